@@ -1,0 +1,307 @@
+// The seam to Python: contiguous arrays, sizes and plain settings cross it; a whole block at once, with the GIL
+// released.
+#include <nanobind/nanobind.h>
+#include <nanobind/ndarray.h>
+#include <nanobind/stl/optional.h>
+#include <nanobind/stl/shared_ptr.h>
+#include <nanobind/stl/string.h>
+#include <nanobind/stl/vector.h>
+
+#include <mutex>
+#include <shared_mutex>
+#include <thread>
+
+#include "learner.hpp"
+
+namespace nb = nanobind;
+using namespace nb::literals;
+
+namespace budgetron {
+
+namespace {
+
+template <class T, class Shape>
+using In = nb::ndarray<const T, nb::c_contig, nb::device::cpu, Shape>;
+template <class T>
+using Line = In<T, nb::ndim<1>>;
+
+template <class T>
+nb::object to_numpy(std::vector<T>&& values) {
+  auto* kept = new std::vector<T>(std::move(values));
+  nb::capsule owner(kept, [](void* p) noexcept { delete static_cast<std::vector<T>*>(p); });
+  return nb::cast(nb::ndarray<nb::numpy, T>(kept->data(), {kept->size()}, owner));
+}
+
+Config config_of(const nb::dict& d) {
+  Config c;
+  const auto text = [&](const char* name) { return nb::cast<std::string>(d[name]); };
+  const auto whole = [&](const char* name) { return nb::cast<std::size_t>(d[name]); };
+  const std::string rule = text("rule"), kernel = text("kernel");
+  c.rule = rule == "perceptron"          ? Rule::perceptron
+           : rule == "random"            ? Rule::random
+           : rule == "forgetron"         ? Rule::forgetron
+           : rule == "projectron"        ? Rule::projectron
+           : rule == "shared_projectron" ? Rule::shared_projectron
+                                         : Rule::budgetron;
+  c.kernel.kind = kernel == "gaussian"     ? Kernel::Kind::gaussian
+                  : kernel == "polynomial" ? Kernel::Kind::polynomial
+                  : kernel == "linear"     ? Kernel::Kind::linear
+                                           : Kernel::Kind::none;
+  c.kernel.gamma = nb::cast<double>(d["gamma"]);
+  c.kernel.bias = nb::cast<double>(d["bias"]);
+  c.kernel.degree = nb::cast<int>(d["degree"]);
+  c.kernel.normalize = nb::cast<bool>(d["normalize"]);
+  c.similarity = nb::cast<std::shared_ptr<Similarity>>(d["similarity"]);
+  c.d = whole("d");
+  c.n_outputs = whole("n_outputs");
+  c.sparse = nb::cast<bool>(d["sparse"]);
+  c.single = nb::cast<bool>(d["single"]);
+  c.capacity = whole("capacity");
+  c.pool = whole("pool");
+  c.eta = nb::cast<double>(d["eta"]);
+  c.seed = nb::cast<std::uint64_t>(d["seed"]);
+  c.max_task_rows = whole("max_task_rows");
+  c.n_tasks = whole("n_tasks");
+  return c;
+}
+
+// Rows from Python: a dense array, or the three arrays of a CSR matrix.
+struct Block {
+  Rows rows;
+
+  template <class T>
+  static Block dense(const In<T, nb::ndim<2>>& x) {
+    Block block;
+    block.rows.count = x.shape(0);
+    block.rows.d = x.shape(1);
+    if constexpr (std::is_same_v<T, float>)
+      block.rows.dense_f32 = x.data();
+    else
+      block.rows.dense_f64 = x.data();
+    return block;
+  }
+  template <class T>
+  static Block csr(const Line<std::int64_t>& indptr, const Line<std::int32_t>& indices, const Line<T>& data) {
+    Block block;
+    block.rows.count = indptr.shape(0) - 1;
+    block.rows.indptr = indptr.data();
+    block.rows.indices = indices.data();
+    if constexpr (std::is_same_v<T, float>)
+      block.rows.data_f32 = data.data();
+    else
+      block.rows.data_f64 = data.data();
+    return block;
+  }
+};
+
+void require(bool condition, const char* what) {
+  if (!condition) throw std::invalid_argument(what);
+}
+
+nb::object first_bad_row(const Learner& learner, const Block& block) {
+  std::size_t bad;
+  {
+    nb::gil_scoped_release free;
+    bad = learner.first_bad_row(block.rows);
+  }
+  return bad == block.rows.count ? nb::none() : nb::cast(bad);
+}
+
+nb::tuple learn(Learner& learner, const Block& block, const Line<std::int32_t>& labels,
+                const Line<std::int64_t>& keys, const Line<std::int64_t>& clusters,
+                const std::optional<Line<double>>& weights) {
+  const std::size_t n = block.rows.count, outputs = learner.config().n_outputs;
+  require(labels.shape(0) == n && keys.shape(0) == n && clusters.shape(0) == n && (!weights || weights->shape(0) == n),
+          "labels, keys and clusters must be as many as the rows");
+  std::vector<double> margins(n * outputs);
+  std::vector<std::uint8_t> flags(n);
+  {
+    nb::gil_scoped_release free;
+    std::unique_lock<std::shared_mutex> hold(learner.lock);
+    learner.learn(block.rows, labels.data(), keys.data(), clusters.data(), weights ? weights->data() : nullptr,
+                  margins.data(), flags.data());
+  }
+  return nb::make_tuple(to_numpy(std::move(margins)), to_numpy(std::move(flags)));
+}
+
+nb::object margins(const Learner& learner, const Block& block, const Line<std::int64_t>& keys,
+                   const Line<std::int64_t>& clusters, std::size_t threads) {
+  const std::size_t n = block.rows.count, outputs = learner.config().n_outputs;
+  require(keys.shape(0) == n && clusters.shape(0) == n, "keys and clusters must be as many as the rows");
+  std::vector<double> out(n * outputs);
+  {
+    nb::gil_scoped_release free;
+    std::shared_lock<std::shared_mutex> hold(learner.lock);
+    threads = std::max<std::size_t>(1, std::min(threads, n / 256));
+    std::vector<std::exception_ptr> failures(threads);
+    const auto part = [&](std::size_t t) noexcept {
+      try {
+        learner.margins(block.rows, n * t / threads, n * (t + 1) / threads, keys.data(), clusters.data(), out.data());
+      } catch (...) {
+        failures[t] = std::current_exception();  // carried to the calling thread
+      }
+    };
+    std::vector<std::thread> others;
+    for (std::size_t t = 1; t < threads; ++t) others.emplace_back(part, t);
+    part(0);
+    for (auto& other : others) other.join();
+    for (auto& failure : failures)
+      if (failure) std::rethrow_exception(failure);
+  }
+  return to_numpy(std::move(out));
+}
+
+// One example: (margin or list of margins, flags), or None if the row must be refused.
+template <class T>
+nb::object learn_one(Learner& learner, const In<T, nb::ndim<1>>& x, std::int32_t label, std::int64_t key,
+                     std::int64_t cluster, double weight) {
+  Rows rows;
+  rows.count = 1;
+  rows.d = x.shape(0);
+  if constexpr (std::is_same_v<T, float>)
+    rows.dense_f32 = x.data();
+  else
+    rows.dense_f64 = x.data();
+  const std::size_t outputs = learner.config().n_outputs;
+  double one;
+  std::vector<double> many(outputs > 1 ? outputs : 0);
+  std::uint8_t flags;
+  {
+    nb::gil_scoped_release free;
+    std::unique_lock<std::shared_mutex> hold(learner.lock);
+    if (learner.first_bad_row(rows) != 1)
+      flags = 255;
+    else
+      learner.learn(rows, &label, &key, &cluster, &weight, outputs > 1 ? many.data() : &one, &flags);
+  }
+  if (flags == 255) return nb::none();
+  if (outputs == 1) return nb::make_tuple(one, flags);
+  return nb::make_tuple(to_numpy(std::move(many)), flags);
+}
+
+nb::dict save(Learner& learner) {
+  State state;
+  Store::Dump rows;
+  {
+    nb::gil_scoped_release free;
+    std::unique_lock<std::shared_mutex> hold(learner.lock);
+    learner.save(state);
+    rows = learner.store().dump();
+  }
+  nb::dict out;
+  for (auto& [name, values] : state.reals) out[name.c_str()] = to_numpy(std::move(values));
+  for (auto& [name, values] : state.integers) out[name.c_str()] = to_numpy(std::move(values));
+  out["rows"] = to_numpy(std::move(rows.values));
+  out["indptr"] = to_numpy(std::move(rows.indptr));
+  out["indices"] = to_numpy(std::move(rows.indices));
+  return out;
+}
+
+void load(Learner& learner, const nb::dict& reals, const nb::dict& integers, const Block& block) {
+  State state;
+  for (auto [name, values] : reals) {
+    const auto array = nb::cast<Line<double>>(values);
+    state.reals[nb::cast<std::string>(name)].assign(array.data(), array.data() + array.shape(0));
+  }
+  for (auto [name, values] : integers) {
+    const auto array = nb::cast<Line<std::int64_t>>(values);
+    state.integers[nb::cast<std::string>(name)].assign(array.data(), array.data() + array.shape(0));
+  }
+  nb::gil_scoped_release free;
+  std::unique_lock<std::shared_mutex> hold(learner.lock);
+  learner.load(state, block.rows);
+}
+
+template <class Read>
+nb::object per_slot(const Learner& learner, Read read) {
+  std::vector<double> out;
+  {
+    nb::gil_scoped_release free;
+    std::shared_lock<std::shared_mutex> hold(learner.lock);
+    out.resize(learner.config().n_outputs * learner.size());
+    read(out.data());
+  }
+  return to_numpy(std::move(out));
+}
+
+template <class Get>
+auto shared(const Learner& learner, Get get) {
+  nb::gil_scoped_release free;
+  std::shared_lock<std::shared_mutex> hold(learner.lock);
+  return get();
+}
+
+template <class T>
+std::vector<T> copied(const Vec<T>& values) {
+  return std::vector<T>(values.begin(), values.end());
+}
+
+}  // namespace
+
+NB_MODULE(_core, m) {
+  m.def("instruction_set", [] { return hot().name; });
+
+  nb::class_<Similarity>(m, "Similarity").def("bytes", [](const Similarity& s) -> std::size_t {
+    const auto* graph = dynamic_cast<const Explicit*>(&s);
+    return graph ? graph->bytes() : 0;
+  });
+  m.def("clique", [](double diagonal, double off) -> std::shared_ptr<Similarity> {
+    return std::make_shared<Clique>(diagonal, off);
+  });
+  m.def("dense_graph", [](const In<double, nb::ndim<2>>& a, double c_g2) -> std::shared_ptr<Similarity> {
+    return std::make_shared<Explicit>(std::vector<double>(a.data(), a.data() + a.size()), a.shape(0), c_g2);
+  });
+  m.def("sparse_graph",
+        [](const Line<std::int64_t>& indptr, const Line<std::int32_t>& indices, const Line<double>& data,
+           const Line<std::int64_t>& component, bool singular, double c_g2,
+           std::size_t cache_bytes) -> std::shared_ptr<Similarity> {
+          Explicit::Sparse a;
+          a.indptr.assign(indptr.data(), indptr.data() + indptr.size());
+          a.indices.assign(indices.data(), indices.data() + indices.size());
+          a.data.assign(data.data(), data.data() + data.size());
+          a.component.assign(component.data(), component.data() + component.size());
+          a.singular = singular;
+          return std::make_shared<Explicit>(std::move(a), component.size(), c_g2, cache_bytes);
+        });
+
+  nb::class_<Block>(m, "Block");
+  m.def("rows", &Block::dense<float>, "x"_a.noconvert(), nb::keep_alive<0, 1>());
+  m.def("rows", &Block::dense<double>, "x"_a.noconvert(), nb::keep_alive<0, 1>());
+  m.def("csr", &Block::csr<float>, "indptr"_a.noconvert(), "indices"_a.noconvert(), "data"_a.noconvert(),
+        nb::keep_alive<0, 1>(), nb::keep_alive<0, 2>(), nb::keep_alive<0, 3>());
+  m.def("csr", &Block::csr<double>, "indptr"_a.noconvert(), "indices"_a.noconvert(), "data"_a.noconvert(),
+        nb::keep_alive<0, 1>(), nb::keep_alive<0, 2>(), nb::keep_alive<0, 3>());
+
+  nb::class_<Learner>(m, "Learner")
+      .def("first_bad_row", &first_bad_row)
+      .def("learn", &learn, "rows"_a, "labels"_a.noconvert(), "keys"_a.noconvert(), "clusters"_a.noconvert(),
+           "weights"_a.none() = nb::none())
+      .def("learn_one", &learn_one<double>, "x"_a.noconvert(), "label"_a, "key"_a, "cluster"_a, "weight"_a)
+      .def("learn_one", &learn_one<float>, "x"_a.noconvert(), "label"_a, "key"_a, "cluster"_a, "weight"_a)
+      .def("margins", &margins, "rows"_a, "keys"_a.noconvert(), "clusters"_a.noconvert(), "threads"_a = 1)
+      .def("forget",
+           [](Learner& l, std::int64_t key) {
+             nb::gil_scoped_release free;
+             std::unique_lock<std::shared_mutex> hold(l.lock);
+             l.forget(key);
+           })
+      .def("save", &save)
+      .def("load", &load)
+      .def("coefficients", [](const Learner& l) { return per_slot(l, [&](double* out) { l.coefficients(out); }); })
+      .def("task_weights",
+           [](const Learner& l, std::int64_t key, std::int64_t cluster) {
+             return per_slot(l, [&](double* out) { l.task_weights({key, cluster}, out); });
+           })
+      .def_prop_ro("key", [](const Learner& l) { return to_numpy(shared(l, [&] { return copied(l.keys()); })); })
+      .def_prop_ro("cluster", [](const Learner& l) { return to_numpy(shared(l, [&] { return copied(l.clusters()); })); })
+      .def_prop_ro("arrival", [](const Learner& l) { return to_numpy(shared(l, [&] { return copied(l.arrivals()); })); })
+      .def_prop_ro("n_stored", [](const Learner& l) { return shared(l, [&] { return l.size(); }); })
+      .def_prop_ro("n_seen", [](const Learner& l) { return shared(l, [&] { return l.n_seen(); }); })
+      .def_prop_ro("n_mistakes", [](const Learner& l) { return shared(l, [&] { return l.n_mistakes(); }); })
+      .def_prop_ro("memory_bytes", [](const Learner& l) { return shared(l, [&] { return l.memory_bytes(); }); });
+
+  m.def("make", [](const nb::dict& settings) { return make_learner(config_of(settings)).release(); },
+        nb::rv_policy::take_ownership);
+}
+
+}  // namespace budgetron

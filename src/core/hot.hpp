@@ -1,0 +1,66 @@
+// The loops that take the time, as a table of functions compiled once per instruction set.
+//
+// hot.cpp is compiled three times (baseline, x86-64-v3, x86-64-v4); hot() picks the best table the
+// processor supports. Everything here is plain pointers and sizes.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+namespace budgetron {
+
+// A dense store keeps slots in blocks of kBlockBytes / sizeof(T) lanes, feature-major inside a block:
+// lane j of feature f of block b is at block[b][f * lanes + j].
+constexpr std::size_t kBlockBytes = 256;
+template <class T>
+constexpr std::size_t kLanes = kBlockBytes / sizeof(T);
+
+struct Hot {
+  const char* name;
+
+  // Inner products of `count` queries with `blocks` blocks; out[q] receives blocks * lanes numbers.
+  void (*products_f32)(const float* store, std::size_t blocks, std::size_t d, const float* const* x,
+                       std::size_t count, float* const* out);
+  void (*products_f64)(const double* store, std::size_t blocks, std::size_t d, const double* const* x,
+                       std::size_t count, double* const* out);
+  // ‖x‖² in the same order of operations as a lane of `products`, so that equal rows are at distance 0.
+  double (*square_f32)(const float* x, std::size_t d);
+  double (*square_f64)(const double* x, std::size_t d);
+
+  // Sparse rows: sum[slot_i] += x · value_i over the postings of a feature; the same for a feature kept as a
+  // dense column; and ‖x‖². All add in the same way, so it does not matter how a feature is kept.
+  void (*scatter_f32)(const std::uint32_t* slots, const float* values, std::size_t n, double x, double* sum);
+  void (*scatter_f64)(const std::uint32_t* slots, const double* values, std::size_t n, double x, double* sum);
+  void (*column_f32)(const float* column, std::size_t n, double x, double* sum);
+  void (*column_f64)(const double* column, std::size_t n, double x, double* sum);
+  double (*sparse_square_f32)(const float* x, std::size_t n);
+  double (*sparse_square_f64)(const double* x, std::size_t n);
+
+  // row_j = exp(−γ max(0, sq_j + sq − 2 dot_j))
+  void (*gaussian_f32)(const float* dot, const double* sq_stored, double sq, double gamma, std::size_t n,
+                       double* row);
+  void (*gaussian_f64)(const double* dot, const double* sq_stored, double sq, double gamma, std::size_t n,
+                       double* row);
+  // row_j = (dot_j + bias)^degree · scale_j · scale   (scale_stored may be null: all 1)
+  void (*polynomial_f32)(const float* dot, double bias, int degree, const double* scale_stored, double scale,
+                         std::size_t n, double* row);
+  void (*polynomial_f64)(const double* dot, double bias, int degree, const double* scale_stored, double scale,
+                         std::size_t n, double* row);
+
+  // row_j *= diagonal where key_j == key, off where only the cluster agrees, 0 elsewhere.
+  void (*clique)(const std::int64_t* keys, const std::int64_t* clusters, std::int64_t key, std::int64_t cluster,
+                 double diagonal, double off, std::size_t n, double* row);
+
+  double (*dot)(const double* a, const double* b, std::size_t n);
+  void (*axpy)(double a, const double* x, std::size_t n, double* y);
+  void (*add_squares)(const double* x, std::size_t n, double* sum);  // sum_j += x_j²
+
+  // A symmetric matrix as its packed lower triangle, row by row. First S += Σ_m c_m v_m v_mᵀ for m = 0, 1
+  // (skipped where terms is smaller), then y = S x, in one pass over S.
+  void (*symmetric_pass)(double* s, std::size_t n, int terms, double c0, const double* v0, double c1,
+                         const double* v1, const double* x, double* y);
+};
+
+const Hot& hot();
+
+}  // namespace budgetron

@@ -1,0 +1,58 @@
+// K'(x, x') from inner products and squared norms.
+#pragma once
+
+#include <cmath>
+#include <cstddef>
+
+#include "hot.hpp"
+
+namespace budgetron {
+
+struct Kernel {
+  enum class Kind { none, linear, polynomial, gaussian };
+  Kind kind = Kind::none;
+  double gamma = 1.0;
+  double bias = 0.0;
+  int degree = 1;
+  bool normalize = false;
+
+  // K'(x, x) before normalisation.
+  double raw_self(double sq) const {
+    if (kind == Kind::gaussian) return 1.0;
+    double power = 1.0;
+    for (int e = 0; e < degree; ++e) power *= sq + bias;
+    return power;
+  }
+
+  // K'(x, x) as the learner sees it.
+  double self(double sq) const {
+    const double raw = raw_self(sq);
+    return normalize ? (raw > 0 ? 1.0 : 0.0) : raw;
+  }
+
+  // What a row is multiplied by for x: 1/√K'(x,x) where normalised, and 0 where that is 0.
+  double scale(double sq) const {
+    if (!normalize) return 1.0;
+    const double raw = raw_self(sq);
+    return raw > 0 ? 1.0 / std::sqrt(raw) : 0.0;
+  }
+
+  bool scaled() const { return normalize && kind != Kind::gaussian; }
+
+  void row(const float* dot, const double* sq_stored, const double* scale_stored, double sq, std::size_t n,
+           double* out) const {
+    if (kind == Kind::gaussian)
+      hot().gaussian_f32(dot, sq_stored, sq, gamma, n, out);
+    else
+      hot().polynomial_f32(dot, bias, degree, scaled() ? scale_stored : nullptr, scale(sq), n, out);
+  }
+  void row(const double* dot, const double* sq_stored, const double* scale_stored, double sq, std::size_t n,
+           double* out) const {
+    if (kind == Kind::gaussian)
+      hot().gaussian_f64(dot, sq_stored, sq, gamma, n, out);
+    else
+      hot().polynomial_f64(dot, bias, degree, scaled() ? scale_stored : nullptr, scale(sq), n, out);
+  }
+};
+
+}  // namespace budgetron

@@ -1,0 +1,130 @@
+// Rows of numbers by name, at most so many; when there must be one more, the least recently updated goes.
+#pragma once
+
+#include <cstdint>
+#include <limits>
+
+#include "memory.hpp"
+
+namespace budgetron {
+
+class RowTable {
+ public:
+  // A row belongs to a task, or is the common row of a cluster.
+  struct Name {
+    std::int64_t id;
+    bool common;
+    bool operator==(const Name& other) const { return id == other.id && common == other.common; }
+  };
+  struct Row {
+    Name name;
+    std::int64_t cluster;
+    std::int64_t stamp;    // n_seen at the last update
+    std::int64_t members;  // common rows: how many task rows the cluster has
+    std::uint32_t newer, older;
+  };
+  static constexpr std::uint32_t kNone = std::numeric_limits<std::uint32_t>::max();
+
+  RowTable(Bytes& bytes, std::size_t width, std::size_t limit)
+      : bytes_(bytes), width_(width), limit_(limit), rows_(bytes), values_(bytes), index_(bytes, 64, kNone) {}
+
+  std::size_t size() const { return rows_.size(); }
+  bool at_limit() const { return limit_ && rows_.size() >= limit_; }
+  Row& row(std::size_t at) { return rows_[at]; }
+  const Row& row(std::size_t at) const { return rows_[at]; }
+  double* values(std::size_t at) { return values_[at].data(); }
+  const double* values(std::size_t at) const { return values_[at].data(); }
+  std::uint32_t oldest() const { return oldest_; }
+  std::uint32_t newer(std::uint32_t at) const { return rows_[at].newer; }
+
+  std::uint32_t find(Name name) const {
+    return index_[bucket_of(name)];
+  }
+
+  std::uint32_t add(Name name, std::int64_t cluster) {
+    if ((rows_.size() + 1) * 3 > index_.size() * 2) rebuild_index(index_.size() * 2);
+    const auto at = static_cast<std::uint32_t>(rows_.size());
+    index_[bucket_of(name)] = at;
+    rows_.push_back({name, cluster, 0, 0, kNone, kNone});
+    values_.emplace_back(bytes_, width_);
+    link(at);
+    return at;
+  }
+
+  // Marks the row as the most recently updated.
+  void touch(std::uint32_t at, std::int64_t stamp) {
+    rows_[at].stamp = stamp;
+    if (at == newest_) return;
+    unlink(at);
+    link(at);
+  }
+
+  // The last row moves into the hole.
+  void drop(std::uint32_t at) {
+    unlink(at);
+    erase_bucket(bucket_of(rows_[at].name));
+    const auto last = static_cast<std::uint32_t>(rows_.size() - 1);
+    if (at != last) {
+      index_[bucket_of(rows_[last].name)] = at;
+      rows_[at] = rows_[last];
+      values_[at].swap(values_[last]);
+      (rows_[at].older == kNone ? oldest_ : rows_[rows_[at].older].newer) = at;
+      (rows_[at].newer == kNone ? newest_ : rows_[rows_[at].newer].older) = at;
+    }
+    rows_.pop_back();
+    values_.pop_back();
+  }
+
+  void widen(std::size_t width) {
+    width_ = width;
+    for (auto& row : values_) row.resize(width);
+  }
+
+ private:
+  void link(std::uint32_t at) {
+    rows_[at].older = newest_;
+    rows_[at].newer = kNone;
+    (newest_ == kNone ? oldest_ : rows_[newest_].newer) = at;
+    newest_ = at;
+  }
+  void unlink(std::uint32_t at) {
+    const Row& row = rows_[at];
+    (row.older == kNone ? oldest_ : rows_[row.older].newer) = row.newer;
+    (row.newer == kNone ? newest_ : rows_[row.newer].older) = row.older;
+  }
+
+  std::size_t home_of(Name name) const {
+    std::uint64_t h = static_cast<std::uint64_t>(name.id) * 2 + name.common;
+    h = (h ^ (h >> 32)) * 0x9E3779B97F4A7C15ull;
+    return static_cast<std::size_t>(h >> 32) & (index_.size() - 1);
+  }
+  std::size_t bucket_of(Name name) const {
+    std::size_t b = home_of(name);
+    while (index_[b] != kNone && !(rows_[index_[b]].name == name)) b = (b + 1) & (index_.size() - 1);
+    return b;
+  }
+  void erase_bucket(std::size_t hole) {
+    const std::size_t mask = index_.size() - 1;
+    for (std::size_t b = (hole + 1) & mask; index_[b] != kNone; b = (b + 1) & mask) {
+      const std::size_t home = home_of(rows_[index_[b]].name);
+      if (((b - home) & mask) >= ((b - hole) & mask)) {
+        index_[hole] = index_[b];
+        hole = b;
+      }
+    }
+    index_[hole] = kNone;
+  }
+  void rebuild_index(std::size_t buckets) {
+    index_.assign(buckets, kNone);
+    for (std::size_t at = 0; at < rows_.size(); ++at) index_[bucket_of(rows_[at].name)] = static_cast<std::uint32_t>(at);
+  }
+
+  Bytes& bytes_;
+  std::size_t width_, limit_;
+  Vec<Row> rows_;
+  Vec<Vec<double>> values_;
+  Vec<std::uint32_t> index_;
+  std::uint32_t oldest_ = kNone, newest_ = kNone;
+};
+
+}  // namespace budgetron

@@ -1,0 +1,75 @@
+// Who is remembered: instances in slots, and their inner products with a new one.
+//
+// Slots are 0 .. size−1. A new instance is appended, or takes the slot of the one it replaces; removal moves
+// the last slot into the hole. The two stores differ only in how rows are kept.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <vector>
+
+#include "memory.hpp"
+
+namespace budgetron {
+
+// Rows as they come from the caller; only the pointers of its own kind are set.
+struct Rows {
+  std::size_t count = 0;
+  std::size_t d = 0;
+  const float* dense_f32 = nullptr;
+  const double* dense_f64 = nullptr;
+  const std::int64_t* indptr = nullptr;  // sparse: row i is indices[indptr[i] .. indptr[i+1])
+  const std::int32_t* indices = nullptr;
+  const float* data_f32 = nullptr;
+  const double* data_f64 = nullptr;
+};
+
+// One row of Rows.
+struct Instance {
+  const Rows* rows;
+  std::size_t at;
+  double sq;  // ‖x‖²
+};
+
+class Store {
+ public:
+  virtual ~Store() = default;
+
+  virtual std::size_t size() const = 0;
+  virtual double square(const Rows& rows, std::size_t at) const = 0;
+
+  // Inner products of instances with all stored rows. One call, one pass over the store.
+  // Working memory is the caller's, so that predictions can run side by side.
+  struct Products {
+    virtual ~Products() = default;
+  };
+  virtual std::unique_ptr<Products> new_products(Bytes& bytes) const = 0;
+  virtual std::size_t lookahead() const = 0;  // how many instances `compute` likes at once
+  virtual void compute(const Rows& rows, std::size_t first, std::size_t count, Products& out) const = 0;
+  // Repeats what `compute` did for instances from..to (of its `count`) after the store has changed.
+  virtual void refresh(const Rows& rows, std::size_t first, std::size_t from, std::size_t to,
+                       const std::vector<std::size_t>& changed, Products& out) const = 0;
+  // The kernel row of the at-th instance of `compute`.
+  virtual void kernel_row(const struct Kernel& kernel, const Products& products, std::size_t at, double sq,
+                          double* row) const = 0;
+  // The kernel row of a stored instance against all stored.
+  virtual void kernel_row_of_slot(const struct Kernel& kernel, std::size_t slot, double* row) const = 0;
+
+  virtual bool fits(const Instance& x) const = 0;  // room for the row's own numbers (a slot is counted elsewhere)
+  virtual std::size_t leavers(const Instance& x, const std::vector<std::size_t>& order) const = 0;  // how many of these, in order, must go for it
+  virtual void append(const Instance& x, const struct Kernel& kernel) = 0;
+  virtual void replace(std::size_t slot, const Instance& x, const struct Kernel& kernel) = 0;
+  virtual void remove(std::size_t slot) = 0;
+
+  virtual double square_of_slot(std::size_t slot) const = 0;
+
+  // All rows, dense (size × d) or as CSR, for saving and showing.
+  struct Dump {
+    std::vector<double> values;
+    std::vector<std::int64_t> indptr, indices;
+  };
+  virtual Dump dump() const = 0;
+};
+
+}  // namespace budgetron
