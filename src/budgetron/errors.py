@@ -1,0 +1,50 @@
+"""Errors in three parts: who and which parameter; what is accepted; what came, and the remedy.
+
+    Budgetron: budget must be an integer >= 1 or a size such as "64 MiB"; got 0.
+
+The same words reach the Python caller, the command line and the HTTP client.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+
+class InputError(ValueError):
+    """A value that is not accepted. The model that raised it is as it was before the call."""
+
+
+class InputTypeError(InputError, TypeError):
+    """A value of a kind that is not accepted."""
+
+
+class UnknownTask(InputError, KeyError):
+    """A task that an explicit graph does not name."""
+
+    __str__ = ValueError.__str__  # KeyError would quote the whole sentence
+
+
+class UnknownLabel(InputError):
+    """A label outside the known classes."""
+
+
+def shown(value: Any, limit: int = 80) -> str:
+    """What came, short enough for one line."""
+    text = repr(value)
+    return text if len(text) <= limit else text[: limit - 1] + "…"
+
+
+def refusal(who: str, parameter: str, accepted: str, came: str, remedy: str = "") -> str:
+    """The sentence: who and which parameter, what is accepted, what came, and the remedy."""
+    sentence = f"{who}: {parameter} must be {accepted}; got {came}."
+    return f"{sentence} {remedy}" if remedy else sentence
+
+
+def refuse(who: str, parameter: str, accepted: str, came: str, remedy: str = "") -> InputError:
+    """An `InputError` in three parts, to be raised by the caller."""
+    return InputError(refusal(who, parameter, accepted, came, remedy))
+
+
+def refuse_type(who: str, parameter: str, accepted: str, came: str, remedy: str = "") -> InputTypeError:
+    """An `InputTypeError` in three parts, to be raised by the caller."""
+    return InputTypeError(refusal(who, parameter, accepted, came, remedy))

@@ -1,0 +1,131 @@
+"""Kernels between instances: functions of inner products and squared norms, and of nothing else.
+
+    K'(x, x') = k(⟨x, x'⟩, ‖x‖², ‖x'‖²)
+
+That is all a store must deliver, so two stores and n kernels cost 2 + n pieces. A kernel of your own
+is a subclass of `Kernel` with `of_products`; it runs through the NumPy engine.
+
+>>> import numpy as np
+>>> from budgetron import kernels
+>>> kernel = kernels.Polynomial(degree=2, bias=1.0, normalize=True)
+>>> x = np.array([0.6, 0.8]); z = np.array([1.0, 0.0])
+>>> float(kernel(x, x)), round(float(kernel(x, z)), 6)
+(1.0, 0.64)
+"""
+
+from __future__ import annotations
+
+import math
+from abc import ABC, abstractmethod
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from budgetron.errors import refuse
+
+Array = NDArray[np.float64]
+
+
+class Kernel(ABC):
+    """A positive semidefinite function of an inner product and two squared norms."""
+
+    normalize: bool = False
+
+    @abstractmethod
+    def of_products(self, dot: Array, sq_a: Array, sq_b: Array) -> Array:
+        """K' before normalisation, elementwise, from ⟨a, b⟩, ‖a‖² and ‖b‖²."""
+
+    def of_self(self, sq: Array) -> Array:
+        """K'(x, x) as the learner sees it: 1 where normalised (0 where it was 0)."""
+        raw = self.of_products(sq, sq, sq)
+        return np.where(raw > 0, 1.0, 0.0) if self.normalize else raw
+
+    def row(self, dot: Array, sq_a: Array, sq_b: Array) -> Array:
+        """K' as the learner sees it: divided by √(K'(a,a) K'(b,b)) where normalised."""
+        values = self.of_products(dot, sq_a, sq_b)
+        if not self.normalize:
+            return values
+        scale = np.sqrt(self.of_products(sq_a, sq_a, sq_a)) * np.sqrt(self.of_products(sq_b, sq_b, sq_b))
+        return np.divide(values, scale, out=np.zeros_like(values), where=scale > 0)
+
+    def __call__(self, a: ArrayLike, b: ArrayLike) -> Array:
+        """K'(a, b) of two vectors, or of the rows of two arrays against each other."""
+        a, b = np.asarray(a, dtype=np.float64), np.asarray(b, dtype=np.float64)
+        dot = a @ b.T
+        sq_a, sq_b = (a * a).sum(axis=-1), (b * b).sum(axis=-1)
+        if a.ndim == b.ndim == 2:
+            sq_a = sq_a[:, None]
+        return self.row(np.asarray(dot), *np.broadcast_arrays(sq_a, sq_b))
+
+
+@dataclass(frozen=True)
+class Linear(Kernel):
+    """⟨x, x'⟩ + bias."""
+
+    bias: float = 0.0
+    normalize: bool = False
+
+    def __post_init__(self) -> None:
+        _check_bias("Linear", self.bias)
+
+    def of_products(self, dot: Array, sq_a: Array, sq_b: Array) -> Array:
+        return dot + self.bias
+
+
+@dataclass(frozen=True)
+class Polynomial(Kernel):
+    """(⟨x, x'⟩ + bias) to the power of degree."""
+
+    degree: int = 2
+    bias: float = 1.0
+    normalize: bool = False
+
+    def __post_init__(self) -> None:
+        if isinstance(self.degree, bool) or not isinstance(self.degree, (int, np.integer)) or not 1 <= self.degree <= 32:
+            raise refuse("Polynomial", "degree", "an integer from 1 to 32", repr(self.degree))
+        _check_bias("Polynomial", self.bias)
+
+    def of_products(self, dot: Array, sq_a: Array, sq_b: Array) -> Array:
+        return (dot + self.bias) ** int(self.degree)
+
+
+@dataclass(frozen=True)
+class Gaussian(Kernel):
+    """exp(−γ‖x − x'‖²).
+
+    ``gamma="scale"`` is 1/(d · variance) of the first block of examples, or 1/d if that block has
+    under 20 rows or does not vary; from then on it stays.
+    """
+
+    gamma: float | str = "scale"
+    normalize: bool = False
+
+    def __post_init__(self) -> None:
+        gamma = self.gamma
+        if isinstance(gamma, str):
+            if gamma != "scale":
+                raise refuse("Gaussian", "gamma", 'a positive number or "scale"', repr(gamma))
+        elif isinstance(gamma, bool) or not np.isscalar(gamma) or not (0 < gamma < math.inf):
+            raise refuse("Gaussian", "gamma", 'a positive number or "scale"', repr(gamma))
+
+    def of_products(self, dot: Array, sq_a: Array, sq_b: Array) -> Array:
+        if isinstance(self.gamma, str):
+            raise refuse("Gaussian", "gamma", "a number where the kernel is computed", repr(self.gamma),
+                         "Give a number, or let a learner resolve it on its first block.")
+        return np.exp(-self.gamma * np.maximum(sq_a + sq_b - 2.0 * dot, 0.0))
+
+
+def resolved(kernel: Kernel, n_rows: int, n_features: int, variance: float) -> Kernel:
+    """The kernel with ``gamma="scale"`` made a number from the first block's shape and variance."""
+    if not isinstance(kernel, Gaussian) or not isinstance(kernel.gamma, str):
+        return kernel
+    d = max(n_features, 1)
+    usable = n_rows >= 20 and math.isfinite(d * variance) and d * variance > 0 and math.isfinite(1.0 / (d * variance))
+    return replace(kernel, gamma=1.0 / (d * variance) if usable else 1.0 / d)
+
+
+def _check_bias(who: str, bias: Any) -> None:
+    if isinstance(bias, bool) or not isinstance(bias, (int, float, np.integer, np.floating)) or not 0 <= bias < math.inf:
+        raise refuse(who, "bias", "a finite number >= 0", repr(bias), "A negative bias would not be positive semidefinite.")

@@ -1,0 +1,32 @@
+"""The plain records that come out of a learner: what an example did, and what is stored."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable
+from dataclasses import dataclass
+from enum import IntFlag
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+
+class Outcome(IntFlag):
+    """What one example did to the model."""
+
+    MISTAKE = 1
+    UPDATED = 2
+    STORED = 4
+
+
+@dataclass(frozen=True)
+class ActiveSet:
+    """What is stored, in slot order."""
+
+    task: list[Hashable]
+    arrival: NDArray[np.int64]  # 0-based position in the stream
+    rows: Any  # array (n, d), or CSR
+    coef: NDArray[np.float64]  # (n,), or (n, classes)
+
+    def __len__(self) -> int:
+        return len(self.arrival)

@@ -1,0 +1,112 @@
+"""Tasks as the engines know them: one 64-bit key each.
+
+An integer is its own key; any other name gets a key by a stable hash, the same in every process and on
+every machine. So a model needs no table of the tasks it has met: it may see a million and remember by
+name only those it stores something for.
+
+    key  in (−2⁶¹, 2⁶¹)         an integer task, itself
+    key  = 2⁶² + 61 hash bits   any other name
+    2⁶² + 2⁶¹ and above         never a task: `graphs.clusters` numbers its clusters there
+"""
+
+from __future__ import annotations
+
+import datetime
+import decimal
+import enum
+import fractions
+import uuid
+from collections.abc import Hashable, Iterable
+from hashlib import blake2b
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from budgetron.errors import refuse_type, shown
+
+HASHED = 1 << 62
+NOT_A_TASK = HASHED + (1 << 61)
+_INTEGER_LIMIT = 1 << 61
+_HASH_MASK = (1 << 61) - 1
+_ACCEPTED = "an integer, a string or another plain hashable (bytes, float, date, UUID, enum, tuple or frozenset of such)"
+
+
+def plain(task: Any) -> Hashable:
+    """The task as plain Python: equal names (1, 1.0, True, np.int64(1)) become one."""
+    if isinstance(task, np.generic):
+        task = task.item()
+    if isinstance(task, bool) or (isinstance(task, float) and task.is_integer()):
+        return int(task)
+    if isinstance(task, float) and task != task:
+        raise refuse_type("tasks", "a task", _ACCEPTED, "NaN", "A missing task needs a name of its own.")
+    return task  # type: ignore[no-any-return]
+
+
+def key_of(task: Any) -> int:
+    """The 64-bit key of one task."""
+    if type(task) is int and -_INTEGER_LIMIT < task < _INTEGER_LIMIT:
+        return task
+    if type(task) is str:
+        return _hashed(b"s" + task.encode("utf-8", "surrogatepass"))
+    task = plain(task)
+    if isinstance(task, int) and -_INTEGER_LIMIT < task < _INTEGER_LIMIT:
+        return int(task)
+    return _hashed(_canonical(task))
+
+
+def keys_of(tasks: Iterable[Any]) -> NDArray[np.int64]:
+    """The keys of many tasks, in order. Integer arrays pass through."""
+    if isinstance(tasks, np.ndarray) and tasks.dtype.kind in "iub" and _within(tasks):
+        return np.ascontiguousarray(tasks, dtype=np.int64)
+    known: dict[Any, int] = {}
+    keys = []
+    for task in tasks.tolist() if isinstance(tasks, np.ndarray) else tasks:
+        try:
+            key = known.get(task)
+        except TypeError:
+            raise refuse_type("tasks", "a task", _ACCEPTED, shown(task)) from None
+        if key is None:
+            key = known[task] = key_of(task)
+        keys.append(key)
+    return np.array(keys, dtype=np.int64)
+
+
+def is_named(key: int) -> bool:
+    """Whether the key was hashed, so that its name must be kept beside it to be shown."""
+    return key >= HASHED
+
+
+def _within(tasks: NDArray[Any]) -> bool:
+    return tasks.dtype.itemsize < 8 or tasks.size == 0 or (
+        int(tasks.min()) > -_INTEGER_LIMIT and int(tasks.max()) < _INTEGER_LIMIT
+    )
+
+
+def _hashed(canonical: bytes) -> int:
+    return HASHED + (int.from_bytes(blake2b(canonical, digest_size=8).digest(), "little") & _HASH_MASK)
+
+
+def _canonical(task: Any) -> bytes:
+    """Bytes that are equal exactly where the names are, in every process."""
+    task = plain(task)
+    if isinstance(task, enum.Enum):
+        return b"e" + f"{type(task).__module__}.{type(task).__qualname__}.{task.name}".encode()
+    if isinstance(task, str):
+        return b"s" + task.encode("utf-8", "surrogatepass")
+    if isinstance(task, bytes):
+        return b"b" + task
+    if isinstance(task, int):
+        return b"i" + str(task).encode()
+    if isinstance(task, float):
+        return b"f" + task.hex().encode()
+    if isinstance(task, (tuple, frozenset)):
+        parts = [_canonical(part) for part in task]
+        if isinstance(task, frozenset):
+            parts.sort()
+        return (b"t" if isinstance(task, tuple) else b"z") + b"".join(b"%d:" % len(part) + part for part in parts)
+    if task is None or isinstance(
+        task, (complex, datetime.date, datetime.time, datetime.timedelta, uuid.UUID, decimal.Decimal, fractions.Fraction)
+    ):
+        return b"r" + f"{type(task).__name__}:{task!r}".encode()
+    raise refuse_type("tasks", "a task", _ACCEPTED, shown(task), f"Use a string, str(task) for instance, not a {type(task).__name__}.")
