@@ -1,0 +1,86 @@
+"""BudgetProjectron: mtbprj, the multitask Budget Projectron (Projectron proper where B is unbounded).
+
+    H = Gram matrix of S in K,  k_t its row for x_t,  α = H⁻¹k_t,  δ² = K_tt − k_tᵀα
+    on a mistake, δ ≤ η:   β ← β + y_t α
+    on a mistake, δ > η:   S ← S ∪ {t},  β_t = y_t
+        if |S| = B + 1, with P = H⁻¹ of the B + 1 instances:
+            r = argmin over the old members of |β_j| / √P_jj,   γ_j = −P_jr / P_rr
+            β_j ← β_j + β_r γ_j for every j ≠ r (t too),   S ← S \\ {r}
+
+    y  y_t    alpha  α    delta2  δ²    eta2  η²    gram.H  H    P  P    gamma  γ    weights.beta  β
+
+With more than two classes |β_j| is ‖β_j‖₂. Scores within 1e-10 are tied: the lowest arrival goes.
+Where the rows also share a pool of non-zeros, members leave by the same rule, without t, until x_t fits.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from budgetron.records import Outcome
+from budgetron.reference.gram import Gram, cheapest
+from budgetron.reference.rows import Array, without
+from budgetron.reference.rule import Newcomer, Rule
+from budgetron.reference.weights import Coefficients, Weights
+from budgetron.settings import Settings
+
+
+class BudgetProjectron(Rule):
+    """A mistake is projected on what is stored, or stored; the cheapest member is projected on the others."""
+
+    def __init__(self, settings: Settings, weights: Weights | None = None) -> None:
+        super().__init__(settings, Coefficients(settings) if weights is None else weights)
+        self.gram = Gram()
+        self.eta2 = settings.eta**2
+
+    def correct(self, t: Newcomer, y: Array) -> Outcome:
+        alpha, delta2 = self.gram.project(t.k, t.k_tt)
+        if delta2 <= self.eta2:
+            self.weights.add(t.key, t.cluster, y, alpha)
+            return Outcome.UPDATED
+        while not self.store.fits(t.x):
+            t.k = without(t.k, self.evict(len(self.store)))
+        self.append(t, y)
+        if self.store.is_over():
+            self.evict(len(self.store) - 1)
+        return Outcome.UPDATED | Outcome.STORED
+
+    def evict(self, n_old: int) -> int:
+        """Project the cheapest of the first n_old members on all the others, and drop it; the slot it had."""
+        P = self.gram.inverse()
+        r = cheapest(self.weights.norms()[:n_old], P, self.store.arrival)
+        self.project_out(r, P)
+        return r
+
+    def project_out(self, r: int, P: Array) -> None:
+        """β_j ← β_j + β_r γ_j for every j ≠ r; r leaves."""
+        gamma = -P[r] / P[r, r]
+        self.weights.hand_over(r, gamma)
+        self.remove(r)
+
+    def append(self, t: Newcomer, y: Array) -> None:
+        super().append(t, y)
+        self.gram.append(t.k, t.k_tt)
+
+    def remove(self, r: int) -> None:
+        super().remove(r)
+        self.gram.remove(r)
+
+    def state(self) -> dict[str, Any]:
+        P = self.gram.inverse()
+        return super().state() | {"inverse": P[np.tril_indices(len(P))]}
+
+    def restore(self, state: dict[str, Any]) -> None:
+        super().restore(state)
+        store, n = self.store, len(self.store)
+        self.gram.H = np.empty((n, n))
+        for j in np.argsort(store.arrival):  # of each pair the later one asked for the row
+            x_j = self.see(store.rows.instance(j), int(store.key[j]), int(store.cluster[j]))
+            self.gram.H[j, :] = self.gram.H[:, j] = x_j.k
+            self.gram.H[j, j] = x_j.k_tt
+
+    @property
+    def nbytes(self) -> int:
+        return super().nbytes + self.gram.H.nbytes

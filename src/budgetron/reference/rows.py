@@ -1,0 +1,164 @@
+"""The stored instances, dense or sparse: append, remove, and inner products with all of them.
+
+Removal moves the last slot into the hole. Rows are held in the dtype of the settings; every product is
+float64, and ⟨x, x'⟩ is the same to the last bit whichever of the two is stored.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any, TypeVar
+
+import numpy as np
+import scipy.sparse
+from numpy.typing import NDArray
+
+Array = NDArray[np.float64]
+Integers = NDArray[np.int64]
+Scalar = TypeVar("Scalar", bound=np.generic)
+
+
+@dataclass(frozen=True)
+class Instance:
+    """One x in float64, as the store would hold it: all features, or those at `indices`; and ‖x‖²."""
+
+    values: Array
+    indices: NDArray[np.int32] | None
+    square: float
+
+
+def without(array: NDArray[Scalar], r: int, axis: int = -1) -> NDArray[Scalar]:
+    """The array with slot r gone and the last slot moved into the hole."""
+    last = array.shape[axis] - 1
+    order = np.arange(last)
+    order[r:r + 1] = last  # nothing to move where r is the last
+    return array.take(order, axis=axis)
+
+
+class DenseRows:
+    """Slots of full rows."""
+
+    def __init__(self, n_features: int, dtype: str) -> None:
+        self.rows: NDArray[Any] = np.empty((0, n_features), dtype=dtype)
+
+    @staticmethod
+    def instances(X: NDArray[Any], dtype: str) -> Iterator[Instance]:
+        """The rows of a block, one by one."""
+        for row in X:
+            x = row.astype(dtype).astype(np.float64)
+            yield Instance(x, None, float(_products(x[None], x)[0]))
+
+    def append(self, x: Instance) -> None:
+        self.rows = np.concatenate([self.rows, x.values[None].astype(self.rows.dtype)])
+
+    def remove(self, r: int) -> None:
+        self.rows = without(self.rows, r, axis=0)
+
+    def products(self, x: Instance) -> Array:
+        """⟨x_j, x⟩ for every slot j."""
+        return _products(self.rows.astype(np.float64, copy=False), x.values)
+
+    @property
+    def sizes(self) -> Integers:
+        """Non-zeros a slot takes from the pool: dense rows take none."""
+        return np.zeros(len(self.rows), dtype=np.int64)
+
+    def instance(self, r: int) -> Instance:
+        """x_r."""
+        return next(self.instances(self.rows[r:r + 1], self.rows.dtype.name))
+
+    def all(self) -> NDArray[Any]:
+        """The rows in slot order."""
+        return self.rows.copy()
+
+    def state(self) -> dict[str, Any]:
+        return {"rows": self.all()}
+
+    @staticmethod
+    def block(state: dict[str, Any], n_features: int) -> Any:
+        """The rows in a state, as a block of examples."""
+        return state["rows"]
+
+    @property
+    def nbytes(self) -> int:
+        return self.rows.nbytes
+
+
+class SparseRows:
+    """Slots of non-zeros, one after the other: slot j is indices and data from indptr[j] to indptr[j+1]."""
+
+    def __init__(self, n_features: int, dtype: str) -> None:
+        self.n_features = n_features
+        self.indptr: Integers = np.zeros(1, dtype=np.int64)
+        self.indices: NDArray[np.int32] = np.empty(0, dtype=np.int32)
+        self.data: NDArray[Any] = np.empty(0, dtype=dtype)
+
+    @staticmethod
+    def instances(X: Any, dtype: str) -> Iterator[Instance]:
+        """The rows of a CSR block, one by one."""
+        for start, end in zip(X.indptr[:-1], X.indptr[1:], strict=True):
+            x = X.data[start:end].astype(dtype).astype(np.float64)
+            yield Instance(x, X.indices[start:end].astype(np.int32), float(_sums(x * x, [len(x)])[0]))
+
+    def append(self, x: Instance) -> None:
+        assert x.indices is not None
+        self.indptr = np.append(self.indptr, self.indptr[-1] + len(x.values))
+        self.indices = np.concatenate([self.indices, x.indices])
+        self.data = np.concatenate([self.data, x.values.astype(self.data.dtype)])
+
+    def remove(self, r: int) -> None:
+        start, end, last = self.indptr[r], self.indptr[r + 1], self.indptr[-2]
+        order = np.arange(self.indptr[-1])
+        moved = [order[last:], order[end:last]] if r < len(self.sizes) - 1 else []
+        order = np.concatenate([order[:start], *moved])
+        lengths = without(self.sizes, r)
+        self.indptr = np.concatenate([[0], np.cumsum(lengths)]).astype(np.int64)
+        self.indices, self.data = self.indices[order], self.data[order]
+
+    def products(self, x: Instance) -> Array:
+        """⟨x_j, x⟩ for every slot j: each stored non-zero looks for its partner in x."""
+        lengths = self.sizes
+        if x.indices is None or len(x.indices) == 0:
+            return np.zeros(len(lengths))
+        place = np.searchsorted(x.indices, self.indices).clip(max=len(x.indices) - 1)
+        partner = np.where(x.indices[place] == self.indices, x.values[place], 0.0)
+        return _sums(self.data.astype(np.float64, copy=False) * partner, lengths)
+
+    @property
+    def sizes(self) -> Integers:
+        """Non-zeros a slot takes from the pool."""
+        return np.diff(self.indptr)
+
+    def instance(self, r: int) -> Instance:
+        """x_r."""
+        return next(self.instances(self.all()[r], self.data.dtype.name))
+
+    def all(self) -> Any:
+        """The rows in slot order, as CSR."""
+        return self.block(self.state(), self.n_features)
+
+    def state(self) -> dict[str, Any]:
+        return {"indptr": self.indptr.copy(), "indices": self.indices.copy(), "data": self.data.copy()}
+
+    @staticmethod
+    def block(state: dict[str, Any], n_features: int) -> Any:
+        """The rows in a state, as a block of examples."""
+        shape = (len(state["indptr"]) - 1, n_features)
+        return scipy.sparse.csr_matrix((state["data"], state["indices"], state["indptr"]), shape=shape)
+
+    @property
+    def nbytes(self) -> int:
+        return self.indptr.nbytes + self.indices.nbytes + self.data.nbytes
+
+
+def _products(rows: Array, x: Array) -> Array:
+    """⟨row, x⟩ each by itself (a BLAS would round one row by how many stand beside it)."""
+    products: Array = (rows * x).sum(axis=1)
+    return products
+
+
+def _sums(values: Array, lengths: Any) -> Array:
+    """Sums of consecutive stretches, each from left to right."""
+    slots = np.repeat(np.arange(len(lengths)), lengths)
+    return np.bincount(slots, weights=values, minlength=len(lengths)).astype(np.float64, copy=False)

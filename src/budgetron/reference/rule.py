@@ -1,0 +1,134 @@
+"""The path of one example, and the hook where the rules differ.
+
+    x, task → one row of kernel values → margins f → right: leave
+                                                      wrong: `correct`, with the same row
+
+A rule has a store (who is remembered) and weights (what each counts for); `correct` says what a mistake
+does to them. The kernel of a rule is K = A⁻¹ ⊗ K' unless it overrides `similarity`.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from budgetron.records import Outcome
+from budgetron.reference.rows import Array, Instance, Integers
+from budgetron.reference.store import Store
+from budgetron.reference.weights import Weights
+from budgetron.settings import Settings
+
+
+@dataclass
+class Newcomer:
+    """The example of step t with its row: k_t = K(x_j, x_t) for every slot j, and K_tt."""
+
+    x: Instance
+    key: int
+    cluster: int
+    arrival: int
+    k: Array
+    k_tt: float
+
+
+class Rule(ABC):
+    """The skeleton all rules share."""
+
+    def __init__(self, settings: Settings, weights: Weights) -> None:
+        self.settings = settings
+        self.store = Store(settings)
+        self.weights = weights
+        self.eta2 = 0.0  # η², for the rules that have one
+        self.n_seen = 0
+        self.n_mistakes = 0
+
+    # The hook.
+
+    @abstractmethod
+    def correct(self, t: Newcomer, y: Array) -> Outcome:
+        """What a mistake does. y holds +1 and −1 for the outputs to raise and to lower, else 0."""
+
+    # The path.
+
+    def see(self, x: Instance, key: int, cluster: int) -> Newcomer:
+        """The row, computed once."""
+        row, own = self.store.kernel_row(x)
+        row = row * self.similarity(key, cluster, self.store.key, self.store.cluster)
+        own *= float(self.similarity(key, cluster, np.array([key]), np.array([cluster]))[0])
+        return Newcomer(x, key, cluster, self.n_seen, row, own)
+
+    def similarity(self, key: int, cluster: int, keys: Integers, clusters: Integers) -> Array:
+        """(A⁻¹)_{i_j,i} for the tasks i_j in `keys`: what K' is multiplied by."""
+        return self.settings.graph.row(key, cluster, keys, clusters)
+
+    def margins(self, t: Newcomer) -> Array:
+        """f, one value an output."""
+        return self.weights.margins(t.k, t.key, t.cluster, self.store)
+
+    def learn(self, x: Instance, key: int, cluster: int, code: int, weight: float) -> tuple[Array, Outcome]:
+        """Margins before the update, and what the example did; `weight` is for rules with a step to scale."""
+        t = self.see(x, key, cluster)
+        f = self.margins(t)
+        y = mistaken(f, code)
+        outcome = Outcome(0)
+        if y is not None:
+            self.n_mistakes += 1
+            outcome = Outcome.MISTAKE
+            if t.k_tt > self.eta2:  # else x_t is as good as zero: nothing to learn from
+                outcome |= self.correct(t, y)
+        self.n_seen += 1
+        return f, outcome
+
+    # What all rules do to the active set.
+
+    def append(self, t: Newcomer, y: Array) -> None:
+        """Store x_t in slot n with β_t = y."""
+        self.weights.append(t.key, t.cluster, y)
+        self.store.append(t.x, t.key, t.cluster, t.arrival)
+
+    def remove(self, r: int) -> None:
+        """Drop slot r and its weights; the last slot moves into the hole."""
+        self.weights.remove(r)
+        self.store.remove(r)
+
+    def forget(self, key: int) -> None:
+        """Drop the stored examples of a task, lowest slot first."""
+        while (slots := np.flatnonzero(self.store.key == key)).size:
+            self.remove(int(slots[0]))
+
+    # What is held.
+
+    def state(self) -> dict[str, Any]:
+        counts = {"n_seen": self.n_seen, "n_mistakes": self.n_mistakes}
+        return self.store.state() | self.weights.state() | counts
+
+    def restore(self, state: dict[str, Any]) -> None:
+        """Take up a state, into a rule that has seen nothing."""
+        self.n_seen, self.n_mistakes = int(state["n_seen"]), int(state["n_mistakes"])
+        self.store.restore(state)
+        self.weights.restore(state)
+
+    @property
+    def nbytes(self) -> int:
+        return self.store.nbytes + self.weights.nbytes
+
+
+def mistaken(f: Array, code: int) -> Array | None:
+    """Where to push after a mistake; None where there was none.
+
+    Two classes (one output, y = ±1): y f ≤ 0. More: f_y ≤ max_{c≠y} f_c; + for y, − for the lowest such c.
+    """
+    if len(f) == 1:
+        y = 2.0 * code - 1.0
+        return np.array([y]) if y * f[0] <= 0 else None
+    others = f.copy()
+    others[code] = -np.inf
+    c = int(np.argmax(others))
+    if f[code] > f[c]:
+        return None
+    direction = np.zeros(len(f))
+    direction[code], direction[c] = 1.0, -1.0
+    return direction
