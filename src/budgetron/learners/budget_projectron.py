@@ -1,0 +1,91 @@
+"""mtbprj, the multitask Budget Projectron.
+
+    H = Gram matrix of S in the multitask kernel, k_t its row for x_t
+    on a mistake:  α = H⁻¹k_t,  δ² = K_tt − k_tᵀα
+      δ ≤ η:   β ← β + y_t α
+      else:    S ← S ∪ {t},  β_t = y_t.  If now |S| = B + 1, with P = H⁻¹ of the B + 1 instances:
+               r = argmin over the old of |β_j| / √P_jj,   γ_j = −P_jr / P_rr,   β_j += β_r γ_j,   S ← S ∖ {r}
+
+The rule is in `src/core/budget_projectron.cpp`, and in NumPy in `budgetron/reference/budget_projectron.py`.
+"""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar
+
+from budgetron.graphs import TaskGraph, complete
+from budgetron.kernels import Gaussian, Kernel
+from budgetron.learners.learner import Learner
+from budgetron.learners.threshold import checked_eta
+
+
+class BudgetProjectron(Learner):
+    """The Budget Projectron on the multitask kernel (mtbprj).
+
+    What is removed is not lost: it is projected on what remains. ``budget=None`` is the Projectron proper.
+
+    Parameters
+    ----------
+    budget : int, str or None, default=500
+        How many examples may be stored, by all tasks together; or a size such as ``"64 MiB"`` that bounds
+        everything the model holds; or None for no limit.
+    kernel : kernels.Kernel, default=Gaussian(gamma="scale")
+        K' between instances.
+    graph : graphs.TaskGraph, default=complete()
+        Who learns from whom.
+    eta : float, default=0.01
+        An instance closer than this to the span of what is stored is projected on it instead of being stored.
+        A norm in the multitask kernel, so it depends on the graph's scale.
+    task_column : int or str, optional
+        The column of X that holds the task, for those who keep it there; otherwise give `tasks`.
+    engine : {"auto", "core", "numpy"}, default="auto"
+        The compiled core, or the NumPy reference (slow; it also runs kernels of your own).
+
+    Attributes
+    ----------
+    classes_, n_features_in_, kernel_, capacity_ : what the first block settled
+    active_set_ : records.ActiveSet
+        What is stored, in slot order.
+    n_stored_, n_seen_, n_mistakes_ : int
+    budget_share_ : dict
+        Each task's share of the stored examples right now.
+    memory_bytes_ : int
+        What is really allocated, all of it.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from budgetron import BudgetProjectron, kernels
+    >>> X = np.array([[0.0, 1.0], [1.0, 0.2], [0.1, 0.9], [0.8, 0.0], [0.2, 1.0], [1.0, 0.1]])
+    >>> y = ["ham", "spam", "ham", "spam", "ham", "spam"]
+    >>> users = ["ann", "ann", "bob", "bob", "ann", "bob"]
+    >>> model = BudgetProjectron(budget=2, kernel=kernels.Linear(bias=1.0))
+    >>> margins = model.predict_then_learn(X, y, tasks=users)
+    >>> model.n_stored_, model.n_stored_ < model.n_mistakes_
+    (2, True)
+
+    References
+    ----------
+    G. Cavallanti and N. Cesa-Bianchi. Memory Constraint Online Multitask Classification. 2012.
+    """
+
+    rule: ClassVar[str] = "projectron"
+
+    def __init__(
+        self,
+        budget: int | str | None = 500,
+        kernel: Kernel = Gaussian(),
+        graph: TaskGraph = complete(),
+        eta: float = 0.01,
+        task_column: int | str | None = None,
+        engine: str = "auto",
+    ) -> None:
+        self.budget = budget
+        self.kernel = kernel
+        self.graph = graph
+        self.eta = eta
+        self.task_column = task_column
+        self.engine = engine
+
+    def _rule_settings(self, kernel: Kernel | None, graph: TaskGraph) -> dict[str, Any]:
+        return {"eta": checked_eta(self._who, self.eta, kernel, graph.c_g)}
