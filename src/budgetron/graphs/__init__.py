@@ -1,0 +1,51 @@
+"""Task graphs: which tasks are related, and how much an example of one counts for another.
+
+    K([x, i], [x', j]) = (A⁻¹)_ij K'(x, x'),   A = I + L,   L the Laplacian of the task graph
+
+Closed forms (`complete`, `disconnected`, `clusters`) serve any number of tasks, and new ones may appear
+at any time. Explicit graphs (`from_edges`, `from_networkx`, `from_laplacian`, `from_similarity`) name
+their tasks once and for all. A graph is a value: it never changes, compares by content, and is pickled
+and copied freely.
+
+>>> from budgetron import graphs
+>>> graphs.complete().similarity("ann", "bob")
+0.5
+>>> graph = graphs.from_edges([("ann", "bob"), ("bob", "cid")], tasks=["dan"])
+>>> [round(graph.similarity("ann", task), 3) for task in ("ann", "bob", "cid", "dan")]
+[0.625, 0.25, 0.125, 0.0]
+>>> graph.components()
+[['dan'], ['ann', 'bob', 'cid']]
+"""
+
+from __future__ import annotations
+
+from budgetron.graphs.closed import Clique, clusters, complete, disconnected
+from budgetron.graphs.construct import from_edges, from_laplacian, from_networkx, from_similarity
+from budgetron.graphs.explicit import DENSE_LIMIT, Explicit
+from budgetron.graphs.resistance import (
+    relatedness,
+    resistance_distances,
+    similarities_from_resistances,
+    similarity_matrix,
+)
+from budgetron.graphs.saved import from_description
+from budgetron.graphs.taskgraph import TaskGraph
+
+__all__ = [
+    "DENSE_LIMIT",
+    "Clique",
+    "Explicit",
+    "TaskGraph",
+    "clusters",
+    "complete",
+    "disconnected",
+    "from_description",
+    "from_edges",
+    "from_laplacian",
+    "from_networkx",
+    "from_similarity",
+    "relatedness",
+    "resistance_distances",
+    "similarities_from_resistances",
+    "similarity_matrix",
+]

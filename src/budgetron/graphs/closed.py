@@ -1,0 +1,234 @@
+"""Graphs in closed form: cliques, each pair of tasks in a clique joined by an edge of weight w.
+
+    A⁻¹ = (I + wJ)/(1 + wn) on a clique of n tasks, J all ones
+
+    n known:     diagonal (1 + w)/(1 + wn),  off-diagonal w/(1 + wn)     the paper's scale
+    open-ended:  diagonal 1,                 off-diagonal w/(1 + w)      the same, times (1 + wn)/(1 + w)
+
+w = 0 is no edge at all (k independent learners), w = ∞ is one learner for all (pooling).
+Two numbers and no table: any number of tasks costs nothing, and a new one may appear at any time.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Hashable, Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from budgetron.errors import refuse, refuse_type, shown
+from budgetron.graphs.taskgraph import Floats, Ints, TaskGraph, grouped, read_only
+from budgetron.tasks import NOT_A_TASK, keys_of, plain
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Clique(TaskGraph):
+    """One clique of all tasks, or one a cluster; made by `complete`, `disconnected` and `clusters`."""
+
+    coupling: float
+    n_tasks: int | None = None
+    mapped: Mapped | None = None
+
+    is_open = True
+    tasks = None
+
+    @property
+    def diagonal(self) -> float:
+        """(A⁻¹)_ii."""
+        return 1.0 if self.n_tasks is None else _divided(self.coupling, 1.0, self.n_tasks)
+
+    @property
+    def off_diagonal(self) -> float:
+        """(A⁻¹)_ij for two tasks of one clique."""
+        return _divided(self.coupling, 0.0, 1 if self.n_tasks is None else self.n_tasks)
+
+    @property
+    def c_g_range(self) -> tuple[float, float]:
+        c_g = math.sqrt(self.diagonal)
+        return c_g, c_g
+
+    def locate(self, tasks: Iterable[Any]) -> tuple[Ints, Ints]:
+        keys = keys_of(tasks)
+        if self.coupling == 0:
+            return keys, keys
+        if self.mapped is not None:
+            return keys, self.mapped.clusters_of(keys)
+        return keys, np.zeros_like(keys)
+
+    def row(self, key: int, cluster: int, keys: Ints, clusters: Ints) -> Floats:
+        related = np.where(clusters == cluster, self.off_diagonal, 0.0)
+        return np.where(keys == key, self.diagonal, related)
+
+    def components(self, tasks: Iterable[Any] | None = None) -> list[list[Hashable]]:
+        """The tasks given, or those of the mapping, by connected component."""
+        if tasks is None:
+            tasks = () if self.mapped is None else self.mapped.names
+        names = list(dict.fromkeys(plain(task) for task in tasks))
+        return grouped(names, self.locate(names)[1])
+
+    def describe(self) -> dict[str, Any]:
+        described: dict[str, Any] = {"kind": "clique", "coupling": self.coupling, "n_tasks": self.n_tasks}
+        if self.mapped is not None:
+            described |= {"tasks": self.mapped.names, "clusters": self.mapped.numbers}
+        return described
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return Clique, (self.coupling, self.n_tasks, self.mapped)
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, Clique):
+            return NotImplemented
+        return (self.coupling, self.n_tasks, self.mapped) == (other.coupling, other.n_tasks, other.mapped)
+
+    def __hash__(self) -> int:
+        return hash((self.coupling, self.n_tasks, self.mapped))
+
+    def __repr__(self) -> str:
+        if self.mapped is not None:
+            return f"clusters(<{self.mapped}>, coupling={self.coupling!r})"
+        if self.n_tasks is None and self.coupling == 0:
+            return "disconnected()"
+        size = "" if self.n_tasks is None else f"n_tasks={self.n_tasks}"
+        strength = "" if self.coupling == 1 else f"coupling={self.coupling!r}"
+        return f"complete({', '.join(part for part in (size, strength) if part)})"
+
+
+class Mapped:
+    """Which cluster each named task is in, kept in the order of the keys.
+
+    The clusters are numbered in that order too, whatever their labels: mappings that say the same are equal.
+    """
+
+    def __init__(self, names: Iterable[Hashable], labels: Iterable[Hashable]) -> None:
+        names, labels = list(names), list(labels)
+        keys = keys_of(names)
+        order = np.argsort(keys, kind="stable")
+        numbering: dict[Hashable, int] = {}
+        numbers = [numbering.setdefault(labels[place], len(numbering)) for place in order]
+        self.names = tuple(plain(names[place]) for place in order)
+        self.keys: Ints = read_only(keys[order])
+        self.numbers: Ints = read_only(np.array(numbers, dtype=np.int64))
+
+    def clusters_of(self, keys: Ints) -> Ints:
+        """The cluster of each key: a number no task has as its key, or the key itself where unmapped."""
+        place = np.minimum(np.searchsorted(self.keys, keys), len(self.keys) - 1)
+        return np.where(self.keys[place] == keys, NOT_A_TASK + self.numbers[place], keys)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return Mapped, (self.names, self.numbers.tolist())
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Mapped) and (
+            np.array_equal(self.keys, other.keys) and np.array_equal(self.numbers, other.numbers)
+        )
+
+    def __hash__(self) -> int:
+        return hash((self.keys.tobytes(), self.numbers.tobytes()))
+
+    def __str__(self) -> str:
+        return f"{len(self.keys)} tasks in {int(self.numbers.max()) + 1} clusters"
+
+
+def complete(n_tasks: int | None = None, coupling: float = 1.0) -> Clique:
+    """All tasks related alike.
+
+    Without `n_tasks` the graph is open-ended, with similarity 1 of a task to itself, w/(1 + w) to any other.
+    With it, similarities have the paper's scale: (1 + w)/(1 + wk) and w/(1 + wk). Tasks need not be named;
+    that at most `n_tasks` of them appear is your promise.
+
+    Parameters
+    ----------
+    n_tasks : k, or None.
+    coupling : the weight w >= 0 of every edge; ``math.inf`` is one common learner.
+
+    >>> complete(n_tasks=4).similarity("ann", "ann"), complete(n_tasks=4).similarity("ann", "bob")
+    (0.4, 0.2)
+    >>> complete(coupling=float("inf")).similarity("ann", "bob")
+    1.0
+    """
+    if n_tasks is not None and (
+        isinstance(n_tasks, bool) or not isinstance(n_tasks, (int, np.integer)) or not 1 <= n_tasks < 2**53
+    ):
+        raise refuse(
+            "graphs.complete",
+            "n_tasks",
+            "an integer >= 1, or None",
+            shown(n_tasks),
+            "None leaves the number of tasks open.",
+        )
+    return Clique(_checked_coupling("graphs.complete", coupling), None if n_tasks is None else int(n_tasks))
+
+
+def disconnected() -> Clique:
+    """No two tasks related: as many independent learners as there are tasks, sharing only the budget.
+
+    >>> disconnected().similarity("ann", "ann"), disconnected().similarity("ann", "bob")
+    (1.0, 0.0)
+    """
+    return Clique(0.0)
+
+
+def clusters(mapping: Mapping[Any, Hashable], coupling: float = 1.0) -> Clique:
+    """Tasks related within their cluster, and not at all across clusters.
+
+    Each cluster is an open-ended clique: similarity 1 of a task to itself, w/(1 + w) within the cluster.
+    A task that is not mapped is a cluster of its own.
+
+    Parameters
+    ----------
+    mapping : the cluster of each task, any hashable label.
+    coupling : the weight w >= 0 of every edge; ``math.inf`` is one learner a cluster.
+
+    >>> graph = clusters({"ann": "sales", "bob": "sales", "cid": "law"})
+    >>> graph.similarity("ann", "bob"), graph.similarity("ann", "cid"), graph.similarity("new", "new")
+    (0.5, 0.0, 1.0)
+    >>> graph
+    clusters(<3 tasks in 2 clusters>, coupling=1.0)
+    """
+    who = "graphs.clusters"
+    if not isinstance(mapping, Mapping):
+        raise refuse_type(
+            who,
+            "mapping",
+            "a mapping from task to cluster",
+            shown(mapping),
+            "dict(zip(tasks, clusters)) makes one of two lists.",
+        )
+    if not mapping:
+        raise refuse(
+            who,
+            "mapping",
+            "a mapping with at least one task",
+            "an empty one",
+            "graphs.disconnected() is the graph with no relation.",
+        )
+    for task, label in mapping.items():
+        if not isinstance(label, Hashable) or label != label:
+            raise refuse_type(
+                who,
+                "a cluster",
+                "a hashable label equal to itself",
+                f"{shown(label)} for task {shown(task)}",
+                "Number or name the clusters.",
+            )
+    return Clique(_checked_coupling(who, coupling), None, Mapped(mapping.keys(), mapping.values()))
+
+
+def _divided(w: float, extra: float, n: int) -> float:
+    """(extra + w)/(1 + wn), for w up to and including infinity."""
+    return (extra + w) / (1.0 + w * n) if w <= 1 else (extra / w + 1.0) / (1.0 / w + n)
+
+
+def _checked_coupling(who: str, coupling: Any) -> float:
+    number = isinstance(coupling, (int, float, np.integer, np.floating)) and not isinstance(coupling, bool)
+    if not number or not coupling >= 0:
+        raise refuse(
+            who,
+            "coupling",
+            "a number >= 0 (math.inf pools the tasks)",
+            shown(coupling),
+            "0 makes the tasks independent; a negative weight would make them repel.",
+        )
+    return float(coupling)

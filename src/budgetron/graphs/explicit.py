@@ -1,0 +1,253 @@
+"""Graphs that name their tasks: A⁻¹ in full for a small one, column by column for a large one.
+
+    dense    A⁻¹ (k × k), for k ≤ 1024 or where it was given
+    matrix   A, sparse; column i of A⁻¹ solves A c = e_i on the component of i, and is found when asked for
+
+Key = index of the task, cluster = number of its connected component.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Hashable, Iterable
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+
+from budgetron.errors import UnknownTask, refusal, refuse_type, shown
+from budgetron.graphs.extent import largest_diagonal
+from budgetron.graphs.solve import ColumnCache, solved
+from budgetron.graphs.taskgraph import Floats, Ints, TaskGraph, grouped, read_only
+from budgetron.tasks import plain
+
+DENSE_LIMIT = 1024
+"""The largest number of tasks for which a graph's A⁻¹ is held in full."""
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Explicit(TaskGraph):
+    """A graph of named tasks; made by `from_edges`, `from_networkx`, `from_laplacian` and `from_similarity`.
+
+    Attributes
+    ----------
+    tasks : the tasks in index order.
+    component : the number of each task's connected component, int64.
+    dense : A⁻¹, or None.
+    matrix : A as a SciPy CSR array where dense is None, else None.
+    singular : whether `matrix` is a Laplacian whose pseudoinverse is meant.
+    cache : the columns solved for and kept; the only part that ever changes.
+
+    >>> from budgetron import graphs
+    >>> graphs.from_edges([(1, 2), (2, 3)], tasks=[9])
+    <graph of 4 tasks in 2 components>
+    """
+
+    tasks: tuple[Hashable, ...]
+    component: Ints
+    dense: Floats | None = None
+    matrix: Any = None
+    singular: bool = False
+    cache: ColumnCache = field(default_factory=ColumnCache)
+
+    is_open = False
+
+    def __post_init__(self) -> None:
+        parts = (
+            (self.dense,)
+            if self.matrix is None
+            else (self.matrix.data, self.matrix.indices, self.matrix.indptr)
+        )
+        for part in (self.component, *parts):
+            if part is not None:
+                read_only(part)
+
+    @property
+    def n_tasks(self) -> int:  # type: ignore[override]
+        return len(self.tasks)
+
+    @cached_property
+    def _index(self) -> dict[Hashable, int]:
+        return {task: place for place, task in enumerate(self.tasks)}
+
+    @cached_property
+    def _members(self) -> Ints:
+        """The tasks ordered by component: those of component c are _members[_starts[c]:_starts[c + 1]]."""
+        return np.argsort(self.component, kind="stable")
+
+    @cached_property
+    def _starts(self) -> Ints:
+        return np.concatenate([[0], np.cumsum(np.bincount(self.component))])
+
+    @cached_property
+    def _rank(self) -> Ints:
+        """The place of each task among the members of its component."""
+        rank = np.empty(self.n_tasks, dtype=np.int64)
+        rank[self._members] = np.arange(self.n_tasks) - self._starts[self.component[self._members]]
+        return rank
+
+    def locate(self, tasks: Iterable[Any]) -> tuple[Ints, Ints]:
+        index = self._index
+        places = [
+            self._place(task) if (place := _looked_up(index, task)) is None else place
+            for task in (tasks.tolist() if isinstance(tasks, np.ndarray) else tasks)
+        ]
+        keys = np.array(places, dtype=np.int64)
+        return keys, self.component[keys]
+
+    def row(self, key: int, cluster: int, keys: Ints, clusters: Ints) -> Floats:
+        if self.dense is not None:
+            return np.asarray(self.dense[key, keys])
+        related = clusters == cluster
+        similarities = np.zeros(len(keys))
+        if related.any():  # no column is solved for where none can matter
+            similarities[related] = self._local_column(key, 1)[self._rank[keys[related]]]
+        return similarities
+
+    def column(self, i: int) -> Floats:
+        """Column i of A⁻¹ over all k tasks."""
+        return self.dense[i] if self.dense is not None else self._spread(i, self._local_column(i, 1))
+
+    def square_column(self, i: int) -> Floats:
+        """Column i of A⁻² over all k tasks."""
+        if self.dense is not None:
+            return np.asarray(self.dense @ self.dense[i])
+        return self._spread(i, self._local_column(i, 2))
+
+    def apply(self, vector: Floats) -> Floats:
+        """A⁻¹v for a vector over all k tasks."""
+        vector = np.asarray(vector, dtype=np.float64)
+        if self.dense is not None:
+            return np.asarray(self.dense @ vector)
+        result = np.zeros(self.n_tasks)
+        for number in np.unique(self.component[np.flatnonzero(vector)]):
+            members = self.members(number)
+            result[members] = solved(self.block(number), vector[members], self.singular)
+        return result
+
+    def apply_square(self, vector: Floats) -> Floats:
+        """A⁻²v for a vector over all k tasks."""
+        return self.apply(self.apply(vector))
+
+    @cached_property
+    def _largest_diagonal(self) -> tuple[float, float]:
+        if self.dense is not None:
+            largest = float(self.dense.diagonal().max())
+            return largest, largest
+        low = high = 0.0
+        for number in np.argsort(np.diff(self._starts), kind="stable"):  # small ones first: they are exact
+            low, top = largest_diagonal(self.block(number), self.singular, floor=low)
+            high = max(high, top)
+        return low, high
+
+    @property
+    def c_g_range(self) -> tuple[float, float]:
+        low, high = self._largest_diagonal
+        return math.sqrt(low), math.sqrt(high)
+
+    def components(self, tasks: Iterable[Any] | None = None) -> list[list[Hashable]]:
+        """The connected components, or those of the tasks given, in the order of their tasks."""
+        if tasks is None:
+            return grouped(self.tasks, self.component)
+        keys = np.unique(self.locate(tasks)[0])
+        return grouped([self.tasks[key] for key in keys], self.component[keys])
+
+    def members(self, number: int) -> Ints:
+        """The indices of the tasks of one component, ascending."""
+        return self._members[self._starts[number] : self._starts[number + 1]]
+
+    def block(self, number: int) -> Any:
+        """The part of `matrix` that belongs to one component."""
+        members = self.members(number)
+        if len(members) == self.n_tasks:
+            return self.matrix
+        rows = self.matrix[members]
+        return type(rows)(
+            (rows.data, self._rank[rows.indices], rows.indptr), shape=(len(members), len(members))
+        )
+
+    def with_cache(self, cache_bytes: int) -> Explicit:
+        """The same graph, keeping solved columns within that many bytes."""
+        return replace(self, cache=ColumnCache(cache_bytes))
+
+    def describe(self) -> dict[str, Any]:
+        described: dict[str, Any] = {"kind": "explicit", "tasks": self.tasks, "component": self.component}
+        if self.dense is not None:
+            return described | {"similarity": self.dense}
+        m = self.matrix
+        return described | {
+            "data": m.data,
+            "indices": m.indices,
+            "indptr": m.indptr,
+            "singular": self.singular,
+        }
+
+    def _local_column(self, i: int, power: int) -> Floats:
+        """Column i of A⁻¹ (or A⁻²) on the component of i."""
+        number = int(self.component[i])
+
+        def compute() -> Floats:
+            if power == 2:
+                return solved(self.block(number), self._local_column(i, 1), self.singular)
+            unit = np.zeros(len(self.members(number)))
+            unit[self._rank[i]] = 1.0
+            return solved(self.block(number), unit, self.singular)
+
+        return self.cache.get((power, int(i)), compute)
+
+    def _spread(self, i: int, local: Floats) -> Floats:
+        column = np.zeros(self.n_tasks)
+        column[self.members(int(self.component[i]))] = local
+        return column
+
+    def _place(self, task: Any) -> int:
+        """The index of a task that was not found as it stands, such as a NumPy date."""
+        place = _looked_up(self._index, plain(task))
+        if place is None:
+            known = ", ".join(shown(name, 24) for name in self.tasks[:3]) + (
+                ", …" if self.n_tasks > 3 else ""
+            )
+            raise UnknownTask(
+                refusal(
+                    "graph",
+                    "a task",
+                    f"one of the graph's {self.n_tasks} tasks ({known})",
+                    shown(task),
+                    "Name it when the graph is made (tasks=...); with graphs.complete() or graphs.clusters() "
+                    "tasks may appear at any time.",
+                )
+            )
+        return place
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return Explicit, (self.tasks, self.component, self.dense, self.matrix, self.singular, self.cache)
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, Explicit):
+            return NotImplemented
+        mine, theirs = self.describe(), other.describe()
+        return self is other or (
+            mine.keys() == theirs.keys()
+            and all(
+                np.array_equal(mine[name], theirs[name]) for name in mine if name not in ("tasks", "kind")
+            )
+            and self.tasks == other.tasks
+        )
+
+    def __hash__(self) -> int:
+        return hash((self.n_tasks, self.dense is None, self.tasks[:8]))
+
+    def __repr__(self) -> str:
+        n_components = len(self._starts) - 1
+        tasks = "1 task" if self.n_tasks == 1 else f"{self.n_tasks} tasks"
+        return f"<graph of {tasks} in {n_components} component{'' if n_components == 1 else 's'}>"
+
+
+def _looked_up(index: dict[Hashable, int], task: Any) -> int | None:
+    try:
+        return index.get(task)
+    except TypeError:
+        raise refuse_type(
+            "graph", "a task", "a hashable name", shown(task), "Turn a list into a tuple."
+        ) from None

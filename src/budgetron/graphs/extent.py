@@ -1,0 +1,147 @@
+"""The largest diagonal entry of A⁻¹, without A⁻¹: certified bounds, tightened where the largest may be.
+
+*All tasks at once.* Let ν be the spectral measure of L at e_i, its moments ν_j = (L^j)_ii. Then
+    (A⁻¹)_ii = ∫ dν/(1 + s) = 1 − ∫ s dν/(1 + s),
+and a Gauss rule for the measure s dν, of one node (from ν₁, ν₂) or two (to ν₄), never exceeds that integral.
+
+*A ball B around a task.* With X = (A_BB)⁻¹ and r = e_i − A x the residual of column i of X, padded by zeros,
+    (A⁻¹)_ii = X_ii + rᵀA⁻¹r,  so  X_ii ≤ (A⁻¹)_ii ≤ X_ii + ‖r‖²  (no eigenvalue of A is below 1).
+
+So, again and again: take the task whose upper bound is largest; tighten it, and its neighbours, by a ball;
+the second time solve for it exactly. Done when no bound is above the largest value found. Where very many
+tasks tie (a torus of 100,000) the work is cut off, and the two bounds stay apart.
+
+*The pseudoinverse of a Laplacian.* Its eigenvalues have no such floor. There, with c column j of L⁺,
+    (L⁺)_ii = R_ij + 2c_i − c_j ≤ d_ij + 2c_i − c_j,
+R the resistance distance and d the shortest path (edges of length 1/weight), equal on trees. Every column
+solved bounds all tasks.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from budgetron.graphs.solve import solved
+from budgetron.graphs.taskgraph import Floats, Ints
+
+_DENSE_BLOCK = 2048
+_BALL = 128
+_MAX_BALLS = 400
+_MAX_SOLVES = 24
+_MAX_PRODUCTS = 10**8
+_CLOSE = 1e-10
+
+
+def largest_diagonal(matrix: Any, singular: bool, floor: float = 0.0) -> tuple[float, float]:
+    """Bounds of max_i (A⁻¹)_ii, or (A⁺)_ii, of one component from below and above; at least `floor`."""
+    size = matrix.shape[0]
+    if size <= _DENSE_BLOCK:
+        mean = 1.0 / size if singular else 0.0
+        value = (
+            float(np.linalg.inv(matrix.toarray() + mean).diagonal().max()) - mean
+        )  # L⁺ = (L + J/n)⁻¹ − J/n
+        return max(value, floor), max(value, floor)
+    return _by_landmarks(matrix, floor) if singular else _by_balls(matrix, floor)
+
+
+def _by_balls(matrix: Any, floor: float) -> tuple[float, float]:
+    upper = _bounds_from_moments(matrix)
+    lowest = max(floor, float((1.0 / matrix.diagonal()).max()))
+    tightened = np.zeros(len(upper), dtype=bool)
+    balls = solves = 0
+    while True:
+        i = int(upper.argmax())
+        if upper[i] <= lowest * (1 + _CLOSE):
+            return lowest, max(lowest, float(upper[i]))
+        if not tightened[i]:
+            if balls == _MAX_BALLS:
+                return lowest, float(upper[i])
+            balls += 1
+            tightened[i] = True
+            ball = _ball(matrix, i)
+            low, high = _bounds_within(matrix, ball)
+            upper[ball] = np.minimum(upper[ball], high)
+            lowest = max(lowest, float(low.max()))
+        else:
+            if solves == _MAX_SOLVES:
+                return lowest, float(upper[i])
+            solves += 1
+            unit = np.zeros(len(upper))
+            unit[i] = 1.0
+            upper[i] = solved(matrix, unit)[i]
+            lowest = max(lowest, float(upper[i]))
+
+
+def _bounds_from_moments(matrix: Any) -> Floats:
+    """An upper bound of each (A⁻¹)_ii from the first two or four moments of L = A − I."""
+    from scipy.sparse import csr_array, eye_array
+
+    laplacian = csr_array(matrix - eye_array(matrix.shape[0], format="csr"))
+    first = np.maximum(laplacian.diagonal(), np.finfo(np.float64).tiny)
+    second = _row_products(laplacian, laplacian)
+    node = second / first
+    bound = 1.0 - first / (1.0 + node)
+    degrees = np.diff(laplacian.indptr)
+    if int((degrees.astype(np.float64) ** 2).sum()) > _MAX_PRODUCTS:
+        return np.asarray(np.minimum(bound, 1.0))
+    third, fourth = np.empty_like(first), np.empty_like(first)
+    for start in range(0, len(first), 4096):  # the square in slices: all of it may be large
+        rows = laplacian[start : start + 4096]
+        square = rows @ laplacian
+        third[start : start + 4096] = _row_products(rows, square)
+        fourth[start : start + 4096] = _row_products(square, square)
+    spread = third / first - node**2  # the Jacobi matrix of s dν is [[node, √spread], [√spread, farther]]
+    usable = spread > 1e-6 * node**2
+    spread = np.where(usable, spread, 1.0)
+    farther = (fourth - 2 * node * third + node**2 * second) / (first * spread)
+    two_nodes = 1.0 - first / (1.0 + node - spread / (1.0 + farther))
+    return np.asarray(np.minimum(np.where(usable, np.minimum(two_nodes, bound), bound), 1.0))
+
+
+def _row_products(left: Any, right: Any) -> Floats:
+    return np.asarray(left.multiply(right).sum(axis=1), dtype=np.float64).ravel()
+
+
+def _ball(matrix: Any, center: int) -> Ints:
+    """The tasks nearest to the centre, layer by layer, up to a fixed number."""
+    inside = np.array([center], dtype=np.int64)
+    layer = inside
+    while len(layer) and len(inside) < _BALL:
+        layer = np.setdiff1d(matrix[layer].indices, inside)[: _BALL - len(inside)].astype(np.int64)
+        inside = np.concatenate([inside, layer])
+    return np.sort(inside)
+
+
+def _bounds_within(matrix: Any, ball: Ints) -> tuple[Floats, Floats]:
+    """Lower and upper bounds of (A⁻¹)_ii for every i of the ball."""
+    rows = matrix[ball]
+    inside = np.isin(rows.indices, ball)
+    outward = rows.copy()
+    outward.data = np.where(inside, 0.0, rows.data)
+    outward.eliminate_zeros()
+    x = np.linalg.inv(rows[:, ball].toarray())
+    residual_squared = (x * ((outward @ outward.T) @ x)).sum(axis=0)
+    return x.diagonal(), x.diagonal() + residual_squared
+
+
+def _by_landmarks(matrix: Any, floor: float) -> tuple[float, float]:
+    from scipy.sparse import csr_array
+    from scipy.sparse.csgraph import dijkstra
+
+    size = matrix.shape[0]
+    edges = matrix.tocoo()
+    apart = edges.row != edges.col
+    lengths = csr_array((-1.0 / edges.data[apart], (edges.row[apart], edges.col[apart])), shape=(size, size))
+    upper, lowest = np.full(size, np.inf), floor
+    for _ in range(_MAX_SOLVES):
+        j = int(upper.argmax())
+        unit = np.zeros(size)
+        unit[j] = 1.0
+        column = solved(matrix, unit, singular=True)
+        upper = np.minimum(upper, dijkstra(lengths, directed=True, indices=j) + 2 * column - column[j])
+        lowest = max(lowest, float(column[j]))
+        if upper.max() <= lowest * (1 + _CLOSE):
+            break
+    return lowest, max(lowest, float(upper.max()))

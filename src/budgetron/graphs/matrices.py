@@ -1,0 +1,160 @@
+"""Reading a matrix somebody gives us, and refusing what is none of ours: each check, and its words, once."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Iterable
+from typing import Any
+
+import numpy as np
+
+from budgetron.errors import InputError, refuse, refuse_type, shown
+from budgetron.graphs.taskgraph import Floats, Ints
+from budgetron.tasks import plain
+
+_ROUNDING = 1e-10  # relative: what a matrix may lack in symmetry or definiteness, having been computed
+
+
+def symmetric(who: str, name: str, given: Any) -> Any:
+    """A private float64 copy of a symmetric matrix, an array or CSR as it came, made exactly symmetric."""
+    from scipy.sparse import csr_array, issparse
+
+    try:
+        matrix: Any = csr_array(given, copy=True) if issparse(given) else np.array(given)
+    except (TypeError, ValueError):
+        raise refuse_type(who, name, "a square matrix of numbers", shown(given)) from None
+    if matrix.dtype.kind not in "fiub":
+        raise refuse_type(who, name, "a square matrix of real numbers", f"dtype {matrix.dtype}")
+    if matrix.ndim != 2 or matrix.shape[0] != matrix.shape[1]:
+        raise refuse(who, name, "a square matrix", f"shape {matrix.shape}", "One row and one column a task.")
+    if matrix.shape[0] == 0:
+        raise refuse(who, name, "a matrix of at least one task", "an empty one")
+    matrix = matrix.astype(np.float64)
+    values = matrix.data if issparse(matrix) else matrix
+    if not np.isfinite(values).all():
+        raise refuse(
+            who,
+            name,
+            "a matrix of finite numbers",
+            "NaN or infinity in it",
+            "Write 0 where tasks are unrelated.",
+        )
+    difference = abs(matrix - matrix.T).max()
+    if difference > _ROUNDING * abs(matrix).max():
+        raise refuse(
+            who,
+            name,
+            "symmetric",
+            f"entries that differ by {difference:.3g} from their mirror image",
+            f"({name} + {name}.T) / 2 is symmetric.",
+        )
+    matrix = (matrix + matrix.T) / 2
+    if issparse(matrix):
+        matrix = csr_array(matrix)
+        matrix.eliminate_zeros()
+        matrix.sort_indices()
+    return matrix
+
+
+def check_semidefinite(who: str, name: str, matrix: Any) -> None:
+    """Refuse a symmetric matrix (an array or CSR) that has a negative eigenvalue."""
+    if _is_dominant(matrix):
+        return
+    if isinstance(matrix, np.ndarray):
+        slack = _ROUNDING * float(abs(matrix).max())
+        try:
+            np.linalg.cholesky(matrix + slack * np.eye(len(matrix)))
+        except np.linalg.LinAlgError:
+            raise _indefinite(who, name, float(np.linalg.eigvalsh(matrix)[0])) from None
+    elif (lowest := _lowest_eigenvalue(matrix)) < -_ROUNDING * float(abs(matrix).max()):
+        raise _indefinite(who, name, lowest)
+
+
+def is_laplacian(matrix: Any) -> bool:
+    """Whether rows sum to zero and no off-diagonal entry is positive: the Laplacian of a weighted graph."""
+    diagonal, off, off_magnitude = _parts(matrix)
+    return bool(
+        (off_magnitude + off <= _ROUNDING * diagonal).all()
+        and (abs(diagonal + off) <= _ROUNDING * diagonal).all()
+    )
+
+
+def connected(matrix: Any) -> Ints:
+    """The number of the connected component of each task."""
+    from scipy.sparse import csr_array
+    from scipy.sparse.csgraph import connected_components
+
+    numbers = connected_components(csr_array(matrix), directed=False)[1]
+    return np.asarray(numbers, dtype=np.int64)
+
+
+def named(who: str, tasks: Iterable[Any] | None, size: int) -> tuple[Hashable, ...]:
+    """The task of each row: as given, or 0, 1, …"""
+    if tasks is None:
+        return tuple(range(size))
+    names = distinct(who, tasks)
+    if len(names) != size:
+        raise refuse(who, "tasks", f"one name a row, {size} in all", f"{len(names)} names")
+    return names
+
+
+def distinct(who: str, tasks: Any) -> tuple[Hashable, ...]:
+    """The tasks as plain names, none twice."""
+    if isinstance(tasks, (str, bytes)) or not isinstance(tasks, Iterable):
+        raise refuse_type(who, "tasks", "a list of names", shown(tasks), "Put a single name in a list.")
+    known: set[Hashable] = set()
+    names = []
+    for task in tasks:
+        try:
+            name = plain(task)
+            repeated = name in known
+        except TypeError as error:
+            if isinstance(error, InputError):
+                raise
+            raise refuse_type(
+                who, "a task", "a hashable name", shown(task), "Turn a list into a tuple."
+            ) from None
+        if repeated:
+            raise refuse(who, "tasks", "names that differ", f"{shown(name)} twice", "Name each task once.")
+        known.add(name)
+        names.append(name)
+    return tuple(names)
+
+
+def _parts(matrix: Any) -> tuple[Floats, Floats, Floats]:
+    """The diagonal, and the sums of each row's off-diagonal entries, signed and absolute."""
+    diagonal = np.asarray(matrix.diagonal(), dtype=np.float64)
+    signed = np.asarray(matrix.sum(axis=1)).ravel() - diagonal
+    absolute = np.asarray(abs(matrix).sum(axis=1)).ravel() - abs(diagonal)
+    return diagonal, signed, absolute
+
+
+def _is_dominant(matrix: Any) -> bool:
+    """Whether each diagonal entry outweighs its row (up to rounding), which makes a matrix semidefinite."""
+    diagonal, _, absolute = _parts(matrix)
+    return bool((diagonal - absolute >= -_ROUNDING * diagonal).all())
+
+
+def _lowest_eigenvalue(matrix: Any) -> float:
+    """The smallest eigenvalue by Lanczos iteration, from above: only a negative answer is proof."""
+    from scipy.sparse import eye_array
+    from scipy.sparse.linalg import ArpackNoConvergence, eigsh
+
+    ceiling = float(abs(matrix).sum(axis=1).max())
+    shifted = matrix - ceiling * eye_array(matrix.shape[0], format="csr")
+    start = np.random.default_rng(0).standard_normal(matrix.shape[0])  # fixed, so that the verdict is
+    try:
+        return (
+            float(eigsh(shifted, k=1, which="LM", v0=start, tol=1e-8, return_eigenvectors=False)[0]) + ceiling
+        )
+    except ArpackNoConvergence:
+        return 0.0
+
+
+def _indefinite(who: str, name: str, eigenvalue: float) -> InputError:
+    return refuse(
+        who,
+        name,
+        "positive semidefinite",
+        f"a matrix with eigenvalue {eigenvalue:.3g}",
+        "A graph's Laplacian, or any matrix of inner products, is.",
+    )

@@ -1,0 +1,133 @@
+"""What a graph does to each pair of tasks, and how it reads as an electrical network (Proposition 3.1).
+
+    G'          G with a dummy node 0 joined to every task by an edge of weight 1
+    R           resistance distances of G' (an edge of weight w is a resistor of 1/w)
+    (A⁻¹)_ij = −R_ij/2 + (Σ_l R_il + Σ_l R_jl)/(2(k+1)) − ‖R‖₁/(2(k+1)²) + (k+2)/(k+1)²
+
+The paper prints ‖R‖₁/(k+1)²: a slip by a factor of two. Grounding the dummy node gives the way back,
+R_i0 = (A⁻¹)_ii and R_ij = (A⁻¹)_ii + (A⁻¹)_jj − 2(A⁻¹)_ij: near tasks, in many short ways, are similar tasks.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from budgetron.errors import refuse, shown
+from budgetron.graphs.taskgraph import Floats, TaskGraph
+
+
+def similarity_matrix(graph: TaskGraph, tasks: Iterable[Any] | None = None) -> Floats:
+    """(A⁻¹)_ij for all pairs of the tasks given.
+
+    Parameters
+    ----------
+    graph : any task graph.
+    tasks : the tasks to compare; all of the graph if None, which then has to know how many there are.
+
+    >>> from budgetron import graphs
+    >>> similarity_matrix(graphs.complete(), tasks=["ann", "bob"])
+    array([[1. , 0.5],
+           [0.5, 1. ]])
+    """
+    if tasks is None:
+        tasks = range(_known_size(graph)) if graph.tasks is None else graph.tasks
+    keys, clusters = graph.locate(tasks)
+    rows = [
+        graph.row(int(key), int(cluster), keys, clusters) for key, cluster in zip(keys, clusters, strict=True)
+    ]
+    return np.array(rows).reshape(len(keys), len(keys))
+
+
+def relatedness(graph: TaskGraph, tasks: Iterable[Any] | None = None) -> Floats:
+    """(A⁻¹)_ij / √((A⁻¹)_ii (A⁻¹)_jj): the effect of the graph on each pair of tasks.
+
+    1 means that the two are one task to the learner, 0 that they never touch each other.
+
+    Parameters
+    ----------
+    graph : any task graph.
+    tasks : as for `similarity_matrix`.
+
+    >>> from budgetron import graphs
+    >>> relatedness(graphs.from_edges([(1, 2), (2, 3)])).round(3)
+    array([[1.   , 0.447, 0.2  ],
+           [0.447, 1.   , 0.447],
+           [0.2  , 0.447, 1.   ]])
+    """
+    similarity = similarity_matrix(graph, tasks)
+    norms: Floats = np.sqrt(similarity.diagonal())
+    scale = np.outer(norms, norms)
+    return np.divide(similarity, scale, out=np.zeros_like(similarity), where=scale > 0)
+
+
+def resistance_distances(graph: TaskGraph) -> Floats:
+    """R, (k+1) × (k+1): the resistance distances of the augmented graph G', its dummy node last.
+
+    Parameters
+    ----------
+    graph : a graph of known size on the paper's scale, A = I + L with L a Laplacian.
+
+    >>> from budgetron import graphs
+    >>> resistance_distances(graphs.complete(n_tasks=2)).round(4)
+    array([[0.    , 0.6667, 0.6667],
+           [0.6667, 0.    , 0.6667],
+           [0.6667, 0.6667, 0.    ]])
+    """
+    inverse = similarity_matrix(graph)
+    if not np.allclose(inverse.sum(axis=1), 1.0, rtol=0, atol=1e-9):  # L1 = 0 is A⁻¹1 = 1
+        raise refuse(
+            "graphs.resistance_distances",
+            "graph",
+            "one with A = I + L, L a graph's Laplacian",
+            shown(graph),
+            "Make it by graphs.from_edges, or give n_tasks to graphs.complete.",
+        )
+    to_ground = np.append(inverse.diagonal(), 0.0)
+    between = np.zeros((len(to_ground), len(to_ground)))
+    between[:-1, :-1] = inverse
+    distances = to_ground[:, None] + to_ground[None, :] - 2 * between
+    np.fill_diagonal(distances, 0.0)
+    return np.asarray(np.maximum(distances, 0.0))
+
+
+def similarities_from_resistances(resistances: ArrayLike) -> Floats:
+    """A⁻¹ from the resistance distances of the augmented graph: Proposition 3.1, its coefficient put right.
+
+    Parameters
+    ----------
+    resistances : R, (k+1) × (k+1), the dummy node last.
+
+    >>> third = 2 / 3
+    >>> similarities_from_resistances([[0, third, third], [third, 0, third], [third, third, 0]]).round(4)
+    array([[0.6667, 0.3333],
+           [0.3333, 0.6667]])
+    """
+    r = np.asarray(resistances, dtype=np.float64)
+    if r.ndim != 2 or r.shape[0] != r.shape[1] or len(r) < 2:
+        raise refuse(
+            "graphs.similarities_from_resistances",
+            "resistances",
+            "a square matrix, one row a task and one more",
+            f"shape {r.shape}",
+            "The last row is the dummy node's.",
+        )
+    n = len(r)  # k + 1
+    sums = r.sum(axis=1)
+    full = -r / 2 + (sums[:, None] + sums[None, :]) / (2 * n) - sums.sum() / (2 * n**2) + (n + 1) / n**2
+    return np.asarray(full[:-1, :-1])
+
+
+def _known_size(graph: TaskGraph) -> int:
+    if graph.n_tasks is None:
+        raise refuse(
+            "graphs",
+            "graph",
+            "one that knows its tasks",
+            shown(graph),
+            "Name the tasks (tasks=...), or give n_tasks to graphs.complete.",
+        )
+    return graph.n_tasks

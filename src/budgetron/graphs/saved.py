@@ -1,0 +1,96 @@
+"""A graph back from its description, which may come from a file nobody vouches for: all is checked again."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from budgetron.errors import refuse, shown
+from budgetron.graphs.closed import Clique, clusters, complete
+from budgetron.graphs.explicit import Explicit
+from budgetron.graphs.matrices import check_semidefinite, is_laplacian, named, symmetric
+from budgetron.graphs.taskgraph import Ints, TaskGraph
+
+_WHO = "graphs.from_description"
+_NAMES = {
+    "clique": [{"coupling", "n_tasks"}, {"coupling", "n_tasks", "tasks", "clusters"}],
+    "explicit": [
+        {"tasks", "component", "similarity"},
+        {"tasks", "component", "data", "indices", "indptr", "singular"},
+    ],
+}
+
+
+def from_description(description: Mapping[str, Any]) -> TaskGraph:
+    """The graph that `describe` described, equal to it in every bit.
+
+    >>> from budgetron import graphs
+    >>> graphs.from_description(graphs.complete(n_tasks=3).describe())
+    complete(n_tasks=3)
+    """
+    if not isinstance(description, Mapping) or description.get("kind") not in _NAMES:
+        raise refuse(
+            _WHO, "description", f"a mapping of kind {' or '.join(map(repr, _NAMES))}", shown(description)
+        )
+    names = set(description) - {"kind"}
+    if names not in _NAMES[description["kind"]]:
+        raise refuse(_WHO, "description", "complete, with no entry of another name", f"{sorted(names)}")
+    return _clique(description) if description["kind"] == "clique" else _explicit(description)
+
+
+def _clique(description: Mapping[str, Any]) -> Clique:
+    if "tasks" not in description:
+        return complete(description["n_tasks"], description["coupling"])
+    tasks, numbers = list(description["tasks"]), np.asarray(description["clusters"]).tolist()
+    if len(tasks) != len(numbers) or description["n_tasks"] is not None:
+        raise refuse(_WHO, "clusters", "one number a task", f"{len(numbers)} for {len(tasks)} tasks")
+    return clusters(dict(zip(tasks, numbers, strict=True)), description["coupling"])
+
+
+def _explicit(description: Mapping[str, Any]) -> Explicit:
+    if "similarity" in description:
+        dense = symmetric(_WHO, "similarity", description["similarity"])
+        check_semidefinite(_WHO, "similarity", dense)
+        tasks = named(_WHO, description["tasks"], len(dense))
+        return Explicit(tasks, _components(description, dense), dense=dense)
+    singular = bool(description["singular"])
+    matrix = _sparse(description)
+    if singular and not is_laplacian(matrix):
+        raise refuse(_WHO, "data", "a Laplacian", "rows that do not sum to 0")
+    tasks = named(_WHO, description["tasks"], matrix.shape[0])
+    return Explicit(tasks, _components(description, matrix), matrix=matrix, singular=singular)
+
+
+def _sparse(description: Mapping[str, Any]) -> Any:
+    from scipy.sparse import csr_array, eye_array
+
+    data, indices, indptr = (np.asarray(description[name]) for name in ("data", "indices", "indptr"))
+    size = len(indptr) - 1
+    try:
+        matrix = csr_array((data, indices, indptr), shape=(size, size))
+        matrix.check_format(full_check=True)
+    except (ValueError, TypeError, IndexError) as error:
+        raise refuse(
+            _WHO, "data, indices, indptr", "a sparse matrix in CSR form", f"one that is not: {error}"
+        ) from None
+    matrix = symmetric(_WHO, "data", matrix)
+    floor = 0.0 if description["singular"] else 1.0  # A = I + L
+    check_semidefinite(_WHO, "data", csr_array(matrix - floor * eye_array(size, format="csr")))
+    return matrix
+
+
+def _components(description: Mapping[str, Any], matrix: Any) -> Ints:
+    """The component numbers as they were: an entry of A⁻¹ between far tasks may be too small to show."""
+    component = np.array(description["component"])
+    accepted = f"{matrix.shape[0]} component numbers 0, 1, …, with no entry between components"
+    if component.shape != (matrix.shape[0],) or component.dtype.kind not in "iu":
+        raise refuse(_WHO, "component", accepted, f"{component.dtype} of shape {component.shape}")
+    rows, columns = matrix.nonzero()
+    if (
+        set(np.unique(component).tolist()) != set(range(int(component.max()) + 1))
+        or (component[rows] != component[columns]).any()
+    ):
+        raise refuse(_WHO, "component", accepted, "other numbers")
+    return component.astype(np.int64)

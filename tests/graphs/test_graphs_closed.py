@@ -1,0 +1,110 @@
+"""Closed forms against dense inverses."""
+
+from __future__ import annotations
+
+import math
+
+import networkx as nx
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from budgetron import graphs
+from budgetron.tasks import NOT_A_TASK
+
+few = settings(max_examples=40, deadline=None)
+couplings = st.floats(min_value=1e-6, max_value=1e6)
+
+
+def inverse_of_clique(n: int, w: float) -> np.ndarray:
+    laplacian = nx.laplacian_matrix(nx.complete_graph(n)).toarray().astype(float)
+    return np.linalg.inv(np.eye(n) + w * laplacian)
+
+
+@few
+@given(k=st.integers(1, 12), w=couplings)
+def test_complete_of_known_size_is_the_inverse(k, w):
+    expected = inverse_of_clique(k, w)
+    assert np.allclose(
+        graphs.similarity_matrix(graphs.complete(n_tasks=k, coupling=w)), expected, rtol=1e-8, atol=1e-10
+    )
+
+
+@few
+@given(k=st.integers(2, 12), w=couplings)
+def test_open_ended_complete_is_the_inverse_up_to_scale(k, w):
+    expected = inverse_of_clique(k, w)
+    expected /= expected[0, 0]
+    assert np.allclose(
+        graphs.similarity_matrix(graphs.complete(coupling=w), range(k)), expected, rtol=1e-8, atol=1e-10
+    )
+
+
+@pytest.mark.parametrize("k", [1, 2, 5, 1000])
+def test_c_g_of_the_complete_graph(k):
+    assert graphs.complete(n_tasks=k).c_g == pytest.approx(math.sqrt(2 / (k + 1)), rel=1e-14)
+
+
+def test_the_papers_numbers():
+    graph = graphs.complete(n_tasks=3)
+    assert (graph.diagonal, graph.off_diagonal) == (2 / 4, 1 / 4)
+
+
+@pytest.mark.parametrize(("n_tasks", "entry"), [(None, 1.0), (4, 1 / 4)])
+def test_infinite_coupling_is_pooling(n_tasks, entry):
+    graph = graphs.complete(n_tasks, coupling=math.inf)
+    assert (graph.diagonal, graph.off_diagonal) == (entry, entry)
+    near = graphs.complete(n_tasks, coupling=1e300)
+    assert near.diagonal == pytest.approx(entry) and near.off_diagonal == pytest.approx(entry)
+
+
+def test_disconnected_is_the_identity():
+    graph = graphs.disconnected()
+    assert np.array_equal(graphs.similarity_matrix(graph, ["a", "b", 3]), np.eye(3))
+    assert graph.c_g == 1.0
+    keys, clusters = graph.locate(["a", "b", 3])
+    assert np.array_equal(keys, clusters) and keys[2] == 3
+    assert graph == graphs.complete(coupling=0)
+    assert np.array_equal(graphs.similarity_matrix(graphs.complete(3, coupling=0)), np.eye(3))
+
+
+def test_clusters_are_cliques_and_strangers_are_alone():
+    w = 3.0
+    graph = graphs.clusters({"a": 1, "b": 1, "c": "x", 7: "x", "d": None}, coupling=w)
+    off = w / (1 + w)
+    tasks = ["a", "b", "c", 7, "d", "new", "newer"]
+    expected = np.eye(7)
+    expected[0, 1] = expected[1, 0] = expected[2, 3] = expected[3, 2] = off
+    assert np.allclose(graphs.similarity_matrix(graph, tasks), expected, rtol=1e-15)
+    keys, clusters = graph.locate(tasks)
+    assert (clusters[:5] >= NOT_A_TASK).all() and np.array_equal(clusters[5:], keys[5:])
+    assert len(set(clusters.tolist())) == 5
+    found = {frozenset(group) for group in graph.components()}
+    assert found == {frozenset("ab"), frozenset(["c", 7]), frozenset("d")}
+    assert graph.components(["new", "b", "a", "new"]) == [["new"], ["b", "a"]]
+
+
+def test_an_infinite_coupling_pools_within_clusters_only():
+    graph = graphs.clusters({1: "x", 2: "x", 3: "y"}, coupling=math.inf)
+    assert np.array_equal(graphs.similarity_matrix(graph, [1, 2, 3]), [[1, 1, 0], [1, 1, 0], [0, 0, 1]])
+
+
+def test_components_of_complete_and_disconnected():
+    assert graphs.complete().components() == [] == graphs.disconnected().components()
+    assert graphs.complete().components(["a", "b"]) == [["a", "b"]]
+    assert graphs.disconnected().components(["a", "b"]) == [["a"], ["b"]]
+    assert graphs.complete(2, coupling=0).components(["a", "b"]) == [["a"], ["b"]]
+
+
+def test_open_graphs_say_so():
+    for graph in (graphs.complete(), graphs.disconnected(), graphs.clusters({1: 2})):
+        assert graph.is_open and graph.tasks is None and graph.n_tasks is None
+    assert graphs.complete(8).n_tasks == 8
+
+
+def test_row_agrees_with_similarity_for_a_million_tasks():
+    graph = graphs.complete(coupling=4.0)
+    keys, clusters = graph.locate(np.arange(1_000_000))
+    row = graph.row(5, 0, keys, clusters)
+    assert row[5] == 1.0 and (np.delete(row, 5) == 0.8).all()

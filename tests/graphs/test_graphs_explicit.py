@@ -1,0 +1,193 @@
+"""Explicit graphs that fit in memory, against dense linear algebra and networkx."""
+
+from __future__ import annotations
+
+import datetime
+
+import networkx as nx
+import numpy as np
+import pytest
+import scipy.sparse as sp
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from budgetron import graphs
+
+few = settings(max_examples=40, deadline=None)
+
+
+@st.composite
+def weighted_graphs(draw):
+    k = draw(st.integers(1, 14))
+    pairs = [(i, j) for i in range(k) for j in range(i)]
+    chosen = draw(st.lists(st.sampled_from(pairs), unique=True)) if pairs else []
+    weights = draw(st.lists(st.floats(0.01, 100), min_size=len(chosen), max_size=len(chosen)))
+    graph = nx.Graph()
+    graph.add_nodes_from(range(k))
+    graph.add_weighted_edges_from((i, j, w) for (i, j), w in zip(chosen, weights, strict=True))
+    return graph
+
+
+def laplacian_of(graph):
+    return nx.laplacian_matrix(graph).toarray().astype(float)
+
+
+@few
+@given(weighted_graphs())
+def test_every_constructor_gives_the_inverse(graph):
+    laplacian = laplacian_of(graph)
+    expected = np.linalg.inv(np.eye(len(graph)) + laplacian)
+    edges = list(graph.edges)
+    weights = [graph.edges[edge]["weight"] for edge in edges]
+    for made in (
+        graphs.from_edges(edges, weights, tasks=range(len(graph))),
+        graphs.from_networkx(graph),
+        graphs.from_laplacian(laplacian),
+        graphs.from_laplacian(sp.csc_matrix(laplacian)),
+        graphs.from_similarity(expected),
+    ):
+        assert np.allclose(graphs.similarity_matrix(made), expected, rtol=1e-9, atol=1e-13)
+        assert made.tasks == tuple(range(len(graph)))
+        assert made.c_g == pytest.approx(np.sqrt(expected.diagonal().max()), rel=1e-12)
+
+
+@few
+@given(weighted_graphs())
+def test_components_are_those_of_networkx_and_do_not_touch(graph):
+    made = graphs.from_networkx(graph)
+    assert {frozenset(c) for c in made.components()} == {frozenset(c) for c in nx.connected_components(graph)}
+    together = made.component[:, None] == made.component[None, :]
+    similarity = graphs.similarity_matrix(made)
+    assert (similarity[~together] == 0).all()
+    assert (similarity[together] > 0).all()
+
+
+@few
+@given(weighted_graphs())
+def test_a_task_is_nearest_to_itself_and_c_g_is_at_most_one(graph):
+    made = graphs.from_networkx(graph)
+    similarity = graphs.similarity_matrix(made)
+    off = similarity - np.diag(np.full(len(graph), np.inf))
+    assert (similarity.diagonal() > off.max(axis=1)).all()
+    assert made.c_g <= 1 + 1e-12
+    isolated = min(dict(graph.degree).values()) == 0
+    assert (made.c_g > 1 - 1e-12) == isolated
+
+
+@few
+@given(weighted_graphs())
+def test_pseudoinverse_variant(graph):
+    laplacian = laplacian_of(graph)
+    expected = np.linalg.pinv(laplacian, rcond=1e-12, hermitian=True)
+    made = graphs.from_laplacian(laplacian, identity=False)
+    assert np.allclose(made.dense, expected, atol=1e-9 * max(1.0, abs(expected).max()))
+    assert np.allclose(
+        laplacian @ made.dense @ laplacian, laplacian, atol=1e-9 * max(1.0, abs(laplacian).max())
+    )
+
+
+@few
+@given(st.integers(1, 10), st.integers(1, 10), st.integers(0, 2**32 - 1))
+def test_any_semidefinite_matrix_may_stand_in(k, rank, seed):
+    factor = np.random.default_rng(seed).standard_normal((k, rank))
+    matrix = factor @ factor.T
+    assert np.allclose(graphs.from_laplacian(matrix).dense, np.linalg.inv(np.eye(k) + matrix), atol=1e-10)
+    assert np.allclose(graphs.from_similarity(matrix).dense, matrix, atol=1e-14)
+
+
+@pytest.mark.parametrize(("n", "w"), [(2, 1.0), (5, 0.3), (9, 40.0)])
+def test_a_clique_has_its_closed_form(n, w):
+    edges = [(i, j) for i in range(n) for j in range(i)]
+    made = graphs.from_edges(edges, [w] * len(edges), tasks=range(n))
+    assert np.allclose(made.dense, (np.eye(n) + w * np.ones((n, n))) / (1 + w * n), rtol=1e-12)
+    closed = graphs.complete(n_tasks=n, coupling=w)
+    assert np.allclose(made.dense, graphs.similarity_matrix(closed), rtol=1e-12)
+
+
+def test_opposed_tasks_have_negative_similarity():
+    made = graphs.from_similarity([[1, -0.5], [-0.5, 1]])
+    assert made.similarity(0, 1) == -0.5
+
+
+@few
+@given(weighted_graphs(), st.integers(0, 2**32 - 1))
+def test_columns_and_squares(graph, seed):
+    made = graphs.from_networkx(graph)
+    inverse = np.linalg.inv(np.eye(len(graph)) + laplacian_of(graph))
+    vector = np.random.default_rng(seed).standard_normal(len(graph))
+    i = seed % len(graph)
+    assert np.allclose(made.column(i), inverse[:, i], atol=1e-12)
+    assert np.allclose(made.square_column(i), (inverse @ inverse)[:, i], atol=1e-12)
+    assert np.allclose(made.apply(vector), inverse @ vector, atol=1e-12)
+    assert np.allclose(made.apply_square(vector), inverse @ inverse @ vector, atol=1e-12)
+
+
+@few
+@given(weighted_graphs(), st.randoms(use_true_random=False))
+def test_relabelling_and_reordering_change_nothing(graph, random):
+    edges = [(f"t{a}", f"t{b}", data["weight"]) for a, b, data in graph.edges(data=True)]
+    random.shuffle(edges)
+    turned = [(b, a) if random.random() < 0.5 else (a, b) for a, b, _ in edges]
+    names = [f"t{node}" for node in graph]
+    random.shuffle(names)
+    made, plain = graphs.from_edges(turned, [w for *_, w in edges], tasks=names), graphs.from_networkx(graph)
+    for a in graph:
+        for b in graph:
+            assert made.similarity(f"t{a}", f"t{b}") == pytest.approx(plain.similarity(a, b), abs=1e-12)
+
+
+def test_order_of_the_tasks():
+    made = graphs.from_edges([("c", "a"), ("a", "b")], tasks=["z", "a"])
+    assert made.tasks == ("z", "a", "c", "b") and made.n_tasks == 4 and not made.is_open
+    assert made.components() == [["z"], ["a", "c", "b"]]
+    assert made.components(["b", "z", "b"]) == [["z"], ["b"]]
+    assert graphs.from_edges([], tasks=["x", "y"]).c_g == 1.0
+
+
+def test_tasks_are_found_under_every_equal_name():
+    made = graphs.from_edges(np.array([[1, 2], [2, 5]]))
+    expected = [0, 1, 2, 0]
+    for asked in (
+        [1, 2, 5, 1],
+        [1.0, 2.0, 5.0, True],
+        np.array([1, 2, 5, 1], dtype=np.uint8),
+        np.array([1.0, 2, 5, 1]),
+    ):
+        keys, components = made.locate(asked)
+        assert keys.tolist() == expected and components.tolist() == [0] * 4
+    day = datetime.date(2026, 1, 2)
+    dated = graphs.from_edges([(day, "x"), ("x", ("a", 1))])
+    assert dated.locate([np.datetime64("2026-01-02"), np.str_("x"), ("a", np.int64(1))])[0].tolist() == [
+        0,
+        1,
+        2,
+    ]
+
+
+def test_inputs_are_neither_changed_nor_kept():
+    given_matrix = np.array([[2.0, -1.0], [-1.0, 2.0]])
+    sparse = sp.csr_matrix(given_matrix)
+    made = graphs.from_similarity(given_matrix), graphs.from_laplacian(sparse)
+    before = [graph.similarity(0, 1) for graph in made]
+    given_matrix[:] = 7.0
+    sparse.data[:] = 7.0
+    assert [graph.similarity(0, 1) for graph in made] == before
+    assert given_matrix.flags.writeable and sparse.data.flags.writeable
+
+
+def test_networkx_without_weights_counts_one_an_edge():
+    graph = nx.Graph([(0, 1), (1, 2)])
+    graph.edges[0, 1]["weight"] = 2.5
+    expected = np.linalg.inv(np.array([[3.5, -2.5, 0], [-2.5, 4.5, -1], [0, -1, 2]]))
+    assert np.allclose(graphs.from_networkx(graph).dense, expected)
+
+
+def test_c_g_ranges_from_complete_to_isolated():
+    k = 7
+    complete = graphs.from_networkx(nx.complete_graph(k))
+    assert complete.c_g == pytest.approx(np.sqrt(2 / (k + 1)))
+    graph = nx.complete_graph(k)
+    graph.add_node("alone")
+    assert graphs.from_networkx(graph).c_g == 1.0
+    path = graphs.from_networkx(nx.path_graph(k))
+    assert complete.c_g < path.c_g < 1.0

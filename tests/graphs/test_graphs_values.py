@@ -1,0 +1,142 @@
+"""Graphs are values: equality, copies, pickles, descriptions."""
+
+from __future__ import annotations
+
+import copy
+import math
+import pickle
+
+import networkx as nx
+import numpy as np
+import pytest
+import scipy.sparse as sp
+from sklearn.base import BaseEstimator, clone
+
+from budgetron import graphs
+from budgetron.errors import InputError
+
+MAKERS = {
+    "complete": graphs.complete,
+    "complete of 5": lambda: graphs.complete(5, coupling=0.25),
+    "pooled": lambda: graphs.complete(coupling=math.inf),
+    "disconnected": graphs.disconnected,
+    "clusters": lambda: graphs.clusters({"a": 1, "b": 1, 3: "x", ("t", 2): "x"}, coupling=2.0),
+    "edges": lambda: graphs.from_edges([("a", "b"), ("b", 3)], [0.5, 2], tasks=["lone"]),
+    "far apart": lambda: graphs.from_networkx(nx.path_graph(1000)),
+    "pseudoinverse": lambda: graphs.from_laplacian([[1, -1, 0], [-1, 1, 0], [0, 0, 0]], identity=False),
+    "similarity": lambda: graphs.from_similarity([[2.0, 0.5], [0.5, 1.0]], tasks=["a", "b"]),
+    "sparse": lambda: graphs.from_networkx(nx.path_graph(1500)),
+    "sparse pseudoinverse": lambda: graphs.from_laplacian(
+        nx.laplacian_matrix(nx.cycle_graph(1200)), identity=False
+    ),
+}
+
+
+@pytest.fixture(params=MAKERS)
+def make(request):
+    return MAKERS[request.param]
+
+
+def test_equal_when_made_alike_and_only_then(make):
+    graph = make()
+    assert graph == make() and hash(graph) == hash(make())
+    assert [other for other in MAKERS.values() if other() == graph] == [make]
+    assert graph != "graph"
+
+
+def test_copies_and_pickles_are_equal(make):
+    graph = make()
+    back = pickle.loads(pickle.dumps(graph))
+    assert back == graph and repr(back) == repr(graph)
+    assert copy.deepcopy(graph) == graph and copy.copy(graph) == graph
+
+
+def test_description_goes_there_and_back_in_every_bit(make):
+    graph = make()
+    described = graph.describe()
+    back = graphs.from_description(described)
+    assert back == graph and type(back) is type(graph)
+    again = back.describe()
+    assert again.keys() == described.keys()
+    for name, value in described.items():
+        assert type(value) in (str, int, float, bool, tuple, np.ndarray, type(None))
+        assert np.array_equal(value, again[name]) if isinstance(value, np.ndarray) else value == again[name]
+    assert back.components() == graph.components() and back.c_g_range == graph.c_g_range
+
+
+class Holder(BaseEstimator):
+    def __init__(self, graph=None):
+        self.graph = graph
+
+
+def test_survives_cloning(make):
+    assert clone(Holder(make())).graph == make()
+
+
+def test_nothing_can_be_set_or_written(make):
+    graph = make()
+    with pytest.raises(AttributeError):
+        graph.coupling = 3.0
+    with pytest.raises(AttributeError):
+        graph.tasks = ()
+    for value in graph.describe().values():
+        if isinstance(value, np.ndarray):
+            with pytest.raises(ValueError, match="read-only"):
+                value[...] = 0
+
+
+def test_repr_is_short():
+    shown = {name: repr(make()) for name, make in MAKERS.items()}
+    assert shown["complete"] == "complete()" and shown["disconnected"] == "disconnected()"
+    assert shown["complete of 5"] == "complete(n_tasks=5, coupling=0.25)"
+    assert shown["pooled"] == "complete(coupling=inf)"
+    assert shown["clusters"] == "clusters(<4 tasks in 2 clusters>, coupling=2.0)"
+    assert shown["edges"] == "<graph of 4 tasks in 2 components>"
+    assert repr(graphs.from_similarity([[1.0]])) == "<graph of 1 task in 1 component>"
+
+
+def test_what_a_cluster_is_called_does_not_matter():
+    one = graphs.clusters({"a": 1, "b": 1, "c": 2})
+    assert one == graphs.clusters({"c": "x", "b": "y", "a": "y"})
+    assert one != graphs.clusters({"c": "x", "b": "x", "a": "y"})
+
+
+def forged(**changes):
+    return graphs.from_edges([(0, 1), (2, 3)]).describe() | changes
+
+
+def forged_sparse(**changes):
+    return graphs.from_networkx(nx.path_graph(1100)).describe() | changes
+
+
+big = sp.csr_array(nx.laplacian_matrix(nx.path_graph(1100)).astype(float))
+
+
+@pytest.mark.parametrize(
+    "description",
+    [
+        "complete",
+        {},
+        {"kind": "pickle"},
+        {"kind": "clique", "coupling": 1.0},
+        {"kind": "clique", "coupling": -1.0, "n_tasks": None},
+        {"kind": "clique", "coupling": 1.0, "n_tasks": 0},
+        {"kind": "clique", "coupling": 1.0, "n_tasks": None, "extra": 1},
+        {"kind": "clique", "coupling": 1.0, "n_tasks": None, "tasks": ("a",), "clusters": np.array([0, 1])},
+        forged(component=np.array([0, 0, 1])),
+        forged(component=np.array([0, 1, 0, 1])),
+        forged(component=np.array([0, 0, 2, 2])),
+        forged(component=np.array([0.0, 0, 1, 1])),
+        forged(tasks=(1, 2, 3)),
+        forged(similarity=-np.eye(4)),
+        forged(similarity=np.full((4, 4), np.nan)),
+        forged_sparse(singular=True),
+        forged_sparse(indices=np.full(3298, 10**6)),
+        forged_sparse(indptr=np.arange(5)),
+        forged_sparse(data=-np.ones(3298)),
+        forged_sparse(data=big.data, indices=big.indices, indptr=big.indptr),
+    ],
+)
+def test_a_forged_description_is_refused(description):
+    with pytest.raises(InputError, match=r"must be .*; got "):
+        graphs.from_description(description)
