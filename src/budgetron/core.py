@@ -147,21 +147,28 @@ class Engine:
         return margins if self.settings.n_outputs == 1 else margins.reshape(-1, self.settings.n_outputs)
 
 
+_APART = frozenset({"sum", "sum_cluster", "sum_stamp", "table_place", "sum_place"})
+
+
 def _parted(state: dict[str, Any]) -> dict[str, Any]:
     """Task rows and common rows apart, as in `reference`."""
     common = state.pop("table_common").astype(bool)
     table, keys, clusters, stamps = (state.pop(name) for name in ("table", "table_key", "table_cluster", "table_stamp"))
     rows = {"table": table[~common], "table_key": keys[~common], "table_cluster": clusters[~common], "table_stamp": stamps[~common]}
-    return state | rows | {"sum": table[common], "sum_cluster": clusters[common], "sum_stamp": stamps[common]}
+    sums = {"sum": table[common], "sum_cluster": clusters[common], "sum_stamp": stamps[common]}
+    return state | rows | sums | {"table_place": np.flatnonzero(~common), "sum_place": np.flatnonzero(common)}
 
 
 def _joined(state: dict[str, Any]) -> dict[str, Any]:
-    """All rows in one table, least recently updated first (a task's before its cluster's)."""
+    """All rows in one table, each in its place: sums are added up in that order."""
     if "table" not in state:
         return state
     common = np.repeat([0, 1], [len(state["table_key"]), len(state["sum_cluster"])])
     stamps = np.concatenate([state["table_stamp"], state["sum_stamp"]])
-    order = np.lexsort((common, stamps))
+    if "table_place" in state:
+        order = np.argsort(np.concatenate([state["table_place"], state["sum_place"]]))
+    else:
+        order = np.lexsort((common, stamps))
     joined = {
         "table": np.concatenate([state["table"], state["sum"]])[order],
         "table_key": np.concatenate([state["table_key"], state["sum_cluster"]])[order],
@@ -169,7 +176,7 @@ def _joined(state: dict[str, Any]) -> dict[str, Any]:
         "table_stamp": stamps[order],
         "table_common": common[order],
     }
-    return {name: values for name, values in state.items() if name not in ("sum", "sum_cluster", "sum_stamp")} | joined
+    return {name: values for name, values in state.items() if name not in _APART} | joined
 
 
 def _rows_of(state: dict[str, Any], settings: Settings) -> Any:

@@ -140,7 +140,7 @@ class SharedProjectron final : public Learner {
     auto& stamps = state.integers["table_stamp"];
     auto& common = state.integers["table_common"];
     auto& values = state.reals["table"];
-    for (auto at = table_.oldest(); at != RowTable::kNone; at = table_.newer(at)) {
+    for (std::size_t at = 0; at < table_.size(); ++at) {
       const auto& row = table_.row(at);
       keys.push_back(row.name.id);
       clusters.push_back(row.cluster);
@@ -168,11 +168,16 @@ class SharedProjectron final : public Learner {
       if (explicit_ && (keys[i] < 0 || static_cast<std::size_t>(keys[i]) >= explicit_->tasks()))
         throw std::invalid_argument("a saved model with a weight row of a task that its graph does not have");
       const auto at = table_.add(name, clusters[i]);
-      table_.touch(at, stamps[i]);
       for (std::size_t o = 0; o < config_.n_outputs; ++o)
         std::copy_n(values.begin() + static_cast<std::ptrdiff_t>(i * width + o * size()), size(),
                     table_.values(at) + o * stride_);
     }
+    std::vector<std::uint32_t> by_age(n);
+    for (std::size_t i = 0; i < n; ++i) by_age[i] = static_cast<std::uint32_t>(i);
+    std::sort(by_age.begin(), by_age.end(), [&](auto a, auto b) {
+      return stamps[a] != stamps[b] ? stamps[a] < stamps[b] : common[a] < common[b];
+    });
+    for (const auto at : by_age) table_.touch(at, stamps[at]);
     for (std::size_t at = 0; at < table_.size(); ++at)
       if (table_.row(at).name.common) table_.row(at).members = rows_of_cluster(table_.row(at).cluster);
     const auto squares = state.reals.find("table_squares");

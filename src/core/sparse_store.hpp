@@ -109,7 +109,8 @@ class SparseStore final : public Store {
 
   void append(const Instance& x, const Kernel& kernel) override {
     if (growing_ && size_ == capacity_) grow();
-    insert(size_++, x, kernel);
+    insert(size_, x, kernel);
+    ++size_;
   }
 
   void replace(std::size_t slot, const Instance& x, const Kernel& kernel) override {

@@ -1,0 +1,121 @@
+"""A stranger's learner, examined in one call against the laws that every learner keeps.
+
+A learner that a law does not bind says so in its class, with the reason:
+
+    exemptions: ClassVar[Mapping[str, str]] = {"no_mistake_no_change": "it learns from every example"}
+
+`LAWS` lists the laws by name; ``"explicit_graphs"`` is one more name, for a learner that takes closed forms alone.
+
+>>> from budgetron import RandomBudgetPerceptron
+>>> report = check_learner(RandomBudgetPerceptron)
+>>> report.broken
+[]
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from budgetron import core, graphs, kernels
+from budgetron.checks.case import Case, LawBroken, Stream
+from budgetron.checks.laws import LAWS, Law
+
+__all__ = ["LAWS", "Case", "Law", "LawBroken", "Report", "Stream", "check_learner", "exemption", "usual_cases"]
+
+EXPLICIT_GRAPHS = "explicit_graphs"
+
+
+@dataclass(frozen=True)
+class Finding:
+    """What became of one law: `broken` says where and how, `exempt` why it does not bind."""
+
+    law: str
+    broken: str = ""
+    exempt: str = ""
+
+    def __str__(self) -> str:
+        verdict = f"BROKEN  {self.broken}" if self.broken else f"exempt  {self.exempt}" if self.exempt else "held"
+        return f"{self.law:<28}{verdict}"
+
+
+@dataclass(frozen=True)
+class Report:
+    """The findings, one a law; printed, a table."""
+
+    learner: str
+    findings: Sequence[Finding]
+
+    @property
+    def broken(self) -> list[Finding]:
+        return [finding for finding in self.findings if finding.broken]
+
+    def __str__(self) -> str:
+        return "\n".join([f"{self.learner}: {len(self.broken)} of {len(self.findings)} laws broken", *map(str, self.findings)])
+
+
+def usual_cases(learner: Any) -> list[Case]:
+    """A few settings that between them have every kind of kernel, graph, rows and labels."""
+    path = lambda names: graphs.from_edges([(names[0], names[1]), (names[1], names[2])], tasks=names)  # noqa: E731
+    cases = [
+        Case(learner),
+        Case(learner, kernels.Linear(bias=1.0), lambda names: graphs.complete(len(names)), sparse=True, n_classes=3),
+        Case(learner, kernels.Polynomial(2, normalize=True), lambda names: graphs.disconnected(), dtype="float32"),
+    ]
+    return cases if EXPLICIT_GRAPHS in _exemptions(learner) else [*cases, Case(learner, graph=path, n_classes=3)]
+
+
+def exemption(law: str, case: Case) -> str:
+    """Why the law does not bind the learner in this case; empty if it does."""
+    knows, graph = case.knows, case.graph(range(4))
+    if law in _exemptions(case.learner):
+        return _exemptions(case.learner)[law]
+    if law in ("within_budget", "constant_bytes") and "budget" not in knows:
+        return "it has no budget"
+    if law == "core_is_reference" and ("engine" not in knows or not core.available):
+        return "it has one engine"
+    if law == "closed_form_is_general" and EXPLICIT_GRAPHS in _exemptions(case.learner):
+        return _exemptions(case.learner)[EXPLICIT_GRAPHS]
+    if law == "closed_form_is_general" and not graph.is_open:
+        return "the graph of this case is written out already"
+    return ""
+
+
+def check_learner(learner: Any, cases: Iterable[Case] | None = None) -> Report:
+    """Examine a learner, a class or an instance, against every law.
+
+    Parameters
+    ----------
+    learner : a class whose constructor needs no argument, or an instance.
+    cases : the settings to examine it in; the usual ones if None.
+
+    Returns a `Report`; raises `LawBroken`, with the report as its text, if a law is broken.
+    """
+    instance = learner() if inspect.isclass(learner) else learner
+    chosen = usual_cases(instance) if cases is None else list(cases)
+    report = Report(type(instance).__name__, [_examined(name, law, chosen) for name, law in LAWS.items()])
+    if report.broken:
+        raise LawBroken(str(report))
+    return report
+
+
+def _examined(name: str, law: Law, cases: Sequence[Case]) -> Finding:
+    reasons = [exemption(name, case) for case in cases]
+    for case, reason in zip(cases, reasons, strict=True):
+        if not reason:
+            try:
+                law(case)
+            except Exception as error:  # a learner that fails in any other way does not keep the law either
+                return Finding(name, broken=f"{_said(error)} [{case}]")
+    return Finding(name, exempt=reasons[0] if all(reasons) else "")
+
+
+def _said(error: Exception) -> str:
+    return str(error) if isinstance(error, LawBroken) else f"{type(error).__name__}: {error}"
+
+
+def _exemptions(learner: Any) -> Mapping[str, str]:
+    found: Mapping[str, str] = getattr(learner, "exemptions", {})
+    return found

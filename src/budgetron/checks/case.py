@@ -1,0 +1,150 @@
+"""One setting that a law is examined in: a learner, a kernel, a graph, a kind of rows; and its streams."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import sparse
+from sklearn.base import clone
+
+from budgetron import graphs, kernels
+
+GraphOf = Callable[[Sequence[Hashable]], graphs.TaskGraph]
+N_FEATURES = 5
+N_TASKS = 4
+GRID = 64  # values are whole 64ths: inner products are then exact, in float32 too
+
+
+class LawBroken(AssertionError):
+    """A learner does not keep a law."""
+
+
+@dataclass(frozen=True)
+class Stream:
+    """Examples in order."""
+
+    X: Any
+    y: NDArray[Any]
+    tasks: list[Hashable]
+
+    def __len__(self) -> int:
+        return len(self.y)
+
+    def __getitem__(self, part: slice) -> Stream:
+        return Stream(self.X[part], self.y[part], self.tasks[part])
+
+    def renamed(self, names: Sequence[Hashable]) -> Stream:
+        """The same with task i called names[i]."""
+        return replace(self, tasks=[names[task] for task in self.tasks])  # type: ignore[call-overload]
+
+
+@dataclass(frozen=True)
+class Case:
+    """A learner in one setting. Laws make fresh models of it, and streams for them."""
+
+    learner: Any
+    kernel: kernels.Kernel = field(default_factory=lambda: kernels.Gaussian(gamma=0.3))
+    graph: GraphOf = lambda names: graphs.complete()
+    sparse: bool = False
+    dtype: str = "float64"
+    n_classes: int = 2
+    budget: int | None = 9
+    n: int = 150
+    seed: int = 0
+
+    def __str__(self) -> str:
+        rows = f"{'sparse' if self.sparse else 'dense'} {self.dtype}"
+        return f"{self.learner!r} with {self.kernel}, {self.graph(range(N_TASKS))}, {rows}, {self.n_classes} classes"
+
+    @property
+    def knows(self) -> frozenset[str]:
+        """The parameters that the learner has."""
+        return frozenset(self.learner.get_params(deep=False))
+
+    def but(self, **changes: Any) -> Case:
+        """The same case with some things changed."""
+        return replace(self, **changes)
+
+    def model(self, **parameters: Any) -> Any:
+        """A model that has learned nothing. Parameters that the learner does not have are left out."""
+        chosen = {"kernel": self.kernel, "graph": self.graph(range(N_TASKS)), "budget": self.budget} | parameters
+        return clone(self.learner).set_params(**{name: chosen[name] for name in chosen if name in self.knows})
+
+    def rows(self, X: NDArray[Any]) -> Any:
+        """An array as the kind of rows of this case."""
+        return sparse.csr_matrix(X, dtype=self.dtype) if self.sparse else np.array(X, dtype=self.dtype, order="C")
+
+    def stream(self, n: int | None = None, more: int = 0) -> Stream:
+        """Random rows (some zero, some twice), noisy labels of a concept a task; the last task appears late."""
+        rng = np.random.default_rng([self.seed, more])
+        n = self.n if n is None else n
+        X = np.round(GRID * rng.normal(size=(n, N_FEATURES))).clip(-2 * GRID, 2 * GRID) / GRID
+        X[rng.random(X.shape) < 0.2] = 0.0
+        again = rng.random(n) < 0.1
+        X[again] = X[rng.integers(n, size=again.sum())]
+        X[rng.random(n) < 0.03] = 0.0
+        tasks = rng.integers(N_TASKS - 1, size=n)
+        tasks[n // 3 :] = rng.integers(N_TASKS, size=n - n // 3)
+        concept = rng.normal(size=(N_FEATURES, self.n_classes)) + 0.5 * rng.normal(
+            size=(N_TASKS, N_FEATURES, self.n_classes)
+        )
+        scores = np.einsum("nd,ndc->nc", X, concept[tasks]) + 0.5 * rng.normal(size=(n, self.n_classes))
+        return Stream(self.rows(X), scores.argmax(axis=1), tasks.tolist())
+
+    def learned(self, stream: Stream, **parameters: Any) -> tuple[Any, NDArray[np.float64]]:
+        """A fresh model after a stream, and its margins on the way."""
+        model = self.model(**parameters)
+        return model, self.follow(model, stream)
+
+    def follow(self, model: Any, stream: Stream) -> NDArray[np.float64]:
+        """The margins of a stream as the model learns it."""
+        margins: NDArray[np.float64] = model.predict_then_learn(
+            stream.X, stream.y, tasks=stream.tasks, classes=list(range(self.n_classes))
+        )
+        return margins
+
+
+def wrong(margins: NDArray[np.float64], y: NDArray[Any]) -> NDArray[np.bool_]:
+    """Which margins are mistakes; a tie is one."""
+    if margins.ndim == 1:
+        return (2 * y - 1) * margins <= 0
+    own = margins[np.arange(len(y)), y]
+    others = margins.copy()
+    others[np.arange(len(y)), y] = -np.inf
+    return own <= others.max(axis=1)
+
+
+def inside(model: Any) -> dict[str, Any]:
+    """All that a model holds, as named arrays: its engine's state where it has one, else what it shows."""
+    if hasattr(model, "_engine"):
+        return dict(model._engine.state())
+    active = model.active_set_
+    rows = active.rows.toarray() if sparse.issparse(active.rows) else active.rows
+    return {"arrival": active.arrival, "rows": rows, "coef": active.coef, "n_mistakes": model.n_mistakes_, "n_seen": model.n_seen_}
+
+
+def require(condition: bool, what: str) -> None:
+    """The law is broken unless the condition holds."""
+    if not condition:
+        raise LawBroken(what)
+
+
+def require_same(before: dict[str, Any], after: dict[str, Any], what: str, but: Sequence[str] = ()) -> None:
+    """Bit for bit, in all but some names."""
+    for name in before.keys() | after.keys():
+        if name not in but:
+            same = name in before and name in after and np.array_equal(before[name], after[name], equal_nan=True)
+            require(same, f"{what}: {name} differs, {before.get(name)!r} and {after.get(name)!r}")
+
+
+def require_equal(a: NDArray[np.float64], b: NDArray[np.float64], what: str, within: float = 1e-9) -> None:
+    """Margins of two models, step by step."""
+    require(a.shape == b.shape, f"{what}: shapes {a.shape} and {b.shape}")
+    far = ~(np.abs(a - b).reshape(len(a), -1).max(axis=1) <= within)  # NaN is far
+    if far.any():
+        t = int(np.flatnonzero(far)[0])
+        raise LawBroken(f"{what}: margins first differ at step {t}, {a[t]} and {b[t]}; {far.sum()} of {len(a)} in all")

@@ -1,0 +1,194 @@
+"""The laws, each once. A law is a function of a `Case` that raises `LawBroken`; its docstring is the law."""
+
+from __future__ import annotations
+
+import pickle
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+from scipy import sparse
+
+from budgetron import Perceptron, graphs
+from budgetron.checks.case import N_TASKS, Case, Stream, inside, require, require_equal, require_same, wrong
+
+Law = Callable[[Case], None]
+BYTES = 24 * 1024
+
+
+def within_budget(case: Case) -> None:
+    """Never above the budget after any step, counted in examples or in bytes."""
+    for budget, held in ((case.budget, "n_stored_"), (f"{BYTES} B", "memory_bytes_")):
+        limit = BYTES if isinstance(budget, str) else case.budget
+        model, stream = case.model(budget=budget), case.stream()
+        for t in range(len(stream)):
+            case.follow(model, stream[t : t + 1])
+            now = getattr(model, held)
+            require(now <= limit, f"budget {budget!r}: {held} is {now} after step {t}")
+
+
+def constant_bytes(case: Case) -> None:
+    """Bytes are constant once the budget is full and every task has been met."""
+    stream = case.stream(2 * case.n)
+    model, _ = case.learned(stream)
+    require(model.n_stored_ <= case.budget, f"{model.n_stored_} stored")
+    if model.n_stored_ < case.budget:
+        return
+    full = model.memory_bytes_
+    for t in range(0, len(stream), 10):
+        case.follow(model, stream[t : t + 10])
+        require(model.memory_bytes_ == full, f"memory_bytes_ was {full} when full, {model.memory_bytes_} later")
+
+
+def no_mistake_no_change(case: Case) -> None:
+    """An example that was predicted right changes nothing."""
+    stream = case.stream()
+    model, _ = case.learned(stream)
+    margins = np.asarray(model.decision_function(stream.X, tasks=stream.tasks))
+    right = np.flatnonzero(~wrong(margins, stream.y))
+    require(len(right) > 0, "not one example of the stream is predicted right after learning it")
+    before = inside(model)
+    case.follow(model, Stream(stream.X[right], stream.y[right], [stream.tasks[t] for t in right]))
+    require_same(before, inside(model), "after examples that were predicted right", but=["n_seen"])
+
+
+def dense_is_sparse(case: Case) -> None:
+    """Dense and sparse rows of the same numbers give the same margins."""
+    dense, scattered = case.but(sparse=False), case.but(sparse=True)
+    require_equal(dense.learned(dense.stream())[1], scattered.learned(scattered.stream())[1], "dense and sparse")
+
+
+def closed_form_is_general(case: Case) -> None:
+    """A graph in closed form and the same graph written out give the same margins."""
+    names = range(N_TASKS)
+    closed = case.graph(names)
+    written = graphs.from_similarity([[closed.similarity(i, j) for j in names] for i in names], tasks=names)
+    models = [case.model(graph=graph) for graph in (closed, written)]
+    for model in models:
+        _open_every_task(case, model)
+    stream = case.stream()
+    require_equal(*(case.follow(model, stream) for model in models), f"{closed} and its matrix")
+
+
+def disconnected_is_separate(case: Case) -> None:
+    """Without edges, and with budget for all, tasks are as learners of their own."""
+    stream = case.stream()
+    together, apart = case.model(graph=graphs.disconnected(), budget=len(stream)), {}
+    margins = case.follow(together, stream)
+    for t, task in enumerate(stream.tasks):
+        one = apart.setdefault(task, case.model(graph=graphs.disconnected(), budget=len(stream)))
+        require_equal(case.follow(one, stream[t : t + 1]), margins[t : t + 1], f"task {task} at step {t}, alone and with others")
+
+
+def relabelling(case: Case) -> None:
+    """What the tasks are called changes nothing."""
+    stream = case.stream()
+    _, expected = case.learned(stream)
+    for names in (["d", "b", "a", "c"], [7, -3, 10**12, 0], [("x", i) for i in range(N_TASKS)]):
+        _, margins = case.learned(stream.renamed(names), graph=case.graph(names))
+        require_equal(expected, margins, f"tasks called {names}", within=0.0)
+
+
+def ample_budget_is_perceptron(case: Case) -> None:
+    """With budget for all (and η = 0, where there is one) it is the unbounded Perceptron."""
+    stream = case.stream()
+    _, margins = case.learned(stream, budget=len(stream), eta=0.0)
+    _, expected = case.but(learner=Perceptron()).learned(stream)
+    require_equal(expected, margins, "Perceptron and the learner with an ample budget")
+
+
+def block_cuts(case: Case) -> None:
+    """Where a stream is cut into blocks changes nothing, nor does feeding it one by one."""
+    stream = case.stream()
+    whole, expected = case.learned(stream)
+    cuts = [0, *sorted(np.random.default_rng(case.seed).integers(len(stream), size=7)), len(stream)]
+    cut, one = case.model(), case.model()
+    margins = [case.follow(cut, stream[a:b]) for a, b in zip(cuts, cuts[1:], strict=False) if a < b]
+    require_equal(expected, np.concatenate(margins), f"one block, and cuts at {cuts}", within=0.0)
+    require_same(inside(whole), inside(cut), f"one block, and cuts at {cuts}")
+    ones = [one.learn_one(x, y, task=task, classes=list(range(case.n_classes)))
+            for x, y, task in zip(stream.X, stream.y, stream.tasks, strict=True)]  # fmt: skip
+    require_equal(expected, np.array(ones), "one block, and learn_one", within=0.0)
+
+
+def stop_and_continue(case: Case) -> None:
+    """To stop, be pickled, and go on in the copy is not to have stopped."""
+    stream, half = case.stream(), case.n // 2
+    whole, expected = case.learned(stream)
+    stopped, first = case.learned(stream[:half])
+    copy = pickle.loads(pickle.dumps(stopped))
+    margins = np.concatenate([first, case.follow(copy, stream[half:])])
+    require_equal(expected, margins, "not stopping, and going on in a copy", within=0.0)
+    require_same(inside(whole), inside(copy), "not stopping, and going on in a copy")
+
+
+def inputs_untouched(case: Case) -> None:
+    """What the caller gives is neither changed nor kept."""
+    stream, probe = case.stream(), case.stream(20, more=1)
+    given = Stream(stream.X.copy(), stream.y.copy(), list(stream.tasks))
+    model, _ = case.learned(given)
+    for mine, theirs in zip(_arrays(stream), _arrays(given), strict=True):
+        require(np.array_equal(mine, theirs), "an input array was changed")
+    before, margins = inside(model), model.decision_function(probe.X, tasks=probe.tasks)
+    for theirs in _arrays(given):
+        theirs[...] = 0
+    given.tasks[:] = [0] * len(given)
+    require_same(before, inside(model), "after the caller wrote over what he had given")
+    require_equal(margins, model.decision_function(probe.X, tasks=probe.tasks), "the same, in margins", within=0.0)
+
+
+def core_is_reference(case: Case) -> None:
+    """The compiled engine and the NumPy engine give the same margins."""
+    stream = case.stream()
+    require_equal(case.learned(stream, engine="core")[1], case.learned(stream, engine="numpy")[1], "core and reference")
+
+
+def refused_input(case: Case) -> None:
+    """A refused call raises a ValueError or TypeError and leaves the model bit for bit as it was."""
+    model, _ = case.learned(case.stream())
+    good, before = case.stream(8, more=2), inside(model)
+    sick = good.X.copy()
+    _arrays(Stream(sick, good.y, []))[0].flat[-1] = np.nan
+    for what, X, y, tasks in (
+        ("NaN in X", sick, good.y, good.tasks),
+        ("a label that is no class", good.X, np.full(len(good), 77), good.tasks),
+        ("too few labels", good.X, good.y[1:], good.tasks),
+        ("too few tasks", good.X, good.y, good.tasks[1:]),
+        ("too few columns", good.X[:, 1:], good.y, good.tasks),
+        ("a task that cannot be hashed", good.X, good.y, [[]] * len(good)),
+    ):
+        for method in ("partial_fit", "predict_then_learn", "fit"):
+            if method == "fit" and what in ("a label that is no class", "too few columns"):
+                continue  # fit begins anew
+            try:
+                getattr(model, method)(X, y, tasks=tasks)
+            except (ValueError, TypeError):
+                require_same(before, inside(model), f"{method} refused {what}")
+            else:
+                require(False, f"{method} accepted {what}")
+
+
+def _arrays(stream: Stream) -> list[Any]:
+    X = stream.X
+    return [X.data, X.indices, X.indptr, stream.y] if sparse.issparse(X) else [X, stream.y]
+
+
+def _open_every_task(case: Case, model: Any) -> None:
+    """One mistake for each task, so that a table of tasks has all its rows before anything leaves."""
+    some = case.stream(N_TASKS, more=3)
+    case.follow(model, some[:1])
+    for task in range(N_TASKS):
+        x = case.rows(np.eye(N_TASKS, some.X.shape[1])[task : task + 1])
+        margins = model.decision_function(x, tasks=[task])
+        y = int(margins[0] <= 0) if margins.ndim == 1 else int(margins[0].argmin())
+        case.follow(model, Stream(x, np.array([y]), [task]))
+
+
+LAWS: dict[str, Law] = {
+    law.__name__: law
+    for law in (
+        within_budget, constant_bytes, no_mistake_no_change, dense_is_sparse, closed_form_is_general, disconnected_is_separate,
+        relabelling, ample_budget_is_perceptron, block_cuts, stop_and_continue, inputs_untouched, core_is_reference, refused_input,
+    )
+}  # fmt: skip
+"""Every law by its name, which is what a class declares an exemption by."""
