@@ -2,7 +2,9 @@
 
 from budgetron import graphs, kernels
 from budgetron.learners import (
+    Belief,
     BudgetProjectron,
+    Budgetron,
     Forgetron,
     Perceptron,
     RandomBudgetPerceptron,
@@ -12,7 +14,9 @@ from budgetron.learners import (
 __version__ = "0.1.0"
 
 __all__ = [
+    "Belief",
     "BudgetProjectron",
+    "Budgetron",
     "Forgetron",
     "Perceptron",
     "RandomBudgetPerceptron",

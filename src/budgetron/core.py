@@ -25,7 +25,7 @@ COLUMN_CACHE_BYTES = 64 * 2**20  # of a large sparse graph: columns of A⁻¹ ke
 
 _INTEGERS = frozenset(
     {"key", "cluster", "arrival", "n_seen", "n_mistakes", "rng", "factor_order", "factor_age",
-     "table_key", "table_cluster", "table_stamp", "table_common"}
+     "table_key", "table_cluster", "table_stamp", "table_common", "belief_index", "belief_idle", "anchors"}
 )  # fmt: skip
 
 
@@ -93,13 +93,13 @@ class Engine:
             state["rows"] = state["rows"].astype(settings.dtype, copy=False).reshape(n, -1 if n else settings.n_features)
         if "coef" in state:
             state["coef"] = state["coef"].reshape(settings.n_outputs, n)
-        if "table" in state:
+        if settings.rule == "shared_projectron":
             state["table"] = state["table"].reshape(len(state["table_key"]), settings.n_outputs, n)
             state = _parted(state)
         for name in ("n_seen", "n_mistakes", "rng", "factor_age"):
             if name in state:
                 state[name] = int(state[name][0])
-        for name in ("scale", "q"):
+        for name in ("scale", "q", "unit", "moments_count"):
             if name in state:
                 state[name] = float(state[name][0])
         return state
@@ -113,6 +113,10 @@ class Engine:
     def task_weights(self, key: int, cluster: int) -> NDArray[np.float64]:
         weights: NDArray[np.float64] = self._learner.task_weights(key, cluster)
         return weights.reshape(self.settings.n_outputs, -1)
+
+    def beliefs(self) -> list[tuple[int, float]]:
+        """The beliefs that are left: their number in the settings, and their weight."""
+        return list(zip(*self._learner.beliefs(), strict=True))
 
     @property
     def keys(self) -> NDArray[np.int64]:
@@ -161,7 +165,7 @@ def _parted(state: dict[str, Any]) -> dict[str, Any]:
 
 def _joined(state: dict[str, Any]) -> dict[str, Any]:
     """All rows in one table, each in its place: sums are added up in that order."""
-    if "table" not in state:
+    if "sum" not in state:
         return state
     common = np.repeat([0, 1], [len(state["table_key"]), len(state["sum_cluster"])])
     stamps = np.concatenate([state["table_stamp"], state["sum_stamp"]])
@@ -209,6 +213,7 @@ def _plain(settings: Settings, similarity: Any) -> dict[str, Any]:
         "seed": settings.seed,
         "max_task_rows": settings.max_task_rows or 0,
         "n_tasks": settings.graph.n_tasks or 0,
+        **settings.extra,
     }
 
 

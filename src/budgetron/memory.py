@@ -29,19 +29,19 @@ class Budget:
     bytes: int | None = None
 
 
-def budget_of(who: str, budget: Any) -> Budget:
-    """The meaning of a learner's `budget` parameter."""
+def budget_of(who: str, budget: Any, parameter: str = "budget") -> Budget:
+    """The meaning of a learner's `budget` parameter, or of another one like it."""
     if budget is None:
         return Budget()
     if isinstance(budget, (int, np.integer)) and not isinstance(budget, bool):
         if budget < 1:
-            raise refuse(who, "budget", _ACCEPTED, shown(budget))
+            raise refuse(who, parameter, _ACCEPTED, shown(budget))
         return Budget(examples=int(budget))
     if isinstance(budget, str):
         found = re.fullmatch(r"\s*(\d+(?:\.\d+)?)\s*([a-z]+)\s*", budget.lower())
         if found and found[2] in _UNITS and float(found[1]) > 0:
             return Budget(bytes=int(float(found[1]) * _UNITS[found[2]]))
-    raise refuse(who, "budget", _ACCEPTED, shown(budget), "Sizes are in B, KB, MB, GB or KiB, MiB, GiB.")
+    raise refuse(who, parameter, _ACCEPTED, shown(budget), "Sizes are in B, KB, MB, GB or KiB, MiB, GiB.")
 
 
 def planned(who: str, settings: Settings, limit: int, nonzeros: float) -> Settings:
@@ -49,18 +49,26 @@ def planned(who: str, settings: Settings, limit: int, nonzeros: float) -> Settin
 
     `nonzeros` is the usual number of non-zeros in a sparse row; longer rows take the place of several.
     """
+    if settings.rule == "budgetron" and settings.sparse:
+        settings = replace(settings, extra={**settings.extra, "slots": _slots(settings, limit * 3 // 4)})
+
+    def fits(capacity: int) -> bool:
+        return bytes_of(_with_capacity(settings, capacity, limit, nonzeros)) <= limit
+
     low, high = 0, 1
-    while bytes_of(_with_capacity(settings, high, limit, nonzeros)) <= limit and high < 2**40:
+    while high < 2**40 and fits(high):
         low, high = high, high * 2
     while high - low > 1:
         middle = (low + high) // 2
-        if bytes_of(_with_capacity(settings, middle, limit, nonzeros)) <= limit:
-            low = middle
-        else:
-            high = middle
+        low, high = (middle, high) if fits(middle) else (low, middle)
     if low == 0:
+        without_kernel = _without_kernel(settings)
+        if without_kernel is not None:
+            return planned(who, without_kernel, limit, nonzeros)
         needed = bytes_of(_with_capacity(settings, 1, limit, nonzeros))
         raise refuse(who, "budget", f"at least {needed} bytes for rows of this size", f"{limit} bytes")
+    if settings.kernel is None:
+        low = 1  # nothing is stored
     return _with_capacity(settings, low, limit, nonzeros)
 
 
@@ -69,46 +77,118 @@ def name_bytes(limit: int) -> int:
     return limit // 32
 
 
+def table_slots(who: str, settings: Settings, size: int) -> int:
+    """Cells of a hashed table of so many bytes."""
+    slots = _slots(settings, size)
+    if slots < 1:
+        raise refuse(who, "table", "a size of at least one cell", f"{size} bytes")
+    return slots
+
+
+def _slots(settings: Settings, size: int) -> int:
+    return min(size // (np.dtype(settings.dtype).itemsize * (_linear(settings) * (settings.n_outputs + 1) + 1)), 2**31)
+
+
+def _linear(settings: Settings) -> int:
+    return sum(belief[0] > 0 for belief in settings.extra["beliefs"])
+
+
+def _kernel(settings: Settings) -> int:
+    return sum(belief[2] > 0 for belief in settings.extra["beliefs"])
+
+
+def _without_kernel(settings: Settings) -> Settings | None:
+    """A Budgetron whose bytes do not reach for one stored example goes without its kernel part."""
+    if settings.rule != "budgetron" or settings.kernel is None or not _linear(settings):
+        return None
+    beliefs = [belief for belief in settings.extra["beliefs"] if belief[2] == 0]
+    return replace(settings, kernel=None, extra={**settings.extra, "beliefs": beliefs, "own_rank": 0}) if beliefs else None
+
+
 def _with_capacity(settings: Settings, capacity: int, limit: int, nonzeros: float) -> Settings:
-    pool = max(16, int(np.ceil(capacity * nonzeros))) if settings.sparse else None
-    rows = settings.max_task_rows
-    if settings.rule == "shared_projectron":
-        # Rows for all tasks where their number is known; else up to half of the bytes for rows.
-        known = settings.graph.n_tasks
-        wanted = 10**9 if known is None else known + 1
-        rows = min(wanted if rows is None else rows, wanted, max(2, limit // 2 // _table_row(settings, capacity)))
-    return replace(settings, capacity=capacity, pool=pool, max_task_rows=rows)
+    pool = max(16, int(np.ceil(capacity * nonzeros))) if settings.sparse and settings.kernel is not None else None
+    extra = settings.extra
+    if settings.rule == "budgetron" and extra["own"] and settings.kernel is not None:
+        extra = {**extra, "own_rank": min(extra["own_rank"], capacity // 8 if extra["shared"] else capacity)}
+    settings = replace(settings, capacity=capacity, pool=pool, extra=extra)
+    row = _table_row(settings)
+    if row == 0:
+        return settings
+    # Rows for all tasks where their number is known; else up to half of the bytes that are left for rows.
+    known = settings.graph.n_tasks
+    wanted = 10**9 if known is None else known + 1
+    left = limit - (limit * 3 // 4 if settings.rule == "budgetron" and settings.sparse else 0)
+    cap = wanted if settings.max_task_rows is None else settings.max_task_rows
+    return replace(settings, max_task_rows=min(cap, wanted, max(2, left // 2 // row)))
 
 
 def bytes_of(settings: Settings) -> int:
     """Bytes that an engine with these settings may come to hold; capacity (and pool, where sparse) must be set."""
     slots = settings.capacity
     assert slots is not None
-    item = np.dtype(settings.dtype).itemsize
     total = FIXED + slots * (24 + 16) + 8 * settings.n_outputs  # key, cluster, arrival; the two rows; margins
-    if settings.sparse:
-        assert settings.pool is not None
-        pool = settings.pool
-        buckets = 16
-        while buckets * 2 < pool * 3:
-            buckets *= 2
-        total += (pool + pool // 3 + 1) * (4 + item) + (pool + pool // 8 + 1) * 4 + pool * 16 + buckets * 4
-        total += slots * (8 + 4 + 8 + 8 + 8) + pool // (8 * slots) * (slots * item + 64)
-    else:
-        lanes = 256 // item
-        rounded = -(-slots // lanes) * lanes
-        total += rounded * (settings.n_features * item + 16 + 8 * item)
+    if settings.kernel is not None:
+        total += _store(settings, slots)
     if settings.rule in ("perceptron", "random", "forgetron", "projectron"):
         total += 2 * slots * 8 * settings.n_outputs
     if settings.rule == "forgetron":
         total += slots * 8
-    if settings.rule in ("projectron", "shared_projectron"):
-        total += 4 * slots * (slots + 1) + slots * 8 * (4 + 6)
+    if settings.rule in ("projectron", "shared_projectron") or (settings.rule == "budgetron" and settings.kernel is not None):
+        total += _triangle(slots) + slots * 8 * (4 + 6)
     if settings.rule == "shared_projectron":
+        total += slots * 8
+    if settings.rule == "budgetron":
+        total += _flagship(settings, slots)
+    if _table_row(settings):
         assert settings.max_task_rows is not None
-        total += slots * 8 + settings.max_task_rows * _table_row(settings, slots)
+        total += settings.max_task_rows * _table_row(settings)
     return total
 
 
-def _table_row(settings: Settings, slots: int) -> int:
-    return slots * settings.n_outputs * 8 + 2 * (56 + 32) + 24  # headers, twice for growth by doubling; the index
+def _triangle(slots: int) -> int:
+    return 4 * slots * (slots + 1)
+
+
+def _store(settings: Settings, slots: int) -> int:
+    item = np.dtype(settings.dtype).itemsize
+    if not settings.sparse:
+        lanes = 256 // item
+        rounded = -(-slots // lanes) * lanes
+        return rounded * (settings.n_features * item + 16 + 8 * item)
+    pool = settings.pool
+    assert pool is not None
+    buckets = 16
+    while buckets * 2 < pool * 3:
+        buckets *= 2
+    postings = (pool + pool // 3 + 1) * (4 + item) + pool * 16 + buckets * 4
+    columns = pool // (8 * slots) * (slots * item + 64)
+    return postings + (pool + pool // 8 + 1) * 4 + columns + slots * (8 + 4 + 8 + 8 + 8)
+
+
+def _flagship(settings: Settings, slots: int) -> int:
+    """What a Budgetron holds beside the store, P and the rows."""
+    linear, kernel, outputs = _linear(settings), _kernel(settings), settings.n_outputs
+    item = np.dtype(settings.dtype).itemsize
+    total = 64 * (linear + kernel) * (outputs + 2)
+    if settings.sparse:
+        total += settings.extra["slots"] * item * (linear * (outputs + 1) + 1)
+        total += 2 * 24 * 4096  # a row's hashed features
+    else:
+        total += (settings.n_features + 1) * 8 * (linear * (outputs + 1) + 3)
+    if settings.kernel is not None and settings.extra["shared"]:
+        total += kernel * (_triangle(slots) + slots * 8 * (2 * outputs + 2))
+    rank = settings.extra["own_rank"]
+    return total + 2 * 8 * (rank * (rank + 1) // 2 + 2 * rank)
+
+
+def _table_row(settings: Settings) -> int:
+    """Bytes of one row of weights; 0 where the rule keeps none."""
+    if settings.rule == "shared_projectron":
+        assert settings.capacity is not None
+        width = settings.capacity * settings.n_outputs
+    elif settings.rule == "budgetron" and settings.extra["own"]:
+        linear = 0 if settings.sparse else _linear(settings) * (settings.n_features + 1)
+        width = (settings.n_outputs + 1) * (linear + _kernel(settings) * settings.extra["own_rank"])
+    else:
+        width = 0
+    return width * 8 + 2 * (56 + 32) + 24 if width else 0  # headers, twice for growth by doubling; the index

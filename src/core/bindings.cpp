@@ -62,6 +62,17 @@ Config config_of(const nb::dict& d) {
   c.seed = nb::cast<std::uint64_t>(d["seed"]);
   c.max_task_rows = whole("max_task_rows");
   c.n_tasks = whole("n_tasks");
+  if (c.rule == Rule::budgetron) {
+    for (const auto& b : nb::cast<std::vector<std::vector<double>>>(d["beliefs"])) {
+      if (b.size() != 5) throw std::invalid_argument("a belief is five numbers");
+      c.beliefs.push_back({b[0], b[1], b[2], b[3], b[4]});
+    }
+    c.shared = nb::cast<bool>(d["shared"]);
+    c.own = nb::cast<bool>(d["own"]);
+    c.own_rank = whole("own_rank");
+    c.table_slots = whole("slots");
+    c.patience = nb::cast<std::int64_t>(d["patience"]);
+  }
   return c;
 }
 
@@ -288,6 +299,17 @@ NB_MODULE(_core, m) {
       .def("save", &save)
       .def("load", &load)
       .def("coefficients", [](const Learner& l) { return per_slot(l, [&](double* out) { l.coefficients(out); }); })
+      .def("beliefs",
+           [](const Learner& l) {
+             std::vector<std::int64_t> index;
+             std::vector<double> weight;
+             {
+               nb::gil_scoped_release free;
+               std::shared_lock<std::shared_mutex> hold(l.lock);
+               l.belief_weights(index, weight);
+             }
+             return nb::make_tuple(index, weight);
+           })
       .def("task_weights",
            [](const Learner& l, std::int64_t key, std::int64_t cluster) {
              return per_slot(l, [&](double* out) { l.task_weights({key, cluster}, out); });

@@ -28,7 +28,7 @@ class CoefficientLearner : public Learner {
  protected:
   virtual std::uint8_t on_mistake(const Example& example, double kk, const Step& step, Scratch& scratch) = 0;
 
-  void score(Task task, Scratch& s) const override {
+  void score(const Instance&, Task task, Scratch& s) const override {
     std::copy(s.row.begin(), s.row.begin() + static_cast<std::ptrdiff_t>(size()), s.task_row.begin());
     config_.similarity->multiply(task, keys_.data(), clusters_.data(), size(), s.task_row.data());
     for (std::size_t o = 0; o < config_.n_outputs; ++o)

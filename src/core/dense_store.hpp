@@ -93,7 +93,15 @@ class DenseStore final : public Store {
     scale_[slot] = scale_[last];
   }
 
-  double square_of_slot(std::size_t slot) const override { return sq_[slot]; }
+  void release() override {
+    size_ = 0;
+    for (auto* column : {&sq_, &scale_}) {
+      column->clear();
+      column->shrink_to_fit();
+    }
+    blocks_.clear();
+    blocks_.shrink_to_fit();
+  }
 
   Dump dump() const override {
     Dump dump;

@@ -276,6 +276,15 @@ void symmetric_pass(double* s, size_t n, int terms, double c0, const double* v0,
   if (terms == 2) symmetric<2>(s, n, c0, v0, c1, v1, x, y);
 }
 
+void symmetric_add(double* s, size_t n, double c, const double* a, const double* g, const double* m) {
+  for (size_t i = 0; i < n; ++i) {
+    double* __restrict row = s + i * (i + 1) / 2;
+    const double ai = c * a[i], gi = g[i], mi = m[i];
+#pragma omp simd
+    for (size_t j = 0; j <= i; ++j) row[j] += ai * a[j] + gi * m[j] + mi * g[j];
+  }
+}
+
 }  // namespace
 
 #define BUDGETRON_STRING(x) #x
@@ -300,7 +309,8 @@ const Hot table = {BUDGETRON_NAME(BUDGETRON_LEVEL),
                    dot,
                    axpy,
                    add_squares,
-                   symmetric_pass};
+                   symmetric_pass,
+                   symmetric_add};
 
 }  // namespace BUDGETRON_LEVEL
 }  // namespace budgetron

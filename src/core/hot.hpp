@@ -59,6 +59,8 @@ struct Hot {
   // (skipped where terms is smaller), then y = S x, in one pass over S.
   void (*symmetric_pass)(double* s, std::size_t n, int terms, double c0, const double* v0, double c1,
                          const double* v1, const double* x, double* y);
+  // S += c a aᵀ + g mᵀ + m gᵀ
+  void (*symmetric_add)(double* s, std::size_t n, double c, const double* a, const double* g, const double* m);
 };
 
 const Hot& hot();

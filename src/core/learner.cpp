@@ -67,7 +67,7 @@ void Learner::learn(const Rows& rows, const std::int32_t* labels, const std::int
       const Example example{x, {keys[i], clusters[i]}, static_cast<std::size_t>(labels[i]),
                             weights ? weights[i] : 1.0, config_.kernel.self(x.sq)};
       store_->kernel_row(config_.kernel, *s.products, q, x.sq, s.row.data());
-      score(example.task, s);
+      score(x, example.task, s);
       std::copy(s.margins.begin(), s.margins.end(), margins + i * outputs);
       changed_.clear();
       flags[i] = absorb(example, s);
@@ -90,8 +90,9 @@ void Learner::margins(const Rows& rows, std::size_t from, std::size_t to, const 
     store_->compute(rows, first, count, *s.products);
     for (std::size_t q = 0; q < count; ++q) {
       const std::size_t i = first + q;
-      store_->kernel_row(config_.kernel, *s.products, q, store_->square(rows, i), s.row.data());
-      score({keys[i], clusters[i]}, s);
+      const Instance x{&rows, i, store_->square(rows, i)};
+      store_->kernel_row(config_.kernel, *s.products, q, x.sq, s.row.data());
+      score(x, {keys[i], clusters[i]}, s);
       std::copy(s.margins.begin(), s.margins.end(), out + i * outputs);
     }
   }
@@ -142,6 +143,14 @@ void Learner::remove(std::size_t slot) {
   slot_removed(slot, last);
   changed_.push_back(slot);
   changed_.push_back(last);
+}
+
+void Learner::release_store() {
+  store_->release();
+  for (auto* column : {&keys_, &clusters_, &arrivals_}) {
+    column->clear();
+    column->shrink_to_fit();
+  }
 }
 
 std::size_t Learner::lowest_arrival(const double* scores, std::size_t n) const {

@@ -6,8 +6,10 @@
 #include <shared_mutex>
 #include <vector>
 
+#include "beliefs.hpp"
 #include "gram.hpp"
 #include "kernel.hpp"
+#include "linear_block.hpp"
 #include "memory.hpp"
 #include "similarity.hpp"
 #include "store.hpp"
@@ -30,6 +32,12 @@ struct Config {
   std::uint64_t seed = 0;
   std::size_t max_task_rows = 0;  // 0: no cap
   std::size_t n_tasks = 0;        // k, where the graph says it; 0: open-ended
+  // Budgetron's own:
+  std::vector<Belief> beliefs;
+  bool shared = true, own = true;  // pooled: no own parts; disconnected: no shared ones
+  std::size_t own_rank = 0;        // anchors
+  std::size_t table_slots = 0;     // of the hashed table, sparse input
+  std::int64_t patience = 10000;   // steps that a kernel belief may stay faint
 };
 
 constexpr std::uint8_t kMistake = 1, kUpdated = 2, kStored = 4;
@@ -51,11 +59,15 @@ struct Example {
 
 // Working memory of one caller.
 struct Scratch {
-  explicit Scratch(Bytes& bytes) : row(bytes), task_row(bytes), margins(bytes) {}
+  explicit Scratch(Bytes& bytes)
+      : row(bytes), task_row(bytes), margins(bytes), features(bytes), psi(bytes), values(bytes), entries(bytes) {}
   std::unique_ptr<Store::Products> products;
   Vec<double> row;       // K'(x_j, x)
   Vec<double> task_row;  // K([x_j, i_j], [x, i])
   Vec<double> margins;   // one an output
+  // Budgetron's own: scaled features, the anchors' basis, f of each belief, hashed features.
+  Vec<double> features, psi, values;
+  Vec<Entry> entries;
 };
 
 class Learner {
@@ -72,6 +84,7 @@ class Learner {
   virtual void forget(std::int64_t key);
   virtual void task_weights(Task task, double* out) const = 0;  // n_outputs × size
   virtual void coefficients(double* out) const = 0;             // n_outputs × size
+  virtual void belief_weights(std::vector<std::int64_t>&, std::vector<double>&) const {}  // of those that are left
 
   void save(State& state);
   void load(const State& state, const Rows& rows);
@@ -89,7 +102,7 @@ class Learner {
   mutable std::shared_mutex lock;  // learning alone, predictions together; taken by the caller
 
  protected:
-  virtual void score(Task task, Scratch& scratch) const = 0;  // scratch.row → scratch.margins
+  virtual void score(const Instance& x, Task task, Scratch& scratch) const = 0;  // scratch.row → scratch.margins
   virtual std::uint8_t absorb(const Example& example, Scratch& scratch) = 0;
   virtual void grow(std::size_t capacity) = 0;                // unbounded learners: room for more slots
   virtual void slot_removed(std::size_t slot, std::size_t last) = 0;
@@ -104,6 +117,7 @@ class Learner {
   std::size_t append(const Example& example);
   void replace(std::size_t slot, const Example& example);
   void remove(std::size_t slot);  // the last slot moves into the hole
+  void release_store();           // nothing will be stored any more
   // The same move for a row that was computed before the removal.
   static void move_last(Vec<double>& row, std::size_t slot, std::size_t last) { row[slot] = row[last]; }
   std::size_t lowest_arrival(const double* scores, std::size_t n) const;

@@ -11,7 +11,7 @@ std::unique_ptr<Learner> make_learner(const Config& config) {
     case Rule::forgetron: return make_forgetron(config);
     case Rule::projectron: return make_budget_projectron(config);
     case Rule::shared_projectron: return make_shared_projectron(config);
-    case Rule::budgetron: break;
+    case Rule::budgetron: return make_budgetron(config);
   }
   throw std::invalid_argument("no such rule");
 }

@@ -75,6 +75,17 @@ class RowTable {
     values_.pop_back();
   }
 
+  // Each row made anew from its old numbers.
+  template <class Make>
+  void reshape(Make make) {
+    for (auto& row : values_) {
+      Vec<double> made(bytes_);
+      make(row.data(), made);
+      made.shrink_to_fit();
+      row.swap(made);
+    }
+  }
+
   void widen(std::size_t width) {
     width_ = width;
     for (auto& row : values_) row.resize(width);

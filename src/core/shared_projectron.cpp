@@ -68,7 +68,7 @@ class SharedProjectron final : public Learner {
   }
 
  protected:
-  void score(Task task, Scratch& s) const override {
+  void score(const Instance&, Task task, Scratch& s) const override {
     std::fill(s.margins.begin(), s.margins.end(), 0.0);
     visit(task, [&](double similarity, const double* row) {
       for (std::size_t o = 0; o < config_.n_outputs; ++o)

@@ -137,7 +137,11 @@ class SparseStore final : public Store {
     scale_[slot] = scale_[last];
   }
 
-  double square_of_slot(std::size_t slot) const override { return sq_[slot]; }
+  void release() override {
+    while (size_) remove(size_ - 1);
+    free_all(lists_, posting_slot_, posting_value_, row_features_, row_begin_, row_length_, columns_, free_columns_, sq_, scale_);
+    posting_end_ = row_end_ = 0;
+  }
 
   Dump dump() const override {
     Dump dump;
@@ -436,6 +440,12 @@ class SparseStore final : public Store {
     list.length = list.capacity = static_cast<std::uint32_t>(posting_end_ - begin);
     in_postings_ += list.length;
     free_columns_.push_back(column);
+  }
+
+  template <class... Vectors>
+  static void free_all(Vectors&... vectors) {
+    (vectors.clear(), ...);
+    (vectors.shrink_to_fit(), ...);
   }
 
   void grow() {

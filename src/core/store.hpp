@@ -62,7 +62,7 @@ class Store {
   virtual void replace(std::size_t slot, const Instance& x, const struct Kernel& kernel) = 0;
   virtual void remove(std::size_t slot) = 0;
 
-  virtual double square_of_slot(std::size_t slot) const = 0;
+  virtual void release() = 0;  // all slots and their memory
 
   // All rows, dense (size × d) or as CSR, for saving and showing.
   struct Dump {

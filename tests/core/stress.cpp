@@ -170,6 +170,44 @@ int main() {
               c.n_tasks = graph >= 2 ? 5 : 0;
               run(c, graph == 0 || graph >= 2, ++seed);
             }
+  // Budgetron: shared and own parts, shared only, own only; patience so short that beliefs are dropped on the way.
+  for (int kernel = 0; kernel < 4; ++kernel)
+    for (int store = 0; store < 5; ++store)
+      for (int parts = 0; parts < 3; ++parts)
+        for (std::size_t outputs : {std::size_t{1}, std::size_t{3}})
+          for (std::size_t capacity : {std::size_t{1}, std::size_t{20}, std::size_t{0}})
+            for (std::int64_t patience : {std::int64_t{3}, std::int64_t{10000}}) {
+              Config c;
+              c.rule = Rule::budgetron;
+              c.kernel.kind = kernel == 0   ? Kernel::Kind::linear
+                              : kernel == 1 ? Kernel::Kind::polynomial
+                              : kernel == 2 ? Kernel::Kind::gaussian
+                                            : Kernel::Kind::none;
+              c.kernel.degree = kernel == 1 ? 2 : 1;
+              c.kernel.bias = kernel == 1 ? 1.0 : 0.0;
+              c.kernel.gamma = 0.3;
+              c.similarity = clique;
+              c.d = 9;
+              c.n_outputs = outputs;
+              c.sparse = store >= 2;
+              c.single = store == 1 || store == 3;
+              c.pool = store == 4 && capacity ? 40 : 0;
+              c.capacity = capacity;
+              c.eta = kernel == 0 ? 1e-3 : 0.1;
+              c.max_task_rows = capacity ? 3 : 0;
+              c.shared = parts != 2;
+              c.own = parts != 1;
+              c.own_rank = !c.own || kernel == 3 ? 0 : capacity == 1 ? 0 : 2;
+              c.table_slots = c.sparse ? 64 : 0;
+              c.patience = patience;
+              const double rho = parts == 0 ? 0.1 : parts == 1 ? 0.0 : 1.0;
+              c.beliefs = {{1, rho, 0, 0, 0}, {3, rho, 0, 0, 0.1}};
+              if (kernel != 3) {
+                c.beliefs.push_back({3, rho, 3, rho, 0});
+                c.beliefs.push_back({0, 0, 10, rho, 0});
+              }
+              run(c, true, ++seed);
+            }
   std::printf("core_stress: %u streams, %d checks passed\n", seed, checks);
   return 0;
 }

@@ -23,9 +23,7 @@ from budgetron import core, graphs, kernels
 from budgetron.checks.case import Case, LawBroken, Stream
 from budgetron.checks.laws import LAWS, Law
 
-__all__ = ["LAWS", "Case", "Law", "LawBroken", "Report", "Stream", "check_learner", "exemption", "usual_cases"]
-
-EXPLICIT_GRAPHS = "explicit_graphs"
+__all__ = ["LAWS", "Case", "Law", "LawBroken", "Report", "Stream", "check_learner", "exemption", "explicit_graphs", "usual_cases"]
 
 
 @dataclass(frozen=True)
@@ -64,7 +62,12 @@ def usual_cases(learner: Any) -> list[Case]:
         Case(learner, kernels.Linear(bias=1.0), lambda names: graphs.complete(len(names)), sparse=True, n_classes=3),
         Case(learner, kernels.Polynomial(2, normalize=True), lambda names: graphs.disconnected(), dtype="float32"),
     ]
-    return cases if EXPLICIT_GRAPHS in _exemptions(learner) else [*cases, Case(learner, graph=path, n_classes=3)]
+    return cases if explicit_graphs(learner) else [*cases, Case(learner, graph=path, n_classes=3)]
+
+
+def explicit_graphs(learner: Any) -> str:
+    """Why the learner takes no explicit graph; empty if it does."""
+    return _exemptions(learner).get("explicit_graphs", "")
 
 
 def exemption(law: str, case: Case) -> str:
@@ -76,8 +79,8 @@ def exemption(law: str, case: Case) -> str:
         return "it has no budget"
     if law == "core_is_reference" and ("engine" not in knows or not core.available):
         return "it has one engine"
-    if law == "closed_form_is_general" and EXPLICIT_GRAPHS in _exemptions(case.learner):
-        return _exemptions(case.learner)[EXPLICIT_GRAPHS]
+    if law == "closed_form_is_general" and explicit_graphs(case.learner):
+        return explicit_graphs(case.learner)
     if law == "closed_form_is_general" and not graph.is_open:
         return "the graph of this case is written out already"
     return ""

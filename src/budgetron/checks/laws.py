@@ -55,7 +55,7 @@ def no_mistake_no_change(case: Case) -> None:
 def dense_is_sparse(case: Case) -> None:
     """Dense and sparse rows of the same numbers give the same margins."""
     dense, scattered = case.but(sparse=False), case.but(sparse=True)
-    require_equal(dense.learned(dense.stream())[1], scattered.learned(scattered.stream())[1], "dense and sparse")
+    require_equal(dense.learned(dense.stream())[1], scattered.learned(scattered.stream())[1], "dense and sparse", case.within)
 
 
 def closed_form_is_general(case: Case) -> None:
@@ -67,7 +67,7 @@ def closed_form_is_general(case: Case) -> None:
     for model in models:
         _open_every_task(case, model)
     stream = case.stream()
-    require_equal(*(case.follow(model, stream) for model in models), f"{closed} and its matrix")
+    require_equal(*(case.follow(model, stream) for model in models), f"{closed} and its matrix", case.within)
 
 
 def disconnected_is_separate(case: Case) -> None:
@@ -77,7 +77,8 @@ def disconnected_is_separate(case: Case) -> None:
     margins = case.follow(together, stream)
     for t, task in enumerate(stream.tasks):
         one = apart.setdefault(task, case.model(graph=graphs.disconnected(), budget=len(stream)))
-        require_equal(case.follow(one, stream[t : t + 1]), margins[t : t + 1], f"task {task} at step {t}, alone and with others")
+        alone = case.follow(one, stream[t : t + 1])
+        require_equal(alone, margins[t : t + 1], f"task {task} at step {t}, alone and with others", case.within)
 
 
 def relabelling(case: Case) -> None:
@@ -94,7 +95,7 @@ def ample_budget_is_perceptron(case: Case) -> None:
     stream = case.stream()
     _, margins = case.learned(stream, budget=len(stream), eta=0.0)
     _, expected = case.but(learner=Perceptron()).learned(stream)
-    require_equal(expected, margins, "Perceptron and the learner with an ample budget")
+    require_equal(expected, margins, "Perceptron and the learner with an ample budget", case.within)
 
 
 def block_cuts(case: Case) -> None:
@@ -140,7 +141,8 @@ def inputs_untouched(case: Case) -> None:
 def core_is_reference(case: Case) -> None:
     """The compiled engine and the NumPy engine give the same margins."""
     stream = case.stream()
-    require_equal(case.learned(stream, engine="core")[1], case.learned(stream, engine="numpy")[1], "core and reference")
+    both = [case.learned(stream, engine=engine)[1] for engine in ("core", "numpy")]
+    require_equal(*both, "core and reference", case.within)
 
 
 def refused_input(case: Case) -> None:

@@ -20,7 +20,7 @@ import numpy as np
 
 from budgetron.errors import refuse, refuse_type, shown
 from budgetron.graphs.taskgraph import Floats, Ints, TaskGraph, grouped, read_only
-from budgetron.tasks import NOT_A_TASK, keys_of, plain
+from budgetron.tasks import NOT_A_TASK, key_of, keys_of, plain
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -56,6 +56,12 @@ class Clique(TaskGraph):
         if self.mapped is not None:
             return keys, self.mapped.clusters_of(keys)
         return keys, np.zeros_like(keys)
+
+    def locate_one(self, task: Any) -> tuple[int, int]:
+        if self.mapped is not None:
+            return super().locate_one(task)
+        key = key_of(task)
+        return key, key if self.coupling == 0 else 0
 
     def row(self, key: int, cluster: int, keys: Ints, clusters: Ints) -> Floats:
         related = np.where(clusters == cluster, self.off_diagonal, 0.0)

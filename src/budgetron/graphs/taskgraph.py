@@ -31,6 +31,11 @@ class TaskGraph(ABC):
     def locate(self, tasks: Iterable[Any]) -> tuple[Ints, Ints]:
         """The key and the cluster of each task."""
 
+    def locate_one(self, task: Any) -> tuple[int, int]:
+        """The key and the cluster of one task."""
+        keys, clusters = self.locate([task])
+        return int(keys[0]), int(clusters[0])
+
     @abstractmethod
     def row(self, key: int, cluster: int, keys: Ints, clusters: Ints) -> Floats:
         """The similarities (A⁻¹)_ij of one task i with many tasks j, all of them already located."""
@@ -58,9 +63,8 @@ class TaskGraph(ABC):
         keys, clusters = self.locate([task, other])
         return float(self.row(int(keys[0]), int(clusters[0]), keys[1:], clusters[1:])[0])
 
-    def __call__(self, task: Hashable, other: Hashable) -> float:
-        """The same as `similarity`."""
-        return self.similarity(task, other)
+    # scikit-learn allows a default parameter to be an instance only if it is callable.
+    __call__ = similarity
 
     def __copy__(self) -> TaskGraph:
         return self

@@ -11,12 +11,14 @@ The rule is in `src/core/budget_projectron.cpp`, and in NumPy in `budgetron/refe
 
 from __future__ import annotations
 
-from typing import Any, ClassVar
+from dataclasses import replace
+from typing import ClassVar
 
 from budgetron.graphs import TaskGraph, complete
 from budgetron.kernels import Gaussian, Kernel
 from budgetron.learners.learner import Learner
 from budgetron.learners.threshold import checked_eta
+from budgetron.settings import Settings
 
 
 class BudgetProjectron(Learner):
@@ -57,7 +59,7 @@ class BudgetProjectron(Learner):
     >>> import numpy as np
     >>> from budgetron import BudgetProjectron, kernels
     >>> X = np.array([[0.0, 1.0], [1.0, 0.2], [0.1, 0.9], [0.8, 0.0], [0.2, 1.0], [1.0, 0.1]])
-    >>> y = ["ham", "spam", "ham", "spam", "ham", "spam"]
+    >>> y = ["ham", "spam", "spam", "ham", "ham", "ham"]
     >>> users = ["ann", "ann", "bob", "bob", "ann", "bob"]
     >>> model = BudgetProjectron(budget=2, kernel=kernels.Linear(bias=1.0))
     >>> margins = model.predict_then_learn(X, y, tasks=users)
@@ -87,5 +89,5 @@ class BudgetProjectron(Learner):
         self.task_column = task_column
         self.engine = engine
 
-    def _rule_settings(self, kernel: Kernel | None, graph: TaskGraph) -> dict[str, Any]:
-        return {"eta": checked_eta(self._who, self.eta, kernel, graph.c_g)}
+    def _with_rule(self, settings: Settings) -> Settings:
+        return replace(settings, eta=checked_eta(self._who, self.eta, settings.kernel, settings.graph.c_g))

@@ -54,7 +54,7 @@ class Forgetron(Learner):
     >>> import numpy as np
     >>> from budgetron import Forgetron, kernels
     >>> X = np.array([[0.0, 1.0], [1.0, 0.2], [0.1, 0.9], [0.8, 0.0], [0.2, 1.0], [1.0, 0.1]])
-    >>> y = ["ham", "spam", "ham", "spam", "ham", "spam"]
+    >>> y = ["ham", "spam", "spam", "ham", "ham", "ham"]
     >>> users = ["ann", "ann", "bob", "bob", "ann", "bob"]
     >>> model = Forgetron(budget=2, kernel=kernels.Linear(bias=1.0))
     >>> margins = model.predict_then_learn(X, y, tasks=users)

@@ -13,12 +13,13 @@ class Guard:
 
     def __init__(self) -> None:
         self._lock = threading.RLock()
+        self._take, self._give = self._lock.acquire, self._lock.release
 
     def __enter__(self) -> None:
-        self._lock.acquire()
+        self._take()
 
     def __exit__(self, *_: object) -> None:
-        self._lock.release()
+        self._give()
 
     def __reduce__(self) -> tuple[Any, ...]:
         return Guard, ()

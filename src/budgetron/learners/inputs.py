@@ -128,7 +128,10 @@ def _csr(who: str, X: Any) -> sparse.csr_matrix:
 
 
 def _numbers(who: str, parameter: str, values: Any) -> NDArray[Any]:
-    array = np.asarray(values.to_numpy() if hasattr(values, "to_numpy") else values)
+    try:
+        array = np.asarray(values.to_numpy() if hasattr(values, "to_numpy") else values)
+    except ValueError:
+        raise refuse(who, parameter, "numbers in rows of one length", shown(values)) from None
     if array.dtype.kind == "c":
         raise refuse_type(who, parameter, "real numbers", f"dtype {array.dtype}", "Complex data not supported.")
     if array.dtype.kind not in "fiub":

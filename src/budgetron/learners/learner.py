@@ -40,6 +40,7 @@ class Learner(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     """What all learners share. Not a learner itself."""
 
     rule: ClassVar[str]
+    exemptions: ClassVar[Mapping[str, str]] = {}  # laws of `budgetron.checks` that do not bind it, and why
 
     # Tasks travel with X and y through pipelines and model selection, without being asked for.
     __metadata_request__fit: ClassVar = {"tasks": True}
@@ -76,9 +77,9 @@ class Learner(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     def forget_task(self, task: Hashable) -> None:
         """Remove a task's stored examples and weights; all else stays."""
         self._check_begun()
-        keys, _ = self._graph.locate([task])
+        key, _ = self._graph.locate_one(task)
         with self._guard:
-            self._engine.forget(int(keys[0]))
+            self._engine.forget(key)
             self._names.drop_all_but(self._engine.keys)
 
     # ---- predicting
@@ -88,7 +89,7 @@ class Learner(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         self._check_begun()
         X, tasks = self._split_task_column(X, tasks)
         rows = self._rows(X, reset=False)
-        keys, clusters = self._located(tasks, rows.shape[0])
+        keys, clusters = self._located(tasks, rows.shape[0], self._graph)
         self._refuse_bad_rows(rows)
         return self._engine.margins(rows, keys, clusters)
 
@@ -122,8 +123,7 @@ class Learner(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     def task_weights(self, task: Hashable = None) -> NDArray[np.float64]:
         """The weights w of one task over the stored examples: f_task(x) = Σ_j w_j K'(x_j, x)."""
         self._check_begun()
-        keys, clusters = self._located_one(task)
-        weights = self._engine.task_weights(int(keys[0]), int(clusters[0]))
+        weights = self._engine.task_weights(*self._located_one(task))
         return weights[0] if len(weights) == 1 else weights.T
 
     @property
@@ -179,8 +179,7 @@ class Learner(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     # ---- the path of a block
 
     def _fit(self, X: Any, y: Any, tasks: Iterable[Any] | None, sample_weight: Any) -> Self:
-        X, tasks = self._split_task_column(X, tasks)
-        rows = inputs.matrix(self._who, X)
+        rows = inputs.matrix(self._who, self._split_task_column(X, tasks)[0])
         labels = inputs.labels(self._who, y, rows.shape[0])
         classes = np.unique(labels)
         if len(classes) < 2:
@@ -188,10 +187,11 @@ class Learner(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
                          "To begin a stream with one class use partial_fit with classes=[...].")
         fresh = type(self)(**self.get_params(deep=False))
         fresh._learn(X, y, tasks, classes, sample_weight)
-        for name in _LEARNED:  # all at once, and only now that nothing was refused
-            vars(self).pop(name, None)
-            if name in vars(fresh):
-                setattr(self, name, vars(fresh)[name])
+        learned = {name: vars(fresh)[name] for name in _LEARNED if name in vars(fresh)}
+        vars(self).update(learned)  # all at once, and only now that nothing was refused
+        for name in _LEARNED:
+            if name not in learned:
+                vars(self).pop(name, None)
         return self
 
     def _learn(self, X: Any, y: Any, tasks: Iterable[Any] | None, classes: Any, sample_weight: Any) -> Margins:
@@ -202,15 +202,17 @@ class Learner(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         labels = inputs.labels(self._who, y, n)
         weights = inputs.weights(self._who, sample_weight, n)
         names = None if tasks is None else _listed(self._who, tasks, n)
-        self._begin(rows, classes, labels, X)
+        keys, clusters = self._located(names, n, self._checked_graph() if first else self._graph)
+        if not self._begin(rows, classes, labels, X) and first:  # another thread was faster: its rows were the first
+            rows = self._rows(X, reset=False)
         with self._guard:
             seen = seeing(self._who, self._classes, labels)
             if classes is not None:
                 self._refuse_other_classes(classes)
             codes = seen.codes(self._who, labels)
-            keys, clusters = self._located(names, n)
             weights = self._weighted(codes, weights)
             self._refuse_bad_rows(rows)
+            self._refuse_long_rows(rows, self._engine.settings)
             self._classes = seen
             margins = np.empty(n if seen.n_outputs == 1 else (n, seen.n_outputs))
             for start in range(0, n, BLOCK):
@@ -223,27 +225,28 @@ class Learner(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
 
     def _learn_one(self, x: Any, y: Any, task: Hashable, classes: Any, weight: float) -> Any:
         engine = getattr(self, "_engine", None)
-        if engine is None or isinstance(x, Mapping) or engine.settings.sparse or self.task_column is not None or not self._classes.settled:
+        if engine is None or classes is not None or not self._takes_rows_one_by_one(engine, x):
+            if np.ndim(y):
+                raise refuse(self._who, "y", "one label", shown(y))
             x, tasks = self._one_row(x, task)
             margins = self._learn(x, [y], tasks, classes, [weight] if weight != 1.0 else None)
             return float(margins[0]) if margins.ndim == 1 else margins[0]
-        settings = engine.settings
-        row = inputs.vector(self._who, x, settings.n_features, settings.dtype)
-        code = self._classes.code(self._who, y)
-        if task is None:
-            key, cluster = ONE_TASK, ONE_TASK
-            keys = None
+        who = self._who
+        row = inputs.vector(who, x, engine.settings.n_features, engine.settings.dtype)
+        code = self._classes.code(who, y)
         with self._guard:
-            if task is not None or settings.graph.tasks is not None:
-                keys, clusters = self._located_one(task)
-                key, cluster = int(keys[0]), int(clusters[0])
+            key, cluster = self._located_one(task)
             done = engine.learn_one(row, code, key, cluster, self._weight_of(code, weight))
             if done is None:
                 self._refuse_bad_rows(row.reshape(1, -1))
             margin, flags = done
-            if task is not None and flags & Outcome.STORED:
+            if flags & 4 and task is not None:  # Outcome.STORED, without the cost of an enum
                 self._names.keep(key, task, lambda: engine.keys, engine.n_stored)
         return margin
+
+    def _takes_rows_one_by_one(self, engine: Any, x: Any) -> bool:
+        """Whether the short way is open: a dense row, and nothing left to settle."""
+        return not (engine.settings.sparse or isinstance(x, Mapping)) and self.task_column is None and self._classes.settled
 
     def _margins_of_one(self, x: Any, task: Hashable) -> Margins:
         x, tasks = self._one_row(x, task)
@@ -276,22 +279,24 @@ class Learner(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
                 rows = sparse.csr_matrix(rows)
             else:
                 rows = rows.toarray()
-        validate_data(self, X, skip_check_array=True, reset=False) if not sparse.issparse(X) else None
         if rows.shape[1] != settings.n_features:
             raise refuse(self._who, "X", f"{settings.n_features} columns, as many as the first",
                          f"{rows.shape[1]}: X has {rows.shape[1]} features, but {self._who} is expecting "
                          f"{settings.n_features} features as input")
+        if not sparse.issparse(X):
+            validate_data(self, X, skip_check_array=True, reset=False)  # the names of its columns
         return rows.astype(settings.dtype, copy=False)
 
-    def _begin(self, rows: Any, classes: Any, labels: NDArray[Any], X: Any) -> None:
-        """Make the engine, once, from the first block."""
+    def _begin(self, rows: Any, classes: Any, labels: NDArray[Any], X: Any) -> bool:
+        """Make the engine, once, from the first block; whether it was made now."""
         with beginning:
             if self._begun:
-                return
+                return False
             chosen = first_seen(self._who, labels) if classes is None else known(self._who, classes)
             chosen.codes(self._who, labels)
             graph = self._checked_graph()
             settings, budget = self._settings(rows, chosen, graph)
+            self._refuse_long_rows(rows, settings)
             engine = self._engine_for(settings)
             bad = engine.first_bad_row(rows)
             if bad is not None:
@@ -302,6 +307,7 @@ class Learner(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             self._names = TaskNames(graph, None if budget.bytes is None else name_bytes(budget.bytes))
             self._classes = chosen
             self._engine = engine
+            return True
 
     def _settings(self, rows: Any, classes: Classes, graph: TaskGraph) -> tuple[Settings, Budget]:
         n, d = rows.shape
@@ -310,18 +316,18 @@ class Learner(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         if isinstance(kernel, Gaussian):
             kernel = resolved(kernel, n, d, _variance(rows))
         budget = budget_of(self._who, getattr(self, "budget", None))
-        settings = Settings(
+        settings = self._with_rule(Settings(
             rule=self.rule, kernel=kernel, graph=graph, n_features=d, n_outputs=classes.n_outputs, sparse=is_sparse,
-            dtype=str(rows.dtype), capacity=budget.examples, **self._rule_settings(kernel, graph),
-        )  # fmt: skip
+            dtype=str(rows.dtype), capacity=budget.examples,
+        ))  # fmt: skip
         if budget.bytes is not None:
             nonzeros = rows.nnz / n if is_sparse else 0.0
             settings = planned(self._who, settings, budget.bytes - name_bytes(budget.bytes), nonzeros)
         return settings, budget
 
-    def _rule_settings(self, kernel: Kernel | None, graph: TaskGraph) -> dict[str, Any]:
-        """What the rule itself wants to know. A learner's own file says it."""
-        return {}
+    def _with_rule(self, settings: Settings) -> Settings:
+        """The settings with what the rule itself wants to know. A learner's own file says it."""
+        return settings
 
     def _engine_for(self, settings: Settings) -> Any:
         if self.engine not in ("auto", "core", "numpy"):
@@ -358,16 +364,20 @@ class Learner(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             raise refuse(self._who, "tasks", "None where task_column is set", "both", "Give the task once.")
         return _without_column(self._who, X, column)
 
-    def _located(self, tasks: Any, n: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    def _located(self, tasks: Any, n: int, graph: TaskGraph) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
         if tasks is None:
-            if self._graph.tasks is not None:
+            if graph.tasks is not None:
                 raise refuse(self._who, "tasks", "a task of the graph for each row", "None")
             return np.full(n, ONE_TASK, dtype=np.int64), np.full(n, ONE_TASK, dtype=np.int64)
-        keys, clusters = self._graph.locate(_listed(self._who, tasks, n))
+        keys, clusters = graph.locate(_listed(self._who, tasks, n))
         return keys, np.ascontiguousarray(clusters)
 
-    def _located_one(self, task: Hashable) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-        return self._located(None if task is None else [task], 1)
+    def _located_one(self, task: Hashable) -> tuple[int, int]:
+        if task is not None:
+            return self._graph.locate_one(task)
+        if self._graph.tasks is not None:
+            raise refuse(self._who, "task", "a task of the graph", "None")
+        return ONE_TASK, ONE_TASK
 
     def _keep_names(self, keys: NDArray[np.int64], names: Any, flags: NDArray[np.uint8]) -> None:
         for place in np.flatnonzero(flags & Outcome.STORED).tolist():
@@ -386,6 +396,15 @@ class Learner(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             raise refuse(self._who, "X", "of a size that the kernel can be computed for", f"row {bad} with values up to "
                          f"{np.abs(row).max():g}", "Scale the features.")
         raise refuse(self._who, "X", "finite", f"row {bad} with NaN or inf (infinity)", "Impute or drop such rows.")
+
+    def _refuse_long_rows(self, rows: Any, settings: Settings) -> None:
+        """A sparse row that would not fit into its byte budget even alone."""
+        if settings.pool is None:
+            return
+        lengths = np.diff(rows.indptr)
+        if lengths.max() > settings.pool:
+            raise refuse(self._who, "X", f"rows of at most {settings.pool} non-zeros, which this budget has room for",
+                         f"row {lengths.argmax()} with {lengths.max()}", "Raise the budget, or begin with rows of usual length.")
 
     def _refuse_other_classes(self, classes: Any) -> None:
         if not np.array_equal(np.unique(np.asarray(classes)), self._classes.values):

@@ -9,13 +9,16 @@ The rule is in `src/core/random_budget_perceptron.cpp`, and in NumPy in
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any, ClassVar
 
 from sklearn.utils import check_random_state
 
+from budgetron.errors import refuse, shown
 from budgetron.graphs import TaskGraph, complete
 from budgetron.kernels import Gaussian, Kernel
 from budgetron.learners.learner import Learner
+from budgetron.settings import Settings
 
 
 class RandomBudgetPerceptron(Learner):
@@ -56,7 +59,7 @@ class RandomBudgetPerceptron(Learner):
     >>> import numpy as np
     >>> from budgetron import RandomBudgetPerceptron, kernels
     >>> X = np.array([[0.0, 1.0], [1.0, 0.2], [0.1, 0.9], [0.8, 0.0], [0.2, 1.0], [1.0, 0.1]])
-    >>> y = ["ham", "spam", "ham", "spam", "ham", "spam"]
+    >>> y = ["ham", "spam", "spam", "ham", "ham", "ham"]
     >>> users = ["ann", "ann", "bob", "bob", "ann", "bob"]
     >>> model = RandomBudgetPerceptron(budget=2, kernel=kernels.Linear(bias=1.0))
     >>> margins = model.predict_then_learn(X, y, tasks=users)
@@ -86,7 +89,12 @@ class RandomBudgetPerceptron(Learner):
         self.task_column = task_column
         self.engine = engine
 
-    def _rule_settings(self, kernel: Kernel | None, graph: TaskGraph) -> dict[str, Any]:
+    def _with_rule(self, settings: Settings) -> Settings:
         if isinstance(self.random_state, int) and not isinstance(self.random_state, bool) and self.random_state >= 0:
-            return {"seed": self.random_state % 2**64}
-        return {"seed": int(check_random_state(self.random_state).randint(0, 2**31 - 1))}
+            return replace(settings, seed=self.random_state % 2**64)
+        try:
+            coin = check_random_state(self.random_state)
+        except ValueError:
+            accepted = "an integer >= 0, a numpy RandomState, or None"
+            raise refuse(self._who, "random_state", accepted, shown(self.random_state)) from None
+        return replace(settings, seed=int(coin.randint(0, 2**31 - 1)))

@@ -13,13 +13,16 @@ NumPy in `budgetron/reference/shared_projectron.py`.
 
 from __future__ import annotations
 
-from typing import Any, ClassVar
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import ClassVar
 
 from budgetron.graphs import TaskGraph, complete
 from budgetron.kernels import Gaussian, Kernel
 from budgetron.learners.learner import Learner
 from budgetron.learners.table_rows import checked_rows
 from budgetron.learners.threshold import checked_eta
+from budgetron.settings import Settings
 
 
 class SharedProjectron(Learner):
@@ -63,7 +66,7 @@ class SharedProjectron(Learner):
     >>> import numpy as np
     >>> from budgetron import SharedProjectron, kernels
     >>> X = np.array([[0.0, 1.0], [1.0, 0.2], [0.1, 0.9], [0.8, 0.0], [0.2, 1.0], [1.0, 0.1]])
-    >>> y = ["ham", "spam", "ham", "spam", "ham", "spam"]
+    >>> y = ["ham", "spam", "spam", "ham", "ham", "ham"]
     >>> users = ["ann", "ann", "bob", "bob", "ann", "bob"]
     >>> model = SharedProjectron(budget=2, kernel=kernels.Linear(bias=1.0))
     >>> margins = model.predict_then_learn(X, y, tasks=users)
@@ -76,6 +79,9 @@ class SharedProjectron(Learner):
     """
 
     rule: ClassVar[str] = "shared_projectron"
+    exemptions: ClassVar[Mapping[str, str]] = {
+        "disconnected_is_separate": "tasks share the span of what is stored, related or not",
+    }
 
     def __init__(
         self,
@@ -95,8 +101,9 @@ class SharedProjectron(Learner):
         self.task_column = task_column
         self.engine = engine
 
-    def _rule_settings(self, kernel: Kernel | None, graph: TaskGraph) -> dict[str, Any]:
-        return {
-            "eta": checked_eta(self._who, self.eta, kernel, 1.0),
-            "max_task_rows": checked_rows(self._who, self.max_task_rows),
-        }
+    def _with_rule(self, settings: Settings) -> Settings:
+        return replace(
+            settings,
+            eta=checked_eta(self._who, self.eta, settings.kernel, 1.0),
+            max_task_rows=checked_rows(self._who, self.max_task_rows),
+        )

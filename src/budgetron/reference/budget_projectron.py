@@ -20,14 +20,14 @@ from typing import Any
 import numpy as np
 
 from budgetron.records import Outcome
-from budgetron.reference.gram import Gram, cheapest
+from budgetron.reference.gram import Gram, cheapest, regrown
 from budgetron.reference.rows import Array, without
-from budgetron.reference.rule import Newcomer, Rule
+from budgetron.reference.rule import MistakeDriven, Newcomer
 from budgetron.reference.weights import Coefficients, Weights
 from budgetron.settings import Settings
 
 
-class BudgetProjectron(Rule):
+class BudgetProjectron(MistakeDriven):
     """A mistake is projected on what is stored, or stored; the cheapest member is projected on the others."""
 
     def __init__(self, settings: Settings, weights: Weights | None = None) -> None:
@@ -74,12 +74,13 @@ class BudgetProjectron(Rule):
 
     def restore(self, state: dict[str, Any]) -> None:
         super().restore(state)
-        store, n = self.store, len(self.store)
-        self.gram.H = np.empty((n, n))
-        for j in np.argsort(store.arrival):  # of each pair the later one asked for the row
-            x_j = self.see(store.rows.instance(j), int(store.key[j]), int(store.cluster[j]))
-            self.gram.H[j, :] = self.gram.H[:, j] = x_j.k
-            self.gram.H[j, j] = x_j.k_tt
+        self.gram.H = regrown(self.store.arrival, self.row_of)
+
+    def row_of(self, j: int) -> tuple[Array, float]:
+        """k and K_jj of the member in slot j."""
+        store = self.store
+        x_j = self.see(store.rows.instance(j), int(store.key[j]), int(store.cluster[j]))
+        return x_j.k, x_j.k_tt
 
     @property
     def nbytes(self) -> int:

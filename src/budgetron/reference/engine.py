@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from budgetron.reference.budget_projectron import BudgetProjectron
+from budgetron.reference.budgetron import Budgetron
 from budgetron.reference.forgetron import Forgetron
 from budgetron.reference.perceptron import Perceptron
 from budgetron.reference.random_budget_perceptron import RandomBudgetPerceptron
@@ -26,6 +27,7 @@ RULES: dict[str, Callable[[Settings], Rule]] = {
     "forgetron": Forgetron,
     "projectron": BudgetProjectron,
     "shared_projectron": SharedProjectron,
+    "budgetron": Budgetron,
 }
 """A rule by its name in the settings. A new one is a file with a `Rule` in it, and a line here."""
 
@@ -79,7 +81,7 @@ class Engine:
         """Margins of each example; nothing changes. (`threads` is for the compiled engine.)"""
         margins = np.empty((len(keys), self.settings.n_outputs))
         for t, x in enumerate(self.rule.store.instances(X)):
-            margins[t] = self.rule.margins(self.rule.see(x, int(keys[t]), int(clusters[t])))
+            margins[t] = self.rule.predict(x, int(keys[t]), int(clusters[t]))
         return self._shaped(margins)
 
     def forget(self, key: int) -> None:
@@ -94,11 +96,15 @@ class Engine:
         """What is stored, in slot order."""
         store = self.rule.store
         named = {"key": store.key.copy(), "cluster": store.cluster.copy(), "arrival": store.arrival.copy()}
-        return named | {"coef": self.rule.weights.coef(), "rows": store.rows.all()}
+        return named | {"coef": self.rule.coef(), "rows": store.rows.all()}
 
     def task_weights(self, key: int, cluster: int) -> Array:
         """w (n_outputs, n) with f_task(x) = Σ_j w_j K'(x_j, x)."""
-        return self.rule.weights.of_task(key, cluster, self.rule.store)
+        return self.rule.of_task(key, cluster)
+
+    def beliefs(self) -> list[tuple[int, float]]:
+        """The live beliefs of a rule that has some: their number in `settings.extra["beliefs"]`, and weight."""
+        return self.rule.beliefs()
 
     @property
     def keys(self) -> Integers:

@@ -24,12 +24,12 @@ import numpy as np
 
 from budgetron.records import Outcome
 from budgetron.reference.rows import Array
-from budgetron.reference.rule import Newcomer, Rule
+from budgetron.reference.rule import MistakeDriven, Newcomer
 from budgetron.reference.weights import Coefficients
 from budgetron.settings import Settings
 
 
-class Forgetron(Rule):
+class Forgetron(MistakeDriven):
     """Every mistake is stored; all weights shrink until the oldest is too light to be missed."""
 
     weights: Coefficients

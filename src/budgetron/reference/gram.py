@@ -10,6 +10,7 @@ Nothing is updated from step to step but the entries of H itself.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -39,25 +40,39 @@ class Gram:
         """α and δ²."""
         if not len(k):
             return k, k_tt
-        alpha: Array = scipy.linalg.cho_solve(_factor(self.H), k)
+        alpha: Array = scipy.linalg.cho_solve(factor(self.H), k)
         return alpha, max(k_tt - float(k @ alpha), 0.0)
 
     def inverse(self) -> Array:
         """P."""
         if not len(self.H):
             return self.H
-        P: Array = scipy.linalg.cho_solve(_factor(self.H), np.eye(len(self.H)))
+        P: Array = scipy.linalg.cho_solve(factor(self.H), np.eye(len(self.H)))
         return (P + P.T) / 2
 
 
 def cheapest(norms: Array, P: Array, arrival: Integers) -> int:
     """argmin_j ‖β_j‖ / √P_jj over the slots that `norms` covers; among ties the lowest arrival."""
-    scores = norms / np.sqrt(np.diagonal(P)[: len(norms)])
+    return least(norms / np.sqrt(np.diagonal(P)[: len(norms)]), arrival)
+
+
+def least(scores: Array, arrival: Integers) -> int:
+    """argmin of the scores; among ties the lowest arrival."""
     tied = np.flatnonzero(scores <= scores.min() * TIED)
     return int(tied[np.argmin(arrival[tied])])
 
 
-def _factor(H: Array) -> Any:
+def regrown(arrival: Integers, row_of: Callable[[int], tuple[Array, float]]) -> Array:
+    """H again, from the row k_j and K_jj of every slot j: of each pair the later one asked for the row."""
+    H = np.empty((len(arrival), len(arrival)))
+    for j in np.argsort(arrival):
+        k, k_jj = row_of(int(j))
+        H[j, :] = H[:, j] = k
+        H[j, j] = k_jj
+    return H
+
+
+def factor(H: Array) -> Any:
     """The Cholesky factor; where rounding made H indefinite, of H with the least ridge that has one."""
     ridge = 0.0
     scale = float(np.trace(H)) / len(H)

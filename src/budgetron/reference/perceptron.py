@@ -13,12 +13,12 @@ from __future__ import annotations
 
 from budgetron.records import Outcome
 from budgetron.reference.rows import Array
-from budgetron.reference.rule import Newcomer, Rule
+from budgetron.reference.rule import MistakeDriven, Newcomer
 from budgetron.reference.weights import Coefficients
 from budgetron.settings import Settings
 
 
-class Perceptron(Rule):
+class Perceptron(MistakeDriven):
     """Every mistake is stored."""
 
     def __init__(self, settings: Settings) -> None:

@@ -14,14 +14,14 @@ from typing import Any
 
 from budgetron.records import Outcome
 from budgetron.reference.rows import Array
-from budgetron.reference.rule import Newcomer, Rule
+from budgetron.reference.rule import MistakeDriven, Newcomer
 from budgetron.reference.weights import Coefficients
 from budgetron.settings import Settings
 
 _WORD = (1 << 64) - 1
 
 
-class RandomBudgetPerceptron(Rule):
+class RandomBudgetPerceptron(MistakeDriven):
     """Every mistake is stored; a random member makes room."""
 
     def __init__(self, settings: Settings) -> None:

@@ -3,8 +3,9 @@
     x, task → one row of kernel values → margins f → right: leave
                                                       wrong: `correct`, with the same row
 
-A rule has a store (who is remembered) and weights (what each counts for); `correct` says what a mistake
-does to them. The kernel of a rule is K = A⁻¹ ⊗ K' unless it overrides `similarity`.
+A `MistakeDriven` rule has a store (who is remembered) and weights (what each counts for); `correct` says what a
+mistake does to them. Its kernel is K = A⁻¹ ⊗ K' unless it overrides `similarity`. `Rule` is what an engine asks of
+any rule, also of the one that learns from every example (`budgetron`).
 """
 
 from __future__ import annotations
@@ -35,15 +36,58 @@ class Newcomer:
 
 
 class Rule(ABC):
-    """The skeleton all rules share."""
+    """What an engine drives: example in, margins and outcome out."""
+
+    store: Store
+    n_seen: int = 0
+    n_mistakes: int = 0
+
+    @abstractmethod
+    def predict(self, x: Instance, key: int, cluster: int) -> Array:
+        """Margins, one an output; nothing changes."""
+
+    @abstractmethod
+    def learn(self, x: Instance, key: int, cluster: int, code: int, weight: float) -> tuple[Array, Outcome]:
+        """Margins before the update, and what the example did; `weight` is for rules with a step to scale."""
+
+    @abstractmethod
+    def forget(self, key: int) -> None:
+        """Drop the stored examples of a task, lowest slot first."""
+
+    @abstractmethod
+    def coef(self) -> Array:
+        """One coefficient an output for each slot (n_outputs, n)."""
+
+    @abstractmethod
+    def of_task(self, key: int, cluster: int) -> Array:
+        """w (n_outputs, n) with f_task(x) = Σ_j w_j K'(x_j, x)."""
+
+    @abstractmethod
+    def state(self) -> dict[str, Any]:
+        """Everything learned."""
+
+    @abstractmethod
+    def restore(self, state: dict[str, Any]) -> None:
+        """Take up a state, into a rule that has seen nothing."""
+
+    def beliefs(self) -> list[tuple[int, float]]:
+        """Number and weight of the live beliefs, for the rule that has some."""
+        return []
+
+    @property
+    @abstractmethod
+    def nbytes(self) -> int:
+        """Bytes held."""
+
+
+class MistakeDriven(Rule):
+    """The skeleton of the paper's rules: without a mistake nothing changes."""
 
     def __init__(self, settings: Settings, weights: Weights) -> None:
         self.settings = settings
         self.store = Store(settings)
         self.weights = weights
         self.eta2 = 0.0  # η², for the rules that have one
-        self.n_seen = 0
-        self.n_mistakes = 0
 
     # The hook.
 
@@ -68,8 +112,10 @@ class Rule(ABC):
         """f, one value an output."""
         return self.weights.margins(t.k, t.key, t.cluster, self.store)
 
+    def predict(self, x: Instance, key: int, cluster: int) -> Array:
+        return self.margins(self.see(x, key, cluster))
+
     def learn(self, x: Instance, key: int, cluster: int, code: int, weight: float) -> tuple[Array, Outcome]:
-        """Margins before the update, and what the example did; `weight` is for rules with a step to scale."""
         t = self.see(x, key, cluster)
         f = self.margins(t)
         y = mistaken(f, code)
@@ -95,18 +141,22 @@ class Rule(ABC):
         self.store.remove(r)
 
     def forget(self, key: int) -> None:
-        """Drop the stored examples of a task, lowest slot first."""
         while (slots := np.flatnonzero(self.store.key == key)).size:
             self.remove(int(slots[0]))
 
     # What is held.
+
+    def coef(self) -> Array:
+        return self.weights.coef()
+
+    def of_task(self, key: int, cluster: int) -> Array:
+        return self.weights.of_task(key, cluster, self.store)
 
     def state(self) -> dict[str, Any]:
         counts = {"n_seen": self.n_seen, "n_mistakes": self.n_mistakes}
         return self.store.state() | self.weights.state() | counts
 
     def restore(self, state: dict[str, Any]) -> None:
-        """Take up a state, into a rule that has seen nothing."""
         self.n_seen, self.n_mistakes = int(state["n_seen"]), int(state["n_mistakes"])
         self.store.restore(state)
         self.weights.restore(state)

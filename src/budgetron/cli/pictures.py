@@ -1,0 +1,21 @@
+"""`budgetron pictures`: the paper's remarks, drawn."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+
+@click.command()
+@click.option(
+    "--out", type=click.Path(path_type=Path), default=Path("pictures"), show_default=True, help="Folder."
+)
+def command(out: Path) -> None:
+    """Draw the paper's remarks as pictures (SVG): what graphs do to tasks, budgets and bounds."""
+    from budgetron.theory.pictures import all_pictures
+
+    out.mkdir(parents=True, exist_ok=True)
+    for name, svg in all_pictures().items():
+        (out / name).write_text(svg, encoding="utf-8")
+        click.echo(out / name)

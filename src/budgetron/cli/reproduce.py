@@ -1,0 +1,123 @@
+"""`budgetron reproduce`: the paper's table, run here and shown beside the printed one."""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import click
+from rich.console import Console
+
+from budgetron import data
+from budgetron.cli import INTERRUPTED
+from budgetron.reproduce import Run, all_done, findings, is_done, planned, render, table_of
+from budgetron.reproduce.blocks import block_named, chosen_blocks
+from budgetron.reproduce.figure import f_against_budget
+from budgetron.reproduce.page import with_table
+from budgetron.reproduce.schedule import perform_all
+
+
+@click.command()
+@click.option(
+    "--orders", type=click.IntRange(min=1), default=10, show_default=True, help="Random orders of each set."
+)
+@click.option("--sets", default="spam,school,sentiment", show_default=True, help="Which sets, by comma.")
+@click.option(
+    "--jobs",
+    type=click.IntRange(min=1),
+    default=os.cpu_count() or 1,
+    help="Processes.  [default: one a core]",
+)
+@click.option("--quick", is_flag=True, help="One order only. A later full run goes on from it.")
+@click.option(
+    "--out", type=click.Path(path_type=Path), default=Path("reproduction"), show_default=True, help="Results."
+)
+@click.option("--from", "folder", type=click.Path(), help="A folder with the data files you already have.")
+@click.option(
+    "--page", type=click.Path(path_type=Path, exists=True), help="Also put the table into this Markdown page."
+)
+@click.option("--json", "as_json", is_flag=True, help="Print the table as JSON.")
+def command(
+    orders: int,
+    sets: str,
+    jobs: int,
+    quick: bool,
+    out: Path,
+    folder: str | None,
+    page: Path | None,
+    as_json: bool,
+) -> None:
+    """Run the paper's Table 1 and show it beside the printed one.
+
+    Each run is one JSON below --out; runs that are there are not run again, so Ctrl-C loses nothing. The
+    table is rendered from the JSONs: in the terminal, as table.md, table.html and a figure.
+    """
+    blocks = chosen_blocks(name.strip() for name in sets.split(",") if name.strip())
+    runs = planned(blocks, 1 if quick else orders)
+    missing = [run for run in runs if not is_done(run, out)]
+    for name in dict.fromkeys(block_named(run.block).set_name for run in missing):
+        data.fetch(name, folder=folder, progress=True)
+    try:
+        _perform(missing, len(runs), out, folder, jobs)
+    except KeyboardInterrupt:
+        kept = sum(is_done(run, out) for run in runs)
+        click.echo(
+            f"Stopped; {kept} of {len(runs)} runs are kept. The same command goes on from there.", err=True
+        )
+        sys.exit(INTERRUPTED)
+
+    table = table_of(
+        run for run in all_done(out) if run["parameters"]["block"] in {block.name for block in blocks}
+    )
+    found = findings(table)
+    figure = f_against_budget(table)
+    (out / render.FIGURE).write_text(figure, encoding="utf-8")
+    (out / "table.md").write_text("# Table 1\n\n" + render.markdown(table, found), encoding="utf-8")
+    (out / "table.html").write_text(render.html(table, found, figure), encoding="utf-8")
+    if page is not None:
+        place = Path(os.path.relpath(out / render.FIGURE, page.parent)).as_posix()
+        rendered = render.markdown(table, found, heading="###", figure=place)
+        page.write_text(with_table(page.read_text(encoding="utf-8"), rendered), encoding="utf-8")
+    if as_json:
+        content = {"cells": table.to_dict(), "findings": [one.to_dict() for one in found]}
+        click.echo(json.dumps(content))
+    else:
+        Console().print(render.terminal(table, found))
+        click.echo(f"Also in {out}: table.md, table.html, {render.FIGURE}, and runs/ with one JSON a run.")
+
+
+def _perform(missing: list[Run], n_runs: int, out: Path, folder: str | None, jobs: int) -> None:
+    if not missing:
+        return
+    out.mkdir(parents=True, exist_ok=True)
+    with _progress(missing, n_runs) as done:
+        perform_all(missing, out, folder, min(jobs, len(missing)), done)
+
+
+@contextmanager
+def _progress(missing: list[Run], n_runs: int) -> Iterator[Any]:
+    """A bar measured in effort, so that the time left is about right; counted in runs."""
+    from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
+
+    columns = (TextColumn("{task.description}"), BarColumn(), TextColumn("{task.fields[runs]}"))
+    times = (TimeElapsedColumn(), TextColumn("left"), TimeRemainingColumn())
+    finished = n_runs - len(missing)
+    with Progress(*columns, *times, console=Console(stderr=True)) as display:
+        bar = display.add_task("runs", total=sum(run.effort for run in missing), runs=f"{finished}/{n_runs}")
+
+        def done(run: Run) -> None:
+            nonlocal finished
+            finished += 1
+            display.update(
+                bar,
+                advance=run.effort,
+                runs=f"{finished}/{n_runs}",
+                description=f"{run.block} {run.algorithm}",
+            )
+
+        yield done

@@ -1,0 +1,22 @@
+"""Progressive validation: predict, then learn, and count; per task, overall and over time.
+
+>>> import numpy as np
+>>> from budgetron import SharedProjectron, evaluate, kernels
+>>> rng = np.random.default_rng(0)
+>>> X = rng.standard_normal((600, 4)); users = rng.integers(0, 3, size=600)
+>>> y = np.where(X[:, 0] + 0.3 * X[:, 1] * (users - 1) > 0, "spam", "ham")
+>>> model = SharedProjectron(budget=20, kernel=kernels.Gaussian(gamma=0.2))
+>>> result = evaluate.progressive(model, (X, y, users), window=200)
+>>> result.overall.n, result.overall.error < 0.2, sorted(result.per_task)
+(600, True, [0, 1, 2])
+>>> [point.position for point in result.curve]
+[200, 400, 600]
+"""
+
+from budgetron.evaluate.calibration import Calibration
+from budgetron.evaluate.counts import Figures
+from budgetron.evaluate.curve import Point
+from budgetron.evaluate.progressive import progressive
+from budgetron.evaluate.result import Validation
+
+__all__ = ["Calibration", "Figures", "Point", "Validation", "progressive"]

@@ -1,0 +1,50 @@
+"""Whether probabilities mean what they say: of the cases given 0.8, four in five should come true.
+
+ECE = Σ_b n_b/n · |mean probability in bin b − share of positives in bin b|
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+Floats = NDArray[np.float64]
+BINS = 20
+
+
+@dataclass(frozen=True, eq=False)
+class Calibration:
+    """Reliability in equal bins of [0, 1]: of the positive class; of the predicted one if there are more."""
+
+    n: Floats
+    predicted: Floats  # sum of probabilities, by bin
+    came_true: Floats  # how many came true, by bin
+
+    @classmethod
+    def empty(cls) -> Calibration:
+        return cls(np.zeros(BINS), np.zeros(BINS), np.zeros(BINS))
+
+    def add(self, probability: Floats, true: NDArray[np.bool_]) -> None:
+        place = np.minimum((probability * BINS).astype(np.intp), BINS - 1)
+        np.add.at(self.n, place, 1.0)
+        np.add.at(self.predicted, place, probability)
+        np.add.at(self.came_true, place, true)
+
+    @property
+    def ece(self) -> float:
+        """The expected calibration error."""
+        return float(np.abs(self.predicted - self.came_true).sum() / max(self.n.sum(), 1.0))
+
+    def bins(self) -> list[dict[str, float]]:
+        """The bins that are not empty: mean probability, share that came true, how many."""
+        return [
+            {"predicted": float(p / n), "came_true": float(t / n), "n": int(n)}
+            for n, p, t in zip(self.n, self.predicted, self.came_true, strict=True)
+            if n
+        ]
+
+    def to_dict(self) -> dict[str, Any]:
+        return {"ece": self.ece, "bins": self.bins()}

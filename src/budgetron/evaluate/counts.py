@@ -1,0 +1,132 @@
+"""What is counted for each task, and the figures that follow.
+
+error      share of wrong labels (a margin of zero says the first class)
+mistakes   the paper's: y f(x) <= 0, so a margin of zero is one whatever the label
+F          2 TP / (2 TP + FP + FN) of the positive class, classes_[1]; for more than two classes the mean
+           over classes. Undefined where there is nothing to find and nothing was found: None, not 0.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Sequence
+from dataclasses import asdict, dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from budgetron.tasks import plain
+
+Floats = NDArray[np.float64]
+SEEN, WRONG, MISTAKES, LOG_LOSS, FIRST_CLASS = range(5)  # columns; then TP, FP and FN of each class counted
+OTHERS = 0  # the row of all tasks past the cap
+
+
+@dataclass(frozen=True)
+class Figures:
+    """How well a stream, or the part of it that belongs to one task or window, was predicted."""
+
+    n: int
+    mistakes: int
+    error: float | None
+    f_measure: float | None
+    precision: float | None
+    recall: float | None
+    log_loss: float | None
+
+    def to_dict(self) -> dict[str, Any]:
+        return asdict(self)
+
+
+def figures(counts: Floats, probabilistic: bool) -> Figures:
+    """The figures of one row of counts."""
+    n = counts[SEEN]
+    found, false, missed = counts[FIRST_CLASS:].reshape(-1, 3).T
+    return Figures(
+        n=int(n),
+        mistakes=int(counts[MISTAKES]),
+        error=_ratio(counts[WRONG], n),
+        f_measure=_mean_ratio(2 * found, 2 * found + false + missed),
+        precision=_mean_ratio(found, found + false),
+        recall=_mean_ratio(found, found + missed),
+        log_loss=_ratio(counts[LOG_LOSS], n) if probabilistic else None,
+    )
+
+
+def macro(rows: Sequence[Figures]) -> dict[str, float | None]:
+    """The mean of each figure over tasks, all counting alike; where it is undefined a task is left out."""
+    names = ("error", "f_measure", "precision", "recall", "log_loss")
+    values = {name: [value for row in rows if (value := getattr(row, name)) is not None] for name in names}
+    return {name: float(np.mean(found)) if found else None for name, found in values.items()}
+
+
+def increments(
+    truth: NDArray[np.intp],
+    predicted: NDArray[np.intp],
+    mistaken: NDArray[np.bool_],
+    n_classes: int,
+    loss: Floats | None,
+) -> Floats:
+    """What each example adds to the counts of its task. `truth` and `predicted` are class codes."""
+    counted = [1] if n_classes == 2 else range(n_classes)
+    rows = np.zeros((len(truth), FIRST_CLASS + 3 * len(counted)))
+    rows[:, SEEN] = 1.0
+    rows[:, WRONG] = truth != predicted
+    rows[:, MISTAKES] = mistaken
+    if loss is not None:
+        rows[:, LOG_LOSS] = loss
+    for place, code in enumerate(counted):
+        real, said = truth == code, predicted == code
+        start = FIRST_CLASS + 3 * place
+        rows[:, start : start + 3] = np.column_stack([real & said, ~real & said, real & ~said])
+    return rows
+
+
+class TaskCounts:
+    """Counts by task for the first `max_tasks` tasks that appear; all later tasks share one row."""
+
+    def __init__(self, max_tasks: int) -> None:
+        self.max_tasks = max_tasks
+        self._row: dict[Hashable, int] = {}
+        self._table: Floats = np.zeros((1, FIRST_CLASS))
+
+    def add(self, tasks: Sequence[Any] | None, rows: Floats) -> None:
+        if self._table.shape[1] < rows.shape[1]:  # the first block settles how many classes are counted
+            self._table = np.zeros((len(self._table), rows.shape[1]))
+        places = [self._place(task) for task in ([None] * len(rows) if tasks is None else tasks)]
+        if len(self._table) <= len(self._row):
+            grown = np.zeros((2 * len(self._row) + 1, self._table.shape[1]))
+            grown[: len(self._table)] = self._table
+            self._table = grown
+        np.add.at(self._table, places, rows)
+
+    def _place(self, task: Any) -> int:
+        task = plain(task)
+        place = self._row.get(task)
+        if place is None:
+            place = self._row[task] = len(self._row) + 1 if len(self._row) < self.max_tasks else OTHERS
+            if place == OTHERS:
+                del self._row[task]
+        return place
+
+    @property
+    def total(self) -> Floats:
+        total: Floats = self._table.sum(axis=0)
+        return total
+
+    @property
+    def others(self) -> Floats:
+        others: Floats = self._table[OTHERS]
+        return others
+
+    def by_task(self) -> dict[Hashable, Floats]:
+        return {task: self._table[place] for task, place in self._row.items()}
+
+
+def _ratio(part: float, whole: float) -> float | None:
+    return float(part / whole) if whole > 0 else None
+
+
+def _mean_ratio(part: Floats, whole: Floats) -> float | None:
+    defined = whole > 0
+    return float((part[defined] / whole[defined]).mean()) if defined.any() else None

@@ -1,0 +1,82 @@
+"""How a run went over time, in a bounded number of points.
+
+When there are too many points neighbours are joined, so the window doubles: a stream may be endless.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from budgetron.evaluate.counts import Figures, figures
+
+MAX_POINTS = 512
+MAX_SHARES = 32  # tasks named in the budget share of a point, the largest first
+
+
+@dataclass(frozen=True)
+class Point:
+    """One window: its own figures, those of the stream up to its end, and the model as it was then."""
+
+    position: int  # examples scored so far
+    window: Figures
+    so_far: Figures
+    stored: int | None
+    memory_bytes: int | None
+    budget_share: Mapping[Hashable, float]  # of the stored examples, by task
+
+    def to_dict(self) -> dict[str, Any]:
+        return {
+            "position": self.position,
+            "window": self.window.to_dict(),
+            "so_far": self.so_far.to_dict(),
+            "stored": self.stored,
+            "memory_bytes": self.memory_bytes,
+            "budget_share": {str(task): share for task, share in self.budget_share.items()},
+        }
+
+
+@dataclass
+class _End:
+    position: int
+    counts: NDArray[np.float64]
+    stored: int | None
+    memory_bytes: int | None
+    budget_share: dict[Hashable, float]
+
+
+class Curve:
+    """Gathers windows as they end."""
+
+    def __init__(self) -> None:
+        self._ends: list[_End] = []
+
+    def close_window(self, position: int, counts: NDArray[np.float64], model: Any) -> None:
+        share = list(getattr(model, "budget_share_", {}).items())[:MAX_SHARES]
+        stored, size = getattr(model, "n_stored_", None), getattr(model, "memory_bytes_", None)
+        self._ends.append(_End(position, counts, stored, size, dict(share)))
+        if len(self._ends) > MAX_POINTS:
+            early, late = self._ends[0:-1:2], self._ends[1::2]
+            for first, second in zip(early, late, strict=False):
+                second.counts = first.counts + second.counts
+            self._ends = late + self._ends[2 * len(late) :]
+
+    def points(self, probabilistic: bool) -> list[Point]:
+        points, total = [], 0.0
+        for end in self._ends:
+            total = total + end.counts  # type: ignore[assignment]
+            points.append(
+                Point(
+                    end.position,
+                    figures(end.counts, probabilistic),
+                    figures(np.asarray(total), probabilistic),
+                    end.stored,
+                    end.memory_bytes,
+                    end.budget_share,
+                )
+            )
+        return points

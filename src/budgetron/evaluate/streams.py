@@ -1,0 +1,102 @@
+"""A stream in any of its shapes, as blocks that end where windows end.
+
+(X, y, tasks) or (X, y)      arrays, frames or sparse matrices; also a data.DataSet
+iterable of such tuples      blocks as they come, or single examples (x, y, task): x a row or a dict
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any, NamedTuple
+
+import numpy as np
+from scipy import sparse
+
+from budgetron.errors import refuse, refuse_type, shown
+from budgetron.learners.inputs import DICT_FEATURES, hashed
+
+_ACCEPTED = "(X, y, tasks), a data set, or an iterable of blocks (X, y, tasks) or examples (x, y, task)"
+
+
+class Block(NamedTuple):
+    """Some examples in order; `tasks` is None where there is one task."""
+
+    X: Any
+    y: Any
+    tasks: Any
+
+    def __len__(self) -> int:
+        return int(self.X.shape[0])
+
+    def rows(self, start: int, end: int) -> Block:
+        part = slice(start, end)
+        return Block(self.X[part], self.y[part], None if self.tasks is None else self.tasks[part])
+
+
+def whole(stream: Any) -> Block | None:
+    """The stream as one block, if it came as arrays."""
+    if all(hasattr(stream, name) for name in ("X", "y", "tasks")):
+        return _block(stream.X, stream.y, stream.tasks)
+    if isinstance(stream, tuple) and len(stream) in (2, 3):
+        return _block(*stream)
+    return None
+
+
+def blocks(who: str, stream: Any, window: int, n_features: int | None = None) -> Iterator[Block]:
+    """The stream in blocks that never cross a multiple of `window`."""
+    at_once = whole(stream)
+    if at_once is None and (isinstance(stream, str | bytes | Mapping) or not isinstance(stream, Iterable)):
+        raise refuse_type(who, "stream", _ACCEPTED, shown(stream))
+    position = 0
+    for block in [at_once] if at_once is not None else _gathered(who, stream, window, n_features):
+        start = 0
+        while start < len(block):
+            end = min(len(block), start + window - position % window)
+            yield block.rows(start, end)
+            position += end - start
+            start = end
+
+
+def _gathered(who: str, stream: Iterable[Any], window: int, n_features: int | None) -> Iterator[Block]:
+    """Blocks as they come; single examples in blocks of up to one window."""
+    waiting: list[tuple[Any, Any, Any]] = []
+    for item in stream:
+        if not isinstance(item, tuple) or len(item) not in (2, 3):
+            raise refuse_type(who, "an item of the stream", "(X, y, tasks) or (x, y, task)", shown(item))
+        x, y, task = item if len(item) == 3 else (*item, None)
+        if getattr(x, "ndim", 1) == 2 and (np.ndim(y) > 0 or x.shape[0] != 1):
+            if waiting:
+                yield _joined(who, waiting, n_features)
+                waiting = []
+            yield _block(x, y, task)
+            continue
+        waiting.append((x, y, task))
+        if len(waiting) == window:
+            yield _joined(who, waiting, n_features)
+            waiting = []
+    if waiting:
+        yield _joined(who, waiting, n_features)
+
+
+def _joined(who: str, examples: list[tuple[Any, Any, Any]], n_features: int | None) -> Block:
+    rows, y, tasks = zip(*examples, strict=True)
+    if any(task is None for task in tasks) and any(task is not None for task in tasks):
+        raise refuse(who, "stream", "examples that all have a task, or none", "some with and some without")
+    if any(isinstance(row, Mapping) for row in rows):
+        width = n_features or DICT_FEATURES
+        rows = tuple(hashed(who, row, width) if isinstance(row, Mapping) else row for row in rows)
+    if any(sparse.issparse(row) for row in rows):
+        X: Any = sparse.vstack(rows, format="csr")
+    else:
+        X = np.vstack([np.asarray(row) for row in rows])
+    return Block(X, np.array(y), None if tasks[0] is None else list(tasks))
+
+
+def _block(X: Any, y: Any, tasks: Any = None) -> Block:
+    if not hasattr(X, "shape"):
+        X = np.asarray(X)
+    if sparse.issparse(X):
+        X = X.tocsr()
+    if hasattr(tasks, "to_numpy"):
+        tasks = tasks.to_numpy()
+    return Block(X, np.asarray(y), tasks if tasks is None or isinstance(tasks, np.ndarray) else list(tasks))

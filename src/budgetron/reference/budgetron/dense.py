@@ -1,0 +1,75 @@
+"""The linear block on dense input: a weight a feature and one for the bias, shared, and in each task's row.
+
+    z_j = clip((x_j − mean_j)/√(m2_j/n), ±3)/√d,   0 where m2_j ≤ 0;   z_d = 1
+    after the example (Welford):   n ← n + 1,   e = x − mean,   mean ← mean + e/n,   m2 ← m2 + e (x − mean)
+
+Prior variances: s_ℓ shared, s_ℓ ρ_ℓ own.      shared[b]  W and S of belief b: (outputs + 1, d + 1)
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from budgetron.reference.budgetron.beliefs import Belief
+from budgetron.reference.budgetron.own import Row
+from budgetron.reference.budgetron.parts import Diagonal, Part, blank
+from budgetron.reference.rows import Array, Instance
+from budgetron.settings import Settings
+
+CLIP = 3.0
+
+
+class DenseLinear:
+    """Moments of the columns, and the shared block of each belief that has one."""
+
+    def __init__(self, settings: Settings, beliefs: list[Belief]) -> None:
+        self.n_outputs, self.d = settings.n_outputs, settings.n_features
+        self.has_shared = bool(settings.extra["shared"])
+        self.count = 0
+        self.mean: Array = np.zeros(self.d)
+        self.m2: Array = np.zeros(self.d)
+        self.shared = {b.index: blank(self.n_outputs, self.d + 1, b.s_linear) for b in beliefs if self.has_shared}
+
+    def features(self, x: Instance, key: int) -> Array:
+        """z."""
+        z = np.zeros(self.d)
+        varies = self.m2 > 0
+        deviation = np.sqrt(self.m2[varies] / self.count)
+        z[varies] = np.clip((x.values - self.mean)[varies] / deviation, -CLIP, CLIP) / np.sqrt(self.d)
+        return np.append(z, 1.0)
+
+    def parts(self, b: Belief, z: Array, row: Row) -> list[Part]:
+        """The shared block and the task's own, with the same features."""
+        blocks = ((self.shared, b.s_linear), (row.linear, b.s_linear * b.rho_linear))
+        return [Diagonal(held[b.index], z, floor=b.floor * prior) for held, prior in blocks if b.index in held]
+
+    def observe(self, x: Instance) -> None:
+        """The moments after x."""
+        self.count += 1
+        e = x.values - self.mean
+        self.mean = self.mean + e / self.count
+        self.m2 = self.m2 + e * (x.values - self.mean)
+
+    def drop(self, b: Belief) -> None:
+        self.shared.pop(b.index, None)
+
+    def state(self) -> dict[str, Any]:
+        moments = {"moments_count": self.count, "moments_mean": self.mean.copy(), "moments_m2": self.m2.copy()}
+        return moments | {"linear": np.array(list(self.shared.values())).reshape(self._shape(len(self.shared)))}
+
+    def restore(self, state: dict[str, Any], beliefs: list[Belief]) -> None:
+        self.count = int(state["moments_count"])
+        self.mean = np.array(state["moments_mean"], dtype=np.float64)
+        self.m2 = np.array(state["moments_m2"], dtype=np.float64)
+        held = beliefs if self.has_shared else []
+        blocks = np.array(state["linear"], dtype=np.float64).reshape(self._shape(len(held)))
+        self.shared = {b.index: block for b, block in zip(held, blocks, strict=True)}
+
+    def _shape(self, n: int) -> tuple[int, int, int]:
+        return n, self.n_outputs + 1, self.d + 1
+
+    @property
+    def nbytes(self) -> int:
+        return self.mean.nbytes + self.m2.nbytes + sum(block.nbytes for block in self.shared.values())

@@ -1,0 +1,77 @@
+"""The rows of the table: the baseline, the paper's four, and our own.
+
+A row that needs to know what another one stored or allocated says so in `after`: those runs come first.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import budgetron
+from budgetron import BudgetProjectron, Forgetron, Perceptron, RandomBudgetPerceptron, SharedProjectron
+from budgetron.graphs import TaskGraph
+from budgetron.kernels import Kernel
+
+ETA = 0.01
+BASELINE = "k-perceptrons"
+PAPER = ("mtrbp", "mtforg", "mtbprj", "mtbprj-2")
+PROJECTIONS = ("mtbprj", "mtbprj-2")
+SAME_BYTES_AS = "mtbprj-2"
+OURS_AT_B = "Budgetron, kernel only"
+OURS_AT_BYTES = "Budgetron, equal bytes"
+
+
+@dataclass(frozen=True)
+class Cell:
+    """What a learner is given in one cell of the table."""
+
+    kernel: Kernel
+    graph: TaskGraph
+    budget: int  # B
+    bytes: int  # what mtbprj-2 takes in this cell; 0 for rows that do not ask
+    seed: int
+
+
+@dataclass(frozen=True)
+class Algorithm:
+    """One row of the table."""
+
+    name: str
+    make: Callable[[Cell], Any]
+    after: tuple[str, ...] = (BASELINE,)
+    effort: float = 1.0  # of a run, against the others; for the time estimate alone
+
+
+ALGORITHMS = [
+    Algorithm(BASELINE, lambda cell: Perceptron(cell.kernel, cell.graph), after=()),
+    Algorithm("mtrbp", lambda cell: RandomBudgetPerceptron(cell.budget, cell.kernel, cell.graph, cell.seed)),
+    Algorithm("mtforg", lambda cell: Forgetron(cell.budget, cell.kernel, cell.graph), effort=1.5),
+    Algorithm("mtbprj", lambda cell: BudgetProjectron(cell.budget, cell.kernel, cell.graph, ETA), effort=3.0),
+    Algorithm(
+        "mtbprj-2", lambda cell: SharedProjectron(cell.budget, cell.kernel, cell.graph, ETA), effort=3.0
+    ),
+]
+
+flagship: Any = getattr(budgetron, "Budgetron", None)
+if flagship is not None:
+    # Two comparisons: the kernel blocks alone with as many stored examples as the others may have, and the
+    # whole learner inside the bytes that mtbprj-2 really takes in the same cell.
+    ALGORITHMS += [
+        Algorithm(
+            OURS_AT_B,
+            lambda cell: flagship(budget=cell.budget, kernel=cell.kernel, graph=cell.graph, linear=False),
+            effort=6.0,
+        ),
+        Algorithm(
+            OURS_AT_BYTES,
+            lambda cell: flagship(budget=f"{cell.bytes} B", kernel=cell.kernel, graph=cell.graph),
+            after=(BASELINE, SAME_BYTES_AS),
+            effort=6.0,
+        ),
+    ]
+
+
+def algorithm_named(name: str) -> Algorithm:
+    return next(algorithm for algorithm in ALGORITHMS if algorithm.name == name)

@@ -1,0 +1,90 @@
+"""The two theorems as functions of what they depend on. c is c_G, the largest norm of a multitask instance.
+
+    Theorem 1, mtrbp, in expectation over its coin, for any ε in (0, 1):
+        E[M] ≤ (L + c S √B + ε B^{3/2}/2 + (ε B/4) ln(B/3)) / (1 − ε)     if ‖g_t‖ ≤ ε √B / (2c)
+    Theorem 2, mtforg, B > 83:
+        M ≤ 4L + (B + 1)/(2 ln(B + 1))                                    if ‖g‖ ≤ √((B + 1)/ln(B + 1)) / (4c)
+
+The first grows with ε, so the best ε is the smallest that the norm allows, ε = 2c‖g‖/√B.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from budgetron.errors import refuse, shown
+from budgetron.graphs import TaskGraph, similarity_matrix
+
+SMALLEST_FORGETRON_BUDGET = 84  # the theorem asks for B > 83
+
+
+class Bound(NamedTuple):
+    """At most `mistakes`, infinite where the comparator is too long; `epsilon` for Theorem 1 alone."""
+
+    mistakes: float
+    radius: float
+    epsilon: float | None = None
+
+
+def random_budget_radius(budget: int, c: float, epsilon: float = 1.0) -> float:
+    """How long a comparator mtrbp competes with; with ε = 1, the limit."""
+    return epsilon * math.sqrt(budget) / (2 * c)
+
+
+def random_budget_bound(hinge_loss: float, norm: float, shift: float, c: float, budget: int) -> Bound:
+    """Theorem 1 with the best ε."""
+    radius = random_budget_radius(budget, c)
+    epsilon = norm / radius
+    if epsilon >= 1:
+        return Bound(math.inf, radius, None)
+    return Bound(random_budget_bound_at(epsilon, hinge_loss, shift, c, budget), radius, epsilon)
+
+
+def random_budget_bound_at(epsilon: float, hinge_loss: float, shift: float, c: float, budget: int) -> float:
+    """Theorem 1 at a given ε."""
+    spent = epsilon * budget * math.sqrt(budget) / 2 + epsilon * budget / 4 * math.log(budget / 3)
+    return (hinge_loss + c * shift * math.sqrt(budget) + spent) / (1 - epsilon)
+
+
+def forgetron_radius(budget: int, c: float) -> float:
+    """How long a comparator mtforg competes with."""
+    return math.sqrt((budget + 1) / math.log(budget + 1)) / (4 * c)
+
+
+def forgetron_bound(hinge_loss: float, norm: float, c: float, budget: int) -> Bound:
+    """Theorem 2; infinite also where the budget is too small for it."""
+    radius = forgetron_radius(budget, c)
+    if norm > radius or budget < SMALLEST_FORGETRON_BUDGET:
+        return Bound(math.inf, radius)
+    return Bound(4 * hinge_loss + (budget + 1) / (2 * math.log(budget + 1)), radius)
+
+
+def longest(
+    shape: ArrayLike, graph: TaskGraph, budget: int, tasks: Iterable[Any] | None = None, epsilon: float = 1.0
+) -> float:
+    """The largest length a with which mtrbp's budget competes, for tasks g_i = a·u_i of a given shape.
+
+    `shape` holds the products ⟨u_i, u_j⟩ of the directions, 1 on the diagonal. Equal tasks may be long: the
+    whole budget serves them all. Tasks far apart, such as a simplex's corners, must share it.
+
+    >>> import numpy as np
+    >>> from budgetron import graphs
+    >>> k = 4
+    >>> equal, simplex = np.ones((k, k)), (np.eye(k) - 1 / k) * k / (k - 1)
+    >>> lengths = [longest(shape, graphs.complete(n_tasks=k), budget=800) for shape in (equal, simplex)]
+    >>> [round(length**2, 6) for length in lengths]  # (k+1)/k · B/8 and B/(8k)
+    [125.0, 25.0]
+    """
+    products = np.asarray(shape, dtype=np.float64)
+    similarity = similarity_matrix(graph, tasks)
+    if products.shape != similarity.shape:
+        raise refuse(
+            "theory.longest", "shape", f"a matrix of shape {similarity.shape}", shown(products.shape)
+        )
+    length_one = math.sqrt(float(np.sum(products * np.linalg.pinv(similarity, hermitian=True))))
+    return random_budget_radius(budget, graph.c_g, epsilon) / length_one

@@ -1,0 +1,166 @@
+"""Comparators: the reference classifiers g = [g_1 … g_k] that a learner is measured against.
+
+    g_i = Σ_j W_ij K'(z_j, ·)                       W a weight table over the examples z
+    ‖g‖² = tr(K_{g,g} A),  (K_{g,g})_ij = ⟨g_i, g_j⟩ = (W H Wᵀ)_ij,  H the Gram matrix of z
+    S = Σ_t ‖g_t − g_{t−1}‖                         total shift, where g changes on the way
+
+A is the inverse of A⁻¹ among the comparator's own tasks: tasks that it does not name cost nothing, since they
+may take the values that suit it best.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Iterable, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from scipy import sparse
+
+from budgetron.errors import refuse, shown
+from budgetron.graphs import TaskGraph, complete, similarity_matrix
+from budgetron.kernels import Kernel, Linear
+from budgetron.tasks import plain
+
+Floats = NDArray[np.float64]
+_BLOCK = 2048  # rows of X whose kernel values are held at once
+_LOST = 1e-9  # relative: more than this outside the range of a singular A⁻¹ has no finite norm
+
+
+@dataclass(frozen=True, eq=False)
+class Comparator:
+    """One classifier a task, from a weight table over examples."""
+
+    tasks: tuple[Hashable, ...]
+    rows: Any  # z: (m, d) array or CSR
+    weights: Floats  # W: (k, m)
+    kernel: Kernel
+    graph: TaskGraph
+
+    def __post_init__(self) -> None:
+        expected = (len(self.tasks), self.rows.shape[0])
+        if np.shape(self.weights) != expected:
+            came = f"shape {np.shape(self.weights)}"
+            raise refuse("Comparator", "weights", f"of shape {expected}, one row a task", came)
+
+    def margins(self, X: Any, tasks: Iterable[Any]) -> Floats:
+        """g_i(x) for each row x and its task i."""
+        place = self._places(tasks)
+        values = np.empty(len(place))
+        for start in range(0, len(place), _BLOCK):
+            part = slice(start, start + _BLOCK)
+            kernel_values = kernel_matrix(self.kernel, X[part], self.rows)
+            values[part] = np.einsum("ij,ij->i", kernel_values, self.weights[place[part]])
+        return values
+
+    @cached_property
+    def largest_norm(self) -> float:
+        """√tr(K_{g,g} A); infinite where the graph forbids these differences between tasks."""
+        gram = kernel_matrix(self.kernel, self.rows, self.rows)
+        similarity = similarity_matrix(self.graph, self.tasks)
+        inverse = np.linalg.pinv(similarity, rcond=1e-12, hermitian=True)
+        lost = self.weights - similarity @ (inverse @ self.weights)
+        if _squared(lost, gram) > _LOST * _squared(self.weights, gram):
+            return float("inf")
+        between = self.weights @ gram @ self.weights.T
+        return float(np.sqrt(max(np.sum(between * inverse), 0.0)))
+
+    @property
+    def total_shift(self) -> float:
+        return 0.0
+
+    def scaled(self, factor: float) -> Comparator:
+        """The same classifiers, longer or shorter: less hinge loss against more norm."""
+        return replace(self, weights=factor * self.weights)
+
+    def minus(self, other: Comparator) -> Comparator:
+        """The difference, over the examples of both."""
+        if self.tasks != other.tasks or self.kernel != other.kernel or self.graph != other.graph:
+            raise refuse("Comparator", "other", "of the same tasks, kernel and graph", "another kind")
+        stack = sparse.vstack if sparse.issparse(self.rows) else np.vstack
+        rows = stack([self.rows, other.rows])
+        return replace(self, rows=rows, weights=np.hstack([self.weights, -other.weights]))
+
+    def _places(self, tasks: Iterable[Any]) -> NDArray[np.intp]:
+        index = {task: place for place, task in enumerate(self.tasks)}
+        try:
+            return np.array([index[plain(task)] for task in tasks], dtype=np.intp)
+        except KeyError as missing:
+            accepted = "those of the comparator"
+            raise refuse("Comparator", "tasks", accepted, f"another, {shown(missing.args[0])}") from None
+
+
+@dataclass(frozen=True, eq=False)
+class Shifting:
+    """A comparator that changes on the way: the b-th holds from position starts[b] on."""
+
+    starts: Sequence[int]
+    parts: Sequence[Comparator]
+
+    def __post_init__(self) -> None:
+        if len(self.starts) != len(self.parts) or not self.parts or self.starts[0] != 0:
+            raise refuse("Shifting", "starts", "one a part, the first 0", shown(list(self.starts)))
+        if any(later <= earlier for earlier, later in zip(self.starts, self.starts[1:], strict=False)):
+            raise refuse("Shifting", "starts", "increasing", shown(list(self.starts)))
+
+    def margins(self, X: Any, tasks: Iterable[Any]) -> Floats:
+        """g_t(x_t) of each row, by its position."""
+        names = list(tasks)
+        ends = [*self.starts[1:], len(names)]
+        values = [
+            part.margins(X[start:end], names[start:end])
+            for part, start, end in zip(self.parts, self.starts, ends, strict=True)
+            if start < min(end, len(names))
+        ]
+        return np.concatenate(values)
+
+    @property
+    def graph(self) -> TaskGraph:
+        return self.parts[0].graph
+
+    @cached_property
+    def largest_norm(self) -> float:
+        return max(part.largest_norm for part in self.parts)
+
+    @cached_property
+    def total_shift(self) -> float:
+        """S, in the norm of the graph."""
+        pairs = zip(self.parts, self.parts[1:], strict=False)
+        return float(sum(later.minus(earlier).largest_norm for earlier, later in pairs))
+
+    def scaled(self, factor: float) -> Shifting:
+        return replace(self, parts=[part.scaled(factor) for part in self.parts])
+
+
+def model_comparator(model: Any, tasks: Iterable[Any]) -> Comparator:
+    """What a fitted model (two classes) has learned, as a comparator on these tasks."""
+    names = tuple(dict.fromkeys(plain(task) for task in tasks))
+    weights = np.array([model.task_weights(task) for task in names])
+    graph = complete() if model.graph is None else model.graph
+    return Comparator(names, model.active_set_.rows, weights, model.kernel_, graph)
+
+
+def linear_comparator(tasks: Iterable[Any], weights: ArrayLike, graph: TaskGraph) -> Comparator:
+    """⟨w_i, x⟩ for each task, under the linear kernel: the unit vectors are the examples."""
+    table = np.asarray(weights, dtype=np.float64)
+    return Comparator(tuple(plain(task) for task in tasks), np.eye(table.shape[1]), table, Linear(), graph)
+
+
+def kernel_matrix(kernel: Kernel, a: Any, b: Any) -> Floats:
+    """K' of the rows of two arrays or sparse matrices against each other."""
+    dot = a @ b.T
+    dot = dot.toarray() if sparse.issparse(dot) else np.asarray(dot)
+    sq_a, sq_b = np.broadcast_arrays(squared_norms(a)[:, None], squared_norms(b)[None, :])
+    return kernel.row(dot, sq_a, sq_b)
+
+
+def squared_norms(rows: Any) -> Floats:
+    """‖x‖² of each row."""
+    squares = rows.multiply(rows) if sparse.issparse(rows) else rows * rows
+    return np.asarray(squares.sum(axis=1), dtype=np.float64).ravel()
+
+
+def _squared(weights: Floats, gram: Floats) -> float:
+    return float(np.einsum("ij,jl,il->", weights, gram, weights, optimize=True))

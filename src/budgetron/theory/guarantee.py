@@ -1,0 +1,172 @@
+"""A run beside its guarantee: the mistakes made, and the most that the theorem allows."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import asdict, dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from budgetron.errors import refuse, shown
+from budgetron.evaluate.streams import whole
+from budgetron.theory.bounds import (
+    SMALLEST_FORGETRON_BUDGET,
+    Bound,
+    forgetron_bound,
+    random_budget_bound,
+)
+from budgetron.theory.comparator import Comparator, Shifting, squared_norms
+
+_WHO = "theory.guarantee"
+
+
+@dataclass(frozen=True)
+class Guarantee:
+    """What a theorem says about one run, and every quantity it says it with.
+
+    `hinge_loss`, `norm` and `total_shift` are the comparator's, already multiplied by `scale`; `c_g` includes
+    the largest √K'(x, x) met, 1 for a normalised kernel. `bound` is None where the paper proves nothing, or
+    nothing against so long a comparator; `reason` says why.
+    """
+
+    learner: str
+    theorem: int | None
+    mistakes: float
+    budget: int | None
+    hinge_loss: float
+    norm: float
+    total_shift: float
+    c_g: float
+    radius: float | None
+    epsilon: float | None
+    bound: float | None
+    scale: float
+    reason: str = ""
+
+    @property
+    def holds(self) -> bool | None:
+        """Whether the mistakes are within the bound; None without one. (Theorem 1 bounds an expectation.)"""
+        return None if self.bound is None else self.mistakes <= self.bound
+
+    def __str__(self) -> str:
+        made = f"made {self.mistakes:,.0f} mistakes"
+        if self.bound is None:
+            return f"{made}; no bound: {self.reason}"
+        at_most = "expected at most" if self.theorem == 1 else "at most"
+        return f"{made}; {at_most} {self.bound:,.0f} against this comparator"
+
+    def to_dict(self) -> dict[str, Any]:
+        return asdict(self)
+
+
+def guarantee(
+    model: Any,
+    stream: Any,
+    comparator: Comparator | Shifting,
+    *,
+    mistakes: float | None = None,
+    scale: float | str = 1.0,
+) -> Guarantee:
+    """What the paper guarantees for a run of `model` over `stream`, against a comparator.
+
+    Parameters
+    ----------
+    model : a fitted RandomBudgetPerceptron (Theorem 1) or Forgetron (Theorem 2); others get their
+        quantities, and no bound.
+    stream : (X, y, tasks) or a data set, as the model met it.
+    comparator : a `Comparator`, or a `Shifting` one.
+    mistakes : those of the run, if not `model.n_mistakes_`: a mean over several coins, for instance.
+    scale : multiplies the comparator; "best" finds the multiple with the lowest bound.
+    """
+    block = whole(stream)
+    if block is None:
+        raise refuse(_WHO, "stream", "(X, y, tasks) or a data set", shown(type(stream).__name__))
+    if len(model.classes_) != 2:
+        raise refuse(_WHO, "model", "one of two classes", f"{len(model.classes_)} classes")
+    tasks = [0] * len(block) if block.tasks is None else block.tasks
+    signs = np.where(block.y == model.classes_[1], 1.0, -1.0)
+    agreement = signs * comparator.margins(block.X, tasks)
+    largest = float(np.sqrt(model.kernel_.of_self(squared_norms(block.X)).max()))
+    terms = _Terms(agreement, comparator, largest, model.rule, model.capacity_)
+    factor = terms.best_scale() if scale == "best" else float(scale)
+    bound = terms.bound(factor)
+    reason = "" if math.isfinite(bound.mistakes) else terms.reason(factor, bound)
+    return Guarantee(
+        learner=type(model).__name__,
+        theorem={"random": 1, "forgetron": 2}.get(model.rule),
+        mistakes=float(model.n_mistakes_ if mistakes is None else mistakes),
+        budget=model.capacity_,
+        hinge_loss=terms.hinge_loss(factor),
+        norm=factor * comparator.largest_norm,
+        total_shift=factor * comparator.total_shift,
+        c_g=terms.c,
+        radius=None if math.isnan(bound.radius) else bound.radius,
+        epsilon=bound.epsilon,
+        bound=bound.mistakes if math.isfinite(bound.mistakes) else None,
+        scale=factor,
+        reason=reason,
+    )
+
+
+class _Terms:
+    """The terms of the bound as functions of the comparator's scale."""
+
+    def __init__(
+        self,
+        agreement: NDArray[np.float64],
+        comparator: Comparator | Shifting,
+        largest: float,
+        rule: str,
+        budget: int | None,
+    ) -> None:
+        self._agreement = agreement  # y g(x)
+        self._norm, self._shift = comparator.largest_norm, comparator.total_shift
+        self._rule, self._budget, self._largest = rule, budget, largest
+        self.c = comparator.graph.c_g * largest
+
+    def hinge_loss(self, scale: float) -> float:
+        return float(np.maximum(0.0, 1.0 - scale * self._agreement).sum())
+
+    def bound(self, scale: float) -> Bound:
+        nothing = Bound(math.inf, math.nan)
+        if self._budget is None:
+            return nothing
+        loss, norm = self.hinge_loss(scale), scale * self._norm
+        if self._rule == "random":
+            return random_budget_bound(loss, norm, scale * self._shift, self.c, self._budget)
+        if self._rule == "forgetron" and self._shift == 0 and self._largest <= 1 + 1e-9:
+            return forgetron_bound(loss, norm, self.c, self._budget)
+        return nothing
+
+    def best_scale(self) -> float:
+        """The multiple with the lowest bound: on a grid up to the radius, then on finer ones."""
+        radius = self.bound(0.0).radius
+        if math.isnan(radius) or not 0 < self._norm < math.inf:
+            return 1.0
+        longest = radius / self._norm
+        grid = longest * np.concatenate([np.geomspace(1e-4, 0.1, 40), np.linspace(0.1, 1.0, 181)[1:]])
+        for _ in range(3):
+            values = [self.bound(float(scale)).mistakes for scale in grid]
+            best = int(np.argmin(values))
+            grid = np.linspace(grid[max(best - 1, 0)], grid[min(best + 1, len(grid) - 1)], 41)
+        values = [self.bound(float(scale)).mistakes for scale in grid]
+        return float(grid[int(np.argmin(values))])
+
+    def reason(self, scale: float, bound: Bound) -> str:
+        if self._rule not in ("random", "forgetron"):
+            return "the paper proves one for mtrbp and mtforg alone"
+        if self._budget is None:
+            return "the paper's are about a budget, and this run had none in examples"
+        if self._rule == "forgetron":
+            if self._budget < SMALLEST_FORGETRON_BUDGET:
+                return f"Theorem 2 asks for a budget over 83, and this one is {self._budget}"
+            if self._shift:
+                return "Theorem 2 is about a comparator that stays, and this one shifts"
+            if self._largest > 1 + 1e-9:
+                return "Theorem 2 asks for K'(x, x) at most 1: use a normalised kernel"
+        return (
+            f"the comparator's norm is {scale * self._norm:.3g}, and a budget of {self._budget} "
+            f"competes with at most {bound.radius:.3g}"
+        )

@@ -1,0 +1,90 @@
+// Beliefs: prior scales that run side by side on the same store, mixed by Bayesian weights.
+#pragma once
+
+#include <algorithm>
+#include <cmath>
+#include <cstdint>
+#include <vector>
+
+namespace budgetron {
+
+// One belief: prior scales of the linear and the kernel block, shared (s) and own (ρ times that); 0: no such block.
+struct Belief {
+  double linear = 0, linear_own = 0, kernel = 0, kernel_own = 0;
+  double floor = 0;  // a linear variance never falls below floor · prior: the belief stays restless
+};
+
+inline double log_sigmoid(double f) { return f >= 0 ? -std::log1p(std::exp(-f)) : f - std::log1p(std::exp(f)); }
+
+// log p of each class under one belief: two numbers (negative, positive) for two classes, else one a class.
+inline void log_probabilities(const double* f, std::size_t outputs, double* out) {
+  if (outputs == 1) {
+    out[0] = log_sigmoid(-f[0]);
+    out[1] = log_sigmoid(f[0]);
+    return;
+  }
+  double top = f[0], sum = 0;
+  for (std::size_t c = 1; c < outputs; ++c) top = std::max(top, f[c]);
+  for (std::size_t c = 0; c < outputs; ++c) sum += std::exp(f[c] - top);
+  for (std::size_t c = 0; c < outputs; ++c) out[c] = f[c] - top - std::log(sum);
+}
+
+// The live beliefs with their weights.
+class Mixture {
+ public:
+  static constexpr double kShare = 1e-4;   // fixed share: what a belief gets back each step
+  static constexpr double kFaint = 0.01;   // a weight below this is idle
+  struct Live {
+    std::size_t index;  // into the beliefs the learner began with
+    Belief belief;
+    double weight;
+    std::int64_t idle;
+  };
+
+  explicit Mixture(const std::vector<Belief>& beliefs) {
+    for (std::size_t b = 0; b < beliefs.size(); ++b)
+      live.push_back({b, beliefs[b], 1.0 / static_cast<double>(beliefs.size()), 0});
+  }
+
+  // Mixed margins from each belief's f (outputs numbers each): the logit, or log p̄ of each class.
+  void margins(const double* f, std::size_t outputs, double* out) const {
+    if (live.size() == 1 && outputs == 1) {
+      out[0] = f[0];
+      return;
+    }
+    const std::size_t classes = outputs == 1 ? 2 : outputs;
+    std::vector<double> logs(live.size() * classes);
+    for (std::size_t b = 0; b < live.size(); ++b) log_probabilities(f + b * outputs, outputs, logs.data() + b * classes);
+    std::vector<double> mixed(classes);
+    for (std::size_t c = 0; c < classes; ++c) {
+      double top = -HUGE_VAL, sum = 0;
+      for (std::size_t b = 0; b < live.size(); ++b) top = std::max(top, logs[b * classes + c]);
+      for (std::size_t b = 0; b < live.size(); ++b) sum += live[b].weight * std::exp(logs[b * classes + c] - top);
+      mixed[c] = top + std::log(sum);
+    }
+    if (outputs == 1)
+      out[0] = mixed[1] - mixed[0];
+    else
+      std::copy(mixed.begin(), mixed.end(), out);
+  }
+
+  // w_b ← w_b p_b(y)^ω, normalised, then a little shared out evenly.
+  void learn(const double* f, std::size_t outputs, std::size_t label, double omega) {
+    std::vector<double> logs(outputs == 1 ? 2 : outputs);
+    double total = 0;
+    for (std::size_t b = 0; b < live.size(); ++b) {
+      log_probabilities(f + b * outputs, outputs, logs.data());
+      live[b].weight *= std::pow(std::max(std::exp(logs[label]), 1e-15), omega);
+      total += live[b].weight;
+    }
+    const double share = kShare / static_cast<double>(live.size());
+    for (Live& one : live) {
+      one.weight = (1 - kShare) * one.weight / total + share;
+      one.idle = one.weight < kFaint ? one.idle + 1 : 0;
+    }
+  }
+
+  std::vector<Live> live;
+};
+
+}  // namespace budgetron
