@@ -68,19 +68,20 @@ class Mixture {
       std::copy(mixed.begin(), mixed.end(), out);
   }
 
-  // w_b ← w_b p_b(y)^ω, normalised, then a little shared out evenly.
+  // w_b ← w_b p_b(y)^ω, normalised, then a little shared out evenly. In logs: a large ω must not bring 0/0.
   void learn(const double* f, std::size_t outputs, std::size_t label, double omega) {
-    std::vector<double> logs(outputs == 1 ? 2 : outputs);
-    double total = 0;
+    std::vector<double> logs(outputs == 1 ? 2 : outputs), weights(live.size());
+    double top = -HUGE_VAL, total = 0;
     for (std::size_t b = 0; b < live.size(); ++b) {
       log_probabilities(f + b * outputs, outputs, logs.data());
-      live[b].weight *= std::pow(std::max(std::exp(logs[label]), 1e-15), omega);
-      total += live[b].weight;
+      weights[b] = std::log(live[b].weight) + omega * std::max(logs[label], std::log(1e-15));
+      top = std::max(top, weights[b]);
     }
+    for (double& weight : weights) total += weight = std::exp(weight - top);
     const double share = kShare / static_cast<double>(live.size());
-    for (Live& one : live) {
-      one.weight = (1 - kShare) * one.weight / total + share;
-      one.idle = one.weight < kFaint ? one.idle + 1 : 0;
+    for (std::size_t b = 0; b < live.size(); ++b) {
+      live[b].weight = (1 - kShare) * weights[b] / total + share;
+      live[b].idle = live[b].weight < kFaint ? live[b].idle + 1 : 0;
     }
   }
 

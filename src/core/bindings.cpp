@@ -76,6 +76,16 @@ Config config_of(const nb::dict& d) {
   return c;
 }
 
+void require(bool condition, const char* what) {
+  if (!condition) throw std::invalid_argument(what);
+}
+
+// Row starts in order, all of them inside of `size` entries.
+void require_starts(const std::int64_t* indptr, std::size_t n, std::size_t size) {
+  require(n > 0 && indptr[0] >= 0 && indptr[n - 1] <= static_cast<std::int64_t>(size), "rows must lie within their entries");
+  for (std::size_t i = 1; i < n; ++i) require(indptr[i - 1] <= indptr[i], "rows must follow each other");
+}
+
 // Rows from Python: a dense array, or the three arrays of a CSR matrix.
 struct Block {
   Rows rows;
@@ -93,6 +103,8 @@ struct Block {
   }
   template <class T>
   static Block csr(const Line<std::int64_t>& indptr, const Line<std::int32_t>& indices, const Line<T>& data) {
+    require(indices.shape(0) == data.shape(0), "there must be as many indices as values");
+    require_starts(indptr.data(), indptr.shape(0), indices.shape(0));
     Block block;
     block.rows.count = indptr.shape(0) - 1;
     block.rows.indptr = indptr.data();
@@ -104,10 +116,6 @@ struct Block {
     return block;
   }
 };
-
-void require(bool condition, const char* what) {
-  if (!condition) throw std::invalid_argument(what);
-}
 
 nb::object first_bad_row(const Learner& learner, const Block& block) {
   std::size_t bad;
@@ -260,12 +268,20 @@ NB_MODULE(_core, m) {
     return std::make_shared<Clique>(diagonal, off);
   });
   m.def("dense_graph", [](const In<double, nb::ndim<2>>& a, double c_g2) -> std::shared_ptr<Similarity> {
+    require(a.shape(0) == a.shape(1) && a.shape(0) > 0, "a graph's table must be square");
     return std::make_shared<Explicit>(std::vector<double>(a.data(), a.data() + a.size()), a.shape(0), c_g2);
   });
   m.def("sparse_graph",
         [](const Line<std::int64_t>& indptr, const Line<std::int32_t>& indices, const Line<double>& data,
            const Line<std::int64_t>& component, bool singular, double c_g2,
            std::size_t cache_bytes) -> std::shared_ptr<Similarity> {
+          const std::size_t k = component.shape(0);
+          require(k > 0 && indptr.shape(0) == k + 1 && indices.shape(0) == data.shape(0), "a graph's arrays must agree in number");
+          require_starts(indptr.data(), k + 1, indices.shape(0));
+          for (std::size_t e = 0; e < indices.shape(0); ++e)
+            require(indices.data()[e] >= 0 && static_cast<std::size_t>(indices.data()[e]) < k, "a graph's entries must be of its tasks");
+          for (std::size_t i = 0; i < k; ++i)
+            require(component.data()[i] >= 0 && static_cast<std::size_t>(component.data()[i]) < k, "a graph's components must be numbered");
           Explicit::Sparse a;
           a.indptr.assign(indptr.data(), indptr.data() + indptr.size());
           a.indices.assign(indices.data(), indices.data() + indices.size());

@@ -27,6 +27,7 @@ class BudgetProjectron final : public CoefficientLearner {
       add(step, span_.alpha.data());
       return kMistake | kUpdated;
     }
+    if (!store_->fits_alone(example.x)) return kMistake;
     while (!store_->fits(example.x)) {
       const std::size_t r = cheapest([&](std::size_t j) { return span_.root_diagonal(j); });
       span_.let_go(r);

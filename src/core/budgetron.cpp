@@ -27,7 +27,8 @@ namespace budgetron {
 
 namespace {
 
-constexpr double kNegligible = 1e-3;  // τ
+constexpr double kNegligible = 1e-3;        // τ
+constexpr std::size_t kKeptEntries = 256;   // hashed features of a row that there is always room for
 
 template <class T>
 class Budgetron final : public Learner {
@@ -139,10 +140,12 @@ class Budgetron final : public Learner {
       }
     }
     if (learn(example, s, delta2, flags & kStored)) flags |= kUpdated;
-    if (config_.sparse)
+    if (config_.sparse) {
       table_.learn_typical(indices(example.x), data(example.x), nonzeros(example.x));
-    else
+      if (s.entries.capacity() > kKeptEntries) Vec<Entry>(bytes_).swap(s.entries);  // a long row leaves nothing behind
+    } else {
       moments_.learn(dense(example.x));
+    }
     return flags;
   }
 
@@ -229,6 +232,7 @@ class Budgetron final : public Learner {
   void features(const Instance& x, Task task, Scratch& s) const {
     if (!count_linear()) return;
     if (config_.sparse) {
+      s.entries.reserve(kKeptEntries);
       table_.entries(indices(x), data(x), nonzeros(x), task.key, s.entries);
     } else {
       s.features.resize(width());
@@ -336,11 +340,10 @@ class Budgetron final : public Learner {
 
   bool is_anchor(std::size_t slot) const { return std::find(anchors_.begin(), anchors_.end(), slot) != anchors_.end(); }
 
-  // A byte budget may ask a long sparse row to take the place of several. False if only anchors are left.
+  // A byte budget may ask a long sparse row to take the place of several. False if the anchors leave no room for it.
   bool make_room(const Example& example, Scratch& s, double& delta2) {
-    if (full() && anchors_.size() >= size()) return false;
+    if ((full() && anchors_.size() >= size()) || !store_->fits_beside(example.x, anchors_)) return false;
     while (!store_->fits(example.x)) {
-      if (anchors_.size() >= size()) return false;
       const std::size_t r = cheapest([&](std::size_t j) { return span_.root_diagonal(j); }, [](std::size_t) { return 0.0; });
       move_last(s.row, r, size() - 1);
       let_go(r);
@@ -373,8 +376,7 @@ class Budgetron final : public Learner {
   }
 
   void store(const Example& example, Scratch& s, double delta2) {
-    if (!unit_known_) unit_ = example.self;
-    unit_known_ = true;
+    if (size() == 0 && unit_ == 1.0) unit_ = example.self;
     const double* alpha = span_.alpha.data();
     std::size_t slot;
     if (full()) {
@@ -449,7 +451,7 @@ class Budgetron final : public Learner {
     if (stored && !anchors_.empty() && s.psi[anchors_.size() - 1] > 0 && arrivals_[anchors_.back()] == n_seen_) outside = 0.0;
     double residual = stored ? 0.0 : delta2;  // δ², computed when first needed
     double* row = const_cast<double*>(own_row(example.task));
-    bool any = false;
+    bool any = false, own_any = false;
     std::vector<double> g(outputs()), logs(outputs() == 1 ? 2 : outputs());
     for (std::size_t b = 0, l = 0, q = 0; b < live().size(); ++b) {
       const Belief& belief = live()[b].belief;
@@ -484,7 +486,9 @@ class Budgetron final : public Learner {
       any = true;
       const double h = omega * q_y * (1.0 - q_y), over = 1.0 + h * v;
       for (double& one : g) one *= omega / over;
-      if (config_.own && row_width_ && !row && ((linear && row_linear_) || kernel)) row = row_for(example.task);
+      const bool in_row = (linear && row_linear_) || (kernel && row_kernel_ && config_.own_rank);
+      own_any |= in_row;
+      if (in_row && !row) row = row_for(example.task);
       if (linear) learn_linear(belief, at_l, row, g.data(), h, s);
       if (kernel && config_.shared) covariances_[at_q].learn(g.data(), h / over);
       if (kernel && config_.own && row) {
@@ -492,7 +496,7 @@ class Budgetron final : public Learner {
         learn_diagonal(own, s.psi.data(), g.data(), h, own_scale(belief), 0.0);
       }
     }
-    if (any && row) row_for(example.task);  // the most recently updated from here on
+    if (own_any) row_for(example.task);  // the most recently updated from here on
     return any;
   }
 
@@ -527,7 +531,6 @@ class Budgetron final : public Learner {
   Vec<double> lambda_;          // Λ, packed: the inverse Cholesky factor of the anchors' Gram matrix
   Vec<std::uint32_t> anchors_;  // their slots
   double unit_ = 1.0;  // K'(x, x) of the first example ever stored
-  bool unit_known_ = false;
 };
 
 // Takes away the blocks of the beliefs that are not kept, in every place, and gives their memory back.
@@ -659,7 +662,6 @@ void Budgetron<T>::load_rule(const State& state) {
   }
   unit_ = state.reals.at("unit").at(0);
   agree(unit_ > 0);
-  unit_known_ = stored > 0 || unit_ != 1.0;
   if (config_.sparse) {
     const auto& typical = state.reals.at("slot_scale");
     const auto& cells = state.reals.at("table");

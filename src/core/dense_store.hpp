@@ -77,6 +77,8 @@ class DenseStore final : public Store {
   }
 
   bool fits(const Instance&) const override { return true; }
+  bool fits_alone(const Instance&) const override { return true; }
+  bool fits_beside(const Instance&, const Vec<std::uint32_t>&) const override { return true; }
   std::size_t leavers(const Instance&, const std::vector<std::size_t>&) const override { return 0; }
 
   void append(const Instance& x, const Kernel& kernel) override {

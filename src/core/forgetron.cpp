@@ -24,6 +24,7 @@ class Forgetron final : public CoefficientLearner {
 
  protected:
   std::uint8_t on_mistake(const Example& example, double, const Step& step, Scratch& scratch) override {
+    if (!store_->fits_alone(example.x)) return kMistake;
     // The fewest oldest that make room: one, where only slots are short; more, where a long sparse row comes in.
     std::vector<std::size_t> leaving(size());
     for (std::size_t j = 0; j < size(); ++j) leaving[j] = j;
@@ -83,7 +84,7 @@ class Forgetron final : public CoefficientLearner {
     const double m = static_cast<double>(n_mistakes_ + 1);
     const double a = c2_ * sigma * sigma - 2.0 * sigma_mu, b = 2.0 * c2_ * sigma, c = q_ - 15.0 / 32.0 * c2_ * m;
     const double phi = a + b + c <= 0 ? 1.0 : -2.0 * c / (b + std::sqrt(std::max(0.0, b * b - 4.0 * a * c)));
-    q_ += (a * phi + b) * phi;
+    q_ = phi < 1.0 ? 15.0 / 32.0 * c2_ * m : q_ + a + b;  // below 1, φ makes the inequality an equality
     scale_ *= phi;
     return phi;
   }

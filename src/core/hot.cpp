@@ -170,7 +170,7 @@ void polynomial(const T* __restrict dot, double bias, int degree, const double* 
   }
   if (scale_stored) {
 #pragma omp simd
-    for (size_t j = 0; j < n; ++j) row[j] *= scale_stored[j] * scale;
+    for (size_t j = 0; j < n; ++j) row[j] = row[j] * scale_stored[j] * scale;  // in this order: scale² may overflow
   }
 }
 
@@ -207,9 +207,12 @@ void axpy(double a, const double* __restrict x, size_t n, double* __restrict y) 
   for (size_t j = 0; j < n; ++j) y[j] += a * x[j];
 }
 
-void add_squares(const double* __restrict x, size_t n, double* __restrict sum) {
+void axpy_squares(double a, const double* __restrict x, size_t n, double* __restrict y, double* __restrict sum) {
 #pragma omp simd
-  for (size_t j = 0; j < n; ++j) sum[j] += x[j] * x[j];
+  for (size_t j = 0; j < n; ++j) {
+    y[j] += a * x[j];
+    sum[j] += y[j] * y[j];
+  }
 }
 
 // One row i < n of the triangle: update, then both of its parts in y. Two rows at a time share the loads
@@ -308,7 +311,7 @@ const Hot table = {BUDGETRON_NAME(BUDGETRON_LEVEL),
                    clique,
                    dot,
                    axpy,
-                   add_squares,
+                   axpy_squares,
                    symmetric_pass,
                    symmetric_add};
 

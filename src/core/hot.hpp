@@ -53,7 +53,8 @@ struct Hot {
 
   double (*dot)(const double* a, const double* b, std::size_t n);
   void (*axpy)(double a, const double* x, std::size_t n, double* y);
-  void (*add_squares)(const double* x, std::size_t n, double* sum);  // sum_j += x_j²
+  // y_j += a x_j, then sum_j += y_j²
+  void (*axpy_squares)(double a, const double* x, std::size_t n, double* y, double* sum);
 
   // A symmetric matrix as its packed lower triangle, row by row. First S += Σ_m c_m v_m v_mᵀ for m = 0, 1
   // (skipped where terms is smaller), then y = S x, in one pass over S.

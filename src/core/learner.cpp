@@ -154,11 +154,14 @@ void Learner::release_store() {
 }
 
 std::size_t Learner::lowest_arrival(const double* scores, std::size_t n) const {
-  const double lowest = *std::min_element(scores, scores + n);
-  const double tied = lowest * (1.0 + 1e-10);
-  std::size_t best = n;
+  // The lowest itself is always among the tied, also where rounding made it negative, or NaN.
+  auto best = static_cast<std::size_t>(std::min_element(scores, scores + n) - scores);
+  double largest = 0;
   for (std::size_t j = 0; j < n; ++j)
-    if (scores[j] <= tied && (best == n || arrivals_[j] < arrivals_[best])) best = j;
+    if (scores[j] < HUGE_VAL) largest = std::max(largest, scores[j]);
+  const double tied = scores[best] * (1.0 + 1e-10) + 1e-12 * largest;  // what rounding has left of a zero is a zero
+  for (std::size_t j = 0; j < n; ++j)
+    if (scores[j] <= tied && arrivals_[j] < arrivals_[best]) best = j;
   return best;
 }
 
@@ -185,6 +188,25 @@ void Learner::save(State& state) {
   save_rule(state);
 }
 
+// Nothing may point outside of the rows' columns or the graph's tasks.
+void Learner::check_saved(const std::vector<std::int64_t>& keys, const Rows& rows) const {
+  const auto require = [](bool holds, const char* what) {
+    if (!holds) throw std::invalid_argument(what);
+  };
+  if (const auto* graph = dynamic_cast<const Explicit*>(config_.similarity.get()))
+    for (const auto key : keys)
+      require(key >= 0 && static_cast<std::size_t>(key) < graph->tasks(), "a saved model with a task that its graph does not have");
+  require(keys.empty() || config_.kernel.kind != Kernel::Kind::none, "a saved model that stores examples without a kernel");
+  if (!config_.sparse) {
+    require(keys.empty() || rows.d == config_.d, "a saved model whose rows have another width");
+    return;
+  }
+  for (std::size_t j = 0; j < rows.count; ++j)
+    for (auto e = rows.indptr[j]; e < rows.indptr[j + 1]; ++e)
+      require(rows.indices[e] >= (e == rows.indptr[j] ? 0 : rows.indices[e - 1] + 1) && static_cast<std::size_t>(rows.indices[e]) < config_.d,
+              "a saved model whose rows' columns are not in order");
+}
+
 void Learner::load(const State& state, const Rows& rows) {
   const auto& keys = state.integers.at("key");
   const auto& clusters = state.integers.at("cluster");
@@ -192,6 +214,7 @@ void Learner::load(const State& state, const Rows& rows) {
   if (clusters.size() != keys.size() || arrivals.size() != keys.size() || rows.count != keys.size() ||
       (config_.capacity && keys.size() > config_.capacity))
     throw std::invalid_argument("a saved model whose stored examples do not agree in number");
+  check_saved(keys, rows);
   for (std::size_t j = 0; j < keys.size(); ++j) {
     n_seen_ = arrivals[j];
     const Instance x{&rows, j, store_->square(rows, j)};

@@ -131,6 +131,7 @@ class Learner {
 
  private:
   void fit(Scratch& scratch) const;
+  void check_saved(const std::vector<std::int64_t>& keys, const Rows& rows) const;
 
   std::size_t capacity_;
   std::vector<std::size_t> changed_;

@@ -15,6 +15,7 @@ class RandomBudgetPerceptron final : public CoefficientLearner {
 
  protected:
   std::uint8_t on_mistake(const Example& example, double, const Step& step, Scratch&) override {
+    if (!store_->fits_alone(example.x)) return kMistake;
     while (!store_->fits(example.x)) remove(draw());
     std::size_t slot;
     if (full())

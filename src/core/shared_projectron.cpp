@@ -88,6 +88,7 @@ class SharedProjectron final : public Learner {
       update(example.task, step, span_.alpha.data(), size());
       return kMistake | kUpdated;
     }
+    if (!store_->fits_alone(example.x)) return kMistake;
     while (!store_->fits(example.x)) {
       const std::size_t r = cheapest([&](std::size_t j) { return span_.root_diagonal(j); });
       move_last(scratch.row, r, size() - 1);
@@ -326,7 +327,10 @@ class SharedProjectron final : public Learner {
         }
       }
     }
-    for (std::size_t j = 0; j < size(); ++j) scores[j] = std::sqrt(std::max(0.0, scores[j])) / root_diagonal(j);
+    // The squares are kept from step to step: what is left of one that cancelled is rounding.
+    const double nothing = 1e-14 * *std::max_element(scores.begin(), scores.begin() + static_cast<std::ptrdiff_t>(size()));
+    for (std::size_t j = 0; j < size(); ++j)
+      scores[j] = scores[j] > nothing ? std::sqrt(scores[j]) / root_diagonal(j) : 0.0;
     return lowest_arrival(scores.data(), size());
   }
 
@@ -346,8 +350,10 @@ class SharedProjectron final : public Learner {
         double* row = table_.values(at) + o * stride_;
         const double lost = row[r];
         row[r] = 0.0;
-        if (lost != 0.0) hot().axpy(lost, span_.gamma.data(), size(), row);
-        if (clique_ && !table_.row(at).name.common) hot().add_squares(row, size(), squares_.data());
+        if (clique_ && !table_.row(at).name.common)
+          hot().axpy_squares(lost, span_.gamma.data(), size(), row, squares_.data());
+        else
+          hot().axpy(lost, span_.gamma.data(), size(), row);
       }
   }
 

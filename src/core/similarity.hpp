@@ -59,7 +59,7 @@ class Explicit final : public Similarity {
     bool singular = false;                // A is a Laplacian: its pseudoinverse is meant
   };
   Explicit(Sparse a, std::size_t k, double c_g2, std::size_t cache_bytes)
-      : k_(k), c_g2_(c_g2), a_(std::move(a)), cached_(std::max<std::size_t>(4, cache_bytes / (8 * k + 64))) {}
+      : k_(k), c_g2_(c_g2), a_(std::move(a)), cached_(std::max<std::size_t>(1, cache_bytes / (8 * k + 64))) {}
 
   double self(Task task) const override { return entry(task.key, task.key); }
 

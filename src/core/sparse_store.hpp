@@ -101,6 +101,13 @@ class SparseStore final : public Store {
     return !pool_ || live_ + length_of(x) <= pool_;
   }
 
+  bool fits_alone(const Instance& x) const override { return !pool_ || length_of(x) <= pool_; }
+  bool fits_beside(const Instance& x, const Vec<std::uint32_t>& slots) const override {
+    std::size_t kept = 0;
+    for (const auto slot : slots) kept += row_length_[slot];
+    return !pool_ || kept + length_of(x) <= pool_;
+  }
+
   std::size_t leavers(const Instance& x, const std::vector<std::size_t>& order) const override {
     std::size_t count = 0, left = live_;
     while (pool_ && count < order.size() && left + length_of(x) > pool_) left -= row_length_[order[count++]];

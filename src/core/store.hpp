@@ -57,6 +57,8 @@ class Store {
   virtual void kernel_row_of_slot(const struct Kernel& kernel, std::size_t slot, double* row) const = 0;
 
   virtual bool fits(const Instance& x) const = 0;  // room for the row's own numbers (a slot is counted elsewhere)
+  virtual bool fits_alone(const Instance& x) const = 0;  // if all others went
+  virtual bool fits_beside(const Instance& x, const Vec<std::uint32_t>& slots) const = 0;  // if only these were kept
   virtual std::size_t leavers(const Instance& x, const std::vector<std::size_t>& order) const = 0;  // how many of these, in order, must go for it
   virtual void append(const Instance& x, const struct Kernel& kernel) = 0;
   virtual void replace(std::size_t slot, const Instance& x, const struct Kernel& kernel) = 0;

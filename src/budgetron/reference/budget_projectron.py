@@ -40,6 +40,8 @@ class BudgetProjectron(MistakeDriven):
         if delta2 <= self.eta2:
             self.weights.add(t.key, t.cluster, y, alpha)
             return Outcome.UPDATED
+        if not self.store.fits_alone(t.x):
+            return Outcome(0)
         while not self.store.fits(t.x):
             t.k = without(t.k, self.evict(len(self.store)))
         self.append(t, y)

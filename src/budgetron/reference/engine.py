@@ -35,6 +35,8 @@ RULES: dict[str, Callable[[Settings], Rule]] = {
 class Engine:
     """A rule at work on blocks of examples."""
 
+    side_by_side = False  # one call at a time: the caller holds the model's lock
+
     def __init__(self, settings: Settings) -> None:
         self.settings = settings
         self.rule: Rule = RULES[settings.rule](settings)

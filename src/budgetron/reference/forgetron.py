@@ -40,6 +40,8 @@ class Forgetron(MistakeDriven):
         self.Q = 0.0
 
     def correct(self, t: Newcomer, y: Array) -> Outcome:
+        if not self.store.fits_alone(t.x):
+            return Outcome(0)
         self.append(t, y)
         leaving = self.store.surplus()
         if leaving:
@@ -59,7 +61,10 @@ class Forgetron(MistakeDriven):
             sigma += sigma_r
             sigma_mu += sigma_r * mu_r
         phi = largest_phi(self.c2, sigma, sigma_mu, self.Q, self.n_mistakes)
-        self.Q += self.c2 * (sigma * phi) ** 2 + 2 * self.c2 * sigma * phi - 2 * sigma_mu * phi**2
+        if phi < 1:  # then the inequality is an equality
+            self.Q = 15 / 32 * self.c2 * self.n_mistakes
+        else:
+            self.Q += self.c2 * sigma**2 + 2 * self.c2 * sigma - 2 * sigma_mu
         self.weights.beta = phi * self.weights.beta
 
     def state(self) -> dict[str, Any]:
@@ -76,4 +81,4 @@ def largest_phi(c2: float, sigma: float, sigma_mu: float, Q: float, M: int) -> f
     a = c2 * sigma**2 - 2 * sigma_mu
     b = 2 * c2 * sigma
     c = Q - 15 / 32 * c2 * M
-    return 1.0 if a + b + c <= 0 else -2 * c / (b + math.sqrt(b**2 - 4 * a * c))
+    return 1.0 if a + b + c <= 0 else -2 * c / (b + math.sqrt(max(b**2 - 4 * a * c, 0.0)))

@@ -19,6 +19,7 @@ import scipy.linalg
 from budgetron.reference.rows import Array, Integers, without
 
 TIED = 1 + 1e-10
+ZERO = 1e-12  # of the largest score: what rounding has left of a zero
 
 
 class Gram:
@@ -58,7 +59,7 @@ def cheapest(norms: Array, P: Array, arrival: Integers) -> int:
 
 def least(scores: Array, arrival: Integers) -> int:
     """argmin of the scores; among ties the lowest arrival."""
-    tied = np.flatnonzero(scores <= scores.min() * TIED)
+    tied = np.flatnonzero(scores <= scores.min() * TIED + ZERO * scores.max())
     return int(tied[np.argmin(arrival[tied])])
 
 

@@ -29,6 +29,8 @@ class RandomBudgetPerceptron(MistakeDriven):
         self.coin = settings.seed & _WORD
 
     def correct(self, t: Newcomer, y: Array) -> Outcome:
+        if not self.store.fits_alone(t.x):
+            return Outcome(0)
         while not self.store.fits(t.x):
             self.remove(self.draw(len(self.store)))
         self.append(t, y)

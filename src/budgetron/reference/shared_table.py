@@ -98,7 +98,8 @@ class SharedTable(Weights):
             for cluster, s in self.sums.items():
                 n = self.graph.n_tasks or sum(row.cluster == cluster for row in self.rows.values())
                 squares = squares + (2 * (d - o) * o + n * o**2) * (s.values**2).sum(axis=0)
-        norms: Array = np.sqrt(np.maximum(squares, 0.0))
+        nothing = 1e-14 * squares.max(initial=0.0)  # what is left of one that cancelled is rounding
+        norms: Array = np.sqrt(np.where(squares > nothing, squares, 0.0))
         return norms
 
     def coef(self) -> Array:

@@ -6,7 +6,7 @@ full store and followed by one removal stands in the slot of the one it replaced
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -34,9 +34,17 @@ class Store:
         """Whether there are more than B."""
         return self.settings.capacity is not None and len(self) > self.settings.capacity
 
-    def fits(self, x: Instance) -> bool:
-        """Whether the pool of non-zeros, where there is one, has room for x beside what is stored."""
-        return self.settings.pool is None or int(self.rows.sizes.sum()) + len(x.values) <= self.settings.pool
+    def fits(self, x: Instance, without: Sequence[int] | Integers = ()) -> bool:
+        """Whether the pool of non-zeros, where there is one, has room for x beside what is stored (less some slots)."""
+        if self.settings.pool is None:
+            return True
+        sizes = self.rows.sizes
+        kept = int(sizes.sum()) - int(sizes[list(without)].sum())
+        return kept + len(x.values) <= self.settings.pool
+
+    def fits_alone(self, x: Instance) -> bool:
+        """Whether the pool has room for x if all others went; a row that is longer is never stored."""
+        return self.settings.pool is None or len(x.values) <= self.settings.pool
 
     def surplus(self) -> list[int]:
         """The arrivals of the fewest oldest members without whom the rest are within B and the pool."""

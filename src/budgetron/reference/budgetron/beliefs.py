@@ -16,7 +16,6 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from scipy.special import logsumexp
 
 from budgetron.reference.rows import Array, Integers
 from budgetron.settings import Settings
@@ -70,7 +69,7 @@ class Mixture:
 
     def margins(self, f: Array) -> Array:
         """The margins of p̄, from the f (beliefs, outputs) of the live beliefs."""
-        log_p: Array = logsumexp(np.log(self.w)[:, None] + log_probabilities(f), axis=0)
+        log_p: Array = np.logaddexp.reduce(np.log(self.w)[:, None] + log_probabilities(f), axis=0)
         if f.shape[1] > 1:
             return log_p
         return f[0].copy() if len(f) == 1 else log_p[1:] - log_p[:1]
@@ -78,7 +77,7 @@ class Mixture:
     def learn(self, f: Array, code: int, omega: float) -> None:
         """The weights after y, by the f they were mixed with; and who has been light for how long."""
         log_w = np.log(self.w) + omega * np.maximum(log_probabilities(f)[:, code], LEAST_LOG_P)
-        w = np.exp(log_w - logsumexp(log_w))
+        w = np.exp(log_w - np.logaddexp.reduce(log_w))
         self.w = (1 - SHARE) * w + SHARE / len(w)
         self.idle = np.where(self.w < LIGHT, self.idle + 1, 0)
 
@@ -110,7 +109,7 @@ def log_probabilities(f: Array) -> Array:
     if f.shape[-1] == 1:
         f = np.concatenate([-f, f], axis=-1)
         return -np.logaddexp(0.0, -f)
-    log_p: Array = f - logsumexp(f, axis=-1, keepdims=True)
+    log_p: Array = f - np.logaddexp.reduce(f, axis=-1, keepdims=True)
     return log_p
 
 

@@ -36,7 +36,7 @@ class Rows:
         own = bool(settings.extra["own"])
         self.d = settings.n_features + 1 if own and not settings.sparse else 0
         self.r = int(settings.extra["own_rank"]) if own else 0
-        self.n_outputs, self.dtype, self.max_rows = settings.n_outputs, settings.dtype, settings.max_task_rows
+        self.n_outputs, self.max_rows = settings.n_outputs, settings.max_task_rows
         self.held: dict[int, Row] = {}
 
     def holds(self, b: Belief) -> bool:
@@ -49,9 +49,9 @@ class Rows:
 
     def prior(self, beliefs: list[Belief]) -> Row:
         """A row with all blocks at their prior."""
-        linear = {b.index: blank(self.n_outputs, self.d, b.s_linear * b.rho_linear, self.dtype)
+        linear = {b.index: blank(self.n_outputs, self.d, b.s_linear * b.rho_linear, "float64")
                   for b in beliefs if b.has_linear and self.d}
-        kernel = {b.index: blank(self.n_outputs, self.r, 1.0, self.dtype) for b in beliefs if b.has_kernel and self.r}
+        kernel = {b.index: blank(self.n_outputs, self.r, 1.0, "float64") for b in beliefs if b.has_kernel and self.r}
         return Row(linear, kernel)
 
     def keep(self, key: int, row: Row, stamp: int) -> None:
@@ -75,22 +75,22 @@ class Rows:
     def restart_kernel(self) -> None:
         """All kernel parts back to their prior: the anchors changed."""
         for row in self.held.values():
-            row.kernel = {index: blank(self.n_outputs, self.r, 1.0, self.dtype) for index in row.kernel}
+            row.kernel = {index: blank(self.n_outputs, self.r, 1.0, "float64") for index in row.kernel}
 
     def state(self, beliefs: list[Belief]) -> dict[str, Any]:
         rows = list(self.held.values())
-        linear, kernel = ([list(blocks.values()) for blocks in kind] for kind in
-                          ([row.linear for row in rows], [row.kernel for row in rows]))
+        linear = [list(row.linear.values()) for row in rows]
+        kernel = [list(row.kernel.values()) for row in rows]
         linear_shape, kernel_shape = self._shapes(len(rows), beliefs)
         return {"table_key": np.array(list(self.held), dtype=np.int64),
                 "table_stamp": np.array([row.stamp for row in rows], dtype=np.int64),
-                "own_linear": np.array(linear, dtype=self.dtype).reshape(linear_shape),
-                "own_kernel": np.array(kernel, dtype=self.dtype).reshape(kernel_shape)}
+                "own_linear": np.array(linear, dtype="float64").reshape(linear_shape),
+                "own_kernel": np.array(kernel, dtype="float64").reshape(kernel_shape)}
 
     def restore(self, state: dict[str, Any], beliefs: list[Belief]) -> None:
         linear_shape, kernel_shape = self._shapes(len(state["table_key"]), beliefs)
-        linear = np.array(state["own_linear"], dtype=self.dtype).reshape(linear_shape)
-        kernel = np.array(state["own_kernel"], dtype=self.dtype).reshape(kernel_shape)
+        linear = np.array(state["own_linear"], dtype="float64").reshape(linear_shape)
+        kernel = np.array(state["own_kernel"], dtype="float64").reshape(kernel_shape)
         for i, (key, stamp) in enumerate(zip(state["table_key"], state["table_stamp"], strict=True)):
             row = self.find(int(key), beliefs)
             for blocks, values in ((row.linear, linear[i]), (row.kernel, kernel[i])):
