@@ -23,7 +23,18 @@ from budgetron import core, graphs, kernels
 from budgetron.checks.case import Case, LawBroken, Stream
 from budgetron.checks.laws import LAWS, Law
 
-__all__ = ["LAWS", "Case", "Law", "LawBroken", "Report", "Stream", "check_learner", "exemption", "explicit_graphs", "usual_cases"]
+__all__ = [
+    "LAWS",
+    "Case",
+    "Law",
+    "LawBroken",
+    "Report",
+    "Stream",
+    "check_learner",
+    "exemption",
+    "explicit_graphs",
+    "usual_cases",
+]
 
 
 @dataclass(frozen=True)
@@ -51,7 +62,9 @@ class Report:
         return [finding for finding in self.findings if finding.broken]
 
     def __str__(self) -> str:
-        return "\n".join([f"{self.learner}: {len(self.broken)} of {len(self.findings)} laws broken", *map(str, self.findings)])
+        return "\n".join(
+            [f"{self.learner}: {len(self.broken)} of {len(self.findings)} laws broken", *map(str, self.findings)]
+        )
 
 
 def usual_cases(learner: Any) -> list[Case]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pickle
 from collections.abc import Callable
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -11,9 +12,10 @@ from scipy import sparse
 
 from budgetron import Perceptron, graphs
 from budgetron.checks.case import N_TASKS, Case, Stream, inside, require, require_equal, require_same, wrong
+from budgetron.errors import InputError
 
 Law = Callable[[Case], None]
-BYTES = 24 * 1024
+BYTES = 32 * 1024
 
 
 def within_budget(case: Case) -> None:
@@ -22,7 +24,12 @@ def within_budget(case: Case) -> None:
         limit = BYTES if isinstance(budget, str) else case.budget
         model, stream = case.model(budget=budget), case.stream()
         for t in range(len(stream)):
-            case.follow(model, stream[t : t + 1])
+            try:
+                case.follow(model, stream[t : t + 1])
+            except InputError:
+                if t == 0 and isinstance(budget, str):
+                    break  # so few bytes do not hold the graph: refused before anything is held
+                raise
             now = getattr(model, held)
             require(now <= limit, f"budget {budget!r}: {held} is {now} after step {t}")
 
@@ -55,7 +62,12 @@ def no_mistake_no_change(case: Case) -> None:
 def dense_is_sparse(case: Case) -> None:
     """Dense and sparse rows of the same numbers give the same margins."""
     dense, scattered = case.but(sparse=False), case.but(sparse=True)
-    require_equal(dense.learned(dense.stream())[1], scattered.learned(scattered.stream())[1], "dense and sparse", case.within)
+    require_equal(
+        dense.learned(dense.stream())[1],
+        scattered.learned(scattered.stream())[1],
+        "dense and sparse",
+        case,
+    )
 
 
 def closed_form_is_general(case: Case) -> None:
@@ -67,18 +79,24 @@ def closed_form_is_general(case: Case) -> None:
     for model in models:
         _open_every_task(case, model)
     stream = case.stream()
-    require_equal(*(case.follow(model, stream) for model in models), f"{closed} and its matrix", case.within)
+    require_equal(
+        case.follow(models[0], stream),
+        case.follow(models[1], stream),
+        f"{closed} and its matrix",
+        case,
+    )
 
 
 def disconnected_is_separate(case: Case) -> None:
     """Without edges, and with budget for all, tasks are as learners of their own."""
     stream = case.stream()
-    together, apart = case.model(graph=graphs.disconnected(), budget=len(stream)), {}
+    together = case.model(graph=graphs.disconnected(), budget=len(stream))
+    apart: dict[Any, Any] = {}
     margins = case.follow(together, stream)
     for t, task in enumerate(stream.tasks):
         one = apart.setdefault(task, case.model(graph=graphs.disconnected(), budget=len(stream)))
         alone = case.follow(one, stream[t : t + 1])
-        require_equal(alone, margins[t : t + 1], f"task {task} at step {t}, alone and with others", case.within)
+        require_equal(alone, margins[t : t + 1], f"task {task} at step {t}, alone and with others", case)
 
 
 def relabelling(case: Case) -> None:
@@ -87,7 +105,7 @@ def relabelling(case: Case) -> None:
     _, expected = case.learned(stream)
     for names in (["d", "b", "a", "c"], [7, -3, 10**12, 0], [("x", i) for i in range(N_TASKS)]):
         _, margins = case.learned(stream.renamed(names), graph=case.graph(names))
-        require_equal(expected, margins, f"tasks called {names}", within=0.0)
+        require_equal(expected, margins, f"tasks called {names}")
 
 
 def ample_budget_is_perceptron(case: Case) -> None:
@@ -95,7 +113,7 @@ def ample_budget_is_perceptron(case: Case) -> None:
     stream = case.stream()
     _, margins = case.learned(stream, budget=len(stream), eta=0.0)
     _, expected = case.but(learner=Perceptron()).learned(stream)
-    require_equal(expected, margins, "Perceptron and the learner with an ample budget", case.within)
+    require_equal(expected, margins, "Perceptron and the learner with an ample budget", case)
 
 
 def block_cuts(case: Case) -> None:
@@ -104,12 +122,12 @@ def block_cuts(case: Case) -> None:
     whole, expected = case.learned(stream)
     cuts = [0, *sorted(np.random.default_rng(case.seed).integers(len(stream), size=7)), len(stream)]
     cut, one = case.model(), case.model()
-    margins = [case.follow(cut, stream[a:b]) for a, b in zip(cuts, cuts[1:], strict=False) if a < b]
-    require_equal(expected, np.concatenate(margins), f"one block, and cuts at {cuts}", within=0.0)
+    margins = [case.follow(cut, stream[a:b]) for a, b in pairwise(cuts) if a < b]
+    require_equal(expected, np.concatenate(margins), f"one block, and cuts at {cuts}")
     require_same(inside(whole), inside(cut), f"one block, and cuts at {cuts}")
     ones = [one.learn_one(x, y, task=task, classes=list(range(case.n_classes)))
             for x, y, task in zip(stream.X, stream.y, stream.tasks, strict=True)]  # fmt: skip
-    require_equal(expected, np.array(ones), "one block, and learn_one", within=0.0)
+    require_equal(expected, np.array(ones), "one block, and learn_one")
 
 
 def stop_and_continue(case: Case) -> None:
@@ -119,7 +137,7 @@ def stop_and_continue(case: Case) -> None:
     stopped, first = case.learned(stream[:half])
     copy = pickle.loads(pickle.dumps(stopped))
     margins = np.concatenate([first, case.follow(copy, stream[half:])])
-    require_equal(expected, margins, "not stopping, and going on in a copy", within=0.0)
+    require_equal(expected, margins, "not stopping, and going on in a copy")
     require_same(inside(whole), inside(copy), "not stopping, and going on in a copy")
 
 
@@ -135,14 +153,14 @@ def inputs_untouched(case: Case) -> None:
         theirs[...] = 0
     given.tasks[:] = [0] * len(given)
     require_same(before, inside(model), "after the caller wrote over what he had given")
-    require_equal(margins, model.decision_function(probe.X, tasks=probe.tasks), "the same, in margins", within=0.0)
+    require_equal(margins, model.decision_function(probe.X, tasks=probe.tasks), "the same, in margins")
 
 
 def core_is_reference(case: Case) -> None:
     """The compiled engine and the NumPy engine give the same margins."""
     stream = case.stream()
     both = [case.learned(stream, engine=engine)[1] for engine in ("core", "numpy")]
-    require_equal(*both, "core and reference", case.within)
+    require_equal(both[0], both[1], "core and reference", case)
 
 
 def refused_input(case: Case) -> None:
@@ -189,8 +207,9 @@ def _open_every_task(case: Case, model: Any) -> None:
 LAWS: dict[str, Law] = {
     law.__name__: law
     for law in (
-        within_budget, constant_bytes, no_mistake_no_change, dense_is_sparse, closed_form_is_general, disconnected_is_separate,
-        relabelling, ample_budget_is_perceptron, block_cuts, stop_and_continue, inputs_untouched, core_is_reference, refused_input,
+        within_budget, constant_bytes, no_mistake_no_change, dense_is_sparse, closed_form_is_general,
+        disconnected_is_separate, relabelling, ample_budget_is_perceptron, block_cuts, stop_and_continue,
+        inputs_untouched, core_is_reference, refused_input,
     )
 }  # fmt: skip
 """Every law by its name, which is what a class declares an exemption by."""

@@ -1,0 +1,142 @@
+"""What all tests share: the lists of learners, kernels, graphs, rows and labels, and the long run's switch.
+
+A test that asks for `learner` runs for every learner, one that asks for `case` for every combination (in the usual
+run for a selection in which every two values of any two lists still meet). A new learner is one line in LEARNERS.
+`pytest --long`, or BUDGETRON_LONG=1, runs all combinations, and the tests that are marked `long`.
+"""
+
+from __future__ import annotations
+
+import functools
+import itertools
+import os
+
+import numpy as np
+import pytest
+from hypothesis import HealthCheck, Phase
+from hypothesis import settings as hypothesis_settings
+from threadpoolctl import threadpool_limits
+
+import budgetron
+from budgetron import graphs, kernels
+from budgetron.checks import Case, explicit_graphs
+
+LEARNERS = [
+    budgetron.Perceptron,
+    budgetron.RandomBudgetPerceptron,
+    budgetron.Forgetron,
+    budgetron.BudgetProjectron,
+    budgetron.SharedProjectron,
+    budgetron.Budgetron,
+]
+
+KERNELS = {
+    "linear": kernels.Linear(),
+    "linear-normal": kernels.Linear(bias=0.5, normalize=True),
+    "polynomial": kernels.Polynomial(degree=2, bias=1.0),
+    "polynomial-normal": kernels.Polynomial(degree=3, bias=0.5, normalize=True),
+    "gaussian": kernels.Gaussian(gamma=0.7),
+    "gaussian-normal": kernels.Gaussian(gamma=0.2, normalize=True),
+}
+
+
+def _once(make):
+    """A graph is a value: the same one serves for the same names."""
+    cached = functools.lru_cache(maxsize=None)(make)
+    return lambda names: cached(tuple(names))
+
+
+def _path(names):
+    return list(itertools.pairwise(names))
+
+
+def _laplacian(names):
+    matrix = np.zeros((len(names), len(names)))
+    for weight, (i, j) in enumerate(_path(range(len(names))), start=1):
+        matrix[[i, j], [i, j]] += weight
+        matrix[[i, j], [j, i]] -= weight
+    return matrix
+
+
+def _similarity(names):
+    factor = np.random.default_rng(5).normal(size=(len(names), len(names)))
+    return factor @ factor.T / len(names) + 0.1 * np.eye(len(names))
+
+
+CLOSED = {
+    "complete": lambda names: graphs.complete(),
+    "complete-n": lambda names: graphs.complete(n_tasks=len(names)),
+    "disconnected": lambda names: graphs.disconnected(),
+    "clusters": lambda names: graphs.clusters({names[0]: "a", names[1]: "a", names[2]: "b"}, coupling=2.0),
+}
+EXPLICIT = {
+    "edges": lambda names: graphs.from_edges(_path(names[:-1]), weights=[2.0, 0.5], tasks=names),
+    "pseudoinverse": lambda names: graphs.from_laplacian(_laplacian(names), identity=False, tasks=names),
+    "similarity": lambda names: graphs.from_similarity(_similarity(names), tasks=names),
+    "large": lambda names: graphs.from_edges(_path([*names, *(f"filler {i}" for i in range(1100))])),
+}
+GRAPHS = {name: _once(make) for name, make in (CLOSED | EXPLICIT).items()}
+
+STORES = {"dense": (False, "float64"), "float32": (False, "float32"), "sparse": (True, "float64")}
+CLASSES = {"binary": 2, "classes": 3}
+
+hypothesis_settings.register_profile(
+    "usual", derandomize=True, database=None, deadline=None, max_examples=2, print_blob=False,
+    phases=[Phase.explicit, Phase.generate, Phase.shrink], suppress_health_check=list(HealthCheck),
+)  # fmt: skip
+hypothesis_settings.register_profile(
+    "long", hypothesis_settings.get_profile("usual"), max_examples=4, derandomize=False
+)
+
+
+def pytest_addoption(parser):
+    parser.addoption("--long", action="store_true", help="all combinations, full sizes (or BUDGETRON_LONG=1)")
+
+
+def pytest_configure(config):
+    config.addinivalue_line("markers", "long: takes minutes; run by --long or BUDGETRON_LONG=1")
+    hypothesis_settings.load_profile("long" if _is_long(config) else "usual")
+
+
+def pytest_collection_modifyitems(config, items):
+    if not _is_long(config):
+        for item in items:
+            if "long" in item.keywords:
+                item.add_marker(pytest.mark.skip(reason="--long, or BUDGETRON_LONG=1"))
+
+
+def pytest_generate_tests(metafunc):
+    if "learner" in metafunc.fixturenames:
+        metafunc.parametrize("learner", LEARNERS, ids=lambda learner: learner.__name__)
+    if "case" in metafunc.fixturenames:
+        chosen = dict(cases(_is_long(metafunc.config)))
+        metafunc.parametrize("case", chosen.values(), ids=chosen.keys())
+
+
+def cases(every):
+    """Combinations by name: all, or those whose places in the lists add up right."""
+    for learner, kernel, graph, store, classes in itertools.product(LEARNERS, KERNELS, GRAPHS, STORES, CLASSES):
+        if explicit_graphs(learner) and graph not in ("complete", "complete-n", "disconnected"):
+            continue
+        k, g, s, c = (list(names).index(name) for names, name in
+                      ((KERNELS, kernel), (GRAPHS, graph), (STORES, store), (CLASSES, classes)))  # fmt: skip
+        if every or ((k + g) % 2 == 0 and s == (k // 2 + g // 2) % 3 and c == (k // 2 + g // 4 + s) % 2):
+            sparse, dtype = STORES[store]
+            name = "-".join([learner.__name__, kernel, graph, store, classes])
+            yield name, Case(learner(), KERNELS[kernel], GRAPHS[graph], sparse, dtype, CLASSES[classes])
+
+
+def _is_long(config):
+    return config.getoption("--long") or os.environ.get("BUDGETRON_LONG", "0") not in ("", "0")
+
+
+@pytest.fixture(scope="session")
+def is_long(request):
+    return _is_long(request.config)
+
+
+@pytest.fixture(scope="session", autouse=True)
+def one_blas_thread():
+    """The matrices here are small, and on a busy machine threads only wait for each other."""
+    with threadpool_limits(1):
+        yield

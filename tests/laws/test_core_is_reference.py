@@ -1,0 +1,189 @@
+"""Core = reference, in lockstep: every margin, flag, stored example and coefficient, on streams that hypothesis makes.
+
+Where rounding decides (a margin, δ² − η² or two scores within 1e-10 of each other) either branch is right: the core
+then takes up the state of the reference, and the comparison goes on.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from scipy import sparse
+
+from budgetron import core, reference
+from budgetron.checks.case import N_TASKS
+from budgetron.settings import Settings
+
+pytestmark = pytest.mark.skipif(not core.available, reason="built without a compiler")
+
+N_FEATURES = 5
+TIED = 1e-10
+FORGET = -1  # a code that means: forget the task
+
+
+@dataclass(frozen=True)
+class Script:
+    """What happens: rows by number, tasks, codes; and the limits of the model."""
+
+    rows: np.ndarray
+    events: list[tuple[int, int, int]]
+    capacity: int
+    eta: float
+    max_task_rows: int | None
+    pool: int | None
+
+
+@st.composite
+def scripts(draw, n_classes, n_bulk):
+    """A few rows (coarse ones tie, few repeat, some are zero); events that hypothesis chooses, then a long tail."""
+    rng = np.random.default_rng(draw(st.integers(0, 2**32 - 1), label="seed"))
+    n_rows, grid = draw(st.sampled_from([3, 12, 60, 400])), draw(st.sampled_from([1, 4, 64]))
+    rows = np.round(grid * rng.normal(size=(n_rows, N_FEATURES))).clip(-2 * grid, 2 * grid) / (4 * grid)
+    rows[rng.random(rows.shape) < draw(st.sampled_from([0.0, 0.5]))] = 0.0
+    rows[: draw(st.integers(0, 2))] = 0.0
+    event = st.tuples(st.integers(0, n_rows - 1), st.integers(0, N_TASKS - 1), st.integers(0, n_classes - 1))
+    events = draw(st.lists(event, max_size=8))
+    concept = rng.normal(size=(N_TASKS, N_FEATURES, n_classes))
+    late = draw(st.integers(1, N_TASKS))  # so many tasks in the first half
+    forgets = draw(st.sampled_from([0.0, 0.02]))
+    for t in range(n_bulk):
+        row, task = int(rng.integers(n_rows)), int(rng.integers(late if 2 * t < n_bulk else N_TASKS))
+        code = int(np.argmax(rows[row] @ concept[task] + 0.3 * rng.normal(size=n_classes)))
+        events.append((row, task, FORGET if rng.random() < forgets else code))
+    return Script(
+        rows, events, capacity=draw(st.integers(1, 12)), eta=draw(st.sampled_from([0.05, 0.1, 0.3])),
+        max_task_rows=draw(st.sampled_from([None, None, 2, 3])), pool=draw(st.sampled_from([None, 6, 20])),
+    )  # fmt: skip
+
+
+def settings_of(case, script):
+    rule, graph = case.learner.rule, case.graph(range(N_TASKS))
+    return Settings(
+        rule=rule, kernel=case.kernel, graph=graph, n_features=N_FEATURES,
+        n_outputs=1 if case.n_classes == 2 else case.n_classes, sparse=case.sparse, dtype=case.dtype,
+        capacity=None if rule == "perceptron" else script.capacity,
+        pool=script.pool if case.sparse and rule != "perceptron" else None,
+        eta=script.eta if rule in ("projectron", "shared_projectron") else 0.0, seed=11,
+        max_task_rows=script.max_task_rows if rule == "shared_projectron" else None,
+    )  # fmt: skip
+
+
+class Lockstep:
+    """Both engines at once."""
+
+    def __init__(self, case, script):
+        self.case, self.script, self.settings = case, script, settings_of(case, script)
+        self.core, self.reference = core.Engine(self.settings), reference.Engine(self.settings)
+        self.worst = 0.0
+        self.keys, self.clusters = self.settings.graph.locate(range(N_TASKS))
+        self.rows = [case.rows(row[None]) for row in script.rows]
+
+    def run(self):
+        for t, event in enumerate(self.script.events):
+            if event[2] == FORGET:
+                for engine in (self.core, self.reference):
+                    engine.forget(int(self.keys[event[1]]))
+                assert self.difference() is None, f"after forgetting, step {t}: {self.difference()}"
+            else:
+                self.step(t, event)
+        probe = self.case.rows(self.script.rows)
+        for task in range(N_TASKS):
+            keys, clusters = (np.full(len(self.rows), ids[task]) for ids in (self.keys, self.clusters))
+            self.close(
+                *(engine.margins(probe, keys, clusters) for engine in (self.core, self.reference)), "final margins"
+            )
+        return self.worst
+
+    def step(self, t, event):
+        (f, flags), (f_ref, flags_ref) = (self.fed(engine, event) for engine in (self.core, self.reference))
+        self.close(f, f_ref, f"margins of step {t}")
+        if flags != flags_ref or (flags[0] and self.difference()):
+            before = reference.Engine(self.settings)
+            for earlier in self.script.events[:t]:
+                if earlier[2] == FORGET:
+                    before.forget(int(self.keys[earlier[1]]))
+                else:
+                    self.fed(before, earlier)
+            said = f"step {t}, {event}: flags {flags} and {flags_ref}, margins {f} and {f_ref}; {self.difference()}"
+            assert self.in_doubt(before, event, f[0], f_ref[0]), said
+            self.core = core.Engine.restore(self.settings, self.reference.state())
+
+    def fed(self, engine, event):
+        row, task, code = event
+        return engine.learn(
+            self.rows[row], np.array([code], np.int32), self.keys[task : task + 1], self.clusters[task : task + 1]
+        )
+
+    def stored(self, engine):
+        """What an engine stores, in order of arrival."""
+        active = engine.active()
+        order = np.argsort(active["arrival"])
+        rows = active["rows"].toarray() if sparse.issparse(active["rows"]) else active["rows"]
+        named = {name: active[name][order] for name in ("key", "cluster", "arrival")}
+        return named | {"rows": rows[order], "coef": active["coef"][:, order]}
+
+    def difference(self):
+        """The first thing in which the stored sets differ; None if they agree."""
+        a, b = self.stored(self.core), self.stored(self.reference)
+        for name in a:
+            within = (
+                1e-6 if name == "coef" else 0
+            )  # coefficients are as exact as the Gram matrix is good; margins better
+            if a[name].shape != b[name].shape or np.abs(a[name] - b[name]).max(initial=0.0) > within:
+                return f"{name} {a[name]} and {b[name]}"
+        return None
+
+    def close(self, a, b, what):
+        difference = float(np.abs(np.subtract(a, b)).max(initial=0.0))
+        self.worst = max(self.worst, difference)
+        assert difference <= 1e-9 or difference <= self.within(), f"{what}: {a} and {b}, {difference:.1e} apart"
+
+    def within(self):
+        """1e-9; 1e-6 where the Gram matrix is worse than 1e6."""
+        gram = getattr(self.reference.rule, "gram", None)
+        bad = gram is not None and len(gram.H) and np.linalg.cond(gram.H) > 1e6
+        return 1e-6 if bad else 1e-9
+
+    def in_doubt(self, before, event, f_core, f):
+        """Whether rounding decides what the event does to this engine."""
+        row, task, code = event
+        rule = before.rule
+        t = rule.see(next(iter(rule.store.instances(self.rows[row]))), int(self.keys[task]), int(self.clusters[task]))
+        for margins in (np.atleast_1d(f_core), np.atleast_1d(f)):
+            others = np.sort(np.delete(margins, code) if len(margins) > 1 else np.zeros(1))
+            gaps = np.append(
+                others[-1:] - (margins[code] if len(margins) > 1 else margins[0]), others[-1:] - others[:-1]
+            )
+            if ((gaps != 0) & (np.abs(gaps) < TIED)).any():
+                return True
+        if not hasattr(rule, "gram"):
+            return False
+        _, delta2 = rule.gram.project(t.k, t.k_tt)
+        if abs(delta2 - rule.eta2) < TIED or abs(t.k_tt - rule.eta2) < TIED:
+            return True
+        if self.settings.rule == "shared_projectron":
+            rule.weights.open(t.key, t.cluster, t.arrival)  # which may fold another row away
+        norms = rule.weights.norms()
+        rule.gram.append(t.k, t.k_tt)
+        scores = norms / np.sqrt(rule.gram.inverse().diagonal()[: len(norms)])
+        # Rounding in a score: relative; and of weights that cancelled to nothing (of squares, where norms are kept so).
+        rounding = 1e-15 * np.linalg.cond(rule.gram.H)
+        nothing = np.sqrt(rounding) if self.settings.rule == "shared_projectron" else 10 * rounding
+        noise = (1e-12 + 10 * rounding) * scores + nothing * scores.max(initial=0.0)
+        near = np.abs(scores - (1 + TIED) * scores.min(initial=np.inf)) < noise
+        return int(near.sum()) > 1 and bool((scores[near] != scores.min()).any() or scores.min() == 0.0)
+
+
+def test_core_is_reference(case, is_long):
+    if case.within > 1e-9 or "no_mistake_no_change" in case.learner.exemptions:
+        return  # no branches to compare, or none by float32's seven digits; `checks` compares the margins
+
+    @given(script=scripts(case.n_classes, 1000 if is_long else 120))
+    def holds(script):
+        Lockstep(case, script).run()
+
+    holds()

@@ -1,0 +1,13 @@
+"""Each law of `budgetron.checks`, over learners × kernels × graphs × rows × labels."""
+
+from __future__ import annotations
+
+import pytest
+
+from budgetron.checks import LAWS, exemption
+
+
+@pytest.mark.parametrize("law", LAWS)
+def test_law(law, case):
+    if not exemption(law, case):
+        LAWS[law](case)
