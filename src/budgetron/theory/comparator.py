@@ -62,8 +62,8 @@ class Comparator:
         similarity = similarity_matrix(self.graph, self.tasks)
         inverse = np.linalg.pinv(similarity, rcond=1e-12, hermitian=True)
         lost = self.weights - similarity @ (inverse @ self.weights)
-        if _squared(lost, gram) > _LOST * _squared(self.weights, gram):
-            return float("inf")
+        if _squared(lost, gram) > _LOST * float((self.weights**2 @ gram.diagonal()).sum()):
+            return float("inf")  # measured against the table's size, which does not cancel as g itself may
         between = self.weights @ gram @ self.weights.T
         return float(np.sqrt(max(np.sum(between * inverse), 0.0)))
 

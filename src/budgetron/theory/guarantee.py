@@ -51,7 +51,7 @@ class Guarantee:
         return None if self.bound is None else self.mistakes <= self.bound
 
     def __str__(self) -> str:
-        made = f"made {self.mistakes:,.0f} mistakes"
+        made = f"made {self.mistakes:,.0f} mistake{'' if self.mistakes == 1 else 's'}"
         if self.bound is None:
             return f"{made}; no bound: {self.reason}"
         at_most = "expected at most" if self.theorem == 1 else "at most"

@@ -1,0 +1,255 @@
+"""Progressive validation against scikit-learn's metrics on a plain pass; its shapes and limits."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import numpy as np
+import pytest
+from sklearn.metrics import f1_score, log_loss, precision_score, recall_score
+
+from budgetron import (
+    Forgetron,
+    Perceptron,
+    RandomBudgetPerceptron,
+    SharedProjectron,
+    evaluate,
+    graphs,
+    kernels,
+)
+from budgetron.data import synthetic
+from budgetron.evaluate.curve import MAX_POINTS
+from budgetron.kernels import Kernel
+
+STREAM = synthetic.stream(900, d=6, n_tasks=5, relatedness=0.7, noise=0.1, task_skew=1.0, seed=3).dataset
+X, Y, TASKS = STREAM.X, STREAM.y, STREAM.tasks
+
+
+def learner(budget: int = 30) -> SharedProjectron:
+    return SharedProjectron(
+        budget=budget, kernel=kernels.Gaussian(gamma=0.2), graph=graphs.complete(n_tasks=5)
+    )
+
+
+def plain_margins() -> np.ndarray:
+    return learner().predict_then_learn(X, Y, TASKS)
+
+
+def test_figures_are_scikit_learns() -> None:
+    result, predicted = evaluate.progressive(learner(), (X, Y, TASKS), window=250), plain_margins() > 0
+    for rows, figures in [
+        (slice(None), result.overall),
+        *((task == TASKS, row) for task, row in result.per_task.items()),
+    ]:
+        truth, said = Y[rows], predicted[rows]
+        assert figures.n == len(truth)
+        assert figures.error == pytest.approx(np.mean(truth != said))
+        assert figures.f_measure == pytest.approx(f1_score(truth, said))
+        assert figures.precision == pytest.approx(precision_score(truth, said))
+        assert figures.recall == pytest.approx(recall_score(truth, said))
+    assert set(result.per_task) == set(TASKS.tolist()) and result.others is None
+    assert result.macro["f_measure"] == pytest.approx(
+        np.mean([row.f_measure for row in result.per_task.values()])
+    )
+    assert result.macro["error"] == pytest.approx(np.mean([row.error for row in result.per_task.values()]))
+
+
+def test_mistakes_are_the_papers_and_zero_margins_among_them() -> None:
+    model = learner()
+    result = evaluate.progressive(model, (X, Y, TASKS), window=128)
+    assert (
+        result.overall.mistakes == model.n_mistakes_ == sum(row.mistakes for row in result.per_task.values())
+    )
+    never_right = evaluate.progressive(
+        Perceptron(kernels.Linear()), (np.zeros((7, 2)), [0, 1, 0, 0, 1, 0, 0])
+    )
+    assert never_right.overall.mistakes == 7 and never_right.overall.error == pytest.approx(2 / 7)
+
+
+@pytest.mark.parametrize("window", [1, 97, 900, 5000])
+def test_windows_cut_the_stream_and_change_nothing(window: int) -> None:
+    model = learner()
+    result, margins = evaluate.progressive(model, (X, Y, TASKS), window=window), plain_margins()
+    assert result.overall == evaluate.progressive(learner(), (X, Y, TASKS)).overall
+    assert sum(point.window.n for point in result.curve) == len(Y) == result.curve[-1].position
+    start = 0
+    for point in result.curve:
+        here, upto = slice(start, point.position), slice(0, point.position)
+        assert point.window.error == pytest.approx(np.mean(Y[here] != (margins[here] > 0)))
+        so_far = f1_score(Y[upto], margins[upto] > 0, zero_division=np.nan)
+        assert point.so_far.f_measure == (None if np.isnan(so_far) else pytest.approx(so_far))
+        start = point.position
+    assert result.curve[-1].budget_share == model.budget_share_
+    assert (result.curve[-1].stored, result.curve[-1].memory_bytes) == (model.n_stored_, model.memory_bytes_)
+
+
+class Counting(Kernel):
+    """A Gaussian that counts the kernel values asked for."""
+
+    asked = 0
+
+    def of_products(self, dot: Any, sq_a: Any, sq_b: Any) -> Any:
+        type(self).asked += np.size(dot)
+        return np.exp(-0.2 * np.maximum(sq_a + sq_b - 2 * dot, 0.0))
+
+
+def test_no_margin_is_computed_twice() -> None:
+    asked = []
+    for run in (
+        lambda model: model.predict_then_learn(X, Y, TASKS),
+        lambda model: evaluate.progressive(model, (X, Y, TASKS), window=900),
+        lambda model: evaluate.progressive(model, (X, Y, TASKS), window=100),
+    ):
+        Counting.asked = 0
+        run(Forgetron(budget=20, kernel=Counting(), engine="numpy"))
+        asked.append(Counting.asked)
+    assert asked[0] == asked[1]
+    assert (
+        asked[2] <= asked[0]
+    )  # the first block is looked at twice before it is learned, and here it is smaller
+
+
+def test_all_shapes_of_a_stream_are_one() -> None:
+    expected = evaluate.progressive(learner(), (X, Y, TASKS), window=200).to_dict()
+    blocks = [
+        (X[start : start + 70], Y[start : start + 70], TASKS[start : start + 70])
+        for start in range(0, 900, 70)
+    ]
+    for stream in (STREAM, blocks, iter(blocks), zip(X, Y, TASKS, strict=True)):
+        assert evaluate.progressive(learner(), stream, window=200, classes=[0, 1]).to_dict() == expected
+
+
+def test_dicts_are_hashed_as_learn_one_does() -> None:
+    rows = [{"a": 1.0, "word": w} for w in ("x", "y", "z", "x", "y", "z", "x", "x")]
+    labels, tasks = [1, 0, 0, 1, 0, 1, 1, 1], list("ppqqppqq")
+    one_by_one = Perceptron(kernel=kernels.Linear())
+    margins = [
+        one_by_one.learn_one(x, y, t, classes=[0, 1]) for x, y, t in zip(rows, labels, tasks, strict=True)
+    ]
+    wrong = np.mean([(margin > 0) != label for margin, label in zip(margins, labels, strict=True)])
+    stream = zip(rows, labels, tasks, strict=True)
+    result = evaluate.progressive(Perceptron(kernel=kernels.Linear()), stream, classes=[0, 1])
+    assert result.overall.error == pytest.approx(wrong) and result.overall.mistakes == one_by_one.n_mistakes_
+
+
+@pytest.mark.parametrize("delay", [1, 7, 40])
+def test_delayed_labels(delay: int) -> None:
+    n = 300
+    model, margins = learner(), []
+    for t in range(n):  # the definition: predicted by what was learned up to t − delay − 1
+        learned = t - delay - 1
+        if learned >= 0:
+            model.learn_one(X[learned], int(Y[learned]), TASKS[learned], classes=[0, 1])
+        margins.append(model.decision_function(X[t : t + 1], TASKS[t : t + 1])[0] if learned >= 0 else 0.0)
+    late = learner()
+    result = evaluate.progressive(late, (X[:n], Y[:n], TASKS[:n]), delay=delay, window=64)
+    assert result.overall.error == pytest.approx(np.mean((np.array(margins) > 0) != Y[:n]))
+    assert result.delay == delay and late.n_seen_ == n  # the last labels are learned too
+    assert [point.position for point in result.curve] == [64, 128, 192, 256, 300]
+
+
+def test_a_delay_past_the_end_predicts_with_nothing() -> None:
+    result = evaluate.progressive(learner(), (X[:50], Y[:50], TASKS[:50]), delay=50)
+    assert result.overall.mistakes == 50 and result.overall.error == pytest.approx(Y[:50].mean())
+
+
+def test_what_is_held_is_bounded() -> None:
+    n = MAX_POINTS + 300
+    rng = np.random.default_rng(0)
+    rows, labels, tasks = rng.standard_normal((n, 2)), rng.integers(0, 2, n), np.arange(n)
+    result = evaluate.progressive(
+        RandomBudgetPerceptron(5, kernels.Linear()), (rows, labels, tasks), window=1, max_tasks=10
+    )
+    assert list(result.per_task) == list(range(10))
+    assert result.others is not None and result.others.n == n - 10
+    assert len(result.curve) <= MAX_POINTS
+    assert sum(point.window.n for point in result.curve) == n == result.curve[-1].position
+    assert sum(point.window.mistakes for point in result.curve) == result.overall.mistakes
+    assert all(a.position < b.position for a, b in zip(result.curve, result.curve[1:], strict=False))
+
+
+class Logistic:
+    """Gives fixed log odds as margins: enough of a learner to be validated."""
+
+    classes_ = np.array([0, 1])
+
+    def __init__(self, margins: np.ndarray) -> None:
+        self.margins, self.place = margins, 0
+
+    def predict_then_learn(self, X: Any, y: Any, tasks: Any = None, classes: Any = None) -> np.ndarray:
+        self.place += len(y)
+        return self.margins[self.place - len(y) : self.place]
+
+    def predict_proba(self, X: Any) -> None:
+        raise AssertionError("would compute the margins again")
+
+
+def test_probabilities_from_log_odds() -> None:
+    rng = np.random.default_rng(1)
+    margins = rng.normal(scale=3, size=2000)
+    probability = 1 / (1 + np.exp(-margins))
+    truth = (rng.random(2000) < probability).astype(int)
+    X1, tasks = np.zeros((2000, 1)), rng.integers(0, 2, 2000)
+    result = evaluate.progressive(Logistic(margins), (X1, truth, tasks), window=300)
+    assert result.overall.log_loss == pytest.approx(log_loss(truth, probability))
+    assert result.per_task[1].log_loss == pytest.approx(log_loss(truth[tasks == 1], probability[tasks == 1]))
+    assert (
+        result.calibration is not None and result.calibration.ece < 0.04
+    )  # drawn from its own probabilities
+    worse = evaluate.progressive(Logistic(3 * margins), (X1, truth, tasks))
+    assert worse.calibration is not None and worse.calibration.ece > 0.08
+    for row in result.calibration.bins():
+        inside = (probability * 20).astype(int) == int(row["predicted"] * 20)
+        assert row["n"] == inside.sum()
+        assert row["came_true"] == pytest.approx(truth[inside].mean())
+        assert row["predicted"] == pytest.approx(probability[inside].mean())
+    assert evaluate.progressive(learner(), (X, Y, TASKS)).calibration is None
+
+
+def test_more_than_two_classes() -> None:
+    labels = np.array(["a", "b", "c"])[(X[:, 0] > 0).astype(int) + (X[:, 1] > 0.5)]
+    result = evaluate.progressive(Perceptron(kernels.Gaussian(0.2)), (X, labels, TASKS), window=100)
+    model = Perceptron(kernels.Gaussian(0.2))
+    margins = model.predict_then_learn(X, labels, TASKS)
+    predicted = model.classes_[margins.argmax(axis=1)]
+    assert result.overall.f_measure == pytest.approx(f1_score(labels, predicted, average="macro"))
+    assert result.overall.error == pytest.approx(np.mean(labels != predicted))
+    assert result.overall.mistakes == model.n_mistakes_
+
+
+def test_undefined_is_none_not_zero() -> None:
+    model = Perceptron(kernels.Linear(bias=1.0))
+    only_negative = evaluate.progressive(model, (np.ones((20, 1)), [0] * 20), classes=[0, 1])
+    assert only_negative.overall.f_measure is None and only_negative.overall.error == 0.0
+    assert only_negative.macro["f_measure"] is None
+
+
+def test_a_record_is_json_and_prints() -> None:
+    result = evaluate.progressive(learner(), (X, Y, TASKS))
+    assert json.loads(json.dumps(result.to_dict()))["overall"]["n"] == 900
+    assert result.summary().startswith("900 examples of 5 tasks: ") and str(result) == result.summary()
+
+
+@pytest.mark.parametrize(
+    ("wrong", "says"),
+    [
+        ({"delay": -1}, "delay must be an integer >= 0; got -1."),
+        ({"window": 0}, "window must be an integer >= 1; got 0."),
+        ({"max_tasks": True}, "max_tasks must be an integer >= 1; got True."),
+    ],
+)
+def test_refusals(wrong: dict[str, Any], says: str) -> None:
+    with pytest.raises(ValueError, match=r"evaluate\.progressive: ") as refused:
+        evaluate.progressive(learner(), (X, Y, TASKS), **wrong)
+    assert says in str(refused.value)
+
+
+def test_what_is_not_a_stream_or_a_learner_is_refused() -> None:
+    for stream in ("rows.csv", 3, [X]):
+        with pytest.raises(TypeError, match="stream must be"):
+            evaluate.progressive(learner(), stream)
+    with pytest.raises(TypeError, match="model must be a learner"):
+        evaluate.progressive(object(), (X, Y, TASKS))
+    with pytest.raises(ValueError, match="all have a task, or none"):
+        evaluate.progressive(learner(), iter([(X[0], 1, "a"), (X[1], 0)]), classes=[0, 1])

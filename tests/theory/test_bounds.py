@@ -1,0 +1,226 @@
+"""The theorems, as formulas and on streams: a violated one is a bug of ours."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from budgetron import BudgetProjectron, Forgetron, RandomBudgetPerceptron, graphs, kernels, theory
+from budgetron.data import synthetic, unit_norm
+from budgetron.theory.bounds import random_budget_bound_at
+
+K = 20
+
+
+def test_both_formulas_by_hand() -> None:
+    # B = 16, c = 1/2: √B = 4, radius 4; norm 1 gives ε = 1/4
+    one = theory.random_budget_bound(hinge_loss=10.0, norm=1.0, shift=3.0, c=0.5, budget=16)
+    assert one.radius == 4.0 and one.epsilon == 0.25
+    assert one.mistakes == pytest.approx(
+        (10 + 0.5 * 3 * 4 + 0.25 * 64 / 2 + 0.25 * 4 * math.log(16 / 3)) / 0.75
+    )
+    two = theory.forgetron_bound(hinge_loss=10.0, norm=1.0, c=0.5, budget=99)
+    assert two.mistakes == pytest.approx(40 + 100 / (2 * math.log(100)))
+    assert two.radius == pytest.approx(10 / math.sqrt(math.log(100)) / 2)
+
+
+@given(
+    st.floats(0, 1e4), st.floats(1e-3, 0.999), st.floats(0, 50), st.floats(0.05, 1.0), st.integers(1, 5000)
+)
+@settings(deadline=None)
+def test_the_smallest_epsilon_is_the_best(
+    loss: float, share: float, shift: float, c: float, budget: int
+) -> None:
+    norm = share * theory.random_budget_radius(budget, c)
+    bound = theory.random_budget_bound(loss, norm, shift, c, budget)
+    assert bound.epsilon is not None
+    for epsilon in np.linspace(bound.epsilon, 0.9999, 60):  # all that the norm allows
+        assert bound.mistakes <= random_budget_bound_at(float(epsilon), loss, shift, c, budget) * (1 + 1e-12)
+    assert norm <= theory.random_budget_radius(budget, c, bound.epsilon) * (1 + 1e-12)
+
+
+def test_past_the_radius_there_is_no_bound() -> None:
+    assert (
+        theory.random_budget_bound(0.0, theory.random_budget_radius(100, 0.7), 0.0, 0.7, 100).mistakes
+        == math.inf
+    )
+    assert (
+        theory.forgetron_bound(0.0, 1.001 * theory.forgetron_radius(100, 0.7), 0.7, 100).mistakes == math.inf
+    )
+    assert theory.forgetron_bound(0.0, 0.1, 0.7, 83).mistakes == math.inf
+    assert theory.forgetron_bound(0.0, 0.1, 0.7, 84).mistakes < math.inf
+
+
+Stream = tuple[np.ndarray, np.ndarray, np.ndarray]
+
+
+def easy(seed: int, n: int = 3000, share: float = 0.6, flipped: float = 0.0) -> Stream:
+    """x of length 1, `share` of it in the direction that decides, one for all tasks; some labels flipped."""
+    rng = np.random.default_rng(seed)
+    y = rng.choice([-1, 1], size=n)
+    noise = rng.standard_normal((n, 2))
+    noise *= np.sqrt(1 - share**2) / np.linalg.norm(noise, axis=1, keepdims=True)
+    X = np.column_stack([share * y, noise])
+    return X, np.where(rng.random(n) < flipped, -y, y), rng.integers(0, K, size=n)
+
+
+def one_direction(graph: graphs.TaskGraph) -> theory.Comparator:
+    return theory.linear_comparator(range(K), np.eye(1, 3).repeat(K, axis=0), graph)
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_theorem_2_says_something_and_is_right(seed: int) -> None:
+    stream, graph = easy(seed), graphs.complete(n_tasks=K)
+    model = Forgetron(budget=800, kernel=kernels.Linear(), graph=graph).fit(*stream)
+    promise = theory.guarantee(model, stream, one_direction(graph), scale="best")
+    assert promise.bound is not None and promise.bound < 0.05 * len(stream[1])  # a failing learner would show
+    assert 0 < promise.mistakes <= promise.bound and promise.holds
+    made = f"made {model.n_mistakes_} mistakes; at most {promise.bound:.0f}"
+    assert str(promise) == f"{made} against this comparator"
+
+
+def test_both_theorems_while_the_budget_overflows() -> None:
+    stream, graph = easy(0, n=20_000, share=0.9, flipped=0.03), graphs.complete(n_tasks=K)
+    forgetron = Forgetron(300, kernels.Linear(), graph).fit(*stream)
+    coins = [
+        RandomBudgetPerceptron(100, kernels.Linear(), graph, random_state=c).fit(*stream) for c in range(6)
+    ]
+    mean = float(np.mean([model.n_mistakes_ for model in coins]))
+    for model, mistakes in ((forgetron, forgetron.n_mistakes_), (coins[0], mean)):
+        promise = theory.guarantee(model, stream, one_direction(graph), mistakes=mistakes, scale="best")
+        assert promise.bound is not None and model.capacity_ < mistakes <= promise.bound < 0.5 * len(
+            stream[1]
+        )
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_theorem_1_says_something_and_is_right_on_average(seed: int) -> None:
+    stream, graph = easy(seed), graphs.complete(n_tasks=K)
+    coins = [
+        RandomBudgetPerceptron(40, kernels.Linear(), graph, random_state=coin).fit(*stream)
+        for coin in range(12)
+    ]
+    mean = float(np.mean([model.n_mistakes_ for model in coins]))
+    promise = theory.guarantee(coins[0], stream, one_direction(graph), mistakes=mean, scale="best")
+    assert promise.bound is not None and promise.bound < 0.3 * len(stream[1])
+    assert 0 < mean <= promise.bound
+    assert "expected at most" in str(promise) and promise.epsilon is not None and 0 < promise.epsilon < 1
+
+
+GRAPHS = {
+    "complete": graphs.complete(n_tasks=4),
+    "open": graphs.complete(),
+    "disconnected": graphs.disconnected(),
+    "path": graphs.from_edges([(0, 1), (1, 2), (2, 3)]),
+    "clusters": graphs.clusters({0: "p", 1: "p", 2: "q", 3: "q"}),
+}
+
+
+@pytest.mark.parametrize("graph", GRAPHS.values(), ids=GRAPHS.keys())
+@pytest.mark.parametrize("seed", range(4))
+def test_no_stream_breaks_a_theorem(graph: graphs.TaskGraph, seed: int) -> None:
+    """Noisy, shifting, non-linear or with labels made against the learner; the comparator best of several."""
+    noise, form = [0.0, 0.3][seed % 2], ["linear", "gaussian"][seed // 2]
+    data, _ = synthetic.stream(600, d=5, n_tasks=4, relatedness=0.6, noise=noise, form=form, seed=seed)
+    kernel = kernels.Gaussian(gamma=0.2)
+    labels = [data.y, _against(Forgetron(90, kernel, graph), data.X, data.tasks)]
+    for y in labels:
+        stream = (data.X, y, data.tasks)
+        forgetron = Forgetron(90, kernel, graph).fit(*stream)
+        coins = [
+            RandomBudgetPerceptron(30, kernel, graph, random_state=coin).fit(*stream) for coin in range(8)
+        ]
+        mean = float(np.mean([model.n_mistakes_ for model in coins]))
+        for source in (forgetron, BudgetProjectron(60, kernel, graph).fit(*stream)):
+            g = theory.model_comparator(source, range(4))
+            for promise in (
+                theory.guarantee(forgetron, stream, g, scale="best"),
+                theory.guarantee(coins[0], stream, g, scale="best", mistakes=mean),
+            ):
+                assert promise.bound is not None and promise.holds, promise
+
+
+def _against(model: Any, X: np.ndarray, tasks: np.ndarray) -> np.ndarray:
+    """Labels that make every prediction a mistake."""
+    labels = []
+    for x, task in zip(X, tasks, strict=True):
+        begun = hasattr(model, "n_seen_")
+        margin = model.decision_function(x[None], [task])[0] if begun else 0.0
+        labels.append(0 if margin > 0 else 1)
+        model.learn_one(x, labels[-1], task, classes=[0, 1])
+    assert model.n_mistakes_ == len(labels)
+    return np.array(labels)
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_theorem_1_with_a_comparator_that_shifts(seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    shift = synthetic.Shift.abrupt(0.5, 120.0, alike=bool(seed % 2))
+    data, answer = synthetic.stream(2000, d=12, n_tasks=4, relatedness=0.9, shift=shift, seed=seed)
+    X, graph = unit_norm(data.X), graphs.complete(n_tasks=4)
+    keep = (
+        np.abs(answer.scores) / np.linalg.norm(data.X, axis=1) > 0.3
+    )  # a margin, so that the bound means something
+    place = int(keep[:1000].sum())
+    stream = (X[keep], data.y[keep], data.tasks[keep])
+    parts = [theory.linear_comparator(range(4), answer.weights(t), graph) for t in (0, 1999)]
+    comparator = theory.Shifting([0, place], parts)
+    budget = int(rng.integers(20, 60))
+    coins = [
+        RandomBudgetPerceptron(budget, kernels.Linear(), graph, random_state=c).fit(*stream)
+        for c in range(10)
+    ]
+    mean = float(np.mean([model.n_mistakes_ for model in coins]))
+    promise = theory.guarantee(coins[0], stream, comparator, mistakes=mean, scale="best")
+    assert promise.total_shift > 0 and promise.bound is not None and mean <= promise.bound
+    still = theory.guarantee(Forgetron(100, kernels.Linear(), graph).fit(*stream), stream, comparator)
+    assert still.bound is None and "this one shifts" in str(still)
+
+
+def test_the_quantities_and_the_best_scale() -> None:
+    stream, graph = easy(0), graphs.complete(n_tasks=K)
+    model = Forgetron(budget=400, kernel=kernels.Linear(), graph=graph).fit(*stream)
+    g = one_direction(graph)
+    promise = theory.guarantee(model, stream, g)
+    assert promise.scale == 1.0 and promise.c_g == pytest.approx(math.sqrt(2 / (K + 1)))
+    assert promise.norm == pytest.approx(math.sqrt(K))  # k equal tasks of length 1
+    assert promise.hinge_loss == pytest.approx(0.4 * 3000)  # every margin is 0.6
+    assert promise.radius == pytest.approx(theory.forgetron_radius(400, promise.c_g))
+    best = theory.guarantee(model, stream, g, scale="best")
+    assert best.bound is not None
+    for scale in np.linspace(0.01, 1.0, 50) * promise.radius / promise.norm:
+        other = theory.guarantee(model, stream, g, scale=float(scale)).bound
+        assert other is not None and best.bound <= other * (1 + 1e-6)
+    assert set(best.to_dict()) >= {"hinge_loss", "norm", "total_shift", "c_g", "radius", "bound", "mistakes"}
+
+
+def test_without_a_theorem_the_reason_is_given() -> None:
+    stream, graph = easy(1, n=200), graphs.complete(n_tasks=K)
+    g = one_direction(graph)
+    cases = {
+        "mtrbp and mtforg alone": BudgetProjectron(20, kernels.Linear(), graph, eta=0.001),
+        "over 83": Forgetron(83, kernels.Linear(), graph),
+        "none in examples": RandomBudgetPerceptron(None, kernels.Linear(), graph),
+        "K'(x, x) at most 1": Forgetron(100, kernels.Linear(bias=1.0), graph),
+    }
+    for reason, model in cases.items():
+        promise = theory.guarantee(model.fit(*stream), stream, g, scale=0.1)
+        assert promise.bound is None and promise.holds is None and reason in str(promise)
+    long = theory.guarantee(
+        RandomBudgetPerceptron(20, kernels.Linear(), graph).fit(*stream), stream, g, scale=9.0
+    )
+    assert long.bound is None and "competes with at most" in str(long)
+
+
+def test_the_bound_does_not_see_the_scale_of_the_graph() -> None:
+    stream = easy(2, n=500)
+    bounds = []
+    for graph in (graphs.complete(n_tasks=K), graphs.complete()):  # the paper's scale, and unit diagonal
+        model = RandomBudgetPerceptron(60, kernels.Linear(), graph).fit(*stream)
+        bounds.append(theory.guarantee(model, stream, one_direction(graph)).bound)
+    assert bounds[0] is not None and bounds[0] == pytest.approx(bounds[1])

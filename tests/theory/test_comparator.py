@@ -1,0 +1,132 @@
+"""Norms, losses and shifts of comparators, each against another way to compute it."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+from scipy import sparse
+
+from budgetron import BudgetProjectron, Forgetron, SharedProjectron, graphs, kernels, theory
+from budgetron.data import synthetic
+from budgetron.theory.comparator import kernel_matrix
+
+EDGES = [("a", "b"), ("b", "c"), ("c", "a"), ("c", "d")]
+GRAPH = graphs.from_edges(EDGES, weights=[1.0, 2.0, 0.5, 3.0], tasks=["e"])
+KERNEL = kernels.Gaussian(gamma=0.3)
+
+
+def table(seed: int, tasks: tuple[str, ...] = tuple("abcde"), rows: int = 7) -> theory.Comparator:
+    rng = np.random.default_rng(seed)
+    ours = {"rows": rng.standard_normal((rows, 3)), "weights": rng.standard_normal((len(tasks), rows))}
+    return theory.Comparator(tasks, kernel=KERNEL, graph=GRAPH, **ours)
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_the_norm_is_the_papers_sum_over_tasks_and_edges(seed: int) -> None:
+    g = table(seed)
+    gram = KERNEL(g.rows, g.rows)
+
+    def squared(w: np.ndarray) -> float:
+        return float(w @ gram @ w)
+
+    own = dict(zip(g.tasks, g.weights, strict=True))
+    expected = sum(squared(w) for w in own.values())
+    for (i, j), weight in zip(EDGES, [1.0, 2.0, 0.5, 3.0], strict=True):
+        expected += weight * squared(own[i] - own[j])
+    assert g.largest_norm == pytest.approx(math.sqrt(expected), rel=1e-9)
+
+
+def test_the_norm_of_a_learner_is_that_of_its_expansion() -> None:
+    data, _ = synthetic.stream(400, d=4, graph=GRAPH, seed=2)
+    model = Forgetron(budget=25, kernel=KERNEL, graph=GRAPH).fit(data.X, data.y, data.tasks)
+    active = model.active_set_
+    similarity = graphs.similarity_matrix(GRAPH, active.task)  # repeated tasks are welcome
+    gram = similarity * KERNEL(active.rows, active.rows)
+    expected = math.sqrt(active.coef @ gram @ active.coef)
+    assert theory.model_comparator(model, "abcde").largest_norm == pytest.approx(expected, rel=1e-8)
+
+
+@pytest.mark.parametrize("kind", [Forgetron, BudgetProjectron, SharedProjectron])
+@pytest.mark.parametrize("as_sparse", [False, True])
+def test_a_model_as_comparator_says_what_the_model_says(kind: type, as_sparse: bool) -> None:
+    data, _ = synthetic.stream(300, d=5, graph=GRAPH, seed=4)
+    X = sparse.csr_matrix(data.X) if as_sparse else data.X
+    model = kind(budget=20, kernel=KERNEL, graph=GRAPH).fit(X, data.y, data.tasks)
+    g = theory.model_comparator(model, data.tasks)
+    np.testing.assert_allclose(g.margins(X, data.tasks), model.decision_function(X, data.tasks), atol=1e-9)
+    np.testing.assert_allclose(g.scaled(-2.0).margins(X, data.tasks), -2 * g.margins(X, data.tasks))
+
+
+def test_tasks_that_are_not_named_take_what_suits_best() -> None:
+    named = table(0, tasks=("a", "b", "d"))
+    rng = np.random.default_rng(1)
+
+    def completed(c: np.ndarray, e: np.ndarray) -> float:
+        weights = np.array([named.weights[0], named.weights[1], c, named.weights[2], e])
+        return theory.Comparator(tuple("abcde"), named.rows, weights, KERNEL, GRAPH).largest_norm
+
+    # the best value of c is the weighted mean that zeroes the gradient; e, isolated, is best at zero
+    best_c = (0.5 * named.weights[0] + 2.0 * named.weights[1] + 3.0 * named.weights[2]) / (
+        1 + 0.5 + 2.0 + 3.0
+    )
+    assert named.largest_norm == pytest.approx(completed(best_c, np.zeros(7)), rel=1e-9)
+    for _ in range(20):
+        other = completed(best_c + 0.1 * rng.standard_normal(7), 0.1 * rng.standard_normal(7))
+        assert other > named.largest_norm
+
+
+def test_a_pooled_graph_allows_no_difference_between_tasks() -> None:
+    pooled = graphs.complete(coupling=math.inf)
+    same = theory.linear_comparator("ab", [[1.0, 2.0], [1.0, 2.0]], pooled)
+    assert same.largest_norm == pytest.approx(math.sqrt(5))
+    assert theory.linear_comparator("ab", [[1.0, 2.0], [1.0, 2.1]], pooled).largest_norm == math.inf
+
+
+def test_a_linear_comparator_is_its_weights() -> None:
+    rng = np.random.default_rng(5)
+    weights, X, tasks = rng.standard_normal((3, 4)), rng.standard_normal((60, 4)), rng.integers(0, 3, 60)
+    g = theory.linear_comparator(range(3), weights, graphs.complete(n_tasks=3))
+    np.testing.assert_allclose(g.margins(X, tasks), (X * weights[tasks]).sum(axis=1))
+
+
+def test_shifting_sums_the_steps_and_switches_in_time() -> None:
+    parts = [table(seed) for seed in range(3)]
+    g = theory.Shifting([0, 10, 25], parts)
+    rng = np.random.default_rng(6)
+    X, tasks = rng.standard_normal((40, 3)), rng.choice(list("abcde"), 40)
+    pieces = [parts[0].margins(X[:10], tasks[:10]), parts[1].margins(X[10:25], tasks[10:25])]
+    np.testing.assert_allclose(
+        g.margins(X, tasks), np.concatenate([*pieces, parts[2].margins(X[25:], tasks[25:])])
+    )
+    assert g.largest_norm == max(part.largest_norm for part in parts)
+
+    def apart(one: theory.Comparator, two: theory.Comparator) -> float:
+        """‖one − two‖ by ‖·‖² of sum and parts, through the joint expansion."""
+        joint = np.hstack([one.weights, -two.weights])
+        rows = np.vstack([one.rows, two.rows])
+        inverse = np.linalg.inv(graphs.similarity_matrix(GRAPH))
+        place = [GRAPH.tasks.index(task) for task in one.tasks]
+        between = joint @ kernel_matrix(KERNEL, rows, rows) @ joint.T
+        return float(np.sqrt(np.sum(between * inverse[np.ix_(place, place)])))
+
+    assert g.total_shift == pytest.approx(apart(parts[0], parts[1]) + apart(parts[1], parts[2]))
+    assert theory.Shifting([0, 5], [parts[0], parts[0]]).total_shift == pytest.approx(0.0, abs=1e-6)
+    assert g.scaled(3.0).total_shift == pytest.approx(3 * g.total_shift)
+    short = theory.Shifting([0, 10, 25], parts).margins(
+        X[:12], tasks[:12]
+    )  # a stream that ends before the last part
+    np.testing.assert_allclose(short, np.concatenate(pieces)[:12])
+
+
+def test_refusals() -> None:
+    g = table(0)
+    with pytest.raises(ValueError, match="weights must be of shape"):
+        theory.Comparator(("a",), g.rows, g.weights, KERNEL, GRAPH)
+    with pytest.raises(ValueError, match="got another, 'z'"):
+        g.margins(g.rows[:1], ["z"])
+    with pytest.raises(ValueError, match="the first 0"):
+        theory.Shifting([1], [g])
+    with pytest.raises(ValueError, match="increasing"):
+        theory.Shifting([0, 5, 5], [g, g, g])

@@ -1,0 +1,200 @@
+"""The paper's remarks: each one a property that can fail."""
+
+from __future__ import annotations
+
+import math
+from itertools import pairwise
+from xml.etree import ElementTree
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from budgetron import BudgetProjectron, Forgetron, SharedProjectron, evaluate, graphs, kernels, theory
+from budgetron.data import synthetic
+from budgetron.theory import pictures
+
+K = 8
+
+
+@st.composite
+def weighted_graphs(draw: st.DrawFn) -> graphs.Explicit:
+    k = draw(st.integers(2, 9))
+    pairs = [(i, j) for i in range(k) for j in range(i)]
+    edges = draw(st.lists(st.sampled_from(pairs), min_size=1, unique=True))
+    weights = [draw(st.floats(0.05, 20.0)) for _ in edges]
+    return graphs.from_edges(edges, weights=weights, tasks=range(k))
+
+
+@given(weighted_graphs())
+@settings(deadline=None, max_examples=60)
+def test_nobody_is_closer_to_a_task_than_itself(graph: graphs.Explicit) -> None:
+    similarity = graphs.similarity_matrix(graph)
+    for i, row in enumerate(similarity):
+        related = [j for j in range(len(row)) if graph.component[j] == graph.component[i] and j != i]
+        assert all(row[i] > row[j] > 0 for j in related)
+        assert all(row[j] == 0 for j in range(len(row)) if graph.component[j] != graph.component[i])
+
+
+@given(weighted_graphs())
+@settings(deadline=None, max_examples=60)
+def test_resistances_give_the_similarities_back(graph: graphs.Explicit) -> None:
+    k, resistances = graph.n_tasks, graphs.resistance_distances(graph)
+    inverse = graphs.similarity_matrix(graph)
+    np.testing.assert_allclose(graphs.similarities_from_resistances(resistances), inverse, atol=1e-9)
+    # an electrical network solved on its own: a current of 1 in at i and out at j, in G with its dummy node
+    laplacian = np.zeros((k + 1, k + 1))
+    laplacian[:k, :k] = np.linalg.inv(inverse)
+    laplacian[:k, k] = laplacian[k, :k] = -1.0
+    laplacian[k, k] = k
+    flow = np.zeros(k + 1)
+    flow[0], flow[k - 1] = 1.0, -1.0
+    potential = np.linalg.lstsq(laplacian, flow, rcond=None)[0]
+    assert resistances[0, k - 1] == pytest.approx(potential[0] - potential[k - 1], abs=1e-7)
+
+
+@given(weighted_graphs())
+@settings(deadline=None, max_examples=60)
+def test_c_g_lies_between_complete_and_isolated(graph: graphs.Explicit) -> None:
+    inverse = graphs.similarity_matrix(graph)
+    assert graph.c_g == pytest.approx(math.sqrt(inverse.diagonal().max()))
+    if np.bincount(graph.component).min() == 1:
+        assert graph.c_g == pytest.approx(1.0)
+    else:
+        assert graph.c_g < 1.0
+
+
+@pytest.mark.parametrize("k", [2, 5, 40])
+def test_with_unit_weights_the_complete_graph_has_the_least_c_g(k: int) -> None:
+    least = math.sqrt(2 / (k + 1))
+    assert graphs.complete(n_tasks=k).c_g == pytest.approx(least)
+    rng = np.random.default_rng(k)
+    pairs = [(i, j) for i in range(k) for j in range(i)]
+    for _ in range(10):
+        chosen = [pair for pair in pairs if rng.random() < 0.6] or pairs[:1]
+        graph = graphs.from_edges(chosen, tasks=range(k))
+        assert least <= graph.c_g * (1 + 1e-12) and graph.c_g <= 1 + 1e-12
+
+
+@pytest.mark.parametrize("k", [2, 3, 10, 100])
+@pytest.mark.parametrize("budget", [10, 1000])
+def test_equal_tasks_may_be_long_and_a_simplex_may_not(k: int, budget: int) -> None:
+    graph = graphs.complete(n_tasks=k)
+    equal, simplex = np.ones((k, k)), (np.eye(k) - 1 / k) * k / (k - 1)
+    longest_equal, longest_apart = (theory.longest(shape, graph, budget) for shape in (equal, simplex))
+    assert longest_equal**2 == pytest.approx((k + 1) / k * budget / 8)
+    assert longest_apart**2 == pytest.approx(budget / (8 * k))
+    alone = theory.longest(equal, graphs.disconnected(), budget, tasks=range(k))
+    assert alone**2 == pytest.approx(budget / (4 * k))  # B/k: what a naive learner of k equal tasks has
+    unrelated = theory.longest(np.eye(k), graph, budget)
+    assert longest_apart < unrelated < longest_equal
+
+
+def test_programmatic_inverses_are_the_inverses() -> None:
+    def inverse(edges: list[tuple[int, int]], k: int) -> np.ndarray:
+        laplacian = np.zeros((k, k))
+        for i, j in edges:
+            laplacian[[i, j], [i, j]] += 1
+            laplacian[[i, j], [j, i]] -= 1
+        return np.linalg.inv(np.eye(k) + laplacian)
+
+    clique = [(i, j) for i in range(K) for j in range(i)]
+    np.testing.assert_allclose(graphs.similarity_matrix(graphs.complete(n_tasks=K)), inverse(clique, K))
+    halves = [(i, j) for i, j in clique if i // 4 == j // 4]
+    clusters = graphs.similarity_matrix(graphs.clusters({i: i // 4 for i in range(K)}), range(K))
+    scale = 2 / (4 + 1)  # an open-ended clique has unit diagonal
+    np.testing.assert_allclose(scale * clusters, inverse(halves, K))
+    ring = [(i, (i + 1) % 1500) for i in range(1500)]  # large enough to be kept sparse, and solved by columns
+    graph = graphs.from_edges(ring)
+    assert graph.dense is None
+    shown = [0, 1, 2, 700, 1499]
+    np.testing.assert_allclose(
+        graphs.similarity_matrix(graph, shown), inverse(ring, 1500)[np.ix_(shown, shown)], atol=1e-10
+    )
+
+
+@pytest.mark.parametrize("n_isolated", [1, 4, 10])
+def test_isolated_tasks_clog_mtbprj_and_not_mtbprj_2(n_isolated: int) -> None:
+    """Every task's examples span the same 3 dimensions, but mtbprj must store them for each task anew."""
+    first, second = pictures.clogged(n_isolated, budget=100)
+    assert second == 3 and first == 3 * n_isolated
+    full, same = pictures.clogged(n_isolated, budget=6)
+    assert full == min(6, 3 * n_isolated) and same == 3
+
+
+def test_a_clogged_budget_costs_mistakes() -> None:
+    data, _ = synthetic.stream(4000, d=3, n_tasks=20, relatedness=0.0, seed=1)
+    mistakes = {}
+    for kind in (BudgetProjectron, SharedProjectron):
+        model = kind(budget=10, kernel=kernels.Linear(normalize=True), graph=graphs.disconnected())
+        mistakes[kind] = model.fit(data.X, data.y, data.tasks).n_mistakes_
+    assert mistakes[SharedProjectron] < 0.5 * mistakes[BudgetProjectron]
+
+
+def test_mtforg_gives_its_budget_to_the_frequent_tasks() -> None:
+    run, tasks = pictures.frequent_tasks()
+    halves = [point for point in run.curve if point.position == 3000] + [run.curve[-1]]
+    for point, order in zip(halves, (tasks, tasks[::-1]), strict=True):
+        shares = [point.budget_share.get(task, 0.0) for task in order]
+        assert (
+            sum(shares[:2]) > 0.5 > 10 * shares[-1]
+        )  # most for the two most frequent, hardly any for the rarest
+    swapped = halves[1].budget_share
+    assert swapped.get(0, 0.0) < 0.25 * halves[0].budget_share[0]  # the once frequent is forgotten
+
+
+def test_a_shift_alike_costs_less_than_each_its_own_way() -> None:
+    costs = {}
+    for alike in (True, False):
+        shift = synthetic.Shift.abrupt(0.5, 60.0, alike=alike)
+        _, answer = synthetic.stream(100, d=60, n_tasks=K, relatedness=0.9, shift=shift, seed=2)
+        before, after = answer.weights(0), answer.weights(99)
+        for graph in (graphs.complete(n_tasks=K), graphs.disconnected()):
+            costs[alike, graph] = pictures.shift_between(before, after, graph)
+        moved = np.linalg.norm(after - before, axis=1)
+        np.testing.assert_allclose(moved, moved[0])  # every task moves as far, either way
+    together, apart = graphs.complete(n_tasks=K), graphs.disconnected()
+    assert costs[True, together] < 0.6 * costs[False, together]
+    assert costs[True, apart] == pytest.approx(
+        costs[False, apart], rel=1e-6
+    )  # without a graph it is all the same
+
+
+@pytest.fixture(scope="module")
+def drawn() -> dict[str, str]:
+    return pictures.all_pictures()
+
+
+def test_pictures_are_svg_and_stay_inside_their_frame(drawn: dict[str, str]) -> None:
+    assert len(drawn) == 6
+    for name, svg in drawn.items():
+        root = ElementTree.fromstring(svg)
+        width, height = (float(root.get(side, "0")) for side in ("width", "height"))
+        texts = [element for element in root.iter() if element.tag.endswith("text")]
+        assert len(texts) > 4, name
+        for element in texts:
+            assert (
+                0 <= float(element.get("x", "-1")) <= width and 0 <= float(element.get("y", "-1")) <= height
+            )
+        for path in (element for element in root.iter() if element.tag.endswith("path")):
+            if "H" not in path.get("d", ""):
+                for x, y in (pair.split() for pair in path.get("d", "M").lstrip("M").split("L")):
+                    assert 0 <= float(x) <= width and 0 <= float(y) <= height, name
+
+
+def test_the_picture_of_a_graph_holds_its_numbers(drawn: dict[str, str]) -> None:
+    graph = graphs.from_edges(list(pairwise(["ann", "bob", "cid", "dan"])), tasks=["eve"])
+    values = graphs.relatedness(graph, ["ann", "bob", "cid", "dan", "eve"])
+    for value in np.unique(values.round(2)):
+        assert f">{value:.2f}<" in drawn["graph-effect.svg"]
+
+
+def test_the_budget_picture_draws_the_run() -> None:
+    model = Forgetron(budget=10, kernel=kernels.Linear())
+    rng = np.random.default_rng(0)
+    X, y = rng.standard_normal((200, 2)), rng.integers(0, 2, 200)
+    result = evaluate.progressive(model, (X, y, ["only"] * 200), window=50)
+    svg = pictures.budget_over_time(result, ["only"])
+    heights = {pair.split()[1] for pair in svg.split('<path d="M')[-2].split('"')[0].split("L")}
+    assert len(heights) == 1  # the one task has all of the budget all of the time
