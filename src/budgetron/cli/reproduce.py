@@ -33,6 +33,7 @@ from budgetron.reproduce.schedule import perform_all
     default=os.cpu_count() or 1,
     help="Processes.  [default: one a core]",
 )
+@click.option("--paper-only", is_flag=True, help="Leave out our own rows.")
 @click.option("--quick", is_flag=True, help="One order only. A later full run goes on from it.")
 @click.option(
     "--out", type=click.Path(path_type=Path), default=Path("reproduction"), show_default=True, help="Results."
@@ -46,6 +47,7 @@ def command(
     orders: int,
     sets: str,
     jobs: int,
+    paper_only: bool,
     quick: bool,
     out: Path,
     folder: str | None,
@@ -58,12 +60,12 @@ def command(
     table is rendered from the JSONs: in the terminal, as table.md, table.html and a figure.
     """
     blocks = chosen_blocks(name.strip() for name in sets.split(",") if name.strip())
-    runs = planned(blocks, 1 if quick else orders)
+    runs = planned(blocks, 1 if quick else orders, paper_only)
     missing = [run for run in runs if not is_done(run, out)]
     for name in dict.fromkeys(block_named(run.block).set_name for run in missing):
         data.fetch(name, folder=folder, progress=True)
     try:
-        _perform(missing, len(runs), out, folder, jobs)
+        refused = _perform(missing, len(runs), out, folder, jobs)
     except KeyboardInterrupt:
         kept = sum(is_done(run, out) for run in runs)
         click.echo(
@@ -90,13 +92,18 @@ def command(
         Console().print(render.terminal(table, found))
         click.echo(f"Also in {out}: table.md, table.html, {render.FIGURE}, and runs/ with one JSON a run.")
 
+    for run, reason in refused.items():
+        click.echo(f"Left out: {run.block}, order {run.seed}, {run.algorithm}. {reason}", err=True)
+    if refused:
+        sys.exit(1)
 
-def _perform(missing: list[Run], n_runs: int, out: Path, folder: str | None, jobs: int) -> None:
+
+def _perform(missing: list[Run], n_runs: int, out: Path, folder: str | None, jobs: int) -> dict[Run, str]:
     if not missing:
-        return
+        return {}
     out.mkdir(parents=True, exist_ok=True)
     with _progress(missing, n_runs) as done:
-        perform_all(missing, out, folder, min(jobs, len(missing)), done)
+        return perform_all(missing, out, folder, min(jobs, len(missing)), done)
 
 
 @contextmanager

@@ -23,6 +23,7 @@ from budgetron.reproduce.algorithms import (
     ALGORITHMS,
     BASELINE,
     ETA,
+    OURS_AT_B,
     OURS_AT_BYTES,
     SAME_BYTES_AS,
     Algorithm,
@@ -66,8 +67,8 @@ class Run:
         return heavy * algorithm_named(self.algorithm).effort
 
 
-def planned(blocks: Iterable[TableBlock], n_orders: int) -> list[Run]:
-    """All runs of a table, those first that others wait for."""
+def planned(blocks: Iterable[TableBlock], n_orders: int, paper_only: bool = False) -> list[Run]:
+    """All runs of a table, those first that others wait for; `paper_only` leaves out our own rows."""
     wanted = list(blocks)
     waves = sorted({len(algorithm.after) for algorithm in ALGORITHMS})
     return [
@@ -76,7 +77,7 @@ def planned(blocks: Iterable[TableBlock], n_orders: int) -> list[Run]:
         for block in wanted
         for seed in range(n_orders)  # all algorithms on one order together, so that it is made once
         for algorithm in ALGORITHMS
-        if len(algorithm.after) == wave
+        if len(algorithm.after) == wave and not (paper_only and algorithm.name in (OURS_AT_B, OURS_AT_BYTES))
     ]
 
 
@@ -146,7 +147,7 @@ def _cell(
     task_graph = graphs.complete(n_tasks=stream.k) if graph == "C" else graphs.disconnected()
     model = algorithm.make(Cell(block.kernel, task_graph, budget, allowed, run.seed))
     begin = time.perf_counter()
-    result = evaluate.progressive(model, stream, window=stream.n)
+    result = evaluate.progressive(model, stream)
     seconds = time.perf_counter() - begin
     figures = {name: _rounded(value) for name, value in result.overall.to_dict().items() if name != "n"}
     by_task = {f"macro_{name}": _rounded(result.macro[name]) for name in ("f_measure", "error")}

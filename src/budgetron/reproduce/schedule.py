@@ -14,6 +14,7 @@ from itertools import groupby
 from pathlib import Path
 from typing import Any
 
+from budgetron.errors import InputError
 from budgetron.reproduce.algorithms import algorithm_named
 from budgetron.reproduce.runs import Run, perform
 
@@ -22,8 +23,12 @@ _stop: Any = None  # in a worker: the event that says that no more cells are wan
 
 def perform_all(
     runs: Iterable[Run], out: Path, folder: str | None, jobs: int, done: Callable[[Run], None]
-) -> None:
-    """Perform every run; `done` hears of each as it ends. KeyboardInterrupt passes through."""
+) -> dict[Run, str]:
+    """Perform every run; `done` hears of each as it ends. KeyboardInterrupt passes through.
+
+    What a learner refuses leaves a gap in the table, not an end to it: returned are those runs, and why.
+    """
+    refused: dict[Run, str] = {}
     context = multiprocessing.get_context(
         "spawn"
     )  # forking a process that draws a progress display is unsafe
@@ -34,12 +39,17 @@ def perform_all(
                 with _interrupts_held():
                     futures = {pool.submit(_perform, run, out, folder): run for run in wave}
                 for future in as_completed(futures):
-                    future.result()
-                    done(futures[future])
+                    run = futures[future]
+                    try:
+                        future.result()
+                    except InputError as refusal:
+                        refused[run] = str(refusal)
+                    done(run)
         except BaseException:
             stop.set()
             pool.shutdown(wait=True, cancel_futures=True)
             raise
+    return refused
 
 
 def _begin_worker(stop: Any) -> None:

@@ -1,0 +1,66 @@
+"""How much the convention for a margin of exactly 0 moves School under the disconnected graph.
+
+    python benchmarks/paper/zero_margins.py FOLDER_WITH_DATA > benchmarks/paper/zero_margins.md
+
+A zero can be read as negative (what the library does), as positive, as always right, or as always wrong.
+"""
+
+from __future__ import annotations
+
+import sys
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from budgetron import graphs
+from budgetron.reproduce.algorithms import ALGORITHMS, BASELINE, PAPER, Cell
+from budgetron.reproduce.blocks import block_named, ordered
+from budgetron.reproduce.printed import BASELINE as PRINTED_BASELINE
+from budgetron.reproduce.printed import SHARES, printed
+
+ORDERS = 5
+ROUNDING = 1e-12
+
+
+def f_measure(positive: NDArray[np.bool_], truth: NDArray[np.bool_]) -> float:
+    return float(200 * (positive & truth).sum() / (positive.sum() + truth.sum()))
+
+
+def readings(margins: NDArray[np.float64], truth: NDArray[np.bool_]) -> list[float]:
+    """F with zeros read as negative, positive, right and wrong; then how many zeros there are."""
+    zero, above = np.abs(margins) < ROUNDING, margins >= ROUNDING
+    read_as = (np.zeros_like(truth), np.ones_like(truth), truth, ~truth)
+    return [f_measure(above | (zero & reading), truth) for reading in read_as] + [float(zero.sum())]
+
+
+def main(folder: str) -> None:
+    block = block_named("school")
+    print(
+        f"School, {block.formula}, disconnected graph; mean over {ORDERS} orders. Made by zero_margins.py.\n"
+    )
+    print("| | printed | zeros negative | positive | right | wrong | zeros |")
+    print("|---" + "|---:" * 6 + "|")
+    stored: dict[int, int] = {}
+    for algorithm in ALGORITHMS:
+        if algorithm.name not in (BASELINE, *PAPER):
+            continue
+        for share in (None,) if algorithm.name == BASELINE else SHARES:
+            rows = []
+            for seed in range(ORDERS):
+                stream: Any = ordered(block.set_name, block.unit_norm, seed, folder)
+                budget = 0 if share is None else round(share / 100 * stored[seed])
+                model = algorithm.make(Cell(block.kernel, graphs.disconnected(), budget, 0, seed))
+                margins = model.predict_then_learn(stream.X, stream.y, stream.tasks)
+                stored.setdefault(seed, model.n_stored_)
+                rows.append(readings(margins, stream.y == 1))
+            figures = [f"{value:.1f}" for value in np.mean(rows, axis=0)]
+            shown = (
+                PRINTED_BASELINE["school"] if share is None else printed("school", algorithm.name, "D", share)
+            )
+            name = algorithm.name if share is None else f"{algorithm.name} D {share} %"
+            print(f"| {name} | {shown} | {' | '.join(figures[:-1])} | {float(figures[-1]):,.0f} |")
+
+
+if __name__ == "__main__":
+    main(sys.argv[1])

@@ -1,0 +1,121 @@
+"""The command line: quick help, refusals without a traceback, exit codes, JSON."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner
+
+from budgetron import __version__, data
+from budgetron.cli import COMMANDS, main
+
+SHARED = Path(__file__).resolve().parents[3] / "shared" / "data"
+
+
+@pytest.fixture
+def runner(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> CliRunner:
+    for variable in ("BUDGETRON_DATA", "BUDGETRON_MIRROR"):
+        monkeypatch.delenv(variable, raising=False)
+    monkeypatch.setenv("BUDGETRON_CACHE", str(tmp_path / "cache"))
+    return CliRunner()
+
+
+def test_help_lists_every_command_and_every_command_has_help(runner: CliRunner) -> None:
+    shown = runner.invoke(main, ["--help"])
+    assert shown.exit_code == 0
+    for name, (_, text) in COMMANDS.items():
+        assert name in shown.output and text.split()[0] in shown.output
+        own = runner.invoke(main, [name, "--help"])
+        assert own.exit_code == 0 and "Usage:" in own.output
+
+
+def test_help_imports_no_command() -> None:
+    program = (
+        "import sys; from budgetron.cli import main\n"
+        "try: main(['--help'])\n"
+        "except SystemExit as end: assert not end.code\n"
+        "late = ('budgetron.reproduce', 'budgetron.cli.', 'rich')\n"
+        "print([name for name in sys.modules if name.startswith(late)])"
+    )
+    source = Path(__file__).resolve().parents[2] / "src"
+    done = subprocess.run(
+        [sys.executable, "-c", program],
+        env={"PYTHONPATH": str(source)},
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert done.stdout.endswith("[]\n")
+
+
+def test_version(runner: CliRunner) -> None:
+    assert runner.invoke(main, ["--version"]).output == f"budgetron {__version__}\n"
+
+
+def test_a_refusal_is_one_sentence_and_exit_code_2(runner: CliRunner, tmp_path: Path) -> None:
+    refused = runner.invoke(main, ["reproduce", "--sets", "spam,ham", "--out", str(tmp_path / "out")])
+    assert refused.exit_code == 2
+    assert refused.output == "Error: reproduce: sets must be some of spam, school, sentiment; got 'ham'.\n"
+    assert not (tmp_path / "out").exists()
+
+
+def test_missing_data_say_what_to_do(runner: CliRunner, tmp_path: Path) -> None:
+    refused = runner.invoke(
+        main, ["reproduce", "--quick", "--out", str(tmp_path / "out"), "--from", str(tmp_path)]
+    )
+    assert refused.exit_code == 2 and refused.exception is not None
+    assert "must be a readable file" in refused.output and "Copy it there from" in refused.output
+    assert "Traceback" not in refused.output
+
+
+@pytest.mark.parametrize(
+    "wrong", [["reproduce", "--orders", "0"], ["datasets", "fetch", "nothing"], ["nosuch"]]
+)
+def test_usage_errors(runner: CliRunner, wrong: list[str]) -> None:
+    assert runner.invoke(main, wrong).exit_code == 2
+
+
+def test_datasets_list(runner: CliRunner) -> None:
+    rows = json.loads(runner.invoke(main, ["datasets", "list", "--json"]).output)
+    assert [row["name"] for row in rows] == list(data.available())
+    text = runner.invoke(main, ["datasets", "list"]).output
+    for entry in data.available().values():
+        assert (
+            f"{entry.n:,} examples" in text and f"Licence: {entry.licence}" in text and entry.citation in text
+        )
+
+
+def test_datasets_verify_finds_a_damaged_file(runner: CliRunner, tmp_path: Path) -> None:
+    folder = tmp_path / "mine"
+    (folder / "school").mkdir(parents=True)
+    (folder / "school" / "school.mat").write_bytes(b"not the file")
+    found = runner.invoke(main, ["datasets", "verify", "school", "--from", str(folder), "--json"])
+    assert found.exit_code == 1
+    assert "SHA-256" in json.loads(found.output)["school"]
+    missing = runner.invoke(main, ["datasets", "verify", "spam", "--from", str(folder)])
+    assert missing.exit_code == 1 and missing.output.startswith("spam: data: ")
+    never_fetched = runner.invoke(main, ["datasets", "verify", "school"])
+    assert never_fetched.exit_code == 1 and not (tmp_path / "cache").exists()  # nothing is downloaded
+
+
+def test_datasets_verify_and_fetch_what_is_right(runner: CliRunner) -> None:
+    if not (SHARED / "school" / "school.mat").exists():
+        pytest.skip("the paper's data are not in ../shared/data beside this checkout (they carry no licence)")
+    for verb in ("verify", "fetch"):
+        done = runner.invoke(main, ["datasets", verb, "school", "spam", "--from", str(SHARED)])
+        assert done.exit_code == 0 and done.output.count("\n") == 2, done.output
+    listed = json.loads(runner.invoke(main, ["datasets", "list", "--json", "--from", str(SHARED)]).output)
+    assert {row["name"] for row in listed if row["here"]} >= {"school", "sentiment", "spam"}
+
+
+def test_pictures_are_written(runner: CliRunner, tmp_path: Path) -> None:
+    done = runner.invoke(main, ["pictures", "--out", str(tmp_path / "new")])
+    assert done.exit_code == 0
+    assert {path.name for path in (tmp_path / "new").iterdir()} == {
+        Path(line).name for line in done.output.split()
+    }
+    assert all(path.read_text().startswith("<svg ") for path in (tmp_path / "new").iterdir())
