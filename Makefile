@@ -13,14 +13,14 @@ SOURCE := $(shell find src/budgetron -name '*.py')
 
 $(BIN)/python:
 	$(PYTHON) -m venv $(VENV)
-	$(PIP) install --upgrade "pip>=25.1"
 
 # What a user gets: the package installed as a wheel, not a link into this folder.
 $(VENV)/.installed: $(BIN)/python $(CORE) $(SOURCE)
-	$(PIP) install --upgrade ".[data,plot]"
+	$(PIP) install ".[data]"
 	@touch $@
 
 $(VENV)/.tested: $(VENV)/.installed
+	$(PIP) install --upgrade "pip>=25.1"
 	$(PIP) install --group test --group lint
 	@touch $@
 

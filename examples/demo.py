@@ -1,0 +1,173 @@
+"""Six learners, one tight memory, real data: who errs least, and what did the unlimited baseline need?
+
+Chem97: 31,022 students sat A-level chemistry in 2,410 British schools; will this one get a grade A or B? Each
+school is a task with few students, so a school alone learns little. One pass: predict, then learn. Features
+are standardised beforehand. Every learner has the same budget, twice: as a number of stored examples, and as bytes
+that bound all it holds.
+
+    python examples/demo.py [--examples 200] [--bytes "64 KiB"] [--orders 3]
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import click
+import numpy as np
+from rich.console import Console
+from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeElapsedColumn
+from rich.table import Table
+from threadpoolctl import threadpool_limits
+
+import budgetron
+from budgetron import core, data, graphs, kernels
+
+BLOCK = 2048
+SLOW_EXAMPLES = 2000
+LEARNERS = ("RandomBudgetPerceptron", "Forgetron", "BudgetProjectron", "SharedProjectron", "Budgetron")
+NO_LIMIT = "No limit"
+
+
+@dataclass(frozen=True)
+class Entry:
+    """A line of the table: a learner under a budget."""
+
+    section: str
+    name: str
+    make: Callable[[], Any]
+
+
+@dataclass(frozen=True)
+class Result:
+    """What became of it: means over the orders of the stream."""
+
+    entry: Entry
+    error: float  # share of wrong predictions
+    f: float  # F-measure of the positive class
+    stored: float
+    memory: float  # bytes, at the end
+    speed: float  # examples a second, predicting and learning
+
+
+@click.command(help=__doc__.splitlines()[0])
+@click.option("--examples", default=200, show_default=True, help="The budget as a number of stored examples.")
+@click.option("--bytes", "size", default="64 KiB", show_default=True, help="The budget as memory in all.")
+@click.option("--orders", default=3, show_default=True, help="Random orders of the stream to average over.")
+def main(examples: int, size: str, orders: int) -> None:
+    console = Console()
+    chem = data.load("chem97")
+    streams = [chem.shuffled(seed=seed) for seed in range(orders)]
+    if not core.available:
+        console.print(f"Built without a compiler: the slow engine runs, on one order of {SLOW_EXAMPLES:,} students.\n")
+        streams = [streams[0].take(SLOW_EXAMPLES)]
+    always_no = f"{chem.y.mean():.1%}"
+    console.print(
+        f"[bold]Grade A or B in A-level chemistry?[/bold] {chem.n:,} students; {chem.k:,} schools are the tasks.\n"
+        f"One pass, predict then learn; {len(streams)} × random order. Always saying no errs {always_no}.\n",
+        highlight=False,
+    )
+    entries = list(_entries(examples, size))
+    results = []
+    shown = TextColumn("{task.description}"), BarColumn(), TaskProgressColumn(), TimeElapsedColumn()
+    quiet = not console.is_terminal
+    with threadpool_limits(1), Progress(*shown, console=console, transient=True, disable=quiet) as progress:
+        bar = progress.add_task("", total=len(entries) * sum(stream.n for stream in streams))
+        for entry in entries:
+            progress.update(bar, description=f"{entry.name:<28}")
+            results.append(_run(entry, streams, lambda n: progress.advance(bar, n)))
+    console.print(_table(results))
+    console.print()
+    words = Table.grid(padding=(0, 1))
+    for sentence in _conclusions(results):
+        words.add_row("•", sentence)
+    console.print(words)
+
+
+def _entries(examples: int, size: str) -> Iterator[Entry]:
+    kernel = kernels.Gaussian(gamma=1 / 3)  # three features of variance 1
+    budgets = {f"{examples:,} stored examples each": examples, f"{size} each, everything counted": size}
+    for section, budget in budgets.items():
+        for name in LEARNERS:
+            if hasattr(budgetron, name):
+                learner = getattr(budgetron, name)
+                yield Entry(section, name, lambda learner=learner, budget=budget: learner(budget=budget, kernel=kernel))
+    yield Entry(NO_LIMIT, "Perceptron", lambda: budgetron.Perceptron(kernel=kernel))
+    apart = graphs.disconnected()
+    yield Entry(NO_LIMIT, "Perceptron a school", lambda: budgetron.Perceptron(kernel=kernel, graph=apart))
+
+
+def _run(entry: Entry, streams: list[data.DataSet], advance: Callable[[int], object]) -> Result:
+    rows = []
+    for stream in streams:
+        X, y, schools = data.standardized(stream.X), stream.y, stream.tasks
+        model, margins, seconds = entry.make(), np.empty(stream.n), 0.0
+        for start in range(0, stream.n, BLOCK):
+            part = slice(start, start + BLOCK)
+            begun = time.perf_counter()
+            margins[part] = model.predict_then_learn(X[part], y[part], tasks=schools[part], classes=[0, 1])
+            seconds += time.perf_counter() - begun
+            advance(len(y[part]))
+        said = margins > 0
+        f = 2 * np.sum(said & (y == 1)) / (np.sum(said) + np.sum(y == 1))
+        rows.append((np.mean(said != y), f, model.n_stored_, model.memory_bytes_, stream.n / seconds))
+    return Result(entry, *(float(mean) for mean in np.mean(rows, axis=0)))
+
+
+def _table(results: list[Result]) -> Table:
+    table = Table(box=None, pad_edge=False, header_style="bold", padding=(0, 2, 0, 0))
+    for name in ("", "error %", "F %", "stored", "memory", "examples/s"):
+        table.add_column(name, justify="right" if name else "left", no_wrap=True)
+    section = None
+    for result in results:
+        if result.entry.section != section:
+            section = result.entry.section
+            table.add_row(f"[bold cyan]{section}[/]" if table.row_count == 0 else f"\n[bold cyan]{section}[/]")
+        style = "bold green" if section != NO_LIMIT and result is _best(results, section) else ""
+        table.add_row(
+            f"  {result.entry.name}", f"{100 * result.error:.1f}", f"{100 * result.f:.1f}", f"{result.stored:,.0f}",
+            _size(result.memory), f"{_two_digits(result.speed):,}", style=style,
+        )  # fmt: skip
+    return table
+
+
+def _conclusions(results: list[Result]) -> Iterator[str]:
+    """The point in words, whatever the numbers say."""
+    sections = list(dict.fromkeys(result.entry.section for result in results if result.entry.section != NO_LIMIT))
+    for section in sections:
+        best = _best(results, section)
+        yield f"{section}: {best.entry.name} errs least, {best.error:.1%}, in {_size(best.memory)}."
+    best = _best(results, sections[-1])
+    for result in results:
+        if result.entry.section == NO_LIMIT:
+            yield (
+                f"{result.entry.name}, no limit: {result.error:.1%}, {_points(result, best)} than {best.entry.name}, "
+                f"in {_times(result.memory / best.memory)} the memory ({result.stored:,.0f} examples)."
+            )
+
+
+def _best(results: list[Result], section: str) -> Result:
+    return min((result for result in results if result.entry.section == section), key=lambda result: result.error)
+
+
+def _points(theirs: Result, ours: Result) -> str:
+    points = 100 * (theirs.error - ours.error)
+    return f"{abs(points):.1f} points {'more' if points >= 0 else 'less'}"
+
+
+def _times(ratio: float) -> str:
+    return f"{ratio:.0f} times" if ratio >= 2 else f"{ratio:.1f} times"
+
+
+def _size(count: float) -> str:
+    return f"{count / 2**20:.1f} MiB" if count >= 2**20 else f"{count / 2**10:.0f} KiB"
+
+
+def _two_digits(speed: float) -> int:
+    return int(float(f"{speed:.2g}"))
+
+
+if __name__ == "__main__":
+    main()

