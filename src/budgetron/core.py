@@ -6,6 +6,7 @@ released. `available` is False where the package was built without a compiler; t
 
 from __future__ import annotations
 
+from importlib import import_module
 from typing import Any
 
 import numpy as np
@@ -15,13 +16,13 @@ from budgetron.graphs import Clique, Explicit
 from budgetron.kernels import Gaussian, Kernel, Linear, Polynomial
 from budgetron.settings import Settings
 
+_core: Any
 try:
-    from budgetron import _core
+    _core = import_module("budgetron._core")
 except ImportError:  # built where no compiler was found
-    _core = None  # type: ignore[assignment]
+    _core = None
 
 available = _core is not None
-COLUMN_CACHE_BYTES = 64 * 2**20  # of a large sparse graph: columns of A⁻¹ kept at hand
 
 _INTEGERS = frozenset(
     {"key", "cluster", "arrival", "n_seen", "n_mistakes", "rng", "factor_order", "factor_age",
@@ -37,17 +38,22 @@ def supports(kernel: Kernel | None) -> bool:
 class Engine:
     """A learner in C++."""
 
+    side_by_side = True  # predictions run together, under a lock of the engine's own
+
     def __init__(self, settings: Settings) -> None:
         self.settings = settings
-        self._similarity = _similarity(settings.graph)
+        self._similarity = _similarity(settings.graph, settings.column_cache)
         self._learner = _core.make(_plain(settings, self._similarity))
 
     @classmethod
     def restore(cls, settings: Settings, state: dict[str, Any]) -> Engine:
         engine = cls(settings)
-        reals, integers = {}, {}
+        reals: dict[str, Any] = {}
+        integers: dict[str, Any] = {}
         for name, values in _joined(state).items():
-            if name in ("rows", "indptr", "indices", "data") or (name == "coef" and settings.rule == "shared_projectron"):
+            if name in ("rows", "indptr", "indices", "data") or (
+                name == "coef" and settings.rule == "shared_projectron"
+            ):
                 continue
             target, dtype = (integers, np.int64) if name in _INTEGERS else (reals, np.float64)
             target[name] = np.ascontiguousarray(np.asarray(values).ravel().astype(dtype, copy=False))
@@ -88,9 +94,13 @@ class Engine:
         if settings.sparse:
             state["data"] = state.pop("rows").astype(settings.dtype, copy=False)
             state["indices"] = state["indices"].astype(np.int32)
+            if settings.kernel is None:  # no store at all
+                state["indptr"] = np.zeros(1, dtype=np.int64)
         else:
             del state["indptr"], state["indices"]
-            state["rows"] = state["rows"].astype(settings.dtype, copy=False).reshape(n, -1 if n else settings.n_features)
+            state["rows"] = (
+                state["rows"].astype(settings.dtype, copy=False).reshape(n, -1 if n else settings.n_features)
+            )
         if "coef" in state:
             state["coef"] = state["coef"].reshape(settings.n_outputs, n)
         if settings.rule == "shared_projectron":
@@ -158,7 +168,12 @@ def _parted(state: dict[str, Any]) -> dict[str, Any]:
     """Task rows and common rows apart, as in `reference`."""
     common = state.pop("table_common").astype(bool)
     table, keys, clusters, stamps = (state.pop(name) for name in ("table", "table_key", "table_cluster", "table_stamp"))
-    rows = {"table": table[~common], "table_key": keys[~common], "table_cluster": clusters[~common], "table_stamp": stamps[~common]}
+    rows = {
+        "table": table[~common],
+        "table_key": keys[~common],
+        "table_cluster": clusters[~common],
+        "table_stamp": stamps[~common],
+    }
     sums = {"sum": table[common], "sum_cluster": clusters[common], "sum_stamp": stamps[common]}
     return state | rows | sums | {"table_place": np.flatnonzero(~common), "sum_place": np.flatnonzero(common)}
 
@@ -217,7 +232,7 @@ def _plain(settings: Settings, similarity: Any) -> dict[str, Any]:
     }
 
 
-def _similarity(graph: Any) -> Any:
+def _similarity(graph: Any, column_cache: int) -> Any:
     c_g2 = graph.c_g**2
     if isinstance(graph, Clique):
         return _core.clique(graph.diagonal, graph.off_diagonal)
@@ -227,5 +242,5 @@ def _similarity(graph: Any) -> Any:
     a = graph.matrix
     return _core.sparse_graph(
         a.indptr.astype(np.int64), a.indices.astype(np.int32), a.data.astype(np.float64),
-        np.ascontiguousarray(graph.component, dtype=np.int64), graph.singular, c_g2, COLUMN_CACHE_BYTES,
+        np.ascontiguousarray(graph.component, dtype=np.int64), graph.singular, c_g2, column_cache,
     )  # fmt: skip

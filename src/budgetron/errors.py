@@ -7,7 +7,9 @@ The same words reach the Python caller, the command line and the HTTP client.
 
 from __future__ import annotations
 
-from typing import Any
+import math
+import numbers
+from typing import Any, TypeGuard
 
 
 class InputError(ValueError):
@@ -26,6 +28,10 @@ class UnknownTask(InputError, KeyError):
 
 class UnknownLabel(InputError):
     """A label outside the known classes."""
+
+
+class ModelFileError(InputError):
+    """A model file that is damaged, too large, of another format, or lies about what it holds."""
 
 
 def shown(value: Any, limit: int = 80) -> str:
@@ -48,3 +54,13 @@ def refuse(who: str, parameter: str, accepted: str, came: str, remedy: str = "")
 def refuse_type(who: str, parameter: str, accepted: str, came: str, remedy: str = "") -> InputTypeError:
     """An `InputTypeError` in three parts, to be raised by the caller."""
     return InputTypeError(refusal(who, parameter, accepted, came, remedy))
+
+
+def is_real(value: Any) -> TypeGuard[float]:
+    """Whether the value is a finite real number; a bool is not."""
+    return isinstance(value, numbers.Real) and not isinstance(value, bool) and math.isfinite(value)
+
+
+def is_whole(value: Any) -> TypeGuard[int]:
+    """Whether the value is an integer; a bool is not."""
+    return isinstance(value, numbers.Integral) and not isinstance(value, bool)

@@ -23,7 +23,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from budgetron.errors import refuse
+from budgetron.errors import is_real, is_whole, refuse
 
 Array = NDArray[np.float64]
 
@@ -48,7 +48,8 @@ class Kernel(ABC):
         if not self.normalize:
             return values
         scale = np.sqrt(self.of_products(sq_a, sq_a, sq_a)) * np.sqrt(self.of_products(sq_b, sq_b, sq_b))
-        return np.divide(values, scale, out=np.zeros_like(values), where=scale > 0)
+        normalised: Array = np.divide(values, scale, out=np.zeros_like(values), where=scale > 0)
+        return normalised
 
     def __call__(self, a: ArrayLike, b: ArrayLike) -> Array:
         """K'(a, b) of two vectors, or of the rows of two arrays against each other."""
@@ -83,7 +84,7 @@ class Polynomial(Kernel):
     normalize: bool = False
 
     def __post_init__(self) -> None:
-        if isinstance(self.degree, bool) or not isinstance(self.degree, (int, np.integer)) or not 1 <= self.degree <= 32:
+        if not is_whole(self.degree) or not 1 <= self.degree <= 32:
             raise refuse("Polynomial", "degree", "an integer from 1 to 32", repr(self.degree))
         _check_bias("Polynomial", self.bias)
 
@@ -96,36 +97,43 @@ class Gaussian(Kernel):
     """exp(−γ‖x − x'‖²).
 
     ``gamma="scale"`` is 1/(d · variance) of the first block of examples, or 1/d if that block has
-    under 20 rows or does not vary; from then on it stays.
+    under 20 dense rows or does not vary; from then on it stays.
     """
 
     gamma: float | str = "scale"
     normalize: bool = False
 
     def __post_init__(self) -> None:
-        gamma = self.gamma
-        if isinstance(gamma, str):
-            if gamma != "scale":
-                raise refuse("Gaussian", "gamma", 'a positive number or "scale"', repr(gamma))
-        elif isinstance(gamma, bool) or not np.isscalar(gamma) or not (0 < gamma < math.inf):
-            raise refuse("Gaussian", "gamma", 'a positive number or "scale"', repr(gamma))
+        if self.gamma != "scale" and not (is_real(self.gamma) and self.gamma > 0):
+            raise refuse("Gaussian", "gamma", 'a positive number or "scale"', repr(self.gamma))
 
     def of_products(self, dot: Array, sq_a: Array, sq_b: Array) -> Array:
         if isinstance(self.gamma, str):
-            raise refuse("Gaussian", "gamma", "a number where the kernel is computed", repr(self.gamma),
-                         "Give a number, or let a learner resolve it on its first block.")
+            raise refuse(
+                "Gaussian",
+                "gamma",
+                "a number where the kernel is computed",
+                repr(self.gamma),
+                "Give a number, or let a learner resolve it on its first block.",
+            )
         return np.exp(-self.gamma * np.maximum(sq_a + sq_b - 2.0 * dot, 0.0))
 
 
-def resolved(kernel: Kernel, n_rows: int, n_features: int, variance: float) -> Kernel:
-    """The kernel with ``gamma="scale"`` made a number from the first block's shape and variance."""
+def resolved(kernel: Kernel, n_rows: int, n_features: int, variance: float, sparse: bool = False) -> Kernel:
+    """The kernel with ``gamma="scale"`` made a number from the first block's shape and variance.
+
+    Of sparse rows d · variance is the mean of ‖x‖², which even one row tells; 1/d would say nothing there.
+    """
     if not isinstance(kernel, Gaussian) or not isinstance(kernel.gamma, str):
         return kernel
     d = max(n_features, 1)
-    usable = n_rows >= 20 and math.isfinite(d * variance) and d * variance > 0 and math.isfinite(1.0 / (d * variance))
-    return replace(kernel, gamma=1.0 / (d * variance) if usable else 1.0 / d)
+    spread = d * variance
+    usable = (n_rows >= 20 or sparse) and 1e-300 < spread < math.inf
+    return replace(kernel, gamma=1.0 / spread if usable else 1.0 / d)
 
 
 def _check_bias(who: str, bias: Any) -> None:
-    if isinstance(bias, bool) or not isinstance(bias, (int, float, np.integer, np.floating)) or not 0 <= bias < math.inf:
-        raise refuse(who, "bias", "a finite number >= 0", repr(bias), "A negative bias would not be positive semidefinite.")
+    if not is_real(bias) or bias < 0:
+        raise refuse(
+            who, "bias", "a finite number >= 0", repr(bias), "Below 0 the kernel is not positive semidefinite."
+        )

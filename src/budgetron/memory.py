@@ -12,7 +12,8 @@ from typing import Any
 
 import numpy as np
 
-from budgetron.errors import refuse, shown
+from budgetron.errors import is_whole, refuse, shown
+from budgetron.graphs import Explicit
 from budgetron.settings import Settings
 
 _UNITS = {"b": 1, "kb": 10**3, "mb": 10**6, "gb": 10**9, "tb": 10**12,
@@ -33,7 +34,7 @@ def budget_of(who: str, budget: Any, parameter: str = "budget") -> Budget:
     """The meaning of a learner's `budget` parameter, or of another one like it."""
     if budget is None:
         return Budget()
-    if isinstance(budget, (int, np.integer)) and not isinstance(budget, bool):
+    if is_whole(budget):
         if budget < 1:
             raise refuse(who, parameter, _ACCEPTED, shown(budget))
         return Budget(examples=int(budget))
@@ -44,16 +45,18 @@ def budget_of(who: str, budget: Any, parameter: str = "budget") -> Budget:
     raise refuse(who, parameter, _ACCEPTED, shown(budget), "Sizes are in B, KB, MB, GB or KiB, MiB, GiB.")
 
 
-def planned(who: str, settings: Settings, limit: int, nonzeros: float) -> Settings:
+def planned(who: str, settings: Settings, limit: int, nonzeros: float, compiled: bool = True) -> Settings:
     """The settings with the largest capacity whose bytes stay below the limit for ever.
 
-    `nonzeros` is the usual number of non-zeros in a sparse row; longer rows take the place of several.
+    `nonzeros` is the usual number of non-zeros in a sparse row; longer rows take the place of several. The NumPy engine
+    (not `compiled`) keeps whole matrices where the core keeps triangles.
     """
+    settings = replace(settings, column_cache=limit // 8)
     if settings.rule == "budgetron" and settings.sparse:
         settings = replace(settings, extra={**settings.extra, "slots": _slots(settings, limit * 3 // 4)})
 
     def fits(capacity: int) -> bool:
-        return bytes_of(_with_capacity(settings, capacity, limit, nonzeros)) <= limit
+        return bytes_of(_with_capacity(settings, capacity, limit, nonzeros), compiled) <= limit
 
     low, high = 0, 1
     while high < 2**40 and fits(high):
@@ -64,9 +67,10 @@ def planned(who: str, settings: Settings, limit: int, nonzeros: float) -> Settin
     if low == 0:
         without_kernel = _without_kernel(settings)
         if without_kernel is not None:
-            return planned(who, without_kernel, limit, nonzeros)
-        needed = bytes_of(_with_capacity(settings, 1, limit, nonzeros))
-        raise refuse(who, "budget", f"at least {needed} bytes for rows of this size", f"{limit} bytes")
+            return planned(who, without_kernel, limit, nonzeros, compiled)
+        needed = bytes_of(_with_capacity(settings, 1, limit, nonzeros), compiled)
+        what = "this graph and rows of this size" if _graph(settings) else "rows of this size"
+        raise refuse(who, "budget", f"at least {needed} bytes for {what}", f"{limit} bytes")
     if settings.kernel is None:
         low = 1  # nothing is stored
     return _with_capacity(settings, low, limit, nonzeros)
@@ -86,7 +90,10 @@ def table_slots(who: str, settings: Settings, size: int) -> int:
 
 
 def _slots(settings: Settings, size: int) -> int:
-    return min(size // (np.dtype(settings.dtype).itemsize * (_linear(settings) * (settings.n_outputs + 1) + 1)), 2**31)
+    if not _linear(settings):
+        return 1  # no linear part: no table
+    cell = np.dtype(settings.dtype).itemsize * (_linear(settings) * (settings.n_outputs + 1) + 1)
+    return min(size // cell, 2**31)
 
 
 def _linear(settings: Settings) -> int:
@@ -102,7 +109,9 @@ def _without_kernel(settings: Settings) -> Settings | None:
     if settings.rule != "budgetron" or settings.kernel is None or not _linear(settings):
         return None
     beliefs = [belief for belief in settings.extra["beliefs"] if belief[2] == 0]
-    return replace(settings, kernel=None, extra={**settings.extra, "beliefs": beliefs, "own_rank": 0}) if beliefs else None
+    return (
+        replace(settings, kernel=None, extra={**settings.extra, "beliefs": beliefs, "own_rank": 0}) if beliefs else None
+    )
 
 
 def _with_capacity(settings: Settings, capacity: int, limit: int, nonzeros: float) -> Settings:
@@ -114,39 +123,58 @@ def _with_capacity(settings: Settings, capacity: int, limit: int, nonzeros: floa
     row = _table_row(settings)
     if row == 0:
         return settings
-    # Rows for all tasks where their number is known; else up to half of the bytes that are left for rows.
+    # Rows for all tasks where their number is known; else a share of the bytes: half, and more where a row does not
+    # grow with the capacity (which grows as the root of the bytes, while every task needs its row).
     known = settings.graph.n_tasks
     wanted = 10**9 if known is None else known + 1
-    left = limit - (limit * 3 // 4 if settings.rule == "budgetron" and settings.sparse else 0)
+    left = limit - (limit * 3 // 4 if settings.rule == "budgetron" and settings.sparse and _linear(settings) else 0)
+    share = left * 3 // 4 if settings.rule == "budgetron" else left // 2
+    if capacity == 1:  # the smallest budgets leave less than that half
+        share = min(share, limit - bytes_of(replace(settings, max_task_rows=0)))
     cap = wanted if settings.max_task_rows is None else settings.max_task_rows
-    return replace(settings, max_task_rows=min(cap, wanted, max(2, left // 2 // row)))
+    return replace(settings, max_task_rows=min(cap, wanted, max(2, share // row)))
 
 
-def bytes_of(settings: Settings) -> int:
+def bytes_of(settings: Settings, compiled: bool = True) -> int:
     """Bytes that an engine with these settings may come to hold; capacity (and pool, where sparse) must be set."""
     slots = settings.capacity
     assert slots is not None
     total = FIXED + slots * (24 + 16) + 8 * settings.n_outputs  # key, cluster, arrival; the two rows; margins
+    total += _graph(settings) if compiled else 0  # the NumPy engine asks the caller's own graph
     if settings.kernel is not None:
         total += _store(settings, slots)
     if settings.rule in ("perceptron", "random", "forgetron", "projectron"):
         total += 2 * slots * 8 * settings.n_outputs
     if settings.rule == "forgetron":
         total += slots * 8
-    if settings.rule in ("projectron", "shared_projectron") or (settings.rule == "budgetron" and settings.kernel is not None):
-        total += _triangle(slots) + slots * 8 * (4 + 6)
+    if settings.rule in ("projectron", "shared_projectron", "budgetron") and settings.kernel is not None:
+        total += _matrix(slots, compiled) + slots * 8 * (4 + 6)
     if settings.rule == "shared_projectron":
         total += slots * 8
     if settings.rule == "budgetron":
-        total += _flagship(settings, slots)
+        total += _flagship(settings, slots, compiled)
     if _table_row(settings):
         assert settings.max_task_rows is not None
         total += settings.max_task_rows * _table_row(settings)
     return total
 
 
-def _triangle(slots: int) -> int:
-    return 4 * slots * (slots + 1)
+def _graph(settings: Settings) -> int:
+    """What the core keeps of an explicit graph: A⁻¹, or A and some columns of A⁻¹."""
+    graph = settings.graph
+    if not isinstance(graph, Explicit):
+        return 0
+    if graph.dense is not None:
+        return int(graph.dense.size) * 8
+    a = graph.matrix
+    assert a is not None
+    k, nonzeros = int(a.shape[0]), int(a.nnz)
+    return 8 * (2 * k + 1) + 12 * nonzeros + max(settings.column_cache, 8 * k + 64)
+
+
+def _matrix(slots: int, compiled: bool) -> int:
+    """A symmetric matrix: its triangle, or all of it."""
+    return 4 * slots * (slots + 1) if compiled else 8 * (slots + 1) ** 2
 
 
 def _store(settings: Settings, slots: int) -> int:
@@ -165,19 +193,19 @@ def _store(settings: Settings, slots: int) -> int:
     return postings + (pool + pool // 8 + 1) * 4 + columns + slots * (8 + 4 + 8 + 8 + 8)
 
 
-def _flagship(settings: Settings, slots: int) -> int:
+def _flagship(settings: Settings, slots: int, compiled: bool) -> int:
     """What a Budgetron holds beside the store, P and the rows."""
     linear, kernel, outputs = _linear(settings), _kernel(settings), settings.n_outputs
     item = np.dtype(settings.dtype).itemsize
     total = 64 * (linear + kernel) * (outputs + 2)
     if settings.sparse:
         total += settings.extra["slots"] * item * (linear * (outputs + 1) + 1)
-        total += 2 * 24 * 4096  # a row's hashed features
+        total += 24 * 256  # a row's hashed features; what a longer row needs is gone after it
     else:
         total += (settings.n_features + 1) * 8 * (linear * (outputs + 1) + 3)
     if settings.kernel is not None and settings.extra["shared"]:
-        total += kernel * (_triangle(slots) + slots * 8 * (2 * outputs + 2))
-    rank = settings.extra["own_rank"]
+        total += kernel * (_matrix(slots, compiled) + slots * 8 * (2 * outputs + 2))
+    rank: int = settings.extra["own_rank"]
     return total + 2 * 8 * (rank * (rank + 1) // 2 + 2 * rank)
 
 

@@ -26,4 +26,5 @@ class Settings:
     eta: float = 0.0
     seed: int = 0
     max_task_rows: int | None = None
+    column_cache: int = 64 * 2**20  # bytes for columns of A⁻¹ of a large sparse graph
     extra: Mapping[str, Any] = field(default_factory=dict)  # a rule's own settings

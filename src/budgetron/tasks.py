@@ -29,7 +29,10 @@ HASHED = 1 << 62
 NOT_A_TASK = HASHED + (1 << 61)
 _INTEGER_LIMIT = 1 << 61
 _HASH_MASK = (1 << 61) - 1
-_ACCEPTED = "an integer, a string or another plain hashable (bytes, float, date, UUID, enum, tuple or frozenset of such)"
+_ACCEPTED = "an integer, a string or another plain hashable (bytes, float, date, UUID, enum, tuple, frozenset)"
+_WRITTEN_PLAINLY = (  # repr says all there is to say, in every process
+    complex, datetime.date, datetime.time, datetime.timedelta, uuid.UUID, decimal.Decimal, fractions.Fraction,
+)  # fmt: skip
 
 
 def plain(task: Any) -> Hashable:
@@ -78,8 +81,10 @@ def is_named(key: int) -> bool:
 
 
 def _within(tasks: NDArray[Any]) -> bool:
-    return tasks.dtype.itemsize < 8 or tasks.size == 0 or (
-        int(tasks.min()) > -_INTEGER_LIMIT and int(tasks.max()) < _INTEGER_LIMIT
+    return (
+        tasks.dtype.itemsize < 8
+        or tasks.size == 0
+        or (int(tasks.min()) > -_INTEGER_LIMIT and int(tasks.max()) < _INTEGER_LIMIT)
     )
 
 
@@ -105,8 +110,6 @@ def _canonical(task: Any) -> bytes:
         if isinstance(task, frozenset):
             parts.sort()
         return (b"t" if isinstance(task, tuple) else b"z") + b"".join(b"%d:" % len(part) + part for part in parts)
-    if task is None or isinstance(
-        task, (complex, datetime.date, datetime.time, datetime.timedelta, uuid.UUID, decimal.Decimal, fractions.Fraction)
-    ):
+    if task is None or isinstance(task, _WRITTEN_PLAINLY):
         return b"r" + f"{type(task).__name__}:{task!r}".encode()
-    raise refuse_type("tasks", "a task", _ACCEPTED, shown(task), f"Use a string, str(task) for instance, not a {type(task).__name__}.")
+    raise refuse_type("tasks", "a task", _ACCEPTED, shown(task), f"Use a string, not a {type(task).__name__}.")

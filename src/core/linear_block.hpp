@@ -21,7 +21,7 @@ namespace budgetron {
 // Running mean and spread of every column.
 class Moments {
  public:
-  static constexpr double kClip = 3.0;
+  static constexpr double kClip = 3.0, kFar = 10.0;
 
   Moments(Bytes& bytes, std::size_t d) : mean_(bytes, d), m2_(bytes, d) {}
 
@@ -39,11 +39,18 @@ class Moments {
     z[d] = 1.0;
   }
 
+  // A value counts as at most ten standard deviations away: one absurd row must not blind a column for good.
   template <class T>
   void learn(const T* x) {
+    const double before = count_ - 1.0;
     count_ += 1.0;
     for (std::size_t j = 0; j < mean_.size(); ++j) {
-      const double value = static_cast<double>(x[j]), away = value - mean_[j];
+      double value = static_cast<double>(x[j]);
+      if (m2_[j] > 0) {
+        const double far = kFar * std::sqrt(m2_[j] / before);
+        value = std::max(mean_[j] - far, std::min(mean_[j] + far, value));
+      }
+      const double away = value - mean_[j];
       mean_[j] += away / count_;
       m2_[j] += away * (value - mean_[j]);
     }

@@ -153,9 +153,9 @@ CASES = {
 }  # fmt: skip
 
 
-@pytest.mark.parametrize("case", CASES)
-def test_refused_in_three_parts(case):
-    call, error, who, accepted, came, remedy = CASES[case]
+@pytest.mark.parametrize("refused", CASES)
+def test_refused_in_three_parts(refused):
+    call, error, who, accepted, came, remedy = CASES[refused]
     with pytest.raises(error) as caught:
         call()
     head, _, rest = str(caught.value).partition("; got ")

@@ -10,9 +10,10 @@ from typing import Any
 import numpy as np
 from scipy import sparse
 
-from budgetron import Perceptron, graphs
+from budgetron import graphs
 from budgetron.checks.case import N_TASKS, Case, Stream, inside, require, require_equal, require_same, wrong
 from budgetron.errors import InputError
+from budgetron.learners import Perceptron
 
 Law = Callable[[Case], None]
 BYTES = 32 * 1024

@@ -141,11 +141,11 @@ def _lowest_eigenvalue(matrix: Any) -> float:
 
     ceiling = float(abs(matrix).sum(axis=1).max())
     shifted = matrix - ceiling * eye_array(matrix.shape[0], format="csr")
+    most = min(10 * matrix.shape[0], max(300, 10**8 // max(matrix.nnz, 1)))  # bounded, whatever the matrix
     start = np.random.default_rng(0).standard_normal(matrix.shape[0])  # fixed, so that the verdict is
     try:
-        return (
-            float(eigsh(shifted, k=1, which="LM", v0=start, tol=1e-8, return_eigenvectors=False)[0]) + ceiling
-        )
+        found = eigsh(shifted, k=1, which="LM", v0=start, tol=1e-8, maxiter=most, return_eigenvectors=False)
+        return float(found[0]) + ceiling
     except ArpackNoConvergence:
         return 0.0
 

@@ -89,7 +89,8 @@ def _components(description: Mapping[str, Any], matrix: Any) -> Ints:
         raise refuse(_WHO, "component", accepted, f"{component.dtype} of shape {component.shape}")
     rows, columns = matrix.nonzero()
     if (
-        set(np.unique(component).tolist()) != set(range(int(component.max()) + 1))
+        not 0 <= int(component.max()) < len(component)  # before a range of that length is made
+        or set(np.unique(component).tolist()) != set(range(int(component.max()) + 1))
         or (component[rows] != component[columns]).any()
     ):
         raise refuse(_WHO, "component", accepted, "other numbers")

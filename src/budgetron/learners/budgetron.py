@@ -7,7 +7,8 @@ For each belief (s_ℓ, ρ_ℓ, s, ρ), with k the kernel row, ψ the same in th
     the beliefs are mixed by Bayesian weights w_b ← w_b p_b(y); the margin is the logit of the mixed probability
     store x on a mistake (while there is room: whenever the margin is below 1) if it is new, δ² > η²K'(x, x);
     over budget let go the one of least expected damage, Σ_b w_b (‖U_j‖² + M_jj)/P_jj, projected on the others
-    learn from every example:  h = q_y(1 − q_y),  v = V + sδ² + sρo²,  weights += g/(1 + hv) · Σφ,  Σ −= h/(1 + hv) · Σφ(Σφ)ᵀ
+    learn from every example:  h = q_y(1 − q_y),  v = V + sδ² + sρo²,
+      weights += g/(1 + hv) · Σφ,   Σ −= h/(1 + hv) · Σφ(Σφ)ᵀ
 
 The rule is in `src/core/budgetron.cpp`, and in NumPy in `budgetron/reference/budgetron`.
 """
@@ -22,13 +23,12 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import expit
 
-from budgetron.errors import refuse, refuse_type, shown
+from budgetron.errors import is_real, is_whole, refuse, refuse_type, shown
 from budgetron.graphs import Clique, TaskGraph, complete
 from budgetron.kernels import Gaussian, Kernel
 from budgetron.learners import inputs
 from budgetron.learners.learner import Learner, Margins
 from budgetron.learners.table_rows import checked_rows
-from budgetron.learners.threshold import checked_eta
 from budgetron.memory import budget_of, table_slots
 from budgetron.settings import Settings
 
@@ -56,7 +56,7 @@ class Belief:
     def __post_init__(self) -> None:
         for name in ("linear", "linear_own", "kernel", "kernel_own", "floor"):
             value = getattr(self, name)
-            if isinstance(value, bool) or not isinstance(value, (int, float)) or not 0 <= value < float("inf"):
+            if not is_real(value) or value < 0:
                 raise refuse("Belief", name, "a finite number >= 0", shown(value))
         if self.linear == 0 and self.kernel == 0:
             raise refuse("Belief", "linear or kernel", "above 0", "0 for both", "A belief needs one of its two parts.")
@@ -67,6 +67,7 @@ class Belief:
 # their prior is wider. One linear belief keeps adapting, for streams that drift.
 DENSE = (
     Belief(linear=1, linear_own=0.1),
+    Belief(linear=10, linear_own=0.1),
     Belief(linear=1, linear_own=10),
     Belief(linear=3, linear_own=0.1, floor=0.1),
     Belief(linear=3, linear_own=0.1, kernel=3, kernel_own=0.1),
@@ -101,12 +102,13 @@ class Budgetron(Learner):
         ``complete()`` relates all tasks and finds out how much; ``complete(coupling=inf)`` is one model for all;
         ``disconnected()`` is one model a task. Other graphs are refused.
     eta : float, default=0.1
-        Only what is at least this far from the span of what is stored, relative to its own norm, is stored.
+        Only what is at least this far from the span of what is stored, relative to its own norm, is stored; from 0.001
+        to below 1.
     beliefs : "auto" or sequence of Belief, default="auto"
         The guesses that are mixed. "auto" is a set for dense and one for sparse input.
     own_rank : int, default=16
         How many stored examples (the first ones, never removed) span the kernel parts that tasks have of their own.
-    table : int or str, default="2 MiB"
+    table : int or str, default="4 MiB"
         Size of the hashed table of the linear part on sparse input. A byte budget gives it three quarters instead.
     max_task_rows : int or None, default=10000
         How many tasks may have parts of their own at a time; past that the least recently updated one falls back to
@@ -150,12 +152,19 @@ class Budgetron(Learner):
     """
 
     rule: ClassVar[str] = "budgetron"
+    takes_weights: ClassVar[bool] = True
+    belief: ClassVar[type[Belief]] = Belief
     exemptions: ClassVar[Mapping[str, str]] = {
         "no_mistake_no_change": "it learns from every example",
-        "ample_budget_is_unbounded_perceptron": "it is not a Perceptron",
-        "closed_form_is_general_graph": "it takes complete and disconnected graphs only",
+        "ample_budget_is_perceptron": "it is not a Perceptron",
+        "explicit_graphs": "it takes complete and disconnected graphs alone, and finds out how related tasks are",
+        "dense_is_sparse": "dense columns are centred and scaled, sparse ones are hashed",
+        "disconnected_is_separate": "beliefs are weighed, and columns scaled, over all tasks together",
+        "relabelling": "on sparse input a task's own weights are hashed with its name",
     }
-    __metadata_request__predict_proba: ClassVar = {"tasks": True}
+    __metadata_request__fit: ClassVar[dict[str, bool | None]] = {"tasks": True, "sample_weight": None}
+    __metadata_request__partial_fit: ClassVar[dict[str, bool | None]] = {"tasks": True, "sample_weight": None}
+    __metadata_request__predict_proba: ClassVar[dict[str, bool | None]] = {"tasks": True}
 
     def __init__(
         self,
@@ -165,7 +174,7 @@ class Budgetron(Learner):
         eta: float = 0.1,
         beliefs: str | Sequence[Belief] = "auto",
         own_rank: int = 16,
-        table: int | str = "2 MiB",
+        table: int | str = "4 MiB",
         max_task_rows: int | None = 10_000,
         class_weight: Mapping[Any, float] | str | None = None,
         task_column: int | str | None = None,
@@ -182,33 +191,6 @@ class Budgetron(Learner):
         self.class_weight = class_weight
         self.task_column = task_column
         self.engine = engine
-
-    # ---- learning, with weights
-
-    def fit(self, X: Any, y: Any, tasks: Iterable[Any] | None = None, sample_weight: Any = None) -> Self:  # type: ignore[override]
-        """Forget everything, then learn the rows in order, once."""
-        return self._fit(X, y, tasks, sample_weight)
-
-    def partial_fit(  # type: ignore[override]
-        self, X: Any, y: Any, tasks: Iterable[Any] | None = None, classes: Any = None, sample_weight: Any = None
-    ) -> Self:
-        """Learn the rows in order, going on from what was learned before."""
-        self._learn(X, y, tasks, classes, sample_weight)
-        return self
-
-    def predict_then_learn(  # type: ignore[override]
-        self, X: Any, y: Any, tasks: Iterable[Any] | None = None, classes: Any = None, sample_weight: Any = None
-    ) -> Margins:
-        """One pass: the decision value of each row as it was just before the row was learned."""
-        return self._learn(X, y, tasks, classes, sample_weight)
-
-    def learn_one(  # type: ignore[override]
-        self, x: Any, y: Any, task: Hashable = None, classes: Any = None, sample_weight: float = 1.0
-    ) -> Any:
-        """Learn one example, an array row or a dict of features. Returns the decision value before the update."""
-        weight = inputs.weights(self._who, [sample_weight], 1)
-        assert weight is not None
-        return self._learn_one(x, y, task, classes, float(weight[0]))
 
     # ---- predicting, with probabilities
 
@@ -233,24 +215,35 @@ class Budgetron(Learner):
 
     def _with_rule(self, settings: Settings) -> Settings:
         shared, own = self._parts(settings.graph)
-        if isinstance(self.own_rank, bool) or not isinstance(self.own_rank, (int, np.integer)) or self.own_rank < 0:
+        if not is_whole(self.own_rank) or self.own_rank < 0:
             raise refuse(self._who, "own_rank", "an integer >= 0", shown(self.own_rank))
         table = budget_of(self._who, self.table, "table")
         beliefs = _adapted(self._chosen(settings), shared, own, settings.kernel is not None)
         extra: dict[str, Any] = {
-            "beliefs": beliefs, "shared": shared, "own": own, "own_rank": int(self.own_rank), "slots": 0, "patience": 10_000,
+            "beliefs": beliefs, "shared": shared, "own": own, "own_rank": int(self.own_rank), "slots": 0,
+            "patience": 10_000,
         }  # fmt: skip
         settings = replace(
             settings,
             kernel=settings.kernel if any(belief[2] > 0 for belief in beliefs) else None,
-            eta=checked_eta(self._who, self.eta, None, 1.0),
+            eta=self._checked_eta(),
             max_task_rows=checked_rows(self._who, self.max_task_rows),
             extra=extra,
         )
         extra["own_rank"] = anchors(settings)
         if settings.sparse:
-            extra["slots"] = table_slots(self._who, settings, table.bytes if table.bytes is not None else table.examples or 0)
+            extra["slots"] = table_slots(
+                self._who, settings, table.bytes if table.bytes is not None else table.examples or 0
+            )
         return settings
+
+    def _checked_eta(self) -> float:
+        """η relative to √K'(x, x). Below 1e-3 a covariance over stored examples cannot be kept in float64."""
+        if not is_real(self.eta) or not 1e-3 <= self.eta < 1:
+            raise refuse(
+                self._who, "eta", "a number from 0.001 to below 1, relative to an instance's norm", shown(self.eta)
+            )
+        return float(self.eta)
 
     def _checked_kernel(self) -> Kernel | None:
         return None if self.kernel is None else super()._checked_kernel()
@@ -258,8 +251,13 @@ class Budgetron(Learner):
     def _parts(self, graph: TaskGraph) -> tuple[bool, bool]:
         """Whether there are shared parts, and whether there are own parts."""
         if not isinstance(graph, Clique) or graph.mapped is not None:
-            raise refuse(self._who, "graph", "complete() or disconnected()", shown(graph),
-                         "SharedProjectron and BudgetProjectron follow any graph.")
+            raise refuse(
+                self._who,
+                "graph",
+                "complete() or disconnected()",
+                shown(graph),
+                "SharedProjectron and BudgetProjectron follow any graph.",
+            )
         return graph.coupling != 0, graph.coupling != float("inf")
 
     def _chosen(self, settings: Settings) -> Sequence[Belief]:
@@ -275,15 +273,24 @@ class Budgetron(Learner):
     # ---- weights of classes
 
     def _fit(self, X: Any, y: Any, tasks: Iterable[Any] | None, sample_weight: Any) -> Self:
-        if isinstance(self.class_weight, str) and self.class_weight == "balanced":
+        if self._balanced:
             labels = np.asarray(y).ravel()
             values, places, counts = np.unique(labels, return_inverse=True, return_counts=True)
             balanced = len(labels) / (len(values) * counts)
             sample_weight = balanced[places] * (1.0 if sample_weight is None else np.asarray(sample_weight))
-        weights = inputs.weights(self._who, sample_weight, np.shape(y)[0] if np.ndim(y) else 0)
-        if weights is not None and not weights.any():
-            raise refuse(self._who, "sample_weight", "such that some weight is not zero", "only zero weights")
         return super()._fit(X, y, tasks, sample_weight)
+
+    def _sample_weight(self, weights: dict[str, Any], whole: bool = False) -> Any:
+        if self._balanced and not whole:
+            raise refuse(
+                self._who, "class_weight", "a dict or None where not all examples are at hand", '"balanced"',
+                "Use fit, or name the weights: class_weight={label: weight, ...}.",
+            )  # fmt: skip
+        return super()._sample_weight(weights, whole)
+
+    @property
+    def _balanced(self) -> bool:
+        return isinstance(self.class_weight, str) and self.class_weight == "balanced"
 
     def _weighted(self, codes: NDArray[np.int32], weights: NDArray[np.float64] | None) -> NDArray[np.float64] | None:
         by_class = self._class_weights()
@@ -296,10 +303,10 @@ class Budgetron(Learner):
         return weight if by_class is None else weight * float(by_class[code])
 
     def _class_weights(self) -> NDArray[np.float64] | None:
-        if self.class_weight is None or (isinstance(self.class_weight, str) and self.class_weight == "balanced"):
+        if self.class_weight is None or self._balanced:
             return None
         if not isinstance(self.class_weight, Mapping):
-            raise refuse_type(self._who, "class_weight", 'a dict of weights, "balanced" or None', shown(self.class_weight))
+            raise refuse_type(self._who, "class_weight", 'a dict, "balanced" or None', shown(self.class_weight))
         values = [self.class_weight.get(label, 1.0) for label in self._classes.values.tolist()]
         checked = inputs.weights(self._who, values, len(values))
         assert checked is not None
@@ -326,7 +333,7 @@ def anchors(settings: Settings) -> int:
 
 def _adapted(beliefs: Sequence[Belief], shared: bool, own: bool, kernel: bool) -> list[tuple[float, ...]]:
     """The beliefs as five numbers each, as the graph and the kernel allow; those made equal are one."""
-    rows = []
+    rows: list[tuple[float, ...]] = []
     for belief in beliefs:
         if belief.kernel > 0 and not kernel:
             continue
@@ -338,5 +345,7 @@ def _adapted(beliefs: Sequence[Belief], shared: bool, own: bool, kernel: bool) -
         if row not in rows:
             rows.append(row)
     if not rows:
-        raise refuse("Budgetron", "beliefs", "such that one has no kernel part where kernel is None", shown(list(beliefs)))
+        raise refuse(
+            "Budgetron", "beliefs", "such that one has no kernel part where kernel is None", shown(list(beliefs))
+        )
     return rows

@@ -33,8 +33,15 @@ class Classes:
         except TypeError:
             code = None
         if code is None:
-            raise UnknownLabel(refusal(who, "y", f"one of the known classes {shown(self.values.tolist())}", shown(label),
-                                       "Name all classes in the first call, classes=[...], or fit anew."))
+            raise UnknownLabel(
+                refusal(
+                    who,
+                    "y",
+                    f"one of the known classes {shown(self.values.tolist())}",
+                    shown(label),
+                    "Name all classes in the first call, classes=[...], or fit anew.",
+                )
+            )
         return code
 
     def codes(self, who: str, y: NDArray[Any]) -> NDArray[np.int32]:
@@ -49,7 +56,8 @@ class Classes:
 
     def labels(self, codes: NDArray[Any]) -> NDArray[Any]:
         """The labels of many codes."""
-        return self.values[codes]
+        labels: NDArray[Any] = self.values[codes]
+        return labels
 
 
 def known(who: str, classes: Any) -> Classes:
@@ -68,7 +76,9 @@ def first_seen(who: str, y: NDArray[Any]) -> Classes:
     try:
         values = np.unique(y)
     except TypeError:
-        raise refuse(who, "y", "labels of one kind", shown(y.tolist()), "Make them all strings, or all numbers.") from None
+        raise refuse(
+            who, "y", "labels of one kind", shown(y.tolist()), "Make them all strings, or all numbers."
+        ) from None
     if len(values) > 1:
         return Classes(values)
     return _assumed(who, values[0])
@@ -93,5 +103,10 @@ def _assumed(who: str, label: Any) -> Classes:
         if value == 1:
             return Classes(np.array([type(value)(0), positive]), settled=False)
         return Classes(np.array([value, positive]))
-    raise refuse(who, "y", "labels of at least two classes, or −1, 0, 1, False or True", f"only {shown(value)}",
-                 "Name all classes in the first call: classes=[...].")
+    raise refuse(
+        who,
+        "y",
+        "labels of at least two classes, or −1, 0, 1, False or True",
+        f"only {shown(value)}",
+        "Name all classes in the first call: classes=[...].",
+    )

@@ -32,8 +32,13 @@ def vector(who: str, x: Any, n_features: int | None, dtype: str) -> NDArray[Any]
     if not isinstance(x, np.ndarray) or x.dtype.kind not in "fiub":
         x = _numbers(who, "x", x)
     if x.ndim != 1:
-        raise refuse(who, "x", "one row, a one-dimensional array or a dict", f"shape {x.shape}",
-                     "Give many rows to partial_fit or predict_then_learn.")
+        raise refuse(
+            who,
+            "x",
+            "one row, a one-dimensional array or a dict",
+            f"shape {x.shape}",
+            "Give many rows to partial_fit or predict_then_learn.",
+        )
     if n_features is not None and len(x) != n_features:
         raise refuse(who, "x", f"a row of {n_features} numbers, as many as the first", f"{len(x)}")
     return np.ascontiguousarray(x, dtype=dtype)
@@ -66,12 +71,17 @@ def hashed(who: str, features: Mapping[Any, Any], n_features: int) -> sparse.csr
 def labels(who: str, y: Any, n: int) -> NDArray[Any]:
     """y as a one-dimensional array of n labels."""
     if y is None:
-        raise refuse_type(who, "y", "one label for each row", "None",
-                          f"{who} requires y to be passed, but the target y is None.")
+        raise refuse_type(
+            who, "y", "one label for each row", "None", f"{who} requires y to be passed, but the target y is None."
+        )
     array = np.asarray(y)
     if array.ndim == 2 and array.shape[1] == 1:
-        warnings.warn("A column-vector y was passed when a 1d array was expected. Please change the shape of y to "
-                      "(n_samples,), for example using ravel().", DataConversionWarning, stacklevel=5)
+        warnings.warn(
+            "A column-vector y was passed when a 1d array was expected. Please change the shape of y to "
+            "(n_samples,), for example using ravel().",
+            DataConversionWarning,
+            stacklevel=5,
+        )
         array = array.ravel()
     if array.ndim != 1:
         raise refuse(who, "y", "one-dimensional", f"shape {array.shape}", "y should be a 1d array.")
@@ -83,8 +93,13 @@ def labels(who: str, y: Any, n: int) -> NDArray[Any]:
         if not np.isfinite(array).all():
             raise refuse(who, "y", "finite labels", "Input y contains NaN or infinity")
         if (array != np.floor(array)).any():
-            raise refuse(who, "y", "labels, not measurements", f"fractions such as {array[array != np.floor(array)][0]}",
-                         "Unknown label type: continuous. Classify by a threshold first.")
+            raise refuse(
+                who,
+                "y",
+                "labels, not measurements",
+                f"fractions such as {array[array != np.floor(array)][0]}",
+                "Unknown label type: continuous. Classify by a threshold first.",
+            )
     if array.dtype.kind == "O" and any(label is None or label != label for label in array):
         raise refuse(who, "y", "labels without gaps", "None or NaN among them: Input y contains NaN")
     return array
@@ -100,25 +115,35 @@ def weights(who: str, sample_weight: Any, n: int) -> NDArray[np.float64] | None:
     if array.shape != (n,):
         raise refuse(who, "sample_weight", f"one number for each of the {n} rows", f"shape {array.shape}")
     if not np.isfinite(array).all() or (array < 0).any():
-        raise refuse(who, "sample_weight", "finite and not negative", shown(array[~(np.isfinite(array) & (array >= 0))][0]))
+        raise refuse(
+            who, "sample_weight", "finite and not negative", shown(array[~(np.isfinite(array) & (array >= 0))][0])
+        )
     return np.ascontiguousarray(array)
 
 
 def _dense(who: str, X: Any) -> NDArray[Any]:
     array = _numbers(who, "X", X)
     if array.ndim != 2:
-        raise refuse(who, "X", "two-dimensional", f"shape {array.shape}",
-                     "Reshape your data: X.reshape(1, -1) is one row, X.reshape(-1, 1) one column.")
+        raise refuse(
+            who,
+            "X",
+            "two-dimensional",
+            f"shape {array.shape}",
+            "Reshape your data: X.reshape(1, -1) is one row, X.reshape(-1, 1) one column.",
+        )
     _check_extent(who, array.shape)
     return np.ascontiguousarray(array)
 
 
 def _csr(who: str, X: Any) -> sparse.csr_matrix:
     if X.dtype.kind not in "fiub":
-        raise refuse_type(who, "X", "real numbers", f"dtype {X.dtype}",
-                          "Complex data not supported." if X.dtype.kind == "c" else "")
+        raise refuse_type(
+            who, "X", "real numbers", f"dtype {X.dtype}", "Complex data not supported." if X.dtype.kind == "c" else ""
+        )
     if X.shape[1] > np.iinfo(np.int32).max:
-        raise refuse(who, "X", "a sparse matrix of at most 2147483647 columns", f"{X.shape[1]}", "Hash the features to fewer.")
+        raise refuse(
+            who, "X", "a sparse matrix of at most 2147483647 columns", f"{X.shape[1]}", "Hash the features to fewer."
+        )
     _check_extent(who, X.shape)
     csr = X.tocsr()
     csr = csr.astype(csr.dtype if csr.dtype in (np.float32, np.float64) else np.float64)  # a copy, ours to tidy
@@ -139,14 +164,15 @@ def _numbers(who: str, parameter: str, values: Any) -> NDArray[Any]:
             array = array.astype(np.float64)
         except (TypeError, ValueError) as error:
             kind = refuse_type if isinstance(error, TypeError) else refuse
-            raise kind(who, parameter, "numbers", f"dtype {array.dtype}",
-                       f"Encode text and categories first ({error}).") from None
+            raise kind(
+                who, parameter, "numbers", f"dtype {array.dtype}", f"Encode text and categories first ({error})."
+            ) from None
     return array if array.dtype in (np.float32, np.float64) else array.astype(np.float64)
 
 
 def _check_extent(who: str, shape: tuple[int, ...]) -> None:
     for count, what in zip(shape, ("sample", "feature"), strict=True):
         if count == 0:
-            raise refuse(who, "X", f"at least one {what}", f"0 {what}(s) (shape={shape}) while a minimum of 1 is required")
-
-
+            raise refuse(
+                who, "X", f"at least one {what}", f"0 {what}(s) (shape={shape}) while a minimum of 1 is required"
+            )

@@ -22,7 +22,7 @@ class TaskNames:
 
     def __init__(self, graph: TaskGraph, limit: int | None = None) -> None:
         self._graph = graph
-        self._limit = limit
+        self.limit = limit
         self._names: dict[int, Hashable] = {}
         self._size = 0
 
@@ -32,11 +32,23 @@ class TaskNames:
             return
         task = plain(task)
         size = sys.getsizeof(task) + 104  # the entry of a dict, key included
-        if len(self._names) > 2 * n_live + 64 or (self._limit is not None and self._size + size > self._limit):
+        if len(self._names) > 2 * n_live + 64 or (self.limit is not None and self._size + size > self.limit):
             self.drop_all_but(live())
-        if self._limit is None or self._size + size <= self._limit:
+        if self.limit is None or self._size + size <= self.limit:
             self._names[key] = task
             self._size += size
+
+    def put(self, key: int, task: Hashable) -> bool:
+        """Take up a name that was kept before; False where the key has one already."""
+        if key in self._names:
+            return False
+        self._names[key] = task
+        self._size += sys.getsizeof(task) + 104
+        return True
+
+    def items(self) -> list[tuple[int, Hashable]]:
+        """Keys and names, as they were kept."""
+        return list(self._names.items())
 
     def drop_all_but(self, live: NDArray[np.int64]) -> None:
         """Forget the names of tasks that have nothing stored."""

@@ -2,21 +2,23 @@
 
 from __future__ import annotations
 
-import math
 from typing import Any
 
-import numpy as np
-
-from budgetron.errors import refuse, shown
+from budgetron.errors import is_real, refuse, shown
 from budgetron.kernels import Gaussian, Kernel
 
 
 def checked_eta(who: str, eta: Any, kernel: Kernel | None, largest_norm: float) -> float:
     """η as a float; refused where nothing could ever be stored. `largest_norm` is √max K_tt of a normalised kernel."""
-    if isinstance(eta, bool) or not isinstance(eta, (int, float, np.integer, np.floating)) or not 0 <= eta < math.inf:
+    if not is_real(eta) or eta < 0:
         raise refuse(who, "eta", "a finite number >= 0", shown(eta))
     normalised = isinstance(kernel, Gaussian) or (kernel is not None and kernel.normalize)
     if normalised and eta >= largest_norm:
-        raise refuse(who, "eta", f"below {largest_norm:g}, the norm of every instance under this kernel and graph",
-                     shown(eta), "Nothing could ever be stored: lower eta.")
+        raise refuse(
+            who,
+            "eta",
+            f"below {largest_norm:g}, the norm of every instance under this kernel and graph",
+            shown(eta),
+            "Nothing could ever be stored: lower eta.",
+        )
     return float(eta)

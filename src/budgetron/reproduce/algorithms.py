@@ -9,7 +9,9 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from budgetron import (
+from budgetron.graphs import TaskGraph
+from budgetron.kernels import Kernel
+from budgetron.learners import (
     BudgetProjectron,
     Budgetron,
     Forgetron,
@@ -17,8 +19,6 @@ from budgetron import (
     RandomBudgetPerceptron,
     SharedProjectron,
 )
-from budgetron.graphs import TaskGraph
-from budgetron.kernels import Kernel
 from budgetron.learners.budgetron import DENSE, SPARSE
 
 ETA = 0.01

@@ -15,11 +15,12 @@ from typing import Any
 
 import numpy as np
 
-from budgetron import BudgetProjectron, Forgetron, SharedProjectron, evaluate, graphs
+from budgetron import evaluate, graphs
 from budgetron.charts import COLOURS, Line, Panel, line_chart, matrix_chart
 from budgetron.evaluate import Validation
 from budgetron.graphs import TaskGraph
 from budgetron.kernels import Gaussian, Linear
+from budgetron.learners import BudgetProjectron, Forgetron, SharedProjectron
 from budgetron.theory.bounds import longest
 from budgetron.theory.comparator import Shifting, linear_comparator
 

@@ -1,7 +1,8 @@
 """The linear block on dense input: a weight a feature and one for the bias, shared, and in each task's row.
 
     z_j = clip((x_j − mean_j)/√(m2_j/n), ±3)/√d,   0 where m2_j ≤ 0;   z_d = 1
-    after the example (Welford):   n ← n + 1,   e = x − mean,   mean ← mean + e/n,   m2 ← m2 + e (x − mean)
+    after the example (Welford):   x ← clip(x, mean ± 10 √(m2/(n − 1)))  where m2 > 0:  one absurd row must not blind us
+                                   n ← n + 1,   e = x − mean,   mean ← mean + e/n,   m2 ← m2 + e (x − mean)
 
 Prior variances: s_ℓ shared, s_ℓ ρ_ℓ own.      shared[b]  W and S of belief b: (outputs + 1, d + 1)
 """
@@ -19,6 +20,7 @@ from budgetron.reference.rows import Array, Instance
 from budgetron.settings import Settings
 
 CLIP = 3.0
+FAR = 10.0
 
 
 class DenseLinear:
@@ -48,9 +50,11 @@ class DenseLinear:
     def observe(self, x: Instance) -> None:
         """The moments after x."""
         self.count += 1
-        e = x.values - self.mean
+        far = np.where(self.m2 > 0, FAR * np.sqrt(self.m2 / max(self.count - 2, 1)), np.inf)
+        values = np.clip(x.values, self.mean - far, self.mean + far)
+        e = values - self.mean
         self.mean = self.mean + e / self.count
-        self.m2 = self.m2 + e * (x.values - self.mean)
+        self.m2 = self.m2 + e * (values - self.mean)
 
     def drop(self, b: Belief) -> None:
         self.shared.pop(b.index, None)

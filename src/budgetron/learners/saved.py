@@ -1,0 +1,217 @@
+"""A learner as the record of a model file, and back.
+
+The record says what the constructor was given, what the first block settled, and what was learned since; a learner
+made of it goes on bit for bit where the saved one stopped. What is written is first read again by the same checks
+that a stranger's file meets, so a file that was written can be read.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from importlib.metadata import PackageNotFoundError, version
+from itertools import pairwise
+from typing import Any, get_args
+
+import msgspec
+import numpy as np
+from numpy.typing import NDArray
+
+from budgetron import core
+from budgetron.errors import InputError, ModelFileError, refuse, shown
+from budgetron.graphs import TaskGraph
+from budgetron.learners.classes import Classes
+from budgetron.learners.guard import Guard
+from budgetron.learners.names import TaskNames
+from budgetron.persist import Saved, engines, packed, parts, schema
+from budgetron.persist.names import NoJSON, decoded, encoded
+from budgetron.persist.refusals import PICKLE, refusing, require
+from budgetron.tasks import is_named, key_of
+
+Arrays = dict[str, NDArray[Any]]
+_MOST_LABEL_BYTES = 64 * 2**20
+_KINDS: dict[str, Any] = {"b": bool, "i": int, "u": int, "f": float, "U": str, "S": bytes, "O": object}
+
+
+def content_of(model: Any) -> bytes:
+    """The model file of a model that has begun; the caller holds its guard."""
+    saved, arrays = _record(model)
+    text = schema.written(saved)
+    settings = model._engine.settings
+    try:
+        again = schema.read(text)
+        settings = engines.settings_of(settings.rule, again.settings, settings.graph)
+        engines.checked_state(settings, _under(arrays, "state."))
+        _classes(again.labels)
+    except ModelFileError as error:
+        who = type(model).__name__
+        accepted, came = "one that load would take", f"one that it would refuse: {error}"
+        raise refuse(who, "the model", accepted, came, PICKLE) from error
+    return packed(text, arrays)
+
+
+def _record(model: Any) -> tuple[Saved, Arrays]:
+    who: Any = type(model).__name__
+    engine, learners = model._engine, get_args(schema.Learner)
+    if who not in learners or not type(model).__module__.startswith("budgetron.learners."):
+        raise refuse("save", "the model", f"one of {', '.join(learners)} to be saved", shown(type(model)),
+                     f"A class of your own is code, which no model file holds: {PICKLE}")
+    settings = engine.settings
+    graphs = [settings.graph]
+    if isinstance(model.graph, TaskGraph) and model.graph != settings.graph:  # set anew since the model began
+        graphs.append(model.graph)
+    arrays = {f"state.{name}": array for name, array in engines.state_arrays(settings, engine.state()).items()}
+    graph_records = []
+    for number, graph in enumerate(graphs):
+        record, described = parts.graph_record(who, graph)
+        graph_records.append(record)
+        arrays |= {f"graph.{number}.{name}": array for name, array in described.items()}
+    columns = getattr(model, "feature_names_in_", None)
+    saved = Saved(
+        learner=who,
+        version=_version(),
+        parameters=_parameters(who, model.get_params(deep=False), len(graphs) - 1),
+        settings=engines.settings_record(who, settings),
+        graphs=graph_records,
+        labels=_labels(who, model._classes),
+        names=_names(model._names),
+        name_limit=model._names.limit,
+        feature_names=None if columns is None else parts.names_record(who, "feature names", columns.tolist()),
+    )
+    return saved, arrays
+
+
+def model_of(learner: Any, saved: Saved, arrays: Mapping[str, NDArray[Any]], limit: int, engine: str | None) -> Any:
+    """The model again: nothing in the record or the arrays is believed that was not checked."""
+    by_graph = [_under(arrays, f"graph.{number}.") for number in range(len(saved.graphs))]
+    state = _under(arrays, "state.")
+    known = len(state) + sum(map(len, by_graph))
+    require(known == len(arrays), "the tensors", "named model, state.… or graph.…", "others")
+    graphs = [parts.graph_of(record, described) for record, described in zip(saved.graphs, by_graph, strict=True)]
+    model = learner(**_arguments(learner, saved.parameters, graphs))
+    if engine is not None:
+        model.engine = engine
+    settings = engines.settings_of(learner.rule, saved.settings, graphs[0])
+    classes = _classes(saved.labels)
+    require(classes.n_outputs == settings.n_outputs, "labels", "as many as the outputs say", str(len(classes.values)))
+    counts = engines.checked_state(settings, state)
+    kind = model._engine_kind(settings.kernel)
+    engines.check_size(settings, counts, limit, kind is core.Engine)
+    names = TaskNames(graphs[0], saved.name_limit)
+    with refusing("names", "names of tasks"):
+        for name in map(decoded, saved.names):
+            key = key_of(name)
+            require(is_named(key) and names.put(key, name), "names", "names of tasks that are not integers, none twice")
+    model._guard, model._graph, model._names, model._classes = Guard(), graphs[0], names, classes
+    model._engine = engines.restored(kind, settings, engines.state_of(settings, state))
+    model.n_features_in_ = settings.n_features
+    if saved.feature_names is not None:
+        columns = [decoded(name) for name in saved.feature_names]
+        require(len(columns) == settings.n_features and all(isinstance(name, str) for name in columns),
+                "feature_names", f"{settings.n_features} strings")  # fmt: skip
+        model.feature_names_in_ = np.array(columns, dtype=object)
+    return model
+
+
+def _under(arrays: Mapping[str, NDArray[Any]], prefix: str) -> Arrays:
+    return {name.removeprefix(prefix): array for name, array in arrays.items() if name.startswith(prefix)}
+
+
+def _version() -> str:
+    try:
+        return version("budgetron")
+    except PackageNotFoundError:  # run from its source
+        return "unknown"
+
+
+# ---- parameters
+
+
+def _parameters(who: str, given: dict[str, Any], graph: int) -> schema.Parameters:
+    written: dict[str, Any] = {}
+    for name, value in given.items():
+        if isinstance(value, np.generic):
+            value = value.item()
+        if name == "kernel":
+            value = parts.kernel_record(who, value)
+        elif name == "graph" and isinstance(value, TaskGraph):
+            value = graph
+        elif name == "beliefs" and not isinstance(value, str):
+            value = [tuple(float(number) for number in vars(belief).values()) for belief in value]
+        elif name == "class_weight" and isinstance(value, Mapping):
+            labels = parts.names_record(who, "labels of class_weight", [_item(label) for label in value])
+            value = list(zip(labels, map(float, value.values()), strict=True))
+        elif name == "eta":
+            value = float(value)
+        written[name] = value
+    try:  # each in its place and range
+        return msgspec.convert({name: _plain(value) for name, value in written.items()}, schema.Parameters)
+    except msgspec.ValidationError as error:
+        raise refuse(who, "parameters", "plain numbers and strings in their range to be saved", f"others ({error})",
+                     f"set_params sets them right; or {PICKLE}") from None
+
+
+def _plain(value: Any) -> Any:
+    return msgspec.to_builtins(value) if isinstance(value, msgspec.Struct) else value
+
+
+def _item(label: Any) -> Any:
+    return label.item() if isinstance(label, np.generic) else label
+
+
+def _arguments(learner: Any, record: schema.Parameters, graphs: list[TaskGraph]) -> dict[str, Any]:
+    given = {name: value for name in record.__struct_fields__ if (value := getattr(record, name)) is not msgspec.UNSET}
+    wanted = set(learner._get_param_names())
+    require(given.keys() == wanted, "parameters", f"those of {learner.__name__}", f"{sorted(given)}")
+    given["kernel"] = parts.kernel_of(given["kernel"])
+    if given["graph"] is not None:
+        require(given["graph"] == len(graphs) - 1, "parameters.graph", "the last graph of the file")
+        given["graph"] = graphs[given["graph"]]
+    else:
+        require(len(graphs) == 1, "graphs", "one where the parameter is null", "two")
+    if isinstance(given.get("class_weight"), list):
+        given["class_weight"] = {decoded(label): weight for label, weight in given["class_weight"]}
+    if isinstance(given.get("beliefs"), list):
+        with refusing("parameters.beliefs", "beliefs"):
+            given["beliefs"] = tuple(learner.belief(*numbers) for numbers in given["beliefs"])
+    return given
+
+
+# ---- labels and names
+
+
+def _labels(who: str, classes: Classes) -> schema.Labels:
+    values = classes.values
+    if values.dtype.kind not in "biufUSO" or (values.dtype.kind == "f" and values.dtype.itemsize > 8):
+        accepted = "numbers, strings or plain Python values to be saved"
+        raise refuse(who, "classes", accepted, f"dtype {values.dtype}", PICKLE)
+    dtype = "O" if values.dtype.kind == "O" else values.dtype.newbyteorder("<").str
+    return schema.Labels(dtype, parts.names_record(who, "labels", values.tolist()), classes.settled)
+
+
+def _classes(record: schema.Labels) -> Classes:
+    with refusing("labels", "sorted labels of one kind, none twice"):
+        labels = [decoded(label) for label in record.values]
+        dtype = np.dtype(record.dtype)
+        require(dtype.itemsize * len(labels) <= _MOST_LABEL_BYTES, "labels", f"of at most {_MOST_LABEL_BYTES} bytes")
+        fine = all(isinstance(label, _KINDS[dtype.kind]) for label in labels)
+        require(fine, "labels", f"values of dtype {record.dtype}")
+        values = np.empty(len(labels), dtype=dtype)
+        values[:] = labels
+        require(values.tolist() == labels, "labels", f"values of dtype {record.dtype}")
+        ascending = all(bool(a < b) for a, b in pairwise(labels))  # type: ignore[operator]
+        require(ascending, "labels", "sorted, none twice")
+        require(record.settled or labels == [0, 1], "labels", "0 and 1 while they are not settled")
+        return Classes(values, record.settled)
+
+
+def _names(names: TaskNames) -> list[Any]:
+    """The names that JSON can hold; other tasks go on under their keys, as where names do not fit."""
+    written = []
+    for key, name in names.items():
+        try:
+            text = encoded(name)
+            if key_of(decoded(text)) == key:
+                written.append(text)
+        except (NoJSON, InputError):
+            continue
+    return written

@@ -1,0 +1,66 @@
+"""Tasks at the door: one a row, in an array, a list or a column of X; then as keys and clusters of the graph."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Iterable
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import sparse
+
+from budgetron.errors import is_whole, refuse, refuse_type, shown
+from budgetron.graphs import TaskGraph
+
+ONE_TASK = 0  # the key of `tasks=None`
+
+
+def located(who: str, tasks: Any, n: int, graph: TaskGraph) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """The key and the cluster of each row's task."""
+    if tasks is None:
+        if graph.tasks is not None:
+            raise refuse(who, "tasks", "a task of the graph for each row", "None")
+        return np.full(n, ONE_TASK, dtype=np.int64), np.full(n, ONE_TASK, dtype=np.int64)
+    keys, clusters = graph.locate(listed(who, tasks, n))
+    return keys, np.ascontiguousarray(clusters)
+
+
+def located_one(who: str, task: Hashable, graph: TaskGraph) -> tuple[int, int]:
+    """The key and the cluster of one task."""
+    if task is not None:
+        return graph.locate_one(task)
+    if graph.tasks is not None:
+        raise refuse(who, "task", "a task of the graph", "None")
+    return ONE_TASK, ONE_TASK
+
+
+def listed(who: str, tasks: Any, n: int) -> Any:
+    """The tasks as an array or list of length n."""
+    if isinstance(tasks, (str, bytes)) or not isinstance(tasks, Iterable):
+        raise refuse_type(who, "tasks", "one task for each row, in an array or list", shown(tasks))
+    if hasattr(tasks, "to_numpy"):
+        tasks = tasks.to_numpy()
+    if not isinstance(tasks, (np.ndarray, list, tuple)):
+        tasks = list(tasks)
+    if isinstance(tasks, np.ndarray) and tasks.ndim != 1:
+        raise refuse(who, "tasks", "one-dimensional", f"shape {tasks.shape}")
+    if len(tasks) != n:
+        raise refuse(who, "tasks", f"as long as X, {n} tasks", f"{len(tasks)}")
+    return tasks
+
+
+def without_column(who: str, X: Any, column: Any) -> tuple[Any, Any]:
+    """X without its task column, and the tasks in it."""
+    if hasattr(X, "columns") and isinstance(column, str):
+        if column not in X.columns:
+            raise refuse(who, "task_column", f"a column of X, {shown(list(X.columns))}", shown(column))
+        rest = X.drop(columns=column) if hasattr(X, "loc") else X.drop(column)
+        return rest, X[column].to_numpy()
+    if not is_whole(column):
+        raise refuse_type(who, "task_column", "a column's number, or its name where X is a data frame", shown(column))
+    array: Any = X.tocsc() if sparse.issparse(X) else X.to_numpy() if hasattr(X, "to_numpy") else np.asarray(X)
+    if array.ndim != 2 or not -array.shape[1] <= column < array.shape[1]:
+        raise refuse(who, "task_column", "a column of X", f"{column} for X of shape {array.shape}")
+    keep = [place for place in range(array.shape[1]) if place != column % array.shape[1]]
+    taken = array[:, [column % array.shape[1]]]
+    return array[:, keep], (taken.toarray() if sparse.issparse(taken) else taken).ravel()

@@ -1,0 +1,72 @@
+"""The bytes of a model file: one JSON text and named arrays, under a format number and a digest.
+
+    0   8 bytes    magic, 8F "Budget" 0A
+    8   8 bytes    format number, unsigned, little-endian: 1
+    16  32 bytes   SHA-256 of every other byte of the file: bytes 0 to 15, then byte 48 to the end
+    48  …          a safetensors payload; tensor "model" (U8) is the JSON text, all others are numbers
+
+There is no length in the header to be lied about: the payload is the rest of the file, and safetensors holds its
+own offsets against that.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from hashlib import sha256
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from safetensors import SafetensorError
+from safetensors.numpy import load, save
+
+from budgetron.persist.refusals import lie, require
+
+MAGIC = b"\x8fBudget\n"
+FORMAT = 1
+JSON = "model"
+_START = 48
+_DTYPES = frozenset({"float64", "float32", "int64", "int32", "uint64", "uint8"})
+
+Arrays = Mapping[str, NDArray[Any]]
+
+
+def packed(text: bytes, arrays: Arrays) -> bytes:
+    """The model file with this text and these arrays."""
+    tensors = {name: np.ascontiguousarray(array) for name, array in arrays.items()}
+    payload = save({**tensors, JSON: np.frombuffer(text, dtype=np.uint8)})
+    head = MAGIC + FORMAT.to_bytes(8, "little")
+    digest = sha256(head)
+    digest.update(payload)
+    return b"".join((head, digest.digest(), payload))
+
+
+def unpacked(content: bytes) -> tuple[bytes, dict[str, NDArray[Any]]]:
+    """The text and the arrays of a model file."""
+    if content[:8] != MAGIC:
+        raise lie("the file", "a Budgetron model", f"{len(content)} bytes that begin with {content[:8]!r}",
+                  "Model.save writes such files.")
+    number = int.from_bytes(content[8:16], "little")
+    if len(content) >= _START and number != FORMAT:
+        raise lie("the file", f"of format {FORMAT}", f"format {number}", "A newer budgetron may read it.")
+    digest = sha256(content[:16])
+    digest.update(memoryview(content)[_START:])
+    if digest.digest() != content[16:_START]:
+        raise lie("the file", "as it was written, byte for byte", "a SHA-256 that differs from the one inside",
+                  "It was changed or cut short: take another copy.")
+    arrays = _tensors(content[_START:])
+    text = arrays.pop(JSON, None)
+    if text is None or text.dtype != np.uint8 or text.ndim != 1:
+        raise lie("the file", f"with a tensor {JSON!r} of bytes", "none")
+    return text.tobytes(), arrays
+
+
+def _tensors(payload: bytes) -> dict[str, NDArray[Any]]:
+    try:
+        arrays: dict[str, NDArray[Any]] = load(payload)
+    except (SafetensorError, KeyError, ValueError, TypeError, OverflowError, AttributeError) as error:
+        raise lie("the payload", "in safetensors form", f"something else ({error})") from None
+    for name, array in arrays.items():
+        dtype = array.dtype.name
+        require(dtype in _DTYPES, f"tensor {name[:60]!r}", f"of dtype {', '.join(sorted(_DTYPES))}", dtype)
+    return arrays

@@ -1,0 +1,136 @@
+"""An engine's settings and state, out to JSON and arrays and in again; and how many bytes they ask for.
+
+Both engines read what either wrote. What one of them can work out again from the rest is not written.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from budgetron.graphs import Clique, Explicit, TaskGraph
+from budgetron.memory import bytes_of
+from budgetron.persist import schema
+from budgetron.persist.layout import INVERSE, SCALARS, Counts, counted, layout
+from budgetron.persist.parts import check_arrays, kernel_of, kernel_record
+from budgetron.persist.refusals import lie, refusing, require
+from budgetron.persist.verify import clusters_of, verify
+from budgetron.settings import Settings
+
+Array = NDArray[Any]
+_WORD = 2**64 - 1
+
+
+def settings_record(who: str, settings: Settings) -> schema.Settings:
+    """The settings as JSON; the graph goes its own way."""
+    extra = settings.extra
+    flagship = None
+    if settings.rule == "budgetron":
+        beliefs: Any = [tuple(map(float, belief)) for belief in extra["beliefs"]]
+        flagship = schema.Flagship(beliefs, bool(extra["shared"]), bool(extra["own"]), int(extra["own_rank"]),
+                                   int(extra["slots"]), int(extra["patience"]))  # fmt: skip
+    dtype: Any = settings.dtype
+    return schema.Settings(
+        kernel=kernel_record(who, settings.kernel), n_features=settings.n_features, n_outputs=settings.n_outputs,
+        sparse=settings.sparse, dtype=dtype, capacity=settings.capacity, pool=settings.pool,
+        eta=float(settings.eta), seed=int(settings.seed), max_task_rows=settings.max_task_rows,
+        column_cache=settings.column_cache, flagship=flagship,
+    )  # fmt: skip
+
+
+def settings_of(rule: str, record: schema.Settings, graph: TaskGraph) -> Settings:
+    """The settings again, checked against each other."""
+    kernel, flagship = kernel_of(record.kernel), record.flagship
+    require(record.n_outputs != 2, "n_outputs", "1 for two classes, else the number of classes", "2")
+    require(record.seed <= _WORD, "seed", "below 2⁶⁴", "more")
+    require(record.pool is None or (record.sparse and record.capacity is not None), "pool", "null here", "a number")
+    require(not isinstance(getattr(kernel, "gamma", 0.0), str), "gamma of the settings", "a number", '"scale"')
+    require((rule == "budgetron") == (flagship is not None), "flagship", "there for Budgetron alone")
+    require(rule != "perceptron" or record.capacity is None, "capacity", "null for Perceptron", "a number")
+    extra: dict[str, Any] = {}
+    if flagship is None:
+        require(kernel is not None, "kernel", "there", "null")
+    else:
+        _check_flagship(record, flagship, graph)
+        extra = {"beliefs": list(flagship.beliefs), "shared": flagship.shared, "own": flagship.own,
+                 "own_rank": flagship.own_rank, "slots": flagship.slots, "patience": flagship.patience}  # fmt: skip
+    return Settings(
+        rule=rule, kernel=kernel, graph=graph, n_features=record.n_features, n_outputs=record.n_outputs,
+        sparse=record.sparse, dtype=record.dtype, capacity=record.capacity, pool=record.pool, eta=record.eta,
+        seed=record.seed, max_task_rows=record.max_task_rows, column_cache=record.column_cache, extra=extra,
+    )  # fmt: skip
+
+
+def _check_flagship(record: schema.Settings, flagship: schema.Flagship, graph: TaskGraph) -> None:
+    require(isinstance(graph, Clique) and graph.mapped is None, "graph", "complete or disconnected for Budgetron")
+    assert isinstance(graph, Clique)
+    parts = (graph.coupling != 0, graph.coupling != float("inf"))
+    require(parts == (flagship.shared, flagship.own), "shared and own", "as the graph has them")
+    for linear, _, kernel, *_ in flagship.beliefs:
+        require(linear > 0 or kernel > 0, "beliefs", "such that each has a linear or a kernel part")
+    has_kernel = any(belief[2] > 0 for belief in flagship.beliefs)
+    require(has_kernel == (record.kernel is not None), "kernel", "there exactly where a belief uses it")
+    hashed = flagship.slots > 0
+    require(hashed == record.sparse, "slots", "above 0 exactly where rows are sparse", str(flagship.slots))
+    most = 0 if record.kernel is None or not flagship.own else record.capacity
+    require(most is None or flagship.own_rank <= most, "own_rank", f"at most {most}", str(flagship.own_rank))
+
+
+def state_arrays(settings: Settings, state: Mapping[str, Any]) -> dict[str, Array]:
+    """The state of an engine as the arrays of the format."""
+    plain = {name: np.atleast_1d(np.asarray(values)) for name, values in state.items() if name != "rng"}
+    if "rng" in state:
+        plain["rng"] = np.array([int(state["rng"]) & _WORD], dtype=np.uint64)
+    if settings.rule in ("perceptron", "random", "projectron"):
+        plain.setdefault("scale", np.ones(1))
+    if settings.rule == "shared_projectron":
+        plain.pop("coef", None)  # the sum of the rows
+    if settings.rule == "budgetron":
+        plain.pop("table_cluster", None)  # says the graph
+    if "inverse" in plain and INVERSE[1] not in plain:
+        del plain["inverse"]  # made anew from the rows
+    wanted = layout(settings, counted(settings, plain), plain)
+    assert wanted.keys() == plain.keys(), f"the format does not know {sorted(wanted.keys() ^ plain.keys())}"
+    return {name: plain[name].astype(dtype, copy=False).reshape(shape) for name, (dtype, shape) in wanted.items()}
+
+
+def checked_state(settings: Settings, arrays: Mapping[str, Array]) -> Counts:
+    """Refuse arrays that are not a state of an engine with these settings."""
+    with refusing("the state", "one that the settings allow"):
+        counts = counted(settings, arrays)
+        check_arrays("state", arrays, layout(settings, counts, arrays))
+        verify(settings, counts, arrays)
+    return counts
+
+
+def state_of(settings: Settings, arrays: Mapping[str, Array]) -> dict[str, Any]:
+    """The state as an engine takes it."""
+    state: dict[str, Any] = {name: array[0].item() if name in SCALARS else array for name, array in arrays.items()}
+    if settings.rule == "budgetron":
+        assert isinstance(settings.graph, Clique)
+        state["table_cluster"] = clusters_of(settings.graph, arrays["table_key"])
+    return state
+
+
+def check_size(settings: Settings, counts: Counts, limit: int, compiled: bool) -> None:
+    """Refuse settings whose engine would allocate more than the limit, before it is made."""
+    slots = settings.capacity or max(32, 1 << (counts.stored - 1).bit_length() if counts.stored else 0)
+    pool = settings.pool or max(16, 2 * counts.nonzeros)
+    rows = counts.rows + counts.sums
+    needed = bytes_of(replace(settings, capacity=slots, pool=pool, max_task_rows=rows), compiled)
+    if isinstance(settings.graph, Explicit):
+        held = settings.graph.dense if settings.graph.dense is not None else settings.graph.matrix.data
+        needed += 4 * held.nbytes
+    if needed > limit:
+        raise lie("the settings", f"of a model that needs at most {limit} bytes", f"one that needs {needed}",
+                  "Where you trust the file and have the memory, raise max_bytes.")
+
+
+def restored(kind: Any, settings: Settings, state: dict[str, Any]) -> Any:
+    """The engine, going on where it stopped."""
+    with refusing("the state", "one that an engine takes up"):
+        return kind.restore(settings, state)

@@ -1,0 +1,129 @@
+"""Tasks and labels as JSON, and back: every plain kind of name, by a closed list.
+
+    null, true, 7, 0.5, "ann"       as they are
+    ["kind", …]                      anything else: bytes, dates, UUIDs, tuples, …
+
+A name whose kind has no JSON here (an enum, a class of your own) is not encoded: `encoded` says so.
+"""
+
+from __future__ import annotations
+
+import datetime
+import decimal
+import enum
+import fractions
+import math
+import uuid
+from collections.abc import Callable, Hashable
+from typing import Any
+
+from budgetron.persist.refusals import lie, refusing
+
+_DEEPEST = 16
+_LONGEST_NUMBER = 4000  # digits
+
+
+class NoJSON(Exception):
+    """A name that cannot be written."""
+
+
+_WRITE: dict[type, tuple[str, Callable[[Any], Any]]] = {
+    bytes: ("bytes", bytes.hex),
+    complex: ("complex", lambda value: [value.real.hex(), value.imag.hex()]),
+    datetime.date: ("date", datetime.date.isoformat),
+    datetime.datetime: ("datetime", datetime.datetime.isoformat),
+    datetime.time: ("time", datetime.time.isoformat),
+    datetime.timedelta: ("timedelta", lambda value: [value.days, value.seconds, value.microseconds]),
+    uuid.UUID: ("uuid", lambda value: value.hex),
+    decimal.Decimal: ("decimal", str),
+    fractions.Fraction: ("fraction", lambda value: [value.numerator, value.denominator]),
+}
+_READ: dict[str, Callable[[Any], Any]] = {
+    "str": lambda text: bytes.fromhex(text).decode("utf-8", "surrogatepass"),
+    "float": float.fromhex,
+    "bytes": bytes.fromhex,
+    "complex": lambda parts: complex(*(float.fromhex(part) for part in parts)),
+    "date": datetime.date.fromisoformat,
+    "datetime": datetime.datetime.fromisoformat,
+    "time": datetime.time.fromisoformat,
+    "timedelta": lambda parts: datetime.timedelta(*parts),
+    "uuid": lambda text: uuid.UUID(hex=text),
+    "decimal": decimal.Decimal,
+    "fraction": lambda parts: fractions.Fraction(*(_short(part) for part in parts)),
+}
+
+
+def encoded(name: Any) -> Any:
+    """The name as JSON values; `NoJSON` where that would not give the same name back."""
+    written = _encoded(name, 0)
+    try:
+        back = decoded(written)
+    except ValueError:
+        raise NoJSON from None
+    if not _same(back, name):
+        raise NoJSON
+    return written
+
+
+def decoded(written: Any) -> Hashable:
+    """The name that was encoded."""
+    with refusing("a name", "a task or label as JSON"):
+        return _decoded(written, 0)
+
+
+def _encoded(name: Any, depth: int) -> Any:
+    if depth > _DEEPEST or isinstance(name, enum.Enum):
+        raise NoJSON
+    if name is None or isinstance(name, bool):
+        return name
+    if isinstance(name, int):
+        if abs(int(name)) >= 10**_LONGEST_NUMBER:
+            raise NoJSON
+        return int(name)
+    if isinstance(name, float):
+        return float(name) if math.isfinite(name) else ["float", float(name).hex()]
+    if isinstance(name, str):
+        try:
+            name.encode()
+        except UnicodeEncodeError:  # half of a surrogate pair, from a file name perhaps
+            return ["str", name.encode("utf-8", "surrogatepass").hex()]
+        return str(name)
+    if isinstance(name, (tuple, frozenset)):
+        return ["tuple" if isinstance(name, tuple) else "frozenset", *(_encoded(part, depth + 1) for part in name)]
+    kind, write = _WRITE.get(type(name), (None, None))
+    if kind is None or write is None:
+        raise NoJSON
+    return [kind, write(name)]
+
+
+def _decoded(written: Any, depth: int) -> Hashable:
+    if isinstance(written, int) and not isinstance(written, bool):
+        return _short(written)
+    if written is None or isinstance(written, (bool, float, str)):
+        return written
+    if depth > _DEEPEST or not isinstance(written, list) or not written or not isinstance(written[0], str):
+        accepted = f"a plain value, or a list that begins with its kind, at most {_DEEPEST} deep"
+        raise lie("a name", accepted, "something else")
+    kind, parts = written[0], written[1:]
+    if kind in ("tuple", "frozenset"):
+        values = [_decoded(part, depth + 1) for part in parts]
+        return tuple(values) if kind == "tuple" else frozenset(values)
+    if kind not in _READ or len(parts) != 1:
+        raise lie("a name", f"of a kind that is known ({', '.join(_READ)}, tuple, frozenset)", repr(kind)[:40])
+    value: Hashable = _READ[kind](parts[0])
+    return value
+
+
+def _short(number: Any) -> int:
+    if not isinstance(number, int) or number.bit_length() > 4 * _LONGEST_NUMBER:
+        raise lie("a name", f"an integer of at most {_LONGEST_NUMBER} digits", "another")
+    return number
+
+
+def _same(back: Any, name: Any) -> bool:
+    """Whether nothing was lost: a time zone's name, a fold, a NaN's payload, …"""
+    if isinstance(name, tuple):
+        return len(back) == len(name) and all(map(_same, back, name))
+    if isinstance(name, (str, int, float, frozenset)):
+        return bool(back == name)
+    return repr(back) == repr(name)

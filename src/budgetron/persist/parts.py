@@ -1,0 +1,142 @@
+"""Kernels and task graphs as plain values and arrays, and back; each kind by its name, from a closed list."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from budgetron import graphs, kernels
+from budgetron.errors import refuse, shown
+from budgetron.persist import schema
+from budgetron.persist.names import NoJSON, decoded, encoded
+from budgetron.persist.refusals import PICKLE, refusing, require
+
+Array = NDArray[Any]
+LARGEST = 1e150  # what a graph's entries may be: their squares are still numbers
+
+
+def kernel_record(who: str, kernel: kernels.Kernel | None) -> schema.Kernel | None:
+    """The kernel as JSON."""
+    if kernel is None:
+        return None
+    if type(kernel) is kernels.Linear:
+        return schema.Linear(float(kernel.bias), bool(kernel.normalize))
+    if type(kernel) is kernels.Polynomial:
+        return schema.Polynomial(int(kernel.degree), float(kernel.bias), bool(kernel.normalize))
+    if type(kernel) is kernels.Gaussian:
+        gamma: Any = kernel.gamma if isinstance(kernel.gamma, str) else float(kernel.gamma)
+        return schema.Gaussian(gamma, bool(kernel.normalize))
+    raise refuse(who, "kernel", "Linear, Polynomial or Gaussian to be saved", shown(kernel),
+                 f"A kernel of your own is code, which no model file holds: {PICKLE}")
+
+
+def kernel_of(record: schema.Kernel | None) -> kernels.Kernel | None:
+    """The kernel again."""
+    if record is None:
+        return None
+    with refusing("kernel", "a kernel of budgetron.kernels"):
+        if isinstance(record, schema.Linear):
+            return kernels.Linear(record.bias, record.normalize)
+        if isinstance(record, schema.Polynomial):
+            return kernels.Polynomial(record.degree, record.bias, record.normalize)
+        return kernels.Gaussian(record.gamma, record.normalize)
+
+
+def names_record(who: str, parameter: str, names: Iterable[Any]) -> list[Any]:
+    """Names that must all be kept, as JSON."""
+    written = []
+    for name in names:
+        try:
+            written.append(encoded(name))
+        except NoJSON:
+            raise refuse(who, parameter, "numbers, strings and other plain values to be saved", shown(name),
+                         f"Use strings; or {PICKLE}") from None
+    return written
+
+
+def graph_record(who: str, graph: graphs.TaskGraph) -> tuple[schema.Graph, dict[str, Array]]:
+    """The graph as JSON and arrays."""
+    described = graph.describe()
+    tasks = None if described.get("tasks") is None else names_record(who, "tasks of the graph", described["tasks"])
+    if type(graph) is graphs.Clique:
+        coupling: Any = "inf" if math.isinf(graph.coupling) else float(graph.coupling)
+        arrays = {} if tasks is None else {"clusters": described["clusters"]}
+        return schema.Clique(coupling, graph.n_tasks, tasks), arrays
+    if type(graph) is not graphs.Explicit or tasks is None:
+        raise refuse(who, "graph", "one of budgetron.graphs to be saved", shown(graph), PICKLE)
+    if "similarity" in described:
+        names = ("component", "similarity")
+        return schema.Similarity(tasks), {name: described[name] for name in names}
+    arrays = {name: described[name].astype(np.int64) for name in ("component", "indices", "indptr")}
+    return schema.Sparse(tasks, bool(described["singular"])), arrays | {"data": described["data"]}
+
+
+def graph_of(record: schema.Graph, arrays: Mapping[str, Array]) -> graphs.TaskGraph:
+    """The graph again, everything about it checked."""
+    with refusing("a task graph", "one that the format describes"):
+        tasks = None if record.tasks is None else [decoded(task) for task in record.tasks]
+        k = 0 if tasks is None else len(tasks)
+        if isinstance(record, schema.Clique):
+            return _clique(record, tasks, arrays)
+        require(k >= 1, "a task graph", "of at least one task", "none")
+        if isinstance(record, schema.Similarity):
+            check_arrays("graph", arrays, {"component": ("int64", (k,)), "similarity": ("float64", (k, k))})
+            described: dict[str, Any] = {"similarity": arrays["similarity"]}
+        else:
+            nonzeros = len(arrays.get("indices", ()))
+            check_arrays("graph", arrays, {
+                "component": ("int64", (k,)), "data": ("float64", (nonzeros,)),
+                "indices": ("int64", (nonzeros,)), "indptr": ("int64", (k + 1,)),
+            })  # fmt: skip
+            check_csr("graph", arrays["indptr"], arrays["indices"], k)
+            described = {name: arrays[name] for name in ("data", "indices", "indptr")} | {"singular": record.singular}
+        component = arrays["component"]
+        numbered = component.min() >= 0 and component.max() < k
+        require(numbered, "graph.component", "component numbers below the number of tasks")
+        values = arrays["data"] if "data" in arrays else arrays["similarity"]
+        require((np.abs(values) <= LARGEST).all(), "a task graph", f"of entries up to {LARGEST:g}", "larger ones")
+        graph = graphs.from_description({"kind": "explicit", "tasks": tasks, "component": component, **described})
+        require(math.isfinite(graph.c_g), "a task graph", "such that no similarity is infinite")
+        return graph
+
+
+def _clique(record: schema.Clique, tasks: list[Any] | None, arrays: Mapping[str, Array]) -> graphs.TaskGraph:
+    coupling = math.inf if isinstance(record.coupling, str) else record.coupling
+    described = {"kind": "clique", "coupling": coupling, "n_tasks": record.n_tasks}
+    check_arrays("graph", arrays, {} if tasks is None else {"clusters": ("int64", (len(tasks),))})
+    if tasks is None:
+        return graphs.from_description(described)
+    graph = graphs.from_description({**described, "tasks": tasks, "clusters": arrays["clusters"]})
+    assert isinstance(graph, graphs.Clique) and graph.mapped is not None
+    in_order = list(graph.mapped.names) == tasks and np.array_equal(graph.mapped.numbers, arrays["clusters"])
+    require(in_order, "graph.clusters", "tasks in the order of their keys, none twice, and clusters numbered so")
+    return graph
+
+
+def check_arrays(where: str, arrays: Mapping[str, Array], expected: Mapping[str, tuple[str, tuple[int, ...]]]) -> None:
+    """Refuse arrays of other names, dtypes or shapes than these, and numbers that are not finite."""
+    for name in sorted(arrays.keys() ^ expected.keys()):
+        found = "with" if name in arrays else "without"
+        require(False, f"the tensors of {where}", "those that the format lists", f"a file {found} {name[:60]!r}")
+    for name, (dtype, shape) in expected.items():
+        array = arrays[name]
+        require(array.dtype.name == dtype and array.shape == shape, f"{where}.{name}", f"{dtype} of shape {shape}",
+                f"{array.dtype.name} of shape {array.shape}")
+        if array.dtype.kind == "f":
+            require(np.isfinite(array).all(), f"{where}.{name}", "finite", "NaN or infinity in it")
+
+
+def check_csr(where: str, indptr: Array, indices: Array, columns: int) -> None:
+    """Refuse what is not CSR: rows in order, and in each the columns strictly ascending."""
+    lengths = np.diff(indptr)
+    require(indptr[0] == 0 and (indptr >= 0).all() and (indptr <= len(indices)).all() and (lengths >= 0).all()
+            and indptr[-1] == len(indices), f"{where}.indptr", "row starts in order, from 0 to the number of entries")
+    if len(indices):
+        require(indices.min() >= 0 and indices.max() < columns, f"{where}.indices", f"columns from 0 to {columns - 1}")
+        starts = np.zeros(len(indices), dtype=bool)
+        starts[indptr[:-1][lengths > 0]] = True
+        require((np.diff(indices) > 0)[~starts[1:]].all(), f"{where}.indices", "strictly ascending in every row")

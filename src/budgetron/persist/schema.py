@@ -1,0 +1,151 @@
+"""What the JSON of a model file may say: a closed list of names, kinds and ranges, and nothing else.
+
+msgspec holds the text against these classes while it reads it: an unknown name, a missing one, another type or a
+number out of range is refused there.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Literal
+
+import msgspec
+from msgspec import UNSET, Meta, UnsetType
+
+from budgetron.persist.refusals import lie
+
+Count = Annotated[int, Meta(ge=1, le=2**53)]
+Natural = Annotated[int, Meta(ge=0, le=2**53)]
+NotNegative = Annotated[float, Meta(ge=0.0)]  # JSON has no infinity and no NaN
+Columns = Annotated[int, Meta(ge=1, le=2**31 - 1)]
+BeliefNumbers = tuple[NotNegative, NotNegative, NotNegative, NotNegative, NotNegative]
+Dtype = Literal["float64", "float32"]
+Learner = Literal[
+    "Perceptron", "RandomBudgetPerceptron", "Forgetron", "BudgetProjectron", "SharedProjectron", "Budgetron"
+]
+
+
+class Part(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
+    """A JSON object whose names are known."""
+
+
+class Linear(Part, tag="linear", tag_field="kind", frozen=True):
+    bias: NotNegative
+    normalize: bool
+
+
+class Polynomial(Part, tag="polynomial", tag_field="kind", frozen=True):
+    degree: Annotated[int, Meta(ge=1, le=32)]
+    bias: NotNegative
+    normalize: bool
+
+
+class Gaussian(Part, tag="gaussian", tag_field="kind", frozen=True):
+    gamma: Annotated[float, Meta(gt=0.0)] | Literal["scale"]
+    normalize: bool
+
+
+Kernel = Linear | Polynomial | Gaussian
+
+
+class Clique(Part, tag="clique", tag_field="kind", frozen=True):
+    """With `tasks`, the tensor ``graph.N.clusters`` says which cluster each is in."""
+
+    coupling: NotNegative | Literal["inf"]
+    n_tasks: Count | None
+    tasks: list[Any] | None
+
+
+class Similarity(Part, tag="similarity", tag_field="kind", frozen=True):
+    """Tensors ``graph.N.component`` and ``graph.N.similarity`` (A⁻¹)."""
+
+    tasks: list[Any]
+
+
+class Sparse(Part, tag="sparse", tag_field="kind", frozen=True):
+    """Tensors ``graph.N.component`` and ``graph.N.data``, ``.indices``, ``.indptr`` (A in CSR form)."""
+
+    tasks: list[Any]
+    singular: bool
+
+
+Graph = Clique | Similarity | Sparse
+
+
+class Flagship(Part, frozen=True):
+    """The settings that Budgetron has beside the others'."""
+
+    beliefs: Annotated[list[BeliefNumbers], Meta(min_length=1, max_length=10_000)]
+    shared: bool
+    own: bool
+    own_rank: Natural
+    slots: Annotated[int, Meta(ge=0, le=2**31)]
+    patience: Count
+
+
+class Settings(Part, frozen=True):
+    """What the engine was told before its first example; its graph is the first of `Saved.graphs`."""
+
+    kernel: Kernel | None
+    n_features: Columns
+    n_outputs: Count
+    sparse: bool
+    dtype: Dtype
+    capacity: Count | None
+    pool: Count | None
+    eta: NotNegative
+    seed: Annotated[int, Meta(ge=0)]
+    max_task_rows: Annotated[int, Meta(ge=2, le=2**53)] | None
+    column_cache: Annotated[int, Meta(ge=0, le=2**40)]
+    flagship: Flagship | None
+
+
+class Parameters(Part, frozen=True):
+    """What the constructor was given; each learner has some of these."""
+
+    budget: Count | str | UnsetType | None = UNSET
+    kernel: Kernel | UnsetType | None = UNSET
+    graph: Annotated[int, Meta(ge=0, le=1)] | UnsetType | None = UNSET  # its number among `Saved.graphs`
+    eta: NotNegative | UnsetType = UNSET
+    random_state: Annotated[int, Meta(ge=0)] | UnsetType | None = UNSET
+    beliefs: str | list[BeliefNumbers] | UnsetType = UNSET
+    own_rank: Natural | UnsetType = UNSET
+    table: Count | str | UnsetType = UNSET
+    max_task_rows: Annotated[int, Meta(ge=2, le=2**53)] | UnsetType | None = UNSET
+    class_weight: str | list[tuple[Any, NotNegative]] | UnsetType | None = UNSET
+    task_column: int | str | UnsetType | None = UNSET
+    engine: Literal["auto", "core", "numpy"] | UnsetType = UNSET
+
+
+class Labels(Part, frozen=True):
+    """The classes, sorted; `dtype` as NumPy writes it, "O" for Python values."""
+
+    dtype: Annotated[str, Meta(pattern=r"^(O|\|b1|\|[iu]1|<[iu][248]|<f[248]|(<U|\|S)[0-9]{1,7})$")]
+    values: Annotated[list[Any], Meta(min_length=2)]
+    settled: bool
+
+
+class Saved(Part, frozen=True):
+    """All of it. Numbers that were learned are in the tensors ``state.NAME``."""
+
+    learner: Learner
+    version: Annotated[str, Meta(max_length=100)]  # of the budgetron that wrote it; only shown
+    parameters: Parameters
+    settings: Settings
+    graphs: Annotated[list[Graph], Meta(min_length=1, max_length=2)]
+    labels: Labels
+    names: list[Any]  # of tasks with something stored
+    name_limit: Natural | None
+    feature_names: list[Any] | None
+
+
+def written(saved: Saved) -> bytes:
+    """The JSON text."""
+    return msgspec.json.encode(saved)
+
+
+def read(text: bytes) -> Saved:
+    """The text, if it says what it may."""
+    try:
+        return msgspec.json.decode(text, type=Saved)
+    except (msgspec.DecodeError, RecursionError, UnicodeDecodeError) as error:
+        raise lie("the settings", "as the format describes them", f"others ({error})") from None

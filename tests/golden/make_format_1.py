@@ -1,0 +1,51 @@
+"""Wrote the model files of format 1 in this folder, and the record of the stream they learned.
+
+    python tests/golden/make_format_1.py
+
+Run once, when format 1 was new. The files must never be written again: that they can still be read is the test.
+"""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import numpy as np
+from scipy import sparse
+
+import budgetron
+from budgetron import Belief, graphs, kernels
+
+FOLDER = Path(__file__).parent
+EDGES = [["ann", "bob"], ["bob", "cid"]]
+
+
+def models():
+    """The models before their first example, and whether they see sparse rows; by name."""
+    linear, both, kernel = Belief(linear=1), Belief(linear=1, kernel=3), Belief(kernel=3)
+    return {
+        "random": (budgetron.RandomBudgetPerceptron(8, kernels.Linear(1.0), random_state=3), True),
+        "forgetron": (budgetron.Forgetron(8, kernels.Gaussian(0.5), graphs.disconnected()), False),
+        "projectron": (budgetron.BudgetProjectron(8, kernels.Polynomial(2, 1.0), graphs.from_edges(EDGES)), False),
+        "shared": (budgetron.SharedProjectron(8, graph=graphs.clusters({"ann": 0, "bob": 0}), eta=0.1), True),
+        "flagship": (budgetron.Budgetron(8, beliefs=[linear, both], own_rank=1, class_weight={0: 2.0}), False),
+        "flagship-sparse": (budgetron.Budgetron(8, beliefs=[linear, kernel], table=1000), True),
+    }  # fmt: skip
+
+
+def main():
+    rng = np.random.default_rng(0)
+    X = np.round(rng.normal(size=(60, 4)) * (rng.random((60, 4)) < 0.7), 2) + 0.0
+    y = (X[:, 0] > X[:, 1]).astype(int)
+    tasks = [["ann", "bob", "cid"][i] for i in rng.integers(3, size=60)]
+    record = {"X": X.tolist(), "y": y.tolist(), "tasks": tasks, "learned": 50, "margins": {}}
+    for name, (model, is_sparse) in models().items():
+        rows = sparse.csr_matrix(X) if is_sparse else X
+        model.partial_fit(rows[:50], y[:50], tasks[:50])
+        model.save(FOLDER / f"format-1-{name}.budgetron")
+        record["margins"][name] = model.predict_then_learn(rows[50:], y[50:], tasks[50:]).tolist()
+    (FOLDER / "format-1.json").write_text(json.dumps(record) + "\n", encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,234 @@
+"""Bad input of every kind: an error in three parts, and a model that is bit for bit as it was."""
+
+from __future__ import annotations
+
+import re
+
+import numpy as np
+import pandas as pd
+import pytest
+from scipy import sparse
+
+from budgetron import graphs, kernels
+from budgetron.checks import explicit_graphs
+from budgetron.checks.case import inside, require_same
+from budgetron.errors import InputError, InputTypeError, UnknownLabel, UnknownTask
+
+THREE_PARTS = re.compile(r"^[\w.]+: .+ must be .+; got .+\.", re.DOTALL)
+RNG = np.random.default_rng(3)
+X, Y, TASKS = RNG.normal(size=(40, 3)), RNG.integers(2, size=40), RNG.integers(3, size=40).tolist()
+GRAPH = graphs.from_edges([(0, 1), (1, 2)])
+
+
+def spoiled(value, dtype=np.float64):
+    bad = X[:4].astype(dtype)
+    bad[2, 1] = value
+    return bad
+
+
+ROWS = {
+    "NaN": spoiled(np.nan),
+    "inf": spoiled(-np.inf),
+    "NaN in float32": spoiled(np.nan, np.float32),
+    "inf in a sparse row": sparse.csr_matrix(spoiled(np.inf)),
+    "a square that overflows": spoiled(1e200),
+    "one dimension": X[0],
+    "three dimensions": X[None, :4],
+    "no rows": X[:0],
+    "no columns": X[:4, :0],
+    "too few columns": X[:4, :2],
+    "too many columns": np.hstack([X[:4], X[:4]]),
+    "complex": X[:4] + 0j,
+    "text": np.full((4, 3), "spam"),
+    "objects": np.array([[{}, 1, 2]] * 4, dtype=object),
+    "None": None,
+    "a number": 7.0,
+    "ragged": [[1.0, 2.0, 3.0], [1.0]],
+    "a frame with text": pd.DataFrame({"a": [1.0] * 4, "b": ["x"] * 4, "c": [1.0] * 4}),
+    "sparse complex": sparse.csr_matrix(X[:4] + 1j),
+}
+LABELS = {
+    "too few": Y[:3],
+    "too many": Y[:5],
+    "not a class": [0, 1, 2, 1],
+    "text": ["a", "b", "a", "b"],
+    "NaN": [0.0, 1.0, np.nan, 1.0],
+    "inf": [0.0, 1.0, np.inf, 1.0],
+    "fractions": [0.5, 0.25, 1.0, 0.0],
+    "None": None,
+    "None inside": [0, 1, None, 1],
+    "two columns": np.zeros((4, 2)),
+    "complex": [0j, 1j, 0j, 1j],
+    "a number": 1,
+    "unhashable": [[], [], [], []],
+}
+NAMES = {
+    "too few": [0, 1, 2],
+    "too many": [0, 1, 2, 0, 1],
+    "unhashable": [[0], [1], [2], [0]],
+    "NaN": [0, 1, np.nan, 2],
+    "text": "abcd",
+    "a number": 3,
+    "two columns": np.zeros((4, 2), dtype=int),
+    "unknown to the graph": [0, 1, 99, 2],
+    "missing": None,
+}
+FIRST_ROWS_TAKEN = ("too few columns", "too many columns")  # a new model would take them
+NEW_LABELS_TAKEN = ("not a class", "text")
+
+
+@pytest.fixture
+def graph(learner):
+    return graphs.complete() if explicit_graphs(learner) else GRAPH
+
+
+@pytest.fixture
+def model(learner, graph):
+    return learner(kernel=kernels.Linear(bias=1.0), graph=graph).partial_fit(X, Y, TASKS)
+
+
+def refused(call, model, *kinds):
+    """Calls, and returns the words of the refusal."""
+    begun = model.__sklearn_is_fitted__()
+    before = inside(model) if begun else dict(vars(model))
+    with pytest.raises(kinds or InputError) as caught:
+        call()
+    if begun:
+        require_same(before, inside(model), "a refused call")
+    else:
+        assert vars(model) == before
+    assert THREE_PARTS.match(str(caught.value)), str(caught.value)
+    return str(caught.value)
+
+
+@pytest.mark.parametrize("bad", ROWS)
+def test_rows(learner, graph, model, bad):
+    fresh = learner(graph=graph)
+    for method in ("partial_fit", "predict_then_learn"):
+        assert "X" in refused(lambda m=method: getattr(model, m)(ROWS[bad], Y[:4], TASKS[:4]), model)
+        if bad not in FIRST_ROWS_TAKEN:
+            refused(lambda m=method: getattr(fresh, m)(ROWS[bad], [0, 1, 0, 1], TASKS[:4]), fresh)
+    for method in ("predict", "decision_function"):
+        assert "X" in refused(lambda m=method: getattr(model, m)(ROWS[bad], TASKS[:4]), model)
+    if bad not in FIRST_ROWS_TAKEN:
+        refused(lambda: model.fit(ROWS[bad], [0, 1, 0, 1], TASKS[:4]), model)
+        refused(lambda: fresh.fit(ROWS[bad], [0, 1, 0, 1], TASKS[:4]), fresh)
+
+
+@pytest.mark.parametrize("bad", LABELS)
+def test_labels(learner, graph, model, bad):
+    fresh = learner(graph=graph)
+    for method in ("partial_fit", "predict_then_learn"):
+        refused(lambda m=method: getattr(model, m)(X[:4], LABELS[bad], TASKS[:4]), model)
+    if bad not in NEW_LABELS_TAKEN:
+        refused(lambda: model.fit(X[:4], LABELS[bad], TASKS[:4]), model)
+        refused(lambda: fresh.partial_fit(X[:4], LABELS[bad], TASKS[:4]), fresh)
+
+
+@pytest.mark.parametrize("bad", NAMES)
+def test_tasks(learner, graph, model, bad):
+    if bad in ("unknown to the graph", "missing") and graph.is_open:
+        return
+    fresh = learner(graph=graph)
+    for method in ("partial_fit", "predict_then_learn", "fit"):
+        refused(lambda m=method: getattr(model, m)(X[:4], [0, 1, 0, 1], NAMES[bad]), model)
+        refused(lambda m=method: getattr(fresh, m)(X[:4], [0, 1, 0, 1], NAMES[bad]), fresh)
+    for method in ("predict", "decision_function"):
+        refused(lambda m=method: getattr(model, m)(X[:4], NAMES[bad]), model)
+
+
+@pytest.mark.parametrize(
+    "bad",
+    [[1.0, np.nan, 2.0], [1.0, 2.0], [[1.0, 2.0, 3.0]], ["a", "b", "c"], {"a": 1.0}, None, 3.0, [1e200, 0.0, 0.0],
+     np.array([1j, 0, 0]), sparse.csr_matrix([[1.0, 2.0]])],
+    ids=str,
+)  # fmt: skip
+def test_one_row(model, bad):
+    refused(lambda: model.learn_one(bad, 1, task=0), model)
+    refused(lambda: model.predict_one(bad, task=0), model)
+
+
+@pytest.mark.parametrize("bad", [2, "a", None, np.nan, [1], 0.5], ids=str)
+def test_one_label(learner, graph, model, bad):
+    refused(lambda: model.learn_one(X[0], bad, task=0), model)
+    fresh = learner(graph=graph)
+    refused(lambda: fresh.learn_one(X[0], bad, task=0), fresh)
+
+
+@pytest.mark.parametrize("bad", [99, "ann", [], None, float("nan")], ids=str)
+def test_one_task(learner, graph, model, bad):
+    if bad in (99, "ann", None) and graph.is_open:
+        return
+    for call in (
+        lambda: model.learn_one(X[0], 1, task=bad),
+        lambda: model.predict_one(X[0], task=bad),
+        lambda: model.forget_task(bad),
+        lambda: model.task_weights(bad),
+    ):
+        refused(call, model)
+
+
+@pytest.mark.parametrize(
+    "bad", [{"a": [1]}, {"a": None}, {"a": object()}, {"a": float("nan")}, {"a": float("inf")}, {"a": 1j}], ids=str
+)
+def test_dicts(learner, bad):
+    model = learner()
+    refused(lambda: model.learn_one(bad, 1), model)
+    model.learn_one({"a": 1.0, "b": "text"}, 1)
+    refused(lambda: model.learn_one(bad, 1), model)
+    refused(lambda: model.predict_one(bad), model)
+
+
+BAD_PARAMETERS = {
+    "budget": [0, -1, 2.5, True, "12 parsecs", "0 MiB", "-1 MiB", "", "MiB", [3], "10 B", float("nan")],
+    "kernel": ["rbf", 3, kernels.Linear],
+    "graph": ["complete", 3, [[1.0]]],
+    "eta": [-0.1, float("nan"), float("inf"), "small", None, 1.0, 5],
+    "max_task_rows": [0, 1, -2, 2.5, "many", True],
+    "engine": ["fortran", None, 3],
+    "random_state": ["dice", -1, 1.5],
+    "task_column": [7, -8, "user", 1.5, True],
+}
+
+
+@pytest.mark.parametrize(
+    ("parameter", "bad"), [(name, bad) for name, values in BAD_PARAMETERS.items() for bad in values], ids=str
+)
+def test_parameters(learner, parameter, bad):
+    if parameter not in learner().get_params():
+        with pytest.raises((TypeError, ValueError)):
+            learner(**{parameter: bad})
+        return
+    model = learner(**{parameter: bad})
+    words = refused(lambda: model.fit(X, Y), model)
+    assert learner.__name__ in words and parameter in words
+    refused(lambda: model.partial_fit(X, Y), model)
+    refused(lambda: model.learn_one(X[0], 1), model)
+
+
+def test_one_label_only_in_fit(learner, model):
+    assert "class" in refused(lambda: model.fit(X[:4], [1, 1, 1, 1], TASKS[:4]), model)
+
+
+@pytest.mark.parametrize("classes", [[1], [0, 1, 2], ["a", "b"], [0, 0], 3, []], ids=str)
+def test_classes(learner, model, classes):
+    refused(lambda: model.partial_fit(X[:4], [0, 1, 0, 1], TASKS[:4], classes=classes), model)
+    refused(lambda: model.learn_one(X[0], 1, task=0, classes=classes), model)
+
+
+def test_weights_where_no_step_can_be_scaled(learner, model):
+    if "class_weight" in learner().get_params():
+        return  # this rule has a step to scale
+    for method in ("fit", "partial_fit", "predict_then_learn"):
+        words = refused(lambda m=method: getattr(model, m)(X, Y, TASKS, sample_weight=np.ones(40)), model)
+        assert "sample_weight" in words
+
+
+def test_the_kinds_of_errors(graph, model):
+    if not graph.is_open:
+        with pytest.raises(UnknownTask):
+            model.predict(X[:1], [99])
+    with pytest.raises(UnknownLabel):
+        model.partial_fit(X[:1], [5], [0])
+    with pytest.raises(InputTypeError):
+        model.partial_fit(None, [1], [0])

@@ -1,0 +1,78 @@
+"""scikit-learn's own checks, and tasks on their way through its pipelines and searches."""
+
+from __future__ import annotations
+
+import warnings
+
+import numpy as np
+import pytest
+import sklearn
+from sklearn.exceptions import SkipTestWarning
+from sklearn.model_selection import GridSearchCV, KFold, cross_val_predict, cross_val_score
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
+from sklearn.utils.estimator_checks import check_estimator
+
+from budgetron import graphs, kernels
+
+RNG = np.random.default_rng(12)
+N = 240
+TASKS = RNG.integers(3, size=N)
+X = RNG.normal(size=(N, 4))
+Y = ((X[:, 0] > 0) ^ (TASKS == 2)).astype(int)  # the third task is the reverse of the others
+
+
+@pytest.fixture
+def routing():
+    with sklearn.config_context(enable_metadata_routing=True):
+        yield
+
+
+def made(learner):
+    return learner(kernel=kernels.Gaussian(0.1), graph=graphs.disconnected())
+
+
+def test_check_estimator(learner):
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        warnings.simplefilter("ignore", SkipTestWarning)
+        found = check_estimator(learner(), on_fail=None)
+    failed = [(check["check_name"], check["exception"]) for check in found if check["status"] == "failed"]
+    assert not failed
+    assert sum(check["status"] == "passed" for check in found) > 30
+
+
+def test_pipeline(learner, routing):
+    pipeline = make_pipeline(StandardScaler(), made(learner)).fit(X, Y, tasks=TASKS)
+    scaled = StandardScaler().fit_transform(X)
+    alone = made(learner).fit(scaled, Y, TASKS)
+    assert np.array_equal(pipeline.predict(X, tasks=TASKS), alone.predict(scaled, TASKS))
+    assert pipeline.score(X, Y, tasks=TASKS) == alone.score(scaled, Y, TASKS) > pipeline.score(X, Y, tasks=TASKS * 0)
+
+
+def test_cross_val_score_gives_each_fold_its_tasks(learner, routing):
+    folds = KFold(4)
+    scores = cross_val_score(made(learner), X, Y, cv=folds, params={"tasks": TASKS})
+    expected = [made(learner).fit(X[a], Y[a], TASKS[a]).score(X[b], Y[b], TASKS[b]) for a, b in folds.split(X)]
+    assert scores.tolist() == expected
+    assert scores.mean() > cross_val_score(made(learner), X, Y, cv=folds).mean() + 0.1
+
+
+def test_a_task_column_goes_where_metadata_do_not(learner):
+    model = made(learner).set_params(task_column=0)
+    predicted = cross_val_predict(model, np.column_stack([TASKS, X]), Y, cv=KFold(4))
+    expected = [made(learner).fit(X[a], Y[a], TASKS[a]).predict(X[b], TASKS[b]) for a, b in KFold(4).split(X)]
+    assert np.array_equal(predicted, np.concatenate(expected))
+
+
+def test_grid_search(learner, routing):
+    grid = {"graph": [graphs.complete(coupling=float("inf")), graphs.disconnected()]}
+    search = GridSearchCV(made(learner), grid, cv=3).fit(X, Y, tasks=TASKS)
+    assert search.best_params_["graph"] == graphs.disconnected()
+    assert search.score(X, Y, tasks=TASKS) == search.best_estimator_.score(X, Y, TASKS)
+    inside_pipeline = GridSearchCV(
+        make_pipeline(StandardScaler(), made(learner)),
+        {f"{learner.__name__.lower()}__kernel": [kernels.Linear(), kernels.Gaussian(0.1)]},
+        cv=3,
+    ).fit(X, Y, tasks=TASKS)
+    assert inside_pipeline.best_estimator_.predict(X, tasks=TASKS).shape == (N,)

@@ -1,0 +1,116 @@
+"""Several threads on one model: every answer is that of some moment between two blocks."""
+
+from __future__ import annotations
+
+import sys
+import threading
+from concurrent.futures import ThreadPoolExecutor
+
+import numpy as np
+import pytest
+
+from budgetron import kernels
+
+RNG = np.random.default_rng(2)
+BLOCKS, SIZE = 30, 40
+X = RNG.normal(size=(BLOCKS * SIZE, 5))
+Y = (X[:, 0] * X[:, 1] > 0).astype(int)
+TASKS = [f"user {task}" for task in RNG.integers(6, size=len(X))]
+PROBE, PROBE_TASKS = X[::60], TASKS[::60]
+
+
+@pytest.fixture(autouse=True)
+def eager_switching():
+    interval = sys.getswitchinterval()
+    sys.setswitchinterval(1e-5)
+    yield
+    sys.setswitchinterval(interval)
+
+
+def made(learner, engine="auto"):
+    return learner(kernel=kernels.Gaussian(0.3), engine=engine)
+
+
+def blocks():
+    return [slice(start, start + SIZE) for start in range(0, len(X), SIZE)]
+
+
+def test_predictions_beside_learning(learner):
+    model = made(learner)
+    after = []
+    for block in blocks():
+        model.partial_fit(X[block], Y[block], TASKS[block])
+        after.append(model.decision_function(PROBE, PROBE_TASKS).tobytes())
+    model = made(learner).partial_fit(X[:SIZE], Y[:SIZE], TASKS[:SIZE])
+    seen, failures, done = [set() for _ in range(3)], [], threading.Event()
+
+    def watch(mine):
+        try:
+            while not done.is_set():
+                mine.add(model.decision_function(PROBE, PROBE_TASKS).tobytes())
+                assert len(model.active_set_.task) == len(model.active_set_.arrival) or model.n_stored_ > 0
+                _ = model.budget_share_, model.memory_bytes_, model.task_weights("user 1")
+        except Exception as error:
+            failures.append(error)
+
+    threads = [threading.Thread(target=watch, args=(mine,)) for mine in seen]
+    for thread in threads:
+        thread.start()
+    for block in blocks()[1:]:
+        model.partial_fit(X[block], Y[block], TASKS[block])
+    done.set()
+    for thread in threads:
+        thread.join()
+    assert not failures
+    assert all(mine <= set(after) for mine in seen), "a prediction from the middle of a block"
+    assert model.decision_function(PROBE, PROBE_TASKS).tobytes() == after[-1]
+
+
+def test_learning_from_several_threads_loses_nothing(learner):
+    model = made(learner)
+
+    def learn(block):
+        return model.predict_then_learn(X[block], Y[block], TASKS[block], classes=[0, 1])
+
+    with ThreadPoolExecutor(4) as pool:
+        margins = list(pool.map(learn, blocks()))
+    assert model.n_seen_ == len(X)
+    wrong = sum(int(((2 * Y[block] - 1) * f <= 0).sum()) for block, f in zip(blocks(), margins, strict=True))
+    assert model.n_mistakes_ == wrong
+
+
+def test_refitting_beside_predictions(learner):
+    model = made(learner).fit(X[:SIZE], Y[:SIZE], TASKS[:SIZE])
+    failures, done = [], threading.Event()
+
+    def watch():
+        try:
+            while not done.is_set():
+                assert set(model.predict(PROBE, PROBE_TASKS)) <= {0, 1}
+        except Exception as error:
+            failures.append(error)
+
+    thread = threading.Thread(target=watch)
+    thread.start()
+    for block in blocks()[:15]:
+        model.fit(X[block], Y[block], TASKS[block])
+    done.set()
+    thread.join()
+    assert not failures
+
+
+def test_two_first_calls_at_once(learner):
+    for _ in range(20):
+        model, barrier = made(learner), threading.Barrier(2)
+
+        def learn(rows, model=model, barrier=barrier):
+            barrier.wait()
+            try:
+                model.partial_fit(rows, Y[:SIZE], TASKS[:SIZE], classes=[0, 1])
+            except ValueError as error:
+                return str(error)
+            return ""
+
+        with ThreadPoolExecutor(2) as pool:
+            said = list(pool.map(learn, (X[:SIZE], X[:SIZE, :2])))
+        assert sorted(map(bool, said)) == [False, True] and "columns" in "".join(said)

@@ -1,0 +1,203 @@
+"""Changes model files at random and loads them, under a memory limit; run by `test_fuzz` in a process of its own.
+
+    python fuzz_worker.py bytes|inside FOLDER FIRST COUNT
+
+`bytes` changes files as they are: each must be refused. `inside` changes what is in them and makes the digest right
+again: each must be refused, or be a model that predicts and learns. The file at hand is FOLDER/now, so that after a
+crash it is still there. Prints how many were refused and how many taken.
+"""
+
+from __future__ import annotations
+
+import copy
+import json
+import random
+import resource
+import sys
+import time
+import warnings
+from hashlib import sha256
+from pathlib import Path
+
+import numpy as np
+from scipy import sparse
+
+import budgetron
+from budgetron.errors import InputError, ModelFileError
+from budgetron.persist.container import JSON, packed, unpacked
+
+SPARE = 512 * 2**20  # bytes that a load may ask for, whatever the file says
+MAX_BYTES = "32 MiB"
+SLOW = 20.0  # seconds
+NUMBERS = [0, 1, -1, 2, 3, 5, 16, 255, 2**31 - 1, 2**31, 2**32, 2**53, 2**62, 2**63 - 1, -(2**63), 2**64, 10**30, 0.5,
+           -0.5, 1e-300, 1e150, 1e308, -1e308, 5e-324]  # fmt: skip
+OTHERS = [None, True, False, "", "scale", "inf", "NaN", "auto", "numpy", "Budgetron", "float32", "O", "<U9999999",
+          "<i8", [], {}, [[]], [1], ["tuple"], ["date", "x"], ["fraction", [1, 0]],
+          ["decimal", "1e999999999"], ["a"] * 300]  # fmt: skip
+
+
+def changed_bytes(coin, content):
+    """The file with some of its bytes changed, moved, lost or added; never the same."""
+    data = bytearray(content)
+    kind = coin.randrange(7)
+    at = coin.choice([coin.randrange(len(data)), coin.randrange(min(len(data), 2000))])
+    if kind == 0:
+        for _ in range(coin.choice([1, 1, 1, 2, 8])):
+            data[coin.randrange(len(data))] ^= 1 << coin.randrange(8)
+    elif kind == 1:
+        del data[at:]
+    elif kind == 2:
+        data += coin.randbytes(coin.choice([1, 8, 100]))
+    elif kind == 3:
+        length = coin.randrange(1, 64)
+        data[at : at + length] = coin.randbytes(length)
+    elif kind == 4:  # a length field of safetensors, or of our header
+        place = coin.choice([8, 48, 48, 48])
+        length = coin.choice([0, 1, 2**31, 2**63, 2**64 - 1, len(data), coin.getrandbits(64)])
+        data[place : place + 8] = length.to_bytes(8, "little")
+    elif kind == 5:
+        size = coin.randrange(1, 256)
+        a, b = sorted(coin.sample(range(len(data)), 2))
+        data[a : a + size], data[b : b + size] = data[b : b + size], data[a : a + size]
+    else:
+        del data[at : at + coin.randrange(1, 64)]
+    return bytes(data) if bytes(data) != content else content + b"\0"
+
+
+def places(value, path=()):
+    """Every place in a JSON value."""
+    yield path
+    for name, part in value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ():
+        if not isinstance(name, int) or name < 40:
+            yield from places(part, (*path, name))
+
+
+def change_json(coin, record):
+    *path, last = coin.choice([path for path in places(record) if path])
+    holder = record
+    for name in path:
+        holder = holder[name]
+    kind = coin.randrange(6)
+    if kind == 0 and isinstance(holder, dict):
+        holder["more"] = coin.choice(OTHERS)
+    elif kind == 1:
+        del holder[last]
+    elif kind == 2 and isinstance(holder, list):
+        holder.append(copy.deepcopy(coin.choice(holder)))
+        coin.shuffle(holder)
+    elif isinstance(holder[last], (int, float)) and kind < 5:
+        holder[last] = coin.choice([*NUMBERS, holder[last] + 1, holder[last] - 1, holder[last] * 2, not holder[last]])
+    else:
+        holder[last] = coin.choice(NUMBERS + OTHERS)
+
+
+def change_arrays(coin, arrays):
+    name = coin.choice(sorted(arrays))
+    array = arrays[name].copy()
+    kind = coin.randrange(10)
+    if kind < 5 and array.size:
+        values = NUMBERS[:17] if array.dtype.kind in "iu" else [*NUMBERS[:12], *NUMBERS[17:], np.nan, np.inf, -np.inf]
+        flat = array.reshape(-1)
+        for _ in range(coin.choice([1, 1, 3, array.size])):
+            another = flat[coin.randrange(array.size)].item()
+            value = coin.choice([*values, another, -another])
+            flat[coin.randrange(array.size)] = value if fits(value, array.dtype) else 0
+    elif kind == 5:
+        array = array[: coin.randrange(len(array) + 1)]
+    elif kind == 6:
+        array = np.concatenate([array, array[:1]])
+    elif kind == 7:
+        array = coin.choice([array.reshape(-1), array.T, array[None], array[::-1], np.zeros_like(array)])
+    elif kind == 8:
+        array = array.astype(coin.choice(["float32", "float64", "int32", "int64", "uint8", "uint64"]))
+    else:
+        other = coin.choice(sorted(arrays))
+        if coin.random() < 0.5:
+            del arrays[name]
+            return
+        name, array = coin.choice([(other, array), (name + "x", array), ("state." + other, array)])
+    arrays[name] = np.ascontiguousarray(array)
+
+
+def fits(value, dtype):
+    if dtype.kind == "f":
+        return True
+    return isinstance(value, int) and np.iinfo(dtype).min <= value <= np.iinfo(dtype).max
+
+
+def changed_inside(coin, content):
+    """The file with a change that its digest agrees with."""
+    text, arrays = unpacked(content)
+    record = json.loads(text)
+    for _ in range(coin.choice([1, 1, 1, 2, 3])):
+        with np.errstate(all="ignore"), warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            change_json(coin, record) if coin.random() < 0.5 else change_arrays(coin, arrays)
+    if coin.random() < 0.1:  # below safetensors' own checks
+        whole = packed(json.dumps(record).encode(), arrays)
+        payload = changed_bytes(coin, whole[48:])
+        return whole[:16] + sha256(whole[:16] + payload).digest() + payload
+    arrays.pop(JSON, None)
+    return packed(json.dumps(record).encode(), arrays)
+
+
+def use(model):
+    """Predict, and learn a little. Lies about weights may lead to any margin, but not further."""
+    settings, graph = model._engine.settings, model._engine.settings.graph
+    rng = np.random.default_rng(0)
+    width = min(settings.n_features, 64)
+    X = rng.normal(size=(24, width if settings.sparse else settings.n_features))
+    if settings.sparse:
+        indices, indptr = np.tile(np.arange(width), 24), np.arange(0, 24 * width + 1, width)
+        X = sparse.csr_matrix((X.ravel(), indices, indptr), (24, settings.n_features))
+    known = graph.tasks or [f"new {i}" for i in range(5)]
+    tasks = [known[i % len(known)] for i in range(24)]
+    model.set_params(task_column=None)
+    model.decision_function(X, tasks)
+    model.predict(X[:3], tasks[:3])
+    _ = model.active_set_, model.budget_share_, model.memory_bytes_, repr(model)
+    if model.engine == "numpy":
+        return
+    try:
+        model.partial_fit(X, model.classes_[np.arange(24) % len(model.classes_)], tasks)
+        model.decision_function(X, tasks)
+    except InputError:  # a row that is too long for its pool, a weight that is none
+        pass
+
+
+def limit_memory():
+    with open("/proc/self/statm") as file:
+        held = int(file.read().split()[0]) * resource.getpagesize()
+    resource.setrlimit(resource.RLIMIT_AS, (held + SPARE, held + SPARE))
+
+
+def main(kind, folder, first, count):
+    warnings.simplefilter("ignore")
+    folder = Path(folder)
+    contents = [path.read_bytes() for path in sorted(folder.glob("*.budgetron"))]
+    for path in sorted(folder.glob("*.budgetron")):
+        use(budgetron.load(path))
+    limit_memory()
+    now, refused, taken = folder / "now", 0, 0
+    for number in range(first, first + count):
+        coin = random.Random(number)
+        content = coin.choice(contents)
+        now.write_bytes((changed_bytes if kind == "bytes" else changed_inside)(coin, content))
+        engine = coin.choice([None, None, None, "numpy"])
+        begun = time.monotonic()
+        try:
+            model = budgetron.load(now, max_bytes=MAX_BYTES, engine=engine)
+        except ModelFileError as error:
+            assert str(error).startswith("load: ") and " must be " in str(error) and "; got " in str(error), error
+            refused += 1
+        else:
+            assert kind == "inside", f"number {number} was taken"
+            use(model)
+            taken += 1
+        assert time.monotonic() - begun < SLOW, f"number {number} took {time.monotonic() - begun:.0f} s"
+    now.unlink(missing_ok=True)
+    print(json.dumps({"refused": refused, "taken": taken}))
+
+
+if __name__ == "__main__":
+    main(sys.argv[1], sys.argv[2], int(sys.argv[3]), int(sys.argv[4]))

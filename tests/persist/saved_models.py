@@ -1,0 +1,97 @@
+"""Models of every kind, small, with something evicted, to be saved and changed."""
+
+from __future__ import annotations
+
+import itertools
+
+import numpy as np
+import pytest
+from scipy import sparse
+
+import budgetron
+from budgetron import Belief, graphs, kernels
+
+TASKS = ["ann", "bob", "cid", "dan", "eve"]
+
+
+def stream(n, is_sparse=False, dtype="float64", classes=2, seed=0):
+    rng = np.random.default_rng(seed)
+    X = rng.normal(size=(n, 12)) * (rng.random((n, 12)) < 0.4)
+    X[:, 0] += 0.1
+    y = ((X[:, 1] + 0.7 * X[:, 2] > 0).astype(int) + (X[:, 3] > 0) * (classes > 2)) % classes
+    y = np.where(rng.random(n) < 0.2, rng.integers(classes, size=n), y)
+    X = X.astype(dtype)
+    return sparse.csr_matrix(X) if is_sparse else X, y, [TASKS[i] for i in rng.integers(len(TASKS), size=n)]
+
+
+GRAPHS = {
+    "complete": graphs.complete(),
+    "complete-n": graphs.complete(n_tasks=5, coupling=2.0),
+    "pooled": graphs.complete(coupling=float("inf")),
+    "disconnected": graphs.disconnected(),
+    "clusters": graphs.clusters({"ann": 0, "bob": 0, "cid": 1}, coupling=3.0),
+    "edges": graphs.from_edges([("ann", "bob"), ("bob", "cid")], weights=[2.0, 0.5], tasks=TASKS),
+    "similarity": graphs.from_similarity(np.eye(5) + 0.3, tasks=TASKS),
+    "large": graphs.from_edges(list(itertools.pairwise([*TASKS, *(f"other {i}" for i in range(1100))]))),
+}
+CLOSED = ["complete", "complete-n", "pooled", "disconnected"]
+KERNELS = [kernels.Gaussian(0.4), kernels.Polynomial(2, 1.0), kernels.Linear(0.5, normalize=True), kernels.Gaussian()]
+LEARNERS = {
+    "Perceptron": {},
+    "RandomBudgetPerceptron": {"random_state": 7},
+    "Forgetron": {},
+    "BudgetProjectron": {},
+    "SharedProjectron": {"max_task_rows": 4},
+    "Budgetron": {"max_task_rows": 4},
+}
+
+
+def model_of(name, graph="complete", budget=12, kernel=KERNELS[0], **more):
+    given = {**LEARNERS[name], "graph": GRAPHS[graph], "budget": budget, "kernel": kernel, **more}
+    if name == "Perceptron":
+        del given["budget"]
+    return getattr(budgetron, name)(**given)
+
+
+def combinations():
+    """Every learner on every graph it takes, stores and classes and kernels and budgets taking turns."""
+    turn = itertools.cycle(itertools.product(
+        [(False, "float64"), (True, "float32"), (False, "float32"), (True, "float64")], [2, 3], [12, None, "220 KiB"],
+    ))  # fmt: skip
+    for name in LEARNERS:
+        for graph in CLOSED if name == "Budgetron" else GRAPHS:
+            for number, kernel in enumerate([*KERNELS, None] if name == "Budgetron" else KERNELS):
+                (is_sparse, dtype), classes, budget = next(turn)
+                yield pytest.param(
+                    lambda a=(name, graph, budget, kernel): model_of(*a),
+                    {"is_sparse": is_sparse, "dtype": dtype, "classes": classes},
+                    id=f"{name}-{graph}-{number}-{'sparse' if is_sparse else 'dense'}-{dtype}-{classes}-{budget}",
+                )
+
+
+def small_models():
+    """A few models that between them have every kind of array and of setting; by name."""
+    beliefs = (Belief(linear=1), Belief(linear=2, kernel=3, floor=0.1), Belief(kernel=5))
+    made = {
+        "random": model_of("RandomBudgetPerceptron", "clusters", 6),
+        "forgetron": model_of("Forgetron", "large", 6),
+        "inverse": model_of("BudgetProjectron", "edges", 6, eta=0.1),
+        "factor": model_of("BudgetProjectron", "similarity", 6, KERNELS[1]),
+        "shared": model_of("SharedProjectron", "clusters", 6),
+        "shared-edges": model_of("SharedProjectron", "edges", "60 KiB"),
+        "flagship": model_of("Budgetron", "complete", 24, beliefs=beliefs, own_rank=2, class_weight={0: 2.0}),
+        "flagship-sparse": model_of("Budgetron", "complete-n", 24, beliefs=beliefs, table=2000),
+    }
+    for place, (name, model) in enumerate(made.items()):
+        X, y, tasks = stream(120, is_sparse="sparse" in name or name in ("shared", "random"), classes=2 + place % 2)
+        model.partial_fit(X, y, tasks)
+    return made
+
+
+def same_state(a, b):
+    a, b = a._engine.state(), b._engine.state()
+    assert a.keys() == b.keys()
+    for name in a:
+        left, right = np.asarray(a[name]), np.asarray(b[name])
+        assert left.dtype == right.dtype and left.shape == right.shape, name
+        assert left.tobytes() == right.tobytes(), name

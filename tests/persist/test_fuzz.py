@@ -1,0 +1,68 @@
+"""Model files changed at random: refused, or harmless; never a crash, a hang, or memory without end.
+
+The work is done by `fuzz_worker`, in a process with a memory limit; a crash there is a failure here, and leaves the
+file that did it.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from saved_models import small_models
+
+WORKER = Path(__file__).parent / "fuzz_worker.py"
+PROCESSES = 2
+
+
+@pytest.fixture(scope="module")
+def folders(tmp_path_factory):
+    made = [tmp_path_factory.mktemp(f"models-{number}") for number in range(PROCESSES)]
+    for name, model in small_models().items():
+        for folder in made:
+            model.save(folder / f"{name}.budgetron")
+    return made
+
+
+def fuzz(kind, folders, count):
+    """How many of `count` files were refused, and how many taken."""
+    share = count // PROCESSES
+    environment = os.environ | {"OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"}
+    runs = [
+        subprocess.Popen([sys.executable, "-X", "faulthandler", WORKER, kind, folder, str(number * share), str(share)],
+                         stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=environment)
+        for number, folder in enumerate(folders)
+    ]  # fmt: skip
+    refused = taken = 0
+    for run, folder in zip(runs, folders, strict=True):
+        out, error = run.communicate()
+        assert run.returncode == 0, f"{error[-3000:]}\nthe file is {folder / 'now'}"
+        found = json.loads(out)
+        refused, taken = refused + found["refused"], taken + found["taken"]
+    return refused, taken
+
+
+def test_changed_bytes(folders):
+    assert fuzz("bytes", folders, 2000) == (2000, 0)
+
+
+def test_changed_contents_with_the_right_digest(folders):
+    refused, taken = fuzz("inside", folders, 300)
+    assert refused + taken == 300 and refused > taken > 0
+
+
+@pytest.mark.long
+@pytest.mark.timeout(3600)
+def test_changed_bytes_long(folders):
+    assert fuzz("bytes", folders, 100_000) == (100_000, 0)
+
+
+@pytest.mark.long
+@pytest.mark.timeout(3600)
+def test_changed_contents_long(folders):
+    refused, taken = fuzz("inside", folders, 12_000)
+    assert refused + taken == 12_000 and refused > taken > 0

@@ -1,0 +1,44 @@
+"""A file of every format number that ever was can be read, and is the model that its stream makes."""
+
+from __future__ import annotations
+
+import importlib.util
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+from scipy import sparse
+
+import budgetron
+from budgetron.persist import FORMAT
+
+GOLDEN = Path(__file__).parents[1] / "golden"
+RECORD = json.loads((GOLDEN / "format-1.json").read_text(encoding="utf-8"))
+X, Y, TASKS, LEARNED = np.array(RECORD["X"]), np.array(RECORD["y"]), RECORD["tasks"], RECORD["learned"]
+
+
+def made():
+    spec = importlib.util.spec_from_file_location("make_format_1", GOLDEN / "make_format_1.py")
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module.models()
+
+
+def test_every_format_is_here():
+    assert {int(path.name.split("-")[1]) for path in GOLDEN.glob("format-*.budgetron")} == set(range(1, FORMAT + 1))
+
+
+@pytest.mark.parametrize("engine", [None, "numpy"])
+@pytest.mark.parametrize("name", RECORD["margins"])
+def test_format_1(name, engine):
+    model = budgetron.load(GOLDEN / f"format-1-{name}.budgetron", engine=engine)
+    fresh, is_sparse = made()[name]
+    assert type(model) is type(fresh) and model.n_seen_ == LEARNED
+    rows = sparse.csr_matrix(X) if is_sparse else X
+    new = (rows[LEARNED:], Y[LEARNED:], TASKS[LEARNED:])
+    margins = model.predict_then_learn(*new)
+    assert np.allclose(margins, RECORD["margins"][name], rtol=1e-9, atol=1e-9)
+    if not name.startswith("flagship"):  # the paper's rules are what they are: the stream makes the model again
+        fresh.partial_fit(rows[:LEARNED], Y[:LEARNED], TASKS[:LEARNED])
+        assert np.allclose(fresh.predict_then_learn(*new), margins, rtol=1e-9, atol=1e-9)

@@ -1,0 +1,281 @@
+"""Well-formed files that lie: the digest is right, the contents are not. Each is refused, in the same words."""
+
+from __future__ import annotations
+
+import json
+from hashlib import sha256
+
+import numpy as np
+import pytest
+from saved_models import small_models
+
+import budgetron
+from budgetron import core, graphs
+from budgetron.errors import InputError, ModelFileError
+from budgetron.persist.container import FORMAT, MAGIC, packed, unpacked
+
+
+@pytest.fixture(scope="module")
+def files(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("models")
+    made = {}
+    for name, model in small_models().items():
+        model.save(folder / name)
+        made[name] = (folder / name).read_bytes()
+    return made
+
+
+def refused(path, content, *words, **more):
+    path.write_bytes(content)
+    with pytest.raises(ModelFileError) as caught:
+        budgetron.load(path, **more)
+    sentence = str(caught.value)
+    assert sentence.startswith("load: ") and " must be " in sentence and "; got " in sentence
+    for word in words:
+        assert word in sentence, sentence
+
+
+def lying(content, change):
+    """The file after `change(record, arrays)`, its digest made right again."""
+    text, arrays = unpacked(content)
+    record = json.loads(text)
+    arrays = {name: array.copy() for name, array in arrays.items()}
+    change(record, arrays)
+    return packed(json.dumps(record).encode(), arrays)
+
+
+def put(name, value, at=0):
+    def change(record, arrays):
+        arrays[name].reshape(-1)[at] = value
+
+    return change
+
+
+def say(value, *path):
+    def change(record, arrays):
+        for name in path[:-1]:
+            record = record[name]
+        record[path[-1]] = value
+
+    return change
+
+
+def drop(name):
+    return lambda record, arrays: arrays.pop(name)
+
+
+def cut(name):
+    return lambda record, arrays: arrays.update({name: arrays[name][:-1]})
+
+
+def twice(name):
+    def change(record, arrays):
+        arrays[name][1] = arrays[name][0]
+
+    return change
+
+
+def unrelated_sum(record, arrays):
+    record["settings"]["max_task_rows"] = 99
+    arrays["state.sum"] = np.zeros((1, *arrays["state.sum"].shape[1:]))
+    for name in ("cluster", "stamp", "place"):
+        arrays[f"state.sum_{name}"] = np.zeros(1, dtype=np.int64)
+
+
+LIES = [
+    # who is stored
+    ("inverse", put("state.key", 5), "5 tasks"),
+    ("inverse", put("state.key", -1), "5 tasks"),
+    ("inverse", put("state.key", 2**62), "5 tasks"),
+    ("inverse", put("state.cluster", 9), "cluster"),
+    ("random", put("state.key", 2**63 - 1), "key"),
+    ("random", put("state.cluster", 12), "cluster"),
+    ("random", twice("state.arrival"), "arrival"),
+    ("random", put("state.arrival", 10**6), "arrival"),
+    ("random", put("state.arrival", -1), "arrival"),
+    ("random", put("state.n_seen", -1), "n_seen"),
+    ("random", put("state.n_seen", 2**63 - 1), "n_seen"),
+    ("random", put("state.n_mistakes", 121), "n_mistakes"),
+    ("random", say(5, "settings", "capacity"), "at most 5"),
+    ("random", say(0, "settings", "capacity"), "capacity"),
+    ("random", cut("state.key"), "shape"),
+    ("random", drop("state.coef"), "without 'coef'"),
+    ("random", lambda record, arrays: arrays.update({"state.more": np.zeros(1)}), "with 'more'"),
+    ("random", lambda record, arrays: arrays.update({"other": np.zeros(1)}), "tensors"),
+    ("random", put("state.coef", np.nan), "finite"),
+    ("random", put("state.scale", 2.0), "scale"),
+    # rows
+    ("random", put("state.data", np.inf), "finite"),
+    ("random", put("state.data", 1e200), "stored rows"),
+    ("random", put("state.indices", 12, -1), "columns"),
+    ("random", put("state.indices", -1), "columns"),
+    ("random", twice("state.indices"), "ascending"),
+    ("random", put("state.indptr", 1), "row starts"),
+    ("random", put("state.indptr", 2**62, -1), "row starts"),
+    ("random", put("state.indptr", -(2**63), 1), "row starts"),
+    ("random", say(3, "settings", "n_features"), "columns"),
+    ("inverse", say(11, "settings", "n_features"), "shape"),
+    ("inverse", lambda _, arrays: arrays.update({"state.rows": arrays["state.rows"].astype("float32")}), "float64"),
+    ("random", say(3, "settings", "pool"), "non-zeros"),
+    # what projections keep
+    ("inverse", put("state.inverse_diagonal", -1.0), "inverse_diagonal"),
+    ("inverse", put("state.inverse", 0.0), "diagonal"),
+    ("factor", twice("state.factor_order"), "factor_order"),
+    ("factor", put("state.factor_order", 6), "factor_order"),
+    ("factor", put("state.factor_age", -1), "factor_age"),
+    ("factor", put("state.factor", -1.0), "diagonal"),
+    ("forgetron", put("state.q", 1e9), "state.q"),
+    ("forgetron", put("state.scale", 0.0), "scale"),
+    # rows of tasks
+    ("shared", twice("state.table_key"), "twice"),
+    ("shared", put("state.table_stamp", 10**6), "table_stamp"),
+    ("shared", put("state.table_place", 99), "places"),
+    ("shared", put("state.sum_place", 99, -1), "places"),
+    ("shared", say(2, "settings", "max_task_rows"), "at most 2 rows"),
+    ("shared-edges", put("state.table_key", 77), "5 tasks"),
+    ("shared-edges", lambda *both: unrelated_sum(*both), "state.sum must be empty"),
+    # beliefs
+    ("flagship", put("state.belief_index", 3, -1), "belief_index"),
+    ("flagship", put("state.belief_index", -1), "belief_index"),
+    ("flagship", put("state.belief_weight", 0.0), "belief_weight"),
+    ("flagship", put("state.belief_weight", 0.99), "belief_weight"),
+    ("flagship", put("state.belief_idle", -1), "belief_idle"),
+    ("flagship", put("state.anchors", 24), "anchors"),
+    ("flagship", twice("state.anchors"), "anchors"),
+    ("flagship", put("state.lambda", 0.0), "lambda"),
+    ("flagship", put("state.unit", 0.0), "unit"),
+    ("flagship", put("state.linear", -1.0, -1), "variances"),
+    ("flagship", put("state.moments_count", 1e9), "moments_count"),
+    ("flagship", say(2**40, "settings", "flagship", "own_rank"), "own_rank"),
+    ("flagship", say(0, "settings", "flagship", "patience"), "patience"),
+    ("flagship", say(64, "settings", "flagship", "slots"), "slots"),
+    ("flagship-sparse", say(0, "settings", "flagship", "slots"), "slots"),
+    ("flagship-sparse", say(2**31, "settings", "flagship", "slots"), "shape"),
+    ("flagship", say(False, "settings", "flagship", "shared"), "as the graph"),
+    ("flagship", say([], "settings", "flagship", "beliefs"), "beliefs"),
+    ("flagship", say([0, 0, 0, 0, 0], "settings", "flagship", "beliefs", 0), "beliefs"),
+    ("flagship", say(None, "settings", "flagship"), "flagship"),
+    # settings
+    ("random", say("os.system", "learner"), "learner"),
+    ("random", say("Forgetron", "learner"), "parameters"),
+    ("random", say("more", "settings", "more"), "more"),
+    ("random", say({"kind": "own", "code": "x"}, "settings", "kernel"), "own"),
+    ("random", say(None, "settings", "kernel"), "kernel"),
+    ("random", say("scale", "settings", "kernel", "gamma"), "gamma"),
+    ("random", say(0.0, "settings", "kernel", "gamma"), "gamma"),
+    ("factor", say(33, "settings", "kernel", "degree"), "degree"),
+    ("factor", say(-1.0, "settings", "kernel", "bias"), "bias"),
+    ("random", say("float16", "settings", "dtype"), "dtype"),
+    ("random", say(2, "settings", "n_outputs"), "n_outputs"),
+    ("random", say(3, "settings", "n_outputs"), "labels"),
+    ("random", say(-1.0, "settings", "eta"), "eta"),
+    ("random", say(2**64, "settings", "seed"), "seed"),
+    ("random", say("gpu", "parameters", "engine"), "engine"),
+    ("random", say(3, "parameters", "graph"), "graph"),
+    ("random", say(["x"] * 3, "feature_names"), "12 strings"),
+    # labels and names
+    ("random", say([1, 0], "labels", "values"), "sorted"),
+    ("random", say([1, 1], "labels", "values"), "sorted"),
+    ("random", say([0], "labels", "values"), "values"),
+    ("random", say(["a", 1], "labels", "values"), "labels"),
+    ("random", say("<U9999999", "labels", "dtype"), "labels"),
+    ("random", say("V8", "labels", "dtype"), "dtype"),
+    ("random", say([0, ["decimal", "1e999999999"]], "labels", "values"), "dtype"),
+    ("random", say([7], "names"), "names"),
+    ("random", say(["ann", "ann"], "names"), "twice"),
+    ("random", say([["enum", "os"]], "names"), "kind"),
+    # graphs
+    ("inverse", put("graph.0.component", 2**40), "component"),
+    ("inverse", put("graph.0.component", -1), "component"),
+    ("inverse", put("graph.0.component", 2), "component"),
+    ("inverse", put("graph.0.similarity", np.nan), "finite"),
+    ("inverse", put("graph.0.similarity", 1e308), "entries"),
+    ("inverse", put("graph.0.similarity", -5.0), "semidefinite"),
+    ("inverse", put("graph.0.similarity", 5.0, 1), "symmetric"),
+    ("inverse", say(["ann"] * 5, "graphs", 0, "tasks"), "twice"),
+    ("inverse", say(["ann"], "graphs", 0, "tasks"), "shape"),
+    ("forgetron", put("graph.0.indices", 10**6), "columns"),
+    ("forgetron", put("graph.0.indptr", 10**6, 5), "row starts"),
+    ("forgetron", put("graph.0.data", -9.0), "graph"),
+    ("forgetron", say(True, "graphs", 0, "singular"), "Laplacian"),
+    ("random", put("graph.0.clusters", 9), "clusters"),
+    ("random", say(-1.0, "graphs", 0, "coupling"), "coupling"),
+    ("random", say("nan", "graphs", 0, "coupling"), "coupling"),
+    ("random", say([], "graphs"), "graphs"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("name", "change", "word"), LIES, ids=[f"{n}-{lie[0]}-{lie[2]}" for n, lie in enumerate(LIES)])
+def test_a_lie_is_refused(name, change, word, files, tmp_path):
+    refused(tmp_path / "m", lying(files[name], change), word)
+
+
+@pytest.mark.parametrize("name", ["random", "inverse", "flagship", "flagship-sparse", "shared"])
+def test_a_small_file_that_asks_for_much_memory(name, files, tmp_path):
+    refused(tmp_path / "m", lying(files[name], say(2**50, "settings", "capacity")), "bytes", "needs", "max_bytes")
+
+
+def test_an_unbounded_model_with_an_absurd_rank(tmp_path):
+    budgetron.Budgetron(budget=None).fit([[1.0], [2.0], [3.0]], [0, 1, 0], ["a", "b", "a"]).save(tmp_path / "m")
+    text, arrays = unpacked((tmp_path / "m").read_bytes())
+    record = json.loads(text)
+    record["settings"]["flagship"]["own_rank"] = 2**40
+    shape = arrays["state.own_kernel"].shape
+    arrays["state.own_kernel"] = np.zeros((0, *shape[1:3], 2**40))
+    for name in ("own_linear", "table_key", "table_stamp"):
+        arrays[f"state.{name}"] = arrays[f"state.{name}"][:0]
+    refused(tmp_path / "m", packed(json.dumps(record).encode(), arrays), "needs", "max_bytes")
+
+
+def test_the_container(files, tmp_path):
+    content = files["random"]
+    refused(tmp_path / "m", b"", "a Budgetron model")
+    refused(tmp_path / "m", content[:40], "byte for byte")
+    refused(tmp_path / "m", b"PK" + content, "a Budgetron model")
+    refused(tmp_path / "m", content + b"\0", "SHA-256")
+    refused(tmp_path / "m", content[:100], "SHA-256")
+    head = MAGIC + (FORMAT + 1).to_bytes(8, "little")
+    refused(tmp_path / "m", head + sha256(head + content[48:]).digest() + content[48:], "format 2", "newer")
+    rest, head = content[48:], content[:16]
+    for payload in (b"", b"\xff" * 8, b"\0" * 8, (2**63).to_bytes(8, "little") + b"{}", rest[:-1], rest + b"\0"):
+        refused(tmp_path / "m", head + sha256(head + payload).digest() + payload, "safetensors")
+    refused(tmp_path / "m", packed(b"{", {}), "settings")
+    refused(tmp_path / "m", packed(b"[" * 100_000, {}), "settings")
+    refused(tmp_path / "m", packed(b"\xff\xfe", {}), "settings")
+    refused(tmp_path / "m", packed(b"{}", {"c": np.zeros(1, dtype=np.complex64)}), "complex64")
+
+
+def test_sizes_and_places(files, tmp_path):
+    (tmp_path / "m").write_bytes(files["forgetron"])
+    refused(tmp_path / "m", files["forgetron"], "at most 1000 bytes", "max_bytes", max_bytes=1000)
+    refused(tmp_path / "m", files["flagship"], "max_bytes", max_bytes="20 KiB")
+    with pytest.raises(ModelFileError, match="regular file"):
+        budgetron.load(tmp_path)
+    with pytest.raises(ModelFileError, match="regular file"):
+        budgetron.load("/dev/zero")
+    with pytest.raises(FileNotFoundError):
+        budgetron.load(tmp_path / "nothing")
+    for wrong in ({"max_bytes": None}, {"max_bytes": 0}, {"max_bytes": "much"}, {"engine": "gpu"}):
+        with pytest.raises(InputError):
+            budgetron.load(tmp_path / "m", **wrong)
+
+
+def test_a_description_with_an_absurd_component_number_costs_nothing():
+    described = graphs.from_edges([("a", "b")]).describe()
+    with pytest.raises(InputError, match="component"):
+        graphs.from_description(described | {"component": np.array([0, 2**40])})
+
+
+@pytest.mark.skipif(not core.available, reason="built without a compiler")
+@pytest.mark.parametrize(
+    ("name", "array", "value"),
+    [("inverse", "key", 99), ("shared-edges", "table_key", -1), ("random", "indices", 10**6),
+     ("random", "indptr", 10**6),
+     ("flagship", "anchors", 99), ("flagship", "belief_index", 99)],
+)  # fmt: skip
+def test_the_core_itself_refuses_what_points_outside(name, array, value):
+    engine = small_models()[name]._engine
+    state = {name: np.array(values) if np.ndim(values) else values for name, values in engine.state().items()}
+    state[array][-1] = value
+    with pytest.raises(ValueError):
+        core.Engine.restore(engine.settings, state)

@@ -1,0 +1,159 @@
+"""The file as a file: replaced whole or not at all, permissions, links, and what cannot be saved."""
+
+from __future__ import annotations
+
+import os
+import stat
+import threading
+from dataclasses import dataclass
+
+import numpy as np
+import pytest
+from saved_models import LEARNERS, model_of, same_state, stream
+from sklearn.exceptions import NotFittedError
+
+import budgetron
+from budgetron import graphs, kernels
+from budgetron.errors import InputError
+from budgetron.persist import disk
+
+
+@pytest.fixture
+def model():
+    return budgetron.Forgetron(budget=2).fit([[0.0], [1.0], [2.0]], [0, 1, 0], ["a", "b", "a"])
+
+
+def three_parts(error, *words):
+    sentence = str(error.value)
+    assert " must be " in sentence and "; got " in sentence
+    assert all(word in sentence for word in words), sentence
+
+
+@pytest.mark.parametrize("step", ["write", "fsync", "replace"])
+def test_a_failure_leaves_the_old_file_and_nothing_else(model, step, tmp_path, monkeypatch):
+    model.save(tmp_path / "m")
+    old = (tmp_path / "m").read_bytes()
+    model.partial_fit([[5.0]], [1], ["c"])
+
+    def fail(*_):
+        raise OSError(28, "No space left on device")
+
+    if step == "write":
+        monkeypatch.setattr(disk.os, "fchmod", fail)
+    else:
+        monkeypatch.setattr(disk.os, step, fail)
+    with pytest.raises(OSError, match="No space"):
+        model.save(tmp_path / "m")
+    assert [path.name for path in tmp_path.iterdir()] == ["m"] and (tmp_path / "m").read_bytes() == old
+
+
+def test_a_refused_model_writes_nothing(model, tmp_path):
+    model.set_params(budget=-1)
+    with pytest.raises(InputError) as error:
+        model.save(tmp_path / "m")
+    three_parts(error, "budget")
+    assert not list(tmp_path.iterdir())
+
+
+def test_permissions_are_those_of_any_file(model, tmp_path):
+    old = os.umask(0o027)
+    try:
+        model.save(tmp_path / "new")
+    finally:
+        os.umask(old)
+    assert stat.S_IMODE((tmp_path / "new").stat().st_mode) == 0o640
+    (tmp_path / "new").chmod(0o604)
+    model.save(tmp_path / "new")
+    assert stat.S_IMODE((tmp_path / "new").stat().st_mode) == 0o604
+
+
+def test_links_folders_and_devices(model, tmp_path, monkeypatch):
+    (tmp_path / "real").mkdir()
+    (tmp_path / "link").symlink_to(tmp_path / "real" / "m")
+    model.save(tmp_path / "link")
+    assert (tmp_path / "link").is_symlink() and (tmp_path / "real" / "m").is_file()
+    monkeypatch.chdir(tmp_path)
+    model.save("plain")
+    assert budgetron.load("plain").n_seen_ == 3
+    for place in (tmp_path, "/dev/null"):
+        with pytest.raises(InputError) as error:
+            model.save(place)
+        three_parts(error, "save", "path")
+    with pytest.raises(FileNotFoundError):
+        model.save(tmp_path / "no" / "m")
+    os.mkfifo(tmp_path / "pipe")
+    with pytest.raises(InputError, match="regular file"):
+        budgetron.load(tmp_path / "pipe")
+
+
+@dataclass(frozen=True)
+class Mine(kernels.Kernel):
+    def of_products(self, dot, sq_a, sq_b):
+        return dot + 1.0
+
+
+class Own(budgetron.Forgetron):
+    pass
+
+
+class Odd:
+    pass
+
+
+def test_what_is_code_is_not_saved(tmp_path):
+    X, y, tasks = [[0.0], [1.0]], [0, 1], ["a", "b"]
+    odd = Odd()
+    for model, word in [
+        (budgetron.Forgetron(kernel=Mine()).fit(X, y, tasks), "kernel"),
+        (budgetron.Forgetron().fit(X, y, tasks).set_params(kernel=Mine()), "kernel"),
+        (Own().fit(X, y, tasks), "Own"),
+        (budgetron.RandomBudgetPerceptron(random_state=np.random.RandomState(0)).fit(X, y, tasks), "random_state"),
+        (budgetron.Forgetron(graph=graphs.from_edges([(odd, "b")])).fit(X, y, [odd, "b"]), "tasks of the graph"),
+    ]:
+        with pytest.raises(InputError) as error:
+            model.save(tmp_path / "m")
+        three_parts(error, word, "pickle")
+    with pytest.raises(NotFittedError):
+        budgetron.Forgetron().save(tmp_path / "m")
+    assert not list(tmp_path.iterdir())
+
+
+def test_a_state_that_is_not_finite_is_refused_when_saved(model, tmp_path):
+    state = model._engine.state()
+    state["coef"] = state["coef"] * np.nan
+    model._engine = type(model._engine).restore(model._engine.settings, state)
+    with pytest.raises(InputError) as error:
+        model.save(tmp_path / "m")
+    three_parts(error, "coef", "finite")
+
+
+@pytest.mark.parametrize("name", LEARNERS)
+def test_equal_models_make_equal_files(name, tmp_path):
+    X, y, tasks = stream(80)
+    for path in ("a", "b"):
+        model_of(name).partial_fit(X, y, tasks).save(tmp_path / path)
+    again = budgetron.load(tmp_path / "a")
+    again.save(tmp_path / "c")
+    assert (tmp_path / "a").read_bytes() == (tmp_path / "b").read_bytes() == (tmp_path / "c").read_bytes()
+
+
+def test_saving_while_another_thread_learns(tmp_path):
+    X, y, tasks = stream(400)
+    model = model_of("SharedProjectron").partial_fit(X[:50], y[:50], tasks[:50])
+    stop = threading.Event()
+
+    def learn():
+        while not stop.is_set():
+            model.partial_fit(X, y, tasks)
+
+    thread = threading.Thread(target=learn)
+    thread.start()
+    try:
+        for _ in range(20):
+            model.save(tmp_path / "m")
+            assert (budgetron.load(tmp_path / "m").n_seen_ - 50) % 400 == 0
+    finally:
+        stop.set()
+        thread.join()
+    model.save(tmp_path / "m")
+    same_state(model, budgetron.load(tmp_path / "m"))
