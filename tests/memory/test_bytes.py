@@ -10,8 +10,6 @@ import pytest
 from scipy import sparse
 
 from budgetron import core, graphs, kernels, memory
-from budgetron.checks.case import inside, require_same
-from budgetron.errors import InputError
 from budgetron.settings import Settings
 
 pytestmark = pytest.mark.skipif(not core.available, reason="built without a compiler")
