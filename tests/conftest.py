@@ -1,7 +1,8 @@
 """What all tests share: the lists of learners, kernels, graphs, rows and labels, and the long run's switch.
 
 A test that asks for `learner` runs for every learner, one that asks for `case` for every combination (in the usual
-run for half of the pairs of kernel and graph, with rows and labels taken in turn). A new learner is one line in LEARNERS.
+run for half of the pairs of kernel and graph, with rows and labels taken in turn). A new learner is one line in
+LEARNERS.
 `pytest --long`, or BUDGETRON_LONG=1, runs all combinations, and the tests that are marked `long`.
 """
 
