@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from html import escape
 
 COLOURS = (
@@ -33,14 +33,13 @@ class Line:
 
 @dataclass(frozen=True)
 class Panel:
-    """One set of axes. `x_labels` name places of the x axis; `levels` are horizontal lines with a name."""
+    """One set of axes. `x_labels` name places of the x axis."""
 
     title: str
     lines: Sequence[Line]
     x_labels: Sequence[tuple[float, str]]
     x_title: str = ""
     y_title: str = ""
-    levels: Sequence[tuple[float, str]] = field(default_factory=tuple)
 
 
 def line_chart(panels: Sequence[Panel], title: str) -> str:
@@ -85,7 +84,6 @@ def matrix_chart(matrix: Sequence[Sequence[float]], names: Sequence[str], title:
 
 def _panel(panel: Panel, left: float) -> str:
     values = [y for line in panel.lines for y in (*line.y, *(y for _, y in line.circles))]
-    values += [y for y, _ in panel.levels]
     low, high, step = _nice(min(values), max(values))
     places = [x for x, _ in panel.x_labels]
     x_low, x_high = min(places), max(places)
@@ -106,12 +104,6 @@ def _panel(panel: Panel, left: float) -> str:
         tick = round(tick + step, 10)
     for x, label in panel.x_labels:
         parts.append(_text(at(x, low)[0], _HEIGHT - _BOTTOM + 16, label, anchor="middle"))
-    for level, label in panel.levels:
-        y = at(x_low, level)[1]
-        parts.append(
-            f'<path d="M{left + _LEFT:.1f} {y:.1f}H{right:.1f}" stroke="#222" stroke-dasharray="1 3"/>'
-        )
-        parts.append(_text(right, y - 4, label, anchor="end"))
     for line in panel.lines:
         parts.append(_stroke([at(x, y) for x, y in zip(line.x, line.y, strict=True)], line))
         for x, y in line.circles:

@@ -17,14 +17,17 @@ def f_against_budget(table: Table) -> str:
 
 
 def _panel(table: Table, block: TableBlock) -> Panel:
+    lines = [_line(table, block, name, graph) for name in table.rows(block) for graph in GRAPHS]
     baseline = table.estimate((block.name, BASELINE, "D", None))
+    if baseline is not None:
+        ends = [min(_PLACE.values()), max(_PLACE.values())]
+        lines.append(Line("k Perceptrons, unlimited", ends, [baseline.mean] * 2, colour="#444444", dashed=True))
     return Panel(
         title=block.title,
-        lines=[_line(table, block, name, graph) for name in table.rows(block) for graph in GRAPHS],
+        lines=lines,
         x_labels=[(place, f"{share} %") for share, place in _PLACE.items()],
         x_title="budget, of what k Perceptrons store",
         y_title="F, %",
-        levels=[] if baseline is None else [(baseline.mean, "k Perceptrons, unlimited")],
     )
 
 
