@@ -115,8 +115,10 @@ def _without_kernel(settings: Settings) -> Settings | None:
 
 
 def _with_capacity(settings: Settings, capacity: int, limit: int, nonzeros: float) -> Settings:
-    pool = max(16, int(np.ceil(capacity * nonzeros))) if settings.sparse and settings.kernel is not None else None
     extra = settings.extra
+    if settings.rule == "budgetron" and not extra["shared"]:
+        capacity = min(capacity, max(1, extra["own_rank"]))  # nothing but anchors is stored
+    pool = max(16, int(np.ceil(capacity * nonzeros))) if settings.sparse and settings.kernel is not None else None
     if settings.rule == "budgetron" and extra["own"] and settings.kernel is not None:
         extra = {**extra, "own_rank": min(extra["own_rank"], capacity // 8 if extra["shared"] else capacity)}
     settings = replace(settings, capacity=capacity, pool=pool, extra=extra)

@@ -107,7 +107,8 @@ class Budgetron(Learner):
     beliefs : "auto" or sequence of Belief, default="auto"
         The guesses that are mixed. "auto" is a set for dense and one for sparse input.
     own_rank : int, default=16
-        How many stored examples (the first ones, never removed) span the kernel parts that tasks have of their own.
+        How many stored examples (the first ones, never removed) span the kernel parts that tasks have of their own. On
+        a disconnected graph they are all that is stored: more of them, 64 or 128, serve a kernel part that matters.
     table : int or str, default="4 MiB"
         Size of the hashed table of the linear part on sparse input. A byte budget gives it three quarters instead.
     max_task_rows : int or None, default=10000
@@ -230,6 +231,8 @@ class Budgetron(Learner):
             max_task_rows=checked_rows(self._who, self.max_task_rows),
             extra=extra,
         )
+        if not shared and settings.capacity is not None:  # nothing but anchors is stored
+            settings = replace(settings, capacity=min(settings.capacity, max(1, int(self.own_rank))))
         extra["own_rank"] = anchors(settings)
         if settings.sparse:
             extra["slots"] = table_slots(
