@@ -22,8 +22,6 @@ from budgetron.reproduce.blocks import BLOCKS, chosen_blocks
 from budgetron.reproduce.printed import BASELINE as PRINTED_BASELINE
 from budgetron.reproduce.printed import COLUMNS
 
-ROOT = Path(__file__).resolve().parents[2]
-
 
 @pytest.fixture(scope="module")
 def spam_order(paper_files: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
@@ -133,7 +131,7 @@ def test_ctrl_c_keeps_what_is_done_and_the_next_run_goes_on(paper_files: Path, t
         "1",
     ]
     command += ["--out", str(out), "--from", str(paper_files), "--json", "--paper-only"]
-    environment = os.environ | {"PYTHONPATH": str(ROOT / "src"), "PYTHONWARNINGS": "default"}
+    environment = os.environ | {"PYTHONWARNINGS": "default"}
     first = subprocess.Popen(
         command,
         env=environment,
