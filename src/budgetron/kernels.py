@@ -33,6 +33,10 @@ class Kernel(ABC):
 
     normalize: bool = False
 
+    def __post_init__(self) -> None:
+        if not isinstance(self.normalize, bool):
+            raise refuse(type(self).__name__, "normalize", "True or False", repr(self.normalize))
+
     @abstractmethod
     def of_products(self, dot: Array, sq_a: Array, sq_b: Array) -> Array:
         """K' before normalisation, elementwise, from ⟨a, b⟩, ‖a‖² and ‖b‖²."""
@@ -69,6 +73,7 @@ class Linear(Kernel):
     normalize: bool = False
 
     def __post_init__(self) -> None:
+        super().__post_init__()
         _check_bias("Linear", self.bias)
 
     def of_products(self, dot: Array, sq_a: Array, sq_b: Array) -> Array:
@@ -84,6 +89,7 @@ class Polynomial(Kernel):
     normalize: bool = False
 
     def __post_init__(self) -> None:
+        super().__post_init__()
         if not is_whole(self.degree) or not 1 <= self.degree <= 32:
             raise refuse("Polynomial", "degree", "an integer from 1 to 32", repr(self.degree))
         _check_bias("Polynomial", self.bias)
@@ -104,6 +110,7 @@ class Gaussian(Kernel):
     normalize: bool = False
 
     def __post_init__(self) -> None:
+        super().__post_init__()
         if self.gamma != "scale" and not (is_real(self.gamma) and self.gamma > 0):
             raise refuse("Gaussian", "gamma", 'a positive number or "scale"', repr(self.gamma))
 

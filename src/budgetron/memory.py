@@ -19,6 +19,7 @@ from budgetron.settings import Settings
 _UNITS = {"b": 1, "kb": 10**3, "mb": 10**6, "gb": 10**9, "tb": 10**12,
           "kib": 2**10, "mib": 2**20, "gib": 2**30, "tib": 2**40}  # fmt: skip
 _ACCEPTED = 'an integer >= 1, a size such as "64 MiB", or None for no limit'
+LARGEST = 2**40  # examples or bytes
 FIXED = 8 * 1024  # objects, small tables, and what an allocator adds
 
 
@@ -35,22 +36,25 @@ def budget_of(who: str, budget: Any, parameter: str = "budget") -> Budget:
     if budget is None:
         return Budget()
     if is_whole(budget):
-        if budget < 1:
-            raise refuse(who, parameter, _ACCEPTED, shown(budget))
+        if not 1 <= budget <= LARGEST:
+            raise refuse(
+                who, parameter, _ACCEPTED, shown(budget), f"At most {LARGEST} can be counted." if budget > 1 else ""
+            )
         return Budget(examples=int(budget))
     if isinstance(budget, str):
         found = re.fullmatch(r"\s*(\d+(?:\.\d+)?)\s*([a-z]+)\s*", budget.lower())
-        if found and found[2] in _UNITS and float(found[1]) > 0:
+        if found and found[2] in _UNITS and 0 < float(found[1]) * _UNITS[found[2]] <= LARGEST:
             return Budget(bytes=int(float(found[1]) * _UNITS[found[2]]))
     raise refuse(who, parameter, _ACCEPTED, shown(budget), "Sizes are in B, KB, MB, GB or KiB, MiB, GiB.")
 
 
-def planned(who: str, settings: Settings, limit: int, nonzeros: float, compiled: bool = True) -> Settings:
-    """The settings with the largest capacity whose bytes stay below the limit for ever.
+def planned(who: str, settings: Settings, budget: int, nonzeros: float, compiled: bool = True) -> Settings:
+    """The settings with the largest capacity whose bytes stay below the budget for ever, names of tasks included.
 
     `nonzeros` is the usual number of non-zeros in a sparse row; longer rows take the place of several. The NumPy engine
     (not `compiled`) keeps whole matrices where the core keeps triangles.
     """
+    limit = budget - name_bytes(budget)
     settings = replace(settings, column_cache=limit // 8)
     if settings.rule == "budgetron" and settings.sparse:
         settings = replace(settings, extra={**settings.extra, "slots": _slots(settings, limit * 3 // 4)})
@@ -67,10 +71,10 @@ def planned(who: str, settings: Settings, limit: int, nonzeros: float, compiled:
     if low == 0:
         without_kernel = _without_kernel(settings)
         if without_kernel is not None:
-            return planned(who, without_kernel, limit, nonzeros, compiled)
-        needed = bytes_of(_with_capacity(settings, 1, limit, nonzeros), compiled)
+            return planned(who, without_kernel, budget, nonzeros, compiled)
+        needed = bytes_of(_with_capacity(settings, 1, limit, nonzeros), compiled) * 32 // 31 + 1
         what = "this graph and rows of this size" if _graph(settings) else "rows of this size"
-        raise refuse(who, "budget", f"at least {needed} bytes for {what}", f"{limit} bytes")
+        raise refuse(who, "budget", f"at least {needed} bytes for {what}", f"{budget} bytes")
     if settings.kernel is None:
         low = 1  # nothing is stored
     return _with_capacity(settings, low, limit, nonzeros)

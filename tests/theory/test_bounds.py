@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -12,6 +13,7 @@ from hypothesis import strategies as st
 
 from budgetron import BudgetProjectron, Forgetron, RandomBudgetPerceptron, graphs, kernels, theory
 from budgetron.data import synthetic, unit_norm
+from budgetron.errors import InputError
 from budgetron.theory.bounds import random_budget_bound_at
 
 K = 20
@@ -209,7 +211,7 @@ def test_without_a_theorem_the_reason_is_given() -> None:
         "K'(x, x) at most 1": Forgetron(100, kernels.Linear(bias=1.0), graph),
     }
     for reason, model in cases.items():
-        promise = theory.guarantee(model.fit(*stream), stream, g, scale=0.1)
+        promise = theory.guarantee(model.fit(*stream), stream, replace(g, kernel=model.kernel), scale=0.1)
         assert promise.bound is None and promise.holds is None and reason in str(promise)
     long = theory.guarantee(
         RandomBudgetPerceptron(20, kernels.Linear(), graph).fit(*stream), stream, g, scale=9.0
@@ -224,3 +226,14 @@ def test_the_bound_does_not_see_the_scale_of_the_graph() -> None:
         model = RandomBudgetPerceptron(60, kernels.Linear(), graph).fit(*stream)
         bounds.append(theory.guarantee(model, stream, one_direction(graph)).bound)
     assert bounds[0] is not None and bounds[0] == pytest.approx(bounds[1])
+
+
+def test_a_comparator_of_another_space_or_stream_is_refused() -> None:
+    stream, graph = easy(3, n=200), graphs.complete(n_tasks=K)
+    model = Forgetron(100, kernels.Linear(), graph).fit(*stream)
+    g = one_direction(graph)
+    for other in (replace(g, kernel=kernels.Linear(bias=1.0)), replace(g, graph=graphs.disconnected())):
+        with pytest.raises(InputError, match="kernel and graph"):
+            theory.guarantee(model, stream, other)
+    with pytest.raises(InputError, match="200 examples"):
+        theory.guarantee(model, tuple(part[:50] for part in stream), g)

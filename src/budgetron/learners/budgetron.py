@@ -268,7 +268,7 @@ class Budgetron(Learner):
             if self.beliefs != "auto":
                 raise refuse(self._who, "beliefs", '"auto" or a sequence of Belief', shown(self.beliefs))
             return SPARSE if settings.sparse else DENSE
-        beliefs = list(self.beliefs)
+        beliefs = list(self.beliefs) if isinstance(self.beliefs, Iterable) else []
         if not beliefs or not all(isinstance(belief, Belief) for belief in beliefs):
             raise refuse_type(self._who, "beliefs", '"auto" or a sequence of Belief', shown(self.beliefs))
         return beliefs
@@ -310,8 +310,12 @@ class Budgetron(Learner):
             return None
         if not isinstance(self.class_weight, Mapping):
             raise refuse_type(self._who, "class_weight", 'a dict, "balanced" or None', shown(self.class_weight))
-        values = [self.class_weight.get(label, 1.0) for label in self._classes.values.tolist()]
-        checked = inputs.weights(self._who, values, len(values))
+        known = self._classes.values.tolist()
+        for label in self.class_weight:
+            if label not in known:
+                raise refuse(self._who, "class_weight", f"for the classes {shown(known)}", f"one for {shown(label)}")
+        values = [self.class_weight.get(label, 1.0) for label in known]
+        checked = inputs.weights(self._who, values, len(values), "class_weight")
         assert checked is not None
         return checked
 

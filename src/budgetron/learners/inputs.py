@@ -57,6 +57,8 @@ def hashed(who: str, features: Mapping[Any, Any], n_features: int) -> sparse.csr
             value = float(value)
         elif not isinstance(value, (int, float, np.integer, np.floating)):
             raise refuse_type(who, f"the value of feature {shown(name)}", "a number or a string", shown(value))
+        if isinstance(value, int) and abs(value) > 10**300:
+            raise refuse(who, f"the value of feature {shown(name)}", "a number that float64 can hold", shown(value))
         digest = blake2b(str(name).encode("utf-8", "surrogatepass"), digest_size=8).digest()
         column = int.from_bytes(digest, "little") % n_features
         columns[column] = columns.get(column, 0.0) + float(value)
@@ -75,6 +77,12 @@ def labels(who: str, y: Any, n: int) -> NDArray[Any]:
             who, "y", "one label for each row", "None", f"{who} requires y to be passed, but the target y is None."
         )
     array = np.asarray(y)
+    if (
+        array.dtype.kind in "US"
+        and not isinstance(y, np.ndarray)
+        and not all(isinstance(label, str | bytes) for label in y)
+    ):
+        raise refuse(who, "y", "labels of one kind", shown(y), "Make them all strings, or all numbers.")
     if array.ndim == 2 and array.shape[1] == 1:
         warnings.warn(
             "A column-vector y was passed when a 1d array was expected. Please change the shape of y to "
@@ -105,19 +113,18 @@ def labels(who: str, y: Any, n: int) -> NDArray[Any]:
     return array
 
 
-def weights(who: str, sample_weight: Any, n: int) -> NDArray[np.float64] | None:
-    """The weight of each example, finite and not negative."""
-    if sample_weight is None:
+def weights(who: str, values: Any, n: int, parameter: str = "sample_weight") -> NDArray[np.float64] | None:
+    """The weight of each example (or class), finite and not negative."""
+    if values is None:
         return None
-    if np.isscalar(sample_weight):
-        sample_weight = np.full(n, sample_weight)
-    array = _numbers(who, "sample_weight", sample_weight).astype(np.float64)
+    if np.isscalar(values):
+        values = np.full(n, values)
+    array = _numbers(who, parameter, values).astype(np.float64)
     if array.shape != (n,):
-        raise refuse(who, "sample_weight", f"one number for each of the {n} rows", f"shape {array.shape}")
+        raise refuse(who, parameter, f"one number for each of the {n}", f"shape {array.shape}")
     if not np.isfinite(array).all() or (array < 0).any():
-        raise refuse(
-            who, "sample_weight", "finite and not negative", shown(array[~(np.isfinite(array) & (array >= 0))][0])
-        )
+        wrong = array[~(np.isfinite(array) & (array >= 0))]
+        raise refuse(who, parameter, "finite and not negative", shown(float(wrong[0])))
     return np.ascontiguousarray(array)
 
 
@@ -157,11 +164,17 @@ def _numbers(who: str, parameter: str, values: Any) -> NDArray[Any]:
         array = np.asarray(values.to_numpy() if hasattr(values, "to_numpy") else values)
     except ValueError:
         raise refuse(who, parameter, "numbers in rows of one length", shown(values)) from None
+    if isinstance(values, np.ma.MaskedArray) and np.ma.is_masked(values):
+        raise refuse(who, parameter, "without masked values", "a masked array", "Fill or drop what is masked.")
     if array.dtype.kind == "c":
         raise refuse_type(who, parameter, "real numbers", f"dtype {array.dtype}", "Complex data not supported.")
+    if array.dtype.kind in "mM":
+        raise refuse_type(who, parameter, "numbers", f"dtype {array.dtype}", "Make a number of a date: days since one.")
     if array.dtype.kind not in "fiub":
         try:
             array = array.astype(np.float64)
+        except OverflowError:
+            raise refuse(who, parameter, "numbers that float64 can hold", shown(values)) from None
         except (TypeError, ValueError) as error:
             kind = refuse_type if isinstance(error, TypeError) else refuse
             raise kind(

@@ -27,9 +27,9 @@ from budgetron.learners.guard import Guard, beginning
 from budgetron.learners.inside import Inside
 from budgetron.learners.names import TaskNames
 from budgetron.learners.saved import content_of
-from budgetron.learners.start import engine_kind, settings_of
+from budgetron.learners.start import engine_kind, settings_of, usual_nonzeros
 from budgetron.learners.tasks import listed, located, located_one, without_column
-from budgetron.memory import Budget, budget_of, name_bytes, planned
+from budgetron.memory import Budget, budget_of, bytes_of, name_bytes, planned
 from budgetron.persist import replace_file
 from budgetron.records import Outcome
 from budgetron.settings import Settings
@@ -127,6 +127,21 @@ class Learner(Inside, ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         right = np.asarray(self.predict(X, tasks)) == np.asarray(y).ravel()
         return float(np.average(right, weights=sample_weight))
 
+    # ---- the promise
+
+    def memory_bound(self, n_features: int, n_classes: int = 2, dtype: str = "float64") -> int | None:
+        """Bytes that the model will never exceed on dense rows, names of tasks aside; None where nothing bounds it.
+
+        Known before the first example, from the parameters and the width of the rows.
+        """
+        rows = np.zeros((1, n_features), dtype=dtype)
+        classes = Classes(np.arange(n_classes))
+        settings, _ = self._settings(rows, classes, self._checked_graph())
+        open_rows = settings.max_task_rows is None and self.rule in ("shared_projectron", "budgetron")
+        if settings.capacity is None or open_rows:
+            return None
+        return bytes_of(settings, self._engine_kind(settings.kernel) is core.Engine)
+
     # ---- the path of a block
 
     def _fit(self, X: Any, y: Any, tasks: Iterable[Any] | None, sample_weight: Any) -> Self:
@@ -213,8 +228,16 @@ class Learner(Inside, ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         )
 
     def _margins_of_one(self, x: Any, task: Hashable) -> Margins:
-        x, tasks = self._one_row(x, task)
-        return self.decision_function(x, tasks)
+        engine = self._engine
+        if not self._takes_rows_one_by_one(engine, x):
+            x, tasks = self._one_row(x, task)
+            return self.decision_function(x, tasks)
+        row = inputs.vector(self._who, x, engine.settings.n_features, engine.settings.dtype).reshape(1, -1)
+        key, cluster = located_one(self._who, task, self._graph)
+        self._refuse_bad_rows(row)
+        with nullcontext() if engine.side_by_side else self._guard:
+            margins: Margins = engine.margins(row, np.array([key]), np.array([cluster]))
+        return margins
 
     def _one_row(self, x: Any, task: Hashable) -> tuple[Any, list[Hashable] | None]:
         if isinstance(x, Mapping):
@@ -271,7 +294,12 @@ class Learner(Inside, ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             chosen.codes(self._who, labels)
             graph = self._checked_graph()
             settings, budget = self._settings(rows, chosen, graph)
-            engine = self._engine_kind(settings.kernel)(settings)
+            try:
+                engine = self._engine_kind(settings.kernel)(settings)
+            except MemoryError:
+                raise refuse(
+                    self._who, "budget", "within what this machine has", f"{bytes_of(settings)} bytes for it"
+                ) from None
             bad = engine.first_bad_row(rows)
             if bad is not None:
                 self._refuse_row(rows, bad)
@@ -288,9 +316,9 @@ class Learner(Inside, ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         settings = settings_of(self.rule, self._checked_kernel(), graph, rows, classes.n_outputs)
         settings = self._with_rule(replace(settings, capacity=budget.examples))
         if budget.bytes is not None:
-            nonzeros = rows.nnz / rows.shape[0] if settings.sparse else 0.0
+            nonzeros = usual_nonzeros(rows) if settings.sparse else 0.0
             compiled = self._engine_kind(settings.kernel) is core.Engine
-            settings = planned(self._who, settings, budget.bytes - name_bytes(budget.bytes), nonzeros, compiled)
+            settings = planned(self._who, settings, budget.bytes, nonzeros, compiled)
         return settings, budget
 
     def _with_rule(self, settings: Settings) -> Settings:

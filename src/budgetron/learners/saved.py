@@ -53,8 +53,13 @@ def _record(model: Any) -> tuple[Saved, Arrays]:
     who: Any = type(model).__name__
     engine, learners = model._engine, get_args(schema.Learner)
     if who not in learners or not type(model).__module__.startswith("budgetron.learners."):
-        raise refuse("save", "the model", f"one of {', '.join(learners)} to be saved", shown(type(model)),
-                     f"A class of your own is code, which no model file holds: {PICKLE}")
+        raise refuse(
+            "save",
+            "the model",
+            f"one of {', '.join(learners)} to be saved",
+            shown(type(model)),
+            f"A class of your own is code, which no model file holds: {PICKLE}",
+        )
     settings = engine.settings
     graphs = [settings.graph]
     if isinstance(model.graph, TaskGraph) and model.graph != settings.graph:  # set anew since the model began
@@ -146,8 +151,13 @@ def _parameters(who: str, given: dict[str, Any], graph: int) -> schema.Parameter
     try:  # each in its place and range
         return msgspec.convert({name: _plain(value) for name, value in written.items()}, schema.Parameters)
     except msgspec.ValidationError as error:
-        raise refuse(who, "parameters", "plain numbers and strings in their range to be saved", f"others ({error})",
-                     f"set_params sets them right; or {PICKLE}") from None
+        raise refuse(
+            who,
+            "parameters",
+            "plain numbers and strings in their range to be saved",
+            f"others ({error})",
+            f"set_params sets them right; or {PICKLE}",
+        ) from None
 
 
 def _plain(value: Any) -> Any:

@@ -32,6 +32,12 @@ def settings_of(rule: str, kernel: Kernel | None, graph: TaskGraph, rows: Any, n
     )
 
 
+def usual_nonzeros(rows: Any) -> float:
+    """Non-zeros that a sparse row usually has; a few rows tell little, and then it is at least 64."""
+    mean = float(rows.nnz) / float(rows.shape[0])
+    return mean if rows.shape[0] >= 20 else max(mean, 64.0)
+
+
 def engine_kind(who: str, engine: Any, kernel: Kernel | None) -> type[core.Engine] | type[reference.Engine]:
     """The compiled engine, or the NumPy one where it was asked for, or is the only one that serves."""
     if engine not in ("auto", "core", "numpy"):

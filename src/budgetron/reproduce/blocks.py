@@ -50,7 +50,7 @@ def chosen_blocks(sets: Iterable[str]) -> list[TableBlock]:
     """The blocks of these sets, in the table's order."""
     known = list(dict.fromkeys(block.set_name for block in BLOCKS))
     wanted = list(sets)
-    for name in wanted:
+    for name in wanted or [""]:
         if name not in known:
             raise refuse("reproduce", "sets", "some of " + ", ".join(known), shown(name))
     return [block for block in BLOCKS if block.set_name in wanted]

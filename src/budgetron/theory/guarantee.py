@@ -85,6 +85,14 @@ def guarantee(
         raise refuse(_WHO, "stream", "(X, y, tasks) or a data set", shown(type(stream).__name__))
     if len(model.classes_) != 2:
         raise refuse(_WHO, "model", "one of two classes", f"{len(model.classes_)} classes")
+    if mistakes is None and model.n_seen_ != len(block):
+        raise refuse(_WHO, "stream", f"the {model.n_seen_} examples that the model learned from", f"{len(block)}")
+    for part in comparator.parts if isinstance(comparator, Shifting) else [comparator]:
+        if part.kernel != model.kernel_ or part.graph != model.graph:
+            raise refuse(
+                _WHO, "comparator", f"under the model's kernel and graph, {model.kernel_} and {model.graph}",
+                f"{part.kernel} and {part.graph}", "The bound compares functions of one space.",
+            )  # fmt: skip
     tasks = [0] * len(block) if block.tasks is None else block.tasks
     signs = np.where(block.y == model.classes_[1], 1.0, -1.0)
     agreement = signs * comparator.margins(block.X, tasks)
