@@ -9,7 +9,7 @@ PIP    := $(BIN)/python -m pip --disable-pip-version-check --quiet
 CORE   := $(shell find src/core -type f) CMakeLists.txt pyproject.toml
 SOURCE := $(shell find src/budgetron -name '*.py')
 
-.PHONY: demo test test-long lint sanitize clean
+.PHONY: demo test test-long lint sanitize bench clean
 
 $(BIN)/python:
 	$(PYTHON) -m venv $(VENV)
@@ -50,6 +50,11 @@ $(SANITIZED)/core_stress: $(CORE) tests/core/stress.cpp
 	  -fno-trapping-math -fsanitize=address,undefined -fno-sanitize-recover=undefined -fno-omit-frame-pointer \
 	  -DBUDGETRON_LEVEL=baseline -DBUDGETRON_VECTOR=16 -I src/core src/core/[!b]*.cpp src/core/budget*.cpp \
 	  tests/core/stress.cpp -o $@ -lpthread
+
+# Speed as ratios within one run, and peers side by side.
+bench: $(VENV)/.installed
+	$(PIP) install ".[data,bench]"
+	$(BIN)/python benchmarks/speed/run.py --docs docs/speed.md
 
 clean:
 	rm -rf $(VENV) build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis

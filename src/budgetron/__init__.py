@@ -15,8 +15,8 @@ if TYPE_CHECKING:
         Perceptron,
         RandomBudgetPerceptron,
         SharedProjectron,
-        load,
     )
+    from budgetron.learners.files import load
 
 __version__ = "0.1.0"
 
@@ -45,7 +45,7 @@ def __getattr__(name: str) -> Any:
     if name in _ROOMS:
         return import_module(f"budgetron.{name}")
     if name in __all__:
-        return getattr(import_module("budgetron.learners"), name)
+        return getattr(import_module("budgetron.learners.files" if name == "load" else "budgetron.learners"), name)
     raise AttributeError(f"module 'budgetron' has no attribute {name!r}")
 
 

@@ -2,7 +2,6 @@
 
 from budgetron.learners.budget_projectron import BudgetProjectron
 from budgetron.learners.budgetron import Belief, Budgetron
-from budgetron.learners.files import load
 from budgetron.learners.forgetron import Forgetron
 from budgetron.learners.perceptron import Perceptron
 from budgetron.learners.random_budget_perceptron import RandomBudgetPerceptron
@@ -16,5 +15,4 @@ __all__ = [
     "Perceptron",
     "RandomBudgetPerceptron",
     "SharedProjectron",
-    "load",
 ]

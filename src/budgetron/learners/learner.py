@@ -17,7 +17,7 @@ from scipy import sparse
 from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.utils.validation import validate_data
 
-from budgetron import core, reference
+from budgetron import core
 from budgetron.errors import refuse, refuse_type, shown
 from budgetron.graphs import TaskGraph
 from budgetron.kernels import Kernel
@@ -26,11 +26,9 @@ from budgetron.learners.classes import Classes, first_seen, known, seeing
 from budgetron.learners.guard import Guard, beginning
 from budgetron.learners.inside import Inside
 from budgetron.learners.names import TaskNames
-from budgetron.learners.saved import content_of
 from budgetron.learners.start import engine_kind, settings_of, usual_nonzeros
 from budgetron.learners.tasks import listed, located, located_one, without_column
 from budgetron.memory import Budget, budget_of, bytes_of, name_bytes, planned
-from budgetron.persist import replace_file
 from budgetron.records import Outcome
 from budgetron.settings import Settings
 
@@ -94,6 +92,9 @@ class Learner(Inside, ClassifierMixin, BaseEstimator):  # type: ignore[misc]
 
         The file is checked as `load` would before anything is written, and replaced in one step.
         """
+        from budgetron.learners.saved import content_of  # what saving needs is not paid for by those who do not save
+        from budgetron.persist import replace_file
+
         self._check_begun()
         with self._guard:
             content = content_of(self)
@@ -325,7 +326,7 @@ class Learner(Inside, ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         """The settings with what the rule itself wants to know. A learner's own file says it."""
         return settings
 
-    def _engine_kind(self, kernel: Kernel | None) -> type[core.Engine] | type[reference.Engine]:
+    def _engine_kind(self, kernel: Kernel | None) -> Any:
         return engine_kind(self._who, self.engine, kernel)
 
     def _checked_kernel(self) -> Kernel | None:
@@ -348,8 +349,10 @@ class Learner(Inside, ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         return without_column(self._who, X, column)
 
     def _keep_names(self, keys: NDArray[np.int64], names: Any, flags: NDArray[np.uint8]) -> None:
+        engine = self._engine
+        n_stored = engine.n_stored
         for place in np.flatnonzero(flags & Outcome.STORED).tolist():
-            self._names.keep(int(keys[place]), names[place], lambda: self._engine.keys, self._engine.n_stored)
+            self._names.keep(int(keys[place]), names[place], lambda: engine.keys, n_stored)
 
     # ---- refusing
 

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from scipy import sparse
 
-from budgetron import core, reference
+from budgetron import core
 from budgetron.errors import refuse, shown
 from budgetron.graphs import TaskGraph
 from budgetron.kernels import Kernel, resolved
@@ -38,8 +38,8 @@ def usual_nonzeros(rows: Any) -> float:
     return mean if rows.shape[0] >= 20 else max(mean, 64.0)
 
 
-def engine_kind(who: str, engine: Any, kernel: Kernel | None) -> type[core.Engine] | type[reference.Engine]:
-    """The compiled engine, or the NumPy one where it was asked for, or is the only one that serves."""
+def engine_kind(who: str, engine: Any, kernel: Kernel | None) -> Any:
+    """The class of engine: the compiled one, or NumPy's where it was asked for, or is the only one that serves."""
     if engine not in ("auto", "core", "numpy"):
         raise refuse(who, "engine", '"auto", "core" or "numpy"', shown(engine))
     if engine != "numpy" and core.available and core.supports(kernel):
@@ -51,7 +51,9 @@ def engine_kind(who: str, engine: Any, kernel: Kernel | None) -> type[core.Engin
         raise refuse(who, "engine", '"auto" or "numpy" here', f'"core" with {why}')
     if engine == "auto" and not core.available:
         _say_once()
-    return reference.Engine
+    from budgetron.reference import Engine  # half of all start-up time, and seldom needed
+
+    return Engine
 
 
 def _variance(rows: Any) -> float:

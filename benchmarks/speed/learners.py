@@ -1,0 +1,168 @@
+"""Dense streams: the Gaussian row, a mistake of the projection learners, an update of the flagship, one at a time."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+from measure import Row, compared, interleaved, ratio_row, seconds
+from streams import Passing, Stream, coins, noisy
+from yardsticks import EXAMPLES, gemv_and_exp, symmetric_pass
+
+from budgetron import Belief, BudgetProjectron, Budgetron, RandomBudgetPerceptron, SharedProjectron, kernels
+
+GAUSSIAN = kernels.Gaussian(gamma=0.02)
+
+
+def gaussian_rows(repetitions: int, quick: bool) -> Iterator[Row]:
+    """mtrbp in block calls against the bare arithmetic of its kernel row."""
+    for d, budget, reach in ((28, 1000, 1.25), (28, 100, 1.6), (784, 1000, 1.25)):
+        for dtype in ("float32", "float64"):
+            block = 400 if d == 784 else 2000
+            stream = noisy(block * (4 if quick else 8) + 4 * budget, d, dtype=dtype)
+            model = RandomBudgetPerceptron(budget=budget, kernel=kernels.Gaussian(gamma=0.5 / d))
+            passing = Passing(model, stream, block).fill(budget)
+            row = Row(
+                name=f"gaussian-d{d}-B{budget}-{dtype}",
+                work=f"Gaussian, d={d}, B={budget}, {dtype}, block calls, mtrbp",
+                yardstick="BLAS gemv + vector exp over B",
+                unit="×",
+                reach=reach,
+            )
+            done = compared(row, passing.learn, gemv_and_exp(budget, d, dtype), block, EXAMPLES, repetitions)
+            yield replace(done, detail={"mistakes": model.n_mistakes_ / model.n_seen_})
+
+
+def projection_rows(repetitions: int, quick: bool) -> Iterator[Row]:
+    """One mistake, its kernel row included, on a full budget."""
+    for budget in (500,) if quick else (500, 1000):
+        for learner in (BudgetProjectron, SharedProjectron):
+            passing = Passing(learner(budget=budget, kernel=GAUSSIAN), coins(8 * budget), 200).fill(budget)
+            per_mistake = PerMistake(passing)
+            row = Row(
+                name=f"projection-{learner.__name__}-B{budget}",
+                work=f"{learner.__name__}, B={budget}, per mistake on a full budget",
+                yardstick="BLAS dsymv + dsyr over B×B doubles",
+                unit="×",
+                reach=1.0,
+            )
+            done = compared(row, per_mistake, symmetric_pass(budget, 20), 1, 20, repetitions)
+            yield replace(done, detail={"of which the kernel row, µs": per_mistake.row_us})
+
+
+class PerMistake:
+    """Seconds of one mistake: what learning costs more than predicting, a mistake, and one row."""
+
+    def __init__(self, passing: Passing) -> None:
+        self.passing, self.row_us = passing, 0.0
+
+    def __call__(self) -> float:
+        model, at = self.passing.model, self.passing.at
+        part = self.passing.next_block()
+        predicting = seconds(lambda: model.decision_function(part.X, tasks=part.tasks))
+        self.passing.at, before = at, model.n_mistakes_
+        learning = seconds(self.passing.learn)
+        row = predicting / len(part.y)
+        self.row_us = row * 1e6
+        beyond = max(0.0, learning - predicting)
+        return beyond / max(1, model.n_mistakes_ - before) + row
+
+
+def shared_tasks_rows(repetitions: int, quick: bool) -> Iterator[Row]:
+    """The shared projection learner must not feel the number of tasks."""
+    budget, block = 200 if quick else 500, 500
+
+    def full(n_tasks: int) -> Passing:
+        """The budget full, and as many task rows as there will be: of 10⁵ tasks the 10,000 that are kept."""
+        stream = coins(5000 if quick else 30_000, n_tasks=n_tasks)
+        passing = Passing(SharedProjectron(budget=budget, kernel=GAUSSIAN), stream, block).fill(budget)
+        for _ in range(0 if n_tasks < 1000 else len(stream.y) // block - 2):
+            passing.learn()
+        return passing
+
+    few = full(4)
+    for n_tasks in (139, 100_000):
+        row = Row(
+            name=f"shared-k{n_tasks}",
+            work=f"SharedProjectron, k={n_tasks:,} tasks, B={budget}",
+            yardstick="itself, k=4",
+            unit="×",
+            reach=1.3,
+        )
+        yield compared(row, full(n_tasks).learn, few.learn, block, block, repetitions)
+
+
+def flagship_rows(repetitions: int, quick: bool) -> Iterator[Row]:
+    """Updates that store nothing: what is stored comes again with labels by the toss of a coin."""
+    for budget in (500,) if quick else (500, 1000):
+        ones = [settled_flagship(budget, beliefs) for beliefs in (1, 2, 3)]
+        n = len(ones[0].stream.y)
+        times = interleaved([*(one.learn for one in ones), symmetric_pass(budget, 20)], repetitions)
+        per_pass, updates = times[:, 3] / 20, times[:, :3] / n
+        for name, what, reach, cost in (
+            ("one-belief", "one belief, per update that stores nothing", 1.2, updates[:, 0]),
+            ("further-belief", "each further belief", 1.0, (updates[:, 2] - updates[:, 0]) / 2),
+        ):
+            row = Row(
+                name=f"flagship-{name}-B{budget}",
+                work=f"Budgetron, B={budget}, {what}",
+                yardstick="BLAS dsymv + dsyr over B×B doubles",
+                unit="×",
+                reach=reach,
+            )
+            yield ratio_row(row, cost / per_pass, cost, per_pass)
+
+
+def settled_flagship(budget: int, beliefs: int) -> Passing:
+    """A full Budgetron and a stream of what it has stored."""
+    some = [Belief(kernel=scale, kernel_own=0.1) for scale in (10.0, 5.0, 3.0)[:beliefs]]
+    model = Budgetron(budget=budget, kernel=GAUSSIAN, beliefs=some)
+    Passing(model, coins(8 * budget), 100).fill(budget)
+    stored, rng = model.active_set_, np.random.default_rng(0)
+    order = rng.permutation(budget)[:200]
+    stream = Stream(np.asarray(stored.rows)[order], rng.integers(0, 2, 200), np.asarray(stored.task)[order])
+    return Passing(model, stream, 200)
+
+
+def one_at_a_time_rows(repetitions: int, quick: bool) -> Iterator[Row]:
+    """`learn_one` on NumPy rows against river's linear Perceptron on the same rows as dicts."""
+    row = Row(
+        name="learn-one",
+        work="learn_one on a NumPy row, B=500, d=28, mtrbp",
+        yardstick="river's linear Perceptron.learn_one",
+        unit="×",
+        reach=1.0,
+    )
+    try:
+        from river import linear_model
+    except ImportError:
+        yield replace(row, reason="river is not installed (extra bench)")
+        return
+    stream = noisy(8000)
+    model = Passing(RandomBudgetPerceptron(budget=500, kernel=GAUSSIAN), stream, 2000).fill(500).model
+    perceptron = linear_model.Perceptron()
+    few = [(x, int(y), int(task)) for x, y, task in zip(*stream[:1000], strict=True)]
+    dicts: list[tuple[dict[int, float], bool]] = [(dict(enumerate(x.tolist())), y == 1) for x, y, _ in few]
+
+    def ours() -> None:
+        for x, y, task in few:
+            model.learn_one(x, y, task=task)
+
+    def river() -> None:
+        for x, y in dicts:
+            perceptron.learn_one(x, y)
+
+    yield compared(row, ours, river, len(few), len(few), repetitions)
+
+
+def float32_effect(rows: list[dict[str, Any]]) -> dict[str, float]:
+    """How much faster float32 is, from the Gaussian rows."""
+    times = {row["name"]: row["work_us"] for row in rows if row["name"].startswith("gaussian-")}
+    pairs = {name.removesuffix("-float64") for name in times if name.endswith("-float64")}
+    return {
+        pair.removeprefix("gaussian-"): times[f"{pair}-float64"] / times[f"{pair}-float32"]
+        for pair in sorted(pairs)
+        if f"{pair}-float32" in times
+    }

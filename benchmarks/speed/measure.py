@@ -1,0 +1,86 @@
+"""One row of the table: work and yardstick run in turn, their ratio repetition by repetition, median and quartiles."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import asdict, dataclass, field
+from typing import Any
+
+import numpy as np
+
+Work = Callable[[], object]
+Clock = Callable[[], float]
+OWN_TIME = time.thread_time  # the thread's own, so that a busy machine's other programs do not count
+WALL_TIME = time.perf_counter  # where several threads or processes work
+
+
+@dataclass(frozen=True)
+class Row:
+    """One line of the table. `ratio` is None where it was not measured, and `reason` says why."""
+
+    name: str
+    work: str
+    yardstick: str
+    unit: str  # what the ratio is in: "×" for a ratio, "ms", "exponent", "MiB"
+    reach: float
+    at_most: bool = True  # the ratio may be at most `reach`; otherwise it must be at least that
+    ratio: float | None = None
+    quartiles: tuple[float, float] | None = None
+    work_us: float | None = None  # microseconds an example (or update, or start), for orientation
+    yardstick_us: float | None = None
+    reason: str = ""
+    detail: dict[str, Any] = field(default_factory=dict)
+
+    @property
+    def met(self) -> bool | None:
+        if self.ratio is None:
+            return None
+        return self.ratio <= self.reach if self.at_most else self.ratio >= self.reach
+
+    def to_dict(self) -> dict[str, Any]:
+        return asdict(self) | {"met": self.met}
+
+
+def seconds(work: Work, clock: Clock = OWN_TIME) -> float:
+    """How long one call takes; a work that knows better (it subtracts its preparation) returns it."""
+    start = clock()
+    own = work()
+    return own if isinstance(own, float) else clock() - start
+
+
+def interleaved(works: Sequence[Work], repetitions: int, clock: Clock = OWN_TIME) -> np.ndarray:
+    """Seconds, (repetitions, works): one of each in turn, so that a busy moment hits all of them alike."""
+    for work in works:
+        work()  # caches and branch predictors see it once
+    return np.array([[seconds(work, clock) for work in works] for _ in range(repetitions)])
+
+
+def spread(values: np.ndarray) -> tuple[float, tuple[float, float]]:
+    """The median, and the quartiles."""
+    low, middle, high = np.percentile(values, [25, 50, 75])
+    return float(middle), (float(low), float(high))
+
+
+def ratio_row(row: Row, ratios: np.ndarray, work_s: np.ndarray, yardstick_s: np.ndarray, **detail: Any) -> Row:
+    """The row with what was measured; seconds are those of one example."""
+    ratio, quartiles = spread(ratios)
+    return Row(
+        **{
+            **{name: getattr(row, name) for name in ("name", "work", "yardstick", "unit", "reach", "at_most")},
+            "ratio": ratio,
+            "quartiles": quartiles,
+            "work_us": float(np.median(work_s)) * 1e6,
+            "yardstick_us": float(np.median(yardstick_s)) * 1e6,
+            "detail": row.detail | detail,
+        }
+    )
+
+
+def compared(
+    row: Row, work: Work, yardstick: Work, n_work: int, n_yardstick: int, repetitions: int, clock: Clock = OWN_TIME
+) -> Row:
+    """work ÷ yardstick, both per example; the other way round where more is better."""
+    times = interleaved([work, yardstick], repetitions, clock) / [n_work, n_yardstick]
+    ratios = times[:, 0] / times[:, 1]
+    return ratio_row(row, ratios if row.at_most else 1.0 / ratios, times[:, 0], times[:, 1])

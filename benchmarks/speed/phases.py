@@ -1,0 +1,101 @@
+"""Where a microsecond goes: one example taken apart by leaving things out, and the core's functions as perf saw them.
+
+mtrbp, d=28, Gaussian kernel, block calls. Each part is the difference between two timings in the same run.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import subprocess
+import tempfile
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from learners import GAUSSIAN, settled_flagship
+from measure import interleaved
+from streams import Passing, coins, noisy, text
+
+from budgetron import BudgetProjectron, Budgetron, RandomBudgetPerceptron, SharedProjectron, kernels
+
+BLOCK = 2000
+
+
+def _workloads() -> dict[str, Passing]:
+    """Full models, each with a stream to learn."""
+    square = kernels.Polynomial(degree=2, bias=1.0, normalize=True)
+    return {
+        "mtrbp, B=1000": Passing(RandomBudgetPerceptron(1000, GAUSSIAN), noisy(8000), BLOCK).fill(1000),
+        "mtrbp, B=100": Passing(RandomBudgetPerceptron(100, GAUSSIAN), noisy(8000), BLOCK).fill(100),
+        "mtrbp on text, B=1000": Passing(RandomBudgetPerceptron(1000, square), text(4000), 500).fill(1000),
+        "BudgetProjectron, B=500": Passing(BudgetProjectron(500, GAUSSIAN), coins(4000), 500).fill(500),
+        "SharedProjectron, B=500, 5,000 tasks": Passing(
+            SharedProjectron(500, GAUSSIAN), coins(8000, n_tasks=5000), 500
+        ).fill(500),
+        "Budgetron, one belief, B=500": settled_flagship(500, 1),
+        "Budgetron without kernel on text": Passing(Budgetron(kernel=None), text(2000), 500),
+    }
+
+
+def measured(quick: bool) -> dict[str, Any]:
+    return {"parts": {f"B={budget}": _parts(budget) for budget in (100, 1000)}, "functions": _functions(quick)}
+
+
+def _parts(budget: int) -> dict[str, float]:
+    """Microseconds an example: the engine predicting, the engine learning, and Python around it."""
+    stream = noisy(4 * BLOCK)
+    passing = Passing(RandomBudgetPerceptron(budget=budget, kernel=GAUSSIAN), stream, BLOCK).fill(budget)
+    model, part = passing.model, stream[:BLOCK]
+    engine = model._engine
+    keys, clusters = model.graph.locate(part.tasks.tolist())
+    codes = part.y.astype(np.int32)
+    works = [
+        lambda: engine.margins(part.X, keys, clusters, 1),
+        lambda: engine.learn(part.X, codes, keys, clusters),
+        passing.learn,
+    ]
+    predicting, learning, whole = np.median(interleaved(works, 15), axis=0) / BLOCK * 1e6
+    return {
+        "row and margin (core)": predicting,
+        "mistakes: storing, refreshing (core)": learning - predicting,
+        "Python: checks, task keys, names of stored tasks": whole - learning,
+    }
+
+
+def _functions(quick: bool) -> dict[str, list[tuple[str, float]]] | None:
+    """Shares of the time by function, the largest; None where perf does not run."""
+    perf = shutil.which("perf")
+    if perf is None:
+        return None
+    found = {}
+    for name, passing in _workloads().items():
+        passing.learn()
+        with tempfile.TemporaryDirectory() as folder:
+            record = str(Path(folder) / "perf.data")
+            watch = ["record", "-q", "-F", "997", "-p", str(os.getpid()), "-o", record, "sleep", "1" if quick else "2"]
+            watcher = subprocess.Popen([perf, *watch], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+            while watcher.poll() is None:
+                passing.learn()
+            if watcher.returncode:
+                return None
+            text_report = [perf, "report", "-i", record, "--stdio", "--no-children", "-s", "dso,symbol"]
+            lines = subprocess.run(text_report, capture_output=True, text=True).stdout
+        found[name] = _largest(lines)
+    return found
+
+
+def _largest(report: str) -> list[tuple[str, float]]:
+    """The core's functions by name; what has no name, and all that is not the core, in sums."""
+    shares: Counter[str] = Counter()
+    for share, library, symbol in re.findall(r"^\s+([\d.]+)%\s+(\S+)\s+\[[.k]\]\s+(.+?)[\s-]*$", report, re.MULTILINE):
+        if not library.startswith("_core"):
+            name = "Python" if library.startswith("python") else library.split(".")[0].removeprefix("_")
+        elif symbol.startswith("0x"):
+            name = "core: loops without a name"
+        else:
+            name = "core: " + re.sub(r"\(anonymous namespace\)::|budgetron::|\(.*", "", symbol)[:60]
+        shares[name] += float(share)
+    return shares.most_common(7)

@@ -1,0 +1,68 @@
+"""`make bench`: every speed target in one run. python benchmarks/speed/run.py [--quick] [--only NAME] [--out DIR]
+
+--only takes the name of a group and may be repeated; --quick takes smaller problems and fewer repetitions, and leaves
+out what is slow by nature. Writes results.json and ratios.svg, and RESULTS.md (and docs/speed.md) from them.
+"""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import alone  # noqa: F401  first of all
+import learners
+import phases
+import report
+import scaling
+import sparse
+import startup
+from measure import Row
+
+GROUPS: dict[str, Callable[[int, bool], Iterator[Row]]] = {
+    "gaussian": learners.gaussian_rows,
+    "projection": learners.projection_rows,
+    "shared": learners.shared_tasks_rows,
+    "flagship": learners.flagship_rows,
+    "linear": sparse.vowpal_rows,
+    "text": sparse.text_rows,
+    "tasks": scaling.task_rows,
+    "graph": scaling.graph_rows,
+    "learn": learners.one_at_a_time_rows,
+    "two": scaling.core_rows,
+    "growth": scaling.growth_rows,
+    "start": startup.startup_rows,
+    "memory": scaling.memory_rows,
+}
+OTHERS = ("peers", "phases")
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--quick", action="store_true", help="smaller problems, fewer repetitions: under a minute")
+    parser.add_argument("--only", action="append", choices=[*GROUPS, *OTHERS], help="a group of rows; may be repeated")
+    parser.add_argument("--out", type=Path, default=Path(__file__).parent, help="the folder for the results")
+    parser.add_argument("--docs", type=Path, help="also write the profile page to this file")
+    arguments = parser.parse_args()
+    chosen = arguments.only or [*GROUPS, *OTHERS]
+    if arguments.quick and not arguments.only:
+        chosen = [name for name in chosen if name not in ("memory", *OTHERS)]
+
+    rows: list[Row] = []
+    for name, measured in GROUPS.items():
+        if name in chosen:
+            for row in measured(3 if arguments.quick else 11, arguments.quick):
+                rows.append(row)
+                report.say(row)
+    results = report.results(rows, arguments.quick)
+    if "phases" in chosen:
+        results["phases"] = phases.measured(arguments.quick)
+    if "peers" in chosen:
+        import peers
+
+        results["peers"] = {"cannot": peers.CANNOT, "records": peers.compare(arguments.quick)}
+    report.write(results, arguments.out, arguments.docs)
+
+
+if __name__ == "__main__":
+    main()

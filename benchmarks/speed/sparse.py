@@ -1,0 +1,92 @@
+"""Sparse text: the inverted index against SciPy's CSR product, the hashed linear part against Vowpal Wabbit's loop."""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+
+from measure import WALL_TIME, Row, compared, seconds
+from streams import Passing, Stream, text
+from yardsticks import csr_products
+
+from budgetron import Budgetron, RandomBudgetPerceptron, kernels
+
+
+def text_rows(repetitions: int, quick: bool) -> Iterator[Row]:
+    """mtrbp on text, d=200,000, about 120 non-zeros a row."""
+    for budget in (1000,) if quick else (1000, 5000):
+        stream = text(6 * budget)
+        for name, kernel in (
+            ("polynomial", kernels.Polynomial(degree=2, bias=1.0, normalize=True)),
+            ("gaussian", kernels.Gaussian(gamma=0.002)),
+        ):
+            model = RandomBudgetPerceptron(budget=budget, kernel=kernel)
+            passing = Passing(model, stream, 500).fill(budget)
+            row = Row(
+                name=f"text-{name}-B{budget}",
+                work=f"sparse text, d=200,000, B={budget}, {name}",
+                yardstick="SciPy CSR product of the active set",
+                unit="×",
+                reach=25.0,
+                at_most=False,
+            )
+            products = csr_products(model.active_set_.rows, stream.X[:10])
+            done = compared(row, passing.learn, products, 500, 10, repetitions)
+            yield replace(done, detail={"non-zeros a row": stream.X.nnz / stream.X.shape[0]})
+
+
+def vowpal_rows(repetitions: int, quick: bool) -> Iterator[Row]:
+    """Without a kernel: the hashed table, against Vowpal Wabbit reading the same examples from a file."""
+    row = Row(
+        name="linear-text",
+        work="Budgetron(kernel=None) on sparse text, block calls",
+        yardstick="Vowpal Wabbit's C++ loop over a file",
+        unit="×",
+        reach=1.0,
+        at_most=False,
+    )
+    try:
+        import vowpalwabbit
+    except ImportError:
+        yield replace(row, reason="vowpalwabbit is not installed (extra bench)")
+        return
+    n = 2000 if quick else 5000
+    stream = text(n)
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "stream.vw"
+        write_vowpal(stream, path, crossed=True)
+
+        empty = Path(folder) / "empty.vw"
+        empty.write_text("")
+
+        def pass_over(file: Path) -> None:
+            options = "--loss_function logistic -b 20 -q tf --quiet --no_stdin"
+            vowpalwabbit.Workspace(f"{options} -d {file}").finish()
+
+        def loop() -> float:
+            """The loop alone: making and closing a workspace, measured on an empty file, is no part of it."""
+            return seconds(lambda: pass_over(path), WALL_TIME) - seconds(lambda: pass_over(empty), WALL_TIME)
+
+        one = [Budgetron.belief(linear=10, linear_own=0.1)]
+        for this, beliefs in (
+            (row, "auto"),
+            (replace(row, name="linear-text-one-belief", work="the same with one belief: one model, as theirs"), one),
+        ):
+            passing = Passing(Budgetron(kernel=None, table="16 MiB", beliefs=beliefs), stream, n)
+            yield compared(this, passing.learn, loop, n, n, max(3, repetitions), WALL_TIME)
+
+
+def write_vowpal(stream: Stream, path: Path, crossed: bool) -> None:
+    """The examples in Vowpal Wabbit's text format: words in namespace f, the task, where it is crossed, in t."""
+    X = stream.X.tocsr() if hasattr(stream.X, "tocsr") else None
+    with path.open("w") as file:
+        for place, (y, task) in enumerate(zip(stream.y.tolist(), stream.tasks.tolist(), strict=True)):
+            if X is None:
+                words = " ".join(f"{column}:{value:.6g}" for column, value in enumerate(stream.X[place]))
+            else:
+                part = slice(X.indptr[place], X.indptr[place + 1])
+                pairs = zip(X.indices[part].tolist(), X.data[part].tolist(), strict=True)
+                words = " ".join(f"{column}:{value:g}" for column, value in pairs)
+            file.write(f"{1 if y else -1} " + (f"|t {task} " if crossed else "") + f"|f {words}\n")
