@@ -88,7 +88,7 @@ def main(examples: int, size: str, orders: int) -> None:
 
 def _entries(examples: int, size: str) -> Iterator[Entry]:
     kernel = kernels.Gaussian(gamma=1 / 3)  # three features of variance 1
-    budgets = {f"{examples:,} stored examples each": examples, f"{size} each, everything counted": size}
+    budgets = {f"{examples:,} stored examples at most": examples, f"{size} each, everything counted": size}
     for section, budget in budgets.items():
         for name in LEARNERS:
             if hasattr(budgetron, name):
