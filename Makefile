@@ -32,7 +32,6 @@ test: $(VENV)/.tested lint sanitize
 
 test-long: $(VENV)/.tested
 	BUDGETRON_LONG=1 $(BIN)/python -m pytest -q --durations=20 -m long
-	BUDGETRON_LONG=1 $(BIN)/python -m pytest -q tests/laws
 
 lint: $(VENV)/.tested
 	$(BIN)/ruff check .
