@@ -121,20 +121,6 @@ class Covariance {
     pending_ = 0.0;
   }
 
-  // kᵀ M k without touching M, for a prediction.
-  double spread_now(const double* k) const {
-    double sum = 0;
-    for (std::size_t i = 0; i < n_; ++i) {
-      const double* row = m_.data() + triangle(i);
-      sum += k[i] * (2.0 * hot().dot(row, k, i) + row[i] * k[i]);
-    }
-    if (pending_ != 0.0) {
-      const double along = hot().dot(t_.data(), k, n_);
-      sum += pending_ * along * along;
-    }
-    return std::max(0.0, sum);
-  }
-
  private:
   void column(std::size_t r, double* out) const {
     const double* row = m_.data() + triangle(r);
