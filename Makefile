@@ -9,7 +9,7 @@ PIP    := $(BIN)/python -m pip --disable-pip-version-check --quiet
 CORE   := $(shell find src/core -type f) CMakeLists.txt pyproject.toml
 SOURCE := $(shell find src/budgetron -name '*.py')
 
-.PHONY: demo test test-long lint sanitize bench clean
+.PHONY: demo test browser test-long lint sanitize bench clean
 
 $(BIN)/python:
 	$(PYTHON) -m venv $(VENV)
@@ -21,14 +21,21 @@ $(VENV)/.installed: $(BIN)/python $(CORE) $(SOURCE)
 
 $(VENV)/.tested: $(VENV)/.installed
 	$(PIP) install --upgrade "pip>=25.1"
-	$(PIP) install --group test --group lint
+	$(PIP) install ".[all]" --group test --group lint --group docs
 	@touch $@
+
+# The pages are looked at in Debian's Chromium; where it may not be installed, their tests say so and are skipped.
+BROWSER := $(shell command -v chromium || command -v chromium-browser || command -v google-chrome)
+browser:
+	@test -n "$(BROWSER)" || { test "$$(id -u)" = 0 && command -v apt-get >/dev/null \
+	  && apt-get update -qq && apt-get install -y -qq --no-install-recommends chromium >/dev/null; } \
+	  || echo "No Chromium here, and no right to install it: the tests of pages will be skipped."
 
 demo: $(VENV)/.installed
 	$(BIN)/python examples/demo.py
 
-test: $(VENV)/.tested lint sanitize
-	$(BIN)/python -m pytest -q
+test: $(VENV)/.tested browser lint sanitize
+	$(BIN)/python -m pytest -q -n 2 --dist worksteal
 
 test-long: $(VENV)/.tested
 	BUDGETRON_LONG=1 $(BIN)/python -m pytest -q --durations=20 -m long
