@@ -169,10 +169,12 @@ def test_one_task(learner, graph, model, bad):
 
 
 @pytest.mark.parametrize(
-    "bad", [{"a": [1]}, {"a": None}, {"a": object()}, {"a": float("nan")}, {"a": float("inf")}, {"a": 1j}], ids=str
+    "value",
+    [[1], None, object(), float("nan"), float("inf"), 1j],
+    ids=["list", "none", "object", "nan", "infinity", "complex"],
 )
-def test_dicts(learner, bad):
-    model = learner()
+def test_dicts(learner, value):
+    model, bad = learner(), {"a": value}
     refused(lambda: model.learn_one(bad, 1), model)
     model.learn_one({"a": 1.0, "b": "text"}, 1)
     refused(lambda: model.learn_one(bad, 1), model)

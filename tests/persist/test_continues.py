@@ -115,7 +115,7 @@ NAMES = [
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize("task", NAMES, ids=repr)
+@pytest.mark.parametrize("task", NAMES, ids=lambda name: "frozenset" if isinstance(name, frozenset) else repr(name))
 def test_names_of_all_kinds(task, tmp_path):
     model = budgetron.Perceptron(kernel=kernels.Linear())
     model.predict_then_learn([[1.0], [2.0], [3.0]], [0, 1, 0], [task, task, "other"])
