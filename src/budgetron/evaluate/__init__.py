@@ -14,9 +14,11 @@
 """
 
 from budgetron.evaluate.calibration import Calibration
+from budgetron.evaluate.confusion import Confusion
 from budgetron.evaluate.counts import Figures
 from budgetron.evaluate.curve import Point
 from budgetron.evaluate.progressive import progressive
 from budgetron.evaluate.result import Validation
+from budgetron.evaluate.task_curves import TaskCurve
 
-__all__ = ["Calibration", "Figures", "Point", "Validation", "progressive"]
+__all__ = ["Calibration", "Confusion", "Figures", "Point", "TaskCurve", "Validation", "progressive"]

@@ -119,6 +119,11 @@ class TaskCounts:
         others: Floats = self._table[OTHERS]
         return others
 
+    def seen_and_wrong(self, limit: int) -> NDArray[np.int64]:
+        """Examples and errors of the first `limit` tasks, in the order they came."""
+        table: NDArray[np.int64] = self._table[1 : min(len(self._row), limit) + 1, SEEN : WRONG + 1].astype(np.int64)
+        return table
+
     def by_task(self) -> dict[Hashable, Floats]:
         return {task: self._table[place] for task, place in self._row.items()}
 

@@ -5,14 +5,15 @@ When there are too many points neighbours are joined, so the window doubles: a s
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Mapping
-from dataclasses import dataclass
+from collections.abc import Hashable, Mapping, Sequence
+from dataclasses import asdict, dataclass
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from budgetron.evaluate.counts import Figures, figures
+from budgetron.learners import Belief
 
 MAX_POINTS = 512
 MAX_SHARES = 32  # tasks named in the budget share of a point, the largest first
@@ -28,6 +29,7 @@ class Point:
     stored: int | None
     memory_bytes: int | None
     budget_share: Mapping[Hashable, float]  # of the stored examples, by task
+    beliefs: Sequence[tuple[Belief, float]] = ()  # those of a Budgetron, with their weights
 
     def to_dict(self) -> dict[str, Any]:
         return {
@@ -37,6 +39,7 @@ class Point:
             "stored": self.stored,
             "memory_bytes": self.memory_bytes,
             "budget_share": {str(task): share for task, share in self.budget_share.items()},
+            "beliefs": [asdict(belief) | {"weight": weight} for belief, weight in self.beliefs],
         }
 
 
@@ -47,6 +50,7 @@ class _End:
     stored: int | None
     memory_bytes: int | None
     budget_share: dict[Hashable, float]
+    beliefs: list[tuple[Belief, float]]
 
 
 class Curve:
@@ -58,7 +62,8 @@ class Curve:
     def close_window(self, position: int, counts: NDArray[np.float64], model: Any) -> None:
         share = list(getattr(model, "budget_share_", {}).items())[:MAX_SHARES]
         stored, size = getattr(model, "n_stored_", None), getattr(model, "memory_bytes_", None)
-        self._ends.append(_End(position, counts, stored, size, dict(share)))
+        beliefs = getattr(model, "beliefs_", [])
+        self._ends.append(_End(position, counts, stored, size, dict(share), beliefs))
         if len(self._ends) > MAX_POINTS:
             early, late = self._ends[0:-1:2], self._ends[1::2]
             for first, second in zip(early, late, strict=False):
@@ -77,6 +82,7 @@ class Curve:
                     end.stored,
                     end.memory_bytes,
                     end.budget_share,
+                    end.beliefs,
                 )
             )
         return points

@@ -18,10 +18,12 @@ from scipy.special import expit, log_softmax
 
 from budgetron.errors import refuse, refuse_type, shown
 from budgetron.evaluate.calibration import Calibration
+from budgetron.evaluate.confusion import ConfusionCounts
 from budgetron.evaluate.counts import TaskCounts, figures, increments, macro
 from budgetron.evaluate.curve import Curve
 from budgetron.evaluate.result import Validation
 from budgetron.evaluate.streams import Block, blocks, whole
+from budgetron.evaluate.task_curves import TaskCurves
 
 
 class Scored(NamedTuple):
@@ -67,16 +69,18 @@ def progressive(
     scored = _after(model, pieces, classes, delay, window) if delay else _at_once(model, pieces, classes)
 
     counts, curve, calibration = TaskCounts(max_tasks), Curve(), Calibration.empty()
+    confusion, task_curves = ConfusionCounts(), TaskCurves()
     probabilistic = hasattr(model, "predict_proba")
     position = 0
     in_window: Any = 0.0
     for part in scored:
-        rows = _counted(model, part, calibration if probabilistic else None)
+        rows = _counted(model, part, calibration if probabilistic else None, confusion)
         counts.add(part.tasks, rows)
         in_window = in_window + rows.sum(axis=0)
         position += len(rows)
         if position % window == 0:
             curve.close_window(position, in_window, model)
+            task_curves.close_window(position, counts)
             in_window = 0.0
     if position % window:
         curve.close_window(position, in_window, model)
@@ -90,6 +94,8 @@ def progressive(
         curve=curve.points(probabilistic),
         calibration=calibration if probabilistic else None,
         delay=delay,
+        confusion=confusion.named(model.classes_.tolist()) if position else None,
+        task_curves=task_curves.by_task(position, counts),
     )
 
 
@@ -133,26 +139,35 @@ def _together(labelled: list[tuple[Block, Any]]) -> Scored:
     return Scored(np.concatenate([example.y for example, _ in labelled]), tasks, margins)
 
 
-def _counted(model: Any, part: Scored, calibration: Calibration | None) -> NDArray[np.float64]:
-    """What each example adds to the counts; its probability goes to the calibration."""
+def _counted(
+    model: Any, part: Scored, calibration: Calibration | None, confusion: ConfusionCounts
+) -> NDArray[np.float64]:
+    """What each example adds to the counts; its probability goes to the calibration, its labels to the confusion."""
     known = model.classes_
     truth = np.searchsorted(known, part.y)
     if len(known) > 2:
-        return _counted_among_many(part, truth, len(known), calibration)
+        return _counted_among_many(part, truth, len(known), calibration, confusion)
     signed = np.where(truth == 1, part.margins, -part.margins)
     loss = None
     if calibration is not None:
         calibration.add(expit(part.margins), truth == 1)
         loss = np.logaddexp(0.0, -signed)
-    return increments(truth, (part.margins > 0).astype(np.intp), signed <= 0, 2, loss)
+    predicted = (part.margins > 0).astype(np.intp)
+    confusion.add(truth, predicted, 2)
+    return increments(truth, predicted, signed <= 0, 2, loss)
 
 
 def _counted_among_many(
-    part: Scored, truth: NDArray[np.intp], n_classes: int, calibration: Calibration | None
+    part: Scored,
+    truth: NDArray[np.intp],
+    n_classes: int,
+    calibration: Calibration | None,
+    confusion: ConfusionCounts,
 ) -> NDArray[np.float64]:
     everyone = np.arange(len(truth))
     margins = part.margins if part.margins.ndim == 2 else np.zeros((len(truth), n_classes))
     predicted = margins.argmax(axis=1)
+    confusion.add(truth, predicted, n_classes)
     rivals = margins.copy()
     rivals[everyone, truth] = -np.inf
     loss = None

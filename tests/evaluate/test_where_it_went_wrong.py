@@ -1,0 +1,72 @@
+"""Confusion, curves by task, beliefs over time and the order of the worst, against a plain count."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from sklearn.metrics import confusion_matrix
+
+from budgetron import Budgetron, Forgetron, RandomBudgetPerceptron, evaluate, kernels
+from budgetron.data import synthetic
+from budgetron.evaluate.confusion import MAX_CLASSES
+from budgetron.evaluate.task_curves import MAX_MOMENTS
+
+STREAM = synthetic.stream(900, d=6, n_tasks=5, relatedness=0.7, noise=0.1, task_skew=1.0, seed=3).dataset
+X, Y, TASKS = STREAM.X, STREAM.y, STREAM.tasks
+
+
+def model() -> Forgetron:
+    return Forgetron(budget=20, kernel=kernels.Gaussian(gamma=0.2))
+
+
+@pytest.mark.parametrize("names", [["ham", "spam"], ["a", "b", "c"]])
+def test_confusion_is_scikit_learns(names: list[str]) -> None:
+    rng = np.random.default_rng(0)
+    labels = np.array(names)[(np.digitize(X[:, 0], [-0.4, 0.4]) + rng.integers(0, 2, len(X)) // 2) % len(names)]
+    margins = model().predict_then_learn(X, labels, TASKS, classes=names)
+    said = (margins > 0).astype(int) if margins.ndim == 1 else margins.argmax(axis=1)
+    result = evaluate.progressive(model(), (X, labels, TASKS), window=100)
+    assert result.confusion is not None and result.confusion.classes == tuple(names)
+    assert (result.confusion.counts == confusion_matrix(labels, np.array(names)[said], labels=names)).all()
+    assert json.loads(json.dumps(result.to_dict()))["confusion"]["classes"] == names
+
+
+def test_too_many_classes_for_a_table() -> None:
+    labels = np.arange(MAX_CLASSES + 1)
+    stream = (np.eye(MAX_CLASSES + 1), labels, labels % 3)
+    assert evaluate.progressive(RandomBudgetPerceptron(3, kernels.Linear()), stream).confusion is None
+
+
+@pytest.mark.parametrize("window", [1, 7, 100, 5000])
+def test_curves_by_task(window: int) -> None:
+    wrong = (model().predict_then_learn(X, Y, TASKS) > 0) != Y
+    result = evaluate.progressive(model(), (X, Y, TASKS), window=window)
+    assert result.task_curves.keys() == result.per_task.keys()
+    for task, curve in result.task_curves.items():
+        assert 1 <= len(curve.position) <= MAX_MOMENTS and curve.position[-1] == len(Y)
+        for position, n, errors in zip(curve.position, curve.n, curve.errors, strict=True):
+            assert n == (TASKS[:position] == task).sum() and errors == wrong[:position][TASKS[:position] == task].sum()
+        assert sum(curve.windows()[0]) == curve.n[-1] and sum(curve.windows()[1]) == curve.errors[-1]
+
+
+def test_beliefs_over_time() -> None:
+    learner = Budgetron(budget=20)
+    result = evaluate.progressive(learner, STREAM, window=300)
+    assert list(result.curve[-1].beliefs) == learner.beliefs_
+    assert result.curve[0].beliefs != result.curve[-1].beliefs
+    assert all(sum(weight for _, weight in point.beliefs) == pytest.approx(1) for point in result.curve)
+    assert json.dumps(result.to_dict()["curve"][0]["beliefs"])
+
+
+def test_the_worst_are_those_that_are_surely_bad() -> None:
+    """By hand, Wilson's lower ends at 90 %: 40 of 100 is 0.323, 1 of 1 is 0.270, 2 of 20 is 0.037, 0 of 50 is 0."""
+    result = evaluate.progressive(model(), STREAM)
+    rows = {
+        task: replace(result.overall, n=n, error=errors / n)
+        for task, (errors, n) in {"fine": (0, 50), "once": (1, 1), "some": (2, 20), "often": (40, 100)}.items()
+    }
+    worst = replace(result, per_task=rows).worst_first()
+    assert [task for task, _ in worst] == ["often", "once", "some", "fine"]
