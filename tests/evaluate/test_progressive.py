@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 from typing import Any
 
@@ -10,6 +11,7 @@ import pytest
 from sklearn.metrics import f1_score, log_loss, precision_score, recall_score
 
 from budgetron import (
+    Budgetron,
     Forgetron,
     Perceptron,
     RandomBudgetPerceptron,
@@ -131,6 +133,30 @@ def test_dicts_are_hashed_as_learn_one_does() -> None:
     stream = zip(rows, labels, tasks, strict=True)
     result = evaluate.progressive(Perceptron(kernel=kernels.Linear()), stream, classes=[0, 1])
     assert result.overall.error == pytest.approx(wrong) and result.overall.mistakes == one_by_one.n_mistakes_
+
+
+@pytest.mark.parametrize("delay", [0, 7])
+@pytest.mark.parametrize("cuts", [[], [1], [64, 65, 128, 500], list(range(0, 900, 100))])
+def test_pieces_give_the_figures_of_the_whole_at_any_moment(delay: int, cuts: list[int]) -> None:
+    whole = evaluate.progressive(learner(), (X, Y, TASKS), delay=delay, window=128)
+    validator = evaluate.Validator(learner(), delay=delay, window=128, classes=[0, 1])
+    for start, end in itertools.pairwise([0, *cuts, len(Y)]):
+        validator.add(X[start:end], Y[start:end], TASKS[start:end])
+        expected = evaluate.progressive(learner(), (X[:end], Y[:end], TASKS[:end]), window=128, classes=[0, 1])
+        if not delay and end:
+            assert validator.so_far == expected.overall
+            assert validator.result().to_dict() == expected.to_dict()
+    assert validator.finish().to_dict() == whole.to_dict()
+
+
+def test_a_result_does_not_change_when_more_is_added() -> None:
+    validator = evaluate.Validator(Budgetron(budget=10), window=200, classes=[0, 1])
+    validator.add(X[:300], Y[:300], TASKS[:300])
+    early = validator.result()
+    before = json.dumps(early.to_dict())
+    validator.add(X[300:], Y[300:], TASKS[300:])
+    assert json.dumps(early.to_dict()) == before
+    assert [point.position for point in early.curve] == [200, 300]
 
 
 @pytest.mark.parametrize("delay", [1, 7, 40])

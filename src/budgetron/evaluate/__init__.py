@@ -20,5 +20,6 @@ from budgetron.evaluate.curve import Point
 from budgetron.evaluate.progressive import progressive
 from budgetron.evaluate.result import Validation
 from budgetron.evaluate.task_curves import TaskCurve
+from budgetron.evaluate.validator import Validator
 
-__all__ = ["Calibration", "Confusion", "Figures", "Point", "TaskCurve", "Validation", "progressive"]
+__all__ = ["Calibration", "Confusion", "Figures", "Point", "TaskCurve", "Validation", "Validator", "progressive"]

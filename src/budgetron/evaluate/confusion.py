@@ -47,4 +47,4 @@ class ConfusionCounts:
 
     def named(self, classes: Sequence[Any]) -> Confusion | None:
         """The table with the labels of its classes; None where nothing was counted, or too many classes."""
-        return None if self._counts is None else Confusion(tuple(classes), self._counts)
+        return None if self._counts is None else Confusion(tuple(classes), self._counts.copy())

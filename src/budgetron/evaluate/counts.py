@@ -90,15 +90,21 @@ class TaskCounts:
         self._row: dict[Hashable, int] = {}
         self._table: Floats = np.zeros((1, FIRST_CLASS))
 
-    def add(self, tasks: Sequence[Any] | None, rows: Floats) -> None:
+    def add(self, tasks: Sequence[Any] | NDArray[Any] | None, rows: Floats) -> None:
         if self._table.shape[1] < rows.shape[1]:  # the first block settles how many classes are counted
             self._table = np.zeros((len(self._table), rows.shape[1]))
-        places = [self._place(task) for task in ([None] * len(rows) if tasks is None else tasks)]
+        if tasks is None:
+            places = np.full(len(rows), self._place(None))
+        else:
+            named = tasks.tolist() if isinstance(tasks, np.ndarray) else tasks
+            known = self._row.get
+            places = np.array([known(task) or self._place(task) for task in named], dtype=np.intp)
         if len(self._table) <= len(self._row):
             grown = np.zeros((2 * len(self._row) + 1, self._table.shape[1]))
             grown[: len(self._table)] = self._table
             self._table = grown
-        np.add.at(self._table, places, rows)
+        for column, values in enumerate(rows.T):
+            self._table[:, column] += np.bincount(places, weights=values, minlength=len(self._table))
 
     def _place(self, task: Any) -> int:
         task = plain(task)

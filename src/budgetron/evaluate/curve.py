@@ -6,7 +6,7 @@ When there are too many points neighbours are joined, so the window doubles: a s
 from __future__ import annotations
 
 from collections.abc import Hashable, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -43,7 +43,7 @@ class Point:
         }
 
 
-@dataclass
+@dataclass(frozen=True)
 class _End:
     position: int
     counts: NDArray[np.float64]
@@ -66,9 +66,17 @@ class Curve:
         self._ends.append(_End(position, counts, stored, size, dict(share), beliefs))
         if len(self._ends) > MAX_POINTS:
             early, late = self._ends[0:-1:2], self._ends[1::2]
-            for first, second in zip(early, late, strict=False):
-                second.counts = first.counts + second.counts
-            self._ends = late + self._ends[2 * len(late) :]
+            joined = [
+                replace(second, counts=first.counts + second.counts)
+                for first, second in zip(early, late, strict=False)
+            ]
+            self._ends = joined + self._ends[2 * len(late) :]
+
+    def copy(self) -> Curve:
+        """The same windows; what is added to one is not added to the other."""
+        other = Curve()
+        other._ends = list(self._ends)
+        return other
 
     def points(self, probabilistic: bool) -> list[Point]:
         points, total = [], 0.0

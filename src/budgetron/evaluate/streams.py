@@ -1,4 +1,4 @@
-"""A stream in any of its shapes, as blocks that end where windows end.
+"""A stream in any of its shapes, as blocks.
 
 (X, y, tasks) or (X, y)      arrays, frames or sparse matrices; also a data.DataSet
 iterable of such tuples      blocks as they come, or single examples (x, y, task): x a row or a dict
@@ -36,25 +36,21 @@ class Block(NamedTuple):
 def whole(stream: Any) -> Block | None:
     """The stream as one block, if it came as arrays."""
     if all(hasattr(stream, name) for name in ("X", "y", "tasks")):
-        return _block(stream.X, stream.y, stream.tasks)
+        return block_of(stream.X, stream.y, stream.tasks)
     if isinstance(stream, tuple) and len(stream) in (2, 3):
-        return _block(*stream)
+        return block_of(*stream)
     return None
 
 
 def blocks(who: str, stream: Any, window: int, n_features: int | None = None) -> Iterator[Block]:
-    """The stream in blocks that never cross a multiple of `window`."""
+    """The stream in blocks as it has them; single examples are gathered up to `window` at a time."""
     at_once = whole(stream)
-    if at_once is None and (isinstance(stream, str | bytes | Mapping) or not isinstance(stream, Iterable)):
+    if at_once is not None:
+        yield at_once
+        return
+    if isinstance(stream, str | bytes | Mapping) or not isinstance(stream, Iterable):
         raise refuse_type(who, "stream", _ACCEPTED, shown(stream))
-    position = 0
-    for block in [at_once] if at_once is not None else _gathered(who, stream, window, n_features):
-        start = 0
-        while start < len(block):
-            end = min(len(block), start + window - position % window)
-            yield block.rows(start, end)
-            position += end - start
-            start = end
+    yield from _gathered(who, stream, window, n_features)
 
 
 def _gathered(who: str, stream: Iterable[Any], window: int, n_features: int | None) -> Iterator[Block]:
@@ -68,7 +64,7 @@ def _gathered(who: str, stream: Iterable[Any], window: int, n_features: int | No
             if waiting:
                 yield _joined(who, waiting, n_features)
                 waiting = []
-            yield _block(x, y, task)
+            yield block_of(x, y, task)
             continue
         waiting.append((x, y, task))
         if len(waiting) == window:
@@ -92,7 +88,8 @@ def _joined(who: str, examples: list[tuple[Any, Any, Any]], n_features: int | No
     return Block(X, np.array(y), None if tasks[0] is None else list(tasks))
 
 
-def _block(X: Any, y: Any, tasks: Any = None) -> Block:
+def block_of(X: Any, y: Any, tasks: Any = None) -> Block:
+    """The block of these rows, labels and tasks."""
     if not hasattr(X, "shape"):
         X = np.asarray(X)
     if sparse.issparse(X):

@@ -1,0 +1,62 @@
+"""What each predicted example adds to the counts, once its label is known."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.special import expit, log_softmax
+
+from budgetron.evaluate.calibration import Calibration
+from budgetron.evaluate.confusion import ConfusionCounts
+from budgetron.evaluate.counts import increments
+
+
+class Scored(NamedTuple):
+    """Examples whose label is known, with the margin that each was predicted by."""
+
+    y: Any
+    tasks: Any
+    margins: NDArray[np.float64]
+
+
+def counted(
+    known: NDArray[Any], part: Scored, calibration: Calibration | None, confusion: ConfusionCounts
+) -> NDArray[np.float64]:
+    """What each example adds to the counts, `known` being the classes.
+
+    Its probability goes to the calibration, its labels to the confusion.
+    """
+    truth = np.searchsorted(known, part.y)
+    if len(known) > 2:
+        return _among_many(part, truth, len(known), calibration, confusion)
+    signed = np.where(truth == 1, part.margins, -part.margins)
+    loss = None
+    if calibration is not None:
+        calibration.add(expit(part.margins), truth == 1)
+        loss = np.logaddexp(0.0, -signed)
+    predicted = (part.margins > 0).astype(np.intp)
+    confusion.add(truth, predicted, 2)
+    return increments(truth, predicted, signed <= 0, 2, loss)
+
+
+def _among_many(
+    part: Scored,
+    truth: NDArray[np.intp],
+    n_classes: int,
+    calibration: Calibration | None,
+    confusion: ConfusionCounts,
+) -> NDArray[np.float64]:
+    everyone = np.arange(len(truth))
+    margins = part.margins if part.margins.ndim == 2 else np.zeros((len(truth), n_classes))
+    predicted = margins.argmax(axis=1)
+    confusion.add(truth, predicted, n_classes)
+    rivals = margins.copy()
+    rivals[everyone, truth] = -np.inf
+    loss = None
+    if calibration is not None:
+        log_probability = log_softmax(margins, axis=1)
+        calibration.add(np.exp(log_probability.max(axis=1)), predicted == truth)
+        loss = -log_probability[everyone, truth]
+    return increments(truth, predicted, margins[everyone, truth] <= rivals.max(axis=1), n_classes, loss)

@@ -1,0 +1,167 @@
+"""Progressive validation of a stream that comes piece by piece: figures at any moment, in bounded memory.
+
+Labels at once: `predict_then_learn` gives the margin that the update needed anyway: none is computed twice.
+Labels after `delay` examples: example t is predicted by the model that has learned 0 … t − delay − 1; its
+label comes when example t + delay has been predicted. What is learned then starts from the margin of that
+moment, which is another one.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from typing import Any
+
+import numpy as np
+
+from budgetron.errors import refuse, refuse_type, shown
+from budgetron.evaluate.calibration import Calibration
+from budgetron.evaluate.confusion import ConfusionCounts
+from budgetron.evaluate.counts import Figures, TaskCounts, figures, macro
+from budgetron.evaluate.curve import Curve
+from budgetron.evaluate.result import Validation
+from budgetron.evaluate.scoring import Scored, counted
+from budgetron.evaluate.streams import Block, block_of
+from budgetron.evaluate.task_curves import TaskCurves
+
+
+class Validator:
+    """Predicts, counts and learns blocks as they are given; `progressive` is this over a whole stream.
+
+    Parameters are those of `progressive`.
+
+    >>> import numpy as np
+    >>> from budgetron import Forgetron, evaluate, kernels
+    >>> validator = evaluate.Validator(Forgetron(budget=3, kernel=kernels.Linear()), classes=[0, 1])
+    >>> for _ in range(4):
+    ...     margins = validator.add(np.array([[1.0, 0.0], [0.0, 1.0]]), [1, 0], tasks=["ann", "bob"])
+    >>> validator.so_far.n, validator.so_far.mistakes
+    (8, 2)
+    >>> validator.finish().per_task["ann"].n
+    4
+    """
+
+    def __init__(
+        self,
+        model: Any,
+        *,
+        delay: int = 0,
+        window: int = 1000,
+        classes: Any = None,
+        max_tasks: int = 1000,
+        who: str = "evaluate.Validator",
+    ) -> None:
+        _check(who, model, delay, window, max_tasks)
+        self.model = model
+        self.delay, self.window, self.classes = delay, window, classes
+        self.position = 0  # examples counted
+        self._probabilistic = hasattr(model, "predict_proba")
+        self._counts, self._curve, self._calibration = TaskCounts(max_tasks), Curve(), Calibration.empty()
+        self._confusion, self._task_curves = ConfusionCounts(), TaskCurves()
+        self._in_window: Any = 0.0
+        self._waiting: deque[tuple[Block, Any]] = deque()  # predicted, and without a label yet: at most delay + 1
+
+    def add(self, X: Any, y: Any, tasks: Any = None) -> Any:
+        """Predict, count and learn some examples in order; the margins that they were predicted by.
+
+        With a delay the labels are used when they are due, and nothing is returned.
+        """
+        block = block_of(X, y, tasks)
+        if self.delay:
+            self._add_late(block)
+            return None
+        margins, start = [], 0
+        while start < len(block):
+            end = min(len(block), start + self.window - self.position % self.window)
+            part = block.rows(start, end)
+            margins.append(self.model.predict_then_learn(part.X, part.y, part.tasks, classes=self.classes))
+            self._count(Scored(part.y, part.tasks, margins[-1]))
+            start = end
+        return np.concatenate(margins) if margins else np.empty(0)
+
+    @property
+    def so_far(self) -> Figures:
+        """The figures of all that was counted until now."""
+        return figures(self._counts.total, self._probabilistic)
+
+    def finish(self) -> Validation:
+        """Learn the labels that were not due yet, and give the result."""
+        while self._waiting:
+            self._label(list(self._pop(min(len(self._waiting), self.window - self.position % self.window))))
+        return self.result()
+
+    def result(self) -> Validation:
+        """The figures until now, whole; more may be added later."""
+        curve = self._curve
+        if self.position % self.window:
+            curve = curve.copy()
+            curve.close_window(self.position, self._in_window, self.model)
+        probabilistic = self._probabilistic
+        per_task = {task: figures(row, probabilistic) for task, row in self._counts.by_task().items()}
+        others = self._counts.others
+        return Validation(
+            overall=self.so_far,
+            macro=macro(list(per_task.values())),
+            per_task=per_task,
+            others=figures(others, probabilistic) if others[0] else None,
+            curve=curve.points(probabilistic),
+            calibration=self._calibration.copy() if probabilistic else None,
+            delay=self.delay,
+            confusion=self._confusion.named(self.model.classes_.tolist()) if self.position else None,
+            task_curves=self._task_curves.by_task(self.position, self._counts),
+        )
+
+    # ---- labels that come late
+
+    def _add_late(self, block: Block) -> None:
+        labelled: list[tuple[Block, Any]] = []
+        for place in range(len(block)):
+            example = block.rows(place, place + 1)
+            begun = hasattr(self.model, "n_seen_")
+            margin = self.model.decision_function(example.X, example.tasks)[0] if begun else None
+            self._waiting.append((example, margin))
+            if len(self._waiting) > self.delay:
+                labelled += self._pop(1)
+                if (self.position + len(labelled)) % self.window == 0:
+                    self._label(labelled)
+                    labelled = []
+        if labelled:
+            self._label(labelled)
+
+    def _pop(self, n: int) -> Any:
+        """The examples that have waited longest, learned now."""
+        for _ in range(n):
+            example, margin = self._waiting.popleft()
+            self.model.partial_fit(example.X, example.y, example.tasks, classes=self.classes)
+            yield example, margin
+
+    def _label(self, labelled: list[tuple[Block, Any]]) -> None:
+        """Count examples by the margins that they had when they came."""
+        given = [margin for _, margin in labelled if margin is not None]
+        unknown = np.zeros_like(given[0]) if given else 0.0  # predicted before anything was learned
+        margins = np.array([unknown if margin is None else margin for _, margin in labelled])
+        tasks = None if labelled[0][0].tasks is None else [example.tasks[0] for example, _ in labelled]
+        self._count(Scored(np.concatenate([example.y for example, _ in labelled]), tasks, margins))
+
+    # ---- counting
+
+    def _count(self, part: Scored) -> None:
+        """Count examples that do not cross the end of a window."""
+        calibration = self._calibration if self._probabilistic else None
+        rows = counted(self.model.classes_, part, calibration, self._confusion)
+        self._counts.add(part.tasks, rows)
+        self._in_window = self._in_window + rows.sum(axis=0)
+        self.position += len(rows)
+        if self.position % self.window == 0:
+            self._curve.close_window(self.position, self._in_window, self.model)
+            self._task_curves.close_window(self.position, self._counts)
+            self._in_window = 0.0
+
+
+def _check(who: str, model: Any, delay: int, window: int, max_tasks: int) -> None:
+    if not hasattr(model, "predict_then_learn"):
+        raise refuse_type(
+            who, "model", "a learner of budgetron, which can predict_then_learn", shown(type(model).__name__)
+        )
+    for name, value, least in (("delay", delay, 0), ("window", window, 1), ("max_tasks", max_tasks, 1)):
+        if isinstance(value, bool) or not isinstance(value, int | np.integer) or value < least:
+            raise refuse(who, name, f"an integer >= {least}", shown(value))
