@@ -1,5 +1,6 @@
 # make demo   set up, then run the main job on real data
 # make test   set up, then run every check (under ten minutes)
+# make docs   build the documentation site into site/
 # make test-long, make lint, make bench, make clean
 
 PYTHON ?= python3
@@ -9,7 +10,7 @@ PIP    := $(BIN)/python -m pip --disable-pip-version-check --quiet
 CORE   := $(shell find src/core -type f) CMakeLists.txt pyproject.toml
 SOURCE := $(shell find src/budgetron -name '*.py')
 
-.PHONY: demo test browser test-long lint sanitize bench clean
+.PHONY: demo test browser test-long lint sanitize docs bench clean
 
 $(BIN)/python:
 	$(PYTHON) -m venv $(VENV)
@@ -57,10 +58,15 @@ $(SANITIZED)/core_stress: $(CORE) tests/core/stress.cpp
 	  -DBUDGETRON_LEVEL=baseline -DBUDGETRON_VECTOR=16 -I src/core src/core/[!b]*.cpp src/core/budget*.cpp \
 	  tests/core/stress.cpp -o $@ -lpthread
 
+# Warnings, dead links and anchors among them, are errors. To read with search: python -m http.server -d site
+docs: $(VENV)/.tested
+	NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs build --strict
+	@echo "Built: site/index.html"
+
 # Speed as ratios within one run, and peers side by side.
 bench: $(VENV)/.installed
 	$(PIP) install ".[data,bench]"
 	$(BIN)/python benchmarks/speed/run.py --docs docs/speed.md
 
 clean:
-	rm -rf $(VENV) build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis
+	rm -rf $(VENV) build dist site .mypy_cache .ruff_cache .pytest_cache .hypothesis

@@ -1,0 +1,105 @@
+"""The documentation site: built strictly, every page in its navigation, and nothing asked of anybody outside."""
+
+from __future__ import annotations
+
+import functools
+import http.server
+import os
+import re
+import shutil
+import subprocess
+import sys
+import threading
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+CHROMIUM = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
+pytest.importorskip("material", reason="the group `docs` is not installed")
+
+
+@pytest.fixture(scope="module")
+def site(tmp_path_factory):
+    """The site, built as `make docs` builds it: a warning is an error, dead links and anchors are warnings."""
+    folder = tmp_path_factory.mktemp("site")
+    done = build(ROOT / "mkdocs.yml", folder)
+    assert done.returncode == 0, done.stdout + done.stderr
+    return folder
+
+
+def build(settings, folder):
+    command = [sys.executable, "-m", "mkdocs", "build", "--strict", "-f", settings, "-d", folder]
+    environment = os.environ | {"NO_MKDOCS_2_WARNING": "1"}
+    return subprocess.run(command, capture_output=True, text=True, timeout=120, env=environment, cwd=ROOT)
+
+
+def test_every_page_is_in_the_navigation(site):
+    home = (site / "index.html").read_text(encoding="utf-8")
+    linked = set(re.findall(r'href="([^"#]+)" class="md-nav__link', home))
+    for page in (ROOT / "docs").rglob("*.md"):
+        uri = page.relative_to(ROOT / "docs").with_suffix(".html").as_posix()
+        assert uri == "index.html" or uri in linked, f"docs/{uri} cannot be reached"
+
+
+def test_the_reference_names_all_that_is_public(site):
+    import budgetron
+
+    text = "".join(page.read_text(encoding="utf-8") for page in (site / "reference").glob("*.html"))
+    for name in budgetron.__all__:
+        assert f"budgetron.{name}" in text, name
+    for method in ("predict_then_learn", "forget_task", "predict_proba_one", "n_mistakes_"):
+        assert re.search(rf"<h3[^>]*>(?:\w+\.)?{method}", text), method
+
+
+def test_nothing_is_asked_of_anybody_outside(site):
+    loading = re.compile(r"<(?:script|link|img|iframe|source)\b[^>]*\b(?:src|href)=[\"']?(?:https?:)?//", re.I)
+    for page in [*site.rglob("*.html"), *site.rglob("*.svg")]:
+        found = loading.search(page.read_text(encoding="utf-8"))
+        assert not found, f"{page.relative_to(site)}: {found[0]}"
+    for sheet in site.rglob("*.css"):
+        assert not re.search(r"url\([\"']?(?:https?:)?//|@import", sheet.read_text(encoding="utf-8")), sheet
+
+
+def test_dead_links_fail_the_build(tmp_path):
+    wrong = ["nowhere.md", "quickstart.md#no-such-part", "../no-such-file.py"]
+    text = "# Quickstart\n\n" + "\n".join(f"[see]({link})" for link in wrong) + "\n"
+    (tmp_path / "docs").mkdir()
+    (tmp_path / "docs" / "quickstart.md").write_text(text, encoding="utf-8")
+    shutil.copytree(ROOT / "website", tmp_path / "website")
+    settings = (ROOT / "mkdocs.yml").read_text(encoding="utf-8")
+    nav = "nav: [quickstart.md, {Guide: []}, {Reference: []}]\n"
+    (tmp_path / "mkdocs.yml").write_text(settings[: settings.index("\nnav:") + 1] + nav, encoding="utf-8")
+    done = build(tmp_path / "mkdocs.yml", tmp_path / "site")
+    assert done.returncode != 0
+    for link in wrong:
+        assert link in done.stdout + done.stderr
+
+
+@pytest.mark.skipif(CHROMIUM is None, reason="no Chromium here")
+def test_a_reader_searches_and_turns_to_dark(site):
+    playwright = pytest.importorskip("playwright.sync_api")
+    quiet = type("Quiet", (http.server.SimpleHTTPRequestHandler,), {"log_message": lambda *_: None})
+    server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), functools.partial(quiet, directory=site))
+    threading.Thread(target=server.serve_forever, daemon=True).start()
+    home = f"http://127.0.0.1:{server.server_port}/"
+    asked = []
+    try:
+        with playwright.sync_playwright() as session:
+            browser = session.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox"])
+            page = browser.new_page(color_scheme="light")
+            page.on("request", lambda request: asked.append(request.url))
+            page.goto(home + "index.html")
+            page.fill("input.md-search__input", "forget_task")
+            page.wait_for_selector(".md-search-result__item a")
+            page.keyboard.press("Escape")
+            page.click("label[title='Switch to dark']")
+            assert page.evaluate("document.body.dataset.mdColorScheme") == "slate"
+            page.set_viewport_size({"width": 360, "height": 740})
+            page.goto(home + "reference/learners.html")
+            assert page.evaluate("document.documentElement.scrollWidth") <= 360  # a phone need not scroll sideways
+            browser.close()
+    finally:
+        server.shutdown()
+        server.server_close()
+    assert asked and all(url.startswith((home, "data:")) for url in asked)

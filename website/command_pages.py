@@ -1,0 +1,28 @@
+"""The commands as `budgetron COMMAND --help` tells of them, at 80 columns."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import click
+
+PAGES = ["reference/commands.md"]
+
+
+def written() -> dict[str, str]:
+    """Where the page goes, and its text."""
+    from budgetron.cli import main
+
+    parts = ["# Commands\n\nWhat `--help` says, command by command.\n"]
+    parts += [f"## {name}\n\n```text\n{text}\n```\n" for name, text in _helps(main, "budgetron", None)]
+    return {PAGES[0]: "\n".join(parts)}
+
+
+def _helps(command: click.Command, name: str, parent: click.Context | None) -> Iterator[tuple[str, str]]:
+    with click.Context(command, info_name=name.rsplit(" ", 1)[-1], parent=parent, terminal_width=80) as context:
+        yield name, command.get_help(context).strip()
+        if isinstance(command, click.Group):
+            for each in command.list_commands(context):
+                found = command.get_command(context, each)
+                if found is not None and not found.hidden:
+                    yield from _helps(found, f"{name} {each}", context)

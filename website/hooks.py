@@ -1,0 +1,105 @@
+"""What mkdocs calls while it builds the site: the reference is generated, and no page or file is left out.
+
+- Pages of docs/ that `nav` does not name go into the section of their folder.
+- The reference is written from the docstrings and from `budgetron --help`, at build time.
+- Pages link to files of the repository as a reader of the repository needs it; files outside docs/ that a page links to
+  come along under repository/, and the links are turned to them.
+"""
+
+from __future__ import annotations
+
+import os
+import posixpath
+import re
+import sys
+from pathlib import Path
+from typing import Any
+
+from mkdocs.structure.files import File, Files, InclusionLevel
+
+sys.path.insert(0, os.path.dirname(__file__))  # mkdocs loads this file alone
+
+import command_pages
+import reference_pages
+
+ROOT = Path(__file__).resolve().parents[1]
+SECTIONS = {"algorithms": "Algorithms", "examples": "Examples"}
+OTHER_PAGES = "Guide"
+LINK = re.compile(r"(\]\()([^)\s#:]+)((?:#[^)]*)?\))")
+FENCE = re.compile(r"^```.*?^```$", re.M | re.S)
+
+
+def on_config(config: Any) -> Any:
+    named = set(_named(config.nav))
+    for page in sorted(Path(config.docs_dir).rglob("*.md")):
+        uri = page.relative_to(config.docs_dir).as_posix()
+        if uri not in named:
+            _section(config.nav, SECTIONS.get(uri.split("/")[0], OTHER_PAGES)).append(uri)
+    _section(config.nav, "Reference").extend([*reference_pages.PAGES, *command_pages.PAGES])
+    return config
+
+
+def on_files(files: Files, config: Any) -> Files:
+    for uri, text in {**reference_pages.written(), **command_pages.written()}.items():
+        files.append(File.generated(config, uri, content=text))
+    waiting = [Path(file.abs_src_path) for file in files.documentation_pages() if file.abs_src_path]
+    while waiting:
+        for target in _outside(waiting.pop(), Path(config.docs_dir)):
+            uri = _uri(target)
+            if files.get_file_from_path(uri) is None:
+                by_link_alone = InclusionLevel.NOT_IN_NAV
+                files.append(File.generated(config, uri, abs_src_path=str(target), inclusion=by_link_alone))
+                if target.suffix == ".md":
+                    waiting.append(target)
+    return files
+
+
+def on_page_markdown(markdown: str, page: Any, config: Any, files: Files) -> str:
+    markdown = re.sub(r"^```python\n(?=>>> )", "```pycon\n", markdown, flags=re.M)
+    source = page.file.abs_src_path
+    if source is None:
+        return markdown
+    here = Path(source).resolve().parent
+
+    def turned(link: re.Match[str]) -> str:
+        target = (here / link[2]).resolve()
+        uri = _uri(target, Path(config.docs_dir))
+        if files.get_file_from_path(uri) is None:
+            return link[0]
+        return link[1] + posixpath.relpath(uri, posixpath.dirname(page.file.src_uri) or ".") + link[3]
+
+    pieces, at = [], 0
+    for fence in [*FENCE.finditer(markdown), None]:
+        end = len(markdown) if fence is None else fence.start()
+        pieces.append(LINK.sub(turned, markdown[at:end]))
+        if fence is not None:
+            pieces.append(fence[0])
+            at = fence.end()
+    return "".join(pieces)
+
+
+def _outside(page: Path, docs: Path) -> list[Path]:
+    """The files of the repository, outside docs/, that a page links to."""
+    if page.suffix != ".md":
+        return []
+    text = FENCE.sub("", page.read_text(encoding="utf-8"))
+    targets = [(page.parent / link[2]).resolve() for link in LINK.finditer(text)]
+    return [t for t in targets if t.is_file() and t.is_relative_to(ROOT) and not t.is_relative_to(docs)]
+
+
+def _uri(target: Path, docs: Path | None = None) -> str:
+    if docs is not None and target.is_relative_to(docs):
+        return target.relative_to(docs).as_posix()
+    if not target.is_relative_to(ROOT):
+        return ""
+    return "repository/" + target.relative_to(ROOT).as_posix()
+
+
+def _named(nav: Any) -> list[str]:
+    if isinstance(nav, str):
+        return [nav]
+    return [uri for item in (nav.values() if isinstance(nav, dict) else nav) for uri in _named(item)]
+
+
+def _section(nav: list[Any], title: str) -> list[Any]:
+    return next(item[title] for item in nav if isinstance(item, dict) and title in item)
