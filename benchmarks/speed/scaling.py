@@ -68,15 +68,13 @@ def graph_rows(repetitions: int, quick: bool) -> Iterator[Row]:
 def core_rows(repetitions: int, quick: bool) -> Iterator[Row]:
     """Prediction of a block of 10,000 on two cores."""
     model, stream = full(graphs.complete(), 8).model, coins(10_000)
-    keys, clusters = graphs.complete().locate(stream.tasks.tolist())
-    engine = model._engine  # threads are not offered by a public method yet
 
-    def predict(threads: int) -> None:
-        engine.margins(stream.X, keys, clusters, threads)
+    def predict(n_jobs: int) -> None:
+        model.predict(stream.X, tasks=stream.tasks, n_jobs=n_jobs)
 
     row = Row(
         name="two-cores",
-        work=f"prediction in blocks of 10,000 on 2 cores, B={BUDGET} (through the engine)",
+        work=f"prediction in blocks of 10,000 on 2 cores, B={BUDGET}",
         yardstick="one core",
         unit="×",
         reach=1.7,

@@ -7,8 +7,11 @@
 #include <nanobind/stl/string.h>
 #include <nanobind/stl/vector.h>
 
+#include <algorithm>
+#include <atomic>
 #include <mutex>
 #include <shared_mutex>
+#include <system_error>
 #include <thread>
 
 #include "learner.hpp"
@@ -151,18 +154,28 @@ nb::object margins(const Learner& learner, const Block& block, const Line<std::i
   {
     nb::gil_scoped_release free;
     std::shared_lock<std::shared_mutex> hold(learner.lock);
-    threads = std::max<std::size_t>(1, std::min(threads, n / 256));
+    // Parts are taken one after the other by whoever is free: a busy core takes fewer, and a thread that the system
+    // refuses to start is not missed. What is computed for a row does not depend on its part.
+    constexpr std::size_t kPart = 512;
+    const std::size_t parts = (n + kPart - 1) / kPart;
+    threads = std::max<std::size_t>(1, std::min(threads, parts));
+    std::atomic<std::size_t> next{0};
     std::vector<std::exception_ptr> failures(threads);
-    const auto part = [&](std::size_t t) noexcept {
+    const auto work = [&](std::size_t t) noexcept {
       try {
-        learner.margins(block.rows, n * t / threads, n * (t + 1) / threads, keys.data(), clusters.data(), out.data());
+        for (std::size_t p = next++; p < parts; p = next++)
+          learner.margins(block.rows, p * kPart, std::min(n, (p + 1) * kPart), keys.data(), clusters.data(), out.data());
       } catch (...) {
         failures[t] = std::current_exception();  // carried to the calling thread
       }
     };
     std::vector<std::thread> others;
-    for (std::size_t t = 1; t < threads; ++t) others.emplace_back(part, t);
-    part(0);
+    others.reserve(threads - 1);
+    try {
+      for (std::size_t t = 1; t < threads; ++t) others.emplace_back(work, t);
+    } catch (const std::system_error&) {
+    }
+    work(0);
     for (auto& other : others) other.join();
     for (auto& failure : failures)
       if (failure) std::rethrow_exception(failure);

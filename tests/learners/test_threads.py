@@ -8,8 +8,12 @@ from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import pytest
+from sklearn import config_context
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
 
-from budgetron import kernels
+from budgetron import Perceptron, kernels
+from budgetron.errors import InputError
 
 RNG = np.random.default_rng(2)
 BLOCKS, SIZE = 30, 40
@@ -97,6 +101,30 @@ def test_refitting_beside_predictions(learner):
     done.set()
     thread.join()
     assert not failures
+
+
+def test_n_jobs_changes_nothing_but_the_time(learner):
+    model = made(learner).partial_fit(X, Y, TASKS)
+    many, of = np.tile(X, (3, 1)), TASKS * 3  # seven parts, the last one short
+    alone = model.decision_function(many, of)
+    for n_jobs in (1, 2, 5, -1, np.int64(3)):
+        assert model.decision_function(many, of, n_jobs=n_jobs).tobytes() == alone.tobytes()
+    assert (model.predict(many, of, n_jobs=2) == model.predict(many, of)).all()
+    if hasattr(model, "predict_proba"):
+        assert (model.predict_proba(many, of, n_jobs=2) == model.predict_proba(many, of)).all()
+
+
+@pytest.mark.parametrize("n_jobs", [0, -2, 1.5, True, "2", 10**9])
+def test_n_jobs_that_is_none(n_jobs):
+    model = Perceptron().partial_fit(X[:SIZE], Y[:SIZE])
+    with pytest.raises(InputError, match="n_jobs must be an integer from 1"):
+        model.predict(X, n_jobs=n_jobs)
+
+
+def test_n_jobs_through_a_pipeline():
+    with config_context(enable_metadata_routing=True):
+        pipeline = make_pipeline(StandardScaler(), Perceptron()).fit(X, Y, tasks=TASKS)
+        assert (pipeline.predict(X, tasks=TASKS, n_jobs=2) == pipeline.predict(X, tasks=TASKS)).all()
 
 
 def test_two_first_calls_at_once(learner):

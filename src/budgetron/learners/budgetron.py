@@ -165,7 +165,7 @@ class Budgetron(Learner):
     }
     __metadata_request__fit: ClassVar[dict[str, bool | None]] = {"tasks": True, "sample_weight": None}
     __metadata_request__partial_fit: ClassVar[dict[str, bool | None]] = {"tasks": True, "sample_weight": None}
-    __metadata_request__predict_proba: ClassVar[dict[str, bool | None]] = {"tasks": True}
+    __metadata_request__predict_proba: ClassVar[dict[str, bool | None]] = {"tasks": True, "n_jobs": True}
 
     def __init__(
         self,
@@ -195,9 +195,11 @@ class Budgetron(Learner):
 
     # ---- predicting, with probabilities
 
-    def predict_proba(self, X: Any, tasks: Iterable[Any] | None = None) -> NDArray[np.float64]:
-        """The probability of each class, (n, classes)."""
-        return probabilities(self.decision_function(X, tasks))
+    def predict_proba(
+        self, X: Any, tasks: Iterable[Any] | None = None, *, n_jobs: int | None = None
+    ) -> NDArray[np.float64]:
+        """The probability of each class, (n, classes). `n_jobs` is that of `decision_function`."""
+        return probabilities(self.decision_function(X, tasks, n_jobs=n_jobs))
 
     def predict_proba_one(self, x: Any, task: Hashable = None) -> dict[Any, float]:
         """The probability of each class for one example, by label."""

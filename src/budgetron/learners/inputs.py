@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from scipy import sparse
 from sklearn.exceptions import DataConversionWarning
 
-from budgetron.errors import refuse, refuse_type, shown
+from budgetron.errors import is_whole, refuse, refuse_type, shown
 
 DICT_FEATURES = 2**18  # columns that the features of a dict are hashed into
 
@@ -42,6 +42,19 @@ def vector(who: str, x: Any, n_features: int | None, dtype: str) -> NDArray[Any]
     if n_features is not None and len(x) != n_features:
         raise refuse(who, "x", f"a row of {n_features} numbers, as many as the first", f"{len(x)}")
     return np.ascontiguousarray(x, dtype=dtype)
+
+
+def threads(who: str, n_jobs: Any) -> int:
+    """How many threads `n_jobs` asks for: itself, or all cores for −1; None is one."""
+    if n_jobs is None:
+        return 1
+    if not is_whole(n_jobs) or not (n_jobs == -1 or 1 <= n_jobs <= 1024):
+        raise refuse(who, "n_jobs", "an integer from 1 to 1024, −1 for all cores, or None for one", shown(n_jobs))
+    if n_jobs > 0:
+        return int(n_jobs)
+    from joblib import cpu_count  # those that this process may use
+
+    return int(cpu_count())
 
 
 def hashed(who: str, features: Mapping[Any, Any], n_features: int) -> sparse.csr_matrix:

@@ -47,8 +47,8 @@ class Learner(Inside, ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     # Tasks travel with X and y through pipelines and model selection, without being asked for.
     __metadata_request__fit: ClassVar[dict[str, bool | None]] = {"tasks": True}
     __metadata_request__partial_fit: ClassVar[dict[str, bool | None]] = {"tasks": True}
-    __metadata_request__predict: ClassVar[dict[str, bool | None]] = {"tasks": True}
-    __metadata_request__decision_function: ClassVar[dict[str, bool | None]] = {"tasks": True}
+    __metadata_request__predict: ClassVar[dict[str, bool | None]] = {"tasks": True, "n_jobs": True}
+    __metadata_request__decision_function: ClassVar[dict[str, bool | None]] = {"tasks": True, "n_jobs": True}
     __metadata_request__score: ClassVar[dict[str, bool | None]] = {"tasks": True}
 
     # ---- learning
@@ -102,20 +102,27 @@ class Learner(Inside, ClassifierMixin, BaseEstimator):  # type: ignore[misc]
 
     # ---- predicting
 
-    def decision_function(self, X: Any, tasks: Iterable[Any] | None = None) -> Margins:
-        """The margins: (n,), positive for ``classes_[1]``; or (n, classes)."""
+    # `n_jobs` is a keyword of the call, not of the constructor: how many cores are free belongs to the machine and the
+    # moment, and a saved model must not bring along the number of cores of the machine it was learned on.
+
+    def decision_function(self, X: Any, tasks: Iterable[Any] | None = None, *, n_jobs: int | None = None) -> Margins:
+        """The margins: (n,), positive for ``classes_[1]``; or (n, classes).
+
+        `n_jobs` threads share the rows (None is 1, −1 all cores); the answer does not depend on it.
+        """
         self._check_begun()
+        threads = inputs.threads(self._who, n_jobs)
         X, tasks = self._split_task_column(X, tasks)
         rows = self._rows(X, reset=False)
         keys, clusters = located(self._who, tasks, rows.shape[0], self._graph)
         self._refuse_bad_rows(rows)
         with nullcontext() if self._engine.side_by_side else self._guard:
-            margins: Margins = self._engine.margins(rows, keys, clusters)
+            margins: Margins = self._engine.margins(rows, keys, clusters, threads)
         return margins
 
-    def predict(self, X: Any, tasks: Iterable[Any] | None = None) -> NDArray[Any]:
-        """The labels. A margin of zero is ``classes_[0]``."""
-        return self._labels_of(self.decision_function(X, tasks))
+    def predict(self, X: Any, tasks: Iterable[Any] | None = None, *, n_jobs: int | None = None) -> NDArray[Any]:
+        """The labels. A margin of zero is ``classes_[0]``. `n_jobs` is that of `decision_function`."""
+        return self._labels_of(self.decision_function(X, tasks, n_jobs=n_jobs))
 
     def predict_one(self, x: Any, task: Hashable = None) -> Any:
         """The label of one example, an array row or a dict of features."""
