@@ -1,0 +1,25 @@
+"""A model that owns a directory: what it learned is on disk before it is acknowledged, and is applied exactly once.
+
+    host = Host.open("spam", make_model=lambda: Budgetron(budget=500))
+    learned = host.learn(X, y, tasks, key="batch-17")     # logged, forced to disk, learned, then returned
+    host.predict(X, tasks)
+
+No web server, no stream engine: any loop may use it. `budgetron serve` and the shards are two of them.
+"""
+
+from budgetron.host.answers import Learned
+from budgetron.host.blocks import Request
+from budgetron.host.host import Host
+from budgetron.host.refusals import AlreadyOwned, DamagedLog, DiskRefused, HostError, KeyReused, StaleOwner
+
+__all__ = [
+    "AlreadyOwned",
+    "DamagedLog",
+    "DiskRefused",
+    "Host",
+    "HostError",
+    "KeyReused",
+    "Learned",
+    "Request",
+    "StaleOwner",
+]

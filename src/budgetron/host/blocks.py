@@ -1,0 +1,200 @@
+"""A block of examples as bytes, and back: what the log holds.
+
+    [version, kind, shape, arrays, records, y, tasks, classes, weights]      in msgpack
+
+kind is "dense", "csr", "records" (raw, for a model with columns) or "forget". Arrays are little-endian bytes beside
+their dtype; tasks and labels are written as in a model file, so any plain hashable may be one. What is learned is the
+block read back from these bytes, at once and in any replay: the two cannot differ.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import msgspec
+import numpy as np
+from numpy.typing import NDArray
+from scipy import sparse
+
+from budgetron.errors import refuse, shown
+from budgetron.learners import inputs
+from budgetron.persist.names import NoJSON, decoded, encoded
+
+VERSION = 1
+WHO = "Host"
+
+
+@dataclass(frozen=True)
+class Request:
+    """One call of `learn`: labelled examples that are learned together or refused together."""
+
+    X: Any
+    y: Any
+    tasks: Any = None
+    key: str | None = None
+    classes: Any = None
+    sample_weight: Any = None
+
+
+@dataclass(frozen=True)
+class Block:
+    """A request as it is learned: read back from its bytes."""
+
+    kind: str
+    X: Any
+    y: Any
+    tasks: Any
+    classes: Any
+    sample_weight: Any
+
+
+class _Written(msgspec.Struct, array_like=True):
+    version: int
+    kind: str
+    shape: tuple[int, int] = (0, 0)
+    arrays: list[tuple[str, bytes]] = []
+    records: list[dict[str, Any]] = []
+    y: Any = None
+    tasks: Any = None
+    classes: Any = None
+    weights: tuple[str, bytes] | None = None
+
+
+_encoder = msgspec.msgpack.Encoder()
+_decoder = msgspec.msgpack.Decoder(_Written)
+
+
+def written(request: Request, width: int | None, raw: bool) -> bytes:
+    """The bytes of a request. `width` hashes dicts for a model without columns; `raw` keeps them for one that has."""
+    kind, shape, arrays, records = _rows(request.X, width, raw)
+    n = shape[0]
+    weights = inputs.weights(WHO, request.sample_weight, n)
+    block = _Written(
+        version=VERSION,
+        kind=kind,
+        shape=shape,
+        arrays=arrays,
+        records=records,
+        y=_values("y", inputs.labels(WHO, request.y, n) if _plain_numbers(request.y) else request.y, n),
+        tasks=_values("tasks", request.tasks, n),
+        classes=_values("classes", request.classes, None),
+        weights=None if weights is None else _array(weights),
+    )
+    return _bytes(block)
+
+
+def forgetting(task: Any) -> bytes:
+    """The bytes of a wish that a task be forgotten."""
+    return _bytes(_Written(version=VERSION, kind="forget", tasks=_values("task", [task], 1)))
+
+
+def read(payload: bytes) -> Block:
+    """The block that was written."""
+    block = _decoder.decode(payload)
+    if block.version != VERSION:
+        raise refuse(WHO, "the log", f"of version {VERSION}", f"version {block.version}", "A newer budgetron reads it.")
+    if block.kind == "dense":
+        X: Any = _numbers(block.arrays[0]).reshape(block.shape)
+    elif block.kind == "csr":
+        data, indices, indptr = map(_numbers, block.arrays)
+        X = sparse.csr_matrix((data, indices, indptr), shape=block.shape)
+    else:
+        X = block.records
+    weights = None if block.weights is None else _numbers(block.weights)
+    return Block(block.kind, X, _read(block.y), _read(block.tasks), _read(block.classes), weights)
+
+
+def are_records(X: Any) -> bool:
+    """Whether X is a list of dicts."""
+    if not (isinstance(X, Sequence) and not isinstance(X, str) and len(X) and isinstance(X[0], Mapping)):
+        return False
+    if not all(isinstance(row, Mapping) for row in X):
+        raise refuse(WHO, "X", "rows of one kind", "dicts and other rows together")
+    return True
+
+
+def hashed(records: Sequence[Mapping[str, Any]], width: int | None) -> Any:
+    """Dicts of features as sparse rows, as `learn_one` hashes them."""
+    rows = [inputs.hashed(WHO, row, width or inputs.DICT_FEATURES) for row in records]
+    return sparse.vstack(rows, format="csr")
+
+
+def _rows(X: Any, width: int | None, raw: bool) -> tuple[str, tuple[int, int], list[Any], list[Any]]:
+    if are_records(X):
+        if raw:
+            return "records", (len(X), 0), [], [dict(row) for row in X]
+        X = hashed(X, width)
+    rows: Any = inputs.matrix(WHO, X)
+    is_sparse = bool(sparse.issparse(rows))
+    shape = (int(rows.shape[0]), int(rows.shape[1]))
+    if is_sparse:
+        return "csr", shape, [_array(rows.data), _array(rows.indices), _array(rows.indptr)], []
+    return "dense", shape, [_array(rows)], []
+
+
+def _plain_numbers(y: Any) -> bool:
+    return y is None or (isinstance(y, np.ndarray) and y.dtype.kind in "iufb")
+
+
+def _values(parameter: str, values: Any, n: int | None) -> Any:
+    """Labels or tasks: numbers as an array, all else one by one."""
+    if values is None:
+        return None
+    if hasattr(values, "to_numpy"):
+        values = values.to_numpy()
+    if isinstance(values, np.ndarray):
+        if values.ndim == 1 and values.dtype.kind in "iufb":
+            return _array(_counted(parameter, values, n))
+        values = values.tolist()
+    if isinstance(values, str | bytes) or not isinstance(values, Iterable):
+        raise refuse(WHO, parameter, "one for each row", shown(values))
+    values = _counted(parameter, list(values), n)
+    try:
+        return [value if type(value) in _AS_THEY_ARE else encoded(_item(value)) for value in values]
+    except NoJSON:
+        raise refuse(
+            WHO, parameter, "numbers, strings or other plain values (bytes, date, UUID, tuple)", shown(values)
+        ) from None
+
+
+_AS_THEY_ARE = frozenset({bool, float, int, str})
+
+
+def _item(value: Any) -> Any:
+    return value.item() if isinstance(value, np.generic) else value
+
+
+def _counted(parameter: str, values: Any, n: int | None) -> Any:
+    if n is not None and len(values) != n:
+        raise refuse(WHO, parameter, f"as long as X, {n}", str(len(values)))
+    return values
+
+
+def _array(values: NDArray[Any]) -> tuple[str, bytes]:
+    values = np.ascontiguousarray(values)
+    little = values.astype(values.dtype.newbyteorder("<"), copy=False)
+    return little.dtype.str, little.tobytes()
+
+
+def _numbers(written: Any) -> NDArray[Any]:
+    dtype, content = written
+    return np.frombuffer(content, dtype=np.dtype(dtype))
+
+
+def _read(values: Any) -> Any:
+    if values is None:
+        return None
+    if len(values) == 2 and isinstance(values[1], bytes):
+        return _numbers(values)
+    return [decoded(value) if isinstance(value, list) else value for value in values]
+
+
+def _bytes(block: _Written) -> bytes:
+    try:
+        return _encoder.encode(block)
+    except (TypeError, ValueError, OverflowError) as error:
+        raise refuse(
+            WHO, "the examples", "numbers, strings and plain values, integers below 2**63", f"something else ({error})"
+        ) from None

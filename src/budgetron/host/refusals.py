@@ -1,0 +1,68 @@
+"""What a host refuses beyond bad input. The model is as it was, and so is the log."""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from budgetron.errors import InputError, refusal
+
+
+class HostError(InputError):
+    """Something about the directory, not about the examples."""
+
+
+class AlreadyOwned(HostError):
+    """Another host has the directory open."""
+
+
+class StaleOwner(HostError):
+    """A later owner has taken the directory over: nothing more may be written by this one."""
+
+
+class DamagedLog(HostError):
+    """What is on disk is not what was acknowledged."""
+
+
+class DiskRefused(HostError):
+    """The disk is full, may not be written, or failed."""
+
+
+class KeyReused(HostError):
+    """An idempotency key that came before with another content."""
+
+
+@contextmanager
+def speaking_of(path: Path) -> Iterator[None]:
+    """Errors of SQLite and of the file system in our words."""
+    try:
+        yield
+    except sqlite3.OperationalError as error:
+        raise DiskRefused(
+            refusal(
+                "Host",
+                "the directory",
+                "one that can be written, with room left",
+                f"{str(path.parent)!r}: {error}",
+                "Nothing was learned from this call. Make room or mend the rights, then send it again.",
+            )
+        ) from error
+    except sqlite3.DatabaseError as error:
+        raise damaged(path, str(error)) from error
+    except OSError as error:
+        raise DiskRefused(
+            refusal(
+                "Host", "the directory", "one that can be read and written", f"{str(path.parent)!r}: {error.strerror}"
+            )
+        ) from error
+
+
+def damaged(path: Path, what: str) -> DamagedLog:
+    """The refusal of a log that has lost something."""
+    remedy = (
+        "Put a backup in its place. Or open with accept_loss=True: it goes on from the last good state "
+        "and gives up what came after."
+    )
+    return DamagedLog(refusal("Host", "the log", "as it was acknowledged", f"{str(path)!r}: {what}", remedy))

@@ -1,0 +1,49 @@
+"""What the tests of the host learn from."""
+
+from __future__ import annotations
+
+import numpy as np
+
+import budgetron
+from budgetron import kernels
+from budgetron.learners.saved import content_of
+
+
+def stream(n=300, d=5, seed=0):
+    """Examples of three tasks that a model errs on now and then."""
+    rng = np.random.default_rng(seed)
+    X = rng.normal(size=(n, d))
+    y = (X[:, 0] + 0.5 * X[:, 1] * X[:, 2] + 0.3 * rng.normal(size=n) > 0).astype(int)
+    return X, y, rng.choice(["ann", "bob", "cyd"], size=n).tolist()
+
+
+def blocks(n=300, size=20, seed=0):
+    X, y, tasks = stream(n, seed=seed)
+    return [(X[i : i + size], y[i : i + size], tasks[i : i + size]) for i in range(0, n, size)]
+
+
+def same(one, other):
+    """Whether two models are the same, bit for bit: their files are."""
+    return content_of(one) == content_of(other)
+
+
+def fed(make_model, given, classes=None):
+    """A bare model that learned the blocks, and its margins."""
+    model = make_model()
+    margins = [model.predict_then_learn(*block, classes=classes) for block in given]
+    return model, margins
+
+
+def dropped(host):
+    """As after a kill: nothing is written, only the file handles go."""
+    host._store.close()
+    host._mark.close()
+    if host._lock is not None:
+        host._lock.release()
+
+
+MODELS = {
+    "random": lambda: budgetron.RandomBudgetPerceptron(budget=30, kernel=kernels.Gaussian(gamma=0.2)),
+    "flagship": lambda: budgetron.Budgetron(budget=20),
+    "shared": lambda: budgetron.SharedProjectron(budget=20),
+}
