@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 
 from budgetron.graphs import Clique, Explicit
 from budgetron.kernels import Gaussian, Kernel, Linear, Polynomial
+from budgetron.records import SparseRow
 from budgetron.settings import Settings
 
 _core: Any
@@ -76,9 +77,17 @@ class Engine:
         margins, flags = self._learner.learn(self._block(X), codes, keys, clusters, weights)
         return self._shaped(margins), flags
 
-    def learn_one(self, x: NDArray[Any], code: int, key: int, cluster: int, weight: float) -> tuple[Any, int] | None:
-        """One dense row: its margin and flags, or None if the row must be refused."""
-        return self._learner.learn_one(x, code, key, cluster, weight)  # type: ignore[no-any-return]
+    def learn_one(self, x: Any, code: int, key: int, cluster: int, weight: float) -> tuple[Any, int] | None:
+        """One row, dense or a `SparseRow`: its margin and flags, or None if the row must be refused."""
+        if not isinstance(x, SparseRow):
+            return self._learner.learn_one(x, code, key, cluster, weight)  # type: ignore[no-any-return]
+        block = self._block(x)
+        if self._learner.first_bad_row(block) is not None:
+            return None
+        margins, flags = self._learner.learn(
+            block, np.array([code], dtype=np.int32), np.array([key]), np.array([cluster]), np.array([weight])
+        )
+        return margins if self.settings.n_outputs > 1 else float(margins[0]), int(flags[0])
 
     def margins(
         self, X: Any, keys: NDArray[np.int64], clusters: NDArray[np.int64], threads: int = 1

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Hashable
 from dataclasses import dataclass
 from enum import IntFlag
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -30,3 +30,11 @@ class ActiveSet:
 
     def __len__(self) -> int:
         return len(self.arrival)
+
+
+class SparseRow(NamedTuple):
+    """One sparse row on its way to the compiled engine: a CSR matrix without the ceremony of being one."""
+
+    indptr: NDArray[np.int64]
+    indices: NDArray[np.int32]
+    data: NDArray[Any]

@@ -13,7 +13,7 @@ import numpy as np
 from scipy import sparse
 
 from budgetron.errors import refuse, refuse_type, shown
-from budgetron.learners.inputs import DICT_FEATURES, hashed
+from budgetron.learners.inputs import DICT_FEATURES, hashed_rows
 
 _ACCEPTED = "(X, y, tasks), a data set, or an iterable of blocks (X, y, tasks) or examples (x, y, task)"
 
@@ -78,11 +78,12 @@ def _joined(who: str, examples: list[tuple[Any, Any, Any]], n_features: int | No
     rows, y, tasks = zip(*examples, strict=True)
     if any(task is None for task in tasks) and any(task is not None for task in tasks):
         raise refuse(who, "stream", "examples that all have a task, or none", "some with and some without")
-    if any(isinstance(row, Mapping) for row in rows):
-        width = n_features or DICT_FEATURES
-        rows = tuple(hashed(who, row, width) if isinstance(row, Mapping) else row for row in rows)
-    if any(sparse.issparse(row) for row in rows):
-        X: Any = sparse.vstack(rows, format="csr")
+    if all(isinstance(row, Mapping) for row in rows):
+        X: Any = hashed_rows(who, rows, n_features or DICT_FEATURES)
+    elif any(isinstance(row, Mapping) for row in rows):
+        raise refuse(who, "stream", "examples that are all dicts, or none", "some that are and some that are not")
+    elif any(sparse.issparse(row) for row in rows):
+        X = sparse.vstack(rows, format="csr")
     else:
         X = np.vstack([np.asarray(row) for row in rows])
     return Block(X, np.array(y), None if tasks[0] is None else list(tasks))

@@ -6,7 +6,8 @@ Everything is looked at before the model changes, so a refused call leaves it as
 from __future__ import annotations
 
 import warnings
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
+from functools import lru_cache
 from hashlib import blake2b
 from typing import Any
 
@@ -16,6 +17,7 @@ from scipy import sparse
 from sklearn.exceptions import DataConversionWarning
 
 from budgetron.errors import is_whole, refuse, refuse_type, shown
+from budgetron.records import SparseRow
 
 DICT_FEATURES = 2**18  # columns that the features of a dict are hashed into
 
@@ -57,30 +59,57 @@ def threads(who: str, n_jobs: Any) -> int:
     return int(cpu_count())
 
 
-def hashed(who: str, features: Mapping[Any, Any], n_features: int) -> sparse.csr_matrix:
-    """A dict of features as one sparse row: each name is hashed to a column.
+def hashed_rows(who: str, dicts: Iterable[Mapping[Any, Any]], n_features: int) -> sparse.csr_matrix:
+    """Dicts of features as sparse rows: each name is hashed to a column."""
+    rows = [_entries(who, features, n_features) for features in dicts]
+    indptr = np.cumsum([0, *(len(columns) for columns, _ in rows)])
+    indices = np.array([column for columns, _ in rows for column in columns], dtype=np.int32)
+    data = np.array([value for _, values in rows for value in values], dtype=np.float64)
+    return sparse.csr_matrix((data, indices, indptr), shape=(len(rows), n_features))
+
+
+def hashed_row(who: str, features: Mapping[Any, Any], n_features: int, dtype: str) -> SparseRow:
+    """The same for one dict, quickly: building a SciPy matrix takes longer than learning from it."""
+    columns, values = _entries(who, features, n_features)
+    return SparseRow(
+        np.array([0, len(columns)]), np.array(columns, dtype=np.int32), np.array(values, dtype=dtype)
+    )
+
+
+def _entries(who: str, features: Mapping[Any, Any], n_features: int) -> tuple[list[int], list[float]]:
+    """Columns in order, and their values, none of them zero.
 
     A number is the value of its feature; a string value is a feature of its own, name=value, with value 1.
     """
-    columns: dict[int, float] = {}
+    entries: dict[int, float] = {}
     for name, value in features.items():
-        if isinstance(value, str):
-            name, value = f"{name}={value}", 1.0
-        elif isinstance(value, (bool, np.bool_)):
-            value = float(value)
-        elif not isinstance(value, (int, float, np.integer, np.floating)):
-            raise refuse_type(who, f"the value of feature {shown(name)}", "a number or a string", shown(value))
-        if isinstance(value, int) and abs(value) > 10**300:
-            raise refuse(who, f"the value of feature {shown(name)}", "a number that float64 can hold", shown(value))
-        digest = blake2b(str(name).encode("utf-8", "surrogatepass"), digest_size=8).digest()
-        column = int.from_bytes(digest, "little") % n_features
-        columns[column] = columns.get(column, 0.0) + float(value)
-    names = sorted(columns)
-    data = np.array([columns[column] for column in names], dtype=np.float64)
-    indices = np.array(names, dtype=np.int32)
-    row = sparse.csr_matrix((data, indices, np.array([0, len(names)])), shape=(1, n_features))
-    row.eliminate_zeros()
-    return row
+        if type(value) is not float:
+            if isinstance(value, str):
+                name, value = f"{name}={value}", 1.0
+            else:
+                value = _as_float(who, name, value)
+        column = _column(name if type(name) is str else str(name), n_features)
+        entries[column] = entries.get(column, 0.0) + value
+    columns = [column for column in sorted(entries) if entries[column] != 0.0]
+    return columns, [entries[column] for column in columns]
+
+
+@lru_cache(maxsize=2**15)  # a process keeps the names it meets most; a few MB at most
+def _column(name: str, n_features: int) -> int:
+    """The column of a feature, the same in every process."""
+    digest = blake2b(name.encode("utf-8", "surrogatepass"), digest_size=8).digest()
+    return int.from_bytes(digest, "little") % n_features
+
+
+def _as_float(who: str, name: Any, value: Any) -> float:
+    if not isinstance(value, (int, float, np.integer, np.floating, np.bool_)):
+        raise refuse_type(who, f"the value of feature {shown(name)}", "a number or a string", shown(value))
+    try:
+        return float(value)
+    except OverflowError:
+        raise refuse(
+            who, f"the value of feature {shown(name)}", "a number that float64 can hold", shown(value)
+        ) from None
 
 
 def labels(who: str, y: Any, n: int) -> NDArray[Any]:

@@ -29,7 +29,7 @@ from budgetron.learners.names import TaskNames
 from budgetron.learners.start import engine_kind, settings_of, usual_nonzeros
 from budgetron.learners.tasks import listed, located, located_one, without_column
 from budgetron.memory import Budget, budget_of, bytes_of, name_bytes, planned
-from budgetron.records import Outcome
+from budgetron.records import Outcome, SparseRow
 from budgetron.settings import Settings
 
 Margins = NDArray[np.float64]
@@ -208,43 +208,45 @@ class Learner(Inside, ClassifierMixin, BaseEstimator):  # type: ignore[misc]
 
     def _learn_one(self, x: Any, y: Any, task: Hashable, classes: Any, weight: float) -> Any:
         engine = getattr(self, "_engine", None)
-        if engine is None or classes is not None or not self._takes_rows_one_by_one(engine, x):
+        row = None if engine is None or classes is not None else self._short_row(engine, x)
+        if engine is None or row is None:
             if np.ndim(y):
                 raise refuse(self._who, "y", "one label", shown(y))
             x, tasks = self._one_row(x, task)
             margins = self._learn(x, [y], tasks, classes, [weight] if weight != 1.0 else None)
             return float(margins[0]) if margins.ndim == 1 else margins[0]
-        who = self._who
-        row = inputs.vector(who, x, engine.settings.n_features, engine.settings.dtype)
-        code = self._classes.code(who, y)
+        code = self._classes.code(self._who, y)
         with self._guard:
             key, cluster = located_one(self._who, task, self._graph)
             done = engine.learn_one(row, code, key, cluster, self._weight_of(code, weight))
             if done is None:
-                self._refuse_bad_rows(row.reshape(1, -1))
+                self._refuse_bad_rows(row if isinstance(row, SparseRow) else row.reshape(1, -1))
             margin, flags = done
             if flags & 4 and task is not None:  # Outcome.STORED, without the cost of an enum
                 self._names.keep(key, task, lambda: engine.keys, engine.n_stored)
         return margin
 
-    def _takes_rows_one_by_one(self, engine: Any, x: Any) -> bool:
-        """Whether the short way is open: a dense row, and nothing left to settle."""
-        return (
-            not (engine.settings.sparse or isinstance(x, Mapping))
-            and self.task_column is None
-            and self._classes.settled
-        )
+    def _short_row(self, engine: Any, x: Any) -> Any:
+        """One row as the engine takes it, where the short way is open: nothing is left to settle."""
+        settings = engine.settings
+        if self.task_column is not None or not self._classes.settled:
+            return None
+        if isinstance(x, Mapping):
+            bare = settings.sparse and isinstance(engine, core.Engine)
+            return inputs.hashed_row(self._who, x, settings.n_features, settings.dtype) if bare else None
+        return None if settings.sparse else inputs.vector(self._who, x, settings.n_features, settings.dtype)
 
     def _margins_of_one(self, x: Any, task: Hashable) -> Margins:
         engine = self._engine
-        if not self._takes_rows_one_by_one(engine, x):
+        row = self._short_row(engine, x)
+        if row is None:
             x, tasks = self._one_row(x, task)
             return self.decision_function(x, tasks)
-        row = inputs.vector(self._who, x, engine.settings.n_features, engine.settings.dtype).reshape(1, -1)
+        rows = row if isinstance(row, SparseRow) else row.reshape(1, -1)
         key, cluster = located_one(self._who, task, self._graph)
-        self._refuse_bad_rows(row)
+        self._refuse_bad_rows(rows)
         with nullcontext() if engine.side_by_side else self._guard:
-            margins: Margins = engine.margins(row, np.array([key]), np.array([cluster]))
+            margins: Margins = engine.margins(rows, np.array([key]), np.array([cluster]))
         return margins
 
     def _one_row(self, x: Any, task: Hashable) -> tuple[Any, list[Hashable] | None]:
@@ -258,7 +260,7 @@ class Learner(Inside, ClassifierMixin, BaseEstimator):  # type: ignore[misc]
                     "a dict",
                     "A model keeps to one kind of input.",
                 )
-            row: Any = inputs.hashed(self._who, x, width)
+            row: Any = inputs.hashed_rows(self._who, [x], width)
         elif sparse.issparse(x):
             row = x
         else:
@@ -369,7 +371,7 @@ class Learner(Inside, ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             self._refuse_row(rows, bad)
 
     def _refuse_row(self, rows: Any, bad: int) -> None:
-        row = rows[bad].data if sparse.issparse(rows) else rows[bad]
+        row = rows.data if isinstance(rows, SparseRow) else rows[bad].data if sparse.issparse(rows) else rows[bad]
         if np.isfinite(row).all():
             raise refuse(
                 self._who,
