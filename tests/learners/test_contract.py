@@ -253,9 +253,8 @@ def test_a_dict_is_a_sparse_row_of_its_own(learner, engine, classes):
     assert [one.predict_one(*each) for each in zip(rows, TASKS, strict=True)] == many.predict(hashed, TASKS).tolist()
     before = inside(one)
     for wrong in ({"a": np.nan}, {"a": 10**400}, {"a": None}, {"a": 1e300}):
-        if wrong != {"a": 1e300} or engine == "core":
-            with pytest.raises(InputError, match="'a'|finite|size"):
-                one.learn_one(wrong, 0, task=TASKS[0])
+        with pytest.raises(InputError, match=r"'a'|finite|size"):
+            one.learn_one(wrong, 0, task=TASKS[0])
     require_same(before, inside(one), "after a refusal")
 
 
