@@ -117,8 +117,7 @@ def are_records(X: Any) -> bool:
 
 def hashed(records: Sequence[Mapping[str, Any]], width: int | None) -> Any:
     """Dicts of features as sparse rows, as `learn_one` hashes them."""
-    rows = [inputs.hashed(WHO, row, width or inputs.DICT_FEATURES) for row in records]
-    return sparse.vstack(rows, format="csr")
+    return inputs.hashed_rows(WHO, records, width or inputs.DICT_FEATURES)
 
 
 def _rows(X: Any, width: int | None, raw: bool) -> tuple[str, tuple[int, int], list[Any], list[Any]]:
