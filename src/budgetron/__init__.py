@@ -6,7 +6,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from budgetron import checks, data, evaluate, graphs, kernels, theory
+    from budgetron import checks, data, evaluate, graphs, kernels, streams, theory
     from budgetron.learners import (
         Belief,
         BudgetProjectron,
@@ -34,10 +34,11 @@ __all__ = [
     "graphs",
     "kernels",
     "load",
+    "streams",
     "theory",
 ]
 
-_ROOMS = frozenset({"checks", "data", "evaluate", "graphs", "kernels", "theory"})
+_ROOMS = frozenset({"checks", "data", "evaluate", "graphs", "kernels", "streams", "theory"})
 
 
 def __getattr__(name: str) -> Any:

@@ -24,6 +24,7 @@ except ImportError:  # built where no compiler was found
     _core = None
 
 available = _core is not None
+scan: Any = getattr(_core, "scan", None)  # delimited text, for `budgetron.streams`; None without the core
 
 _INTEGERS = frozenset(
     {"key", "cluster", "arrival", "n_seen", "n_mistakes", "rng", "factor_order", "factor_age",

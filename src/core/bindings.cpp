@@ -14,6 +14,7 @@
 #include <system_error>
 #include <thread>
 
+#include "delimited.hpp"
 #include "learner.hpp"
 
 namespace nb = nanobind;
@@ -256,6 +257,41 @@ nb::object per_slot(const Learner& learner, Read read) {
   return to_numpy(std::move(out));
 }
 
+// (numbers, [(values, codes), …], lines, begins, ends, [(line, begin, end, trouble, field), …], consumed, lines ended,
+// unfinished)
+nb::tuple scan(const nb::bytes& content, std::size_t offset, bool last, const std::string& delimiter, const nb::bytes& wants,
+               std::size_t max_rows, std::size_t max_bad, std::size_t max_line) {
+  require(offset <= content.size(), "the offset must lie within the content");
+  require(delimiter.size() == 1 && max_rows > 0 && max_bad > 0 && max_line > 0, "the form must be one to scan by");
+  Form form;
+  form.delimiter = delimiter[0];
+  for (std::size_t i = 0; i < wants.size(); ++i) {
+    require(wants.c_str()[i] >= 0 && wants.c_str()[i] <= 2, "a want must be nothing, number or text");
+    form.wants.push_back(static_cast<Want>(wants.c_str()[i]));
+  }
+  form.max_rows = max_rows;
+  form.max_bad = max_bad;
+  form.max_line = max_line;
+  Scan found;
+  const char* data = content.c_str() + offset;
+  const std::size_t size = content.size() - offset;
+  {
+    nb::gil_scoped_release free;
+    found = scan_delimited(data, size, last, form);
+  }
+  nb::list texts, bad;
+  for (auto& column : found.texts) {
+    nb::list values;
+    for (const std::string& value : column.values) values.append(nb::str(value.data(), value.size()));
+    texts.append(nb::make_tuple(values, to_numpy(std::move(column.codes))));
+  }
+  for (const BadRecord& b : found.bad)
+    bad.append(nb::make_tuple(b.line, b.begin, b.end, static_cast<int>(b.trouble), b.field));
+  return nb::make_tuple(to_numpy(std::move(found.numbers)), texts, to_numpy(std::move(found.lines)),
+                        to_numpy(std::move(found.begins)), to_numpy(std::move(found.ends)), bad, found.consumed,
+                        found.n_lines, found.unfinished);
+}
+
 template <class Get>
 auto shared(const Learner& learner, Get get) {
   nb::gil_scoped_release free;
@@ -272,6 +308,8 @@ std::vector<T> copied(const Vec<T>& values) {
 
 NB_MODULE(_core, m) {
   m.def("instruction_set", [] { return hot().name; });
+
+  m.def("scan", &scan, "content"_a, "offset"_a, "last"_a, "delimiter"_a, "wants"_a, "max_rows"_a, "max_bad"_a, "max_line"_a);
 
   nb::class_<Similarity>(m, "Similarity").def("bytes", [](const Similarity& s) -> std::size_t {
     const auto* graph = dynamic_cast<const Explicit*>(&s);

@@ -34,7 +34,7 @@ from budgetron.settings import Settings
 
 Margins = NDArray[np.float64]
 BLOCK = 4096  # rows that cross to the engine at once; what is held for a call is bounded by this
-_LEARNED = ("_guard", "_graph", "_names", "_classes", "_engine", "n_features_in_", "feature_names_in_")
+_LEARNED = ("_guard", "_graph", "_names", "_classes", "_engine", "n_features_in_", "feature_names_in_", "_columns")
 
 
 class Learner(Inside, ClassifierMixin, BaseEstimator):  # type: ignore[misc]
@@ -42,6 +42,7 @@ class Learner(Inside, ClassifierMixin, BaseEstimator):  # type: ignore[misc]
 
     rule: ClassVar[str]
     takes_weights: ClassVar[bool] = False
+    _columns: Any = None  # of the files it learned from (`budgetron.streams`); saved with it, and forgotten by `fit`
     exemptions: ClassVar[Mapping[str, str]] = {}  # laws of `budgetron.checks` that do not bind it, and why
 
     # Tasks travel with X and y through pipelines and model selection, without being asked for.

@@ -23,6 +23,7 @@ from budgetron.learners.classes import Classes
 from budgetron.learners.guard import Guard
 from budgetron.learners.names import TaskNames
 from budgetron.persist import Saved, engines, packed, parts, schema
+from budgetron.persist.columns import Kept, check_columns
 from budgetron.persist.names import NoJSON, decoded, encoded
 from budgetron.persist.refusals import PICKLE, refusing, require
 from budgetron.tasks import is_named, key_of
@@ -42,6 +43,8 @@ def content_of(model: Any) -> bytes:
         settings = engines.settings_of(settings.rule, again.settings, settings.graph)
         engines.checked_state(settings, _under(arrays, "state."))
         _classes(again.labels)
+        if again.columns is not None:
+            check_columns(again.columns, _under(arrays, "columns."), settings)
     except ModelFileError as error:
         who = type(model).__name__
         accepted, came = "one that load would take", f"one that it would refuse: {error}"
@@ -70,7 +73,10 @@ def _record(model: Any) -> tuple[Saved, Arrays]:
         record, described = parts.graph_record(who, graph)
         graph_records.append(record)
         arrays |= {f"graph.{number}.{name}": array for name, array in described.items()}
-    columns = getattr(model, "feature_names_in_", None)
+    named = getattr(model, "feature_names_in_", None)
+    columns = None if model._columns is None else model._columns.saved()
+    if columns is not None:
+        arrays |= {f"columns.{name}": array for name, array in columns.arrays.items()}
     saved = Saved(
         learner=who,
         version=_version(),
@@ -80,7 +86,8 @@ def _record(model: Any) -> tuple[Saved, Arrays]:
         labels=_labels(who, model._classes),
         names=_names(model._names),
         name_limit=model._names.limit,
-        feature_names=None if columns is None else parts.names_record(who, "feature names", columns.tolist()),
+        feature_names=None if named is None else parts.names_record(who, "feature names", named.tolist()),
+        columns=None if columns is None else columns.plan,
     )
     return saved, arrays
 
@@ -88,14 +95,17 @@ def _record(model: Any) -> tuple[Saved, Arrays]:
 def model_of(learner: Any, saved: Saved, arrays: Mapping[str, NDArray[Any]], limit: int, engine: str | None) -> Any:
     """The model again: nothing in the record or the arrays is believed that was not checked."""
     by_graph = [_under(arrays, f"graph.{number}.") for number in range(len(saved.graphs))]
-    state = _under(arrays, "state.")
-    known = len(state) + sum(map(len, by_graph))
-    require(known == len(arrays), "the tensors", "named model, state.… or graph.…", "others")
+    state, columns = _under(arrays, "state."), _under(arrays, "columns.")
+    known = len(state) + len(columns) + sum(map(len, by_graph))
+    require(known == len(arrays), "the tensors", "named model, state.…, columns.… or graph.…", "others")
     graphs = [parts.graph_of(record, described) for record, described in zip(saved.graphs, by_graph, strict=True)]
     model = learner(**_arguments(learner, saved.parameters, graphs))
     if engine is not None:
         model.engine = engine
     settings = engines.settings_of(learner.rule, saved.settings, graphs[0])
+    if saved.columns is not None:
+        check_columns(saved.columns, columns, settings)
+    require(saved.columns is not None or not columns, "the tensors", "without columns.… where there are none", "some")
     classes = _classes(saved.labels)
     require(classes.n_outputs == settings.n_outputs, "labels", "as many as the outputs say", str(len(classes.values)))
     counts = engines.checked_state(settings, state)
@@ -109,11 +119,13 @@ def model_of(learner: Any, saved: Saved, arrays: Mapping[str, NDArray[Any]], lim
     model._guard, model._graph, model._names, model._classes = Guard(), graphs[0], names, classes
     model._engine = engines.restored(kind, settings, engines.state_of(settings, state))
     model.n_features_in_ = settings.n_features
+    if saved.columns is not None:
+        model._columns = Kept(saved.columns, columns)
     if saved.feature_names is not None:
-        columns = [decoded(name) for name in saved.feature_names]
-        require(len(columns) == settings.n_features and all(isinstance(name, str) for name in columns),
+        names_in = [decoded(name) for name in saved.feature_names]
+        require(len(names_in) == settings.n_features and all(isinstance(name, str) for name in names_in),
                 "feature_names", f"{settings.n_features} strings")  # fmt: skip
-        model.feature_names_in_ = np.array(columns, dtype=object)
+        model.feature_names_in_ = np.array(names_in, dtype=object)
     return model
 
 

@@ -124,6 +124,30 @@ class Labels(Part, frozen=True):
     settled: bool
 
 
+class Column(Part, frozen=True):
+    """A column of the files that the model learned from, and how it becomes columns of X."""
+
+    name: Annotated[str, Meta(max_length=2**12)]
+    kind: Literal["number", "category", "date", "text", "ignored"]
+    gaps: bool = False  # number, date: whether a column of X says where a value is missing
+    clock: bool = False  # date: whether the time of day is a part
+    values: Annotated[list[str], Meta(max_length=2**10)] | None = None  # category: a column of X each; null: hashed
+    note: Annotated[str, Meta(max_length=2**10)] = ""  # why it is of this kind; only shown
+
+
+class Plan(Part, frozen=True):
+    """What the columns of a file are. Tensors ``columns.center``, ``.count``, ``.total``, ``.squares``: the scales."""
+
+    layout: Literal["table", "svmlight", "vw"]
+    label: Annotated[str, Meta(max_length=2**12)] | None
+    whole_labels: bool  # labels are whole numbers; else they are text
+    task: Annotated[str, Meta(max_length=2**12)] | None
+    columns: Annotated[list[Column], Meta(max_length=2**16)]
+    hashed: Annotated[int, Meta(ge=0, le=2**30)]  # columns of X that words and many categories are hashed into
+    label_note: Annotated[str, Meta(max_length=2**10)] = ""
+    task_note: Annotated[str, Meta(max_length=2**10)] = ""
+
+
 class Saved(Part, frozen=True):
     """All of it. Numbers that were learned are in the tensors ``state.NAME``."""
 
@@ -136,6 +160,7 @@ class Saved(Part, frozen=True):
     names: list[Any]  # of tasks with something stored
     name_limit: Natural | None
     feature_names: list[Any] | None
+    columns: Plan | None = None  # of a model that learned from files
 
 
 def written(saved: Saved) -> bytes:

@@ -1,0 +1,193 @@
+"""A file as a stream of blocks: opened, told what it is, and read once, in bounded memory."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any, Self
+
+import numpy as np
+
+from budgetron.errors import InputError, is_whole, refuse, refuse_type, shown
+from budgetron.streams.columns import Block, Columns
+from budgetron.streams.encode import moments_of
+from budgetron.streams.formats import reader_of
+from budgetron.streams.guess import plan_of
+from budgetron.streams.scaling import Scaling
+from budgetron.streams.source import WHO, Source
+from budgetron.streams.table import BadLine, Reader, Table, Wants, numbers_of
+
+_MOST_BAD = 20  # bad lines that are kept to be shown
+
+
+def read(
+    source: Any,
+    *,
+    format: str = "auto",
+    label: str | None = None,
+    task: str | None = None,
+    drop: Iterable[str] = (),
+    text: Iterable[str] = (),
+    categorical: Iterable[str] = (),
+    columns: Columns | None = None,
+    on_error: str = "stop",
+    labelled: bool = True,
+    block_rows: int = 4096,
+    classes: Sequence[Any] | None = None,
+    header: bool | None = None,
+    learn: bool | None = None,
+) -> Stream:
+    """Open a file for one pass, in blocks that a learner takes.
+
+    Parameters
+    ----------
+    source : path, "-" for standard input, or a file opened in binary. Gzip and Zstandard are told by the first bytes.
+    format : "auto" (by the name, then by the content), "csv", "tsv", "parquet", "arrow", "ndjson", "svmlight" or "vw".
+    label, task : names of columns. By default, `budgetron.streams.guess` says which.
+    drop, text, categorical : names of columns to leave out, to take as raw text, or as categories.
+    columns : of a saved model. Then nothing is guessed; other columns are ignored, and the label may be absent where
+        `labelled` is False.
+    on_error : "stop" refuses a file at its first bad line; "skip" leaves such lines out and counts them.
+    labelled : whether labels are read. A row without one is then a bad line.
+    block_rows : the most rows in a block. Where blocks are cut changes nothing else.
+    classes : the labels there are; any other makes a bad line. By default those of the first 4,096 rows, if they are
+        at least two.
+    header : whether the first line of delimited text names the columns; by default, unless it is all numbers.
+    learn : whether the scales of the columns go on learning; by default where labels are read.
+
+    >>> import io
+    >>> from budgetron import RandomBudgetPerceptron, streams
+    >>> file = io.BytesIO(b"task,size,weight,label\\n" + b"ann,1,7,ham\\nbob,9,2,spam\\n" * 50)
+    >>> model = RandomBudgetPerceptron(budget=10, random_state=0)
+    >>> with streams.read(file) as stream:
+    ...     for block in stream:
+    ...         model = model.partial_fit(block.X, block.y, tasks=block.tasks, classes=stream.classes)
+    >>> stream.n_rows, stream.n_bad
+    (100, 0)
+    >>> model.predict(stream.columns.encode([{"size": 8, "weight": 3}]), tasks=["ann"]).tolist()
+    ['spam']
+    """
+    if on_error not in ("stop", "skip"):
+        raise refuse(WHO, "on_error", '"stop" or "skip"', shown(on_error))
+    if not is_whole(block_rows) or block_rows < 1:
+        raise refuse(WHO, "block_rows", "an integer >= 1", shown(block_rows))
+    if columns is not None and not isinstance(columns, Columns):
+        raise refuse_type(WHO, "columns", "columns of a saved model, from streams.load_model", shown(columns))
+    opened = Source(source)
+    try:
+        reader = reader_of(opened, format, header, task if columns is None else columns.task, columns)
+        sample_end = 0
+        if columns is None:
+            sample = reader.sample()
+            columns, sample_end = _columns(reader, sample, label, task, drop, text, categorical, labelled), _end(sample)
+            classes = classes if classes is not None or not labelled else columns.classes_in(sample)
+        else:
+            _check_names(opened.name, reader, columns.wants(labelled))
+    except BaseException:
+        opened.close()
+        raise
+    learns = labelled if learn is None else learn
+    return Stream(opened, reader, columns, on_error == "stop", labelled, block_rows, classes, learns, sample_end)
+
+
+class Stream:
+    """An open file; iterate over it once for its blocks. Close it, or use it in a `with` statement.
+
+    Attributes
+    ----------
+    columns : what the columns are, and their scales as of the last block.
+    classes : the labels of the first rows, sorted, for a learner's first call; None where there are fewer than two.
+    n_rows, n_bad : rows given and bad lines left out so far.
+    bad : the first 20 bad lines: number, content and reason.
+    bytes_read, bytes_total : how far we are in the file; the total is None where nobody knows.
+    """
+
+    def __init__(
+        self, source: Source, reader: Reader, columns: Columns, stop: bool, labelled: bool, block_rows: int,
+        classes: Sequence[Any] | None, learn: bool, sample_end: int,
+    ) -> None:  # fmt: skip
+        self.columns = columns
+        self.classes = classes
+        self.n_rows = self.n_bad = 0
+        self.bad: list[BadLine] = []
+        self._source, self._stop = source, stop
+        self._learn, self._sample_end = learn, sample_end
+        self._tables = reader.tables(columns.wants(labelled), int(block_rows), stop)
+
+    @property
+    def name(self) -> str:
+        """The name of the file."""
+        return self._source.name
+
+    @property
+    def bytes_read(self) -> int:
+        return self._source.bytes_read
+
+    @property
+    def bytes_total(self) -> int | None:
+        return self._source.bytes_total
+
+    def __iter__(self) -> Iterator[Block]:
+        for table, bad in self._tables:
+            wrong = self.columns.wrong_rows(table, self.classes)
+            if wrong:
+                noted = [BadLine(int(table.lines[row]), table.content(row), why) for row, why in wrong.items()]
+                bad = sorted([*bad, *noted])
+                keep = np.ones(len(table), dtype=bool)
+                keep[list(wrong)] = False
+                if self._stop:
+                    keep[min(wrong) :] = False
+                table = table.rows(keep)
+            if len(table):
+                self.n_rows += len(table)
+                yield self.columns.block_of(table, self._learned_from(table))
+            if bad and self._stop:
+                raise self._refusal(bad[0])
+            self.n_bad += len(bad)
+            self.bad += bad[: _MOST_BAD - len(self.bad)]
+
+    def _learned_from(self, table: Table) -> Any:
+        """Which rows the scales learn from: those of the sample are in them already."""
+        if not self._learn or table.lines[-1] <= self._sample_end:
+            return False
+        return True if table.lines[0] > self._sample_end else table.lines > self._sample_end
+
+    def _refusal(self, bad: BadLine) -> InputError:
+        accepted, came = bad.reason.split("; got ", 1)
+        remedy, came = 'on_error="skip" leaves such lines out and counts them.', f"{came}, in {shown(bad.content, 220)}"
+        return refuse(f"{self.name}:{bad.number}", "the line", accepted, came, remedy)
+
+    def close(self) -> None:
+        """Close the file, if it was opened here."""
+        self._source.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+
+def _columns(
+    reader: Reader, sample: Table, label: Any, task: Any, drop: Any, text: Any, categorical: Any, labelled: bool
+) -> Columns:
+    plan = plan_of(
+        reader.names, sample, label=label, task=task, drop=drop, text=text, categorical=categorical, labelled=labelled
+    )
+    raw = [
+        moments_of(sample.texts[column.name]) if column.kind == "date" else numbers_of(sample.texts[column.name])
+        for column in plan.columns
+        if column.kind in ("number", "date")
+    ]  # fmt: skip
+    values = np.stack(raw, axis=1) if raw else np.zeros((len(sample), 0))
+    return Columns(plan, Scaling.of(values))
+
+
+def _end(sample: Table) -> int:
+    return int(sample.lines[-1]) if len(sample) else 0
+
+
+def _check_names(file: str, reader: Reader, wants: Wants) -> None:
+    missing = [name for name in (*wants.numbers, *wants.texts) if name not in set(reader.names)]
+    if missing:
+        came = f"{shown(reader.names, 200)}, without {shown(missing)}"
+        raise refuse(file, "the columns", "those that the model learned from", came)

@@ -1,0 +1,89 @@
+"""Rows on their way from a file to X: some columns as numbers, some as coded text, and what was wrong on the way."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any, NamedTuple, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from budgetron.streams.values import Coded, coded, number_of
+
+SAMPLE_ROWS = 4096  # what kinds and scales are told from
+SAMPLE_BYTES = 1 << 24
+_SHOWN = 200  # characters of a bad line
+
+
+class BadLine(NamedTuple):
+    """A line that was left out: its number in the file from 1, what it says, and what is wrong with it."""
+
+    number: int
+    content: str
+    reason: str  # "of 3 fields, as the header is; got 2 fields"
+
+
+def cut_short(content: bytes | str) -> str:
+    """A line, short enough to be shown."""
+    if isinstance(content, bytes):
+        content = content[: 4 * _SHOWN].decode("utf-8", "backslashreplace")
+    return content if len(content) <= _SHOWN else content[: _SHOWN - 1] + "…"
+
+
+@dataclass
+class Table:
+    """Rows of a file. `numbers` has a column for each that was wanted as numbers, in the order of the file."""
+
+    lines: NDArray[np.int64]  # on which each row begins, from 1
+    numbers: NDArray[np.float64]
+    texts: dict[str, Coded]
+    content: Callable[[int], str]  # of a row, as it is written
+    sparse: Any = None  # a CSR matrix, of formats that have one
+    weights: NDArray[np.float64] | None = None
+
+    def __len__(self) -> int:
+        return len(self.lines)
+
+    def rows(self, keep: Any) -> Table:
+        """Some of the rows, by a mask or a slice."""
+        places = np.arange(len(self))[keep]
+        return Table(
+            self.lines[keep],
+            self.numbers[keep],
+            {name: column.rows(keep) for name, column in self.texts.items()},
+            lambda place: self.content(int(places[place])),
+            None if self.sparse is None else self.sparse[keep],
+            None if self.weights is None else self.weights[keep],
+        )
+
+
+class Wants(NamedTuple):
+    """Which columns a reader gives as numbers and which as text; it leaves the others."""
+
+    numbers: tuple[str, ...]
+    texts: tuple[str, ...]
+
+
+class Reader(Protocol):
+    """A file of some format."""
+
+    names: list[str]  # of its columns
+
+    def sample(self) -> Table:
+        """The first rows, every column as text; they will be read again."""
+
+    def tables(self, wants: Wants, rows: int, stop: bool) -> Iterator[tuple[Table, list[BadLine]]]:
+        """Up to `rows` rows at a time, with what was bad among them; with `stop` nothing comes after the first bad."""
+
+
+def numbers_of(column: Coded) -> NDArray[np.float64]:
+    """A coded column as numbers; NaN where it has a gap, infinity where it says no number."""
+    values = [number_of(text) for text in column.values]
+    each = np.array([np.inf if value is None else value for value in values], dtype=np.float64)
+    return each[column.codes] if len(each) else np.zeros(len(column.codes))
+
+
+def coded_all(columns: Mapping[str, list[str]]) -> dict[str, Coded]:
+    """Columns of text, coded."""
+    return {name: coded(texts) for name, texts in columns.items()}
