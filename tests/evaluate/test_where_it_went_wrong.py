@@ -62,11 +62,12 @@ def test_beliefs_over_time() -> None:
 
 
 def test_the_worst_are_those_that_are_surely_bad() -> None:
-    """By hand, Wilson's lower ends at 90 %: 40 of 100 is 0.323, 1 of 1 is 0.270, 2 of 20 is 0.037, 0 of 50 is 0."""
+    """By hand, Wilson's lower ends at z = 3: 40 of 100 is 0.267, 3 of 3 is 3/12, 2 of 20 is 0.016, 0 of 50 is 0."""
     result = evaluate.progressive(model(), STREAM)
     rows = {
         task: replace(result.overall, n=n, error=errors / n)
-        for task, (errors, n) in {"fine": (0, 50), "once": (1, 1), "some": (2, 20), "often": (40, 100)}.items()
+        for task, (errors, n) in {"fine": (0, 50), "thrice": (3, 3), "some": (2, 20), "often": (40, 100)}.items()
     }
     worst = replace(result, per_task=rows).worst_first()
-    assert [task for task, _ in worst] == ["often", "once", "some", "fine"]
+    assert [task for task, _ in worst] == ["often", "thrice", "some", "fine"]
+    assert [row.error_at_least for _, row in worst] == pytest.approx([0.26725, 0.25, 0.01595, 0.0], abs=1e-5)

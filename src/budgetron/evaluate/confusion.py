@@ -43,7 +43,8 @@ class ConfusionCounts:
             return
         if self._counts is None:
             self._counts = np.zeros((n_classes, n_classes), dtype=np.int64)
-        np.add.at(self._counts, (truth, predicted), 1)
+        pairs = np.bincount(truth * n_classes + predicted, minlength=n_classes * n_classes)
+        self._counts += pairs.reshape(n_classes, n_classes)
 
     def named(self, classes: Sequence[Any]) -> Confusion | None:
         """The table with the labels of its classes; None where nothing was counted, or too many classes."""

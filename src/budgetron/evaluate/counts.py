@@ -8,6 +8,7 @@ F          2 TP / (2 TP + FP + FN) of the positive class, classes_[1]; for more 
 
 from __future__ import annotations
 
+import math
 from collections.abc import Hashable, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
@@ -33,6 +34,15 @@ class Figures:
     precision: float | None
     recall: float | None
     log_loss: float | None
+
+    @property
+    def error_at_least(self) -> float:
+        """What the counts leave little doubt of: Wilson's lower end at three standard deviations.
+
+        So strict because there may be thousands of tasks, some of them unlucky by chance.
+        """
+        z2, n, error = 3.0**2, max(self.n, 1), self.error or 0.0
+        return (error + z2 / (2 * n) - math.sqrt(z2 * (error * (1 - error) / n + z2 / (4 * n * n)))) / (1 + z2 / n)
 
     def to_dict(self) -> dict[str, Any]:
         return asdict(self)

@@ -1,0 +1,129 @@
+"use strict";
+// Charts over time, from plain descriptions:
+//   {x: [...], xLabel, format: "percent" | "count" | "bytes" | "number", stacked: false,
+//    series: [{label, values: [...], thin: false}], mark: {label, value} for a line across}
+// Lines differ by dash as well as by colour. Colours are those of the style sheet, so they follow light and dark.
+const Charts = (() => {
+  const drawn = new Map();
+  const formats = {
+    percent: v => (100 * v).toFixed(1) + " %",
+    count: v => Math.round(v).toLocaleString("en"),
+    number: v => v.toPrecision(3),
+    bytes: v => v < 1024 ? v + " B" : v < 1048576 ? (v / 1024).toFixed(0) + " KiB" : (v / 1048576).toFixed(1) + " MiB",
+  };
+  const short = {
+    ...formats,
+    percent: v => +(100 * v).toFixed(2) + " %",
+    count: v => v >= 1e6 ? +(v / 1e6).toFixed(2) + "M" : v >= 1e4 ? +(v / 1e3).toFixed(1) + "k" : formats.count(v),
+  };
+  const doublings = Array.from({ length: 45 }, (_, power) => 2 ** power);
+  const dashes = [[], [8, 4], [2, 3], [10, 3, 2, 3]];
+
+  function colour(name) { return getComputedStyle(document.documentElement).getPropertyValue(name).trim(); }
+
+  function columns(chart) {  // what uPlot draws: a stack is drawn as its sums, the whole first
+    if (!chart.stacked) return [chart.x, ...chart.series.map(s => s.values)];
+    let sum = chart.x.map(() => 0);
+    const sums = chart.series.map(s => sum = sum.map((v, i) => v + (s.values[i] || 0)));
+    return [chart.x, ...sums.reverse()];
+  }
+
+  function lines(chart) {
+    const say = formats[chart.format] || formats.number;
+    const shown = v => v == null ? "–" : say(v);
+    const list = chart.series.map((series, place) => ({ series, place }));
+    if (chart.stacked) list.reverse();
+    return list.map(({ series, place }) => ({
+      label: series.label,
+      stroke: chart.stacked ? colour("--ground") : colour("--c" + place % 8),
+      fill: chart.stacked ? colour("--c" + place % 8) : undefined,
+      width: chart.stacked ? 1 : series.thin ? 1.2 : 2.2,
+      dash: chart.stacked ? undefined : dashes[place % dashes.length],
+      points: { show: chart.x.length === 1, size: 7 },
+      spanGaps: true,
+      value: (_, v, __, i) => shown(series.values[i ?? series.values.length - 1]),  // the last, until one is pointed at
+    }));
+  }
+
+  function options(chart, width) {
+    const soft = colour("--soft"), line = colour("--line");
+    const font = "12px system-ui, sans-serif";
+    const say = short[chart.format] || formats.number;
+    const axis = { stroke: soft, font, labelFont: font, labelSize: 18, grid: { stroke: line, width: 1 }, ticks: { show: false } };
+    return {
+      width, height: 230,
+      cursor: { sync: { key: chart.sync || "time" }, points: { size: 7 }, drag: { x: true, y: false } },
+      legend: { markers: {
+        width: chart.stacked ? 0 : 3,
+        stroke: (u, i) => u.series[i].stroke(u, i),
+        fill: (u, i) => chart.stacked ? u.series[i].fill(u, i) : null,
+        dash: (u, i) => u.series[i].dash && u.series[i].dash.length ? (u.series[i].dash[0] < 4 ? "dotted" : "dashed") : "solid",
+      } },
+      scales: { x: { time: !!chart.time }, y: { range: (_, low, high) => range(chart, low, high) } },
+      axes: [
+        { ...axis, label: chart.xLabel, size: 34, values: chart.time ? undefined : (_, ticks) => ticks.map(short.count) },
+        { ...axis, size: 62, values: (_, ticks) => ticks.map(say), incrs: chart.format === "bytes" ? doublings : undefined },
+      ],
+      series: [{ label: chart.xLabel, value: (u, v) => {
+        const x = v ?? u.data[0].at(-1);
+        return x == null ? "–" : chart.time ? new Date(1000 * x).toLocaleTimeString() : formats.count(x);
+      } }, ...lines(chart)],
+      hooks: { draw: chart.mark ? [u => drawMark(u, chart.mark)] : [] },
+    };
+  }
+
+  function range(chart, low, high) {
+    if (chart.mark) high = Math.max(high ?? 0, chart.mark.value);
+    if (chart.stacked) return [0, chart.format === "percent" ? 1 : high || 1];
+    if (chart.format === "percent") return [0, Math.min(1, Math.max((high ?? 0) * 1.1, .02))];
+    return [0, (high || 1) * 1.08];
+  }
+
+  function drawMark(u, mark) {
+    const y = u.valToPos(mark.value, "y", true), { left, width } = u.bbox, ctx = u.ctx;
+    ctx.save();
+    ctx.strokeStyle = ctx.fillStyle = colour("--bad");
+    ctx.lineWidth = devicePixelRatio;
+    ctx.setLineDash([6 * devicePixelRatio, 4 * devicePixelRatio]);
+    ctx.beginPath(); ctx.moveTo(left, y); ctx.lineTo(left + width, y); ctx.stroke();
+    ctx.font = 12 * devicePixelRatio + "px system-ui, sans-serif";
+    ctx.textAlign = "right"; ctx.textBaseline = "middle";
+    const right = left + width - 6 * devicePixelRatio, wide = ctx.measureText(mark.label).width, line = 16 * devicePixelRatio;
+    const middle = y - line - u.bbox.top > 0 ? y - line * .65 : y + line * .65;
+    ctx.fillStyle = colour("--ground"); ctx.globalAlpha = .75;  // words are read over whatever is behind them
+    ctx.fillRect(right - wide - 4, middle - line / 2, wide + 8, line);
+    ctx.fillStyle = colour("--bad"); ctx.globalAlpha = 1;
+    ctx.fillText(mark.label, right, middle);
+    ctx.restore();
+  }
+
+  function draw(place, chart) {
+    const old = drawn.get(place);
+    if (old) old.plot.destroy();
+    place.classList.toggle("stacked", !!chart.stacked);
+    const plot = new uPlot(options(chart, Math.max(place.clientWidth, 200)), columns(chart), place);
+    for (const name of place.querySelectorAll(".u-legend .u-series:not(:first-child) th")) {
+      name.tabIndex = 0; name.setAttribute("role", "button"); name.title = "Show or hide";
+      name.addEventListener("keydown", e => { if (e.key === "Enter" || e.key === " ") { e.preventDefault(); name.click(); } });
+    }
+    drawn.set(place, { plot, chart });
+    place.dataset.drawn = chart.x.length;
+    if (!old) new ResizeObserver(() => drawn.get(place).plot.setSize({ width: Math.max(place.clientWidth, 200), height: 230 })).observe(place);
+  }
+
+  function update(place, chart) {  // the same lines with new values; drawn anew only where the lines themselves change
+    const old = drawn.get(place);
+    const same = old && old.chart.series.length === chart.series.length &&
+      old.chart.series.every((s, i) => s.label === chart.series[i].label);
+    if (!same) return draw(place, chart);
+    old.chart.series.forEach((s, i) => s.values = chart.series[i].values);
+    if (old.chart.mark && chart.mark) Object.assign(old.chart.mark, chart.mark);
+    old.plot.setData(columns(chart));
+    place.dataset.drawn = chart.x.length;
+  }
+
+  matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => {
+    for (const [place, { chart }] of [...drawn]) draw(place, chart);
+  });
+  return { draw, update, formats };
+})();

@@ -1,0 +1,75 @@
+"use strict";
+// A table that can be searched and sorted, by mouse and keyboard, and shows so many rows at a time:
+//   new DataTable(element, {columns: [{label, format, bar}], rows: [[name, number, ...]], sort: [column, -1 | 1]})
+// Names are set as text and never as markup.
+class DataTable {
+  constructor(root, { columns, rows, sort, unit = "tasks", step = 25 }) {
+    Object.assign(this, { root, columns, rows, sort, unit, step, shown: step, search: "" });
+    const make = (tag, properties = {}, ...children) => {
+      const element = Object.assign(document.createElement(tag), properties);
+      element.append(...children);
+      return element;
+    };
+    this.make = make;
+    const box = make("input", { type: "search", autocomplete: "off", spellcheck: false });
+    box.addEventListener("input", () => { this.search = box.value.trim().toLowerCase(); this.shown = this.step; this.fill(); });
+    this.count = make("span", { className: "note" });
+    this.count.setAttribute("role", "status");
+    this.heads = columns.map((column, place) => {
+      const button = make("button", { type: "button", textContent: column.label });
+      button.addEventListener("click", () => this.by(place));
+      const head = make("th", { scope: "col", className: place ? "number" : "" }, button);
+      if (column.hint) head.title = column.hint;
+      return head;
+    });
+    this.body = make("tbody");
+    this.more = make("button", { type: "button", className: "plain" });
+    this.more.addEventListener("click", () => { this.shown += 4 * this.step; this.fill(); });
+    const scroll = make("div", { className: "scroll" },
+      make("table", { className: "wide" }, make("thead", {}, make("tr", {}, ...this.heads)), this.body));
+    root.replaceChildren(
+      make("div", { className: "tools" }, make("label", {}, `Search ${unit} `, box), this.count), scroll, this.more);
+    this.fill();
+  }
+
+  by(place) {
+    const [old, way] = this.sort;
+    this.sort = [place, old === place ? -way : place ? -1 : 1];
+    this.fill();
+  }
+
+  update(rows) { this.rows = rows; this.fill(); }
+
+  found() {
+    const [place, way] = this.sort;
+    const rows = this.search ? this.rows.filter(row => row[0].toLowerCase().includes(this.search)) : [...this.rows];
+    const compare = place ? (a, b) => a - b : (a, b) => a.localeCompare(b, "en", { numeric: true });
+    return rows.sort((a, b) => {  // what is not known comes last, either way
+      const [left, right] = [a[place], b[place]];
+      return left == null || right == null ? (left == null) - (right == null) : way * compare(left, right);
+    });
+  }
+
+  fill() {
+    const rows = this.found(), { make } = this;
+    this.heads.forEach((head, place) => head.setAttribute("aria-sort",
+      place !== this.sort[0] ? "none" : this.sort[1] > 0 ? "ascending" : "descending"));
+    this.body.replaceChildren(...rows.slice(0, this.shown).map(row => make("tr", {}, ...this.columns.map((column, place) => {
+      if (!place) return make("th", { scope: "row" }, make("bdi", { textContent: row[0] }));
+      const value = row[place];
+      const cell = make("td", { className: "number", textContent: value == null ? "–" : column.format ? Charts.formats[column.format](value) : value });
+      if (column.bar && value) {
+        const bar = make("i");
+        bar.style.transform = `scaleX(${Math.min(1, value)})`;
+        cell.classList.add("barred");
+        cell.append(bar);
+      }
+      return cell;
+    }))));
+    const left = rows.length - this.shown;
+    this.count.textContent = `${rows.length.toLocaleString("en")} of ${this.rows.length.toLocaleString("en")} ${this.unit}` +
+      (left > 0 ? `, ${this.shown} shown` : "");
+    this.more.hidden = left <= 0;
+    this.more.textContent = `Show ${Math.min(4 * this.step, left)} more`;
+  }
+}

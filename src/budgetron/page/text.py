@@ -1,0 +1,76 @@
+"""Values as people read them; and names from outside made harmless."""
+
+from __future__ import annotations
+
+import html
+import math
+import unicodedata
+from typing import Any
+
+LONGEST_NAME = 60
+_UNSEEN = {"Cc", "Cf", "Cs", "Zl", "Zp"}  # controls, directions, halves of characters, line ends
+
+
+def escape(value: Any) -> str:
+    """Text for the inside of an element or of an attribute in quotes.
+
+    >>> escape("<b>'&'</b>")
+    '&lt;b&gt;&#x27;&amp;&#x27;&lt;/b&gt;'
+    """
+    return html.escape(str(value), quote=True)
+
+
+def name_of(value: Any, longest: int = LONGEST_NAME) -> str:
+    """A name that anybody may have chosen, as one short line: what cannot be seen becomes a mark.
+
+    >>> name_of("ann"), name_of(None), name_of(chr(0x202e) + "bob" + chr(10)), name_of("x" * 9, longest=4)
+    ('ann', '(no task)', '\ufffdbob\ufffd', 'xxx…')
+    """
+    text = "(no task)" if value is None else str(value)
+    if not text.strip():
+        return f"(blank, {as_count(len(text))} characters)"
+    short = text if len(text) <= longest else text[: longest - 1] + "…"
+    return "".join("\ufffd" if unicodedata.category(letter) in _UNSEEN else letter for letter in short)
+
+
+def as_percent(share: float | None, digits: int = 1) -> str:
+    """
+    >>> as_percent(0.1234), as_percent(None)
+    ('12.3 %', '–')
+    """
+    return "–" if share is None or not math.isfinite(share) else f"{100 * share:.{digits}f} %"
+
+
+def as_count(number: float | None) -> str:
+    """
+    >>> as_count(12345), as_count(None)
+    ('12,345', '–')
+    """
+    return "–" if number is None else f"{number:,.0f}"
+
+
+def as_bytes(size: float | None) -> str:
+    """
+    >>> as_bytes(900), as_bytes(65536), as_bytes(3.4e6), as_bytes(None)
+    ('900 B', '64 KiB', '3.2 MiB', '–')
+    """
+    if size is None:
+        return "–"
+    for unit in ("B", "KiB", "MiB", "GiB"):
+        if size < 1024 or unit == "GiB":
+            break
+        size /= 1024
+    return f"{size:.0f} {unit}" if unit in ("B", "KiB") else f"{size:.1f} {unit}"
+
+
+def as_seconds(seconds: float | None) -> str:
+    """
+    >>> as_seconds(0.0123), as_seconds(75.2), as_seconds(7300)
+    ('0.01 s', '1 min 15 s', '2 h 1 min')
+    """
+    if seconds is None:
+        return "–"
+    if seconds < 60:
+        return f"{seconds:.2f} s" if seconds < 10 else f"{seconds:.0f} s"
+    minutes, rest = divmod(round(seconds), 60)
+    return f"{minutes} min {rest} s" if minutes < 60 else f"{minutes // 60} h {minutes % 60} min"

@@ -1,0 +1,63 @@
+"""The figures that are read first."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from budgetron.evaluate import Validation
+from budgetron.page import as_bytes, as_count, as_percent, as_seconds, escape
+from budgetron.report.context import Context
+from budgetron.report.curves import commonest_label_error
+from budgetron.report.parts import paragraph
+
+
+def headline(validation: Validation, model: Any, context: Context) -> str:
+    """The head of the page: title, one sentence, cards."""
+    one = validation.overall
+    plain, more = as_percent(commonest_label_error(validation)), "" if validation.others is None else " +"
+    cards = [
+        ("Error", as_percent(one.error), f"always the commonest label: {plain}"),
+        ("Error, mean of tasks", as_percent(validation.macro.get("error")), "every task counts alike"),
+        ("F", as_percent(one.f_measure), f"mean of tasks: {as_percent(validation.macro.get('f_measure'))}"),
+        ("Examples", as_count(one.n), f"{as_count(one.mistakes)} mistakes"),
+        ("Tasks", as_count(len(validation.per_task)) + more, _others(validation)),
+        *_model_cards(model),
+    ]
+    if one.log_loss is not None and validation.calibration is not None:
+        cards.append(("Log loss", f"{one.log_loss:.3f}", f"calibration error {as_percent(validation.calibration.ece)}"))
+    if context.seconds:
+        cards.append(("Time", as_seconds(context.seconds), f"{as_count(one.n / context.seconds)} examples/s"))
+    if context.bad_rows:
+        read = "" if context.rows is None else f"of {as_count(context.rows)}"
+        cards.append(("Rows left out", as_count(context.bad_rows), read))
+    shown = "".join(
+        f'<div class="card"><dt>{escape(name)}</dt><dd>{escape(value)}'
+        + (f"<small>{escape(note)}</small>" if note else "")
+        + "</dd></div>"
+        for name, value, note in cards
+    )
+    stopped = "The run was stopped before the end of its stream: this is what it had seen."
+    return (
+        f"<h1>{escape(context.title)}</h1>{paragraph(_sentence(validation, model, context), 'lead')}"
+        + (paragraph(stopped, "warning") if context.interrupted else "")
+        + f'<dl class="cards">{shown}</dl>'
+    )
+
+
+def _sentence(validation: Validation, model: Any, context: Context) -> str:
+    learner = "A model" if model is None else type(model).__name__
+    source = f" on {context.source}" if context.source else ""
+    late = f" Each label came {as_count(validation.delay)} examples later." if validation.delay else ""
+    return f"{learner}{source}. Each example was predicted before it was learned.{late} {context.written}."
+
+
+def _others(validation: Validation) -> str:
+    return "" if validation.others is None else f"others: {as_count(validation.others.n)} examples"
+
+
+def _model_cards(model: Any) -> list[tuple[str, str, str]]:
+    if not hasattr(model, "n_stored_"):
+        return []
+    limit = model.capacity_
+    cards = [("Stored", as_count(model.n_stored_), "no limit" if limit is None else f"of {as_count(limit)} at most")]
+    return [*cards, ("Memory", as_bytes(model.memory_bytes_), "the whole model")]

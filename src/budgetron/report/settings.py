@@ -1,0 +1,69 @@
+"""What was run, and how to run it again."""
+
+from __future__ import annotations
+
+import shlex
+from typing import Any
+
+from budgetron.errors import shown
+from budgetron.page import as_bytes, as_count, escape
+from budgetron.report.budget import promised
+from budgetron.report.context import Context
+from budgetron.report.parts import Section, pairs, paragraph
+
+
+def settings(model: Any, context: Context) -> Section:
+    """The parameters, and what the first block settled."""
+    if model is None:
+        return Section("settings", "Settings", paragraph("No model was given."))
+    given = sorted(model.get_params(deep=False).items()) if hasattr(model, "get_params") else []
+    rows = [("learner", type(model).__name__), *((name, shown(value, 300)) for name, value in given)]
+    markup = f"<div><h3>Parameters</h3>{pairs(rows)}</div>"
+    if hasattr(model, "n_seen_"):
+        markup += f"<div><h3>As it stands</h3>{pairs(_settled(model))}</div>"
+    notes = "".join(paragraph(note) for note in context.notes)
+    return Section("settings", "Settings", f'<div class="pair">{markup}</div>{notes}')
+
+
+def _settled(model: Any) -> list[tuple[str, str]]:
+    classes = model.classes_.tolist()
+    names = getattr(model, "feature_names_in_", None)
+    columns = as_count(model.n_features_in_) + ("" if names is None else f": {shown(list(names), 300)}")
+    bound = promised(model)
+    rows = [
+        ("kernel in use", repr(model.kernel_)),
+        ("classes", shown(classes, 300)),
+        ("columns", columns),
+        ("examples learned", as_count(model.n_seen_)),
+        ("examples stored", as_count(model.n_stored_)),
+        ("at most", "no limit" if model.capacity_ is None else as_count(model.capacity_)),
+        ("rows of weights at most", "–" if model.max_task_rows_ is None else as_count(model.max_task_rows_)),
+        ("memory", as_bytes(model.memory_bytes_)),
+        ("memory at most", "not bounded, or not known beforehand" if bound is None else as_bytes(bound)),
+    ]
+    return [row for row in rows if row[1] != "–"]
+
+
+def reproduce(model: Any, context: Context) -> Section:
+    """The command, the model in Python, the input's digest and all versions."""
+    parts = []
+    if context.command:
+        parts.append(f"<h3>Command</h3><pre><code>{escape(context.command)}</code></pre>")
+    if hasattr(model, "get_params"):
+        parts.append(f"<h3>The model in Python</h3><pre><code>{escape(repr(model))}</code></pre>")
+    known = [
+        ("input", context.source),
+        ("digest of the input", context.digest),
+        ("rows read", as_count(context.rows) if context.rows is not None else ""),
+        ("rows left out", as_count(context.bad_rows) if context.rows is not None or context.bad_rows else ""),
+        ("seed", "" if context.seed is None else str(context.seed)),
+        ("written", context.written),
+        *context.versions.items(),
+    ]
+    parts.append(pairs((name, value) for name, value in known if value))
+    if context.digest.startswith("sha256:") and context.source not in ("", "-"):
+        check = f"sha256sum {shlex.quote(context.source)}"
+        parts.append(f'<p class="note">To see whether you have the same input: <code>{escape(check)}</code></p>')
+    equal = "Equal input, parameters and versions give equal results, to the last bit on the same machine."
+    parts.append(paragraph(equal, "note"))
+    return Section("reproduce", "How to reproduce", "".join(parts))

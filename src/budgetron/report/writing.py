@@ -1,0 +1,82 @@
+"""The page as a whole, and the file."""
+
+from __future__ import annotations
+
+import os
+from importlib.resources import files
+from typing import Any
+
+from budgetron import page
+from budgetron.errors import refuse_type, shown
+from budgetron.evaluate import Validation
+from budgetron.page import escape
+from budgetron.persist import replace_file
+from budgetron.report.beliefs import beliefs
+from budgetron.report.budget import budget
+from budgetron.report.context import Context
+from budgetron.report.curves import curves
+from budgetron.report.headline import headline
+from budgetron.report.quality import calibration, confusion
+from budgetron.report.relations import relations
+from budgetron.report.settings import reproduce, settings
+from budgetron.report.tasks import tasks
+
+
+def write(
+    path: str | os.PathLike[str], *, validation: Validation, model: Any = None, context: Context | None = None
+) -> None:
+    """Write the report of a run to one HTML file, in place of any that is there.
+
+    Parameters
+    ----------
+    path : where to.
+    validation : what `evaluate.progressive` found.
+    model : the learner that made the run; without it the page has the figures alone.
+    context : where the run came from; what is not known is left out.
+
+    >>> from budgetron import evaluate, Forgetron
+    >>> result = evaluate.progressive(Forgetron(budget=3), ([[0.0], [1.0]] * 20, [0, 1] * 20))
+    >>> write("report.html", validation="0.3 wrong")
+    Traceback (most recent call last):
+    ...
+    budgetron.errors.InputTypeError: report.write: validation must be a Validation, from evaluate.progressive; got \
+'0.3 wrong'.
+    """
+    replace_file(path, rendered(validation=validation, model=model, context=context).encode(errors="replace"))
+
+
+def rendered(*, validation: Validation, model: Any = None, context: Context | None = None) -> str:
+    """The page as text; see `write`."""
+    if not isinstance(validation, Validation):
+        raise refuse_type("report.write", "validation", "a Validation, from evaluate.progressive", shown(validation))
+    if context is not None and not isinstance(context, Context):
+        raise refuse_type("report.write", "context", "a report.Context", shown(context))
+    context = context or Context()
+    by_task, table = tasks(validation, model)
+    found = [
+        curves(validation),
+        by_task,
+        budget(validation, model),
+        relations(validation, model),
+        beliefs(validation, model),
+        confusion(validation),
+        calibration(validation),
+        settings(model, context),
+        reproduce(model, context),
+    ]
+    sections = [section for section in found if section is not None]
+    contents = "".join(f'<li><a href="#{section.name}">{escape(section.title)}</a></li>' for section in sections)
+    body = (
+        f'<a class="skip" href="#main">Skip to the figures</a>'
+        f"<header>{headline(validation, model, context)}</header>"
+        f'<nav class="contents" aria-label="Contents"><ul>{contents}</ul></nav>'
+        f'<main id="main">{"".join(section.html() for section in sections)}</main>'
+        f"<footer>{_footer()}</footer>"
+    )
+    charts = {name: chart for section in sections for name, chart in section.charts.items()}
+    script = files("budgetron.report").joinpath("report.js").read_text(encoding="utf-8")
+    return page.document(context.title, body, data={"charts": charts, "tasks": table}, own_script=script)
+
+
+def _footer() -> str:
+    return "Made by Budgetron. This page is whole: it asks nothing of any network. Charts: uPlot, © Leon Sorokin, MIT."
