@@ -11,6 +11,7 @@ from __future__ import annotations
 import functools
 import itertools
 import os
+import shutil
 
 import numpy as np
 import pytest
@@ -141,3 +142,17 @@ def one_blas_thread():
     """The matrices here are small, and on a busy machine threads only wait for each other."""
     with threadpool_limits(1):
         yield
+
+
+@pytest.fixture(scope="session")
+def browser():
+    """Chromium without a window, for the tests of pages."""
+    chromium = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
+    if chromium is None:
+        pytest.skip("no Chromium on this machine to look at pages with")
+    sync_api = pytest.importorskip("playwright.sync_api", reason="playwright drives the browser")
+    quiet = ["--no-sandbox", "--disable-gpu", "--disable-background-networking", "--disable-component-update"]
+    with sync_api.sync_playwright() as play:
+        running = play.chromium.launch(executable_path=chromium, args=quiet)
+        yield running
+        running.close()

@@ -41,8 +41,8 @@ def chart(name: str, title: str, says: str, rows: str = "") -> str:
     """The place of a chart, what it shows in words, and its figures as a table for those who cannot see it."""
     figures = f"<details><summary>The figures as a table</summary>{rows}</details>" if rows else ""
     return (
-        f'<figure><h3>{escape(title)}</h3><div class="chart" data-chart="{name}" role="img" aria-label="{escape(says)}">'
-        f"</div><figcaption>{escape(says)}</figcaption>{figures}</figure>"
+        f'<figure><h3>{escape(title)}</h3><div class="chart" data-chart="{name}" role="group" '
+        f'aria-label="{escape(says)}"></div><figcaption>{escape(says)}</figcaption>{figures}</figure>'
     )
 
 

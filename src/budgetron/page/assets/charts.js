@@ -102,6 +102,7 @@ const Charts = (() => {
     if (old) old.plot.destroy();
     place.classList.toggle("stacked", !!chart.stacked);
     const plot = new uPlot(options(chart, Math.max(place.clientWidth, 200)), columns(chart), place);
+    place.querySelector(".u-legend").setAttribute("role", "presentation");
     for (const name of place.querySelectorAll(".u-legend .u-series:not(:first-child) th")) {
       name.tabIndex = 0; name.setAttribute("role", "button"); name.title = "Show or hide";
       name.addEventListener("keydown", e => { if (e.key === "Enter" || e.key === " ") { e.preventDefault(); name.click(); } });

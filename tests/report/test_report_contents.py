@@ -1,0 +1,109 @@
+"""What a page says, and that it can say it of any run."""
+
+from __future__ import annotations
+
+import json
+import re
+
+import numpy as np
+import pytest
+from scipy import sparse
+
+from budgetron import Budgetron, Forgetron, Perceptron, evaluate, graphs, kernels, report
+from budgetron.errors import InputTypeError
+from budgetron.report.layout import placed
+
+ROWS = np.random.default_rng(0).standard_normal((300, 4))
+LABELS = (ROWS[:, 0] > 0).astype(int)
+TASKS = ["ann", "bob", "cid"] * 100
+
+
+def text_of(model, stream, **context):
+    result = evaluate.progressive(model, stream, window=50)
+    return report.rendered(validation=result, model=model, context=report.Context(**context)), result
+
+
+def data_of(html):
+    return json.loads(re.search(r'id="data">(.*?)</script>', html, re.S)[1])
+
+
+def test_the_figures_are_those_of_the_run():
+    model = Budgetron(budget=20)
+    html, result = text_of(model, (ROWS, LABELS, TASKS), seconds=2.0, rows=301, bad_rows=1)
+    data = data_of(html)
+    assert data["charts"]["error"]["x"] == [point.position for point in result.curve]
+    assert data["charts"]["mistakes"]["series"][0]["values"] == [point.so_far.mistakes for point in result.curve]
+    rows = {row[0]: row for row in data["tasks"]["rows"]}
+    labels = [column["label"] for column in data["tasks"]["columns"]]
+    for task, figures in result.per_task.items():
+        row = dict(zip(labels, rows[task], strict=True))
+        assert (row["Examples"], row["Mistakes"]) == (figures.n, figures.mistakes)
+        assert row["Error"] == pytest.approx(figures.error, abs=1e-4)
+        assert row["Of the store"] == pytest.approx(model.budget_share_.get(task, 0), abs=1e-4)
+    assert [row[0] for row in data["tasks"]["rows"]] == [task for task, _ in result.worst_first()]
+    shares = np.array([series["values"] for series in data["charts"]["share"]["series"]])
+    assert shares.sum(axis=0) == pytest.approx(1, abs=1e-3)
+    weights = np.array([series["values"] for series in data["charts"]["beliefs"]["series"]])
+    assert weights[:, -1].sum() == pytest.approx(1, abs=1e-3)
+    plain = 1 - max(LABELS.mean(), 1 - LABELS.mean())
+    assert data["charts"]["error"]["mark"]["value"] == pytest.approx(plain, abs=1e-4)
+    assert "150 examples/s" in html and "of 301" in html and f"{100 * result.overall.error:.1f} %" in html
+
+
+def test_how_to_reproduce_is_there():
+    html, _ = text_of(Forgetron(budget=5), (ROWS, LABELS, TASKS), command="budgetron run 'my data.csv'",
+                      source="my data.csv", digest="sha256:12ab", seed=7)
+    for words in ("budgetron run &#x27;my data.csv&#x27;", "sha256:12ab", "Forgetron(budget=5)", "scikit-learn",
+                  "sha256sum &#x27;my data.csv&#x27;"):
+        assert words in html
+
+
+@pytest.mark.parametrize(
+    ("model", "rows", "tasks"),
+    [
+        (Budgetron(budget=10), ROWS, None),
+        (Budgetron(budget=10, kernel=None), ROWS, TASKS),
+        (Budgetron(budget="32 KiB"), ROWS, TASKS),
+        (Perceptron(kernels.Linear(), graph=graphs.disconnected()), ROWS, TASKS),
+        (Forgetron(5, graph=graphs.clusters({"ann": 1, "bob": 1})), ROWS, TASKS),
+        (Forgetron(5, graph=graphs.complete(coupling=float("inf"))), sparse.csr_matrix(ROWS), TASKS),
+        (Budgetron(budget=10), sparse.csr_matrix(ROWS), [1.5, (2, "b"), None] * 100),
+    ],
+)
+def test_any_run_can_be_reported(model, rows, tasks):
+    html, _ = text_of(model, (rows, LABELS, tasks))
+    assert html.count("<section") == html.count("</section>") >= 6
+    assert data_of(html)["tasks"]["rows"] and ("NaN" not in html)
+    assert len(html) < 600_000
+
+
+def test_a_run_of_nothing_and_a_run_without_its_model():
+    empty = evaluate.progressive(Forgetron(budget=5), iter(()))
+    assert "the stream was empty" in report.rendered(validation=empty)
+    result = evaluate.progressive(Forgetron(budget=5), (ROWS, LABELS, TASKS))
+    assert "No model was given" in report.rendered(validation=result)
+
+
+def test_pages_are_bounded(pages):
+    assert pages["usual"].stat().st_size < 600_000
+    assert pages["many"].stat().st_size < 1_200_000
+
+
+def test_refusals(tmp_path):
+    result = evaluate.progressive(Forgetron(budget=5), (ROWS, LABELS, TASKS))
+    with pytest.raises(InputTypeError, match="validation must be a Validation"):
+        report.write(tmp_path / "r.html", validation={})
+    with pytest.raises(InputTypeError, match=r"context must be a report\.Context"):
+        report.write(tmp_path / "r.html", validation=result, context={"source": "x"})
+    assert list(tmp_path.iterdir()) == []
+    with pytest.raises(OSError, match="nowhere"):
+        report.write(tmp_path / "nowhere" / "r.html", validation=result)
+
+
+def test_joined_nodes_are_drawn_closer():
+    edges = [(0, 1, 1.0), (1, 2, 1.0), (0, 2, 1.0), (3, 4, 1.0), (4, 5, 1.0), (3, 5, 1.0)]
+    places = placed(6, edges)
+    apart = np.sqrt(((places[:, None] - places[None]) ** 2).sum(axis=2))
+    inside = max(apart[i, j] for i in range(3) for j in range(i))
+    assert inside < min(apart[i, j] for i in range(3) for j in range(3, 6))
+    assert (places >= 0).all() and (places <= 1).all() and (places == placed(6, edges)).all()

@@ -1,0 +1,134 @@
+"""The pages in a real browser, as people meet them."""
+
+from __future__ import annotations
+
+import pytest
+
+CONTRAST = """() => {
+  const light = c => { const [r, g, b] = c.match(/[\\d.]+/g).map(v => v / 255)
+    .map(v => v <= .03928 ? v / 12.92 : ((v + .055) / 1.055) ** 2.4); return .2126 * r + .7152 * g + .0722 * b; };
+  const ground = element => { for (; element; element = element.parentElement) {
+    const c = getComputedStyle(element).backgroundColor; if (!c.endsWith(', 0)')) return c; } };
+  const words = 'h1, h2, h3, p, dt, dd, td, th, a, small, figcaption, summary, button, label, li';
+  return [...document.querySelectorAll(words)]
+    .filter(e => e.offsetParent && e.textContent.trim()).map(e => {
+      const [a, b] = [light(getComputedStyle(e).color), light(ground(e))].sort((x, y) => y - x);
+      return [(a + .05) / (b + .05), e.tagName + ' ' + e.textContent.slice(0, 30)]; }).sort((x, y) => x[0] - y[0])[0];
+}"""
+INK = """canvas => {
+  const { data } = canvas.getContext('2d').getImageData(0, 0, canvas.width, canvas.height);
+  const seen = new Set(); for (let i = 0; i < data.length; i += 4) if (data[i + 3] > 200)
+    seen.add(data[i] << 16 | data[i + 1] << 8 | data[i + 2]); return seen.size; }"""
+WIDTHS = "() => [document.documentElement.scrollWidth, innerWidth]"
+
+
+def names(page):
+    return page.locator("#tasks-table tbody th").all_inner_texts()
+
+
+@pytest.mark.parametrize(
+    ("kind", "scheme"), [("usual", "light"), ("usual", "dark"), ("graph", "light"), ("hostile", "dark")]
+)
+def test_every_chart_is_drawn_and_every_word_can_be_read(opened, pages, kind, scheme):
+    page = opened(pages[kind], scheme=scheme)
+    charts = page.locator("[data-chart]")
+    assert charts.count() >= 6
+    for chart in charts.all():
+        assert chart.locator("canvas").evaluate(INK) >= 3 and chart.get_attribute("aria-label")
+        assert int(chart.get_attribute("data-drawn")) > 1
+    worst, where = page.evaluate(CONTRAST)
+    assert worst >= 4.5, where
+    ground = page.evaluate("getComputedStyle(document.body).backgroundColor")
+    assert (ground == "rgb(255, 255, 255)") == (scheme == "light")
+
+
+@pytest.mark.parametrize("kind", ["usual", "graph", "hostile", "many"])
+def test_a_phone_shows_all_of_it_without_scrolling_sideways(opened, pages, kind):
+    page = opened(pages[kind], width=360)
+    width, window = page.evaluate(WIDTHS)
+    assert width <= window
+    for details in page.locator("summary").all():
+        details.click()
+    assert page.evaluate(WIDTHS)[0] <= window
+
+
+def test_the_scheme_may_change_while_the_page_is_open(opened, pages):
+    page = opened(pages["usual"])
+    marker = page.locator("[data-chart=error] .u-marker").nth(1)
+    before = marker.evaluate("e => getComputedStyle(e).borderColor")
+    page.emulate_media(color_scheme="dark")
+    now = "getComputedStyle(document.querySelectorAll('[data-chart=error] .u-marker')[1]).borderColor"
+    page.wait_for_function(f"old => {now} !== old", arg=before)
+    assert page.locator("[data-chart=error] canvas").count() == 1
+
+
+def test_tasks_are_searched_and_sorted_with_the_keyboard_alone(opened, pages):
+    def examples():
+        cells = page.locator("#tasks-table tbody td:nth-child(4)").all_inner_texts()
+        return [int(cell.replace(",", "")) for cell in cells]
+
+    page = opened(pages["usual"])
+    assert len(names(page)) == 25
+    assert page.get_by_role("columnheader", name="At least").get_attribute("aria-sort") == "descending"
+    button = page.get_by_role("button", name="Examples", exact=True)
+    button.focus()
+    page.keyboard.press("Enter")
+    assert examples() == sorted(examples(), reverse=True)
+    page.keyboard.press("Space")
+    assert examples() == sorted(examples())
+    page.get_by_role("button", name="Task", exact=True).press("Enter")
+    assert names(page)[:3] == ["school 0", "school 1", "school 2"]
+    page.get_by_label("Search tasks").fill("SCHOOL 1")
+    assert names(page) == ["school 1", *(f"school 1{digit}" for digit in range(10))]
+    assert "11 of 40" in page.get_by_role("status").inner_text()
+    page.get_by_label("Search tasks").fill("")
+    page.get_by_role("button", name="Show 15 more").click()
+    assert len(names(page)) == 40 and page.get_by_role("button", name="more").count() == 0
+
+
+def test_a_line_of_a_chart_is_hidden_with_the_keyboard(opened, pages):
+    page = opened(pages["usual"])
+    name = page.locator("[data-chart=error] .u-legend th").nth(2)
+    name.focus()
+    page.keyboard.press("Enter")
+    assert "u-off" in name.locator("..").get_attribute("class")
+
+
+def test_headings_landmarks_and_contents(opened, pages):
+    page = opened(pages["usual"])
+    for one in ("html[lang=en] main", "h1", "header", "nav", "footer"):
+        assert page.locator(one).count() == 1
+    for link in page.locator("nav a").all():
+        section = page.locator(link.get_attribute("href"))
+        assert section.get_by_role("heading", level=2).inner_text() == link.inner_text()
+    assert page.locator("table:not(.u-legend):not(:has(th[scope]))").count() == 0
+    assert page.locator("svg:not([aria-label]), [data-chart]:not([aria-label])").count() == 0
+
+
+def test_names_from_outside_are_words_and_nothing_else(opened, pages):
+    page = opened(pages["hostile"])
+    assert page.title().startswith("<script>document.title=")  # as text
+    assert page.locator("img").count() == 0 and page.locator("script").count() == 2
+    shown = names(page)
+    assert {'<script>document.title="owned"</script>', "�gnp.exe", "(blank, 3 characters)"} <= set(shown)
+    assert max(map(len, shown)) == 60
+
+
+def test_a_script_that_was_smuggled_in_would_not_run(browser, pages, tmp_path):
+    smuggled = tmp_path / "smuggled.html"
+    text = pages["usual"].read_text(encoding="utf-8")
+    more = "<script>window.ran = 1</script><img src=x onerror='window.ran = 2'></main>"
+    smuggled.write_text(text.replace("</main>", more), encoding="utf-8")
+    page = browser.new_page()
+    page.goto(smuggled.as_uri())
+    assert page.evaluate("window.ran === undefined") and page.locator("#tasks-table tbody tr").count() == 25
+    page.close()
+
+
+def test_ten_thousand_tasks(opened, pages):
+    page = opened(pages["many"])
+    assert "10,000 of 10,000 tasks" in page.get_by_role("status").inner_text() and len(names(page)) == 25
+    page.get_by_label("Search tasks").fill("user 9999")
+    assert names(page) == ["user 9999"]
+    assert page.locator(".multiples li").count() <= 24
+    assert "24 tasks with the most examples" in page.locator("#relations").inner_text()
