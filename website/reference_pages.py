@@ -17,6 +17,7 @@ ROOMS = {  # page → the modules it tells of; a name of __all__ that is a modul
     "kernels": ("Kernels", ["budgetron.kernels"]),
     "graphs": ("Task graphs", ["budgetron.graphs"]),
     "evaluate": ("Validation", ["budgetron.evaluate"]),
+    "report": ("Reports", ["budgetron.report"]),
     "data": ("Data sets", ["budgetron.data", "budgetron.data.synthetic"]),
     "records": ("Records and errors", ["budgetron.records", "budgetron.errors"]),
     "theory": ("Guarantees", ["budgetron.theory"]),

@@ -5,8 +5,10 @@ from __future__ import annotations
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
+from budgetron.version import __version__ as __version__
+
 if TYPE_CHECKING:
-    from budgetron import checks, data, evaluate, graphs, kernels, streams, theory
+    from budgetron import checks, data, evaluate, graphs, kernels, report, streams, theory
     from budgetron.learners import (
         Belief,
         BudgetProjectron,
@@ -17,8 +19,6 @@ if TYPE_CHECKING:
         SharedProjectron,
     )
     from budgetron.learners.files import load
-
-__version__ = "0.1.0"
 
 __all__ = [
     "Belief",
@@ -34,11 +34,12 @@ __all__ = [
     "graphs",
     "kernels",
     "load",
+    "report",
     "streams",
     "theory",
 ]
 
-_ROOMS = frozenset({"checks", "data", "evaluate", "graphs", "kernels", "streams", "theory"})
+_ROOMS = frozenset({"checks", "data", "evaluate", "graphs", "kernels", "report", "streams", "theory"})
 
 
 def __getattr__(name: str) -> Any:

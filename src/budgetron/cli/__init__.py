@@ -58,7 +58,7 @@ class LazyGroup(click.Group):
 
 def _version(ctx: click.Context, _: click.Parameter, wanted: bool) -> None:
     if wanted and not ctx.resilient_parsing:
-        from budgetron import __version__
+        from budgetron.version import __version__
 
         click.echo(f"budgetron {__version__}")
         ctx.exit()

@@ -8,12 +8,12 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from importlib.metadata import PackageNotFoundError, version
 
-import budgetron
+from budgetron.version import __version__
 
 
 def versions() -> dict[str, str]:
     """The versions that a result may depend on."""
-    found = {"budgetron": budgetron.__version__, "Python": platform.python_version()}
+    found = {"budgetron": __version__, "Python": platform.python_version()}
     for name in ("numpy", "scipy", "scikit-learn"):
         try:
             found[name] = version(name)

@@ -17,7 +17,7 @@ from typing import Any
 
 import numpy as np
 
-from budgetron import __version__, evaluate, graphs
+from budgetron import evaluate, graphs
 from budgetron.data import DataSet
 from budgetron.reproduce.algorithms import (
     ALGORITHMS,
@@ -32,6 +32,7 @@ from budgetron.reproduce.algorithms import (
 )
 from budgetron.reproduce.blocks import BLOCKS, TableBlock, block_named, ordered
 from budgetron.reproduce.printed import COLUMNS
+from budgetron.version import __version__
 
 Json = dict[str, Any]
 
