@@ -22,6 +22,7 @@ ROOMS = {  # page → the modules it tells of; a name of __all__ that is a modul
     "records": ("Records and errors", ["budgetron.records", "budgetron.errors"]),
     "theory": ("Guarantees", ["budgetron.theory"]),
     "checks": ("Checks", ["budgetron.checks"]),
+    "compat": ("river", ["budgetron.compat.river"]),
 }
 PAGES = [f"reference/{name}.md" for name in ROOMS]
 SECTION = re.compile(r"^(\w[\w ]*)\n-{3,}\n", re.M)

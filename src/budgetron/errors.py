@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import math
 import numbers
+from importlib import import_module
 from typing import Any, TypeGuard
 
 
@@ -32,6 +33,20 @@ class UnknownLabel(InputError):
 
 class ModelFileError(InputError):
     """A model file that is damaged, too large, of another format, or lies about what it holds."""
+
+
+class MissingExtra(InputError, ImportError):
+    """A package that only one part of the library needs, and that is not installed."""
+
+
+def import_extra(who: str, module: str, extra: str) -> Any:
+    """A module that an extra brings, imported on use."""
+    try:
+        return import_module(module)
+    except ImportError:
+        raise MissingExtra(
+            refusal(who, module, "installed", "no such package", f"pip install 'budgetron[{extra}]' brings it.")
+        ) from None
 
 
 def shown(value: Any, limit: int = 80) -> str:

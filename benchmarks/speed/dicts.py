@@ -1,0 +1,73 @@
+"""Dicts one by one: microseconds to predict and learn one, river's own models and ours in river's dress.
+
+    python benchmarks/speed/dicts.py
+
+Processor time, in a shuffled order every round, the least of the rounds: the machine may be shared.
+"""
+
+from __future__ import annotations
+
+import random
+import time
+from typing import Any
+
+import numpy as np
+from river import linear_model
+
+from budgetron import Budgetron, RandomBudgetPerceptron, kernels
+from budgetron.compat.river import Classifier
+
+N, ROUNDS = 2000, 5
+
+
+def streams() -> dict[str, list[dict[str, float]]]:
+    """20 measurements an example, and 60 words an example out of 20,000 by Zipf's law."""
+    rng = np.random.default_rng(0)
+    numbers = [{f"x{place}": value for place, value in enumerate(row)} for row in rng.normal(size=(N, 20)).tolist()]
+    words = [{f"word {word}": 1.0 for word in (rng.zipf(1.3, size=60) % 20_000).tolist()} for _ in range(N)]
+    return {"20 measurements": numbers, "60 words": words}
+
+
+def models(names: list[str] | None) -> dict[str, Any]:
+    """What is compared; `names` are the features of dense rows."""
+    made: dict[str, Any] = {
+        "river: LogisticRegression": linear_model.LogisticRegression(),
+        "river: Perceptron": linear_model.Perceptron(),
+        "RandomBudgetPerceptron(200), hashed": Classifier(RandomBudgetPerceptron(200, kernels.Gaussian(0.05))),
+        "Budgetron(kernel=None), hashed": Classifier(Budgetron(kernel=None)),
+        "Budgetron(200), hashed": Classifier(Budgetron(200)),
+    }
+    if names:
+        made["RandomBudgetPerceptron(200), features named"] = Classifier(
+            RandomBudgetPerceptron(200, kernels.Gaussian(0.05)), features=names
+        )
+        made["Budgetron(kernel=None), features named"] = Classifier(Budgetron(kernel=None), features=names)
+        made["Budgetron(200), features named"] = Classifier(Budgetron(200), features=names)
+    return made
+
+
+def seconds(model: Any, rows: list[dict[str, float]], labels: list[bool]) -> float:
+    start = time.process_time()
+    for x, y in zip(rows, labels, strict=True):
+        model.predict_one(x)
+        model.learn_one(x, y)
+    return time.process_time() - start
+
+
+def main() -> None:
+    for title, rows in streams().items():
+        labels = [x.get("x0", 0.0) + x.get("word 3", 0.0) > 0 for x in rows]
+        names = list(rows[0]) if "x0" in rows[0] else None
+        taken: dict[str, list[float]] = {name: [] for name in models(names)}
+        for round_ in range(ROUNDS):
+            fresh = list(models(names).items())
+            random.Random(round_).shuffle(fresh)
+            for name, model in fresh:
+                taken[name].append(seconds(model, rows, labels))
+        print(f"{title}, predict and learn one")
+        for name, times in taken.items():
+            print(f"  {name:44}{1e6 * min(times) / N:6.0f} µs")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,164 @@
+"""Learners as river classifiers: river's own checks, its pipelines and its evaluation, the task passed along."""
+
+from __future__ import annotations
+
+import pickle
+import subprocess
+import sys
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from budgetron import Budgetron, Forgetron, RandomBudgetPerceptron, graphs, kernels
+from budgetron.checks.case import inside, require_same
+from budgetron.errors import InputError, InputTypeError
+from budgetron.learners.inputs import DICT_FEATURES, hashed_rows
+
+river_checks = pytest.importorskip("river.checks", reason="the extra `river` is not installed")
+from river import compose, datasets, evaluate, metrics, preprocessing  # noqa: E402
+
+from budgetron.compat.river import Classifier  # noqa: E402
+
+RNG = np.random.default_rng(4)
+N = 200
+X = RNG.normal(size=(N, 3))
+TASKS = [f"user {task}" for task in RNG.integers(3, size=N)]
+Y = [bool((x[0] > 0) ^ (task == "user 2")) for x, task in zip(X, TASKS, strict=True)]
+NAMES = ["a", "b", "c"]
+DICTS = [dict(zip(NAMES, row, strict=True)) for row in X.tolist()]
+KERNEL = kernels.Gaussian(0.3)
+
+
+def fed(classifier, **given):
+    for x, y, task in zip(DICTS, Y, TASKS, strict=True):
+        classifier.learn_one(x, y, **{name: value(task) for name, value in given.items()})
+    return classifier
+
+
+def all_checks():
+    """Each check of river, by name, for the flagship and for a learner without probabilities."""
+    for model in (Budgetron(budget=20, kernel=KERNEL), Forgetron(budget=20)):
+        classifier = Classifier(model)
+        for number, check in enumerate(river_checks.yield_checks(classifier)):
+            if check.__name__ not in classifier._unit_test_skips():
+                yield pytest.param(classifier, check, id=f"{type(model).__name__}-{check.__name__}-{number}")
+
+
+@pytest.mark.parametrize(("classifier", "check"), list(all_checks()))
+def test_river_says_it_is_a_classifier(classifier, check):
+    check(classifier.clone())
+
+
+def test_what_is_exempt_is_so_only_where_gamma_follows_the_first_block():
+    assert Classifier(Budgetron())._unit_test_skips() == {"check_learn_many_matches_learn_one"}
+    assert Classifier(Budgetron(kernel=KERNEL))._unit_test_skips() == set()
+    assert Classifier(Budgetron(kernel=None))._unit_test_skips() == set()
+
+
+def test_it_is_the_learner_itself(learner):
+    model = learner(kernel=KERNEL)
+    direct = learner(kernel=KERNEL)
+    direct.partial_fit(hashed_rows("test", DICTS, DICT_FEATURES), Y, TASKS)
+    by_argument = fed(Classifier(model), task=lambda task: task)
+    require_same(inside(by_argument.learner), inside(direct), "river's and ours")
+    by_feature = Classifier(model, task="user")
+    for x, y, task in zip(DICTS, Y, TASKS, strict=True):
+        by_feature.learn_one({**x, "user": task}, y)
+    require_same(inside(by_feature.learner), inside(direct), "the task as a feature")
+    assert by_feature.predict_one({**DICTS[0], "user": TASKS[0]}) == direct.predict_one(DICTS[0], task=TASKS[0])
+    assert not model.__sklearn_is_fitted__()
+
+
+def test_named_features_make_dense_rows(learner):
+    model = learner(kernel=KERNEL)
+    dense = fed(Classifier(model, features=NAMES), task=lambda task: task)
+    direct = learner(kernel=KERNEL).partial_fit(X, Y, TASKS)
+    require_same(inside(dense.learner), inside(direct), "dense rows")
+    full, part = {"a": 1.0, "b": 0.0, "c": 0.5}, {"c": 0.5, "a": 1.0, "new": 9.0}
+    assert dense.learner.classes_.tolist() == [False, True]
+    assert dense.predict_one(full, task="user 1") == dense.predict_one(part, task="user 1")
+    with pytest.raises(InputTypeError, match="'b'"):
+        dense.learn_one({"b": "text"}, True)
+
+
+@pytest.mark.parametrize("features", [None, NAMES])
+def test_frames_are_many_dicts(features):
+    frame = pd.DataFrame(X, columns=NAMES, index=range(100, 100 + N))
+    model = Budgetron(budget=20, kernel=KERNEL)
+    one, many = (Classifier(model, features=features) for _ in range(2))
+    assert many.predict_many(frame).tolist() == [False] * N
+    fed(one, task=lambda task: task)
+    many.learn_many(frame, pd.Series(Y), task=TASKS)
+    require_same(inside(one.learner), inside(many.learner), "one by one and at once")
+    found = many.predict_proba_many(frame, task=TASKS)
+    assert found.index.equals(frame.index) and found.columns.tolist() == [False, True]
+    assert found[True].iloc[3] == pytest.approx(one.predict_proba_one(DICTS[3], task=TASKS[3])[True], abs=1e-12)
+    assert many.predict_many(frame, task=TASKS).tolist() == (found[True] > 0.5).tolist()
+    by_feature = Classifier(model, task="user", features=features)
+    by_feature.learn_many(frame.assign(user=TASKS), pd.Series(Y))
+    require_same(inside(by_feature.learner), inside(many.learner), "the task as a column")
+
+
+def test_tasks_travel_through_pipelines_and_evaluation():
+    """Of three users one is the reverse of the others: who loses the task on the way must err."""
+    def error(stream, model):
+        return 1 - evaluate.progressive_val_score(stream, model, metrics.Accuracy()).get()
+
+    model = RandomBudgetPerceptron(budget=200, kernel=KERNEL, graph=graphs.disconnected())
+    stream = [(x, y, {"task": task}) for x, y, task in zip(DICTS, Y, TASKS, strict=True)]
+    knowing = error(stream, preprocessing.StandardScaler() | Classifier(model))
+    blind = error([each[:2] for each in stream], preprocessing.StandardScaler() | Classifier(model))
+    assert knowing < 0.25 < blind
+
+    inside_x = [({**x, "user": task}, y) for x, y, task in zip(DICTS, Y, TASKS, strict=True)]
+    scaled = compose.Discard("user") | preprocessing.StandardScaler()
+    assert error(inside_x, (scaled + compose.Select("user")) | Classifier(model, task="user")) == knowing
+    late = evaluate.progressive_val_score(stream, Classifier(model), metrics.Accuracy(), delay=20)
+    assert 0.5 < late.get() < 1.0
+
+
+def test_more_than_two_classes():
+    rows = list(datasets.ImageSegments().take(300))
+    labels = sorted({y for _, y in rows})
+    model = preprocessing.StandardScaler() | Classifier(Budgetron(budget=50), classes=labels)
+    assert model._multiclass and set(model.predict_proba_one(rows[0][0])) == set(labels)
+    assert evaluate.progressive_val_score(rows, model, metrics.Accuracy()).get() > 0.5
+
+
+def test_weights_reach_the_learner():
+    weighted, twice = (Classifier(Budgetron(budget=20, kernel=KERNEL)) for _ in range(2))
+    fed(weighted, w=lambda task: 3.0 if task == "user 1" else 1.0)
+    fed(twice)
+    x = DICTS[0]
+    assert weighted.predict_proba_one(x) != twice.predict_proba_one(x)
+    with pytest.raises(InputError, match="sample_weight"):
+        Classifier(Forgetron()).learn_one(x, True, w=2.0)
+
+
+def test_a_copy_forgets_and_a_pickle_does_not():
+    begun = fed(Classifier(Budgetron(budget=20, kernel=KERNEL)), task=lambda task: task)
+    assert begun.clone().predict_proba_one(DICTS[0]) == {False: 0.5, True: 0.5}
+    again = pickle.loads(pickle.dumps(begun))
+    assert again.predict_proba_one(DICTS[0], task="user 2") == begun.predict_proba_one(DICTS[0], task="user 2")
+    going_on = Classifier(begun.learner)
+    going_on.learn_one(DICTS[0], True)
+    assert (going_on.learner.n_seen_, begun.learner.n_seen_) == (N + 1, N)
+    assert begun._raw_memory_usage == begun.learner.memory_bytes_
+
+
+def test_refusals():
+    with pytest.raises(InputTypeError, match="a learner"):
+        Classifier(preprocessing.StandardScaler())
+    with pytest.raises(InputError, match="task_column"):
+        Classifier(Budgetron(task_column=0))
+    with pytest.raises(InputError, match="'user'"):
+        Classifier(Budgetron(), task="user").predict_one({"a": 1.0})
+    with pytest.raises(NotImplementedError, match="Budgetron"):
+        Classifier(Forgetron()).predict_proba_one({"a": 1.0})
+
+
+def test_without_river_the_extra_is_named():
+    code = "import sys; sys.modules['river'] = None; import budgetron.compat.river"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60)
+    assert done.returncode and "pip install 'budgetron[river]'" in done.stderr
