@@ -6,11 +6,13 @@ from collections.abc import Hashable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from budgetron.evaluate import pictures
 from budgetron.evaluate.calibration import Calibration
 from budgetron.evaluate.confusion import Confusion
 from budgetron.evaluate.counts import Figures
 from budgetron.evaluate.curve import Point
 from budgetron.evaluate.task_curves import TaskCurve
+from budgetron.plots import MANY
 
 
 @dataclass(frozen=True)
@@ -59,6 +61,18 @@ class Validation:
             text += f", log loss {one.log_loss:.3f}, calibration error {_percent(self.calibration.ece)}"
         error, f_measure = _percent(self.macro["error"]), _percent(self.macro["f_measure"])
         return f"{text}\nmean over tasks: error {error}, F {f_measure}"
+
+    def plot_curve(self, figure: str = "error", *, ax: Any = None) -> Any:
+        """A figure over the stream (`error`, `f_measure`, `precision`, `recall`, `log_loss`). Gives the Axes."""
+        return pictures.curve(self, figure, ax)
+
+    def plot_calibration(self, *, ax: Any = None) -> Any:
+        """The share that came true against the probability that was said. Gives the Axes."""
+        return pictures.calibration(self, ax)
+
+    def plot_tasks(self, *, top: int = MANY, ax: Any = None) -> Any:
+        """The error of the `top` tasks that are most surely bad. Gives the Axes."""
+        return pictures.tasks(self, top, ax)
 
     def to_dict(self) -> dict[str, Any]:
         """Everything, ready for JSON (tasks become strings)."""

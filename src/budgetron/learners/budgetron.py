@@ -23,6 +23,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import expit
 
+from budgetron.charts import COLOURS
 from budgetron.errors import is_real, is_whole, refuse, refuse_type, shown
 from budgetron.graphs import Clique, TaskGraph, complete
 from budgetron.kernels import Gaussian, Kernel
@@ -30,6 +31,7 @@ from budgetron.learners import inputs
 from budgetron.learners.learner import Learner, Margins
 from budgetron.learners.table_rows import checked_rows
 from budgetron.memory import budget_of, table_slots
+from budgetron.plots import axes_for, bars
 from budgetron.settings import Settings
 
 
@@ -60,6 +62,16 @@ class Belief:
                 raise refuse("Belief", name, "a finite number >= 0", shown(value))
         if self.linear == 0 and self.kernel == 0:
             raise refuse("Belief", "linear or kernel", "above 0", "0 for both", "A belief needs one of its two parts.")
+
+    def in_words(self) -> str:
+        """A line: each part with its prior variance, and what a task has of its own as a multiple of it.
+
+        >>> Belief(linear=3, kernel=1, kernel_own=10).in_words()
+        'linear 3 (own 0.1) + kernel 1 (own 10)'
+        """
+        parts = (("linear", self.linear, self.linear_own), ("kernel", self.kernel, self.kernel_own))
+        words = " + ".join(f"{part} {variance:g} (own {own:g})" for part, variance, own in parts if variance)
+        return words + (", adapting" if self.floor else "")
 
 
 # Features have unit size in every block, so a scale means the same everywhere: 1 is calm, 10 is bold. Own parts are a
@@ -213,6 +225,15 @@ class Budgetron(Learner):
         """The beliefs that are left, and their weights."""
         engine = self._begun_engine()
         return [(Belief(*engine.settings.extra["beliefs"][index]), weight) for index, weight in engine.beliefs()]
+
+    def plot_beliefs(self, *, ax: Any = None) -> Any:
+        """Bars: what it believes about the problem, by weight. Gives the Axes."""
+        self._check_begun()
+        beliefs = sorted(self.beliefs_, key=lambda pair: -pair[1])
+        ax = axes_for(self._who, ax)
+        bars(ax, [belief.in_words() for belief, _ in beliefs], [w for _, w in beliefs], "weight", COLOURS[0])
+        ax.set_xlim(0, 1)
+        return ax
 
     # ---- settings
 

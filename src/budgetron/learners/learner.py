@@ -24,8 +24,8 @@ from budgetron.kernels import Kernel
 from budgetron.learners import inputs
 from budgetron.learners.classes import Classes, first_seen, known, seeing
 from budgetron.learners.guard import Guard, beginning
-from budgetron.learners.inside import Inside
 from budgetron.learners.names import TaskNames
+from budgetron.learners.pictures import Pictures
 from budgetron.learners.start import engine_kind, settings_of, usual_nonzeros
 from budgetron.learners.tasks import listed, located, located_one, without_column
 from budgetron.memory import Budget, budget_of, bytes_of, name_bytes, planned
@@ -37,7 +37,7 @@ BLOCK = 4096  # rows that cross to the engine at once; what is held for a call i
 _LEARNED = ("_guard", "_graph", "_names", "_classes", "_engine", "n_features_in_", "feature_names_in_", "_columns")
 
 
-class Learner(Inside, ClassifierMixin, BaseEstimator):  # type: ignore[misc]
+class Learner(Pictures, ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     """What all learners share. Not a learner itself."""
 
     rule: ClassVar[str]

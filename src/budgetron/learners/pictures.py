@@ -1,0 +1,91 @@
+"""A model in pictures (matplotlib, the extra `plot`), and as a table in a notebook."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Iterable
+from html import escape
+from typing import Any
+
+import numpy as np
+from sklearn.utils import estimator_html_repr
+
+from budgetron.charts import COLOURS
+from budgetron.errors import refuse
+from budgetron.learners.inside import Inside
+from budgetron.plots import MANY, axes_for, bars, checked_top, plain_text
+
+
+class Pictures(Inside):
+    """What a learner can show of itself. Every plot gives its Axes, and takes them as `ax`."""
+
+    def plot_budget_share(self, *, top: int = MANY, ax: Any = None) -> Any:
+        """Bars: which share of the stored examples each task has, the `top` largest."""
+        self._check_begun()
+        shares = list(self.budget_share_.items())
+        shown_ = shares[: checked_top(self._who, top)]
+        rest = sum(share for _, share in shares[len(shown_) :])
+        names: list[Hashable] = [task for task, _ in shown_]
+        values = [100 * share for _, share in shown_]
+        if rest:
+            names.append(f"{len(shares) - len(shown_):,} others")
+            values.append(100 * rest)
+        ax = axes_for(self._who, ax)
+        bars(ax, names, values, "% of what is stored", COLOURS[0])
+        ax.set_title(f"{self.n_stored_:,} stored examples")
+        return ax
+
+    def plot_similarity(self, tasks: Iterable[Any] | None = None, *, top: int = MANY, ax: Any = None) -> Any:
+        """A matrix in shades: how much tasks learn from each other, as the graph says, 1 from itself.
+
+        `tasks` are those shown; left out, the `top` tasks with the largest share of the budget.
+        """
+        self._check_begun()
+        chosen = list(self.budget_share_)[: checked_top(self._who, top)] if tasks is None else list(tasks)
+        if not chosen:
+            raise refuse(self._who, "tasks", "at least one task", "none")
+        similarity = np.array([[self._graph.similarity(a, b) for b in chosen] for a in chosen])
+        scale = np.sqrt(np.where(np.diag(similarity) > 0, np.diag(similarity), 1.0))  # a task may have no part at all
+        shades = similarity / np.outer(scale, scale)
+        ax = axes_for(self._who, ax)
+        opposed = bool((shades < 0).any())
+        image = ax.imshow(shades, vmin=-1.0 if opposed else 0.0, vmax=1.0, cmap="RdBu" if opposed else "Blues")
+        names = [plain_text(task) for task in chosen]
+        ax.set_xticks(range(len(names)), names, rotation=45, ha="right")
+        ax.set_yticks(range(len(names)), names)
+        ax.figure.colorbar(image, ax=ax, label="similarity")
+        return ax
+
+    def _html_repr(self) -> str:
+        """scikit-learn's diagram, and below it what was learned."""
+        diagram: str = estimator_html_repr(self)
+        return diagram + learned_table(self) if self._begun else diagram
+
+
+def learned_table(model: Any) -> str:
+    """A small table of what a model has come to, as HTML."""
+    wrong = f" ({model.n_mistakes_ / model.n_seen_:.1%})" if model.n_seen_ else ""
+    share = list(model.budget_share_.items())
+    rows = {
+        "examples seen": f"{model.n_seen_:,}",
+        "mistakes": f"{model.n_mistakes_:,}{wrong}",
+        "stored": f"{model.n_stored_:,}" + ("" if model.capacity_ is None else f" of {model.capacity_:,}"),
+        "memory": f"{model.memory_bytes_ / 1024:,.0f} KiB",
+        "classes": ", ".join(str(label) for label in model.classes_[:6]) + (", …" if len(model.classes_) > 6 else ""),
+    }
+    if share:
+        largest = ", ".join(f"{_short(task)} {part:.0%}" for task, part in share[:3])
+        rows["tasks with something stored"] = f"{len(share):,}: {largest}" + (", …" if len(share) > 3 else "")
+    if getattr(model, "beliefs_", None):
+        belief, weight = max(model.beliefs_, key=lambda pair: pair[1])
+        rows["strongest belief"] = f"{belief.in_words()}, weight {weight:.0%}"
+    body = "".join(
+        f'<tr><th style="text-align:left;font-weight:normal">{escape(name)}</th>'
+        f'<td style="text-align:left">{escape(value)}</td></tr>'
+        for name, value in rows.items()
+    )
+    return f'<table style="margin-top:0.5em"><caption style="display:none">What was learned</caption>{body}</table>'
+
+
+def _short(task: Hashable) -> str:
+    text = str(task)
+    return text if len(text) <= 30 else text[:29] + "…"
