@@ -35,7 +35,7 @@ def on_config(config: Any) -> Any:
         uri = page.relative_to(config.docs_dir).as_posix()
         if uri not in named:
             _section(config.nav, SECTIONS.get(uri.split("/")[0], OTHER_PAGES)).append(uri)
-    _section(config.nav, "Reference").extend([*reference_pages.PAGES, *command_pages.PAGES])
+    _section(config.nav, "Reference").extend([*reference_pages.pages(), *command_pages.PAGES])
     return config
 
 

@@ -12,25 +12,42 @@ from collections.abc import Iterator
 from types import ModuleType
 from typing import Any
 
-ROOMS = {  # page → the modules it tells of; a name of __all__ that is a module has a page of its own
+import budgetron
+
+ROOMS = {  # page → title, and the modules it tells of; rooms that are not named here come after them
     "learners": ("Learners", ["budgetron.learners"]),
     "kernels": ("Kernels", ["budgetron.kernels"]),
     "graphs": ("Task graphs", ["budgetron.graphs"]),
     "evaluate": ("Validation", ["budgetron.evaluate"]),
     "report": ("Reports", ["budgetron.report"]),
+    "streams": ("Files and streams", ["budgetron.streams"]),
     "data": ("Data sets", ["budgetron.data", "budgetron.data.synthetic"]),
     "records": ("Records and errors", ["budgetron.records", "budgetron.errors"]),
     "theory": ("Guarantees", ["budgetron.theory"]),
     "checks": ("Checks", ["budgetron.checks"]),
     "compat": ("river", ["budgetron.compat.river"]),
 }
-PAGES = [f"reference/{name}.md" for name in ROOMS]
 SECTION = re.compile(r"^(\w[\w ]*)\n-{3,}\n", re.M)
+
+
+def rooms() -> dict[str, tuple[str, list[str]]]:
+    """Every page: those of ROOMS, and one for each further room that a name of `budgetron.__all__` lives in."""
+    found = dict(ROOMS)
+    for name in budgetron.__all__:
+        thing = getattr(budgetron, name)
+        room = (thing.__name__ if inspect.ismodule(thing) else thing.__module__).split(".")[1]
+        found.setdefault(room, (room.capitalize(), [f"budgetron.{room}"]))
+    return found
+
+
+def pages() -> list[str]:
+    """Where the pages go."""
+    return [f"reference/{name}.md" for name in rooms()]
 
 
 def written() -> dict[str, str]:
     """Each page of the reference: where it goes, and its text."""
-    return {f"reference/{name}.md": _page(title, modules) for name, (title, modules) in ROOMS.items()}
+    return {f"reference/{name}.md": _page(title, modules) for name, (title, modules) in rooms().items()}
 
 
 def public(module: ModuleType) -> list[str]:
@@ -74,8 +91,6 @@ def _learners(module: ModuleType) -> Iterator[str]:
     yield "## What every learner does\n"
     for name, member in shared.items():
         yield from _function(name, member, "###")
-    import budgetron
-
     yield from _function("budgetron.load", budgetron.load, "##")
 
 
