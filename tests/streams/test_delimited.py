@@ -8,22 +8,13 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from streaming import read_all, same
 
 from budgetron import core, streams
 from budgetron.errors import InputError
 from budgetron.streams.scan import MAX_LINE, NOTHING, NUMBER, TEXT, in_python, scan
 
 SIMPLE = b"user,age,colour,bought\nann,20,red,no\nbob,,blue,yes\nann,40,red,no\n"
-
-
-def read_all(content, **more):
-    with streams.read(io.BytesIO(content), **more) as stream:
-        return stream, list(stream)
-
-
-def joined(blocks):
-    X, y = (np.concatenate([getattr(block, name) for block in blocks]) for name in "Xy")
-    return X, y, [task for block in blocks for task in block.tasks]
 
 
 def test_a_small_file():
@@ -40,13 +31,11 @@ def test_block_cuts_change_nothing(block_rows):
     rows = [f"{t},{a:.3f},{b},{'spam' if a > b else 'ham'}" for t, a, b in zip(
         rng.integers(9, size=6000), rng.normal(size=6000) * np.arange(6000), rng.normal(size=6000), strict=True)]
     content = ("task,a,b,label\n" + "\n".join(rows)).encode()
-    whole = joined(read_all(content)[1])
-    cut = joined(read_all(content, block_rows=block_rows)[1])
-    assert whole[0].tobytes() == cut[0].tobytes() and whole[1].tolist() == cut[1].tolist() and whole[2] == cut[2]
+    assert same(read_all(content)[1], read_all(content, block_rows=block_rows)[1])
 
 
-PIECES = [b'"', b'""', b",", b"\n", b"\r\n", b"a", b"1.5", b"-2e3", b" ", b"NA", b"\x00", b"\xff", "é".encode(), b"TRUE",
-          b"1e999", b"1e-999", b"+.5", b".", b"inf"]  # fmt: skip
+PIECES = [b'"', b'""', b",", b"\n", b"\r\n", b"a", b"1.5", b"-2e3", b" ", b"NA", b"\x00", b"\xff", "é".encode(),
+          b"TRUE", b"1e999", b"1e-999", b"+.5", b".", b"inf"]  # fmt: skip
 SOUP = st.lists(st.sampled_from(PIECES), max_size=40).map(b"".join)
 WANTS = st.lists(st.sampled_from([NOTHING, NUMBER, TEXT]), max_size=3).map(bytes)
 

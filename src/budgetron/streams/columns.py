@@ -13,8 +13,8 @@ from budgetron.persist.columns import ARRAYS, Kept, is_hashed, width
 from budgetron.persist.schema import Plan
 from budgetron.streams.encode import encoded, feature_names
 from budgetron.streams.scaling import Scaling
-from budgetron.streams.table import Table, Wants, numbers_of
-from budgetron.streams.values import NO_NAME, Coded, coded, moment_of, task_of, text_of, whole_of
+from budgetron.streams.table import Table, Wants, table_of
+from budgetron.streams.values import NO_NAME, Coded, moment_of, task_of, whole_of
 
 MAX_LABEL = 1000  # characters
 
@@ -228,12 +228,8 @@ class Columns:
             came = f"one of {self.plan.layout} files"
             raise refuse("Columns.encode", "the model", "one that learned from a table", came)
         values = _columns_of(records, [*wants.numbers, *wants.texts])
-        n = len(next(iter(values.values()))) if values else 0
-        numbers = np.empty((n, len(wants.numbers)))
-        for place, name in enumerate(wants.numbers):
-            numbers[:, place] = numbers_of(coded(map(text_of, values[name])))
-        texts = {name: coded(map(text_of, values[name])) for name in wants.texts}
-        return Table(np.arange(1, n + 1), numbers, texts, lambda row: shown(row))
+        n = len(next(iter(values.values())))
+        return table_of(values, wants, np.arange(1, n + 1), shown)
 
 
 def _is_moment(text: str) -> bool:

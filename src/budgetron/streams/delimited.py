@@ -19,6 +19,8 @@ _DELIMITERS = ",;\t|"
 class Delimited:
     """A reader of delimited text; `delimiter` None means the commonest of comma, semicolon, tab and bar in line 1."""
 
+    layout: str = "table"
+
     def __init__(self, source: Source, delimiter: str | None, header: bool | None) -> None:
         self._source = source
         self._records = Records(source)

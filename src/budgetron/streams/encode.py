@@ -122,7 +122,8 @@ def _hashed(column: Column, text: Coded, size: int) -> sparse.csr_matrix:
 
     if column.kind == "text":
         words: sparse.csr_matrix = _vectorizer(size).transform(text.values)[text.codes]
-        words.indices = ((words.indices + murmurhash3_32(column.name, positive=True)) % size).astype(np.int32)
+        words.indices = (words.indices + murmurhash3_32(column.name, positive=True) % size) % size  # a place of its own
+        words.has_sorted_indices = False
         return words
     names = [f"{column.name}={category_of(value)}" for value in text.values]
     each = np.array([murmurhash3_32(name, positive=True) % size for name in names], dtype=np.int32)

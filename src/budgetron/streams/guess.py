@@ -22,7 +22,7 @@ from budgetron.persist.columns import is_hashed
 from budgetron.persist.schema import Column, Plan
 from budgetron.streams.source import WHO
 from budgetron.streams.table import Table
-from budgetron.streams.values import MISSING, NO_NAME, Coded, category_of, moment_of, number_of, whole_of
+from budgetron.streams.values import MISSING, NO_NAME, Coded, category_of, is_in_digits, moment_of, number_of, whole_of
 
 LABELS = ("label", "y", "target", "class")
 TASKS = ("task", "user", "customer", "device", "task_id", "user_id", "customer_id", "device_id")
@@ -61,6 +61,16 @@ def plan_of(
     whole = label is not None and labelled and _are_whole(label, sample.texts[label])
     hashed = HASHED if any(map(is_hashed, columns)) else 0
     return Plan("table", label, whole, task, columns, hashed, label_note, task_note)
+
+
+def sparse_plan(reader: Any, sample: Table, label: str | None, others: list[str], labelled: bool) -> Plan:
+    """The plan for a format whose rows are sparse already."""
+    if label not in (None, "label") or others:
+        accepted = f"left alone: {reader.layout} has no named columns"
+        raise refuse(WHO, "label, drop, text, categorical", accepted, shown([label, *others]))
+    whole = labelled and _are_whole("label", sample.texts["label"])
+    note = "none is asked for: all rows are one task" if reader.task is None else "as asked"
+    return Plan(reader.layout, "label", whole, reader.task, [], reader.width, "the first word of a line", note)
 
 
 def _listed(names: Any) -> list[str]:
@@ -147,7 +157,7 @@ def _are_whole(label: str, values: Coded) -> bool:
     if not present:
         return False
     fractions = [value for value in present if whole_of(value) is None]
-    if fractions and all(number_of(value) is not None for value in present):
+    if fractions and all(map(is_in_digits, present)):
         raise refuse(
             WHO, "label", "a column of classes, not of measurements", f"{label!r} with values such as {fractions[0]}",
             "Name the right one: label=...; or make classes of it by a threshold.",

@@ -30,6 +30,8 @@ class Source:
         self.ended = False
         head = raw.head(4)
         self.is_packed = head.startswith(_GZIP) or head == _ZSTD
+        self._peeked = b""
+        self._beside: list[Any] = []
         self._file: Any = raw
         if head.startswith(_GZIP):
             self._file = gzip.GzipFile(fileobj=raw, mode="rb")
@@ -51,8 +53,18 @@ class Source:
         """The file itself, for readers that want to jump about in it; None where it is packed or a pipe."""
         return None if self.is_packed else self._raw.rewound()
 
+    def peek(self, size: int) -> bytes:
+        """The first line, or so many bytes of it, unpacked; they will be read again."""
+        while len(self._peeked) < size and b"\n" not in self._peeked and (more := self._next(size)):
+            self._peeked += more
+        return self._peeked[:size]
+
     def read(self, size: int = PIECE) -> bytes:
         """The next bytes, unpacked; empty at the end."""
+        peeked, self._peeked = self._peeked, b""
+        return peeked or self._next(size)
+
+    def _next(self, size: int) -> bytes:
         try:
             content: bytes = getattr(self._file, "read1", self._file.read)(size)
         except InputError:
@@ -66,12 +78,24 @@ class Source:
         self.ended = not content
         return content
 
+    def progress(self, share: float) -> None:
+        """For readers that jump about in the file: how much of it is done."""
+        if self.bytes_total is not None:
+            self._raw.bytes_read = int(share * self.bytes_total)
+
     def _refuse(self, error: Exception) -> None:
         what = "readable, and whole where it is packed"
         raise refuse(self.name, "the file", what, f"{error} after {self.bytes_read:,} bytes") from None
 
+    def closing(self, file: Any) -> Any:
+        """The file, which will be closed with this one."""
+        self._beside.append(file)
+        return file
+
     def close(self) -> None:
         """Close what was opened here."""
+        for file in self._beside:
+            file.close()
         self._raw.shut()
 
 
@@ -83,6 +107,7 @@ class _Raw(io.RawIOBase):
         self.bytes_total: int | None = None
         self._owned = False
         self._head = b""
+        self._file: Any
         if isinstance(source, str | os.PathLike) and os.fspath(source) == "-":
             self.name, self._file = "standard input", sys.stdin.buffer
         elif isinstance(source, str | os.PathLike):
@@ -91,6 +116,8 @@ class _Raw(io.RawIOBase):
             self.name, self._file = str(getattr(source, "name", "the stream")), source
         else:
             raise refuse_type(WHO, "source", "a path, - for standard input, or a file opened in binary", shown(source))
+        seekable = getattr(self._file, "seekable", None)
+        self._begin = self._file.tell() if seekable is not None and seekable() else None
 
     def _opened(self, path: Any) -> Any:
         try:
@@ -135,11 +162,9 @@ class _Raw(io.RawIOBase):
         return len(content)
 
     def rewound(self) -> Any:
-        file = self._file
-        if not (hasattr(file, "seekable") and file.seekable()):
-            return None
-        file.seek(file.tell() - len(self._head))
-        return file
+        if self._begin is not None:
+            self._file.seek(self._begin)
+        return None if self._begin is None else self._file
 
     def shut(self) -> None:
         if self._owned:

@@ -11,7 +11,7 @@ from budgetron.errors import InputError, is_whole, refuse, refuse_type, shown
 from budgetron.streams.columns import Block, Columns
 from budgetron.streams.encode import moments_of
 from budgetron.streams.formats import reader_of
-from budgetron.streams.guess import plan_of
+from budgetron.streams.guess import plan_of, sparse_plan
 from budgetron.streams.scaling import Scaling
 from budgetron.streams.source import WHO, Source
 from budgetron.streams.table import BadLine, Reader, Table, Wants, numbers_of
@@ -74,7 +74,7 @@ def read(
         raise refuse_type(WHO, "columns", "columns of a saved model, from streams.load_model", shown(columns))
     opened = Source(source)
     try:
-        reader = reader_of(opened, format, header, task if columns is None else columns.task, columns)
+        reader = reader_of(opened, format, header, _task(task, columns), columns)
         sample_end = 0
         if columns is None:
             sample = reader.sample()
@@ -170,6 +170,9 @@ class Stream:
 def _columns(
     reader: Reader, sample: Table, label: Any, task: Any, drop: Any, text: Any, categorical: Any, labelled: bool
 ) -> Columns:
+    if reader.layout != "table":
+        plan = sparse_plan(reader, sample, label, [*drop, *text, *categorical], labelled)
+        return Columns(plan, Scaling.of(np.zeros((0, 0))))
     plan = plan_of(
         reader.names, sample, label=label, task=task, drop=drop, text=text, categorical=categorical, labelled=labelled
     )
@@ -182,12 +185,22 @@ def _columns(
     return Columns(plan, Scaling.of(values))
 
 
+def _task(task: str | None, columns: Columns | None) -> str | None:
+    """What the reader is told of the task: for a saved model what it knows, but for a file of tasks."""
+    if columns is None or (columns.task == "file" and task is not None):
+        return task
+    if columns.task == "file" and columns.plan.layout == "svmlight":
+        raise refuse(WHO, "task", '"file:PATH", as the model learned its tasks from a file', shown(task))
+    return columns.task
+
+
 def _end(sample: Table) -> int:
     return int(sample.lines[-1]) if len(sample) else 0
 
 
 def _check_names(file: str, reader: Reader, wants: Wants) -> None:
-    missing = [name for name in (*wants.numbers, *wants.texts) if name not in set(reader.names)]
-    if missing:
+    known = set(reader.names)
+    missing = [name for name in (*wants.numbers, *wants.texts) if name not in known]
+    if missing and known and reader.layout == "table":
         came = f"{shown(reader.names, 200)}, without {shown(missing)}"
         raise refuse(file, "the columns", "those that the model learned from", came)

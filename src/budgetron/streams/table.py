@@ -9,7 +9,7 @@ from typing import Any, NamedTuple, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from budgetron.streams.values import Coded, coded, number_of
+from budgetron.streams.values import LARGEST, Coded, coded, number_of, text_of
 
 SAMPLE_ROWS = 4096  # what kinds and scales are told from
 SAMPLE_BYTES = 1 << 24
@@ -68,7 +68,8 @@ class Wants(NamedTuple):
 class Reader(Protocol):
     """A file of some format."""
 
-    names: list[str]  # of its columns
+    names: list[str]  # of its columns; none where only the rows tell
+    layout: str  # "table", "svmlight" or "vw"
 
     def sample(self) -> Table:
         """The first rows, every column as text; they will be read again."""
@@ -84,6 +85,19 @@ def numbers_of(column: Coded) -> NDArray[np.float64]:
     return each[column.codes] if len(each) else np.zeros(len(column.codes))
 
 
-def coded_all(columns: Mapping[str, list[str]]) -> dict[str, Coded]:
-    """Columns of text, coded."""
-    return {name: coded(texts) for name, texts in columns.items()}
+def table_of(values: Mapping[str, list[Any]], wants: Wants, lines: NDArray[np.int64], content: Any) -> Table:
+    """Typed values, a list a column, as a table; None is a gap."""
+    numbers = np.empty((len(lines), len(wants.numbers)))
+    for place, name in enumerate(wants.numbers):
+        numbers[:, place] = _numbers(values[name])
+    return Table(lines, numbers, {name: coded(map(text_of, values[name])) for name in wants.texts}, content)
+
+
+def _numbers(values: list[Any]) -> NDArray[np.float64]:
+    if set(map(type, values)) <= {int, float, type(None)}:
+        try:
+            numbers = np.array(values, dtype=np.float64)
+            return np.where(np.abs(numbers) > LARGEST, np.inf, numbers)
+        except OverflowError:  # an integer beyond all floats
+            pass
+    return numbers_of(coded(map(text_of, values)))

@@ -55,6 +55,11 @@ def number_of(text: str) -> float | None:
     return number if abs(number) <= LARGEST else None
 
 
+def is_in_digits(text: str) -> bool:
+    """Whether a text is a number in digits, no word for one and no gap."""
+    return _NUMBER.fullmatch(text) is not None
+
+
 def moment_of(text: str) -> float | None:
     """Days since 1970 of a date, NaN for a gap, None if it is neither. A time without a zone counts as universal."""
     stripped = text.strip()
@@ -71,11 +76,9 @@ def moment_of(text: str) -> float | None:
 
 
 def whole_of(text: str) -> int | None:
-    """The whole number that a label says, None if it says none."""
-    number = number_of(text)
-    if number is None or not math.isfinite(number) or number != math.floor(number) or abs(number) >= 2**53:
-        return None
-    return int(number)
+    """The whole number that a label says, None if it says none; true and false are words here."""
+    number = number_of(text) if is_in_digits(text) else None
+    return int(number) if number is not None and number == math.floor(number) and abs(number) < 2**53 else None
 
 
 def category_of(text: str) -> str:
