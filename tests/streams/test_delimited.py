@@ -71,3 +71,18 @@ def test_a_bad_line(line, why):
     stream, blocks = read_all(content, on_error="skip")
     assert stream.n_bad == 1 and stream.n_rows == 44 and blocks[-1].rows[-1] == 46
     assert stream.bad[0].number == 45 and why in stream.bad[0].reason and len(stream.bad[0].content) <= 200
+
+
+@pytest.mark.parametrize("cut", [1, 4000, 5000])
+def test_a_pass_in_two_parts_is_one_pass(cut):
+    rng = np.random.default_rng(1)
+    lines = [f"{x:.3f},{int(x > 0)}" for x in rng.normal(size=9000) * np.linspace(1, 5, 9000)]
+    lines[5000] = "oops,1"
+    content = "\n".join(["x,label", *lines]).encode()
+    whole = np.concatenate([block.X for block in read_all(content, on_error="skip")[1]])
+    stream, before = read_all(content, on_error="skip", limit=cut)
+    _, after = read_all(content, on_error="skip", columns=stream.columns, skip=cut)
+    assert stream.n_rows == cut and np.array_equal(np.concatenate([block.X for block in before + after]), whole)
+    assert [len(block) for block in read_all(content, on_error="skip", skip=8990, limit=3)[1]] == [3]
+    with pytest.raises(ValueError, match="limit must be an integer >= 1"):
+        read_all(content, limit=0)

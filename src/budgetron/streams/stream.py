@@ -35,6 +35,8 @@ def read(
     classes: Sequence[Any] | None = None,
     header: bool | None = None,
     learn: bool | None = None,
+    skip: int = 0,
+    limit: int | None = None,
 ) -> Stream:
     """Open a file for one pass, in blocks that a learner takes.
 
@@ -53,6 +55,9 @@ def read(
         at least two.
     header : whether the first line of delimited text names the columns; by default, unless it is all numbers.
     learn : whether the scales of the columns go on learning; by default where labels are read.
+    skip : rows at the beginning to leave out, bad lines aside. With the columns of a model that learned just these,
+        a pass that was stopped goes on bit for bit.
+    limit : rows to give at most.
 
     >>> import io
     >>> from budgetron import RandomBudgetPerceptron, streams
@@ -70,6 +75,9 @@ def read(
         raise refuse(WHO, "on_error", '"stop" or "skip"', shown(on_error))
     if not is_whole(block_rows) or block_rows < 1:
         raise refuse(WHO, "block_rows", "an integer >= 1", shown(block_rows))
+    for name, value, least in (("skip", skip, 0), ("limit", 1 if limit is None else limit, 1)):
+        if not is_whole(value) or value < least:
+            raise refuse(WHO, name, f"an integer >= {least}", shown(value))
     if columns is not None and not isinstance(columns, Columns):
         raise refuse_type(WHO, "columns", "columns of a saved model, from streams.load_model", shown(columns))
     opened = Source(source)
@@ -82,11 +90,13 @@ def read(
             classes = classes if classes is not None or not labelled else columns.classes_in(sample)
         else:
             _check_names(opened.name, reader, columns.wants(labelled))
+            sample_end = _end(reader.sample()) if skip else 0  # the scales began with these rows
     except BaseException:
         opened.close()
         raise
     learns = labelled if learn is None else learn
-    return Stream(opened, reader, columns, on_error == "stop", labelled, block_rows, classes, learns, sample_end)
+    stop = on_error == "stop"
+    return Stream(opened, reader, columns, stop, labelled, block_rows, classes, learns, sample_end, skip, limit)
 
 
 class Stream:
@@ -103,7 +113,7 @@ class Stream:
 
     def __init__(
         self, source: Source, reader: Reader, columns: Columns, stop: bool, labelled: bool, block_rows: int,
-        classes: Sequence[Any] | None, learn: bool, sample_end: int,
+        classes: Sequence[Any] | None, learn: bool, sample_end: int, skip: int, limit: int | None,
     ) -> None:  # fmt: skip
         self.columns = columns
         self.classes = classes
@@ -111,6 +121,7 @@ class Stream:
         self.bad: list[BadLine] = []
         self._source, self._stop = source, stop
         self._learn, self._sample_end = learn, sample_end
+        self._skip, self._limit = int(skip), limit
         self._tables = reader.tables(columns.wants(labelled), int(block_rows), stop)
 
     @property
@@ -137,13 +148,26 @@ class Stream:
                 if self._stop:
                     keep[min(wrong) :] = False
                 table = table.rows(keep)
+            table = self._asked_for(table)
             if len(table):
                 self.n_rows += len(table)
                 yield self.columns.block_of(table, self._learned_from(table))
+            if self.n_rows == self._limit:
+                return
             if bad and self._stop:
                 raise self._refusal(bad[0])
             self.n_bad += len(bad)
             self.bad += bad[: _MOST_BAD - len(self.bad)]
+
+    def _asked_for(self, table: Table) -> Table:
+        """The table without the rows to skip, and those past the limit."""
+        start = min(self._skip, len(table))
+        self._skip -= start
+        end = len(table) if self._limit is None else min(len(table), start + self._limit - self.n_rows)
+        if end - start == len(table):
+            return table
+        places = np.arange(len(table))
+        return table.rows((places >= start) & (places < end))
 
     def _learned_from(self, table: Table) -> Any:
         """Which rows the scales learn from: those of the sample are in them already."""
