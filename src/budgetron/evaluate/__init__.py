@@ -18,8 +18,20 @@ from budgetron.evaluate.confusion import Confusion
 from budgetron.evaluate.counts import Figures
 from budgetron.evaluate.curve import Point
 from budgetron.evaluate.progressive import progressive
+from budgetron.evaluate.race import Finish, Race
 from budgetron.evaluate.result import Validation
 from budgetron.evaluate.task_curves import TaskCurve
 from budgetron.evaluate.validator import Validator
 
-__all__ = ["Calibration", "Confusion", "Figures", "Point", "TaskCurve", "Validation", "Validator", "progressive"]
+__all__ = [
+    "Calibration",
+    "Confusion",
+    "Figures",
+    "Finish",
+    "Point",
+    "Race",
+    "TaskCurve",
+    "Validation",
+    "Validator",
+    "progressive",
+]
