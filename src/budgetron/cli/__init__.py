@@ -3,22 +3,40 @@
 exit code 0     done
           1     done, and what was asked about is not so (a damaged file, for instance)
           2     refused: the sentence says who, what is accepted, what came, and the remedy
-          130   stopped by Ctrl-C
+          130   stopped by Ctrl-C or SIGTERM; what was learned is saved where that was asked for
 """
 
 from __future__ import annotations
 
+import errno
 import importlib
+import os
 import sys
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
+if TYPE_CHECKING:
+    from click.shell_completion import CompletionItem
+
 INTERRUPTED = 130
 COMMANDS = {  # name → module, what --help says
-    "datasets": ("budgetron.cli.datasets", "List, fetch and verify the data sets."),
+    "run": ("budgetron.cli.run", "Learn from a stream in one pass, and tell how well."),
+    "predict": ("budgetron.cli.predict", "Predict the rows of a stream with a saved model."),
+    "compare": ("budgetron.cli.compare", "Run several learners side by side, and say which to take."),
+    "tune": ("budgetron.cli.tune", "Look for a better bandwidth and budget, seldom needed."),
+    "inspect": ("budgetron.cli.inspect", "Look into a saved model."),
+    "datasets": ("budgetron.cli.datasets", "List, fetch, verify and export the data sets."),
     "pictures": ("budgetron.cli.pictures", "Draw the paper's remarks as pictures."),
     "reproduce": ("budgetron.cli.reproduce", "Run the paper's Table 1 and show it beside the printed one."),
+    "completion": ("budgetron.cli.completion", "Print what completes commands in your shell."),
+}
+
+_OPTIONS = {  # a remedy in Python → the same on the command line
+    'on_error="skip"': "--on-error skip",
+    "classes=[...]": "--classes A,B",
+    "label=...": "--label COLUMN",
+    "task=...": "--task COLUMN",
 }
 
 
@@ -40,6 +58,13 @@ class LazyGroup(click.Group):
         command: click.Command = importlib.import_module(COMMANDS[name][0]).command
         return command
 
+    def shell_complete(self, ctx: click.Context, incomplete: str) -> list[CompletionItem]:
+        """The commands that begin so, none of them imported: a shell must not wait."""
+        from click.shell_completion import CompletionItem
+
+        own = [CompletionItem(name, help=text) for name, (_, text) in COMMANDS.items() if name.startswith(incomplete)]
+        return own + click.Command.shell_complete(self, ctx, incomplete)
+
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         with formatter.section("Commands"):
             formatter.write_dl([(name, text) for name, (_, text) in COMMANDS.items()])
@@ -50,10 +75,28 @@ class LazyGroup(click.Group):
         try:
             return super().invoke(ctx)
         except InputError as refusal:
-            raise Refused(str(refusal)) from None
+            raise Refused(_in_options(str(refusal))) from None
+        except OSError as error:
+            if error.errno == errno.EPIPE:  # whoever read us has had enough
+                raise
+            raise Refused(_said(ctx, error)) from None
         except KeyboardInterrupt:
             click.echo("Stopped.", err=True)
             sys.exit(INTERRUPTED)
+
+
+def _in_options(sentence: str) -> str:
+    """The library names parameters, the command line options."""
+    for parameter, option in _OPTIONS.items():
+        sentence = sentence.replace(parameter, option)
+    return sentence
+
+
+def _said(ctx: click.Context, error: OSError) -> str:
+    """What the system refused, in our words."""
+    what = "the file" if error.filename is None else repr(os.fsdecode(error.filename))
+    reason = error.strerror or str(error)
+    return f"{ctx.invoked_subcommand}: {what} must be one that can be read or written; got: {reason}."
 
 
 def _version(ctx: click.Context, _: click.Parameter, wanted: bool) -> None:

@@ -1,15 +1,20 @@
-"""`budgetron datasets list | fetch | verify`."""
+"""`budgetron datasets list | fetch | verify | export`."""
 
 from __future__ import annotations
 
+import csv
 import json
 import sys
 
 import click
 
 from budgetron import data
+from budgetron.cli import outputs
+from budgetron.cli.options import overwrite_option
 from budgetron.data.files import cache_folder, own_folder
-from budgetron.errors import InputError
+from budgetron.errors import InputError, refuse
+
+_BLOCK = 4096
 
 _NAMES = click.argument("names", nargs=-1, type=click.Choice(list(data.available())))
 _FROM = click.option(
@@ -20,7 +25,7 @@ _JSON = click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 
 @click.group()
 def command() -> None:
-    """List, fetch and verify the data sets.
+    """List, fetch, verify and export the data sets.
 
     Files are taken from --from, else from the folder in $BUDGETRON_DATA, else from the cache.
     """
@@ -76,6 +81,44 @@ def verify(names: tuple[str, ...], folder: str | None, as_json: bool) -> None:
         click.echo(json.dumps(problems))
     if any(problems.values()):
         sys.exit(1)
+
+
+@command.command()
+@click.argument("name", type=click.Choice(list(data.available())))
+@click.argument("file", type=click.Path(allow_dash=True))
+@_FROM
+@click.option("--shuffle", type=int, metavar="SEED", help="In the random order of this seed, not in the set's own.")
+@click.option("--rows", type=click.IntRange(min=1), help="The first rows only.")
+@overwrite_option
+def export(
+    name: str, file: str, folder: str | None, shuffle: int | None, rows: int | None, overwrite: bool
+) -> None:
+    """Write a set as a CSV file: its features by name, then `task` and `label`. A FILE of - is standard output."""
+    from scipy import sparse
+
+    path = None if file == "-" else file
+    outputs.check("datasets export", "FILE", path, overwrite)
+    found = data.load(name, folder=folder)
+    if sparse.issparse(found.X):
+        accepted = "of a set whose rows are dense"
+        raise refuse("datasets export", "NAME", accepted, f"{name!r}, {found.d:,} features wide and nearly all 0")
+    found = found if shuffle is None else found.shuffled(shuffle)
+    found = found if rows is None else found.take(rows)
+    with outputs.text_file(path) as target:
+        table = csv.writer(target, lineterminator="\n")
+        table.writerow([*(found.feature_names or (f"x{place}" for place in range(found.d))), "task", "label"])
+        for start in range(0, found.n, _BLOCK):
+            part = slice(start, start + _BLOCK)
+            x = found.X[part].tolist()
+            table.writerows([*map(_short, row), task, label] for row, task, label in
+                            zip(x, found.tasks[part].tolist(), found.y[part].tolist(), strict=True))  # fmt: skip
+    if path is not None:
+        click.echo(f"{file}: {found.n:,} rows, {found.d:,} features, {found.k:,} tasks")
+
+
+def _short(value: float) -> float | int:
+    """A whole number without its point."""
+    return int(value) if value.is_integer() else value
 
 
 def _all(folder: str | None) -> list[str]:

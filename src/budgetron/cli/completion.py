@@ -1,0 +1,27 @@
+"""`budgetron completion`: the lines that teach a shell to complete budgetron's commands and options."""
+
+from __future__ import annotations
+
+import click
+
+SHELLS = {"bash": "~/.bashrc", "zsh": "~/.zshrc", "fish": "~/.config/fish/completions/budgetron.fish"}
+
+
+@click.command()
+@click.argument("shell", type=click.Choice(list(SHELLS)))
+def command(shell: str) -> None:
+    """Print a script that completes commands and options in your shell.
+
+    \b
+    bash   echo 'eval "$(budgetron completion bash)"' >> ~/.bashrc
+    zsh    echo 'eval "$(budgetron completion zsh)"' >> ~/.zshrc
+    fish   budgetron completion fish > ~/.config/fish/completions/budgetron.fish
+    """
+    from click.shell_completion import get_completion_class
+
+    from budgetron.cli import main
+
+    found = get_completion_class(shell)
+    assert found is not None
+    script = found(main, {}, "budgetron", "_BUDGETRON_COMPLETE")
+    click.echo(script.source_template % script.source_vars())

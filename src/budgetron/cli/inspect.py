@@ -1,0 +1,207 @@
+"""`budgetron inspect`: what a saved model is, what it holds, and what it would say of an example, and why."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from dataclasses import asdict
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from budgetron.cli.options import json_option, model_argument
+from budgetron.cli.wording import console, counted, cut, kernel_words, percent, plain, size, table
+from budgetron.errors import refuse, shown
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+WHO = "inspect"
+
+
+@click.command()
+@model_argument
+@click.option("--example", metavar="JSON", help='Predict this one, as in \'{"age": 41, "city": "Oslo"}\'.')
+@click.option("--task", help="Whose example it is.")
+@click.option("--nearest", type=click.IntRange(min=1), default=5, show_default=True, help="Stored examples to list.")
+@click.option("--tasks", "n_tasks", type=click.IntRange(min=0), default=10, show_default=True, help="Tasks to list.")
+@json_option
+def command(model: str, example: str | None, task: str | None, nearest: int, n_tasks: int, as_json: bool) -> None:
+    """Look into a saved model: settings, memory, columns, whose examples it keeps, what a Budgetron believes.
+
+    With --example it is predicted, and the stored examples nearest to it are listed: where they came in the stream,
+    whose they are, how alike they are (the kernel's value), and how much each of them pulls the answer: above 0 to the
+    second label, below 0 to the first. (A Budgetron has a linear part too, which no example stands for.)
+    """
+    from budgetron import streams
+
+    learner, columns = streams.load_model(model)
+    found: dict[str, Any] = {
+        "file": model,
+        **_settings(learner),
+        "columns": [] if columns is None else [row._asdict() for row in columns.describe()],
+        "budget_share": {str(name): share for name, share in learner.budget_share_.items()},
+        "beliefs": [asdict(belief) | {"weight": weight} for belief, weight in getattr(learner, "beliefs_", [])],
+        "example": None,
+    }
+    if example is not None:
+        found["example"] = _explained(model, learner, columns, example, task, nearest)
+    elif task is not None:
+        raise refuse(WHO, "--task", "with --example", "it alone", "Give the example that is to be predicted.")
+    if as_json:
+        click.echo(json.dumps(found))
+    else:
+        _show(console(), found, n_tasks)
+
+
+def _settings(model: Any) -> dict[str, Any]:
+    from budgetron.cli.summary import model_record
+
+    others = {
+        name: plain(value)
+        for name, value in model.get_params(deep=False).items()
+        if name not in ("budget", "kernel", "graph", "beliefs", "task_column", "engine")
+    }
+    record = model_record(model) | {"kernel_words": kernel_words(model.kernel_)}
+    return record | {"parameters": {name: value for name, value in others.items() if _is_json(value)}}
+
+
+def _is_json(value: Any) -> bool:
+    return value is None or isinstance(value, bool | int | float | str)
+
+
+# ---- one example
+
+
+def _explained(path: str, model: Any, columns: Any, text: str, task: str | None, nearest: int) -> dict[str, Any]:
+    from budgetron.cli.run import known_columns
+
+    columns = known_columns(WHO, "MODEL", path, columns)
+    try:
+        record = json.loads(text)
+    except ValueError:
+        record = None
+    if not isinstance(record, dict):
+        raise refuse(WHO, "--example", 'a JSON object of columns, {"column": value}', shown(text))
+    if columns.task is not None:
+        if task is None and columns.task not in record:
+            accepted = f"given where the model has tasks, here column {columns.task!r}"
+            raise refuse(WHO, "--task", accepted, "none", "A task that the model never met may be named too.")
+        record = record | ({} if task is None else {columns.task: task})
+    elif task is not None:
+        raise refuse(WHO, "--task", "left out for a model without tasks", shown(task))
+    block = columns.block([record])
+    row, tasks = block.X, block.tasks
+    whose = None if tasks is None else plain(tasks[0])
+    margins = model.decision_function(row, tasks)
+    found: dict[str, Any] = {
+        "task": whose,
+        "missing": [name for name in columns.names if name not in record],
+        "prediction": plain(model.predict(row, tasks)[0]),
+        "margin": margins[0].tolist(),
+        "nearest": list(_nearest(model, row, whose, nearest)),
+    }
+    if hasattr(model, "predict_proba"):
+        shares = model.predict_proba(row, tasks)[0].tolist()
+        found["probability"] = {str(label): share for label, share in zip(model.classes_, shares, strict=True)}
+    return found
+
+
+def _nearest(model: Any, row: Any, task: Any, n: int) -> Iterator[dict[str, Any]]:
+    """The stored examples that are most like this one."""
+    import numpy as np
+
+    active, kernel = model.active_set_, model.kernel_
+    if kernel is None or not len(active):
+        return
+    stored = active.rows
+    dot = np.asarray((row @ stored.T).todense() if hasattr(row @ stored.T, "todense") else row @ stored.T).ravel()
+    alike = kernel.row(dot, np.full(len(dot), _squares(row)[0]), _squares(stored))
+    weights = model.task_weights(task).reshape(len(active), -1)
+    pulls = weights * alike[:, None]
+    for place in np.argsort(-alike, kind="stable")[:n].tolist():
+        yield {
+            "arrival": int(active.arrival[place]),
+            "task": plain(active.task[place]),
+            "alike": float(alike[place]),
+            "pull": pulls[place].tolist() if pulls.shape[1] > 1 else float(pulls[place, 0]),
+        }
+
+
+def _squares(rows: Any) -> Any:
+    import numpy as np
+    from scipy import sparse
+
+    if sparse.issparse(rows):
+        return np.asarray(rows.multiply(rows).sum(axis=1), dtype=np.float64).ravel()
+    return (np.asarray(rows, dtype=np.float64) ** 2).sum(axis=1)
+
+
+# ---- on the terminal
+
+
+def _show(out: Console, found: dict[str, Any], n_tasks: int) -> None:
+    capacity = found["capacity"]
+    room = "no limit" if capacity is None else f"room for {capacity:,}"
+    labels = ", ".join(cut(label, 20) for label in found["classes"][:10])
+    lines = [
+        ("learner", found["learner"]),
+        ("kernel", found["kernel_words"]),
+        ("graph", cut(found["graph"], 60)),
+        ("budget", str(found["budget"])),
+        ("others", ", ".join(f"{name}={value}" for name, value in found["parameters"].items()) or "none"),
+        ("labels", labels + (" …" if len(found["classes"]) > 10 else "")),
+        ("seen", f"{counted(found['seen'], 'example')}, {counted(found['mistakes'], 'mistake')}"),
+        ("stored", f"{counted(found['stored'], 'example')}, {room}"),
+        ("memory", size(found["memory_bytes"])),
+    ]
+    for name, value in lines:
+        out.print(f"{name:<9}{value}")
+    if found["columns"]:
+        out.print("\nColumns")
+        names = list(found["columns"][0])
+        rows = table(names, left=names)
+        for row in found["columns"][:100]:
+            rows.add_row(*(cut(value, 60) for value in row.values()))
+        out.print(rows)
+    if n_tasks and len(found["budget_share"]) > 1:
+        out.print(f"\nWhose examples are stored ({counted(len(found['budget_share']), 'task')})")
+        rows = table(["task", "stored %"], left=["task"])
+        for name, share in list(found["budget_share"].items())[:n_tasks]:
+            rows.add_row(cut(name), percent(share, ""))
+        out.print(rows)
+    if found["beliefs"]:
+        _beliefs(out, found["beliefs"])
+    if found["example"] is not None:
+        _example(out, found["example"])
+
+
+def _beliefs(out: Console, beliefs: list[dict[str, float]]) -> None:
+    out.print("\nBeliefs about the stream, and how much each is trusted")
+    names = ["trust %", "linear", "a task's own", "kernel", "a task's own ", "keeps adapting"]
+    rows = table(names)
+    for one in sorted(beliefs, key=lambda belief: -belief["weight"]):
+        rows.add_row(
+            percent(one["weight"], ""), f"{one['linear']:g}", f"{one['linear_own']:g}", f"{one['kernel']:g}",
+            f"{one['kernel_own']:g}", "yes" if one["floor"] else "no",
+        )  # fmt: skip
+    out.print(rows)
+
+
+def _example(out: Console, found: dict[str, Any]) -> None:
+    whose = "" if found["task"] is None else f" for task {cut(found['task'])}"
+    out.print(f"\nThe example{whose} is predicted as {cut(found['prediction'])}")
+    for label, share in found.get("probability", {}).items():
+        out.print(f"  {cut(label, 20)}: {percent(share)}")
+    if found["missing"]:
+        out.print(f"  not given: {', '.join(cut(name, 20) for name in found['missing'][:10])}")
+    if not found["nearest"]:
+        out.print("  nothing is stored that it could be compared with")
+        return
+    one_pull = not isinstance(found["nearest"][0]["pull"], list)
+    rows = table(["example no.", "task", "alike", *(["pull"] if one_pull else [])], left=["task"])
+    for near in found["nearest"]:
+        pull = [f"{near['pull']:+.3f}"] if one_pull else []
+        rows.add_row(f"{near['arrival'] + 1:,}", cut(near["task"]), f"{near['alike']:.3f}", *pull)
+    out.print("The nearest stored examples:")
+    out.print(rows)

@@ -1,0 +1,119 @@
+"""Options that several commands share, each written once."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import click
+
+from budgetron.cli.settings import GRAPHS, LEARNERS, LearnerText
+from budgetron.errors import refuse, shown
+
+FORMATS = ("auto", "csv", "tsv", "parquet", "arrow", "ndjson", "svmlight", "vw")
+Decorator = Callable[[Callable[..., Any]], Callable[..., Any]]
+
+stream_argument = click.argument("stream", type=click.Path(allow_dash=True))
+model_argument = click.argument("model", type=click.Path())
+json_option = click.option("--json", "as_json", is_flag=True, help="Print JSON, for machines.")
+overwrite_option = click.option("--overwrite", is_flag=True, help="Replace files that are there.")
+limit_option = click.option("--limit", type=click.IntRange(min=1), help="Stop after this many rows.")
+on_error_option = click.option(
+    "--on-error",
+    type=click.Choice(["stop", "skip"]),
+    default="stop",
+    show_default=True,
+    help="A bad line ends the run, or is skipped and counted.",
+)
+format_option = click.option(
+    "--format",
+    "file_format",
+    type=click.Choice(FORMATS),
+    default="auto",
+    show_default=True,
+    help="What the stream is; auto looks at its name and its content.",
+)
+
+
+def stream_options(command: Callable[..., Any]) -> Callable[..., Any]:
+    """How to read a labelled stream."""
+    names: list[Decorator] = [
+        format_option,
+        click.option("--label", metavar="COLUMN", help="The column to predict."),
+        click.option("--task", metavar="COLUMN", help="The column that says whose example it is."),
+        click.option("--drop", multiple=True, metavar="COLUMNS", help="Columns to leave out, by comma."),
+        click.option("--text", multiple=True, metavar="COLUMNS", help="Columns of raw text, by comma."),
+        click.option("--categorical", multiple=True, metavar="COLUMNS", help="Columns of categories, by comma."),
+        click.option("--classes", metavar="LABELS", help="All labels, by comma, where the first rows lack some."),
+        on_error_option,
+        limit_option,
+    ]
+    return _all(command, names)
+
+
+def learner_options(command: Callable[..., Any]) -> Callable[..., Any]:
+    """Which learner."""
+    learners = [*LEARNERS, *(paper for paper in LEARNERS.values() if paper)]
+    names: list[Decorator] = [
+        click.option(
+            "--learner",
+            type=click.Choice(learners, case_sensitive=False),
+            default="Budgetron",
+            show_default=True,
+            metavar="NAME",
+            help=f"{', '.join(LEARNERS)}; or the paper's name.",
+        ),
+        click.option("--budget", metavar="N|SIZE", help="Stored examples, or a size such as 64KiB.  [default: 500]"),
+        click.option(
+            "--kernel", default="gaussian", show_default=True, help="gaussian[:GAMMA], polynomial[:DEGREE], linear."
+        ),
+        click.option("--graph", default="complete", show_default=True, help=f"{GRAPHS}."),
+        click.option("--set", "others", multiple=True, metavar="NAME=VALUE", help="Any other parameter."),
+    ]
+    return _all(command, names)
+
+
+def _all(command: Callable[..., Any], options: list[Decorator]) -> Callable[..., Any]:
+    for option in reversed(options):
+        command = option(command)
+    return command
+
+
+@dataclass(frozen=True)
+class StreamText:
+    """How the caller wants a stream to be read."""
+
+    source: str
+    file_format: str = "auto"
+    label: str | None = None
+    task: str | None = None
+    drop: tuple[str, ...] = ()
+    text: tuple[str, ...] = ()
+    categorical: tuple[str, ...] = ()
+    classes: tuple[str, ...] = ()
+    on_error: str = "stop"
+    limit: int | None = None
+
+    @classmethod
+    def taken(cls, source: str, given: dict[str, Any]) -> StreamText:
+        """Out of a command's options, which are then without it."""
+        lists: dict[str, Any] = {name: _split(given.pop(name)) for name in ("drop", "text", "categorical")}
+        labels = given.pop("classes")
+        classes = () if labels is None else _split([labels])
+        if labels is not None and len(set(classes)) < 2:
+            raise refuse("the command line", "--classes", "two labels or more, by comma", shown(labels))
+        names = ("file_format", "label", "task", "on_error", "limit")
+        plain: dict[str, Any] = {name: given.pop(name) for name in names}
+        return cls(source, **plain, **lists, classes=classes)
+
+
+def learner_text(who: str, given: dict[str, Any]) -> LearnerText:
+    """Out of a command's options, which are then without it."""
+    names = ("learner", "budget", "kernel", "graph", "others")
+    return LearnerText(**{name: given.pop(name) for name in names}).checked(who)
+
+
+def _split(values: Any) -> tuple[str, ...]:
+    """Repeated options, each a list by comma."""
+    return tuple(part.strip() for value in values for part in value.split(",") if part.strip())

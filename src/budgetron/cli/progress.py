@@ -1,0 +1,92 @@
+"""The live line: how far, how fast, how well, how full. On a terminal only, and on standard error."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
+
+from budgetron.cli.wording import NOTHING, percent, rate
+
+if TYPE_CHECKING:
+    from budgetron.evaluate import Figures
+    from budgetron.streams import Stream
+
+_WIDE = 100  # columns from which the bar is long and words are whole
+_OFTEN = 0.1  # seconds between two looks at the figures
+
+
+class Line:
+    """One line that is told what happened; `quiet` ones tell nobody."""
+
+    def __init__(self, display: Any = None, limit: int | None = None) -> None:
+        self.begun = time.perf_counter()
+        self._display, self._limit, self._looked = display, limit, 0.0
+        self._bar = None if display is None else display.add_task("", total=None, words="reading …")
+
+    @property
+    def seconds(self) -> float:
+        return max(time.perf_counter() - self.begun, 1e-9)
+
+    def due(self) -> bool:
+        """Whether anyone would see new figures."""
+        return self._display is not None and time.perf_counter() - self._looked > _OFTEN
+
+    def show(self, n: int, stream: Stream | None, figures: Figures | None = None, full: str = "") -> None:
+        """So many examples are done."""
+        if self._display is None:
+            return
+        self._looked = time.perf_counter()
+        words = [f"{n:,} examples", f"{rate(n / self.seconds)}/s"]
+        if figures is not None:
+            words += [f"error {percent(figures.error)}", f"F {percent(figures.f_measure)}"]
+        words += [full] if full else []
+        done = _share(n, self._limit, stream)
+        if done is not None:
+            left = self.seconds * (1 - done) / max(done, 1e-9)
+            words.append(f"{_clock(left)} left" if done > 0.02 or self.seconds > 2 else f"{NOTHING} left")
+        total = None if done is None else 1.0
+        self._display.update(self._bar, total=total, completed=done or 0, words="  ".join(words))
+
+
+@contextmanager
+def shown(quiet: bool, limit: int | None = None) -> Iterator[Line]:
+    """A line while the work lasts; gone afterwards."""
+    if quiet or not _is_terminal():
+        yield Line()
+        return
+    from rich.console import Console
+    from rich.progress import BarColumn, Progress, TextColumn
+
+    console = Console(stderr=True)
+    bar = BarColumn(bar_width=30 if console.width >= _WIDE else 6)
+    with Progress(bar, TextColumn("{task.fields[words]}"), console=console, transient=True) as display:
+        yield Line(display, limit)
+
+
+def full_words(model: Any) -> str:
+    """How much of the budget is used."""
+    capacity = model.capacity_
+    return f"{model.n_stored_:,} stored" if capacity is None else f"{model.n_stored_:,}/{capacity:,} stored"
+
+
+def _is_terminal() -> bool:
+    import os
+    import sys
+
+    return sys.stderr.isatty() and os.environ.get("TERM") != "dumb"
+
+
+def _share(n: int, limit: int | None, stream: Stream | None) -> float | None:
+    by_rows = None if limit is None else n / limit
+    total = None if stream is None else stream.bytes_total
+    by_bytes = min(stream.bytes_read / total, 1.0) if stream is not None and total else None
+    known = [share for share in (by_rows, by_bytes) if share is not None]
+    return max(known) if known else None
+
+
+def _clock(seconds: float) -> str:
+    minutes, rest = divmod(int(seconds + 0.5), 60)
+    hours, minutes = divmod(minutes, 60)
+    return f"{hours}:{minutes:02}:{rest:02}" if hours else f"{minutes}:{rest:02}"

@@ -1,0 +1,241 @@
+"""A learner from text: its name, kernel, graph, budget and other parameters as they are written on the command line.
+
+    --learner Forgetron      or the paper's name, mtforg
+    --kernel gaussian:0.5    NAME, NAME:VALUE, or NAME:parameter=value,parameter=value
+    --graph clusters:FILE    complete, complete:COUPLING, disconnected, clusters:FILE or edges:FILE
+    --budget 64KiB           a number of stored examples, a size, or none
+    --set eta=0.05           any other parameter of the learner
+"""
+
+from __future__ import annotations
+
+import csv
+import inspect
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from budgetron.errors import refuse, shown
+
+if TYPE_CHECKING:
+    from budgetron.graphs import TaskGraph
+    from budgetron.kernels import Kernel
+
+LEARNERS = {  # the paper's name for each
+    "Budgetron": None,
+    "SharedProjectron": "mtbprj-2",
+    "BudgetProjectron": "mtbprj",
+    "Forgetron": "mtforg",
+    "RandomBudgetPerceptron": "mtrbp",
+    "Perceptron": None,
+}
+KERNELS = {"gaussian": ("Gaussian", "gamma"), "polynomial": ("Polynomial", "degree"), "linear": ("Linear", "bias")}
+GRAPHS = "complete, complete:COUPLING, disconnected, clusters:FILE or edges:FILE"
+_MOST_GRAPH_LINES = 10_000_000
+_OWN_OPTIONS = {"budget", "kernel", "graph"}
+
+
+@dataclass(frozen=True)
+class LearnerText:
+    """What the caller wrote of a learner; `made` makes it."""
+
+    learner: str = "Budgetron"
+    budget: str | None = None  # as the learner has it
+    kernel: str = "gaussian"
+    graph: str = "complete"
+    others: tuple[str, ...] = ()
+    graph_rows: Sequence[Sequence[str]] = field(default=(), repr=False, compare=False)
+
+    def checked(self, who: str) -> LearnerText:
+        """The same with names in full and the graph's file read; a refusal where something cannot be meant."""
+        name = learner_named(who, self.learner)
+        kernel_of(who, self.kernel)
+        _parameters(who, name, self.others)
+        if self.budget is not None:
+            if not has_budget(name):
+                raise refuse(who, "--budget", f"left out for {name}, which keeps all it errs on", shown(self.budget))
+            budget_from(who, self.budget)
+        rows = _graph_rows(who, self.graph)
+        if not rows:
+            graph_of(who, self.graph, rows)
+        return replace(self, learner=name, graph_rows=rows)
+
+    def made(self, who: str) -> Any:
+        """The learner, new."""
+        import budgetron
+
+        learner = getattr(budgetron, self.learner)
+        given: dict[str, Any] = {
+            "kernel": kernel_of(who, self.kernel),
+            "graph": graph_of(who, self.graph, self.graph_rows),
+            **_parameters(who, self.learner, self.others),
+        }
+        if self.budget is not None:
+            given["budget"] = budget_from(who, self.budget)
+        return learner(**given)
+
+    def options(self) -> str:
+        """The options that say it again, those left out that are the defaults."""
+        plain = LearnerText()
+        words = [f"--learner {self.learner}"] if self.learner != plain.learner else []
+        words += [f"--budget {_quoted(self.budget)}"] if self.budget is not None else []
+        words += [f"--kernel {self.kernel}"] if self.kernel != plain.kernel else []
+        words += [f"--graph {_quoted(self.graph)}"] if self.graph != plain.graph else []
+        return " ".join([*words, *(f"--set {_quoted(other)}" for other in self.others)])
+
+
+def has_budget(learner: str) -> bool:
+    """Whether this learner takes a budget."""
+    import budgetron
+
+    return "budget" in inspect.signature(getattr(budgetron, learner)).parameters
+
+
+def learner_named(who: str, text: str) -> str:
+    """The class of this name, or of the paper's name, in any case."""
+    for name, paper in LEARNERS.items():
+        if text.lower() in (name.lower(), paper):
+            return name
+    raise refuse(who, "--learner", f"one of {', '.join(LEARNERS)}, or the paper's name for it", shown(text))
+
+
+def budget_from(who: str, text: str) -> int | str | None:
+    """A number of examples, a size, or None for no limit."""
+    from budgetron.memory import budget_of
+
+    plain = text.strip().replace(",", "").replace("_", "")
+    budget: int | str | None = text
+    if plain.lower() in ("none", "unlimited"):
+        budget = None
+    elif plain.isdecimal():
+        budget = int(plain)
+    budget_of(who, budget, "--budget")
+    return budget
+
+
+def kernel_of(who: str, text: str) -> Kernel | None:
+    """The kernel that is meant, or None for a linear Budgetron without a kernel part."""
+    from budgetron import kernels
+
+    name, _, rest = text.strip().partition(":")
+    if name.lower() == "none" and not rest:
+        return None
+    if name.lower() not in KERNELS:
+        accepted = "gaussian, gaussian:GAMMA, polynomial:DEGREE, linear, linear:BIAS or none"
+        raise refuse(who, "--kernel", accepted, shown(text))
+    kind, first = KERNELS[name.lower()]
+    made = getattr(kernels, kind)
+    known = list(inspect.signature(made).parameters)
+    given = {}
+    for place, part in enumerate(filter(None, rest.split(","))):
+        key, equals, value = part.partition("=")
+        if not equals:
+            key, value = (first, part) if place == 0 else (part, "true")
+        if key.strip() not in known:
+            raise refuse(who, "--kernel", f"{name} with {', '.join(known)}", shown(part))
+        given[key.strip()] = _value(value)
+    kernel: Kernel = made(**given)
+    return kernel
+
+
+def graph_of(who: str, text: str, rows: Sequence[Sequence[str]]) -> TaskGraph:
+    """The task graph; names in its file are read as those of a stream are."""
+    from budgetron import graphs
+    from budgetron.streams.values import task_of
+
+    kind, _, rest = text.strip().partition(":")
+    if kind == "complete":
+        return graphs.complete(coupling=math.inf if rest.lower() in ("inf", "infinity") else _value(rest or "1.0"))
+    if kind == "disconnected":
+        return graphs.disconnected()
+    if kind == "clusters":
+        return graphs.clusters({task_of(row[0]): row[1] for row in rows})
+    edges = [row for row in rows if row[1]]
+    pairs = [(task_of(row[0]), task_of(row[1])) for row in edges]
+    everyone = list(dict.fromkeys(task_of(row[0]) for row in rows))
+    return graphs.from_edges(pairs, [_weight(who, text, row) for row in edges], tasks=everyone)
+
+
+def _graph_rows(who: str, text: str) -> list[list[str]]:
+    """The rows of the file of a graph: task and cluster; or task, task and perhaps a weight, or a task alone."""
+    kind, _, rest = text.strip().partition(":")
+    if kind == "complete" or (kind == "disconnected" and not rest):
+        return []
+    if kind not in ("clusters", "edges") or not rest:
+        raise refuse(who, "--graph", GRAPHS, shown(text))
+    most, wanted = (2, "task,cluster") if kind == "clusters" else (3, "task,task or task,task,weight")
+    found: list[list[str]] = []
+    with open(rest, newline="", encoding="utf-8-sig") as file:
+        tabs = Path(rest).suffix.lower() in (".tsv", ".tab")
+        for number, row in enumerate(csv.reader(_lines(file), delimiter="\t" if tabs else ","), start=1):
+            row = [cell.strip() for cell in row]
+            if not any(row) or (number == 1 and _is_header(row, kind)):
+                continue
+            if kind == "edges" and len(row) == 1:
+                row.append("")  # a task with no edge
+            if not 2 <= len(row) <= most or not row[0] or (kind == "clusters" and not row[1]):
+                raise refuse(who, "--graph", f"a file with {wanted} on a line", f"{rest}:{number}: {shown(row)}")
+            if len(found) >= _MOST_GRAPH_LINES:
+                raise refuse(who, "--graph", f"a file of at most {_MOST_GRAPH_LINES} lines", rest)
+            found.append(row)
+    if not found:
+        raise refuse(who, "--graph", f"a file with {wanted} on a line", f"{rest}, which has none")
+    return found
+
+
+def _lines(file: Iterable[str]) -> Iterable[str]:
+    return (line for line in file if not line.startswith("#"))
+
+
+def _is_header(row: Sequence[str], kind: str) -> bool:
+    names = {"task", "tasks", "user", "from", "source", "a"} if kind == "edges" else {"task", "tasks", "user"}
+    return row[0].lower() in names and len(row) > 1
+
+
+def _weight(who: str, text: str, row: Sequence[str]) -> float:
+    try:
+        return float(row[2]) if len(row) > 2 and row[2] else 1.0
+    except ValueError:
+        raise refuse(who, "--graph", "a file whose weights are numbers", f"{text}: {shown(row[2])}") from None
+
+
+def _parameters(who: str, learner: str, others: Iterable[str]) -> Mapping[str, Any]:
+    """Further parameters, NAME=VALUE, of this learner."""
+    import budgetron
+
+    known = set(inspect.signature(getattr(budgetron, learner)).parameters) - _OWN_OPTIONS - {"task_column", "beliefs"}
+    given = {}
+    for text in others:
+        name, equals, value = text.partition("=")
+        if not equals or name not in known:
+            raise refuse(who, "--set", f"NAME=VALUE with {', '.join(sorted(known))} for {learner}", shown(text))
+        given[name] = _weights(value) if name == "class_weight" else _value(value)
+    return given
+
+
+def _weights(text: str) -> dict[Any, Any]:
+    """Weights of classes, as in ham:1,spam:5."""
+    pairs = [part.rpartition(":") for part in text.split(",")]
+    return {_value(label): _value(weight) for label, _, weight in pairs}
+
+
+def _value(text: str) -> Any:
+    """An integer, a number, true, false or none, or else the text itself."""
+    words = {"true": True, "false": False, "none": None}
+    text = text.strip()
+    if text.lower() in words:
+        return words[text.lower()]
+    for kind in (int, float):
+        try:
+            return kind(text)
+        except ValueError:
+            continue
+    return text
+
+
+def _quoted(text: str) -> str:
+    import shlex
+
+    return shlex.quote(text)

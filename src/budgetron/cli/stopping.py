@@ -1,0 +1,61 @@
+"""Ctrl-C and SIGTERM end a pass between two blocks, so that what was learned is whole and can be saved.
+
+While a pass waits for a pipe it is ended at once: no block has come that could be cut in two.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import stat
+import threading
+from collections.abc import Iterable, Iterator
+from types import FrameType
+from typing import Any, Self
+
+
+class Stopping:
+    """Inside the `with`, signals are noted in `asked` (the signal's name) instead of ending the process."""
+
+    def __init__(self, source: str) -> None:
+        self.asked: str | None = None
+        self._endless = not _is_regular(source)
+        self._waiting = False
+        self._before: dict[int, Any] = {}
+
+    def __enter__(self) -> Self:
+        if threading.current_thread() is threading.main_thread():  # elsewhere signals cannot be taken
+            for number in (signal.SIGINT, signal.SIGTERM):
+                self._before[number] = signal.signal(number, self._note)
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        for number, handler in self._before.items():
+            signal.signal(number, handler)
+
+    def blocks(self, stream: Iterable[Any]) -> Iterator[Any]:
+        """The blocks of a stream until a signal comes."""
+        pieces = iter(stream)
+        while self.asked is None:
+            try:
+                self._waiting = True
+                block = next(pieces, None)
+                self._waiting = False
+            except KeyboardInterrupt:
+                return
+            if block is None:
+                return
+            yield block
+
+    def _note(self, number: int, frame: FrameType | None) -> None:
+        again, self.asked = self.asked is not None, "Ctrl-C" if number == signal.SIGINT else "SIGTERM"
+        if again or (self._waiting and self._endless):
+            self._waiting = False
+            raise KeyboardInterrupt
+
+
+def _is_regular(source: str) -> bool:
+    try:
+        return source != "-" and stat.S_ISREG(os.stat(source).st_mode)
+    except OSError:
+        return True  # reading it will say what is wrong

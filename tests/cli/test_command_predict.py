@@ -1,0 +1,110 @@
+"""`budgetron predict`: the model's own answers, in CSV and NDJSON, from files that lack or have more columns."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+from conftest import write_mail
+
+from budgetron import Forgetron, streams
+
+
+@pytest.fixture
+def model(mail: Path, tmp_path: Path, budgetron) -> Path:
+    budgetron("run", mail, "--budget", 40, "--save", tmp_path / "m.budgetron")
+    return tmp_path / "m.budgetron"
+
+
+def answers(model: Path, stream: Path):
+    learner, columns = streams.load_model(model)
+    with streams.read(stream, columns=columns, labelled=False) as source:
+        (block,) = list(source)
+    return learner, block
+
+
+def test_what_is_written_is_what_the_model_says(model: Path, mail: Path, budgetron) -> None:
+    rows = list(csv.DictReader(io.StringIO(budgetron("predict", model, mail).stdout)))
+    learner, block = answers(model, mail)
+    assert [row["prediction"] for row in rows] == learner.predict(block.X, block.tasks).tolist()
+    assert [row["task"] for row in rows] == block.tasks.tolist()
+    assert [int(row["line"]) for row in rows] == list(range(2, 602))
+    shares = learner.predict_proba(block.X, block.tasks)
+    written = [[float(row["probability_ham"]), float(row["probability_spam"])] for row in rows]
+    assert np.allclose(written, shares, atol=1e-6)
+
+
+def test_margins_where_there_are_no_probabilities(mail: Path, tmp_path: Path, budgetron) -> None:
+    budgetron("run", mail, "--learner", "Forgetron", "--save", tmp_path / "f")
+    written = [json.loads(line) for line in budgetron("predict", tmp_path / "f", mail, "--json").stdout.splitlines()]
+    learner, block = answers(tmp_path / "f", mail)
+    assert np.allclose([row["margin"] for row in written], learner.decision_function(block.X, block.tasks), atol=1e-6)
+    assert written[0].keys() == {"line", "task", "prediction", "margin"}
+
+
+def test_more_than_two_labels(tmp_path: Path, budgetron) -> None:
+    stream = write_mail(tmp_path / "s.csv", labels=("ham", "jam", "spam"))
+    budgetron("run", stream, "--learner", "Forgetron", "--save", tmp_path / "f")
+    rows = list(csv.DictReader(io.StringIO(budgetron("predict", tmp_path / "f", stream).stdout)))
+    learner, block = answers(tmp_path / "f", stream)
+    assert [row["prediction"] for row in rows] == learner.predict(block.X, block.tasks).tolist()
+    assert np.allclose(
+        [[float(row[f"margin_{label}"]) for label in ("ham", "jam", "spam")] for row in rows],
+        learner.decision_function(block.X, block.tasks),
+        atol=1e-6,
+    )
+
+
+def test_columns_are_found_by_name(model: Path, mail: Path, tmp_path: Path, budgetron) -> None:
+    table = list(csv.DictReader(mail.read_text().splitlines()))
+    other = tmp_path / "other.csv"
+    with other.open("w", newline="") as file:  # another order, one more column, no label
+        writer = csv.DictWriter(file, ["note", "links", "user", "colour", "size"], extrasaction="ignore")
+        writer.writeheader()
+        writer.writerows({"note": 'so, "what"', **row} for row in table)
+    assert budgetron("predict", model, other).stdout == budgetron("predict", model, mail).stdout
+    with other.open("w", newline="") as file:
+        writer = csv.DictWriter(file, ["user", "size"], extrasaction="ignore")
+        writer.writeheader()
+        writer.writerows(table)
+    assert "without ['links'" in budgetron("predict", model, other, code=2).output
+
+
+def test_output_is_whole_or_not_there(model: Path, mail: Path, tmp_path: Path, budgetron) -> None:
+    out = tmp_path / "out.ndjson"
+    said = budgetron("predict", model, mail, "-o", out)
+    assert said.stdout == "" and "600 rows predicted" in said.stderr
+    assert len([json.loads(line) for line in out.read_text().splitlines()]) == 600
+    before = out.read_text()
+    assert "--overwrite" in budgetron("predict", model, mail, "-o", out, code=2).output
+    mail.write_text(mail.read_text() + "ann,much,1,red,ham\n")
+    assert ":602" in budgetron("predict", model, mail, "-o", out, "--overwrite", code=2).output
+    assert out.read_text() == before and {path.name for path in tmp_path.iterdir()} == {out.name, model.name, mail.name}
+    skipped = budgetron("predict", model, mail, "-o", out, "--overwrite", "--on-error", "skip", "--to", "csv")
+    assert "1 bad line left out" in skipped.stderr and len(out.read_text().splitlines()) == 601
+
+
+def test_limit_and_quiet(model: Path, mail: Path, budgetron) -> None:
+    result = budgetron("predict", model, mail, "--limit", 7, "--quiet")
+    assert len(result.stdout.splitlines()) == 8 and result.stderr == ""
+
+
+def test_names_with_commas_stay_one_field(tmp_path: Path, budgetron) -> None:
+    stream = tmp_path / "s.csv"
+    stream.write_text("task,x,label\n" + '"a, ""b""",0.5,"yes, sir"\nother,-0.5,no\n' * 20)
+    budgetron("run", stream, "--save", tmp_path / "m")
+    rows = list(csv.DictReader(io.StringIO(budgetron("predict", tmp_path / "m", stream).stdout)))
+    assert rows[0]["task"] == 'a, "b"' and rows[0]["prediction"] == "yes, sir"
+
+
+def test_what_is_no_model(mail: Path, tmp_path: Path, budgetron) -> None:
+    damaged = tmp_path / "m"
+    damaged.write_bytes(b"not a model at all")
+    assert budgetron("predict", damaged, mail, code=2).output.startswith("Error: ")
+    assert "No such file" in budgetron("predict", tmp_path / "none", mail, code=2).output
+    Forgetron(5).fit([[0.0], [1.0]], [0, 1]).save(damaged)
+    assert "saved from Python without them" in budgetron("predict", damaged, mail, code=2).output

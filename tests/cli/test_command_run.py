@@ -1,0 +1,200 @@
+"""`budgetron run`: the figures of the library, models that go on, and refusals that help."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+import budgetron as library
+from budgetron import evaluate, graphs, kernels, streams
+
+
+def blocks(path: Path) -> list[tuple]:
+    with streams.read(path) as stream:
+        return [(block.X, block.y, block.tasks) for block in stream]
+
+
+@pytest.mark.parametrize("delay", [0, 5])
+def test_the_figures_are_those_of_the_library(mail: Path, told, delay: int) -> None:
+    found = told("run", mail, "--learner", "Forgetron", "--budget", 30, "--kernel", "gaussian:0.5", "--delay", delay)
+    model = library.Forgetron(30, kernels.Gaussian(0.5))
+    expected = evaluate.progressive(model, blocks(mail), classes=["ham", "spam"], delay=delay, window=50)
+    assert found["validation"] == expected.to_dict()
+    assert (found["model"]["stored"], found["model"]["mistakes"]) == (model.n_stored_, model.n_mistakes_)
+    assert (found["rows"], found["bad_lines"], found["stopped"], found["task"]) == (600, 0, None, "user")
+
+
+def test_any_learner(mail: Path, told, learner) -> None:
+    found = told("run", mail, "--learner", learner.__name__.lower())
+    assert found["model"]["learner"] == learner.__name__ and found["validation"]["overall"]["error"] < 0.3
+
+
+@pytest.mark.parametrize(
+    ("options", "parameters"),
+    [
+        (["--budget", "64KiB"], {"budget": "64KiB"}),
+        (["--budget", "1,000"], {"budget": 1000}),
+        (["--budget", "none"], {"budget": None}),
+        (["--kernel", "polynomial:3"], {"kernel": kernels.Polynomial(3)}),
+        (
+            ["--kernel", "polynomial:degree=3,bias=0.5,normalize"],
+            {"kernel": kernels.Polynomial(3, 0.5, normalize=True)},
+        ),
+        (["--kernel", "linear"], {"kernel": kernels.Linear()}),
+        (["--graph", "disconnected"], {"graph": graphs.disconnected()}),
+        (["--graph", "complete:0.5"], {"graph": graphs.complete(coupling=0.5)}),
+        (["--graph", "complete:inf"], {"graph": graphs.complete(coupling=float("inf"))}),
+        (["--set", "eta=0.2", "--set", "max_task_rows=none"], {"eta": 0.2, "max_task_rows": None}),
+    ],
+)
+def test_settings_from_text(mail: Path, tmp_path: Path, budgetron, options: list[str], parameters: dict) -> None:
+    budgetron("run", mail, "--learner", "mtbprj-2", "--save", tmp_path / "m", *options)
+    model = library.load(tmp_path / "m")
+    assert {name: model.get_params()[name] for name in parameters} == parameters
+
+
+def test_graphs_from_files(tmp_path: Path, budgetron) -> None:
+    stream = tmp_path / "s.csv"
+    stream.write_text("task,x,label\n" + "1,0.5,0\nbob,-0.5,1\n03,0.4,0\n" * 20)
+    (tmp_path / "clusters.csv").write_text("task,cluster\n# a remark\n1,a\nbob,a\n\n03,b\n")
+    (tmp_path / "edges.tsv").write_text("1\tbob\t2.5\nbob\t03\nalone\n")
+    for graph, expected in [
+        ("clusters:clusters.csv", graphs.clusters({1: "a", "bob": "a", "03": "b"})),
+        ("edges:edges.tsv", graphs.from_edges([(1, "bob"), ("bob", "03")], [2.5, 1.0], [1, "bob", "alone"])),
+    ]:
+        kind, _, name = graph.partition(":")
+        budgetron("run", stream, "--learner", "Forgetron", "--graph", f"{kind}:{tmp_path / name}",
+                  "--save", tmp_path / kind)  # fmt: skip
+        assert library.load(tmp_path / kind).graph == expected
+
+
+def test_a_stopped_and_resumed_run_is_one_run(mail: Path, tmp_path: Path, budgetron) -> None:
+    whole, part = tmp_path / "whole", tmp_path / "part"
+    options = ["--budget", 40, "--kernel", "gaussian:0.3"]  # "scale" would look at another first block
+    budgetron("run", mail, *options, "--save", whole)
+    budgetron("run", mail, *options, "--limit", 251, "--save", part)
+    budgetron("run", mail, "--resume", part, "--skip", 251, "--save", part)  # its own file may be replaced
+    assert library.load(part).n_seen_ == 600
+    first, second = (budgetron("predict", model, mail).stdout for model in (whole, part))
+    assert first == second and len(first.splitlines()) == 601
+
+
+def test_a_resumed_model_keeps_its_settings(mail: Path, tmp_path: Path, budgetron) -> None:
+    model = tmp_path / "m"
+    budgetron("run", mail, "--save", model)
+    for option in (["--budget", 5], ["--label", "colour"], ["--set", "eta=0.5"], ["--learner", "Forgetron"]):
+        refused = budgetron("run", mail, "--resume", model, *option, code=2)
+        assert f"run: {option[0]} must be left out with --resume" in refused.output
+    library.Forgetron(5).fit([[0.0], [1.0]], [0, 1]).save(model)
+    assert "saved from Python without them" in budgetron("run", mail, "--resume", model, code=2).output
+
+
+def test_nothing_is_overwritten_unasked(mail: Path, tmp_path: Path, budgetron) -> None:
+    model = tmp_path / "m"
+    model.write_text("precious")
+    refused = budgetron("run", mail, "--save", model, code=2)
+    assert "which exists. --overwrite replaces it." in refused.output and model.read_text() == "precious"
+    budgetron("run", mail, "--save", model, "--overwrite")
+    assert library.load(model).n_seen_ == 600
+    assert "which is a folder" in budgetron("run", mail, "--save", tmp_path, code=2).output
+    assert "folder that exists" in budgetron("run", mail, "--save", tmp_path / "no" / "m", code=2).output
+
+
+def test_bad_lines(mail: Path, tmp_path: Path, budgetron, told) -> None:
+    lines = mail.read_text().splitlines()
+    lines[10] = "ann,much,0.5,red,ham"
+    lines[20] = "bob,0.5"
+    lines[30] = "cid,0.5,0.5,red,eggs"
+    mail.write_text("\n".join([*lines[:500], "ann,1,1,red,jam", *lines[500:]]) + "\n")
+    stopped = budgetron("run", mail, "--classes", "ham,spam", code=2)
+    assert f"{mail}:11" in stopped.output and "ann,much" in stopped.output and "--on-error skip" in stopped.output
+    found = told("run", mail, "--classes", "ham,spam", "--on-error", "skip")
+    assert found["bad_lines"] == 4 and found["validation"]["overall"]["n"] == 597
+    shown = budgetron("run", mail, "--classes", "ham,spam", "--on-error", "skip")
+    assert "4 bad lines left out" in shown.stderr and "line 11" in shown.stderr
+
+
+def test_labels_that_cannot_be_meant(tmp_path: Path, budgetron, told) -> None:
+    stream = tmp_path / "s.csv"
+    stream.write_text("x,label\n" + "1,ham\n" * 30)
+    assert "--classes A,B" in budgetron("run", stream, code=2).output
+    assert told("run", stream, "--classes", "ham,spam")["validation"]["overall"]["n"] == 30
+    stream.write_text("x,label\n" + "1,1\n" * 30)  # on sight a positive label
+    assert told("run", stream)["model"]["classes"] == [0, 1]
+    assert "whole numbers" in budgetron("run", stream, "--classes", "a,b", code=2).output
+    assert "two labels or more" in budgetron("run", stream, "--classes", "a", code=2).output
+    stream.write_text("x,name\n" + "".join(f"{n},word{n % 50}\n" for n in range(200)))
+    assert "a guess, with 50" in budgetron("run", stream, code=2).output
+    assert len(told("run", stream, "--label", "name")["model"]["classes"]) == 50
+
+
+def test_more_than_two_labels(tmp_path: Path, budgetron, told) -> None:
+    from conftest import write_mail
+
+    stream = write_mail(tmp_path / "s.csv", labels=("ham", "jam", "spam"))
+    found = told("run", stream, "--learner", "Forgetron")
+    assert found["model"]["classes"] == ["ham", "jam", "spam"] and found["validation"]["overall"]["error"] < 0.4
+    assert "mean over classes" in budgetron("run", stream).stdout
+
+
+@pytest.mark.parametrize("content", ["", "x,label\n", "\n\n\n"])
+def test_a_stream_without_examples(tmp_path: Path, budgetron, content: str) -> None:
+    stream = tmp_path / "s.csv"
+    stream.write_text(content)
+    refused = budgetron("run", stream, "--save", tmp_path / "m", code=2)
+    assert refused.output.startswith("Error: ") and refused.output.count("\n") == 1
+    assert not (tmp_path / "m").exists()
+
+
+@pytest.mark.parametrize(
+    ("words", "says"),
+    [
+        (["nosuch.csv"], "No such file"),
+        (["--kernel", "cosine"], "--kernel must be gaussian"),
+        (["--kernel", "gaussian:-1"], "gamma must be a positive number"),
+        (["--kernel", "gaussian:width=1"], "--kernel must be gaussian with gamma"),
+        (["--budget", "0"], "--budget must be an integer >= 1"),
+        (["--budget", "3 parrots"], "--budget must be"),
+        (["--learner", "Perceptron", "--budget", "5"], "--budget must be left out for Perceptron"),
+        (["--graph", "ring"], "--graph must be complete"),
+        (["--graph", "complete:-1"], "coupling"),
+        (["--graph", "clusters:nosuch.csv"], "No such file"),
+        (["--set", "eta"], "--set must be NAME=VALUE"),
+        (["--set", "speed=9"], "--set must be NAME=VALUE"),
+        (["--label", "nosuch"], "label must be among the columns"),
+    ],
+)
+def test_refusals_are_one_sentence(mail: Path, budgetron, words: list[str], says: str) -> None:
+    refused = budgetron("run", *(words if words == ["nosuch.csv"] else [mail, *words]), code=2)
+    assert says in refused.output and "Traceback" not in refused.output and refused.stdout == ""
+
+
+def test_the_summary_is_for_people(mail: Path, tmp_path: Path, budgetron) -> None:
+    shown = budgetron("run", mail, "--budget", 50, "--save", tmp_path / "m").stdout
+    found = evaluate.progressive(library.Budgetron(50), blocks(mail), classes=["ham", "spam"], window=50)
+    assert "600 examples, 3 tasks (column user), label label: ham or spam" in shown
+    assert f"error    {100 * found.overall.error:.1f} %" in shown
+    assert "always saying" in shown and f"budgetron predict {tmp_path / 'm'} FILE" in shown
+    listed = [line.split()[0] for line in shown.splitlines() if line.split()[:1] and line.split()[0] in found.per_task]
+    assert listed == [task for task, _ in found.worst_first()] and len(listed) == 3
+    assert all(len(line) <= 80 or str(tmp_path) in line for line in shown.splitlines())
+    quiet = budgetron("run", mail, "--quiet")
+    assert quiet.stdout == "" and quiet.stderr == ""
+
+
+def test_names_from_outside_cannot_write_on_the_terminal(tmp_path: Path, budgetron) -> None:
+    stream = tmp_path / "s.csv"
+    rows = "\x1b[2J\x07evil,0.5,no\nother,-0.5,yes\n" * 20
+    stream.write_text("task,x,label\n" + rows)
+    shown = budgetron("run", stream).output
+    assert "\x1b" not in shown and "\x07" not in shown and "evil" in shown
+
+
+def test_a_report_is_written(mail: Path, tmp_path: Path, budgetron) -> None:
+    page = tmp_path / "report.html"
+    shown = budgetron("run", mail, "--report", page)
+    assert f"The report is in {page}." in shown.stdout
+    text = page.read_text(encoding="utf-8")
+    assert text.startswith("<!doctype html>") and "budgetron run mail.csv" in text and "Column user: task" in text
+    assert "--report must be a new file" in budgetron("run", mail, "--report", page, code=2).output
