@@ -97,6 +97,10 @@ def test_a_refused_block_is_not_learned_now_nor_in_any_replay(tmp_path):
     with pytest.raises(InputError, match="finite"):
         host.learn(np.full((1, 5), np.nan), [1], ["ann"])
     assert host.content() == before
+    assert not host.learn(*second, key="bad").repeated  # a refusal does not use a key up
+    before = host.content()
+    with pytest.raises(UnknownLabel):
+        host.learn(second[0], ["never"] * 20, second[2], key="other")
     dropped(host)  # the refused records are still in the log
     host = Host.open(tmp_path)
     assert len(host.recovery.refused) == 1 and host.content() == before

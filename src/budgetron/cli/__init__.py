@@ -26,6 +26,8 @@ COMMANDS = {  # name → module, what --help says
     "compare": ("budgetron.cli.compare", "Run several learners side by side, and say which to take."),
     "tune": ("budgetron.cli.tune", "Look for a better bandwidth and budget, seldom needed."),
     "inspect": ("budgetron.cli.inspect", "Look into a saved model."),
+    "serve": ("budgetron.cli.serve", "Serve models over HTTP; they keep learning and lose nothing."),
+    "keys": ("budgetron.cli.keys", "Make and list API keys for the service."),
     "datasets": ("budgetron.cli.datasets", "List, fetch, verify and export the data sets."),
     "pictures": ("budgetron.cli.pictures", "Draw the paper's remarks as pictures."),
     "reproduce": ("budgetron.cli.reproduce", "Run the paper's Table 1 and show it beside the printed one."),

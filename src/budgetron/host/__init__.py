@@ -10,7 +10,15 @@ No web server, no stream engine: any loop may use it. `budgetron serve` and the 
 from budgetron.host.answers import Learned
 from budgetron.host.blocks import Request
 from budgetron.host.host import Host
-from budgetron.host.refusals import AlreadyOwned, DamagedLog, DiskRefused, HostError, KeyReused, StaleOwner
+from budgetron.host.refusals import (
+    AlreadyOwned,
+    DamagedLog,
+    DiskRefused,
+    HostError,
+    KeyReused,
+    NothingLearned,
+    StaleOwner,
+)
 
 __all__ = [
     "AlreadyOwned",
@@ -20,6 +28,7 @@ __all__ = [
     "HostError",
     "KeyReused",
     "Learned",
+    "NothingLearned",
     "Request",
     "StaleOwner",
 ]

@@ -27,9 +27,9 @@ from budgetron.host import blocks
 from budgetron.host.answers import Learned, flat, shaped
 from budgetron.host.blocks import Request
 from budgetron.host.claim import Lock, Mark
-from budgetron.host.models import kept_of
+from budgetron.host.models import Kept, kept_of
 from budgetron.host.recovery import Recovery, recovered
-from budgetron.host.refusals import DiskRefused, KeyReused, StaleOwner, speaking_of
+from budgetron.host.refusals import DiskRefused, KeyReused, NothingLearned, StaleOwner, speaking_of
 from budgetron.host.store import Record, Store
 
 KEYS = 100_000  # idempotency keys that are remembered, the latest; beyond them a repeated key is a new one
@@ -95,7 +95,6 @@ class Host:
         make_model: Callable[[], Any] | None = None,
         *,
         model: Any = None,
-        columns: Any = None,
         epoch: int | None = None,
         snapshot_every: int = 50_000,
         accept_loss: bool = False,
@@ -106,7 +105,7 @@ class Host:
         ----------
         directory : path
             Made if missing. One host at a time has it; a second one is refused.
-        make_model : callable, or model : a learner (with `columns`, where it has them)
+        make_model : callable, or model : a learner
             What to begin with in a new directory. One that has a model goes on with that, and both are ignored.
         epoch : int, optional
             For owners on several processes: a number higher than any before takes the directory over without asking,
@@ -130,7 +129,7 @@ class Host:
             store = Store(folder)
             store.take_over(epoch)
             begin = make_model if model is None else lambda: model
-            found = recovered(store, mark, begin, columns, accept_loss)
+            found = recovered(store, mark, begin, accept_loss)
             return cls(store, mark, lock, found, int(snapshot_every))
         except BaseException:
             for part in (store, mark):
@@ -234,7 +233,7 @@ class Host:
                 entry.twin = other
                 return True
         found = self._store.answer(entry.key)
-        if found is None:
+        if found is None or found[0] in self._unwritten.refused:  # refused before: the key was not used up
             return False
         number, digest, margins = found
         margins = self._unwritten.answers.get(number, margins)
@@ -313,15 +312,13 @@ class Host:
     def content(self) -> bytes:
         """The model file as of now, as `save` would write it."""
         if not self._kept.begun:
-            raise refuse("Host", "the model", "one that has learned", "one that has not")
+            raise NothingLearned
         with self._writer:
             return self._kept.content()
 
-    def restore(self, content: bytes, columns: Any = None) -> None:
+    def restore(self, content: bytes) -> None:
         """Put the model of a model file in this one's place, for good. Keys that were answered stay so."""
         kept = kept_of(content)
-        if columns is not None:
-            kept.columns = columns
         with self._writer:
             self._check_open()
             number = self._position + 1
@@ -374,6 +371,11 @@ class Host:
     def model(self) -> Any:
         """The model. Learn through the host: what is learned past it is not on disk."""
         return self._kept.model
+
+    @property
+    def kept(self) -> Kept:
+        """The model with its columns, as one thing: a restore puts another in its place."""
+        return self._kept
 
     @property
     def columns(self) -> Any:

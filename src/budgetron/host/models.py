@@ -6,6 +6,7 @@ so they are put back should the block be refused.
 
 from __future__ import annotations
 
+import threading
 from copy import deepcopy
 from typing import Any
 
@@ -15,23 +16,26 @@ from numpy.typing import NDArray
 from budgetron.errors import refuse, shown
 from budgetron.host import blocks
 from budgetron.host.blocks import Block
+from budgetron.host.refusals import NothingLearned
 from budgetron.learners.files import LEARNERS
 from budgetron.learners.learner import Learner
 from budgetron.learners.saved import content_of, model_of
 from budgetron.persist import unpacked
 from budgetron.persist.schema import read as read_schema
+from budgetron.streams import columns_of
 
 MOST_BYTES = 2**34  # of a model that is restored: our own file, or an administrator's
 
 
 class Kept:
-    """A model and, where it has them, its columns."""
+    """A model and, where it carries them, its columns."""
 
-    def __init__(self, model: Any, columns: Any = None) -> None:
+    def __init__(self, model: Any) -> None:
         if not isinstance(model, Learner):
             raise refuse("Host", "model", "a learner of budgetron, whose file is kept", shown(type(model)))
         self.model = model
-        self.columns = columns
+        self.columns = columns_of(model)
+        self._encoding = threading.Lock()  # a prediction must not see scales that are half learned
 
     @property
     def begun(self) -> bool:
@@ -45,11 +49,12 @@ class Kept:
     def rows(self, X: Any) -> Any:
         """X for a prediction: dicts as the columns encode them, or hashed."""
         if not self.begun:
-            raise refuse("Host", "the model", "one that has learned something", "one that has not", "Learn first.")
+            raise NothingLearned
         if not blocks.are_records(X):
             return X
         if self.columns is not None:
-            return self.columns.encode(X)
+            with self._encoding:
+                return self.columns.encode(X)
         return blocks.hashed(X, self.width)
 
     def learn(self, block: Block) -> NDArray[np.float64]:
@@ -61,11 +66,15 @@ class Kept:
         weights = {} if block.sample_weight is None else {"sample_weight": block.sample_weight}
         if block.kind != "records":
             return self._margins(block.X, block, weights)
+        if self.columns is None:  # another model was restored while this waited
+            raise refuse("Host", "X", "rows for a model without columns", "raw records")
         before = deepcopy(self.columns)
         try:
-            return self._margins(self.columns.encode(block.X, learn=True), block, weights)
+            with self._encoding:
+                X = self.columns.encode(block.X, learn=True)
+            return self._margins(X, block, weights)
         except BaseException:
-            self.columns = before
+            self.columns = self.model._columns = before
             raise
 
     def _margins(self, X: Any, block: Block, weights: dict[str, Any]) -> NDArray[np.float64]:

@@ -29,12 +29,10 @@ class Recovery:
     lost: str = ""  # what was given up, where that was accepted
 
 
-def recovered(
-    store: Store, mark: Mark, make_model: Callable[[], Any] | None, columns: Any, accept_loss: bool
-) -> Recovery:
+def recovered(store: Store, mark: Mark, make_model: Callable[[], Any] | None, accept_loss: bool) -> Recovery:
     """The model as it was when the last commit was acknowledged."""
     acknowledged, position = mark.read(), store.position
-    found = _from_snapshot(store, make_model, columns, accept_loss)
+    found = _from_snapshot(store, make_model, accept_loss)
     try:
         _replay(store, found)
         if acknowledged > position:
@@ -51,9 +49,7 @@ def recovered(
     return found
 
 
-def _from_snapshot(
-    store: Store, make_model: Callable[[], Any] | None, columns: Any, accept_loss: bool
-) -> Recovery:
+def _from_snapshot(store: Store, make_model: Callable[[], Any] | None, accept_loss: bool) -> Recovery:
     numbers = store.snapshots()
     why = ""
     for place, number in enumerate(numbers):
@@ -67,7 +63,7 @@ def _from_snapshot(
         raise damaged(store.path, f"no snapshot is good. {why}")
     if make_model is None:
         raise refuse("Host", "make_model or model", "given for a new directory", "neither", "Say what to begin with.")
-    return Recovery(Kept(make_model(), columns), [])
+    return Recovery(Kept(make_model()), [])
 
 
 def _replay(store: Store, found: Recovery) -> None:

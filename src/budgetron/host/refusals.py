@@ -30,6 +30,14 @@ class DiskRefused(HostError):
     """The disk is full, may not be written, or failed."""
 
 
+class NothingLearned(HostError):
+    """A model without a first example cannot predict, nor be copied."""
+
+    def __init__(self) -> None:
+        came = "one that has not"
+        super().__init__(refusal("Host", "the model", "one that has learned something", came, "Learn first."))
+
+
 class KeyReused(HostError):
     """An idempotency key that came before with another content."""
 

@@ -1,0 +1,97 @@
+"""Predictions that wait for their label: a bounded table beside the log.
+
+The latest so many are kept, whether labelled or not. It survives the process (a kill, a crash); after a loss of power
+the last moments may be missing, and their ids are then unknown. That a label is learned once does not rest on this
+table: each is sent to the host under a key of its own.
+"""
+
+from __future__ import annotations
+
+import secrets
+import sqlite3
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from budgetron.host.refusals import speaking_of
+
+KEY = "feedback:"
+_SCHEMA = """
+CREATE TABLE IF NOT EXISTS pending
+    (number INTEGER PRIMARY KEY, id TEXT UNIQUE, example BLOB, label BLOB, position INTEGER, margin BLOB) STRICT;
+"""
+
+
+@dataclass(frozen=True)
+class Waiting:
+    """A prediction that was made, and its label if that came."""
+
+    features: Any
+    task: Any
+    label: Any = None
+    labelled: bool = False
+    position: int | None = None
+    margin: Any = None
+
+
+class Pending:
+    """The table of one model. Used on the event loop only."""
+
+    def __init__(self, directory: Path, most: int) -> None:
+        self._path, self._most = directory / "pending.sqlite", most
+        with speaking_of(self._path):
+            self._db = sqlite3.connect(self._path, isolation_level=None, timeout=1.0, check_same_thread=False)
+            self._db.execute("PRAGMA journal_mode=WAL").fetchone()
+            self._db.execute("PRAGMA synchronous=NORMAL")
+            self._db.executescript(_SCHEMA)
+
+    def put(self, examples: Sequence[tuple[Any, Any]]) -> list[str]:
+        """Remember features and tasks; the ids to label them by."""
+        ids = [secrets.token_hex(12) for _ in examples]
+        rows = [(name, msgspec.json.encode(example)) for name, example in zip(ids, examples, strict=True)]
+        with speaking_of(self._path):
+            self._db.execute("BEGIN")
+            try:
+                self._db.executemany("INSERT INTO pending (id, example) VALUES (?, ?)", rows)
+                self._db.execute(
+                    "DELETE FROM pending WHERE number <= (SELECT max(number) FROM pending) - ?", (self._most,)
+                )
+                self._db.execute("COMMIT")
+            except BaseException:
+                if self._db.in_transaction:
+                    self._db.execute("ROLLBACK")
+                raise
+        return ids
+
+    def get(self, name: str) -> Waiting | None:
+        query = "SELECT example, label, position, margin FROM pending WHERE id = ?"
+        with speaking_of(self._path):
+            found = self._db.execute(query, (name,)).fetchone()
+        if found is None:
+            return None
+        features, task = msgspec.json.decode(found[0])
+        if found[1] is None:
+            return Waiting(features, task, labelled=found[2] is not None)
+        margin = None if found[3] is None else msgspec.json.decode(found[3])
+        return Waiting(features, task, msgspec.json.decode(found[1]), True, found[2], margin)
+
+    def labelled(self, name: str, label: Any, position: int, margin: Any) -> None:
+        """Note the label that was learned."""
+        values = (msgspec.json.encode(label), position, msgspec.json.encode(margin), name)
+        with speaking_of(self._path):
+            self._db.execute("UPDATE pending SET label = ?, position = ?, margin = ? WHERE id = ?", values)
+
+    def note_learned(self, keys: Sequence[str]) -> None:
+        """After a crash: labels that the host has learned, and this table has not heard of."""
+        ids = [(key.removeprefix(KEY),) for key in keys]
+        with speaking_of(self._path):
+            self._db.executemany("UPDATE pending SET position = 0 WHERE id = ? AND label IS NULL", ids)
+
+    def __len__(self) -> int:
+        return int(self._db.execute("SELECT count(*) FROM pending").fetchone()[0])
+
+    def close(self) -> None:
+        self._db.close()

@@ -1,0 +1,34 @@
+from __future__ import annotations
+
+import pytest
+
+pytest.importorskip("uvicorn", reason="the extra 'serve' is not installed")
+pytest.importorskip("httpx", reason="the extra 'client' is not installed")
+
+from running import running
+
+SPAM = {"examples": [{"features": [1.0, 2.0], "label": "spam", "task": "ann"},
+                     {"features": [2.0, 1.0], "label": "ham", "task": "bob"}]}  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def service(tmp_path_factory):
+    """One service for the tests of a file: two models, no keys."""
+    folder = tmp_path_factory.mktemp("service")
+    with running(folder, "RandomBudgetPerceptron budget=30 kernel=gaussian:0.5", "flag=Budgetron budget=20") as service:
+        yield service
+
+
+@pytest.fixture
+def client(service):
+    with service.client() as client:
+        yield client
+
+
+@pytest.fixture
+def trained(client):
+    """A client of a service whose models have learned spam from ham."""
+    for path in ("/v1/learn", "/v1/models/flag/learn"):
+        answer = client.post(path, json={**SPAM, "key": "the first two"})
+        assert answer.status_code == 200, answer.text
+    return client

@@ -1,0 +1,84 @@
+"""A real service in a process of its own, on a port of its own."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+
+import httpx
+
+
+class Running:
+    """`budgetron serve` at work. Its log is read as it comes."""
+
+    def __init__(self, data, *arguments, env=None):
+        self.data = data
+        command = [sys.executable, "-m", "budgetron", "serve", *map(str, arguments), "--data", str(data), "--port", "0"]
+        self.process = subprocess.Popen(
+            command, stderr=subprocess.PIPE, stdout=subprocess.DEVNULL, env={**os.environ, **(env or {})}
+        )
+        self.log, self._serving = [], threading.Event()
+        self._reader = threading.Thread(target=self._read, daemon=True)
+        self._reader.start()
+        if not self._serving.wait(120) or self.process.poll() is not None:
+            self.kill()
+            raise RuntimeError(f"no service: {self.log}")
+        self.url = next(line["address"] for line in self.log if line.get("event") == "serving").rstrip("/")
+
+    def _read(self):
+        for line in self.process.stderr:
+            try:
+                self.log.append(json.loads(line))
+            except ValueError:
+                self.log.append({"text": line.decode()})
+            if self.log[-1].get("event") == "serving":
+                self._serving.set()
+        self._serving.set()
+
+    def client(self, **options):
+        return httpx.Client(base_url=self.url, timeout=60, **options)
+
+    def events(self, name):
+        return [line for line in self.log if line.get("event") == name]
+
+    def stop(self, sig=signal.SIGTERM, within=60):
+        if self.process.poll() is None:
+            self.process.send_signal(sig)
+        self.process.wait(within)
+        self._reader.join(10)
+        self.process.stderr.close()
+        return self.process.returncode
+
+    def kill(self):
+        return self.stop(signal.SIGKILL)
+
+
+@contextlib.contextmanager
+def running(data, *arguments, **options):
+    service = Running(data, *arguments, **options)
+    try:
+        yield service
+    finally:
+        if service.process.poll() is None:
+            service.stop()
+
+
+def rss(pid):
+    """Resident memory of a process, in bytes."""
+    with open(f"/proc/{pid}/statm") as file:
+        return int(file.read().split()[1]) * os.sysconf("SC_PAGE_SIZE")
+
+
+def until(what, seconds=30):
+    """Wait for something to become true; a test that waits in vain fails."""
+    end = time.monotonic() + seconds
+    while not (found := what()):
+        assert time.monotonic() < end, "waited in vain"
+        time.sleep(0.02)
+    return found
