@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import re
 
@@ -48,6 +49,20 @@ def test_the_figures_are_those_of_the_run():
     plain = 1 - max(LABELS.mean(), 1 - LABELS.mean())
     assert data["charts"]["error"]["mark"]["value"] == pytest.approx(plain, abs=1e-4)
     assert "150 examples/s" in html and "of 301" in html and f"{100 * result.overall.error:.1f} %" in html
+
+
+def test_the_rest_of_a_stream_is_no_window_of_its_own():
+    html, result = text_of(Forgetron(budget=5), (ROWS[:205], LABELS[:205], TASKS[:205]))
+    windows = data_of(html)["charts"]["error"]["series"][1]["values"]
+    assert result.curve[-1].window.n == 5 and windows[-1] is None and None not in windows[:-1]
+    assert f"to {100 * result.curve[-2].window.error:.1f} % in the last" in html
+
+
+def test_the_digest_is_that_of_the_file(tmp_path):
+    file = tmp_path / "rows.csv"
+    file.write_bytes(b"a,b\n1,2\n")
+    assert report.digest_of(file) == "sha256:" + hashlib.sha256(b"a,b\n1,2\n").hexdigest()
+    assert report.digest_of(tmp_path) == report.digest_of(tmp_path / "none") == ""
 
 
 def test_how_to_reproduce_is_there():

@@ -186,6 +186,7 @@ def _report(ended: Ended, path: str) -> None:
         title=f"budgetron run {source_words(ended.source)}",
         command=shlex.join(["budgetron", *sys.argv[1:]]),
         source=ended.source,
+        digest=report.digest_of(ended.source),
         seconds=ended.seconds,
         rows=ended.rows + ended.n_bad,
         bad_rows=ended.n_bad,

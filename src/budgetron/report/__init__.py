@@ -13,7 +13,7 @@
 True
 """
 
-from budgetron.report.context import Context
+from budgetron.report.context import Context, digest_of
 from budgetron.report.writing import rendered, write
 
-__all__ = ["Context", "rendered", "write"]
+__all__ = ["Context", "digest_of", "rendered", "write"]

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import hashlib
+import os
 import platform
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -22,6 +24,21 @@ def versions() -> dict[str, str]:
     return found | {"machine": f"{platform.system()} {platform.machine()}"}
 
 
+def digest_of(source: str | os.PathLike[str]) -> str:
+    """The SHA-256 of a file as a report has it; nothing where it is no file that can be read again.
+
+    >>> digest_of("-")
+    ''
+    """
+    try:
+        if not os.path.isfile(source):
+            return ""
+        with open(source, "rb") as file:
+            return f"sha256:{hashlib.file_digest(file, 'sha256').hexdigest()}"
+    except OSError:
+        return ""
+
+
 @dataclass(frozen=True)
 class Context:
     """Where a run came from. Everything has a default; what is not known is left out of the page.
@@ -31,7 +48,7 @@ class Context:
     title : the heading of the page.
     command : the command line that made the run.
     source : the file or stream.
-    digest : of the input, such as ``"sha256:…"``.
+    digest : of the input, such as `digest_of` gives.
     seconds : how long the run took.
     rows, bad_rows : how many rows were read, and how many of them could not be used.
     seed : of the order, if it was shuffled.

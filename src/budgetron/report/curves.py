@@ -22,11 +22,12 @@ def curves(validation: Validation) -> Section:
     plain = commonest_label_error(validation)
     if plain is not None:
         charts["error"]["mark"] = {"label": "always the commonest label", "value": rounded(plain)}
-    first, last = points[0], points[-1]
+    last = points[-1]
+    full = [point.window for point in points if _says_something(point, points)]
     window = as_count(max(point.window.n for point in points))
     parts = [
-        chart("error", "Error", _went("Error", first.window.error, last.window.error, window), _figures(points)),
-        chart("f", "F", _went("F", first.window.f_measure, last.window.f_measure, window)),
+        chart("error", "Error", _went("Error", full[0].error, full[-1].error, window), _figures(points)),
+        chart("f", "F", _went("F", full[0].f_measure, full[-1].f_measure, window)),
         chart(
             "mistakes",
             "Mistakes",
@@ -36,7 +37,7 @@ def curves(validation: Validation) -> Section:
     ]
     if last.so_far.log_loss is not None:
         charts["loss"] = _two(points, "log_loss", "number")
-        says = f"Log loss: {last.so_far.log_loss:.3f} over all, {last.window.log_loss:.3f} at the end."
+        says = f"Log loss: {last.so_far.log_loss:.3f} over all, {full[-1].log_loss:.3f} in the last window."
         parts.append(chart("loss", "Log loss", says))
     hint = "Point at a chart for its values, drag across to look closer, double-click to see all again."
     return Section("curves", "Over time", paragraph(hint, "note") + f'<div class="pair">{"".join(parts)}</div>', charts)
@@ -52,19 +53,23 @@ def commonest_label_error(validation: Validation) -> float | None:
 
 def _two(points: list[Point], figure: str, form: str) -> Chart:
     """A figure in each window, and up to its end."""
+    in_windows = [
+        rounded(getattr(point.window, figure)) if _says_something(point, points) else None for point in points
+    ]
     return {
         "x": [point.position for point in points],
         "xLabel": "examples",
         "format": form,
         "series": [
             {"label": "so far", "values": [rounded(getattr(point.so_far, figure)) for point in points]},
-            {
-                "label": "in each window",
-                "values": [rounded(getattr(point.window, figure)) for point in points],
-                "thin": True,
-            },
+            {"label": "in each window", "values": in_windows, "thin": True},
         ],
     }
+
+
+def _says_something(point: Point, points: list[Point]) -> bool:
+    """Whether a window is not just the rest of a stream: a few examples by themselves would mislead."""
+    return 2 * point.window.n >= max(other.window.n for other in points)
 
 
 def _line(points: list[Point], label: str, values: list[int], form: str) -> Chart:
@@ -74,8 +79,8 @@ def _line(points: list[Point], label: str, values: list[int], form: str) -> Char
 
 def _went(name: str, first: float | None, last: float | None, window: str) -> str:
     return (
-        f"{name} went from {as_percent(first)} in the first window to {as_percent(last)} in the last "
-        f"({window} examples each, or fewer)."
+        f"{name} went from {as_percent(first)} in the first window to {as_percent(last)} in the last, "
+        f"of up to {window} examples each."
     )
 
 

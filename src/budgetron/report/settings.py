@@ -6,10 +6,12 @@ import shlex
 from typing import Any
 
 from budgetron.errors import shown
-from budgetron.page import as_bytes, as_count, escape
+from budgetron.page import as_bytes, as_count, escape, name_of
 from budgetron.report.budget import promised
 from budgetron.report.context import Context
 from budgetron.report.parts import Section, pairs, paragraph
+
+_NOTES, _FEW = 200, 8
 
 
 def settings(model: Any, context: Context) -> Section:
@@ -21,8 +23,19 @@ def settings(model: Any, context: Context) -> Section:
     markup = f"<div><h3>Parameters</h3>{pairs(rows)}</div>"
     if hasattr(model, "n_seen_"):
         markup += f"<div><h3>As it stands</h3>{pairs(_settled(model))}</div>"
-    notes = "".join(paragraph(note) for note in context.notes)
-    return Section("settings", "Settings", f'<div class="pair">{markup}</div>{notes}')
+    return Section("settings", "Settings", f'<div class="pair">{markup}</div>{_notes(context.notes)}')
+
+
+def _notes(notes: tuple[str, ...]) -> str:
+    """What was noted of the run, folded away where it is long."""
+    rows = "".join(f"<li>{escape(name_of(note, 300))}</li>" for note in notes[:_NOTES])
+    if len(notes) > _NOTES:
+        rows += f"<li>… and {as_count(len(notes) - _NOTES)} more.</li>"
+    if not rows:
+        return ""
+    if len(notes) <= _FEW:
+        return f"<h3>Notes</h3><ul>{rows}</ul>"
+    return f"<h3>Notes</h3><details><summary>{as_count(len(notes))} notes</summary><ul>{rows}</ul></details>"
 
 
 def _settled(model: Any) -> list[tuple[str, str]]:
