@@ -17,6 +17,7 @@ from scipy import sparse
 from sklearn.exceptions import DataConversionWarning
 
 from budgetron.errors import is_whole, refuse, refuse_type, shown
+from budgetron.learners.frames import check_frame, is_frame
 from budgetron.records import SparseRow
 
 DICT_FEATURES = 2**18  # columns that the features of a dict are hashed into
@@ -26,6 +27,8 @@ def matrix(who: str, X: Any) -> Any:
     """X as a C-contiguous array or a canonical CSR matrix of float32 or float64 (a copy only where needed)."""
     if X is None:
         raise refuse_type(who, "X", "an array, a data frame or a sparse matrix", "None")
+    if is_frame(X):
+        check_frame(who, X)
     return _csr(who, X) if sparse.issparse(X) else _dense(who, X)
 
 

@@ -83,7 +83,7 @@ class Learner(Pictures, ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     def forget_task(self, task: Hashable) -> None:
         """Remove a task's stored examples and weights; all else stays."""
         self._check_begun()
-        key, _ = self._graph.locate_one(task)
+        key, _ = located_one(self._who, task, self._graph)
         with self._guard:
             self._engine.forget(key)
             self._names.drop_all_but(self._engine.keys)
@@ -293,7 +293,8 @@ class Learner(Pictures, ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             try:
                 validate_data(self, X, skip_check_array=True, reset=False)  # the names of its columns
             except ValueError as error:
-                raise refuse(self._who, "X", "of the columns that the model began with", str(error)) from None
+                said = " ".join(str(error).split()).rstrip(".")
+                raise refuse(self._who, "X", "of the columns that the model began with", said) from None
         return rows.astype(settings.dtype, copy=False)
 
     def _begin(self, rows: Any, classes: Any, labels: NDArray[Any], X: Any) -> bool:
@@ -313,7 +314,7 @@ class Learner(Pictures, ClassifierMixin, BaseEstimator):  # type: ignore[misc]
                 ) from None
             bad = engine.first_bad_row(rows)
             if bad is not None:
-                self._refuse_row(rows, bad)
+                self._refuse_row(rows, bad, getattr(X, "columns", None))
             validate_data(self, X, skip_check_array=True, reset=True)
             self._guard = Guard()
             self._graph = graph
@@ -371,7 +372,7 @@ class Learner(Pictures, ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         if bad is not None:
             self._refuse_row(rows, bad)
 
-    def _refuse_row(self, rows: Any, bad: int) -> None:
+    def _refuse_row(self, rows: Any, bad: int, names: Any = None) -> None:
         row = rows.data if isinstance(rows, SparseRow) else rows[bad].data if sparse.issparse(rows) else rows[bad]
         if np.isfinite(row).all():
             raise refuse(
@@ -381,7 +382,15 @@ class Learner(Pictures, ClassifierMixin, BaseEstimator):  # type: ignore[misc]
                 f"row {bad} with values up to {np.abs(row).max():g}",
                 "Scale the features.",
             )
-        raise refuse(self._who, "X", "finite", f"row {bad} with NaN or inf (infinity)", "Impute or drop such rows.")
+        where = "" if sparse.issparse(rows) or isinstance(rows, SparseRow) else self._column_of(row, names)
+        raise refuse(
+            self._who, "X", "finite", f"row {bad} with NaN or inf (infinity){where}", "Impute or drop such rows."
+        )
+
+    def _column_of(self, row: NDArray[Any], names: Any) -> str:
+        names = getattr(self, "feature_names_in_", None) if names is None else names
+        column = int(np.flatnonzero(~np.isfinite(row))[0])
+        return f" in column {column if names is None else shown(names[column])}"
 
     def _refuse_other_classes(self, classes: Any) -> None:
         if not np.array_equal(np.unique(np.asarray(classes)), self._classes.values):

@@ -9,8 +9,9 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
-from budgetron.errors import is_whole, refuse, refuse_type, shown
+from budgetron.errors import InputError, is_whole, refuse, refuse_type, shown
 from budgetron.graphs import TaskGraph
+from budgetron.learners.frames import is_frame
 
 ONE_TASK = 0  # the key of `tasks=None`
 
@@ -21,14 +22,21 @@ def located(who: str, tasks: Any, n: int, graph: TaskGraph) -> tuple[NDArray[np.
         if graph.tasks is not None:
             raise refuse(who, "tasks", "a task of the graph for each row", "None")
         return np.full(n, ONE_TASK, dtype=np.int64), np.full(n, ONE_TASK, dtype=np.int64)
-    keys, clusters = graph.locate(listed(who, tasks, n))
+    names = listed(who, tasks, n)
+    try:
+        keys, clusters = graph.locate(names)
+    except InputError as error:
+        raise _named(who, error) from None
     return keys, np.ascontiguousarray(clusters)
 
 
 def located_one(who: str, task: Hashable, graph: TaskGraph) -> tuple[int, int]:
     """The key and the cluster of one task."""
     if task is not None:
-        return graph.locate_one(task)
+        try:
+            return graph.locate_one(task)
+        except InputError as error:
+            raise _named(who, error) from None
     if graph.tasks is not None:
         raise refuse(who, "task", "a task of the graph", "None")
     return ONE_TASK, ONE_TASK
@@ -49,9 +57,16 @@ def listed(who: str, tasks: Any, n: int) -> Any:
     return tasks
 
 
+def _named(who: str, error: InputError) -> InputError:
+    """What a graph or a name refuses, said by the learner that was asked."""
+    return type(error)(f"{who}: {str(error).partition(': ')[2]}")
+
+
 def without_column(who: str, X: Any, column: Any) -> tuple[Any, Any]:
     """X without its task column, and the tasks in it."""
-    if hasattr(X, "columns") and isinstance(column, str):
+    if is_frame(X):
+        if is_whole(column) and column not in X.columns and -len(X.columns) <= column < len(X.columns):
+            column = X.columns[column]
         if column not in X.columns:
             raise refuse(who, "task_column", f"a column of X, {shown(list(X.columns))}", shown(column))
         rest = X.drop(columns=column) if hasattr(X, "loc") else X.drop(column)

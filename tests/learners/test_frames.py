@@ -1,0 +1,139 @@
+"""Data frames of pandas and polars: names kept, and what is no number refused by the name of its column."""
+
+from __future__ import annotations
+
+import datetime
+
+import numpy as np
+import pandas as pd
+import polars as pl
+import pytest
+
+from budgetron import BudgetProjectron, Budgetron, Forgetron, graphs
+from budgetron.errors import InputError, UnknownTask
+
+RNG = np.random.default_rng(2)
+N = 40
+X = RNG.normal(size=(N, 2))
+Y = (X[:, 0] > 0).astype(int)
+COLUMNS = {"a": X[:, 0], "schema": X[:, 1]}
+LIBRARIES = pytest.mark.parametrize("library", [pd, pl], ids=["pandas", "polars"])
+
+
+def fitted(frame, **parameters):
+    return Forgetron(budget=9, **parameters).fit(frame, Y)
+
+
+@LIBRARIES
+@pytest.mark.parametrize(
+    ("values", "says"),
+    [
+        (["x", "y"] * 20, "OneHotEncoder"),
+        ([datetime.datetime(2026, 1, 1 + day % 28) for day in range(N)], "days since"),
+        ([datetime.timedelta(hours=hour) for hour in range(N)], "days since"),
+    ],
+    ids=["text", "dates", "spans"],
+)
+def test_what_is_no_number_is_refused_by_name(library, values, says):
+    frame = library.DataFrame({**COLUMNS, "odd one": values})
+    with pytest.raises(InputError, match=rf"^Forgetron: X must be numbers .*'odd one'.*{says}"):
+        fitted(frame)
+
+
+@pytest.mark.parametrize(
+    "column",
+    [pd.Series(["x", "y"] * 20).astype("category"), pl.Series(["x", "y"] * 20, dtype=pl.Categorical)],
+    ids=["pandas", "polars"],
+)
+def test_categories(column):
+    library = pd if isinstance(column, pd.Series) else pl
+    with pytest.raises(InputError, match="'kind'.*OneHotEncoder"):
+        fitted(library.DataFrame({**COLUMNS, "kind": column}))
+
+
+@pytest.mark.parametrize("dtype", ["Int64", "boolean", "Float64", "float64", "object"])
+def test_missing_values_are_named_pandas(dtype):
+    frame = pd.DataFrame({**COLUMNS, "gap": pd.array([1, 0, None, 1] * 10, dtype=dtype)})
+    with pytest.raises(InputError, match=r"row 2.*'gap'|'gap', row 2"):
+        fitted(frame)
+    begun = fitted(frame.assign(gap=1.0))
+    with pytest.raises(InputError, match=r"row 2.*'gap'|'gap', row 2"):
+        begun.predict(frame)
+
+
+def test_missing_values_are_named_polars():
+    for values in ([1, 0, None, 1] * 10, [1.0, 0.0, float("nan"), 1.0] * 10):
+        with pytest.raises(InputError, match=r"row 2.*'gap'|'gap', row 2"):
+            fitted(pl.DataFrame({**COLUMNS, "gap": values}))
+
+
+@LIBRARIES
+def test_numbers_of_every_kind_are_taken(library):
+    more = {"whole": list(range(N)), "flag": [True, False] * 20}
+    frame = library.DataFrame({**COLUMNS, **more})
+    rows = np.column_stack([X, more["whole"], more["flag"]]).astype(float)
+    model = fitted(frame)
+    assert model.feature_names_in_.tolist() == ["a", "schema", "whole", "flag"]
+    assert np.array_equal(model.decision_function(frame), fitted(rows).decision_function(rows))
+
+
+def test_nullable_and_object_columns_that_hold_numbers():
+    frame = pd.DataFrame({"a": pd.array(X[:, 0], dtype="Float64"), "b": X[:, 1].astype(object)})
+    assert np.array_equal(fitted(frame).decision_function(frame), fitted(X).decision_function(X))
+
+
+@LIBRARIES
+@pytest.mark.parametrize("column", ["user", 2, -1])
+def test_the_task_column_by_name_or_place_keeps_the_other_names(library, column):
+    users = ["ann", "bob"] * 20
+    frame = library.DataFrame({**COLUMNS, "user": users})
+    model = fitted(frame, task_column=column)
+    assert model.feature_names_in_.tolist() == ["a", "schema"]
+    expected = Forgetron(budget=9).fit(X, Y, tasks=users)
+    assert np.array_equal(model.decision_function(frame), expected.decision_function(X, users))
+
+
+def test_frames_that_cannot_be_taken():
+    with pytest.raises(InputError, match="'a' twice"):
+        fitted(pd.DataFrame(X, columns=["a", "a"]))
+    with pytest.raises(InputError, match="collect"):
+        fitted(pl.LazyFrame(COLUMNS))
+    begun = fitted(pd.DataFrame(COLUMNS))
+    with pytest.raises(InputError, match="columns that the model began with.* z") as refusal:
+        begun.predict(pd.DataFrame({"a": X[:, 0], "z": X[:, 1]}))
+    assert "\n" not in str(refusal.value)
+
+
+@pytest.mark.parametrize("library", [pd, pl], ids=["pandas", "polars"])
+def test_y_and_tasks_as_series(library):
+    frame = library.DataFrame(COLUMNS)
+    labels, users = ["spam" if y else "ham" for y in Y], ["ann", "bob"] * 20
+    model = Forgetron(budget=9).fit(frame, library.Series(labels), library.Series(users))
+    assert model.classes_.tolist() == ["ham", "spam"] and set(model.budget_share_) <= {"ann", "bob"}
+    categories = library.Series(users).astype("category") if library is pd else pl.Series(users, dtype=pl.Categorical)
+    again = Forgetron(budget=9).fit(frame, library.Series(labels), categories)
+    assert np.array_equal(again.decision_function(frame, users), model.decision_function(frame, users))
+
+
+def test_a_task_is_refused_by_the_learner_that_was_asked():
+    model = Budgetron(budget=4).fit(X, Y, tasks=["ann"] * N)
+    for wrong in (float("nan"), object()):
+        for call in (
+            lambda task: model.predict(X[:1], [task]),
+            lambda task: model.learn_one(X[0], 1, task=task),
+            lambda task: model.predict_one(X[0], task=task),
+            lambda task: model.forget_task(task),
+            lambda task: model.task_weights(task),
+        ):
+            with pytest.raises(InputError, match="^Budgetron: a task must be an integer, a string"):
+                call(wrong)
+    known = BudgetProjectron(graph=graphs.from_edges([("ann", "bob")])).fit(X, Y, tasks=["ann", "bob"] * 20)
+    with pytest.raises(UnknownTask, match="^BudgetProjectron: a task must be one of the graph's 2 tasks"):
+        known.predict_one(X[0], task="cid")
+
+
+def test_forgetting_the_one_task_of_a_model_without_tasks():
+    model = Forgetron(budget=9).fit(X, Y)
+    assert model.n_stored_ > 0
+    model.forget_task(None)
+    assert model.n_stored_ == 0
