@@ -47,7 +47,7 @@ def test_what_is_no_number_is_refused_by_name(library, values, says):
 )
 def test_categories(column):
     library = pd if isinstance(column, pd.Series) else pl
-    with pytest.raises(InputError, match="'kind'.*OneHotEncoder"):
+    with pytest.raises(InputError, match=r"'kind'.*OneHotEncoder"):
         fitted(library.DataFrame({**COLUMNS, "kind": column}))
 
 
@@ -99,7 +99,7 @@ def test_frames_that_cannot_be_taken():
     with pytest.raises(InputError, match="collect"):
         fitted(pl.LazyFrame(COLUMNS))
     begun = fitted(pd.DataFrame(COLUMNS))
-    with pytest.raises(InputError, match="columns that the model began with.* z") as refusal:
+    with pytest.raises(InputError, match=r"columns that the model began with.* z") as refusal:
         begun.predict(pd.DataFrame({"a": X[:, 0], "z": X[:, 1]}))
     assert "\n" not in str(refusal.value)
 
@@ -125,10 +125,10 @@ def test_a_task_is_refused_by_the_learner_that_was_asked():
             lambda task: model.forget_task(task),
             lambda task: model.task_weights(task),
         ):
-            with pytest.raises(InputError, match="^Budgetron: a task must be an integer, a string"):
+            with pytest.raises(InputError, match=r"^Budgetron: a task must be an integer, a string"):
                 call(wrong)
     known = BudgetProjectron(graph=graphs.from_edges([("ann", "bob")])).fit(X, Y, tasks=["ann", "bob"] * 20)
-    with pytest.raises(UnknownTask, match="^BudgetProjectron: a task must be one of the graph's 2 tasks"):
+    with pytest.raises(UnknownTask, match=r"^BudgetProjectron: a task must be one of the graph's 2 tasks"):
         known.predict_one(X[0], task="cid")
 
 
