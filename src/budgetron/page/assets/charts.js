@@ -16,6 +16,7 @@ const Charts = (() => {
     percent: v => +(100 * v).toFixed(2) + " %",
     count: v => v >= 1e6 ? +(v / 1e6).toFixed(2) + "M" : v >= 1e4 ? +(v / 1e3).toFixed(1) + "k" : formats.count(v),
   };
+  const clock = seconds => new Date(1000 * seconds).toLocaleTimeString("en-GB");
   const doublings = Array.from({ length: 45 }, (_, power) => 2 ** power);
   const dashes = [[], [8, 4], [2, 3], [10, 3, 2, 3]];
 
@@ -39,7 +40,7 @@ const Charts = (() => {
       fill: chart.stacked ? colour("--c" + place % 8) : undefined,
       width: chart.stacked ? 1 : series.thin ? 1.2 : 2.2,
       dash: chart.stacked ? undefined : dashes[place % dashes.length],
-      points: { show: chart.x.length === 1, size: 7 },
+      points: { show: u => u.data[0].length === 1, size: 7 },
       spanGaps: true,
       value: (_, v, __, i) => shown(series.values[i ?? series.values.length - 1]),  // the last, until one is pointed at
     }));
@@ -61,12 +62,13 @@ const Charts = (() => {
       } },
       scales: { x: { time: !!chart.time }, y: { range: (_, low, high) => range(chart, low, high) } },
       axes: [
-        { ...axis, label: chart.xLabel, size: 34, values: chart.time ? undefined : (_, ticks) => ticks.map(short.count) },
+        { ...axis, label: chart.xLabel, size: 34, space: chart.time ? 80 : 50,
+          values: (_, ticks) => ticks.map(chart.time ? clock : short.count) },
         { ...axis, size: 62, values: (_, ticks) => ticks.map(say), incrs: chart.format === "bytes" ? doublings : undefined },
       ],
       series: [{ label: chart.xLabel, value: (u, v) => {
         const x = v ?? u.data[0].at(-1);
-        return x == null ? "–" : chart.time ? new Date(1000 * x).toLocaleTimeString() : formats.count(x);
+        return x == null ? "–" : chart.time ? clock(x) : formats.count(x);
       } }, ...lines(chart)],
       hooks: { draw: chart.mark ? [u => drawMark(u, chart.mark)] : [] },
     };
@@ -117,6 +119,7 @@ const Charts = (() => {
     const same = old && old.chart.series.length === chart.series.length &&
       old.chart.series.every((s, i) => s.label === chart.series[i].label);
     if (!same) return draw(place, chart);
+    old.chart.x = chart.x;
     old.chart.series.forEach((s, i) => s.values = chart.series[i].values);
     if (old.chart.mark && chart.mark) Object.assign(old.chart.mark, chart.mark);
     old.plot.setData(columns(chart));

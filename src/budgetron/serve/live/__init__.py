@@ -1,18 +1,25 @@
-"""The page at `/`. What it is fed with is described in `budgetron.serve.watch`."""
+"""The page at `/`: the service at work, for people. What it is fed with is described in `budgetron.serve.watch`.
+
+It is whole and asks only this service: `live.html` is its body, `live.js` its script, the rest is of `budgetron.page`.
+"""
 
 from __future__ import annotations
 
-POLICY = [(b"content-security-policy", b"default-src 'none'; style-src 'unsafe-inline'; base-uri 'none'")]
+from functools import cache
+from importlib.resources import files
 
-_PAGE = """<!doctype html>
-<html lang="en"><head><meta charset="utf-8"><meta name="viewport" content="width=device-width">
-<title>Budgetron</title></head>
-<body><main><h1>Budgetron is serving</h1>
-<p>See <a href="docs">the paths of this service</a>, or <a href="openapi.json">its OpenAPI document</a>.</p>
-</main></body></html>
-"""
+from budgetron.page import document
+
+# What a page may load is said in the page itself; that it may not be framed can only be said here.
+POLICY = [(b"content-security-policy", b"frame-ancestors 'none'")]
 
 
+@cache
 def page() -> bytes:
-    """The page, whole."""
-    return _PAGE.encode()
+    """The page, whole.
+
+    >>> page().startswith(b"<!doctype html>"), b"connect-src 'self'" in page()
+    (True, True)
+    """
+    body, script = (files(__name__).joinpath(name).read_text(encoding="utf-8") for name in ("live.html", "live.js"))
+    return document("Budgetron", body, data={}, own_script=script, connect="'self'").encode()

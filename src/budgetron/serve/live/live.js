@@ -1,0 +1,296 @@
+"use strict";
+// The service's state, once a second, as server-sent events. They are read through fetch: EventSource cannot send a key.
+{
+  const at = id => document.getElementById(id);
+  const { percent, count, bytes } = Charts.formats;
+  const signed = value => value.toFixed(2).replace("-", "−");
+  const or = (form, value) => value == null ? "–" : form(value);
+  let token = sessionStorage.getItem("key") || "", model = "", paused = false, stream = null, table = null, about = null;
+
+  // ---- words
+
+  const UNSEEN = /[\p{Cc}\p{Cf}\p{Cs}\p{Zl}\p{Zp}]/gu;
+  function tidy(name, longest = 60) {  // a name that anybody may have chosen, as one short line
+    const text = name == null ? "(no task)" : String(name);
+    if (!text.trim()) return `(blank, ${text.length} characters)`;
+    return (text.length <= longest ? text : text.slice(0, longest - 1) + "…").replace(UNSEEN, "\ufffd");
+  }
+  function make(tag, properties = {}, ...children) {
+    const element = Object.assign(document.createElement(tag), properties);
+    element.append(...children);
+    return element;
+  }
+  const apart = b => b.linear * b.linear_own + b.kernel * b.kernel_own > b.linear + b.kernel;
+  function described(b) {
+    const words = [["linear", "kernel"].filter(part => b[part] > 0).join(" + ")];
+    if (Math.max(b.linear, b.kernel) >= 10) words.push("bold");
+    words.push(apart(b) ? "tasks differ" : "tasks alike");
+    if (b.floor) words.push("ever adapting");
+    return words.join(", ");
+  }
+
+  // ---- asking
+
+  function path(rest) { return model && model !== "default" ? `v1/models/${encodeURIComponent(model)}/${rest}` : `v1/${rest}`; }
+  async function ask(where, options = {}) {
+    const headers = { ...(options.headers || {}), ...(token ? { Authorization: "Bearer " + token } : {}) };
+    const answer = await fetch(where, { ...options, headers, cache: "no-store" });
+    if (answer.status === 401 || answer.status === 403) wantKey(token ? "That key is not accepted." : "");
+    if (!answer.ok) {
+      const told = await answer.json().catch(() => null);
+      throw Object.assign(new Error(told?.error?.message || `The service answered ${answer.status}.`), { status: answer.status });
+    }
+    return answer;
+  }
+  function wantKey(why) {
+    token = "";
+    sessionStorage.removeItem("key");
+    at("main").hidden = at("forget").hidden = true;
+    at("key").hidden = false;
+    at("key-error").textContent = why;
+    at("token").focus();
+  }
+  function say(text, bad = false) {
+    if (at("status").textContent !== text) at("status").textContent = text;
+    at("status").classList.toggle("bad", bad);
+  }
+
+  // ---- the stream
+
+  async function follow() {
+    stream?.abort();
+    const mine = stream = new AbortController();
+    for (let wait = 1; !mine.signal.aborted;) {
+      try {
+        const answer = await ask(path("events"), { signal: mine.signal });
+        wait = 1;
+        await read(answer.body.getReader(), mine);
+        say("The service has stopped, or the connection was lost. Trying again …", true);
+      } catch (error) {
+        if (mine.signal.aborted || error.status === 401 || error.status === 403) {
+          if (!mine.signal.aborted) say("A key is wanted.");
+          return;
+        }
+        say(error.status ? error.message : "The service cannot be reached. Trying again …", true);
+      }
+      await new Promise(done => setTimeout(done, 1000 * wait));
+      wait = Math.min(10, 2 * wait);
+    }
+  }
+  async function read(reader, mine) {
+    const decoder = new TextDecoder();
+    let text = "";
+    for (;;) {
+      const { done, value } = await reader.read();
+      if (done || mine.signal.aborted) return;
+      text += decoder.decode(value, { stream: true });
+      const events = text.split("\n\n");
+      text = events.pop();
+      const data = events.at(-1)?.split("\n").filter(line => line.startsWith("data: ")).map(line => line.slice(6)).join("\n");
+      if (data) show(JSON.parse(data));
+    }
+  }
+  function stop() { stream?.abort(); stream = null; }
+
+  // ---- showing
+
+  function show(state) {
+    at("main").hidden = false;
+    at("key").hidden = true;
+    at("forget").hidden = !token;
+    say(`${state.learner} “${tidy(state.model)}” is live, ${new Date(1000 * state.at).toLocaleTimeString("en-GB")}`);
+    at("empty").hidden = state.begun;
+    if (!state.begun) at("empty").textContent =
+      "The model has learned nothing yet. Send it labelled examples: POST v1/learn with {\"features\": [0.5, 1], \"label\": 1, \"task\": \"ann\"}.";
+    const seconds = rates(state.traffic.seconds);
+    cards(state, seconds.at(-1));
+    charts(state, seconds);
+    tasks(state);
+    beliefs(state.beliefs);
+    mistakes(state.mistakes);
+  }
+
+  function rates(seconds) {  // totals once a second → what came in each second
+    return seconds.slice(1).map(([when, predicted, learned], i) => {
+      const [before, p, l] = seconds[i], span = Math.max(when - before, .001);
+      return { when, predicted: Math.max(0, predicted - p) / span, learned: Math.max(0, learned - l) / span };
+    });
+  }
+
+  function cards(state, now) {
+    const o = state.overall || {}, limit = state.budget_bytes;
+    const rows = [
+      ["Predictions/s", or(count, now?.predicted), `${count(state.traffic.predicted)} in all`],
+      ["Labels/s", or(count, now?.learned), `${count(state.traffic.learned)} in all`],
+      ["Error", or(percent, o.error), `${or(count, o.mistakes)} mistakes`],
+      ["F", or(percent, o.f_measure), o.log_loss == null ? "" : `log loss ${o.log_loss.toFixed(3)}`],
+      ["Tasks", count(state.n_tasks), state.tasks_counted_together ? `${count(state.tasks_counted_together)} examples of others` : ""],
+      ["Stored", count(state.stored), state.capacity == null ? "no limit" : `of ${count(state.capacity)} at most`],
+      ["Memory", bytes(state.memory_bytes), limit == null ? "the whole model" : `of ${bytes(limit)}, ${percent(state.memory_bytes / limit)}`],
+      ["Refused", count(state.traffic.refused), "examples"],
+    ];
+    if (at("cards").children.length !== rows.length)
+      at("cards").replaceChildren(...rows.map(([name]) => make("div", { className: "card" }, make("dt", { textContent: name }), make("dd", {}, make("span"), make("small")))));
+    rows.forEach(([, value, note], i) => {
+      const [main, small] = at("cards").children[i].lastChild.children;
+      main.textContent = value;
+      small.textContent = note;
+    });
+  }
+
+  function charts(state, seconds) {
+    const put = (name, chart) => Charts.update(document.querySelector(`[data-chart=${name}]`), chart);
+    put("traffic", { time: true, sync: "clock", xLabel: "time", format: "count", x: seconds.map(s => s.when), series: [
+      { label: "predictions/s", values: seconds.map(s => s.predicted) }, { label: "labels/s", values: seconds.map(s => s.learned) }] });
+    const points = state.curve, x = points.map(p => p.position), over = { xLabel: "labels", x };
+    for (const [name, figure] of [["error", "error"], ["f", "f_measure"]])
+      put(name, { ...over, format: "percent", series: [
+        { label: "so far", values: points.map(p => p.so_far[figure]) },
+        { label: "in each window", values: points.map(p => p.window[figure]), thin: true }] });
+    const limit = state.budget_bytes;
+    put("memory", { ...over, format: "bytes", series: [{ label: "memory", values: points.map(p => p.memory_bytes) }],
+      ...(limit ? { mark: { label: "budget", value: limit } } : {}) });
+    at("memory-says").textContent = limit ? `${bytes(state.memory_bytes)} of ${bytes(limit)}.` :
+      `${bytes(state.memory_bytes)}; ${count(state.stored)} examples stored` + (state.capacity == null ? "." : ` of ${count(state.capacity)} at most.`);
+    shares(state, over, put);
+    const weights = new Map();
+    points.forEach((p, i) => (p.beliefs || []).forEach(b => {
+      const name = described(b);
+      if (!weights.has(name)) weights.set(name, points.map(() => 0));
+      weights.get(name)[i] += b.weight;
+    }));
+    if (weights.size) put("beliefs", { ...over, format: "percent", stacked: true,
+      series: [...weights].slice(0, 8).map(([label, values]) => ({ label, values })) });
+  }
+
+  function shares(state, over, put) {
+    const points = state.curve, sums = new Map();
+    for (const p of points) for (const [task, part] of Object.entries(p.budget_share)) sums.set(task, (sums.get(task) || 0) + part);
+    const top = [...sums].sort((a, b) => b[1] - a[1]).slice(0, 7).map(([task]) => task).sort();
+    const series = top.map(task => ({ label: tidy(task, 18), values: points.map(p => p.budget_share[task] || 0) }));
+    const rest = points.map((_, i) => Math.max(0, 1 - series.reduce((sum, s) => sum + s.values[i], 0)));
+    put("share", { ...over, format: "percent", stacked: true, series: [...series, { label: "all others", values: rest }] });
+    const [most] = state.share;
+    at("share-says").textContent = most ? `${tidy(most[0])} has the most now, ${percent(most[1])}.` : "Nothing is stored.";
+  }
+
+  function tasks(state) {
+    const share = new Map(state.share);
+    const rows = state.tasks.map(t => [tidy(t.task), t.error, t.n, t.mistakes, t.f_measure, share.get(t.task) ?? null]);
+    at("tasks-note").textContent = state.n_tasks > rows.length ? `The ${count(rows.length)} tasks with the most mistakes, of ${count(state.n_tasks)}.` : "";
+    if (table) return table.update(rows);
+    table = new DataTable(at("tasks"), { rows, sort: [3, -1], step: 15, columns: [
+      { label: "Task" }, { label: "Error", format: "percent", bar: true }, { label: "Examples", format: "count" },
+      { label: "Mistakes", format: "count" }, { label: "F", format: "percent" }, { label: "Of the store", format: "percent" }] });
+  }
+
+  function beliefs(list) {
+    at("beliefs").hidden = !list.length;
+    if (!list.length) return;
+    const differ = list.filter(apart).reduce((sum, b) => sum + b.weight, 0);
+    at("beliefs-says").textContent = differ < .5 ? `The model believes that the tasks are alike (${percent(1 - differ)}).` :
+      `The model believes that the tasks differ (${percent(differ)}).`;
+    at("beliefs-rows").replaceChildren(...[...list].sort((a, b) => b.weight - a.weight).map(b => make("tr", {},
+      make("th", { scope: "row", textContent: described(b) }), make("td", { className: "number", textContent: percent(b.weight) }))));
+  }
+
+  function mistakes(list) {
+    at("no-mistakes").hidden = !!list.length;
+    at("mistakes-table").hidden = !list.length;
+    const cell = value => make("td", {}, make("bdi", { textContent: tidy(value, 40) }));
+    at("mistakes").replaceChildren(...list.slice(0, 20).map(m => make("tr", {},
+      make("th", { scope: "row" }, make("bdi", { textContent: tidy(m.task) })), cell(m.label), cell(m.predicted),
+      make("td", { className: "number", textContent: signed(Array.isArray(m.margin) ? Math.max(...m.margin) : m.margin) }),
+      make("td", { className: "number", textContent: count(m.position) }))));
+  }
+
+  // ---- trying
+
+  function features(text) {  // [1, 2] or {"a": 1} as JSON, or numbers with commas or blanks between them
+    const given = text.trim();
+    if (/^[[{]/.test(given)) return JSON.parse(given);
+    const numbers = given.split(/[\s,;]+/).map(Number);
+    if (numbers.some(Number.isNaN)) throw new Error("Features must be numbers, a JSON list or a JSON object; got " + tidy(given, 40));
+    return numbers;
+  }
+  function task(text) { return text === "" ? null : /^-?\d{1,15}$/.test(text) ? Number(text) : text; }
+  async function describe() {
+    about = await (await ask(path("model"))).json();
+    const names = about.columns?.map(c => c.name);
+    at("try-note").textContent = names ? `An object of the columns: ${names.slice(0, 20).map(n => tidy(n, 24)).join(", ")}${names.length > 20 ? ", …" : ""}.` :
+      about.n_features ? `${count(about.n_features)} numbers; or an object of features by name, for a model that was taught so.` :
+        "Numbers, a JSON list or a JSON object, as the model was taught.";
+  }
+  async function predict(event) {
+    event.preventDefault();
+    const body = {};
+    try {
+      body.features = features(at("try-features").value);
+      if (at("try-task").value !== "") body.task = task(at("try-task").value);
+      const answer = await ask(path("predict"), { method: "POST", headers: { "Content-Type": "application/json" }, body: JSON.stringify(body) });
+      said(await answer.json());
+    } catch (error) {
+      at("answer").replaceChildren(make("p", { className: "warning", textContent: error.message }));
+    }
+  }
+  function said(answer) {
+    const parts = [make("p", {}, "Predicted: ", make("strong", {}, make("bdi", { textContent: tidy(answer.label) })))];
+    if (answer.probabilities) {
+      const rows = Object.entries(answer.probabilities).sort((a, b) => b[1] - a[1]).slice(0, 10);
+      parts.push(make("div", { className: "scroll" }, make("table", {}, make("tbody", {}, ...rows.map(([label, p]) => make("tr", {},
+        make("th", { scope: "row" }, make("bdi", { textContent: tidy(label) })), make("td", { className: "number", textContent: percent(p) }),
+        make("td", {}, make("progress", { max: 1, value: p, ariaLabel: percent(p) }))))))));
+    } else parts.push(make("p", { className: "note", textContent: "Margin " + [answer.margin].flat().map(m => m.toPrecision(3)).join(", ") }));
+    at("answer").replaceChildren(...parts);
+  }
+  async function lookUp(event) {
+    event.preventDefault();
+    try {
+      const found = await (await ask(path("tasks/" + encodeURIComponent(at("wanted").value)))).json();
+      const f = found.figures;
+      at("found").textContent = `${tidy(found.task)}: ${f ? `error ${or(percent, f.error)} of ${count(f.n)}, F ${or(percent, f.f_measure)}` : "no labels since the service started"}; ${count(found.stored)} stored, ${percent(found.share)} of the store.`;
+    } catch (error) {
+      at("found").textContent = error.message;
+    }
+  }
+
+  // ---- beginning
+
+  async function begin() {
+    try {
+      const { models } = await (await ask("v1/models")).json();
+      if (!models.includes(model)) model = models.includes("default") ? "default" : models[0];
+      at("model").replaceChildren(...models.map(name => make("option", { value: name, textContent: tidy(name) })));
+      at("model").value = model;
+      at("choice").hidden = models.length < 2;
+      describe().catch(() => {});
+    } catch (error) {
+      if (error.status === 401 || error.status === 403) return say("A key is wanted.");
+      say("The service cannot be reached. Trying again …", true);
+      return setTimeout(begin, 2000);
+    }
+    follow();
+  }
+  at("key").addEventListener("submit", event => {
+    event.preventDefault();
+    token = at("token").value.trim();
+    sessionStorage.setItem("key", token);
+    at("token").value = "";
+    at("key").hidden = true;
+    begin();
+  });
+  at("forget").addEventListener("click", () => { stop(); wantKey(""); say("The key is forgotten."); });
+  at("model").addEventListener("change", () => { model = at("model").value; at("answer").replaceChildren(); describe().catch(() => {}); follow(); });
+  at("pause").addEventListener("click", () => {
+    paused = !paused;
+    at("pause").setAttribute("aria-pressed", paused);
+    at("pause").textContent = paused ? "Go on" : "Pause";
+    if (!paused) return follow();
+    stop();
+    say("Paused.");
+  });
+  document.addEventListener("visibilitychange", () => { if (paused || !at("key").hidden) return; document.hidden ? stop() : follow(); });
+  at("try").addEventListener("submit", predict);
+  at("look-up").addEventListener("submit", lookUp);
+  begin();
+}
