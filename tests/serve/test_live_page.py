@@ -2,63 +2,38 @@
 
 from __future__ import annotations
 
-import json
 import re
 import subprocess
 import sys
-import urllib.request
 
 import numpy as np
 import pytest
-
-pytest.importorskip("starlette", reason="the extra `serve` is not installed")
+from running import running
 
 HOSTILE = "<img src=x onerror=\"document.title='owned'\">"
 TASKS = [*(f"user {number}" for number in range(20)), HOSTILE]
 WIDTHS = "() => document.documentElement.scrollWidth <= innerWidth"
 
 
-class Running:
-    """A service in a process of its own."""
-
-    def __init__(self, folder, *arguments):
-        command = [sys.executable, "-m", "budgetron", "serve", *arguments, "--data", str(folder), "--port", "0"]
-        self.process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
-        for line in self.process.stdout:
-            found = re.search(r"http://[\d.]+:\d+/", line)
-            if found:
-                self.address = found[0]
-                return
-        raise AssertionError("the service did not start")
-
-    def post(self, path, body, key=""):
-        headers = {"Content-Type": "application/json", **({"Authorization": f"Bearer {key}"} if key else {})}
-        request = urllib.request.Request(self.address + path, json.dumps(body).encode(), headers)
-        with urllib.request.urlopen(request, timeout=20) as answer:
-            return json.load(answer)
-
-    def teach(self, n, seed=0, path="v1/learn", key=""):
-        rng = np.random.default_rng(seed)
-        rows, tasks = rng.standard_normal((n, 3)).round(3), rng.integers(0, len(TASKS), n)
-        examples = [
-            {"features": row.tolist(), "label": "spam" if row[0] + 0.3 * noise > 0 else "ham", "task": TASKS[task]}
-            for row, task, noise in zip(rows, tasks, rng.standard_normal(n), strict=True)
-        ]
+def teach(service, n, seed=0):
+    """Send labelled examples of all the tasks."""
+    rng = np.random.default_rng(seed)
+    rows, tasks = rng.standard_normal((n, 3)).round(3), rng.integers(0, len(TASKS), n)
+    examples = [
+        {"features": row.tolist(), "label": "spam" if row[0] + 0.3 * noise > 0 else "ham", "task": TASKS[task]}
+        for row, task, noise in zip(rows, tasks, rng.standard_normal(n), strict=True)
+    ]
+    with service.client() as client:
         for start in range(0, n, 200):
             body = {"examples": examples[start : start + 200], "classes": ["ham", "spam"]}
-            self.post(path, body, key)
-
-    def stop(self):
-        self.process.terminate()
-        self.process.communicate(timeout=30)
+            assert client.post("/v1/learn", json=body).status_code == 200
 
 
 @pytest.fixture(scope="module")
 def service(tmp_path_factory):
-    running = Running(tmp_path_factory.mktemp("state"), "Budgetron budget=30", "other=Forgetron budget=5")
-    running.teach(1000)
-    yield running
-    running.stop()
+    with running(tmp_path_factory.mktemp("state"), "Budgetron budget=30", "other=Forgetron budget=5") as service:
+        teach(service, 1000)
+        yield service
 
 
 @pytest.fixture
@@ -66,16 +41,16 @@ def opened(browser):
     """Opens the page of a service; at the end nothing was complained of, and no other place was asked."""
     contexts, complaints = [], []
 
-    def open_page(running, width=1200, scheme="light", expected=()):
+    def open_page(service, width=1200, scheme="light", expected=()):
         context = browser.new_context(viewport={"width": width, "height": 900}, color_scheme=scheme)
         contexts.append(context)
         page = context.new_page()
         page.set_default_timeout(15_000)
         page.on("console", lambda m: None if any(e in m.text for e in expected) else complaints.append(m.text))
         page.on("pageerror", lambda error: complaints.append(str(error)))
-        ours = (running.address, "data:,")
+        ours = (service.url, "data:,")
         page.on("request", lambda r: None if r.url.startswith(ours) else complaints.append(r.url))
-        page.goto(running.address)
+        page.goto(service.url)
         return page
 
     yield open_page
@@ -110,11 +85,11 @@ def test_it_follows_what_is_learned_until_it_is_paused(opened, service):
     page.wait_for_selector("#main:not([hidden])")
     labels = page.locator(".card:nth-child(2) small")
     before = labels.inner_text()
-    service.teach(200, seed=1)
+    teach(service, 200, seed=1)
     page.wait_for_function("old => document.querySelector('.card:nth-child(2) small').textContent !== old", arg=before)
     page.get_by_role("button", name="Pause").click()
     before = labels.inner_text()
-    service.teach(200, seed=2)
+    teach(service, 200, seed=2)
     page.wait_for_timeout(1500)
     assert labels.inner_text() == before
     page.get_by_role("button", name="Go on").click()
@@ -129,7 +104,9 @@ def test_a_prediction_is_the_services_own(opened, service):
     page.get_by_role("button", name="Predict", exact=True).click()
     answer = page.locator("#answer")
     answer.get_by_text("Predicted: spam").wait_for()
-    wanted = service.post("v1/predict", {"features": [1.5, 0, 0], "task": "user 3"})["probabilities"]["spam"]
+    with service.client() as client:
+        same = client.post("/v1/predict", json={"features": [1.5, 0, 0], "task": "user 3"})
+    wanted = same.json()["probabilities"]["spam"]
     assert f"{100 * wanted:.1f} %" in answer.inner_text()
     page.get_by_label("Features").fill("1 two")
     page.get_by_role("button", name="Predict", exact=True).click()
@@ -160,23 +137,21 @@ def test_with_keys_it_asks_for_one_and_forgets_it(opened, tmp_path):
     )
     token = made.stdout.strip()
     assert made.returncode == 0 and token
-    running = Running(tmp_path / "state", "--keys", str(keys))
-    try:
-        page = opened(running, expected=["401 (Unauthorized)", "ERR_", "Failed to load"])
-        page.get_by_label("This service wants a key").fill("bt_wrong")
-        page.get_by_role("button", name="Look", exact=True).click()
+    with running(tmp_path / "state", "--keys", keys) as service:
+        page = opened(service, expected=["401 (Unauthorized)", "ERR_", "Failed to load"])
+        key, look = page.get_by_label("This service wants a key"), page.get_by_role("button", name="Look", exact=True)
+        key.fill("bt_wrong")
+        look.click()
         page.get_by_text("That key is not accepted").wait_for()
         assert page.locator("#main").is_hidden()
-        page.get_by_label("This service wants a key").fill(token)
-        page.get_by_role("button", name="Look", exact=True).click()
+        key.fill(token)
+        look.click()
         page.locator("#empty", has_text="learned nothing yet").wait_for()
         assert page.evaluate("[localStorage.length, document.cookie]") == [0, ""]
         assert token not in page.url and token not in page.content()
         page.get_by_role("button", name="Forget the key").click()
         assert page.locator("#main").is_hidden() and page.evaluate("sessionStorage.length") == 0
-        page.get_by_label("This service wants a key").fill(token)
-        page.get_by_role("button", name="Look", exact=True).click()
+        key.fill(token)
+        look.click()
         page.wait_for_selector("#main:not([hidden])")
-    finally:
-        running.stop()
     page.locator("#status", has_text="Trying again").wait_for()  # and it says so when the service is gone

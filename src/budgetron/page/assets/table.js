@@ -67,8 +67,9 @@ class DataTable {
       return cell;
     }))));
     const left = rows.length - this.shown;
-    this.count.textContent = `${rows.length.toLocaleString("en")} of ${this.rows.length.toLocaleString("en")} ${this.unit}` +
+    const words = `${rows.length.toLocaleString("en")} of ${this.rows.length.toLocaleString("en")} ${this.unit}` +
       (left > 0 ? `, ${this.shown} shown` : "");
+    if (this.count.textContent !== words) this.count.textContent = words;  // said aloud, so only when it changes
     this.more.hidden = left <= 0;
     this.more.textContent = `Show ${Math.min(4 * this.step, left)} more`;
   }

@@ -98,7 +98,8 @@
     at("main").hidden = false;
     at("key").hidden = true;
     at("forget").hidden = !token;
-    say(`${state.learner} “${tidy(state.model)}” is live, ${new Date(1000 * state.at).toLocaleTimeString("en-GB")}`);
+    say(`${state.learner} “${tidy(state.model)}” is live`);
+    at("clock").textContent = new Date(1000 * state.at).toLocaleTimeString("en-GB");  // not read aloud every second
     at("empty").hidden = state.begun;
     if (!state.begun) at("empty").textContent =
       "The model has learned nothing yet. Send it labelled examples: POST v1/learn with {\"features\": [0.5, 1], \"label\": 1, \"task\": \"ann\"}.";
