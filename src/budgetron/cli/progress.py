@@ -20,8 +20,9 @@ _OFTEN = 0.1  # seconds between two looks at the figures
 class Line:
     """One line that is told what happened; `quiet` ones tell nobody."""
 
-    def __init__(self, display: Any = None, limit: int | None = None) -> None:
+    def __init__(self, display: Any = None, limit: int | None = None, wide: bool = True) -> None:
         self.begun = time.perf_counter()
+        self._unit = "examples" if wide else "seen"
         self._display, self._limit, self._looked = display, limit, 0.0
         self._bar = None if display is None else display.add_task("", total=None, words="reading …")
 
@@ -38,7 +39,7 @@ class Line:
         if self._display is None:
             return
         self._looked = time.perf_counter()
-        words = [f"{n:,} examples", f"{rate(n / self.seconds)}/s"]
+        words = [f"{n:,} {self._unit}", f"{rate(n / self.seconds)}/s"]
         if figures is not None:
             words += [f"error {percent(figures.error)}", f"F {percent(figures.f_measure)}"]
         words += [full] if full else []
@@ -60,9 +61,10 @@ def shown(quiet: bool, limit: int | None = None) -> Iterator[Line]:
     from rich.progress import BarColumn, Progress, TextColumn
 
     console = Console(stderr=True)
-    bar = BarColumn(bar_width=30 if console.width >= _WIDE else 6)
+    wide = console.width >= _WIDE
+    bar = BarColumn(bar_width=30 if wide else 5)
     with Progress(bar, TextColumn("{task.fields[words]}"), console=console, transient=True) as display:
-        yield Line(display, limit)
+        yield Line(display, limit, wide)
 
 
 def full_words(model: Any) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import shlex
 import sys
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -28,6 +29,7 @@ if TYPE_CHECKING:
     from budgetron.streams import Columns
 
 WHO = "run"
+_MOST_NOTES = 40
 _BLOCK = 4096  # rows that a stream gives at once
 
 
@@ -191,10 +193,17 @@ def _report(ended: Ended, path: str) -> None:
         rows=ended.rows + ended.n_bad,
         bad_rows=ended.n_bad,
         interrupted=ended.stopped is not None,
-        notes=tuple(_column_words(row) for row in ended.columns.describe()),
+        notes=tuple(_column_notes(ended.columns.describe())),
     )
     report.write(path, validation=ended.validation, model=ended.model, context=context)
     ended.notes.append(f"The report is in {path}.")
+
+
+def _column_notes(rows: list[Any]) -> Iterator[str]:
+    """What was made of the columns, of the first at least."""
+    yield from (_column_words(row) for row in rows[:_MOST_NOTES])
+    if len(rows) > _MOST_NOTES:
+        yield f"And {len(rows) - _MOST_NOTES:,} more columns."
 
 
 def _column_words(row: Any) -> str:

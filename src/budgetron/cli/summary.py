@@ -51,7 +51,7 @@ def _read(ended: Ended) -> str:
         words.append(f"{counted(len(found.per_task), 'task')}{more} (column {cut(columns.task)})")
     labels = [cut(label, 12) for label in ended.model.classes_.tolist()]
     said = " or ".join(labels) if len(labels) <= _MOST_LABELS else counted(len(labels), "class", "classes")
-    return ", ".join([*words, f"label {cut(columns.label)}: {said}"])
+    return ", ".join([*words, f"{said} (column {cut(columns.label)})"])
 
 
 def model_words(model: Any) -> str:

@@ -42,7 +42,8 @@ class Round:
     default: str
     best: str
     better: bool  # than the default, by more than chance explains
-    smaller: str | None = None  # a candidate that takes less memory and is as good as the best
+    smaller: str | None  # a candidate that takes less memory and is as good as the best
+    refused: dict[str, str]  # candidates that could not run, and why
 
     @property
     def chosen(self) -> str:
@@ -166,7 +167,7 @@ def _round(prefix: _Prefix, what: str, texts: dict[str, LearnerText], default: L
     close = [candidate for candidate in results if not race.is_worse(candidate, best)]
     smallest = min(close, key=lambda candidate: memory[candidate])
     is_smaller = memory[smallest] < 0.75 * memory[best if better else name]
-    return Round(what, texts, results, name, best, better, smallest if is_smaller else None)
+    return Round(what, texts, results, name, best, better, smallest if is_smaller else None, race.refused)
 
 
 def _show(text: StreamText, prefix: _Prefix, rounds: list[Round], learner: LearnerText) -> None:
@@ -182,6 +183,8 @@ def _show(text: StreamText, prefix: _Prefix, rounds: list[Round], learner: Learn
                 style="bold" if name == one.chosen else "",
             )  # fmt: skip
         out.print(rows)
+        for name, reason in one.refused.items():
+            out.print(f"{one.what} {name} is left out: {reason}")
         out.print(_verdict(one))
         if one.smaller is not None:
             memory = size(one.results[one.smaller].model.memory_bytes_)
@@ -215,6 +218,7 @@ def _record(text: StreamText, prefix: _Prefix, rounds: list[Round], learner: Lea
                 "best": one.best,
                 "better_than_default": one.better,
                 "smaller_and_as_good": one.smaller,
+                "refused": one.refused,
                 "tried": [
                     {"value": name, **finish.validation.overall.to_dict(), "memory_bytes": finish.model.memory_bytes_}
                     for name, finish in one.results.items()

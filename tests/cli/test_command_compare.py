@@ -1,0 +1,95 @@
+"""`budgetron compare` and `tune`: the figures of separate runs, and advice that chance alone does not give."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+
+def test_each_is_as_if_it_had_run_alone(mail: Path, told) -> None:
+    budgets, both = ["--budgets", "5,32KiB"], ["--graphs", "complete,disconnected"]
+    found = told("compare", mail, "--learners", "Forgetron,mtrbp", *budgets, *both)
+    assert len(found["learners"]) == 8
+    for one in found["learners"]:
+        words = ["--learner", one["learner"], "--budget", one["budget"], "--graph", one["graph"], "--window", 1000]
+        alone = told("run", mail, *words)
+        assert alone["validation"]["overall"].items() <= one.items() and one["stored"] == alone["model"]["stored"]
+
+
+def test_the_smallest_of_the_best_is_recommended(mail: Path, told, budgetron) -> None:
+    found = told("compare", mail, "--learners", "all", "--budgets", "3,100")
+    by_name = {one["name"]: one for one in found["learners"]}
+    close = [one for one in found["learners"] if not one["worse_than_best"]]
+    assert by_name[found["best"]]["error"] == min(one["error"] for one in found["learners"])
+    assert by_name[found["recommended"]]["memory_bytes"] == min(one["memory_bytes"] for one in close)
+    assert any(one["worse_than_best"] for one in found["learners"]) and "Perceptron, no limit" in by_name
+    assert found["command"].startswith(f"budgetron run {mail} ") and found["why"].startswith("Take ")
+    shown = budgetron("compare", mail, "--learners", "all", "--budgets", "3,100").stdout
+    assert f"Take {found['recommended']}" in shown and found["command"] in shown
+
+
+def test_what_cannot_run_is_left_out_with_its_reason(mail: Path, tmp_path: Path, told, budgetron) -> None:
+    (tmp_path / "g.csv").write_text("ann,a\nbob,a\n")
+    graph = f"clusters:{tmp_path / 'g.csv'}"
+    found = told("compare", mail, "--learners", "Budgetron,Forgetron", "--budgets", "10", "--graphs", graph)
+    assert [one["learner"] for one in found["learners"]] == ["Forgetron"]
+    assert "graph must be complete()" in found["refused"]["Budgetron, 10"]
+    assert "Left out: Budgetron" in budgetron("compare", mail, "--budgets", "10", "--graphs", graph).stdout
+
+
+@pytest.mark.parametrize(
+    ("words", "says"),
+    [
+        (["--learners", "nobody"], "--learner must be one of"),
+        (["--budgets", "0"], "--budget must be"),
+        (["--learners", ""], "must be 1 to 100; got 0"),
+        (["--budgets", ",".join(map(str, range(1, 60)))], "must be 1 to 100; got 295"),
+    ],
+)
+def test_compare_refuses(mail: Path, budgetron, words: list[str], says: str) -> None:
+    assert says in budgetron("compare", mail, *words, code=2).output
+
+
+def chequered(path: Path, n: int = 1500) -> Path:
+    """Squares of two colours: with the default bandwidth they run into each other."""
+    X = np.random.default_rng(0).random((n, 2))
+    y = np.floor(6 * X).astype(int).sum(axis=1) % 2
+    path.write_text("a,b,label\n" + "".join(f"{a:.4f},{b:.4f},{label}\n" for (a, b), label in zip(X, y, strict=True)))
+    return path
+
+
+def test_tune_finds_what_is_better(tmp_path: Path, told, budgetron) -> None:
+    stream = chequered(tmp_path / "s.csv")
+    found = told("tune", stream, "--learner", "RandomBudgetPerceptron", "--budget", 400)
+    bandwidth, budget = found["rounds"]
+    tried = {one["value"]: one["error"] for one in bandwidth["tried"]}
+    assert bandwidth["better_than_default"] and tried[bandwidth["best"]] == min(tried.values())
+    assert tried[bandwidth["default"]] - tried[bandwidth["best"]] > 0.05
+    assert f"--kernel gaussian:{bandwidth['best']}" in found["command"] and not found["default_is_as_good"]
+    assert [one["value"] for one in budget["tried"]] == ["100", "200", "400", "800"]
+    run = told(*found["command"].split()[1:-2], "--window", 1000)  # without --save MODEL
+    assert run["validation"]["overall"]["error"] == pytest.approx(
+        min(one["error"] for one in budget["tried"] if one["value"] == budget["best"]) if budget["better_than_default"]
+        else next(one["error"] for one in budget["tried"] if one["value"] == "400")
+    )  # fmt: skip
+    shown = budgetron("tune", stream, "--learner", "mtrbp", "--budget", 400).stdout
+    assert f"gamma {bandwidth['best']} is better" in shown and found["command"] in shown
+
+
+def test_tune_says_when_the_default_is_as_good(mail: Path, told, budgetron) -> None:
+    found = told("tune", mail, "--rows", 300)
+    assert found["examples"] == 300 and found["default_is_as_good"]
+    assert found["command"] == f"budgetron run {mail} --save MODEL"
+    assert "The default is as good as anything tried" in budgetron("tune", mail, "--rows", 300).stdout
+
+
+def test_tune_without_anything_to_tune(mail: Path, told, budgetron) -> None:
+    refused = budgetron("tune", mail, "--learner", "Perceptron", "--kernel", "linear", code=2)
+    assert "what to tune must be" in refused.output
+    only_budget = told("tune", mail, "--kernel", "gaussian:0.1", "--budget", "32KiB")
+    (found,) = only_budget["rounds"]
+    assert found["what"] == "budget" and list(found["refused"]) == ["8192B"]  # less than any model takes
+    sizes = (2**14, 2**15, 2**16)
+    assert all(one["memory_bytes"] <= size for one, size in zip(found["tried"], sizes, strict=True))

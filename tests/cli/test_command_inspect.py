@@ -1,0 +1,89 @@
+"""`budgetron inspect`: what the model says of itself, and neighbours that can be computed by hand."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from budgetron import Forgetron, streams
+
+EXAMPLE = {"size": 1.5, "links": -0.5, "colour": "red"}
+
+
+@pytest.fixture
+def saved(mail: Path, tmp_path: Path, budgetron):
+    def save(*options):
+        budgetron("run", mail, "--budget", 40, "--save", tmp_path / "m", "--overwrite", *options)
+        return tmp_path / "m"
+
+    return save
+
+
+def test_the_model_as_it_is(saved, told) -> None:
+    found = told("inspect", saved())
+    model, columns = streams.load_model(found["file"])
+    assert (found["learner"], found["seen"], found["mistakes"]) == ("Budgetron", 600, model.n_mistakes_)
+    assert (found["memory_bytes"], found["capacity"]) == (model.memory_bytes_, 40)
+    assert found["budget_share"] == model.budget_share_
+    assert [belief["weight"] for belief in found["beliefs"]] == [weight for _, weight in model.beliefs_]
+    assert [row["column"] for row in found["columns"]] == [row.column for row in columns.describe()]
+
+
+@pytest.mark.parametrize("options", [["--learner", "Forgetron"], ["--learner", "mtbprj-2", "--kernel", "polynomial:2"]])
+def test_pulls_add_up_to_the_margin(saved, told, options: list[str]) -> None:
+    path = saved(*options)
+    found = told("inspect", path, "--example", json.dumps(EXAMPLE), "--task", "bob", "--nearest", 1000)["example"]
+    model, columns = streams.load_model(path)
+    row = columns.encode([EXAMPLE | {"user": "bob"}])
+    assert len(found["nearest"]) == model.n_stored_
+    assert sum(near["pull"] for near in found["nearest"]) == pytest.approx(found["margin"])
+    assert found["margin"] == pytest.approx(model.decision_function(row, ["bob"])[0])
+    alike = np.sort(model.kernel_(row, model.active_set_.rows).ravel())[::-1]
+    assert np.allclose([near["alike"] for near in found["nearest"]], alike)
+
+
+def test_an_example_of_a_budgetron(saved, told, budgetron) -> None:
+    path = saved()
+    found = told("inspect", path, "--example", json.dumps(EXAMPLE | {"user": "cid"}))["example"]
+    model, columns = streams.load_model(path)
+    row = columns.encode([EXAMPLE | {"user": "cid"}])
+    assert list(found["probability"].values()) == pytest.approx(model.predict_proba(row, ["cid"])[0])
+    assert found["prediction"] == model.predict(row, ["cid"])[0] and found["task"] == "cid" and found["missing"] == []
+    shown = budgetron("inspect", path, "--example", json.dumps({"size": 1}), "--task", "ann").stdout
+    for words in ("learner  Budgetron", "Columns", "Beliefs", "for task ann", "not given: links, colour", "nearest"):
+        assert words in shown
+
+
+def test_sparse_rows_and_many_labels(tmp_path: Path, budgetron, told) -> None:
+    stream = tmp_path / "s.csv"
+    rows = [("win a free prize today", "spam"), ("lunch at noon with ann", "ham"), ("your parcel waits here", "post")]
+    lines = [f"{words} number {n},{label}" for n in range(30) for words, label in rows]
+    stream.write_text("words,label\n" + "\n".join(lines) + "\n")
+    budgetron("run", stream, "--text", "words", "--learner", "Forgetron", "--kernel", "linear", "--save", tmp_path / "m")
+    example = json.dumps({"words": "win a prize"})
+    found = told("inspect", tmp_path / "m", "--example", example, "--nearest", 500)["example"]
+    assert found["prediction"] == "spam"
+    assert np.allclose(np.sum([near["pull"] for near in found["nearest"]], axis=0), found["margin"])
+    assert "predicted as spam" in budgetron("inspect", tmp_path / "m", "--example", example).stdout
+
+
+def test_refusals(saved, tmp_path: Path, budgetron) -> None:
+    path = saved()
+    for words, says in [
+        (["--example", "[1, 2]"], "--example must be a JSON object"),
+        (["--example", "{size: 1}"], "--example must be a JSON object"),
+        (["--example", json.dumps(EXAMPLE)], "--task must be given"),
+        (["--task", "ann"], "--task must be with --example"),
+        (["--example", '{"size": "much"}', "--task", "ann"], "size"),
+    ]:
+        refused = budgetron("inspect", path, *words, code=2).output
+        assert says in refused and "Traceback" not in refused
+    Forgetron(5).fit([[0.0], [1.0]], [0, 1]).save(tmp_path / "python")
+    assert "Forgetron" in budgetron("inspect", tmp_path / "python").stdout
+    assert "without them" in budgetron("inspect", tmp_path / "python", "--example", "{}", code=2).output
+    damaged = path.read_bytes()
+    path.write_bytes(damaged[:-1] + bytes([damaged[-1] ^ 1]))
+    assert budgetron("inspect", path, code=2).output.startswith("Error: ")

@@ -1,0 +1,154 @@
+"""Real processes: pipes, terminals, Ctrl-C and SIGTERM."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import pty
+import re
+import select
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+from conftest import write_mail
+
+import budgetron
+
+COMMAND = [sys.executable, "-m", "budgetron"]
+PATIENCE = 120  # seconds until a test gives up; nothing is measured
+
+
+def processed(*words, **more) -> subprocess.CompletedProcess:
+    return subprocess.run([*COMMAND, *map(str, words)], capture_output=True, text=True, timeout=PATIENCE, **more)
+
+
+def wait_until(condition, process: subprocess.Popen) -> None:
+    end = time.monotonic() + PATIENCE
+    while not condition():
+        assert process.poll() is None and time.monotonic() < end, "it ended, or nothing came"
+        time.sleep(0.02)
+
+
+@contextlib.contextmanager
+def started(*words, **more):
+    process = subprocess.Popen([*COMMAND, *map(str, words)], stdin=subprocess.PIPE, text=True, **more)
+    try:
+        yield process
+    finally:
+        process.kill()
+        process.wait()
+        for end in (process.stdin, process.stdout, process.stderr):
+            if end is not None:
+                with contextlib.suppress(BrokenPipeError):
+                    end.close()
+
+
+def test_from_a_pipe_into_a_pipe(tmp_path: Path) -> None:
+    text = write_mail(tmp_path / "mail.csv", 300).read_text()
+    learned = processed("run", "-", "--budget", 20, "--save", tmp_path / "m", input=text)
+    assert learned.returncode == 0 and learned.stdout.startswith("standard input: 300 examples") and learned.stderr == ""
+    program = "import subprocess, sys; p = subprocess.Popen(sys.argv[1:], stdout=subprocess.PIPE); p.stdout.readline(); "
+    program += "p.stdout.close(); sys.exit(p.wait())"  # as head -1 does
+    long = tmp_path / "long.csv"
+    lines = text.splitlines()
+    long.write_text("\n".join([lines[0], *lines[1:] * 300]))  # more than a pipe holds
+    had_enough = subprocess.run(
+        [sys.executable, "-c", program, *COMMAND, "predict", str(tmp_path / "m"), str(long)],
+        capture_output=True, text=True, timeout=PATIENCE,
+    )  # fmt: skip
+    assert had_enough.stderr == "" and had_enough.returncode in (0, 1)
+
+
+@pytest.mark.parametrize(("number", "name"), [(signal.SIGINT, "Ctrl-C"), (signal.SIGTERM, "SIGTERM")])
+def test_a_signal_saves_what_was_learned(tmp_path: Path, number: int, name: str) -> None:
+    lines = write_mail(tmp_path / "mail.csv", 5000).read_text()
+    model, errors = tmp_path / "m", tmp_path / "errors"
+    with errors.open("w") as told, started("run", "-", "--save", model, "--budget", 20, "--kernel", "gaussian:0.3",
+                                           stdout=subprocess.DEVNULL, stderr=told) as process:  # fmt: skip
+        process.stdin.write(lines)
+        process.stdin.flush()
+        time.sleep(0)
+        wait_until(lambda: _waits(process), process)
+        process.send_signal(number)
+        assert process.wait(PATIENCE) == 130
+    said = errors.read_text()
+    assert f"Stopped by {name} after " in said and f"saved in {model}" in said and "Traceback" not in said
+    learned = budgetron.load(model)
+    assert learned.n_seen_ == int(re.search(r"after ([\d,]+) examples", said)[1].replace(",", "")) > 0
+
+
+def _waits(process: subprocess.Popen) -> bool:
+    """Whether it has read a block, and waits for more of the pipe."""
+    state = Path(f"/proc/{process.pid}/stat").read_text().rpartition(")")[2].split()[0]
+    loaded = "_core" in Path(f"/proc/{process.pid}/maps").read_text()
+    waiting = Path(f"/proc/{process.pid}/wchan").read_text()
+    return loaded and state == "S" and "pipe" in waiting
+
+
+def on_a_terminal(*words, columns: int = 80, **environment) -> tuple[int, str]:
+    """The exit code, and all that a terminal was sent."""
+    process_id, terminal = pty.fork()
+    if process_id == 0:
+        os.environ.update({"TERM": "xterm", "COLUMNS": str(columns), **environment})
+        os.execv(COMMAND[0], [*COMMAND, *map(str, words)])
+    sent = b""
+    while select.select([terminal], [], [], PATIENCE)[0]:
+        try:
+            part = os.read(terminal, 65536)
+        except OSError:  # its other end is closed
+            break
+        if not part:
+            break
+        sent += part
+    os.close(terminal)
+    return os.waitstatus_to_exitcode(os.waitpid(process_id, 0)[1]), sent.decode(errors="replace")
+
+
+def test_progress_on_a_terminal_and_nowhere_else(tmp_path: Path) -> None:
+    stream = write_mail(tmp_path / "mail.csv", 300)
+    lines = stream.read_text().splitlines()
+    stream.write_text("\n".join([lines[0], *lines[1:] * 100]))
+    code, sent = on_a_terminal("run", stream, "--budget", 20)
+    assert code == 0
+    for words in (r"[\d,]+ seen  [\d,]+/s  error [\d.]+ %  F [\d.]+ %  20/20 stored  \d+:\d\d left", "30,000 examples"):
+        assert re.search(words, sent), sent
+    assert "\x1b[1m" in sent  # bold headings
+    plain = processed("run", stream, "--budget", 20)
+    assert "\x1b" not in plain.stdout and plain.stderr == ""
+
+
+def test_no_colour_where_none_is_wanted(tmp_path: Path) -> None:
+    stream = write_mail(tmp_path / "mail.csv", 100)
+    _, sent = on_a_terminal("compare", stream, "--budgets", "5", NO_COLOR="1")
+    assert "Take " in sent and not re.search(r"\x1b\[[\d;]*3\dm", sent)
+
+
+@pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
+def test_completion_scripts(shell: str, tmp_path: Path) -> None:
+    from click.testing import CliRunner
+
+    from budgetron.cli import main
+
+    script = CliRunner().invoke(main, ["completion", shell]).output
+    assert "_BUDGETRON_COMPLETE" in script
+    if shell == "bash":
+        (tmp_path / "c.sh").write_text(script)
+        subprocess.run(["bash", "-n", str(tmp_path / "c.sh")], check=True)
+
+
+@pytest.mark.parametrize(
+    ("words", "expected"),
+    [("budgetron ", {"run", "predict", "inspect"}), ("budgetron in", {"inspect"}), ("budgetron run --resu", {"--resume"})],
+)
+def test_completion_answers(words: str, expected: set[str]) -> None:
+    place = len(words.split()) - (0 if words.endswith(" ") else 1)
+    environment = os.environ | {
+        "_BUDGETRON_COMPLETE": "bash_complete", "COMP_WORDS": words, "COMP_CWORD": str(place)
+    }  # fmt: skip
+    answered = processed(env=environment).stdout.split()
+    found = {answer.removeprefix("plain,") for answer in answered}
+    assert expected <= found and (len(expected) > 1 or found == expected)
