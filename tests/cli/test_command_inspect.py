@@ -62,7 +62,8 @@ def test_sparse_rows_and_many_labels(tmp_path: Path, budgetron, told) -> None:
     rows = [("win a free prize today", "spam"), ("lunch at noon with ann", "ham"), ("your parcel waits here", "post")]
     lines = [f"{words} number {n},{label}" for n in range(30) for words, label in rows]
     stream.write_text("words,label\n" + "\n".join(lines) + "\n")
-    budgetron("run", stream, "--text", "words", "--learner", "Forgetron", "--kernel", "linear", "--save", tmp_path / "m")
+    options = ["--text", "words", "--learner", "Forgetron", "--kernel", "linear"]
+    budgetron("run", stream, *options, "--save", tmp_path / "m")
     example = json.dumps({"words": "win a prize"})
     found = told("inspect", tmp_path / "m", "--example", example, "--nearest", 500)["example"]
     assert found["prediction"] == "spam"

@@ -173,7 +173,7 @@ def test_refusals_are_one_sentence(mail: Path, budgetron, words: list[str], says
 def test_the_summary_is_for_people(mail: Path, tmp_path: Path, budgetron) -> None:
     shown = budgetron("run", mail, "--budget", 50, "--save", tmp_path / "m").stdout
     found = evaluate.progressive(library.Budgetron(50), blocks(mail), classes=["ham", "spam"], window=50)
-    assert "600 examples, 3 tasks (column user), ham or spam (column label)" in shown
+    assert "600 examples, 3 tasks (column user), labels ham or spam (column label)" in shown
     assert f"error    {100 * found.overall.error:.1f} %" in shown
     assert "always saying" in shown and f"budgetron predict {tmp_path / 'm'} FILE" in shown
     listed = [line.split()[0] for line in shown.splitlines() if line.split()[:1] and line.split()[0] in found.per_task]

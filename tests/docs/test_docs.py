@@ -85,7 +85,7 @@ def test_links(page):
 
 @pytest.mark.parametrize("page", PAGES)
 def test_commands(page):
-    for text, _ in blocks(page, "sh", "bash", "console"):
+    for text, _ in blocks(page, "sh", "bash"):
         for line in text.splitlines():
             words = shlex.split(line, comments=True)
             if words:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import json
 import sys
+from typing import Any
 
 import click
 
@@ -13,8 +14,6 @@ from budgetron.cli import outputs
 from budgetron.cli.options import overwrite_option
 from budgetron.data.files import cache_folder, own_folder
 from budgetron.errors import InputError, refuse
-
-_BLOCK = 4096
 
 _NAMES = click.argument("names", nargs=-1, type=click.Choice(list(data.available())))
 _FROM = click.option(
@@ -93,7 +92,10 @@ def verify(names: tuple[str, ...], folder: str | None, as_json: bool) -> None:
 def export(
     name: str, file: str, folder: str | None, shuffle: int | None, rows: int | None, overwrite: bool
 ) -> None:
-    """Write a set as a CSV file: its features by name, then `task` and `label`. A FILE of - is standard output."""
+    """Write a set as a CSV file: its features by name, then `task` and `label`. A FILE of - is standard output.
+
+    Columns of 0 and 1 that say which value a thing has (origin=EWR, origin=JFK) are one column again (origin).
+    """
     from scipy import sparse
 
     path = None if file == "-" else file
@@ -104,16 +106,30 @@ def export(
         raise refuse("datasets export", "NAME", accepted, f"{name!r}, {found.d:,} features wide and nearly all 0")
     found = found if shuffle is None else found.shuffled(shuffle)
     found = found if rows is None else found.take(rows)
+    columns = _columns(found) | {"task": found.tasks.tolist(), "label": found.y.tolist()}
     with outputs.text_file(path) as target:
         table = csv.writer(target, lineterminator="\n")
-        table.writerow([*(found.feature_names or (f"x{place}" for place in range(found.d))), "task", "label"])
-        for start in range(0, found.n, _BLOCK):
-            part = slice(start, start + _BLOCK)
-            x = found.X[part].tolist()
-            table.writerows([*map(_short, row), task, label] for row, task, label in
-                            zip(x, found.tasks[part].tolist(), found.y[part].tolist(), strict=True))  # fmt: skip
+        table.writerow(columns)
+        table.writerows(zip(*columns.values(), strict=True))
     if path is not None:
-        click.echo(f"{file}: {found.n:,} rows, {found.d:,} features, {found.k:,} tasks")
+        click.echo(f"{file}: {found.n:,} rows, {len(columns):,} columns, {found.k:,} tasks")
+
+
+def _columns(found: data.DataSet) -> dict[str, list[Any]]:
+    """The features as columns of a table."""
+    names = found.feature_names or tuple(f"x{place}" for place in range(found.d))
+    groups: dict[str, list[int]] = {}
+    for place, name in enumerate(names):
+        groups.setdefault(name.partition("=")[0], []).append(place)
+    columns: dict[str, list[Any]] = {}
+    for group, places in groups.items():
+        part = found.X[:, places]
+        if len(places) > 1 and (part.sum(axis=1) == 1).all() and ((part == 0) | (part == 1)).all():
+            values = [names[place].partition("=")[2] for place in places]
+            columns[group] = [values[code] for code in part.argmax(axis=1).tolist()]
+        else:
+            columns |= {names[place]: list(map(_short, found.X[:, place].tolist())) for place in places}
+    return columns
 
 
 def _short(value: float) -> float | int:

@@ -51,7 +51,7 @@ def _read(ended: Ended) -> str:
         words.append(f"{counted(len(found.per_task), 'task')}{more} (column {cut(columns.task)})")
     labels = [cut(label, 12) for label in ended.model.classes_.tolist()]
     said = " or ".join(labels) if len(labels) <= _MOST_LABELS else counted(len(labels), "class", "classes")
-    return ", ".join([*words, f"{said} (column {cut(columns.label)})"])
+    return ", ".join([*words, f"labels {said} (column {cut(columns.label)})"])
 
 
 def model_words(model: Any) -> str:
@@ -81,8 +81,8 @@ def _precision(model: Any, found: Any) -> str:
 def _stored(model: Any) -> str:
     capacity = model.capacity_
     share = model.budget_share_
-    room = "examples; no limit" if capacity is None else f"of {capacity:,} examples"
-    return f"{room}, of {counted(len(share), 'task')}"
+    room = "examples, without limit" if capacity is None else f"of at most {capacity:,} examples"
+    return f"{room}, from {counted(len(share), 'task')}"
 
 
 def _tasks(out: Any, ended: Ended, n_tasks: int) -> None:

@@ -188,7 +188,7 @@ def _show(text: StreamText, prefix: _Prefix, rounds: list[Round], learner: Learn
         out.print(_verdict(one))
         if one.smaller is not None:
             memory = size(one.results[one.smaller].model.memory_bytes_)
-            out.print(f"{one.what} {one.smaller} would do as well, in {memory}.")
+            out.print(f"{one.what} {one.smaller} may do as well, in {memory}.")
         out.print()
     if any(one.better for one in rounds):
         out.print("To learn with what was found:")
