@@ -2,8 +2,8 @@
 
 CAUSES = {
     "gaussian-d28-B100-": (
-        "Half of the time is Python around the core (see docs/speed.md): names of stored tasks are kept one by one, "
-        "and labels, tasks and codes are converted once a block."
+        "The part of Python around the core is largest here (see docs/speed.md): labels, tasks and codes are checked "
+        "and converted once a block."
     ),
     "gaussian": (
         "The exp takes longer than the inner products: `gaussian<float>` in hot.cpp forms the distance in double and "
@@ -37,7 +37,7 @@ CAUSES = {
     ),
     "learn-one": "Most of one call is checks, the task's key and locks in Python, not the core.",
     "two-cores": "Not conclusive where other programs run (see the load average): two threads need two free cores.",
-    "start": "What scikit-learn, SciPy and NumPy import; ours is the smaller part.",
+    "start": "Forty small modules, and scikit-learn reads the signatures of every method of every learner.",
 }
 
 

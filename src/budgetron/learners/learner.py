@@ -289,7 +289,7 @@ class Learner(Pictures, ClassifierMixin, BaseEstimator):  # type: ignore[misc]
                 f"{rows.shape[1]}: X has {rows.shape[1]} features, but {self._who} is expecting "
                 f"{settings.n_features} features as input",
             )
-        if not sparse.issparse(X):
+        if not sparse.issparse(X) and (hasattr(self, "feature_names_in_") or not isinstance(X, np.ndarray)):
             try:
                 validate_data(self, X, skip_check_array=True, reset=False)  # the names of its columns
             except ValueError as error:
@@ -315,7 +315,10 @@ class Learner(Pictures, ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             bad = engine.first_bad_row(rows)
             if bad is not None:
                 self._refuse_row(rows, bad, getattr(X, "columns", None))
-            validate_data(self, X, skip_check_array=True, reset=True)
+            if isinstance(X, np.ndarray):  # no names to look for: scikit-learn looks through all installed packages
+                self.n_features_in_ = rows.shape[1]
+            else:
+                validate_data(self, X, skip_check_array=True, reset=True)
             self._guard = Guard()
             self._graph = graph
             self._names = TaskNames(graph, None if budget.bytes is None else name_bytes(budget.bytes))
@@ -360,9 +363,13 @@ class Learner(Pictures, ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         return without_column(self._who, X, column)
 
     def _keep_names(self, keys: NDArray[np.int64], names: Any, flags: NDArray[np.uint8]) -> None:
+        places = np.flatnonzero((flags & Outcome.STORED).astype(bool) & self._names.wanted(keys))
+        if places.size == 0:
+            return
         engine = self._engine
         n_stored = engine.n_stored
-        for place in np.flatnonzero(flags & Outcome.STORED).tolist():
+        firsts = np.sort(np.unique(keys[places], return_index=True)[1])
+        for place in places[firsts].tolist():
             self._names.keep(int(keys[place]), names[place], lambda: engine.keys, n_stored)
 
     # ---- refusing

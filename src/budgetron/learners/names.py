@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from budgetron.graphs import TaskGraph
-from budgetron.tasks import is_named, plain
+from budgetron.tasks import HASHED, is_named, plain
 
 
 class TaskNames:
@@ -25,6 +25,10 @@ class TaskNames:
         self.limit = limit
         self._names: dict[int, Hashable] = {}
         self._size = 0
+
+    def wanted(self, keys: NDArray[np.int64]) -> NDArray[np.bool_]:
+        """Which of the keys do not say their task by themselves."""
+        return np.full(len(keys), False) if self._graph.tasks is not None else keys >= HASHED
 
     def keep(self, key: int, task: Any, live: Callable[[], NDArray[np.int64]], n_live: int) -> None:
         """Remember the name of a task that was just stored. `live` gives the keys of all stored examples."""
