@@ -108,3 +108,20 @@ def test_row_agrees_with_similarity_for_a_million_tasks():
     keys, clusters = graph.locate(np.arange(1_000_000))
     row = graph.row(5, 0, keys, clusters)
     assert row[5] == 1.0 and (np.delete(row, 5) == 0.8).all()
+
+
+@pytest.mark.parametrize("names", [
+    range(5000), range(-700, 0), [n << 40 for n in range(3000)], [n * 2**20 - 5 for n in range(-99, 99)],
+    [f"user {n}" for n in range(2000)], [7], [("a", n) for n in range(300)] + list(range(300)),
+], ids=["ints", "negative", "far apart", "even steps", "strings", "one", "mixed"])  # fmt: skip
+def test_clusters_are_found_whatever_the_names(names):
+    names = list(names)
+    mapping = {name: place % 11 for place, name in enumerate(names)}
+    strangers = [f"stranger {n}" for n in range(50)] + [10**15 + n for n in range(50)]
+    asked = [names[place] for place in np.random.default_rng(0).integers(0, len(names), 500)] + strangers
+    keys, found = graphs.clusters(mapping).locate(asked)
+    one_of = {}
+    for name, cluster in zip(asked[:500], found[:500].tolist(), strict=True):
+        assert one_of.setdefault(mapping[name], cluster) == cluster
+    assert len(set(one_of.values())) == len(one_of)
+    assert (found[500:] == keys[500:]).all() and not set(one_of.values()) & set(keys.tolist())

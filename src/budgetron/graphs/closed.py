@@ -117,10 +117,35 @@ class Mapped:
         self.keys: Ints = read_only(keys[order])
         self.numbers: Ints = read_only(np.array(numbers, dtype=np.int64))
 
+        self._shift = np.uint64(64 - max(1, (len(keys) - 1).bit_length()))  # about as many buckets as tasks
+        buckets = self._bucket_of(self.keys)
+        by_bucket = np.argsort(buckets, kind="stable")
+        counts = np.bincount(buckets, minlength=(1 << (64 - int(self._shift))))
+        self._starts: Ints = np.concatenate([[0], np.cumsum(counts)])
+        self._found: Ints = np.stack([self.keys[by_bucket], NOT_A_TASK + self.numbers[by_bucket]], axis=1)
+
     def clusters_of(self, keys: Ints) -> Ints:
-        """The cluster of each key: a number no task has as its key, or the key itself where unmapped."""
-        place = np.minimum(np.searchsorted(self.keys, keys), len(self.keys) - 1)
-        return np.where(self.keys[place] == keys, NOT_A_TASK + self.numbers[place], keys)
+        """The cluster of each key: a number no task has as its key, or the key itself where unmapped.
+
+        By hashing: a binary search among a million tasks misses the cache at every step.
+        """
+        clusters = keys.copy()
+        bucket = self._bucket_of(keys)
+        place, end = self._starts[bucket], self._starts[bucket + 1]
+        asked = np.flatnonzero(place < end)
+        place, end = place[asked], end[asked]
+        while asked.size:  # one more of each bucket in every round; the longest has a few
+            candidate = self._found[place]
+            hit = candidate[:, 0] == keys[asked]
+            clusters[asked[hit]] = candidate[hit, 1]
+            place += 1
+            left = ~hit & (place < end)
+            asked, place, end = asked[left], place[left], end[left]
+        return clusters
+
+    def _bucket_of(self, keys: Ints) -> Ints:
+        mixed = keys.view(np.uint64) * np.uint64(0x9E3779B97F4A7C15)
+        return (mixed >> self._shift).view(np.int64)
 
     def __reduce__(self) -> tuple[Any, ...]:
         return Mapped, (self.names, self.numbers.tolist())
