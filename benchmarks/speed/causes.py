@@ -5,17 +5,16 @@ CAUSES = {
         "The part of Python around the core is largest here (see docs/speed.md): labels, tasks and codes are checked "
         "and converted once a block."
     ),
-    "gaussian": (
-        "The exp takes longer than the inner products: `gaussian<float>` in hot.cpp forms the distance in double and "
-        "converts back. With the distance in float a trial was about 8 % faster in most, not all, of its rounds."
-    ),
+    "gaussian": "Over a budget that fits no inner cache, the rows come from memory, for us as for the yardstick.",
     "shared": (
         "On an eviction every task's row is handed over (`SharedProjectron::hand_over`), rows × B multiplications "
         "beside the B² of the inverse: the cost grows with the tasks that have a row, up to `max_task_rows`."
     ),
     "flagship-further-belief": (
-        "Each belief's covariance is a triangle of its own; once all of them together no longer fit the cache, a pass "
-        "is limited by memory, while the yardstick's one matrix still fits. It varies with what else is in the cache."
+        "Each belief's covariance is a triangle of its own, 4 MB at B=1000; once all of them together no longer fit the "
+        "cache, a pass is limited by reading it from memory, while the yardstick's one matrix still fits. Tried without "
+        "gain: putting three updates off and writing the triangle only every third pass. One pass for several examples "
+        "would halve the reading, but then answers would depend on where blocks are cut."
     ),
     "flagship": "Two passes an update: one over the covariance, one over the inverse Gram matrix for δ².",
     "linear-text": (
@@ -28,8 +27,8 @@ CAUSES = {
         "gain: vectorised search of the posting, prefetch of index and headers."
     ),
     "tasks": (
-        "Not the core, which holds no table, but Python: names of stored tasks are kept one by one, and the clusters "
-        "of a mapping are found by binary search in an array of all tasks, which misses the cache."
+        "With a million unrelated tasks nearly every margin is 0, and a margin of 0 is a mistake: twice as many are "
+        "stored as with ten tasks. The rest is the look-up of a task's cluster."
     ),
     "graph-first-touch": (
         "A column of A⁻¹ is solved by conjugate gradients to 1e-14: some fifty products with a matrix whose vector "

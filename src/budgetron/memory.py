@@ -188,7 +188,7 @@ def _store(settings: Settings, slots: int) -> int:
     if not settings.sparse:
         lanes = 256 // item
         rounded = -(-slots // lanes) * lanes
-        return rounded * (settings.n_features * item + 16 + 8 * item)
+        return rounded * (settings.n_features * item + 8 + 9 * item)
     pool = settings.pool
     assert pool is not None
     buckets = 16

@@ -29,9 +29,9 @@ class CoefficientLearner : public Learner {
   virtual std::uint8_t on_mistake(const Example& example, double kk, const Step& step, Scratch& scratch) = 0;
 
   void score(const Instance&, Task task, Scratch& s) const override {
-    std::copy(s.row.begin(), s.row.begin() + static_cast<std::ptrdiff_t>(size()), s.task_row.begin());
-    config_.similarity->multiply(task, keys_.data(), clusters_.data(), size(), s.task_row.data());
-    for (std::size_t o = 0; o < config_.n_outputs; ++o)
+    s.margins[0] = scale_ * config_.similarity->multiply(task, keys_.data(), clusters_.data(), size(), s.row.data(),
+                                                         beta(0), s.task_row.data());
+    for (std::size_t o = 1; o < config_.n_outputs; ++o)
       s.margins[o] = scale_ * hot().dot(beta(o), s.task_row.data(), size());
   }
 

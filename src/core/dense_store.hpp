@@ -73,7 +73,7 @@ class DenseStore final : public Store {
     const T* query = x.data();
     T* out = dots.data();
     multiply_blocks(blocks_.data(), used_blocks(), &query, 1, &out);
-    kernel.row(dots.data(), sq_.data(), scale_.data(), sq_[slot], size_, row);
+    kernel.row(dots.data(), sq_.data(), scale_.data(), static_cast<double>(sq_[slot]), size_, row);
   }
 
   bool fits(const Instance&) const override { return true; }
@@ -97,12 +97,9 @@ class DenseStore final : public Store {
 
   void release() override {
     size_ = 0;
-    for (auto* column : {&sq_, &scale_}) {
-      column->clear();
-      column->shrink_to_fit();
-    }
-    blocks_.clear();
-    blocks_.shrink_to_fit();
+    Vec<T>(*sq_.get_allocator().bytes).swap(sq_);
+    Vec<T>(*sq_.get_allocator().bytes).swap(blocks_);
+    Vec<double>(*sq_.get_allocator().bytes).swap(scale_);
   }
 
   Dump dump() const override {
@@ -157,7 +154,7 @@ class DenseStore final : public Store {
   void write(std::size_t slot, const Instance& x, const Kernel& kernel) {
     const T* values = row_of(*x.rows, x.at);
     for (std::size_t f = 0; f < d_; ++f) *cell(slot, f) = values[f];
-    sq_[slot] = x.sq;
+    sq_[slot] = static_cast<T>(x.sq);  // it was added up in T
     scale_[slot] = kernel.scale(x.sq);
   }
 
@@ -171,7 +168,8 @@ class DenseStore final : public Store {
   std::size_t d_, size_ = 0;
   bool growing_;
   Vec<T> blocks_;
-  Vec<double> sq_, scale_;
+  Vec<T> sq_;
+  Vec<double> scale_;
 };
 
 }  // namespace budgetron

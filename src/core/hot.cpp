@@ -139,13 +139,13 @@ inline float exp_of(float x) {
 }
 
 template <class T>
-void gaussian(const T* __restrict dot, const double* __restrict sq_stored, double sq, double gamma, size_t n,
+void gaussian(const T* __restrict dot, const T* __restrict sq_stored, double sq, double gamma, size_t n,
               double* __restrict row) {
-  const T minus_gamma = static_cast<T>(-gamma);
+  const T minus_gamma = static_cast<T>(-gamma), own = static_cast<T>(sq), two = 2, zero = 0;
 #pragma omp simd
   for (size_t j = 0; j < n; ++j) {
-    const double distance = (sq_stored[j] + sq) - 2.0 * static_cast<double>(dot[j]);
-    row[j] = static_cast<double>(exp_of(minus_gamma * static_cast<T>(distance > 0.0 ? distance : 0.0)));
+    const T distance = (sq_stored[j] + own) - two * dot[j];
+    row[j] = static_cast<double>(exp_of(minus_gamma * (distance > zero ? distance : zero)));
   }
 }
 
@@ -174,13 +174,17 @@ void polynomial(const T* __restrict dot, double bias, int degree, const double* 
   }
 }
 
-void clique(const int64_t* __restrict keys, const int64_t* __restrict clusters, int64_t key, int64_t cluster,
-            double diagonal, double off, size_t n, double* __restrict row) {
-#pragma omp simd
+double clique(const int64_t* __restrict keys, const int64_t* __restrict clusters, int64_t key, int64_t cluster,
+              double diagonal, double off, size_t n, const double* row, const double* weights, double* out) {
+  double sum = 0;
+#pragma omp simd reduction(+ : sum)
   for (size_t j = 0; j < n; ++j) {
     const double near = clusters[j] == cluster ? off : 0.0;
-    row[j] *= keys[j] == key ? diagonal : near;
+    const double value = row[j] * (keys[j] == key ? diagonal : near);
+    out[j] = value;
+    sum += weights[j] * value;
   }
+  return sum;
 }
 
 double dot(const double* a, const double* b, size_t n) {

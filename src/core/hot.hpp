@@ -36,8 +36,8 @@ struct Hot {
   double (*sparse_square_f32)(const float* x, std::size_t n);
   double (*sparse_square_f64)(const double* x, std::size_t n);
 
-  // row_j = exp(−γ max(0, sq_j + sq − 2 dot_j))
-  void (*gaussian_f32)(const float* dot, const double* sq_stored, double sq, double gamma, std::size_t n,
+  // row_j = exp(−γ max(0, sq_j + sq − 2 dot_j)), the distance in the precision of the products
+  void (*gaussian_f32)(const float* dot, const float* sq_stored, double sq, double gamma, std::size_t n,
                        double* row);
   void (*gaussian_f64)(const double* dot, const double* sq_stored, double sq, double gamma, std::size_t n,
                        double* row);
@@ -47,9 +47,9 @@ struct Hot {
   void (*polynomial_f64)(const double* dot, double bias, int degree, const double* scale_stored, double scale,
                          std::size_t n, double* row);
 
-  // row_j *= diagonal where key_j == key, off where only the cluster agrees, 0 elsewhere.
-  void (*clique)(const std::int64_t* keys, const std::int64_t* clusters, std::int64_t key, std::int64_t cluster,
-                 double diagonal, double off, std::size_t n, double* row);
+  // out_j = row_j · (diagonal where key_j == key, off where only the cluster agrees, 0 elsewhere); returns Σ_j weight_j out_j.
+  double (*clique)(const std::int64_t* keys, const std::int64_t* clusters, std::int64_t key, std::int64_t cluster,
+                   double diagonal, double off, std::size_t n, const double* row, const double* weights, double* out);
 
   double (*dot)(const double* a, const double* b, std::size_t n);
   void (*axpy)(double a, const double* x, std::size_t n, double* y);

@@ -39,7 +39,7 @@ struct Kernel {
 
   bool scaled() const { return normalize && kind != Kind::gaussian; }
 
-  void row(const float* dot, const double* sq_stored, const double* scale_stored, double sq, std::size_t n,
+  void row(const float* dot, const float* sq_stored, const double* scale_stored, double sq, std::size_t n,
            double* out) const {
     if (kind == Kind::gaussian)
       hot().gaussian_f32(dot, sq_stored, sq, gamma, n, out);

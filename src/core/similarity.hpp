@@ -25,20 +25,24 @@ class Similarity {
  public:
   virtual ~Similarity() = default;
   virtual double self(Task task) const = 0;
-  // row_j *= (A⁻¹)_{task, task_j}
-  virtual void multiply(Task task, const std::int64_t* keys, const std::int64_t* clusters, std::size_t n,
-                        double* row) const = 0;
+  // out_j = row_j (A⁻¹)_{task, task_j}, which may be in place; returns Σ_j weights_j out_j
+  virtual double multiply(Task task, const std::int64_t* keys, const std::int64_t* clusters, std::size_t n,
+                          const double* row, const double* weights, double* out) const = 0;
+  void multiply(Task task, const std::int64_t* keys, const std::int64_t* clusters, std::size_t n, double* row) const {
+    multiply(task, keys, clusters, n, row, row, row);
+  }
   virtual double largest_self() const = 0;  // c_G²
 };
 
 // Complete, disconnected and clustered graphs: three values, and no table whatever the number of tasks.
 class Clique final : public Similarity {
  public:
+  using Similarity::multiply;
   Clique(double diagonal_, double off_) : diagonal(diagonal_), off(off_) {}
   double self(Task) const override { return diagonal; }
-  void multiply(Task task, const std::int64_t* keys, const std::int64_t* clusters, std::size_t n,
-                double* row) const override {
-    hot().clique(keys, clusters, task.key, task.cluster, diagonal, off, n, row);
+  double multiply(Task task, const std::int64_t* keys, const std::int64_t* clusters, std::size_t n, const double* row,
+                  const double* weights, double* out) const override {
+    return hot().clique(keys, clusters, task.key, task.cluster, diagonal, off, n, row, weights, out);
   }
   double largest_self() const override { return diagonal; }
   const double diagonal, off;
@@ -47,6 +51,7 @@ class Clique final : public Similarity {
 // A graph on k named tasks: A⁻¹ as a dense table, or solved column by column from the sparse matrix A.
 class Explicit final : public Similarity {
  public:
+  using Similarity::multiply;
   using Column = std::shared_ptr<const std::vector<double>>;
 
   Explicit(std::vector<double> dense, std::size_t k, double c_g2) : k_(k), c_g2_(c_g2), dense_(std::move(dense)) {}
@@ -63,14 +68,12 @@ class Explicit final : public Similarity {
 
   double self(Task task) const override { return entry(task.key, task.key); }
 
-  void multiply(Task task, const std::int64_t* keys, const std::int64_t*, std::size_t n, double* row) const override {
-    if (!dense_.empty()) {
-      const double* column = dense_.data() + static_cast<std::size_t>(task.key) * k_;
-      for (std::size_t j = 0; j < n; ++j) row[j] *= column[keys[j]];
-    } else {
-      const Column column = this->column(task.key);
-      for (std::size_t j = 0; j < n; ++j) row[j] *= (*column)[static_cast<std::size_t>(keys[j])];
-    }
+  double multiply(Task task, const std::int64_t* keys, const std::int64_t*, std::size_t n, const double* row,
+                  const double* weights, double* out) const override {
+    const Column held = dense_.empty() ? column(task.key) : nullptr;
+    const double* similarities = held ? held->data() : dense_.data() + static_cast<std::size_t>(task.key) * k_;
+    for (std::size_t j = 0; j < n; ++j) out[j] = row[j] * similarities[keys[j]];
+    return hot().dot(weights, out, n);
   }
 
   double largest_self() const override { return c_g2_; }
