@@ -11,8 +11,8 @@ CAUSES = {
         "beside the B² of the inverse: the cost grows with the tasks that have a row, up to `max_task_rows`."
     ),
     "flagship-further-belief": (
-        "Each belief's covariance is a triangle of its own, 4 MB at B=1000; once all of them together no longer fit the "
-        "cache, a pass is limited by reading it from memory, while the yardstick's one matrix still fits. Tried without "
+        "Each belief's covariance is a triangle of its own, 4 MB at B=1000; once all of them together no longer fit "
+        "the cache, a pass is limited by reading it from memory, while the yardstick's one matrix fits. Tried without "
         "gain: putting three updates off and writing the triangle only every third pass. One pass for several examples "
         "would halve the reading, but then answers would depend on where blocks are cut."
     ),
