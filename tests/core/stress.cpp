@@ -5,6 +5,7 @@
 #include <cstring>
 #include <random>
 
+#include "delimited.hpp"
 #include "learner.hpp"
 
 using namespace budgetron;
@@ -116,6 +117,54 @@ void run(const Config& c, bool by_cluster, unsigned seed) {
   expect(learner->n_seen() == static_cast<std::int64_t>(s.n), "examples were miscounted");
 }
 
+// Delimited text of random pieces: cut anywhere it scans the same. Each part lies in a buffer of just its size.
+void scan_soup(unsigned seed) {
+  const std::vector<std::string> pieces = {"\"", "\"\"", ",", ",", "\n", "\r\n", "ab", "1.5", "-2e3", " ", "NA", "true", "\xc3\xa9",
+                                           std::string(1, '\0'), "\xff", "1e999", "123456789012345678901234567890", "+.5"};
+  std::mt19937 rng(seed);
+  const auto below = [&](std::size_t n) { return std::uniform_int_distribution<std::size_t>(0, n - 1)(rng); };
+  std::string soup;
+  for (std::size_t n = below(80); n > 0; --n) soup += pieces[below(pieces.size())];
+  Form form;
+  for (std::size_t n = below(4); n > 0; --n) form.wants.push_back(static_cast<Want>(below(3)));
+  form.max_line = 5 + below(40);
+  form.max_bad = 1000;
+  const std::vector<char> all(soup.begin(), soup.end());
+  const Scan whole = scan_delimited(all.data(), all.size(), true, form);
+  expect(whole.consumed == all.size(), "all text is scanned");
+
+  std::vector<double> numbers;
+  std::vector<std::int64_t> lines;
+  std::size_t n_bad = 0, at = 0, fed = 0;
+  std::int64_t line = 0;
+  bool in_long_line = false;
+  for (bool last = false; !last;) {
+    fed = std::min(soup.size(), fed + 1 + below(20));
+    last = fed == soup.size();
+    if (in_long_line) {
+      const std::size_t end = soup.find('\n', at);
+      if (end >= fed) {
+        at = fed;
+        continue;
+      }
+      at = end + 1;
+      in_long_line = false;
+    }
+    const std::vector<char> part(soup.begin() + static_cast<std::ptrdiff_t>(at), soup.begin() + static_cast<std::ptrdiff_t>(fed));
+    const Scan scan = scan_delimited(part.data(), part.size(), last, form);
+    for (const std::int64_t l : scan.lines) lines.push_back(line + l);
+    numbers.insert(numbers.end(), scan.numbers.begin(), scan.numbers.end());
+    n_bad += scan.bad.size();
+    at += scan.consumed;
+    line += scan.n_lines;
+    in_long_line = scan.unfinished;
+  }
+  expect(lines == whole.lines && n_bad == whole.bad.size(), "text cut anywhere has the same records");
+  expect(numbers.size() == whole.numbers.size() &&
+             (numbers.empty() || std::memcmp(numbers.data(), whole.numbers.data(), numbers.size() * sizeof(double)) == 0),
+         "text cut anywhere has the same numbers");
+}
+
 }  // namespace
 
 int main() {
@@ -208,6 +257,7 @@ int main() {
               }
               run(c, true, ++seed);
             }
+  for (unsigned n = 0; n < 20000; ++n) scan_soup(n);
   std::printf("core_stress: %u streams, %d checks passed\n", seed, checks);
   return 0;
 }

@@ -23,6 +23,7 @@ import numpy as np
 from scipy import sparse
 
 import budgetron
+from budgetron import streams
 from budgetron.errors import InputError, ModelFileError
 from budgetron.persist.container import JSON, packed, unpacked
 
@@ -156,6 +157,17 @@ def use(model):
     model.decision_function(X, tasks)
     model.predict(X[:3], tasks[:3])
     _ = model.active_set_, model.budget_share_, model.memory_bytes_, repr(model)
+    columns = streams.columns_of(model)
+    if columns is not None and columns.plan.layout == "table":
+        records = [{"size": 3, "colour": "red", "more": None}, {"size": None, "colour": "x", "more": "2024-02-29"}]
+        for learn in (False, True):
+            try:
+                encoded = columns.encode(records, learn)
+            except InputError:  # a column that wants another kind of value
+                continue
+            values = encoded.data if sparse.issparse(encoded) else encoded
+            assert encoded.shape == (2, settings.n_features) and np.isfinite(values).all()
+        _ = columns.describe(), repr(columns)
     if model.engine == "numpy":
         return
     try:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import itertools
 
 import numpy as np
@@ -9,7 +10,7 @@ import pytest
 from scipy import sparse
 
 import budgetron
-from budgetron import Belief, graphs, kernels
+from budgetron import Belief, graphs, kernels, streams
 
 TASKS = ["ann", "bob", "cid", "dan", "eve"]
 
@@ -85,7 +86,22 @@ def small_models():
     for place, (name, model) in enumerate(made.items()):
         X, y, tasks = stream(120, is_sparse="sparse" in name or name in ("shared", "random"), classes=2 + place % 2)
         model.partial_fit(X, y, tasks)
-    return made
+    return made | {
+        "columns": from_files(b"1,red,2024-02-29"),
+        "columns-sparse": from_files(b"1,red,just some words", text=["more"]),
+    }
+
+
+def from_files(row, **more):
+    """A model that learned from a file of such rows, and carries its columns."""
+    rows = [row, b",blue,", row.replace(b"1,", b"2.5,"), row.replace(b"red", b"green")] * 10
+    lines = [b"%b,%b,%b" % example for example in zip([b"ann", b"7"] * 20, rows, [b"no", b"yes"] * 20, strict=True)]
+    with streams.read(io.BytesIO(b"\n".join([b"task,size,colour,more,label", *lines])), **more) as file:
+        model = model_of("RandomBudgetPerceptron", "complete", 6)
+        for block in file:
+            model.partial_fit(block.X, block.y, block.tasks)
+    model._columns = file.columns
+    return model
 
 
 def same_state(a, b):

@@ -174,9 +174,9 @@ class Columns:
     def wrong_rows(self, table: Table, classes: Sequence[Any] | None = None) -> dict[int, str]:
         """The rows that cannot be used, and why: "what is accepted; got what came"."""
         wrong: dict[int, str] = {}
-        for place, name in enumerate(self._features().numbers):
-            for row in np.flatnonzero(np.isinf(table.numbers[:, place])).tolist():
-                wrong.setdefault(row, f"with a number in column {name!r}; got something else")
+        for row, place in np.argwhere(np.isinf(table.numbers)).tolist():
+            name = self._features().numbers[place]
+            wrong.setdefault(row, f"with a number in column {name!r}; got something else")
         for column in self.plan.columns:
             if column.kind == "date":
                 accepted = f"with a date such as 2024-02-29 in column {column.name!r}"

@@ -20,6 +20,7 @@ class Records:
         self._at = 0
         self._in_long_line = False
         self._lines = 0  # behind us
+        self._line_bytes = 64.0  # of a line, about
         self.at_end = False  # of the file: all that is left is at hand
         while len(self._buffer) < 4 and self._more():
             pass
@@ -42,9 +43,13 @@ class Records:
         self._at = 0
         return not self.at_end
 
-    def fill(self, rows: int, limit: int = MAX_BYTES) -> None:
+    def fill(self, rows: int, limit: int) -> None:
         """Have so many lines at hand, or so many bytes, or all."""
         while len(self._buffer) - self._at < limit and self._buffer.count(b"\n", self._at) < rows and self._more():
+            pass
+
+    def _fill_bytes(self, size: int) -> None:
+        while len(self._buffer) - self._at < size and self._more():
             pass
 
     def peek(self, delimiter: str, wants: bytes, rows: int) -> Piece:
@@ -54,12 +59,14 @@ class Records:
     def next(self, delimiter: str, wants: bytes, rows: int, max_bad: int) -> Piece:
         """The next records; none at the end. From a pipe, as many as it has now."""
         if self._source.bytes_total is not None:
-            self.fill(rows)
+            self._fill_bytes(min(int(rows * self._line_bytes), MAX_BYTES))
         while True:
             piece = self._piece(scan(self._buffer, self._at, self.at_end, delimiter, wants, rows, max_bad))
             found = piece[0]
             self._at += found.consumed
             self._lines += found.n_lines
+            if found.n_lines:
+                self._line_bytes = found.consumed / found.n_lines
             self._in_long_line = found.unfinished
             if len(found.lines) or found.bad or self.at_end:
                 return piece

@@ -38,26 +38,41 @@ class Scaling:
         """The rows, scaled; gaps become 0. `learn` says whether, or which, rows then count in the state."""
         off = values - self.center
         known = ~np.isnan(off)
-        if not known.all():
+        has_gaps = not known.all()
+        if has_gaps:
             off[~known] = 0.0
         if learn is False:
             count, total, squares = self.count, self.total, self.squares
         else:
-            counted = known if learn is True else known & learn[:, None]
-            off_counted = np.where(counted, off, 0.0)
-            count = _running(self.count, counted.astype(np.float64))
-            total = _running(self.total, off_counted)
-            squares = _running(self.squares, off_counted * off_counted)
-            self.count, self.total, self.squares = count[-1].copy(), total[-1].copy(), squares[-1].copy()
-            count, total, squares = count[:-1], total[:-1], squares[:-1]
+            count, total, squares = self._before_each(off, known, learn, has_gaps)
         mean = total / np.maximum(count, 1.0)
-        variance = squares / np.maximum(count, 1.0) - mean * mean
+        variance = squares / np.maximum(count, 1.0)
+        variance -= mean * mean
         varies = variance > 1e-12 * mean * mean
-        spread = np.sqrt(np.where(varies, variance, 1.0))
-        scaled: Floats = np.where(varies & known, np.clip((off - mean) / spread, -CLIP, CLIP), 0.0)
-        return scaled
+        if not varies.all():
+            variance[~varies] = np.inf  # a column that does not vary says nothing: 0
+        with np.errstate(over="ignore"):  # clipped below
+            off -= mean
+            off /= np.sqrt(variance, out=variance)
+        if has_gaps:
+            off[~known] = 0.0
+        return np.clip(off, -CLIP, CLIP, out=off)
+
+    def _before_each(self, off: Floats, known: Any, learn: Any, has_gaps: bool) -> tuple[Floats, Floats, Floats]:
+        """n, Σ and Σ² as they were before each row; then, all rows counted, the state."""
+        if has_gaps or learn is not True:
+            counted = known if learn is True else known & learn[:, None]
+            count = _running(self.count, counted)
+            off = np.where(counted, off, 0.0)
+        else:
+            count = self.count + np.arange(len(off) + 1)[:, None]
+        total, squares = _running(self.total, off), _running(self.squares, off * off)
+        self.count, self.total, self.squares = count[-1].copy(), total[-1].copy(), squares[-1].copy()
+        return count[:-1], total[:-1], squares[:-1]
 
 
-def _running(before: Floats, values: Floats) -> Floats:
-    """The sums before each row, and after the last."""
-    return np.cumsum(np.concatenate([before[None], values]), axis=0)
+def _running(before: Floats, values: NDArray[Any]) -> Floats:
+    """The sums before each row, and after the last; one row after the other, so that no cut shows."""
+    sums = np.empty((len(values) + 1, len(before)))
+    sums[0], sums[1:] = before, values
+    return np.cumsum(sums, axis=0, out=sums)

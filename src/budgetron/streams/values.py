@@ -11,6 +11,7 @@ import datetime
 import math
 import re
 from collections.abc import Iterable
+from functools import lru_cache
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -87,6 +88,7 @@ def category_of(text: str) -> str:
     return "" if stripped in MISSING else stripped
 
 
+@lru_cache(maxsize=1 << 16)
 def task_of(text: str) -> int | str:
     """A task: an integer where it is written as Python would write one, else the text."""
     return int(text) if _TASK.fullmatch(text) else text
