@@ -3,7 +3,7 @@
 - Pages of docs/ that `nav` does not name go into the section of their folder.
 - The reference is written from the docstrings and from `budgetron --help`, at build time.
 - Pages link to files of the repository as a reader of the repository needs it; files outside docs/ that a page links to
-  come along under repository/, and the links are turned to them.
+  come along under repository/, and the links are turned to them. A page of an example shows its program.
 """
 
 from __future__ import annotations
@@ -60,6 +60,9 @@ def on_page_markdown(markdown: str, page: Any, config: Any, files: Files) -> str
     if source is None:
         return markdown
     here = Path(source).resolve().parent
+    program = ROOT / "examples" / f"{Path(source).stem}.py"
+    if page.file.src_uri.startswith("examples/") and program.exists():
+        markdown += f"\n## The program\n\n```python\n{program.read_text(encoding='utf-8')}```\n"
 
     def turned(link: re.Match[str]) -> str:
         target = (here / link[2]).resolve()

@@ -1,0 +1,47 @@
+"""2,410 schools, thirteen pupils each: will this pupil get a good grade in chemistry?
+
+Chem97 is real: 31,022 pupils in British schools, their average grade at sixteen, age and sex; the label is a grade A or
+B at eighteen. A school alone has too few pupils to learn from. All together hide that schools differ. Each pupil is
+predicted, then learned from, once.
+
+    python examples/schools.py        (needs the extra `data`)
+"""
+
+from __future__ import annotations
+
+from budgetron import Budgetron, data, evaluate, graphs
+
+
+def main() -> None:
+    pupils = data.load("chem97").shuffled(seed=0)
+    stream = (data.standardized(pupils.X), pupils.y, pupils.tasks)
+    schools = len(set(pupils.tasks.tolist()))
+    print(f"{pupils.n:,} pupils of {schools:,} schools; always saying no errs {pupils.y.mean():.1%}\n")
+
+    models = {
+        "one model for all schools": Budgetron(budget=200, graph=graphs.complete(coupling=float("inf"))),
+        "a model a school, apart": Budgetron(budget=200, graph=graphs.disconnected()),
+        "a model a school, related": Budgetron(budget=200),
+        "the same in 64 KiB": Budgetron(budget="64 KiB"),
+    }
+    print(f"{'':28}{'wrong':>7}{'log loss':>10}{'calibration':>13}{'stored':>8}{'memory':>11}")
+    results = {}
+    for name, model in models.items():
+        results[name] = found = evaluate.progressive(model, stream, window=2000, max_tasks=schools)
+        assert found.calibration is not None
+        print(
+            f"{name:28}{found.overall.error:7.1%}{found.overall.log_loss:10.3f}{found.calibration.ece:13.1%}"
+            f"{model.n_stored_:8}{model.memory_bytes_ // 1024:7,} KiB"
+        )
+
+    best = results["a model a school, related"]
+    print("\nThe schools it is most surely bad at:")
+    for school, row in best.worst_first()[:3]:
+        print(f"  school {school}: {row.error:.0%} of {row.n} pupils wrong")
+    print("\nWhat it came to believe, by weight:")
+    for belief, weight in sorted(models["a model a school, related"].beliefs_, key=lambda pair: -pair[1])[:2]:
+        print(f"  {weight:.2f}  {belief.in_words()}")
+
+
+if __name__ == "__main__":
+    main()

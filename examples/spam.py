@@ -1,0 +1,85 @@
+"""A spam filter for each of a hundred users, from the first word of their first mail, in one megabyte.
+
+No set of mail by user comes by pip, so the mail is made: a hundred users, 5,000 messages in all, words drawn by topic.
+Phishing is spam to everybody, and notes from colleagues to nobody. Newsletters are the hard part: each user wants some
+topics and marks the others as spam, as people do. So users are alike in most things, and each differs in a few.
+
+    python examples/spam.py
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+
+import numpy as np
+from sklearn.feature_extraction.text import HashingVectorizer
+
+from budgetron import Budgetron, graphs
+
+TOPICS = {
+    "phishing": "verify your account password urgent click suspended bank login confirm security winner prize claim",
+    "work": "meeting agenda minutes project deadline report attached review draft budget schedule thanks colleagues",
+    "sport": "match season league goal transfer coach final score player team tickets stadium newsletter weekly",
+    "fashion": "dress collection sale autumn style shoes discount designer season outfit newsletter weekly offer",
+    "gadgets": "phone laptop review battery camera release price chip screen newsletter weekly offer discount",
+    "travel": "flight hotel beach offer weekend city guide booking summer deal newsletter weekly tickets island",
+}
+NEWSLETTERS = ("sport", "fashion", "gadgets", "travel")
+COMMON = "the a to of and in for you we is on with this that it at be your are have".split()
+WORDS = HashingVectorizer(alternate_sign=False)
+
+
+def mails(n: int, n_users: int = 100, seed: int = 0) -> Iterator[tuple[str, str, str]]:
+    """Messages as they arrive: user, text, and what the user says of it."""
+    rng = np.random.default_rng(seed)
+    wanted = rng.random((n_users, len(NEWSLETTERS))) < 0.5
+    topics = list(TOPICS)
+    for _ in range(n):
+        user = min(int(rng.zipf(1.3)) - 1, n_users - 1) if rng.random() < 0.5 else int(rng.integers(n_users))
+        topic = topics[rng.choice(len(topics), p=[0.2, 0.3, 0.125, 0.125, 0.125, 0.125])]
+        words = [*rng.choice(TOPICS[topic].split(), size=8), *rng.choice(COMMON, size=8)]
+        rng.shuffle(words)
+        if topic in NEWSLETTERS:
+            spam = not wanted[user, NEWSLETTERS.index(topic)]
+        else:
+            spam = topic == "phishing"
+        if rng.random() < 0.03:  # people press the wrong button
+            spam = not spam
+        yield f"user {user}", " ".join(words), "spam" if spam else "ham"
+
+
+def counted(seen: Counter[str], user: str) -> int:
+    seen[user] += 1
+    return seen[user]
+
+
+def main() -> None:
+    users, texts, labels = (np.array(column) for column in zip(*mails(5000), strict=True))
+    rows = WORDS.transform(texts)
+    seen: Counter[str] = Counter()
+    which = np.array([counted(seen, user) for user in users])  # the user's first message, second, …
+
+    models = {
+        "one filter for all": Budgetron(budget="1 MiB", graph=graphs.complete(coupling=float("inf"))),
+        "a filter for each, apart": Budgetron(budget="1 MiB", graph=graphs.disconnected()),
+        "a filter for each, related": Budgetron(budget="1 MiB"),
+    }
+    print(f"{len(texts):,} messages of {len(seen)} users, {np.mean(labels == 'spam'):.0%} spam; wrong, in %\n")
+    print(f"{'':28}{'all':>6}{'first 5':>9}{'6 to 20':>9}{'later':>7}{'memory':>10}")
+    for name, model in models.items():
+        margins = model.predict_then_learn(rows, labels, tasks=users)
+        wrong = 100.0 * ((margins > 0) != (labels == "spam"))
+        parts = [wrong, wrong[which <= 5], wrong[(which > 5) & (which <= 20)], wrong[which > 20]]
+        figures = "".join(f"{part.mean():{width}.1f}" for part, width in zip(parts, (6, 9, 9, 7), strict=True))
+        print(f"{name:28}{figures}{model.memory_bytes_ // 1024:>6} KiB")
+
+    model, mail = models["a filter for each, related"], "travel newsletter: beach hotel and city weekend"
+    row = WORDS.transform([mail])
+    print(f"\nIs it spam? {mail!r}")
+    for user in ("user 0", "user 1", "user 2", "a new user"):
+        print(f"  {user:12}{model.predict_proba(row, tasks=[user])[0, 1]:.0%}")
+
+
+if __name__ == "__main__":
+    main()

