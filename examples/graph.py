@@ -1,8 +1,9 @@
 """Twenty-four weather stations along a river: each is like its neighbours, and less like those further off.
 
 Stations are tasks, and the river is a graph: an edge joins a station to the next, and a tributary joins at station 8.
-Labels are made from that graph (budgetron.data.synthetic), so that it is known to be the right one. Does telling a learner
-help? It is compared with no graph, with all stations alike, and with a river of the right shape but the names shuffled.
+Labels are made from that graph (budgetron.data.synthetic), so that it is known to be the right one. Does telling a
+learner help? It is compared with no graph, with all stations alike, and with a river of the right shape but names
+shuffled.
 
     python examples/graph.py
 """
@@ -10,13 +11,14 @@ help? It is compared with no graph, with all stations alike, and with a river of
 from __future__ import annotations
 
 import random
+from itertools import pairwise
 
 from budgetron import BudgetProjectron, evaluate, graphs, kernels
 from budgetron.data import synthetic
 
 RIVER = [f"river {km:02}" for km in range(16)]
 STREAM = [f"stream {km:02}" for km in range(8)]
-EDGES = [*zip(RIVER, RIVER[1:], strict=False), *zip(STREAM, STREAM[1:], strict=False), (STREAM[-1], RIVER[8])]
+EDGES = [*pairwise(RIVER), *pairwise(STREAM), (STREAM[-1], RIVER[8])]
 STRENGTH = 8.0  # of an edge: how much a station takes from the next
 
 

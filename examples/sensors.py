@@ -1,8 +1,8 @@
 """Forty machines with twelve sensors each; half-way, maintenance changes what the readings mean. Who notices?
 
-The readings are made (budgetron.data.synthetic), so the right answer is known: the machines are alike to 80 %, one label in
-twenty is wrong, and at reading 10,000 of 20,000 every machine's rule turns by 60 degrees, all in the same way. No
-learner is told. What counts is how soon each is back.
+The readings are made (budgetron.data.synthetic), so the right answer is known: the machines are alike to 80 %, one
+label in twenty is wrong, and at reading 10,000 of 20,000 every machine's rule turns by 60 degrees, all in the same
+way. No learner is told. What counts is how soon each is back.
 
     python examples/sensors.py
 """

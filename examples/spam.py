@@ -26,7 +26,7 @@ TOPICS = {
     "travel": "flight hotel beach offer weekend city guide booking summer deal newsletter weekly tickets island",
 }
 NEWSLETTERS = ("sport", "fashion", "gadgets", "travel")
-COMMON = "the a to of and in for you we is on with this that it at be your are have".split()
+COMMON = "the a to of and in for you we is on with this that it at be your are have"
 WORDS = HashingVectorizer(alternate_sign=False)
 
 
@@ -38,12 +38,9 @@ def mails(n: int, n_users: int = 100, seed: int = 0) -> Iterator[tuple[str, str,
     for _ in range(n):
         user = min(int(rng.zipf(1.3)) - 1, n_users - 1) if rng.random() < 0.5 else int(rng.integers(n_users))
         topic = topics[rng.choice(len(topics), p=[0.2, 0.3, 0.125, 0.125, 0.125, 0.125])]
-        words = [*rng.choice(TOPICS[topic].split(), size=8), *rng.choice(COMMON, size=8)]
+        words = [*rng.choice(TOPICS[topic].split(), size=8), *rng.choice(COMMON.split(), size=8)]
         rng.shuffle(words)
-        if topic in NEWSLETTERS:
-            spam = not wanted[user, NEWSLETTERS.index(topic)]
-        else:
-            spam = topic == "phishing"
+        spam = topic == "phishing" or (topic in NEWSLETTERS and not wanted[user, NEWSLETTERS.index(topic)])
         if rng.random() < 0.03:  # people press the wrong button
             spam = not spam
         yield f"user {user}", " ".join(words), "spam" if spam else "ham"
