@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Hashable, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -45,21 +45,21 @@ class Figures:
         return (error + z2 / (2 * n) - math.sqrt(z2 * (error * (1 - error) / n + z2 / (4 * n * n)))) / (1 + z2 / n)
 
     def to_dict(self) -> dict[str, Any]:
-        return asdict(self)
+        return dict(vars(self))
 
 
 def figures(counts: Floats, probabilistic: bool) -> Figures:
-    """The figures of one row of counts."""
-    n = counts[SEEN]
-    found, false, missed = counts[FIRST_CLASS:].reshape(-1, 3).T
+    """The figures of one row of counts. In plain numbers: a row is short, and there may be a thousand of them."""
+    n, wrong, mistakes, loss, *classes = counts.tolist()
+    found, false, missed = classes[0::3], classes[1::3], classes[2::3]
     return Figures(
         n=int(n),
-        mistakes=int(counts[MISTAKES]),
-        error=_ratio(counts[WRONG], n),
-        f_measure=_mean_ratio(2 * found, 2 * found + false + missed),
-        precision=_mean_ratio(found, found + false),
-        recall=_mean_ratio(found, found + missed),
-        log_loss=_ratio(counts[LOG_LOSS], n) if probabilistic else None,
+        mistakes=int(mistakes),
+        error=_ratio(wrong, n),
+        f_measure=_mean_ratio([(2 * t, 2 * t + p + m) for t, p, m in zip(found, false, missed, strict=True)]),
+        precision=_mean_ratio([(t, t + p) for t, p in zip(found, false, strict=True)]),
+        recall=_mean_ratio([(t, t + m) for t, m in zip(found, missed, strict=True)]),
+        log_loss=_ratio(loss, n) if probabilistic else None,
     )
 
 
@@ -148,6 +148,7 @@ def _ratio(part: float, whole: float) -> float | None:
     return float(part / whole) if whole > 0 else None
 
 
-def _mean_ratio(part: Floats, whole: Floats) -> float | None:
-    defined = whole > 0
-    return float((part[defined] / whole[defined]).mean()) if defined.any() else None
+def _mean_ratio(parts: Sequence[tuple[float, float]]) -> float | None:
+    """The mean of part/whole over the classes where there is a whole."""
+    ratios = [part / whole for part, whole in parts if whole > 0]
+    return sum(ratios) / len(ratios) if ratios else None

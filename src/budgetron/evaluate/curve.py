@@ -6,7 +6,7 @@ When there are too many points neighbours are joined, so the window doubles: a s
 from __future__ import annotations
 
 from collections.abc import Hashable, Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -39,7 +39,7 @@ class Point:
             "stored": self.stored,
             "memory_bytes": self.memory_bytes,
             "budget_share": {str(task): share for task, share in self.budget_share.items()},
-            "beliefs": [asdict(belief) | {"weight": weight} for belief, weight in self.beliefs],
+            "beliefs": [vars(belief) | {"weight": weight} for belief, weight in self.beliefs],
         }
 
 

@@ -47,6 +47,7 @@ class Watch:
         self._counts, self._curve = TaskCounts(TASKS), Curve()
         self._calibration, self._confusion = Calibration.empty(), ConfusionCounts()
         self._in_window: Any = 0.0
+        self._shown_curve: list[dict[str, Any]] | None = None  # made when looked at, until a window ends
         self._position = self._next_end = 0
         self.n_learned = self.n_refused = self.n_predicted = self.n_mistakes = 0
         self._mistakes: deque[dict[str, Any]] = deque(maxlen=_SHOWN_MISTAKES)
@@ -86,7 +87,7 @@ class Watch:
         if self._position >= self._next_end + WINDOW:
             self._next_end = self._position
             self._curve.close_window(self._position, self._in_window, model)
-            self._in_window = 0.0
+            self._in_window, self._shown_curve = 0.0, None
 
     def tick(self, at: float) -> None:
         """Note the traffic, once a second."""
@@ -97,7 +98,7 @@ class Watch:
         with self._lock:
             self._counts, self._curve = TaskCounts(TASKS), Curve()
             self._calibration, self._confusion = Calibration.empty(), ConfusionCounts()
-            self._in_window, self._position, self._next_end = 0.0, 0, 0
+            self._in_window, self._position, self._next_end, self._shown_curve = 0.0, 0, 0, None
             self._mistakes.clear()
 
     # ---- looking
@@ -117,22 +118,38 @@ class Watch:
             tasks = [{"task": plain(task), **figures(row, probabilistic).to_dict()} for task, row in worst]
             total, others = self._counts.total, self._counts.others
             overall = figures(total, probabilistic).to_dict() if self._position else None
-            points = self._curve.points(probabilistic)
+            curve = self._curve_shown(probabilistic)
             mistakes = list(reversed(self._mistakes))
-        step = max(1, -(-len(points) // _SHOWN_POINTS))
         share = list(model.budget_share_.items())[:_SHOWN_SHARES] if begun else []
         return {
             "model": name, "learner": type(model).__name__, "at": round(time.time(), 3), "position": position,
             "begun": begun,
             "traffic": {"predicted": self.n_predicted, "learned": self.n_learned, "refused": self.n_refused,
                         "seconds": list(self._seconds)},
-            "overall": overall, "curve": [point.to_dict() for point in points[::-1][::step][::-1]],
+            "overall": overall, "curve": curve,
             "tasks": tasks, "n_tasks": len(by_task), "tasks_counted_together": int(others[0]),
             "share": [[plain(task), part] for task, part in share],
             "stored": model.n_stored_ if begun else 0, "capacity": model.capacity_ if begun else None,
             "memory_bytes": model.memory_bytes_ if begun else 0, "budget_bytes": budget_bytes(model),
             "beliefs": beliefs(model) if begun else [], "mistakes": mistakes,
         }  # fmt: skip
+
+    def _curve_shown(self, probabilistic: bool) -> list[dict[str, Any]]:
+        """Evenly thinned, in short numbers. It is sent every second, so it is made once a window."""
+        if self._shown_curve is None:
+            points = self._curve.points(probabilistic)
+            step = max(1, -(-len(points) // _SHOWN_POINTS))
+            self._shown_curve = [_short(point.to_dict()) for point in points[::-1][::step][::-1]]
+        return self._shown_curve
+
+
+def _short(value: Any) -> Any:
+    """The same with four decimals."""
+    if isinstance(value, dict):
+        return {name: _short(part) for name, part in value.items()}
+    if isinstance(value, list):
+        return [_short(part) for part in value]
+    return round(value, 4) if isinstance(value, float) else value
 
 
 def beliefs(model: Any) -> list[dict[str, float]]:
