@@ -4,12 +4,12 @@ The report and the live page of the service share them: uPlot for charts (assets
 and dark, and two small scripts. There is no build step.
 
 >>> from budgetron import page
->>> html = page.document("Hello & goodbye", "<p>There.</p>", data={"n": [1, 2]}, scripts=())
->>> "<title>Hello &amp; goodbye</title>" in html, "default-src 'none'" in html
-(True, True)
+>>> html, policy = page.document("Hello & goodbye", "<p>There.</p>", data={"n": [1, 2]}, scripts=())
+>>> "<title>Hello &amp; goodbye</title>" in html, policy in html, policy[:18]
+(True, True, "default-src 'none'")
 """
 
-from budgetron.page.document import document, embedded
+from budgetron.page.document import Page, document, embedded
 from budgetron.page.text import as_bytes, as_count, as_percent, as_seconds, escape, name_of
 
-__all__ = ["as_bytes", "as_count", "as_percent", "as_seconds", "document", "embedded", "escape", "name_of"]
+__all__ = ["Page", "as_bytes", "as_count", "as_percent", "as_seconds", "document", "embedded", "escape", "name_of"]

@@ -12,11 +12,18 @@ import json
 from collections.abc import Mapping, Sequence
 from functools import cache
 from importlib.resources import files
-from typing import Any
+from typing import Any, NamedTuple
 
 from budgetron.page.text import escape
 
 STYLES = ("uplot.css", "page.css")
+
+
+class Page(NamedTuple):
+    """A whole page, and the policy it states; whoever serves it may state the same in a header."""
+
+    html: str
+    policy: str
 
 
 @cache
@@ -32,7 +39,7 @@ def document(
     scripts: Sequence[str] = ("uplot.js", "charts.js", "table.js"),
     own_script: str = "",
     connect: str = "'none'",
-) -> str:
+) -> Page:
     """The page. `body` is markup, its strings escaped already; `data` is for the scripts, as the element #data.
 
     `scripts` are assets of this room, `own_script` the page's own; `connect` is where it may send requests.
@@ -43,7 +50,7 @@ def document(
         f"default-src 'none'; script-src '{_digest(script)}'; style-src '{_digest(style)}'; img-src data:; "
         f"connect-src {connect}; base-uri 'none'; form-action 'none'"
     )
-    return f"""<!doctype html>
+    html = f"""<!doctype html>
 <html lang="en">
 <head>
 <meta charset="utf-8">
@@ -62,6 +69,7 @@ def document(
 </body>
 </html>
 """
+    return Page(html, policy)
 
 
 def embedded(data: Any) -> str:

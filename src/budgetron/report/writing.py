@@ -75,7 +75,7 @@ def rendered(*, validation: Validation, model: Any = None, context: Context | No
     )
     charts = {name: chart for section in sections for name, chart in section.charts.items()}
     script = files("budgetron.report").joinpath("report.js").read_text(encoding="utf-8")
-    return page.document(context.title, body, data={"charts": charts, "tasks": table}, own_script=script)
+    return page.document(context.title, body, data={"charts": charts, "tasks": table}, own_script=script).html
 
 
 def _footer() -> str:

@@ -5,21 +5,25 @@ It is whole and asks only this service: `live.html` is its body, `live.js` its s
 
 from __future__ import annotations
 
-from functools import cache
 from importlib.resources import files
 
-from budgetron.page import document
-
-# What a page may load is said in the page itself; that it may not be framed can only be said here.
-POLICY = [(b"content-security-policy", b"frame-ancestors 'none'")]
+from budgetron.page import Page, document
 
 
-@cache
+def _made() -> Page:
+    body, script = (files(__name__).joinpath(name).read_text(encoding="utf-8") for name in ("live.html", "live.js"))
+    return document("Budgetron", body, data={}, own_script=script, connect="'self'")
+
+
+_PAGE = _made()
+# That a page may not be framed can only be said in a header.
+POLICY = [(b"content-security-policy", f"{_PAGE.policy}; frame-ancestors 'none'".encode())]
+
+
 def page() -> bytes:
     """The page, whole.
 
     >>> page().startswith(b"<!doctype html>"), b"connect-src 'self'" in page()
     (True, True)
     """
-    body, script = (files(__name__).joinpath(name).read_text(encoding="utf-8") for name in ("live.html", "live.js"))
-    return document("Budgetron", body, data={}, own_script=script, connect="'self'").encode()
+    return _PAGE.html.encode()
