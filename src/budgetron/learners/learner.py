@@ -88,6 +88,26 @@ class Learner(Pictures, ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             self._engine.forget(key)
             self._names.drop_all_but(self._engine.keys)
 
+    def resize(self, budget: int) -> None:
+        """Go on with another number of stored examples; what is over leaves by the learner's own rule.
+
+        >>> import numpy as np
+        >>> from budgetron import BudgetProjectron
+        >>> X = np.random.default_rng(0).normal(size=(200, 3))
+        >>> model = BudgetProjectron(budget=40).partial_fit(X, X[:, 0] * X[:, 1] > 0)
+        >>> before = model.n_stored_
+        >>> model.resize(25)
+        >>> before, model.n_stored_, model.capacity_
+        (40, 25, 25)
+        """
+        from budgetron.learners.resize import resized
+
+        self._check_begun()
+        with self._guard:
+            self._engine = resized(self._who, self._engine, budget)
+            self.set_params(budget=int(budget))
+            self._names.drop_all_but(self._engine.keys)
+
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the model to one file, in place of any that is there; `budgetron.load` reads it.
 

@@ -56,6 +56,10 @@ class BudgetProjectron(MistakeDriven):
         self.project_out(r, P)
         return r
 
+    def let_go(self) -> bool:
+        self.evict(len(self.store))
+        return True
+
     def project_out(self, r: int, P: Array) -> None:
         """β_j ← β_j + β_r γ_j for every j ≠ r; r leaves."""
         gamma = -P[r] / P[r, r]

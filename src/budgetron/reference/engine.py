@@ -90,6 +90,13 @@ class Engine:
         """Remove a task's stored examples, and its row where there is one."""
         self.rule.forget(key)
 
+    def shrink(self, capacity: int) -> bool:
+        """Let members go until `capacity` are left; False where the rule cannot, and then perhaps some are gone."""
+        while self.n_stored > capacity:
+            if not self.rule.let_go():
+                return False
+        return True
+
     def state(self) -> dict[str, Any]:
         """Everything learned, as plain arrays and numbers."""
         return self.rule.state()

@@ -38,6 +38,10 @@ class RandomBudgetPerceptron(MistakeDriven):
             self.remove(self.draw(len(self.store) - 1))
         return Outcome.UPDATED | Outcome.STORED
 
+    def let_go(self) -> bool:
+        self.remove(self.draw(len(self.store)))
+        return True
+
     def draw(self, n: int) -> int:
         """A slot below n, by splitmix64."""
         self.coin = (self.coin + 0x9E3779B97F4A7C15) & _WORD

@@ -55,6 +55,10 @@ class Rule(ABC):
         """Drop the stored examples of a task, lowest slot first."""
 
     @abstractmethod
+    def let_go(self) -> bool:
+        """One member leaves by the rule's own choice though nothing came; False where the rule has no such step."""
+
+    @abstractmethod
     def coef(self) -> Array:
         """One coefficient an output for each slot (n_outputs, n)."""
 
@@ -143,6 +147,9 @@ class MistakeDriven(Rule):
     def forget(self, key: int) -> None:
         while (slots := np.flatnonzero(self.store.key == key)).size:
             self.remove(int(slots[0]))
+
+    def let_go(self) -> bool:
+        return False
 
     # What is held.
 

@@ -119,6 +119,13 @@ class Budgetron(Rule):
         if self.kernel.forget(key):
             self.rows.restart_kernel()
 
+    def let_go(self) -> bool:
+        """The least harmful member leaves; anchors never do."""
+        if not self.kernel.shared or not len(self.kernel.span.evictable(len(self.store))):
+            return False
+        self.kernel.evict(len(self.store))
+        return True
+
     def coef(self) -> Array:
         return self.kernel.coef()
 

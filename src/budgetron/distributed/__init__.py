@@ -1,0 +1,13 @@
+"""Past one machine: a model in shards, in threads of one process or on a Ray cluster.
+
+>>> from budgetron import Forgetron, distributed, graphs
+>>> model = distributed.ShardedModel(Forgetron(budget=4000, graph=graphs.disconnected()), shards=16, workers=2)
+>>> model.shards, model.backend
+(16, 'local')
+"""
+
+from budgetron.distributed.placement import Placement, workers_of
+from budgetron.distributed.sharded import Shard, ShardedModel
+from budgetron.distributed.team import WorkersLost
+
+__all__ = ["Placement", "Shard", "ShardedModel", "WorkersLost", "workers_of"]

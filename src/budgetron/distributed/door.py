@@ -1,0 +1,117 @@
+"""What comes in, looked at once and before any shard hears of it.
+
+The door is a learner that has begun and never learns. What the first block settles (classes, kernel, width, kind and
+precision of the rows) it settles for all shards; and it refuses what a local model would refuse, in the same words, so
+that no block is ever learned by one shard and refused by another.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.base import clone
+
+from budgetron.errors import refuse_type, shown
+from budgetron.graphs import TaskGraph
+from budgetron.learners import inputs
+from budgetron.learners.classes import Classes, seeing
+from budgetron.learners.learner import Learner
+from budgetron.learners.tasks import listed, located
+
+WHO = "ShardedModel"
+Ints = NDArray[np.int64]
+
+
+@dataclass(frozen=True)
+class Admitted:
+    """A block that every shard will take: rows, tasks as they were named and as components, labels and weights."""
+
+    rows: Any
+    tasks: Any
+    components: Ints
+    labels: Any = None
+    weights: NDArray[np.float64] | None = None
+
+    @property
+    def n(self) -> int:
+        return int(self.rows.shape[0])
+
+
+class Door:
+    """Admits blocks; makes the model that a shard begins with."""
+
+    def __init__(self, learner: Any) -> None:
+        if not isinstance(learner, Learner):
+            raise refuse_type(WHO, "learner", "a learner of budgetron", shown(learner), "For example Budgetron().")
+        self.learner = learner
+        self.scout: Learner = clone(learner)
+        if "budget" in learner.get_params(deep=False):
+            self.scout.set_params(budget=1)  # nothing is ever stored in it
+        self._first: Any = None  # rows of the first block: a byte budget on sparse rows is planned by them
+
+    @property
+    def begun(self) -> bool:
+        return self.scout._begun
+
+    @property
+    def classes(self) -> Classes:
+        return self.scout._classes
+
+    def admit(self, X: Any, y: Any, tasks: Any, classes: Any, sample_weight: Any) -> Admitted:
+        """A block to be learned, or a refusal with nothing changed."""
+        scout = self.scout
+        who = scout._who
+        X, tasks = scout._split_task_column(X, tasks)
+        first = not scout._begun
+        rows = scout._rows(X, reset=first)
+        n = rows.shape[0]
+        labels = inputs.labels(who, y, n)
+        weights = inputs.weights(who, sample_weight, n)
+        names = None if tasks is None else listed(who, tasks, n)
+        _, components = located(who, names, n, scout._checked_graph())
+        if first:
+            self._try_budget(rows, labels, classes)
+            scout._begin(rows, classes, labels, X)
+            self._first = rows[:64]
+        seen = seeing(who, scout._classes, labels)
+        if classes is not None:
+            scout._refuse_other_classes(classes)
+        seen.codes(who, labels)
+        scout._refuse_bad_rows(rows)
+        scout._classes = seen
+        return Admitted(rows, names, components, labels, weights)
+
+    def look(self, X: Any, tasks: Any) -> Admitted:
+        """A block to be predicted."""
+        scout = self.scout
+        scout._check_begun()
+        X, tasks = scout._split_task_column(X, tasks)
+        rows = scout._rows(X, reset=False)
+        names = None if tasks is None else listed(scout._who, tasks, rows.shape[0])
+        _, components = located(scout._who, names, rows.shape[0], scout._graph)
+        scout._refuse_bad_rows(rows)
+        return Admitted(rows, names, components)
+
+    def one_row(self, x: Any, task: Hashable) -> tuple[Any, list[Hashable] | None]:
+        return self.scout._one_row(x, task)
+
+    def first_model(self, budget: int | str | None, graph: TaskGraph) -> Learner:
+        """What a shard begins with: all settled, nothing learned."""
+        model: Learner = clone(self.learner)
+        model.set_params(graph=graph, kernel=self.scout.kernel_ if self.learner.kernel is not None else None)
+        if "budget" in self.learner.get_params(deep=False):
+            model.set_params(budget=budget)
+        model.task_column = None  # it was split off at the door
+        values = self.classes.values
+        model._begin(self._first, values, values, self._first)
+        model._classes = Classes(values, self.classes.settled)
+        return model
+
+    def _try_budget(self, rows: Any, labels: Any, classes: Any) -> None:
+        """Refuse a budget or another setting that a shard could not begin with."""
+        probe = clone(self.learner)
+        probe._begin(rows, classes, labels, rows)

@@ -1,0 +1,543 @@
+"""`ShardedModel`: one model in shards, in threads of this process or on a Ray cluster.
+
+    task → component → shard → worker
+
+A shard is a learner with its own share of the budget, and components never influence each other: so each shard is
+exactly the local learner of that budget on the rows of its tasks, margin for margin, whatever the number of workers.
+"""
+
+from __future__ import annotations
+
+import secrets
+import shutil
+import threading
+from collections.abc import Hashable, Iterable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.base import BaseEstimator, ClassifierMixin
+
+from budgetron.distributed import record
+from budgetron.distributed.crew import Crew, LocalCrew
+from budgetron.distributed.door import Admitted, Door
+from budgetron.distributed.files import get, remove_others
+from budgetron.distributed.hot import HotTasks
+from budgetron.distributed.placement import WHO, Placement, checked_pins
+from budgetron.distributed.routing import Cut, cuts, taken
+from budgetron.distributed.shares import checked_policy, first_shares, following
+from budgetron.distributed.team import Team
+from budgetron.distributed.worker import Facts, Parcel, folder_of
+from budgetron.errors import is_whole, refuse, shown
+from budgetron.host.models import kept_of
+from budgetron.learners.budgetron import probabilities
+
+Margins = NDArray[np.float64]
+BACKENDS = ("local", "ray")
+
+
+@dataclass(frozen=True)
+class Shard(Facts):
+    """What a shard says of itself, and whose it is."""
+
+    worker: str = ""
+
+
+class ShardedModel(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
+    """One model in shards: by connected component of the task graph, each with its own share of the budget.
+
+    Parameters
+    ----------
+    learner : a learner of budgetron
+        What every shard is, with its graph; its `budget` is that of all shards together.
+    shards : int, default=8
+        How many learners there are, for the life of the model. Results depend on this, and not on `workers`.
+    workers : int, default=1
+        How many threads or Ray actors the shards are divided among at first; see `add_worker` and `remove_worker`.
+    backend : {"local", "ray"}, default="local"
+    directory : path, optional
+        Where the logs and snapshots are. With it every block is on disk before it is acknowledged, and `ShardedModel.open`
+        goes on from there. Ray needs one, which all its nodes share.
+    shares : {"fixed", "demand"}, default="fixed"
+        Equal shares of the budget, or shares that follow the mistakes of each shard.
+    rebalance_every : int, default=50000
+        Examples after which shares are moved where they follow demand, at the end of a call.
+    pins : mapping from task to shard, optional
+        Tasks whose component has a shard named for it. For a worker of its own see `pin`.
+    block : int, default=1024
+        Rows that are cut and sent at a time; 128 at least.
+    in_flight : int, default=4
+        Blocks that may be under way; past them the caller waits.
+    snapshot_every : int, default=50000
+        Examples after which a shard writes its model anew and trims its log.
+    patience : float, default=60
+        Seconds that an answer may take before its worker counts as lost (Ray).
+    ray_options : dict, optional
+        For every actor, such as ``{"num_cpus": 0.5}`` or a scheduling strategy.
+
+    Attributes
+    ----------
+    shards_ : list of Shard
+        What each shard has seen, stored and may store, and whose it is.
+    classes_, kernel_ : what the first block settled
+    n_seen_, n_mistakes_, n_stored_, memory_bytes_, capacity_ : int
+        Over all shards.
+    budget_share_ : dict
+        Each task's share of the stored examples right now.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from budgetron import SharedProjectron, graphs, kernels
+    >>> from budgetron.distributed import ShardedModel
+    >>> rng = np.random.default_rng(0)
+    >>> X, users = rng.normal(size=(400, 2)), rng.integers(0, 20, size=400)
+    >>> y = np.where((X[:, 0] > 0) ^ (users % 2 == 0), "spam", "ham")
+    >>> learner = SharedProjectron(budget=60, graph=graphs.disconnected(), kernel=kernels.Linear(bias=1.0))
+    >>> with ShardedModel(learner, shards=4, workers=2) as model:
+    ...     margins = model.predict_then_learn(X, y, tasks=users)
+    ...     print(model.n_seen_, model.capacity_, model.predict([[2.0, 0.0]], tasks=[7]))
+    400 60 ['spam']
+    """
+
+    def __init__(
+        self,
+        learner: Any,
+        shards: int = 8,
+        workers: int = 1,
+        backend: str = "local",
+        directory: Any = None,
+        shares: str = "fixed",
+        rebalance_every: int = 50_000,
+        pins: Mapping[Any, int] | None = None,
+        block: int = 1024,
+        in_flight: int = 4,
+        snapshot_every: int = 50_000,
+        patience: float = 60.0,
+        ray_options: dict[str, Any] | None = None,
+    ) -> None:
+        self.learner = learner
+        self.shards = shards
+        self.workers = workers
+        self.backend = backend
+        self.directory = directory
+        self.shares = shares
+        self.rebalance_every = rebalance_every
+        self.pins = pins
+        self.block = block
+        self.in_flight = in_flight
+        self.snapshot_every = snapshot_every
+        self.patience = patience
+        self.ray_options = ray_options
+
+    # ---- learning
+
+    def partial_fit(
+        self, X: Any, y: Any, tasks: Any = None, classes: Any = None, *, key: str | None = None, **weights: Any
+    ) -> Self:
+        """Learn the rows in order, going on from what was learned before."""
+        self.predict_then_learn(X, y, tasks, classes, key=key, **weights)
+        return self
+
+    def predict_then_learn(
+        self, X: Any, y: Any, tasks: Any = None, classes: Any = None, *, key: str | None = None, **weights: Any
+    ) -> Margins:
+        """One pass: the decision value of each row as it was just before the row was learned, in the order given.
+
+        With a directory everything is on disk when this returns. The same `key` with the same rows again gives the
+        first answer and learns nothing: after an error it is safe to send the block once more.
+        """
+        door = self._door_or_new()
+        with self._entering:
+            settled = door.classes.settled if door.begun else False
+            block = door.admit(X, y, tasks, classes, door.learner._sample_weight(weights))
+            if not self._begun:
+                self._begin()
+            elif not settled and door.classes.settled:
+                self._write_record()
+        return self._learned(block, key)
+
+    def learn_one(self, x: Any, y: Any, task: Hashable = None, classes: Any = None, **weights: Any) -> Any:
+        """Learn one example. Returns the decision value before the update. Blocks are far cheaper."""
+        if np.ndim(y):
+            raise refuse(WHO, "y", "one label", shown(y))
+        row, tasks = self._door_or_new().one_row(x, task)
+        if weights.get("sample_weight") is not None:
+            weights["sample_weight"] = [weights["sample_weight"]]
+        margins = self.predict_then_learn(row, [y], tasks, classes, **weights)
+        return float(margins[0]) if margins.ndim == 1 else margins[0]
+
+    def forget_task(self, task: Hashable) -> None:
+        """Remove a task's stored examples and weights; all else stays."""
+        self._check_begun()
+        shard = int(self._placement.shards_of_tasks([task])[0])
+        self._team.ask_owner(shard, "forget", task)
+
+    def _learned(self, block: Admitted, key: str | None) -> Margins:
+        stem = f"{secrets.token_hex(8)}" if key is None else key
+        shards = self._placement.shards_of(block.components)
+        self._hot.see([None] if block.tasks is None else block.tasks)
+        with self._team.holding(shards.tolist()):
+            margins = self._through("learn", block, shards, stem)
+        self._since_rebalance += block.n
+        if self.shares == "demand" and self._since_rebalance >= self.rebalance_every:
+            self.rebalance()
+        return margins
+
+    def _through(self, method: str, block: Admitted, shards: NDArray[np.int64], stem: str | None) -> Margins:
+        """Cut, send, collect, and put the margins back in the caller's order."""
+        classes = self._door.classes.n_outputs
+        margins = np.empty(block.n if classes == 1 else (block.n, classes))
+        plan = [list(cuts(shards[start : start + self.block], start)) for start in range(0, block.n, self.block)]
+        parcels = (self._parcels(block, part, stem) for part in plan)
+        for part, answers in zip(plan, self._team.stream(method, parcels, self.in_flight), strict=True):
+            for cut, answer in zip(part, answers, strict=True):
+                margins[cut.rows] = answer
+        return margins
+
+    def _parcels(self, block: Admitted, part: list[Cut], stem: str | None) -> list[Parcel]:
+        return [
+            Parcel(
+                cut.shard, 0, taken(block.rows, cut.rows), taken(block.tasks, cut.rows), taken(block.labels, cut.rows),
+                taken(block.weights, cut.rows), None if stem is None else f"{stem}/{cut.rows[0]}",
+            )
+            for cut in part
+        ]  # fmt: skip
+
+    # ---- predicting
+
+    def decision_function(self, X: Any, tasks: Iterable[Any] | None = None) -> Margins:
+        """The margins: (n,), positive for ``classes_[1]``; or (n, classes)."""
+        self._check_begun()
+        block = self._door.look(X, tasks)
+        return self._through("margins", block, self._placement.shards_of(block.components), None)
+
+    def predict(self, X: Any, tasks: Iterable[Any] | None = None) -> NDArray[Any]:
+        """The labels. A margin of zero is ``classes_[0]``."""
+        margins = self.decision_function(X, tasks)
+        return self._door.classes.labels((margins > 0).astype(np.intp) if margins.ndim == 1 else margins.argmax(axis=1))
+
+    def predict_proba(self, X: Any, tasks: Iterable[Any] | None = None) -> NDArray[np.float64]:
+        """The probability of each class, (n, classes), where the learner gives probabilities."""
+        if not hasattr(self.learner, "predict_proba"):
+            raise refuse(WHO, "learner", "Budgetron for probabilities", type(self.learner).__name__)
+        return probabilities(self.decision_function(X, tasks))
+
+    def predict_one(self, x: Any, task: Hashable = None) -> Any:
+        """The label of one example, an array row or a dict of features."""
+        self._check_begun()
+        label = self.predict(*self._door.one_row(x, task))[0]
+        return label.item() if isinstance(label, np.generic) else label
+
+    def score(self, X: Any, y: Any, tasks: Any = None, sample_weight: Any = None) -> float:
+        """The share of rows whose label is predicted right."""
+        return float(np.average(self.predict(X, tasks) == np.asarray(y).ravel(), weights=sample_weight))
+
+    # ---- workers and shares
+
+    def add_worker(self) -> str:
+        """One worker more; shards move to it one by one while the others go on. Its name."""
+        self._check_begun()
+        return self._team.add_worker()
+
+    def remove_worker(self, name: str) -> None:
+        """Move a worker's shards to the others, and stop it."""
+        self._check_begun()
+        self._team.remove_worker(name)
+
+    def pin(self, task: Hashable, worker: str | None) -> int:
+        """Keep the shard of a task on one worker; None lets it go. The number of the shard."""
+        self._check_begun()
+        shard = int(self._placement.shards_of_tasks([task])[0])
+        self._team.pin(shard, worker)
+        return shard
+
+    def hot_tasks(self, n: int = 10) -> list[tuple[Hashable, int, int]]:
+        """The tasks with the most examples since this model was opened: task, examples, shard."""
+        self._check_begun()
+        top = [(task, count) for task, count in self._hot.top(n) if task is not None]
+        shards = self._placement.shards_of_tasks([task for task, _ in top]).tolist() if top else []
+        return [(task, count, shard) for (task, count), shard in zip(top, shards, strict=True)]
+
+    def rebalance(self) -> list[int]:
+        """Move shares of the budget to where the mistakes are; the capacities after that. Takes `shares="demand"`.
+
+        Shards that give let go first, and each change is on disk before the next: the total is never exceeded.
+        """
+        self._check_begun()
+        if checked_policy(self.shares, self.learner.budget) != "demand":
+            raise refuse(WHO, "shares", '"demand" to rebalance', shown(self.shares))
+        with self._rebalancing, self._team.holding(range(self.shards)):
+            facts = self._facts()
+            mistakes = [fact.n_mistakes for fact in facts]
+            fresh = [now - before for now, before in zip(mistakes, self._mistakes, strict=True)]
+            capacities = [int(fact.capacity or 0) for fact in facts]
+            wanted = following(self.learner.budget, capacities, fresh, self._least())
+            if type(self.learner).__name__ == "Forgetron":  # it gives what it does not use, and nothing else
+                wanted = _unused_only(wanted, facts)
+            order = sorted(range(self.shards), key=lambda shard: wanted[shard] - capacities[shard])
+            for shard in order:
+                if wanted[shard] != capacities[shard]:
+                    self._team.ask_owner(shard, "resize", wanted[shard])
+            self._mistakes, self._since_rebalance = mistakes, 0
+        return wanted
+
+    def _least(self) -> int:
+        rank = getattr(self.learner, "own_rank", 0)
+        return min(rank + 1, max(1, self.learner.budget // self.shards))
+
+    # ---- what it is
+
+    @property
+    def shards_(self) -> list[Shard]:
+        """What each shard says of itself, and its worker."""
+        self._check_begun()
+        return [Shard(**vars(fact), worker=self._team.owner[fact.shard]) for fact in self._facts()]
+
+    @property
+    def workers_(self) -> list[dict[str, Any]]:
+        """The workers: name, process, host and shards."""
+        self._check_begun()
+        return self._team.ask_all("ping")
+
+    @property
+    def classes_(self) -> NDArray[Any]:
+        """The labels, sorted."""
+        self._check_begun()
+        return self._door.classes.values
+
+    @property
+    def kernel_(self) -> Any:
+        """The kernel in use in every shard, every parameter a number."""
+        self._check_begun()
+        return self._door.scout.kernel_
+
+    @property
+    def n_seen_(self) -> int:
+        return sum(fact.n_seen for fact in self._facts())
+
+    @property
+    def n_mistakes_(self) -> int:
+        return sum(fact.n_mistakes for fact in self._facts())
+
+    @property
+    def n_stored_(self) -> int:
+        return sum(fact.n_stored for fact in self._facts())
+
+    @property
+    def capacity_(self) -> int | None:
+        """How many examples all shards together may store."""
+        capacities = [fact.capacity for fact in self._facts()]
+        return None if None in capacities else sum(capacity or 0 for capacity in capacities)
+
+    @property
+    def memory_bytes_(self) -> int:
+        """Bytes of all shards' models."""
+        return sum(fact.memory_bytes for fact in self._facts())
+
+    @property
+    def budget_share_(self) -> dict[Hashable, float]:
+        """Each task's share of the stored examples, largest first."""
+        stored: dict[Hashable, int] = {}
+        for fact in self._facts(by_task=True):
+            stored |= fact.stored_by_task
+        total = sum(stored.values())
+        return {task: count / total for task, count in sorted(stored.items(), key=lambda item: -item[1])}
+
+    @property
+    def n_recoveries_(self) -> int:
+        """How often a lost worker was found and its shards given out again."""
+        self._check_begun()
+        return self._team.n_recoveries
+
+    def task_weights(self, task: Hashable = None) -> NDArray[np.float64]:
+        """The weights of one task over the stored examples of its shard."""
+        self._check_begun()
+        shard = int(self._placement.shards_of_tasks([task])[0])
+        weights: NDArray[np.float64] = self._team.ask_owner(shard, "task_weights", task)
+        return weights
+
+    def _facts(self, by_task: bool = False) -> list[Facts]:
+        if not self._begun:
+            raise AttributeError(f"{WHO} has learned nothing yet")
+        facts = [fact for some in self._team.ask_all("facts", by_task) for fact in some]
+        return sorted(facts, key=lambda fact: fact.shard)
+
+    # ---- on disk
+
+    def snapshot(self) -> None:
+        """Every shard writes its model into the directory and trims its log."""
+        self._check_begun()
+        for shard in range(self.shards):
+            self._team.ask_owner(shard, "snapshot")
+
+    def save(self, target: Any) -> None:
+        """Write all shards to a folder or an fsspec URL, each from its own worker; `ShardedModel.load` reads them.
+
+        The list of the files is written last, so what is there is the old model or the new one, and never a mixture.
+        """
+        self._check_begun()
+        target, stamp = str(target), secrets.token_hex(4)
+        with self._team.holding(range(self.shards)):
+            files = []
+            for shard in range(self.shards):
+                name = f"{folder_of(shard)}-{stamp}.budgetron"
+                files.append(record.ShardFile(name, self._team.ask_owner(shard, "save", target, name)))
+            door = record.put_door(target, self._door, stamp)
+        record.write(target, self._record(door, files))
+        remove_others(target, {door.name, *(file.name for file in files)})
+
+    @classmethod
+    def load(cls, source: Any, **options: Any) -> Self:
+        """The model that `save` wrote, to go on bit for bit. `options` are parameters such as workers and directory."""
+        source = str(source)
+        written = record.read(source)
+        if not written.files:
+            raise refuse(f"{WHO}.load", "the place", "one that save wrote", f"{source!r}, a live directory",
+                         "ShardedModel.open opens that.")  # fmt: skip
+        model = cls._of(source, written, options)
+        models = [kept_of(get(source, file.name, file.digest)).model for file in written.files]
+        model._begin(models)
+        return model
+
+    @classmethod
+    def open(cls, directory: Any, **options: Any) -> Self:
+        """A live directory again, with all that was acknowledged; whoever had it before is shut out.
+
+        `options` are parameters such as workers and backend.
+        """
+        written = record.read(str(directory))
+        if written.files:
+            raise refuse(f"{WHO}.open", "directory", "a live one", f"{str(directory)!r}, which save wrote",
+                         "ShardedModel.load reads that.")  # fmt: skip
+        model = cls._of(str(directory), written, {**options, "directory": directory})
+        model._reopen(written.term)
+        return model
+
+    @classmethod
+    def _of(cls, source: str, written: record.Record, options: dict[str, Any]) -> Self:
+        door = record.get_door(source, written)
+        model = cls(door.learner, **{"shares": written.shares, "pins": record.pins_of(written) or None,
+                                     **options, "shards": written.shards})  # fmt: skip
+        model._door = door
+        return model
+
+    def _record(self, door: record.ShardFile, files: list[record.ShardFile] | None = None) -> record.Record:
+        pins = record.pins_record(self._placement.pins)
+        budget = getattr(self.learner, "budget", None)
+        return record.Record(record.FORMAT, self._term, self.shards, self.shares, pins, budget, door, files or [])
+
+    def _write_record(self) -> None:
+        if self.directory is not None:
+            directory = str(self.directory)
+            door = record.put_door(directory, self._door, secrets.token_hex(4))
+            record.write(directory, self._record(door))
+            remove_others(directory, {door.name})
+
+    # ---- beginning and ending
+
+    def _door_or_new(self) -> Door:
+        if not hasattr(self, "_door"):
+            self._check_parameters()
+            self._door = Door(self.learner)
+            self._entering = threading.Lock()
+        return self._door
+
+    def _check_parameters(self) -> None:
+        for name, least in (("shards", 1), ("workers", 1), ("block", 128), ("in_flight", 1), ("rebalance_every", 1)):
+            value = getattr(self, name)
+            if not is_whole(value) or value < least:
+                raise refuse(WHO, name, f"an integer >= {least}", shown(value))
+        if self.backend not in BACKENDS:
+            raise refuse(WHO, "backend", '"local" or "ray"', shown(self.backend))
+        checked_policy(self.shares, getattr(self.learner, "budget", None))
+        Placement(self.learner.graph, self.shards, checked_pins(self.pins))
+        first_shares(getattr(self.learner, "budget", None), self.shards)
+        if self.directory is not None and (Path(self.directory) / record.NAME).exists():
+            raise refuse(
+                WHO, "directory", "an empty one for a new model", f"{str(self.directory)!r}, which has one",
+                "ShardedModel.open goes on with it.",
+            )  # fmt: skip
+
+    def _begin(self, models: list[Any] | None = None) -> None:
+        """Make the shards: new ones after the first block, or given ones."""
+        self._ready(term=1)
+        if models is None:
+            budgets = first_shares(getattr(self.learner, "budget", None), self.shards)
+            models = [self._door.first_model(budget, self._placement.graph_of(shard))
+                      for shard, budget in enumerate(budgets)]  # fmt: skip
+        if self.directory is not None:
+            for shard in range(self.shards):  # of a start that was broken off: nothing in it was acknowledged
+                shutil.rmtree(Path(self.directory) / folder_of(shard), ignore_errors=True)
+        self._start(models)
+        self._write_record()
+
+    def _reopen(self, term: int) -> None:
+        self._ready(term + 1)
+        self._write_record()
+        self._start(None)
+
+    def _ready(self, term: int) -> None:
+        if not hasattr(self, "_entering"):
+            self._entering = threading.Lock()
+        self._placement = Placement(self.learner.graph, self.shards, checked_pins(self.pins))
+        self._term = term
+        self._hot = HotTasks()
+        self._rebalancing = threading.Lock()
+        self._since_rebalance = 0
+
+    def _start(self, models: list[Any] | None) -> None:
+        team = Team(self._crew(), self.shards, self._term)
+        try:
+            team.begin(self.workers, models)
+        except BaseException:
+            team.close()
+            raise
+        self._team = team
+        self._mistakes = [fact.n_mistakes for fact in self._facts()]
+
+    def _crew(self) -> Crew:
+        directory = None if self.directory is None else str(Path(self.directory).absolute())
+        if self.backend == "local":
+            return LocalCrew(directory, self.snapshot_every)
+        from budgetron.distributed.ray_crew import RayCrew
+
+        return RayCrew(directory, self.snapshot_every, self.patience, self.ray_options)
+
+    @property
+    def _begun(self) -> bool:
+        return hasattr(self, "_team")
+
+    def __sklearn_is_fitted__(self) -> bool:
+        return self._begun
+
+    def _check_begun(self) -> None:
+        if not self._begun:
+            raise refuse(WHO, "the model", "one that has learned something", "a new one, or one that was closed")
+
+    def close(self) -> None:
+        """Stop the workers; what is in the directory stays there."""
+        if self._begun:
+            self._team.close()
+            del self._team
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+
+def _unused_only(wanted: list[int], facts: list[Facts]) -> list[int]:
+    """As wanted, but no shard below what it has stored; takers get what is given and no more."""
+    capacities = [int(fact.capacity or 0) for fact in facts]
+    given = [max(want, fact.n_stored) for want, fact in zip(wanted, facts, strict=True)]
+    spare = sum(max(0, capacity - give) for capacity, give in zip(capacities, given, strict=True))
+    result = []
+    for capacity, give in zip(capacities, given, strict=True):
+        more = min(max(0, give - capacity), spare)
+        spare -= more
+        result.append(capacity + more if give >= capacity else give)
+    return result

@@ -1,0 +1,90 @@
+"""How a budget is divided among shards.
+
+    fixed     every shard has its equal share for ever: each shard is a learner of B/n examples
+    demand    shares follow the mistakes that a shard makes; at every rebalancing half of a share is kept, so that no
+              shard is emptied by a quiet hour, and givers let go before takers grow: the total is never exceeded
+
+One learner with one budget for all tasks is a third algorithm: there the tasks compete for every single place.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from budgetron.errors import refuse, refuse_type, shown
+from budgetron.memory import budget_of
+
+WHO = "ShardedModel"
+POLICIES = ("fixed", "demand")
+INERTIA = 0.5  # the part of a share that one rebalancing leaves alone
+
+
+def divided(total: int, weights: Sequence[float], least: int = 1) -> list[int]:
+    """Whole shares in proportion to the weights, each at least `least`, that add up to the total exactly.
+
+    >>> divided(10, [1, 1, 1]), divided(10, [8, 1, 0]), divided(10, [0, 0])
+    ([4, 3, 3], [8, 1, 1], [5, 5])
+    """
+    w = np.asarray(weights, dtype=np.float64)
+    if not w.sum() > 0:
+        w = np.ones(len(w))
+    exact = np.full(len(w), float(least))
+    wanting = np.ones(len(w), dtype=bool)
+    while wanting.any():  # whoever would get less than the least gets that, at the cost of the others
+        free = total - least * int((~wanting).sum())
+        exact[wanting] = free * w[wanting] / w[wanting].sum() if w[wanting].sum() > 0 else free / wanting.sum()
+        short = wanting & (exact < least)
+        if not short.any():
+            break
+        exact[short] = least
+        wanting &= ~short
+    shares = np.floor(exact + 1e-9).astype(np.int64)
+    order = np.argsort(-(exact - shares), kind="stable")
+    shares[order[: total - int(shares.sum())]] += 1
+    return [int(share) for share in shares]
+
+
+def first_shares(budget: int | str | None, n: int) -> list[int | str | None]:
+    """The budget of each shard at the start: equal shares.
+
+    >>> first_shares(10, 3), first_shares("1 MiB", 2), first_shares(None, 2)
+    ([4, 3, 3], ['524288 B', '524288 B'], [None, None])
+    """
+    whole = budget_of(WHO, budget)
+    if whole.bytes is not None:
+        return [f"{share} B" for share in divided(whole.bytes, [1] * n)]
+    if whole.examples is None:
+        return [None] * n
+    if whole.examples < n:
+        raise refuse(
+            WHO, "budget", f"at least {n}, one stored example a shard", f"{whole.examples}", "Take fewer shards."
+        )
+    return list(divided(whole.examples, [1] * n))
+
+
+def following(total: int, capacities: Sequence[int], mistakes: Sequence[int], least: int = 1) -> list[int]:
+    """The capacities after one rebalancing: half as they were, half by the mistakes since the last one.
+
+    >>> following(40, [10, 10, 10, 10], [0, 0, 0, 60])
+    [5, 5, 5, 25]
+    >>> following(40, [5, 5, 5, 25], [0, 0, 0, 0])
+    [5, 5, 5, 25]
+    """
+    if sum(mistakes) == 0:
+        return list(capacities)
+    demand = np.asarray(mistakes, dtype=np.float64) / sum(mistakes)
+    kept = np.asarray(capacities, dtype=np.float64) / sum(capacities)
+    return divided(total, (INERTIA * kept + (1 - INERTIA) * demand).tolist(), least)
+
+
+def checked_policy(shares: object, budget: object) -> str:
+    """The policy, if it is one and the budget allows it."""
+    if shares not in POLICIES:
+        raise refuse(WHO, "shares", '"fixed" or "demand"', shown(shares))
+    if shares == "demand" and budget_of(WHO, budget).examples is None:
+        raise refuse_type(
+            WHO, "shares", '"fixed" unless the budget is a number of stored examples', f'"demand" with {shown(budget)}'
+        )
+    return str(shares)

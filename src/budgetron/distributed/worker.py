@@ -1,0 +1,203 @@
+"""A worker: some shards, each a model of its own in a host of its own. The same class runs in a thread and as an actor.
+
+Every message names the epoch under which the sender believes the worker to own the shard; another epoch is refused
+here, and by the shard's log whatever this process believes of itself.
+"""
+
+from __future__ import annotations
+
+import os
+import socket
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from budgetron.distributed.files import put
+from budgetron.errors import InputError, refusal
+from budgetron.host import Host
+from budgetron.host.models import kept_of
+from budgetron.learners.saved import content_of
+
+
+class NotTheOwner(InputError):
+    """A message for a shard that this worker does not own, or not under that epoch."""
+
+
+@dataclass(frozen=True)
+class Parcel:
+    """Rows for one shard."""
+
+    shard: int
+    epoch: int
+    X: Any
+    tasks: Any
+    y: Any = None
+    weights: NDArray[np.float64] | None = None
+    key: str | None = None
+
+
+@dataclass(frozen=True)
+class Facts:
+    """What a shard says of itself."""
+
+    shard: int
+    epoch: int
+    n_seen: int
+    n_mistakes: int
+    n_stored: int
+    capacity: int | None
+    memory_bytes: int
+    stored_by_task: dict[Any, int] = field(default_factory=dict)
+
+
+@dataclass
+class _Held:
+    epoch: int
+    host: Host | None
+    bare: Any = None  # the model, where no directory keeps it
+
+    @property
+    def model(self) -> Any:
+        return self.bare if self.host is None else self.host.model
+
+
+class Worker:
+    """Shards by number. Calls come one at a time."""
+
+    def __init__(self, name: str, directory: str | None, snapshot_every: int = 50_000) -> None:
+        self.name = name
+        self._directory = directory
+        self._snapshot_every = snapshot_every
+        self._held: dict[int, _Held] = {}
+
+    def ping(self) -> dict[str, Any]:
+        """That it is there, and where."""
+        return {"name": self.name, "pid": os.getpid(), "host": socket.gethostname(), "shards": sorted(self._held)}
+
+    # ---- owning
+
+    def own(self, shard: int, epoch: int, model: Any = None) -> int:
+        """Take a shard over under a new epoch. A `model` is what a new shard begins with."""
+        if shard in self._held:
+            self._close(self._held.pop(shard))
+        if self._directory is None:
+            self._held[shard] = _Held(epoch, None, model)
+            return epoch
+        folder = Path(self._directory) / folder_of(shard)
+        host = Host.open(folder, model=model, epoch=epoch, snapshot_every=self._snapshot_every)
+        if model is not None and host.position == 0:
+            host.snapshot()  # what it began with is settled, whatever is given next time
+        self._held[shard] = _Held(epoch, host)
+        return epoch
+
+    def release(self, shard: int, epoch: int) -> Any:
+        """Give a shard up, snapshot written; the model itself, where no directory keeps it."""
+        held = self._of(shard, epoch)
+        self._close(held)
+        del self._held[shard]
+        return held.bare
+
+    def close(self) -> None:
+        for held in self._held.values():
+            self._close(held)
+        self._held = {}
+
+    # ---- learning and predicting
+
+    def learn(self, parcels: list[Parcel]) -> list[NDArray[np.float64]]:
+        """The margins of each parcel, as they were before it was learned."""
+        return [self._learn(self._of(parcel.shard, parcel.epoch), parcel) for parcel in parcels]
+
+    def margins(self, parcels: list[Parcel]) -> list[NDArray[np.float64]]:
+        """The margins of each parcel; nothing is learned."""
+        held = [self._of(parcel.shard, parcel.epoch) for parcel in parcels]
+        return [one.model.decision_function(parcel.X, parcel.tasks) for one, parcel in zip(held, parcels, strict=True)]
+
+    def forget(self, shard: int, epoch: int, task: Any) -> None:
+        held = self._of(shard, epoch)
+        (held.model if held.host is None else held.host).forget_task(task)
+
+    def task_weights(self, shard: int, epoch: int, task: Any) -> NDArray[np.float64]:
+        weights: NDArray[np.float64] = self._of(shard, epoch).model.task_weights(task)
+        return weights
+
+    def _learn(self, held: _Held, parcel: Parcel) -> NDArray[np.float64]:
+        weights = {} if parcel.weights is None else {"sample_weight": parcel.weights}
+        if held.host is None:
+            margins: NDArray[np.float64] = held.bare.predict_then_learn(parcel.X, parcel.y, parcel.tasks, **weights)
+            return margins
+        return held.host.learn(parcel.X, parcel.y, parcel.tasks, key=parcel.key, **weights).margins
+
+    # ---- care
+
+    def facts(self, by_task: bool = False) -> list[Facts]:
+        """What every shard here says of itself."""
+        return [_facts(shard, held, by_task) for shard, held in sorted(self._held.items())]
+
+    def resize(self, shard: int, epoch: int, capacity: int) -> int:
+        """Another capacity for a shard, on disk before this returns. Members that leave do so by the learner's rule."""
+        held = self._of(shard, epoch)
+        if held.host is None:
+            held.bare.resize(capacity)
+        else:
+            smaller = kept_of(held.host.content())
+            smaller.model.resize(capacity)
+            held.host.restore(smaller.content())
+        return int(held.model.capacity_)
+
+    def replace(self, shard: int, epoch: int, content: bytes) -> None:
+        """Put another model in a shard's place, on disk before this returns."""
+        held = self._of(shard, epoch)
+        if held.host is None:
+            held.bare = kept_of(content).model
+        else:
+            held.host.restore(content)
+
+    def snapshot(self, shard: int, epoch: int) -> None:
+        """Write the shard's model into its directory and trim its log."""
+        held = self._of(shard, epoch)
+        if held.host is not None:
+            held.host.snapshot()
+
+    def content(self, shard: int, epoch: int) -> bytes:
+        """The shard as a model file."""
+        held = self._of(shard, epoch)
+        if held.host is not None:
+            return held.host.content()
+        with held.bare._guard:
+            return content_of(held.bare)
+
+    def save(self, shard: int, epoch: int, target: str, name: str) -> str:
+        """Write the shard's model file to a folder or URL from here, not through the coordinator; its digest."""
+        return put(target, name, self.content(shard, epoch))
+
+    def _of(self, shard: int, epoch: int) -> _Held:
+        held = self._held.get(shard)
+        if held is None or held.epoch != epoch:
+            mine = "none" if held is None else f"epoch {held.epoch}"
+            raise NotTheOwner(
+                refusal(f"worker {self.name}", "a message", f"for a shard it owns, under its epoch ({mine})",
+                        f"shard {shard}, epoch {epoch}")
+            )  # fmt: skip
+        return held
+
+    def _close(self, held: _Held) -> None:
+        if held.host is not None:
+            held.host.close()
+
+
+def folder_of(shard: int) -> str:
+    """The name of a shard's folder."""
+    return f"shard-{shard:05d}"
+
+
+def _facts(shard: int, held: _Held, by_task: bool) -> Facts:
+    model = held.model
+    stored: dict[Any, int] = {}
+    if by_task:
+        stored = {task: round(share * model.n_stored_) for task, share in model.budget_share_.items()}
+    counts = model.n_seen_, model.n_mistakes_, model.n_stored_
+    return Facts(shard, held.epoch, *counts, model.capacity_, model.memory_bytes_, stored)

@@ -1,0 +1,132 @@
+"""A sharded run is the local run with per-shard budgets, margin for margin, whatever the workers and the cuts."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from streams import local_run, random_graph, stream
+
+import budgetron
+from budgetron import graphs, kernels
+from budgetron.distributed import ShardedModel
+
+RULES = [
+    budgetron.Perceptron,
+    budgetron.RandomBudgetPerceptron,
+    budgetron.Forgetron,
+    budgetron.BudgetProjectron,
+    budgetron.SharedProjectron,
+]
+KINDS = ["disconnected", "clusters", "edges", "similarity", "large"]
+N = 200
+
+
+def made(rule, graph, budget):
+    parameters = {"kernel": kernels.Gaussian(gamma=0.4), "graph": graph}
+    return rule(**parameters) if rule is budgetron.Perceptron else rule(budget=budget, **parameters)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("rule", RULES, ids=lambda rule: rule.__name__)
+@given(data=st.data())
+@settings(max_examples=2)
+def test_sharded_is_local(rule, kind, data):
+    seed = data.draw(st.integers(0, 10_000))
+    n_shards, workers = data.draw(st.integers(1, 6)), data.draw(st.integers(1, 4))
+    n_classes, is_sparse = data.draw(st.sampled_from([2, 3])), data.draw(st.booleans())
+    graph = random_graph(kind, seed)
+    X, y, tasks = stream(N, seed, n_classes, is_sparse)
+    learner = made(rule, graph, budget=40)
+    classes = list(range(n_classes))
+    expected, models = local_run(learner, X, y, tasks, n_shards, classes)
+    cut = data.draw(st.integers(1, N))
+    with ShardedModel(learner, shards=n_shards, workers=workers, block=128) as model:
+        first = model.predict_then_learn(X[:cut], y[:cut], tasks[:cut], classes=classes)
+        rest = model.predict_then_learn(X[cut:], y[cut:], tasks[cut:]) if cut < N else first[:0]
+        np.testing.assert_array_equal(np.concatenate([first, rest]), expected)
+        assert model.n_seen_ == N
+        assert model.n_mistakes_ == sum(local.n_mistakes_ for local in models if local._begun)
+        if rule is not budgetron.Perceptron:
+            assert model.capacity_ == 40 and model.n_stored_ <= 40
+
+
+@pytest.mark.parametrize("kind", ["edges", "similarity", "large"])
+@pytest.mark.parametrize("rule", [budgetron.Perceptron, budgetron.BudgetProjectron, budgetron.SharedProjectron])
+def test_a_shard_knows_as_much_of_the_graph_as_it_needs(rule, kind):
+    """On the whole graph the learners of the shards would do the same. (All but the Forgetron, whose step is measured by
+    the largest similarity of its graph.)"""
+    X, y, tasks = stream(N, 11)
+    learner = made(rule, random_graph(kind, 11), budget=40)
+    own, _ = local_run(learner, X, y, tasks, 3, [0, 1])
+    whole, _ = local_run(learner, X, y, tasks, 3, [0, 1], whole_graph=True)
+    np.testing.assert_allclose(own, whole, rtol=1e-9, atol=1e-12)
+
+
+@pytest.mark.parametrize("is_sparse", [False, True])
+def test_budgetron_is_local(is_sparse):
+    X, y, tasks = stream(400, 3, is_sparse=is_sparse)
+    learner = budgetron.Budgetron(budget=64, graph=graphs.disconnected(), kernel=kernels.Gaussian(gamma=0.4))
+    expected, _ = local_run(learner, X, y, tasks, 4, [0, 1])
+    for workers in (1, 3):
+        with ShardedModel(learner, shards=4, workers=workers) as model:
+            np.testing.assert_array_equal(model.predict_then_learn(X, y, tasks), expected)
+            chances = model.predict_proba(X[:5], tasks[:5])
+            np.testing.assert_allclose(chances.sum(axis=1), 1.0)
+
+
+def test_ample_budget_on_components_is_one_learner():
+    """With room enough the shards together are the one learner of the whole graph, which shares nothing across them."""
+    graph = random_graph("edges", 5)
+    X, y, tasks = stream(400, 5)
+    whole = budgetron.BudgetProjectron(budget=2000, kernel=kernels.Gaussian(gamma=0.4), graph=graph)
+    expected = whole.predict_then_learn(X, y, tasks)
+    with ShardedModel(whole.__class__(**whole.get_params()), shards=4, workers=2) as model:
+        np.testing.assert_allclose(model.predict_then_learn(X, y, tasks), expected, atol=1e-9)
+
+
+def test_scale_of_the_kernel_is_settled_once_for_all_shards():
+    X, y, tasks = stream(300, 8)
+    learner = budgetron.Forgetron(budget=30, graph=graphs.disconnected())
+    with ShardedModel(learner, shards=3) as model:
+        model.partial_fit(X, y, tasks)
+        assert model.kernel_.gamma == pytest.approx(1 / (4 * X.var()))
+
+
+@pytest.mark.parametrize("weights", [None, "given"])
+def test_weights_and_labels_reach_the_shards(weights):
+    X, y, tasks = stream(200, 2)
+    labels = np.where(y == 1, "spam", "ham")
+    learner = budgetron.Budgetron(budget=64, graph=graphs.disconnected(), kernel=None, class_weight={"spam": 3.0})
+    given_weights = {} if weights is None else {"sample_weight": np.linspace(0.1, 2, 200)}
+    with ShardedModel(learner, shards=1) as model:
+        margins = model.predict_then_learn(X, labels, tasks, **given_weights)
+        local = budgetron.Budgetron(**learner.get_params(deep=False))
+        np.testing.assert_array_equal(margins, local.predict_then_learn(X, labels, tasks, **given_weights))
+        assert model.predict(X[:3], tasks[:3]).tolist() == local.predict(X[:3], tasks[:3]).tolist()
+
+
+def test_lone_first_labels():
+    """A stream may begin with ones alone, and with a shard that sees no other label for long."""
+    X, y, tasks = stream(60, 4)
+    signs = np.where(y == 1, 1, -1)
+    ones = np.flatnonzero(signs == 1)[:3]
+    learner = budgetron.RandomBudgetPerceptron(budget=20, graph=graphs.disconnected(), kernel=kernels.Linear())
+    with ShardedModel(learner, shards=4) as model:
+        model.partial_fit(X[ones], signs[ones], [tasks[row] for row in ones])
+        model.partial_fit(X, signs, tasks)
+        assert model.classes_.tolist() == [-1, 1]
+        assert set(model.predict(X, tasks).tolist()) <= {-1, 1}
+
+
+def test_dicts_one_by_one():
+    learner = budgetron.Budgetron(budget=64, graph=graphs.disconnected(), table="64 KiB")
+    with ShardedModel(learner, shards=2) as model:
+        for _ in range(30):
+            model.learn_one({"free": 1.0, "money": 1.0}, "spam", task="ann", classes=["ham", "spam"])
+            model.learn_one({"dear": 1.0, "bob": 1.0}, "ham", task="bob")
+        assert model.predict_one({"free": 1.0, "money": 1.0}, task="ann") == "spam"
+        assert model.n_seen_ == 60
+
+
