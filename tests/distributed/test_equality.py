@@ -55,8 +55,7 @@ def test_sharded_is_local(rule, kind, data):
 @pytest.mark.parametrize("kind", ["edges", "similarity", "large"])
 @pytest.mark.parametrize("rule", [budgetron.Perceptron, budgetron.BudgetProjectron, budgetron.SharedProjectron])
 def test_a_shard_knows_as_much_of_the_graph_as_it_needs(rule, kind):
-    """On the whole graph the learners of the shards would do the same. (All but the Forgetron, whose step is measured by
-    the largest similarity of its graph.)"""
+    """On the whole graph the shards' learners would do the same; all but the Forgetron, which looks at all of it."""
     X, y, tasks = stream(N, 11)
     learner = made(rule, random_graph(kind, 11), budget=40)
     own, _ = local_run(learner, X, y, tasks, 3, [0, 1])

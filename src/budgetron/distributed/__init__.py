@@ -6,8 +6,9 @@
 (16, 'local')
 """
 
+from budgetron.distributed.inside import Shard
 from budgetron.distributed.placement import Placement, workers_of
-from budgetron.distributed.sharded import Shard, ShardedModel
+from budgetron.distributed.sharded import ShardedModel
 from budgetron.distributed.team import WorkersLost
 
 __all__ = ["Placement", "Shard", "ShardedModel", "WorkersLost", "workers_of"]

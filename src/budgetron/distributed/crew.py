@@ -60,8 +60,10 @@ class LocalCrew(Crew):
 
     def dismiss(self, name: str) -> None:
         worker, thread = self._workers.pop(name)
-        thread.submit(worker.close).result()
-        thread.shutdown()
+        try:
+            thread.submit(worker.close).result()
+        finally:
+            thread.shutdown()
 
     def send(self, name: str, method: str, *arguments: Any) -> Future[Any]:
         worker, thread = self._workers[name]

@@ -20,9 +20,8 @@ def put(target: str, name: str, content: bytes) -> str:
         with system.open(f"{folder}/{name}", "wb") as file:  # an object is there when it is whole, or not at all
             file.write(content)
     else:
-        folder = Path(target)
-        folder.mkdir(parents=True, exist_ok=True)
-        replace_file(folder / name, content)
+        Path(target).mkdir(parents=True, exist_ok=True)
+        replace_file(Path(target) / name, content)
     return sha256(content).hexdigest()
 
 

@@ -12,7 +12,6 @@ import secrets
 import shutil
 import threading
 from collections.abc import Hashable, Iterable, Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Self
 
@@ -23,29 +22,21 @@ from sklearn.base import BaseEstimator, ClassifierMixin
 from budgetron.distributed import record
 from budgetron.distributed.crew import Crew, LocalCrew
 from budgetron.distributed.door import Admitted, Door
-from budgetron.distributed.files import get, remove_others
 from budgetron.distributed.hot import HotTasks
+from budgetron.distributed.on_disk import OnDisk
 from budgetron.distributed.placement import WHO, Placement, checked_pins
 from budgetron.distributed.routing import Cut, cuts, taken
-from budgetron.distributed.shares import checked_policy, first_shares, following
+from budgetron.distributed.shares import checked_policy, first_shares
 from budgetron.distributed.team import Team
-from budgetron.distributed.worker import Facts, Parcel, folder_of
+from budgetron.distributed.worker import Parcel, folder_of
 from budgetron.errors import is_whole, refuse, shown
-from budgetron.host.models import kept_of
 from budgetron.learners.budgetron import probabilities
 
 Margins = NDArray[np.float64]
 BACKENDS = ("local", "ray")
 
 
-@dataclass(frozen=True)
-class Shard(Facts):
-    """What a shard says of itself, and whose it is."""
-
-    worker: str = ""
-
-
-class ShardedModel(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
+class ShardedModel(OnDisk, ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     """One model in shards: by connected component of the task graph, each with its own share of the budget.
 
     Parameters
@@ -58,8 +49,8 @@ class ShardedModel(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         How many threads or Ray actors the shards are divided among at first; see `add_worker` and `remove_worker`.
     backend : {"local", "ray"}, default="local"
     directory : path, optional
-        Where the logs and snapshots are. With it every block is on disk before it is acknowledged, and `ShardedModel.open`
-        goes on from there. Ray needs one, which all its nodes share.
+        Where the logs and snapshots are. With it every block is on disk before it is acknowledged, and
+        `ShardedModel.open` goes on from there. Ray needs one, which all its nodes share.
     shares : {"fixed", "demand"}, default="fixed"
         Equal shares of the budget, or shares that follow the mistakes of each shard.
     rebalance_every : int, default=50000
@@ -235,213 +226,13 @@ class ShardedModel(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         """The share of rows whose label is predicted right."""
         return float(np.average(self.predict(X, tasks) == np.asarray(y).ravel(), weights=sample_weight))
 
-    # ---- workers and shares
-
-    def add_worker(self) -> str:
-        """One worker more; shards move to it one by one while the others go on. Its name."""
-        self._check_begun()
-        return self._team.add_worker()
-
-    def remove_worker(self, name: str) -> None:
-        """Move a worker's shards to the others, and stop it."""
-        self._check_begun()
-        self._team.remove_worker(name)
-
-    def pin(self, task: Hashable, worker: str | None) -> int:
-        """Keep the shard of a task on one worker; None lets it go. The number of the shard."""
-        self._check_begun()
-        shard = int(self._placement.shards_of_tasks([task])[0])
-        self._team.pin(shard, worker)
-        return shard
-
-    def hot_tasks(self, n: int = 10) -> list[tuple[Hashable, int, int]]:
-        """The tasks with the most examples since this model was opened: task, examples, shard."""
-        self._check_begun()
-        top = [(task, count) for task, count in self._hot.top(n) if task is not None]
-        shards = self._placement.shards_of_tasks([task for task, _ in top]).tolist() if top else []
-        return [(task, count, shard) for (task, count), shard in zip(top, shards, strict=True)]
-
-    def rebalance(self) -> list[int]:
-        """Move shares of the budget to where the mistakes are; the capacities after that. Takes `shares="demand"`.
-
-        Shards that give let go first, and each change is on disk before the next: the total is never exceeded.
-        """
-        self._check_begun()
-        if checked_policy(self.shares, self.learner.budget) != "demand":
-            raise refuse(WHO, "shares", '"demand" to rebalance', shown(self.shares))
-        with self._rebalancing, self._team.holding(range(self.shards)):
-            facts = self._facts()
-            mistakes = [fact.n_mistakes for fact in facts]
-            fresh = [now - before for now, before in zip(mistakes, self._mistakes, strict=True)]
-            capacities = [int(fact.capacity or 0) for fact in facts]
-            wanted = following(self.learner.budget, capacities, fresh, self._least())
-            if type(self.learner).__name__ == "Forgetron":  # it gives what it does not use, and nothing else
-                wanted = _unused_only(wanted, facts)
-            order = sorted(range(self.shards), key=lambda shard: wanted[shard] - capacities[shard])
-            for shard in order:
-                if wanted[shard] != capacities[shard]:
-                    self._team.ask_owner(shard, "resize", wanted[shard])
-            self._mistakes, self._since_rebalance = mistakes, 0
-        return wanted
-
-    def _least(self) -> int:
-        rank = getattr(self.learner, "own_rank", 0)
-        return min(rank + 1, max(1, self.learner.budget // self.shards))
-
-    # ---- what it is
-
-    @property
-    def shards_(self) -> list[Shard]:
-        """What each shard says of itself, and its worker."""
-        self._check_begun()
-        return [Shard(**vars(fact), worker=self._team.owner[fact.shard]) for fact in self._facts()]
-
-    @property
-    def workers_(self) -> list[dict[str, Any]]:
-        """The workers: name, process, host and shards."""
-        self._check_begun()
-        return self._team.ask_all("ping")
-
-    @property
-    def classes_(self) -> NDArray[Any]:
-        """The labels, sorted."""
-        self._check_begun()
-        return self._door.classes.values
-
-    @property
-    def kernel_(self) -> Any:
-        """The kernel in use in every shard, every parameter a number."""
-        self._check_begun()
-        return self._door.scout.kernel_
-
-    @property
-    def n_seen_(self) -> int:
-        return sum(fact.n_seen for fact in self._facts())
-
-    @property
-    def n_mistakes_(self) -> int:
-        return sum(fact.n_mistakes for fact in self._facts())
-
-    @property
-    def n_stored_(self) -> int:
-        return sum(fact.n_stored for fact in self._facts())
-
-    @property
-    def capacity_(self) -> int | None:
-        """How many examples all shards together may store."""
-        capacities = [fact.capacity for fact in self._facts()]
-        return None if None in capacities else sum(capacity or 0 for capacity in capacities)
-
-    @property
-    def memory_bytes_(self) -> int:
-        """Bytes of all shards' models."""
-        return sum(fact.memory_bytes for fact in self._facts())
-
-    @property
-    def budget_share_(self) -> dict[Hashable, float]:
-        """Each task's share of the stored examples, largest first."""
-        stored: dict[Hashable, int] = {}
-        for fact in self._facts(by_task=True):
-            stored |= fact.stored_by_task
-        total = sum(stored.values())
-        return {task: count / total for task, count in sorted(stored.items(), key=lambda item: -item[1])}
-
-    @property
-    def n_recoveries_(self) -> int:
-        """How often a lost worker was found and its shards given out again."""
-        self._check_begun()
-        return self._team.n_recoveries
-
-    def task_weights(self, task: Hashable = None) -> NDArray[np.float64]:
-        """The weights of one task over the stored examples of its shard."""
-        self._check_begun()
-        shard = int(self._placement.shards_of_tasks([task])[0])
-        weights: NDArray[np.float64] = self._team.ask_owner(shard, "task_weights", task)
-        return weights
-
-    def _facts(self, by_task: bool = False) -> list[Facts]:
-        if not self._begun:
-            raise AttributeError(f"{WHO} has learned nothing yet")
-        facts = [fact for some in self._team.ask_all("facts", by_task) for fact in some]
-        return sorted(facts, key=lambda fact: fact.shard)
-
-    # ---- on disk
-
-    def snapshot(self) -> None:
-        """Every shard writes its model into the directory and trims its log."""
-        self._check_begun()
-        for shard in range(self.shards):
-            self._team.ask_owner(shard, "snapshot")
-
-    def save(self, target: Any) -> None:
-        """Write all shards to a folder or an fsspec URL, each from its own worker; `ShardedModel.load` reads them.
-
-        The list of the files is written last, so what is there is the old model or the new one, and never a mixture.
-        """
-        self._check_begun()
-        target, stamp = str(target), secrets.token_hex(4)
-        with self._team.holding(range(self.shards)):
-            files = []
-            for shard in range(self.shards):
-                name = f"{folder_of(shard)}-{stamp}.budgetron"
-                files.append(record.ShardFile(name, self._team.ask_owner(shard, "save", target, name)))
-            door = record.put_door(target, self._door, stamp)
-        record.write(target, self._record(door, files))
-        remove_others(target, {door.name, *(file.name for file in files)})
-
-    @classmethod
-    def load(cls, source: Any, **options: Any) -> Self:
-        """The model that `save` wrote, to go on bit for bit. `options` are parameters such as workers and directory."""
-        source = str(source)
-        written = record.read(source)
-        if not written.files:
-            raise refuse(f"{WHO}.load", "the place", "one that save wrote", f"{source!r}, a live directory",
-                         "ShardedModel.open opens that.")  # fmt: skip
-        model = cls._of(source, written, options)
-        models = [kept_of(get(source, file.name, file.digest)).model for file in written.files]
-        model._begin(models)
-        return model
-
-    @classmethod
-    def open(cls, directory: Any, **options: Any) -> Self:
-        """A live directory again, with all that was acknowledged; whoever had it before is shut out.
-
-        `options` are parameters such as workers and backend.
-        """
-        written = record.read(str(directory))
-        if written.files:
-            raise refuse(f"{WHO}.open", "directory", "a live one", f"{str(directory)!r}, which save wrote",
-                         "ShardedModel.load reads that.")  # fmt: skip
-        model = cls._of(str(directory), written, {**options, "directory": directory})
-        model._reopen(written.term)
-        return model
-
-    @classmethod
-    def _of(cls, source: str, written: record.Record, options: dict[str, Any]) -> Self:
-        door = record.get_door(source, written)
-        model = cls(door.learner, **{"shares": written.shares, "pins": record.pins_of(written) or None,
-                                     **options, "shards": written.shards})  # fmt: skip
-        model._door = door
-        return model
-
-    def _record(self, door: record.ShardFile, files: list[record.ShardFile] | None = None) -> record.Record:
-        pins = record.pins_record(self._placement.pins)
-        budget = getattr(self.learner, "budget", None)
-        return record.Record(record.FORMAT, self._term, self.shards, self.shares, pins, budget, door, files or [])
-
-    def _write_record(self) -> None:
-        if self.directory is not None:
-            directory = str(self.directory)
-            door = record.put_door(directory, self._door, secrets.token_hex(4))
-            record.write(directory, self._record(door))
-            remove_others(directory, {door.name})
-
     # ---- beginning and ending
 
     def _door_or_new(self) -> Door:
         if not hasattr(self, "_door"):
+            door = Door(self.learner)
             self._check_parameters()
-            self._door = Door(self.learner)
+            self._door = door
             self._entering = threading.Lock()
         return self._door
 
@@ -506,17 +297,6 @@ class ShardedModel(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
 
         return RayCrew(directory, self.snapshot_every, self.patience, self.ray_options)
 
-    @property
-    def _begun(self) -> bool:
-        return hasattr(self, "_team")
-
-    def __sklearn_is_fitted__(self) -> bool:
-        return self._begun
-
-    def _check_begun(self) -> None:
-        if not self._begun:
-            raise refuse(WHO, "the model", "one that has learned something", "a new one, or one that was closed")
-
     def close(self) -> None:
         """Stop the workers; what is in the directory stays there."""
         if self._begun:
@@ -528,16 +308,3 @@ class ShardedModel(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
 
     def __exit__(self, *_: object) -> None:
         self.close()
-
-
-def _unused_only(wanted: list[int], facts: list[Facts]) -> list[int]:
-    """As wanted, but no shard below what it has stored; takers get what is given and no more."""
-    capacities = [int(fact.capacity or 0) for fact in facts]
-    given = [max(want, fact.n_stored) for want, fact in zip(wanted, facts, strict=True)]
-    spare = sum(max(0, capacity - give) for capacity, give in zip(capacities, given, strict=True))
-    result = []
-    for capacity, give in zip(capacities, given, strict=True):
-        more = min(max(0, give - capacity), spare)
-        spare -= more
-        result.append(capacity + more if give >= capacity else give)
-    return result

@@ -88,3 +88,19 @@ def checked_policy(shares: object, budget: object) -> str:
             WHO, "shares", '"fixed" unless the budget is a number of stored examples', f'"demand" with {shown(budget)}'
         )
     return str(shares)
+
+
+def unused_only(wanted: Sequence[int], capacities: Sequence[int], stored: Sequence[int]) -> list[int]:
+    """As wanted, but no shard below what it has stored; takers get what is given and no more.
+
+    >>> unused_only([2, 18], [10, 10], [6, 10])
+    [6, 14]
+    """
+    given = [max(want, n) for want, n in zip(wanted, stored, strict=True)]
+    spare = sum(max(0, capacity - give) for capacity, give in zip(capacities, given, strict=True))
+    result = []
+    for capacity, give in zip(capacities, given, strict=True):
+        more = min(max(0, give - capacity), spare)
+        spare -= more
+        result.append(capacity + more if give >= capacity else give)
+    return result

@@ -1,0 +1,99 @@
+"""A sharded model in files: saved as a whole to a folder or URL, or living in a directory with a log a shard."""
+
+from __future__ import annotations
+
+import secrets
+from typing import Any, Self
+
+from budgetron.distributed import record
+from budgetron.distributed.files import get, remove_others
+from budgetron.distributed.inside import Inside
+from budgetron.distributed.placement import WHO
+from budgetron.distributed.worker import folder_of
+from budgetron.errors import refuse
+from budgetron.host.models import kept_of
+
+
+class OnDisk(Inside):
+    """`save` and `load`, `open` and `snapshot`."""
+
+    directory: Any
+    _term: int
+
+    def __init__(self, learner: Any, **parameters: Any) -> None:
+        raise NotImplementedError
+
+    def _begin(self, models: list[Any] | None = None) -> None:
+        raise NotImplementedError
+
+    def _reopen(self, term: int) -> None:
+        raise NotImplementedError
+
+    def snapshot(self) -> None:
+        """Every shard writes its model into the directory and trims its log."""
+        self._check_begun()
+        for shard in range(self.shards):
+            self._team.ask_owner(shard, "snapshot")
+
+    def save(self, target: Any) -> None:
+        """Write all shards to a folder or an fsspec URL, each from its own worker; `ShardedModel.load` reads them.
+
+        The list of the files is written last, so what is there is the old model or the new one, and never a mixture.
+        """
+        self._check_begun()
+        target, stamp = str(target), secrets.token_hex(4)
+        with self._team.holding(range(self.shards)):
+            files = []
+            for shard in range(self.shards):
+                name = f"{folder_of(shard)}-{stamp}.budgetron"
+                files.append(record.ShardFile(name, self._team.ask_owner(shard, "save", target, name)))
+            door = record.put_door(target, self._door, stamp)
+        record.write(target, self._record(door, files))
+        remove_others(target, {door.name, *(file.name for file in files)})
+
+    @classmethod
+    def load(cls, source: Any, **options: Any) -> Self:
+        """The model that `save` wrote, to go on bit for bit. `options` are parameters such as workers and directory."""
+        source = str(source)
+        written = record.read(source)
+        if not written.files:
+            raise refuse(f"{WHO}.load", "the place", "one that save wrote", f"{source!r}, a live directory",
+                         "ShardedModel.open opens that.")  # fmt: skip
+        model = cls._of(source, written, options)
+        models = [kept_of(get(source, file.name, file.digest)).model for file in written.files]
+        model._begin(models)
+        return model
+
+    @classmethod
+    def open(cls, directory: Any, **options: Any) -> Self:
+        """A live directory again, with all that was acknowledged; whoever had it before is shut out.
+
+        `options` are parameters such as workers and backend.
+        """
+        written = record.read(str(directory))
+        if written.files:
+            raise refuse(f"{WHO}.open", "directory", "a live one", f"{str(directory)!r}, which save wrote",
+                         "ShardedModel.load reads that.")  # fmt: skip
+        model = cls._of(str(directory), written, {**options, "directory": directory})
+        model._reopen(written.term)
+        return model
+
+    @classmethod
+    def _of(cls, source: str, written: record.Record, options: dict[str, Any]) -> Self:
+        door = record.get_door(source, written)
+        model = cls(door.learner, **{"shares": written.shares, "pins": record.pins_of(written) or None,
+                                     **options, "shards": written.shards})  # fmt: skip
+        model._door = door
+        return model
+
+    def _record(self, door: record.ShardFile, files: list[record.ShardFile] | None = None) -> record.Record:
+        pins = record.pins_record(self._placement.pins)
+        budget = getattr(self.learner, "budget", None)
+        return record.Record(record.FORMAT, self._term, self.shards, self.shares, pins, budget, door, files or [])
+
+    def _write_record(self) -> None:
+        if self.directory is not None:
+            directory = str(self.directory)
+            door = record.put_door(directory, self._door, secrets.token_hex(4))
+            record.write(directory, self._record(door))
+            remove_others(directory, {door.name})

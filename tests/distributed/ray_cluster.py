@@ -1,0 +1,64 @@
+"""A real Ray cluster of two nodes on this machine, with token authentication; and faults to order.
+
+The head node has no room for workers, the second has, and a third can be added: so what is killed is never the head.
+"""
+
+from __future__ import annotations
+
+import os
+import secrets
+import signal
+import subprocess
+import time
+from contextlib import contextmanager
+
+STORE = 80 * 2**20  # bytes of each node's object store
+FAST = {"health_check_initial_delay_ms": 500, "health_check_period_ms": 300, "health_check_failure_threshold": 3}
+
+
+@contextmanager
+def two_nodes(cpus=2):
+    """The cluster, with this process connected to it; all of it is gone afterwards."""
+    os.environ |= {"RAY_AUTH_MODE": "token", "RAY_AUTH_TOKEN": secrets.token_hex(32), "RAY_USAGE_STATS_ENABLED": "0"}
+    os.environ |= {"RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO": "0", "OMP_NUM_THREADS": "1"}
+    import ray
+    from ray.cluster_utils import Cluster
+
+    head = {"num_cpus": 0, "object_store_memory": STORE, "include_dashboard": False, "_system_config": FAST}
+    cluster = Cluster(initialize_head=True, head_node_args=head)
+    try:
+        cluster.add_node(num_cpus=cpus, object_store_memory=STORE)
+        ray.init(address=cluster.address, log_to_driver=False, configure_logging=False)
+        yield cluster
+    finally:
+        ray.shutdown()
+        cluster.shutdown()
+
+
+def add_node(cluster, cpus=2):
+    return cluster.add_node(num_cpus=cpus, object_store_memory=STORE)
+
+
+def kill_raylet(node):
+    """The node's own process ends at once, as when its machine does; its workers follow."""
+    for info in node.all_processes["raylet"]:
+        os.kill(info.process.pid, signal.SIGKILL)
+
+
+def nodes_alive():
+    import ray
+
+    return sum(node["Alive"] for node in ray.nodes())
+
+
+def is_gone(pid):
+    """Whether the process has ended; one that nobody has collected yet has ended too."""
+    done = subprocess.run(["ps", "-o", "stat=", "-p", str(pid)], capture_output=True, text=True)
+    return not done.stdout.strip() or done.stdout.startswith("Z")
+
+
+def wait_until(condition, seconds=30.0):
+    end = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < end, "what was waited for did not come"
+        time.sleep(0.1)

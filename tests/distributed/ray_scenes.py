@@ -1,0 +1,153 @@
+"""Scenes on a Ray cluster, played by a process of their own; what happened is written as JSON.
+
+    python ray_scenes.py result.json folder scene scene …
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+from pathlib import Path
+
+import numpy as np
+import ray_cluster
+from streams import stream
+
+from budgetron import BudgetProjectron, graphs, kernels
+from budgetron.distributed import ShardedModel
+from budgetron.host import StaleOwner
+
+LEARNER = BudgetProjectron(budget=80, kernel=kernels.Gaussian(gamma=0.4), graph=graphs.disconnected())
+BLOCK = 300
+
+
+def undisturbed(X, y, tasks):
+    with ShardedModel(LEARNER, shards=4) as model:
+        return model.predict_then_learn(X, y, tasks)
+
+
+def learn(model, X, y, tasks, start, stop):
+    margins = [
+        model.predict_then_learn(X[i : i + BLOCK], y[i : i + BLOCK], tasks[i : i + BLOCK])
+        for i in range(start, stop, BLOCK)
+    ]
+    return np.concatenate(margins)
+
+
+def on_ray(folder, **parameters):
+    options = {"shards": 4, "workers": 2, "block": 128, "in_flight": 2, "patience": 30.0, **parameters}
+    return ShardedModel(LEARNER, backend="ray", directory=folder, **options)
+
+
+def kills(cluster, folder, n):
+    """Kill a worker at a random moment of a block, n times; the two workers in turn."""
+    rng = np.random.default_rng(n)
+    rows = 1600 * n
+    X, y, tasks = stream(rows, 1)
+    killed, got = 0, []
+    with on_ray(folder / "kills") as model:
+        got.append(learn(model, X, y, tasks, 0, 400 - 400 % BLOCK))
+        done = len(got[0])
+        for number in range(n):
+            worker = sorted(model.workers_, key=lambda worker: worker["name"])[number % 2]
+            timer = threading.Timer(float(rng.uniform(0, 0.03)), os.kill, (worker["pid"], signal.SIGKILL))
+            timer.start()
+            stop = rows if number == n - 1 else done + 1500
+            got.append(learn(model, X, y, tasks, done, stop))
+            timer.join()
+            ray_cluster.wait_until(lambda pid=worker["pid"]: ray_cluster.is_gone(pid))
+            killed += 1
+            done = min(stop, rows)
+            model.predict(X[:50], tasks[:50])  # whoever was idle when killed is found out here
+        equal = np.array_equal(np.concatenate(got), undisturbed(X, y, tasks))
+        return {"killed": killed, "equal": equal, "n_seen": model.n_seen_, "recovered": model.n_recoveries_ >= n // 2}
+
+
+def node(cluster, folder, name="node"):
+    """A worker is added, its node's raylet is killed under load, and all goes on elsewhere."""
+    X, y, tasks = stream(2400, 2)
+    with on_ray(folder / name) as model:
+        got = [learn(model, X, y, tasks, 0, 600)]
+        more = ray_cluster.add_node(cluster, 1)
+        added = model.add_worker()
+        before = {worker["name"]: worker for worker in model.workers_}
+        shards = before[added]["shards"]
+        there = ray_cluster.nodes_alive()
+        timer = threading.Timer(0.01, ray_cluster.kill_raylet, (more,))
+        timer.start()
+        got.append(learn(model, X, y, tasks, 600, 1200))
+        timer.join()
+        ray_cluster.wait_until(lambda: ray_cluster.nodes_alive() < there, 60)
+        got.append(learn(model, X, y, tasks, 1200, 2400))
+        equal = np.array_equal(np.concatenate(got), undisturbed(X, y, tasks))
+        pids = {worker["pid"] for worker in model.workers_}
+        moved = bool(shards) and before[added]["pid"] not in pids
+        return {"equal": equal, "n_seen": model.n_seen_, "moved": moved, "added": added == "worker-2"}
+
+
+def stale(cluster, folder):
+    """A worker is stopped in its tracks and taken for dead; when it wakes, its writes are refused by the log."""
+    import ray
+
+    X, y, tasks = stream(1200, 3)
+    with on_ray(folder / "stale", workers=1, patience=4.0) as model:
+        got = [learn(model, X, y, tasks, 0, 600)]
+        crew = model._team.crew
+        former, pid = crew._actors["worker-0"], model.workers_[0]["pid"]
+        epoch = model._team.epoch[0]
+        crew._kill = lambda name: crew._actors.pop(name)  # as if cut off: it cannot be killed from here
+        os.kill(pid, signal.SIGSTOP)
+        try:
+            got.append(learn(model, X, y, tasks, 600, 1200))
+        finally:
+            os.kill(pid, signal.SIGCONT)
+        del crew._kill
+        from budgetron.distributed.worker import Parcel
+
+        mine = [task for task in tasks if int(model._placement.shards_of_tasks([task])[0]) == 0][:1]
+        refused = False
+        try:
+            ray.get(former.learn.remote([Parcel(0, epoch, X[:1], mine, y[:1], None, "late")]), timeout=30)
+        except ray.exceptions.RayTaskError as error:
+            refused = isinstance(error.cause, StaleOwner)
+        ray.kill(former)
+        equal = np.array_equal(np.concatenate(got), undisturbed(X, y, tasks))
+        return {"refused": refused, "equal": equal, "n_seen": model.n_seen_}
+
+
+def strangers(cluster, folder):
+    """Who does not have the token does not get in."""
+    program = "import ray, sys; ray.init(address=sys.argv[1], log_to_driver=False)"
+    environment = os.environ | {"RAY_AUTH_TOKEN": "0" * 64}
+    command = [sys.executable, "-c", program, cluster.address]
+    try:
+        done = subprocess.run(command, env=environment, capture_output=True, timeout=60)
+        return {"refused": done.returncode != 0}
+    except subprocess.TimeoutExpired:
+        return {"refused": True}  # it waits for a cluster that does not answer it
+
+
+def main():
+    result, folder, *wanted = sys.argv[1:]
+    told = {}
+    with ray_cluster.two_nodes() as cluster:
+        for scene in wanted:
+            name, _, number = scene.partition(":")
+            began = time.monotonic()
+            if name == "kills":
+                told[scene] = kills(cluster, Path(folder), int(number))
+            elif name.startswith("node"):
+                told[scene] = node(cluster, Path(folder), name)
+            else:
+                told[scene] = {"stale": stale, "strangers": strangers}[name](cluster, Path(folder))
+            print(f"{scene} {time.monotonic() - began:.1f} s {told[scene]}", flush=True)
+    Path(result).write_text(json.dumps(told))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,117 @@
+"""Saved to a folder or URL, and living in a directory: nothing acknowledged is lost or learned twice."""
+
+from __future__ import annotations
+
+import uuid
+
+import numpy as np
+import pytest
+from streams import local_run, random_graph, stream
+
+import budgetron
+from budgetron import graphs, kernels
+from budgetron.distributed import ShardedModel
+from budgetron.errors import InputError
+from budgetron.host import StaleOwner
+
+KERNEL = kernels.Gaussian(gamma=0.4)
+
+
+def learner(graph=None):
+    return budgetron.BudgetProjectron(budget=40, kernel=KERNEL, graph=graph or graphs.disconnected())
+
+
+@pytest.mark.parametrize("kind", ["clusters", "edges"])
+def test_opened_again_it_goes_on(tmp_path, kind):
+    X, y, tasks = stream(400, 1)
+    one = learner(random_graph(kind, 3))
+    pins = {tasks[0]: 3}
+    expected, _ = local_run(one, X, y, tasks, 4, [0, 1], pins)
+    with ShardedModel(one, shards=4, directory=tmp_path / "m", pins=pins) as model:
+        first = model.predict_then_learn(X[:150], y[:150], tasks[:150])
+    with ShardedModel.open(tmp_path / "m", workers=3) as model:
+        assert model.n_seen_ == 150 and model.learner.budget == 40
+        rest = model.predict_then_learn(X[150:], y[150:], tasks[150:])
+    np.testing.assert_array_equal(np.concatenate([first, rest]), expected)
+
+
+def test_a_key_is_learned_once(tmp_path):
+    X, y, tasks = stream(400, 2)
+    with ShardedModel(learner(), shards=3, directory=tmp_path / "m") as model:
+        first = model.predict_then_learn(X, y, tasks, key="batch-1")
+        again = model.predict_then_learn(X, y, tasks, key="batch-1")
+        np.testing.assert_array_equal(first, again)
+        assert model.n_seen_ == 400
+    with ShardedModel.open(tmp_path / "m", workers=2) as model:
+        np.testing.assert_array_equal(model.predict_then_learn(X, y, tasks, key="batch-1"), first)
+        assert model.n_seen_ == 400
+        with pytest.raises(InputError, match="key must be a new one"):
+            model.predict_then_learn(X, 1 - y, tasks, key="batch-1")
+
+
+def test_a_later_coordinator_shuts_the_former_out(tmp_path):
+    X, y, tasks = stream(300, 3)
+    former = ShardedModel(learner(), shards=3, directory=tmp_path / "m")
+    former.partial_fit(X[:100], y[:100], tasks[:100])
+    with ShardedModel.open(tmp_path / "m") as later:
+        with pytest.raises(StaleOwner):
+            former.partial_fit(X[100:200], y[100:200], tasks[100:200])
+        assert later.n_seen_ == 100
+        later.partial_fit(X[100:], y[100:], tasks[100:])
+        assert later.n_seen_ == 300
+    former.close()
+
+
+@pytest.mark.parametrize("where", ["folder", "url"])
+def test_saved_and_loaded(tmp_path, where):
+    if where == "url":
+        pytest.importorskip("fsspec", reason="the extra `ray` is not installed")
+    target = tmp_path / "saved" if where == "folder" else f"memory://{uuid.uuid4().hex}/model"
+    X, y, tasks = stream(400, 4)
+    labels = np.where(y == 1, "spam", "ham")
+    expected, _ = local_run(learner(), X, labels, tasks, 4, ["ham", "spam"])
+    with ShardedModel(learner(), shards=4, workers=2) as model:
+        first = model.predict_then_learn(X[:200], labels[:200], tasks[:200])
+        model.save(target)
+        model.partial_fit(X[:10], labels[:10], tasks[:10])
+        model.save(target)  # in place of the first
+    with ShardedModel(learner(), shards=4) as model:
+        model.partial_fit(X[:200], labels[:200], tasks[:200])
+        model.save(target)
+    with ShardedModel.load(target, workers=3) as model:
+        assert model.classes_.tolist() == ["ham", "spam"] and model.n_seen_ == 200
+        rest = model.predict_then_learn(X[200:], labels[200:], tasks[200:])
+        np.testing.assert_array_equal(np.concatenate([first, rest]), expected)
+    if where == "folder":
+        assert len(list(target.iterdir())) == 4 + 2  # shards, door and the record: nothing of earlier saves
+        shard = budgetron.load(next(target.glob("shard-00000*")))
+        assert shard.classes_.tolist() == ["ham", "spam"]  # each shard is a model file like any other
+
+
+def test_a_damaged_save_is_refused(tmp_path):
+    X, y, tasks = stream(100, 4)
+    with ShardedModel(learner(), shards=2) as model:
+        model.partial_fit(X, y, tasks)
+        model.save(tmp_path)
+    shard = next(tmp_path.glob("shard-00001*"))
+    content = bytearray(shard.read_bytes())
+    content[len(content) // 2] ^= 1
+    shard.write_bytes(content)
+    with pytest.raises(InputError, match="as it was saved"):
+        ShardedModel.load(tmp_path)
+    (tmp_path / "sharded.json").write_text("{}")
+    with pytest.raises(InputError, match="one that a sharded model wrote"):
+        ShardedModel.load(tmp_path)
+    with pytest.raises(InputError, match=r"one with a file 'sharded.json'"):
+        ShardedModel.open(tmp_path / "nowhere")
+
+
+def test_a_directory_is_not_begun_twice(tmp_path):
+    X, y, tasks = stream(100, 4)
+    with ShardedModel(learner(), shards=2, directory=tmp_path) as model:
+        model.partial_fit(X, y, tasks)
+        model.snapshot()
+    with pytest.raises(InputError, match=r"ShardedModel.open goes on with it"):
+        ShardedModel(learner(), shards=2, directory=tmp_path).partial_fit(X, y, tasks)
+    with pytest.raises(InputError, match=r"ShardedModel.open opens that"):
+        ShardedModel.load(tmp_path)

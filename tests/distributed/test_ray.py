@@ -1,0 +1,45 @@
+"""Shards on a real Ray cluster: two nodes, token authentication, and kills under load.
+
+One cluster and one test for all that the usual run does with it: a cluster takes seconds to start.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+pytestmark = [
+    pytest.mark.skipif(importlib.util.find_spec("ray") is None, reason="the extra `ray` is not installed"),
+    pytest.mark.skipif(sys.platform == "win32", reason="Ray's local clusters are for Linux and macOS"),
+    pytest.mark.timeout(600),
+]
+SCENES = Path(__file__).with_name("ray_scenes.py")
+
+
+def played(tmp_path, *scenes):
+    """What happened, told by a process of its own: Ray's threads, warnings and signals stay there."""
+    result = tmp_path / "result.json"
+    command = [sys.executable, str(SCENES), str(result), str(tmp_path), *scenes]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=580)
+    assert done.returncode == 0, (done.stdout + done.stderr)[-6000:]
+    return json.loads(result.read_text())
+
+
+def test_kills_moves_and_fences(tmp_path):
+    told = played(tmp_path, "kills:3", "node", "stale", "strangers")
+    assert told["kills:3"] == {"killed": 3, "equal": True, "n_seen": 4800, "recovered": True}
+    assert told["node"] == {"equal": True, "n_seen": 2400, "moved": True, "added": True}
+    assert told["stale"] == {"refused": True, "equal": True, "n_seen": 1200}
+    assert told["strangers"] == {"refused": True}
+
+
+@pytest.mark.long
+def test_twenty_kills_end_bit_identical(tmp_path):
+    told = played(tmp_path, "kills:18", "node", "node-again")
+    assert told["kills:18"]["killed"] == 18 and told["kills:18"]["equal"]
+    assert told["node"]["equal"] and told["node-again"]["equal"]

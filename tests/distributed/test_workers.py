@@ -1,0 +1,166 @@
+"""Workers that come and go, shares that move, and what is refused, in threads of one process."""
+
+from __future__ import annotations
+
+import threading
+
+import numpy as np
+import pytest
+from streams import local_run, random_graph, stream
+
+import budgetron
+from budgetron import graphs, kernels
+from budgetron.distributed import ShardedModel
+from budgetron.errors import InputError
+
+KERNEL = kernels.Gaussian(gamma=0.4)
+
+
+def projectron(budget=60, **parameters):
+    return budgetron.BudgetProjectron(budget=budget, kernel=KERNEL, graph=graphs.disconnected(), **parameters)
+
+
+@pytest.mark.parametrize("on_disk", [False, True])
+def test_workers_come_and_go_and_nothing_changes(tmp_path, on_disk):
+    X, y, tasks = stream(600, 1)
+    expected, _ = local_run(projectron(), X, y, tasks, 6, [0, 1])
+    with ShardedModel(projectron(), shards=6, directory=tmp_path / "model" if on_disk else None) as model:
+        margins = []
+        for step, start in enumerate(range(0, 600, 100)):
+            part = slice(start, start + 100)
+            margins.append(model.predict_then_learn(X[part], y[part], tasks[part]))
+            if step < 3:
+                assert model.add_worker() == f"worker-{step + 1}"
+            else:
+                model.remove_worker(f"worker-{step - 3}")
+            assert sorted(shard for worker in model.workers_ for shard in worker["shards"]) == list(range(6))
+        np.testing.assert_array_equal(np.concatenate(margins), expected)
+        with pytest.raises(InputError, match="and not the last"):
+            model.remove_worker("worker-3")
+
+
+def test_a_hot_task_is_seen_and_gets_a_worker_of_its_own():
+    X, y, tasks = stream(800, 4)
+    with ShardedModel(projectron(), shards=6, workers=3) as model:
+        model.partial_fit(X, y, tasks)
+        (task, count, shard), *_ = model.hot_tasks(3)
+        assert count == max(tasks.count(name) for name in tasks) == tasks.count(task)
+        assert model.pin(task, "worker-2") == shard
+        assert model.shards_[shard].worker == "worker-2"
+        model.remove_worker("worker-2")
+        assert model.shards_[shard].worker in ("worker-0", "worker-1")
+        with pytest.raises(InputError, match="worker must be one of"):
+            model.pin(task, "nobody")
+
+
+def test_callers_of_other_shards_go_on_while_shards_move():
+    """Four threads, each with tasks of its own; workers come and go meanwhile; every thread gets its own local run."""
+    learner = projectron(budget=80)
+    streams = []
+    for number in range(4):
+        tasks = [f"{number}:{task}" for task in range(5)]
+        streams.append(stream(400, number, tasks=tasks))
+    pins = {f"{number}:{task}": 2 * number for number in range(4) for task in range(5)}
+    with ShardedModel(learner, shards=8, workers=2, pins=pins) as model:
+        first = [(X[:5], y[:5], tasks[:5]) for X, y, tasks in streams]
+        heads = [model.predict_then_learn(*block, classes=[0, 1]) for block in first]
+        results, failures = [list() for _ in streams], []
+
+        def send(number):
+            X, y, tasks = streams[number]
+            try:
+                for start in range(5, 400, 15):
+                    part = slice(start, start + 15)
+                    results[number].append(model.predict_then_learn(X[part], y[part], tasks[part]))
+            except Exception as error:
+                failures.append(error)
+
+        threads = [threading.Thread(target=send, args=(number,)) for number in range(4)]
+        for thread in threads:
+            thread.start()
+        for _ in range(4):
+            model.remove_worker(model.add_worker())
+        for thread in threads:
+            thread.join()
+        assert not failures
+        for number, (X, y, tasks) in enumerate(streams):
+            alone = budgetron.BudgetProjectron(budget=10, kernel=KERNEL, graph=graphs.disconnected())
+            expected = alone.predict_then_learn(X, y, tasks, classes=[0, 1])
+            np.testing.assert_array_equal(np.concatenate([heads[number], *results[number]]), expected)
+
+
+RULES = {
+    "random": budgetron.RandomBudgetPerceptron,
+    "projectron": budgetron.BudgetProjectron,
+    "shared": budgetron.SharedProjectron,
+    "forgetron": budgetron.Forgetron,
+}
+
+
+@pytest.mark.parametrize("on_disk", [False, True])
+@pytest.mark.parametrize("rule", RULES)
+def test_shares_follow_demand_within_the_total(tmp_path, rule, on_disk):
+    X, y, tasks = stream(1500, 6)
+    rng = np.random.default_rng(0)
+    # One task is pure noise: mistakes without end.
+    busiest = max(tasks, key=tasks.count)
+    y = np.where([task == busiest for task in tasks], rng.integers(0, 2, size=1500), y)
+    learner = RULES[rule](budget=48, kernel=KERNEL, graph=graphs.disconnected())
+    directory = tmp_path / "model" if on_disk else None
+    with ShardedModel(learner, shards=4, shares="demand", rebalance_every=300, directory=directory) as model:
+        capacities = []
+        for start in range(0, 1500, 100):
+            part = slice(start, start + 100)
+            model.partial_fit(X[part], y[part], tasks[part])
+            capacities.append([shard.capacity for shard in model.shards_])
+            assert model.n_stored_ <= sum(capacities[-1]) <= 48
+        hot = int(model._placement.shards_of_tasks([busiest])[0])
+        if rule != "forgetron":  # it gives only what it does not use, and all is used here
+            assert capacities[-1][hot] == max(capacities[-1]) > 12
+            assert sum(capacities[-1]) == 48
+        margins = model.decision_function(X[:50], tasks[:50])
+    if on_disk:  # the shares are part of what is kept
+        with ShardedModel.open(directory, workers=2) as model:
+            assert [shard.capacity for shard in model.shards_] == capacities[-1]
+            np.testing.assert_array_equal(model.decision_function(X[:50], tasks[:50]), margins)
+
+
+def test_a_refused_block_changes_no_shard():
+    X, y, tasks = stream(300, 7)
+    with ShardedModel(projectron(), shards=4, workers=2) as model:
+        model.partial_fit(X, y, tasks)
+        before = model.decision_function(X, tasks)
+        spoiled = X.copy()
+        spoiled[250, 1] = np.nan
+        for block in ((spoiled, y, tasks), (X, np.full(300, 7), tasks), (X[:, :3], y, tasks), (X, y, tasks[:-1])):
+            with pytest.raises(InputError):
+                model.partial_fit(*block)
+        np.testing.assert_array_equal(model.decision_function(X, tasks), before)
+        assert model.n_seen_ == 300
+
+
+def test_unknown_task_of_an_explicit_graph():
+    X, y, tasks = stream(60, 7)
+    learner = budgetron.Forgetron(budget=20, kernel=KERNEL, graph=random_graph("edges", 1))
+    with ShardedModel(learner, shards=2) as model:
+        model.partial_fit(X, y, tasks)
+        with pytest.raises(KeyError, match="one of the graph's 24 tasks"):
+            model.predict(X[:1], ["a stranger"])
+
+
+def test_what_it_says_of_itself():
+    X, y, tasks = stream(500, 9)
+    with ShardedModel(projectron(), shards=4, workers=2) as model:
+        assert not hasattr(model, "n_seen_")
+        model.partial_fit(X, y, tasks)
+        shards = model.shards_
+        assert model.n_seen_ == 500 == sum(shard.n_seen for shard in shards)
+        assert sum(model.budget_share_.values()) == pytest.approx(1.0)
+        assert model.memory_bytes_ == sum(shard.memory_bytes for shard in shards) > 0
+        task = next(iter(model.budget_share_))
+        assert len(model.task_weights(task)) == shards[int(model._placement.shards_of_tasks([task])[0])].n_stored
+        model.forget_task(task)
+        assert task not in model.budget_share_
+        assert model.score(X, y, tasks) > 0.5
+    with pytest.raises(InputError, match="one that was closed"):
+        model.predict(X, tasks)
