@@ -71,7 +71,7 @@ def kills(cluster, folder, n):
 def node(cluster, folder, name="node"):
     """A worker is added, its node's raylet is killed under load, and all goes on elsewhere."""
     X, y, tasks = stream(2400, 2)
-    with on_ray(folder / name) as model:
+    with on_ray(folder / name, patience=8.0) as model:
         got = [learn(model, X, y, tasks, 0, 600)]
         more = ray_cluster.add_node(cluster, 1)
         added = model.add_worker()

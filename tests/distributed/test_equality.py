@@ -31,10 +31,10 @@ def made(rule, graph, budget):
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("rule", RULES, ids=lambda rule: rule.__name__)
 @given(data=st.data())
-@settings(max_examples=2)
+@settings(max_examples=1)
 def test_sharded_is_local(rule, kind, data):
-    seed = data.draw(st.integers(0, 10_000))
-    n_shards, workers = data.draw(st.integers(1, 6)), data.draw(st.integers(1, 4))
+    seed = data.draw(st.integers(1, 10_000))
+    n_shards, workers = data.draw(st.integers(2, 6)), data.draw(st.integers(1, 4))
     n_classes, is_sparse = data.draw(st.sampled_from([2, 3])), data.draw(st.booleans())
     graph = random_graph(kind, seed)
     X, y, tasks = stream(N, seed, n_classes, is_sparse)

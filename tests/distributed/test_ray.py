@@ -1,6 +1,6 @@
 """Shards on a real Ray cluster: two nodes, token authentication, and kills under load.
 
-One cluster and one test for all that the usual run does with it: a cluster takes seconds to start.
+A cluster takes seconds to start, so a test plays all its scenes on one.
 """
 
 from __future__ import annotations
@@ -30,10 +30,15 @@ def played(tmp_path, *scenes):
     return json.loads(result.read_text())
 
 
-def test_kills_moves_and_fences(tmp_path):
-    told = played(tmp_path, "kills:3", "node", "stale", "strangers")
-    assert told["kills:3"] == {"killed": 3, "equal": True, "n_seen": 4800, "recovered": True}
+def test_kills_of_workers_and_of_a_node(tmp_path):
+    told = played(tmp_path, "kills:2", "node")
+    assert told["kills:2"] == {"killed": 2, "equal": True, "n_seen": 3200, "recovered": True}
     assert told["node"] == {"equal": True, "n_seen": 2400, "moved": True, "added": True}
+
+
+@pytest.mark.long
+def test_fences(tmp_path):
+    told = played(tmp_path, "stale", "strangers")
     assert told["stale"] == {"refused": True, "equal": True, "n_seen": 1200}
     assert told["strangers"] == {"refused": True}
 

@@ -32,6 +32,7 @@ class Admitted:
 
     rows: Any
     tasks: Any
+    keys: Ints
     components: Ints
     labels: Any = None
     weights: NDArray[np.float64] | None = None
@@ -72,7 +73,7 @@ class Door:
         labels = inputs.labels(who, y, n)
         weights = inputs.weights(who, sample_weight, n)
         names = None if tasks is None else listed(who, tasks, n)
-        _, components = located(who, names, n, scout._checked_graph())
+        keys, components = located(who, names, n, scout._checked_graph())
         if first:
             self._try_budget(rows, labels, classes)
             scout._begin(rows, classes, labels, X)
@@ -83,7 +84,7 @@ class Door:
         seen.codes(who, labels)
         scout._refuse_bad_rows(rows)
         scout._classes = seen
-        return Admitted(rows, names, components, labels, weights)
+        return Admitted(rows, names, keys, components, labels, weights)
 
     def look(self, X: Any, tasks: Any) -> Admitted:
         """A block to be predicted."""
@@ -92,9 +93,9 @@ class Door:
         X, tasks = scout._split_task_column(X, tasks)
         rows = scout._rows(X, reset=False)
         names = None if tasks is None else listed(scout._who, tasks, rows.shape[0])
-        _, components = located(scout._who, names, rows.shape[0], scout._graph)
+        keys, components = located(scout._who, names, rows.shape[0], scout._graph)
         scout._refuse_bad_rows(rows)
-        return Admitted(rows, names, components)
+        return Admitted(rows, names, keys, components)
 
     def one_row(self, x: Any, task: Hashable) -> tuple[Any, list[Hashable] | None]:
         return self.scout._one_row(x, task)

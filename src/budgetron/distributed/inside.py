@@ -37,7 +37,7 @@ class Inside:
     _placement: Placement
     _team: Team
     _mistakes: list[int]
-    _since_rebalance: int
+    _since: int
     _rebalancing: threading.Lock
 
     # ---- workers and shares
@@ -86,7 +86,7 @@ class Inside:
             for shard in order:
                 if wanted[shard] != capacities[shard]:
                     self._team.ask_owner(shard, "resize", wanted[shard])
-            self._mistakes, self._since_rebalance = mistakes, 0
+            self._mistakes, self._since = mistakes, 0
         return wanted
 
     def _least(self) -> int:

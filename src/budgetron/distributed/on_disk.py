@@ -80,16 +80,23 @@ class OnDisk(Inside):
 
     @classmethod
     def _of(cls, source: str, written: record.Record, options: dict[str, Any]) -> Self:
+        if written.kind != cls.__name__:
+            raise refuse(cls.__name__, "the place", f"one of a {cls.__name__}", f"{source!r}, of a {written.kind}")
         door = record.get_door(source, written)
-        model = cls(door.learner, **{"shares": written.shares, "pins": record.pins_of(written) or None,
-                                     **options, "shards": written.shards})  # fmt: skip
+        model = cls(door.learner, **cls._parameters_of(written), **options)
         model._door = door
         return model
+
+    @staticmethod
+    def _parameters_of(written: record.Record) -> dict[str, Any]:
+        return {"shards": written.shards, "shares": written.shares, "pins": record.pins_of(written) or None}
 
     def _record(self, door: record.ShardFile, files: list[record.ShardFile] | None = None) -> record.Record:
         pins = record.pins_record(self._placement.pins)
         budget = getattr(self.learner, "budget", None)
-        return record.Record(record.FORMAT, self._term, self.shards, self.shares, pins, budget, door, files or [])
+        return record.Record(
+            record.FORMAT, type(self).__name__, self._term, self.shards, self.shares, pins, budget, door, files or []
+        )
 
     def _write_record(self) -> None:
         if self.directory is not None:

@@ -14,7 +14,7 @@ from __future__ import annotations
 from collections.abc import Hashable, Mapping, Sequence
 from functools import cached_property
 from hashlib import blake2b
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -32,6 +32,15 @@ def spread(numbers: Ints) -> NDArray[np.uint64]:
     z = (z ^ (z >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
     z = (z ^ (z >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
     return z ^ (z >> np.uint64(31))
+
+
+class Located(Protocol):
+    """Rows with their task's key and component."""
+
+    @property
+    def keys(self) -> Ints: ...
+    @property
+    def components(self) -> Ints: ...
 
 
 class Placement:
@@ -65,8 +74,11 @@ class Placement:
                     "Tasks of one component stay together.",
                 )  # fmt: skip
 
-    def shards_of(self, components: Ints) -> Ints:
-        """The shard of each component number."""
+    def shards_of(self, block: Located) -> Ints:
+        """The shard of each row of a block."""
+        return self._shards_of(block.components)
+
+    def _shards_of(self, components: Ints) -> Ints:
         if isinstance(self.graph, Explicit):
             return self._dealt[components]
         shards = (spread(components) % np.uint64(self.n_shards)).astype(np.int64)
@@ -76,7 +88,7 @@ class Placement:
 
     def shards_of_tasks(self, tasks: Sequence[Hashable]) -> Ints:
         """The shard of each task."""
-        return self.shards_of(self.graph.locate(tasks)[1])
+        return self._shards_of(self.graph.locate(tasks)[1])
 
     def graph_of(self, shard: int) -> TaskGraph:
         """What the learner of one shard must know of the graph: the same similarities, for its tasks."""
@@ -100,6 +112,27 @@ class Placement:
                 dealt[component] = int(np.argmin(load))
                 load[dealt[component]] += sizes[component]
         return dealt
+
+
+class GroupPlacement(Placement):
+    """The replica of every task, by a hash of the task itself: one component is split."""
+
+    def __init__(self, graph: TaskGraph, n_shards: int) -> None:
+        if not isinstance(graph, Clique) or not _is_one_component(graph):
+            raise refuse(
+                "ReplicatedModel", "graph", "complete(), with one component", shown(graph),
+                "ShardedModel splits other graphs by component, exactly.",
+            )  # fmt: skip
+        self.graph, self.n_shards, self.pins = graph, n_shards, {}
+
+    def shards_of(self, block: Located) -> Ints:
+        return self._shards_of(block.keys)
+
+    def shards_of_tasks(self, tasks: Sequence[Hashable]) -> Ints:
+        return self._shards_of(self.graph.locate(tasks)[0])
+
+    def _shards_of(self, components: Ints) -> Ints:
+        return (spread(components) % np.uint64(self.n_shards)).astype(np.int64)
 
 
 def workers_of(n_shards: int, workers: Sequence[str], pins: Mapping[int, str] | None = None) -> dict[int, str]:

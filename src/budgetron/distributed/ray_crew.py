@@ -16,6 +16,7 @@ from budgetron.distributed.worker import NotTheOwner, Worker
 from budgetron.errors import refuse
 
 WHO = "ShardedModel"
+START = 120.0  # seconds that a process may take to start: a cluster may have to find room for it first
 
 
 class RayCrew(Crew):
@@ -43,7 +44,7 @@ class RayCrew(Crew):
 
     def hire(self, name: str) -> None:
         self._start(name)
-        if not self._is_there(name, self._patience):
+        if not self._is_there(name, START):
             self._kill(name)
             raise refuse(
                 WHO, "workers", "as many as the cluster has room for", f"no place for {name}",
@@ -66,7 +67,7 @@ class RayCrew(Crew):
             return True
         self._kill(name)  # it hangs, or Ray has given it up: whatever is left of it is fenced by the epoch
         self._start(name)
-        return self._is_there(name, self._patience)
+        return self._is_there(name, START)
 
     def close(self) -> None:
         for name in list(self._actors):

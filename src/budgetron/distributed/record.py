@@ -29,6 +29,7 @@ class Record(msgspec.Struct, forbid_unknown_fields=True):
     """Everything but the shards themselves."""
 
     format: int
+    kind: str  # the class: ShardedModel or ReplicatedModel
     term: int  # of the coordinator that wrote it: a later one has a higher number, and its epochs are higher
     shards: int
     shares: str

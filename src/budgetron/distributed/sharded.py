@@ -167,26 +167,39 @@ class ShardedModel(OnDisk, ClassifierMixin, BaseEstimator):  # type: ignore[misc
         self._team.ask_owner(shard, "forget", task)
 
     def _learned(self, block: Admitted, key: str | None) -> Margins:
-        stem = f"{secrets.token_hex(8)}" if key is None else key
-        shards = self._placement.shards_of(block.components)
+        stem = secrets.token_hex(8) if key is None else key
+        shards = self._placement.shards_of(block)
         self._hot.see([None] if block.tasks is None else block.tasks)
-        with self._team.holding(shards.tolist()):
-            margins = self._through("learn", block, shards, stem)
-        self._since_rebalance += block.n
-        if self.shares == "demand" and self._since_rebalance >= self.rebalance_every:
-            self.rebalance()
+        outputs = self._door.classes.n_outputs
+        margins = np.empty(block.n if outputs == 1 else (block.n, outputs))
+        interval = self._interval()
+        step = block.n if interval is None else max(1, interval // self.block) * self.block
+        for start in range(0, block.n, step):
+            rows = range(start, min(start + step, block.n))
+            with self._team.holding(shards[rows.start : rows.stop].tolist()):
+                self._through("learn", block, shards, rows, stem, margins)
+            self._since += len(rows)
+            if interval is not None and self._since >= interval:
+                self._care()
         return margins
 
-    def _through(self, method: str, block: Admitted, shards: NDArray[np.int64], stem: str | None) -> Margins:
+    def _interval(self) -> int | None:
+        """Examples after which the shards are looked after."""
+        return self.rebalance_every if self.shares == "demand" else None
+
+    def _care(self) -> None:
+        self.rebalance()
+
+    def _through(
+        self, method: str, block: Admitted, shards: NDArray[np.int64], rows: range, stem: str | None, margins: Margins
+    ) -> None:
         """Cut, send, collect, and put the margins back in the caller's order."""
-        classes = self._door.classes.n_outputs
-        margins = np.empty(block.n if classes == 1 else (block.n, classes))
-        plan = [list(cuts(shards[start : start + self.block], start)) for start in range(0, block.n, self.block)]
+        starts = range(rows.start, rows.stop, self.block)
+        plan = [list(cuts(shards[start : min(start + self.block, rows.stop)], start)) for start in starts]
         parcels = (self._parcels(block, part, stem) for part in plan)
         for part, answers in zip(plan, self._team.stream(method, parcels, self.in_flight), strict=True):
             for cut, answer in zip(part, answers, strict=True):
                 margins[cut.rows] = answer
-        return margins
 
     def _parcels(self, block: Admitted, part: list[Cut], stem: str | None) -> list[Parcel]:
         return [
@@ -203,7 +216,10 @@ class ShardedModel(OnDisk, ClassifierMixin, BaseEstimator):  # type: ignore[misc
         """The margins: (n,), positive for ``classes_[1]``; or (n, classes)."""
         self._check_begun()
         block = self._door.look(X, tasks)
-        return self._through("margins", block, self._placement.shards_of(block.components), None)
+        outputs = self._door.classes.n_outputs
+        margins = np.empty(block.n if outputs == 1 else (block.n, outputs))
+        self._through("margins", block, self._placement.shards_of(block), range(block.n), None, margins)
+        return margins
 
     def predict(self, X: Any, tasks: Iterable[Any] | None = None) -> NDArray[Any]:
         """The labels. A margin of zero is ``classes_[0]``."""
@@ -244,19 +260,25 @@ class ShardedModel(OnDisk, ClassifierMixin, BaseEstimator):  # type: ignore[misc
         if self.backend not in BACKENDS:
             raise refuse(WHO, "backend", '"local" or "ray"', shown(self.backend))
         checked_policy(self.shares, getattr(self.learner, "budget", None))
-        Placement(self.learner.graph, self.shards, checked_pins(self.pins))
-        first_shares(getattr(self.learner, "budget", None), self.shards)
+        self._new_placement()
+        self._first_budgets()
         if self.directory is not None and (Path(self.directory) / record.NAME).exists():
             raise refuse(
                 WHO, "directory", "an empty one for a new model", f"{str(self.directory)!r}, which has one",
                 "ShardedModel.open goes on with it.",
             )  # fmt: skip
 
+    def _new_placement(self) -> Placement:
+        return Placement(self.learner.graph, self.shards, checked_pins(self.pins))
+
+    def _first_budgets(self) -> list[int | str | None]:
+        return first_shares(getattr(self.learner, "budget", None), self.shards)
+
     def _begin(self, models: list[Any] | None = None) -> None:
         """Make the shards: new ones after the first block, or given ones."""
         self._ready(term=1)
         if models is None:
-            budgets = first_shares(getattr(self.learner, "budget", None), self.shards)
+            budgets = self._first_budgets()
             models = [self._door.first_model(budget, self._placement.graph_of(shard))
                       for shard, budget in enumerate(budgets)]  # fmt: skip
         if self.directory is not None:
@@ -273,11 +295,11 @@ class ShardedModel(OnDisk, ClassifierMixin, BaseEstimator):  # type: ignore[misc
     def _ready(self, term: int) -> None:
         if not hasattr(self, "_entering"):
             self._entering = threading.Lock()
-        self._placement = Placement(self.learner.graph, self.shards, checked_pins(self.pins))
+        self._placement = self._new_placement()
         self._term = term
         self._hot = HotTasks()
         self._rebalancing = threading.Lock()
-        self._since_rebalance = 0
+        self._since = 0
 
     def _start(self, models: list[Any] | None) -> None:
         team = Team(self._crew(), self.shards, self._term)

@@ -15,10 +15,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from budgetron.distributed.exchange import SharedPart, shared_part, with_shared_part
 from budgetron.distributed.files import put
 from budgetron.errors import InputError, refusal
 from budgetron.host import Host
-from budgetron.host.models import kept_of
+from budgetron.host.models import Kept, kept_of
 from budgetron.learners.saved import content_of
 
 
@@ -148,13 +149,20 @@ class Worker:
             held.host.restore(smaller.content())
         return int(held.model.capacity_)
 
-    def replace(self, shard: int, epoch: int, content: bytes) -> None:
-        """Put another model in a shard's place, on disk before this returns."""
+    def shared_part(self, shard: int, epoch: int) -> SharedPart:
+        """What the shard's tasks have in common."""
+        model = self._of(shard, epoch).model
+        with model._guard:
+            return shared_part(model._engine)
+
+    def receive(self, shard: int, epoch: int, part: SharedPart) -> None:
+        """Put another shared part in place, on disk before this returns. Done twice it is as done once."""
         held = self._of(shard, epoch)
-        if held.host is None:
-            held.bare = kept_of(content).model
-        else:
-            held.host.restore(content)
+        kept = Kept(held.bare) if held.host is None else kept_of(held.host.content())
+        with kept.model._guard:
+            kept.model._engine = with_shared_part(kept.model._engine, part)
+        if held.host is not None:
+            held.host.restore(kept.content())
 
     def snapshot(self, shard: int, epoch: int) -> None:
         """Write the shard's model into its directory and trim its log."""

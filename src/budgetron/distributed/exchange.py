@@ -1,0 +1,171 @@
+"""The shared part of a learner, taken out, combined with that of other replicas, and put back.
+
+Every replica has a shared part, and the own parts of its tasks. At an exchange each sends its shared part, a few arrays
+over the examples that it stores, and receives that of the others, projected on what it stores itself:
+
+    SharedProjectron   s, the sum of all tasks' rows:   s_g ← the mean of proj_g(s_h) over all h
+    Budgetron, kernel  U_g ← the mean of proj_g(U_h);   M stays: a replica is as sure as its own rows make it
+    Budgetron, linear  with Λ = 1/S:                    Λ_g ← Λ_g + Σ_{h≠g} ΔΛ_h,  (ΛW)_g ← (ΛW)_g + Σ_{h≠g} Δ(ΛW)_h
+                       with Δ since the last exchange: what each replica saw is counted once. A belief that never stops
+                       adapting (floor > 0) has no such sum: there W is the mean of all
+    moments            of all rows together, exactly
+
+    proj_g(w) = H_g⁻¹ K'(S_g, S_h) w, the nearest function in the span of S_g
+
+The mean, where a sum might be expected: all replicas find out the same, each from its own rows, and a sum would count
+it as often as there are replicas. Beliefs are weighed by each replica for its own tasks.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import scipy.linalg
+from numpy.typing import NDArray
+from scipy import sparse
+
+from budgetron.errors import refuse
+from budgetron.kernels import Kernel
+
+Array = NDArray[np.float64]
+JITTER = 1e-10  # of the Gram matrix of stored examples, which are apart by η
+
+
+@dataclass(frozen=True)
+class SharedPart:
+    """What all tasks have in common: weights over the stored rows, and the linear part where there is one."""
+
+    rows: Any
+    weights: dict[int, Array]  # (outputs, n) by belief, or one under 0
+    linear: dict[int, Array]  # (outputs + 1, features): weights, then variances
+    moments: tuple[float, Array, Array] | None  # count, mean, m2
+
+    @property
+    def nbytes(self) -> int:
+        rows = self.rows.data.nbytes + self.rows.indices.nbytes if sparse.issparse(self.rows) else self.rows.nbytes
+        arrays = [*self.weights.values(), *self.linear.values(), *(self.moments or ())[1:]]
+        return int(rows + sum(array.nbytes for array in arrays))
+
+
+def shared_part(engine: Any) -> SharedPart:
+    """The shared part as it is now."""
+    settings, state = engine.settings, engine.state()
+    rows = engine.active()["rows"]
+    n, outputs = rows.shape[0], settings.n_outputs
+    if settings.rule == "shared_projectron":
+        total = np.asarray(state["sum"]).reshape(len(state["sum_cluster"]), outputs, n)
+        return SharedPart(rows, {0: total[0] if len(total) else np.zeros((outputs, n))}, {}, None)
+    linear, kernel = _beliefs(settings, state)
+    u = np.asarray(state["u"], dtype=np.float64).reshape(len(kernel), outputs, n)
+    w = np.asarray(state["linear"], dtype=np.float64).reshape(len(linear), outputs + 1, -1)
+    moments = None
+    if "moments_mean" in state:
+        moments = (float(state["moments_count"]), np.array(state["moments_mean"]), np.array(state["moments_m2"]))
+    return SharedPart(rows, dict(zip(kernel, u, strict=True)), dict(zip(linear, w, strict=True)), moments)
+
+
+def with_shared_part(engine: Any, part: SharedPart) -> Any:
+    """An engine like this one with another shared part, over the rows that it stores."""
+    settings, state = engine.settings, dict(engine.state())
+    if settings.rule == "shared_projectron":
+        if len(state["sum"]):
+            state["sum"] = part.weights[0][None]
+            state.pop("table_squares", None)  # made anew from the rows
+        return type(engine).restore(settings, state)
+    linear, kernel = _beliefs(settings, state)
+    state["u"] = np.array([part.weights[index] for index in kernel]).reshape(np.shape(state["u"]))
+    state["linear"] = np.array([part.linear[index] for index in linear]).reshape(np.shape(state["linear"]))
+    if part.moments is not None:
+        state["moments_count"], state["moments_mean"], state["moments_m2"] = part.moments
+    return type(engine).restore(settings, state)
+
+
+def combined(settings: Any, now: Sequence[SharedPart], last: Sequence[SharedPart]) -> list[SharedPart]:
+    """The part of each replica after an exchange, from what all had before it and after the last one."""
+    return [_received(settings, g, now, last) for g in range(len(now))]
+
+
+def _received(settings: Any, g: int, now: Sequence[SharedPart], last: Sequence[SharedPart]) -> SharedPart:
+    mine = now[g]
+    others = [h for h in range(len(now)) if h != g]
+    weights = {}
+    projected = _Projection(settings.kernel, mine.rows)
+    for index, own in mine.weights.items():
+        parts = [projected(now[h].rows, now[h].weights[index]) for h in others if index in now[h].weights]
+        weights[index] = np.mean([own, *parts], axis=0)
+    linear = {}
+    for index, own in mine.linear.items():
+        floor = settings.extra["beliefs"][index][4]
+        linear[index] = (_averaged if floor > 0 else _summed)(index, own, others, now, last)
+    return SharedPart(mine.rows, weights, linear, _pooled(g, now))
+
+
+def _summed(index: int, own: Array, others: list[int], now: Sequence[SharedPart], last: Sequence[SharedPart]) -> Array:
+    """Precisions add up, and so do weights times precisions: what each replica saw is counted once."""
+    precision, moment = 1 / own[-1], own[:-1] / own[-1]
+    for h in others:
+        if index not in now[h].linear:
+            continue  # that replica has given the belief up
+        after, before = now[h].linear[index], last[h].linear[index]
+        precision = precision + 1 / after[-1] - 1 / before[-1]
+        moment = moment + after[:-1] / after[-1] - before[:-1] / before[-1]
+    return np.vstack([moment / precision, 1 / precision])
+
+
+def _averaged(
+    index: int, own: Array, others: list[int], now: Sequence[SharedPart], last: Sequence[SharedPart]
+) -> Array:
+    parts = [own, *(now[h].linear[index] for h in others if index in now[h].linear)]
+    return np.vstack([np.mean([part[:-1] for part in parts], axis=0), own[-1:]])
+
+
+def _pooled(g: int, now: Sequence[SharedPart]) -> tuple[float, Array, Array] | None:
+    """Mean and variance of all rows, under the replica's own count: they are weighed by it at the next exchange."""
+    own = now[g].moments
+    if own is None:
+        return None
+    moments = [part.moments for part in now if part.moments is not None]
+    count = sum(n for n, _, _ in moments)
+    if not count:
+        return own
+    mean = sum((n * mean for n, mean, _ in moments), start=np.zeros_like(own[1])) / count
+    squares = sum((m2 + n * m**2 for n, m, m2 in moments), start=np.zeros_like(own[1])) / count
+    return own[0], mean, own[0] * np.maximum(squares - mean**2, 0.0)
+
+
+class _Projection:
+    """proj_g: functions over other rows, on the span of these."""
+
+    def __init__(self, kernel: Kernel | None, rows: Any) -> None:
+        self._kernel, self._rows = kernel, rows
+        self._factor = None
+        if kernel is not None and rows.shape[0]:
+            H = gram(kernel, rows, rows)
+            self._factor = scipy.linalg.cho_factor(H + JITTER * H.diagonal().max() * np.eye(len(H)))
+
+    def __call__(self, rows: Any, weights: Array) -> Array:
+        if self._factor is None or not rows.shape[0]:
+            return np.zeros((len(weights), self._rows.shape[0]))
+        assert self._kernel is not None
+        projected: Array = scipy.linalg.cho_solve(self._factor, gram(self._kernel, self._rows, rows) @ weights.T).T
+        return projected
+
+
+def gram(kernel: Kernel, a: Any, b: Any) -> Array:
+    """K' of the rows of one matrix against those of another, dense or sparse."""
+    if not sparse.issparse(a):
+        return kernel(a, b)
+    dot = np.asarray((a @ b.T).todense(), dtype=np.float64)
+    sq_a, sq_b = (np.asarray(x.multiply(x).sum(axis=1), dtype=np.float64).ravel() for x in (a, b))
+    return kernel.row(dot, *np.broadcast_arrays(sq_a[:, None], sq_b[None, :]))
+
+
+def _beliefs(settings: Any, state: dict[str, Any]) -> tuple[list[int], list[int]]:
+    """The live beliefs with a shared linear and with a shared kernel part."""
+    rows, live = settings.extra["beliefs"], [int(index) for index in state["belief_index"]]
+    if not settings.extra["shared"]:
+        raise refuse("ReplicatedModel", "graph", "one that relates tasks", "a disconnected one", "Take ShardedModel.")
+    return [i for i in live if rows[i][0] > 0], [i for i in live if rows[i][2] > 0]

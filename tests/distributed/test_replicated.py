@@ -1,0 +1,116 @@
+"""One component in replicas: what they exchange, and how close they stay to one learner."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from scipy import sparse
+
+from budgetron import Budgetron, Forgetron, SharedProjectron, graphs, kernels
+from budgetron.distributed import ReplicatedModel
+from budgetron.distributed.exchange import combined, gram, shared_part, with_shared_part
+from budgetron.errors import InputError
+
+KERNEL = kernels.Gaussian(gamma=0.3)
+
+
+def related(n, seed=0, n_tasks=60):
+    """Tasks with a rule in common and a little of their own."""
+    rng = np.random.default_rng(seed)
+    X, tasks = rng.normal(size=(n, 4)), rng.integers(0, n_tasks, size=n)
+    own = 0.4 * np.random.default_rng(99).normal(size=(n_tasks, 4))
+    return X, (np.einsum("nd,nd->n", X, np.array([1.0, -1, 0.5, 0]) + own[tasks]) > 0).astype(int), tasks
+
+
+@pytest.mark.parametrize("make", [Budgetron, SharedProjectron])
+def test_one_replica_is_the_learner(make):
+    X, y, tasks = related(600)
+    expected = make(budget=64, kernel=KERNEL).predict_then_learn(X, y, tasks)
+    with ReplicatedModel(make(budget=64, kernel=KERNEL), replicas=1, exchange_every=128, block=128) as model:
+        np.testing.assert_allclose(model.predict_then_learn(X, y, tasks), expected, rtol=1e-6, atol=1e-9)
+        assert model.n_exchanges_ == 4
+
+
+def test_linear_parts_of_replicas_add_up_to_those_of_one_learner():
+    """Precisions of disjoint rows add up. (One learner's weights differ a little: a replica linearises at its own.)"""
+    rng = np.random.default_rng(1)
+    X = rng.normal(size=(400, 3))
+    y = (X @ [1.0, -1.0, 0.3] > 0).astype(int)
+    belief = Budgetron.belief(linear=1.0, linear_own=0.0)
+    make = lambda: Budgetron(budget=8, kernel=None, beliefs=[belief], graph=graphs.complete(coupling=float("inf")))  # noqa: E731
+    models = [make().partial_fit(X[:100], y[:100]) for _ in range(2)]
+    last = [shared_part(model._engine) for model in models]
+    for g, model in enumerate(models):
+        rows = np.arange(100, 400)[g::2]
+        model.partial_fit(X[rows], y[rows])
+    now = [shared_part(model._engine) for model in models]
+    after = combined(models[0]._engine.settings, now, last)
+    one = shared_part(make().partial_fit(X, y)._engine)
+    for part in after:
+        count, mean, m2 = part.moments
+        assert count == 250
+        every = np.concatenate([X[:100], X])  # both replicas began with the first hundred
+        np.testing.assert_allclose(mean, every.mean(axis=0), atol=1e-12)
+        np.testing.assert_allclose(m2 / count, every.var(axis=0), rtol=1e-9)
+        gained = 1 / part.linear[0][-1] - 1 / last[0].linear[0][-1]
+        each = [1 / mine.linear[0][-1] - 1 / last[0].linear[0][-1] for mine in now]
+        np.testing.assert_allclose(gained, sum(each), rtol=1e-9)
+        np.testing.assert_allclose(part.linear[0][0], one.linear[0][0], rtol=0.2, atol=0.1)
+
+
+@pytest.mark.parametrize("is_sparse", [False, True])
+def test_what_is_received_is_the_mean_of_functions(is_sparse):
+    """On what a replica stores, its shared function afterwards is the mean of those of all replicas."""
+    X, y, tasks = related(300, seed=3)
+    X = sparse.csr_matrix(X) if is_sparse else X
+    learner = SharedProjectron(budget=300, kernel=KERNEL)
+    models = [type(learner)(**learner.get_params(deep=False)) for _ in range(2)]
+    for g, model in enumerate(models):
+        model.partial_fit(X[g * 150 : g * 150 + 150], y[g * 150 : g * 150 + 150], tasks[g * 150 : g * 150 + 150])
+    now = [shared_part(model._engine) for model in models]
+    after = combined(models[0]._engine.settings, now, now)
+    for g, part in enumerate(after):
+        own = gram(KERNEL, part.rows, part.rows)
+        mean = sum(gram(KERNEL, part.rows, one.rows) @ one.weights[0].T for one in now) / 2
+        np.testing.assert_allclose(own @ part.weights[0].T, mean, atol=1e-5)
+        engine = with_shared_part(models[g]._engine, part)
+        np.testing.assert_allclose(shared_part(engine).weights[0], part.weights[0])
+        assert engine.n_seen == 150
+
+
+@pytest.mark.parametrize("make", [Budgetron, SharedProjectron])
+def test_replicas_stay_close_to_one_learner(make):
+    X, y, tasks = related(4000, seed=5)
+    learner = make(budget=64, kernel=KERNEL)
+    one = make(budget=64, kernel=KERNEL).predict_then_learn(X, y, tasks)
+    with ReplicatedModel(learner, replicas=4, workers=2, exchange_every=256, block=128) as model:
+        margins = model.predict_then_learn(X, y, tasks)
+        assert model.n_exchanges_ == 15 and model.n_seen_ == 4000
+        assert all(shard.n_stored <= 64 for shard in model.shards_)
+    errors = [np.mean((found > 0) != y) for found in (one, margins)]
+    assert errors[1] < errors[0] + 0.03
+
+
+def test_on_disk_it_goes_on(tmp_path):
+    X, y, tasks = related(900, seed=6)
+    learner = Budgetron(budget=64, kernel=KERNEL)
+    with ReplicatedModel(learner, replicas=3, exchange_every=256, block=128, directory=tmp_path / "m") as model:
+        model.partial_fit(X[:600], y[:600], tasks[:600])
+        expected = model.decision_function(X, tasks)
+        model.save(tmp_path / "saved")
+    with ReplicatedModel.open(tmp_path / "m", workers=2) as model:
+        np.testing.assert_array_equal(model.decision_function(X, tasks), expected)
+        model.partial_fit(X[600:], y[600:], tasks[600:])
+        assert model.n_seen_ == 900
+    with ReplicatedModel.load(tmp_path / "saved") as model:
+        np.testing.assert_array_equal(model.decision_function(X, tasks), expected)
+
+
+def test_refusals():
+    X, y, tasks = related(10)
+    with pytest.raises(InputError, match="learner must be Budgetron or SharedProjectron"):
+        ReplicatedModel(Forgetron(budget=10)).partial_fit(X, y, tasks)
+    with pytest.raises(InputError, match=r"graph must be complete\(\)"):
+        ReplicatedModel(SharedProjectron(graph=graphs.disconnected())).partial_fit(X, y, tasks)
+    with pytest.raises(InputError, match="exchange_every must be an integer >= 1"):
+        ReplicatedModel(SharedProjectron(), exchange_every=0).partial_fit(X, y, tasks)
