@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 import budgetron as library
@@ -198,3 +199,41 @@ def test_a_report_is_written(mail: Path, tmp_path: Path, budgetron) -> None:
     text = page.read_text(encoding="utf-8")
     assert text.startswith("<!doctype html>") and "budgetron run mail.csv" in text and "Column user: task" in text
     assert "--report must be a new file" in budgetron("run", mail, "--report", page, code=2).output
+
+
+def test_tasks_that_a_graph_does_not_name(mail: Path, tmp_path: Path, budgetron, told) -> None:
+    (tmp_path / "g.csv").write_text("ann,bob\n")
+    options = ["--learner", "Forgetron", "--graph", f"edges:{tmp_path / 'g.csv'}"]
+    assert "'cid'" in budgetron("run", mail, *options, code=2).output
+    found = told("run", mail, *options, "--on-error", "skip", "--save", tmp_path / "m")
+    of_cid = mail.read_text().count("\ncid,")
+    assert found["bad_lines"] == of_cid > 100 and found["validation"]["overall"]["n"] == 600 - of_cid
+    assert "task that the graph names, not 'cid'" in found["bad"][0]
+    again = told("run", mail, "--resume", tmp_path / "m", "--on-error", "skip")
+    assert again["bad_lines"] == of_cid and found["rows"] == 600
+
+
+def test_weights_of_examples_are_learned_with(tmp_path: Path, budgetron, told) -> None:
+    rng, heavy = np.random.default_rng(0), tmp_path / "heavy.vw"
+    rows = [(x, 1 if x + rng.normal() > 0 else -1) for x in rng.normal(size=300)]
+    heavy.write_text("".join(f"{y} {5 if y == 1 else 1} |f x:{x:.3f} one\n" for x, y in rows))
+    plain = tmp_path / "plain.vw"
+    plain.write_text("".join(f"{y} |f x:{x:.3f} one\n" for x, y in rows))
+    recall = [told("run", path)["validation"]["overall"]["recall"] for path in (plain, heavy)]
+    assert recall[1] > recall[0]
+    assert "Budgetron takes them" in budgetron("run", heavy, "--learner", "Forgetron", code=2).output
+
+
+def test_figures_are_shown_even_if_nothing_can_be_saved(mail: Path, tmp_path: Path, budgetron, monkeypatch) -> None:
+    def full(*_: object) -> None:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(streams, "save_model", full)  # no disk is full here when one is needed
+    refused = budgetron("run", mail, "--save", tmp_path / "m", code=2)
+    assert "No space left on device" in refused.stderr and "error    " in refused.stdout
+
+
+def test_only_so_many_tasks_are_counted_one_by_one(mail: Path, told) -> None:
+    found = told("run", mail, "--max-tasks", 2)["validation"]
+    assert len(found["per_task"]) == 2
+    assert found["others"]["n"] + sum(row["n"] for row in found["per_task"].values()) == 600

@@ -53,15 +53,16 @@ def command(stream: str, learners: str, budgets: str, graphs: str, kernel: str, 
 
     text = StreamText.taken(stream, given)
     entries = {_name(entry, graphs): entry for entry in _entries(learners, budgets, graphs, kernel)}
+    models = {name: entry.made(WHO) for name, entry in entries.items()}
     race: Race | None = None
     with (
         Stopping(text.source) as stopping,
         Labelled(WHO, text) as labelled,
         progress.shown(as_json, text.limit) as line,
     ):
+        labelled.keep_to_graphs(models.values())
         for rows in labelled.blocks(stopping):
             if race is None:
-                models = {name: entry.made(WHO) for name, entry in entries.items()}
                 race = Race(models, classes=labelled.classes)
             race.add(*rows)
             if line.due():
@@ -73,8 +74,8 @@ def command(stream: str, learners: str, budgets: str, graphs: str, kernel: str, 
         click.echo(json.dumps(_record(text, entries, race, chosen)))
     else:
         _show(text, labelled, entries, race, chosen)
-    if labelled.stream.n_bad:
-        click.echo(f"{counted(labelled.stream.n_bad, 'bad line')} left out.", err=True)
+    if labelled.n_bad:
+        click.echo(f"{counted(labelled.n_bad, 'bad line')} left out.", err=True)
     if stopping.asked:
         n = next(iter(found.values())).validation.overall.n
         click.echo(f"Stopped by {stopping.asked} after {counted(n, 'example')}; the figures are of these.", err=True)

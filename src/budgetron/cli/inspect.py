@@ -149,7 +149,7 @@ def _show(out: Console, found: dict[str, Any], n_tasks: int) -> None:
         ("kernel", found["kernel_words"]),
         ("graph", cut(found["graph"], 60)),
         ("budget", str(found["budget"])),
-        ("others", ", ".join(f"{name}={value}" for name, value in found["parameters"].items()) or "none"),
+        ("others", ", ".join(f"{name}={value}" for name, value in _changed(found).items()) or "as they come"),
         ("labels", labels + (" …" if len(found["classes"]) > 10 else "")),
         ("seen", f"{counted(found['seen'], 'example')}, {counted(found['mistakes'], 'mistake')}"),
         ("stored", f"{counted(found['stored'], 'example')}, {room}"),
@@ -174,6 +174,14 @@ def _show(out: Console, found: dict[str, Any], n_tasks: int) -> None:
         _beliefs(out, found["beliefs"])
     if found["example"] is not None:
         _example(out, found["example"])
+
+
+def _changed(found: dict[str, Any]) -> dict[str, Any]:
+    """The parameters that differ from those of a new learner."""
+    import budgetron
+
+    usual = getattr(budgetron, found["learner"])().get_params(deep=False)
+    return {name: value for name, value in found["parameters"].items() if usual[name] != value}
 
 
 def _beliefs(out: Console, beliefs: list[dict[str, float]]) -> None:

@@ -17,13 +17,20 @@ from typing import IO
 from budgetron.errors import refuse
 
 
-def check(who: str, option: str, path: str | None, overwrite: bool, own: str | None = None) -> None:
-    """Refuse now what could not be written at the end. `own` is a file that may be replaced without asking."""
+def check(
+    who: str, option: str, path: str | None, overwrite: bool, own: str | None = None, devices: bool = False
+) -> None:
+    """Refuse now what could not be written at the end.
+
+    `own` is a file that may be replaced without asking; `devices` says that a pipe or a device will do.
+    """
     if path is None:
         return
     target = Path(path)
     if target.is_dir():
         raise refuse(who, option, "a file", f"{path!r}, which is a folder")
+    if target.exists() and not (target.is_file() or devices):
+        raise refuse(who, option, "a regular file", f"{path!r}, which is none")
     folder = target.absolute().parent
     if not folder.is_dir():
         raise refuse(who, option, "in a folder that exists", repr(path), f"mkdir -p {folder} makes it.")

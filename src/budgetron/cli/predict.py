@@ -42,7 +42,10 @@ WHO = "predict"
 @click.option("--json", "as_json", is_flag=True, help="The same as --to ndjson.")
 @overwrite_option
 @click.option("--quiet", "-q", is_flag=True, help="No progress, and no last line on standard error.")
-def command(model: str, stream: str, output: str | None, to: str, as_json: bool, **given: Any) -> None:
+@click.pass_context
+def command(
+    ctx: click.Context, /, model: str, stream: str, output: str | None, to: str, as_json: bool, **given: Any
+) -> None:
     """Predict every row of a stream with a model that `budgetron run --save` wrote.
 
     The model remembers its columns, finds them by name and ignores all others, the label among them. Written are the
@@ -54,7 +57,7 @@ def command(model: str, stream: str, output: str | None, to: str, as_json: bool,
     from budgetron.cli.run import known_columns
     from budgetron.cli.stopping import Stopping
 
-    outputs.check(WHO, "--output", output, given["overwrite"])
+    outputs.check(WHO, "--output", output, given["overwrite"], devices=True)
     learner, kept = streams.load_model(model)
     columns = known_columns(WHO, "MODEL", model, kept)
     ndjson = as_json or to == "ndjson" or (to == "auto" and _is_ndjson(output))
@@ -73,15 +76,16 @@ def command(model: str, stream: str, output: str | None, to: str, as_json: bool,
             written += len(block.rows)
             if line.due():
                 line.show(written, source)
+        if stopping.asked:
+            unwritten = "" if output is None else f" {output} was not written."
+            click.echo(f"Stopped by {stopping.asked} after {counted(written, 'row')}.{unwritten}", err=True)
+            ctx.exit(INTERRUPTED)
         file.flush()
     if not given["quiet"]:
         skipped = f"; {counted(source.n_bad, 'bad line')} left out" if source.n_bad else ""
         where = "" if output is None else f" in {output}"
         said = f"{counted(written, 'row')} predicted{where}, {rate(written / line.seconds)} a second{skipped}."
         click.echo(said, err=True)
-    if stopping.asked:
-        click.echo(f"Stopped by {stopping.asked}; the stream was not read to its end.", err=True)
-        sys.exit(INTERRUPTED)
 
 
 def _is_ndjson(output: str | None) -> bool:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, NamedTuple, Self
 
 import numpy as np
@@ -13,6 +13,7 @@ from budgetron.cli.options import StreamText
 from budgetron.cli.stopping import Stopping
 from budgetron.errors import refuse, shown
 
+_MOST_SHOWN = 5
 _MOST_GUESSED = 20  # labels in a column that nobody named: more than that is no label
 
 
@@ -22,6 +23,7 @@ class Rows(NamedTuple):
     X: Any
     y: NDArray[Any]
     tasks: Any
+    weights: Any
 
 
 class Labelled:
@@ -37,6 +39,9 @@ class Labelled:
     ) -> None:
         self._who, self._text = who, text
         self.taken = skip  # rows of the stream that are behind us
+        self._tasks: set[Any] | None = None
+        self._strangers: list[str] = []
+        self._n_strangers = 0
         self.stream = streams.read(
             text.source,
             format=text.file_format,
@@ -71,9 +76,15 @@ class Labelled:
         return classes
 
     @property
+    def n_bad(self) -> int:
+        """Lines that were left out."""
+        return int(self.stream.n_bad) + self._n_strangers
+
+    @property
     def bad(self) -> list[str]:
-        """The first few bad lines, with number, content and reason."""
-        return [f"line {line.number:,}: must be {line.reason}, in {shown(line.content)}" for line in self.stream.bad]
+        """The first few of them, with number, content and reason."""
+        lines = [f"line {line.number:,}: must be {line.reason}, in {shown(line.content)}" for line in self.stream.bad]
+        return lines + self._strangers
 
     def blocks(self, stopping: Stopping) -> Iterator[Rows]:
         """Blocks until the stream, the limit or a signal ends them."""
@@ -83,7 +94,26 @@ class Labelled:
                 self._check(block.y)
                 begun = True
             self.taken += len(block.rows)
-            yield Rows(block.X, block.y, block.tasks)
+            rows = self._of_known_tasks(block)
+            if len(rows.y):
+                yield rows
+
+    def keep_to_graphs(self, models: Iterable[Any]) -> None:
+        """With --on-error skip, leave out rows of tasks that a graph of these learners does not name."""
+        if self._text.on_error == "skip":
+            named = [set(model.graph.tasks) for model in models if not model.graph.is_open]
+            self._tasks = set.intersection(*named) if named else None
+
+    def _of_known_tasks(self, block: Any) -> Rows:
+        if self._tasks is None or block.tasks is None:
+            return Rows(block.X, block.y, block.tasks, block.weights)
+        known = np.array([task in self._tasks for task in block.tasks.tolist()])
+        for place in np.flatnonzero(~known)[: _MOST_SHOWN - len(self._strangers)].tolist():
+            task = shown(block.tasks[place])
+            self._strangers.append(f"line {block.rows[place]:,}: must be of a task that the graph names, not {task}")
+        self._n_strangers += int((~known).sum())
+        weights = None if block.weights is None else block.weights[known]
+        return Rows(block.X[known], block.y[known], block.tasks[known], weights)
 
     def _check(self, labels: NDArray[Any]) -> None:
         """Whether the first rows look as if the label were one."""

@@ -62,6 +62,13 @@ class Ended:
 @click.option("--delay", type=click.IntRange(min=0), default=0, help="Labels come after so many further examples.")
 @click.option("--window", type=click.IntRange(min=1), help="Examples to a point of the curves.  [default: by length]")
 @click.option("--tasks", "n_tasks", type=click.IntRange(min=0), default=10, show_default=True, help="Tasks to list.")
+@click.option(
+    "--max-tasks",
+    type=click.IntRange(min=1),
+    default=1000,
+    show_default=True,
+    help="Tasks to count one by one, the first that come; the rest together.",
+)
 @overwrite_option
 @click.option("--quiet", "-q", is_flag=True, help="No progress, no summary.")
 @json_option
@@ -88,11 +95,13 @@ def command(ctx: click.Context, /, stream: str, **given: Any) -> None:
     outputs.check(WHO, "--report", given["report"], given["overwrite"])
 
     ended = _pass(text, learner, given)
-    if given["save"] is not None:
-        _save(ended, given["save"])
-    if given["report"] is not None:
-        _report(ended, given["report"])
-    _tell(ended, given)
+    try:
+        if given["save"] is not None:
+            _save(ended, given["save"])
+        if given["report"] is not None:
+            _report(ended, given["report"])
+    finally:  # a full disk must not take the figures along
+        _tell(ended, given)
     if ended.stopped:
         sys.exit(INTERRUPTED)
 
@@ -115,13 +124,14 @@ def _pass(text: StreamText, learner: LearnerText | None, given: dict[str, Any]) 
         Labelled(WHO, text, columns, classes, given["skip"]) as labelled,
         progress.shown(given["quiet"] or given["as_json"], text.limit) as line,
     ):
+        if learner is not None:
+            model = learner.made(WHO)
+        labelled.keep_to_graphs([model])
         for rows in labelled.blocks(stopping):
             if validator is None:
-                if model is None:
-                    assert learner is not None
-                    model = learner.made(WHO)
                 window = given["window"] or _window(len(rows.y))
-                validator = Validator(model, classes=labelled.classes, delay=given["delay"], window=window, who=WHO)
+                options = {"delay": given["delay"], "window": window, "max_tasks": given["max_tasks"]}
+                validator = Validator(model, classes=labelled.classes, who=WHO, **options)
             validator.add(*rows)
             if line.due():
                 full = progress.full_words(model) if hasattr(model, "n_seen_") else ""
@@ -130,8 +140,8 @@ def _pass(text: StreamText, learner: LearnerText | None, given: dict[str, Any]) 
             came = f"{text.source!r} with none"
             if stopping.asked:
                 came = f"{text.source!r}, stopped by {stopping.asked} before the first"
-            elif labelled.stream.n_bad:
-                came += f", and {counted(labelled.stream.n_bad, 'bad line')}"
+            elif labelled.n_bad:
+                came += f", and {counted(labelled.n_bad, 'bad line')}"
             raise refuse(WHO, "the stream", "one with at least one example", came)
         validation = validator.finish()
         return Ended(
@@ -141,7 +151,7 @@ def _pass(text: StreamText, learner: LearnerText | None, given: dict[str, Any]) 
             validation=validation,
             seconds=line.seconds,
             rows=labelled.taken,
-            n_bad=labelled.stream.n_bad,
+            n_bad=labelled.n_bad,
             bad=labelled.bad,
             stopped=stopping.asked,
             bytes_read=labelled.stream.bytes_read,

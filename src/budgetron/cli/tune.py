@@ -65,7 +65,7 @@ def command(stream: str, rows: int, as_json: bool, **given: Any) -> None:
     text = StreamText.taken(stream, given)
     learner = learner_text(WHO, given)
     text = replace(text, limit=min(rows, text.limit or rows))
-    prefix = _Prefix(text)
+    prefix = _Prefix(text, learner)
     rounds = []
     if learner.kernel == "gaussian":
         rounds.append(_bandwidth(prefix, learner))
@@ -86,12 +86,13 @@ def command(stream: str, rows: int, as_json: bool, **given: Any) -> None:
 class _Prefix:
     """The first rows, held in memory, to be run through again and again."""
 
-    def __init__(self, text: StreamText) -> None:
+    def __init__(self, text: StreamText, learner: LearnerText) -> None:
         from budgetron.cli import progress
         from budgetron.cli.reading import Labelled
         from budgetron.cli.stopping import Stopping
 
         with Stopping(text.source) as stopping, Labelled(WHO, text) as labelled:
+            labelled.keep_to_graphs([learner.made(WHO)])
             self.blocks = list(labelled.blocks(stopping))
             if stopping.asked:
                 click.echo(f"Stopped by {stopping.asked}.", err=True)

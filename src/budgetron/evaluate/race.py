@@ -53,13 +53,13 @@ class Race:
         self.refused: dict[str, str] = {}
         self.n = 0
 
-    def add(self, X: Any, y: Any, tasks: Any = None) -> None:
+    def add(self, X: Any, y: Any, tasks: Any = None, sample_weight: Any = None) -> None:
         """Every learner predicts, counts and learns these examples."""
         wrong = {}
         for name, validator in list(self._validators.items()):
             begun = time.perf_counter()
             try:
-                margins = validator.add(X, y, tasks)
+                margins = validator.add(X, y, tasks, sample_weight)
             except InputError as refusal:
                 if self.n:
                     raise

@@ -19,18 +19,20 @@ _ACCEPTED = "(X, y, tasks), a data set, or an iterable of blocks (X, y, tasks) o
 
 
 class Block(NamedTuple):
-    """Some examples in order; `tasks` is None where there is one task."""
+    """Some examples in order; `tasks` is None where there is one task, `weights` where all count alike."""
 
     X: Any
     y: Any
     tasks: Any
+    weights: Any = None
 
     def __len__(self) -> int:
         return int(self.X.shape[0])
 
     def rows(self, start: int, end: int) -> Block:
         part = slice(start, end)
-        return Block(self.X[part], self.y[part], None if self.tasks is None else self.tasks[part])
+        tasks, weights = (None if one is None else one[part] for one in (self.tasks, self.weights))
+        return Block(self.X[part], self.y[part], tasks, weights)
 
 
 def whole(stream: Any) -> Block | None:
@@ -89,7 +91,7 @@ def _joined(who: str, examples: list[tuple[Any, Any, Any]], n_features: int | No
     return Block(X, np.array(y), None if tasks[0] is None else list(tasks))
 
 
-def block_of(X: Any, y: Any, tasks: Any = None) -> Block:
+def block_of(X: Any, y: Any, tasks: Any = None, weights: Any = None) -> Block:
     """The block of these rows, labels and tasks."""
     if not hasattr(X, "shape"):
         X = np.asarray(X)
@@ -97,4 +99,5 @@ def block_of(X: Any, y: Any, tasks: Any = None) -> Block:
         X = X.tocsr()
     if hasattr(tasks, "to_numpy"):
         tasks = tasks.to_numpy()
-    return Block(X, np.asarray(y), tasks if tasks is None or isinstance(tasks, np.ndarray) else list(tasks))
+    named = tasks if tasks is None or isinstance(tasks, np.ndarray) else list(tasks)
+    return Block(X, np.asarray(y), named, None if weights is None else np.asarray(weights))

@@ -60,12 +60,13 @@ class Validator:
         self._in_window: Any = 0.0
         self._waiting: deque[tuple[Block, Any]] = deque()  # predicted, and without a label yet: at most delay + 1
 
-    def add(self, X: Any, y: Any, tasks: Any = None) -> Any:
+    def add(self, X: Any, y: Any, tasks: Any = None, sample_weight: Any = None) -> Any:
         """Predict, count and learn some examples in order; the margins that they were predicted by.
 
-        With a delay the labels are used when they are due, and nothing is returned.
+        Weights are for the learning; every example counts as one. With a delay the labels are used when they are due,
+        and nothing is returned.
         """
-        block = block_of(X, y, tasks)
+        block = block_of(X, y, tasks, sample_weight)
         if self.delay:
             self._add_late(block)
             return None
@@ -73,7 +74,7 @@ class Validator:
         while start < len(block):
             end = min(len(block), start + self.window - self.position % self.window)
             part = block.rows(start, end)
-            margins.append(self.model.predict_then_learn(part.X, part.y, part.tasks, classes=self.classes))
+            margins.append(self._learned(self.model.predict_then_learn, part))
             self._count(Scored(part.y, part.tasks, margins[-1]))
             start = end
         return np.concatenate(margins) if margins else np.empty(0)
@@ -131,7 +132,7 @@ class Validator:
         """The examples that have waited longest, learned now."""
         for _ in range(n):
             example, margin = self._waiting.popleft()
-            self.model.partial_fit(example.X, example.y, example.tasks, classes=self.classes)
+            self._learned(self.model.partial_fit, example)
             yield example, margin
 
     def _label(self, labelled: list[tuple[Block, Any]]) -> None:
@@ -141,6 +142,10 @@ class Validator:
         margins = np.array([unknown if margin is None else margin for _, margin in labelled])
         tasks = None if labelled[0][0].tasks is None else [example.tasks[0] for example, _ in labelled]
         self._count(Scored(np.concatenate([example.y for example, _ in labelled]), tasks, margins))
+
+    def _learned(self, method: Any, block: Block) -> Any:
+        weights = {} if block.weights is None else {"sample_weight": block.weights}
+        return method(block.X, block.y, block.tasks, classes=self.classes, **weights)
 
     # ---- counting
 
