@@ -33,6 +33,7 @@ class Arrow:
     """A reader of Parquet or Arrow; rows count from 1."""
 
     layout: str = "table"
+    first_bad: BadLine | None = None
 
     def __init__(self, source: Source, format: str) -> None:
         self._arrow = pyarrow()
@@ -56,19 +57,23 @@ class Arrow:
             rows = self._arrow.concat_tables([rows, self._arrow.Table.from_batches([batch])])
             if rows.num_rows >= SAMPLE_ROWS:
                 break
-        return self._table(rows.slice(0, SAMPLE_ROWS), 0, Wants((), tuple(self.names)))
+        wants = Wants((), tuple(self.names))
+        table: Table = self._refusing(lambda: self._table(rows.slice(0, SAMPLE_ROWS), 0, wants))
+        return table
 
     def tables(self, wants: Wants, rows: int, stop: bool) -> Iterator[tuple[Table, list[BadLine]]]:
         """Up to `rows` rows at a time. Nothing is bad here that can be read at all."""
         done = 0
         for batch in self._batches(rows):
-            yield self._table(self._arrow.Table.from_batches([batch]), done, wants), []
+            part = self._arrow.Table.from_batches([batch])
+            yield self._refusing(lambda: self._table(part, done, wants)), []  # noqa: B023 (called at once)
             done += batch.num_rows
 
     def _batches(self, rows: int) -> Iterator[Any]:
         """Batches of at most so many rows; empty ones are left out."""
         _, batches = self._refusing(self._opened)
         while (batch := self._refusing(lambda: next(batches, None))) is not None:
+            self._refusing(lambda: batch.validate(full=True))  # pyarrow trusts the offsets in a file
             for start in range(0, batch.num_rows, rows):
                 yield batch.slice(start, rows)
 
@@ -102,7 +107,7 @@ class Arrow:
         """What pyarrow cannot read is refused in our words."""
         try:
             return action()
-        except (self._arrow.ArrowException, OSError, ValueError) as error:
+        except (self._arrow.ArrowException, OSError, ValueError, OverflowError) as error:
             what = "Parquet" if self._format == "parquet" else "Arrow, a file or a stream"
             raise refuse(self._source.name, "the file", what, f"something else ({error})") from None
 

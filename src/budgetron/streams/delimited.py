@@ -8,7 +8,7 @@ from budgetron.errors import refuse, shown
 from budgetron.streams.records import Records
 from budgetron.streams.scan import FIELDS, NOT_A_NUMBER, NOTHING, NUMBER, TEXT, Bad, Scan, fields_of, sentence
 from budgetron.streams.source import Source
-from budgetron.streams.table import SAMPLE_BYTES, SAMPLE_ROWS, BadLine, Table, Wants, cut_short
+from budgetron.streams.table import ENOUGH_BAD, SAMPLE_BYTES, SAMPLE_ROWS, BadLine, Table, Wants, cut_short
 from budgetron.streams.values import number_of
 
 MAX_COLUMNS = 1 << 16
@@ -24,7 +24,8 @@ class Delimited:
     def __init__(self, source: Source, delimiter: str | None, header: bool | None) -> None:
         self._source = source
         self._records = Records(source)
-        self._early: list[BadLine] = []
+        self.early: list[BadLine] = []  # before the first good row
+        self.first_bad: BadLine | None = None
         self._delimiter = delimiter or self._commonest_delimiter()
         found, content, offset = self._records.first(self._delimiter, bytes([NOTHING]))
         begin, end = self._extent(found)
@@ -58,15 +59,16 @@ class Delimited:
         wants = Wants((), tuple(self.names))
         while True:
             self._records.fill(SAMPLE_ROWS, SAMPLE_BYTES)
-            table, _ = self._table(wants, *self._records.peek(self._delimiter, self._bytes(wants), SAMPLE_ROWS))
-            if len(table) or self._records.at_end:
+            table, bad = self._table(wants, *self._records.peek(self._delimiter, self._bytes(wants), SAMPLE_ROWS))
+            if len(table) or self._records.at_end or len(self.early) >= ENOUGH_BAD:
+                self.first_bad = next(iter([*self.early, *bad]), None)
                 return table
-            self._early += self._next(wants, SAMPLE_ROWS, SAMPLE_ROWS)[1]  # nothing good so far
+            self.early += self._next(wants, SAMPLE_ROWS, SAMPLE_ROWS)[1]
 
     def tables(self, wants: Wants, rows: int, stop: bool) -> Iterator[tuple[Table, list[BadLine]]]:
         """Up to `rows` rows at a time, with what was bad among them; with `stop` nothing comes after the first bad."""
-        if self._early:
-            yield self._table(wants, *self._records.nothing(self._bytes(wants)))[0], self._early
+        if self.early:
+            yield self._table(wants, *self._records.nothing(self._bytes(wants)))[0], self.early
         while True:
             table, bad = self._next(wants, rows, 1 if stop else rows)
             if not len(table) and not bad:

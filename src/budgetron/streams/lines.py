@@ -11,7 +11,7 @@ import numpy as np
 from budgetron.streams.records import Piece, Records
 from budgetron.streams.scan import sentence
 from budgetron.streams.source import Source
-from budgetron.streams.table import SAMPLE_BYTES, SAMPLE_ROWS, BadLine, Table, Wants, cut_short
+from budgetron.streams.table import ENOUGH_BAD, SAMPLE_BYTES, SAMPLE_ROWS, BadLine, Table, Wants, cut_short
 
 
 class NotARow(Exception):
@@ -26,7 +26,8 @@ class LineReader(ABC):
     def __init__(self, source: Source) -> None:
         self._source = source
         self._records = Records(source)
-        self._early: list[BadLine] = []
+        self.early: list[BadLine] = []  # before the first good row
+        self.first_bad: BadLine | None = None
 
     @abstractmethod
     def row(self, line: bytes) -> Any:
@@ -40,15 +41,16 @@ class LineReader(ABC):
         """The first rows, every column as text; they will be read again."""
         while True:
             self._records.fill(SAMPLE_ROWS, SAMPLE_BYTES)
-            table, _ = self._read(self._records.peek(",", b"", SAMPLE_ROWS), None, stop=False)
-            if len(table) or self._records.at_end:
+            table, bad = self._read(self._records.peek(",", b"", SAMPLE_ROWS), None, stop=False)
+            if len(table) or self._records.at_end or len(self.early) >= ENOUGH_BAD:
+                self.first_bad = next(iter([*self.early, *bad]), None)
                 return table
-            self._early += self._read(self._records.next(",", b"", SAMPLE_ROWS, SAMPLE_ROWS), None, stop=False)[1]
+            self.early += self._read(self._records.next(",", b"", SAMPLE_ROWS, SAMPLE_ROWS), None, stop=False)[1]
 
     def tables(self, wants: Wants, rows: int, stop: bool) -> Iterator[tuple[Table, list[BadLine]]]:
         """Up to `rows` rows at a time, with what was bad among them; with `stop` nothing comes after the first bad."""
-        if self._early:
-            yield self._read(self._records.nothing(b""), wants, stop)[0], self._early
+        if self.early:
+            yield self._read(self._records.nothing(b""), wants, stop)[0], self.early
         while True:
             piece = self._records.next(",", b"", rows, 1 if stop else rows)
             if not len(piece[0].lines) and not piece[0].bad:

@@ -67,7 +67,7 @@ class Records:
             self._lines += found.n_lines
             if found.n_lines:
                 self._line_bytes = found.consumed / found.n_lines
-            self._in_long_line = found.unfinished
+            self._in_long_line |= found.unfinished
             if len(found.lines) or found.bad or self.at_end:
                 return piece
             self._more()

@@ -86,6 +86,7 @@ def read(
         sample_end = 0
         if columns is None:
             sample = reader.sample()
+            _check_rows(opened.name, reader, sample)
             columns, sample_end = _columns(reader, sample, label, task, drop, text, categorical, labelled), _end(sample)
             classes = classes if classes is not None or not labelled else columns.classes_in(sample)
         else:
@@ -155,7 +156,7 @@ class Stream:
             if self.n_rows == self._limit:
                 return
             if bad and self._stop:
-                raise self._refusal(bad[0])
+                raise _refusal(self.name, bad[0], 'on_error="skip" leaves such lines out and counts them.')
             self.n_bad += len(bad)
             self.bad += bad[: _MOST_BAD - len(self.bad)]
 
@@ -174,11 +175,6 @@ class Stream:
         if not self._learn or table.lines[-1] <= self._sample_end:
             return False
         return True if table.lines[0] > self._sample_end else table.lines > self._sample_end
-
-    def _refusal(self, bad: BadLine) -> InputError:
-        accepted, came = bad.reason.split("; got ", 1)
-        remedy, came = 'on_error="skip" leaves such lines out and counts them.', f"{came}, in {shown(bad.content, 220)}"
-        return refuse(f"{self.name}:{bad.number}", "the line", accepted, came, remedy)
 
     def close(self) -> None:
         """Close the file, if it was opened here."""
@@ -216,6 +212,19 @@ def _task(task: str | None, columns: Columns | None) -> str | None:
     if columns.task == "file" and columns.plan.layout == "svmlight":
         raise refuse(WHO, "task", '"file:PATH", as the model learned its tasks from a file', shown(task))
     return columns.task
+
+
+def _check_rows(file: str, reader: Reader, sample: Table) -> None:
+    if len(sample):
+        return
+    if reader.first_bad is not None:
+        raise _refusal(file, reader.first_bad, "No line could be read.")
+    raise refuse(file, "the file", "one with rows", "none")
+
+
+def _refusal(file: str, bad: BadLine, remedy: str) -> InputError:
+    accepted, came = bad.reason.split("; got ", 1)
+    return refuse(f"{file}:{bad.number}", "the line", accepted, f"{came}, in {shown(bad.content, 220)}", remedy)
 
 
 def _end(sample: Table) -> int:

@@ -13,6 +13,7 @@ from budgetron.streams.values import LARGEST, Coded, coded, number_of, text_of
 
 SAMPLE_ROWS = 4096  # what kinds and scales are told from
 SAMPLE_BYTES = 1 << 24
+ENOUGH_BAD = 1000  # lines without a good one before them: this is no such file
 _SHOWN = 200  # characters of a bad line
 
 
@@ -70,6 +71,7 @@ class Reader(Protocol):
 
     names: list[str]  # of its columns; none where only the rows tell
     layout: str  # "table", "svmlight" or "vw"
+    first_bad: BadLine | None  # of the sample, or before it
 
     def sample(self) -> Table:
         """The first rows, every column as text; they will be read again."""
