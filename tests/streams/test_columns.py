@@ -25,14 +25,16 @@ def test_kinds_are_told_from_the_first_rows():
     n = 200
     table = {
         "column 1": range(n), "number": [None if i % 3 else i / 7 for i in range(n)],
-        "truth": ["True", "FALSE"] * (n // 2), "nearly": ["x" if i == 50 else i % 7 for i in range(n)], "codes": [f"{i % 5}a" for i in range(n)],
+        "truth": ["True", "FALSE"] * (n // 2), "nearly": ["x" if i == 50 else i % 7 for i in range(n)],
+        "codes": [f"{i % 5}a" for i in range(n)],
         "many": [f"c{i % 90}" for i in range(n)], "day": [f"2024-01-{1 + i % 31:02}" for i in range(n)],
         "time": [f"2024-01-01T{i % 24:02}:00Z" for i in range(n)], "name": [f"id{i}" for i in range(n)],
         "words": [f"some words and {i}" for i in range(n)], "nothing": ["NA"] * n, "y": ["a", "b"] * (n // 2),
     }  # fmt: skip
     assert kinds(table) == {
         "column 1": "it counts the rows", "number": "number", "truth": "number", "nearly": "number",
-        "codes": "category", "many": "category", "day": "date", "time": "date", "name": "a different value on every row: a name, not a kind",
+        "codes": "category", "many": "category", "day": "date", "time": "date",
+        "name": "a different value on every row: a name, not a kind",
         "words": "text", "nothing": "no value in the first rows",
     }  # fmt: skip
     asked = kinds(table, drop=["number"], categorical=["nearly", "name"], text="codes")
@@ -41,7 +43,8 @@ def test_kinds_are_told_from_the_first_rows():
 
 @pytest.mark.parametrize("names, label, task", [
     (["a", "b"], "b", None), (["y", "b"], "y", None), (["Class", "y", "b"], "y", None),
-    (["user", "b", "c"], "c", "user"), (["b", "Target", "device_id"], "Target", "device_id"), (["a", "b", "user"], "b", "user"),
+    (["user", "b", "c"], "c", "user"), (["b", "Target", "device_id"], "Target", "device_id"), (["a", "b", "user"],
+    "b", "user"),
 ])  # fmt: skip
 def test_label_and_task_by_their_names(names, label, task):
     stream, _ = read_all(as_delimited({name: [1, 2, 1, 2] for name in names} | {names[0]: [1, 2, 2, 1]}, ","))
@@ -96,7 +99,8 @@ def test_scaling_is_by_the_rows_before(rows, cut):
 
 @pytest.mark.parametrize("text, number", [
     ("1", 1.0), (" -2.50 ", -2.5), ("+.5e1", 5.0), ("7.", 7.0), ("TRUE", 1.0), ("false", 0.0), ("1e101", None),
-    ("0x1", None), ("1_0", None), ("inf", None), ("١", None), ("1,5", None), ("", math.nan), (" NA ", math.nan), ("None", math.nan),
+    ("0x1", None), ("1_0", None), ("inf", None), ("١", None), ("1,5", None), ("", math.nan), (" NA ", math.nan),
+    ("None", math.nan),
 ])  # fmt: skip
 def test_numbers(text, number):
     found = number_of(text)
