@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Any
 from budgetron.version import __version__ as __version__
 
 if TYPE_CHECKING:
-    from budgetron import checks, data, evaluate, graphs, kernels, report, streams, theory
+    from budgetron import checks, data, evaluate, graphs, host, kernels, report, streams, theory
+    from budgetron.client import AsyncClient, Client
     from budgetron.learners import (
         Belief,
         BudgetProjectron,
@@ -21,9 +22,11 @@ if TYPE_CHECKING:
     from budgetron.learners.files import load
 
 __all__ = [
+    "AsyncClient",
     "Belief",
     "BudgetProjectron",
     "Budgetron",
+    "Client",
     "Forgetron",
     "Perceptron",
     "RandomBudgetPerceptron",
@@ -32,6 +35,7 @@ __all__ = [
     "data",
     "evaluate",
     "graphs",
+    "host",
     "kernels",
     "load",
     "report",
@@ -39,7 +43,9 @@ __all__ = [
     "theory",
 ]
 
-_ROOMS = frozenset({"checks", "data", "evaluate", "graphs", "kernels", "report", "streams", "theory"})
+_ROOMS = frozenset({"checks", "data", "evaluate", "graphs", "host", "kernels", "report", "streams", "theory"})
+
+_ELSEWHERE = {"AsyncClient": "budgetron.client", "Client": "budgetron.client", "load": "budgetron.learners.files"}
 
 
 def __getattr__(name: str) -> Any:
@@ -47,7 +53,7 @@ def __getattr__(name: str) -> Any:
     if name in _ROOMS:
         return import_module(f"budgetron.{name}")
     if name in __all__:
-        return getattr(import_module("budgetron.learners.files" if name == "load" else "budgetron.learners"), name)
+        return getattr(import_module(_ELSEWHERE.get(name, "budgetron.learners")), name)
     raise AttributeError(f"module 'budgetron' has no attribute {name!r}")
 
 

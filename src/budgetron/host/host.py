@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import os
 import threading
-from collections.abc import Callable, Hashable, Iterator, Sequence
+from collections.abc import Callable, Hashable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from hashlib import blake2b
@@ -395,10 +395,15 @@ class Host:
     def directory(self) -> Path:
         return self._store.path.parent
 
-    def keys_like(self, prefix: str) -> Iterator[str]:
-        """The remembered keys that begin so."""
+    def remembered(self, prefix: str) -> dict[str, Learned]:
+        """The remembered keys that begin so, and their first answers."""
         with self._writer:
-            yield from list(self._store.keys_like(prefix))
+            found = {}
+            for key, number, margins in self._store.answers_to(prefix):
+                margins = self._unwritten.answers.get(number, margins)
+                if margins is not None and number not in self._unwritten.refused:
+                    found[key] = Learned(number, shaped(margins), repeated=True)
+        return found
 
     def _check_open(self) -> None:
         if not self._open:

@@ -163,11 +163,11 @@ class Store:
     def answered(self, margins: Iterable[tuple[int, bytes]]) -> None:
         self._db.executemany("UPDATE answer SET margins = ? WHERE number = ?", [(m, number) for number, m in margins])
 
-    def keys_like(self, prefix: str) -> Iterator[str]:
-        query = "SELECT key FROM answer WHERE key >= ? AND key < ?"
+    def answers_to(self, prefix: str) -> Iterator[tuple[str, int, bytes | None]]:
+        """Key, record number and margins of the keys that begin so."""
+        query = "SELECT key, number, margins FROM answer WHERE key >= ? AND key < ?"
         with speaking_of(self.path):
-            for (key,) in self._db.execute(query, (prefix, prefix + "\U0010ffff")):
-                yield key
+            yield from self._db.execute(query, (prefix, prefix + "\U0010ffff"))
 
     def forget_answers(self, most: int, most_bytes: int) -> None:
         """Keep the latest keys only: so many, and so many bytes of margins."""

@@ -23,7 +23,7 @@ class Hosted:
         self.limits = settings.limits
         self.watch = Watch()
         self.pending = Pending(host.directory, settings.pending)
-        self.pending.note_learned(list(host.keys_like(KEY)))
+        self.pending.note_learned(host.remembered(KEY))
         self.writer = Writer(name, host, self.watch, settings.limits.waiting_examples)
         self.predictor = Predictor(self)
 

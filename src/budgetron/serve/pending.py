@@ -9,13 +9,14 @@ from __future__ import annotations
 
 import secrets
 import sqlite3
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import msgspec
 
+from budgetron.host import Learned
 from budgetron.host.refusals import speaking_of
 
 KEY = "feedback:"
@@ -73,10 +74,10 @@ class Pending:
         if found is None:
             return None
         features, task = msgspec.json.decode(found[0])
-        if found[1] is None:
-            return Waiting(features, task, labelled=found[2] is not None)
-        margin = None if found[3] is None else msgspec.json.decode(found[3])
-        return Waiting(features, task, msgspec.json.decode(found[1]), True, found[2], margin)
+        if found[2] is None:
+            return Waiting(features, task)
+        label = None if found[1] is None else msgspec.json.decode(found[1])  # None: learned just before a crash
+        return Waiting(features, task, label, True, found[2], msgspec.json.decode(found[3]))
 
     def labelled(self, name: str, label: Any, position: int, margin: Any) -> None:
         """Note the label that was learned."""
@@ -84,11 +85,16 @@ class Pending:
         with speaking_of(self._path):
             self._db.execute("UPDATE pending SET label = ?, position = ?, margin = ? WHERE id = ?", values)
 
-    def note_learned(self, keys: Sequence[str]) -> None:
+    def note_learned(self, answers: Mapping[str, Learned]) -> None:
         """After a crash: labels that the host has learned, and this table has not heard of."""
-        ids = [(key.removeprefix(KEY),) for key in keys]
+        rows = [
+            (learned.position, msgspec.json.encode(learned.margins[0].tolist()), key.removeprefix(KEY))
+            for key, learned in answers.items()
+        ]
         with speaking_of(self._path):
-            self._db.executemany("UPDATE pending SET position = 0 WHERE id = ? AND label IS NULL", ids)
+            self._db.execute("BEGIN")
+            self._db.executemany("UPDATE pending SET position = ?, margin = ? WHERE id = ? AND label IS NULL", rows)
+            self._db.execute("COMMIT")
 
     def __len__(self) -> int:
         return int(self._db.execute("SELECT count(*) FROM pending").fetchone()[0])

@@ -1,0 +1,166 @@
+"""Kill a service at random moments under load, and hold what it recovered to what it acknowledged.
+
+What is compared, precisely. Each sender sends single examples, and labels for remembered predictions, one at a time,
+each under a key of its own; after a kill it sends again, under the same key, what was not answered. So when all senders
+have finished, every example was acknowledged, some after more than one try, and each acknowledgement carries the number
+of its record. An example whose answer was lost in the kill may be in the log already: then its key is answered with the
+first record. Sorted by that number, the examples are the sequence that was acknowledged; fed to a new model in this
+process, they must give the margins that the service gave, example for example, and at the end the same model file, byte
+for byte.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import random
+import signal
+import socket
+import subprocess
+import sys
+import threading
+import time
+from pathlib import Path
+
+import numpy as np
+from running import until
+
+import budgetron
+from budgetron import kernels
+from budgetron.client import ServiceRefused, Unreachable
+from budgetron.learners.saved import content_of
+
+MODEL = "RandomBudgetPerceptron budget=40 kernel=gaussian:0.3"
+SENDERS = 3
+
+
+def made():
+    return budgetron.RandomBudgetPerceptron(budget=40, kernel=kernels.Gaussian(gamma=0.3))
+
+
+class Launched:
+    """Services of one directory and port, one after the other, each a process of its own."""
+
+    def __init__(self, folder, *arguments):
+        with socket.socket() as free:
+            free.bind(("127.0.0.1", 0))
+            port = free.getsockname()[1]
+        self.url = f"http://127.0.0.1:{port}"
+        self._arguments = ["serve", *map(str, arguments), "--data", str(folder), "--port", str(port)]
+        self._launcher = subprocess.Popen(
+            [sys.executable, Path(__file__).with_name("launcher.py")],
+            stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+        )  # fmt: skip
+        self.log, self.pid = [], 0
+        self._reader = threading.Thread(target=self._read, daemon=True)
+        self._reader.start()
+
+    def _read(self):
+        for line in self._launcher.stderr:
+            self.log.append(json.loads(line) if line.startswith("{") else {"text": line})
+
+    def start(self):
+        """A service that answers; what it replayed."""
+        self.log.clear()
+        self._launcher.stdin.write(json.dumps(self._arguments) + "\n")
+        self._launcher.stdin.flush()
+        self.pid = int(self._launcher.stdout.readline())
+        until(lambda: any(line.get("event") == "serving" for line in list(self.log)), 60)
+        return next(line["replayed"] for line in self.log if line.get("event") == "model")
+
+    def end(self, sig):
+        os.kill(self.pid, sig)
+        until(lambda: not Path(f"/proc/{self.pid}").exists(), 60)
+
+    def close(self):
+        self._launcher.stdin.close()
+        self._launcher.wait(30)
+        self._reader.join(10)
+        self._launcher.stdout.close()
+        self._launcher.stderr.close()
+
+
+class Sender(threading.Thread):
+    """Sends examples until told to stop, through every kill."""
+
+    def __init__(self, number, url):
+        super().__init__(daemon=True)
+        self._rng, self._name = np.random.default_rng(number), number
+        self._client = budgetron.Client(url, retries=0, timeout=20)
+        self.acknowledged = []  # (position, features, label, task, margin)
+        self.error = None
+        self.over = threading.Event()
+        self.after_loss = 0
+
+    def run(self):
+        try:
+            turn = 0
+            while not self.over.is_set():
+                turn += 1
+                self._one(turn)
+        except Exception as error:
+            self.error = error
+
+    def _one(self, turn):
+        row = self._rng.normal(size=3).round(6).tolist()
+        label, task = int(row[0] + 0.3 * self._rng.normal() > 0), f"task {self._rng.integers(5)}"
+        if turn % 3:
+            answer = self._until_answered(lambda c: c.learn(row, label, task, key=f"{self._name}-{turn}"))
+            self.acknowledged.append((answer.position, row, label, task, answer.margins[0]))
+            return
+        name = self._until_answered(lambda c: c.predict(row, task, remember=True)).id
+        answer = self._until_answered(lambda c: c.feedback(name, label))
+        self.acknowledged.append((answer["position"], row, label, task, answer["margin"]))
+
+    def _until_answered(self, ask):
+        for _ in range(20_000):
+            try:
+                return ask(self._client)
+            except Unreachable:
+                self.after_loss += 1
+            except ServiceRefused as refused:
+                if refused.status != 503:
+                    raise
+            time.sleep(0.005)
+        raise AssertionError("no service for a long time")
+
+
+def run(folder, kills, seed=0, between=(0.02, 0.5)):
+    """So many kills; then the comparison. Returns what happened, for those who want to see it."""
+    rng = random.Random(seed)
+    options = ("--snapshot-every", 25)  # so that kills meet snapshots and trims too
+    service = Launched(folder, MODEL, *options)
+    service.start()
+    with budgetron.Client(service.url) as first:
+        first.learn_many([[1.0, 0.0, 0.0], [-1.0, 0.0, 0.0]], [1, 0], ["task 0", "task 1"])
+    senders = [Sender(number, service.url) for number in range(SENDERS)]
+    for sender in senders:
+        sender.start()
+    replayed = 0
+    for _ in range(kills):
+        time.sleep(rng.uniform(*between))
+        service.end(signal.SIGKILL)
+        replayed += service.start()
+    until(lambda: all(sender.error or len(sender.acknowledged) > 20 for sender in senders), 120)
+    for sender in senders:
+        sender.over.set()
+    for sender in senders:
+        sender.join(120)
+        sender._client.close()
+        assert sender.error is None and not sender.is_alive(), sender.error
+    with budgetron.Client(service.url) as last:
+        last.snapshot(folder / "served.budgetron")
+    service.end(signal.SIGTERM)
+    service.close()
+
+    acknowledged = sorted((entry for sender in senders for entry in sender.acknowledged), key=lambda entry: entry[0])
+    positions = [entry[0] for entry in acknowledged]
+    assert len(set(positions)) == len(positions), "two acknowledgements of one record"
+    bare = made()
+    bare.partial_fit([[1.0, 0.0, 0.0], [-1.0, 0.0, 0.0]], [1, 0], tasks=["task 0", "task 1"])
+    for _, row, label, task, margin in acknowledged:
+        assert bare.predict_then_learn([row], [label], tasks=[task])[0] == margin
+    assert bare.n_seen_ == len(acknowledged) + 2
+    assert content_of(bare) == (folder / "served.budgetron").read_bytes()
+    return {"kills": kills, "acknowledged": len(acknowledged), "lost answers": sum(s.after_loss for s in senders),
+            "replayed": replayed}  # fmt: skip

@@ -1,0 +1,20 @@
+"""Nothing acknowledged is lost, nothing is learned twice, whatever moment the process is killed at."""
+
+from __future__ import annotations
+
+import pytest
+from kills import run
+
+
+@pytest.mark.timeout(600)
+def test_eight_kills(tmp_path):
+    happened = run(tmp_path, 8, seed=1)
+    assert happened["acknowledged"] > 50
+
+
+@pytest.mark.long
+@pytest.mark.timeout(3600)
+def test_two_hundred_kills(tmp_path):
+    happened = run(tmp_path, 200, seed=2)
+    print(happened)
+    assert happened["acknowledged"] > 2000
