@@ -26,10 +26,12 @@ class Running:
         self.log, self._serving = [], threading.Event()
         self._reader = threading.Thread(target=self._read, daemon=True)
         self._reader.start()
-        if not self._serving.wait(120) or self.process.poll() is not None:
+        self._serving.wait(120)
+        serving = self.events("serving")
+        if not serving:
             self.kill()
             raise RuntimeError(f"no service: {self.log}")
-        self.url = next(line["address"] for line in self.log if line.get("event") == "serving").rstrip("/")
+        self.url = serving[0]["address"].rstrip("/")
 
     def _read(self):
         for line in self.process.stderr:

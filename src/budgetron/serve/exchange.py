@@ -147,6 +147,9 @@ class Exchange:
             async with asyncio.timeout(self.limits.seconds_to_read):
                 await self._send({"type": "http.response.body", "body": piece, "more_body": more})
         except TimeoutError:
+            abort = self.scope.get("budgetron.abort")
+            if abort is not None:
+                abort()
             raise Gone from None
 
 

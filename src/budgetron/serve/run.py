@@ -92,7 +92,10 @@ class _Watched:
 
 
 class _SlowHeaders(HttpToolsProtocol):
-    """Drops a connection whose request does not come to its body in time. uvicorn waits for ever."""
+    """Drops a connection whose request does not come to its body in time. uvicorn waits for ever.
+
+    It also lets the application drop one that does not read: closing would wait for that.
+    """
 
     seconds = 30.0
     _timer: asyncio.TimerHandle | None = None
@@ -103,6 +106,7 @@ class _SlowHeaders(HttpToolsProtocol):
 
     def on_message_begin(self) -> None:
         super().on_message_begin()
+        self.scope["budgetron.abort"] = self.transport.abort
         if self._timer is None:
             self._start()
 

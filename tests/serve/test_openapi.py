@@ -1,0 +1,49 @@
+"""The OpenAPI document and the service agree: schemathesis sends what the one allows, and the other keeps to it."""
+
+from __future__ import annotations
+
+import pytest
+from running import running
+
+schemathesis = pytest.importorskip("schemathesis")
+
+
+@pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore::UserWarning")
+def test_schemathesis(tmp_path, is_long):
+    from hypothesis import HealthCheck, Phase, settings
+    from schemathesis.checks import not_a_server_error
+    from schemathesis.specs.openapi.checks import (
+        content_type_conformance,
+        response_schema_conformance,
+        status_code_conformance,
+    )
+
+    checks = [not_a_server_error, status_code_conformance, content_type_conformance, response_schema_conformance]
+    with running(tmp_path, "Budgetron budget=10") as service, service.client() as client:
+        client.post("/v1/learn", json={"examples": [{"features": [1.0, 2.0], "label": "a", "task": "x"},
+                                                    {"features": [2.0, 1.0], "label": "b", "task": "x"}]})
+        document = client.get("/openapi.json").json()
+        schema = schemathesis.openapi.from_dict(document)
+        tried = 0
+        for result in schema.get_all_operations():
+            operation = result.ok()
+            if "events" in operation.path or "{model}" in operation.path:
+                continue
+
+            @settings(max_examples=200 if is_long else 8, deadline=None, database=None, phases=[Phase.generate],
+                      suppress_health_check=list(HealthCheck), derandomize=True)
+            @_given(operation)
+            def try_one(case):
+                answer = case.call(base_url=service.url)
+                case.validate_response(answer, checks=checks)
+
+            try_one()
+            tried += 1
+        assert tried >= 15
+        assert service.events("fault") == []
+
+
+def _given(operation):
+    from hypothesis import given
+
+    return given(case=operation.as_strategy())
