@@ -106,7 +106,8 @@ class _SlowHeaders(HttpToolsProtocol):
 
     def on_message_begin(self) -> None:
         super().on_message_begin()
-        self.scope["budgetron.abort"] = self.transport.abort
+        scope: Any = self.scope
+        scope["budgetron.abort"] = self.transport.abort
         if self._timer is None:
             self._start()
 
