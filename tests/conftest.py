@@ -156,3 +156,22 @@ def browser():
         running = play.chromium.launch(executable_path=chromium, args=quiet)
         yield running
         running.close()
+
+
+@pytest.fixture(scope="session")
+def least_contrast():
+    """The least contrast between words and their ground on a page, and where."""
+    return lambda page: page.evaluate(_CONTRAST)
+
+
+_CONTRAST = """() => {
+  const light = c => { const [r, g, b] = c.match(/[\\d.]+/g).map(v => v / 255)
+    .map(v => v <= .03928 ? v / 12.92 : ((v + .055) / 1.055) ** 2.4); return .2126 * r + .7152 * g + .0722 * b; };
+  const ground = element => { for (; element; element = element.parentElement) {
+    const c = getComputedStyle(element).backgroundColor; if (!c.endsWith(', 0)')) return c; } };
+  const words = 'h1, h2, h3, p, dt, dd, td, th, a, small, figcaption, summary, button, label, li';
+  return [...document.querySelectorAll(words)]
+    .filter(e => e.offsetParent && e.textContent.trim()).map(e => {
+      const [a, b] = [light(getComputedStyle(e).color), light(ground(e))].sort((x, y) => y - x);
+      return [(a + .05) / (b + .05), e.tagName + ' ' + e.textContent.slice(0, 30)]; }).sort((x, y) => x[0] - y[0])[0];
+}"""

@@ -4,17 +4,6 @@ from __future__ import annotations
 
 import pytest
 
-CONTRAST = """() => {
-  const light = c => { const [r, g, b] = c.match(/[\\d.]+/g).map(v => v / 255)
-    .map(v => v <= .03928 ? v / 12.92 : ((v + .055) / 1.055) ** 2.4); return .2126 * r + .7152 * g + .0722 * b; };
-  const ground = element => { for (; element; element = element.parentElement) {
-    const c = getComputedStyle(element).backgroundColor; if (!c.endsWith(', 0)')) return c; } };
-  const words = 'h1, h2, h3, p, dt, dd, td, th, a, small, figcaption, summary, button, label, li';
-  return [...document.querySelectorAll(words)]
-    .filter(e => e.offsetParent && e.textContent.trim()).map(e => {
-      const [a, b] = [light(getComputedStyle(e).color), light(ground(e))].sort((x, y) => y - x);
-      return [(a + .05) / (b + .05), e.tagName + ' ' + e.textContent.slice(0, 30)]; }).sort((x, y) => x[0] - y[0])[0];
-}"""
 INK = """canvas => {
   const { data } = canvas.getContext('2d').getImageData(0, 0, canvas.width, canvas.height);
   const seen = new Set(); for (let i = 0; i < data.length; i += 4) if (data[i + 3] > 200)
@@ -29,14 +18,14 @@ def names(page):
 @pytest.mark.parametrize(
     ("kind", "scheme"), [("usual", "light"), ("usual", "dark"), ("graph", "light"), ("hostile", "dark")]
 )
-def test_every_chart_is_drawn_and_every_word_can_be_read(opened, pages, kind, scheme):
+def test_every_chart_is_drawn_and_every_word_can_be_read(opened, pages, least_contrast, kind, scheme):
     page = opened(pages[kind], scheme=scheme)
     charts = page.locator("[data-chart]")
     assert charts.count() >= 6
     for chart in charts.all():
         assert chart.locator("canvas").evaluate(INK) >= 3 and chart.get_attribute("aria-label")
         assert int(chart.get_attribute("data-drawn")) > 1
-    worst, where = page.evaluate(CONTRAST)
+    worst, where = least_contrast(page)
     assert worst >= 4.5, where
     ground = page.evaluate("getComputedStyle(document.body).backgroundColor")
     assert (ground == "rgb(255, 255, 255)") == (scheme == "light")

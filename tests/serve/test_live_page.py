@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import re
-import subprocess
-import sys
 
 import numpy as np
 import pytest
 from running import running
+
+from budgetron import Belief
+from budgetron.report.beliefs import described
+from budgetron.serve import keys
 
 HOSTILE = "<img src=x onerror=\"document.title='owned'\">"
 TASKS = [*(f"user {number}" for number in range(20)), HOSTILE]
@@ -65,16 +67,24 @@ def card(page, name):
 
 
 @pytest.mark.parametrize(("width", "scheme"), [(1200, "light"), (360, "dark")])
-def test_it_shows_the_service_at_work(opened, service, width, scheme):
+def test_it_shows_the_service_at_work(opened, service, least_contrast, width, scheme):
     page = opened(service, width, scheme)
     page.wait_for_selector("#main:not([hidden])")
     assert card(page, "Tasks") == "21" and "live" in page.get_by_role("status").first.inner_text()
     for chart in ("error", "f", "memory", "share", "beliefs"):
         drawn = page.locator(f"[data-chart={chart}]")
         assert int(drawn.get_attribute("data-drawn")) >= 4 and drawn.locator("canvas").count() == 1
+    page.get_by_text("The figures as a table").click()
     assert page.evaluate(WIDTHS)
+    assert page.locator("#figures-rows tr").count() >= 4
+    worst, where = least_contrast(page)
+    assert worst >= 4.5, where
     assert page.locator("#mistakes tr").count() >= 1
     assert "The model believes that the tasks" in page.locator("#beliefs-says").inner_text()
+    with service.client() as client:
+        held = client.get("/v1/live").json()["beliefs"]
+    words = {described(Belief(**{name: value for name, value in row.items() if name != "weight"})) for row in held}
+    assert set(page.locator("#beliefs-rows th").all_inner_texts()) == words  # those of the report
     page.get_by_label("Search tasks").fill("img")
     assert page.locator("#tasks tbody th").all_inner_texts() == [HOSTILE[:60]]
     assert page.title() == "Budgetron" and page.locator("img").count() == 0
@@ -131,13 +141,8 @@ def test_any_task_is_looked_up_and_another_model_chosen(opened, service):
 
 
 def test_with_keys_it_asks_for_one_and_forgets_it(opened, tmp_path):
-    keys = tmp_path / "keys"
-    made = subprocess.run(
-        [sys.executable, "-m", "budgetron", "keys", "add", str(keys), "eye", "predict"], capture_output=True, text=True
-    )
-    token = made.stdout.strip()
-    assert made.returncode == 0 and token
-    with running(tmp_path / "state", "--keys", keys) as service:
+    token = keys.add(tmp_path / "keys", "eye", "predict")
+    with running(tmp_path / "state", "--keys", tmp_path / "keys") as service:
         page = opened(service, expected=["401 (Unauthorized)", "ERR_", "Failed to load"])
         key, look = page.get_by_label("This service wants a key"), page.get_by_role("button", name="Look", exact=True)
         key.fill("bt_wrong")

@@ -5,7 +5,7 @@
   const { percent, count, bytes } = Charts.formats;
   const signed = value => value.toFixed(2).replace("-", "−");
   const or = (form, value) => value == null ? "–" : form(value);
-  let token = sessionStorage.getItem("key") || "", model = "", paused = false, stream = null, table = null, about = null;
+  let latest = null, token = sessionStorage.getItem("key") || "", model = "", paused = false, stream = null, table = null, about = null;
 
   // ---- words
 
@@ -95,6 +95,7 @@
   // ---- showing
 
   function show(state) {
+    latest = state;
     at("main").hidden = false;
     at("key").hidden = true;
     at("forget").hidden = !token;
@@ -154,6 +155,7 @@
     at("memory-says").textContent = limit ? `${bytes(state.memory_bytes)} of ${bytes(limit)}.` :
       `${bytes(state.memory_bytes)}; ${count(state.stored)} examples stored` + (state.capacity == null ? "." : ` of ${count(state.capacity)} at most.`);
     shares(state, over, put);
+    figures(points);
     const weights = new Map();
     points.forEach((p, i) => (p.beliefs || []).forEach(b => {
       const name = described(b);
@@ -162,6 +164,15 @@
     }));
     if (weights.size) put("beliefs", { ...over, format: "percent", stacked: true,
       series: [...weights].slice(0, 8).map(([label, values]) => ({ label, values })) });
+  }
+
+  function figures(points) {  // for those who cannot see the charts; made while it is open
+    if (!at("figures").open) return;
+    const step = Math.max(1, Math.ceil(points.length / 20)), last = points.length - 1;
+    const cell = text => make("td", { className: "number", textContent: text });
+    at("figures-rows").replaceChildren(...points.filter((_, i) => (last - i) % step === 0).map(p => make("tr", {},
+      make("th", { scope: "row", textContent: count(p.position) }), cell(or(percent, p.window.error)), cell(or(percent, p.so_far.error)),
+      cell(or(percent, p.window.f_measure)), cell(or(percent, p.so_far.f_measure)), cell(or(count, p.stored)), cell(or(bytes, p.memory_bytes)))));
   }
 
   function shares(state, over, put) {
@@ -214,7 +225,9 @@
     if (numbers.some(Number.isNaN)) throw new Error("Features must be numbers, a JSON list or a JSON object; got " + tidy(given, 40));
     return numbers;
   }
-  function task(text) { return text === "" ? null : /^-?\d{1,15}$/.test(text) ? Number(text) : text; }
+  function task(text) {  // a number where it is written as one; in double quotes it is a string whatever it says
+    return /^-?\d{1,15}$/.test(text) ? Number(text) : /^".*"$/.test(text) ? text.slice(1, -1) : text;
+  }
   async function describe() {
     about = await (await ask(path("model"))).json();
     const names = about.columns?.map(c => c.name);
@@ -292,6 +305,7 @@
   });
   document.addEventListener("visibilitychange", () => { if (paused || !at("key").hidden) return; document.hidden ? stop() : follow(); });
   at("try").addEventListener("submit", predict);
+  at("figures").addEventListener("toggle", () => { if (latest) figures(latest.curve); });
   at("look-up").addEventListener("submit", lookUp);
   begin();
 }
