@@ -115,6 +115,19 @@ def test_refusals(tmp_path):
         report.write(tmp_path / "nowhere" / "r.html", validation=result)
 
 
+@pytest.mark.parametrize("limit", [1024, 2])
+def test_the_lines_of_the_picture_are_the_edges_of_the_graph(monkeypatch, limit):
+    """A path a – b – c and a lone d: two lines, whether the graph holds its inverse or its matrix."""
+    monkeypatch.setattr("budgetron.graphs.construct.DENSE_LIMIT", limit)
+    graph = graphs.from_edges([("a", "b"), ("b", "c")], tasks=["d"])
+    assert (graph.dense is None) == (limit == 2)
+    html, _ = text_of(Forgetron(5, graph=graph), (ROWS, LABELS, list("abcd") * 75))
+    assert html.count('class="edge"') == 2
+    html, _ = text_of(Forgetron(5, graph=graphs.from_similarity(np.ones((2, 2)), tasks=["a", "b"])),
+                      (ROWS, LABELS, list("ab") * 150))  # fmt: skip
+    assert html.count('class="edge"') == 1  # no inverse: the two are alike, which is what there is to draw
+
+
 def test_joined_nodes_are_drawn_closer():
     edges = [(0, 1, 1.0), (1, 2, 1.0), (0, 2, 1.0), (3, 4, 1.0), (4, 5, 1.0), (3, 5, 1.0)]
     places = placed(6, edges)

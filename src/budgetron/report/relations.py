@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from budgetron.evaluate import Validation
-from budgetron.graphs import TaskGraph
+from budgetron.graphs import Explicit, TaskGraph
 from budgetron.page import as_count, name_of
 from budgetron.report.layout import placed
 from budgetron.report.parts import Section, paragraph, picture, table
@@ -34,7 +34,7 @@ def relations(validation: Validation, model: Any) -> Section | None:
     chosen = sorted(validation.per_task, key=lambda task: -validation.per_task[task].n)[:MOST_TASKS]
     names = [name_of(task) for task in chosen]
     similarity = _similarities(graph, chosen)
-    parts = _assumptions(validation, chosen, names, similarity)
+    parts = _assumptions(validation, graph, chosen, names, similarity)
     likeness = _likeness(model, chosen)
     if likeness is not None:
         says = (
@@ -56,9 +56,11 @@ def _assumed(graph: TaskGraph, validation: Validation, shown: int) -> str:
     return text
 
 
-def _assumptions(validation: Validation, chosen: list[Hashable], names: list[str], similarity: Floats) -> list[str]:
+def _assumptions(
+    validation: Validation, graph: TaskGraph, chosen: list[Hashable], names: list[str], similarity: Floats
+) -> list[str]:
     """The graph as a picture; and as a matrix, unless that would be the same number everywhere."""
-    edges = _edges(similarity)
+    edges = _edges(graph, chosen, similarity)
     largest = max(validation.per_task[task].n for task in chosen)
     sizes = [validation.per_task[task].n / largest for task in chosen]
     others = similarity[~np.eye(len(names), dtype=bool)]
@@ -67,9 +69,9 @@ def _assumptions(validation: Validation, chosen: list[Hashable], names: list[str
     if alike:
         says += f" The similarity of any two tasks is {others[0]:.2f}, where that of a task with itself is 1."
     else:
-        says += " A thicker line is a closer relation."
+        says += " A thicker line is a heavier edge."
     if len(edges) == _EDGES:
-        says += f" Only the {_EDGES} closest relations are drawn."
+        says += f" Only the {_EDGES} heaviest edges are drawn."
     figures = [picture("The graph", network(names, placed(len(names), edges), edges, sizes, says), says)]
     if not alike:
         says = (
@@ -91,12 +93,27 @@ def _similarities(graph: TaskGraph, chosen: list[Hashable]) -> Floats:
     return scaled
 
 
-def _edges(similarity: Floats) -> list[tuple[int, int, float]]:
-    """The closest pairs, if the graph relates them at all."""
-    pairs = [
-        (i, j, float(similarity[i, j])) for i in range(len(similarity)) for j in range(i) if similarity[i, j] > 1e-9
-    ]
+def _edges(graph: TaskGraph, chosen: list[Hashable], similarity: Floats) -> list[tuple[int, int, float]]:
+    """The pairs that the graph joins, the heaviest first; where it has no edges to speak of, those it makes similar."""
+    weights = similarity
+    if isinstance(graph, Explicit):
+        keys = graph.locate(chosen)[0]
+        joined = _joined(graph, keys)
+        weights = similarity if joined is None else joined
+    pairs = [(i, j, float(weights[i, j])) for i in range(len(weights)) for j in range(i) if weights[i, j] > 1e-9]
     return sorted(pairs, key=lambda pair: -pair[2])[:_EDGES]
+
+
+def _joined(graph: Explicit, keys: NDArray[np.int64]) -> Floats | None:
+    """The weights of the edges among these tasks, −A off the diagonal; None where A⁻¹ was given and has no inverse."""
+    if graph.matrix is not None:
+        weights: Floats = -graph.matrix[keys][:, keys].toarray()
+        return weights
+    try:
+        inverse = np.linalg.inv(np.asarray(graph.dense))
+    except np.linalg.LinAlgError:
+        return None
+    return -inverse[np.ix_(keys, keys)] if np.abs(inverse).max() < 1e9 else None
 
 
 def _likeness(model: Any, chosen: list[Hashable]) -> Floats | None:
