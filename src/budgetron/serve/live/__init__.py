@@ -1,6 +1,7 @@
 """The page at `/`: the service at work, for people. What it is fed with is described in `budgetron.serve.watch`.
 
-It is whole and asks only this service: `live.html` is its body, `live.js` its script, the rest is of `budgetron.page`.
+It is whole and asks only this service: `live.html` is its body, `words.js` and `live.js` are its scripts, the rest
+is of `budgetron.page`.
 """
 
 from __future__ import annotations
@@ -11,8 +12,10 @@ from budgetron.page import Page, document
 
 
 def _made() -> Page:
-    body, script = (files(__name__).joinpath(name).read_text(encoding="utf-8") for name in ("live.html", "live.js"))
-    return document("Budgetron", body, data={}, own_script=script, connect="'self'")
+    body, *scripts = (
+        files(__name__).joinpath(name).read_text(encoding="utf-8") for name in ("live.html", "words.js", "live.js")
+    )
+    return document("Budgetron", body, data={}, own_script="\n".join(scripts), connect="'self'")
 
 
 _PAGE = _made()
