@@ -58,6 +58,8 @@ def planned(who: str, settings: Settings, budget: int, nonzeros: float, compiled
     settings = replace(settings, column_cache=limit // 8)
     if settings.rule == "budgetron" and settings.sparse:
         settings = replace(settings, extra={**settings.extra, "slots": _slots(settings, limit * 3 // 4)})
+    if settings.rule == "budgetron" and _whole(settings, compiled) > limit // 8:
+        settings = replace(settings, extra={**settings.extra, "whole": False})
 
     def fits(capacity: int) -> bool:
         return bytes_of(_with_capacity(settings, capacity, limit, nonzeros), compiled) <= limit
@@ -208,11 +210,19 @@ def _flagship(settings: Settings, slots: int, compiled: bool) -> int:
         total += settings.extra["slots"] * item * (linear * (outputs + 1) + 1)
         total += 24 * 256  # a row's hashed features; what a longer row needs is gone after it
     else:
-        total += (settings.n_features + 1) * 8 * (linear * (outputs + 1) + 3)
+        total += (settings.n_features + 1) * 8 * (linear * (outputs + 1) + 3) + _whole(settings, compiled)
     if settings.kernel is not None and settings.extra["shared"]:
         total += kernel * (_matrix(slots, compiled) + slots * 8 * (2 * outputs + 2))
     rank: int = settings.extra["own_rank"]
     return total + 2 * 8 * (rank * (rank + 1) // 2 + 2 * rank)
+
+
+def _whole(settings: Settings, compiled: bool) -> int:
+    """The covariances of the shared linear part, where they are whole, and what a pass over them needs."""
+    if not settings.extra["whole"]:
+        return 0
+    width = settings.n_features + 1
+    return _linear(settings) * (_matrix(width, compiled) + 2 * 8 * width + 128)
 
 
 def _table_row(settings: Settings) -> int:

@@ -73,6 +73,7 @@ Config config_of(const nb::dict& d) {
     }
     c.shared = nb::cast<bool>(d["shared"]);
     c.own = nb::cast<bool>(d["own"]);
+    c.whole = nb::cast<bool>(d["whole"]);
     c.own_rank = whole("own_rank");
     c.table_slots = whole("slots");
     c.patience = nb::cast<std::int64_t>(d["patience"]);

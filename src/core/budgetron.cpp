@@ -39,6 +39,7 @@ class Budgetron final : public Learner {
         moments_(bytes_, config.sparse ? 0 : config.d),
         table_(bytes_, config.sparse ? config.table_slots : 0, count_linear(), config.n_outputs),
         linear_(bytes_),
+        linear_covariances_(bytes_),
         rows_(bytes_, 0, config.max_task_rows),
         span_(bytes_, has_kernel() ? capacity() : 0, unbounded(), config.eta < 1e-2),
         covariances_(bytes_),
@@ -51,6 +52,12 @@ class Budgetron final : public Learner {
         for (std::size_t b = 0, l = 0; b < live().size(); ++b)
           if (live()[b].belief.linear > 0)
             table_.cell(static_cast<std::uint32_t>(slot), l++)[outputs()] = static_cast<T>(live()[b].belief.linear);
+    } else if (config.whole) {
+      for (std::size_t b = 0; b < live().size(); ++b)
+        if (live()[b].belief.linear > 0) {
+          linear_covariances_.emplace_back(bytes_, width(), outputs(), false);
+          linear_covariances_.back().begin(live()[b].belief.linear);
+        }
     } else if (config.shared) {
       linear_.assign(count_linear() * (outputs() + 1) * width(), 0.0);
       for (std::size_t b = 0, l = 0; b < live().size(); ++b)
@@ -184,6 +191,9 @@ class Budgetron final : public Learner {
   Diagonal block(double* at, std::size_t n) const { return {at, at + outputs() * n, n, outputs()}; }
   Diagonal shared_linear(std::size_t l) { return block(linear_.data() + l * (outputs() + 1) * width(), width()); }
   const double* shared_linear(std::size_t l) const { return linear_.data() + l * (outputs() + 1) * width(); }
+  const double* shared_weights(std::size_t l, std::size_t output) const {
+    return config_.whole ? linear_covariances_[l].u(output) : shared_linear(l) + output * width();
+  }
   Diagonal own_linear(double* row, std::size_t l) const { return block(row + l * (outputs() + 1) * width(), width()); }
   Diagonal own_kernel(double* row, std::size_t q) const {
     return block(row + (outputs() + 1) * (row_linear_ * width() + q * config_.own_rank), config_.own_rank);
@@ -266,7 +276,7 @@ class Budgetron final : public Learner {
         }
     } else if (belief.linear > 0) {
       for (std::size_t o = 0; o < outputs(); ++o) {
-        if (config_.shared) f[o] += value_of(shared_linear(l) + o * width(), s.features.data(), width());
+        if (config_.shared) f[o] += value_of(shared_weights(l, o), s.features.data(), width());
         if (row) f[o] += value_of(own_linear(const_cast<double*>(row), l).w + o * width(), s.features.data(), width());
       }
     }
@@ -278,7 +288,7 @@ class Budgetron final : public Learner {
   }
 
   // V of the linear part of a belief.
-  double linear_spread(const Belief& belief, std::size_t l, const double* row, const Scratch& s) const {
+  double linear_spread(const Belief& belief, std::size_t l, const double* row, const Scratch& s) {
     double v = 0;
     if (config_.sparse) {
       const double root = root_own(belief);
@@ -288,7 +298,8 @@ class Budgetron final : public Learner {
       }
       return v;
     }
-    if (config_.shared) v += variance_of(shared_linear(l) + outputs() * width(), s.features.data(), width());
+    if (config_.whole) v += linear_covariances_[l].spread(s.features.data());
+    else if (config_.shared) v += variance_of(static_cast<const Budgetron*>(this)->shared_linear(l) + outputs() * width(), s.features.data(), width());
     if (!config_.own) return v;
     if (row) return v + variance_of(own_linear(const_cast<double*>(row), l).s, s.features.data(), width());
     double square = 0;
@@ -489,7 +500,7 @@ class Budgetron final : public Learner {
       const bool in_row = (linear && row_linear_) || (kernel && row_kernel_ && config_.own_rank);
       own_any |= in_row;
       if (in_row && !row) row = row_for(example.task);
-      if (linear) learn_linear(belief, at_l, row, g.data(), h, s);
+      if (linear) learn_linear(belief, at_l, row, g.data(), h, h / over, s);
       if (kernel && config_.shared) covariances_[at_q].learn(g.data(), h / over);
       if (kernel && config_.own && row) {
         Diagonal own = own_kernel(row, at_q);
@@ -500,10 +511,15 @@ class Budgetron final : public Learner {
     return any;
   }
 
-  void learn_linear(const Belief& belief, std::size_t l, double* row, const double* g, double h, const Scratch& s) {
+  void learn_linear(const Belief& belief, std::size_t l, double* row, const double* g, double h, double c, const Scratch& s) {
     const double floor = belief.floor * belief.linear;
     if (!config_.sparse) {
-      if (config_.shared) learn_diagonal(shared_linear(l), s.features.data(), g, h, 1.0, floor);
+      if (config_.whole) {
+        linear_covariances_[l].learn(g, c);
+        if (floor > 0) linear_covariances_[l].keep_above(floor);
+      } else if (config_.shared) {
+        learn_diagonal(shared_linear(l), s.features.data(), g, h, 1.0, floor);
+      }
       if (config_.own) learn_diagonal(own_linear(row, l), s.features.data(), g, h, 1.0, floor * belief.linear_own);
       return;
     }
@@ -523,7 +539,8 @@ class Budgetron final : public Learner {
   Mixture mixture_;
   Moments moments_;
   HashedTable<T> table_;
-  Vec<double> linear_;
+  Vec<double> linear_;                  // shared, diagonal
+  Vec<Covariance> linear_covariances_;  // or whole
   std::size_t row_linear_ = 0, row_kernel_ = 0, row_width_ = 0;
   RowTable rows_;
   Span span_;
@@ -532,6 +549,13 @@ class Budgetron final : public Learner {
   Vec<std::uint32_t> anchors_;  // their slots
   double unit_ = 1.0;  // K'(x, x) of the first example ever stored
 };
+
+inline void keep_marked(Vec<Covariance>& all, const std::vector<bool>& keep) {
+  Vec<Covariance> kept(*all.get_allocator().bytes);
+  for (std::size_t i = 0; i < keep.size(); ++i)
+    if (keep[i]) kept.push_back(std::move(all[i]));
+  all.swap(kept);
+}
 
 // Takes away the blocks of the beliefs that are not kept, in every place, and gives their memory back.
 template <class T>
@@ -543,6 +567,8 @@ void Budgetron<T>::drop(const std::vector<bool>& keep, Scratch& s) {
   }
   if (config_.sparse) {
     table_.narrow(bytes_, keep_linear);
+  } else if (config_.whole) {
+    keep_marked(linear_covariances_, keep_linear);
   } else if (config_.shared) {
     Vec<double> kept(bytes_);
     const std::size_t n = (outputs() + 1) * width();
@@ -560,12 +586,7 @@ void Budgetron<T>::drop(const std::vector<bool>& keep, Scratch& s) {
         if (keep_kernel[q]) out.insert(out.end(), row, row + kernel_block);
     });
   }
-  if (config_.shared) {
-    Vec<Covariance> kept(bytes_);
-    for (std::size_t q = 0; q < keep_kernel.size(); ++q)
-      if (keep_kernel[q]) kept.push_back(std::move(covariances_[q]));
-    covariances_.swap(kept);
-  }
+  if (config_.shared) keep_marked(covariances_, keep_kernel);
   std::vector<Mixture::Live> kept;
   std::vector<double> values;
   double total = 0;
@@ -606,6 +627,8 @@ void Budgetron<T>::save_rule(State& state) {
     state.reals["moments_mean"].assign(moments_.mean_.begin(), moments_.mean_.end());
     state.reals["moments_m2"].assign(moments_.m2_.begin(), moments_.m2_.end());
     state.reals["linear"].assign(linear_.begin(), linear_.end());
+    if (config_.whole)
+      for (auto& one : linear_covariances_) one.save(state.reals["linear"], state.reals["linear_covariance"]);
   }
   auto& keys = state.integers["table_key"];
   auto& stamps = state.integers["table_stamp"];
@@ -672,7 +695,16 @@ void Budgetron<T>::load_rule(const State& state) {
     moments_.count_ = state.reals.at("moments_count").at(0);
     fill(moments_.mean_, "moments_mean");
     fill(moments_.m2_, "moments_m2");
-    fill(linear_, "linear");
+    if (config_.whole) {
+      const auto& weights = state.reals.at("linear");
+      const auto& packed = state.reals.at("linear_covariance");
+      const std::size_t n = linear_covariances_.size(), each = outputs() * width();
+      agree(weights.size() == n * each && packed.size() == n * triangle(width()));
+      for (std::size_t l = 0; l < n; ++l)
+        linear_covariances_[l].load(weights.data() + l * each, packed.data() + l * triangle(width()), width());
+    } else {
+      fill(linear_, "linear");
+    }
   }
   const auto& keys = state.integers.at("table_key");
   const auto& stamps = state.integers.at("table_stamp");

@@ -1,5 +1,6 @@
-// The shared kernel part of one belief: weights U over the stored examples, and the covariance M of the same shape
-// as their inverse Gram matrix:  f = U·k,  V = kᵀMk.
+// A shared part of one belief with a whole covariance. For the kernel: weights U over the stored examples, and the
+// covariance M of the same shape as their inverse Gram matrix:  f = U·k,  V = kᵀMk. For the linear part on few features
+// the same with φ in place of k, of a fixed size.
 //
 //   learn:    t = M k,   U += t Gᵀ,   M −= c t tᵀ          (put off until the next pass over M)
 //   store:    M += s e eᵀ/δ²  with e = (−α, 1)
@@ -21,6 +22,12 @@ class Covariance {
     reserve(capacity);
   }
 
+  // All of a fixed size at once, at its prior.
+  void begin(double variance) {
+    n_ = stride_;
+    for (std::size_t j = 0; j < n_; ++j) m_[triangle(j) + j] = variance;
+  }
+
   std::size_t size() const { return n_; }
   double* u(std::size_t output) { return u_.data() + output * stride_; }
   const double* u(std::size_t output) const { return u_.data() + output * stride_; }
@@ -37,6 +44,12 @@ class Covariance {
   void learn(const double* g, double c) {
     for (std::size_t o = 0; o < outputs_; ++o) hot().axpy(g[o], t_.data(), n_, u(o));
     pending_ = -c;
+  }
+
+  // No variance below this. Only after learn().
+  void keep_above(double floor) {
+    settle();
+    for (std::size_t j = 0; j < n_; ++j) m_[triangle(j) + j] = std::max(m_[triangle(j) + j], floor);
   }
 
   // ‖U_j‖² + M_jj, what would be lost with j in expectation.
@@ -116,8 +129,7 @@ class Covariance {
 
   void settle() {  // the same arithmetic as in spread(), so that it does not matter when it happens
     if (pending_ == 0.0) return;
-    std::vector<double> nothing(n_);
-    hot().symmetric_pass(m_.data(), n_, 1, pending_, t_.data(), 0.0, nullptr, nothing.data(), work_.data());
+    hot().symmetric_pass(m_.data(), n_, 1, pending_, t_.data(), 0.0, nullptr, t_.data(), work_.data());
     pending_ = 0.0;
   }
 

@@ -35,6 +35,7 @@ struct Config {
   // Budgetron's own:
   std::vector<Belief> beliefs;
   bool shared = true, own = true;  // pooled: no own parts; disconnected: no shared ones
+  bool whole = false;              // the shared linear part on dense input has a whole covariance, not a diagonal
   std::size_t own_rank = 0;        // anchors
   std::size_t table_slots = 0;     // of the hashed table, sparse input
   std::int64_t patience = 10000;   // steps that a kernel belief may stay faint

@@ -246,6 +246,7 @@ int main() {
               c.max_task_rows = capacity ? 3 : 0;
               c.shared = parts != 2;
               c.own = parts != 1;
+              c.whole = c.shared && !c.sparse && capacity != 1;
               c.own_rank = !c.own || kernel == 3 ? 0 : capacity == 1 ? 0 : 2;
               c.table_slots = c.sparse ? 64 : 0;
               c.patience = patience;

@@ -77,6 +77,7 @@ class Belief:
 # Features have unit size in every block, so a scale means the same everywhere: 1 is calm, 10 is bold. Own parts are a
 # tenth of the shared one where tasks are related, ten times it where they are not. Sparse features are seen rarely, so
 # their prior is wider. One linear belief keeps adapting, for streams that drift.
+MOST_WHOLE = 128  # features up to which the shared linear part has a whole covariance
 DENSE = (
     Belief(linear=1, linear_own=0.1),
     Belief(linear=10, linear_own=0.1),
@@ -245,7 +246,7 @@ class Budgetron(Learner):
         beliefs = _adapted(self._chosen(settings), shared, own, settings.kernel is not None)
         extra: dict[str, Any] = {
             "beliefs": beliefs, "shared": shared, "own": own, "own_rank": int(self.own_rank), "slots": 0,
-            "patience": 10_000,
+            "patience": 10_000, "whole": False,
         }  # fmt: skip
         settings = replace(
             settings,
@@ -257,6 +258,9 @@ class Budgetron(Learner):
         if not shared and settings.capacity is not None:  # nothing but anchors is stored
             settings = replace(settings, capacity=min(settings.capacity, max(1, int(self.own_rank))))
         extra["own_rank"] = anchors(settings)
+        extra["whole"] = (
+            shared and not settings.sparse and settings.n_features <= MOST_WHOLE and any(b[0] > 0 for b in beliefs)
+        )
         if settings.sparse:
             extra["slots"] = table_slots(
                 self._who, settings, table.bytes if table.bytes is not None else table.examples or 0

@@ -32,7 +32,7 @@ def settings_record(who: str, settings: Settings) -> schema.Settings:
     if settings.rule == "budgetron":
         beliefs: Any = [tuple(map(float, belief)) for belief in extra["beliefs"]]
         flagship = schema.Flagship(beliefs, bool(extra["shared"]), bool(extra["own"]), int(extra["own_rank"]),
-                                   int(extra["slots"]), int(extra["patience"]))  # fmt: skip
+                                   int(extra["slots"]), int(extra["patience"]), bool(extra["whole"]))  # fmt: skip
     dtype: Any = settings.dtype
     return schema.Settings(
         kernel=kernel_record(who, settings.kernel), n_features=settings.n_features, n_outputs=settings.n_outputs,
@@ -57,7 +57,8 @@ def settings_of(rule: str, record: schema.Settings, graph: TaskGraph) -> Setting
     else:
         _check_flagship(record, flagship, graph)
         extra = {"beliefs": list(flagship.beliefs), "shared": flagship.shared, "own": flagship.own,
-                 "own_rank": flagship.own_rank, "slots": flagship.slots, "patience": flagship.patience}  # fmt: skip
+                 "own_rank": flagship.own_rank, "slots": flagship.slots, "patience": flagship.patience,
+                 "whole": flagship.whole}  # fmt: skip
     return Settings(
         rule=rule, kernel=kernel, graph=graph, n_features=record.n_features, n_outputs=record.n_outputs,
         sparse=record.sparse, dtype=record.dtype, capacity=record.capacity, pool=record.pool, eta=record.eta,
@@ -76,6 +77,8 @@ def _check_flagship(record: schema.Settings, flagship: schema.Flagship, graph: T
     require(has_kernel == (record.kernel is not None), "kernel", "there exactly where a belief uses it")
     hashed = flagship.slots > 0
     require(hashed == record.sparse, "slots", "above 0 exactly where rows are sparse", str(flagship.slots))
+    has_whole = flagship.shared and not record.sparse and any(belief[0] > 0 for belief in flagship.beliefs)
+    require(has_whole or not flagship.whole, "whole", "false where there is no shared linear part on dense rows")
     most = 0 if record.kernel is None or not flagship.own else record.capacity
     require(most is None or flagship.own_rank <= most, "own_rank", f"at most {most}", str(flagship.own_rank))
 

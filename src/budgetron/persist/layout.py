@@ -119,6 +119,7 @@ def _flagship(settings: Settings, counts: Counts) -> Layout:
     n, d, outputs, r, b = counts.stored, settings.n_features, settings.n_outputs, counts.rows, len(counts.beliefs)
     linear, kernel = blocks(settings, counts)
     shared, own, rank = settings.extra["shared"], settings.extra["own"], settings.extra["own_rank"]
+    whole = settings.extra["whole"]
     both = outputs + 1  # weights, then the variance
     wanted: Layout = {"unit": ("float64", (1,)), "belief_index": ("int64", (b,)), "belief_idle": ("int64", (b,)),
                       "belief_weight": ("float64", (b,)), "anchors": ("int64", (counts.anchors,)),
@@ -129,7 +130,9 @@ def _flagship(settings: Settings, counts: Counts) -> Layout:
     else:
         wanted |= {"moments_count": ("float64", (1,)), "moments_mean": ("float64", (d,)),
                    "moments_m2": ("float64", (d,)),
-                   "linear": ("float64", (linear if shared else 0, both, d + 1))}  # fmt: skip
+                   "linear": ("float64", (linear if shared else 0, outputs if whole else both, d + 1))}  # fmt: skip
+    if whole:
+        wanted["linear_covariance"] = ("float64", (linear, _triangle(d + 1)))
     own_linear = linear if own and not settings.sparse else 0
     wanted["own_linear"] = ("float64", (r, own_linear, both, d + 1 if own and not settings.sparse else 0))
     wanted["own_kernel"] = ("float64", (r, kernel if own and rank else 0, both, rank if own else 0))

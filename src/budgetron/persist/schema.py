@@ -80,6 +80,7 @@ class Flagship(Part, frozen=True):
     own_rank: Natural
     slots: Annotated[int, Meta(ge=0, le=2**31)]
     patience: Count
+    whole: bool = False  # whether the shared linear part has a whole covariance
 
 
 class Settings(Part, frozen=True):

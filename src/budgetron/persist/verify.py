@@ -157,9 +157,15 @@ def _verify_flagship(settings: Settings, counts: Counts, state: Arrays) -> None:
     if settings.sparse:
         variances += [state["table"][..., -1], state["slot_scale"]]
     else:
-        variances += [state["linear"][..., -1, :]]
+        variances += [_diagonals(settings, state) if settings.extra["whole"] else state["linear"][..., -1, :]]
         require(0 <= state["moments_count"][0] <= seen, "state.moments_count", "a count of at most n_seen")
     require(all((variance >= 0).all() for variance in variances), "variances", "not negative")
+
+
+def _diagonals(settings: Settings, state: Arrays) -> NDArray[Any]:
+    corners = np.cumsum(np.arange(1, settings.n_features + 2)) - 1
+    diagonals: NDArray[Any] = state["linear_covariance"][:, corners]
+    return diagonals
 
 
 def _are_stamps(steps: Ints, seen: int) -> bool:

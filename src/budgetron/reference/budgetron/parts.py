@@ -6,6 +6,8 @@
 A diagonal covariance S (times a `scale` that all of it shares) takes the step S can express by dividing alone:
 
     t = Sφ,   W ← W + G tᵀ,   S ← max(S/(1 + h t φ), floor)
+
+A whole covariance takes the step as it stands; where there is a floor, no variance on its diagonal falls below it.
 """
 
 from __future__ import annotations
@@ -50,6 +52,29 @@ class Diagonal(Part):
     def _read(self) -> tuple[Array, Array]:
         block = self.block.astype(np.float64, copy=False)
         return block[:-1], block[-1]
+
+
+class Whole(Part):
+    """A block (outputs + features, features): the weights of each output, then the covariance."""
+
+    def __init__(self, block: Array, phi: Array, floor: float = 0.0) -> None:
+        self.W, self.Sigma = block[: -len(phi)], block[-len(phi) :]
+        self.phi, self.floor = phi, floor
+
+    def predict(self) -> tuple[Array, float]:
+        return self.W @ self.phi, max(0.0, float(self.phi @ self.Sigma @ self.phi))
+
+    def step(self, G: Array, h: float, c: float) -> None:
+        t = self.Sigma @ self.phi
+        self.W += np.outer(G, t)
+        self.Sigma -= c * np.outer(t, t)
+        if self.floor > 0:
+            np.fill_diagonal(self.Sigma, np.maximum(np.diagonal(self.Sigma), self.floor))
+
+
+def blank_whole(n_outputs: int, n_features: int, variance: float) -> Array:
+    """A block at its prior: weights 0, and this variance in every direction."""
+    return np.vstack([np.zeros((n_outputs, n_features)), variance * np.eye(n_features)])
 
 
 def blank(n_outputs: int, n_features: int, variance: float, dtype: str = "float64") -> NDArray[Any]:
