@@ -30,6 +30,18 @@ def test_the_smallest_of_the_best_is_recommended(mail: Path, told, budgetron) ->
     assert f"Take {found['recommended']}" in shown and found["command"] in shown
 
 
+def test_learners_are_measured_against_the_constant_answer(tmp_path: Path, told, budgetron) -> None:
+    rng, stream = np.random.default_rng(0), tmp_path / "noise.csv"
+    rows = (f"{x:.3f},{int(y > 0.7)}" for x, y in rng.random((400, 2)))
+    stream.write_text("\n".join(["x,label", *rows]) + "\n")
+    words = ["compare", stream, "--learners", "mtrbp,mtforg", "--budgets", "10"]
+    found = told(*words)
+    ones = stream.read_text().count(",1\n")
+    assert found["constant"] == {"label": 0, "error": pytest.approx(ones / 400)}
+    assert found["why"].startswith("None of them is better than always saying 0")
+    assert "None of them is better" in " ".join(budgetron(*words).stdout.split())
+
+
 def test_what_cannot_run_is_left_out_with_its_reason(mail: Path, tmp_path: Path, told, budgetron) -> None:
     (tmp_path / "g.csv").write_text("ann,a\nbob,a\n")
     graph = f"clusters:{tmp_path / 'g.csv'}"

@@ -64,7 +64,9 @@ def test_from_a_pipe_into_a_pipe(tmp_path: Path) -> None:
     assert errors.read_text() == ""
 
 
-@pytest.mark.parametrize(("number", "name"), [(signal.SIGINT, "Ctrl-C"), (signal.SIGTERM, "SIGTERM")])
+@pytest.mark.parametrize(
+    ("number", "name"), [(signal.SIGINT, "Ctrl-C"), (signal.SIGTERM, "SIGTERM"), (signal.SIGHUP, "SIGHUP")]
+)
 def test_a_signal_saves_what_was_learned(tmp_path: Path, number: int, name: str) -> None:
     lines = write_mail(tmp_path / "mail.csv", 5000).read_text()
     model, errors = tmp_path / "m", tmp_path / "errors"

@@ -3,7 +3,7 @@
 exit code 0     done
           1     done, and what was asked about is not so (a damaged file, for instance)
           2     refused: the sentence says who, what is accepted, what came, and the remedy
-          130   stopped by Ctrl-C or SIGTERM; what was learned is saved where that was asked for
+          130   stopped by Ctrl-C, SIGTERM or SIGHUP; what was learned is saved where that was asked for
 """
 
 from __future__ import annotations

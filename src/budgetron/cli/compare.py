@@ -14,7 +14,8 @@ import click
 from budgetron.cli import INTERRUPTED
 from budgetron.cli.options import StreamText, json_option, stream_argument, stream_options
 from budgetron.cli.settings import LEARNERS, LearnerText, has_budget, learner_named
-from budgetron.cli.wording import console, counted, percent, rate, size, source_words, table
+from budgetron.cli.summary import commonest, constant_words
+from budgetron.cli.wording import console, counted, cut, percent, plain, rate, size, source_words, table
 from budgetron.errors import refuse, shown
 
 if TYPE_CHECKING:
@@ -124,7 +125,7 @@ def _show(text: StreamText, labelled: Any, entries: dict[str, LearnerText], race
     best = found[best_of(found)].validation
     out.print(
         f"{source_words(text.source)}: {counted(best.overall.n, 'example')} of {counted(len(best.per_task), 'task')}, "
-        f"each predicted, then learned, by {counted(len(found), 'learner')}\n"
+        f"each predicted, then learned, by {counted(len(found), 'learner')};\n{constant_words(best)}\n"
     )
     several = len({entry.graph for entry in entries.values()}) > 1
     names = ["learner", "budget", *(["graph"] if several else []), "error %", "F %", "stored", "memory", "per s"]
@@ -147,6 +148,12 @@ def _show(text: StreamText, labelled: Any, entries: dict[str, LearnerText], race
 def why(race: Race, chosen: str) -> str:
     """The recommendation in words."""
     found = race.results()
+    constant = commonest(found[chosen].validation)
+    if constant is not None and (found[chosen].validation.overall.error or 0.0) >= constant[1]:
+        return (
+            f"None of them is better than always saying {cut(constant[0], 20)}, which errs {percent(constant[1])}: are "
+            f"label and columns the right ones, and the rows in no order that hides them? The nearest is {chosen}:"
+        )
     best = best_of(found)
     error = percent(found[chosen].validation.overall.error)
     memory = size(found[chosen].model.memory_bytes_)
@@ -180,6 +187,7 @@ def command_for(text: StreamText, entry: LearnerText) -> str:
 def _record(text: StreamText, entries: dict[str, LearnerText], race: Race, chosen: str) -> dict[str, Any]:
     found = race.results()
     best = best_of(found)
+    constant = commonest(found[best].validation)
     return {
         "source": text.source,
         "learners": [
@@ -198,6 +206,7 @@ def _record(text: StreamText, entries: dict[str, LearnerText], race: Race, chose
             for name, one in found.items()
         ],
         "refused": race.refused,
+        "constant": None if constant is None else {"label": plain(constant[0]), "error": constant[1]},
         "best": best,
         "recommended": chosen,
         "why": why(race, chosen),

@@ -1,6 +1,7 @@
-"""Ctrl-C and SIGTERM end a pass between two blocks, so that what was learned is whole and can be saved.
+"""Ctrl-C, SIGTERM and a closed terminal end a pass between two blocks: what was learned is whole and can be saved.
 
-While a pass waits for a pipe it is ended at once: no block has come that could be cut in two.
+While a pass waits for a pipe it is ended at once: no block has come that could be cut in two. A second signal does not
+wait for the end of a block.
 """
 
 from __future__ import annotations
@@ -8,10 +9,16 @@ from __future__ import annotations
 import os
 import signal
 import stat
+import sys
 import threading
 from collections.abc import Iterable, Iterator
 from types import FrameType
 from typing import Any, Self
+
+_ALWAYS = (signal.SIGINT, signal.SIGTERM)
+_NAMES: dict[int, str] = {signal.SIGINT: "Ctrl-C", signal.SIGTERM: "SIGTERM"}
+if hasattr(signal, "SIGHUP"):
+    _NAMES[signal.SIGHUP] = "SIGHUP"
 
 
 class Stopping:
@@ -25,8 +32,9 @@ class Stopping:
 
     def __enter__(self) -> Self:
         if threading.current_thread() is threading.main_thread():  # elsewhere signals cannot be taken
-            for number in (signal.SIGINT, signal.SIGTERM):
-                self._before[number] = signal.signal(number, self._note)
+            for number in _NAMES:
+                if number in _ALWAYS or signal.getsignal(number) is not signal.SIG_IGN:  # nohup is respected
+                    self._before[number] = signal.signal(number, self._note)
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -48,10 +56,12 @@ class Stopping:
             yield block
 
     def _note(self, number: int, frame: FrameType | None) -> None:
-        again, self.asked = self.asked is not None, "Ctrl-C" if number == signal.SIGINT else "SIGTERM"
+        again, self.asked = self.asked is not None, _NAMES[number]
         if again or (self._waiting and self._endless):
             self._waiting = False
             raise KeyboardInterrupt
+        if sys.stderr.isatty():
+            os.write(2, b"\r\nStopping after this block ...\r\n")
 
 
 def _is_regular(source: str) -> bool:

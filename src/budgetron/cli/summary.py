@@ -11,6 +11,7 @@ from budgetron.errors import is_whole
 
 if TYPE_CHECKING:
     from budgetron.cli.run import Ended
+    from budgetron.evaluate import Validation
 
 _MOST_LABELS = 6
 
@@ -32,7 +33,7 @@ def show(ended: Ended, n_tasks: int) -> None:
 
 def _figures(ended: Ended) -> Iterator[tuple[str, str, str]]:
     model, found = ended.model, ended.validation.overall
-    yield "error", percent(found.error), _baseline(ended)
+    yield "error", percent(found.error), constant_words(ended.validation)
     yield "F", percent(found.f_measure), _precision(model, found)
     if found.log_loss is not None and ended.validation.calibration is not None:
         calibration = percent(ended.validation.calibration.ece)
@@ -61,15 +62,20 @@ def model_words(model: Any) -> str:
     return f"{type(model).__name__} {words}, {kernel_words(model.kernel_)}, {cut(model.graph, 60)}"
 
 
-def _baseline(ended: Ended) -> str:
-    """What one would get by always saying the commonest label."""
-    confusion = ended.validation.confusion
+def commonest(validation: Validation) -> tuple[Any, float] | None:
+    """The commonest label, and what always saying it would err; None where there are too many to count."""
+    confusion = validation.confusion
     if confusion is None:
-        return ""
+        return None
     by_class = confusion.counts.sum(axis=1)
-    commonest = int(by_class.argmax())
-    error = percent(1 - by_class[commonest] / by_class.sum())
-    return f"always saying {cut(confusion.classes[commonest], 20)} errs {error}"
+    place = int(by_class.argmax())
+    return confusion.classes[place], float(1 - by_class[place] / by_class.sum())
+
+
+def constant_words(validation: Validation) -> str:
+    """What one would get without learning anything."""
+    found = commonest(validation)
+    return "" if found is None else f"always saying {cut(found[0], 20)} errs {percent(found[1])}"
 
 
 def _precision(model: Any, found: Any) -> str:
