@@ -53,6 +53,15 @@ def test_the_core_scans_as_python_does(content, last, wants, max_line):
         assert a.values == b.values and a.codes.tolist() == b.codes.tolist()
 
 
+def test_without_the_core_it_reads_the_same(monkeypatch):
+    rows = [f'{i % 3},{i / 7 if i % 5 else ""},"a ""b"", {i % 4}",{i % 2}' for i in range(300)]
+    content = ("task,size,kind,label\r\n" + "\r\n".join(rows)).encode() + b"\r\n1,x\r\n"
+    with_core = read_all(content, on_error="skip")
+    monkeypatch.setattr(core, "scan", None)  # as where there is no compiler
+    without = read_all(content, on_error="skip", block_rows=7)
+    assert same(with_core[1], without[1]) and with_core[0].bad == without[0].bad and without[0].n_bad == 1
+
+
 @pytest.mark.parametrize("line, why", [
     (b"cid,1,red", "4 fields"), (b"cid,x,red,no", "a number in column 'age'"), (b"cid,1,red,", "labels"),
     (b",1,red,no", "a task"), (b"cid,1,\xff,no", "UTF-8"), (b"cid,1,\x00,no", "NUL"), (b'cid,1,"red"x,no', "quote"),
