@@ -17,9 +17,10 @@ import httpx
 class Running:
     """`budgetron serve` at work. Its log is read as it comes."""
 
-    def __init__(self, data, *arguments, env=None):
+    def __init__(self, data, *arguments, env=None, port=0):
         self.data = data
-        command = [sys.executable, "-m", "budgetron", "serve", *map(str, arguments), "--data", str(data), "--port", "0"]
+        given = [*arguments, "--data", data, "--port", port]
+        command = [sys.executable, "-m", "budgetron", "serve", *map(str, given)]
         self.process = subprocess.Popen(
             command, stderr=subprocess.PIPE, stdout=subprocess.DEVNULL, env={**os.environ, **(env or {})}
         )

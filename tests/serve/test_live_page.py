@@ -140,6 +140,16 @@ def test_any_task_is_looked_up_and_another_model_chosen(opened, service):
     assert "Forgetron" in page.get_by_role("status").first.inner_text() and page.locator("#beliefs").is_hidden()
 
 
+def test_a_service_that_was_killed_before_its_first_label_is_followed_again(opened, tmp_path):
+    with running(tmp_path / "state") as first:
+        page = opened(first, expected=["ERR_", "Failed to load"])
+        page.wait_for_selector("#main:not([hidden])")
+        first.kill()
+        page.locator("#status", has_text="Trying again").wait_for()
+        with running(tmp_path / "state", port=first.url.rsplit(":", 1)[1]):
+            page.locator("#status", has_text="is live").wait_for()
+
+
 def test_with_keys_it_asks_for_one_and_forgets_it(opened, tmp_path):
     token = keys.add(tmp_path / "keys", "eye", "predict")
     with running(tmp_path / "state", "--keys", tmp_path / "keys") as service:

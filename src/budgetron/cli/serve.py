@@ -82,7 +82,8 @@ def _models(texts: tuple[str, ...], data: Path) -> dict[str, Callable[[], Any] |
     if data.is_dir():
         for folder in sorted(data.iterdir()):
             if (folder / "host.sqlite").is_file():
-                named.setdefault(folder.name, None)
+                # one that was killed before its first example has a directory and nothing in it
+                named.setdefault(folder.name, _beginning("Budgetron") if folder.name == DEFAULT else None)
     return named or {DEFAULT: _beginning("Budgetron")}
 
 

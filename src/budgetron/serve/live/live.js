@@ -52,7 +52,7 @@
         say(error.status ? error.message : "The service cannot be reached. Trying again …", true);
       }
       await new Promise(done => setTimeout(done, 1000 * wait));
-      wait = Math.min(10, 2 * wait);
+      wait = Math.min(5, 2 * wait);
     }
   }
   async function read(reader, mine) {
