@@ -67,6 +67,14 @@ def test_standard_input():
     assert run.stdout == b"[['x', 'y']]\n"
 
 
+def test_the_size_of_what_has_one(tmp_path):
+    (tmp_path / "a.csv").write_bytes(b"a,label\n1,x\n2,y\n")
+    with open(tmp_path / "a.csv", "rb") as file:
+        stream, blocks = read_all(file)
+    assert stream.bytes_total == stream.bytes_read == 16 and len(blocks[0]) == 2
+    assert read_all(b"a,label\n1,x\n2,y\n")[0].bytes_total is None
+
+
 def test_a_pipe_gives_rows_as_they_come(tmp_path):
     columns = read_all(b"a,label\n1,0\n2,1\n")[0].columns
     program = "import sys, time; sys.stdout.write('a,label\\n3,1\\n'); sys.stdout.flush(); sys.stdin.read()"

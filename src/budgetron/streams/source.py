@@ -9,6 +9,7 @@ import gzip
 import importlib
 import io
 import os
+import stat
 import sys
 import zlib
 from typing import Any
@@ -104,7 +105,6 @@ class _Raw(io.RawIOBase):
 
     def __init__(self, source: Any) -> None:
         self.bytes_read = 0
-        self.bytes_total: int | None = None
         self._owned = False
         self._head = b""
         self._file: Any
@@ -116,6 +116,7 @@ class _Raw(io.RawIOBase):
             self.name, self._file = str(getattr(source, "name", "the stream")), source
         else:
             raise refuse_type(WHO, "source", "a path, - for standard input, or a file opened in binary", shown(source))
+        self.bytes_total = _size(self._file)
         seekable = getattr(self._file, "seekable", None)
         self._begin = self._file.tell() if seekable is not None and seekable() else None
 
@@ -126,7 +127,6 @@ class _Raw(io.RawIOBase):
             accepted = "a file that can be read, or - for standard input"
             raise refuse(WHO, "source", accepted, f"{path!r} ({error.strerror})") from None
         self._owned = True
-        self.bytes_total = os.fstat(file.fileno()).st_size or None  # a pipe says 0
         return file
 
     def head(self, size: int) -> bytes:
@@ -169,6 +169,15 @@ class _Raw(io.RawIOBase):
     def shut(self) -> None:
         if self._owned:
             self._file.close()
+
+
+def _size(file: Any) -> int | None:
+    """The size of a regular file; None for a pipe, and for what is no file of the system's."""
+    try:
+        status = os.fstat(file.fileno())
+    except (AttributeError, OSError, ValueError):
+        return None
+    return (status.st_size or None) if stat.S_ISREG(status.st_mode) else None
 
 
 def _zstd(raw: _Raw) -> Any:

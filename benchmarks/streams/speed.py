@@ -1,6 +1,6 @@
 """A CSV file of 10⁶ rows × 30 columns, end to end: read, scaled, predicted and learned, in one process and one thread.
 
-    python benchmarks/speed/files.py [--rows N]
+    python benchmarks/streams/speed.py [--rows N]
 
 Prints rows a second by the clock and by processor time, for reading alone and with learning, and the memory the process
 ever held, after a tenth of the rows and after all.

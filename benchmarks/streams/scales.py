@@ -1,0 +1,59 @@
+"""Whether scales should go on learning after the first rows: errors on real files, three ways.
+
+    python benchmarks/streams/scales.py [--rows N]
+
+Each data set is written as CSV, as stored and shuffled, and learned by a Forgetron of budget 200 through
+`budgetron.streams`: with running scales, with the scales of the first 4,096 rows, and, for comparison, with the scales
+of the whole file, which no stream can know.
+"""
+
+from __future__ import annotations
+
+import argparse
+import tempfile
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from budgetron import Forgetron, data, streams
+
+
+def error(path: Path, learn: bool) -> float:
+    """Percent wrong in one pass over the file."""
+    model, wrong = Forgetron(budget=200), 0
+    with streams.read(path, learn=learn) as stream:
+        for block in stream:
+            margins = model.predict_then_learn(block.X, block.y, tasks=block.tasks, classes=stream.classes)
+            wrong += int(((margins > 0) != (block.y == stream.classes[1])).sum())
+    return 100 * wrong / stream.n_rows
+
+
+def knowing_all(X: Any, y: Any, tasks: Any) -> float:
+    """Percent wrong where the scales are those of all rows."""
+    margins = Forgetron(budget=200).predict_then_learn(data.standardized(X), y, tasks=tasks)
+    return 100 * float(((margins > 0) != (y == np.unique(y)[1])).mean())
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--rows", type=int, default=100_000)
+    most = parser.parse_args().rows
+    print("file                    rows  running  frozen  whole file")
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "stream.csv"
+        for name in ("exam", "chem97", "flights"):
+            for order in ("as stored", "shuffled"):
+                loaded = data.load(name)
+                examples = loaded.shuffled(seed=0) if order == "shuffled" else loaded
+                X, y, tasks = np.asarray(examples.X)[:most], np.asarray(examples.y)[:most], examples.tasks[:most]
+                lines = [",".join([*(f"x{i}" for i in range(X.shape[1])), "task", "label"])]
+                for x, label, task in zip(X, y, tasks, strict=True):
+                    lines.append(",".join([*map(repr, x.tolist()), str(task), str(int(label))]))
+                path.write_text("\n".join(lines), encoding="utf-8")
+                figures = f"{error(path, True):7.1f} {error(path, False):7.1f} {knowing_all(X, y, tasks):11.1f}"
+                print(f"{name:8} {order:10} {len(X):8,} {figures}", flush=True)
+
+
+if __name__ == "__main__":
+    main()
