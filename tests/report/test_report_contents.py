@@ -92,6 +92,15 @@ def test_any_run_can_be_reported(model, rows, tasks):
     assert len(html) < 600_000
 
 
+def test_no_bound_is_promised_that_is_not_kept():
+    dense, _ = text_of(Forgetron(budget=5), (ROWS, LABELS, TASKS))
+    assert "It will never take more than" in dense
+    rows, _ = text_of(Forgetron(budget=5), (sparse.csr_matrix(ROWS), LABELS, TASKS))
+    unbounded, _ = text_of(Perceptron(kernels.Linear()), (ROWS, LABELS, TASKS))
+    for html in (rows, unbounded):
+        assert "It will never take more than" not in html and "not bounded, or not known beforehand" in html
+
+
 def test_a_run_of_nothing_and_a_run_without_its_model():
     empty = evaluate.progressive(Forgetron(budget=5), iter(()))
     assert "the stream was empty" in report.rendered(validation=empty)

@@ -6,6 +6,9 @@ from collections import Counter
 from collections.abc import Hashable
 from typing import Any
 
+from scipy import sparse
+from sklearn.exceptions import NotFittedError
+
 from budgetron.errors import InputError
 from budgetron.evaluate import Point, Validation
 from budgetron.memory import budget_of
@@ -50,9 +53,11 @@ def promised(model: Any) -> int | None:
         size = budget_of(type(model).__name__, getattr(model, "budget", None)).bytes
         if size is not None:
             return size
+        if sparse.issparse(model.active_set_.rows):  # what a sparse row takes is not known beforehand
+            return None
         n_classes = len(model.classes_)
         bound: int | None = model.memory_bound(model.n_features_in_, n_classes)
-    except (AttributeError, InputError, MemoryError):  # not a learner of ours, or rows that are not dense
+    except (AttributeError, InputError, NotFittedError):  # not a learner of ours, or one that has learned nothing
         return None
     return bound
 
