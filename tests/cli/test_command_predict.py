@@ -9,7 +9,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from conftest import write_mail
+from written_mail import write_mail
 
 from budgetron import Forgetron, streams
 

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from written_mail import write_mail
 
 import budgetron as library
 from budgetron import evaluate, graphs, kernels, streams
@@ -131,8 +132,6 @@ def test_labels_that_cannot_be_meant(tmp_path: Path, budgetron, told) -> None:
 
 
 def test_more_than_two_labels(tmp_path: Path, budgetron, told) -> None:
-    from conftest import write_mail
-
     stream = write_mail(tmp_path / "s.csv", labels=("ham", "jam", "spam"))
     found = told("run", stream, "--learner", "Forgetron")
     assert found["model"]["classes"] == ["ham", "jam", "spam"] and found["validation"]["overall"]["error"] < 0.4

@@ -14,7 +14,7 @@ import time
 from pathlib import Path
 
 import pytest
-from conftest import write_mail
+from written_mail import write_mail
 
 import budgetron
 
