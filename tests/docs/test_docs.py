@@ -126,7 +126,17 @@ def is_ours(page, words):
     assert CliRunner().invoke(main, [*command, "--help"]).exit_code == 0, f"{page}: budgetron {words}"
 
 
-COMMANDS = {"make": is_make, "pip": is_pip, "python": is_python, "budgetron": is_ours}
+def is_curl(page, words):
+    """Each is a path of the service, by a method that it takes."""
+    from budgetron.serve.routes import BY_PATH, OWN_ROUTES
+
+    path = next(word for word in words if word.startswith("localhost:8000/")).removeprefix("localhost:8000")
+    method = "POST" if {"-d", "--data-binary"} & set(words) else "PUT" if "--upload-file" in words else "GET"
+    relative = re.sub("^tasks/.*", "tasks/{task}", path.removeprefix("/v1/"))
+    assert (method, relative) in BY_PATH or path in OWN_ROUTES, f"{page}: the service has no {method} {path}"
+
+
+COMMANDS = {"make": is_make, "pip": is_pip, "python": is_python, "budgetron": is_ours, "curl": is_curl}
 
 
 def test_the_readme_fits_its_first_result_on_one_screen():

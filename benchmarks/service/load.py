@@ -1,0 +1,115 @@
+"""A load of HTTP requests from one thread: so many connections, each with one request under way at a time.
+
+Written to the wire by hand, so that it costs the machine less than what it measures. Loopback only, bounded in time.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from dataclasses import dataclass
+
+import numpy as np
+
+
+@dataclass(frozen=True)
+class Measured:
+    """What came of it."""
+
+    requests: int
+    seconds: float
+    milliseconds: np.ndarray
+
+    @property
+    def rate(self) -> float:
+        return self.requests / self.seconds
+
+    def percentile(self, share: float) -> float:
+        return float(np.percentile(self.milliseconds, share))
+
+
+class Connection(asyncio.Protocol):
+    """Sends the same request again as soon as it was answered, or when its turn comes."""
+
+    def __init__(self, request: bytes, times: list[float], turns: asyncio.Queue[None] | None) -> None:
+        self._request, self._times, self._turns = request, times, turns
+        self._sent, self._left, self._head = 0.0, 0, b""
+        self._running = True
+        self._task: asyncio.Task[None] | None = None
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        self._transport = transport
+        self._next()
+
+    def _next(self) -> None:
+        if not self._running:
+            return
+        if self._turns is None:
+            self._send()
+        else:
+            self._task = asyncio.ensure_future(self._in_turn(self._turns))
+
+    async def _in_turn(self, turns: asyncio.Queue[None]) -> None:
+        await turns.get()
+        self._send()
+
+    def _send(self) -> None:
+        self._sent = time.perf_counter()
+        self._transport.write(self._request)  # type: ignore[attr-defined]
+
+    def data_received(self, data: bytes) -> None:
+        if self._left == 0:
+            self._head += data
+            head, found, body = self._head.partition(b"\r\n\r\n")
+            if not found:
+                return
+            if not head.startswith(b"HTTP/1.1 200"):
+                raise SystemExit(f"the service refused: {(head + body)[:500]!r}")
+            place = head.lower().index(b"content-length:") + 15
+            self._left = int(head[place:].split(b"\r\n")[0]) - len(body)
+            self._head = b""
+        else:
+            self._left -= len(data)
+        if self._left == 0:
+            self._times.append(time.perf_counter() - self._sent)
+            self._next()
+
+    def stop(self) -> None:
+        self._running = False
+        if self._task is not None:
+            self._task.cancel()
+        self._transport.close()
+
+
+def measured(port: int, request: bytes, seconds: float, connections: int = 32, rate: float | None = None) -> Measured:
+    """Requests as fast as they are answered, or `rate` a second."""
+    return asyncio.run(_measured(port, request, seconds, connections, rate))
+
+
+async def _measured(port: int, request: bytes, seconds: float, connections: int, rate: float | None) -> Measured:
+    loop = asyncio.get_running_loop()
+    times: list[float] = []
+    turns: asyncio.Queue[None] | None = None if rate is None else asyncio.Queue()
+    made = [
+        (await loop.create_connection(lambda: Connection(request, times, turns), "127.0.0.1", port))[1]
+        for _ in range(connections)
+    ]
+    began = time.perf_counter()
+    given = 0
+    while (passed := time.perf_counter() - began) < seconds:
+        if turns is not None and rate is not None:
+            while given < passed * rate:
+                turns.put_nowait(None)
+                given += 1
+        await asyncio.sleep(0.001 if rate is not None else 0.05)
+    took = time.perf_counter() - began
+    n = len(times)
+    for connection in made:
+        connection.stop()
+    return Measured(n, took, 1000 * np.array(times[:n]))
+
+
+def post(path: str, body: bytes, kind: str = "application/json") -> bytes:
+    """The bytes of a POST."""
+    head = f"POST {path} HTTP/1.1\r\nHost: localhost\r\nContent-Type: {kind}\r\nContent-Length: {len(body)}\r\n\r\n"
+    return head.encode() + body
