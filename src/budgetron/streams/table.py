@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
+from itertools import chain
 from typing import Any, NamedTuple, Protocol
 
 import numpy as np
@@ -89,17 +90,17 @@ def numbers_of(column: Coded) -> NDArray[np.float64]:
 
 def table_of(values: Mapping[str, list[Any]], wants: Wants, lines: NDArray[np.int64], content: Any) -> Table:
     """Typed values, a list a column, as a table; None is a gap."""
-    numbers = np.empty((len(lines), len(wants.numbers)))
-    for place, name in enumerate(wants.numbers):
-        numbers[:, place] = _numbers(values[name])
+    numbers = _numbers([values[name] for name in wants.numbers], len(lines))
     return Table(lines, numbers, {name: coded(map(text_of, values[name])) for name in wants.texts}, content)
 
 
-def _numbers(values: list[Any]) -> NDArray[np.float64]:
-    if set(map(type, values)) <= {int, float, type(None)}:
+def _numbers(columns: list[list[Any]], n: int) -> NDArray[np.float64]:
+    """Columns of values as numbers: all at once where they are plain, by what they say where not."""
+    if columns and set(map(type, chain.from_iterable(columns))) <= {int, float, type(None)}:
         try:
-            numbers = np.array(values, dtype=np.float64)
+            numbers = np.ascontiguousarray(np.array(columns, dtype=np.float64).T)
             return np.where(np.abs(numbers) > LARGEST, np.inf, numbers)
         except OverflowError:  # an integer beyond all floats
             pass
-    return numbers_of(coded(map(text_of, values)))
+    each = [numbers_of(coded(map(text_of, column))) for column in columns]
+    return np.stack(each, axis=1) if each else np.zeros((n, 0))
