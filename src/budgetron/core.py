@@ -95,6 +95,10 @@ class Engine:
     ) -> NDArray[np.float64]:
         return self._shaped(self._learner.margins(self._block(X), keys, clusters, threads))
 
+    def variances(self, X: Any, keys: NDArray[np.int64], clusters: NDArray[np.int64]) -> NDArray[np.float64]:
+        """The variance of each output, of a rule that knows one."""
+        return self._shaped(self._learner.variances(self._block(X), keys, clusters))
+
     def forget(self, key: int) -> None:
         self._learner.forget(key)
 

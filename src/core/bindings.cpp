@@ -185,6 +185,19 @@ nb::object margins(const Learner& learner, const Block& block, const Line<std::i
   return to_numpy(std::move(out));
 }
 
+nb::object variances(Learner& learner, const Block& block, const Line<std::int64_t>& keys,
+                     const Line<std::int64_t>& clusters) {
+  const std::size_t n = block.rows.count;
+  require(keys.shape(0) == n && clusters.shape(0) == n, "keys and clusters must be as many as the rows");
+  std::vector<double> out(n * learner.config().n_outputs);
+  {
+    nb::gil_scoped_release free;
+    std::unique_lock<std::shared_mutex> hold(learner.lock);
+    learner.variances(block.rows, keys.data(), clusters.data(), out.data());
+  }
+  return to_numpy(std::move(out));
+}
+
 // One example: (margin or list of margins, flags), or None if the row must be refused.
 template <class T>
 nb::object learn_one(Learner& learner, const In<T, nb::ndim<1>>& x, std::int32_t label, std::int64_t key,
@@ -358,6 +371,7 @@ NB_MODULE(_core, m) {
       .def("learn_one", &learn_one<double>, "x"_a.noconvert(), "label"_a, "key"_a, "cluster"_a, "weight"_a)
       .def("learn_one", &learn_one<float>, "x"_a.noconvert(), "label"_a, "key"_a, "cluster"_a, "weight"_a)
       .def("margins", &margins, "rows"_a, "keys"_a.noconvert(), "clusters"_a.noconvert(), "threads"_a = 1)
+      .def("variances", &variances, "rows"_a, "keys"_a.noconvert(), "clusters"_a.noconvert())
       .def("forget",
            [](Learner& l, std::int64_t key) {
              nb::gil_scoped_release free;

@@ -130,6 +130,30 @@ class Budgetron final : public Learner {
     mixture_.margins(s.values.data(), outputs(), s.margins.data());
   }
 
+  // Of the mixture: Σ_b w_b (v_b + f_b²) − (Σ_b w_b f_b)², with v_b as in step 5.
+  void variance(Task task, double self, Scratch& s, double* out) override {
+    const double outside = std::max(0.0, self - hot().dot(s.psi.data(), s.psi.data(), config_.own_rank));
+    const double residual = has_kernel() && config_.shared ? span_.project(s.row.data(), self, kernel_rows()) : 0.0;
+    const double* row = own_row(task);
+    std::vector<double> mean(outputs(), 0.0);
+    std::fill(out, out + outputs(), 0.0);
+    for (std::size_t b = 0, l = 0, q = 0; b < live().size(); ++b) {
+      const Belief& belief = live()[b].belief;
+      double v = belief.linear > 0 ? linear_spread(belief, l++, row, s) : 0.0;
+      if (belief.kernel > 0) {
+        if (config_.shared) v += covariances_[q].spread(s.row.data()) + kernel_scale(belief) * residual;
+        if (config_.own) v += own_scale(belief) * (own_spread(q, row, s) + outside);
+        ++q;
+      }
+      for (std::size_t o = 0; o < outputs(); ++o) {
+        const double f = s.values[b * outputs() + o];
+        mean[o] += live()[b].weight * f;
+        out[o] += live()[b].weight * (v + f * f);
+      }
+    }
+    for (std::size_t o = 0; o < outputs(); ++o) out[o] = std::max(0.0, out[o] - mean[o] * mean[o]);
+  }
+
   std::uint8_t absorb(const Example& example, Scratch& s) override {
     Step step;
     std::uint8_t flags = mistaken(example, s, step) ? kMistake : 0;

@@ -98,6 +98,22 @@ void Learner::margins(const Rows& rows, std::size_t from, std::size_t to, const 
   }
 }
 
+void Learner::variances(const Rows& rows, const std::int64_t* keys, const std::int64_t* clusters, double* out) {
+  Bytes passing;
+  Scratch s(passing);
+  s.products = store_->new_products(passing);
+  fit(s);
+  for (std::size_t i = 0; i < rows.count; ++i) {
+    const Instance x{&rows, i, store_->square(rows, i)};
+    store_->compute(rows, i, 1, *s.products);
+    store_->kernel_row(config_.kernel, *s.products, 0, x.sq, s.row.data());
+    score(x, {keys[i], clusters[i]}, s);
+    variance({keys[i], clusters[i]}, config_.kernel.self(x.sq), s, out + i * config_.n_outputs);
+  }
+}
+
+void Learner::variance(Task, double, Scratch&, double*) { throw std::logic_error("this rule knows no variance"); }
+
 bool Learner::mistaken(const Example& example, const Scratch& scratch, Step& step) const {
   const auto& f = scratch.margins;
   if (config_.n_outputs == 1) {

@@ -82,6 +82,8 @@ class Learner {
              const double* weights, double* margins, std::uint8_t* flags);
   void margins(const Rows& rows, std::size_t from, std::size_t to, const std::int64_t* keys,
                const std::int64_t* clusters, double* out) const;
+  // The variance of f, one an output, of a rule that knows one. Work that was put off is done on the way, so not const.
+  void variances(const Rows& rows, const std::int64_t* keys, const std::int64_t* clusters, double* out);
   virtual void forget(std::int64_t key);
   virtual void task_weights(Task task, double* out) const = 0;  // n_outputs × size
   virtual void coefficients(double* out) const = 0;             // n_outputs × size
@@ -104,6 +106,7 @@ class Learner {
 
  protected:
   virtual void score(const Instance& x, Task task, Scratch& scratch) const = 0;  // scratch.row → scratch.margins
+  virtual void variance(Task, double self, Scratch&, double* out);  // after score()
   virtual std::uint8_t absorb(const Example& example, Scratch& scratch) = 0;
   virtual void grow(std::size_t capacity) = 0;                // unbounded learners: room for more slots
   virtual void slot_removed(std::size_t slot, std::size_t last) = 0;

@@ -30,6 +30,7 @@ from budgetron.kernels import Gaussian, Kernel
 from budgetron.learners import inputs
 from budgetron.learners.learner import Learner, Margins
 from budgetron.learners.table_rows import checked_rows
+from budgetron.learners.tasks import located
 from budgetron.memory import budget_of, table_slots
 from budgetron.plots import axes_for, bars
 from budgetron.settings import Settings
@@ -218,6 +219,29 @@ class Budgetron(Learner):
         """The probability of each class for one example, by label."""
         self._check_begun()
         return dict(zip(self.classes_.tolist(), probabilities(self._margins_of_one(x, task))[0].tolist(), strict=True))
+
+    def predict_std(self, X: Any, tasks: Iterable[Any] | None = None) -> NDArray[np.float64]:
+        """How unsure the model is of f, the log odds: a standard deviation a row, (n,); or (n, classes).
+
+        Large where little was learned: far from all examples, or for a new task. It has in it what the stored examples
+        cannot express, and where beliefs differ. A probability near ½ may be well founded; this tells whether it is.
+
+        >>> import numpy as np
+        >>> from budgetron import Budgetron
+        >>> X = np.array([[-1.0], [1.0]] * 100)
+        >>> model = Budgetron(budget=10).fit(X, [0, 1] * 100, tasks=["ann"] * 200)
+        >>> near, far = model.predict_std([[1.0], [30.0]], tasks=["ann", "ann"])
+        >>> bool(near < far)
+        True
+        """
+        self._check_begun()
+        X, tasks = self._split_task_column(X, tasks)
+        rows = self._rows(X, reset=False)
+        keys, clusters = located(self._who, tasks, rows.shape[0], self._graph)
+        self._refuse_bad_rows(rows)
+        with self._guard:
+            variances: NDArray[np.float64] = self._engine.variances(rows, keys, clusters)
+        return np.sqrt(variances)
 
     # ---- looking inside
 

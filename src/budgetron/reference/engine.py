@@ -86,6 +86,13 @@ class Engine:
             margins[t] = self.rule.predict(x, int(keys[t]), int(clusters[t]))
         return self._shaped(margins)
 
+    def variances(self, X: Any, keys: Integers, clusters: Integers) -> Array:
+        """The variance of each output, of a rule that knows one."""
+        variances = np.empty((len(keys), self.settings.n_outputs))
+        for t, x in enumerate(self.rule.store.instances(X)):
+            variances[t] = self.rule.variance(x, int(keys[t]), int(clusters[t]))
+        return self._shaped(variances)
+
     def forget(self, key: int) -> None:
         """Remove a task's stored examples, and its row where there is one."""
         self.rule.forget(key)

@@ -74,6 +74,10 @@ class Rule(ABC):
     def restore(self, state: dict[str, Any]) -> None:
         """Take up a state, into a rule that has seen nothing."""
 
+    def variance(self, x: Instance, key: int, cluster: int) -> Array:
+        """The variance of f, one an output, for the rule that knows one."""
+        raise NotImplementedError
+
     def beliefs(self) -> list[tuple[int, float]]:
         """Number and weight of the live beliefs, for the rule that has some."""
         return []

@@ -49,6 +49,16 @@ class Budgetron(Rule):
     def predict(self, x: Instance, key: int, cluster: int) -> Array:
         return self.mixture.margins(self.f(self.linear.features(x, key), self.kernel.see(x), key))
 
+    def variance(self, x: Instance, key: int, cluster: int) -> Array:
+        """Of the mixture: Σ_b w_b (v_b + f_b²) − (Σ_b w_b f_b)², with v_b as in step 5."""
+        phi, place, row = self.linear.features(x, key), self.kernel.see(x), self.rows.find(key, self.mixture.live)
+        mean, square = np.zeros(self.n_outputs), np.zeros(self.n_outputs)
+        for b, w in zip(self.mixture.live, self.mixture.w, strict=True):
+            f, V = self.total(self.parts(b, phi, place, row))
+            mean += w * f
+            square += w * (V + self.kernel.unexpressed(b, place) + f**2)
+        return np.maximum(square - mean**2, 0.0)
+
     def learn(self, x: Instance, key: int, cluster: int, code: int, weight: float) -> tuple[Array, Outcome]:
         phi, place = self.linear.features(x, key), self.kernel.see(x)
         f = self.f(phi, place, key)
