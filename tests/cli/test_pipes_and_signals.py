@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import array
 import contextlib
+import fcntl
 import os
 import pty
 import re
@@ -10,6 +12,7 @@ import select
 import signal
 import subprocess
 import sys
+import termios
 import time
 from pathlib import Path
 
@@ -84,11 +87,26 @@ def test_a_signal_saves_what_was_learned(tmp_path: Path, number: int, name: str)
 
 
 def _waits(process: subprocess.Popen) -> bool:
-    """Whether it has read a block, and waits for more of the pipe."""
-    state = Path(f"/proc/{process.pid}/stat").read_text().rpartition(")")[2].split()[0]
-    loaded = "_core" in Path(f"/proc/{process.pid}/maps").read_text()
-    waiting = Path(f"/proc/{process.pid}/wchan").read_text()
-    return loaded and state == "S" and "pipe" in waiting
+    """Whether it has read all of the pipe, and sleeps until more comes."""
+    for _ in range(5):
+        unread = array.array("i", [1])
+        fcntl.ioctl(process.stdin, termios.FIONREAD, unread)
+        state = Path(f"/proc/{process.pid}/stat").read_text().rpartition(")")[2].split()[0]
+        if unread[0] or state != "S":
+            return False
+        time.sleep(0.05)
+    return True
+
+
+def test_a_signal_before_the_first_rows_ends_it_at_once(tmp_path: Path) -> None:
+    errors = tmp_path / "errors"
+    with errors.open("w") as told, started("run", "-", "--save", tmp_path / "m", stdout=subprocess.DEVNULL,
+                                           stderr=told) as process:  # fmt: skip
+        process.stdin.write("x,label\n" + "1,0\n2,1\n" * 20_000)  # more than a pipe holds: it reads
+        process.stdin.flush()
+        process.send_signal(signal.SIGINT)
+        assert process.wait(PATIENCE) == 130
+    assert "Stopped" in errors.read_text() and "Traceback" not in errors.read_text()
 
 
 def on_a_terminal(*words, columns: int = 80, **environment) -> tuple[int, str]:

@@ -27,7 +27,7 @@ class Stopping:
     def __init__(self, source: str) -> None:
         self.asked: str | None = None
         self._endless = not _is_regular(source)
-        self._waiting = False
+        self._waiting = True  # for the first rows
         self._before: dict[int, Any] = {}
 
     def __enter__(self) -> Self:
