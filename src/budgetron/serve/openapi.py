@@ -112,7 +112,8 @@ def _in_path(name: str) -> dict[str, Any]:
 
 
 def _about() -> str:
-    return (wire.__doc__ or "").strip()
+    """What `wire` says of features, tasks and labels, without what it says to those who read the code."""
+    return (wire.__doc__ or "").strip().partition("\n\n")[2]
 
 
 def _version() -> str:
@@ -124,9 +125,9 @@ def _version() -> str:
 _STYLE = """
 :root { color-scheme: light dark; }
 body { font: 16px/1.5 system-ui, sans-serif; max-width: 60rem; margin: 0 auto; padding: 1rem; }
-h2 { font-size: 1rem; margin: 2rem 0 .25rem; } code, pre { font-family: ui-monospace, monospace; font-size: .9em; }
-pre { overflow-x: auto; padding: .75rem; border: 1px solid color-mix(in srgb, currentColor 25%, transparent);
-      border-radius: .4rem; }
+h2 { font-size: 1rem; margin: 2rem 0 .25rem; padding-top: 1rem;
+     border-top: 1px solid color-mix(in srgb, currentColor 25%, transparent); }
+code { font-family: ui-monospace, monospace; font-size: .9em; }
 dt { font-weight: 600; } dd { margin: 0 0 .4rem 1.5rem; } .role { opacity: .75; }
 """
 
@@ -136,12 +137,12 @@ def page() -> bytes:
     """The paths of the service as one plain page."""
     parts = []
     for route in MODEL_ROUTES:
-        told = [f"<p>{_inline(route.handler.__doc__ or '')}</p>"] if route.handler else []
+        told = []
         if route.request is not None:
             told.append(_fields("Takes", route.request))
         told += [_fields("Gives", kind) for kind in _answers(route)]
         title = f"<code>{route.method} /v1/{route.path}</code>"
-        parts.append(f'<section><h2>{title} <span class="role">role {route.role}</span></h2>'
+        parts.append(f'<section><h2>{title} <span class="role">for the role {route.role}</span></h2>'
                      f"<p>{html.escape(route.summary)}.</p>{''.join(told)}</section>")  # fmt: skip
     own = "".join(
         f"<dt><code>GET {path}</code></dt><dd>{html.escape(words)}</dd>" for path, (_, words) in OWN_ROUTES.items()
@@ -149,13 +150,25 @@ def page() -> bytes:
     text = (
         '<!doctype html><html lang="en"><head><meta charset="utf-8">'
         '<meta name="viewport" content="width=device-width, initial-scale=1"><title>Budgetron: paths</title>'
-        f"<style>{_STYLE}</style></head><body><main><h1>Budgetron: paths</h1><pre>{html.escape(_about())}</pre>"
+        f"<style>{_STYLE}</style></head><body><main><h1>Budgetron: paths</h1>{_terms()}"
         "<p>The paths below are those of the model named <code>default</code>; of another they begin with "
         "<code>/v1/models/NAME/</code>. Keys go into the header <code>Authorization: Bearer KEY</code>. "
         'What is refused is answered with <code>{"error": {"kind": …, "message": …}}</code>.</p>'
         f"{''.join(parts)}<section><h2>The service itself</h2><dl>{own}</dl></section></main></body></html>"
     )
     return text.encode()
+
+
+def _terms() -> str:
+    """The words of requests, as a list of definitions."""
+    terms: list[list[str]] = []
+    for line in _about().splitlines():
+        name, _, text = (line if line[:1].strip() else f"  {line}").partition("  ")
+        if name:
+            terms.append([name, text.strip()])
+        else:
+            terms[-1][1] += f" {text.strip()}"
+    return "<dl>" + "".join(f"<dt>{name}</dt><dd>{html.escape(text)}</dd>" for name, text in terms) + "</dl>"
 
 
 def _fields(word: str, kind: Any) -> str:
