@@ -19,7 +19,8 @@ def written() -> dict[str, str]:
 
 
 def _helps(command: click.Command, name: str, parent: click.Context | None) -> Iterator[tuple[str, str]]:
-    with click.Context(command, info_name=name.rsplit(" ", 1)[-1], parent=parent, terminal_width=80) as context:
+    short = name.rsplit(" ", 1)[-1]
+    with click.Context(command, parent, info_name=short, terminal_width=80, **command.context_settings) as context:
         yield name, command.get_help(context).strip()
         if isinstance(command, click.Group):
             for each in command.list_commands(context):
