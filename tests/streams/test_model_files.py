@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import copy
 import io
+import json
 import pickle
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -126,6 +128,17 @@ def test_predicting_is_what_learning_saw():
                 assert before.encode([record]).tobytes() == block.X.tobytes()
             if number in (2, 4199):
                 before = copy.deepcopy(stream.columns)
+
+
+def test_the_file_that_was_written_when_columns_were_new():
+    golden = Path(__file__).parents[1] / "golden"
+    record = json.loads((golden / "format-1-columns.json").read_text(encoding="utf-8"))
+    model, columns = streams.load_model(golden / "format-1-columns.budgetron")
+    block = columns.block(record["new"], labelled=True, learn=True)
+    assert block.X.indices.tolist() == record["indices"] and block.X.indptr.tolist() == record["indptr"]
+    assert np.allclose(block.X.data, record["data"], rtol=1e-12)
+    margins = model.predict_then_learn(block.X, block.y, tasks=block.tasks)
+    assert np.allclose(margins, record["margins"], rtol=1e-9, atol=1e-12)
 
 
 def test_equal_columns():
