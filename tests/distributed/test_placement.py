@@ -41,6 +41,14 @@ def test_explicit_components_are_dealt_by_size():
     assert shards == [0, 1, 1]  # 10 tasks here, 6 + 5 there
 
 
+def test_a_graph_is_restricted_to_whole_components():
+    graph = graphs.from_edges([(1, 2), (3, 4)], weights=[0.3, 2.0])
+    part = graph.restricted(np.array([2, 3]))
+    assert part.tasks == (3, 4) and part.similarity(3, 4) == graph.similarity(3, 4)
+    with pytest.raises(InputError, match="a union of whole components"):
+        graph.restricted(np.array([1, 2]))
+
+
 def test_pins():
     pairs = graphs.from_edges([(1, 2), (3, 4), (5, 6)])
     assert Placement(pairs, 3, {2: 0, 5: 0}).shards_of_tasks([1, 2, 5, 6]).tolist() == [0, 0, 0, 0]

@@ -16,7 +16,7 @@ import pytest
 pytestmark = [
     pytest.mark.skipif(importlib.util.find_spec("ray") is None, reason="the extra `ray` is not installed"),
     pytest.mark.skipif(sys.platform == "win32", reason="Ray's local clusters are for Linux and macOS"),
-    pytest.mark.timeout(600),
+    pytest.mark.timeout(1800),
 ]
 SCENES = Path(__file__).with_name("ray_scenes.py")
 
@@ -25,7 +25,7 @@ def played(tmp_path, *scenes):
     """What happened, told by a process of its own: Ray's threads, warnings and signals stay there."""
     result = tmp_path / "result.json"
     command = [sys.executable, str(SCENES), str(result), str(tmp_path), *scenes]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=580)
+    done = subprocess.run(command, capture_output=True, text=True, timeout=1700)
     assert done.returncode == 0, (done.stdout + done.stderr)[-6000:]
     return json.loads(result.read_text())
 

@@ -7,9 +7,9 @@
 """
 
 from budgetron.distributed.inside import Shard
-from budgetron.distributed.placement import Placement, workers_of
+from budgetron.distributed.placement import Placement, has_one_component, workers_of
 from budgetron.distributed.replicated import ReplicatedModel
 from budgetron.distributed.sharded import ShardedModel
 from budgetron.distributed.team import WorkersLost
 
-__all__ = ["Placement", "ReplicatedModel", "Shard", "ShardedModel", "WorkersLost", "workers_of"]
+__all__ = ["Placement", "ReplicatedModel", "Shard", "ShardedModel", "WorkersLost", "has_one_component", "workers_of"]

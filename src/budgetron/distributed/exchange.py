@@ -5,7 +5,7 @@ over the examples that it stores, and receives that of the others, projected on 
 
     SharedProjectron   s, the sum of all tasks' rows:   s_g ← the mean of proj_g(s_h) over all h
     Budgetron, kernel  U_g ← the mean of proj_g(U_h);   M stays: a replica is as sure as its own rows make it
-    Budgetron, linear  with Λ = 1/S:                    Λ_g ← Λ_g + Σ_{h≠g} ΔΛ_h,  (ΛW)_g ← (ΛW)_g + Σ_{h≠g} Δ(ΛW)_h
+    Budgetron, linear  with Λ = Σ⁻¹:                    Λ_g ← Λ_g + Σ_{h≠g} ΔΛ_h,  (ΛW)_g ← (ΛW)_g + Σ_{h≠g} Δ(ΛW)_h
                        with Δ since the last exchange: what each replica saw is counted once. A belief that never stops
                        adapting (floor > 0) has no such sum: there W is the mean of all
     moments            of all rows together, exactly
@@ -40,13 +40,14 @@ class SharedPart:
 
     rows: Any
     weights: dict[int, Array]  # (outputs, n) by belief, or one under 0
-    linear: dict[int, Array]  # (outputs + 1, features): weights, then variances
+    linear: dict[int, tuple[Array, Array]]  # W (outputs, features), and Σ: (features, features) or its diagonal
     moments: tuple[float, Array, Array] | None  # count, mean, m2
 
     @property
     def nbytes(self) -> int:
         rows = self.rows.data.nbytes + self.rows.indices.nbytes if sparse.issparse(self.rows) else self.rows.nbytes
-        arrays = [*self.weights.values(), *self.linear.values(), *(self.moments or ())[1:]]
+        linear = [array for pair in self.linear.values() for array in pair]
+        arrays = [*self.weights.values(), *linear, *([] if self.moments is None else self.moments[1:])]
         return int(rows + sum(array.nbytes for array in arrays))
 
 
@@ -60,11 +61,11 @@ def shared_part(engine: Any) -> SharedPart:
         return SharedPart(rows, {0: total[0] if len(total) else np.zeros((outputs, n))}, {}, None)
     linear, kernel = _beliefs(settings, state)
     u = np.asarray(state["u"], dtype=np.float64).reshape(len(kernel), outputs, n)
-    w = np.asarray(state["linear"], dtype=np.float64).reshape(len(linear), outputs + 1, -1)
+    pairs = _linear_of(state, len(linear), outputs)
     moments = None
     if "moments_mean" in state:
         moments = (float(state["moments_count"]), np.array(state["moments_mean"]), np.array(state["moments_m2"]))
-    return SharedPart(rows, dict(zip(kernel, u, strict=True)), dict(zip(linear, w, strict=True)), moments)
+    return SharedPart(rows, dict(zip(kernel, u, strict=True)), dict(zip(linear, pairs, strict=True)), moments)
 
 
 def with_shared_part(engine: Any, part: SharedPart) -> Any:
@@ -77,7 +78,7 @@ def with_shared_part(engine: Any, part: SharedPart) -> Any:
         return type(engine).restore(settings, state)
     linear, kernel = _beliefs(settings, state)
     state["u"] = np.array([part.weights[index] for index in kernel]).reshape(np.shape(state["u"]))
-    state["linear"] = np.array([part.linear[index] for index in linear]).reshape(np.shape(state["linear"]))
+    _put_linear(state, [part.linear[index] for index in linear])
     if part.moments is not None:
         state["moments_count"], state["moments_mean"], state["moments_m2"] = part.moments
     return type(engine).restore(settings, state)
@@ -97,29 +98,68 @@ def _received(settings: Any, g: int, now: Sequence[SharedPart], last: Sequence[S
         parts = [projected(now[h].rows, now[h].weights[index]) for h in others if index in now[h].weights]
         weights[index] = np.mean([own, *parts], axis=0)
     linear = {}
-    for index, own in mine.linear.items():
+    for index, pair in mine.linear.items():
         floor = settings.extra["beliefs"][index][4]
-        linear[index] = (_averaged if floor > 0 else _summed)(index, own, others, now, last)
+        linear[index] = (_averaged if floor > 0 else _summed)(index, pair, others, now, last)
     return SharedPart(mine.rows, weights, linear, _pooled(g, now))
 
 
-def _summed(index: int, own: Array, others: list[int], now: Sequence[SharedPart], last: Sequence[SharedPart]) -> Array:
+def _summed(
+    index: int, own: tuple[Array, Array], others: list[int], now: Sequence[SharedPart], last: Sequence[SharedPart]
+) -> tuple[Array, Array]:
     """Precisions add up, and so do weights times precisions: what each replica saw is counted once."""
-    precision, moment = 1 / own[-1], own[:-1] / own[-1]
+    W, S = own
+    precision = _inverse(S)
+    moment = _times(W, precision)
     for h in others:
         if index not in now[h].linear:
             continue  # that replica has given the belief up
         after, before = now[h].linear[index], last[h].linear[index]
-        precision = precision + 1 / after[-1] - 1 / before[-1]
-        moment = moment + after[:-1] / after[-1] - before[:-1] / before[-1]
-    return np.vstack([moment / precision, 1 / precision])
+        gained, had = _inverse(after[1]), _inverse(before[1])
+        precision = precision + gained - had
+        moment = moment + _times(after[0], gained) - _times(before[0], had)
+    covariance = _inverse(precision)
+    return _times(moment, covariance), covariance
 
 
 def _averaged(
-    index: int, own: Array, others: list[int], now: Sequence[SharedPart], last: Sequence[SharedPart]
-) -> Array:
-    parts = [own, *(now[h].linear[index] for h in others if index in now[h].linear)]
-    return np.vstack([np.mean([part[:-1] for part in parts], axis=0), own[-1:]])
+    index: int, own: tuple[Array, Array], others: list[int], now: Sequence[SharedPart], last: Sequence[SharedPart]
+) -> tuple[Array, Array]:
+    weights = [own[0], *(now[h].linear[index][0] for h in others if index in now[h].linear)]
+    return np.mean(weights, axis=0), own[1]
+
+
+def _inverse(S: Array) -> Array:
+    if S.ndim == 1:
+        return 1 / S
+    inverse: Array = scipy.linalg.cho_solve(scipy.linalg.cho_factor(S), np.eye(len(S)))
+    return (inverse + inverse.T) / 2
+
+
+def _times(W: Array, S: Array) -> Array:
+    return W * S if S.ndim == 1 else W @ S
+
+
+def _linear_of(state: dict[str, Any], n: int, outputs: int) -> list[tuple[Array, Array]]:
+    """W and Σ of each belief: Σ is whole where there are few features, else a diagonal."""
+    blocks = np.asarray(state["linear"], dtype=np.float64)
+    if "linear_covariance" not in state:
+        return [(block[:outputs], block[outputs]) for block in blocks.reshape(n, outputs + 1, -1)]
+    W = blocks.reshape(n, outputs, -1)
+    rows, columns = np.tril_indices(W.shape[2])
+    S = np.zeros((n, W.shape[2], W.shape[2]))
+    S[:, rows, columns] = S[:, columns, rows] = np.reshape(state["linear_covariance"], (n, len(rows)))
+    return list(zip(W, S, strict=True))
+
+
+def _put_linear(state: dict[str, Any], pairs: list[tuple[Array, Array]]) -> None:
+    if "linear_covariance" not in state:
+        blocks = [np.vstack([W, S[None]]) for W, S in pairs]
+        state["linear"] = np.array(blocks).reshape(np.shape(state["linear"]))
+        return
+    state["linear"] = np.array([W for W, _ in pairs]).reshape(np.shape(state["linear"]))
+    triangles = [S[np.tril_indices(len(S))] for _, S in pairs]
+    state["linear_covariance"] = np.array(triangles).reshape(np.shape(state["linear_covariance"]))
 
 
 def _pooled(g: int, now: Sequence[SharedPart]) -> tuple[float, Array, Array] | None:

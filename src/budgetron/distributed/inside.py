@@ -103,7 +103,7 @@ class Inside:
 
     @property
     def workers_(self) -> list[dict[str, Any]]:
-        """The workers: name, process, host and shards."""
+        """The workers: name, process, host, shards, and CPU seconds of the process."""
         self._check_begun()
         return self._team.ask_all("ping")
 
@@ -118,6 +118,24 @@ class Inside:
         """The kernel in use in every shard, every parameter a number."""
         self._check_begun()
         return self._door.scout.kernel_
+
+    @property
+    def graph(self) -> Any:
+        """The task graph, all of it."""
+        return self.learner.graph
+
+    @property
+    def budget(self) -> int | str | None:
+        """The learner's budget."""
+        budget: int | str | None = getattr(self.learner, "budget", None)
+        return budget
+
+    @property
+    def n_features_in_(self) -> int:
+        """Columns of the rows."""
+        if not self._begun:
+            raise AttributeError(f"{WHO} has learned nothing yet")
+        return int(self._door.scout.n_features_in_)
 
     @property
     def n_seen_(self) -> int:

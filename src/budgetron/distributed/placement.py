@@ -57,7 +57,7 @@ class Placement:
     def __init__(self, graph: TaskGraph, n_shards: int, pins: Mapping[Any, int] | None = None) -> None:
         self.graph, self.n_shards = graph, n_shards
         self.pins = dict(pins or {})
-        if n_shards > 1 and _is_one_component(graph):
+        if n_shards > 1 and has_one_component(graph):
             raise refuse(
                 WHO, "shards", "1 where the graph has one component", f"{n_shards} for {shown(graph)}",
                 "ReplicatedModel splits one component by groups of tasks, approximately.",
@@ -118,7 +118,7 @@ class GroupPlacement(Placement):
     """The replica of every task, by a hash of the task itself: one component is split."""
 
     def __init__(self, graph: TaskGraph, n_shards: int) -> None:
-        if not isinstance(graph, Clique) or not _is_one_component(graph):
+        if not isinstance(graph, Clique) or not has_one_component(graph):
             raise refuse(
                 "ReplicatedModel", "graph", "complete(), with one component", shown(graph),
                 "ShardedModel splits other graphs by component, exactly.",
@@ -141,20 +141,22 @@ def workers_of(n_shards: int, workers: Sequence[str], pins: Mapping[int, str] | 
     >>> before = workers_of(6, ["a", "b"])
     >>> after = workers_of(6, ["a", "b", "c"])
     >>> [(shard, before[shard], after[shard]) for shard in before if before[shard] != after[shard]]
-    [(2, 'b', 'c'), (4, 'a', 'c')]
+    [(1, 'b', 'c'), (4, 'a', 'b'), (5, 'b', 'c')]
     """
     if not workers:
         raise refuse(WHO, "workers", "at least one", "none")
-    pinned = {shard: worker for shard, worker in (pins or {}).items() if worker in workers}
-    chosen = dict(pinned)
+    names = np.array([_number(worker) for worker in workers], dtype=np.int64)
+    place = {worker: number for number, worker in enumerate(workers)}
+    chosen = {shard: place[worker] for shard, worker in (pins or {}).items() if worker in place}
+    load = np.bincount(list(chosen.values()), minlength=len(workers))
     room = -(-n_shards // len(workers))
-    load = {worker: sum(owner == worker for owner in pinned.values()) for worker in workers}
     for shard in range(n_shards):
-        if shard not in pinned:
-            free = [worker for worker in workers if load[worker] < room] or list(workers)
-            chosen[shard] = max(free, key=lambda worker: _score(shard, worker))
+        if shard not in chosen:
+            scores = spread(names ^ spread(np.array([shard])).astype(np.int64))
+            free = load < room
+            chosen[shard] = int(np.argmax(np.where(free, scores, 0) if free.any() else scores))
             load[chosen[shard]] += 1
-    return dict(sorted(chosen.items()))
+    return {shard: workers[chosen[shard]] for shard in range(n_shards)}
 
 
 def checked_pins(pins: Any) -> dict[Any, int]:
@@ -166,11 +168,17 @@ def checked_pins(pins: Any) -> dict[Any, int]:
     return dict(pins)
 
 
-def _score(shard: int, worker: str) -> bytes:
-    return blake2b(f"{shard}:{worker}".encode(), digest_size=8).digest()
+def _number(worker: str) -> int:
+    return int.from_bytes(blake2b(worker.encode(), digest_size=8).digest(), "little", signed=True)
 
 
-def _is_one_component(graph: TaskGraph) -> bool:
+def has_one_component(graph: TaskGraph) -> bool:
+    """Whether all tasks are related, directly or not: such a graph does not split exactly.
+
+    >>> from budgetron import graphs
+    >>> has_one_component(graphs.complete()), has_one_component(graphs.clusters({"ann": 1, "bob": 2}))
+    (True, False)
+    """
     if isinstance(graph, Clique):
         return graph.coupling != 0 and graph.mapped is None
     return isinstance(graph, Explicit) and int(graph.component.max()) == 0

@@ -18,6 +18,7 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import BaseEstimator, ClassifierMixin
+from sklearn.utils.metaestimators import available_if
 
 from budgetron.distributed import record
 from budgetron.distributed.crew import Crew, LocalCrew
@@ -226,10 +227,9 @@ class ShardedModel(OnDisk, ClassifierMixin, BaseEstimator):  # type: ignore[misc
         margins = self.decision_function(X, tasks)
         return self._door.classes.labels((margins > 0).astype(np.intp) if margins.ndim == 1 else margins.argmax(axis=1))
 
+    @available_if(lambda self: hasattr(self.learner, "predict_proba"))  # type: ignore[untyped-decorator, unused-ignore]
     def predict_proba(self, X: Any, tasks: Iterable[Any] | None = None) -> NDArray[np.float64]:
         """The probability of each class, (n, classes), where the learner gives probabilities."""
-        if not hasattr(self.learner, "predict_proba"):
-            raise refuse(WHO, "learner", "Budgetron for probabilities", type(self.learner).__name__)
         return probabilities(self.decision_function(X, tasks))
 
     def predict_one(self, x: Any, task: Hashable = None) -> Any:

@@ -83,10 +83,9 @@ class Team:
             self._even_out()
 
     def _even_out(self) -> None:
-        for shard in range(self.n_shards):
+        for shard, worker in workers_of(self.n_shards, self.workers, self.pinned).items():
             with self._locks[shard], self._changing:
-                worker = workers_of(self.n_shards, self.workers, self.pinned)[shard]
-                if self.owner[shard] != worker:
+                if self.owner[shard] != worker and worker in self.workers:  # it may have been lost meanwhile
                     self._move(shard, worker)
 
     def _move(self, shard: int, worker: str) -> None:

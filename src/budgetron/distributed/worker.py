@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 import socket
+import time
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -75,8 +76,9 @@ class Worker:
         self._held: dict[int, _Held] = {}
 
     def ping(self) -> dict[str, Any]:
-        """That it is there, and where."""
-        return {"name": self.name, "pid": os.getpid(), "host": socket.gethostname(), "shards": sorted(self._held)}
+        """That it is there, and where, and what its process has worked so far."""
+        here = {"name": self.name, "pid": os.getpid(), "host": socket.gethostname(), "shards": sorted(self._held)}
+        return {**here, "cpu_seconds": time.process_time()}
 
     # ---- owning
 
