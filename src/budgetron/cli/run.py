@@ -48,6 +48,7 @@ class Ended:
     stopped: str | None  # by which signal
     bytes_read: int = 0
     saved: str | None = None
+    kept: str | None = None  # how to go on with what is in a directory
     notes: list[str] = field(default_factory=list)
 
 
@@ -69,6 +70,9 @@ class Ended:
     show_default=True,
     help="Tasks to count one by one, the first that come; the rest together.",
 )
+@click.option("--ray", metavar="DIRECTORY", help="Learn in shards on Ray, with their logs in a new directory.")
+@click.option("--shards", type=click.IntRange(min=1), default=8, show_default=True, help="Shards, with --ray.")
+@click.option("--workers", type=click.IntRange(min=1), default=2, show_default=True, help="Ray actors, with --ray.")
 @overwrite_option
 @click.option("--quiet", "-q", is_flag=True, help="No progress, no summary.")
 @json_option
@@ -93,6 +97,9 @@ def command(ctx: click.Context, /, stream: str, **given: Any) -> None:
         learner = learner_text(WHO, given)
     outputs.check(WHO, "--save", given["save"], given["overwrite"], own=given["resume"])
     outputs.check(WHO, "--report", given["report"], given["overwrite"])
+    if given["ray"] is not None and (given["save"] or given["resume"] or given["report"]):
+        remedy = "The model is in its directory: budgetron.distributed goes on with it."
+        raise refuse(WHO, "--ray", "without --save, --resume and --report", "one of them too", remedy)
 
     ended = _pass(text, learner, given)
     try:
@@ -100,8 +107,12 @@ def command(ctx: click.Context, /, stream: str, **given: Any) -> None:
             _save(ended, given["save"])
         if given["report"] is not None:
             _report(ended, given["report"])
+        if given["ray"] is not None:
+            ended.kept = f"{type(ended.model).__name__}.open({given['ray']!r})"
     finally:  # a full disk must not take the figures along
         _tell(ended, given)
+    if given["ray"] is not None:
+        ended.model.close()
     if ended.stopped:
         sys.exit(INTERRUPTED)
 
@@ -125,7 +136,8 @@ def _pass(text: StreamText, learner: LearnerText | None, given: dict[str, Any]) 
         progress.shown(given["quiet"] or given["as_json"], text.limit) as line,
     ):
         if learner is not None:
-            model = learner.made(WHO)
+            made = learner.made(WHO)
+            model = made if given["ray"] is None else _sharded(made, given)
         labelled.keep_to_graphs([model])
         for rows in labelled.blocks(stopping):
             if validator is None:
@@ -156,6 +168,16 @@ def _pass(text: StreamText, learner: LearnerText | None, given: dict[str, Any]) 
             stopped=stopping.asked,
             bytes_read=labelled.stream.bytes_read,
         )
+
+
+def _sharded(learner: Any, given: dict[str, Any]) -> Any:
+    """By component, exactly; one component by groups of tasks, approximately."""
+    from budgetron import distributed
+
+    options = {"workers": given["workers"], "backend": "ray", "directory": given["ray"]}
+    if distributed.has_one_component(learner.graph):
+        return distributed.ReplicatedModel(learner, replicas=given["shards"], **options)
+    return distributed.ShardedModel(learner, shards=given["shards"], **options)
 
 
 def _window(first_rows: int) -> int:

@@ -111,6 +111,8 @@ def _notes(ended: Ended) -> Iterator[str]:
     if ended.saved is not None:
         where = shlex.quote(ended.saved)
         yield f"Saved in {ended.saved}. To use it: budgetron predict {where} FILE"
+    elif ended.kept is not None:
+        yield f"Kept in shards. To go on, from budgetron.distributed: {ended.kept}"
     elif ended.stopped is None:
         yield "Nothing was saved: --save MODEL keeps the model."
     yield from ended.notes
