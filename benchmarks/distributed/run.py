@@ -1,0 +1,205 @@
+"""What shards cost and what they bring: python benchmarks/distributed/run.py [--only NAME] [--quick]
+
+    throughput   examples/s of one local model, of threads and of Ray actors, 1 and 2 workers; B = 1000
+    overhead     µs an example that Ray adds, by rows a block
+    recovery     seconds from the kill of a worker to the first answer after it
+    replicas     errors of replicas against one learner, on Chem97, flights and made data
+
+Writes results.json beside this file; simulate.py reads it. Repetitions are taken in turn: on a busy machine only ratios
+within one round mean anything.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import secrets
+import signal
+import tempfile
+import time
+import warnings
+from pathlib import Path
+
+os.environ |= {"OMP_NUM_THREADS": "1", "RAY_USAGE_STATS_ENABLED": "0", "RAY_AUTH_MODE": "token"}
+os.environ.setdefault("RAY_AUTH_TOKEN", secrets.token_hex(32))
+
+import numpy as np
+
+from budgetron import BudgetProjectron, Budgetron, SharedProjectron, data, graphs, kernels
+from budgetron.distributed import ReplicatedModel, ShardedModel
+
+OUT = Path(__file__).with_name("results.json")
+BUDGET, SHARDS = 1000, 8
+
+
+def stream(n: int, seed: int = 0, k: int = 400, d: int = 28):
+    """Noisy labels, so that a fifth of the examples are mistakes for ever and the projection has work to do."""
+    rng = np.random.default_rng(seed)
+    X, tasks = rng.normal(size=(n, d)), rng.integers(0, k, size=n)
+    own = np.random.default_rng(7).normal(size=(k, d))
+    y = np.einsum("nd,nd->n", X, own[tasks]) + rng.logistic(size=n) > 0
+    return X.astype(np.float32), y.astype(int), tasks
+
+
+def learner() -> BudgetProjectron:
+    """Each shard has room for B = 1000: that is what is compared."""
+    return BudgetProjectron(budget=BUDGET * SHARDS, kernel=kernels.Gaussian(gamma=0.02), graph=graphs.disconnected())
+
+
+def cluster() -> None:
+    import ray
+
+    if not ray.is_initialized():
+        ray.init(address="local", num_cpus=2, include_dashboard=False, log_to_driver=False, configure_logging=False,
+                 object_store_memory=100 * 2**20)  # fmt: skip
+
+
+def throughput(quick: bool) -> dict[str, float]:
+    """Examples a second once the shards are full."""
+    warm, n, repetitions = (24_000, 4096, 2) if quick else (40_000, 8192, 3)
+    X, y, tasks = stream(warm)
+    blocks = [stream(n, seed) for seed in range(1, repetitions + 1)]
+    cluster()
+    with tempfile.TemporaryDirectory() as folder:
+        models = {
+            "threads, 1 worker": ShardedModel(learner(), shards=SHARDS, workers=1),
+            "threads, 2 workers": ShardedModel(learner(), shards=SHARDS, workers=2),
+            "Ray, 1 worker": ShardedModel(learner(), shards=SHARDS, workers=1, backend="ray", directory=f"{folder}/1",
+                                          ray_options={"num_cpus": 0.5}),
+            "Ray, 2 workers": ShardedModel(learner(), shards=SHARDS, workers=2, backend="ray", directory=f"{folder}/2",
+                                           ray_options={"num_cpus": 0.5}),
+        }  # fmt: skip
+        rates: dict[str, list[float]] = {name: [] for name in models}
+        here, there = 0.0, 0.0  # CPU seconds of this process and of the workers, two workers on Ray
+        for model in models.values():
+            model.partial_fit(X, y, tasks)
+        for block in blocks:
+            for name, model in models.items():
+                is_far = name == "Ray, 2 workers"
+                before = sum(worker["cpu_seconds"] for worker in model.workers_) if is_far else 0.0
+                began, worked = time.perf_counter(), time.process_time()
+                model.partial_fit(*block)
+                rates[name].append(n / (time.perf_counter() - began))
+                if is_far:
+                    here += time.process_time() - worked
+                    there += sum(worker["cpu_seconds"] for worker in model.workers_) - before
+                print(f"{name:20} {rates[name][-1]:10,.0f} examples/s", flush=True)
+        stored = [shard.n_stored for shard in models["threads, 1 worker"].shards_]
+        for model in models.values():
+            model.close()
+    found = {name: float(np.median(values)) for name, values in rates.items()}
+    for kind in ("threads", "Ray"):  # within one round: a busy machine is busy for both
+        pairs = zip(rates[f"{kind}, 2 workers"], rates[f"{kind}, 1 worker"], strict=True)
+        found[f"{kind}, 2 against 1"] = float(np.median([two / one for two, one in pairs]))
+    found["coordinator, CPU µs"] = 1e6 * here / (n * repetitions)
+    found["worker, CPU µs"] = 1e6 * there / (n * repetitions)
+    return {**found, "stored a shard, least": min(stored), "load": os.getloadavg()[0]}
+
+
+def overhead(quick: bool) -> dict[str, float]:
+    """µs an example that the way through Ray and the log adds, by rows a block; a cheap learner shows it best."""
+    cheap = BudgetProjectron(budget=8, kernel=kernels.Linear(), graph=graphs.disconnected())
+    X, y, tasks = stream(8192)
+    found = {}
+    cluster()
+    with tempfile.TemporaryDirectory() as folder:
+        bare = ShardedModel(cheap, shards=1)
+        logged = ShardedModel(cheap, shards=1, directory=f"{folder}/log")
+        far = ShardedModel(cheap, shards=1, backend="ray", directory=f"{folder}/ray", in_flight=1)
+        for model in (bare, logged, far):
+            model.partial_fit(X, y, tasks)
+        for size in (32, 64, 128, 256, 512, 1024):
+            cost = {}
+            for name, model in (("in process", bare), ("with the log", logged), ("on Ray, with the log", far)):
+                times = []
+                for start in range(0, min(8192, size * (8 if quick else 30)), size):
+                    began = time.perf_counter()
+                    part = slice(start, start + size)
+                    model.partial_fit(X[part], y[part], tasks[part])
+                    times.append(time.perf_counter() - began)
+                cost[name] = 1e6 * float(np.median(times)) / size
+            found[str(size)] = cost
+            print(size, {name: round(value, 1) for name, value in cost.items()}, flush=True)
+        for model in (bare, logged, far):
+            model.close()
+    return found
+
+
+def recovery(quick: bool) -> dict[str, float]:
+    """Seconds that a block takes when its worker was killed before it, log replayed."""
+    X, y, tasks = stream(20_000)
+    took, usual = [], []
+    cluster()
+    with tempfile.TemporaryDirectory() as folder:
+        model = ShardedModel(learner(), shards=SHARDS, workers=1, backend="ray", directory=folder)
+        model.partial_fit(X, y, tasks)
+        for number in range(2 if quick else 4):
+            part = slice(number * 512, number * 512 + 512)
+            began = time.perf_counter()
+            model.partial_fit(X[part], y[part], tasks[part])
+            usual.append(time.perf_counter() - began)
+            os.kill(model.workers_[0]["pid"], signal.SIGKILL)
+            began = time.perf_counter()
+            model.partial_fit(X[part], y[part], tasks[part])
+            took.append(time.perf_counter() - began)
+            print(f"recovered in {took[-1]:.1f} s", flush=True)
+        model.close()
+    return {"seconds, median": float(np.median(took)), "seconds, most": max(took), "usual": float(np.median(usual))}
+
+
+def streams(quick: bool):
+    n = 8000 if quick else 40_000
+    for name in ("chem97", "flights"):
+        try:
+            found = data.load(name).shuffled(seed=0)
+        except Exception as error:
+            print(f"{name} is not here: {error}")
+            continue
+        yield name, data.standardized(found.X)[:n], found.y[:n], [str(task) for task in np.asarray(found.tasks)[:n]]
+    rng = np.random.default_rng(0)
+    k, d = 2000, 8
+    own, tasks = 0.5 * rng.normal(size=(k, d)), rng.integers(0, k, size=n)
+    X = rng.normal(size=(n, d))
+    f = np.einsum("nd,nd->n", X, rng.normal(size=d) + own[tasks]) + X[:, 0] * X[:, 1]
+    yield "synthetic", X, (f + 0.3 * rng.logistic(size=n) > 0).astype(int), tasks
+
+
+def replicas(quick: bool) -> list[dict[str, float | str]]:
+    """Error % of one learner and of replicas, by how often they exchange; and bytes of an exchange, a replica."""
+    rows = []
+    for name, X, y, tasks in streams(quick):
+        for make in (Budgetron, SharedProjectron):
+            margins = make(budget=200).predict_then_learn(X, y, tasks)
+            row: dict[str, float | str] = {"stream": name, "learner": make.__name__}
+            row["one learner"] = 100 * float(np.mean((margins > 0) != y))
+            for count in (2, 8):
+                for every in (None, 8192, 1024):
+                    with ReplicatedModel(make(budget=200), replicas=count, exchange_every=every or 10**9) as model:
+                        found = model.predict_then_learn(X, y, tasks)
+                        label = "never" if every is None else str(every)
+                        row[f"{count}, {label}"] = 100 * float(np.mean((found > 0) != y))
+                        if every is not None:
+                            row["bytes"] = model.exchange() / count / 2
+            rows.append(row)
+            print(json.dumps(row), flush=True)
+    return rows
+
+
+GROUPS = {"replicas": replicas, "overhead": overhead, "recovery": recovery, "throughput": throughput}
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--quick", action="store_true", help="smaller problems, fewer repetitions")
+    parser.add_argument("--only", action="append", choices=list(GROUPS), help="a group; may be repeated")
+    arguments = parser.parse_args()
+    warnings.simplefilter("ignore", FutureWarning)  # Ray's own
+    results = json.loads(OUT.read_text()) if OUT.exists() else {}
+    for name in arguments.only or GROUPS:
+        results[name] = GROUPS[name](arguments.quick)
+        OUT.write_text(json.dumps(results, indent=1) + "\n")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,96 @@
+"""A thousand workers, 10⁸ tasks, 10⁶ examples a second, from measured costs: python benchmarks/distributed/simulate.py
+
+Reads results.json of run.py, uses the product's own hashing and placement, and writes simulation.json.
+
+What is assumed, and not measured:
+- tasks ask at Zipf rates, weight of the r-th busiest 1/r^0.8; the busiest million one by one, the rest as their sum
+- examples come as a Poisson stream; a worker is one core and serves in order
+- a worker fails once in 30 days, and is back after the measured time; what waits meanwhile is reckoned, not simulated
+- a snapshot stops its shard's worker for as long as the file takes at 200 MB/s, every 50,000 examples of the shard
+- the network and the coordinators (one for every 10 workers) keep up: they are not simulated
+"""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import numpy as np
+
+from budgetron.distributed.placement import spread, workers_of
+
+HERE = Path(__file__).parent
+SHARDS, TASKS, RATE = 16_000, 10**8, 1e6
+BUSY, EXPONENT = 10**6, 0.8
+SECONDS, STEP = 300, 0.01
+MTBF = 30 * 86_400.0
+DISK = 200e6  # bytes a second
+SNAPSHOT_EVERY = 50_000
+
+
+def shard_rates(pinned: int) -> np.ndarray:
+    """Examples a second of each shard; the `pinned` busiest tasks have a shard of their own each."""
+    ranks = np.arange(1, BUSY + 1, dtype=np.float64)
+    weights = ranks**-EXPONENT
+    rest = ((TASKS + 0.5) ** (1 - EXPONENT) - (BUSY + 0.5) ** (1 - EXPONENT)) / (1 - EXPONENT)
+    scale = RATE / (weights.sum() + rest)
+    shards = (spread(np.arange(BUSY)) % np.uint64(SHARDS - pinned)).astype(np.int64)
+    shards[:pinned] = SHARDS - pinned + np.arange(pinned)
+    rates = np.bincount(shards, weights=weights * scale, minlength=SHARDS)
+    rates[: SHARDS - pinned] += rest * scale / (SHARDS - pinned)
+    return rates
+
+
+def simulated(rates: np.ndarray, owner: np.ndarray, n: int, cost: float, recovery: float, model_bytes: float) -> dict:
+    """Five minutes of queues in steps of a hundredth of a second."""
+    rng = np.random.default_rng(0)
+    arriving = np.bincount(owner, weights=rates, minlength=n)
+    busy = arriving * cost
+    snapshots = arriving / SNAPSHOT_EVERY  # a second
+    pause = model_bytes / DISK
+    waiting, waits = np.zeros(n), []
+    for _ in range(int(SECONDS / STEP)):
+        work = rng.poisson(arriving * STEP) * cost + rng.poisson(snapshots * STEP) * pause
+        waiting = np.maximum(0.0, waiting + work - STEP)
+        waits.append(waiting.astype(np.float32))
+    late = np.array(waits[len(waits) // 10 :])
+    kept_up = busy + snapshots * pause < 1
+    return {
+        "workers": n,
+        "utilisation, mean": float(busy.mean()),
+        "utilisation, busiest": float(busy.max()),
+        "workers that cannot keep up": int((~kept_up).sum()),
+        "wait ms, 99 %": 1e3 * float(np.quantile(late[:, kept_up], 0.99)),
+        "wait ms, 99.9 %": 1e3 * float(np.quantile(late[:, kept_up], 0.999)),
+        "failures a day": n * 86_400 / MTBF,
+        "a failure: examples that wait, mean worker": float(np.median(arriving) * recovery),
+        "a failure: seconds until caught up, mean worker": float(recovery / max(1e-9, 1 - np.median(busy))),
+        "snapshot MB/s, all workers": float(snapshots.sum() * model_bytes / 1e6),
+        "log MB/s, all workers": float(RATE * (28 * 4 + 16) / 1e6),
+    }
+
+
+def main() -> None:
+    measured = json.loads((HERE / "results.json").read_text())
+    cost = measured["throughput"]["worker, CPU µs"] / 1e6
+    recovery = measured["recovery"]["seconds, median"]
+    model_bytes = 1000 * 28 * 4 + 1000 * 1001 / 2 * 8 * 2  # rows, and the triangles that a snapshot writes
+    found: dict = {"cost µs": 1e6 * cost, "recovery s": recovery, "model MB": model_bytes / 1e6}
+    for label, n, pinned in (("1000", 1000, 0), ("200", 200, 0), ("200, 16 hot tasks apart", 200, 16)):
+        names = [f"worker-{number}" for number in range(n)]
+        number = {name: place for place, name in enumerate(names)}
+        rates = shard_rates(pinned)
+        placed = workers_of(SHARDS - pinned, names[: n - pinned])  # those of the pinned tasks have nothing else
+        owner = np.array([*(number[worker] for worker in placed.values()), *range(n - pinned, n)])
+        found[label] = simulated(rates, owner, n, cost, recovery, model_bytes)
+    names = [f"worker-{number}" for number in range(1100)]
+    before, after = workers_of(SHARDS, names[:1000]), workers_of(SHARDS, names)
+    moved = sum(before[shard] != after[shard] for shard in range(SHARDS))
+    found["100 workers more"] = {"shards moved": moved, "of": SHARDS, "GB moved": moved * model_bytes / 1e9}
+    found["busiest task, examples/s"] = float(shard_rates(1)[-1])
+    (HERE / "simulation.json").write_text(json.dumps(found, indent=1, ensure_ascii=False) + "\n")
+    print(json.dumps(found, indent=1, ensure_ascii=False))
+
+
+if __name__ == "__main__":
+    main()
