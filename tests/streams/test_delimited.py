@@ -29,7 +29,7 @@ def test_a_small_file():
 def test_block_cuts_change_nothing(block_rows):
     rng = np.random.default_rng(0)
     rows = [f"{t},{a:.3f},{b},{'spam' if a > b else 'ham'}" for t, a, b in zip(
-        rng.integers(9, size=6000), rng.normal(size=6000) * np.arange(6000), rng.normal(size=6000), strict=True)]
+        rng.integers(9, size=4500), rng.normal(size=4500) * np.arange(4500), rng.normal(size=4500), strict=True)]
     content = ("task,a,b,label\n" + "\n".join(rows)).encode()
     assert same(read_all(content)[1], read_all(content, block_rows=block_rows)[1])
 
@@ -41,7 +41,7 @@ WANTS = st.lists(st.sampled_from([NOTHING, NUMBER, TEXT]), max_size=3).map(bytes
 
 
 @pytest.mark.skipif(core.scan is None, reason="built without the core")
-@settings(max_examples=400, deadline=None)
+@settings(max_examples=200, deadline=None)
 @given(SOUP, st.booleans(), WANTS, st.integers(3, 30))
 def test_the_core_scans_as_python_does(content, last, wants, max_line):
     arguments = (content, 0, last, ",", wants, 5, 4, max_line)

@@ -38,7 +38,7 @@ def tables(draw):
     }
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=25, deadline=None)
 @given(tables(), st.sampled_from(sorted(FORMATS)), st.integers(1, 5))
 def test_any_format_reads_the_same(table, name, block_rows):
     table["task"] = [str(task) for task in table["task"]] if len(set(map(type, table["task"]))) > 1 else table["task"]

@@ -51,7 +51,7 @@ def test_wishes_that_cannot_be(more, words):
     assert words in str(error.value) and "; got " in str(error.value)
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=100, deadline=None)
 @given(st.binary(max_size=300), st.sampled_from(["auto", "csv", "ndjson", "svmlight", "vw", "parquet", "arrow"]))
 def test_rubbish(content, format):
     try:
@@ -62,7 +62,7 @@ def test_rubbish(content, format):
         assert sum(map(len, blocks)) == stream.n_rows
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=40, deadline=None)
 @given(st.data(), st.sampled_from(sorted(FORMATS)))
 def test_a_good_file_with_changed_bytes(data, name):
     content = bytearray(FORMATS[name](TABLE))
