@@ -63,6 +63,17 @@ def graph_rows(repetitions: int, quick: bool) -> Iterator[Row]:
     touches = np.array([seconds(partial(model.decision_function, x, tasks=[task])) for task in range(100, 130)])
     touch = Row(name="graph-first-touch", work="the same, first touch of a task", yardstick="—", unit="ms", reach=5.0)
     yield ratio_row(touch, touches * 1e3, touches, np.zeros(1))
+    some, starts = 40, range(1000, 1000 + 40 * (2 if quick else 5), 40)
+    calls = [partial(model.decision_function, np.zeros((some, 28)), tasks=range(start, start + some)) for start in starts]
+    touches = np.array([seconds(call) for call in calls]) / some
+    touch = Row(
+        name="graph-first-touch-block",
+        work=f"the same, each of {some} new tasks in one block",
+        yardstick="—",
+        unit="ms",
+        reach=5.0,
+    )
+    yield ratio_row(touch, touches * 1e3, touches, np.zeros(1))
 
 
 def core_rows(repetitions: int, quick: bool) -> Iterator[Row]:

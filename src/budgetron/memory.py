@@ -168,7 +168,7 @@ def bytes_of(settings: Settings, compiled: bool = True) -> int:
 
 
 def _graph(settings: Settings) -> int:
-    """What the core keeps of an explicit graph: A⁻¹, or A and some columns of A⁻¹."""
+    """What the core keeps of an explicit graph: A⁻¹, or a partial factor of A and some columns of A⁻¹."""
     graph = settings.graph
     if not isinstance(graph, Explicit):
         return 0
@@ -177,7 +177,8 @@ def _graph(settings: Settings) -> int:
     a = graph.matrix
     assert a is not None
     k, nonzeros = int(a.shape[0]), int(a.nnz)
-    return 8 * (2 * k + 1) + 12 * nonzeros + max(settings.column_cache, 8 * k + 64)
+    factor = 28 * k + 16 + 12 * 2 * nonzeros  # order, pivots or roots, starts, components; and at most 2 nnz(A) entries
+    return factor + max(settings.column_cache, 8 * k + 64)
 
 
 def _matrix(slots: int, compiled: bool) -> int:

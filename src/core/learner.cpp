@@ -57,6 +57,7 @@ std::size_t Learner::first_bad_row(const Rows& rows) const {
 void Learner::learn(const Rows& rows, const std::int32_t* labels, const std::int64_t* keys,
                     const std::int64_t* clusters, const double* weights, double* margins, std::uint8_t* flags) {
   Scratch& s = scratch_;
+  config_.similarity->prepare(keys, rows.count);
   const std::size_t outputs = config_.n_outputs, ahead = store_->lookahead();
   for (std::size_t first = 0; first < rows.count; first += ahead) {
     const std::size_t count = std::min(ahead, rows.count - first);
@@ -84,6 +85,7 @@ void Learner::margins(const Rows& rows, std::size_t from, std::size_t to, const 
   Scratch s(passing);
   s.products = store_->new_products(passing);
   fit(s);
+  config_.similarity->prepare(keys + from, to - from);
   const std::size_t outputs = config_.n_outputs, ahead = store_->lookahead();
   for (std::size_t first = from; first < to; first += ahead) {
     const std::size_t count = std::min(ahead, to - first);

@@ -3,7 +3,7 @@
 // Always read from the asked task's own column, so that the answer does not depend on what was cached.
 #pragma once
 
-#include <cmath>
+#include <algorithm>
 #include <cstdint>
 #include <list>
 #include <memory>
@@ -13,6 +13,7 @@
 
 #include "hot.hpp"
 #include "memory.hpp"
+#include "sparse_inverse.hpp"
 
 namespace budgetron {
 
@@ -31,6 +32,7 @@ class Similarity {
   void multiply(Task task, const std::int64_t* keys, const std::int64_t* clusters, std::size_t n, double* row) const {
     multiply(task, keys, clusters, n, row, row, row);
   }
+  virtual void prepare(const std::int64_t*, std::size_t) const {}  // these tasks will be asked about
   virtual double largest_self() const = 0;  // c_G²
 };
 
@@ -56,15 +58,15 @@ class Explicit final : public Similarity {
 
   Explicit(std::vector<double> dense, std::size_t k, double c_g2) : k_(k), c_g2_(c_g2), dense_(std::move(dense)) {}
 
-  struct Sparse {
-    std::vector<std::int64_t> indptr;
-    std::vector<std::int32_t> indices;
-    std::vector<double> data;
+  struct Sparse : SparseMatrix {
     std::vector<std::int64_t> component;  // of each task
     bool singular = false;                // A is a Laplacian: its pseudoinverse is meant
   };
   Explicit(Sparse a, std::size_t k, double c_g2, std::size_t cache_bytes)
-      : k_(k), c_g2_(c_g2), a_(std::move(a)), cached_(std::max<std::size_t>(1, cache_bytes / (8 * k + 64))) {}
+      : k_(k),
+        c_g2_(c_g2),
+        inverse_(std::make_unique<SparseInverse>(a, std::move(a.component), a.singular)),
+        cached_(std::max<std::size_t>(1, cache_bytes / (8 * k + 64))) {}
 
   double self(Task task) const override { return entry(task.key, task.key); }
 
@@ -86,7 +88,7 @@ class Explicit final : public Similarity {
 
   // A⁻¹ v over all k tasks.
   std::vector<double> apply(const std::vector<double>& v) const {
-    if (dense_.empty()) return solve(v);
+    if (inverse_) return inverse_->apply(v);
     std::vector<double> out(k_);
     for (std::size_t i = 0; i < k_; ++i) out[i] = hot().dot(dense_.data() + i * k_, v.data(), k_);
     return out;
@@ -94,8 +96,28 @@ class Explicit final : public Similarity {
 
   std::size_t bytes() const {
     std::lock_guard<std::mutex> hold(mutex_);
-    return dense_.size() * 8 + a_.indptr.size() * 8 + a_.indices.size() * 4 + a_.data.size() * 8 +
-           a_.component.size() * 8 + recent_.size() * (8 * k_ + 64);
+    return dense_.size() * 8 + (inverse_ ? inverse_->bytes() : 0) + recent_.size() * (8 * k_ + 64);
+  }
+
+  // Solves for the columns that a block will ask for, several at a time, as far as they can be kept.
+  void prepare(const std::int64_t* keys, std::size_t n) const override {
+    if (!inverse_) return;
+    std::vector<std::int64_t> missing;
+    {
+      std::lock_guard<std::mutex> hold(mutex_);
+      for (std::size_t i = 0; i < n; ++i)
+        if ((i == 0 || keys[i] != keys[i - 1]) && where_.find(keys[i]) == where_.end()) missing.push_back(keys[i]);
+    }
+    std::sort(missing.begin(), missing.end());
+    missing.erase(std::unique(missing.begin(), missing.end()), missing.end());
+    if (missing.size() > cached_) missing.resize(cached_);
+    for (std::size_t i = 0; i < missing.size(); i += SparseInverse::kTogether) {
+      const std::vector<std::int64_t> some(missing.begin() + static_cast<std::ptrdiff_t>(i),
+                                           missing.begin() + static_cast<std::ptrdiff_t>(std::min(missing.size(), i + SparseInverse::kTogether)));
+      auto columns = inverse_->columns(some);
+      for (std::size_t c = 0; c < some.size(); ++c)
+        keep(some[c], std::make_shared<const std::vector<double>>(std::move(columns[c])));
+    }
   }
 
  private:
@@ -108,76 +130,26 @@ class Explicit final : public Similarity {
         return found->second->second;
       }
     }
-    std::vector<double> unit(k_);
-    unit[static_cast<std::size_t>(i)] = 1.0;
-    auto solved = std::make_shared<const std::vector<double>>(solve(unit));
-    std::lock_guard<std::mutex> hold(mutex_);
-    if (where_.find(i) == where_.end()) {
-      while (recent_.size() >= cached_) {
-        where_.erase(recent_.back().first);
-        recent_.pop_back();
-      }
-      recent_.emplace_front(i, solved);
-      where_[i] = recent_.begin();
-    }
+    auto solved = std::make_shared<const std::vector<double>>(std::move(inverse_->columns({i})[0]));
+    keep(i, solved);
     return solved;
   }
 
-  void center(std::vector<double>& v) const {  // onto the range of a Laplacian: mean 0 on every component
-    std::vector<double> sum(k_), count(k_);
-    for (std::size_t i = 0; i < k_; ++i) {
-      sum[static_cast<std::size_t>(a_.component[i])] += v[i];
-      count[static_cast<std::size_t>(a_.component[i])] += 1;
+  void keep(std::int64_t i, const Column& solved) const {
+    std::lock_guard<std::mutex> hold(mutex_);
+    if (where_.find(i) != where_.end()) return;
+    while (recent_.size() >= cached_) {
+      where_.erase(recent_.back().first);
+      recent_.pop_back();
     }
-    for (std::size_t i = 0; i < k_; ++i) {
-      const auto c = static_cast<std::size_t>(a_.component[i]);
-      v[i] -= sum[c] / count[c];
-    }
-  }
-
-  // Conjugate gradients, preconditioned by the diagonal. A = I + L is well conditioned (at most 1 + 2 max degree).
-  std::vector<double> solve(std::vector<double> b) const {
-    if (a_.singular) center(b);
-    std::vector<double> x(k_), z(k_), p(k_), q(k_), inverse(k_);
-    for (std::size_t i = 0; i < k_; ++i) {
-      double d = 0;
-      for (auto e = a_.indptr[i]; e < a_.indptr[i + 1]; ++e)
-        if (static_cast<std::size_t>(a_.indices[static_cast<std::size_t>(e)]) == i) d = a_.data[static_cast<std::size_t>(e)];
-      inverse[i] = d > 0 ? 1.0 / d : 1.0;
-    }
-    std::vector<double>& r = b;
-    double norm = std::sqrt(hot().dot(r.data(), r.data(), k_));
-    const double enough = 1e-14 * norm;
-    for (std::size_t i = 0; i < k_; ++i) p[i] = z[i] = inverse[i] * r[i];
-    double rz = hot().dot(r.data(), z.data(), k_);
-    for (std::size_t step = 0; step < 10 * k_ + 100 && norm > enough && rz > 0; ++step) {
-      for (std::size_t i = 0; i < k_; ++i) {
-        double s = 0;
-        for (auto e = a_.indptr[i]; e < a_.indptr[i + 1]; ++e)
-          s += a_.data[static_cast<std::size_t>(e)] * p[static_cast<std::size_t>(a_.indices[static_cast<std::size_t>(e)])];
-        q[i] = s;
-      }
-      const double pq = hot().dot(p.data(), q.data(), k_);
-      if (!(pq > 0)) break;
-      const double a = rz / pq;
-      hot().axpy(a, p.data(), k_, x.data());
-      hot().axpy(-a, q.data(), k_, r.data());
-      const double now = std::sqrt(hot().dot(r.data(), r.data(), k_));
-      norm = now;
-      for (std::size_t i = 0; i < k_; ++i) z[i] = inverse[i] * r[i];
-      const double next = hot().dot(r.data(), z.data(), k_);
-      const double keep = next / rz;
-      rz = next;
-      for (std::size_t i = 0; i < k_; ++i) p[i] = z[i] + keep * p[i];
-    }
-    if (a_.singular) center(x);
-    return x;
+    recent_.emplace_front(i, solved);
+    where_[i] = recent_.begin();
   }
 
   std::size_t k_;
   double c_g2_;
   std::vector<double> dense_;
-  Sparse a_;
+  std::unique_ptr<SparseInverse> inverse_;
   std::size_t cached_ = 0;
   mutable std::mutex mutex_;
   mutable std::list<std::pair<std::int64_t, Column>> recent_;

@@ -2,7 +2,8 @@
 
 Conjugate gradients with the diagonal as preconditioner. The factors of a sparse graph fill up (a random one
 of 100,000 tasks would need tens of gigabytes), its products do not; and A = I + L has all eigenvalues ≥ 1,
-so a few dozen products suffice unless the weights are large.
+so a few dozen products suffice unless the weights are large. (The compiled engine eliminates tasks of few
+neighbours first; see src/core/sparse_inverse.hpp.)
 """
 
 from __future__ import annotations

@@ -1,0 +1,89 @@
+"""The compiled engine's own solver for graphs too large for a dense inverse, held to the NumPy one."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from scipy import sparse
+
+from budgetron import RandomBudgetPerceptron, core, graphs, kernels
+
+pytestmark = pytest.mark.skipif(not core.available, reason="built without a compiler")
+K = 1300  # above the limit of dense inverses
+
+
+def path(rng):
+    return [(i, i + 1) for i in range(K - 1)]
+
+
+def star(rng):
+    return [(0, i) for i in range(1, K)]
+
+
+def grid(rng):
+    side = 36
+    places = np.arange(side * side).reshape(side, side)
+    across = np.concatenate([places[:, :-1].ravel(), places[:-1].ravel()])
+    down = np.concatenate([places[:, 1:].ravel(), places[1:].ravel()])
+    return list(zip(across.tolist(), down.tolist(), strict=True))
+
+
+def tangled(rng):
+    edges = rng.integers(0, K, (3 * K, 2))
+    return [(int(a), int(b)) for a, b in np.unique(np.sort(edges, axis=1), axis=0) if a != b]
+
+
+def scattered(rng):
+    """Many components, some of them of one task."""
+    return [(a, b) for a, b in tangled(rng) if a % 40 == b % 40]
+
+
+def column_of(graph, task, asked):
+    """(A⁻¹)_{i, task} for every i asked, from the engine."""
+    model = RandomBudgetPerceptron(budget=2, kernel=kernels.Linear(), graph=graph, engine="core")
+    model.learn_one(np.ones(1), 1, task=task)
+    return model.decision_function(np.ones((len(asked), 1)), tasks=asked)
+
+
+@pytest.mark.parametrize("spread", [1.0, 1e4], ids=["plain", "uneven"])
+@pytest.mark.parametrize("made", [path, star, grid, tangled, scattered])
+def test_columns_are_those_of_numpy(made, spread):
+    rng = np.random.default_rng(3)
+    edges = made(rng)
+    weights = spread ** rng.random(len(edges))
+    graph = graphs.from_edges(edges, weights=weights, tasks=range(K))
+    for task in (0, K - 1):
+        expected = graph.column(task)[:K:9]
+        found = column_of(graph, task, list(range(0, K, 9)))
+        assert np.abs(found - expected).max() <= 1e-12  # ‖A⁻¹‖ ≤ 1
+
+
+@pytest.mark.parametrize("made", [path, grid, tangled, scattered])
+def test_pseudoinverses_are_those_of_numpy(made):
+    a, b = np.array(made(np.random.default_rng(4))).T
+    k = max(K, int(max(a.max(), b.max())) + 1)
+    joined = sparse.coo_array((np.ones(len(a)), (a, b)), shape=(k, k))
+    joined = joined + joined.T
+    graph = graphs.from_laplacian(sparse.diags_array(joined.sum(axis=0)) - joined, identity=False)
+    for task in (7,):
+        expected = graph.column(task)
+        if expected[task] == 0:
+            continue  # an isolated task: nothing is similar to it, not even itself
+        found = column_of(graph, task, list(range(0, k, 9)))
+        assert np.abs(found - expected[::9]).max() <= 1e-10 * np.abs(expected).max()
+
+
+def test_alone_or_together_is_the_same_to_the_last_bit():
+    graph = graphs.from_edges(tangled(np.random.default_rng(5)), tasks=range(K))
+    asked = list(range(0, 90, 7))
+    together = column_of(graph, 11, asked)
+    alone = np.concatenate([column_of(graph, 11, [task]) for task in asked])
+    assert together.tobytes() == alone.tobytes()
+
+
+def test_the_factor_stays_within_the_planned_bytes():
+    graph = graphs.from_edges(tangled(np.random.default_rng(6)), tasks=range(K))
+    model = RandomBudgetPerceptron(budget="2 MiB", kernel=kernels.Linear(), graph=graph)
+    rng = np.random.default_rng(7)
+    model.partial_fit(rng.normal(size=(2000, 3)), rng.integers(0, 2, 2000), tasks=rng.integers(0, K, 2000))
+    assert model.memory_bytes_ <= 2 * 2**20
