@@ -31,9 +31,9 @@ CAUSES = {
         "stored as with ten tasks. The rest is the look-up of a task's cluster."
     ),
     "graph-first-touch": (
-        "Tasks of few neighbours are eliminated once, and the rest (half of the tasks, better conditioned) is solved by "
-        "some 27 steps of conjugate gradients to 1e-14, each a pass over 600,000 entries that fit no inner cache. In a "
-        "random graph all of a column is above 1e-7: no neighbourhood is enough. Eliminating more fills the matrix "
+        "Tasks of few neighbours are eliminated once, and the rest (half of the tasks, better conditioned) is solved "
+        "by some 27 steps of conjugate gradients to 1e-14, each a pass over 600,000 entries in no inner cache. In "
+        "a random graph all of a column is above 1e-7: no neighbourhood is enough. Eliminating more fills the matrix "
         "faster than it saves steps."
     ),
     "learn-one": "Most of one call is checks, the task's key and locks in Python, not the core.",

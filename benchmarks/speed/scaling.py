@@ -64,7 +64,8 @@ def graph_rows(repetitions: int, quick: bool) -> Iterator[Row]:
     touch = Row(name="graph-first-touch", work="the same, first touch of a task", yardstick="—", unit="ms", reach=5.0)
     yield ratio_row(touch, touches * 1e3, touches, np.zeros(1))
     some, starts = 40, range(1000, 1000 + 40 * (2 if quick else 5), 40)
-    calls = [partial(model.decision_function, np.zeros((some, 28)), tasks=range(start, start + some)) for start in starts]
+    rows = np.zeros((some, 28))
+    calls = [partial(model.decision_function, rows, tasks=range(start, start + some)) for start in starts]
     touches = np.array([seconds(call) for call in calls]) / some
     touch = Row(
         name="graph-first-touch-block",

@@ -21,19 +21,23 @@ void require_symmetric(bool holds) {
 struct SparseInverse::Elimination {
   std::vector<std::vector<Entry>> rows;
   std::vector<double> diagonal;
+  std::vector<double> sum;  // of each row, its diagonal included
+  bool laplacian = true;    // no positive entry beside the diagonal, and that stays so
   std::vector<std::int32_t> where;
   std::vector<std::vector<std::int32_t>> waiting;  // by number of neighbours; what is out of date is passed over
   std::vector<bool> gone;
   std::size_t entries = 0;
 
-  explicit Elimination(const SparseMatrix& a)
-      : rows(a.indptr.size() - 1), diagonal(rows.size()), where(rows.size(), -1), waiting(kDegree + 1), gone(rows.size()) {
+  Elimination(const SparseMatrix& a, bool singular)
+      : rows(a.indptr.size() - 1), diagonal(rows.size()), sum(rows.size()), where(rows.size(), -1), waiting(kDegree + 1), gone(rows.size()) {
     for (std::size_t i = 0; i < rows.size(); ++i) {
       for (auto e = static_cast<std::size_t>(a.indptr[i]); e < static_cast<std::size_t>(a.indptr[i + 1]); ++e) {
         if (static_cast<std::size_t>(a.indices[e]) == i)
           diagonal[i] = a.data[e];
         else if (a.data[e] != 0.0)
           rows[i].push_back({a.indices[e], a.data[e]});
+        if (!singular) sum[i] += a.data[e];
+        laplacian &= static_cast<std::size_t>(a.indices[e]) == i || a.data[e] <= 0.0;
       }
       entries += rows[i].size();
       wait(static_cast<std::int32_t>(i));
@@ -76,6 +80,11 @@ struct SparseInverse::Elimination {
     }
     for (std::size_t q = 0; q < before; ++q) where[static_cast<std::size_t>(row[q].to)] = -1;
     diagonal[into] -= share * value;
+    sum[into] -= share * sum[from];
+    if (laplacian) {  // all terms have one sign: nothing cancels, however uneven the weights
+      diagonal[into] = sum[into];
+      for (const Entry& e : row) diagonal[into] -= e.value;
+    }
     entries += row.size();
     wait(static_cast<std::int32_t>(into));
   }
@@ -83,7 +92,7 @@ struct SparseInverse::Elimination {
 
 SparseInverse::SparseInverse(const SparseMatrix& a, std::vector<std::int64_t> component, bool singular)
     : component_(std::move(component)), singular_(singular), l_begin_{0}, g_begin_{0} {
-  Elimination left(a);
+  Elimination left(a, singular);
   const std::vector<double> original = left.diagonal;
   const std::size_t k = size(), most = 2 * a.indices.size();
   while (left.entries + l_to_.size() + kDegree * (kDegree - 1) <= most) {
@@ -91,7 +100,7 @@ SparseInverse::SparseInverse(const SparseMatrix& a, std::vector<std::int64_t> co
     if (task < 0) break;
     const auto i = static_cast<std::size_t>(task);
     // What is left of a Laplacian's component, or of a pivot that cancelled, is not divided by.
-    if ((singular && left.rows[i].empty()) || !(left.diagonal[i] > 1e-10 * original[i])) continue;
+    if ((singular && left.rows[i].empty()) || !(left.diagonal[i] > (left.laplacian ? 0.0 : 1e-10 * original[i]))) continue;
     left.gone[i] = true;
     order_.push_back(task);
     pivot_.push_back(left.diagonal[i]);
