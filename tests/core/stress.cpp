@@ -114,6 +114,11 @@ void run(const Config& c, bool by_cluster, unsigned seed) {
     }
   }
   for (double m : margins) expect(m == m && m - m == 0, "a margin is not finite");
+  if (c.rule == Rule::budgetron) {
+    std::vector<double> variances(s.n * c.n_outputs);
+    learner->variances(s.rows(c, 0, s.n), s.keys.data(), s.clusters.data(), variances.data());
+    for (double v : variances) expect(v >= 0 && v - v == 0, "a variance is not finite");
+  }
   expect(learner->n_seen() == static_cast<std::int64_t>(s.n), "examples were miscounted");
 }
 
