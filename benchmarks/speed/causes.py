@@ -8,7 +8,10 @@ CAUSES = {
     "gaussian": "Over a budget that fits no inner cache, the rows come from memory, for us as for the yardstick.",
     "shared": (
         "On an eviction every task's row is handed over (`SharedProjectron::hand_over`), rows × B multiplications "
-        "beside the B² of the inverse: the cost grows with the tasks that have a row, up to `max_task_rows`."
+        "beside the B² of the inverse, up to `max_task_rows`. Once a row's own slot has left, the row is dense, and "
+        "its value after m evictions is a product of m different projections. Doing that when it is next asked about "
+        "costs m × B, or B² with the products kept, each time, and the choice of who leaves needs the norms of all "
+        "rows at every eviction (or another B × B matrix): exactly flat is not to be had at 1.3 × of one pass over B²."
     ),
     "flagship-further-belief": (
         "Each belief's covariance is a triangle of its own, 4 MB at B=1000; once all of them together no longer fit "
