@@ -194,12 +194,11 @@ def _store(settings: Settings, slots: int) -> int:
         return rounded * (settings.n_features * item + 8 + 9 * item)
     pool = settings.pool
     assert pool is not None
-    buckets = 16
-    while buckets * 2 < pool * 3:
-        buckets *= 2
-    postings = (pool + pool // 3 + 1) * (4 + item) + pool * 16 + buckets * 4
-    columns = pool // (8 * slots) * (slots * item + 64)
-    return postings + (pool + pool // 8 + 1) * 4 + columns + slots * (8 + 4 + 8 + 8 + 8)
+    index = (pool + pool // 4 + 1) * 16  # a cell for each live feature
+    postings = pool * (24 if item == 8 else 16) + 64
+    columns = pool // (8 * slots) * (slots * item + 96)
+    moving = pool * 2  # whole numbers on their way into floating point
+    return index + postings + columns + moving + (pool + pool // 8 + 1) * 4 + slots * (8 + 4 + 8 + 8 + 8 + 4)
 
 
 def _flagship(settings: Settings, slots: int, compiled: bool) -> int:

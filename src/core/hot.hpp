@@ -15,6 +15,23 @@ constexpr std::size_t kBlockBytes = 256;
 template <class T>
 constexpr std::size_t kLanes = kBlockBytes / sizeof(T);
 
+// The postings of one feature and what they are multiplied by; slots == nullptr: a dense column, one value a slot.
+template <class V>
+struct Run {
+  const std::uint32_t* slots;
+  const V* values;
+  std::size_t length;
+  double x;
+  std::uint32_t own_slot;  // room for the posting of a feature that has only one
+  V own_value;
+};
+struct WholeRun {
+  const std::uint32_t* slots;
+  const std::int16_t* values;
+  std::size_t length;
+  std::int32_t x;
+};
+
 struct Hot {
   const char* name;
 
@@ -27,12 +44,19 @@ struct Hot {
   double (*square_f32)(const float* x, std::size_t d);
   double (*square_f64)(const double* x, std::size_t d);
 
-  // Sparse rows: sum[slot_i] += x · value_i over the postings of a feature; the same for a feature kept as a
-  // dense column; and ‖x‖². All add in the same way, so it does not matter how a feature is kept.
-  void (*scatter_f32)(const std::uint32_t* slots, const float* values, std::size_t n, double x, double* sum);
-  void (*scatter_f64)(const std::uint32_t* slots, const double* values, std::size_t n, double x, double* sum);
-  void (*column_f32)(const float* column, std::size_t n, double x, double* sum);
-  void (*column_f64)(const double* column, std::size_t n, double x, double* sum);
+  // Sparse rows: run by run, sum[slot_i] += x · value_i over the postings of a feature, or over all slots where it is
+  // kept as a dense column; and ‖x‖². All add in the same way, so it does not matter how a feature is kept.
+  void (*scatter_f32)(const Run<float>* runs, std::size_t count, double* sum);
+  void (*scatter_f64)(const Run<double>* runs, std::size_t count, double* sum);
+  void (*scatter_i16)(const Run<std::int16_t>* runs, std::size_t count, double* sum);
+  // The same for whole numbers; and for several dense columns at once whose sum |x| · |value| stays within 16 bits.
+  void (*scatter_whole)(const WholeRun* runs, std::size_t count, std::int32_t* sum);
+  void (*columns_whole)(const WholeRun* columns, std::size_t count, std::size_t n, std::int32_t* sum);
+  // Σ|x|, or −1 if any of them is not a whole number of at most 16 bits.
+  double (*whole_sum_f32)(const float* x, std::size_t n);
+  double (*whole_sum_f64)(const double* x, std::size_t n);
+  // The place of `slot` among the first n, or n.
+  std::size_t (*find)(const std::uint32_t* slots, std::size_t n, std::uint32_t slot);
   double (*sparse_square_f32)(const float* x, std::size_t n);
   double (*sparse_square_f64)(const double* x, std::size_t n);
 

@@ -1,0 +1,126 @@
+// Where the postings of a live feature are: a hash table with open addressing, linear probing and deletion by
+// shifting back. All that is known of a feature is in its cell of 16 bytes, so that looking it up is one cache miss.
+#pragma once
+
+#include <cstdint>
+#include <cstring>
+#include <limits>
+
+#include "memory.hpp"
+
+namespace budgetron {
+
+// A feature with one posting keeps it here; the postings of others are in a block or a dense column.
+class Cell {
+ public:
+  static constexpr std::uint32_t kEmpty = std::numeric_limits<std::uint32_t>::max();
+
+  std::uint32_t at = 0;  // the slot of the single posting, or the number of the block or column
+
+  bool empty() const { return tag_ == kEmpty; }
+  bool single() const { return tag_ & 1; }
+  bool dense() const { return dense_; }  // not for singles, as the two below
+  std::uint32_t length() const { return length_; }
+  void set_length(std::size_t length) { length_ = static_cast<std::uint32_t>(length); }
+  std::int32_t feature() const { return static_cast<std::int32_t>(tag_ >> 1); }
+  bool holds(std::int32_t feature) const { return tag_ >> 1 == static_cast<std::uint32_t>(feature) && !empty(); }
+
+  void name(std::int32_t feature) { tag_ = static_cast<std::uint32_t>(feature) << 1; }
+  void clear() { tag_ = kEmpty; }
+
+  template <class V>
+  void set_single(std::size_t slot, V value) {
+    static_assert(sizeof(V) <= 2 * sizeof length_);
+    tag_ |= 1;
+    at = static_cast<std::uint32_t>(slot);
+    std::memcpy(&length_, &value, std::min(sizeof(V), sizeof length_));
+    if constexpr (sizeof(V) > sizeof length_)
+      std::memcpy(&dense_, reinterpret_cast<const char*>(&value) + sizeof length_, sizeof(V) - sizeof length_);
+  }
+  template <class V>
+  V single_value() const {
+    V value;
+    std::memcpy(&value, &length_, std::min(sizeof(V), sizeof length_));
+    if constexpr (sizeof(V) > sizeof length_)
+      std::memcpy(reinterpret_cast<char*>(&value) + sizeof length_, &dense_, sizeof(V) - sizeof length_);
+    return value;
+  }
+  void set_list(std::size_t where, std::size_t length, bool dense) {
+    tag_ &= ~std::uint32_t{1};
+    at = static_cast<std::uint32_t>(where);
+    length_ = static_cast<std::uint32_t>(length);
+    dense_ = dense;
+  }
+
+ private:
+  std::uint32_t tag_ = kEmpty;  // feature · 2, + 1 for a single posting
+  std::uint32_t length_ = 0, dense_ = 0;  // or the value of the single posting
+};
+
+class FeatureIndex {
+ public:
+  // Room for `most` features for ever; most == 0: it grows.
+  FeatureIndex(Bytes& bytes, std::size_t most)
+      : bytes_(bytes), growing_(most == 0), cells_(bytes, most ? most + most / 4 + 1 : 64) {}
+
+  void prefetch(std::int32_t feature) const { __builtin_prefetch(&cells_[home_of(feature)]); }
+
+  const Cell* find(std::int32_t feature) const {
+    const Cell* cell = cells_.data() + home_of(feature);
+    const Cell* const end = cells_.data() + cells_.size();
+    while (!cell->holds(feature)) {
+      if (cell->empty()) return nullptr;
+      if (++cell == end) cell = cells_.data();
+    }
+    return cell;
+  }
+  Cell* find(std::int32_t feature) { return const_cast<Cell*>(static_cast<const FeatureIndex*>(this)->find(feature)); }
+
+  // A cell for a feature that has none. Other cells may move.
+  Cell* add(std::int32_t feature) {
+    if (growing_ && (count_ + 1) * 3 > cells_.size() * 2) rebuild(cells_.size() * 2);
+    ++count_;
+    Cell* cell = free_cell(feature);
+    cell->name(feature);
+    return cell;
+  }
+
+  // Other cells may move.
+  void remove(Cell* gone) {
+    std::size_t hole = static_cast<std::size_t>(gone - cells_.data());
+    for (std::size_t b = next(hole); !cells_[b].empty(); b = next(b))
+      if (distance(home_of(cells_[b].feature()), b) >= distance(hole, b)) {
+        cells_[hole] = cells_[b];
+        hole = b;
+      }
+    cells_[hole].clear();
+    --count_;
+  }
+
+ private:
+  std::size_t home_of(std::int32_t feature) const {
+    const std::uint64_t h = static_cast<std::uint32_t>(feature) * 0x9E3779B97F4A7C15ull;
+    return static_cast<std::size_t>(((h >> 32) * cells_.size()) >> 32);
+  }
+  std::size_t next(std::size_t b) const { return b + 1 == cells_.size() ? 0 : b + 1; }
+  std::size_t distance(std::size_t from, std::size_t to) const { return to >= from ? to - from : to + cells_.size() - from; }
+  Cell* free_cell(std::int32_t feature) {
+    std::size_t b = home_of(feature);
+    while (!cells_[b].empty()) b = next(b);
+    return &cells_[b];
+  }
+  void rebuild(std::size_t size) {
+    Vec<Cell> old(bytes_);
+    old.swap(cells_);
+    cells_.resize(size);
+    for (const Cell& cell : old)
+      if (!cell.empty()) *free_cell(cell.feature()) = cell;
+  }
+
+  Bytes& bytes_;
+  bool growing_;
+  std::size_t count_ = 0;
+  Vec<Cell> cells_;
+};
+
+}  // namespace budgetron

@@ -1,0 +1,134 @@
+// Blocks of postings (slot, value) in one pool. A block is a header, then its slots, then its values, so that a
+// short list is one or two cache lines. A block that is given back waits, by size, for the next list of that size;
+// where none waits and the pool is full, all blocks move together.
+#pragma once
+
+#include <algorithm>
+#include <cstdint>
+#include <cstring>
+#include <limits>
+#include <vector>
+
+#include "memory.hpp"
+
+namespace budgetron {
+
+template <class V>
+class Postings {
+ public:
+  static constexpr std::uint32_t kNone = std::numeric_limits<std::uint32_t>::max();
+
+  // Room for `most` postings for ever; most == 0: it grows.
+  Postings(Bytes& bytes, std::size_t most) : growing_(most == 0), pool_(bytes) {
+    clear_waiting();
+    if (most) pool_.resize(bytes_for(most));
+  }
+
+  // A list of three is the worst: it has a header and a place to spare. What is left over makes packing rare.
+  static constexpr std::size_t bytes_for(std::size_t most) { return most * (sizeof(V) == 8 ? 24 : 16) + 64; }
+
+  std::size_t capacity(std::uint32_t at) const { return header(at)->capacity; }
+  std::uint32_t* slots(std::uint32_t at) { return reinterpret_cast<std::uint32_t*>(pool_.data() + at * kUnit + sizeof(Header)); }
+  const std::uint32_t* slots(std::uint32_t at) const { return const_cast<Postings*>(this)->slots(at); }
+  V* values(std::uint32_t at) { return reinterpret_cast<V*>(slots(at) + capacity(at)); }
+  const V* values(std::uint32_t at) const { return const_cast<Postings*>(this)->values(at); }
+  void prefetch(std::uint32_t at, std::size_t length) const {
+    const unsigned char* block = pool_.data() + at * kUnit;
+    __builtin_prefetch(block);
+    __builtin_prefetch(block + sizeof(Header) + length * sizeof(std::uint32_t));
+  }
+
+  // A block for at least `wanted` ≥ 2 postings of a feature; kNone: there is no room, see `pack`.
+  std::uint32_t take(std::int32_t feature, std::size_t wanted) {
+    const int size_class = class_above(wanted);
+    std::uint32_t at = waiting_[size_class];
+    if (at != kNone) {
+      waiting_[size_class] = *slots(at);
+    } else {
+      at = at_the_end(std::size_t{2} << size_class);
+      if (at == kNone) return kNone;
+    }
+    header(at)->feature = feature;
+    return at;
+  }
+
+  void give(std::uint32_t at) {
+    const int size_class = class_below(capacity(at));
+    header(at)->feature = kFree;
+    *slots(at) = waiting_[size_class];
+    waiting_[size_class] = at;
+  }
+
+  // Moves all blocks together, each trimmed to its list, and returns a block with the list of `wanted` and room for one
+  // more. length_of(feature) is how long a list is, moved(feature, at) hears where it went. `postings` in `lists` there
+  // are in all; where these fill most of the pool, it grows.
+  template <class LengthOf, class Moved>
+  std::uint32_t pack(std::int32_t wanted, std::size_t lists, std::size_t postings, LengthOf length_of, Moved moved) {
+    const std::size_t length = length_of(wanted);
+    std::vector<std::uint32_t> own_slots(length);
+    std::vector<V> own_values(length);
+    std::size_t to = 0;
+    for (std::size_t from = 0; from < end_;) {
+      const Header here = *header(static_cast<std::uint32_t>(from));
+      const std::size_t next = from + units(here.capacity);
+      if (here.feature == wanted) {
+        std::copy_n(slots(static_cast<std::uint32_t>(from)), length, own_slots.data());
+        std::copy_n(values(static_cast<std::uint32_t>(from)), length, own_values.data());
+      } else if (here.feature != kFree) {
+        const std::size_t n = length_of(here.feature), even = (n + 1) / 2 * 2;
+        const std::uint32_t target = static_cast<std::uint32_t>(to);
+        const V* old_values = values(static_cast<std::uint32_t>(from));
+        std::memmove(pool_.data() + to * kUnit, pool_.data() + from * kUnit, sizeof(Header) + n * sizeof(std::uint32_t));
+        header(target)->capacity = static_cast<std::uint32_t>(even);
+        std::memmove(values(target), old_values, n * sizeof(V));
+        moved(here.feature, target);
+        to += units(even);
+      }
+      from = next;
+    }
+    end_ = to;
+    clear_waiting();
+    const std::size_t even = (length + 2) / 2 * 2;
+    const std::size_t needed = postings * (sizeof(std::uint32_t) + sizeof(V)) + lists * 4 * kUnit + units(even) * kUnit;
+    if (growing_ && needed * 3 > pool_.size() * 2) pool_.resize(std::max<std::size_t>(1024, needed * 2));
+    const std::uint32_t at = at_the_end(even);
+    header(at)->feature = wanted;
+    std::copy_n(own_slots.data(), length, slots(at));
+    std::copy_n(own_values.data(), length, values(at));
+    return at;
+  }
+
+ private:
+  static constexpr std::size_t kUnit = 8;  // blocks begin at multiples of this many bytes
+  static constexpr std::int32_t kFree = -1;
+  static constexpr int kClasses = 32;
+  struct Header {
+    std::int32_t feature;
+    std::uint32_t capacity;  // even, so that values are aligned
+  };
+
+  Header* header(std::uint32_t at) { return reinterpret_cast<Header*>(pool_.data() + at * kUnit); }
+  const Header* header(std::uint32_t at) const { return const_cast<Postings*>(this)->header(at); }
+  static std::size_t units(std::size_t capacity) {
+    return (sizeof(Header) + capacity * (sizeof(std::uint32_t) + sizeof(V)) + kUnit - 1) / kUnit;
+  }
+  // Class c is for 2 << c postings.
+  static int class_below(std::size_t capacity) { return 62 - __builtin_clzll(capacity); }
+  static int class_above(std::size_t wanted) { return wanted <= 2 ? 0 : 63 - __builtin_clzll(wanted - 1); }
+
+  std::uint32_t at_the_end(std::size_t capacity) {
+    if ((end_ + units(capacity)) * kUnit > pool_.size() || end_ >= kNone) return kNone;
+    const std::uint32_t at = static_cast<std::uint32_t>(end_);
+    header(at)->capacity = static_cast<std::uint32_t>(capacity);
+    end_ += units(capacity);
+    return at;
+  }
+  void clear_waiting() { std::fill(waiting_, waiting_ + kClasses, kNone); }
+
+  bool growing_;
+  std::size_t end_ = 0;  // in units
+  std::uint32_t waiting_[kClasses];
+  Vec<unsigned char> pool_;
+};
+
+}  // namespace budgetron
