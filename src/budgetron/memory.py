@@ -208,7 +208,7 @@ def _flagship(settings: Settings, slots: int, compiled: bool) -> int:
     total = 64 * (linear + kernel) * (outputs + 2)
     if settings.sparse:
         total += settings.extra["slots"] * item * (linear * (outputs + 1) + 1)
-        total += 24 * 256  # a row's hashed features; what a longer row needs is gone after it
+        total += 2 * 16 * 192  # hashed features of a row and the next; what a longer row needs is gone after it
     else:
         total += (settings.n_features + 1) * 8 * (linear * (outputs + 1) + 3) + _whole(settings, compiled)
     if settings.kernel is not None and settings.extra["shared"]:

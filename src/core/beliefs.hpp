@@ -6,6 +6,8 @@
 #include <cstdint>
 #include <vector>
 
+#include "memory.hpp"
+
 namespace budgetron {
 
 // One belief: prior scales of the linear and the kernel block, shared (s) and own (ρ times that); 0: no such block.
@@ -14,13 +16,12 @@ struct Belief {
   double floor = 0;  // a linear variance never falls below floor · prior: the belief stays restless
 };
 
-inline double log_sigmoid(double f) { return f >= 0 ? -std::log1p(std::exp(-f)) : f - std::log1p(std::exp(f)); }
-
 // log p of each class under one belief: two numbers (negative, positive) for two classes, else one a class.
 inline void log_probabilities(const double* f, std::size_t outputs, double* out) {
   if (outputs == 1) {
-    out[0] = log_sigmoid(-f[0]);
-    out[1] = log_sigmoid(f[0]);
+    const double size = std::abs(f[0]), likely = -std::log1p(std::exp(-size));
+    out[f[0] >= 0] = likely;
+    out[f[0] < 0] = likely - size;
     return;
   }
   double top = f[0], sum = 0;
@@ -46,42 +47,48 @@ class Mixture {
       live.push_back({b, beliefs[b], 1.0 / static_cast<double>(beliefs.size()), 0});
   }
 
-  // Mixed margins from each belief's f (outputs numbers each): the logit, or log p̄ of each class.
-  void margins(const double* f, std::size_t outputs, double* out) const {
+  // log p of each class under each belief, from their f; outputs == 1: two classes.
+  void logs(const double* f, std::size_t outputs, Vec<double>& out) const {
+    const std::size_t classes = outputs == 1 ? 2 : outputs;
+    out.resize(live.size() * classes);
+    for (std::size_t b = 0; b < live.size(); ++b) log_probabilities(f + b * outputs, outputs, out.data() + b * classes);
+  }
+
+  // Mixed margins from the logs: the logit, or log p̄ of each class. With one belief of two classes that is its f.
+  void margins(const double* f, const double* logs, std::size_t outputs, double* out) const {
     if (live.size() == 1 && outputs == 1) {
       out[0] = f[0];
       return;
     }
     const std::size_t classes = outputs == 1 ? 2 : outputs;
-    std::vector<double> logs(live.size() * classes);
-    for (std::size_t b = 0; b < live.size(); ++b) log_probabilities(f + b * outputs, outputs, logs.data() + b * classes);
-    std::vector<double> mixed(classes);
+    double negative = 0;
     for (std::size_t c = 0; c < classes; ++c) {
       double top = -HUGE_VAL, sum = 0;
       for (std::size_t b = 0; b < live.size(); ++b) top = std::max(top, logs[b * classes + c]);
       for (std::size_t b = 0; b < live.size(); ++b) sum += live[b].weight * std::exp(logs[b * classes + c] - top);
-      mixed[c] = top + std::log(sum);
+      const double mixed = top + std::log(sum);
+      if (outputs > 1)
+        out[c] = mixed;
+      else if (c == 0)
+        negative = mixed;
+      else
+        out[0] = mixed - negative;
     }
-    if (outputs == 1)
-      out[0] = mixed[1] - mixed[0];
-    else
-      std::copy(mixed.begin(), mixed.end(), out);
   }
 
   // w_b ← w_b p_b(y)^ω, normalised, then a little shared out evenly. In logs: a large ω must not bring 0/0.
-  void learn(const double* f, std::size_t outputs, std::size_t label, double omega) {
-    std::vector<double> logs(outputs == 1 ? 2 : outputs), weights(live.size());
+  void learn(const double* logs, std::size_t outputs, std::size_t label, double omega) {
+    const std::size_t classes = outputs == 1 ? 2 : outputs;
     double top = -HUGE_VAL, total = 0;
     for (std::size_t b = 0; b < live.size(); ++b) {
-      log_probabilities(f + b * outputs, outputs, logs.data());
-      weights[b] = std::log(live[b].weight) + omega * std::max(logs[label], std::log(1e-15));
-      top = std::max(top, weights[b]);
+      live[b].weight = std::log(live[b].weight) + omega * std::max(logs[b * classes + label], std::log(1e-15));
+      top = std::max(top, live[b].weight);
     }
-    for (double& weight : weights) total += weight = std::exp(weight - top);
+    for (Live& one : live) total += one.weight = std::exp(one.weight - top);
     const double share = kShare / static_cast<double>(live.size());
-    for (std::size_t b = 0; b < live.size(); ++b) {
-      live[b].weight = (1 - kShare) * weights[b] / total + share;
-      live[b].idle = live[b].weight < kFaint ? live[b].idle + 1 : 0;
+    for (Live& one : live) {
+      one.weight = (1 - kShare) * one.weight / total + share;
+      one.idle = one.weight < kFaint ? one.idle + 1 : 0;
     }
   }
 

@@ -78,7 +78,7 @@ class FeatureIndex {
 
   // A cell for a feature that has none. Other cells may move.
   Cell* add(std::int32_t feature) {
-    if (growing_ && (count_ + 1) * 3 > cells_.size() * 2) rebuild(cells_.size() * 2);
+    if (growing_ && (count_ + 1) * 2 > cells_.size()) rebuild(cells_.size() * 2);
     ++count_;
     Cell* cell = free_cell(feature);
     cell->name(feature);

@@ -162,6 +162,83 @@ double sparse_square(const T* x, size_t n) {
   return sum;
 }
 
+inline double signed_at(uint32_t place, double value) {
+  return __builtin_bit_cast(double, __builtin_bit_cast(uint64_t, value) ^ static_cast<uint64_t>(place >> 31) << 63);
+}
+
+// Beliefs == 0: as many as the shape says; outputs likewise.
+template <class T, size_t Beliefs, size_t Outputs>
+void table_read_of(const T* cells, TableShape shape, const Entry* entries, size_t n, double* shared, double* own) {
+  constexpr bool fixed = Beliefs > 0;
+  constexpr size_t room = fixed ? Beliefs * (Outputs + 1) : 1;
+  const size_t beliefs = fixed ? Beliefs : shape.beliefs, outputs = fixed ? Outputs : shape.outputs;
+  const size_t weights = beliefs * outputs, all = weights + beliefs;
+  double kept[2][room];
+  double* const out[2] = {shared, own};
+  double* const sums[2] = {fixed ? kept[0] : shared, fixed ? kept[1] : own};
+  for (int part = 0; part < 2; ++part)
+    for (size_t k = 0; k < all && out[part]; ++k) sums[part][k] = 0.0;
+  for (size_t e = 0; e < n; ++e) {
+    const double square = entries[e].value * entries[e].value;
+    for (int part = 0; part < 2; ++part) {
+      if (!out[part]) continue;
+      const uint32_t place = part ? entries[e].own : entries[e].shared;
+      const T* cell = cells + (place & kSlotBits) * (all + 1);
+      const double phi = signed_at(place, entries[e].value);
+      double* sum = sums[part];
+      for (size_t k = 0; k < weights; ++k) sum[k] += static_cast<double>(cell[k]) * phi;
+      for (size_t k = weights; k < all; ++k) sum[k] += static_cast<double>(cell[k]) * square;
+    }
+  }
+  for (int part = 0; part < 2; ++part)
+    for (size_t k = 0; k < all && out[part]; ++k) out[part][k] = sums[part][k];
+}
+
+template <class T, size_t Beliefs, size_t Outputs>
+void table_learn_of(T* cells, TableShape shape, const Entry* entries, size_t n, const TableStep& step) {
+  constexpr bool fixed = Beliefs > 0;
+  const size_t beliefs = fixed ? Beliefs : shape.beliefs, outputs = fixed ? Outputs : shape.outputs;
+  const size_t weights = beliefs * outputs, all = weights + beliefs;
+  for (size_t e = 0; e < n; ++e)
+    for (int part = 0; part < 2; ++part) {
+      if (part ? !step.own : !step.shared) continue;
+      const uint32_t place = part ? entries[e].own : entries[e].shared;
+      T* __restrict cell = cells + (place & kSlotBits) * (all + 1);
+      const double value = signed_at(place, entries[e].value);
+      for (size_t b = 0; b < beliefs; ++b) {
+        const double phi = part ? value * step.root[b] : value, h = step.h[b];
+        const double spread = static_cast<double>(cell[weights + b]), t = spread * phi;
+        for (size_t o = 0; o < outputs; ++o)
+          cell[o * beliefs + b] = static_cast<T>(static_cast<double>(cell[o * beliefs + b]) + step.g[o * beliefs + b] * t);
+        const double less = spread / (1.0 + (h < 0 ? 0.0 : h) * t * phi);
+        const double next = less < step.floor[b] ? step.floor[b] : less;
+        cell[weights + b] = static_cast<T>(h < 0 ? spread : next);
+      }
+    }
+}
+
+// Two classes and a few beliefs have loops of their own: sums stay in registers.
+template <class T>
+void table_read(const T* cells, TableShape shape, const Entry* entries, size_t n, double* shared, double* own) {
+  switch (shape.outputs == 1 ? shape.beliefs : 0) {
+    case 1: return table_read_of<T, 1, 1>(cells, shape, entries, n, shared, own);
+    case 2: return table_read_of<T, 2, 1>(cells, shape, entries, n, shared, own);
+    case 3: return table_read_of<T, 3, 1>(cells, shape, entries, n, shared, own);
+    case 4: return table_read_of<T, 4, 1>(cells, shape, entries, n, shared, own);
+    default: return table_read_of<T, 0, 0>(cells, shape, entries, n, shared, own);
+  }
+}
+template <class T>
+void table_learn(T* cells, TableShape shape, const Entry* entries, size_t n, const TableStep& step) {
+  switch (shape.outputs == 1 ? shape.beliefs : 0) {
+    case 1: return table_learn_of<T, 1, 1>(cells, shape, entries, n, step);
+    case 2: return table_learn_of<T, 2, 1>(cells, shape, entries, n, step);
+    case 3: return table_learn_of<T, 3, 1>(cells, shape, entries, n, step);
+    case 4: return table_learn_of<T, 4, 1>(cells, shape, entries, n, step);
+    default: return table_learn_of<T, 0, 0>(cells, shape, entries, n, step);
+  }
+}
+
 // exp for arguments <= 0: x = n ln 2 + r, a Chebyshev fit of degree 11 (3e-18) in r, then n added to the
 // exponent. Below -708 the answer would be subnormal and is 0.
 inline double exp_of(double x) {
@@ -381,6 +458,10 @@ const Hot table = {BUDGETRON_NAME(BUDGETRON_LEVEL),
                    find,
                    sparse_square<float>,
                    sparse_square<double>,
+                   table_read<float>,
+                   table_read<double>,
+                   table_learn<float>,
+                   table_learn<double>,
                    gaussian<float>,
                    gaussian<double>,
                    polynomial<float>,

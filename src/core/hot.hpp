@@ -32,6 +32,23 @@ struct WholeRun {
   std::int32_t x;
 };
 
+// One feature of a sparse row in a hashed table: its place for all tasks, its place for this task (the slot, and above it
+// a bit that is set where the value changes its sign), and its scaled value.
+struct Entry {
+  std::uint32_t shared, own;
+  double value;
+};
+constexpr std::uint32_t kSlotBits = 0x7FFFFFFF;
+struct TableShape {
+  std::size_t beliefs, outputs;
+};
+// What a step does to the cells: G (outputs × beliefs), h (below 0: nothing), the floor of a variance, and the root of
+// the own part's share; the last three one a belief.
+struct TableStep {
+  const double *g, *h, *floor, *root;
+  bool shared, own;
+};
+
 struct Hot {
   const char* name;
 
@@ -59,6 +76,12 @@ struct Hot {
   std::size_t (*find)(const std::uint32_t* slots, std::size_t n, std::uint32_t slot);
   double (*sparse_square_f32)(const float* x, std::size_t n);
   double (*sparse_square_f64)(const double* x, std::size_t n);
+
+  // The hashed table (hashed_table.hpp): sums over the entries (nullptr: not wanted), and a step.
+  void (*table_read_f32)(const float* cells, TableShape shape, const Entry* entries, std::size_t n, double* shared, double* own);
+  void (*table_read_f64)(const double* cells, TableShape shape, const Entry* entries, std::size_t n, double* shared, double* own);
+  void (*table_learn_f32)(float* cells, TableShape shape, const Entry* entries, std::size_t n, const TableStep& step);
+  void (*table_learn_f64)(double* cells, TableShape shape, const Entry* entries, std::size_t n, const TableStep& step);
 
   // row_j = exp(−γ max(0, sq_j + sq − 2 dot_j)), the distance in the precision of the products
   void (*gaussian_f32)(const float* dot, const float* sq_stored, double sq, double gamma, std::size_t n,

@@ -58,6 +58,8 @@ void Learner::learn(const Rows& rows, const std::int32_t* labels, const std::int
                     const std::int64_t* clusters, const double* weights, double* margins, std::uint8_t* flags) {
   Scratch& s = scratch_;
   config_.similarity->prepare(keys, rows.count);
+  s.keys = keys;
+  s.coming_at = SIZE_MAX;
   const std::size_t outputs = config_.n_outputs, ahead = store_->lookahead();
   for (std::size_t first = 0; first < rows.count; first += ahead) {
     const std::size_t count = std::min(ahead, rows.count - first);
@@ -84,6 +86,7 @@ void Learner::margins(const Rows& rows, std::size_t from, std::size_t to, const 
   Bytes passing;  // a caller's own memory, gone when it returns
   Scratch s(passing);
   s.products = store_->new_products(passing);
+  s.keys = keys;
   fit(s);
   config_.similarity->prepare(keys + from, to - from);
   const std::size_t outputs = config_.n_outputs, ahead = store_->lookahead();

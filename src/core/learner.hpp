@@ -9,7 +9,6 @@
 #include "beliefs.hpp"
 #include "gram.hpp"
 #include "kernel.hpp"
-#include "linear_block.hpp"
 #include "memory.hpp"
 #include "similarity.hpp"
 #include "store.hpp"
@@ -61,14 +60,19 @@ struct Example {
 // Working memory of one caller.
 struct Scratch {
   explicit Scratch(Bytes& bytes)
-      : row(bytes), task_row(bytes), margins(bytes), features(bytes), psi(bytes), values(bytes), entries(bytes) {}
+      : row(bytes), task_row(bytes), margins(bytes), features(bytes), psi(bytes), values(bytes), logs(bytes), linear(bytes), step(bytes), entries(bytes), coming(bytes) {}
   std::unique_ptr<Store::Products> products;
   Vec<double> row;       // K'(x_j, x)
   Vec<double> task_row;  // K([x_j, i_j], [x, i])
   Vec<double> margins;   // one an output
-  // Budgetron's own: scaled features, the anchors' basis, f of each belief, hashed features.
-  Vec<double> features, psi, values;
+  // Budgetron's own: scaled features, the anchors' basis, f of each belief and the logs of its probabilities; hashed
+  // features, what the table says of them, and the step it is to take.
+  Vec<double> features, psi, values, logs, linear, step;
   Vec<Entry> entries;
+  // The hashed features of the row after this one, found early so that its cells are there in time.
+  Vec<Entry> coming;
+  std::size_t coming_at = SIZE_MAX;  // its place in the block; SIZE_MAX: none
+  const std::int64_t* keys = nullptr;  // the tasks of the block
 };
 
 class Learner {

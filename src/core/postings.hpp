@@ -90,7 +90,7 @@ class Postings {
     clear_waiting();
     const std::size_t even = (length + 2) / 2 * 2;
     const std::size_t needed = postings * (sizeof(std::uint32_t) + sizeof(V)) + lists * 4 * kUnit + units(even) * kUnit;
-    if (growing_ && needed * 3 > pool_.size() * 2) pool_.resize(std::max<std::size_t>(1024, needed * 2));
+    if (growing_ && needed * 3 > pool_.size() * 2) pool_.resize(std::max<std::size_t>(4096, needed * 2));
     const std::uint32_t at = at_the_end(even);
     header(at)->feature = wanted;
     std::copy_n(own_slots.data(), length, slots(at));

@@ -198,6 +198,9 @@ def _csr(who: str, X: Any) -> sparse.csr_matrix:
         )
     _check_extent(who, X.shape)
     csr = X.tocsr()
+    tidy = csr.dtype in (np.float32, np.float64) and csr.has_canonical_format and np.count_nonzero(csr.data) == csr.nnz
+    if tidy and len(csr.data) == csr.nnz:
+        return csr
     csr = csr.astype(csr.dtype if csr.dtype in (np.float32, np.float64) else np.float64)  # a copy, ours to tidy
     csr.sum_duplicates()
     csr.eliminate_zeros()

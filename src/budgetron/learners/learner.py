@@ -221,7 +221,7 @@ class Learner(Pictures, ClassifierMixin, BaseEstimator):  # type: ignore[misc]
                 part = slice(start, start + BLOCK)
                 block_weights = None if weights is None else weights[part]
                 margins[part], flags = self._engine.learn(
-                    rows[part], codes[part], keys[part], clusters[part], block_weights
+                    rows if n <= BLOCK else rows[part], codes[part], keys[part], clusters[part], block_weights
                 )
                 if names is not None:
                     self._keep_names(keys[part], names[part], flags)

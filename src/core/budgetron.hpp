@@ -13,11 +13,13 @@
 //
 // Own parts in the kernel live on r anchors, the first stored, in the basis ψ in which their prior is white.
 // N is kept relative to its prior; s is in units of K'(x, x) of the first example stored.
+#pragma once
+
 #include <algorithm>
 #include <cmath>
-#include <stdexcept>
 
 #include "covariance.hpp"
+#include "hashed_table.hpp"
 #include "linear_block.hpp"
 #include "row_table.hpp"
 #include "rules.hpp"
@@ -25,10 +27,8 @@
 
 namespace budgetron {
 
-namespace {
-
 constexpr double kNegligible = 1e-3;        // τ
-constexpr std::size_t kKeptEntries = 256;   // hashed features of a row that there is always room for
+constexpr std::size_t kKeptEntries = 192;   // hashed features of a row that there is always room for
 
 template <class T>
 class Budgetron final : public Learner {
@@ -38,6 +38,8 @@ class Budgetron final : public Learner {
         mixture_(config.beliefs),
         moments_(bytes_, config.sparse ? 0 : config.d),
         table_(bytes_, config.sparse ? config.table_slots : 0, count_linear(), config.n_outputs),
+        roots_(bytes_),
+        floors_(bytes_),
         linear_(bytes_),
         linear_covariances_(bytes_),
         rows_(bytes_, 0, config.max_task_rows),
@@ -51,7 +53,7 @@ class Budgetron final : public Learner {
       for (std::size_t slot = 0; slot < config.table_slots; ++slot)
         for (std::size_t b = 0, l = 0; b < live().size(); ++b)
           if (live()[b].belief.linear > 0)
-            table_.cell(static_cast<std::uint32_t>(slot), l++)[outputs()] = static_cast<T>(live()[b].belief.linear);
+            table_.variance(slot, l++) = static_cast<T>(live()[b].belief.linear);
     } else if (config.whole) {
       for (std::size_t b = 0; b < live().size(); ++b)
         if (live()[b].belief.linear > 0) {
@@ -127,7 +129,8 @@ class Budgetron final : public Learner {
       l += linear;
       q += kernel;
     }
-    mixture_.margins(s.values.data(), outputs(), s.margins.data());
+    mixture_.logs(s.values.data(), outputs(), s.logs);
+    mixture_.margins(s.values.data(), s.logs.data(), outputs(), s.margins.data());
   }
 
   // Of the mixture: Σ_b w_b (v_b + f_b²) − (Σ_b w_b f_b)², with v_b as in step 5.
@@ -159,7 +162,7 @@ class Budgetron final : public Learner {
     std::uint8_t flags = mistaken(example, s, step) ? kMistake : 0;
     if (example.weight == 0) return flags;
     const double margin = own_margin(example, s);
-    mixture_.learn(s.values.data(), outputs(), example.label, example.weight);
+    mixture_.learn(s.logs.data(), outputs(), example.label, example.weight);
     drop_faint(s);
 
     double delta2 = -1.0;  // not yet computed
@@ -172,7 +175,7 @@ class Budgetron final : public Learner {
     }
     if (learn(example, s, delta2, flags & kStored)) flags |= kUpdated;
     if (config_.sparse) {
-      table_.learn_typical(indices(example.x), data(example.x), nonzeros(example.x));
+      if (count_linear()) table_.learn_typical(data(example.x), nonzeros(example.x), s.entries);
       if (s.entries.capacity() > kKeptEntries) Vec<Entry>(bytes_).swap(s.entries);  // a long row leaves nothing behind
     } else {
       moments_.learn(dense(example.x));
@@ -191,6 +194,8 @@ class Budgetron final : public Learner {
 
   void save_rule(State& state) override;
   void load_rule(const State& state) override;
+  template <class To, class Use>
+  void for_each_number(To& sizes, To& cells, Use use);
 
  private:
   // ---- shape
@@ -208,6 +213,13 @@ class Budgetron final : public Learner {
 
   // A task's row: its own linear blocks (dense input), then its own kernel blocks.
   void lay_out() {
+    roots_.clear();
+    floors_.clear();
+    for (const auto& one : live())
+      if (one.belief.linear > 0) {
+        roots_.push_back(root_own(one.belief));
+        floors_.push_back(one.belief.floor * one.belief.linear);
+      }
     row_linear_ = config_.own && !config_.sparse ? count_linear() : 0;
     row_kernel_ = config_.own ? count_kernel() : 0;
     row_width_ = (outputs() + 1) * (row_linear_ * width() + row_kernel_ * config_.own_rank);
@@ -266,11 +278,39 @@ class Budgetron final : public Learner {
   void features(const Instance& x, Task task, Scratch& s) const {
     if (!count_linear()) return;
     if (config_.sparse) {
-      s.entries.reserve(kKeptEntries);
-      table_.entries(indices(x), data(x), nonzeros(x), task.key, s.entries);
+      find_entries(x, task, s);
+      table_.scale(data(x), s.entries);
+      read_table(s);
     } else {
       s.features.resize(width());
       moments_.features(dense(x), s.features.data());
+    }
+  }
+
+  // Into s.entries, and those of the next row into s.coming.
+  void find_entries(const Instance& x, Task task, Scratch& s) const {
+    s.entries.reserve(kKeptEntries);
+    s.coming.reserve(kKeptEntries);
+    if (s.coming_at == x.at)
+      s.entries.swap(s.coming);
+    else
+      table_.find(indices(x), data(x), nonzeros(x), task.key, s.entries);
+    s.coming_at = SIZE_MAX;
+    const Instance next{x.rows, x.at + 1, 0.0};
+    if (next.at == x.rows->count || nonzeros(next) >= kKeptEntries) return;
+    table_.find(indices(next), data(next), nonzeros(next), s.keys[next.at], s.coming);
+    s.coming_at = next.at;
+  }
+
+  // Into s.linear: f of the linear part for each output and belief, then V for each belief.
+  void read_table(Scratch& s) const {
+    const std::size_t n = roots_.size(), all = n * (outputs() + 1);
+    s.linear.assign(2 * all, 0.0);
+    double *shared = s.linear.data(), *own = shared + all;
+    table_.read(s.entries, config_.shared ? shared : nullptr, config_.own ? own : nullptr);
+    for (std::size_t k = 0; k < all; ++k) {
+      const double root = roots_[k % n];
+      shared[k] += k < n * outputs() ? root * own[k] : root * root * own[k];
     }
   }
 
@@ -292,12 +332,7 @@ class Budgetron final : public Learner {
     double* f = s.values.data() + b * outputs();
     std::fill(f, f + outputs(), 0.0);
     if (belief.linear > 0 && config_.sparse) {
-      const double root = root_own(belief);
-      for (const Entry& e : s.entries)
-        for (std::size_t o = 0; o < outputs(); ++o) {
-          if (config_.shared) f[o] += static_cast<double>(table_.cell(e.shared, l)[o]) * e.shared_value;
-          if (config_.own) f[o] += static_cast<double>(table_.cell(e.own, l)[o]) * e.own_value * root;
-        }
+      for (std::size_t o = 0; o < outputs(); ++o) f[o] = s.linear[o * roots_.size() + l];
     } else if (belief.linear > 0) {
       for (std::size_t o = 0; o < outputs(); ++o) {
         if (config_.shared) f[o] += value_of(shared_weights(l, o), s.features.data(), width());
@@ -314,16 +349,11 @@ class Budgetron final : public Learner {
   // V of the linear part of a belief.
   double linear_spread(const Belief& belief, std::size_t l, const double* row, const Scratch& s) {
     double v = 0;
-    if (config_.sparse) {
-      const double root = root_own(belief);
-      for (const Entry& e : s.entries) {
-        if (config_.shared) v += static_cast<double>(table_.cell(e.shared, l)[outputs()]) * e.shared_value * e.shared_value;
-        if (config_.own) v += static_cast<double>(table_.cell(e.own, l)[outputs()]) * (e.own_value * root) * (e.own_value * root);
-      }
-      return v;
-    }
-    if (config_.whole) v += linear_covariances_[l].spread(s.features.data());
-    else if (config_.shared) v += variance_of(static_cast<const Budgetron*>(this)->shared_linear(l) + outputs() * width(), s.features.data(), width());
+    if (config_.sparse) return s.linear[outputs() * roots_.size() + l];
+    if (config_.whole)
+      v += linear_covariances_[l].spread(s.features.data());
+    else if (config_.shared)
+      v += variance_of(static_cast<const Budgetron*>(this)->shared_linear(l) + outputs() * width(), s.features.data(), width());
     if (!config_.own) return v;
     if (row) return v + variance_of(own_linear(const_cast<double*>(row), l).s, s.features.data(), width());
     double square = 0;
@@ -349,10 +379,12 @@ class Budgetron final : public Learner {
   }
 
   void drop_faint(Scratch& s) {
+    const auto faint = [&](const Mixture::Live& one) { return one.belief.kernel > 0 && one.idle >= config_.patience; };
+    if (std::none_of(live().begin(), live().end(), faint)) return;
     std::vector<bool> keep(live().size(), true);
     std::size_t left = live().size();
     for (std::size_t b = 0; b < live().size(); ++b)
-      if (live()[b].belief.kernel > 0 && live()[b].idle >= config_.patience && left > 1) {
+      if (faint(live()[b]) && left > 1) {
         keep[b] = false;
         --left;
       }
@@ -487,16 +519,23 @@ class Budgetron final : public Learner {
     double residual = stored ? 0.0 : delta2;  // δ², computed when first needed
     double* row = const_cast<double*>(own_row(example.task));
     bool any = false, own_any = false;
-    std::vector<double> g(outputs()), logs(outputs() == 1 ? 2 : outputs());
+    const std::size_t classes = outputs() == 1 ? 2 : outputs(), n_linear = roots_.size();
+    // The step of the table: G, then h; and G of the belief at hand.
+    s.step.assign((n_linear + 1) * outputs() + n_linear, 0.0);
+    double *step_h = s.step.data() + n_linear * outputs(), *g = step_h + n_linear;
+    std::fill(step_h, g, -1.0);
+    bool table_moves = false;
     for (std::size_t b = 0, l = 0, q = 0; b < live().size(); ++b) {
       const Belief& belief = live()[b].belief;
       const bool linear = belief.linear > 0, kernel = belief.kernel > 0;
       const std::size_t at_l = l, at_q = q;
       l += linear;
       q += kernel;
-      if (stored && kernel) value(b, at_l, at_q, row, s);
-      const double* f = s.values.data() + b * outputs();
-      log_probabilities(f, outputs(), logs.data());
+      double* logs = s.logs.data() + b * classes;
+      if (stored && kernel) {
+        value(b, at_l, at_q, row, s);
+        log_probabilities(s.values.data() + b * outputs(), outputs(), logs);
+      }
       double largest = 0;
       for (std::size_t o = 0; o < outputs(); ++o) {
         const double p = std::exp(outputs() == 1 ? logs[1] : logs[o]);
@@ -520,49 +559,44 @@ class Budgetron final : public Learner {
       if (omega * largest * v < kNegligible) continue;
       any = true;
       const double h = omega * q_y * (1.0 - q_y), over = 1.0 + h * v;
-      for (double& one : g) one *= omega / over;
+      for (std::size_t o = 0; o < outputs(); ++o) g[o] *= omega / over;
       const bool in_row = (linear && row_linear_) || (kernel && row_kernel_ && config_.own_rank);
       own_any |= in_row;
       if (in_row && !row) row = row_for(example.task);
-      if (linear) learn_linear(belief, at_l, row, g.data(), h, h / over, s);
-      if (kernel && config_.shared) covariances_[at_q].learn(g.data(), h / over);
+      if (linear && config_.sparse) {
+        for (std::size_t o = 0; o < outputs(); ++o) s.step[o * n_linear + at_l] = g[o];
+        step_h[at_l] = h;
+        table_moves = true;
+      } else if (linear) {
+        learn_linear(belief, at_l, row, g, h, h / over, s);
+      }
+      if (kernel && config_.shared) covariances_[at_q].learn(g, h / over);
       if (kernel && config_.own && row) {
         Diagonal own = own_kernel(row, at_q);
-        learn_diagonal(own, s.psi.data(), g.data(), h, own_scale(belief), 0.0);
+        learn_diagonal(own, s.psi.data(), g, h, own_scale(belief), 0.0);
       }
     }
+    if (table_moves)
+      table_.learn(s.entries, {s.step.data(), step_h, floors_.data(), roots_.data(), config_.shared, config_.own});
     if (own_any) row_for(example.task);  // the most recently updated from here on
     return any;
   }
 
   void learn_linear(const Belief& belief, std::size_t l, double* row, const double* g, double h, double c, const Scratch& s) {
     const double floor = belief.floor * belief.linear;
-    if (!config_.sparse) {
-      if (config_.whole) {
-        linear_covariances_[l].learn(g, c);
-        if (floor > 0) linear_covariances_[l].keep_above(floor);
-      } else if (config_.shared) {
-        learn_diagonal(shared_linear(l), s.features.data(), g, h, 1.0, floor);
-      }
-      if (config_.own) learn_diagonal(own_linear(row, l), s.features.data(), g, h, 1.0, floor * belief.linear_own);
-      return;
+    if (config_.whole) {
+      linear_covariances_[l].learn(g, c);
+      if (floor > 0) linear_covariances_[l].keep_above(floor);
+    } else if (config_.shared) {
+      learn_diagonal(shared_linear(l), s.features.data(), g, h, 1.0, floor);
     }
-    const double root = root_own(belief);
-    const auto move = [&](std::uint32_t slot, double phi) {
-      T* cell = table_.cell(slot, l);
-      const double spread = static_cast<double>(cell[outputs()]), t = spread * phi;
-      for (std::size_t o = 0; o < outputs(); ++o) cell[o] = static_cast<T>(static_cast<double>(cell[o]) + g[o] * t);
-      cell[outputs()] = static_cast<T>(std::max(spread / (1.0 + h * t * phi), floor));
-    };
-    for (const Entry& e : s.entries) {
-      if (config_.shared) move(e.shared, e.shared_value);
-      if (config_.own) move(e.own, e.own_value * root);
-    }
+    if (config_.own) learn_diagonal(own_linear(row, l), s.features.data(), g, h, 1.0, floor * belief.linear_own);
   }
 
   Mixture mixture_;
   Moments moments_;
   HashedTable<T> table_;
+  Vec<double> roots_, floors_;  // of the linear beliefs, for the table
   Vec<double> linear_;                  // shared, diagonal
   Vec<Covariance> linear_covariances_;  // or whole
   std::size_t row_linear_ = 0, row_kernel_ = 0, row_width_ = 0;
@@ -573,207 +607,5 @@ class Budgetron final : public Learner {
   Vec<std::uint32_t> anchors_;  // their slots
   double unit_ = 1.0;  // K'(x, x) of the first example ever stored
 };
-
-inline void keep_marked(Vec<Covariance>& all, const std::vector<bool>& keep) {
-  Vec<Covariance> kept(*all.get_allocator().bytes);
-  for (std::size_t i = 0; i < keep.size(); ++i)
-    if (keep[i]) kept.push_back(std::move(all[i]));
-  all.swap(kept);
-}
-
-// Takes away the blocks of the beliefs that are not kept, in every place, and gives their memory back.
-template <class T>
-void Budgetron<T>::drop(const std::vector<bool>& keep, Scratch& s) {
-  std::vector<bool> keep_linear, keep_kernel;
-  for (std::size_t b = 0; b < live().size(); ++b) {
-    if (live()[b].belief.linear > 0) keep_linear.push_back(keep[b]);
-    if (live()[b].belief.kernel > 0) keep_kernel.push_back(keep[b]);
-  }
-  if (config_.sparse) {
-    table_.narrow(bytes_, keep_linear);
-  } else if (config_.whole) {
-    keep_marked(linear_covariances_, keep_linear);
-  } else if (config_.shared) {
-    Vec<double> kept(bytes_);
-    const std::size_t n = (outputs() + 1) * width();
-    for (std::size_t l = 0; l < keep_linear.size(); ++l)
-      if (keep_linear[l]) kept.insert(kept.end(), linear_.begin() + static_cast<std::ptrdiff_t>(l * n), linear_.begin() + static_cast<std::ptrdiff_t>((l + 1) * n));
-    kept.shrink_to_fit();
-    linear_.swap(kept);
-  }
-  if (row_width_) {
-    const std::size_t linear_block = (outputs() + 1) * width(), kernel_block = (outputs() + 1) * config_.own_rank;
-    rows_.reshape([&](const double* row, Vec<double>& out) {
-      for (std::size_t l = 0; l < row_linear_; ++l, row += linear_block)
-        if (keep_linear[l]) out.insert(out.end(), row, row + linear_block);
-      for (std::size_t q = 0; q < row_kernel_; ++q, row += kernel_block)
-        if (keep_kernel[q]) out.insert(out.end(), row, row + kernel_block);
-    });
-  }
-  if (config_.shared) keep_marked(covariances_, keep_kernel);
-  std::vector<Mixture::Live> kept;
-  std::vector<double> values;
-  double total = 0;
-  for (std::size_t b = 0; b < live().size(); ++b)
-    if (keep[b]) {
-      kept.push_back(live()[b]);
-      total += live()[b].weight;
-      values.insert(values.end(), s.values.begin() + static_cast<std::ptrdiff_t>(b * outputs()),
-                    s.values.begin() + static_cast<std::ptrdiff_t>((b + 1) * outputs()));
-    }
-  for (auto& one : kept) one.weight /= total;
-  mixture_.live = kept;
-  std::copy(values.begin(), values.end(), s.values.begin());
-  lay_out();
-  rows_.widen(row_width_);
-  if (has_kernel()) return;
-  release_store();
-  span_ = Span(bytes_, 0, false, config_.eta < 1e-2);
-  lambda_.clear();
-  lambda_.shrink_to_fit();
-  anchors_.clear();
-  std::fill(s.psi.begin(), s.psi.end(), 0.0);
-}
-
-template <class T>
-void Budgetron<T>::save_rule(State& state) {
-  for (const auto& one : live()) {
-    state.integers["belief_index"].push_back(static_cast<std::int64_t>(one.index));
-    state.integers["belief_idle"].push_back(one.idle);
-    state.reals["belief_weight"].push_back(one.weight);
-  }
-  state.reals["unit"] = {unit_};
-  if (config_.sparse) {
-    state.reals["slot_scale"].assign(table_.typical.begin(), table_.typical.end());
-    state.reals["table"].assign(table_.cells.begin(), table_.cells.end());
-  } else {
-    state.reals["moments_count"] = {moments_.count_};
-    state.reals["moments_mean"].assign(moments_.mean_.begin(), moments_.mean_.end());
-    state.reals["moments_m2"].assign(moments_.m2_.begin(), moments_.m2_.end());
-    state.reals["linear"].assign(linear_.begin(), linear_.end());
-    if (config_.whole)
-      for (auto& one : linear_covariances_) one.save(state.reals["linear"], state.reals["linear_covariance"]);
-  }
-  auto& keys = state.integers["table_key"];
-  auto& stamps = state.integers["table_stamp"];
-  auto& clusters = state.integers["table_cluster"];
-  auto& linear = state.reals["own_linear"];
-  auto& kernel = state.reals["own_kernel"];
-  const std::size_t split = (outputs() + 1) * row_linear_ * width();
-  for (std::size_t at = 0; at < rows_.size(); ++at) {
-    keys.push_back(rows_.row(at).name.id);
-    stamps.push_back(rows_.row(at).stamp);
-    clusters.push_back(rows_.row(at).cluster);
-    linear.insert(linear.end(), rows_.values(at), rows_.values(at) + split);
-    kernel.insert(kernel.end(), rows_.values(at) + split, rows_.values(at) + row_width_);
-  }
-  auto& u = state.reals["u"];
-  auto& m = state.reals["m"];
-  for (auto& covariance : covariances_) covariance.save(u, m);
-  state.integers["anchors"].assign(anchors_.begin(), anchors_.end());
-  state.reals["lambda"].assign(lambda_.begin(), lambda_.end());
-  if (has_kernel()) span_.save(state);
-}
-
-template <class T>
-void Budgetron<T>::load_rule(const State& state) {
-  const auto agree = [](bool holds) {
-    if (!holds) throw std::invalid_argument("a saved Budgetron whose parts do not agree in size");
-  };
-  const auto fill = [&](Vec<double>& to, const char* name) {
-    const auto& from = state.reals.at(name);
-    agree(from.size() == to.size());
-    std::copy(from.begin(), from.end(), to.begin());
-  };
-  const auto& index = state.integers.at("belief_index");
-  const auto& idle = state.integers.at("belief_idle");
-  const auto& weight = state.reals.at("belief_weight");
-  agree(!index.empty() && idle.size() == index.size() && weight.size() == index.size());
-  std::vector<bool> keep(config_.beliefs.size(), false);
-  for (std::size_t i = 0; i < index.size(); ++i) {
-    agree(index[i] >= 0 && static_cast<std::size_t>(index[i]) < keep.size() && (i == 0 || index[i] > index[i - 1]));
-    keep[static_cast<std::size_t>(index[i])] = true;
-  }
-  // Which beliefs are left decides the shapes; stored examples came in before this, at the skeleton's hand.
-  const std::size_t stored = size();
-  if (index.size() < keep.size()) {
-    Bytes passing;
-    Scratch s(passing);
-    s.values.resize(live().size() * outputs());
-    drop(keep, s);
-    agree(has_kernel() || stored == 0);
-  }
-  for (std::size_t b = 0; b < live().size(); ++b) {
-    mixture_.live[b].weight = weight[b];
-    mixture_.live[b].idle = idle[b];
-  }
-  unit_ = state.reals.at("unit").at(0);
-  agree(unit_ > 0);
-  if (config_.sparse) {
-    const auto& typical = state.reals.at("slot_scale");
-    const auto& cells = state.reals.at("table");
-    agree(typical.size() == table_.typical.size() && cells.size() == table_.cells.size());
-    for (std::size_t i = 0; i < typical.size(); ++i) table_.typical[i] = static_cast<T>(typical[i]);
-    for (std::size_t i = 0; i < cells.size(); ++i) table_.cells[i] = static_cast<T>(cells[i]);
-  } else {
-    moments_.count_ = state.reals.at("moments_count").at(0);
-    fill(moments_.mean_, "moments_mean");
-    fill(moments_.m2_, "moments_m2");
-    if (config_.whole) {
-      const auto& weights = state.reals.at("linear");
-      const auto& packed = state.reals.at("linear_covariance");
-      const std::size_t n = linear_covariances_.size(), each = outputs() * width();
-      agree(weights.size() == n * each && packed.size() == n * triangle(width()));
-      for (std::size_t l = 0; l < n; ++l)
-        linear_covariances_[l].load(weights.data() + l * each, packed.data() + l * triangle(width()), width());
-    } else {
-      fill(linear_, "linear");
-    }
-  }
-  const auto& keys = state.integers.at("table_key");
-  const auto& stamps = state.integers.at("table_stamp");
-  const auto& linear = state.reals.at("own_linear");
-  const auto& kernel = state.reals.at("own_kernel");
-  const auto clusters = state.integers.find("table_cluster");
-  const std::size_t split = (outputs() + 1) * row_linear_ * width(), rest = row_width_ - split;
-  agree(stamps.size() == keys.size() && linear.size() == keys.size() * split && kernel.size() == keys.size() * rest &&
-        (!config_.max_task_rows || keys.size() <= config_.max_task_rows));
-  std::vector<std::uint32_t> by_age(keys.size());
-  for (std::size_t i = 0; i < keys.size(); ++i) {
-    agree(rows_.find({keys[i], false}) == RowTable::kNone);
-    const bool known = clusters != state.integers.end() && clusters->second.size() == keys.size();
-    const auto at = rows_.add({keys[i], false}, known ? clusters->second[i] : 0);
-    std::copy_n(linear.begin() + static_cast<std::ptrdiff_t>(i * split), split, rows_.values(at));
-    std::copy_n(kernel.begin() + static_cast<std::ptrdiff_t>(i * rest), rest, rows_.values(at) + split);
-    by_age[i] = at;
-  }
-  std::sort(by_age.begin(), by_age.end(), [&](auto a, auto b) { return stamps[a] < stamps[b]; });
-  for (const auto at : by_age) rows_.touch(at, stamps[at]);
-  if (!has_kernel()) return;
-  span_.load(state, size(), kernel_rows());
-  const auto& u = state.reals.at("u");
-  const auto& m = state.reals.at("m");
-  agree(u.size() == covariances_.size() * outputs() * size() && m.size() == covariances_.size() * triangle(size()));
-  for (std::size_t q = 0; q < covariances_.size(); ++q)
-    covariances_[q].load(u.data() + q * outputs() * size(), m.data() + q * triangle(size()), size());
-  const auto& anchors = state.integers.at("anchors");
-  agree(anchors.size() <= config_.own_rank);
-  for (auto slot : anchors) {
-    agree(slot >= 0 && static_cast<std::size_t>(slot) < size() && !is_anchor(static_cast<std::size_t>(slot)));
-    anchors_.push_back(static_cast<std::uint32_t>(slot));
-  }
-  const auto lambda = state.reals.find("lambda");
-  if (lambda != state.reals.end() && lambda->second.size() == triangle(anchors.size()))
-    lambda_.assign(lambda->second.begin(), lambda->second.end());
-  else
-    rebuild_lambda();
-}
-
-}  // namespace
-
-std::unique_ptr<Learner> make_budgetron(const Config& config) {
-  if (config.single) return std::make_unique<Budgetron<float>>(config);
-  return std::make_unique<Budgetron<double>>(config);
-}
 
 }  // namespace budgetron

@@ -1,0 +1,103 @@
+"""The inverted index against NumPy: counts kept in 16 bits, values that are not, and the step from one to the other."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import settings as at_most
+from hypothesis import strategies as st
+from scipy import sparse
+
+from budgetron import RandomBudgetPerceptron, core, graphs, kernels, reference
+from budgetron.settings import Settings
+
+pytestmark = pytest.mark.skipif(not core.available, reason="built without a compiler")
+
+
+@st.composite
+def streams(draw):
+    """Blocks of sparse rows: small counts, large ones, numbers beyond 16 bits, fractions; some features in most rows."""
+    rng = np.random.default_rng(draw(st.integers(0, 2**32 - 1), label="seed"))
+    d = draw(st.sampled_from([3, 40, 3000]))
+    often = 1.0 / np.arange(1, d + 1) ** draw(st.sampled_from([0.5, 1.0, 2.0]))
+    blocks = []
+    for kind in draw(st.lists(st.sampled_from(["counts", "hundreds", "large", "beyond", "fractions"]), min_size=1, max_size=6)):
+        there = rng.random((150, d)) < often
+        values = {
+            "counts": rng.integers(1, 5, there.shape),
+            "hundreds": rng.integers(-300, 301, there.shape),
+            "large": rng.integers(-32767, 32768, there.shape),
+            "beyond": rng.integers(-(2**20), 2**20, there.shape),
+            "fractions": rng.integers(-64, 64, there.shape) / 16,
+        }[kind]
+        blocks.append(sparse.csr_matrix(np.where(there, values, 0)))
+    return d, blocks, draw(st.sampled_from([1, 20, 200])), draw(st.sampled_from([None, 64, 2000]))
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+def test_products_and_rows_are_those_of_numpy(dtype):
+    """With a linear kernel and numbers of few digits every margin is exact, in whatever order it is added up."""
+
+    @at_most(max_examples=15)
+    @given(streams())
+    def holds(stream):
+        d, blocks, capacity, pool = stream
+        settings = Settings(
+            rule="random", kernel=kernels.Linear(), graph=graphs.disconnected(), n_features=d, sparse=True, dtype=dtype,
+            capacity=capacity, pool=pool, seed=3,
+        )  # fmt: skip
+        engines = core.Engine(settings), reference.Engine(settings)
+        rng = np.random.default_rng(0)
+        for block in blocks:
+            block = block.astype(dtype)
+            n = block.shape[0]
+            codes, tasks = rng.integers(0, 2, n).astype(np.int32), rng.integers(0, 3, n)
+            (margins, flags), (expected, expected_flags) = (
+                engine.learn(block, codes, tasks, tasks) for engine in engines
+            )
+            np.testing.assert_array_equal(margins, expected)
+            np.testing.assert_array_equal(flags, expected_flags)
+            gone = int(rng.integers(0, 3))
+            for engine in engines:
+                engine.forget(gone)
+            kept, expected_kept = (engine.active() for engine in engines)
+            np.testing.assert_array_equal(kept["arrival"], expected_kept["arrival"])
+            assert (kept["rows"] != expected_kept["rows"]).nnz == 0
+            again = core.Engine.restore(settings, engines[0].state())
+            np.testing.assert_array_equal(
+                again.margins(block, tasks, tasks), engines[0].margins(block, tasks, tasks)
+            )
+
+    holds()
+
+
+def test_counts_take_a_fraction_of_the_memory_of_other_numbers():
+    rng = np.random.default_rng(0)
+    X = sparse.random(600, 20_000, density=0.005, format="csr", random_state=1)
+    X.data = rng.integers(1, 9, X.nnz).astype(float)
+    y = rng.integers(0, 2, 600)
+    counts, fractions = (
+        RandomBudgetPerceptron(budget=200, kernel=kernels.Linear()).fit(rows, y) for rows in (X, X * 0.3)
+    )
+    assert counts.memory_bytes_ < 0.8 * fractions.memory_bytes_
+    mixed = counts.partial_fit(X[:1] * 0.3, [1 - counts.predict(X[:1] * 0.3)[0]])  # a mistake, and so it is stored
+    assert mixed.memory_bytes_ > 0.9 * fractions.memory_bytes_
+
+
+@pytest.mark.parametrize("fraction", [1.0, 0.3], ids=["counts", "fractions"])
+def test_a_million_features_that_never_come_again_stay_in_bounds(fraction):
+    model = RandomBudgetPerceptron(budget=100, kernel=kernels.Linear(bias=1.0))
+    rows, width = 5_000, 5
+    rng = np.random.default_rng(0)
+    sizes = []
+    for block in range(40):
+        first = block * rows * width
+        indices = np.arange(first, first + rows * width)
+        X = sparse.csr_matrix(
+            (np.full(rows * width, fraction), indices, np.arange(0, rows * width + 1, width)),
+            shape=(rows, 40 * rows * width),
+        )
+        model.partial_fit(X, rng.integers(0, 2, rows), tasks=rng.integers(0, 10**6, rows), classes=[0, 1])
+        sizes.append(model.memory_bytes_)
+    assert max(sizes) <= 1.05 * sizes[1], sizes
