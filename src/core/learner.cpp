@@ -107,6 +107,7 @@ void Learner::variances(const Rows& rows, const std::int64_t* keys, const std::i
   Bytes passing;
   Scratch s(passing);
   s.products = store_->new_products(passing);
+  s.keys = keys;
   fit(s);
   for (std::size_t i = 0; i < rows.count; ++i) {
     const Instance x{&rows, i, store_->square(rows, i)};
