@@ -152,8 +152,8 @@ def profile_page(found: Record) -> Iterator[str]:
     if found["phases"]["functions"]:
         yield "## By function, as perf sees it, % of the time\n"
         yield "`products` are inner products, `gaussian` the exp, `symmetric_pass` the pass over a B × B triangle,"
-        yield "`scatter` and `columns` the inverted index, `table` the hashed table. A stripped wheel shows them as loops"
-        yield "without a name.\n"
+        yield "`scatter` and `columns` the inverted index, `table` the hashed table. A stripped wheel shows them as"
+        yield "loops without a name.\n"
         for name, shares in found["phases"]["functions"].items():
             yield f"- **{name}**: " + ", ".join(f"{function} {share:.0f} %" for function, share in shares if share >= 2)
     if found["float32"]:
