@@ -35,7 +35,8 @@ browser:
 demo: $(VENV)/.installed
 	$(BIN)/python examples/demo.py
 
-test: $(VENV)/.tested browser lint sanitize
+test: $(VENV)/.tested browser
+	$(MAKE) --no-print-directory -j2 lint sanitize
 	$(BIN)/python -m pytest -q -n 2 --dist worksteal
 
 test-long: $(VENV)/.tested

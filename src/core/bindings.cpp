@@ -321,6 +321,7 @@ std::vector<T> copied(const Vec<T>& values) {
 }  // namespace
 
 NB_MODULE(_core, m) {
+  nb::set_leak_warnings(false);  // a process that is ended in the middle frees nothing, and need not be told so
   m.def("instruction_set", [] { return hot().name; });
 
   m.def("scan", &scan, "content"_a, "offset"_a, "last"_a, "delimiter"_a, "wants"_a, "max_rows"_a, "max_bad"_a, "max_line"_a);
