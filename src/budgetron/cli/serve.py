@@ -11,9 +11,10 @@ from typing import Any
 
 import click
 
-from budgetron.errors import refuse, shown
+from budgetron.errors import import_extra, refuse, shown
 
 DEFAULT = "default"  # the model of the short paths
+_SHARDS = 8  # with --ray, as `run` has them
 
 
 @click.command("serve")
@@ -27,6 +28,11 @@ DEFAULT = "default"  # the model of the short paths
 @click.option("--tls-certificate", type=click.Path(path_type=Path, exists=True), help="PEM file.")
 @click.option("--tls-key", type=click.Path(path_type=Path, exists=True), help="PEM file.")
 @click.option("--snapshot-every", default=50_000, show_default=True, type=click.IntRange(min=1), help="Examples.")
+@click.option("--shards", type=click.IntRange(min=1), help="Shards of each new model, by component.")
+@click.option("--workers", type=click.IntRange(min=1), default=2, show_default=True,
+              help="Threads, or Ray actors, of the shards of a model.")
+@click.option("--ray", type=click.Path(path_type=Path, file_okay=False), metavar="DIRECTORY",
+              help="Have the shards on Ray, with their logs in a directory that its nodes share; 8 unless --shards.")
 @click.option("--pending", default=100_000, show_default=True, type=click.IntRange(min=1),
               help="Predictions that wait for a label at most.")  # fmt: skip
 @click.option("--grace", default=10.0, show_default=True, type=click.FloatRange(min=1), help="Seconds to stop in.")
@@ -42,6 +48,9 @@ def command(
     tls_certificate: Path | None,
     tls_key: Path | None,
     snapshot_every: int,
+    shards: int | None,
+    workers: int,
+    ray: Path | None,
     pending: int,
     grace: float,
     log_requests: bool,
@@ -60,9 +69,13 @@ def command(
         raise refuse("serve", "the packages of the service", "installed", came, remedy) from None
     from budgetron.serve.settings import Limits, Settings
 
+    if ray is not None:
+        import_extra("serve", "ray", "ray")
+        shards = shards or _SHARDS
     settings = Settings(
         data=data, host=host, port=port, keys=keys, without_keys=without_keys, tls_certificate=tls_certificate,
-        tls_key=tls_key, snapshot_every=snapshot_every, pending=pending, grace=grace, log_requests=log_requests,
+        tls_key=tls_key, snapshot_every=snapshot_every,
+        shards=shards, workers=workers, ray=ray, pending=pending, grace=grace, log_requests=log_requests,
         limits=replace(Limits(), rate=rate),
     )  # fmt: skip
     serve(settings.checked(), _models(models, data))
@@ -81,7 +94,7 @@ def _models(texts: tuple[str, ...], data: Path) -> dict[str, Callable[[], Any] |
         named[name] = _beginning(found[2])
     if data.is_dir():
         for folder in sorted(data.iterdir()):
-            if (folder / "host.sqlite").is_file():
+            if (folder / "host.sqlite").is_file() or (folder / "requests.sqlite").is_file():
                 # one that was killed before its first example has a directory and nothing in it
                 named.setdefault(folder.name, _beginning("Budgetron") if folder.name == DEFAULT else None)
     return named or {DEFAULT: _beginning("Budgetron")}

@@ -180,8 +180,7 @@ class Host:
 
     def _entry(self, request: Request) -> _Entry:
         key = request.key
-        if key is not None and (not isinstance(key, str) or not 1 <= len(key) <= LONGEST_KEY or not key.isprintable()):
-            raise refuse("Host", "key", f"a printable string of 1 to {LONGEST_KEY} characters", shown(key))
+        checked_key(key)
         payload = blocks.written(request, self._kept.width, self._kept.columns is not None)
         return _Entry(payload, key, b"" if key is None else blake2b(payload, digest_size=16).digest())
 
@@ -238,7 +237,7 @@ class Host:
         number, digest, margins = found
         margins = self._unwritten.answers.get(number, margins)
         if digest != entry.digest or margins is None:
-            entry.answer = _reused(entry.key)
+            entry.answer = reused(entry.key)
         else:
             entry.answer = Learned(number, shaped(margins), repeated=True)
         return True
@@ -439,7 +438,7 @@ def _answer(entry: _Entry) -> Learned | Exception:
     answer = entry.answer
     if entry.twin is not None and answer is None:
         if entry.digest != entry.twin.digest:
-            return _reused(entry.key)
+            return reused(entry.key)
         answer = _answer(entry.twin)
         if isinstance(answer, Learned):
             return Learned(answer.position, answer.margins, repeated=True)
@@ -447,7 +446,14 @@ def _answer(entry: _Entry) -> Learned | Exception:
     return answer
 
 
-def _reused(key: Any) -> KeyReused:
+def checked_key(key: Any) -> None:
+    """Refuse an idempotency key that is none."""
+    if key is not None and (not isinstance(key, str) or not 1 <= len(key) <= LONGEST_KEY or not key.isprintable()):
+        raise refuse("Host", "key", f"a printable string of 1 to {LONGEST_KEY} characters", shown(key))
+
+
+def reused(key: Any) -> KeyReused:
+    """The refusal of a key that came before with other examples."""
     return KeyReused(
         refusal("Host", "key", "a new one for new examples", f"{shown(key)}, which came before with others",
                 "Send the same examples again to get their answer, or take another key.")

@@ -46,6 +46,11 @@ class Kept:
         """Columns of the rows, once they are known."""
         return int(self.model.n_features_in_) if self.begun else None
 
+    @property
+    def sparse(self) -> bool:
+        """Whether the rows are sparse, once the model has begun."""
+        return bool(self.model._engine.settings.sparse)
+
     def rows(self, X: Any) -> Any:
         """X for a prediction: dicts as the columns encode them, or hashed."""
         if not self.begun:

@@ -11,7 +11,7 @@ from budgetron.serve.exchange import Exchange
 from budgetron.serve.features import check_text
 from budgetron.serve.problems import Refused
 from budgetron.serve.watch import beliefs, plain
-from budgetron.serve.wire import Done, ModelAnswer, TaskAnswer, encode
+from budgetron.serve.wire import Done, ModelAnswer, ShardAnswer, TaskAnswer, encode
 
 if TYPE_CHECKING:
     from budgetron.serve.hosted import Hosted
@@ -23,11 +23,15 @@ _MOST_SHARES = 1000
 
 async def model(hosted: Hosted, exchange: Exchange) -> None:
     """GET model: what it was made with, and what it holds."""
+    await exchange.reply(encode(await hosted.asked(lambda: _described(hosted))))
+
+
+def _described(hosted: Hosted) -> ModelAnswer:
     learner, kept = hosted.host.model, hosted.kept
     begun = kept.begun
     share = list(learner.budget_share_.items())[:_MOST_SHARES] if begun else []
     described = None if kept.columns is None else [row._asdict() for row in kept.columns.describe()]
-    answer = ModelAnswer(
+    return ModelAnswer(
         name=hosted.name,
         learner=type(learner).__name__,
         settings={name: str(value) for name, value in learner.get_params(deep=False).items()},
@@ -43,21 +47,39 @@ async def model(hosted: Hosted, exchange: Exchange) -> None:
         n_features=kept.width,
         budget_share={str(task): part for task, part in share},
         beliefs=beliefs(learner) if begun else [],
+        budget_scope="shard" if hosted.in_shards else "model",
+        shards=[_shard(shard) for shard in learner.shards_] if hosted.in_shards and begun else [],
     )
-    await exchange.reply(encode(answer))
+
+
+def _shard(shard: Any) -> ShardAnswer:
+    return ShardAnswer(
+        shard=shard.shard,
+        worker=shard.worker,
+        seen=shard.n_seen,
+        mistakes=shard.n_mistakes,
+        stored=shard.n_stored,
+        capacity=shard.capacity,
+        memory_bytes=shard.memory_bytes,
+    )
 
 
 async def task(hosted: Hosted, exchange: Exchange, name: str) -> None:
     """GET tasks/{task}."""
     wanted = task_named(hosted, name)
     learner = hosted.host.model
-    share = learner.budget_share_.get(wanted, 0.0) if hosted.kept.begun else 0.0
+    share, all_stored = await hosted.asked(lambda: _share(hosted, wanted))
     figures = hosted.watch.of_task(wanted, hasattr(learner, "predict_proba"))
     if figures is None and not share:
         message = f"task: {name!r} has nothing stored, and nothing was learned for it since the service started."
         raise Refused(404, "unknown_task", message)
-    stored = round(share * learner.n_stored_) if share else 0
-    await exchange.reply(encode(TaskAnswer(plain(wanted), stored, share, figures)))
+    await exchange.reply(encode(TaskAnswer(plain(wanted), round(share * all_stored), share, figures)))
+
+
+def _share(hosted: Hosted, task: Any) -> tuple[float, int]:
+    """A task's share of what is stored, and how much that is in all."""
+    learner = hosted.host.model
+    return (learner.budget_share_.get(task, 0.0), learner.n_stored_) if hosted.kept.begun else (0.0, 0)
 
 
 async def forget(hosted: Hosted, exchange: Exchange, name: str) -> None:
@@ -113,4 +135,4 @@ async def backup(hosted: Hosted, exchange: Exchange) -> None:
 
 async def live(hosted: Hosted, exchange: Exchange) -> None:
     """GET live: what the page shows."""
-    await exchange.reply(encode(hosted.state()))
+    await exchange.reply(encode(await hosted.asked(hosted.state)))

@@ -49,9 +49,8 @@ class Service:
             began = time.perf_counter()
             hosted = Hosted.open(name, self.settings.data / name, make_model, self.settings)
             self.models[name] = hosted
-            found = hosted.host.recovery
             log("model", model=name, learner=type(hosted.host.model).__name__, position=hosted.host.position,
-                replayed=found.replayed_examples, seconds=round(time.perf_counter() - began, 3))  # fmt: skip
+                replayed=hosted.replayed, seconds=round(time.perf_counter() - began, 3))  # fmt: skip
         self._ticking = [
             asyncio.create_task(self.events.tick(self.models, lambda: self.stopping)),
             asyncio.create_task(self._refresh_keys()),
@@ -190,7 +189,7 @@ class Service:
         elif path == "/readyz":
             await self._ready(exchange)
         elif path == "/metrics":
-            await exchange.reply(self._metrics.text(), kind=TEXT)
+            await exchange.reply(await asyncio.to_thread(self._metrics.text), kind=TEXT)
         elif path == "/v1/models":
             await exchange.reply(encode(ModelsAnswer(list(self.models))))
         elif path == "/openapi.json":
@@ -201,7 +200,7 @@ class Service:
             await exchange.reply(live.page(), kind=HTML, headers=live.POLICY)
 
     async def _ready(self, exchange: Exchange) -> None:
-        failing = [name for name, hosted in self.models.items() if hosted.host.snapshot_error is not None]
+        failing = [name for name, hosted in self.models.items() if hosted.failing is not None]
         ready = not self.stopping and not failing
         status = "ready" if ready else "stopping" if self.stopping else "cannot write"
         await exchange.reply(encode({"status": status, "failing": failing}), 200 if ready else 503)

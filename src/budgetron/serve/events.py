@@ -55,15 +55,16 @@ class Events:
         try:
             await exchange.begin(EVENTS)
             while not stopping():
-                await exchange.write(self._event(hosted))
+                await exchange.write(await self._event(hosted))
                 await self._next.wait()
             await exchange.write(b"", more=False)
         finally:
             self._watchers -= 1
 
-    def _event(self, hosted: Hosted) -> bytes:
+    async def _event(self, hosted: Hosted) -> bytes:
         turn, event = self._latest.get(hosted.name, (-1, b""))
         if turn != self._turn:
-            event = b"event: live\ndata: " + encode(hosted.state()) + b"\n\n"
-            self._latest[hosted.name] = self._turn, event
+            turn = self._turn
+            event = b"event: live\ndata: " + encode(await hosted.asked(hosted.state)) + b"\n\n"
+            self._latest[hosted.name] = turn, event
         return event

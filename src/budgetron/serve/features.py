@@ -97,7 +97,7 @@ def _named(kept: Kept, features: Sequence[dict[str, Any]]) -> Any:
     names = getattr(kept.model, "feature_names_in_", None)
     if names is not None:
         return _in_order(names.tolist(), features)
-    if kept.begun and not kept.model._engine.settings.sparse:
+    if kept.begun and not kept.sparse:
         width = kept.width
         raise refuse_type(WHO, "features", f"a list of {width} numbers, as the first was", "an object",
                           "A model keeps to one kind of input.")  # fmt: skip

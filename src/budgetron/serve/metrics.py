@@ -63,8 +63,12 @@ class _Models:
             "waiting": ("Examples that wait for the writer.", lambda h: h.writer.waiting),
             "stored": ("Examples that the model stores.", lambda h: h.host.model.n_stored_ if h.kept.begun else 0),
             "memory_bytes": ("Bytes of the model.", lambda h: h.host.model.memory_bytes_ if h.kept.begun else 0),
-            "snapshot_failing": ("1 if the last snapshot failed.", lambda h: int(h.host.snapshot_error is not None)),
-        }
+            "snapshot_failing": ("1 if the last snapshot, or a shard, failed.", lambda h: int(h.failing is not None)),
+            "shards": ("Shards, each with a budget of its own; 0 where there is one for all.",
+                       lambda h: h.host.model.shards if h.in_shards else 0),
+            "shard_recoveries": ("Lost workers whose shards were given out again.",
+                                 lambda h: h.host.model.n_recoveries_ if h.in_shards and h.kept.begun else 0),
+        }  # fmt: skip
         kinds: list[tuple[Any, dict[str, Any]]] = [(CounterMetricFamily, counters), (GaugeMetricFamily, gauges)]
         for kind, wanted in kinds:
             for name, (words, value) in wanted.items():

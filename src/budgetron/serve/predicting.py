@@ -43,13 +43,18 @@ class Predictor:
 
     async def many(self, features: Sequence[Any], tasks: Sequence[Any]) -> list[Prediction]:
         """Not on the loop, unless they are few and nobody is learning."""
-        if self._hosted.writer.busy or len(features) > _ON_THE_LOOP:
+        if not self._at_once or len(features) > _ON_THE_LOOP:
             return await self._loop.run_in_executor(_pool, self._computed, features, tasks)
         return self._computed(features, tasks)
 
+    @property
+    def _at_once(self) -> bool:
+        """Whether a few may be computed on the loop: nobody is learning, and no shard has to be asked."""
+        return not (self._hosted.writer.busy or self._hosted.in_shards)
+
     def _flush(self) -> None:
         batch, self._waiting = self._waiting, []
-        if not self._hosted.writer.busy:
+        if self._at_once:
             for start in range(0, len(batch), _ON_THE_LOOP):
                 self._answer(batch[start : start + _ON_THE_LOOP], self._settled(batch[start : start + _ON_THE_LOOP]))
             return

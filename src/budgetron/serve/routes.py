@@ -32,6 +32,7 @@ class Route:
 
 
 _LEARNING = {409: "The key came before with other examples.", 503: "Too much waits.", 507: "The disk is full."}
+_SHARDS = "The model is in shards."
 MODEL_ROUTES = [
     Route("POST", "predict", "predict", predicting.predict, "Predict one example, or many",
           wire.PredictRequest, (wire.Prediction, wire.Predictions), {409: "The model has learned nothing yet."},
@@ -47,13 +48,13 @@ MODEL_ROUTES = [
     Route("GET", "live", "predict", admin.live, "What the live page shows", None, dict[str, Any]),
     Route("GET", "events", "predict", None, "The same every second, as server-sent events", None, None),
     Route("GET", "snapshot", "admin", admin.download, "Download the model file", None, None,
-          {409: "The model has learned nothing yet."}, binary="answer"),
+          {409: "The model has learned nothing yet.", 501: _SHARDS}, binary="answer"),
     Route("PUT", "snapshot", "admin", admin.restore, "Replace the model by a model file", None, wire.Done,
-          {507: "The disk is full."}, binary="request"),
+          {501: _SHARDS, 507: "The disk is full."}, binary="request"),
     Route("POST", "snapshot", "admin", admin.snapshot, "Write a snapshot to disk now", None, wire.Done,
           {507: "The disk is full."}),
     Route("GET", "backup", "admin", admin.backup, "Download the whole state, log and keys included", None, None,
-          {507: "The disk is full."}, binary="answer"),
+          {501: _SHARDS, 507: "The disk is full."}, binary="answer"),
 ]  # fmt: skip
 BY_PATH = {(route.method, route.path): route for route in MODEL_ROUTES}
 METHODS: dict[str, list[str]] = {}

@@ -40,6 +40,9 @@ class Settings:
     tls_certificate: Path | None = None
     tls_key: Path | None = None
     snapshot_every: int = 50_000
+    shards: int | None = None  # of every new model; None is one host
+    workers: int = 2  # that the shards are divided among
+    ray: Path | None = None  # directory of the shards, where their workers are on Ray
     pending: int = 100_000  # predictions that wait for their label, the latest
     grace: float = 10.0  # seconds that a stop may take
     log_requests: bool = False

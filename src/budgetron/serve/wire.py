@@ -118,8 +118,23 @@ class FeedbackAnswers(Struct):
     feedback: list[FeedbackAnswer]
 
 
+class ShardAnswer(Struct):
+    """One shard: a learner of its own, with its own budget."""
+
+    shard: int
+    worker: str
+    seen: int
+    mistakes: int
+    stored: int
+    capacity: int | None
+    memory_bytes: int
+
+
 class ModelAnswer(Struct):
-    """A model: what it was made with, and what it holds now."""
+    """A model: what it was made with, and what it holds now.
+
+    `budget_scope` says whose the budget is: of the `model`, all tasks together; or of each `shard`, those of its own.
+    """
 
     name: str
     learner: str
@@ -136,6 +151,8 @@ class ModelAnswer(Struct):
     n_features: int | None
     budget_share: dict[str, float]
     beliefs: list[dict[str, float]]
+    budget_scope: str
+    shards: list[ShardAnswer]
 
 
 class ModelsAnswer(Struct):

@@ -10,6 +10,7 @@ from typing import Any
 from budgetron.errors import refusal
 from budgetron.host import Host, Learned, Request
 from budgetron.serve.problems import Refused
+from budgetron.serve.shards import ShardedHost
 from budgetron.serve.watch import Watch
 
 _MOST = 512  # requests in one commit
@@ -19,7 +20,7 @@ _Item = tuple[Request, int, "asyncio.Future[Learned]"]
 class Writer:
     """Labelled examples to the host, several requests a commit. `submit` is called on the event loop only."""
 
-    def __init__(self, name: str, host: Host, watch: Watch, most_waiting: int) -> None:
+    def __init__(self, name: str, host: Host | ShardedHost, watch: Watch, most_waiting: int) -> None:
         self._host, self._watch, self._most_waiting = host, watch, most_waiting
         self._queue: queue.SimpleQueue[_Item | None] = queue.SimpleQueue()
         self._loop = asyncio.get_running_loop()
