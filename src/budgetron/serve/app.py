@@ -47,7 +47,7 @@ class Service:
         self.events = Events(self.settings.limits.watchers)
         for name, make_model in self._make_models.items():
             began = time.perf_counter()
-            hosted = Hosted.open(name, self.settings.data / name, make_model, self.settings)
+            hosted = await Hosted.open(name, self.settings.data / name, make_model, self.settings)
             self.models[name] = hosted
             log("model", model=name, learner=type(hosted.host.model).__name__, position=hosted.host.position,
                 replayed=hosted.replayed, seconds=round(time.perf_counter() - began, 3))  # fmt: skip

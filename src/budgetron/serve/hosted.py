@@ -32,9 +32,10 @@ class Hosted:
         self.predictor = Predictor(self)
 
     @classmethod
-    def open(cls, name: str, directory: Path, make_model: Callable[[], Any] | None, settings: Settings) -> Hosted:
+    async def open(cls, name: str, directory: Path, make_model: Callable[[], Any] | None, settings: Settings) -> Hosted:
         if settings.shards is not None or is_in_shards(directory):
-            return cls(name, ShardedHost.open(directory, make_model, settings), settings)
+            # In a thread: where Ray is started from the main one it takes SIGTERM for itself.
+            return cls(name, await asyncio.to_thread(ShardedHost.open, directory, make_model, settings), settings)
         return cls(name, Host.open(directory, make_model, snapshot_every=settings.snapshot_every), settings)
 
     @property
