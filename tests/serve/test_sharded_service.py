@@ -163,7 +163,7 @@ def test_kills_at_any_moment(tmp_path, kills):
                 except httpx.TransportError:
                     client.close()
                     service.stop()
-                    service = Running(tmp_path)
+                    service = Running(tmp_path, LEARNER)  # named again: it may have been killed before it began
                     client = service.client()
         X, _, tasks = made(60, seed=5)
         margins = margins_of(client, X, tasks)
@@ -199,6 +199,10 @@ def test_what_cannot_begin_in_shards_is_refused(tmp_path):
     Host.open(tmp_path / "one", model=learner()).close()
     with pytest.raises(InputError, match="which was begun without"):
         ShardedHost.open(tmp_path / "one", learner, settings)
+    with ShardedModel(learner(), shards=4, directory=tmp_path / "others" / "shards") as model:
+        model.partial_fit(X, y, tasks)
+    with pytest.raises(InputError, match="a directory of its own"):
+        ShardedHost.open(tmp_path / "others", learner, settings)
     host = ShardedHost.open(tmp_path / "new", learner, settings)
     with pytest.raises(AlreadyOwned):
         ShardedHost.open(tmp_path / "new", learner, settings)

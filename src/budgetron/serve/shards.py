@@ -262,6 +262,9 @@ def _model(journal: Journal, make_model: Callable[[], Any] | None, settings: Set
         "snapshot_every": settings.snapshot_every,
     }
     if (journal.place / RECORD).exists():
+        if not journal.position:  # of another coordinator, which opening it would shut out
+            came = f"{str(journal.place)!r}, which has shards"
+            raise refuse("serve", "--ray", "a directory of its own for a new model", came)
         return ShardedModel.open(journal.place, **options)
     learner = None if make_model is None else make_model()
     if learner is None or hasattr(learner, "_engine"):
