@@ -220,12 +220,15 @@ def test_shards_on_ray(tmp_path):
         expected = alone.predict_then_learn(X, y, tasks).tolist()
         last = alone.decision_function(X, tasks).tolist()
     options = (*SHARDS, "--workers", 2, "--ray", tmp_path / "shared")
-    service = Running(tmp_path / "data", LEARNER, *options)
+    own = {"RAY_ADDRESS": "local", "RAY_USAGE_STATS_ENABLED": "0"}  # a cluster of its own, whatever else runs here
+    service = Running(tmp_path / "data", LEARNER, *options, env=own)
     with service.client() as client:
         request = body(X, y, tasks, key="all")
-        assert client.post("/v1/learn", json=request).json()["margins"] == expected
+        answer = client.post("/v1/learn", json=request)
+        assert answer.status_code == 200, (answer.text, service.log)
+        assert answer.json()["margins"] == expected
     service.kill()
-    with running(tmp_path / "data", *options) as service, service.client() as client:
+    with running(tmp_path / "data", *options, env=own) as service, service.client() as client:
         assert margins_of(client, X, tasks) == last
         assert client.post("/v1/learn", json=request).json()["repeated"] is True
         assert client.get("/v1/model").json()["seen"] == 200
