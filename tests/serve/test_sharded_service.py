@@ -56,8 +56,7 @@ def test_the_shards_learn_as_in_process_and_survive_a_kill(tmp_path):
         expected = [alone.predict_then_learn(X[part], y[part], tasks[part]).tolist() for part in _parts(300, 100)]
         last = alone.decision_function(X[:50], tasks[:50]).tolist()
         by_shard = [(shard.n_seen, shard.n_stored, shard.capacity) for shard in alone.shards_]
-    service = Running(tmp_path, LEARNER, *SHARDS)
-    with service.client() as client:
+    with running(tmp_path, LEARNER, *SHARDS) as service, service.client() as client:
         problem(client.post("/v1/predict", json={"features": [0, 0, 0], "task": 1}), 409, "nothing_learned")
         for number, part in enumerate(_parts(300, 100)):
             request = body(X[part], y[part], tasks[part], key=f"part {number}")
@@ -67,7 +66,7 @@ def test_the_shards_learn_as_in_process_and_survive_a_kill(tmp_path):
             assert first["position"] == again["position"]
         assert margins_of(client, X[:50], tasks[:50]) == last
         waiting = client.post("/v1/predict", json={"features": [1, 0, 0], "task": 5, "remember": True}).json()["id"]
-    service.kill()
+        service.kill()
     with running(tmp_path) as service, service.client() as client:  # it knows that it is in shards
         assert margins_of(client, X[:50], tasks[:50]) == last
         model = client.get("/v1/model").json()
@@ -125,9 +124,8 @@ def test_a_request_that_some_shards_learned_is_finished_once(tmp_path):
         alone.partial_fit(X[:100], y[:100], tasks[:100])
         expected = alone.predict_then_learn(X[100:], y[100:], tasks[100:]).tolist()
         last = alone.decision_function(X, tasks).tolist()
-    service = Running(tmp_path, LEARNER, *SHARDS)
     second = body(X[100:], y[100:], tasks[100:], key="second")
-    with service.client() as client:
+    with running(tmp_path, LEARNER, *SHARDS) as service, service.client() as client:
         client.post("/v1/learn", json=body(X[:100], y[:100], tasks[:100], key="first"))
         # Another takes the last shard's log away: the others learn their rows of the next request, that one cannot.
         Host.open(tmp_path / "default" / "shards" / "shard-00003", epoch=1_500_000).close()
@@ -136,7 +134,7 @@ def test_a_request_that_some_shards_learned_is_finished_once(tmp_path):
         assert client.get("/readyz").status_code == 503
         seen = [shard["seen"] for shard in client.get("/v1/model").json()["shards"]]
         assert sum(seen) > 100 and seen[3] == (np.array(_shards(tasks[:100])) == 3).sum()
-    service.kill()
+        service.kill()
     with running(tmp_path) as service, service.client() as client:
         assert service.events("model")[0]["replayed"] == 100
         assert margins_of(client, X, tasks) == last
@@ -221,13 +219,12 @@ def test_shards_on_ray(tmp_path):
         last = alone.decision_function(X, tasks).tolist()
     options = (*SHARDS, "--workers", 2, "--ray", tmp_path / "shared")
     own = {"RAY_ADDRESS": "local", "RAY_USAGE_STATS_ENABLED": "0"}  # a cluster of its own, whatever else runs here
-    service = Running(tmp_path / "data", LEARNER, *options, env=own)
-    with service.client() as client:
+    with running(tmp_path / "data", LEARNER, *options, env=own) as service, service.client() as client:
         request = body(X, y, tasks, key="all")
         answer = client.post("/v1/learn", json=request)
         assert answer.status_code == 200, (answer.text, service.log)
         assert answer.json()["margins"] == expected
-    service.kill()
+        service.kill()
     with running(tmp_path / "data", *options, env=own) as service, service.client() as client:
         assert margins_of(client, X, tasks) == last
         assert client.post("/v1/learn", json=request).json()["repeated"] is True
