@@ -10,7 +10,6 @@ No clock is read: records are ordered by their number alone. Every write checks 
 
 from __future__ import annotations
 
-import sqlite3
 import zlib
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
@@ -18,10 +17,10 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from budgetron.errors import refusal
-from budgetron.host.refusals import StaleOwner, damaged, speaking_of
+from budgetron.host.refusals import StaleOwner, damaged
+from budgetron.host.sqlite_file import SqliteFile
 
 NAME = "host.sqlite"
-FORMAT = 1
 _PART = 16 * 2**20  # bytes of a snapshot in one row
 _SCHEMA = """
 CREATE TABLE IF NOT EXISTS owner (one INTEGER PRIMARY KEY CHECK (one = 1), epoch INTEGER, position INTEGER) STRICT;
@@ -50,30 +49,12 @@ class Store:
     def __init__(self, directory: Path) -> None:
         self.path = directory / NAME
         self.epoch = 0
-        with speaking_of(self.path):
-            self._db = sqlite3.connect(self.path, timeout=10.0, isolation_level=None, check_same_thread=False)
-            try:
-                self._prepare()
-            except BaseException:
-                self._db.close()
-                raise
-
-    def _prepare(self) -> None:
-        self._db.execute("PRAGMA journal_mode=WAL").fetchone()
-        self._db.execute("PRAGMA synchronous=FULL")
-        (number,) = self._db.execute("PRAGMA user_version").fetchone()
-        if number not in (0, FORMAT):
-            raise damaged(self.path, f"its format is {number}, and this budgetron knows {FORMAT}")
-        found = self._db.execute("PRAGMA quick_check(1)").fetchone()[0]
-        if found != "ok":
-            raise damaged(self.path, found)
-        if number == 0:
-            self._db.executescript(f"BEGIN; {_SCHEMA} PRAGMA user_version={FORMAT}; COMMIT")
+        self._db = SqliteFile(self.path, _SCHEMA)
 
     def take_over(self, epoch: int | None) -> None:
         """Become the owner: with the next epoch, or with a given one that is higher than any before."""
-        with speaking_of(self.path), self._transaction(checked=False):
-            (stored,) = self._db.execute("SELECT epoch FROM owner").fetchone()
+        with self._db.writing():
+            (stored,) = self._db.one("SELECT epoch FROM owner")
             if epoch is not None and epoch <= stored:
                 raise StaleOwner(
                     refusal("Host", "epoch", f"higher than that of the last owner, {stored}", str(epoch),
@@ -85,24 +66,12 @@ class Store:
     @contextmanager
     def writing(self) -> Iterator[None]:
         """One transaction: all of it is on disk when the block is left, or nothing."""
-        with speaking_of(self.path), self._transaction(checked=True):
+        with self._db.writing():
+            self._check_owner()
             yield
-
-    @contextmanager
-    def _transaction(self, checked: bool) -> Iterator[None]:
-        self._db.execute("BEGIN IMMEDIATE")
-        try:
-            if checked:
-                self._check_owner()
-            yield
-            self._db.execute("COMMIT")
-        except BaseException:
-            if self._db.in_transaction:
-                self._db.execute("ROLLBACK")
-            raise
 
     def _check_owner(self) -> None:
-        (stored,) = self._db.execute("SELECT epoch FROM owner").fetchone()
+        (stored,) = self._db.one("SELECT epoch FROM owner")
         if stored != self.epoch:
             raise StaleOwner(
                 refusal("Host", "the owner", f"the one of epoch {stored}, which took the directory over",
@@ -113,8 +82,7 @@ class Store:
 
     @property
     def position(self) -> int:
-        with speaking_of(self.path):
-            return int(self._db.execute("SELECT position FROM owner").fetchone()[0])
+        return int(self._db.one("SELECT position FROM owner")[0])
 
     def append(self, records: Iterable[Record], position: int) -> None:
         for record in records:
@@ -141,23 +109,21 @@ class Store:
             "SELECT log.number, batch, crc, block, key, digest FROM log LEFT JOIN answer USING (number) "
             "WHERE log.number > ? ORDER BY log.number"
         )
-        with speaking_of(self.path):
-            for number, batch, crc, block, key, digest in self._db.execute(query, (start,)):
-                if zlib.crc32(block, number & 0xFFFFFFFF) != crc:
-                    raise damaged(self.path, f"record {number} has other bytes than were written")
-                yield Record(number, batch, block, key, digest or b"")
+        for number, batch, crc, block, key, digest in self._db.rows(query, (start,)):
+            if zlib.crc32(block, number & 0xFFFFFFFF) != crc:
+                raise damaged(self.path, f"record {number} has other bytes than were written")
+            yield Record(number, batch, block, key, digest or b"")
 
     def log_bytes_after(self, number: int) -> int:
         query = "SELECT coalesce(sum(length(block)), 0) FROM log WHERE number > ?"
-        return int(self._db.execute(query, (number,)).fetchone()[0])
+        return int(self._db.one(query, (number,))[0])
 
     # ---- answers
 
     def answer(self, key: str) -> tuple[int, bytes, bytes | None] | None:
         """Record number, digest and margins of a key that is still remembered."""
         query = "SELECT number, digest, margins FROM answer WHERE key = ?"
-        with speaking_of(self.path):
-            found: tuple[int, bytes, bytes | None] | None = self._db.execute(query, (key,)).fetchone()
+        found: tuple[int, bytes, bytes | None] | None = self._db.one(query, (key,))
         return found
 
     def answered(self, margins: Iterable[tuple[int, bytes]]) -> None:
@@ -166,8 +132,7 @@ class Store:
     def answers_to(self, prefix: str) -> Iterator[tuple[str, int, bytes | None]]:
         """Key, record number and margins of the keys that begin so."""
         query = "SELECT key, number, margins FROM answer WHERE key >= ? AND key < ?"
-        with speaking_of(self.path):
-            yield from self._db.execute(query, (prefix, prefix + "\U0010ffff"))
+        return self._db.rows(query, (prefix, prefix + "\U0010ffff"))
 
     def forget_answers(self, most: int, most_bytes: int) -> None:
         """Keep the latest keys only: so many, and so many bytes of margins."""
@@ -184,13 +149,11 @@ class Store:
     def snapshots(self) -> list[int]:
         """Their record numbers, the newest first."""
         query = "SELECT DISTINCT number FROM snapshot ORDER BY number DESC"
-        with speaking_of(self.path):
-            return [number for (number,) in self._db.execute(query)]
+        return [number for (number,) in self._db.rows(query)]
 
     def snapshot(self, number: int) -> bytes:
         query = "SELECT content FROM snapshot WHERE number = ? ORDER BY part"
-        with speaking_of(self.path):
-            return b"".join(content for (content,) in self._db.execute(query, (number,)))
+        return b"".join(content for (content,) in self._db.rows(query, (number,)))
 
     def put_snapshot(self, number: int, content: bytes) -> None:
         self._db.execute("DELETE FROM snapshot WHERE number = ?", (number,))
@@ -212,15 +175,8 @@ class Store:
     # ---- the file
 
     def copy_to(self, target: Path) -> None:
-        """A consistent copy by a reader of its own: the writer does not wait."""
-        with speaking_of(self.path):
-            reader = sqlite3.connect(f"{self.path.absolute().as_uri()}?mode=ro", uri=True)
-            copy = sqlite3.connect(target, isolation_level=None)
-            try:
-                reader.backup(copy)
-            finally:
-                copy.close()
-                reader.close()
+        """A consistent copy; the writer does not wait."""
+        self._db.copy_to(target)
 
     def close(self) -> None:
         self._db.close()

@@ -11,16 +11,13 @@ Its number makes the keys under which the shards are sent their rows, so that se
 from __future__ import annotations
 
 import secrets
-import sqlite3
-from collections.abc import Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from budgetron.host.refusals import damaged, speaking_of
+from budgetron.host.sqlite_file import SqliteFile
 
 NAME = "requests.sqlite"
-FORMAT = 1
 KEYS = 100_000  # that are remembered, the latest
 _SCHEMA = """
 CREATE TABLE about (one INTEGER PRIMARY KEY CHECK (one = 1), name TEXT, place TEXT, shards INTEGER)
@@ -44,53 +41,41 @@ class Journal:
     """The table of one model. Not for several threads at once."""
 
     def __init__(self, directory: Path, place: Path, shards: int) -> None:
-        self._path = directory / NAME
-        with speaking_of(self._path):
-            self._db = sqlite3.connect(self._path, timeout=10.0, isolation_level=None, check_same_thread=False)
-            try:
-                self._prepare(str(place), shards)
-            except BaseException:
-                self._db.close()
-                raise
-
-    def _prepare(self, place: str, shards: int) -> None:
-        self._db.execute("PRAGMA journal_mode=WAL").fetchone()
-        self._db.execute("PRAGMA synchronous=FULL")
-        (number,) = self._db.execute("PRAGMA user_version").fetchone()
-        if number not in (0, FORMAT):
-            raise damaged(self._path, f"its format is {number}, and this budgetron knows {FORMAT}")
-        if number == 0:
-            self._db.executescript(f"BEGIN; {_SCHEMA} PRAGMA user_version={FORMAT}; COMMIT")
-        self._db.execute("INSERT OR IGNORE INTO about VALUES (1, ?, ?, ?)", (secrets.token_hex(8), place, shards))
-        self.name, found, self.shards = self._db.execute("SELECT name, place, shards FROM about").fetchone()
+        self._db = SqliteFile(directory / NAME, _SCHEMA)
+        try:
+            with self._db.writing():
+                about = (secrets.token_hex(8), str(place), shards)
+                self._db.execute("INSERT OR IGNORE INTO about VALUES (1, ?, ?, ?)", about)
+            self.name, found, self.shards = self._db.one("SELECT name, place, shards FROM about")
+        except BaseException:
+            self._db.close()
+            raise
         self.place = Path(found)
 
     @property
     def position(self) -> int:
         """The number of the last request."""
-        found = self._db.execute("SELECT seq FROM sqlite_sequence WHERE name = 'request'").fetchone()
+        found = self._db.one("SELECT seq FROM sqlite_sequence WHERE name = 'request'")
         return 0 if found is None else int(found[0])
 
     def append(self, requests: Sequence[tuple[str | None, bytes, bytes]]) -> list[int]:
         """Write key, digest and rows of each, all forced to disk in one commit; their numbers."""
         insert = "INSERT INTO request (key, digest, rows) VALUES (?, ?, ?)"
-        with self._writing():
+        with self._db.writing():
             return [int(self._db.execute(insert, request).lastrowid or 0) for request in requests]
 
     def any_unfinished(self) -> bool:
         query = "SELECT EXISTS (SELECT 1 FROM request WHERE rows IS NOT NULL)"
-        with speaking_of(self._path):
-            return bool(self._db.execute(query).fetchone()[0])
+        return bool(self._db.one(query)[0])
 
     def unfinished(self) -> list[tuple[int, bytes]]:
         """Number and rows of what was written and not yet learned by all its shards, in order."""
         query = "SELECT number, rows FROM request WHERE rows IS NOT NULL ORDER BY number"
-        with speaking_of(self._path):
-            return self._db.execute(query).fetchall()
+        return list(self._db.rows(query))
 
     def finish(self, answers: Iterable[tuple[int, bytes]], refused: Iterable[int]) -> None:
         """Note the margins of what was learned, and take out what was refused. A request without a key is done with."""
-        with self._writing():
+        with self._db.writing():
             self._db.executemany(
                 "UPDATE request SET rows = NULL, margins = ? WHERE number = ?",
                 [(margins, number) for number, margins in answers],
@@ -104,27 +89,13 @@ class Journal:
     def answer(self, key: str) -> Answered | None:
         """What a key was answered with."""
         query = "SELECT number, digest, margins FROM request WHERE key = ? AND rows IS NULL"
-        with speaking_of(self._path):
-            found = self._db.execute(query, (key,)).fetchone()
+        found = self._db.one(query, (key,))
         return None if found is None else Answered(*found)
 
     def answers_to(self, prefix: str) -> list[tuple[str, int, bytes]]:
         """Key, number and margins of the keys that begin so."""
         query = "SELECT key, number, margins FROM request WHERE substr(key, 1, ?) = ? AND rows IS NULL"
-        with speaking_of(self._path):
-            return self._db.execute(query, (len(prefix), prefix)).fetchall()
-
-    @contextmanager
-    def _writing(self) -> Iterator[None]:
-        with speaking_of(self._path):
-            self._db.execute("BEGIN IMMEDIATE")
-            try:
-                yield
-                self._db.execute("COMMIT")
-            except BaseException:
-                if self._db.in_transaction:
-                    self._db.execute("ROLLBACK")
-                raise
+        return list(self._db.rows(query, (len(prefix), prefix)))
 
     def close(self) -> None:
         self._db.close()

@@ -8,7 +8,6 @@ table: each is sent to the host under a key of its own.
 from __future__ import annotations
 
 import secrets
-import sqlite3
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -17,7 +16,7 @@ from typing import Any
 import msgspec
 
 from budgetron.host import Learned
-from budgetron.host.refusals import speaking_of
+from budgetron.host.sqlite_file import SqliteFile
 
 KEY = "feedback:"
 _SCHEMA = """
@@ -42,35 +41,21 @@ class Pending:
     """The table of one model. Used on the event loop only."""
 
     def __init__(self, directory: Path, most: int) -> None:
-        self._path, self._most = directory / "pending.sqlite", most
-        with speaking_of(self._path):
-            self._db = sqlite3.connect(self._path, isolation_level=None, timeout=1.0, check_same_thread=False)
-            self._db.execute("PRAGMA journal_mode=WAL").fetchone()
-            self._db.execute("PRAGMA synchronous=NORMAL")
-            self._db.executescript(_SCHEMA)
+        self._most = most
+        self._db = SqliteFile(directory / "pending.sqlite", _SCHEMA, durable=False)
 
     def put(self, examples: Sequence[tuple[Any, Any]]) -> list[str]:
         """Remember features and tasks; the ids to label them by."""
         ids = [secrets.token_hex(12) for _ in examples]
         rows = [(name, msgspec.json.encode(example)) for name, example in zip(ids, examples, strict=True)]
-        with speaking_of(self._path):
-            self._db.execute("BEGIN")
-            try:
-                self._db.executemany("INSERT INTO pending (id, example) VALUES (?, ?)", rows)
-                self._db.execute(
-                    "DELETE FROM pending WHERE number <= (SELECT max(number) FROM pending) - ?", (self._most,)
-                )
-                self._db.execute("COMMIT")
-            except BaseException:
-                if self._db.in_transaction:
-                    self._db.execute("ROLLBACK")
-                raise
+        with self._db.writing():
+            self._db.executemany("INSERT INTO pending (id, example) VALUES (?, ?)", rows)
+            self._db.execute("DELETE FROM pending WHERE number <= (SELECT max(number) FROM pending) - ?", (self._most,))
         return ids
 
     def get(self, name: str) -> Waiting | None:
         query = "SELECT example, label, position, margin FROM pending WHERE id = ?"
-        with speaking_of(self._path):
-            found = self._db.execute(query, (name,)).fetchone()
+        found = self._db.one(query, (name,))
         if found is None:
             return None
         features, task = msgspec.json.decode(found[0])
@@ -82,7 +67,7 @@ class Pending:
     def labelled(self, name: str, label: Any, position: int, margin: Any) -> None:
         """Note the label that was learned."""
         values = (msgspec.json.encode(label), position, msgspec.json.encode(margin), name)
-        with speaking_of(self._path):
+        with self._db.writing():
             self._db.execute("UPDATE pending SET label = ?, position = ?, margin = ? WHERE id = ?", values)
 
     def note_learned(self, answers: Mapping[str, Learned]) -> None:
@@ -91,13 +76,11 @@ class Pending:
             (learned.position, msgspec.json.encode(learned.margins[0].tolist()), key.removeprefix(KEY))
             for key, learned in answers.items()
         ]
-        with speaking_of(self._path):
-            self._db.execute("BEGIN")
+        with self._db.writing():
             self._db.executemany("UPDATE pending SET position = ?, margin = ? WHERE id = ? AND label IS NULL", rows)
-            self._db.execute("COMMIT")
 
     def __len__(self) -> int:
-        return int(self._db.execute("SELECT count(*) FROM pending").fetchone()[0])
+        return int(self._db.one("SELECT count(*) FROM pending")[0])
 
     def close(self) -> None:
         self._db.close()
