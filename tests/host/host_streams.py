@@ -36,8 +36,7 @@ def fed(make_model, given, classes=None):
 
 def dropped(host):
     """As after a kill: nothing is written, only the file handles go."""
-    host._store.close()
-    host._mark.close()
+    host._ledger.close()
     if host._lock is not None:
         host._lock.release()
 

@@ -67,7 +67,7 @@ def test_an_epoch_wins_over_a_lock(tmp_path):
 
 def test_a_flipped_byte_in_the_log_is_refused_and_nothing_changes(tmp_path):
     host = learned(tmp_path, 100)
-    host._store._db.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+    host._ledger._store._db.execute("PRAGMA wal_checkpoint(TRUNCATE)")
     dropped(host)
     with sqlite3.connect(tmp_path / "host.sqlite") as db:
         (block,) = db.execute("SELECT block FROM log WHERE number = 3").fetchone()

@@ -14,7 +14,7 @@ import os
 import threading
 from collections.abc import Callable, Hashable, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from hashlib import blake2b
 from pathlib import Path
 from typing import Any, Self
@@ -24,17 +24,15 @@ from numpy.typing import NDArray
 
 from budgetron.errors import InputError, is_whole, refusal, refuse, shown
 from budgetron.host import blocks
-from budgetron.host.answers import Learned, flat, shaped
+from budgetron.host.answers import Learned
 from budgetron.host.blocks import Request
 from budgetron.host.claim import Lock, Mark
+from budgetron.host.ledger import Ledger
 from budgetron.host.models import Kept, kept_of
 from budgetron.host.recovery import Recovery, recovered
 from budgetron.host.refusals import DiskRefused, KeyReused, NothingLearned, StaleOwner, speaking_of
-from budgetron.host.store import Record, Store
+from budgetron.host.store import Store
 
-KEYS = 100_000  # idempotency keys that are remembered, the latest; beyond them a repeated key is a new one
-KEY_BYTES = 64 * 2**20  # of margins held for them
-LOG_BYTES = 64 * 2**20  # of log after which a snapshot is due, however few the examples
 LONGEST_KEY = 200
 
 
@@ -46,14 +44,6 @@ class _Entry:
     answer: Learned | Exception | None = None
     number: int = 0
     twin: _Entry | None = None  # the same key, earlier in the same commit
-
-
-@dataclass
-class _Unwritten:
-    """What the next transaction takes along: refused records to remove, and the margins of keys."""
-
-    refused: list[int] = field(default_factory=list)
-    answers: dict[int, bytes] = field(default_factory=dict)
 
 
 class Host:
@@ -71,17 +61,12 @@ class Host:
     2 True ['spam']
     """
 
-    def __init__(self, store: Store, mark: Mark, lock: Lock | None, found: Recovery, snapshot_every: int) -> None:
-        self._store, self._mark, self._lock = store, mark, lock
+    def __init__(self, ledger: Ledger, lock: Lock | None, found: Recovery, snapshot_every: int) -> None:
+        self._ledger, self._lock = ledger, lock
         self._kept = found.kept
         self.recovery = found  # what was found on opening
         self.snapshot_every = snapshot_every
         self.snapshot_error: DiskRefused | None = None  # of the last try; the log keeps growing until one succeeds
-        self._position = found.position
-        self._snapshots = found.snapshots
-        self._since = found.replayed_examples
-        self._log_bytes = store.log_bytes_after(max(found.snapshots, default=0))
-        self._unwritten = _Unwritten(found.refused, found.answers)
         self._writer = threading.Lock()
         self._gate = threading.Lock()
         self._waiting: list[_Entry] = []
@@ -130,7 +115,7 @@ class Host:
             store.take_over(epoch)
             begin = make_model if model is None else lambda: model
             found = recovered(store, mark, begin, accept_loss)
-            return cls(store, mark, lock, found, int(snapshot_every))
+            return cls(Ledger(store, mark, found), lock, found, int(snapshot_every))
         except BaseException:
             for part in (store, mark):
                 if part is not None:
@@ -231,47 +216,26 @@ class Host:
             if other.key == entry.key:
                 entry.twin = other
                 return True
-        found = self._store.answer(entry.key)
-        if found is None or found[0] in self._unwritten.refused:  # refused before: the key was not used up
+        found = self._ledger.answer(entry.key)
+        if found is None:
             return False
-        number, digest, margins = found
-        margins = self._unwritten.answers.get(number, margins)
-        if digest != entry.digest or margins is None:
-            entry.answer = reused(entry.key)
-        else:
-            entry.answer = Learned(number, shaped(margins), repeated=True)
+        digest, learned = found
+        entry.answer = reused(entry.key) if digest != entry.digest or learned is None else learned
         return True
 
     def _log(self, new: list[_Entry]) -> None:
-        first = self._position + 1
-        records = [
-            Record(number, first, entry.payload, entry.key, entry.digest) for number, entry in enumerate(new, first)
-        ]
-        with self._store.writing():
-            self._write_unwritten()
-            self._store.append(records, records[-1].number)
-        self._unwritten = _Unwritten()
-        self._position = records[-1].number
-        self._log_bytes += sum(len(entry.payload) for entry in new)
-        for record, entry in zip(records, new, strict=True):
-            entry.number = record.number
-        self._mark.write(self._position)
+        first = self._ledger.append([(entry.payload, entry.key, entry.digest) for entry in new])
+        for number, entry in enumerate(new, first):
+            entry.number = number
 
     def _learn(self, entry: _Entry) -> None:
         try:
             margins = self._kept.learn(blocks.read(entry.payload))
         except Exception as error:
-            self._unwritten.refused.append(entry.number)
+            self._ledger.refused(entry.number)
             entry.answer = error
-            return
-        self._since += len(margins)
-        entry.answer = Learned(entry.number, margins)
-        if entry.key is not None:
-            self._unwritten.answers[entry.number] = flat(margins)
-
-    def _write_unwritten(self) -> None:
-        self._store.remove(self._unwritten.refused)
-        self._store.answered(self._unwritten.answers.items())
+        else:
+            entry.answer = self._ledger.learned(entry.number, entry.key, margins)
 
     # ---- snapshots
 
@@ -284,29 +248,18 @@ class Host:
     def _snapshot_if_due(self) -> None:
         if not self._kept.begun:
             return
-        if not self._snapshots:
+        if not self._ledger.has_snapshot:
             self._snapshot()
-        elif self._since >= self.snapshot_every or self._log_bytes >= LOG_BYTES:
+        elif self._ledger.is_due(self.snapshot_every):
             try:
                 self._snapshot()
             except DiskRefused as error:  # what was learned is in the log: it is safe, and tried again
                 self.snapshot_error = error
 
-    def _snapshot(self, content: bytes | None = None) -> None:
-        if content is None:
-            if not self._kept.begun:
-                return
-            content = self._kept.content()
-        before = self._snapshots[0] if self._snapshots else 0
-        with self._store.writing():
-            self._write_unwritten()
-            self._store.put_snapshot(self._position, content)
-            self._store.trim(before)  # the last snapshot stays beside the new one, with the log between them
-            self._store.forget_answers(KEYS, KEY_BYTES)
-        self._unwritten = _Unwritten()
-        self._snapshots = list(dict.fromkeys([self._position, before] if before else [self._position]))
-        self._since = self._log_bytes = 0
-        self.snapshot_error = None
+    def _snapshot(self) -> None:
+        if self._kept.begun:
+            self._ledger.snapshot(self._kept.content())
+            self.snapshot_error = None
 
     def content(self) -> bytes:
         """The model file as of now, as `save` would write it."""
@@ -320,35 +273,16 @@ class Host:
         kept = kept_of(content)
         with self._writer:
             self._check_open()
-            number = self._position + 1
-            content = kept.content()
-            with self._store.writing():
-                self._write_unwritten()
-                self._store.put_snapshot(number, content)
-                self._store.trim(number)  # the old model and its log go: a replay must not begin there
-                self._store.set_position(number)
-            self._unwritten = _Unwritten()
-            self._kept, self._position, self._snapshots = kept, number, [number]
-            self._since = self._log_bytes = 0
-            self._mark.write(number)
+            self._ledger.begin_anew(kept.content())
+            self._kept = kept
 
     def backup(self, path: str | os.PathLike[str]) -> None:
         """A copy of the whole directory's state in one file, while learning goes on.
 
         Put into an empty directory as `host.sqlite` it is opened like any other.
         """
-        target = Path(path)
-        beside = target.with_name(f".{target.name}.part")
         self._check_open()
-        with speaking_of(target):
-            beside.unlink(missing_ok=True)
-            try:
-                self._store.copy_to(beside)
-                with open(beside, "rb+") as file:
-                    os.fsync(file.fileno())
-                os.replace(beside, target)
-            finally:
-                beside.unlink(missing_ok=True)
+        self._ledger.copy_to(Path(path))
 
     # ---- predicting, which is not logged
 
@@ -384,25 +318,20 @@ class Host:
     @property
     def position(self) -> int:
         """The number of the last record; a refused one takes a number too."""
-        return self._position
+        return self._ledger.position
 
     @property
     def epoch(self) -> int:
-        return self._store.epoch
+        return self._ledger.epoch
 
     @property
     def directory(self) -> Path:
-        return self._store.path.parent
+        return self._ledger.directory
 
     def remembered(self, prefix: str) -> dict[str, Learned]:
         """The remembered keys that begin so, and their first answers."""
         with self._writer:
-            found = {}
-            for key, number, margins in self._store.answers_to(prefix):
-                margins = self._unwritten.answers.get(number, margins)
-                if margins is not None and number not in self._unwritten.refused:
-                    found[key] = Learned(number, shaped(margins), repeated=True)
-        return found
+            return dict(self._ledger.answers_to(prefix))
 
     def _check_open(self) -> None:
         if not self._open:
@@ -418,12 +347,11 @@ class Host:
                 return
             self._open = False
             try:
-                if self._in_step and (self._since or self._unwritten.refused or self._unwritten.answers):
+                if self._in_step and self._ledger.is_ahead:
                     with suppress(StaleOwner):  # the later owner has it all
                         self._snapshot()
             finally:
-                self._store.close()
-                self._mark.close()
+                self._ledger.close()
                 if self._lock is not None:
                     self._lock.release()
 
