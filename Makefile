@@ -15,14 +15,22 @@ SOURCE := $(shell find src/budgetron -name '*.py')
 $(BIN)/python:
 	$(PYTHON) -m venv $(VENV)
 
-# What a user gets: the package installed as a wheel, not a link into this folder.
-$(VENV)/.installed: $(BIN)/python $(CORE) $(SOURCE)
-	$(PIP) install ".[data]"
+# What a user gets: the package installed from a wheel, not a link into this folder. It is built once.
+WHEEL := build/wheel
+$(WHEEL)/.built: $(BIN)/python $(CORE) $(SOURCE)
+	@rm -rf $(WHEEL)
+	$(PIP) wheel --no-deps --wheel-dir $(WHEEL) .
+	@touch $@
+
+# pip takes a wheel of the same version for the same wheel, unless it is forced.
+$(VENV)/.installed: $(WHEEL)/.built
+	$(PIP) install "$$(echo $(WHEEL)/*.whl)[data]"
+	$(PIP) install --force-reinstall --no-deps $(WHEEL)/*.whl
 	@touch $@
 
 $(VENV)/.tested: $(VENV)/.installed
 	$(PIP) install --upgrade "pip>=25.1"
-	$(PIP) install ".[all]" --group test --group lint --group docs
+	$(PIP) install "$$(echo $(WHEEL)/*.whl)[all]" --group test --group lint --group docs
 	@touch $@
 
 # The pages are looked at in Debian's Chromium; where it may not be installed, their tests say so and are skipped.
@@ -66,7 +74,7 @@ docs: $(VENV)/.tested
 
 # Speed as ratios within one run, and peers side by side.
 bench: $(VENV)/.installed
-	$(PIP) install ".[data,bench]"
+	$(PIP) install "$$(echo $(WHEEL)/*.whl)[data,bench]"
 	$(BIN)/python benchmarks/speed/run.py --docs docs/speed.md
 
 clean:
