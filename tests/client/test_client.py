@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import socket
 import threading
+from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import pytest
@@ -79,7 +80,8 @@ def test_the_same_awaited(service):
                 assert state["model"] == "flag"
                 break
 
-    asyncio.run(work())
+    with ThreadPoolExecutor(1) as apart:  # a browser of other tests may have a loop in this thread
+        apart.submit(asyncio.run, work()).result()
 
 
 def test_a_refusal_has_the_services_words(service):
