@@ -20,6 +20,8 @@ Send = Callable[[MutableMapping[str, Any]], Awaitable[None]]
 
 JSON = b"application/json"
 NDJSON = b"application/x-ndjson"
+ABORT = "budgetron.abort"  # in the scope: drops the connection at once
+WHOLE = "budgetron.whole"  # in the scope: all of the body has come
 _SAFE = [(b"x-content-type-options", b"nosniff"), (b"cache-control", b"no-store")]
 
 
@@ -79,20 +81,23 @@ class Exchange:
         declared = self.headers.get(b"content-length", b"")
         if declared.isdigit() and int(declared) > limit:
             raise _too_long(limit)
+        if WHOLE in self.scope:
+            return await self._rest(limit)
         try:
             async with asyncio.timeout(self.limits.seconds_to_send):
-                message = await self._receive()
-                body: bytes = message.get("body", b"")
-                pieces = [body]
-                size = len(body)
-                while message.get("more_body"):
-                    if size > limit:
-                        raise _too_long(limit)
-                    message = await self._receive()
-                    pieces.append(message.get("body", b""))
-                    size += len(pieces[-1])
+                return await self._rest(limit)
         except TimeoutError:
             raise _too_slow(self.limits.seconds_to_send) from None
+
+    async def _rest(self, limit: int) -> bytes:
+        message = await self._receive()
+        body: bytes = message.get("body", b"")
+        pieces = [body]
+        size = len(body)
+        while message.get("more_body") and size <= limit:
+            message = await self._receive()
+            pieces.append(message.get("body", b""))
+            size += len(pieces[-1])
         if message["type"] == "http.disconnect":
             raise Gone
         if size > limit:
@@ -147,7 +152,7 @@ class Exchange:
             async with asyncio.timeout(self.limits.seconds_to_read):
                 await self._send({"type": "http.response.body", "body": piece, "more_body": more})
         except TimeoutError:
-            abort = self.scope.get("budgetron.abort")
+            abort = self.scope.get(ABORT)
             if abort is not None:
                 abort()
             raise Gone from None

@@ -16,6 +16,7 @@ from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
 from budgetron.errors import refuse
 from budgetron.serve.app import Service
+from budgetron.serve.exchange import ABORT, WHOLE
 from budgetron.serve.logs import log
 from budgetron.serve.settings import Settings
 
@@ -48,7 +49,7 @@ class Server(uvicorn.Server):
         super().__init__(
             uvicorn.Config(
                 self.service, http=slow, loop=_loop(), lifespan="on", log_config=None, access_log=False,
-                server_header=False, limit_concurrency=settings.limits.connections, backlog=1024,
+                server_header=False, proxy_headers=False, limit_concurrency=settings.limits.connections, backlog=1024,
                 timeout_keep_alive=30, timeout_graceful_shutdown=max(1, round(settings.grace)),
                 ssl_certfile=settings.tls_certificate, ssl_keyfile=settings.tls_key, ws="none",
             )
@@ -94,42 +95,51 @@ class _Watched:
 class _SlowHeaders(HttpToolsProtocol):
     """Drops a connection whose request does not come to its body in time. uvicorn waits for ever.
 
-    It also lets the application drop one that does not read: closing would wait for that.
+    It also tells the application when the whole request is there, so that it need not watch the clock for it, and lets
+    it drop a connection that does not read: closing would wait for that.
     """
 
     seconds = 30.0
-    _timer: asyncio.TimerHandle | None = None
+    _due: float | None = None  # when the headers that are awaited must have come
+    _timer: asyncio.TimerHandle | None = None  # looks at _due now and then: a timer a request would cost too much
 
     def connection_made(self, transport: Any) -> None:
         super().connection_made(transport)
-        self._start()
+        self._await_headers()
 
     def on_message_begin(self) -> None:
         super().on_message_begin()
         scope: Any = self.scope
-        scope["budgetron.abort"] = self.transport.abort
-        if self._timer is None:
-            self._start()
+        scope[ABORT] = self.transport.abort
+        if self._due is None:
+            self._await_headers()
 
     def on_headers_complete(self) -> None:
-        self._cancel()
+        self._due = None
         super().on_headers_complete()
 
+    def on_message_complete(self) -> None:
+        super().on_message_complete()
+        scope: Any = self.scope
+        scope[WHOLE] = True
+
     def connection_lost(self, exc: Exception | None) -> None:
-        self._cancel()
-        super().connection_lost(exc)
-
-    def _start(self) -> None:
-        self._timer = self.loop.call_later(self.seconds, self._drop)
-
-    def _cancel(self) -> None:
         if self._timer is not None:
             self._timer.cancel()
-            self._timer = None
+        super().connection_lost(exc)
 
-    def _drop(self) -> None:
+    def _await_headers(self) -> None:
+        self._due = self.loop.time() + self.seconds
+        if self._timer is None:
+            self._timer = self.loop.call_at(self._due, self._look)
+
+    def _look(self) -> None:
         self._timer = None
-        if not self.transport.is_closing():
+        if self._due is None:
+            return
+        if self.loop.time() < self._due:
+            self._timer = self.loop.call_at(self._due, self._look)
+        elif not self.transport.is_closing():
             self.transport.close()
 
 
