@@ -13,8 +13,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from budgetron.client import calls
-from budgetron.client.answers import Answered, Prediction, Unreachable, refused_of
+from budgetron.client.answers import Answered, Prediction, refused_of
 from budgetron.client.calls import BATCH, Call, Settings
+from budgetron.client.tries import Tries
 from budgetron.persist import replace_file
 
 
@@ -117,21 +118,14 @@ class AsyncClient:
         return answer
 
     async def _call(self, call: Call) -> Any:
-        content, headers = call.sent()
-        for attempt in range(self._settings.retries + 1):
-            retry_after, why = None, ""
+        tries = Tries(self._settings, call)
+        for wait in tries:
+            await asyncio.sleep(wait)
             try:
-                answer = await self._http.request(call.method, call.path, content=content, headers=headers)
-                if answer.status_code == 200:
-                    return call.decoded(answer.content)
-                if answer.status_code not in calls.AGAIN or attempt == self._settings.retries:
-                    raise refused_of(answer.status_code, answer.content)
-                retry_after = answer.headers.get("retry-after")
+                tries.heard(await self._http.request(**tries.request))
             except self._lost as error:
-                why = f"{type(error).__name__}: {error}"
-            if attempt < self._settings.retries:
-                await asyncio.sleep(calls.wait_before(attempt, retry_after))
-        raise Unreachable(f"Client: no answer from {self._settings.url} in {attempt + 1} tries; the last: {why}")
+                tries.lost(error)
+        return tries.answer
 
     async def close(self) -> None:
         await self._http.aclose()

@@ -1,8 +1,7 @@
-"""The calls that both clients make: which path, which body, and how often again."""
+"""The calls that both clients make: which path, and which body."""
 
 from __future__ import annotations
 
-import random
 import uuid
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
@@ -17,9 +16,7 @@ from scipy import sparse
 from budgetron.client.answers import Answered, Prediction
 from budgetron.errors import is_whole, refuse, refuse_type, shown
 
-AGAIN = frozenset({429, 502, 503, 504})  # worth another try
 BATCH = 512
-_LONGEST_WAIT = 10.0
 
 
 @dataclass(frozen=True)
@@ -75,13 +72,6 @@ def http() -> Any:
         came, remedy = "an installation without it", "pip install 'budgetron[client]'"
         raise refuse("Client", "the package httpx", "installed", came, remedy) from None
     return httpx
-
-
-def wait_before(attempt: int, retry_after: str | None) -> float:
-    """Seconds before another try: what the service asks for, or longer each time, and never the same for all."""
-    if retry_after is not None and retry_after.isdigit():
-        return min(float(retry_after), _LONGEST_WAIT)
-    return min(_LONGEST_WAIT, 0.05 * 2.0**attempt) * random.uniform(0.5, 1.0)
 
 
 class _Many(msgspec.Struct):
