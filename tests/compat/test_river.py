@@ -142,7 +142,7 @@ def test_a_copy_forgets_and_a_pickle_does_not():
     again = pickle.loads(pickle.dumps(begun))
     assert again.predict_proba_one(DICTS[0], task="user 2") == begun.predict_proba_one(DICTS[0], task="user 2")
     going_on = Classifier(begun.learner)
-    going_on.learn_one(DICTS[0], True)
+    going_on.learn_one(DICTS[0], True, task="user 2")
     assert (going_on.learner.n_seen_, begun.learner.n_seen_) == (N + 1, N)
     assert begun._raw_memory_usage == begun.learner.memory_bytes_
 
@@ -162,3 +162,10 @@ def test_without_river_the_extra_is_named():
     code = "import sys; sys.modules['river'] = None; import budgetron.compat.river"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60)
     assert done.returncode and "pip install 'budgetron[river]'" in done.stderr
+
+
+def test_a_forgotten_task_is_refused():
+    with_tasks = fed(Classifier(Budgetron(budget=20, kernel=KERNEL)), task=lambda task: task)
+    for call in (with_tasks.predict_one, with_tasks.predict_proba_one, lambda x: with_tasks.learn_one(x, True)):
+        with pytest.raises(InputError, match="task must be given, since the model was taught with tasks"):
+            call(DICTS[0])

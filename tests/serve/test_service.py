@@ -34,6 +34,12 @@ def test_one_prediction_and_many(trained):
     assert many["predictions"][0]["margin"] == one["margin"] and many["position"] >= 1
 
 
+def test_a_forgotten_task_is_refused(trained):
+    for path, example in (("predict", {"features": [1, 2]}), ("learn", {"features": [1, 2], "label": "ham"})):
+        said = problem(trained.post(f"/v1/{path}", json={"examples": [example]}), 422, "refused")
+        assert "tasks must be given for each row, since the model was taught with tasks; got None" in said
+
+
 def test_probabilities_where_the_model_has_them(trained):
     chances = trained.post("/v1/models/flag/predict", json={"features": [1, 2], "task": "ann"}).json()["probabilities"]
     assert set(chances) == {"ham", "spam"} and sum(chances.values()) == pytest.approx(1)

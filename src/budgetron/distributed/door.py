@@ -20,7 +20,7 @@ from budgetron.graphs import TaskGraph
 from budgetron.learners import inputs
 from budgetron.learners.classes import Classes, seeing
 from budgetron.learners.learner import Learner
-from budgetron.learners.tasks import listed, located
+from budgetron.learners.tasks import listed, located, located_one
 
 WHO = "ShardedModel"
 Ints = NDArray[np.int64]
@@ -62,6 +62,11 @@ class Door:
     def classes(self) -> Classes:
         return self.scout._classes
 
+    @property
+    def settled(self) -> tuple[bool, bool]:
+        """What a block may still settle after the first: the classes, and that there are tasks."""
+        return self.begun and self.classes.settled, self.scout._tasked
+
     def admit(self, X: Any, y: Any, tasks: Any, classes: Any, sample_weight: Any) -> Admitted:
         """A block to be learned, or a refusal with nothing changed."""
         scout = self.scout
@@ -73,7 +78,7 @@ class Door:
         labels = inputs.labels(who, y, n)
         weights = inputs.weights(who, sample_weight, n)
         names = None if tasks is None else listed(who, tasks, n)
-        keys, components = located(who, names, n, scout._checked_graph())
+        keys, components = located(who, names, n, scout._checked_graph(), scout._tasked)
         if first:
             self._try_budget(rows, labels, classes)
             scout._begin(rows, classes, labels, X)
@@ -84,6 +89,7 @@ class Door:
         seen.codes(who, labels)
         scout._refuse_bad_rows(rows)
         scout._classes = seen
+        scout._tasked = scout._tasked or names is not None
         return Admitted(rows, names, keys, components, labels, weights)
 
     def look(self, X: Any, tasks: Any) -> Admitted:
@@ -93,9 +99,15 @@ class Door:
         X, tasks = scout._split_task_column(X, tasks)
         rows = scout._rows(X, reset=False)
         names = None if tasks is None else listed(scout._who, tasks, rows.shape[0])
-        keys, components = located(scout._who, names, rows.shape[0], scout._graph)
+        keys, components = located(scout._who, names, rows.shape[0], scout._graph, scout._tasked)
         scout._refuse_bad_rows(rows)
         return Admitted(rows, names, keys, components)
+
+    def one_task(self, task: Hashable) -> Admitted:
+        """No rows, but where those of one task would go."""
+        scout = self.scout
+        key, component = located_one(scout._who, task, scout._graph, scout._tasked)
+        return Admitted(None, None, np.array([key]), np.array([component]))
 
     def one_row(self, x: Any, task: Hashable) -> tuple[Any, list[Hashable] | None]:
         return self.scout._one_row(x, task)

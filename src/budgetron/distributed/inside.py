@@ -178,7 +178,7 @@ class Inside:
     def task_weights(self, task: Hashable = None) -> NDArray[np.float64]:
         """The weights of one task over the stored examples of its shard."""
         self._check_begun()
-        shard = int(self._placement.shards_of_tasks([task])[0])
+        shard = int(self._placement.shards_of(self._door.one_task(task))[0])
         weights: NDArray[np.float64] = self._team.ask_owner(shard, "task_weights", task)
         return weights
 

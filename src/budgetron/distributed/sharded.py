@@ -143,11 +143,11 @@ class ShardedModel(OnDisk, ClassifierMixin, BaseEstimator):  # type: ignore[misc
         """
         door = self._door_or_new()
         with self._entering:
-            settled = door.classes.settled if door.begun else False
+            settled = door.settled
             block = door.admit(X, y, tasks, classes, door.learner._sample_weight(weights))
             if not self._begun:
                 self._begin()
-            elif not settled and door.classes.settled:
+            elif settled != door.settled:
                 self._write_record()
         return self._learned(block, key)
 

@@ -237,7 +237,7 @@ class Budgetron(Learner):
         self._check_begun()
         X, tasks = self._split_task_column(X, tasks)
         rows = self._rows(X, reset=False)
-        keys, clusters = located(self._who, tasks, rows.shape[0], self._graph)
+        keys, clusters = located(self._who, tasks, rows.shape[0], self._graph, self._tasked)
         self._refuse_bad_rows(rows)
         with self._guard:
             variances: NDArray[np.float64] = self._engine.variances(rows, keys, clusters)

@@ -27,6 +27,7 @@ class Inside:
     _graph: TaskGraph
     _names: TaskNames
     _classes: Classes
+    _tasked: bool
 
     @property
     def active_set_(self) -> ActiveSet:
@@ -41,7 +42,8 @@ class Inside:
     def task_weights(self, task: Hashable = None) -> NDArray[np.float64]:
         """The weights w of one task over the stored examples: f_task(x) = Σ_j w_j K'(x_j, x)."""
         self._check_begun()
-        weights: NDArray[np.float64] = self._engine.task_weights(*located_one(self._who, task, self._graph))
+        key, cluster = located_one(self._who, task, self._graph, self._tasked)
+        weights: NDArray[np.float64] = self._engine.task_weights(key, cluster)
         return weights[0] if len(weights) == 1 else weights.T
 
     @property

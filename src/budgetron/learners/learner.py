@@ -34,7 +34,9 @@ from budgetron.settings import Settings
 
 Margins = NDArray[np.float64]
 BLOCK = 4096  # rows that cross to the engine at once; what is held for a call is bounded by this
-_LEARNED = ("_guard", "_graph", "_names", "_classes", "_engine", "n_features_in_", "feature_names_in_", "_columns")
+_LEARNED = (
+    "_guard", "_graph", "_names", "_classes", "_engine", "_tasked", "n_features_in_", "feature_names_in_", "_columns",
+)  # fmt: skip
 
 
 class Learner(Pictures, ClassifierMixin, BaseEstimator):  # type: ignore[misc]
@@ -42,6 +44,7 @@ class Learner(Pictures, ClassifierMixin, BaseEstimator):  # type: ignore[misc]
 
     rule: ClassVar[str]
     takes_weights: ClassVar[bool] = False
+    _tasked = False  # whether it was ever taught with tasks: then a call without them has forgotten them
     _columns: Any = None  # of the files it learned from (`budgetron.streams`); saved with it, and forgotten by `fit`
     exemptions: ClassVar[Mapping[str, str]] = {}  # laws of `budgetron.checks` that do not bind it, and why
 
@@ -83,7 +86,7 @@ class Learner(Pictures, ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     def forget_task(self, task: Hashable) -> None:
         """Remove a task's stored examples and weights; all else stays."""
         self._check_begun()
-        key, _ = located_one(self._who, task, self._graph)
+        key, _ = located_one(self._who, task, self._graph, self._tasked)
         with self._guard:
             self._engine.forget(key)
             self._names.drop_all_but(self._engine.keys)
@@ -135,7 +138,7 @@ class Learner(Pictures, ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         threads = inputs.threads(self._who, n_jobs)
         X, tasks = self._split_task_column(X, tasks)
         rows = self._rows(X, reset=False)
-        keys, clusters = located(self._who, tasks, rows.shape[0], self._graph)
+        keys, clusters = located(self._who, tasks, rows.shape[0], self._graph, self._tasked)
         self._refuse_bad_rows(rows)
         with nullcontext() if self._engine.side_by_side else self._guard:
             margins: Margins = self._engine.margins(rows, keys, clusters, threads)
@@ -205,7 +208,7 @@ class Learner(Pictures, ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         labels = inputs.labels(self._who, y, n)
         weights = inputs.weights(self._who, sample_weight, n)
         names = None if tasks is None else listed(self._who, tasks, n)
-        keys, clusters = located(self._who, names, n, self._checked_graph() if first else self._graph)
+        keys, clusters = located(self._who, names, n, self._checked_graph() if first else self._graph, self._tasked)
         if not self._begin(rows, classes, labels, X) and first:  # another thread was faster: its rows were the first
             rows = self._rows(X, reset=False)
         with self._guard:
@@ -216,6 +219,7 @@ class Learner(Pictures, ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             weights = self._weighted(codes, weights)
             self._refuse_bad_rows(rows)
             self._classes = seen
+            self._tasked = self._tasked or names is not None
             margins = np.empty(n if seen.n_outputs == 1 else (n, seen.n_outputs))
             for start in range(0, n, BLOCK):
                 part = slice(start, start + BLOCK)
@@ -238,13 +242,15 @@ class Learner(Pictures, ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             return float(margins[0]) if margins.ndim == 1 else margins[0]
         code = self._classes.code(self._who, y)
         with self._guard:
-            key, cluster = located_one(self._who, task, self._graph)
+            key, cluster = located_one(self._who, task, self._graph, self._tasked)
             done = engine.learn_one(row, code, key, cluster, self._weight_of(code, weight))
             if done is None:
                 self._refuse_bad_rows(row if isinstance(row, SparseRow) else row.reshape(1, -1))
             margin, flags = done
-            if flags & 4 and task is not None:  # Outcome.STORED, without the cost of an enum
-                self._names.keep(key, task, lambda: engine.keys, engine.n_stored)
+            if task is not None:
+                self._tasked = True
+                if flags & 4:  # Outcome.STORED, without the cost of an enum
+                    self._names.keep(key, task, lambda: engine.keys, engine.n_stored)
         return margin
 
     def _short_row(self, engine: Any, x: Any) -> Any:
@@ -264,7 +270,7 @@ class Learner(Pictures, ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             x, tasks = self._one_row(x, task)
             return self.decision_function(x, tasks)
         rows = row if isinstance(row, SparseRow) else row.reshape(1, -1)
-        key, cluster = located_one(self._who, task, self._graph)
+        key, cluster = located_one(self._who, task, self._graph, self._tasked)
         self._refuse_bad_rows(rows)
         with nullcontext() if engine.side_by_side else self._guard:
             margins: Margins = engine.margins(rows, np.array([key]), np.array([cluster]))

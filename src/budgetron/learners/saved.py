@@ -22,6 +22,7 @@ from budgetron.graphs import TaskGraph
 from budgetron.learners.classes import Classes
 from budgetron.learners.guard import Guard
 from budgetron.learners.names import TaskNames
+from budgetron.learners.tasks import ONE_TASK
 from budgetron.persist import Saved, engines, packed, parts, schema
 from budgetron.persist.columns import Kept, check_columns
 from budgetron.persist.names import NoJSON, decoded, encoded
@@ -88,6 +89,7 @@ def _record(model: Any) -> tuple[Saved, Arrays]:
         name_limit=model._names.limit,
         feature_names=None if named is None else parts.names_record(who, "feature names", named.tolist()),
         columns=None if columns is None else columns.plan,
+        tasked=model._tasked,
     )
     return saved, arrays
 
@@ -118,6 +120,7 @@ def model_of(learner: Any, saved: Saved, arrays: Mapping[str, NDArray[Any]], lim
             require(is_named(key) and names.put(key, name), "names", "names of tasks that are not integers, none twice")
     model._guard, model._graph, model._names, model._classes = Guard(), graphs[0], names, classes
     model._engine = engines.restored(kind, settings, engines.state_of(settings, state))
+    model._tasked = saved.tasked or bool((model._engine.keys != ONE_TASK).any())  # older files do not say it
     model.n_features_in_ = settings.n_features
     if saved.columns is not None:
         model._columns = Kept(saved.columns, columns)

@@ -1,4 +1,9 @@
-"""Tasks at the door: one a row, in an array, a list or a column of X; then as keys and clusters of the graph."""
+"""Tasks at the door: one a row, in an array, a list or a column of X; then as keys and clusters of the graph.
+
+A model that was never given tasks has one, and needs none in any call. From the first call that teaches it with tasks
+on, every call must name them: whoever forgets them would be answered for task 0. What was learned before that call,
+without tasks, is of task 0.
+"""
 
 from __future__ import annotations
 
@@ -16,11 +21,12 @@ from budgetron.learners.frames import is_frame
 ONE_TASK = 0  # the key of `tasks=None`
 
 
-def located(who: str, tasks: Any, n: int, graph: TaskGraph) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """The key and the cluster of each row's task."""
+def located(
+    who: str, tasks: Any, n: int, graph: TaskGraph, tasked: bool
+) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """The key and the cluster of each row's task; `tasked` says that the model was taught with tasks."""
     if tasks is None:
-        if graph.tasks is not None:
-            raise refuse(who, "tasks", "a task of the graph for each row", "None")
+        _refuse_none(who, "tasks", " for each row", graph, tasked)
         return np.full(n, ONE_TASK, dtype=np.int64), np.full(n, ONE_TASK, dtype=np.int64)
     names = listed(who, tasks, n)
     try:
@@ -30,16 +36,23 @@ def located(who: str, tasks: Any, n: int, graph: TaskGraph) -> tuple[NDArray[np.
     return keys, np.ascontiguousarray(clusters)
 
 
-def located_one(who: str, task: Hashable, graph: TaskGraph) -> tuple[int, int]:
+def located_one(who: str, task: Hashable, graph: TaskGraph, tasked: bool) -> tuple[int, int]:
     """The key and the cluster of one task."""
     if task is not None:
         try:
             return graph.locate_one(task)
         except InputError as error:
             raise _named(who, error) from None
-    if graph.tasks is not None:
-        raise refuse(who, "task", "a task of the graph", "None")
+    _refuse_none(who, "task", "", graph, tasked)
     return ONE_TASK, ONE_TASK
+
+
+def _refuse_none(who: str, parameter: str, each: str, graph: TaskGraph, tasked: bool) -> None:
+    if graph.tasks is not None:
+        raise refuse(who, parameter, f"a task of the graph{each}", "None")
+    if tasked:
+        accepted = f"given{each}, since the model was taught with tasks"
+        raise refuse(who, parameter, accepted, "None", f"Pass {parameter}=, as when it learned.")
 
 
 def listed(who: str, tasks: Any, n: int) -> Any:

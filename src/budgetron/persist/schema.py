@@ -162,6 +162,7 @@ class Saved(Part, frozen=True):
     name_limit: Natural | None
     feature_names: list[Any] | None
     columns: Plan | None = None  # of a model that learned from files
+    tasked: bool = False  # whether it was taught with tasks
 
 
 def written(saved: Saved) -> bytes:

@@ -1,0 +1,132 @@
+"""Whoever forgets `tasks=` is told so; whoever never had tasks needs none."""
+
+from __future__ import annotations
+
+import copy
+import pickle
+import re
+
+import numpy as np
+import pytest
+
+import budgetron
+from budgetron import Budgetron, Forgetron, graphs, kernels
+from budgetron.checks.case import inside, require_same
+from budgetron.distributed import ShardedModel
+from budgetron.errors import InputError
+from budgetron.host import Host
+
+RNG = np.random.default_rng(2)
+X = RNG.normal(size=(60, 3))
+Y = (X[:, 0] > 0).astype(int)
+TASKS = {"integers": RNG.integers(3, size=60).tolist(), "only 0": [0] * 60, "strings": RNG.choice(list("abc"), 60)}
+SAID = re.compile(r"^\w+: tasks? must be given.*, since the model was taught with tasks; got None\. Pass tasks?=")
+DOORS = {
+    "predict": lambda model: model.predict(X),
+    "decision_function": lambda model: model.decision_function(X),
+    "predict_proba": lambda model: model.predict_proba(X),
+    "predict_std": lambda model: model.predict_std(X),
+    "predict_one": lambda model: model.predict_one(X[0]),
+    "predict_proba_one": lambda model: model.predict_proba_one(X[0]),
+    "score": lambda model: model.score(X, Y),
+    "learn_one": lambda model: model.learn_one(X[0], 1),
+    "partial_fit": lambda model: model.partial_fit(X, Y),
+    "predict_then_learn": lambda model: model.predict_then_learn(X, Y),
+    "task_weights": lambda model: model.task_weights(),
+    "forget_task": lambda model: model.forget_task(None),
+}
+
+
+def made(learner):
+    chosen = {"budget": 12, "kernel": kernels.Gaussian(0.4)}
+    return learner(**{name: chosen[name] for name in chosen if name in learner().get_params()})
+
+
+def doors_of(model):
+    found = [door for door in DOORS if hasattr(model, door)]
+    assert len(found) >= 9
+    return found
+
+
+@pytest.mark.parametrize("names", TASKS)
+def test_every_door_refuses_a_forgotten_task(learner, names):
+    model = made(learner).partial_fit(X, Y, TASKS[names])
+    before = inside(model)
+    for door in doors_of(model):
+        with pytest.raises(InputError, match=SAID):
+            DOORS[door](model)
+        require_same(before, inside(model), f"the model, after {door} was refused")
+
+
+def test_a_model_without_tasks_needs_none(learner):
+    model = made(learner).partial_fit(X, Y)
+    for door in doors_of(model):
+        DOORS[door](model)
+
+
+@pytest.mark.parametrize("names", TASKS)
+def test_copies_and_files_know_it(learner, names, tmp_path):
+    model = made(learner).partial_fit(X, Y, TASKS[names])
+    model.save(tmp_path / "with")
+    others = [budgetron.load(tmp_path / "with"), pickle.loads(pickle.dumps(model)), copy.deepcopy(model)]
+    for other in others:
+        with pytest.raises(InputError, match=SAID):
+            other.predict(X)
+        assert np.array_equal(other.predict(X, TASKS[names]), model.predict(X, TASKS[names]))
+    alone = made(learner).partial_fit(X, Y)
+    alone.save(tmp_path / "without")
+    assert np.array_equal(budgetron.load(tmp_path / "without").predict(X), alone.predict(X))
+
+
+def test_from_the_first_tasks_on_they_are_needed(learner):
+    model = made(learner).partial_fit(X, Y)
+    assert np.array_equal(model.predict(X), model.predict(X, [0] * 60))  # what was learned without tasks is of task 0
+    model.learn_one(X[0], Y[0], task="ann")
+    with pytest.raises(InputError, match=SAID):
+        model.predict(X)
+    assert len(model.predict(X, [0] * 60)) == 60
+    assert len(model.fit(X, Y).predict(X)) == 60  # fit begins anew
+
+
+def test_a_refused_block_does_not_count(learner):
+    model = made(learner).partial_fit(X, Y)
+    with pytest.raises(InputError, match="finite"):
+        model.partial_fit(np.full((2, 3), np.nan), Y[:2], ["a", "b"])
+    model.predict(X, ["a"] * 60)  # nor does asking
+    assert len(model.predict(X)) == 60
+
+
+def test_a_task_column_names_them(learner):
+    with_column = np.column_stack([X, TASKS["integers"]])
+    model = made(learner).set_params(task_column=3).partial_fit(with_column, Y)
+    assert len(model.predict(with_column)) == 60
+    model.set_params(task_column=None)
+    with pytest.raises(InputError, match=SAID):
+        model.predict(X)
+
+
+def test_shards(tmp_path):
+    learner = Forgetron(budget=20, kernel=kernels.Gaussian(0.4), graph=graphs.disconnected())
+    with ShardedModel(learner, shards=3, workers=2, directory=tmp_path) as model:
+        model.partial_fit(X, Y)
+        assert len(model.predict(X)) == 60
+        assert len(model.task_weights()) == model.n_stored_
+        model.partial_fit(X, Y, TASKS["strings"])
+        for door in ("predict", "learn_one", "partial_fit", "score", "predict_one", "task_weights"):
+            with pytest.raises(InputError, match=SAID):
+                DOORS[door](model)
+        seen = model.n_seen_
+    with ShardedModel.open(tmp_path) as model:
+        assert model.n_seen_ == seen
+        with pytest.raises(InputError, match=SAID):
+            model.predict(X)
+
+
+def test_a_host(tmp_path):
+    with Host.open(tmp_path, make_model=lambda: Budgetron(budget=10)) as host:
+        host.learn(X, Y, TASKS["integers"])
+    with Host.open(tmp_path) as host:
+        for call in (lambda: host.predict(X), lambda: host.learn(X, Y)):
+            with pytest.raises(InputError, match=SAID):
+                call()
+        assert host.model.n_seen_ == 60
