@@ -8,7 +8,9 @@ from __future__ import annotations
 
 import os
 import socket
+import threading
 import time
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -19,9 +21,12 @@ from numpy.typing import NDArray
 from budgetron.distributed.exchange import SharedPart, shared_part, with_shared_part
 from budgetron.distributed.files import put
 from budgetron.errors import InputError, refusal
-from budgetron.host import Host
+from budgetron.host import Host, Learned, Request
 from budgetron.host.models import Kept, kept_of
 from budgetron.learners.saved import content_of
+
+
+WRITERS = 8  # threads that write logs: they wait for the disk nearly all the time
 
 
 class NotTheOwner(InputError):
@@ -74,6 +79,8 @@ class Worker:
         self._directory = directory
         self._snapshot_every = snapshot_every
         self._held: dict[int, _Held] = {}
+        self._turn = threading.Lock()  # one model learns at a time: a worker is one core
+        self._writers = ThreadPoolExecutor(WRITERS, thread_name_prefix=f"{name}-log")
 
     def ping(self) -> dict[str, Any]:
         """That it is there, and where, and what its process has worked so far."""
@@ -90,7 +97,7 @@ class Worker:
             self._held[shard] = _Held(epoch, None, model)
             return epoch
         folder = Path(self._directory) / folder_of(shard)
-        host = Host.open(folder, model=model, epoch=epoch, snapshot_every=self._snapshot_every)
+        host = Host.open(folder, model=model, epoch=epoch, snapshot_every=self._snapshot_every, turn=self._turn)
         if model is not None and host.position == 0:
             host.snapshot()  # what it began with is settled, whatever is given next time
         self._held[shard] = _Held(epoch, host)
@@ -107,12 +114,29 @@ class Worker:
         for held in self._held.values():
             self._close(held)
         self._held = {}
+        self._writers.shutdown()
 
     # ---- learning and predicting
 
     def learn(self, parcels: list[Parcel]) -> list[NDArray[np.float64]]:
-        """The margins of each parcel, as they were before it was learned."""
-        return [self._learn(self._of(parcel.shard, parcel.epoch), parcel) for parcel in parcels]
+        """The margins of each parcel, as they were before it was learned.
+
+        Parcels of one shard share a commit; the shards write side by side, and each writes while another learns.
+        """
+        by_shard: dict[int, list[int]] = {}
+        for place, parcel in enumerate(parcels):
+            self._of(parcel.shard, parcel.epoch)
+            by_shard.setdefault(parcel.shard, []).append(place)
+        groups = [[parcels[place] for place in places] for places in by_shard.values()]
+        helpers = self._writers.map if self._directory is not None and len(groups) > 1 else map
+        answers: list[Any] = [None] * len(parcels)
+        for places, learned in zip(by_shard.values(), list(helpers(self._learned, groups)), strict=True):
+            for place, answer in zip(places, learned, strict=True):
+                answers[place] = answer
+        for answer in answers:
+            if isinstance(answer, Exception):
+                raise answer
+        return answers
 
     def margins(self, parcels: list[Parcel]) -> list[NDArray[np.float64]]:
         """The margins of each parcel; nothing is learned."""
@@ -127,12 +151,17 @@ class Worker:
         weights: NDArray[np.float64] = self._of(shard, epoch).model.task_weights(task)
         return weights
 
-    def _learn(self, held: _Held, parcel: Parcel) -> NDArray[np.float64]:
+    def _learned(self, parcels: list[Parcel]) -> list[Any]:
+        """The margins, or the exception, of each parcel of one shard."""
+        host = self._held[parcels[0].shard].host
+        if host is None:
+            return [self._learned_in_memory(parcel) for parcel in parcels]
+        requests = [Request(p.X, p.y, p.tasks, p.key, None, p.weights) for p in parcels]
+        return [one.margins if isinstance(one, Learned) else one for one in host.learn_many(requests)]
+
+    def _learned_in_memory(self, parcel: Parcel) -> Any:
         weights = {} if parcel.weights is None else {"sample_weight": parcel.weights}
-        if held.host is None:
-            margins: NDArray[np.float64] = held.bare.predict_then_learn(parcel.X, parcel.y, parcel.tasks, **weights)
-            return margins
-        return held.host.learn(parcel.X, parcel.y, parcel.tasks, key=parcel.key, **weights).margins
+        return self._held[parcel.shard].bare.predict_then_learn(parcel.X, parcel.y, parcel.tasks, **weights)
 
     # ---- care
 

@@ -13,7 +13,7 @@ from __future__ import annotations
 import os
 import threading
 from collections.abc import Callable, Hashable, Sequence
-from contextlib import suppress
+from contextlib import AbstractContextManager, nullcontext, suppress
 from dataclasses import dataclass
 from hashlib import blake2b
 from pathlib import Path
@@ -61,7 +61,14 @@ class Host:
     2 True ['spam']
     """
 
-    def __init__(self, ledger: Ledger, lock: Lock | None, found: Recovery, snapshot_every: int) -> None:
+    def __init__(
+        self,
+        ledger: Ledger,
+        lock: Lock | None,
+        found: Recovery,
+        snapshot_every: int,
+        turn: AbstractContextManager[Any] | None = None,
+    ) -> None:
         self._ledger, self._lock = ledger, lock
         self._kept = found.kept
         self.recovery = found  # what was found on opening
@@ -70,6 +77,7 @@ class Host:
         self._writer = threading.Lock()
         self._gate = threading.Lock()
         self._waiting: list[_Entry] = []
+        self._turn = turn or nullcontext()
         self._open = True
         self._in_step = True  # False where learning was interrupted between the log and the model (Ctrl-C)
 
@@ -83,6 +91,7 @@ class Host:
         epoch: int | None = None,
         snapshot_every: int = 50_000,
         accept_loss: bool = False,
+        turn: AbstractContextManager[Any] | None = None,
     ) -> Self:
         """Take a directory, new or with what a host left there, and recover the model.
 
@@ -99,6 +108,9 @@ class Host:
             Examples after which the model file is written anew and the log trimmed.
         accept_loss : bool
             Go on from the last good state of a damaged log, giving up what came after.
+        turn : context manager, optional
+            Entered while the model learns, and not while the log is written: several hosts with one lock take one core
+            together, and each writes while another learns.
         """
         if not is_whole(snapshot_every) or snapshot_every < 1:
             raise refuse("Host", "snapshot_every", "an integer >= 1", shown(snapshot_every))
@@ -115,7 +127,7 @@ class Host:
             store.take_over(epoch)
             begin = make_model if model is None else lambda: model
             found = recovered(store, mark, begin, accept_loss)
-            return cls(Ledger(store, mark, found), lock, found, int(snapshot_every))
+            return cls(Ledger(store, mark, found), lock, found, int(snapshot_every), turn)
         except BaseException:
             for part in (store, mark):
                 if part is not None:
@@ -198,8 +210,9 @@ class Host:
                 entry.answer = entry.answer or error
             return
         self._in_step = False  # the log is ahead of the model until the next line but one
-        for entry in new:
-            self._learn(entry)
+        with self._turn:
+            for entry in new:
+                self._learn(entry)
         self._in_step = True
         try:
             self._snapshot_if_due()
