@@ -1,12 +1,12 @@
 """What shards cost and what they bring: python benchmarks/distributed/run.py [--only NAME] [--quick]
 
-    throughput   examples/s of one local model, of threads and of Ray actors, 1 and 2 workers; B = 1000
+    throughput   examples/s of plain learners in 1 and 2 processes, which is what the machine allows; then of threads
+                 and of Ray actors, 1 and 2 workers; B = 1000 a shard
     overhead     µs an example that Ray adds, by rows a block
     recovery     seconds from the kill of a worker to the first answer after it
     replicas     errors of replicas against one learner, on Chem97, flights and made data
 
-Writes results.json beside this file; simulate.py reads it. Repetitions are taken in turn: on a busy machine only ratios
-within one round mean anything.
+Writes results.json beside this file; simulate.py reads it.
 """
 
 from __future__ import annotations
@@ -24,7 +24,9 @@ from pathlib import Path
 os.environ |= {"OMP_NUM_THREADS": "1", "RAY_USAGE_STATS_ENABLED": "0", "RAY_AUTH_MODE": "token"}
 os.environ.setdefault("RAY_AUTH_TOKEN", secrets.token_hex(32))
 
+import ceiling
 import numpy as np
+import quiet
 
 from budgetron import BudgetProjectron, Budgetron, SharedProjectron, data, graphs, kernels
 from budgetron.distributed import ReplicatedModel, ShardedModel
@@ -55,46 +57,57 @@ def cluster() -> None:
                  object_store_memory=100 * 2**20)  # fmt: skip
 
 
+def plain() -> BudgetProjectron:
+    """One shard's learner by itself."""
+    return learner().set_params(budget=BUDGET)
+
+
 def throughput(quick: bool) -> dict[str, float]:
-    """Examples a second once the shards are full."""
-    warm, n, repetitions = (24_000, 4096, 2) if quick else (40_000, 8192, 3)
-    X, y, tasks = stream(warm)
-    blocks = [stream(n, seed) for seed in range(1, repetitions + 1)]
+    """Examples a second once the shards are full; busy rounds do not count, see quiet.py."""
+    warm, n, wanted, most = (24_000, 4096, 2, 4) if quick else (40_000, 4096, 7, 50)
+    alone = ceiling.measured(plain, stream, SHARDS // 2, n, wanted, most)
+    blocks = [stream(n, seed) for seed in range(1, most + 1)]  # a new one a round: none is known by heart
     cluster()
     with tempfile.TemporaryDirectory() as folder:
-        models = {
-            "threads, 1 worker": ShardedModel(learner(), shards=SHARDS, workers=1),
-            "threads, 2 workers": ShardedModel(learner(), shards=SHARDS, workers=2),
-            "Ray, 1 worker": ShardedModel(learner(), shards=SHARDS, workers=1, backend="ray", directory=f"{folder}/1",
-                                          ray_options={"num_cpus": 0.5}),
-            "Ray, 2 workers": ShardedModel(learner(), shards=SHARDS, workers=2, backend="ray", directory=f"{folder}/2",
-                                           ray_options={"num_cpus": 0.5}),
-        }  # fmt: skip
-        rates: dict[str, list[float]] = {name: [] for name in models}
-        here, there = 0.0, 0.0  # CPU seconds of this process and of the workers, two workers on Ray
+        models = {}
+        for workers, words in ((1, "1 worker"), (2, "2 workers")):
+            far = {"backend": "ray", "ray_options": {"num_cpus": 0.5}, "directory": f"{folder}/ray-{workers}"}
+            near = {"directory": f"{folder}/log-{workers}"}
+            for kind, options in (("threads", {}), ("threads with a log", near), ("Ray", far)):
+                models[f"{kind}, {words}"] = ShardedModel(learner(), shards=SHARDS, workers=workers, **options)
         for model in models.values():
-            model.partial_fit(X, y, tasks)
-        for block in blocks:
-            for name, model in models.items():
-                is_far = name == "Ray, 2 workers"
-                before = sum(worker["cpu_seconds"] for worker in model.workers_) if is_far else 0.0
-                began, worked = time.perf_counter(), time.process_time()
-                model.partial_fit(*block)
-                rates[name].append(n / (time.perf_counter() - began))
-                if is_far:
-                    here += time.process_time() - worked
-                    there += sum(worker["cpu_seconds"] for worker in model.workers_) - before
-                print(f"{name:20} {rates[name][-1]:10,.0f} examples/s", flush=True)
+            model.partial_fit(*stream(warm))
+        here: list[float] = []  # CPU seconds of this process while two workers on Ray learn a block
+        contestants = {name: working(model, blocks, here if name == "Ray, 2 workers" else [])
+                       for name, model in models.items()}  # fmt: skip
+        rates = alone | quiet.rates(contestants, wanted, most)
         stored = [shard.n_stored for shard in models["threads, 1 worker"].shards_]
         for model in models.values():
             model.close()
-    found = {name: float(np.median(values)) for name, values in rates.items()}
-    for kind in ("threads", "Ray"):  # within one round: a busy machine is busy for both
-        pairs = zip(rates[f"{kind}, 2 workers"], rates[f"{kind}, 1 worker"], strict=True)
-        found[f"{kind}, 2 against 1"] = float(np.median([two / one for two, one in pairs]))
-    found["coordinator, CPU µs"] = 1e6 * here / (n * repetitions)
-    found["worker, CPU µs"] = 1e6 * there / (n * repetitions)
-    return {**found, "stored a shard, least": min(stored), "load": os.getloadavg()[0]}
+    found = {name: rate.median for name, rate in rates.items()}
+    for kind in ("plain", "threads", "threads with a log", "Ray"):
+        one, two = (rate for name, rate in rates.items() if name.startswith(f"{kind}, "))
+        found[f"{kind}, 2 against 1"] = two.median / one.median
+        found[f"{kind}, quiet rounds"] = min(len(one.quiet), len(two.quiet))
+    found["coordinator, CPU µs"] = 1e6 * float(np.median(here)) / n
+    found["worker, CPU µs"] = float(np.median(rates["Ray, 2 workers"].cpu)) - found["coordinator, CPU µs"]
+    return {**found, "stored a shard, least": min(stored)}
+
+
+def working(model: ShardedModel, blocks: list, here: list[float]):
+    """Learn the next block; what it cost this process, and the workers where they are elsewhere."""
+
+    def workers() -> float:
+        return sum(worker["cpu_seconds"] for worker in model.workers_) if model.backend == "ray" else 0.0
+
+    def work(number: int) -> tuple[int, list[float]]:
+        X, y, tasks = blocks[number]
+        there, began = workers(), time.process_time()
+        model.partial_fit(X, y, tasks)
+        here.append(time.process_time() - began)
+        return len(y), [here[-1], workers() - there]
+
+    return work
 
 
 def overhead(quick: bool) -> dict[str, float]:

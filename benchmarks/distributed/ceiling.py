@@ -1,0 +1,58 @@
+"""What the machine itself allows: plain learners in two processes against one, with no shards, log or messages."""
+
+from __future__ import annotations
+
+import multiprocessing
+import time
+from collections.abc import Callable
+from multiprocessing.connection import Connection
+from typing import Any
+
+import quiet
+
+ROWS = 128  # of a block, as a shard is sent them
+
+
+def measured(make: Callable[[], Any], stream: Callable[..., Any], learners: int, n: int, wanted: int, most: int) -> Any:
+    """Rates of one process with so many learners and of two with as many each; each learner is full before."""
+    context = multiprocessing.get_context("spawn")
+    pipes, processes = [], []
+    for _ in range(2):
+        mine, other = context.Pipe()
+        processes.append(context.Process(target=_work, args=(other, make, stream, learners, n, most), daemon=True))
+        processes[-1].start()
+        pipes.append(mine)
+    for pipe in pipes:
+        pipe.recv()
+
+    def together(count: int) -> Callable[[int], tuple[int, list[float]]]:
+        def work(number: int) -> tuple[int, list[float]]:
+            for pipe in pipes[:count]:
+                pipe.send(True)
+            return count * n, [pipe.recv() for pipe in pipes[:count]]
+
+        return work
+
+    found = quiet.rates({"plain, 1 process": together(1), "plain, 2 processes": together(2)}, wanted, most)
+    for pipe in pipes:
+        pipe.send(False)
+    for process in processes:
+        process.join()
+    return found
+
+
+def _work(
+    pipe: Connection, make: Callable[[], Any], stream: Callable[..., Any], learners: int, n: int, most: int
+) -> None:
+    models = [make() for _ in range(learners)]
+    for number, model in enumerate(models):
+        model.partial_fit(*stream(5000, number))
+    blocks = iter([stream(n, learners + number) for number in range(2 * most)])  # new ones: none is known by heart
+    pipe.send(True)
+    while pipe.recv():
+        X, y, tasks = next(blocks)
+        began = time.process_time()
+        for place, start in enumerate(range(0, n, ROWS)):
+            part = slice(start, start + ROWS)
+            models[place % learners].partial_fit(X[part], y[part], tasks[part])
+        pipe.send(time.process_time() - began)

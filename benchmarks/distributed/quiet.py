@@ -1,0 +1,74 @@
+"""Rates on a machine that others use too: what they took is measured with every round, and busy rounds do not count.
+
+`rates` calls the contestants in turn, waits for a quiet moment before each, and gives what each reached when the others
+took less than `BUSY` of one core. Where Linux's /proc is missing every round counts.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import numpy as np
+
+BUSY = 0.12  # of one core
+PATIENCE = 240.0  # seconds to wait for quiet moments; after that the rounds are taken as they come
+_TICKS = os.sysconf("SC_CLK_TCK")
+_STAT = Path("/proc/stat")
+
+
+@dataclass
+class Rate:
+    """Examples a second, of the quiet rounds and of all; CPU µs an example of those who worked."""
+
+    quiet: list[float] = field(default_factory=list)
+    all: list[float] = field(default_factory=list)
+    cpu: list[float] = field(default_factory=list)
+
+    @property
+    def median(self) -> float:
+        return float(np.median(self.quiet or self.all))
+
+
+def rates(
+    contestants: dict[str, Callable[[int], tuple[int, Sequence[float]]]], wanted: int, most: int
+) -> dict[str, Rate]:
+    """Each contestant is given the number of the round, works, and tells how many examples and what CPU seconds."""
+    found = {name: Rate() for name in contestants}
+    patience = time.monotonic() + PATIENCE
+    for number in range(most):
+        for name, work in contestants.items():
+            wait_until_quiet(patience)
+            before, began = busy_seconds(), time.perf_counter()
+            n, own = work(number)
+            took = time.perf_counter() - began
+            others = (busy_seconds() - before - sum(own)) / took
+            rate = found[name]
+            rate.all.append(n / took)
+            rate.cpu.append(1e6 * sum(own) / n)
+            if others < BUSY:
+                rate.quiet.append(n / took)
+            print(f"{name:24} {n / took:10,.0f} examples/s, others took {others:.2f} of a core", flush=True)
+        enough = all(len(rate.quiet) >= wanted for rate in found.values())
+        if enough or (time.monotonic() > patience and number + 1 >= wanted):
+            break
+    return found
+
+
+def wait_until_quiet(end: float) -> None:
+    while time.monotonic() < end:
+        before, began = busy_seconds(), time.perf_counter()
+        time.sleep(0.2)
+        if (busy_seconds() - before) / (time.perf_counter() - began) < BUSY:
+            return
+
+
+def busy_seconds() -> float:
+    """CPU seconds of the whole machine since it started."""
+    if not _STAT.exists():
+        return 0.0
+    user, nice, system, _, _, *interrupts = map(int, _STAT.read_text().split("\n", 1)[0].split()[1:9])
+    return (user + nice + system + sum(interrupts)) / _TICKS
