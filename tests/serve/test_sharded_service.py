@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import sqlite3
 import threading
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing
 from dataclasses import replace
 
 import httpx
@@ -13,8 +16,9 @@ from running import Running, running
 from budgetron import Budgetron, RandomBudgetPerceptron, graphs, kernels
 from budgetron.distributed import Placement, ShardedModel
 from budgetron.errors import InputError
-from budgetron.host import AlreadyOwned, Host
+from budgetron.host import AlreadyOwned, Host, Request
 from budgetron.serve.journal import Journal
+from budgetron.serve.problems import Refused
 from budgetron.serve.settings import Settings
 from budgetron.serve.shards import ShardedHost
 
@@ -141,6 +145,65 @@ def test_a_request_that_some_shards_learned_is_finished_once(tmp_path):
         answer = client.post("/v1/learn", json=second).json()
         assert answer["repeated"] and answer["margins"] == expected
         assert client.get("/v1/model").json()["seen"] == 200 and client.get("/readyz").status_code == 200
+
+
+def test_a_shard_that_fails_for_a_while_misses_nothing(tmp_path):
+    X, y, tasks = made(300, seed=7)
+    with ShardedModel(learner(), shards=4) as alone:
+        expected = [alone.predict_then_learn(X[part], y[part], tasks[part]).tolist() for part in _parts(300, 100)]
+    requests = [body(X[part], y[part], tasks[part], key=f"part {n}") for n, part in enumerate(_parts(300, 100))]
+    with running(tmp_path, LEARNER, *SHARDS) as service, service.client() as client:
+        assert client.post("/v1/learn", json=requests[0]).json()["margins"] == expected[0]
+        with closing(sqlite3.connect(tmp_path / "default" / "shards" / "shard-00002" / "host.sqlite")) as log:
+            log.execute("CREATE TRIGGER full BEFORE INSERT ON log BEGIN SELECT RAISE(ABORT, 'no more'); END")
+            assert "no more" in problem(client.post("/v1/learn", json=requests[1]), 503, "unfinished")
+            problem(client.post("/v1/learn", json=requests[2]), 503, "unfinished")
+            log.execute("DROP TRIGGER full")
+        assert client.post("/v1/learn", json=requests[2]).json()["margins"] == expected[2]  # the second before it
+        second = client.post("/v1/learn", json=requests[1]).json()
+        assert second["repeated"] and second["margins"] == expected[1]
+        assert client.get("/v1/model").json()["seen"] == 300 and client.get("/readyz").status_code == 200
+
+
+def test_a_fault_that_nobody_foresaw_is_finished_like_a_lost_worker(tmp_path):
+    X, y, tasks = made(200, seed=8)
+    with ShardedModel(learner(), shards=4) as alone:
+        expected = [alone.predict_then_learn(X[part], y[part], tasks[part]).tolist() for part in _parts(200, 100)]
+    first, second = (Request(X[part], y[part], tasks[part], f"at {part.start}") for part in _parts(200, 100))
+    host = ShardedHost.open(tmp_path / "model", learner, Settings(data=tmp_path, shards=4, workers=2))
+    assert host.learn_many([first])[0].margins.tolist() == expected[0]
+    workers = host.model._team.crew._workers
+    worker, thread = workers["worker-1"]
+    thread.shutdown()  # "cannot schedule new futures", when the other worker has its rows already
+    for _ in range(2):
+        (answer,) = host.learn_many([second])
+        assert isinstance(answer, Refused) and (answer.status, answer.kind) == (503, "unfinished")
+    assert isinstance(host.failing, RuntimeError)
+    workers["worker-1"] = worker, ThreadPoolExecutor(1)
+    (answer,) = host.learn_many([second])
+    assert answer.repeated and answer.margins.tolist() == expected[1]
+    assert host.failing is None and host.model.n_seen_ == 200
+    host.close()
+
+
+def test_requests_of_one_commit_go_together_and_in_order(tmp_path):
+    settings = Settings(data=tmp_path, shards=4, workers=2)
+    parts = [made(int(n), seed) for seed, n in enumerate(np.random.default_rng(9).integers(1, 30, size=60), 50)]
+    requests = [Request(*part, key=f"{number}", classes=["ham", "spam"]) for number, part in enumerate(parts)]
+    requests[20] = Request(parts[20][0], ["egg"] * len(parts[20][1]), parts[20][2], key="20")
+    host = ShardedHost.open(tmp_path / "model", learner, settings)
+    answers = host.learn_many([*requests[:40], requests[3]]) + host.learn_many(requests[40:])
+    with ShardedModel(learner(), shards=4) as alone:
+        for number, request in enumerate(requests):
+            answer = answers[number if number < 40 else number + 1]
+            if number == 20:
+                assert isinstance(answer, InputError) and "'egg'" in str(answer)
+                continue
+            margins = alone.predict_then_learn(request.X, request.y, request.tasks, request.classes)
+            assert answer.margins.tolist() == margins.tolist() and not answer.repeated
+        assert answers[40].repeated and answers[40].margins.tolist() == answers[3].margins.tolist()
+        assert [fact.n_seen for fact in host.model.shards_] == [fact.n_seen for fact in alone.shards_]
+    host.close()
 
 
 @pytest.mark.parametrize("kills", [2, pytest.param(30, marks=pytest.mark.long)])

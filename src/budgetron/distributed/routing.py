@@ -5,12 +5,15 @@ Rows of one shard keep their order, so every task sees its examples as they came
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+
+from budgetron.distributed.door import Admitted
+from budgetron.distributed.worker import Parcel
 
 Ints = NDArray[np.int64]
 
@@ -43,3 +46,37 @@ def taken(values: Any, rows: Ints) -> Any:
     if isinstance(values, (list, tuple)):
         return [values[row] for row in rows.tolist()]
     return values[rows]
+
+
+@dataclass(frozen=True)
+class Job:
+    """A block that was admitted, on its way: its rows' shards, what its keys begin with, and where the margins go."""
+
+    block: Admitted
+    shards: Ints
+    margins: NDArray[np.float64]
+    stem: str | None = None
+
+    def parcel(self, cut: Cut) -> Parcel:
+        """What one shard is sent. Sent again it has the same key, wherever else the batch was cut."""
+        block, rows = self.block, cut.rows
+        key = None if self.stem is None else f"{self.stem}/{rows[0]}"
+        named = taken(block.tasks, rows), taken(block.labels, rows), taken(block.weights, rows)
+        return Parcel(cut.shard, 0, taken(block.rows, rows), *named, key)
+
+
+def batches(jobs: Sequence[Job], rows: range, size: int) -> Iterator[list[tuple[Job, Cut]]]:
+    """The rows of each job in parts of `size`, and small jobs together until there are as many rows."""
+    batch: list[tuple[Job, Cut]] = []
+    n = 0
+    for job in jobs:
+        stop = min(rows.stop, job.block.n)
+        for start in range(rows.start, stop, size):
+            part = job.shards[start : min(start + size, stop)]
+            batch += [(job, cut) for cut in cuts(part, start)]
+            n += len(part)
+            if n >= size:
+                yield batch
+                batch, n = [], 0
+    if batch:
+        yield batch

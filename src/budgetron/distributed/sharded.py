@@ -11,7 +11,7 @@ from __future__ import annotations
 import secrets
 import shutil
 import threading
-from collections.abc import Hashable, Iterable, Mapping
+from collections.abc import Hashable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Self
 
@@ -26,11 +26,12 @@ from budgetron.distributed.door import Admitted, Door
 from budgetron.distributed.hot import HotTasks
 from budgetron.distributed.on_disk import OnDisk
 from budgetron.distributed.placement import WHO, Placement, checked_pins
-from budgetron.distributed.routing import Cut, cuts, taken
+from budgetron.distributed.routing import Job, batches
 from budgetron.distributed.shares import checked_policy, first_shares
 from budgetron.distributed.team import Team
-from budgetron.distributed.worker import Parcel, folder_of
+from budgetron.distributed.worker import folder_of
 from budgetron.errors import is_whole, refuse, shown
+from budgetron.host import Request
 from budgetron.learners.budgetron import probabilities
 
 Margins = NDArray[np.float64]
@@ -94,6 +95,8 @@ class ShardedModel(OnDisk, ClassifierMixin, BaseEstimator):  # type: ignore[misc
     400 60 ['spam']
     """
 
+    _unrecorded = False  # whether a block has settled something that is not in the record yet
+
     def __init__(
         self,
         learner: Any,
@@ -141,15 +144,37 @@ class ShardedModel(OnDisk, ClassifierMixin, BaseEstimator):  # type: ignore[misc
         With a directory everything is on disk when this returns. The same `key` with the same rows again gives the
         first answer and learns nothing: after an error it is safe to send the block once more.
         """
-        door = self._door_or_new()
-        with self._entering:
-            settled = door.settled
-            block = door.admit(X, y, tasks, classes, door.learner._sample_weight(weights))
-            if not self._begun:
-                self._begin()
-            elif settled != door.settled:
-                self._write_record()
+        block = self._admitted(Request(X, y, tasks, key, classes), weights)
+        self._prepare()
         return self._learned(block, key)
+
+    def learn_many(self, requests: Sequence[Request]) -> list[Margins | Exception]:
+        """Several calls of `predict_then_learn`, sent together and learned in order: one round trip and not one each.
+
+        A request that is refused teaches no shard anything; its exception is in its place. Whatever happens to the
+        others on their way is raised: with their keys they may be sent again.
+        """
+        answers: list[Any] = [None] * len(requests)
+        jobs: dict[int, Job] = {}
+        for place, request in enumerate(requests):
+            weights = {} if request.sample_weight is None else {"sample_weight": request.sample_weight}
+            try:
+                block = self._admitted(request, weights)
+            except (OSError, MemoryError):
+                raise
+            except Exception as error:
+                answers[place] = error
+                continue
+            self._prepare()
+            if self._interval() is None:
+                jobs[place] = self._job(block, request.key)
+            else:  # the shards are looked after between the blocks
+                answers[place] = self._learned(block, request.key)
+        if jobs:
+            self._learned_together(list(jobs.values()))
+        for place, job in jobs.items():
+            answers[place] = job.margins
+        return answers
 
     def learn_one(self, x: Any, y: Any, task: Hashable = None, classes: Any = None, **weights: Any) -> Any:
         """Learn one example. Returns the decision value before the update. Blocks are far cheaper."""
@@ -167,22 +192,50 @@ class ShardedModel(OnDisk, ClassifierMixin, BaseEstimator):  # type: ignore[misc
         shard = int(self._placement.shards_of_tasks([task])[0])
         self._team.ask_owner(shard, "forget", task)
 
-    def _learned(self, block: Admitted, key: str | None) -> Margins:
-        stem = secrets.token_hex(8) if key is None else key
-        shards = self._placement.shards_of(block)
+    def _admitted(self, request: Request, weights: dict[str, Any]) -> Admitted:
+        """What every shard will take; or a refusal, with nothing changed."""
+        door = self._door_or_new()
+        with self._entering:
+            settled = door.settled
+            sample_weight = door.learner._sample_weight(weights)
+            block = door.admit(request.X, request.y, request.tasks, request.classes, sample_weight)
+            self._unrecorded |= settled != door.settled
+        return block
+
+    def _prepare(self) -> None:
+        """Make the shards, where this is the first block; and write down what a block has settled."""
+        with self._entering:
+            if not self._begun:
+                self._begin()
+            elif self._unrecorded:
+                self._write_record()
+            self._unrecorded = False
+
+    def _job(self, block: Admitted, key: str | None = None) -> Job:
+        """A block to be learned, under this key or one that nobody else has."""
         self._hot.see([None] if block.tasks is None else block.tasks)
+        return Job(block, self._placement.shards_of(block), self._room(block), key or secrets.token_hex(8))
+
+    def _room(self, block: Admitted) -> Margins:
         outputs = self._door.classes.n_outputs
-        margins = np.empty(block.n if outputs == 1 else (block.n, outputs))
+        return np.empty(block.n if outputs == 1 else (block.n, outputs))
+
+    def _learned(self, block: Admitted, key: str | None) -> Margins:
+        job = self._job(block, key)
         interval = self._interval()
         step = block.n if interval is None else max(1, interval // self.block) * self.block
         for start in range(0, block.n, step):
             rows = range(start, min(start + step, block.n))
-            with self._team.holding(shards[rows.start : rows.stop].tolist()):
-                self._through("learn", block, shards, rows, stem, margins)
+            with self._team.holding(job.shards[rows.start : rows.stop].tolist()):
+                self._through("learn", [job], rows)
             self._since += len(rows)
             if interval is not None and self._since >= interval:
                 self._care()
-        return margins
+        return job.margins
+
+    def _learned_together(self, jobs: list[Job]) -> None:
+        with self._team.holding(np.unique(np.concatenate([job.shards for job in jobs])).tolist()):
+            self._through("learn", jobs)
 
     def _interval(self) -> int | None:
         """Examples after which the shards are looked after."""
@@ -191,25 +244,13 @@ class ShardedModel(OnDisk, ClassifierMixin, BaseEstimator):  # type: ignore[misc
     def _care(self) -> None:
         self.rebalance()
 
-    def _through(
-        self, method: str, block: Admitted, shards: NDArray[np.int64], rows: range, stem: str | None, margins: Margins
-    ) -> None:
-        """Cut, send, collect, and put the margins back in the caller's order."""
-        starts = range(rows.start, rows.stop, self.block)
-        plan = [list(cuts(shards[start : min(start + self.block, rows.stop)], start)) for start in starts]
-        parcels = (self._parcels(block, part, stem) for part in plan)
-        for part, answers in zip(plan, self._team.stream(method, parcels, self.in_flight), strict=True):
-            for cut, answer in zip(part, answers, strict=True):
-                margins[cut.rows] = answer
-
-    def _parcels(self, block: Admitted, part: list[Cut], stem: str | None) -> list[Parcel]:
-        return [
-            Parcel(
-                cut.shard, 0, taken(block.rows, cut.rows), taken(block.tasks, cut.rows), taken(block.labels, cut.rows),
-                taken(block.weights, cut.rows), None if stem is None else f"{stem}/{cut.rows[0]}",
-            )
-            for cut in part
-        ]  # fmt: skip
+    def _through(self, method: str, jobs: Sequence[Job], rows: range | None = None) -> None:
+        """Cut, send, collect, and put the margins back in the caller's order; of these rows of each job, or of all."""
+        plan = list(batches(jobs, rows or range(max(job.block.n for job in jobs)), self.block))
+        parcels = ([job.parcel(cut) for job, cut in batch] for batch in plan)
+        for batch, answers in zip(plan, self._team.stream(method, parcels, self.in_flight), strict=True):
+            for (job, cut), answer in zip(batch, answers, strict=True):
+                job.margins[cut.rows] = answer
 
     # ---- predicting
 
@@ -217,10 +258,9 @@ class ShardedModel(OnDisk, ClassifierMixin, BaseEstimator):  # type: ignore[misc
         """The margins: (n,), positive for ``classes_[1]``; or (n, classes)."""
         self._check_begun()
         block = self._door.look(X, tasks)
-        outputs = self._door.classes.n_outputs
-        margins = np.empty(block.n if outputs == 1 else (block.n, outputs))
-        self._through("margins", block, self._placement.shards_of(block), range(block.n), None, margins)
-        return margins
+        job = Job(block, self._placement.shards_of(block), self._room(block))
+        self._through("margins", [job])
+        return job.margins
 
     def predict(self, X: Any, tasks: Iterable[Any] | None = None) -> NDArray[Any]:
         """The labels. A margin of zero is ``classes_[0]``."""

@@ -21,10 +21,9 @@ from numpy.typing import NDArray
 from budgetron.distributed.exchange import SharedPart, shared_part, with_shared_part
 from budgetron.distributed.files import put
 from budgetron.errors import InputError, refusal
-from budgetron.host import Host, Learned, Request
+from budgetron.host import Host, KeyReused, Learned, Request
 from budgetron.host.models import Kept, kept_of
 from budgetron.learners.saved import content_of
-
 
 WRITERS = 8  # threads that write logs: they wait for the disk nearly all the time
 
@@ -65,6 +64,7 @@ class _Held:
     epoch: int
     host: Host | None
     bare: Any = None  # the model, where no directory keeps it
+    is_behind: bool = False  # something could not be learned: what comes after it must not be learned before it
 
     @property
     def model(self) -> Any:
@@ -91,8 +91,8 @@ class Worker:
 
     def own(self, shard: int, epoch: int, model: Any = None) -> int:
         """Take a shard over under a new epoch. A `model` is what a new shard begins with."""
-        if shard in self._held:
-            self._close(self._held.pop(shard))
+        if shard in self._held:  # it stays to be looked at, should the log not be had again
+            self._close(self._held[shard])
         if self._directory is None:
             self._held[shard] = _Held(epoch, None, model)
             return epoch
@@ -125,7 +125,8 @@ class Worker:
         """
         by_shard: dict[int, list[int]] = {}
         for place, parcel in enumerate(parcels):
-            self._of(parcel.shard, parcel.epoch)
+            if self._of(parcel.shard, parcel.epoch).is_behind:  # until it is owned anew, and sent what it missed
+                raise self._not_mine(parcel.shard, parcel.epoch, "one that it could not finish")
             by_shard.setdefault(parcel.shard, []).append(place)
         groups = [[parcels[place] for place in places] for places in by_shard.values()]
         helpers = self._writers.map if self._directory is not None and len(groups) > 1 else map
@@ -153,11 +154,14 @@ class Worker:
 
     def _learned(self, parcels: list[Parcel]) -> list[Any]:
         """The margins, or the exception, of each parcel of one shard."""
-        host = self._held[parcels[0].shard].host
+        held = self._held[parcels[0].shard]
+        host = held.host
         if host is None:
             return [self._learned_in_memory(parcel) for parcel in parcels]
         requests = [Request(p.X, p.y, p.tasks, p.key, None, p.weights) for p in parcels]
-        return [one.margins if isinstance(one, Learned) else one for one in host.learn_many(requests)]
+        answers = host.learn_many(requests, in_order=True)
+        held.is_behind = any(isinstance(one, Exception) and not isinstance(one, KeyReused) for one in answers)
+        return [one.margins if isinstance(one, Learned) else one for one in answers]
 
     def _learned_in_memory(self, parcel: Parcel) -> Any:
         weights = {} if parcel.weights is None else {"sample_weight": parcel.weights}
@@ -216,12 +220,12 @@ class Worker:
     def _of(self, shard: int, epoch: int) -> _Held:
         held = self._held.get(shard)
         if held is None or held.epoch != epoch:
-            mine = "none" if held is None else f"epoch {held.epoch}"
-            raise NotTheOwner(
-                refusal(f"worker {self.name}", "a message", f"for a shard it owns, under its epoch ({mine})",
-                        f"shard {shard}, epoch {epoch}")
-            )  # fmt: skip
+            raise self._not_mine(shard, epoch, "none" if held is None else f"epoch {held.epoch}")
         return held
+
+    def _not_mine(self, shard: int, epoch: int, mine: str) -> NotTheOwner:
+        accepted = f"for a shard it owns, under its epoch ({mine})"
+        return NotTheOwner(refusal(f"worker {self.name}", "a message", accepted, f"shard {shard}, epoch {epoch}"))
 
     def _close(self, held: _Held) -> None:
         if held.host is not None:

@@ -156,8 +156,11 @@ class Host:
         entry = self._entry(Request(X, y, tasks, key, classes, sample_weight))
         return self._acknowledged([entry])[0]
 
-    def learn_many(self, requests: Sequence[Request]) -> list[Learned | Exception]:
-        """Several calls of `learn` in one commit. Each is refused by itself: its exception is in its place."""
+    def learn_many(self, requests: Sequence[Request], in_order: bool = False) -> list[Learned | Exception]:
+        """Several calls of `learn` in one commit. Each is refused by itself: its exception is in its place.
+
+        Where they must be learned `in_order` nothing is learned after one that the model refused.
+        """
         entries: list[_Entry | Exception] = []
         for request in requests:
             try:
@@ -165,7 +168,7 @@ class Host:
             except InputError as error:
                 entries.append(error)
         with self._writer:
-            self._commit([entry for entry in entries if isinstance(entry, _Entry)])
+            self._commit([entry for entry in entries if isinstance(entry, _Entry)], in_order)
         return [entry if isinstance(entry, Exception) else _answer(entry) for entry in entries]
 
     def forget_task(self, task: Hashable) -> Learned:
@@ -198,7 +201,7 @@ class Host:
             answers.append(answer)
         return answers
 
-    def _commit(self, entries: list[_Entry]) -> None:
+    def _commit(self, entries: list[_Entry], in_order: bool = False) -> None:
         """Log, force to disk, learn, in this order. Afterwards every entry has its answer."""
         try:
             self._check_open()
@@ -211,8 +214,10 @@ class Host:
             return
         self._in_step = False  # the log is ahead of the model until the next line but one
         with self._turn:
+            refused = None
             for entry in new:
-                self._learn(entry)
+                self._learn(entry, refused)
+                refused = entry.answer if in_order and isinstance(entry.answer, Exception) else None
         self._in_step = True
         try:
             self._snapshot_if_due()
@@ -241,8 +246,11 @@ class Host:
         for number, entry in enumerate(new, first):
             entry.number = number
 
-    def _learn(self, entry: _Entry) -> None:
+    def _learn(self, entry: _Entry, refused: Exception | None) -> None:
+        """Learn what was logged; or refuse it as one before it was."""
         try:
+            if refused is not None:
+                raise refused
             margins = self._kept.learn(blocks.read(entry.payload))
         except Exception as error:
             self._ledger.refused(entry.number)

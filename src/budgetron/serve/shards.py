@@ -17,10 +17,10 @@ from typing import Any, NoReturn, Self
 
 import numpy as np
 
-from budgetron.distributed import ShardedModel, WorkersLost, has_one_component
+from budgetron.distributed import ShardedModel, has_one_component
 from budgetron.distributed.record import NAME as RECORD
 from budgetron.errors import InputError, refusal, refuse, shown
-from budgetron.host import HostError, Learned, Request, blocks
+from budgetron.host import Learned, Request, blocks
 from budgetron.host.answers import flat, shaped
 from budgetron.host.claim import Lock
 from budgetron.host.host import checked_key, reused
@@ -164,42 +164,59 @@ class ShardedHost:
     def _learn(self, new: list[_Entry]) -> None:
         """Send to the shards what is in the journal. After a failure there, all of it is sent again later."""
         try:
-            for entry in new:
-                entry.answer = self._sent(entry.number, entry.rows)
-            self._finish([(entry.number, entry.answer) for entry in new])
+            answers = self._sent([(entry.number, entry.rows) for entry in new])
+            self._finish(answers)
         except Exception as error:
             self.failing = error
             for entry in new:
                 entry.answer = _unfinished(error)
+            return
+        for entry, (_, answer) in zip(new, answers, strict=True):
+            entry.answer = answer
 
     def _finish_earlier(self) -> int:
         """Learn what was written and not acknowledged, before anything else; how many examples that was."""
         if not self._journal.any_unfinished():
             self.failing = None
             return 0
-        answers = [(number, self._sent(number, rows)) for number, rows in self._journal.unfinished()]
+        answers = self._sent(self._journal.unfinished())
         self._finish(answers)
         self.failing = None
         return sum(len(answer.margins) for _, answer in answers if isinstance(answer, Learned))
 
-    def _sent(self, number: int, rows: bytes) -> Learned | Exception:
-        """What the shards answer; a refusal, which none of them has heard of; or a failure, which is raised."""
-        block = blocks.read(rows)
-        try:
+    def _sent(self, written: Sequence[tuple[int, bytes]]) -> list[tuple[int, Any]]:
+        """What the shards answer to each, or a refusal, which none of them has heard of; a failure is raised."""
+        answers: list[tuple[int, Any]] = []
+        together: list[tuple[int, blocks.Block]] = []
+        for number, rows in written:
+            block = blocks.read(rows)
             if block.kind == "forget":
-                if self.kept.begun:
-                    self.model.forget_task(block.tasks[0])
-                return Learned(number, np.empty(0))
-            weights = {} if block.sample_weight is None else {"sample_weight": block.sample_weight}
-            key = f"{self._journal.name}-{number}"
-            margins = self.model.predict_then_learn(block.X, block.y, block.tasks, block.classes, key=key, **weights)
-            return Learned(number, margins)
-        except (HostError, WorkersLost, OSError, MemoryError):
-            raise
-        except Exception as error:
-            if type(error).__module__.startswith("ray."):
-                raise
-            return error
+                answers += self._taught(together)
+                answers.append((number, self._forgotten(number, block.tasks[0])))
+                together = []
+            else:
+                together.append((number, block))
+        return answers + self._taught(together)
+
+    def _taught(self, together: list[tuple[int, blocks.Block]]) -> list[tuple[int, Any]]:
+        requests = [
+            Request(block.X, block.y, block.tasks, f"{self._journal.name}-{number}", block.classes, block.sample_weight)
+            for number, block in together
+        ]
+        margins = self.model.learn_many(requests)
+        return [
+            (number, found if isinstance(found, Exception) else Learned(number, found))
+            for (number, _), found in zip(together, margins, strict=True)
+        ]
+
+    def _forgotten(self, number: int, task: Hashable) -> Learned | Exception:
+        if self.kept.begun:
+            try:
+                self.model.graph.locate_one(task)
+            except InputError as error:
+                return error
+            self.model.forget_task(task)
+        return Learned(number, np.empty(0))
 
     def _finish(self, answers: Sequence[tuple[int, Any]]) -> None:
         learned = [(number, flat(answer.margins)) for number, answer in answers if isinstance(answer, Learned)]
