@@ -212,7 +212,7 @@ class ShardedHost:
     def _forgotten(self, number: int, task: Hashable) -> Learned | Exception:
         if self.kept.begun:
             try:
-                self.model.graph.locate_one(task)
+                self.model._door.one_task(task)
             except InputError as error:
                 return error
             self.model.forget_task(task)
