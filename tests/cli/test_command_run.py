@@ -236,3 +236,10 @@ def test_only_so_many_tasks_are_counted_one_by_one(mail: Path, told) -> None:
     found = told("run", mail, "--max-tasks", 2)["validation"]
     assert len(found["per_task"]) == 2
     assert found["others"]["n"] + sum(row["n"] for row in found["per_task"].values()) == 600
+
+
+def test_a_word_among_numbers_is_pointed_at(tmp_path: Path, budgetron) -> None:
+    file = tmp_path / "small.csv"
+    file.write_text("a,b,label\n1,2,x\nmissing,3,y\n2,4,x\n", encoding="utf-8")
+    assert "'missing' is none" in budgetron("run", file, "--quiet").stderr
+    assert budgetron("run", file, "--quiet", "--categorical", "a").stderr == ""

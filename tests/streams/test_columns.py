@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 
 import numpy as np
 import pytest
@@ -39,6 +40,24 @@ def test_kinds_are_told_from_the_first_rows():
     }  # fmt: skip
     asked = kinds(table, drop=["number"], categorical=["nearly", "name"], text="codes")
     assert asked["number"] == "as asked" and asked["nearly"] == asked["name"] == "category" and asked["codes"] == "text"
+
+
+@pytest.mark.parametrize("word", ["inf", "-inf", "+Infinity", "1e200"])
+def test_an_infinite_number_in_a_small_file_is_a_bad_line_of_a_column_of_numbers(word):
+    table = as_delimited({"a": [1, word, 3], "y": [0, 1, 0]}, ",")
+    with pytest.raises(InputError, match=rf":3: .* with a number in column 'a'; got '{re.escape(word)}'"):
+        read_all(table)
+    stream, blocks = read_all(as_delimited({"a": [1, word, 3], "y": [0, 1, 0]}, ","), on_error="skip")
+    assert stream.n_bad == 1 and len(joined(blocks)[0]) == 2 and stream.columns.doubts() == []
+
+
+def test_a_word_among_numbers_is_doubted_unless_asked_for():
+    table = {"a": [1, "missing", 3, "NA"], "b": ["x", "y", "z", 1], "c": [1, "nan", "", 2], "y": [0, 1, 0, 1]}
+    stream, _ = read_all(as_delimited(table, ","))
+    assert kinds(table) == {"a": "category", "b": "category", "c": "number"}
+    (doubt,) = stream.columns.doubts()
+    assert "'a' is taken for a category, though 2 of 3 values are numbers: 'missing' is none" in doubt
+    assert read_all(as_delimited(table, ","), categorical=["a"])[0].columns.doubts() == []
 
 
 @pytest.mark.parametrize("names, label, task", [

@@ -12,6 +12,7 @@ from budgetron.errors import refuse, refuse_type, shown
 from budgetron.persist.columns import ARRAYS, Kept, is_hashed, width
 from budgetron.persist.schema import Plan
 from budgetron.streams.encode import encoded, feature_names
+from budgetron.streams.guess import AS_ASKED
 from budgetron.streams.scaling import Scaling
 from budgetron.streams.table import Table, Wants, table_of
 from budgetron.streams.values import NO_NAME, Coded, moment_of, task_of, whole_of
@@ -115,6 +116,15 @@ class Columns:
             note = ", ".join(part for part in (column.note, "gaps marked" if column.gaps else "") if part)
             lines.append(Described(column.name, role, "" if role == "ignored" else column.kind, makes, note))
         return lines
+
+    def doubts(self) -> list[str]:
+        """What was taken for a category and may be numbers, a sentence each."""
+        doubtful = [c for c in self.plan.columns if c.kind == "category" and c.note not in ("", AS_ASKED)]
+        return [
+            f"Column {column.name!r} is taken for a category, {column.note}. "
+            "Leave fields without a value empty; or say that it is categorical."
+            for column in doubtful
+        ]
 
     def __repr__(self) -> str:
         made = f"{self.n_features:,} of {'a CSR matrix' if self.sparse else 'an array'}"

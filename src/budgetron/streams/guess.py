@@ -2,7 +2,7 @@
 
 label     the column asked for; else the first named label, y, target or class; else the last
 task      the column asked for; else the first named task, user, customer or device (also with _id); else there is one
-number    at least 95 % of the values are numbers (others are then bad lines), gaps aside
+number    at least 95 % of the values are numbers (others are then bad lines), gaps aside; inf counts, and is a bad line
 date      at least 95 % are dates such as 2024-02-29 or 2024-02-29T12:30:00
 text      three words a value and more, and more than half of the rows differ
 ignored   no value at all; a different word on each of 100 rows or more; a first column that counts the rows
@@ -22,7 +22,17 @@ from budgetron.persist.columns import is_hashed
 from budgetron.persist.schema import Column, Plan
 from budgetron.streams.source import WHO
 from budgetron.streams.table import Table
-from budgetron.streams.values import MISSING, NO_NAME, Coded, category_of, is_in_digits, moment_of, number_of, whole_of
+from budgetron.streams.values import (
+    MISSING,
+    NO_NAME,
+    Coded,
+    category_of,
+    is_in_digits,
+    is_meant_as_number,
+    moment_of,
+    number_of,
+    whole_of,
+)
 
 LABELS = ("label", "y", "target", "class")
 TASKS = ("task", "user", "customer", "device", "task_id", "user_id", "customer_id", "device_id")
@@ -30,7 +40,9 @@ HASHED = 1 << 18  # columns of X for words and for categories that are many
 MOST_ONE_HOT = 32  # values of a category that get a column of X each
 MOST_ONE_HOT_IN_ALL = 512
 MOST_CLASSES = 1000
+AS_ASKED = "as asked"
 _ENOUGH = 0.95
+_MANY = 0.5  # numbers among the values of a category, from which on that may be a mistake
 _COUNTERS = ("column 1", "Unnamed: 0", "rownames", "row_names", "index", "id")
 
 
@@ -44,8 +56,8 @@ def plan_of(
         for name in wanted:
             if name is not None and name not in names:
                 raise refuse(WHO, parameter, f"among the columns {shown(names, 400)}", shown(name))
-    task, task_note = (task, "as asked") if task is not None else _default_task(names, label, asked["drop"])
-    label_note = "as asked"
+    task, task_note = (task, AS_ASKED) if task is not None else _default_task(names, label, asked["drop"])
+    label_note = AS_ASKED
     if label is None:
         label, label_note = _default_label(names, task, asked["drop"], labelled)
     if label is not None and label == task:
@@ -69,7 +81,7 @@ def sparse_plan(reader: Any, sample: Table, label: str | None, others: list[str]
         accepted = f"left alone: {reader.layout} has no named columns"
         raise refuse(WHO, "label, drop, text, categorical", accepted, shown([label, *others]))
     whole = labelled and _are_whole("label", sample.texts["label"])
-    note = "none is asked for: all rows are one task" if reader.task is None else "as asked"
+    note = "none is asked for: all rows are one task" if reader.task is None else AS_ASKED
     return Plan(reader.layout, "label", whole, reader.task, [], reader.width, "the first word of a line", note)
 
 
@@ -106,14 +118,15 @@ def _column(name: str, place: int, values: Coded, asked: dict[str, list[str]]) -
     rows, n = len(values.codes), sum(present.values())
     gaps = n < rows
     if name in asked["drop"]:
-        return Column(name, "ignored", note="as asked")
+        return Column(name, "ignored", note=AS_ASKED)
     if name in asked["text"]:
-        return Column(name, "text", note="as asked")
+        return Column(name, "text", note=AS_ASKED)
     if name in asked["categorical"]:
-        return _category(name, values, counts, "as asked")
+        return _category(name, values, counts, AS_ASKED)
     if not present:
         return Column(name, "ignored", note="no value in the first rows")
-    if sum(k for value, k in present.items() if number_of(value) is not None) >= _ENOUGH * n:
+    n_numbers = sum(k for value, k in present.items() if is_meant_as_number(value))
+    if n_numbers >= _ENOUGH * n:
         if place == 0 and name in _COUNTERS and _counts_rows(values):
             return Column(name, "ignored", note="it counts the rows")
         return Column(name, "number", gaps=gaps)
@@ -125,7 +138,13 @@ def _column(name: str, place: int, values: Coded, asked: dict[str, list[str]]) -
         return Column(name, "text", note=f"{words / n:.0f} words a value, {len(present):,} different in {n:,} rows")
     if len(present) == n >= 100:
         return Column(name, "ignored", note="a different value on every row: a name, not a kind")
-    return _category(name, values, counts, "")
+    return _category(name, values, counts, "" if n_numbers < _MANY * n else _doubt(present, n_numbers, n))
+
+
+def _doubt(present: dict[str, int], n_numbers: int, n: int) -> str:
+    """Why a category may be a column of numbers after all."""
+    words = [value for value in present if not is_meant_as_number(value)]
+    return f"though {n_numbers:,} of {n:,} values are numbers: {shown(words[0])} is none"
 
 
 def _category(name: str, values: Coded, counts: Any, note: str) -> Column:

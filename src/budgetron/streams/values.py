@@ -56,6 +56,12 @@ def number_of(text: str) -> float | None:
     return number if abs(number) <= LARGEST else None
 
 
+def is_meant_as_number(text: str) -> bool:
+    """Whether a text is a number, a gap, or a number that is none to us: infinite, or beyond `LARGEST`."""
+    infinite = text.strip(" \t").lower().lstrip("+-") in ("inf", "infinity")
+    return infinite or is_in_digits(text) or number_of(text) is not None
+
+
 def is_in_digits(text: str) -> bool:
     """Whether a text is a number in digits, no word for one and no gap."""
     return _NUMBER.fullmatch(text) is not None
