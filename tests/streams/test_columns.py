@@ -159,3 +159,16 @@ def test_frames_are_encoded_too():
     frame = pandas.DataFrame({"kind": ["a", "b", "a"], "size": [1, 2, 3], "more": [0, 0, 0]})
     for one in (frame, polars.from_pandas(frame)):
         assert stream.columns.encode(one).tobytes() == joined(blocks)[0].tobytes()
+
+
+def test_what_columns_hold_is_settled_by_the_first_rows():
+    words = ["short", "x" * 201]
+    table = {"long": [words[i % 2] for i in range(200)], "kind": ["ab"[i % 2] for i in range(200)], "y": [0, 1] * 100}
+    stream, _ = read_all(as_delimited(table, ","))
+    assert [column.values for column in stream.columns.plan.columns] == [None, ["a", "b"]]
+    before = stream.columns.memory_bytes
+    assert 200 < before < 4000
+    stream.columns.encode([{"long": f"another {i}", "kind": f"new {i}"} for i in range(1000)], learn=True)
+    assert stream.columns.memory_bytes == before
+    several = {f"number {i}": [1.5, 2.5] for i in range(100)} | {"y": [0, 1]}
+    assert read_all(as_delimited(several, ","))[0].columns.memory_bytes > 100 * (4 * 8 + 50)

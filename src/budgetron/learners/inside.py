@@ -73,7 +73,7 @@ class Inside:
 
     @property
     def memory_bytes_(self) -> int:
-        """Bytes that are allocated for the model right now, all of them."""
+        """Bytes that are allocated for the model right now, all of them; the columns of files, if it has any, aside."""
         return int(self._begun_engine().memory_bytes()) + self._names.bytes
 
     @property

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
@@ -99,6 +100,16 @@ class Columns:
     def sparse(self) -> bool:
         """Whether X is a CSR matrix."""
         return self.plan.hashed > 0
+
+    @property
+    def memory_bytes(self) -> int:
+        """Bytes of names, categories and scales, which a model carries beside its own. They do not grow."""
+        plan = self.plan
+        texts = [plan.label or "", plan.task or "", plan.label_note, plan.task_note]
+        for column in plan.columns:
+            texts += [column.name, column.note, *(column.values or ())]
+        columns = sum(map(sys.getsizeof, plan.columns))
+        return columns + sum(map(sys.getsizeof, texts)) + sum(array.nbytes for array in self.saved().arrays.values())
 
     def describe(self) -> list[Described]:
         """A line for each column: what it is taken for, what it becomes, and why."""

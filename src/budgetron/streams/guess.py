@@ -6,7 +6,7 @@ number    at least 95 % of the values are numbers (others are then bad lines), g
 date      at least 95 % are dates such as 2024-02-29 or 2024-02-29T12:30:00
 text      three words a value and more, and more than half of the rows differ
 ignored   no value at all; a different word on each of 100 rows or more; a first column that counts the rows
-category  anything else: a column of X for each value, where there are at most 32; else hashed
+category  anything else: a column of X for each value, where there are at most 32 short ones; else hashed
 """
 
 from __future__ import annotations
@@ -39,6 +39,7 @@ TASKS = ("task", "user", "customer", "device", "task_id", "user_id", "customer_i
 HASHED = 1 << 18  # columns of X for words and for categories that are many
 MOST_ONE_HOT = 32  # values of a category that get a column of X each
 MOST_ONE_HOT_IN_ALL = 512
+LONGEST_ONE_HOT = 200  # characters; so what a model keeps of categories is bounded
 MOST_CLASSES = 1000
 AS_ASKED = "as asked"
 _ENOUGH = 0.95
@@ -150,7 +151,8 @@ def _doubt(present: dict[str, int], n_numbers: int, n: int) -> str:
 def _category(name: str, values: Coded, counts: Any, note: str) -> Column:
     """Gaps are a category too, the empty one."""
     seen = {category_of(value) for value, n in zip(values.values, counts, strict=True) if n}
-    return Column(name, "category", values=sorted(seen) if len(seen) <= MOST_ONE_HOT else None, note=note)
+    few = len(seen) <= MOST_ONE_HOT and all(len(value) <= LONGEST_ONE_HOT for value in seen)
+    return Column(name, "category", values=sorted(seen) if few else None, note=note)
 
 
 def _few_enough(columns: list[Column]) -> list[Column]:
