@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 from measure import Row, compared, interleaved, ratio_row, seconds
-from streams import Passing, Stream, coins, noisy
+from streams import Passing, Stream, clear, coins, noisy
 from yardsticks import EXAMPLES, gemv_and_exp, symmetric_pass
 
 from budgetron import Belief, BudgetProjectron, Budgetron, RandomBudgetPerceptron, SharedProjectron, kernels
@@ -113,6 +113,25 @@ def flagship_rows(repetitions: int, quick: bool) -> Iterator[Row]:
                 reach=reach,
             )
             yield ratio_row(row, cost / per_pass, cost, per_pass)
+        yield confident_row(budget, repetitions)
+
+
+def confident_row(budget: int, repetitions: int) -> Row:
+    """What a right and confident example costs, which would move its own margin by less than a thousandth."""
+    model = Budgetron(budget=budget, kernel=GAUSSIAN, beliefs=[Belief(kernel=10.0, kernel_own=0.1)])
+    Passing(model, coins(8 * budget), 100).fill(budget)
+    easy = clear(4000)
+    for _ in range(3):
+        model.partial_fit(easy.X, easy.y, tasks=easy.tasks)
+    passing = Passing(model, easy, 200)
+    row = Row(
+        name=f"flagship-confident-B{budget}",
+        work=f"Budgetron, B={budget}, one belief, a confident right example",
+        yardstick="BLAS dsymv + dsyr over B×B doubles",
+        unit="×",
+        reach=1.0,
+    )
+    return compared(row, passing.learn, symmetric_pass(budget, 20), 200, 20, repetitions)
 
 
 def settled_flagship(budget: int, beliefs: int) -> Passing:

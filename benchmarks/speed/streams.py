@@ -33,6 +33,14 @@ def coins(n: int, d: int = 28, n_tasks: int = 8, seed: int = 0) -> Stream:
     return Stream(rng.standard_normal((n, d)), rng.integers(0, 2, n), rng.integers(0, n_tasks, n))
 
 
+def clear(n: int, d: int = 28, n_tasks: int = 8, seed: int = 0) -> Stream:
+    """Two clouds far apart, one a class: soon every example is predicted right, and with confidence."""
+    rng = np.random.default_rng(seed)
+    X, y = rng.standard_normal((n, d)), rng.integers(0, 2, n)
+    X[:, 0] = 0.3 * X[:, 0] + np.where(y == 1, 4.0, -4.0)
+    return Stream(X, y, rng.integers(0, n_tasks, n))
+
+
 def text(n: int, d: int = 200_000, words: int = 160, n_tasks: int = 4, seed: int = 0) -> Stream:
     """Word counts by Zipf's law; 160 words make about 120 distinct ones."""
     made = synthetic.stream(n, d=d, n_tasks=n_tasks, form="text", words=words, noise=0.05, seed=seed).dataset

@@ -76,6 +76,7 @@ Config config_of(const nb::dict& d) {
     c.whole = nb::cast<bool>(d["whole"]);
     c.own_rank = whole("own_rank");
     c.table_slots = whole("slots");
+    c.sure = nb::cast<double>(d["sure"]);
     c.patience = nb::cast<std::int64_t>(d["patience"]);
   }
   return c;

@@ -8,7 +8,8 @@
 //   3  w_b ← w_b p_b(y)^ω, normalised, a little shared out; a kernel belief that stays faint is dropped
 //   4  store x if δ² > η²κ and (mistake, or room and margin < 1):  P += eeᵀ/δ²,  M += s eeᵀ/δ²,  e = (−α, 1);
 //      over budget let go  r = argmin Σ_b w_b (‖U_j‖² + M_jj) / P_jj,  never an anchor, never the newest
-//   5  g = [y] − q,  h = ω q_y (1 − q_y),  v = V + s δ² + sρ o²;   nothing if ω max|g| v < τ;
+//   5  g = [y] − q,  h = ω q_y (1 − q_y),  v = V + s δ² + sρ o²;   nothing if ω max|g| v < τ, or
+//      the belief has a kernel part and is sure already, ω max|g| < 0.01;
 //      G = ω g/(1 + hv),  c = h/(1 + hv);   diagonal blocks: W += G S φ,  S ← S/(1 + h S φ²);   kernel: U += Mk Gᵀ,  M −= c Mk (Mk)ᵀ
 //
 // Own parts in the kernel live on r anchors, the first stored, in the basis ψ in which their prior is white.
@@ -542,6 +543,7 @@ class Budgetron final : public Learner {
         g[o] = (outputs() == 1 ? example.label == 1 : example.label == o) ? 1.0 - p : -p;
         largest = std::max(largest, std::abs(g[o]));
       }
+      if (kernel && omega * largest < config_.sure) continue;  // no pass over the covariance for next to nothing
       const double q_y = std::exp(logs[example.label]);
 
       double v = linear ? linear_spread(belief, at_l, row, s) : 0.0;

@@ -37,6 +37,7 @@ struct Config {
   bool whole = false;              // the shared linear part on dense input has a whole covariance, not a diagonal
   std::size_t own_rank = 0;        // anchors
   std::size_t table_slots = 0;     // of the hashed table, sparse input
+  double sure = 0.0;               // a belief with a kernel part learns nothing from ω max|g| below this
   std::int64_t patience = 10000;   // steps that a kernel belief may stay faint
 };
 

@@ -21,7 +21,7 @@ ETAS = [1e-1, 1e-2, 1e-3]  # Budgetron accepts no smaller one
 def engine_of(capacity, eta):
     extra = {
         "beliefs": [(0.0, 0.0, S, 0.0, 0.0)], "shared": True, "own": False, "own_rank": 0, "slots": 0,
-        "patience": 10_000, "whole": False,
+        "patience": 10_000, "whole": False, "sure": 0.0,
     }  # fmt: skip
     settings = Settings(
         rule="budgetron", kernel=KERNEL, graph=GRAPH, n_features=N_FEATURES, capacity=capacity, eta=eta, extra=extra

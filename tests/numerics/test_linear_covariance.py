@@ -26,7 +26,7 @@ D, S = 6, 3.0
 def engine():
     extra = {
         "beliefs": [(S, 0.0, 0.0, 0.0, 0.0)], "shared": True, "own": False, "own_rank": 0, "slots": 0,
-        "patience": 10_000, "whole": True,
+        "patience": 10_000, "whole": True, "sure": 0.0,
     }  # fmt: skip
     return core.Engine(Settings(rule="budgetron", kernel=None, graph=GRAPH, n_features=D, capacity=1, extra=extra))
 

@@ -151,6 +151,7 @@ LIES = [
     ("flagship", put("state.moments_count", 1e9), "moments_count"),
     ("flagship", say(2**40, "settings", "flagship", "own_rank"), "own_rank"),
     ("flagship", say(0, "settings", "flagship", "patience"), "patience"),
+    ("flagship", say(2.0, "settings", "flagship", "sure"), "sure"),
     ("flagship", say(64, "settings", "flagship", "slots"), "slots"),
     ("flagship-sparse", say(0, "settings", "flagship", "slots"), "slots"),
     ("flagship-sparse", say(2**31, "settings", "flagship", "slots"), "shape"),

@@ -16,13 +16,14 @@ GAUSSIAN = kernels.Gaussian(0.3)
 BELIEFS = [(1, 0.1, 0, 0, 0), (3, 0.1, 0, 0, 0.1), (3, 0.1, 3, 0.1, 0), (0, 0, 10, 0.1, 0), (0, 0, 1, 10, 0)]
 
 
-def made(d, beliefs, graph="complete", own_rank=0, slots=0, patience=10_000, kernel=GAUSSIAN, **settings):
+def made(d, beliefs, graph="complete", own_rank=0, slots=0, patience=10_000, kernel=GAUSSIAN, sure=0.0,
+         **settings):
     """An engine, its beliefs adapted to the graph as the learner does it."""
     rho = {"disconnected": 1.0, "pooled": 0.0}.get(graph)
     if rho is not None:
         beliefs = [(s_l, rho, s, rho, floor) for s_l, _, s, _, floor in beliefs]
     extra = {"beliefs": beliefs, "shared": graph != "disconnected", "own": graph != "pooled", "patience": patience,
-             "own_rank": 0 if graph == "pooled" else own_rank, "slots": slots}
+             "own_rank": 0 if graph == "pooled" else own_rank, "slots": slots, "sure": sure}
     return Engine(Settings(rule="budgetron", kernel=kernel, graph=graphs.complete(), n_features=d, extra=extra,
                            sparse=slots > 0, **{"eta": 0.1} | settings))
 
@@ -494,3 +495,22 @@ def test_without_weight_nothing_is_learned(stream):
     after = engine.state()
     assert after.pop("n_seen") == 200 and after.pop("n_mistakes") == before["n_mistakes"] + flags.sum()
     assert all(np.array_equal(before[name], after[name]) for name in after)
+
+
+@pytest.mark.parametrize("sure", [0.0, 0.05])
+@pytest.mark.parametrize(("n_outputs", "omega"), [(1, 1.0), (3, 1.0), (1, 4.0)])
+def test_what_a_kernel_belief_is_sure_of_teaches_it_nothing(sure, n_outputs, omega):
+    """One point again and again: its probability by the rule of the filter, until that is within `sure` / ω of 1."""
+    engine = made(2, [(0, 0, 4000.0, 0, 0)], "pooled", n_outputs=n_outputs, sure=sure)
+    f, V = np.zeros(n_outputs), 4000.0
+    times_sure = 0
+    for _ in range(200):
+        (margin,), (flag,) = fed(engine, [[1.0, 0.5]], [1], weights=[omega])
+        assert margin == pytest.approx(f if n_outputs == 1 else np.log(softmax(f)), abs=1e-9)
+        step = gain(f, 1, omega, V)
+        is_sure = omega * (1 - probability(f, 1)) < sure
+        assert bool(flag & 2) == (step is not None and not is_sure)
+        times_sure += is_sure
+        if flag & 2:
+            f, V = f + step[0] * V, V - step[1] * V**2
+    assert (times_sure > 20) == (sure > 0)

@@ -78,6 +78,7 @@ class Belief:
 # Features have unit size in every block, so a scale means the same everywhere: 1 is calm, 10 is bold. Own parts are a
 # tenth of the shared one where tasks are related, ten times it where they are not. Sparse features are seen rarely, so
 # their prior is wider. One linear belief keeps adapting, for streams that drift.
+SURE = 0.01  # what a belief with a kernel part has right with 99 % teaches it nothing: passes over B² are dear
 MOST_WHOLE = 128  # features up to which the shared linear part has a whole covariance
 DENSE = (
     Belief(linear=1, linear_own=0.1),
@@ -270,7 +271,7 @@ class Budgetron(Learner):
         beliefs = _adapted(self._chosen(settings), shared, own, settings.kernel is not None)
         extra: dict[str, Any] = {
             "beliefs": beliefs, "shared": shared, "own": own, "own_rank": int(self.own_rank), "slots": 0,
-            "patience": 10_000, "whole": False,
+            "patience": 10_000, "whole": False, "sure": SURE,
         }  # fmt: skip
         settings = replace(
             settings,

@@ -32,7 +32,7 @@ def settings_record(who: str, settings: Settings) -> schema.Settings:
     if settings.rule == "budgetron":
         beliefs: Any = [tuple(map(float, belief)) for belief in extra["beliefs"]]
         flagship = schema.Flagship(beliefs, bool(extra["shared"]), bool(extra["own"]), int(extra["own_rank"]),
-                                   int(extra["slots"]), int(extra["patience"]), bool(extra["whole"]))  # fmt: skip
+                                   int(extra["slots"]), int(extra["patience"]), bool(extra["whole"]), float(extra["sure"]))  # fmt: skip
     dtype: Any = settings.dtype
     return schema.Settings(
         kernel=kernel_record(who, settings.kernel), n_features=settings.n_features, n_outputs=settings.n_outputs,
@@ -58,7 +58,7 @@ def settings_of(rule: str, record: schema.Settings, graph: TaskGraph) -> Setting
         _check_flagship(record, flagship, graph)
         extra = {"beliefs": list(flagship.beliefs), "shared": flagship.shared, "own": flagship.own,
                  "own_rank": flagship.own_rank, "slots": flagship.slots, "patience": flagship.patience,
-                 "whole": flagship.whole}  # fmt: skip
+                 "whole": flagship.whole, "sure": flagship.sure}  # fmt: skip
     return Settings(
         rule=rule, kernel=kernel, graph=graph, n_features=record.n_features, n_outputs=record.n_outputs,
         sparse=record.sparse, dtype=record.dtype, capacity=record.capacity, pool=record.pool, eta=record.eta,

@@ -81,6 +81,7 @@ class Flagship(Part, frozen=True):
     slots: Annotated[int, Meta(ge=0, le=2**31)]
     patience: Count
     whole: bool = False  # whether the shared linear part has a whole covariance
+    sure: Annotated[float, Meta(ge=0, le=1)] = 0.0  # below which ω max|g| teaches a kernel belief nothing
 
 
 class Settings(Part, frozen=True):

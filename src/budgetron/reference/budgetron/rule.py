@@ -40,6 +40,7 @@ class Budgetron(Rule):
 
     def __init__(self, settings: Settings) -> None:
         self.n_outputs = settings.n_outputs
+        self.sure = float(settings.extra.get("sure", 0.0))
         self.store = Store(settings)
         self.mixture = Mixture(settings)
         self.linear = (HashedLinear if settings.sparse else DenseLinear)(settings, self.mixture.linear)
@@ -105,7 +106,8 @@ class Budgetron(Rule):
         g = (np.arange(len(q)) == code) - q
         h = omega * float(q[code] * (1 - q[code]))
         v = V + self.kernel.unexpressed(b, place)
-        if omega * float(np.abs(g).max()) * v < NEGLIGIBLE:
+        pull = omega * float(np.abs(g).max())
+        if pull * v < NEGLIGIBLE or (b.has_kernel and pull < self.sure):
             return False
         if self.rows.holds(b):
             self.rows.keep(key, row, self.n_seen)
