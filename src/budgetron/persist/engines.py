@@ -32,7 +32,8 @@ def settings_record(who: str, settings: Settings) -> schema.Settings:
     if settings.rule == "budgetron":
         beliefs: Any = [tuple(map(float, belief)) for belief in extra["beliefs"]]
         flagship = schema.Flagship(beliefs, bool(extra["shared"]), bool(extra["own"]), int(extra["own_rank"]),
-                                   int(extra["slots"]), int(extra["patience"]), bool(extra["whole"]), float(extra["sure"]))  # fmt: skip
+                                   int(extra["slots"]), int(extra["patience"]), bool(extra["whole"]),
+                                   float(extra["sure"]))  # fmt: skip
     dtype: Any = settings.dtype
     return schema.Settings(
         kernel=kernel_record(who, settings.kernel), n_features=settings.n_features, n_outputs=settings.n_outputs,
