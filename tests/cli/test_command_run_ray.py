@@ -1,7 +1,8 @@
-"""`budgetron run --ray`: a stream into shards on a Ray cluster of its own."""
+"""`budgetron run` on a model in shards: begun on a Ray cluster of its own, and gone on with there or in threads."""
 
 from __future__ import annotations
 
+import csv
 import importlib.util
 import json
 import os
@@ -11,40 +12,109 @@ import sys
 import pytest
 from click.testing import CliRunner
 
+from budgetron import Budgetron, SharedProjectron, graphs, streams
 from budgetron.cli import main
+from budgetron.distributed import ReplicatedModel, ShardedModel
 
 
-def rows(path, n=600):
+def rows(path, start=0, n=600):
     lines = ["user,a,b,label"]
-    lines += [f"u{i % 20},{i % 7 - 3},{i * 13 % 11 - 5},{int((i % 7 - 3) > 0)}" for i in range(n)]
+    lines += [f"u{i % 20},{i % 7 - 3},{i * 13 % 11 - 5},{int((i % 7 - 3) > 0)}" for i in range(start, start + n)]
     path.write_text("\n".join(lines) + "\n")
-    return path
+    return str(path)
 
 
-def test_it_is_not_for_one_file(tmp_path):
+def called(*words):
+    return CliRunner().invoke(main, [str(word) for word in words])
+
+
+def told(*words):
+    done = called(*words)
+    assert done.exit_code == 0, done.output
+    return done.stdout
+
+
+@pytest.fixture(params=["disconnected", "complete"])
+def begun(request, tmp_path):
+    """A live directory with the columns of its stream, as `run --ray` leaves it; its stream, and one to go on with."""
     stream = rows(tmp_path / "s.csv")
-    save = ["--save", str(tmp_path / "x.budgetron")]
-    done = CliRunner().invoke(main, ["run", str(stream), "--task", "user", "--ray", str(tmp_path / "m"), *save])
-    assert done.exit_code == 2 and "--ray must be without --save" in done.output
-    assert not (tmp_path / "m").exists()
+    options = {"workers": 2, "directory": tmp_path / "m"}
+    if request.param == "disconnected":
+        model = ShardedModel(SharedProjectron(budget=40, graph=graphs.disconnected()), shards=3, **options)
+    else:
+        model = ReplicatedModel(Budgetron(budget=40), replicas=3, exchange_every=128, **options)
+    with model, streams.read(stream, label="label", task="user") as source:
+        for block in source:
+            model.partial_fit(block.X, block.y, block.tasks)
+        model.keep_columns(source.columns)
+    return tmp_path / "m", rows(tmp_path / "t.csv", 600)
+
+
+def test_a_directory_is_asked_while_another_has_it(tmp_path, begun):
+    directory, stream = begun
+    kind = ShardedModel if "ShardedModel" in (directory / "sharded.json").read_text() else ReplicatedModel
+    with kind.open(directory, workers=1) as owner:
+        table = list(csv.DictReader(told("predict", directory, stream, "-q").splitlines()))
+        found = json.loads(told("inspect", directory, "--json"))
+        example = json.loads(told("inspect", directory, "--example", '{"a": 2, "b": 1}', "--task", "u3", "--json"))
+        with streams.read(stream, columns=streams.columns_of(owner), labelled=False) as source:
+            block = next(iter(source))
+        assert [int(row["prediction"]) for row in table] == owner.predict(block.X, block.tasks).tolist()
+        assert found["seen"] == 600 and found["stored"] == owner.n_stored_ == sum(s["stored"] for s in found["shards"])
+        assert found["learner"] == type(owner.learner).__name__ and len(found["shards"]) == 3
+        asked = streams.columns_of(owner).block([{"a": 2, "b": 1, "user": "u3"}])
+        assert example["example"]["margin"] == owner.decision_function(asked.X, asked.tasks)[0]
+        assert example["example"]["nearest"]
+        owner.partial_fit(block.X[:10], [0] * 10, block.tasks[:10])  # it was not shut out
+    assert "shards   3, with" in told("inspect", directory)
+
+
+def test_a_run_goes_on_in_threads_and_saves_and_reports(tmp_path, begun):
+    directory, stream = begun
+    report, copy = tmp_path / "r.html", tmp_path / "copy"
+    first = json.loads(told("run", stream, "--resume", directory, "--save", copy, "--report", report, "--json"))
+    assert first["model"]["seen"] == 1200 and first["saved"] == str(copy)
+    assert "3 shards" in report.read_text() and "is not pictured" in report.read_text()
+    assert told("predict", copy, stream, "-q") == told("predict", directory, stream, "-q")
+    again = json.loads(told("run", stream, "--resume", copy, "--save", copy, "--json"))  # in place, as with a file
+    assert again["model"]["seen"] == 1800
+    assert json.loads(told("inspect", directory, "--json"))["seen"] == 1200
+
+
+def test_what_does_not_fit_is_refused_before_anything_is_learned(tmp_path, begun):
+    directory, stream = begun
+    told("run", stream, "--task", "user", "--budget", 20, "--save", tmp_path / "one.budgetron", "-q")
+    for words, said in (
+        (["--ray", directory, "--budget", 9], "--budget must be left out where --ray has a model"),
+        (["--resume", directory, "--shards", 4], "--shards must be left out with --resume"),
+        (["--resume", tmp_path / "one.budgetron", "--ray", tmp_path / "new"], "cannot be divided"),
+        (["--resume", directory, "--save", directory], "--save must be a new folder, or one that --save wrote"),
+        (["--resume", directory, "--save", stream], "--save must be a folder, where the model is in shards"),
+        (["--resume", directory, "--save", tmp_path / "no" / "where"], "in a folder that exists"),
+    ):
+        done = called("run", stream, *words)
+        assert done.exit_code == 2 and said in done.output, done.output
+    assert json.loads(told("inspect", directory, "--json"))["seen"] == 600
+    assert not (tmp_path / "new").exists()
 
 
 @pytest.mark.long
 @pytest.mark.skipif(importlib.util.find_spec("ray") is None, reason="the extra `ray` is not installed")
 @pytest.mark.parametrize("graph", ["disconnected", "complete"])
-def test_a_stream_into_shards(tmp_path, graph):
-    from budgetron.distributed import ReplicatedModel, ShardedModel
-
-    stream = str(rows(tmp_path / "s.csv"))
-    words = ["run", stream, "--task", "user", "--label", "label", "--learner", "SharedProjectron", "--budget",
-             "40", "--graph", graph, "--ray", str(tmp_path / "m"), "--shards", "3", "--json"]  # fmt: skip
+def test_a_stream_into_shards_on_ray_and_another_after_it(tmp_path, graph):
+    streams_ = rows(tmp_path / "s.csv"), rows(tmp_path / "t.csv", 600)
+    new = ("--task", "user", "--label", "label", "--learner", "SharedProjectron", "--budget", "40", "--graph", graph,
+           "--shards", "3")  # fmt: skip
     environment = os.environ | {"RAY_ADDRESS": "local", "RAY_USAGE_STATS_ENABLED": "0"}
-    command = [sys.executable, "-m", "budgetron", *words]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=280, env=environment)
-    assert done.returncode == 0, done.stderr[-3000:]
-    told = json.loads(done.stdout)
-    assert told["model"]["seen"] == 600
+    for number, (stream, settings) in enumerate(zip(streams_, (new, ()), strict=True), 1):
+        words = ["run", stream, *settings, "--ray", tmp_path / "m", "--save", tmp_path / f"copy {number}", "--json"]
+        command = [sys.executable, "-m", "budgetron", *map(str, words)]
+        done = subprocess.run(command, capture_output=True, text=True, timeout=280, env=environment)
+        assert done.returncode == 0, done.stderr[-3000:]
+        ended = json.loads(done.stdout)
+        assert ended["model"]["seen"] == 600 * number
     kind = ShardedModel if graph == "disconnected" else ReplicatedModel
-    assert told["model"]["learner"] == kind.__name__
+    assert ended["model"]["learner"] == kind.__name__
     with kind.open(tmp_path / "m") as model:
-        assert model.n_seen_ == 600 and model.n_mistakes_ == told["model"]["mistakes"]
+        assert model.n_seen_ == 1200 and model.n_mistakes_ == ended["model"]["mistakes"]
+    assert told("predict", tmp_path / "m", stream, "-q") == told("predict", tmp_path / "copy 2", stream, "-q")

@@ -113,5 +113,21 @@ def test_a_directory_is_not_begun_twice(tmp_path):
         model.snapshot()
     with pytest.raises(InputError, match=r"ShardedModel.open goes on with it"):
         ShardedModel(learner(), shards=2, directory=tmp_path).partial_fit(X, y, tasks)
-    with pytest.raises(InputError, match=r"ShardedModel.open opens that"):
-        ShardedModel.load(tmp_path)
+    with pytest.raises(InputError, match=r"ShardedModel.open goes on with it"):
+        ShardedModel.load(tmp_path, directory=tmp_path)
+
+
+def test_a_copy_of_a_live_directory_disturbs_nobody(tmp_path):
+    X, y, tasks = stream(300, 5)
+    with ShardedModel(learner(), shards=2, directory=tmp_path, snapshot_every=40) as model:
+        model.partial_fit(X[:100], y[:100], tasks[:100])
+        model.partial_fit(X[100:115], y[100:115], tasks[100:115])  # these are in the logs only
+        with ShardedModel.load(tmp_path, workers=2) as copy:
+            assert copy.decision_function(X, tasks).tolist() == model.decision_function(X, tasks).tolist()
+            copy.partial_fit(X[115:200], y[115:200], tasks[115:200])
+            mine = copy.learner_of(tasks[0])
+            alone = mine.decision_function(X[:1], tasks[:1])
+            assert alone.tolist() == copy.decision_function(X[:1], tasks[:1]).tolist()
+        assert model.n_seen_ == 115
+        model.partial_fit(X[115:], y[115:], tasks[115:])
+        assert model.n_seen_ == 300

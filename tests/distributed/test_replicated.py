@@ -102,7 +102,7 @@ def test_on_disk_it_goes_on(tmp_path):
     with ReplicatedModel.open(tmp_path / "m", workers=2) as model:
         np.testing.assert_array_equal(model.decision_function(X, tasks), expected)
         model.partial_fit(X[600:], y[600:], tasks[600:])
-        assert model.n_seen_ == 900
+        assert model.n_seen_ == 900 and model.exchange_every == 256 and model.n_exchanges_ == 1
     with ReplicatedModel.load(tmp_path / "saved") as model:
         np.testing.assert_array_equal(model.decision_function(X, tasks), expected)
 

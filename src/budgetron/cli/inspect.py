@@ -29,13 +29,15 @@ WHO = "inspect"
 def command(model: str, example: str | None, task: str | None, nearest: int, n_tasks: int, as_json: bool) -> None:
     """Look into a saved model: settings, memory, columns, whose examples it keeps, what a Budgetron believes.
 
+    MODEL is a file of `budgetron run --save`, or a directory of `run --ray`, which may go on learning meanwhile.
+
     With --example it is predicted, and the stored examples nearest to it are listed: where they came in the stream,
     whose they are, how alike they are (the kernel's value), and how much each of them pulls the answer: above 0 to the
     second label, below 0 to the first. (A Budgetron has a linear part too, which no example stands for.)
     """
-    from budgetron import streams
+    from budgetron.cli import models
 
-    learner, columns = streams.load_model(model)
+    learner, columns = models.loaded(model)
     found: dict[str, Any] = {
         "file": model,
         **_settings(learner),
@@ -57,12 +59,17 @@ def command(model: str, example: str | None, task: str | None, nearest: int, n_t
 def _settings(model: Any) -> dict[str, Any]:
     from budgetron.cli.summary import model_record
 
+    learner = getattr(model, "learner", model)  # what every shard is, where there are shards
     others = {
         name: plain(value)
-        for name, value in model.get_params(deep=False).items()
+        for name, value in learner.get_params(deep=False).items()
         if name not in ("budget", "kernel", "graph", "beliefs", "task_column", "engine")
     }
-    record = model_record(model) | {"kernel_words": kernel_words(model.kernel_)}
+    record = model_record(model) | {"learner": type(learner).__name__, "kernel_words": kernel_words(model.kernel_)}
+    record["shards"] = [
+        {"seen": one.n_seen, "mistakes": one.n_mistakes, "stored": one.n_stored, "capacity": one.capacity}
+        for one in getattr(model, "shards_", [])
+    ]
     return record | {"parameters": {name: value for name, value in others.items() if _is_json(value)}}
 
 
@@ -94,12 +101,13 @@ def _explained(path: str, model: Any, columns: Any, text: str, task: str | None,
     row, tasks = block.X, block.tasks
     whose = None if tasks is None else plain(tasks[0])
     margins = model.decision_function(row, tasks)
+    in_shards = hasattr(model, "learner_of")  # then only those of its own shard are near
     found: dict[str, Any] = {
         "task": whose,
         "missing": [name for name in columns.names if name not in record],
         "prediction": plain(model.predict(row, tasks)[0]),
         "margin": margins[0].tolist(),
-        "nearest": list(_nearest(model, row, whose, nearest)),
+        "nearest": list(_nearest(model.learner_of(whose) if in_shards else model, row, whose, nearest)),
     }
     if hasattr(model, "predict_proba"):
         shares = model.predict_proba(row, tasks)[0].tolist()
@@ -155,6 +163,9 @@ def _show(out: Console, found: dict[str, Any], n_tasks: int) -> None:
         ("stored", f"{counted(found['stored'], 'example')}, {room}"),
         ("memory", size(found["memory_bytes"])),
     ]
+    if found["shards"]:
+        stored = [shard["stored"] for shard in found["shards"]]
+        lines.append(("shards", f"{len(stored)}, with {min(stored):,} to {max(stored):,} examples each"))
     for name, value in lines:
         out.print(f"{name:<9}{value}")
     if found["columns"]:

@@ -41,6 +41,27 @@ def check(
         raise refuse(who, option, "a new file", f"{path!r}, which exists", "--overwrite replaces it.")
 
 
+def check_folder(who: str, option: str, path: str | None, overwrite: bool, own: str | None = None) -> None:
+    """Refuse now a place where a model in shards could not be written at the end."""
+    if path is None or "://" in path:
+        return
+    from budgetron.distributed import is_in_shards, is_live
+
+    target = Path(path)
+    if target.exists() and not target.is_dir():
+        raise refuse(who, option, "a folder, where the model is in shards", f"{path!r}, which is a file")
+    above = target.absolute().parent
+    if not above.is_dir():
+        raise refuse(who, option, "in a folder that exists", repr(path), f"mkdir -p {above} makes it.")
+    if not target.exists() or not any(target.iterdir()):
+        return
+    if not is_in_shards(path) or is_live(path):
+        raise refuse(who, option, "a new folder, or one that --save wrote", f"{path!r}, which has something else")
+    mine = own is not None and Path(own).exists() and target.samefile(own)
+    if not (overwrite or mine):
+        raise refuse(who, option, "a new folder", f"{path!r}, which has a model", "--overwrite replaces it.")
+
+
 @contextmanager
 def text_file(path: str | None) -> Iterator[IO[str]]:
     """Where text goes: standard output, or a file that appears when it is complete."""

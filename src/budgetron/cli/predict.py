@@ -46,19 +46,19 @@ WHO = "predict"
 def command(
     ctx: click.Context, /, model: str, stream: str, output: str | None, to: str, as_json: bool, **given: Any
 ) -> None:
-    """Predict every row of a stream with a model that `budgetron run --save` wrote.
+    """Predict every row of a stream with a model that `budgetron run --save` wrote, or the directory of `run --ray`.
 
     The model remembers its columns, finds them by name and ignores all others, the label among them. Written are the
     line of the file (the row, where a file has no lines), the task, the predicted label, and the probability of each
     label (Budgetron) or else the margin: above 0 it means the second label, and the further from 0 the surer.
     """
     from budgetron import streams
-    from budgetron.cli import progress
+    from budgetron.cli import models, progress
     from budgetron.cli.run import known_columns
     from budgetron.cli.stopping import Stopping
 
     outputs.check(WHO, "--output", output, given["overwrite"], devices=True)
-    learner, kept = streams.load_model(model)
+    learner, kept = models.loaded(model)
     columns = known_columns(WHO, "MODEL", model, kept)
     ndjson = as_json or to == "ndjson" or (to == "auto" and _is_ndjson(output))
     written = 0

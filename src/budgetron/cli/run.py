@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from budgetron.cli import INTERRUPTED, outputs
+from budgetron.cli import INTERRUPTED, models, outputs
 from budgetron.cli.options import (
     StreamText,
     json_option,
@@ -26,6 +26,7 @@ from budgetron.cli.wording import counted, source_words
 from budgetron.errors import refuse
 
 if TYPE_CHECKING:
+    from budgetron.cli.reading import Labelled
     from budgetron.streams import Columns
 
 WHO = "run"
@@ -48,7 +49,7 @@ class Ended:
     stopped: str | None  # by which signal
     bytes_read: int = 0
     saved: str | None = None
-    kept: str | None = None  # how to go on with what is in a directory
+    kept: str | None = None  # the directory of a model in shards
     notes: list[str] = field(default_factory=list)
 
 
@@ -56,7 +57,7 @@ class Ended:
 @stream_argument
 @stream_options
 @learner_options
-@click.option("--save", metavar="MODEL", help="Write the model to this file.")
+@click.option("--save", metavar="MODEL", help="Write the model to this file; to a folder, where it is in shards.")
 @click.option("--resume", metavar="MODEL", help="Go on from a saved model; its settings and columns hold.")
 @click.option("--skip", type=click.IntRange(min=0), default=0, help="Leave out this many rows at the beginning.")
 @click.option("--report", metavar="FILE.html", help="Write a report: one page, readable offline.")
@@ -70,9 +71,9 @@ class Ended:
     show_default=True,
     help="Tasks to count one by one, the first that come; the rest together.",
 )
-@click.option("--ray", metavar="DIRECTORY", help="Learn in shards on Ray, with their logs in a new directory.")
-@click.option("--shards", type=click.IntRange(min=1), default=8, show_default=True, help="Shards, with --ray.")
-@click.option("--workers", type=click.IntRange(min=1), default=2, show_default=True, help="Ray actors, with --ray.")
+@click.option("--ray", metavar="DIRECTORY", help="Learn in shards on Ray, with their logs there; or go on there.")
+@click.option("--shards", type=click.IntRange(min=1), default=8, show_default=True, help="Shards of a new directory.")
+@click.option("--workers", type=click.IntRange(min=1), default=2, show_default=True, help="Ray actors, or threads.")
 @overwrite_option
 @click.option("--quiet", "-q", is_flag=True, help="No progress, no summary.")
 @json_option
@@ -88,18 +89,22 @@ def command(ctx: click.Context, /, stream: str, **given: Any) -> None:
     budgetron run more.csv --resume mail.budgetron --save mail.budgetron
     """
     text = StreamText.taken(stream, given)
+    if given["resume"] is None and models.in_shards(given["ray"]):
+        given["resume"] = given["ray"]
     if given["resume"] is not None:
-        _refuse_settings(ctx)
+        _refuse_settings(ctx, "--ray" if given["resume"] == given["ray"] else "--resume")
         learner: LearnerText | None = None
         for name in ("learner", "budget", "kernel", "graph", "others"):
             given.pop(name)
     else:
         learner = learner_text(WHO, given)
-    outputs.check(WHO, "--save", given["save"], given["overwrite"], own=given["resume"])
+    sharded = given["ray"] is not None or models.in_shards(given["resume"])
+    check = outputs.check_folder if sharded else outputs.check
+    check(WHO, "--save", given["save"], given["overwrite"], own=given["resume"])
     outputs.check(WHO, "--report", given["report"], given["overwrite"])
-    if given["ray"] is not None and (given["save"] or given["resume"] or given["report"]):
-        remedy = "The model is in its directory: budgetron.distributed goes on with it."
-        raise refuse(WHO, "--ray", "without --save, --resume and --report", "one of them too", remedy)
+    if given["ray"] is not None and given["resume"] is not None and not models.in_shards(given["resume"]):
+        raise refuse(WHO, "--resume", "a model in shards, with --ray", repr(given["resume"]),
+                     "What one learner has stored cannot be divided: begin anew, or go on without --ray.")  # fmt: skip
 
     ended = _pass(text, learner, given)
     try:
@@ -107,11 +112,9 @@ def command(ctx: click.Context, /, stream: str, **given: Any) -> None:
             _save(ended, given["save"])
         if given["report"] is not None:
             _report(ended, given["report"])
-        if given["ray"] is not None:
-            ended.kept = f"{type(ended.model).__name__}.open({given['ray']!r})"
     finally:  # a full disk must not take the figures along
         _tell(ended, given)
-    if given["ray"] is not None:
+    if sharded:
         ended.model.close()
     if ended.stopped:
         sys.exit(INTERRUPTED)
@@ -126,10 +129,14 @@ def _pass(text: StreamText, learner: LearnerText | None, given: dict[str, Any]) 
 
     model, columns, classes = None, None, None
     if given["resume"] is not None:
-        model, columns = streams.load_model(given["resume"])
+        if models.in_shards(given["resume"]):
+            model = models.resumed(WHO, given["resume"], given["ray"], given["workers"])
+            columns = streams.columns_of(model)
+        else:
+            model, columns = streams.load_model(given["resume"])
         columns = known_columns(WHO, "--resume", given["resume"], columns)
         classes = model.classes_.tolist()
-    validator = None
+    validator, kept = None, False
     with (
         Stopping(text.source) as stopping,
         Labelled(WHO, text, columns, classes, given["skip"]) as labelled,
@@ -137,7 +144,11 @@ def _pass(text: StreamText, learner: LearnerText | None, given: dict[str, Any]) 
     ):
         if learner is not None:
             made = learner.made(WHO)
-            model = made if given["ray"] is None else _sharded(made, given)
+            if given["ray"] is None:
+                model = made
+            else:
+                model = models.begun(made, given["ray"], given["shards"], given["workers"])
+        directory = getattr(model, "directory", None)
         labelled.keep_to_graphs([model])
         for rows in labelled.blocks(stopping):
             if validator is None:
@@ -145,6 +156,8 @@ def _pass(text: StreamText, learner: LearnerText | None, given: dict[str, Any]) 
                 options = {"delay": given["delay"], "window": window, "max_tasks": given["max_tasks"]}
                 validator = Validator(model, classes=labelled.classes, who=WHO, **options)
             validator.add(*rows)
+            if directory is not None and not kept:
+                kept = _kept(model, labelled)
             if line.due():
                 full = progress.full_words(model) if hasattr(model, "n_seen_") else ""
                 line.show(validator.position, labelled.stream, validator.so_far, full)
@@ -156,6 +169,8 @@ def _pass(text: StreamText, learner: LearnerText | None, given: dict[str, Any]) 
                 came += f", and {counted(labelled.n_bad, 'bad line')}"
             raise refuse(WHO, "the stream", "one with at least one example", came)
         validation = validator.finish()
+        if directory is not None:
+            _kept(model, labelled)
         return Ended(
             source=text.source,
             model=model,
@@ -167,17 +182,14 @@ def _pass(text: StreamText, learner: LearnerText | None, given: dict[str, Any]) 
             bad=labelled.bad,
             stopped=stopping.asked,
             bytes_read=labelled.stream.bytes_read,
+            kept=directory,
         )
 
 
-def _sharded(learner: Any, given: dict[str, Any]) -> Any:
-    """By component, exactly; one component by groups of tasks, approximately."""
-    from budgetron import distributed
-
-    options = {"workers": given["workers"], "backend": "ray", "directory": given["ray"]}
-    if distributed.has_one_component(learner.graph):
-        return distributed.ReplicatedModel(learner, replicas=given["shards"], **options)
-    return distributed.ShardedModel(learner, shards=given["shards"], **options)
+def _kept(model: Any, labelled: Labelled) -> bool:
+    """The columns with the shards, at first and at last: their means go on while the stream does."""
+    model.keep_columns(labelled.stream.columns)
+    return True
 
 
 def _window(first_rows: int) -> int:
@@ -198,12 +210,14 @@ def known_columns(who: str, option: str, path: str, columns: Columns | None) -> 
     return columns
 
 
-def _refuse_settings(ctx: click.Context) -> None:
+def _refuse_settings(ctx: click.Context, going_on: str) -> None:
     """A model that goes on keeps what it began with."""
-    for name in ("learner", "budget", "kernel", "graph", "others", "label", "task", "drop", "text", "categorical"):
+    of_learner = ("learner", "budget", "kernel", "graph", "others", "shards")
+    for name in (*of_learner, "label", "task", "drop", "text", "categorical"):
         if ctx.get_parameter_source(name) not in (None, click.core.ParameterSource.DEFAULT):
             option = "--set" if name == "others" else f"--{name}"
-            raise refuse(WHO, option, "left out with --resume", "both", "A saved model keeps what it began with.")
+            accepted = "left out with --resume" if going_on == "--resume" else "left out where --ray has a model"
+            raise refuse(WHO, option, accepted, "both", "A saved model keeps what it began with.")
 
 
 def _save(ended: Ended, path: str) -> None:

@@ -112,7 +112,8 @@ def _notes(ended: Ended) -> Iterator[str]:
         where = shlex.quote(ended.saved)
         yield f"Saved in {ended.saved}. To use it: budgetron predict {where} FILE"
     elif ended.kept is not None:
-        yield f"Kept in shards. To go on, from budgetron.distributed: {ended.kept}"
+        where = shlex.quote(str(ended.kept))
+        yield f"Kept in shards in {ended.kept}. To use it: budgetron predict {where} FILE; to go on: --ray {where}"
     elif ended.stopped is None:
         yield "Nothing was saved: --save MODEL keeps the model."
     yield from ended.notes
@@ -130,6 +131,12 @@ def warnings(ended: Ended) -> Iterator[str]:
 
 
 def _goes_on(ended: Ended) -> str:
+    if ended.kept is not None and ended.saved is None:
+        where = shlex.quote(str(ended.kept))
+        if ended.source == "-":
+            return f"What was learned is in {ended.kept}. To go on: --ray {where}"
+        again = f"budgetron run {shlex.quote(ended.source)} --ray {where} --skip {ended.rows}"
+        return f"What was learned is in {ended.kept}. To go on:\n  {again}"
     if ended.saved is None:
         return "Nothing was saved: --save MODEL was not given."
     where = shlex.quote(ended.saved)

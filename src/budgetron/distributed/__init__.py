@@ -6,10 +6,22 @@
 (16, 'local')
 """
 
+from budgetron.distributed.at import class_at, is_in_shards, is_live
 from budgetron.distributed.inside import Shard
 from budgetron.distributed.placement import Placement, has_one_component, workers_of
 from budgetron.distributed.replicated import ReplicatedModel
 from budgetron.distributed.sharded import ShardedModel
 from budgetron.distributed.team import WorkersLost
 
-__all__ = ["Placement", "ReplicatedModel", "Shard", "ShardedModel", "WorkersLost", "has_one_component", "workers_of"]
+__all__ = [
+    "Placement",
+    "ReplicatedModel",
+    "Shard",
+    "ShardedModel",
+    "WorkersLost",
+    "class_at",
+    "has_one_component",
+    "is_in_shards",
+    "is_live",
+    "workers_of",
+]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import secrets
+from pathlib import Path
 from typing import Any, Self
 
 from budgetron.distributed import record
@@ -12,6 +13,8 @@ from budgetron.distributed.placement import WHO
 from budgetron.distributed.worker import folder_of
 from budgetron.errors import refuse
 from budgetron.host.models import kept_of
+from budgetron.host.recovery import copied
+from budgetron.learners.learner import Learner
 
 
 class OnDisk(Inside):
@@ -28,6 +31,14 @@ class OnDisk(Inside):
 
     def _reopen(self, term: int) -> None:
         raise NotImplementedError
+
+    def _check_directory(self) -> None:
+        """Refuse to begin where a model is already."""
+        if self.directory is not None and (Path(self.directory) / record.NAME).exists():
+            raise refuse(
+                WHO, "directory", "an empty one for a new model", f"{str(self.directory)!r}, which has one",
+                "ShardedModel.open goes on with it.",
+            )  # fmt: skip
 
     def snapshot(self) -> None:
         """Every shard writes its model into the directory and trims its log."""
@@ -51,17 +62,39 @@ class OnDisk(Inside):
         record.write(target, self._record(door, files))
         remove_others(target, {door.name, *(file.name for file in files)})
 
+    def keep_columns(self, columns: Any) -> None:
+        """Write the columns of a stream (`budgetron.streams`) to the model: its directory and its `save` have them."""
+        self._check_begun()
+        self._columns = columns
+        self._write_record()
+
+    def learner_of(self, task: Any = None) -> Learner:
+        """A copy of the learner that has a task: that of its shard, with everything it stores."""
+        self._check_begun()
+        shard = int(self._placement.shards_of(self._door.one_task(task))[0])
+        learner: Learner = kept_of(self._team.ask_owner(shard, "content")).model
+        return learner
+
+    @property
+    def _columns(self) -> Any:
+        return self._door.scout._columns if hasattr(self, "_door") else None
+
+    @_columns.setter
+    def _columns(self, columns: Any) -> None:
+        self._door.scout._columns = columns
+
     @classmethod
     def load(cls, source: Any, **options: Any) -> Self:
-        """The model that `save` wrote, to go on bit for bit. `options` are parameters such as workers and directory."""
+        """The model that `save` wrote, to go on bit for bit. `options` are parameters such as workers and directory.
+
+        Of a live directory it is a copy, as of now: whoever has the directory goes on undisturbed.
+        """
         source = str(source)
         written = record.read(source)
-        if not written.files:
-            raise refuse(f"{WHO}.load", "the place", "one that save wrote", f"{source!r}, a live directory",
-                         "ShardedModel.open opens that.")  # fmt: skip
         model = cls._of(source, written, options)
+        model._check_directory()
         models = [kept_of(get(source, file.name, file.digest)).model for file in written.files]
-        model._begin(models)
+        model._begin(models or [copied(Path(source) / folder_of(shard)).model for shard in range(written.shards)])
         return model
 
     @classmethod
@@ -83,7 +116,7 @@ class OnDisk(Inside):
         if written.kind != cls.__name__:
             raise refuse(cls.__name__, "the place", f"one of a {cls.__name__}", f"{source!r}, of a {written.kind}")
         door = record.get_door(source, written)
-        model = cls(door.learner, **cls._parameters_of(written), **options)
+        model = cls(door.learner, **{**cls._parameters_of(written), **options})
         model._door = door
         return model
 
@@ -94,9 +127,11 @@ class OnDisk(Inside):
     def _record(self, door: record.ShardFile, files: list[record.ShardFile] | None = None) -> record.Record:
         pins = record.pins_record(self._placement.pins)
         budget = getattr(self.learner, "budget", None)
+        exchange_every = getattr(self, "exchange_every", None)
         return record.Record(
-            record.FORMAT, type(self).__name__, self._term, self.shards, self.shares, pins, budget, door, files or []
-        )
+            record.FORMAT, type(self).__name__, self._term, self.shards, self.shares, pins, budget, door, files or [],
+            exchange_every,
+        )  # fmt: skip
 
     def _write_record(self) -> None:
         if self.directory is not None:

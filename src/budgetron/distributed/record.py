@@ -37,6 +37,7 @@ class Record(msgspec.Struct, forbid_unknown_fields=True):
     budget: int | str | None
     door: ShardFile  # the learner that has begun and learned nothing: parameters, graph, classes, kernel
     files: list[ShardFile] = []  # of a saved model; a live one has a folder a shard
+    exchange_every: int | None = None  # of replicas
 
 
 def pins_record(pins: dict[Any, int]) -> list[tuple[Any, int]]:

@@ -103,7 +103,7 @@ class ReplicatedModel(ShardedModel):
         return [self._team.ask_owner(replica, "shared_part") for replica in range(self.shards)]
 
     def _settings(self) -> Any:
-        return self._door.first_model(self.learner.budget, self.learner.graph)._engine.settings
+        return self._door.scout._engine.settings
 
     def _interval(self) -> int | None:
         return self.exchange_every
@@ -134,4 +134,4 @@ class ReplicatedModel(ShardedModel):
 
     @staticmethod
     def _parameters_of(written: Record) -> dict[str, Any]:
-        return {"replicas": written.shards}
+        return {"replicas": written.shards, "exchange_every": written.exchange_every or 4096}

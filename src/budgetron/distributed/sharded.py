@@ -20,7 +20,6 @@ from numpy.typing import NDArray
 from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.utils.metaestimators import available_if
 
-from budgetron.distributed import record
 from budgetron.distributed.crew import Crew, LocalCrew
 from budgetron.distributed.door import Admitted, Door
 from budgetron.distributed.hot import HotTasks
@@ -302,11 +301,7 @@ class ShardedModel(OnDisk, ClassifierMixin, BaseEstimator):  # type: ignore[misc
         checked_policy(self.shares, getattr(self.learner, "budget", None))
         self._new_placement()
         self._first_budgets()
-        if self.directory is not None and (Path(self.directory) / record.NAME).exists():
-            raise refuse(
-                WHO, "directory", "an empty one for a new model", f"{str(self.directory)!r}, which has one",
-                "ShardedModel.open goes on with it.",
-            )  # fmt: skip
+        self._check_directory()
 
     def _new_placement(self) -> Placement:
         return Placement(self.learner.graph, self.shards, checked_pins(self.pins))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 from budgetron.errors import InputError, ModelFileError, refuse
@@ -11,7 +12,7 @@ from budgetron.host import blocks
 from budgetron.host.answers import flat
 from budgetron.host.claim import Mark
 from budgetron.host.models import Kept, kept_of
-from budgetron.host.refusals import DamagedLog, damaged
+from budgetron.host.refusals import DamagedLog, damaged, speaking_of
 from budgetron.host.store import Store
 
 
@@ -47,6 +48,20 @@ def recovered(store: Store, mark: Mark, make_model: Callable[[], Any] | None, ac
             store.set_position(max(acknowledged, position))  # a number is never given twice
     found.position = max(acknowledged, position)
     return found
+
+
+def copied(directory: Path) -> Kept:
+    """The model as it is in a directory now, in memory: whoever has the directory is not disturbed."""
+    with speaking_of(directory / "acknowledged"):
+        mark = Mark(directory)
+    try:
+        store = Store(directory)
+        try:
+            return recovered(store, mark, None, accept_loss=False).kept
+        finally:
+            store.close()
+    finally:
+        mark.close()
 
 
 def _from_snapshot(store: Store, make_model: Callable[[], Any] | None, accept_loss: bool) -> Recovery:

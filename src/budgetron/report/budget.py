@@ -44,6 +44,8 @@ def budget(validation: Validation, model: Any) -> Section | None:
         says = f"Memory of the whole model: {as_bytes(points[-1].memory_bytes)}.{bound}"
         parts.append(chart("memory", "Memory", says))
     note = "What the model remembers is shared by all tasks; nothing is set aside for any of them."
+    if hasattr(model, "shards"):
+        note = f"The model is in {model.shards} shards. What each of them remembers is shared by its own tasks."
     return Section("budget", "Budget", paragraph(note, "note") + f'<div class="pair">{"".join(parts)}</div>', charts)
 
 

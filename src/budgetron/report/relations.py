@@ -44,6 +44,8 @@ def relations(validation: Validation, model: Any) -> Section | None:
         )
         parts.append(picture("What was learned", matrix(likeness, names, says), says, _pairs(names, likeness)))
     text = paragraph(_assumed(graph, validation, len(chosen)))
+    if hasattr(model, "shards"):
+        text += paragraph("How alike the tasks decide is not pictured: what is stored is in several shards.", "note")
     return Section("relations", "How tasks are related", f'{text}<div class="pair">{"".join(parts)}</div>')
 
 

@@ -43,6 +43,7 @@ def _settled(model: Any) -> list[tuple[str, str]]:
     names = getattr(model, "feature_names_in_", None)
     columns = as_count(model.n_features_in_) + ("" if names is None else f": {shown(list(names), 300)}")
     bound = promised(model)
+    of_weights = getattr(model, "max_task_rows_", None)  # a model in shards has as many in each
     rows = [
         ("kernel in use", repr(model.kernel_)),
         ("classes", shown(classes, 300)),
@@ -50,7 +51,7 @@ def _settled(model: Any) -> list[tuple[str, str]]:
         ("examples learned", as_count(model.n_seen_)),
         ("examples stored", as_count(model.n_stored_)),
         ("at most", "no limit" if model.capacity_ is None else as_count(model.capacity_)),
-        ("rows of weights at most", "–" if model.max_task_rows_ is None else as_count(model.max_task_rows_)),
+        ("rows of weights at most", "–" if of_weights is None else as_count(of_weights)),
         ("memory", as_bytes(model.memory_bytes_)),
         ("memory at most", "not bounded, or not known beforehand" if bound is None else as_bytes(bound)),
     ]
