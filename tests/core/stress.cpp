@@ -259,6 +259,7 @@ int main() {
               c.own_rank = !c.own || kernel == 3 ? 0 : capacity == 1 ? 0 : 2;
               c.table_slots = c.sparse ? 64 : 0;
               c.patience = patience;
+              c.sure = patience == 3 ? 0.0 : 0.01;
               const double rho = parts == 0 ? 0.1 : parts == 1 ? 0.0 : 1.0;
               c.beliefs = {{1, rho, 0, 0, 0}, {3, rho, 0, 0, 0.1}};
               if (kernel != 3) {
