@@ -8,8 +8,10 @@ from running import running
 schemathesis = pytest.importorskip("schemathesis")
 
 
+@pytest.mark.parametrize("examples", [8, pytest.param(200, marks=pytest.mark.long)])
+@pytest.mark.timeout(3600)
 @pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore::UserWarning")
-def test_schemathesis(tmp_path, is_long):
+def test_schemathesis(tmp_path, examples):
     from hypothesis import HealthCheck, Phase, settings
     from schemathesis.checks import not_a_server_error
     from schemathesis.specs.openapi.checks import (
@@ -30,7 +32,7 @@ def test_schemathesis(tmp_path, is_long):
             if "events" in operation.path or "{model}" in operation.path:
                 continue
 
-            @settings(max_examples=200 if is_long else 8, deadline=None, database=None, phases=[Phase.generate],
+            @settings(max_examples=examples, deadline=None, database=None, phases=[Phase.generate],
                       suppress_health_check=list(HealthCheck), derandomize=True)
             @_given(operation)
             def try_one(case):
