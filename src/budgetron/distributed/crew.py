@@ -36,8 +36,11 @@ class Crew(ABC):
         """Wait for the answer; `Lost` where there will be none."""
 
     @abstractmethod
-    def revive(self, name: str) -> bool:
-        """Make a lost worker answer again, empty-handed or not; False where there is no place for one."""
+    def revive(self, name: str, alone: bool) -> bool:
+        """Make a lost worker answer again, empty-handed or not; False where there is no place for one.
+
+        One that is not `alone` is not waited for long: the others can have its shards.
+        """
 
     @abstractmethod
     def close(self) -> None:
@@ -75,7 +78,7 @@ class LocalCrew(Crew):
         except NotTheOwner as error:
             raise Lost(str(error)) from error
 
-    def revive(self, name: str) -> bool:
+    def revive(self, name: str, alone: bool) -> bool:
         return name in self._workers
 
     def close(self) -> None:

@@ -17,6 +17,7 @@ from budgetron.errors import refuse
 
 WHO = "ShardedModel"
 START = 120.0  # seconds that a process may take to start: a cluster may have to find room for it first
+RESTART = 10.0  # where others can have its shards meanwhile
 
 
 class RayCrew(Crew):
@@ -62,12 +63,15 @@ class RayCrew(Crew):
     def answer(self, ticket: Any) -> Any:
         return self._get(ticket, self._patience)
 
-    def revive(self, name: str) -> bool:
-        if self._is_there(name, self._patience):
+    def revive(self, name: str, alone: bool) -> bool:
+        if self._is_there(name, self._patience if alone else min(self._patience, RESTART)):
             return True
         self._kill(name)  # it hangs, or Ray has given it up: whatever is left of it is fenced by the epoch
         self._start(name)
-        return self._is_there(name, START)
+        if self._is_there(name, START if alone else RESTART):
+            return True
+        self._ray.kill(self._actors[name], no_restart=True)  # its name stays: who sends to it is told that it is lost
+        return False
 
     def close(self) -> None:
         for name in list(self._actors):

@@ -222,10 +222,10 @@ class Team:
         recovered them meanwhile there is nothing left to do.
         """
         with self._changing:
-            if all(self.epoch[shard] != epoch for shard, epoch in wanted.items()):
+            if wanted and all(self.epoch[shard] != epoch for shard, epoch in wanted.items()):
                 return
             self.n_recoveries += 1
-            if not self.crew.revive(worker):
+            if not self.crew.revive(worker, alone=self.workers == [worker]):
                 self._let_go(worker)
                 if not self.workers:
                     raise self._given_up(next(iter(wanted), 0))
