@@ -137,16 +137,16 @@ def learning(client: httpx.Client, pid: int, seconds: float) -> dict[str, Any]:
 
 
 def flat(client: httpx.Client, port: int, request: bytes, pid: int, seconds: float) -> dict[str, Any]:
-    """The slope of the process's memory over mixed traffic: bytes a request, by least squares over ten stretches."""
-    block = b"\n".join(map(msgspec.json.encode, examples(2048, 9)))
+    """The slope of the process's memory over mixed traffic: bytes a request, by least squares over the later half."""
     n, counts, sizes = 0, [], []
-    for _ in range(10):
-        n += measured(port, request, seconds / 5).requests
+    for turn in range(20):
+        n += measured(port, request, seconds / 2).requests
+        block = b"\n".join(map(msgspec.json.encode, examples(2048, 100 + turn)))
         client.post("/v1/learn", content=block, headers={"Content-Type": "application/x-ndjson"})
         n += 2048
         counts.append(n)
         sizes.append(memory(pid))
-    slope = float(np.polyfit(counts[3:], sizes[3:], 1)[0])
+    slope = float(np.polyfit(counts[10:], sizes[10:], 1)[0])
     return {"memory_bytes": sizes[-1], "memory_slope_bytes_per_request": slope, "memory_requests": n}
 
 
