@@ -1,6 +1,6 @@
-"""A CSV file of 10⁶ rows × 30 columns, end to end: read, scaled, predicted and learned, in one process and one thread.
+"""A file of 10⁶ rows × 30 columns, end to end: read, scaled, predicted and learned, in one process and one thread.
 
-    python benchmarks/streams/speed.py [--rows N]
+    python benchmarks/streams/speed.py [--rows N] [--format csv|ndjson|svmlight|vw]
 
 Prints rows a second by the clock and by processor time, for reading alone and with learning, and the memory the process
 ever held, after a tenth of the rows and after all.
@@ -21,17 +21,33 @@ from budgetron import RandomBudgetPerceptron, streams
 COLUMNS = 28  # and a task and a label
 
 
-def write(path: Path, rows: int) -> None:
+TASK = {"csv": None, "ndjson": None, "svmlight": "qid", "vw": "task"}
+
+
+def line_of(format: str) -> list[str]:
+    """How each value of a row is written; joined they are a line."""
+    if format == "ndjson":
+        return ['{"x0": %.4f', *(f', "x{i}": %.4f' for i in range(1, COLUMNS)), ', "task": %d', ', "label": %d}']
+    if format == "svmlight":
+        return ["%d", " qid:%d", *(f" {i}:%.4f" for i in range(COLUMNS))]
+    if format == "vw":
+        return ["%d", " |task %d", *(f" {'|x ' if i == 0 else ''}x{i}:%.4f" for i in range(COLUMNS))]
+    return ["%.4f", *[",%.4f"] * (COLUMNS - 1), ",%d", ",%d"]
+
+
+def write(path: Path, rows: int, format: str) -> None:
     """The file: 28 numbers of four decimals, one of 1,000 tasks, and a label."""
     rng = np.random.default_rng(0)
     with open(path, "w", encoding="ascii") as file:
-        file.write(",".join([*(f"x{i}" for i in range(COLUMNS)), "task", "label"]) + "\n")
+        if format == "csv":
+            file.write(",".join([*(f"x{i}" for i in range(COLUMNS)), "task", "label"]) + "\n")
         for start in range(0, rows, 10_000):
             n = min(10_000, rows - start)
             X = rng.normal(size=(n, COLUMNS))
             y = X[:, 0] + X[:, 1] * X[:, 2] > 0
-            formats = ["%.4f"] * COLUMNS + ["%d", "%d"]
-            np.savetxt(file, np.column_stack([X, rng.integers(1000, size=n), y]), formats, delimiter=",")
+            task = rng.integers(1000, size=n)
+            sides = [y, task, X] if format in ("svmlight", "vw") else [X, task, y]
+            np.savetxt(file, np.column_stack(sides), "".join(line_of(format)))
 
 
 def memory() -> float:
@@ -39,11 +55,11 @@ def memory() -> float:
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
 
 
-def run(path: Path, learn: bool, rows: int) -> None:
+def run(path: Path, learn: bool, rows: int, format: str) -> None:
     """One pass."""
     model = RandomBudgetPerceptron(budget=200, random_state=0)
     clock, processor, early = time.perf_counter(), time.process_time(), 0.0
-    with streams.read(path) as stream:
+    with streams.read(path, format=format, task=TASK[format]) as stream:
         for block in stream:
             if learn:
                 model.predict_then_learn(block.X, block.y, tasks=block.tasks, classes=stream.classes)
@@ -58,12 +74,14 @@ def run(path: Path, learn: bool, rows: int) -> None:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--rows", type=int, default=1_000_000)
-    rows = parser.parse_args().rows
+    parser.add_argument("--format", choices=list(TASK), default="csv")
+    given = parser.parse_args()
+    rows = given.rows
     with tempfile.TemporaryDirectory() as folder:
-        path = Path(folder) / "stream.csv"
-        write(path, rows)
+        path = Path(folder) / "stream"
+        write(path, rows, given.format)
         for learn in (False, True):
-            run(path, learn, rows)
+            run(path, learn, rows, given.format)
 
 
 if __name__ == "__main__":

@@ -25,6 +25,7 @@ except ImportError:  # built where no compiler was found
 
 available = _core is not None
 scan: Any = getattr(_core, "scan", None)  # delimited text, for `budgetron.streams`; None without the core
+sparse_lines: Any = getattr(_core, "sparse_lines", None)  # svmlight and Vowpal Wabbit text, likewise
 
 _INTEGERS = frozenset(
     {"key", "cluster", "arrival", "n_seen", "n_mistakes", "rng", "factor_order", "factor_age",

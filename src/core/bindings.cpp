@@ -16,6 +16,7 @@
 
 #include "delimited.hpp"
 #include "learner.hpp"
+#include "sparse_lines.hpp"
 
 namespace nb = nanobind;
 using namespace nb::literals;
@@ -272,6 +273,13 @@ nb::object per_slot(const Learner& learner, Read read) {
   return to_numpy(std::move(out));
 }
 
+// (values, codes)
+nb::tuple coded(CodedColumn&& column) {
+  nb::list values;
+  for (const std::string& value : column.values) values.append(nb::str(value.data(), value.size()));
+  return nb::make_tuple(values, to_numpy(std::move(column.codes)));
+}
+
 // (numbers, [(values, codes), …], lines, begins, ends, [(line, begin, end, trouble, field), …], consumed, lines ended,
 // unfinished)
 nb::tuple scan(const nb::bytes& content, std::size_t offset, bool last, const std::string& delimiter, const nb::bytes& wants,
@@ -295,16 +303,34 @@ nb::tuple scan(const nb::bytes& content, std::size_t offset, bool last, const st
     found = scan_delimited(data, size, last, form);
   }
   nb::list texts, bad;
-  for (auto& column : found.texts) {
-    nb::list values;
-    for (const std::string& value : column.values) values.append(nb::str(value.data(), value.size()));
-    texts.append(nb::make_tuple(values, to_numpy(std::move(column.codes))));
-  }
+  for (auto& column : found.texts) texts.append(coded(std::move(column)));
   for (const BadRecord& b : found.bad)
     bad.append(nb::make_tuple(b.line, b.begin, b.end, static_cast<int>(b.trouble), b.field));
   return nb::make_tuple(to_numpy(std::move(found.numbers)), texts, to_numpy(std::move(found.lines)),
                         to_numpy(std::move(found.begins)), to_numpy(std::move(found.ends)), bad, found.consumed,
                         found.n_lines, found.unfinished);
+}
+
+// (kinds of the lines, indptr, indices, values, weights, labels, tasks), where a line is content[begin, end); `task` is
+// that of Vowpal Wabbit text, and may be "tag".
+nb::tuple sparse_lines(const nb::bytes& content, Line<std::int64_t> begins, Line<std::int64_t> ends, bool is_vw,
+                       const std::optional<std::string>& task) {
+  const LineExtents lines{begins.data(), ends.data(), begins.shape(0)};
+  require(ends.shape(0) == lines.n, "every line must have a begin and an end");
+  const auto size = static_cast<std::int64_t>(content.size());
+  for (std::size_t i = 0; i < lines.n; ++i)
+    require(0 <= lines.begins[i] && lines.begins[i] <= lines.ends[i] && lines.ends[i] <= size,
+            "every line must lie within the content");
+  const TaskFrom from = !task ? TaskFrom::nowhere : *task == "tag" ? TaskFrom::tag : TaskFrom::name;
+  SparseLines found;
+  const char* text = content.c_str();
+  {
+    nb::gil_scoped_release free;
+    found = is_vw ? scan_vw(text, lines, from, task.value_or("")) : scan_svmlight(text, lines);
+  }
+  return nb::make_tuple(to_numpy(std::move(found.kinds)), to_numpy(std::move(found.indptr)), to_numpy(std::move(found.indices)),
+                        to_numpy(std::move(found.values)), to_numpy(std::move(found.weights)), coded(std::move(found.labels)),
+                        coded(std::move(found.tasks)));
 }
 
 template <class Get>
@@ -326,6 +352,7 @@ NB_MODULE(_core, m) {
   m.def("instruction_set", [] { return hot().name; });
 
   m.def("scan", &scan, "content"_a, "offset"_a, "last"_a, "delimiter"_a, "wants"_a, "max_rows"_a, "max_bad"_a, "max_line"_a);
+  m.def("sparse_lines", &sparse_lines, "content"_a, "begins"_a, "ends"_a, "is_vw"_a, "task"_a.none());
 
   nb::class_<Similarity>(m, "Similarity").def("bytes", [](const Similarity& s) -> std::size_t {
     const auto* graph = dynamic_cast<const Explicit*>(&s);

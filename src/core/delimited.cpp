@@ -6,20 +6,16 @@
 // After a record that is bad for its quotes or its length, reading goes on with the line after its first.
 #include "delimited.hpp"
 
-#include <charconv>
-#include <cmath>
-#include <cstdlib>
 #include <cstring>
 #include <deque>
 #include <limits>
 #include <string_view>
-#include <unordered_map>
+
+#include "decimal.hpp"
 
 namespace budgetron {
 
 namespace {
-
-constexpr double largest = 1e100;  // its square is still a number, with room for sums
 
 struct Field {
   std::size_t begin, end;
@@ -44,43 +40,6 @@ bool is_word(std::string_view s, const char* lower) {
   return true;
 }
 
-bool is_digit(char c) { return c >= '0' && c <= '9'; }
-
-// strtod where the standard library has no from_chars for doubles, and for what is too large or too small for it.
-double slow_double(std::string_view s) { return std::strtod(std::string(s).c_str(), nullptr); }
-
-// A number in digits, with at most one point and an exponent; false if it is none. The common case, at most 15 digits and
-// a small power of ten, is exact in one division (Clinger); the rest goes to the standard library.
-bool decimal(std::string_view s, double& out) {
-  static constexpr double powers[] = {1e0,  1e1,  1e2,  1e3,  1e4,  1e5,  1e6,  1e7,  1e8,  1e9,  1e10, 1e11,
-                                      1e12, 1e13, 1e14, 1e15, 1e16, 1e17, 1e18, 1e19, 1e20, 1e21, 1e22};
-  std::uint64_t digits = 0;
-  std::size_t i = 0, n = 0, behind_point = 0;
-  for (; i < s.size() && is_digit(s[i]); ++i, ++n) digits = digits * 10 + static_cast<std::uint64_t>(s[i] - '0');
-  if (i < s.size() && s[i] == '.')
-    for (++i; i < s.size() && is_digit(s[i]); ++i, ++n, ++behind_point)
-      digits = digits * 10 + static_cast<std::uint64_t>(s[i] - '0');
-  if (n == 0) return false;
-  if (i == s.size() && n <= 15) {
-    out = static_cast<double>(digits) / powers[behind_point];
-    return true;
-  }
-  if (i < s.size()) {
-    if ((s[i] | 0x20) != 'e') return false;
-    ++i;
-    if (i < s.size() && (s[i] == '+' || s[i] == '-')) ++i;
-    const std::size_t first = i;
-    while (i < s.size() && is_digit(s[i])) ++i;
-    if (i != s.size() || i == first) return false;
-  }
-#if defined(__cpp_lib_to_chars) && __cpp_lib_to_chars >= 201611L
-  if (std::from_chars(s.data(), s.data() + s.size(), out).ec != std::errc()) out = slow_double(s);
-#else
-  out = slow_double(s);
-#endif
-  return true;
-}
-
 bool to_number(std::string_view s, double& out) {
   while (!s.empty() && (s.front() == ' ' || s.front() == '\t')) s.remove_prefix(1);
   while (!s.empty() && (s.back() == ' ' || s.back() == '\t')) s.remove_suffix(1);
@@ -88,18 +47,11 @@ bool to_number(std::string_view s, double& out) {
     out = std::numeric_limits<double>::quiet_NaN();
     return true;
   }
-  const bool negative = s.front() == '-';
-  std::string_view digits = s;
-  if (negative || s.front() == '+') digits.remove_prefix(1);
-  if (digits.empty() || !(is_digit(digits.front()) || digits.front() == '.')) {
-    if (!is_word(s, "true") && !is_word(s, "false")) return false;
+  if (is_word(s, "true") || is_word(s, "false")) {
     out = s.size() == 4 ? 1.0 : 0.0;
     return true;
   }
-  double value = 0;
-  if (!decimal(digits, value)) return false;
-  out = negative ? -value : value;
-  return value <= largest;
+  return signed_decimal(s, out);
 }
 
 bool is_plain(const char* p, std::size_t n) {  // ASCII without NUL
@@ -135,13 +87,13 @@ class Scanner {
     for (const Want want : form.wants) n_numbers_ += want == Want::number;
     std::size_t n_texts = 0;
     for (const Want want : form.wants) n_texts += want == Want::text;
-    scan_.texts.resize(n_texts);
-    known_.resize(n_texts);
+    coders_.resize(n_texts);
   }
 
   Scan run() {
     while (scan_.lines.size() < form_.max_rows && scan_.bad.size() < form_.max_bad && record()) {
     }
+    for (Coder& coder : coders_) scan_.texts.push_back(coder.done());
     scan_.consumed = at_;
     scan_.n_lines = line_;
     return std::move(scan_);
@@ -245,10 +197,7 @@ class Scanner {
       }
       text = unquoted_.emplace_back(std::move(single));
     }
-    CodedColumn& column = scan_.texts[t];
-    const auto [found, is_new] = known_[t].emplace(text, static_cast<std::int32_t>(column.values.size()));
-    if (is_new) column.values.emplace_back(text);
-    column.codes.push_back(found->second);
+    coders_[t].add(text);
   }
 
   bool refuse(std::size_t begin, std::size_t stop, std::size_t end, std::int64_t lines, Trouble why, std::int64_t field) {
@@ -287,7 +236,7 @@ class Scanner {
   std::int64_t line_ = 0;
   Scan scan_;
   std::vector<Field> fields_;
-  std::vector<std::unordered_map<std::string_view, std::int32_t>> known_;
+  std::vector<Coder> coders_;
   std::deque<std::string> unquoted_;  // what was written with doubled quotes; views of it are kept
 };
 

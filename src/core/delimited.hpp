@@ -3,8 +3,9 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <string>
 #include <vector>
+
+#include "coded_column.hpp"
 
 namespace budgetron {
 
@@ -18,12 +19,6 @@ struct BadRecord {
   std::size_t begin, end;
   Trouble trouble;
   std::int64_t field;  // for `fields`: how many there were
-};
-
-// A column of text: its different values in order of appearance, and the number of the value on each row.
-struct CodedColumn {
-  std::vector<std::string> values;
-  std::vector<std::int32_t> codes;
 };
 
 struct Scan {

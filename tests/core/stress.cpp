@@ -8,6 +8,7 @@
 
 #include "delimited.hpp"
 #include "learner.hpp"
+#include "sparse_lines.hpp"
 
 using namespace budgetron;
 
@@ -174,6 +175,64 @@ void scan_soup(unsigned seed) {
          "text cut anywhere has the same numbers");
 }
 
+// Sparse lines of random pieces, each in a buffer of just its size: what is read of one is read of it among others.
+void sparse_soup(unsigned seed) {
+  const std::vector<std::string> pieces = {" ", " ", "\t", ":", "|", "|w", "qid:", "#", "'t", "1", "12:3.5", "a:-2e3", "1e999",
+                                           "\xc3\xa9", "99999999999:1", "|user", "ann", "bob c", "-", "+.5", ".", "5:", "0:0"};
+  std::mt19937 rng(seed);
+  const auto below = [&](std::size_t n) { return std::uniform_int_distribution<std::size_t>(0, n - 1)(rng); };
+  const auto from = static_cast<TaskFrom>(below(3));
+  const bool is_vw = below(2);
+  const auto scanned = [&](const std::vector<char>& text, const std::vector<std::int64_t>& begins,
+                           const std::vector<std::int64_t>& ends) {
+    const LineExtents lines{begins.data(), ends.data(), begins.size()};
+    return is_vw ? scan_vw(text.data(), lines, from, "user") : scan_svmlight(text.data(), lines);
+  };
+  std::vector<char> all;
+  std::vector<std::int64_t> begins, ends, indices;
+  std::vector<double> values;
+  std::vector<std::uint8_t> kinds;
+  for (std::size_t n = 1 + below(6); n > 0; --n) {
+    std::string line;
+    for (std::size_t k = below(12); k > 0; --k) line += pieces[below(pieces.size())];
+    begins.push_back(static_cast<std::int64_t>(all.size()));
+    all.insert(all.end(), line.begin(), line.end());
+    ends.push_back(static_cast<std::int64_t>(all.size()));
+    const std::vector<char> alone(line.begin(), line.end());
+    const SparseLines one = scanned(alone, {0}, {static_cast<std::int64_t>(line.size())});
+    kinds.push_back(one.kinds[0]);
+    indices.insert(indices.end(), one.indices.begin(), one.indices.end());
+    values.insert(values.end(), one.values.begin(), one.values.end());
+  }
+  const SparseLines found = scanned(all, begins, ends);
+  std::size_t rows = 0;
+  for (const std::uint8_t kind : kinds) rows += kind == static_cast<std::uint8_t>(LineKind::row);
+  expect(found.kinds == kinds && found.indices == indices && found.values == values, "a line is what it is alone");
+  expect(found.indptr.size() == rows + 1 && found.weights.size() == rows && found.labels.codes.size() == rows &&
+             found.tasks.codes.size() == rows,
+         "every row has all its parts");
+  expect(found.indptr.back() == static_cast<std::int64_t>(indices.size()), "every number belongs to a row");
+}
+
+// The part of a configuration that does not depend on the rule.
+Config configured(int kernel, int store, std::size_t outputs, std::size_t capacity) {
+  Config c;
+  c.kernel.kind = kernel == 0   ? Kernel::Kind::linear
+                  : kernel == 1 ? Kernel::Kind::polynomial
+                  : kernel == 2 ? Kernel::Kind::gaussian
+                                : Kernel::Kind::none;
+  c.kernel.degree = kernel == 1 ? 2 : 1;
+  c.kernel.bias = kernel == 1 ? 1.0 : 0.0;
+  c.kernel.gamma = 0.3;
+  c.d = 9;
+  c.n_outputs = outputs;
+  c.sparse = store >= 2;
+  c.single = store == 1 || store == 3;
+  c.pool = store == 4 && capacity ? 40 : 0;
+  c.capacity = capacity;
+  return c;
+}
+
 }  // namespace
 
 int main() {
@@ -207,22 +266,10 @@ int main() {
           for (std::size_t outputs : {std::size_t{1}, std::size_t{3}})
             for (std::size_t capacity : {std::size_t{1}, std::size_t{12}, std::size_t{0}}) {
               if (rule == Rule::perceptron && capacity) continue;
-              Config c;
+              Config c = configured(kernel, store, outputs, capacity);
               c.rule = rule;
-              c.kernel.kind = kernel == 0   ? Kernel::Kind::linear
-                              : kernel == 1 ? Kernel::Kind::polynomial
-                                            : Kernel::Kind::gaussian;
-              c.kernel.degree = kernel == 1 ? 2 : 1;
-              c.kernel.bias = kernel == 1 ? 1.0 : 0.0;
               c.kernel.normalize = kernel == 1;
-              c.kernel.gamma = 0.3;
               c.similarity = graphs[graph];
-              c.d = 9;
-              c.n_outputs = outputs;
-              c.sparse = store >= 2;
-              c.single = store == 1 || store == 3;
-              c.pool = store == 4 && capacity ? 40 : 0;
-              c.capacity = capacity;
               c.eta = rule == Rule::projectron || rule == Rule::shared_projectron ? 0.01 : 0.0;
               c.max_task_rows = capacity ? 4 : 0;
               c.n_tasks = graph >= 2 ? 5 : 0;
@@ -235,22 +282,9 @@ int main() {
         for (std::size_t outputs : {std::size_t{1}, std::size_t{3}})
           for (std::size_t capacity : {std::size_t{1}, std::size_t{20}, std::size_t{0}})
             for (std::int64_t patience : {std::int64_t{3}, std::int64_t{10000}}) {
-              Config c;
+              Config c = configured(kernel, store, outputs, capacity);
               c.rule = Rule::budgetron;
-              c.kernel.kind = kernel == 0   ? Kernel::Kind::linear
-                              : kernel == 1 ? Kernel::Kind::polynomial
-                              : kernel == 2 ? Kernel::Kind::gaussian
-                                            : Kernel::Kind::none;
-              c.kernel.degree = kernel == 1 ? 2 : 1;
-              c.kernel.bias = kernel == 1 ? 1.0 : 0.0;
-              c.kernel.gamma = 0.3;
               c.similarity = clique;
-              c.d = 9;
-              c.n_outputs = outputs;
-              c.sparse = store >= 2;
-              c.single = store == 1 || store == 3;
-              c.pool = store == 4 && capacity ? 40 : 0;
-              c.capacity = capacity;
               c.eta = kernel == 0 ? 1e-3 : 0.1;
               c.max_task_rows = capacity ? 3 : 0;
               c.shared = parts != 2;
@@ -269,6 +303,7 @@ int main() {
               run(c, true, ++seed);
             }
   for (unsigned n = 0; n < 20000; ++n) scan_soup(n);
+  for (unsigned n = 0; n < 20000; ++n) sparse_soup(n);
   std::printf("core_stress: %u streams, %d checks passed\n", seed, checks);
   return 0;
 }

@@ -15,6 +15,9 @@ from streaming import FORMATS, as_delimited, joined, read_all, same
 
 from budgetron import streams
 from budgetron.errors import InputError
+from budgetron.streams.ndjson import Ndjson
+from budgetron.streams.source import Source
+from budgetron.streams.table import Wants
 
 WORDS = st.text(st.characters(exclude_categories=["Cs", "Cc"]), min_size=1, max_size=12).map(str.strip).filter(bool)
 NUMBERS = st.none() | st.integers(-(2**40), 2**40) | st.floats(-1e80, 1e80).map(float)
@@ -211,3 +214,33 @@ def test_packed_and_cut_short():
         read_all(packed[:-9000])
     with pytest.raises(InputError, match="whole where it is packed"):
         read_all(FORMATS["zstd"]({"a": list(range(9999)), "y": [0, 1, 1] * 3333})[:-9] + b"123456789")
+
+
+JSON_VALUES = ["1", "-2.5", "1e999", "99999999999999999999999", '"x"', '"1.5"', '"\\u00e9"', "true", "null", "NaN",
+               "Infinity", "[1, 2]", "[]", "{}", '{"b": 1}', '"\\x"', "01", ""]  # fmt: skip
+json_pair = st.tuples(st.sampled_from(["a", "b", "y", "extra", "é"]), st.sampled_from(JSON_VALUES))
+json_line = st.lists(json_pair, max_size=5).map(
+    lambda pairs: "{" + ", ".join(f'"{name}": {value}' for name, value in pairs) + "}"
+)
+json_lines = st.lists(json_line | st.sampled_from(["", " ", "[1]", "3", '{"a": 1} {"a": 2}', '{"a":', "x"]), max_size=8)
+
+
+@settings(max_examples=150, deadline=None)
+@given(json_lines, st.booleans())
+def test_picking_what_is_wanted_out_of_json_changes_nothing(lines, stop):
+    content = "\n".join(["", *lines]).encode()
+    wants = Wants(("a",), ("b", "y"))
+
+    def read():
+        reader, found = Ndjson(Source(io.BytesIO(content))), []
+        for table, bad in reader.tables(wants, 3, stop):
+            texts = {name: [text.values[code] for code in text.codes] for name, text in table.texts.items()}
+            found += [table.lines.tolist(), table.numbers.tobytes(), texts, bad]
+            if bad and stop:
+                break
+        return found
+
+    picked = read()
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("budgetron.streams.ndjson._is_at_hand", lambda name: False)
+        assert read() == picked

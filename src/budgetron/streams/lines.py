@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterator
-from typing import Any
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any, NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from budgetron.streams.records import Piece, Records
 from budgetron.streams.scan import sentence
@@ -16,6 +17,14 @@ from budgetron.streams.table import ENOUGH_BAD, SAMPLE_BYTES, SAMPLE_ROWS, BadLi
 
 class NotARow(Exception):
     """A line that is no row: "what is accepted; got what came"."""
+
+
+class Gathered(NamedTuple):
+    """The rows of a piece, in the form that `LineReader.table` takes them in."""
+
+    rows: Any
+    places: NDArray[np.int64]  # which lines of the piece they are
+    bad: list[BadLine]
 
 
 class LineReader(ABC):
@@ -34,8 +43,32 @@ class LineReader(ABC):
         """The row that a line says; `NotARow` if it says none, None where it is a comment."""
 
     @abstractmethod
-    def table(self, rows: list[Any], lines: Any, content: Any, wants: Wants | None) -> Table:
+    def table(self, rows: Any, lines: Any, content: Any, wants: Wants | None) -> Table:
         """The rows as a table; without wants, of all columns."""
+
+    def rows(self, piece: Piece, wants: Wants | None, stop: bool) -> Gathered:
+        """The rows of all lines; with `stop` up to the first that is none."""
+        return self.line_by_line(piece, range(len(piece[0].lines)), self.row, stop)
+
+    def line_by_line(
+        self, piece: Piece, places: Iterable[int], row_of: Callable[[bytes], Any], stop: bool
+    ) -> Gathered:
+        """The rows of some of the lines."""
+        found, content, offset = piece
+        rows, kept, bad = [], [], []
+        for place in places:
+            line = content[offset + int(found.begins[place]) : offset + int(found.ends[place])]
+            try:
+                row = row_of(line)
+            except NotARow as why:
+                bad.append(BadLine(int(found.lines[place]), cut_short(line), str(why)))
+                if stop:
+                    break
+                continue
+            if row is not None:
+                rows.append(row)
+                kept.append(place)
+        return Gathered(rows, np.array(kept, dtype=np.int64), bad)
 
     def sample(self) -> Table:
         """The first rows, every column as text; they will be read again."""
@@ -59,23 +92,14 @@ class LineReader(ABC):
 
     def _read(self, piece: Piece, wants: Wants | None, stop: bool) -> tuple[Table, list[BadLine]]:
         found, content, offset = piece
-        rows, lines, written, bad = [], [], [], []
-        for number, begin, end in zip(found.lines.tolist(), found.begins.tolist(), found.ends.tolist(), strict=True):
-            line = content[offset + begin : offset + end]
-            try:
-                row = self.row(line)
-            except NotARow as why:
-                bad.append(BadLine(number, cut_short(line), str(why)))
-                if stop:
-                    break
-                continue
-            if row is not None:
-                rows.append(row)
-                lines.append(number)
-                written.append((offset + begin, offset + end))
+        rows, places, bad = self.rows(piece, wants, stop)
         for one in found.bad:
             accepted, came = sentence(one.trouble, one.field, [])
             line = content[offset + one.begin : offset + one.end]
             bad.append(BadLine(one.line, cut_short(line), f"{accepted}; got {came}"))
-        numbers = np.array(lines, dtype=np.int64)
-        return self.table(rows, numbers, lambda row: cut_short(content[slice(*written[row])]), wants), sorted(bad)
+
+        def written(row: int) -> str:
+            place = places[row]
+            return cut_short(content[offset + int(found.begins[place]) : offset + int(found.ends[place])])
+
+        return self.table(rows, found.lines[places], written, wants), sorted(bad)

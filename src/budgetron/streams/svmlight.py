@@ -5,16 +5,14 @@ The task is the `qid`, or line k of another file, `task="file:PATH"`.
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
-
-import numpy as np
-from scipy import sparse
+from typing import Any
 
 from budgetron.errors import refuse, shown
 from budgetron.streams.guess import HASHED
-from budgetron.streams.lines import LineReader, NotARow
+from budgetron.streams.lines import NotARow
 from budgetron.streams.records import Records
 from budgetron.streams.source import WHO, Source
+from budgetron.streams.sparse_rows import Row, SparseReader, SparseRows
 from budgetron.streams.table import Table, Wants
 from budgetron.streams.values import LARGEST, coded
 
@@ -22,17 +20,7 @@ FILE = "file:"
 MOST_COLUMNS = 1 << 30
 
 
-class Row(NamedTuple):
-    """A row of a sparse format."""
-
-    label: str
-    task: str
-    indices: list[int]
-    values: list[float]
-    weight: float = 1.0
-
-
-class Svmlight(LineReader):
+class Svmlight(SparseReader):
     """A reader of svmlight files."""
 
     layout: str = "svmlight"
@@ -69,35 +57,18 @@ class Svmlight(LineReader):
             values.append(number)
         return Row(label, task, indices, values)
 
-    def table(self, rows: list[Row], lines: Any, content: Any, wants: Wants | None) -> Table:
+    def table(self, rows: SparseRows, lines: Any, content: Any, wants: Wants | None) -> Table:
         """The rows as a table with a CSR matrix; the first call tells its width."""
-        if self.task is None and any(row.task for row in rows) and not self.width:
+        if self.task is None and any(rows.tasks.values) and not self.width:
             self.task = "qid"
         if not self.width:
-            largest = max((index for row in rows for index in row.indices), default=0)
+            largest = int(rows.indices.max(initial=0))
             self.width = max(HASHED, 1 << largest.bit_length())
-        tasks = [row.task for row in rows]
+        tasks = rows.tasks
         if self._tasks is not None and wants is not None:
-            tasks = [self._tasks.at(line) for line in lines.tolist()]
-        texts = {"label": [row.label for row in rows]}
-        if self.task is not None:
-            texts[self.task] = tasks
-        return sparse_table(rows, texts, self.width, lines, content, wants)
-
-
-def sparse_table(
-    rows: list[Row], texts: dict[str, list[str]], width: int, lines: Any, content: Any, wants: Wants | None
-) -> Table:
-    """Rows of a sparse format as a table."""
-    indptr = np.concatenate([[0], np.cumsum([len(row.indices) for row in rows])]).astype(np.int64)
-    indices = np.array([index for row in rows for index in row.indices], dtype=np.int64) % width
-    values = np.array([value for row in rows for value in row.values], dtype=np.float64)
-    X = sparse.csr_matrix((values, indices.astype(np.int32), indptr), shape=(len(rows), width))
-    X.sum_duplicates()
-    wanted = {name: coded(column) for name, column in texts.items() if wants is None or name in wants.texts}
-    weights = np.array([row.weight for row in rows])
-    weighted = None if (weights == 1.0).all() else weights
-    return Table(lines, np.zeros((len(rows), 0)), wanted, content, X, weighted)
+            tasks = coded(map(self._tasks.at, lines.tolist()))
+        texts = {"label": rows.labels} | ({} if self.task is None else {self.task: tasks})
+        return rows.table(texts, self.width, lines, content, wants)
 
 
 class _TaskFile:

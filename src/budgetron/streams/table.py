@@ -91,7 +91,15 @@ def numbers_of(column: Coded) -> NDArray[np.float64]:
 def table_of(values: Mapping[str, list[Any]], wants: Wants, lines: NDArray[np.int64], content: Any) -> Table:
     """Typed values, a list a column, as a table; None is a gap."""
     numbers = _numbers([values[name] for name in wants.numbers], len(lines))
-    return Table(lines, numbers, {name: coded(map(text_of, values[name])) for name in wants.texts}, content)
+    return Table(lines, numbers, {name: _texts(values[name]) for name in wants.texts}, content)
+
+
+def _texts(column: list[Any]) -> Coded:
+    """Values as coded text; where they are all integers, each is written once."""
+    if set(map(type, column)) == {int}:
+        found = coded(column)
+        return Coded(list(map(str, found.values)), found.codes)
+    return coded(map(text_of, column))
 
 
 def _numbers(columns: list[list[Any]], n: int) -> NDArray[np.float64]:

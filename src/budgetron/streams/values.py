@@ -58,8 +58,9 @@ def number_of(text: str) -> float | None:
 
 def is_meant_as_number(text: str) -> bool:
     """Whether a text is a number, a gap, or a number that is none to us: infinite, or beyond `LARGEST`."""
-    infinite = text.strip(" \t").lower().lstrip("+-") in ("inf", "infinity")
-    return infinite or is_in_digits(text) or number_of(text) is not None
+    if number_of(text) is not None or is_in_digits(text):
+        return True
+    return text.strip(" \t").lower().lstrip("+-") in ("inf", "infinity")
 
 
 def is_in_digits(text: str) -> bool:

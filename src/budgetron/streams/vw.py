@@ -12,14 +12,14 @@ from sklearn.utils import murmurhash3_32
 
 from budgetron.errors import shown
 from budgetron.streams.guess import HASHED
-from budgetron.streams.lines import LineReader, NotARow
+from budgetron.streams.lines import NotARow
 from budgetron.streams.source import Source
-from budgetron.streams.svmlight import Row, sparse_table
+from budgetron.streams.sparse_rows import Row, SparseReader, SparseRows
 from budgetron.streams.table import Table, Wants
 from budgetron.streams.values import LARGEST
 
 
-class VowpalWabbit(LineReader):
+class VowpalWabbit(SparseReader):
     """A reader of Vowpal Wabbit text."""
 
     layout: str = "vw"
@@ -71,9 +71,7 @@ class VowpalWabbit(LineReader):
             raise NotARow(f"of numbers up to 1e100 after colons and the label; got {shown(text)}")
         return number
 
-    def table(self, rows: list[Row], lines: Any, content: Any, wants: Wants | None) -> Table:
+    def table(self, rows: SparseRows, lines: Any, content: Any, wants: Wants | None) -> Table:
         """The rows as a table with a CSR matrix."""
-        texts = {"label": [row.label for row in rows]}
-        if self.task is not None:
-            texts[self.task] = [row.task for row in rows]
-        return sparse_table(rows, texts, self.width, lines, content, wants)
+        texts = {"label": rows.labels} | ({} if self.task is None else {self.task: rows.tasks})
+        return rows.table(texts, self.width, lines, content, wants)

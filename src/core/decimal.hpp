@@ -1,0 +1,61 @@
+// Numbers in digits, as text files write them.
+#pragma once
+
+#include <charconv>
+#include <cstdint>
+#include <cstdlib>
+#include <string>
+#include <string_view>
+
+namespace budgetron {
+
+constexpr double largest_number = 1e100;  // its square is still a number, with room for sums
+
+inline bool is_digit(char c) { return c >= '0' && c <= '9'; }
+
+// strtod where the standard library has no from_chars for doubles, and for what is too large or too small for it.
+inline double slow_double(std::string_view s) { return std::strtod(std::string(s).c_str(), nullptr); }
+
+// A number in digits, with at most one point and an exponent; false if it is none. The common case, at most 15 digits and
+// a small power of ten, is exact in one division (Clinger); the rest goes to the standard library.
+inline bool decimal(std::string_view s, double& out) {
+  static constexpr double powers[] = {1e0,  1e1,  1e2,  1e3,  1e4,  1e5,  1e6,  1e7,  1e8,  1e9,  1e10, 1e11,
+                                      1e12, 1e13, 1e14, 1e15, 1e16, 1e17, 1e18, 1e19, 1e20, 1e21, 1e22};
+  std::uint64_t digits = 0;
+  std::size_t i = 0, n = 0, behind_point = 0;
+  for (; i < s.size() && is_digit(s[i]); ++i, ++n) digits = digits * 10 + static_cast<std::uint64_t>(s[i] - '0');
+  if (i < s.size() && s[i] == '.')
+    for (++i; i < s.size() && is_digit(s[i]); ++i, ++n, ++behind_point)
+      digits = digits * 10 + static_cast<std::uint64_t>(s[i] - '0');
+  if (n == 0) return false;
+  if (i == s.size() && n <= 15) {
+    out = static_cast<double>(digits) / powers[behind_point];
+    return true;
+  }
+  if (i < s.size()) {
+    if ((s[i] | 0x20) != 'e') return false;
+    ++i;
+    if (i < s.size() && (s[i] == '+' || s[i] == '-')) ++i;
+    const std::size_t first = i;
+    while (i < s.size() && is_digit(s[i])) ++i;
+    if (i != s.size() || i == first) return false;
+  }
+#if defined(__cpp_lib_to_chars) && __cpp_lib_to_chars >= 201611L
+  if (std::from_chars(s.data(), s.data() + s.size(), out).ec != std::errc()) out = slow_double(s);
+#else
+  out = slow_double(s);
+#endif
+  return true;
+}
+
+// The same with a sign before it, and of a size that a kernel can bear; false if not.
+inline bool signed_decimal(std::string_view s, double& out) {
+  const bool negative = !s.empty() && s.front() == '-';
+  if (negative || (!s.empty() && s.front() == '+')) s.remove_prefix(1);
+  double value = 0;
+  if (!decimal(s, value)) return false;
+  out = negative ? -value : value;
+  return value <= largest_number;
+}
+
+}  // namespace budgetron
