@@ -438,6 +438,8 @@ void symmetric_add(double* s, size_t n, double c, const double* a, const double*
   }
 }
 
+#include "hot_sweeps.hpp"
+
 }  // namespace
 
 #define BUDGETRON_STRING(x) #x
@@ -471,7 +473,12 @@ const Hot table = {BUDGETRON_NAME(BUDGETRON_LEVEL),
                    axpy,
                    axpy_squares,
                    symmetric_pass,
-                   symmetric_add};
+                   symmetric_add,
+                   sweep_loops<float, 1>,
+                   sweep_loops<float, kSide>,
+                   sweep_loops<double, 1>,
+                   sweep_residual<1>,
+                   sweep_residual<kSide>};
 
 }  // namespace BUDGETRON_LEVEL
 }  // namespace budgetron

@@ -8,8 +8,10 @@ namespace budgetron {
 
 namespace {
 
-constexpr std::size_t kDegree = 5;
-constexpr double kEnough = 1e-14;  // residual of the iteration, relative to its right-hand side
+constexpr std::size_t kDegree = 4;
+constexpr std::size_t kBytes = 32;      // planned for each entry of A (memory.py)
+constexpr std::size_t kLeftBytes = 24;  // for an entry that is left: 16, and what groups of rows are filled up with
+constexpr std::size_t kFew = 3;  // fewer columns than this are quicker one by one
 
 void require_symmetric(bool holds) {
   if (!holds) throw std::invalid_argument("a graph's matrix must be symmetric");
@@ -91,11 +93,11 @@ struct SparseInverse::Elimination {
 };
 
 SparseInverse::SparseInverse(const SparseMatrix& a, std::vector<std::int64_t> component, bool singular)
-    : component_(std::move(component)), singular_(singular), l_begin_{0}, g_begin_{0} {
+    : component_(std::move(component)), singular_(singular), l_begin_{0} {
   Elimination left(a, singular);
   const std::vector<double> original = left.diagonal;
-  const std::size_t k = size(), most = 2 * a.indices.size();
-  while (left.entries + l_to_.size() + kDegree * (kDegree - 1) <= most) {
+  const std::size_t k = size(), most = kBytes * a.indices.size();
+  while (kLeftBytes * (left.entries + kDegree * (kDegree - 1)) + 12 * l_to_.size() <= most) {
     const std::int32_t task = left.next();
     if (task < 0) break;
     const auto i = static_cast<std::size_t>(task);
@@ -117,81 +119,80 @@ SparseInverse::SparseInverse(const SparseMatrix& a, std::vector<std::int64_t> co
   std::vector<std::int32_t> place(k);
   for (std::size_t i = 0; i < k; ++i)
     if (!left.gone[i]) order_.push_back(static_cast<std::int32_t>(i));
-  // Rows of one length after each other: the processor knows when each ends.
-  std::stable_sort(order_.begin() + static_cast<std::ptrdiff_t>(eliminated), order_.end(), [&](std::int32_t i, std::int32_t j) {
-    return left.rows[static_cast<std::size_t>(i)].size() < left.rows[static_cast<std::size_t>(j)].size();
-  });
   for (std::size_t p = 0; p < k; ++p) place[static_cast<std::size_t>(order_[p])] = static_cast<std::int32_t>(p);
   for (auto& to : l_to_) to = place[static_cast<std::size_t>(to)];
+  SparseMatrix g;
+  g.indptr.push_back(0);
   for (std::size_t p = eliminated; p < k; ++p) {
     const auto i = static_cast<std::size_t>(order_[p]);
     const bool alone = singular && left.rows[i].empty();  // the zero that is left of a component: its answer is 0
-    root_.push_back(alone || !(left.diagonal[i] > 0) ? 0.0 : 1.0 / std::sqrt(left.diagonal[i]));
-  }
-  for (std::size_t p = eliminated; p < k; ++p) {
-    for (const Entry& e : left.rows[static_cast<std::size_t>(order_[p])]) {
+    g.indices.push_back(static_cast<std::int32_t>(p - eliminated));
+    g.data.push_back(alone ? 0.0 : left.diagonal[i]);
+    for (const Entry& e : left.rows[i]) {
       require_symmetric(!left.gone[static_cast<std::size_t>(e.to)]);
-      const auto to = static_cast<std::size_t>(place[static_cast<std::size_t>(e.to)]) - eliminated;
-      g_to_.push_back(static_cast<std::int32_t>(to));
-      g_.push_back(e.value * root_[p - eliminated] * root_[to]);
+      g.indices.push_back(place[static_cast<std::size_t>(e.to)] - static_cast<std::int32_t>(eliminated));
+      g.data.push_back(e.value);
     }
-    g_begin_.push_back(static_cast<std::int64_t>(g_to_.size()));
+    g.indptr.push_back(static_cast<std::int64_t>(g.indices.size()));
   }
-  for (auto* list : {&l_to_, &g_to_, &order_}) list->shrink_to_fit();
-  for (auto* list : {&l_, &g_, &pivot_, &root_}) list->shrink_to_fit();
-  for (auto* list : {&l_begin_, &g_begin_}) list->shrink_to_fit();
+  rest_ = ConjugateGradients(g);
+  for (auto* list : {&l_to_, &order_}) list->shrink_to_fit();
+  for (auto* list : {&l_, &pivot_}) list->shrink_to_fit();
+  l_begin_.shrink_to_fit();
 }
 
 std::size_t SparseInverse::bytes() const {
-  return 4 * (order_.size() + l_to_.size() + g_to_.size()) + 8 * (l_.size() + g_.size() + pivot_.size() + root_.size()) +
-         8 * (l_begin_.size() + g_begin_.size() + component_.size());
+  return 4 * (order_.size() + l_to_.size()) + 8 * (l_.size() + pivot_.size() + l_begin_.size() + component_.size()) + rest_.bytes();
 }
 
 std::vector<double> SparseInverse::apply(const std::vector<double>& b) const {
-  std::vector<double> x = b;
-  solve<1>(x);
+  std::vector<double> y(size()), x(size());
+  for (std::size_t p = 0; p < size(); ++p) y[p] = b[static_cast<std::size_t>(order_[p])];
+  solve<1>(y);
+  for (std::size_t p = 0; p < size(); ++p) x[static_cast<std::size_t>(order_[p])] = y[p];
   return x;
 }
 
 std::vector<std::vector<double>> SparseInverse::columns(const std::vector<std::int64_t>& of) const {
+  return of.size() < kFew ? columns_by<1>(of) : columns_by<kTogether>(of);
+}
+
+template <std::size_t W>
+std::vector<std::vector<double>> SparseInverse::columns_by(const std::vector<std::int64_t>& of) const {
   std::vector<std::vector<double>> out(of.size());
-  if (of.size() == 1) {
-    out[0].assign(size(), 0.0);
-    out[0][static_cast<std::size_t>(of[0])] = 1.0;
-    solve<1>(out[0]);
-    return out;
-  }
-  std::vector<double> x(size() * kTogether);
-  for (std::size_t w = 0; w < of.size(); ++w) x[static_cast<std::size_t>(of[w]) * kTogether + w] = 1.0;
-  solve<kTogether>(x);
-  for (std::size_t w = 0; w < of.size(); ++w) {
-    out[w].resize(size());
-    for (std::size_t i = 0; i < size(); ++i) out[w][i] = x[i * kTogether + w];
+  for (std::size_t from = 0; from < of.size(); from += W) {
+    const std::size_t count = std::min(W, of.size() - from);
+    std::vector<double> y(size() * W);
+    for (std::size_t w = 0; w < count; ++w) {
+      const auto place = std::find(order_.begin(), order_.end(), static_cast<std::int32_t>(of[from + w])) - order_.begin();
+      y[static_cast<std::size_t>(place) * W + w] = 1.0;
+    }
+    solve<W>(y);
+    for (std::size_t w = 0; w < count; ++w) out[from + w].resize(size());
+    for (std::size_t p = 0; p < size(); ++p)
+      for (std::size_t w = 0; w < count; ++w) out[from + w][static_cast<std::size_t>(order_[p])] = y[p * W + w];
   }
   return out;
 }
 
 template <std::size_t W>
-void SparseInverse::center(std::vector<double>& x) const {  // onto the range of a Laplacian: mean 0 on every component
+void SparseInverse::center(std::vector<double>& y) const {  // onto the range of a Laplacian: mean 0 on every component
   std::vector<double> sum(size() * W), count(size());
-  for (std::size_t i = 0; i < size(); ++i) {
-    const auto c = static_cast<std::size_t>(component_[i]);
+  for (std::size_t p = 0; p < size(); ++p) {
+    const auto c = static_cast<std::size_t>(component_[static_cast<std::size_t>(order_[p])]);
     count[c] += 1;
-    for (std::size_t w = 0; w < W; ++w) sum[c * W + w] += x[i * W + w];
+    for (std::size_t w = 0; w < W; ++w) sum[c * W + w] += y[p * W + w];
   }
-  for (std::size_t i = 0; i < size(); ++i) {
-    const auto c = static_cast<std::size_t>(component_[i]);
-    for (std::size_t w = 0; w < W; ++w) x[i * W + w] -= sum[c * W + w] / count[c];
+  for (std::size_t p = 0; p < size(); ++p) {
+    const auto c = static_cast<std::size_t>(component_[static_cast<std::size_t>(order_[p])]);
+    for (std::size_t w = 0; w < W; ++w) y[p * W + w] -= sum[c * W + w] / count[c];
   }
 }
 
 template <std::size_t W>
-void SparseInverse::solve(std::vector<double>& x) const {
-  if (singular_) center<W>(x);
-  const std::size_t k = size(), eliminated = pivot_.size();
-  std::vector<double> y(k * W);
-  for (std::size_t p = 0; p < k; ++p)
-    for (std::size_t w = 0; w < W; ++w) y[p * W + w] = x[static_cast<std::size_t>(order_[p]) * W + w];
+void SparseInverse::solve(std::vector<double>& y) const {
+  if (singular_) center<W>(y);
+  const std::size_t eliminated = pivot_.size();
   for (std::size_t p = 0; p < eliminated; ++p) {
     double* own = &y[p * W];
     if (std::all_of(own, own + W, [](double value) { return value == 0.0; })) continue;
@@ -199,7 +200,7 @@ void SparseInverse::solve(std::vector<double>& x) const {
       for (std::size_t w = 0; w < W; ++w) y[static_cast<std::size_t>(l_to_[e]) * W + w] -= l_[e] * own[w];
     for (std::size_t w = 0; w < W; ++w) own[w] /= pivot_[p];
   }
-  iterate<W>(y.data() + eliminated * W);
+  rest_.solve(y.data() + eliminated * W, W);
   for (std::size_t p = eliminated; p-- > 0;) {
     double sum[W];
     for (std::size_t w = 0; w < W; ++w) sum[w] = y[p * W + w];
@@ -207,62 +208,7 @@ void SparseInverse::solve(std::vector<double>& x) const {
       for (std::size_t w = 0; w < W; ++w) sum[w] -= l_[e] * y[static_cast<std::size_t>(l_to_[e]) * W + w];
     for (std::size_t w = 0; w < W; ++w) y[p * W + w] = sum[w];
   }
-  for (std::size_t p = 0; p < k; ++p)
-    for (std::size_t w = 0; w < W; ++w) x[static_cast<std::size_t>(order_[p]) * W + w] = y[p * W + w];
-  if (singular_) center<W>(x);
-}
-
-// Conjugate gradients on the scaled G', each right-hand side until its own residual is small.
-template <std::size_t W>
-void SparseInverse::iterate(double* y) const {
-  const std::size_t m = root_.size();
-  std::vector<double> x(m * W), r(m * W), p(m * W), q(m * W);
-  double rr[W] = {}, goal[W];
-  for (std::size_t j = 0; j < m; ++j)
-    for (std::size_t w = 0; w < W; ++w) {
-      p[j * W + w] = r[j * W + w] = y[j * W + w] * root_[j];
-      rr[w] += r[j * W + w] * r[j * W + w];
-    }
-  for (std::size_t w = 0; w < W; ++w) goal[w] = kEnough * kEnough * rr[w];
-  const auto unfinished = [&] {
-    for (std::size_t w = 0; w < W; ++w)
-      if (rr[w] > goal[w]) return true;
-    return false;
-  };
-  for (std::size_t step = 0; step < 10 * m + 100 && unfinished(); ++step) {
-    double pq[W] = {}, now[W] = {}, a[W], keep[W];
-    for (std::size_t j = 0; j < m; ++j) {
-      double sum[W];
-      for (std::size_t w = 0; w < W; ++w) sum[w] = p[j * W + w];
-      for (auto e = static_cast<std::size_t>(g_begin_[j]); e < static_cast<std::size_t>(g_begin_[j + 1]); ++e)
-        for (std::size_t w = 0; w < W; ++w) sum[w] += g_[e] * p[static_cast<std::size_t>(g_to_[e]) * W + w];
-      for (std::size_t w = 0; w < W; ++w) {
-        q[j * W + w] = sum[w];
-        pq[w] += sum[w] * p[j * W + w];
-      }
-    }
-    bool any = false;
-    for (std::size_t w = 0; w < W; ++w) {
-      const bool on = rr[w] > goal[w] && pq[w] > 0;  // else there is nothing left, or nothing but rounding
-      a[w] = on ? rr[w] / pq[w] : 0.0;
-      any |= on;
-    }
-    if (!any) break;
-    for (std::size_t j = 0; j < m; ++j)
-      for (std::size_t w = 0; w < W; ++w) {
-        x[j * W + w] += a[w] * p[j * W + w];
-        r[j * W + w] -= a[w] * q[j * W + w];
-        now[w] += r[j * W + w] * r[j * W + w];
-      }
-    for (std::size_t w = 0; w < W; ++w) {
-      keep[w] = a[w] != 0.0 ? now[w] / rr[w] : 0.0;
-      if (a[w] != 0.0) rr[w] = now[w];
-    }
-    for (std::size_t j = 0; j < m; ++j)
-      for (std::size_t w = 0; w < W; ++w) p[j * W + w] = r[j * W + w] + keep[w] * p[j * W + w];
-  }
-  for (std::size_t j = 0; j < m; ++j)
-    for (std::size_t w = 0; w < W; ++w) y[j * W + w] = x[j * W + w] * root_[j];
+  if (singular_) center<W>(y);
 }
 
 }  // namespace budgetron
