@@ -177,7 +177,7 @@ def _graph(settings: Settings) -> int:
     a = graph.matrix
     assert a is not None
     k, nonzeros = int(a.shape[0]), int(a.nnz)
-    factor = 28 * k + 64 + 32 * nonzeros  # order, pivots or roots, starts, components; and the entries (sparse_inverse.cpp)
+    factor = 28 * k + 64 + 32 * nonzeros  # order, pivots or roots, starts, components; entries (sparse_inverse.cpp)
     return factor + max(settings.column_cache, 8 * k + 64)
 
 

@@ -10,10 +10,12 @@ namespace budgetron {
 
 namespace {
 
-constexpr double kEnough = 2e-13;   // residual relative to the right-hand side
-constexpr double kCut = 3e-7;       // what float can take off a residual at once
-constexpr double kSound = 1e-5;     // a true cut as good as this: the next one need not be looked at
-constexpr double kPoor = 1e-2;      // and as bad as this: float is no good here
+constexpr double kEnough = 2e-13;  // residual relative to the right-hand side
+constexpr std::size_t kEasy = 16;  // steps of the first round. More: the answer is further off than the residual tells,
+constexpr double kEnoughHard = 1e-14;  // and this is asked for
+constexpr double kCut = 3e-7;    // what float can take off a residual at once
+constexpr double kSound = 1e-5;  // a true cut as good as this: the next one need not be looked at
+constexpr double kPoor = 1e-2;   // and as bad as this: float is no good here
 constexpr int kRounds = 8;
 constexpr std::size_t kFloatSteps = 500;  // in one round
 constexpr std::size_t kWindow = 1024, kSpread = 633;  // the golden ratio of a window: near ones come far apart
@@ -60,14 +62,19 @@ bool any(const std::array<bool, kSide>& of) {
 }
 
 // From x = 0 until each column's r·r is at most `cut`² of what it is at first; then v.x is the answer. A column that is there, or
-// has nothing left but rounding, stays as it is. Returns which ones are there.
+// has nothing left but rounding, stays as it is.
+struct Descent {
+  std::array<bool, kSide> there{};
+  std::array<std::size_t, kSide> steps{};
+};
 template <class T>
-std::array<bool, kSide> descend(const SweepMatrix<T>& a, const SweepLoops<T>& loops, const SweepVectors<T>& v, std::size_t columns,
-                                const PerColumn& cut, std::size_t steps) {
+Descent descend(const SweepMatrix<T>& a, const SweepLoops<T>& loops, const SweepVectors<T>& v, std::size_t columns, const PerColumn& cut,
+                std::size_t steps) {
   std::fill_n(v.p, kSide * a.groups * columns, T{});
   std::fill_n(v.x, kSide * a.groups * columns, T{});
   PerColumn rr{}, keep{}, wanted{};
-  std::array<bool, kSide> going{}, there{};
+  std::array<bool, kSide> going{};
+  Descent done;
   loops.start(a, v.r, rr.data());
   for (std::size_t w = 0; w < columns; ++w) {
     wanted[w] = rr[w] * cut[w] * cut[w];
@@ -78,6 +85,7 @@ std::array<bool, kSide> descend(const SweepMatrix<T>& a, const SweepLoops<T>& lo
     loops.image(a, keep.data(), v, pq.data());
     for (std::size_t w = 0; w < columns; ++w) {
       going[w] = going[w] && pq[w] > 0;
+      done.steps[w] += going[w];
       length[w] = going[w] ? rr[w] / pq[w] : 0.0;
     }
     loops.advance(a.groups, length.data(), v, now.data());
@@ -88,8 +96,8 @@ std::array<bool, kSide> descend(const SweepMatrix<T>& a, const SweepLoops<T>& lo
     }
   }
   loops.finish(a, v.x);
-  for (std::size_t w = 0; w < columns; ++w) there[w] = rr[w] <= wanted[w];
-  return there;
+  for (std::size_t w = 0; w < columns; ++w) done.there[w] = rr[w] <= wanted[w];
+  return done;
 }
 
 }  // namespace
@@ -165,7 +173,7 @@ template <std::size_t W>
 struct ConjugateGradients::Columns {
   explicit Columns(std::size_t rows) : x(rows * W), r(rows * W) {}
   std::vector<double> x, r;
-  PerColumn size{}, goal{};  // ‖r‖, and what it should come to
+  PerColumn size{}, enough{};  // ‖r‖, and what it must come to
 };
 
 void ConjugateGradients::solve(double* y, std::size_t together) const {
@@ -187,16 +195,16 @@ void ConjugateGradients::solve_together(double* y) const {
     }
   for (std::size_t w = 0; w < W; ++w) {
     columns.size[w] = std::sqrt(columns.size[w]);
-    columns.goal[w] = kEnough * columns.size[w];
+    columns.enough[w] = kEnough * columns.size[w];
   }
   refine(columns);
   for (std::size_t w = 0; w < W; ++w)
-    if (columns.size[w] > columns.goal[w]) finish_in_double(columns, w);
+    if (columns.size[w] > columns.enough[w]) solve_in_double(y, w, columns);
   for (std::size_t j = 0; j < order_.size(); ++j)
     for (std::size_t w = 0; w < W; ++w) y[static_cast<std::size_t>(order_[j]) * W + w] = columns.x[j * W + w] * root_[j];
 }
 
-// In float. A column is left alone once it is done, or once float is seen to be no good for it.
+// In float. A column is left alone once it is done, or once float can do no more for it.
 template <std::size_t W>
 void ConjugateGradients::refine(Columns<W>& columns) const {
   const auto& loops = W == 1 ? hot().sweeps_f32 : hot().sweeps_f32_side;
@@ -205,6 +213,7 @@ void ConjugateGradients::refine(Columns<W>& columns) const {
   const Scratch<float> scratch(n);
   const SweepVectors<float>& v = scratch.v;
   std::array<bool, kSide> open{}, sound{};
+  PerColumn goal = columns.enough;
   for (std::size_t w = 0; w < W; ++w) open[w] = columns.size[w] > 0 && std::isfinite(columns.size[w]);
   for (int round = 0; round < kRounds && any(open); ++round) {
     PerColumn unit{}, inverse{}, cut{}, square{};
@@ -212,16 +221,18 @@ void ConjugateGradients::refine(Columns<W>& columns) const {
       if (!open[w]) continue;
       unit[w] = columns.size[w];
       inverse[w] = 1.0 / unit[w];
-      cut[w] = std::max(kCut, columns.goal[w] / unit[w]);
+      cut[w] = std::max(kCut, goal[w] / unit[w]);
     }
     for (std::size_t j = 0; j < n; j += W)
       for (std::size_t w = 0; w < W; ++w) v.r[j + w] = static_cast<float>(columns.r[j + w] * inverse[w]);
-    const auto there = descend(rounded(), loops, v, W, cut, kFloatSteps);
+    const Descent done = descend(rounded(), loops, v, W, cut, kFloatSteps);
     for (std::size_t j = 0; j < n; j += W)
       for (std::size_t w = 0; w < W; ++w) columns.x[j + w] += unit[w] * static_cast<double>(v.x[j + w]);
     for (std::size_t w = 0; w < W; ++w)
-      if (open[w] && sound[w] && there[w] && cut[w] > kCut) {
-        columns.size[w] = columns.goal[w];
+      if (round == 0 && done.steps[w] > kEasy) goal[w] *= kEnoughHard / kEnough;
+    for (std::size_t w = 0; w < W; ++w)
+      if (open[w] && sound[w] && done.there[w] && cut[w] > kCut) {
+        columns.size[w] = goal[w];
         open[w] = false;
       }
     if (!any(open)) break;
@@ -230,18 +241,19 @@ void ConjugateGradients::refine(Columns<W>& columns) const {
       if (!open[w]) continue;
       columns.size[w] = std::sqrt(square[w]);
       sound[w] = columns.size[w] <= kSound * unit[w];
-      open[w] = columns.size[w] > columns.goal[w] && columns.size[w] <= kPoor * unit[w];
+      open[w] = columns.size[w] > goal[w] && columns.size[w] <= kPoor * unit[w];
     }
   }
 }
 
 template <std::size_t W>
-void ConjugateGradients::finish_in_double(Columns<W>& columns, std::size_t column) const {
+void ConjugateGradients::solve_in_double(const double* y, std::size_t column, Columns<W>& columns) const {
   const std::size_t rows = kSide * groups_;
   const Scratch<double> scratch(rows);
-  for (std::size_t j = 0; j < rows; ++j) scratch.v.r[j] = columns.r[j * W + column];
-  descend(exact(), hot().sweeps_f64, scratch.v, 1, {columns.goal[column] / columns.size[column]}, 10 * rows + 100);
-  for (std::size_t j = 0; j < rows; ++j) columns.x[j * W + column] += scratch.v.x[j];
+  std::fill_n(scratch.v.r, rows, 0.0);
+  for (std::size_t j = 0; j < order_.size(); ++j) scratch.v.r[j] = y[static_cast<std::size_t>(order_[j]) * W + column] * root_[j];
+  descend(exact(), hot().sweeps_f64, scratch.v, 1, {kEnoughHard}, 10 * rows + 100);
+  for (std::size_t j = 0; j < rows; ++j) columns.x[j * W + column] = scratch.v.x[j];
 }
 
 }  // namespace budgetron

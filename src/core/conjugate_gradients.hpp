@@ -8,8 +8,8 @@
 // of p costs what a product with G costs (Eisenstat's trick), for with t = (I + U)⁻¹ p it is t + (I + L)⁻¹ (p − t + E t).
 //
 // Steps are taken in float, whose vectors fit an inner cache. Once the residual is as much smaller as float allows, the true one
-// is computed in double and solved for in turn, twice as a rule. What does not get smaller so (badly conditioned graphs) is
-// finished in double. kSide right-hand sides together share each pass over the entries; each is computed with the same
+// is computed in double and solved for in turn, twice as a rule. What does not get small so (badly conditioned graphs) is
+// solved in double from the beginning. kSide right-hand sides together share each pass over the entries; each is computed with the same
 // operations in the same order as alone.
 #pragma once
 
@@ -53,7 +53,7 @@ class ConjugateGradients {
   template <std::size_t W>
   void refine(Columns<W>& columns) const;
   template <std::size_t W>
-  void finish_in_double(Columns<W>& columns, std::size_t column) const;
+  void solve_in_double(const double* y, std::size_t column, Columns<W>& columns) const;
   SweepMatrix<double> exact() const;
   SweepMatrix<float> rounded() const;
 

@@ -4,6 +4,7 @@
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include <map>
 #include <random>
 
 #include "delimited.hpp"
@@ -233,9 +234,70 @@ Config configured(int kernel, int store, std::size_t outputs, std::size_t capaci
   return c;
 }
 
+// A random graph of k tasks with weights from 1/spread to spread; in the middle a clique, whose rows hang on each other.
+Explicit::Sparse random_graph(std::size_t k, double spread, bool singular, unsigned seed) {
+  std::mt19937 rng(seed);
+  std::uniform_real_distribution<double> exponent(-1.0, 1.0);
+  std::vector<std::map<std::size_t, double>> rows(k);
+  const auto join = [&](std::size_t i, std::size_t j) {
+    if (i == j || rows[i].count(j)) return;
+    const double weight = std::pow(spread, exponent(rng));
+    rows[i][j] = rows[j][i] = -weight;
+    rows[i][i] += weight;
+    rows[j][j] += weight;
+  };
+  for (std::size_t i = 1; i < k; ++i) join(i, i - 1);
+  for (std::size_t e = 0; e < 3 * k; ++e) join(rng() % k, rng() % k);
+  for (std::size_t i = k / 3; i < k / 3 + 30 && i < k; ++i)
+    for (std::size_t j = k / 3; j < i; ++j) join(i, j);
+  Explicit::Sparse a;
+  a.singular = singular;
+  a.component.assign(k, 0);
+  a.indptr.push_back(0);
+  for (std::size_t i = 0; i < k; ++i) {
+    if (!singular) rows[i][i] += 1.0;
+    for (const auto& [j, value] : rows[i]) {
+      a.indices.push_back(static_cast<std::int32_t>(j));
+      a.data.push_back(value);
+    }
+    a.indptr.push_back(static_cast<std::int64_t>(a.indices.size()));
+  }
+  return a;
+}
+
+// Columns of the inverse: what is left of the right-hand side, and the same bits alone, in a full and in a ragged block.
+void invert(std::size_t k, double spread, bool singular, unsigned seed) {
+  const Explicit::Sparse a = random_graph(k, spread, singular, seed);
+  const SparseInverse inverse(a, a.component, singular);
+  std::vector<std::int64_t> of;
+  for (std::size_t i = 0; i < 11; ++i) of.push_back(static_cast<std::int64_t>(i * (k - 1) / 10));
+  const auto together = inverse.columns(of);
+  for (std::size_t c = 0; c < of.size(); ++c) {
+    const auto own = static_cast<std::size_t>(of[c]);
+    expect(inverse.columns({of[c]})[0] == together[c], "a column depends on what it is solved with");
+    std::vector<double> unit(k);
+    unit[own] = 1.0;
+    expect(inverse.apply(unit) == together[c], "a column is not the image of a unit vector");
+    double left = 0, largest = 0;
+    for (std::size_t i = 0; i < k; ++i) {
+      double sum = singular ? 1.0 / static_cast<double>(k) : 0.0;
+      for (auto e = static_cast<std::size_t>(a.indptr[i]); e < static_cast<std::size_t>(a.indptr[i + 1]); ++e) {
+        sum += a.data[e] * together[c][static_cast<std::size_t>(a.indices[e])];
+        largest = std::max(largest, std::abs(a.data[e] * together[c][static_cast<std::size_t>(a.indices[e])]));
+      }
+      left = std::max(left, std::abs(sum - unit[i]));
+    }
+    expect(left <= 1e-11 * std::max(1.0, largest), "a column does not solve its system");
+  }
+}
+
 }  // namespace
 
 int main() {
+  for (std::size_t k : {std::size_t{2}, std::size_t{9}, std::size_t{40}, std::size_t{700}, std::size_t{2500}})
+    for (double spread : {1.0, 100.0, 1e6})
+      for (bool singular : {false, true}) invert(k, spread, singular, static_cast<unsigned>(k));
+
   const auto clique = std::make_shared<Clique>(1.0, 0.5);
   const auto alone = std::make_shared<Clique>(1.0, 0.0);
   // A path of five tasks: A⁻¹ as a dense table, and A as a sparse matrix to be solved.
