@@ -247,6 +247,11 @@ def _plain(settings: Settings, similarity: Any) -> dict[str, Any]:
     }
 
 
+def graph_bytes(graph: Explicit) -> int:
+    """What the core keeps of a graph before its first column is asked for."""
+    return int(_core.graph_bytes(_similarity(graph, 0)))
+
+
 def _similarity(graph: Any, column_cache: int) -> Any:
     c_g2 = graph.c_g**2
     if isinstance(graph, Clique):

@@ -9,9 +9,11 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass, replace
 from typing import Any
+from weakref import WeakKeyDictionary
 
 import numpy as np
 
+from budgetron import core
 from budgetron.errors import is_whole, refuse, shown
 from budgetron.graphs import Explicit
 from budgetron.settings import Settings
@@ -20,6 +22,7 @@ _UNITS = {"b": 1, "kb": 10**3, "mb": 10**6, "gb": 10**9, "tb": 10**12,
           "kib": 2**10, "mib": 2**20, "gib": 2**30, "tib": 2**40}  # fmt: skip
 _ACCEPTED = 'an integer >= 1, a size such as "64 MiB", or None for no limit'
 LARGEST = 2**40  # examples or bytes
+_FACTORS: WeakKeyDictionary[Explicit, int] = WeakKeyDictionary()  # bytes of graphs' factors, found by making them once
 FIXED = 8 * 1024  # objects, small tables, and what an allocator adds
 
 
@@ -170,15 +173,13 @@ def bytes_of(settings: Settings, compiled: bool = True) -> int:
 def _graph(settings: Settings) -> int:
     """What the core keeps of an explicit graph: A⁻¹, or a partial factor of A and some columns of A⁻¹."""
     graph = settings.graph
-    if not isinstance(graph, Explicit):
+    if not isinstance(graph, Explicit) or not core.available:
         return 0
     if graph.dense is not None:
         return int(graph.dense.size) * 8
-    a = graph.matrix
-    assert a is not None
-    k, nonzeros = int(a.shape[0]), int(a.nnz)
-    factor = 28 * k + 64 + 32 * nonzeros  # order, pivots or roots, starts, components; entries (sparse_inverse.cpp)
-    return factor + max(settings.column_cache, 8 * k + 64)
+    if graph not in _FACTORS:
+        _FACTORS[graph] = core.graph_bytes(graph)
+    return _FACTORS[graph] + max(settings.column_cache, 8 * graph.n_tasks + 64)
 
 
 def _matrix(slots: int, compiled: bool) -> int:

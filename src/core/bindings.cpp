@@ -384,6 +384,10 @@ NB_MODULE(_core, m) {
           a.singular = singular;
           return std::make_shared<Explicit>(std::move(a), component.size(), c_g2, cache_bytes);
         });
+  m.def("graph_bytes", [](const std::shared_ptr<Similarity>& similarity) {
+    const auto* graph = dynamic_cast<const Explicit*>(similarity.get());
+    return graph ? graph->bytes() : std::size_t{0};
+  });
 
   nb::class_<Block>(m, "Block");
   m.def("rows", &Block::dense<float>, "x"_a.noconvert(), nb::keep_alive<0, 1>());

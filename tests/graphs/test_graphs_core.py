@@ -132,3 +132,16 @@ def test_the_factor_stays_within_the_planned_bytes(made):
     rng = np.random.default_rng(7)
     model.partial_fit(rng.normal(size=(2000, 3)), rng.integers(0, 2, 2000), tasks=rng.integers(0, K, 2000))
     assert model.memory_bytes_ <= 2 * 2**20
+
+
+def test_a_graph_that_fills_badly_keeps_to_its_bytes_too():
+    """One task with thousands of neighbours, each with too many of its own to be eliminated: its group is filled up."""
+    rng = np.random.default_rng(8)
+    k, hub = 3000, np.arange(1, 3000)
+    ring = [np.stack([hub, 1 + (hub + step) % (k - 1)], axis=1) for step in (1, 7, 31)]
+    edges = np.concatenate([np.stack([np.zeros(k - 1, dtype=int), hub], axis=1), *ring])
+    graph = graphs.from_edges(edges, tasks=range(k))
+    assert graph.dense is None
+    model = RandomBudgetPerceptron(budget="1200 KiB", kernel=kernels.Linear(), graph=graph)
+    model.partial_fit(rng.normal(size=(2000, 3)), rng.integers(0, 2, 2000), tasks=rng.integers(0, k, 2000))
+    assert model.memory_bytes_ <= 1200 * 2**10
