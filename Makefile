@@ -15,8 +15,8 @@ SOURCE := $(shell find src/budgetron -name '*.py')
 $(BIN)/python:
 	$(PYTHON) -m venv $(VENV)
 
-# What a user gets: the package installed from a wheel, not a link into this folder. It is built once.
-WHEEL := build/wheel
+# What a user gets: the package installed from a wheel, not a link into this folder. It is built once for each environment.
+WHEEL := $(VENV)/wheel
 $(WHEEL)/.built: $(BIN)/python $(CORE) $(SOURCE)
 	@rm -rf $(WHEEL)
 	$(PIP) wheel --no-deps --wheel-dir $(WHEEL) .
