@@ -88,3 +88,9 @@ def test_refusals(saved, tmp_path: Path, budgetron) -> None:
     damaged = path.read_bytes()
     path.write_bytes(damaged[:-1] + bytes([damaged[-1] ^ 1]))
     assert budgetron("inspect", path, code=2).output.startswith("Error: ")
+
+
+def test_a_directory_without_a_model_is_told_what_would_be_one(tmp_path: Path, budgetron) -> None:
+    for words in (["inspect", tmp_path], ["predict", tmp_path, tmp_path / "rows.csv"]):
+        refused = budgetron(*words, code=2).output
+        assert "a model file, or a directory with a model in shards" in " ".join(refused.split())

@@ -25,6 +25,9 @@ def loaded(path: str) -> tuple[Any, Columns | None]:
     from budgetron import streams
 
     if not in_shards(path):
+        if Path(path).is_dir():
+            accepted = "a model file, or a directory with a model in shards"
+            raise refuse("model", "MODEL", accepted, f"{path!r}, without one")
         return streams.load_model(path)
     from budgetron.distributed import class_at
 
