@@ -9,7 +9,7 @@ namespace budgetron {
 namespace {
 
 constexpr std::size_t kDegree = 4;
-constexpr std::size_t kBytes = 32;      // planned for each entry of A (memory.py)
+constexpr std::size_t kBytes = 32;      // for each entry of A: how far elimination may fill up
 constexpr std::size_t kLeftBytes = 24;  // for an entry that is left: 16, and what groups of rows are filled up with
 constexpr std::size_t kFew = 3;  // fewer columns than this are quicker one by one
 
