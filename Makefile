@@ -65,7 +65,7 @@ $(SANITIZED)/core_stress: $(CORE) tests/core/stress.cpp
 	@mkdir -p $(SANITIZED)
 	$(CXX) -std=c++17 -O1 -g -Wall -Wextra -Wpedantic -Wshadow -Wconversion -Werror -fopenmp-simd -fno-math-errno \
 	  -fno-trapping-math -fsanitize=address,undefined -fno-sanitize-recover=undefined -fno-omit-frame-pointer \
-	  -DBUDGETRON_LEVEL=baseline -DBUDGETRON_VECTOR=16 -I src/core src/core/[!b]*.cpp src/core/budget*.cpp \
+	  -DBUDGETRON_LEVEL=baseline -DBUDGETRON_VECTOR=16 -I src/core $(filter-out %/bindings.cpp,$(filter %.cpp,$(CORE))) \
 	  tests/core/stress.cpp -o $@ -lpthread
 
 # Warnings, dead links and anchors among them, are errors. To read with search: python -m http.server -d site

@@ -23,7 +23,8 @@ from rich.table import Table
 from threadpoolctl import threadpool_limits
 
 import budgetron
-from budgetron import core, data, graphs, kernels
+from budgetron import data, graphs, kernels
+from budgetron.engine import native
 
 BLOCK = 2048
 SLOW_EXAMPLES = 2000
@@ -60,7 +61,7 @@ def main(examples: int, size: str, orders: int) -> None:
     console = Console()
     chem = data.load("chem97")
     streams = [chem.shuffled(seed=seed) for seed in range(orders)]
-    if not core.available:
+    if not native.available:
         console.print(f"Built without a compiler: the slow engine runs, on one order of {SLOW_EXAMPLES:,} students.\n")
         streams = [streams[0].take(SLOW_EXAMPLES)]
     always_no = f"{chem.y.mean():.1%}"

@@ -14,10 +14,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from budgetron import graphs
-from budgetron.reproduce.algorithms import ALGORITHMS, BASELINE, PAPER, Cell
-from budgetron.reproduce.blocks import block_named, ordered
-from budgetron.reproduce.printed import BASELINE as PRINTED_BASELINE
-from budgetron.reproduce.printed import SHARES, printed
+from budgetron.experiments.algorithms import ALGORITHMS, BASELINE, PAPER, Cell
+from budgetron.experiments.blocks import block_named, ordered
+from budgetron.experiments.printed import BASELINE as PRINTED_BASELINE
+from budgetron.experiments.printed import SHARES, printed
 
 ORDERS = 5
 ROUNDING = 1e-12

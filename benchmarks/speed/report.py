@@ -18,7 +18,8 @@ from rich.console import Console
 from rich.table import Table
 from yardsticks import exp_name
 
-from budgetron import __version__, core
+from budgetron import __version__
+from budgetron.engine import native
 
 CONSOLE = Console()
 Record = dict[str, Any]
@@ -38,7 +39,7 @@ def results(rows: Sequence[Row], quick: bool) -> Record:
 
 
 def machine() -> Record:
-    level = core._core.instruction_set() if core.available else "none"
+    level = native._core.instruction_set() if native.available else "none"
     return {
         "arch": platform.machine(),
         "cores": os.cpu_count(),

@@ -3,7 +3,7 @@
     python benchmarks/streams/scales.py [--rows N]
 
 Each data set is written as CSV, as stored and shuffled, and learned by a Forgetron of budget 200 through
-`budgetron.streams`: with running scales, with the scales of the first 4,096 rows, and, for comparison, with the scales
+`budgetron.io`: with running scales, with the scales of the first 4,096 rows, and, for comparison, with the scales
 of the whole file, which no stream can know.
 """
 
@@ -16,13 +16,13 @@ from typing import Any
 
 import numpy as np
 
-from budgetron import Forgetron, data, streams
+from budgetron import Forgetron, data, io
 
 
 def error(path: Path, learn: bool) -> float:
     """Percent wrong in one pass over the file."""
     model, wrong = Forgetron(budget=200), 0
-    with streams.read(path, learn=learn) as stream:
+    with io.read(path, learn=learn) as stream:
         for block in stream:
             margins = model.predict_then_learn(block.X, block.y, tasks=block.tasks, classes=stream.classes)
             wrong += int(((margins > 0) != (block.y == stream.classes[1])).sum())

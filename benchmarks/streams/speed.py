@@ -16,7 +16,7 @@ from pathlib import Path
 
 import numpy as np
 
-from budgetron import RandomBudgetPerceptron, streams
+from budgetron import RandomBudgetPerceptron, io
 
 COLUMNS = 28  # and a task and a label
 
@@ -59,7 +59,7 @@ def run(path: Path, learn: bool, rows: int, format: str) -> None:
     """One pass."""
     model = RandomBudgetPerceptron(budget=200, random_state=0)
     clock, processor, early = time.perf_counter(), time.process_time(), 0.0
-    with streams.read(path, format=format, task=TASK[format]) as stream:
+    with io.read(path, format=format, task=TASK[format]) as stream:
         for block in stream:
             if learn:
                 model.predict_then_learn(block.X, block.y, tasks=block.tasks, classes=stream.classes)

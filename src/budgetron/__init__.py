@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from budgetron.version import __version__ as __version__
 
 if TYPE_CHECKING:
-    from budgetron import checks, data, evaluate, graphs, host, kernels, report, streams, theory
+    from budgetron import checks, data, durable, evaluate, graphs, io, kernels, report, theory
     from budgetron.client import AsyncClient, Client
     from budgetron.learners import (
         Belief,
@@ -33,24 +33,24 @@ __all__ = [
     "SharedProjectron",
     "checks",
     "data",
+    "durable",
     "evaluate",
     "graphs",
-    "host",
+    "io",
     "kernels",
     "load",
     "report",
-    "streams",
     "theory",
 ]
 
-_ROOMS = frozenset({"checks", "data", "evaluate", "graphs", "host", "kernels", "report", "streams", "theory"})
+_MODULES = frozenset({"checks", "data", "durable", "evaluate", "graphs", "io", "kernels", "report", "theory"})
 
 _ELSEWHERE = {"AsyncClient": "budgetron.client", "Client": "budgetron.client", "load": "budgetron.learners.files"}
 
 
 def __getattr__(name: str) -> Any:
     """Import on first use: `budgetron --help` must not wait for scikit-learn."""
-    if name in _ROOMS:
+    if name in _MODULES:
         return import_module(f"budgetron.{name}")
     if name in __all__:
         return getattr(import_module(_ELSEWHERE.get(name, "budgetron.learners")), name)

@@ -4,7 +4,7 @@
 #include <cmath>
 #include <cstddef>
 
-#include "hot.hpp"
+#include "simd/simd.hpp"
 
 namespace budgetron {
 
@@ -42,16 +42,16 @@ struct Kernel {
   void row(const float* dot, const float* sq_stored, const double* scale_stored, double sq, std::size_t n,
            double* out) const {
     if (kind == Kind::gaussian)
-      hot().gaussian_f32(dot, sq_stored, sq, gamma, n, out);
+      simd().gaussian_f32(dot, sq_stored, sq, gamma, n, out);
     else
-      hot().polynomial_f32(dot, bias, degree, scaled() ? scale_stored : nullptr, scale(sq), n, out);
+      simd().polynomial_f32(dot, bias, degree, scaled() ? scale_stored : nullptr, scale(sq), n, out);
   }
   void row(const double* dot, const double* sq_stored, const double* scale_stored, double sq, std::size_t n,
            double* out) const {
     if (kind == Kind::gaussian)
-      hot().gaussian_f64(dot, sq_stored, sq, gamma, n, out);
+      simd().gaussian_f64(dot, sq_stored, sq, gamma, n, out);
     else
-      hot().polynomial_f64(dot, bias, degree, scaled() ? scale_stored : nullptr, scale(sq), n, out);
+      simd().polynomial_f64(dot, bias, degree, scaled() ? scale_stored : nullptr, scale(sq), n, out);
   }
 };
 

@@ -11,9 +11,9 @@
 #include <unordered_map>
 #include <vector>
 
-#include "hot.hpp"
+#include "simd/simd.hpp"
 #include "memory.hpp"
-#include "sparse_inverse.hpp"
+#include "algebra/sparse_inverse.hpp"
 
 namespace budgetron {
 
@@ -44,7 +44,7 @@ class Clique final : public Similarity {
   double self(Task) const override { return diagonal; }
   double multiply(Task task, const std::int64_t* keys, const std::int64_t* clusters, std::size_t n, const double* row,
                   const double* weights, double* out) const override {
-    return hot().clique(keys, clusters, task.key, task.cluster, diagonal, off, n, row, weights, out);
+    return simd().clique(keys, clusters, task.key, task.cluster, diagonal, off, n, row, weights, out);
   }
   double largest_self() const override { return diagonal; }
   const double diagonal, off;
@@ -75,7 +75,7 @@ class Explicit final : public Similarity {
     const Column held = dense_.empty() ? column(task.key) : nullptr;
     const double* similarities = held ? held->data() : dense_.data() + static_cast<std::size_t>(task.key) * k_;
     for (std::size_t j = 0; j < n; ++j) out[j] = row[j] * similarities[keys[j]];
-    return hot().dot(weights, out, n);
+    return simd().dot(weights, out, n);
   }
 
   double largest_self() const override { return c_g2_; }
@@ -90,7 +90,7 @@ class Explicit final : public Similarity {
   std::vector<double> apply(const std::vector<double>& v) const {
     if (inverse_) return inverse_->apply(v);
     std::vector<double> out(k_);
-    for (std::size_t i = 0; i < k_; ++i) out[i] = hot().dot(dense_.data() + i * k_, v.data(), k_);
+    for (std::size_t i = 0; i < k_; ++i) out[i] = simd().dot(dense_.data() + i * k_, v.data(), k_);
     return out;
   }
 

@@ -39,7 +39,7 @@ def test_help_imports_no_command() -> None:
         "import sys; from budgetron.cli import main\n"
         "try: main(['--help'])\n"
         "except SystemExit as end: assert not end.code\n"
-        "late = ('budgetron.reproduce', 'budgetron.cli.', 'budgetron.learners', 'sklearn', 'numpy', 'rich')\n"
+        "late = ('budgetron.experiments', 'budgetron.cli.', 'budgetron.learners', 'sklearn', 'numpy', 'rich')\n"
         "print([name for name in sys.modules if name.startswith(late)])"
     )
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)

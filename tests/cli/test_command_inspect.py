@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from budgetron import Forgetron, streams
+from budgetron import Forgetron, io
 
 EXAMPLE = {"size": 1.5, "links": -0.5, "colour": "red"}
 
@@ -24,7 +24,7 @@ def saved(mail: Path, tmp_path: Path, budgetron):
 
 def test_the_model_as_it_is(saved, told) -> None:
     found = told("inspect", saved())
-    model, columns = streams.load_model(found["file"])
+    model, columns = io.load_model(found["file"])
     assert (found["learner"], found["seen"], found["mistakes"]) == ("Budgetron", 600, model.n_mistakes_)
     assert (found["memory_bytes"], found["capacity"]) == (model.memory_bytes_, 40)
     assert found["budget_share"] == model.budget_share_
@@ -36,7 +36,7 @@ def test_the_model_as_it_is(saved, told) -> None:
 def test_pulls_add_up_to_the_margin(saved, told, options: list[str]) -> None:
     path = saved(*options)
     found = told("inspect", path, "--example", json.dumps(EXAMPLE), "--task", "bob", "--nearest", 1000)["example"]
-    model, columns = streams.load_model(path)
+    model, columns = io.load_model(path)
     row = columns.encode([EXAMPLE | {"user": "bob"}])
     assert len(found["nearest"]) == model.n_stored_
     assert sum(near["pull"] for near in found["nearest"]) == pytest.approx(found["margin"])
@@ -48,7 +48,7 @@ def test_pulls_add_up_to_the_margin(saved, told, options: list[str]) -> None:
 def test_an_example_of_a_budgetron(saved, told, budgetron) -> None:
     path = saved()
     found = told("inspect", path, "--example", json.dumps(EXAMPLE | {"user": "cid"}))["example"]
-    model, columns = streams.load_model(path)
+    model, columns = io.load_model(path)
     row = columns.encode([EXAMPLE | {"user": "cid"}])
     assert list(found["probability"].values()) == pytest.approx(model.predict_proba(row, ["cid"])[0])
     assert found["prediction"] == model.predict(row, ["cid"])[0] and found["task"] == "cid" and found["missing"] == []

@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import csv
-import io
 import json
+from io import StringIO
 from pathlib import Path
 
 import numpy as np
 import pytest
 from written_mail import write_mail
 
-from budgetron import Forgetron, streams
+from budgetron import Forgetron, io
 
 
 @pytest.fixture
@@ -21,14 +21,14 @@ def model(mail: Path, tmp_path: Path, budgetron) -> Path:
 
 
 def answers(model: Path, stream: Path):
-    learner, columns = streams.load_model(model)
-    with streams.read(stream, columns=columns, labelled=False) as source:
+    learner, columns = io.load_model(model)
+    with io.read(stream, columns=columns, labelled=False) as source:
         (block,) = list(source)
     return learner, block
 
 
 def test_what_is_written_is_what_the_model_says(model: Path, mail: Path, budgetron) -> None:
-    rows = list(csv.DictReader(io.StringIO(budgetron("predict", model, mail).stdout)))
+    rows = list(csv.DictReader(StringIO(budgetron("predict", model, mail).stdout)))
     learner, block = answers(model, mail)
     assert [row["prediction"] for row in rows] == learner.predict(block.X, block.tasks).tolist()
     assert [row["task"] for row in rows] == block.tasks.tolist()
@@ -49,7 +49,7 @@ def test_margins_where_there_are_no_probabilities(mail: Path, tmp_path: Path, bu
 def test_more_than_two_labels(tmp_path: Path, budgetron) -> None:
     stream = write_mail(tmp_path / "s.csv", labels=("ham", "jam", "spam"))
     budgetron("run", stream, "--learner", "Forgetron", "--save", tmp_path / "f")
-    rows = list(csv.DictReader(io.StringIO(budgetron("predict", tmp_path / "f", stream).stdout)))
+    rows = list(csv.DictReader(StringIO(budgetron("predict", tmp_path / "f", stream).stdout)))
     learner, block = answers(tmp_path / "f", stream)
     assert [row["prediction"] for row in rows] == learner.predict(block.X, block.tasks).tolist()
     assert np.allclose(
@@ -97,7 +97,7 @@ def test_names_with_commas_stay_one_field(tmp_path: Path, budgetron) -> None:
     stream = tmp_path / "s.csv"
     stream.write_text("task,x,label\n" + '"a, ""b""",0.5,"yes, sir"\nother,-0.5,no\n' * 20)
     budgetron("run", stream, "--save", tmp_path / "m")
-    rows = list(csv.DictReader(io.StringIO(budgetron("predict", tmp_path / "m", stream).stdout)))
+    rows = list(csv.DictReader(StringIO(budgetron("predict", tmp_path / "m", stream).stdout)))
     assert rows[0]["task"] == 'a, "b"' and rows[0]["prediction"] == "yes, sir"
 
 

@@ -9,11 +9,11 @@ import pytest
 from written_mail import write_mail
 
 import budgetron as library
-from budgetron import evaluate, graphs, kernels, streams
+from budgetron import evaluate, graphs, io, kernels
 
 
 def blocks(path: Path) -> list[tuple]:
-    with streams.read(path) as stream:
+    with io.read(path) as stream:
         return [(block.X, block.y, block.tasks) for block in stream]
 
 
@@ -227,7 +227,7 @@ def test_figures_are_shown_even_if_nothing_can_be_saved(mail: Path, tmp_path: Pa
     def full(*_: object) -> None:
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr(streams, "save_model", full)  # no disk is full here when one is needed
+    monkeypatch.setattr(io, "save_model", full)  # no disk is full here when one is needed
     refused = budgetron("run", mail, "--save", tmp_path / "m", code=2)
     assert "No space left on device" in refused.stderr and "error    " in refused.stdout
 

@@ -12,7 +12,7 @@ import sys
 import pytest
 from click.testing import CliRunner
 
-from budgetron import Budgetron, SharedProjectron, graphs, streams
+from budgetron import Budgetron, SharedProjectron, graphs, io
 from budgetron.cli import main
 from budgetron.distributed import ReplicatedModel, ShardedModel
 
@@ -43,7 +43,7 @@ def begun(request, tmp_path):
         model = ShardedModel(SharedProjectron(budget=40, graph=graphs.disconnected()), shards=3, **options)
     else:
         model = ReplicatedModel(Budgetron(budget=40), replicas=3, exchange_every=128, **options)
-    with model, streams.read(stream, label="label", task="user") as source:
+    with model, io.read(stream, label="label", task="user") as source:
         for block in source:
             model.partial_fit(block.X, block.y, block.tasks)
         model.keep_columns(source.columns)
@@ -57,12 +57,12 @@ def test_a_directory_is_asked_while_another_has_it(tmp_path, begun):
         table = list(csv.DictReader(told("predict", directory, stream, "-q").splitlines()))
         found = json.loads(told("inspect", directory, "--json"))
         example = json.loads(told("inspect", directory, "--example", '{"a": 2, "b": 1}', "--task", "u3", "--json"))
-        with streams.read(stream, columns=streams.columns_of(owner), labelled=False) as source:
+        with io.read(stream, columns=io.columns_of(owner), labelled=False) as source:
             block = next(iter(source))
         assert [int(row["prediction"]) for row in table] == owner.predict(block.X, block.tasks).tolist()
         assert found["seen"] == 600 and found["stored"] == owner.n_stored_ == sum(s["stored"] for s in found["shards"])
         assert found["learner"] == type(owner.learner).__name__ and len(found["shards"]) == 3
-        asked = streams.columns_of(owner).block([{"a": 2, "b": 1, "user": "u3"}])
+        asked = io.columns_of(owner).block([{"a": 2, "b": 1, "user": "u3"}])
         assert example["example"]["margin"] == owner.decision_function(asked.X, asked.tasks)[0]
         assert example["example"]["nearest"]
         owner.partial_fit(block.X[:10], [0] * 10, block.tasks[:10])  # it was not shut out

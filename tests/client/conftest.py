@@ -7,7 +7,7 @@ import pytest
 
 pytest.importorskip("uvicorn", reason="the extra 'serve' is not installed")
 pytest.importorskip("httpx", reason="the extra 'client' is not installed")
-sys.path.insert(0, str(Path(__file__).parents[1] / "serve"))
+sys.path.insert(0, str(Path(__file__).parents[1] / "service"))
 
 from running import running
 

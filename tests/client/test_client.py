@@ -49,7 +49,7 @@ def test_learning_and_predicting_are_a_bare_models(service, tmp_path):
         assert again.repeated and again.margins == learned.margins and again.position == learned.position
         assert client.model()["seen"] == 122 and client.task("ann")["stored"] > 0
         client.backup(tmp_path / "host.sqlite")
-        with budgetron.host.Host.open(tmp_path) as copy:
+        with budgetron.durable.Host.open(tmp_path) as copy:
             assert copy.model.n_seen_ == 122
         client.forget("ann")
         assert "ann" not in client.model()["budget_share"]

@@ -7,9 +7,9 @@
 #include <map>
 #include <random>
 
-#include "delimited.hpp"
-#include "learner.hpp"
-#include "sparse_lines.hpp"
+#include "readers/delimited.hpp"
+#include "rules/learner.hpp"
+#include "readers/sparse_lines.hpp"
 
 using namespace budgetron;
 

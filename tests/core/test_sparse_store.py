@@ -9,10 +9,11 @@ from hypothesis import settings as at_most
 from hypothesis import strategies as st
 from scipy import sparse
 
-from budgetron import RandomBudgetPerceptron, core, graphs, kernels, reference
-from budgetron.settings import Settings
+from budgetron import RandomBudgetPerceptron, graphs, kernels
+from budgetron.engine import native, reference
+from budgetron.engine.settings import Settings
 
-pytestmark = pytest.mark.skipif(not core.available, reason="built without a compiler")
+pytestmark = pytest.mark.skipif(not native.available, reason="built without a compiler")
 
 
 @st.composite
@@ -48,7 +49,7 @@ def test_products_and_rows_are_those_of_numpy(dtype):
             rule="random", kernel=kernels.Linear(), graph=graphs.disconnected(), n_features=d, sparse=True, dtype=dtype,
             capacity=capacity, pool=pool, seed=3,
         )  # fmt: skip
-        engines = core.Engine(settings), reference.Engine(settings)
+        engines = native.Engine(settings), reference.Engine(settings)
         rng = np.random.default_rng(0)
         for block in blocks:
             block = block.astype(dtype)
@@ -65,7 +66,7 @@ def test_products_and_rows_are_those_of_numpy(dtype):
             kept, expected_kept = (engine.active() for engine in engines)
             np.testing.assert_array_equal(kept["arrival"], expected_kept["arrival"])
             assert (kept["rows"] != expected_kept["rows"]).nnz == 0
-            again = core.Engine.restore(settings, engines[0].state())
+            again = native.Engine.restore(settings, engines[0].state())
             np.testing.assert_array_equal(
                 again.margins(block, tasks, tasks), engines[0].margins(block, tasks, tasks)
             )

@@ -20,7 +20,7 @@ from streams import stream
 
 from budgetron import BudgetProjectron, graphs, kernels
 from budgetron.distributed import ShardedModel
-from budgetron.host import StaleOwner
+from budgetron.durable import StaleOwner
 
 LEARNER = BudgetProjectron(budget=80, kernel=kernels.Gaussian(gamma=0.4), graph=graphs.disconnected())
 BLOCK = 300

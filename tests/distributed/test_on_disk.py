@@ -11,8 +11,8 @@ from streams import local_run, random_graph, stream
 import budgetron
 from budgetron import graphs, kernels
 from budgetron.distributed import ShardedModel
+from budgetron.durable import StaleOwner
 from budgetron.errors import InputError
-from budgetron.host import StaleOwner
 
 KERNEL = kernels.Gaussian(gamma=0.4)
 

@@ -128,7 +128,7 @@ def is_ours(page, words):
 
 def is_curl(page, words):
     """Each is a path of the service, by a method that it takes."""
-    from budgetron.serve.routes import BY_PATH, OWN_ROUTES
+    from budgetron.service.routes import BY_PATH, OWN_ROUTES
 
     path = next(word for word in words if word.startswith("localhost:8000/")).removeprefix("localhost:8000")
     method = "POST" if {"-d", "--data-binary"} & set(words) else "PUT" if "--upload-file" in words else "GET"

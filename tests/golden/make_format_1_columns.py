@@ -7,11 +7,11 @@ Run once, when columns were new. The file must never be written again: that it c
 
 from __future__ import annotations
 
-import io
 import json
+from io import BytesIO
 from pathlib import Path
 
-from budgetron import Forgetron, kernels, streams
+from budgetron import Forgetron, io, kernels
 
 FOLDER = Path(__file__).parent
 ROWS = [
@@ -29,10 +29,10 @@ NEW = [
 def main() -> None:
     lines = b"".join(json.dumps(row).encode() + b"\n" for row in ROWS * 3)
     model = Forgetron(budget=5, kernel=kernels.Gaussian(0.5))
-    with streams.read(io.BytesIO(lines), format="ndjson", text=["note"]) as stream:
+    with io.read(BytesIO(lines), format="ndjson", text=["note"]) as stream:
         for block in stream:
             model.partial_fit(block.X, block.y, tasks=block.tasks)
-    streams.save_model(FOLDER / "format-1-columns.budgetron", model, stream.columns)
+    io.save_model(FOLDER / "format-1-columns.budgetron", model, stream.columns)
     block = stream.columns.block(NEW, labelled=True, learn=True)
     record = {
         "new": NEW,

@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from budgetron import graphs
-from budgetron.tasks import NOT_A_TASK
+from budgetron.graphs.task_ids import NOT_A_TASK
 
 few = settings(max_examples=40, deadline=None)
 couplings = st.floats(min_value=1e-6, max_value=1e6)

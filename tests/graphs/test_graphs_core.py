@@ -6,9 +6,10 @@ import numpy as np
 import pytest
 from scipy import sparse
 
-from budgetron import RandomBudgetPerceptron, core, graphs, kernels
+from budgetron import RandomBudgetPerceptron, graphs, kernels
+from budgetron.engine import native
 
-pytestmark = pytest.mark.skipif(not core.available, reason="built without a compiler")
+pytestmark = pytest.mark.skipif(not native.available, reason="built without a compiler")
 K = 1300  # above the limit of dense inverses
 
 

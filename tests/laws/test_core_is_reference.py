@@ -14,11 +14,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy import sparse
 
-from budgetron import core, reference
 from budgetron.checks.case import N_TASKS
-from budgetron.settings import Settings
+from budgetron.engine import native, reference
+from budgetron.engine.settings import Settings
 
-pytestmark = pytest.mark.skipif(not core.available, reason="built without a compiler")
+pytestmark = pytest.mark.skipif(not native.available, reason="built without a compiler")
 
 N_FEATURES = 5
 TIED = 1e-10
@@ -77,7 +77,7 @@ class Lockstep:
 
     def __init__(self, case, script):
         self.case, self.script, self.settings = case, script, settings_of(case, script)
-        self.core, self.reference = core.Engine(self.settings), reference.Engine(self.settings)
+        self.core, self.reference = native.Engine(self.settings), reference.Engine(self.settings)
         self.worst = 0.0
         self.keys, self.clusters = self.settings.graph.locate(range(N_TASKS))
         self.rows = [case.rows(row[None]) for row in script.rows]
@@ -110,7 +110,7 @@ class Lockstep:
                     self.fed(before, earlier)
             said = f"step {t}, {event}: flags {flags} and {flags_ref}, margins {f} and {f_ref}; {self.difference()}"
             assert self.in_doubt(before, event, f[0], f_ref[0]), said
-            self.core = core.Engine.restore(self.settings, self.reference.state())
+            self.core = native.Engine.restore(self.settings, self.reference.state())
 
     def fed(self, engine, event):
         row, task, code = event

@@ -13,8 +13,8 @@ import budgetron
 from budgetron import Budgetron, Forgetron, graphs, kernels
 from budgetron.checks.case import inside, require_same
 from budgetron.distributed import ShardedModel
+from budgetron.durable import Host
 from budgetron.errors import InputError
-from budgetron.host import Host
 
 RNG = np.random.default_rng(2)
 X = RNG.normal(size=(60, 3))

@@ -23,7 +23,7 @@ import numpy as np
 from scipy import sparse
 
 import budgetron
-from budgetron import streams
+from budgetron import io
 from budgetron.errors import InputError, ModelFileError
 from budgetron.persist.container import JSON, packed, unpacked
 
@@ -157,7 +157,7 @@ def use(model):
     model.decision_function(X, tasks)
     model.predict(X[:3], tasks[:3])
     _ = model.active_set_, model.budget_share_, model.memory_bytes_, repr(model)
-    columns = streams.columns_of(model)
+    columns = io.columns_of(model)
     if columns is not None and columns.plan.layout == "table":
         records = [{"size": 3, "colour": "red", "more": None}, {"size": None, "colour": "x", "more": "2024-02-29"}]
         for learn in (False, True):

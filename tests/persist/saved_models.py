@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-import io
 import itertools
+from io import BytesIO
 
 import numpy as np
 import pytest
 from scipy import sparse
 
 import budgetron
-from budgetron import Belief, graphs, kernels, streams
+from budgetron import Belief, graphs, io, kernels
 
 TASKS = ["ann", "bob", "cid", "dan", "eve"]
 
@@ -96,7 +96,7 @@ def from_files(row, **more):
     """A model that learned from a file of such rows, and carries its columns."""
     rows = [row, b",blue,", row.replace(b"1,", b"2.5,"), row.replace(b"red", b"green")] * 10
     lines = [b"%b,%b,%b" % example for example in zip([b"ann", b"7"] * 20, rows, [b"no", b"yes"] * 20, strict=True)]
-    with streams.read(io.BytesIO(b"\n".join([b"task,size,colour,more,label", *lines])), **more) as file:
+    with io.read(BytesIO(b"\n".join([b"task,size,colour,more,label", *lines])), **more) as file:
         model = model_of("RandomBudgetPerceptron", "complete", 6)
         for block in file:
             model.partial_fit(block.X, block.y, block.tasks)

@@ -18,7 +18,8 @@ from saved_models import GRAPHS, LEARNERS, combinations, model_of, same_state, s
 from scipy import sparse
 
 import budgetron
-from budgetron import Belief, core, graphs, kernels
+from budgetron import Belief, graphs, kernels
+from budgetron.engine import native
 
 
 def reloaded(model, path, **more):
@@ -87,7 +88,7 @@ def test_beliefs_that_were_dropped_and_tasks_that_were_forgotten(is_sparse, kern
 @pytest.mark.parametrize("name", LEARNERS)
 @pytest.mark.parametrize("is_sparse", [False, True], ids=["dense", "sparse"])
 def test_either_engine_reads_what_the_other_wrote(name, is_sparse, tmp_path):
-    if not core.available:
+    if not native.available:
         pytest.skip("built without a compiler")
     for graph, classes in (("complete", 2), ("disconnected", 3), *((("edges", 2),) if name != "Budgetron" else ())):
         X, y, tasks = stream(160, is_sparse, classes=classes)
@@ -95,7 +96,7 @@ def test_either_engine_reads_what_the_other_wrote(name, is_sparse, tmp_path):
             model = model_of(name, graph, engine=writer, **({"table": 3000} if name == "Budgetron" else {}))
             model.partial_fit(X[:100], y[:100], tasks[:100])
             again = reloaded(model, tmp_path / "m", engine=reader)
-            assert isinstance(again._engine, core.Engine) == (reader == "core")
+            assert isinstance(again._engine, native.Engine) == (reader == "core")
             before, after = (m.predict_then_learn(X[100:], y[100:], tasks[100:]) for m in (model, again))
             assert np.allclose(before, after, rtol=1e-9, atol=1e-9)
             if writer == reader:

@@ -10,7 +10,8 @@ import pytest
 from saved_models import small_models
 
 import budgetron
-from budgetron import core, graphs
+from budgetron import graphs
+from budgetron.engine import native
 from budgetron.errors import InputError, ModelFileError
 from budgetron.persist.container import FORMAT, MAGIC, packed, unpacked
 
@@ -304,7 +305,7 @@ def test_a_description_with_an_absurd_component_number_costs_nothing():
         graphs.from_description(described | {"component": np.array([0, 2**40])})
 
 
-@pytest.mark.skipif(not core.available, reason="built without a compiler")
+@pytest.mark.skipif(not native.available, reason="built without a compiler")
 @pytest.mark.parametrize(
     ("name", "array", "value"),
     [("inverse", "key", 99), ("shared-edges", "table_key", -1), ("random", "indices", 10**6),
@@ -316,4 +317,4 @@ def test_the_core_itself_refuses_what_points_outside(name, array, value):
     state = {name: np.array(values) if np.ndim(values) else values for name, values in engine.state().items()}
     state[array][-1] = value
     with pytest.raises(ValueError):
-        core.Engine.restore(engine.settings, state)
+        native.Engine.restore(engine.settings, state)

@@ -19,9 +19,10 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from budgetron import core, graphs, kernels
+from budgetron import graphs, kernels
 from budgetron.checks.case import Case, LawBroken, Stream
 from budgetron.checks.laws import LAWS, Law
+from budgetron.engine import native
 
 __all__ = [
     "LAWS",
@@ -90,7 +91,7 @@ def exemption(law: str, case: Case) -> str:
         return _exemptions(case.learner)[law]
     if law in ("within_budget", "constant_bytes") and "budget" not in knows:
         return "it has no budget"
-    if law == "core_is_reference" and ("engine" not in knows or not core.available):
+    if law == "core_is_reference" and ("engine" not in knows or not native.available):
         return "it has one engine"
     if law == "closed_form_is_general" and explicit_graphs(case.learner):
         return explicit_graphs(case.learner)

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import click
 
-from budgetron.serve import keys
+from budgetron.service import keys
 
 
 @click.group("keys")

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from budgetron.errors import refuse
 
 if TYPE_CHECKING:
-    from budgetron.streams import Columns
+    from budgetron.io import Columns
 
 
 def in_shards(path: str | None) -> bool:
@@ -22,17 +22,17 @@ def in_shards(path: str | None) -> bool:
 
 def loaded(path: str) -> tuple[Any, Columns | None]:
     """A model to be asked, with its columns. Of a live directory it is a copy: a run that has it goes on."""
-    from budgetron import streams
+    from budgetron import io
 
     if not in_shards(path):
         if Path(path).is_dir():
             accepted = "a model file, or a directory with a model in shards"
             raise refuse("model", "MODEL", accepted, f"{path!r}, without one")
-        return streams.load_model(path)
+        return io.load_model(path)
     from budgetron.distributed import class_at
 
     model = class_at(path).load(path)
-    return model, streams.columns_of(model)
+    return model, io.columns_of(model)
 
 
 def resumed(who: str, path: str, ray: str | None, workers: int) -> Any:

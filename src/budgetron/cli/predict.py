@@ -52,7 +52,7 @@ def command(
     line of the file (the row, where a file has no lines), the task, the predicted label, and the probability of each
     label (Budgetron) or else the margin: above 0 it means the second label, and the further from 0 the surer.
     """
-    from budgetron import streams
+    from budgetron import io
     from budgetron.cli import models, progress
     from budgetron.cli.run import known_columns
     from budgetron.cli.stopping import Stopping
@@ -66,7 +66,7 @@ def command(
     quiet = given["quiet"] or (output is None and sys.stdout.isatty())
     with (
         Stopping(stream) as stopping,
-        streams.read(stream, columns=columns, labelled=False, **reading) as source,
+        io.read(stream, columns=columns, labelled=False, **reading) as source,
         outputs.text_file(output) as file,
         progress.shown(quiet, given["limit"]) as line,
     ):

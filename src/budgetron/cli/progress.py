@@ -11,7 +11,7 @@ from budgetron.cli.wording import NOTHING, percent, rate
 
 if TYPE_CHECKING:
     from budgetron.evaluate import Figures
-    from budgetron.streams import Stream
+    from budgetron.io import Stream
 
 _WIDE = 100  # columns from which the bar is long and words are whole
 _OFTEN = 0.1  # seconds between two looks at the figures

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from budgetron import streams
+from budgetron import io
 from budgetron.cli.options import StreamText
 from budgetron.cli.stopping import Stopping
 from budgetron.errors import refuse, shown
@@ -42,7 +42,7 @@ class Labelled:
         self._tasks: set[Any] | None = None
         self._strangers: list[str] = []
         self._n_strangers = 0
-        self.stream = streams.read(
+        self.stream = io.read(
             text.source,
             format=text.file_format,
             label=text.label,

@@ -15,11 +15,11 @@ from rich.console import Console
 
 from budgetron import data
 from budgetron.cli import INTERRUPTED
-from budgetron.reproduce import Run, all_done, findings, is_done, planned, render, table_of
-from budgetron.reproduce.blocks import block_named, chosen_blocks
-from budgetron.reproduce.figure import f_against_budget
-from budgetron.reproduce.page import with_table
-from budgetron.reproduce.schedule import perform_all
+from budgetron.experiments import Run, all_done, findings, is_done, planned, render, table_of
+from budgetron.experiments.blocks import block_named, chosen_blocks
+from budgetron.experiments.figure import f_against_budget
+from budgetron.experiments.page import with_table
+from budgetron.experiments.schedule import perform_all
 
 
 @click.command()

@@ -27,7 +27,7 @@ from budgetron.errors import refuse
 
 if TYPE_CHECKING:
     from budgetron.cli.reading import Labelled
-    from budgetron.streams import Columns
+    from budgetron.io import Columns
 
 WHO = "run"
 _MOST_NOTES = 40
@@ -121,7 +121,7 @@ def command(ctx: click.Context, /, stream: str, **given: Any) -> None:
 
 
 def _pass(text: StreamText, learner: LearnerText | None, given: dict[str, Any]) -> Ended:
-    from budgetron import streams
+    from budgetron import io
     from budgetron.cli import progress
     from budgetron.cli.reading import Labelled
     from budgetron.cli.stopping import Stopping
@@ -131,9 +131,9 @@ def _pass(text: StreamText, learner: LearnerText | None, given: dict[str, Any]) 
     if given["resume"] is not None:
         if models.in_shards(given["resume"]):
             model = models.resumed(WHO, given["resume"], given["ray"], given["workers"])
-            columns = streams.columns_of(model)
+            columns = io.columns_of(model)
         else:
-            model, columns = streams.load_model(given["resume"])
+            model, columns = io.load_model(given["resume"])
         columns = known_columns(WHO, "--resume", given["resume"], columns)
         classes = model.classes_.tolist()
     validator, kept = None, False
@@ -205,7 +205,7 @@ def known_columns(who: str, option: str, path: str, columns: Columns | None) -> 
             option,
             "a model that was learned from a file, which knows its columns",
             f"{path!r}, saved from Python without them",
-            "Use it from Python, or save it with budgetron.streams.save_model.",
+            "Use it from Python, or save it with budgetron.io.save_model.",
         )
     return columns
 
@@ -221,9 +221,9 @@ def _refuse_settings(ctx: click.Context, going_on: str) -> None:
 
 
 def _save(ended: Ended, path: str) -> None:
-    from budgetron import streams
+    from budgetron import io
 
-    streams.save_model(path, ended.model, ended.columns)
+    io.save_model(path, ended.model, ended.columns)
     ended.saved = path
 
 

@@ -62,12 +62,12 @@ def command(
     directory goes on as it was, whatever is said here.
     """
     try:
-        from budgetron.serve.run import serve
+        from budgetron.service.run import serve
     except ModuleNotFoundError as missing:
         came = f"an installation without {missing.name}"
         remedy = "pip install 'budgetron[serve]'"
         raise refuse("serve", "the packages of the service", "installed", came, remedy) from None
-    from budgetron.serve.settings import Limits, Settings
+    from budgetron.service.settings import Limits, Settings
 
     if ray is not None:
         import_extra("serve", "ray", "ray")

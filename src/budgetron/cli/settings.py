@@ -103,7 +103,7 @@ def learner_named(who: str, text: str) -> str:
 
 def budget_from(who: str, text: str) -> int | str | None:
     """A number of examples, a size, or None for no limit."""
-    from budgetron.memory import budget_of
+    from budgetron.engine.memory import budget_of
 
     plain = text.strip().replace(",", "").replace("_", "")
     budget: int | str | None = text
@@ -143,7 +143,7 @@ def kernel_of(who: str, text: str) -> Kernel | None:
 def graph_of(who: str, text: str, rows: Sequence[Sequence[str]]) -> TaskGraph:
     """The task graph; names in its file are read as those of a stream are."""
     from budgetron import graphs
-    from budgetron.streams.values import task_of
+    from budgetron.io.values import task_of
 
     kind, _, rest = text.strip().partition(":")
     if kind == "complete":

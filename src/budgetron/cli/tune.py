@@ -143,7 +143,7 @@ def _budget(prefix: _Prefix, learner: LearnerText) -> Round:
 
 def _sizes(learner: LearnerText) -> list[LearnerText]:
     """The same learner with less and more."""
-    from budgetron.memory import budget_of
+    from budgetron.engine.memory import budget_of
 
     budget = budget_of(WHO, budget_from(WHO, learner.budget or "500"), "--budget")
     if budget.examples is not None:

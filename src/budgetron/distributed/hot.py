@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Hashable, Iterable
 
-from budgetron.tasks import plain
+from budgetron.graphs.task_ids import plain
 
 
 class HotTasks:

@@ -11,9 +11,9 @@ from budgetron.distributed.files import get, remove_others
 from budgetron.distributed.inside import Inside
 from budgetron.distributed.placement import WHO
 from budgetron.distributed.worker import folder_of
+from budgetron.durable.models import kept_of
+from budgetron.durable.recovery import copied
 from budgetron.errors import refuse
-from budgetron.host.models import kept_of
-from budgetron.host.recovery import copied
 from budgetron.learners.learner import Learner
 
 
@@ -63,7 +63,7 @@ class OnDisk(Inside):
         remove_others(target, {door.name, *(file.name for file in files)})
 
     def keep_columns(self, columns: Any) -> None:
-        """Write the columns of a stream (`budgetron.streams`) to the model: its directory and its `save` have them."""
+        """Write the columns of a stream (`budgetron.io`) to the model: its directory and its `save` have them."""
         self._check_begun()
         self._columns = columns
         self._write_record()

@@ -9,8 +9,8 @@ import msgspec
 from budgetron.distributed.door import Door
 from budgetron.distributed.files import get, put
 from budgetron.distributed.placement import WHO
+from budgetron.durable.models import kept_of
 from budgetron.errors import refuse
-from budgetron.host.models import kept_of
 from budgetron.learners.saved import content_of
 from budgetron.persist.names import NoJSON, decoded, encoded
 

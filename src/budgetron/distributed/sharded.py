@@ -29,8 +29,8 @@ from budgetron.distributed.routing import Job, batches
 from budgetron.distributed.shares import checked_policy, first_shares
 from budgetron.distributed.team import Team
 from budgetron.distributed.worker import folder_of
+from budgetron.durable import Request
 from budgetron.errors import is_whole, refuse, shown
-from budgetron.host import Request
 from budgetron.learners.budgetron import probabilities
 
 Margins = NDArray[np.float64]

@@ -13,8 +13,8 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from budgetron.engine.memory import budget_of
 from budgetron.errors import refuse, refuse_type, shown
-from budgetron.memory import budget_of
 
 WHO = "ShardedModel"
 POLICIES = ("fixed", "demand")

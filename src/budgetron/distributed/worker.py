@@ -20,9 +20,9 @@ from numpy.typing import NDArray
 
 from budgetron.distributed.exchange import SharedPart, shared_part, with_shared_part
 from budgetron.distributed.files import put
+from budgetron.durable import Host, KeyReused, Learned, Request
+from budgetron.durable.models import Kept, kept_of
 from budgetron.errors import InputError, refusal
-from budgetron.host import Host, KeyReused, Learned, Request
-from budgetron.host.models import Kept, kept_of
 from budgetron.learners.saved import content_of
 
 WRITERS = 8  # threads that write logs: they wait for the disk nearly all the time

@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from budgetron.tasks import plain
+from budgetron.graphs.task_ids import plain
 
 Floats = NDArray[np.float64]
 SEEN, WRONG, MISTAKES, LOG_LOSS, FIRST_CLASS = range(5)  # columns; then TP, FP and FN of each class counted

@@ -19,8 +19,8 @@ from typing import Any
 import numpy as np
 
 from budgetron.errors import refuse, refuse_type, shown
+from budgetron.graphs.task_ids import NOT_A_TASK, key_of, keys_of, plain
 from budgetron.graphs.taskgraph import Floats, Ints, TaskGraph, grouped, read_only
-from budgetron.tasks import NOT_A_TASK, key_of, keys_of, plain
 
 
 @dataclass(frozen=True, eq=False, repr=False)

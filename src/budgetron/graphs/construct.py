@@ -11,8 +11,8 @@ from numpy.typing import ArrayLike
 from budgetron.errors import refuse, refuse_type, shown
 from budgetron.graphs.explicit import DENSE_LIMIT, Explicit
 from budgetron.graphs.matrices import check_semidefinite, connected, distinct, is_laplacian, named, symmetric
+from budgetron.graphs.task_ids import plain
 from budgetron.graphs.taskgraph import Floats
-from budgetron.tasks import plain
 
 _SPARSE_SIMILARITY_LIMIT = 16 * DENSE_LIMIT
 _LARGEST = 1e10

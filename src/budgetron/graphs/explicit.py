@@ -19,8 +19,8 @@ import numpy as np
 from budgetron.errors import UnknownTask, refusal, refuse, refuse_type, shown
 from budgetron.graphs.extent import largest_diagonal
 from budgetron.graphs.solve import ColumnCache, solved
+from budgetron.graphs.task_ids import plain
 from budgetron.graphs.taskgraph import Floats, Ints, TaskGraph, grouped, read_only
-from budgetron.tasks import plain
 
 DENSE_LIMIT = 1024
 """The largest number of tasks for which a graph's A⁻¹ is held in full."""

@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 
 from budgetron.errors import InputError, refuse, refuse_type, shown
+from budgetron.graphs.task_ids import plain
 from budgetron.graphs.taskgraph import Floats, Ints
-from budgetron.tasks import plain
 
 _ROUNDING = 1e-10  # relative: what a matrix may lack in symmetry or definiteness, having been computed
 

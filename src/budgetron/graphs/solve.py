@@ -3,7 +3,7 @@
 Conjugate gradients with the diagonal as preconditioner. The factors of a sparse graph fill up (a random one
 of 100,000 tasks would need tens of gigabytes), its products do not; and A = I + L has all eigenvalues ≥ 1,
 so a few dozen products suffice unless the weights are large. (The compiled engine eliminates tasks of few
-neighbours first; see src/core/sparse_inverse.hpp.)
+neighbours first; see src/core/algebra/sparse_inverse.hpp.)
 """
 
 from __future__ import annotations

@@ -6,7 +6,8 @@
       else:    S ← S ∪ {t},  β_t = y_t.  If now |S| = B + 1, with P = H⁻¹ of the B + 1 instances:
                r = argmin over the old of |β_j| / √P_jj,   γ_j = −P_jr / P_rr,   β_j += β_r γ_j,   S ← S ∖ {r}
 
-The rule is in `src/core/budget_projectron.cpp`, and in NumPy in `budgetron/reference/budget_projectron.py`.
+The rule is in `src/core/rules/budget_projectron.cpp`, and in NumPy in
+`budgetron/engine/reference/budget_projectron.py`.
 """
 
 from __future__ import annotations
@@ -14,11 +15,11 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import ClassVar
 
+from budgetron.engine.settings import Settings
 from budgetron.graphs import TaskGraph, complete
 from budgetron.kernels import Gaussian, Kernel
 from budgetron.learners.learner import Learner
 from budgetron.learners.threshold import checked_eta
-from budgetron.settings import Settings
 
 
 class BudgetProjectron(Learner):

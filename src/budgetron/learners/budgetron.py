@@ -10,7 +10,7 @@ For each belief (s_ℓ, ρ_ℓ, s, ρ), with k the kernel row, ψ the same in th
     learn from every example:  h = q_y(1 − q_y),  v = V + sδ² + sρo²,
       weights += g/(1 + hv) · Σφ,   Σ −= h/(1 + hv) · Σφ(Σφ)ᵀ
 
-The rule is in `src/core/budgetron.cpp`, and in NumPy in `budgetron/reference/budgetron`.
+The rule is in `src/core/rules/budgetron`, and in NumPy in `budgetron/engine/reference/budgetron`.
 """
 
 from __future__ import annotations
@@ -24,6 +24,8 @@ from numpy.typing import NDArray
 from scipy.special import expit
 
 from budgetron.charts import COLOURS
+from budgetron.engine.memory import budget_of, table_slots
+from budgetron.engine.settings import Settings
 from budgetron.errors import is_real, is_whole, refuse, refuse_type, shown
 from budgetron.graphs import Clique, TaskGraph, complete
 from budgetron.kernels import Gaussian, Kernel
@@ -31,9 +33,7 @@ from budgetron.learners import inputs
 from budgetron.learners.learner import Learner, Margins
 from budgetron.learners.table_rows import checked_rows
 from budgetron.learners.tasks import located
-from budgetron.memory import budget_of, table_slots
 from budgetron.plots import axes_for, bars
-from budgetron.settings import Settings
 
 
 @dataclass(frozen=True)

@@ -14,6 +14,7 @@ from __future__ import annotations
 import os
 from typing import Any
 
+from budgetron.engine.memory import budget_of
 from budgetron.errors import refuse, shown
 from budgetron.learners.budget_projectron import BudgetProjectron
 from budgetron.learners.budgetron import Budgetron
@@ -23,7 +24,6 @@ from budgetron.learners.perceptron import Perceptron
 from budgetron.learners.random_budget_perceptron import RandomBudgetPerceptron
 from budgetron.learners.saved import model_of
 from budgetron.learners.shared_projectron import SharedProjectron
-from budgetron.memory import budget_of
 from budgetron.persist import read_bytes, unpacked
 from budgetron.persist.schema import read
 

@@ -6,7 +6,7 @@
       φ = the largest in (0, 1] with  c_G²σ²φ² + 2c_G²σφ − 2σμφ² + Q ≤ (15/32) c_G² M
       Q ← Q + c_G²σ²φ² + 2c_G²σφ − 2σμφ²,   β ← φβ,   S ← S ∖ {r}
 
-The rule is in `src/core/forgetron.cpp`, and in NumPy in `budgetron/reference/forgetron.py`.
+The rule is in `src/core/rules/forgetron.cpp`, and in NumPy in `budgetron/engine/reference/forgetron.py`.
 """
 
 from __future__ import annotations

@@ -16,9 +16,9 @@ from numpy.typing import NDArray
 from scipy import sparse
 from sklearn.exceptions import DataConversionWarning
 
+from budgetron.engine.records import SparseRow
 from budgetron.errors import is_whole, refuse, refuse_type, shown
 from budgetron.learners.frames import check_frame, is_frame
-from budgetron.records import SparseRow
 
 DICT_FEATURES = 2**18  # columns that the features of a dict are hashed into
 

@@ -10,13 +10,13 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.exceptions import NotFittedError
 
+from budgetron.engine.records import ActiveSet
 from budgetron.graphs import TaskGraph
 from budgetron.kernels import Kernel
 from budgetron.learners.classes import Classes
 from budgetron.learners.guard import Guard
 from budgetron.learners.names import TaskNames
 from budgetron.learners.tasks import located_one
-from budgetron.records import ActiveSet
 
 
 class Inside:

@@ -17,7 +17,10 @@ from scipy import sparse
 from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.utils.validation import validate_data
 
-from budgetron import core
+from budgetron.engine import native
+from budgetron.engine.memory import Budget, budget_of, bytes_of, name_bytes, planned
+from budgetron.engine.records import Outcome, SparseRow
+from budgetron.engine.settings import Settings
 from budgetron.errors import refuse, refuse_type, shown
 from budgetron.graphs import TaskGraph
 from budgetron.kernels import Kernel
@@ -28,9 +31,6 @@ from budgetron.learners.names import TaskNames
 from budgetron.learners.pictures import Pictures
 from budgetron.learners.start import engine_kind, settings_of, usual_nonzeros
 from budgetron.learners.tasks import listed, located, located_one, without_column
-from budgetron.memory import Budget, budget_of, bytes_of, name_bytes, planned
-from budgetron.records import Outcome, SparseRow
-from budgetron.settings import Settings
 
 Margins = NDArray[np.float64]
 BLOCK = 4096  # rows that cross to the engine at once; what is held for a call is bounded by this
@@ -45,7 +45,7 @@ class Learner(Pictures, ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     rule: ClassVar[str]
     takes_weights: ClassVar[bool] = False
     _tasked = False  # whether it was ever taught with tasks: then a call without them has forgotten them
-    _columns: Any = None  # of the files it learned from (`budgetron.streams`); saved with it, and forgotten by `fit`
+    _columns: Any = None  # of the files it learned from (`budgetron.io`); saved with it, and forgotten by `fit`
     exemptions: ClassVar[Mapping[str, str]] = {}  # laws of `budgetron.checks` that do not bind it, and why
 
     # Tasks travel with X and y through pipelines and model selection, without being asked for.
@@ -172,7 +172,7 @@ class Learner(Pictures, ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         open_rows = settings.max_task_rows is None and self.rule in ("shared_projectron", "budgetron")
         if settings.capacity is None or open_rows:
             return None
-        return bytes_of(settings, self._engine_kind(settings.kernel) is core.Engine)
+        return bytes_of(settings, self._engine_kind(settings.kernel) is native.Engine)
 
     # ---- the path of a block
 
@@ -259,7 +259,7 @@ class Learner(Pictures, ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         if self.task_column is not None or not self._classes.settled:
             return None
         if isinstance(x, Mapping):
-            bare = settings.sparse and isinstance(engine, core.Engine)
+            bare = settings.sparse and isinstance(engine, native.Engine)
             return inputs.hashed_row(self._who, x, settings.n_features, settings.dtype) if bare else None
         return None if settings.sparse else inputs.vector(self._who, x, settings.n_features, settings.dtype)
 
@@ -358,7 +358,7 @@ class Learner(Pictures, ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         settings = self._with_rule(replace(settings, capacity=budget.examples))
         if budget.bytes is not None:
             nonzeros = usual_nonzeros(rows) if settings.sparse else 0.0
-            compiled = self._engine_kind(settings.kernel) is core.Engine
+            compiled = self._engine_kind(settings.kernel) is native.Engine
             settings = planned(self._who, settings, budget.bytes, nonzeros, compiled)
         return settings, budget
 

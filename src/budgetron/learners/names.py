@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from budgetron.graphs import TaskGraph
-from budgetron.tasks import HASHED, is_named, plain
+from budgetron.graphs.task_ids import HASHED, is_named, plain
 
 
 class TaskNames:

@@ -4,7 +4,7 @@
     on a mistake, y_t f_{i_t}(x_t) ≤ 0:   S ← S ∪ {t},  β_t = y_t
 
 With a disconnected graph this is a battery of k independent Perceptrons. Its memory grows with its mistakes.
-The rule is in `src/core/perceptron.cpp`, and in NumPy in `budgetron/reference/perceptron.py`.
+The rule is in `src/core/rules/perceptron.cpp`, and in NumPy in `budgetron/engine/reference/perceptron.py`.
 """
 
 from __future__ import annotations

@@ -3,8 +3,8 @@
     f_i(x) = Σ_j β_j (A⁻¹)_{i_j, i} K'(x_j, x)
     on a mistake:  if |S| = B remove a uniformly random member;  S ← S ∪ {t},  β_t = y_t
 
-The rule is in `src/core/random_budget_perceptron.cpp`, and in NumPy in
-`budgetron/reference/random_budget_perceptron.py`.
+The rule is in `src/core/rules/random_budget_perceptron.cpp`, and in NumPy in
+`budgetron/engine/reference/random_budget_perceptron.py`.
 """
 
 from __future__ import annotations
@@ -14,11 +14,11 @@ from typing import Any, ClassVar
 
 from sklearn.utils import check_random_state
 
+from budgetron.engine.settings import Settings
 from budgetron.errors import refuse, shown
 from budgetron.graphs import TaskGraph, complete
 from budgetron.kernels import Gaussian, Kernel
 from budgetron.learners.learner import Learner
-from budgetron.settings import Settings
 
 
 class RandomBudgetPerceptron(Learner):

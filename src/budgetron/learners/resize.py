@@ -33,7 +33,7 @@ def resized(who: str, engine: Any, capacity: Any) -> Any:
         )  # fmt: skip
     state = engine.state()
     if engine.n_stored > capacity:
-        from budgetron.reference import Engine  # half of all start-up time, and seldom needed
+        from budgetron.engine.reference import Engine  # half of all start-up time, and seldom needed
 
         smaller = Engine.restore(settings, state)
         if not smaller.shrink(capacity):

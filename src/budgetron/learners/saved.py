@@ -16,9 +16,10 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
-from budgetron import core
+from budgetron.engine import native
 from budgetron.errors import InputError, ModelFileError, refuse, shown
 from budgetron.graphs import TaskGraph
+from budgetron.graphs.task_ids import is_named, key_of
 from budgetron.learners.classes import Classes
 from budgetron.learners.guard import Guard
 from budgetron.learners.names import TaskNames
@@ -27,7 +28,6 @@ from budgetron.persist import Saved, engines, packed, parts, schema
 from budgetron.persist.columns import Kept, check_columns
 from budgetron.persist.names import NoJSON, decoded, encoded
 from budgetron.persist.refusals import PICKLE, refusing, require
-from budgetron.tasks import is_named, key_of
 
 Arrays = dict[str, NDArray[Any]]
 _MOST_LABEL_BYTES = 64 * 2**20
@@ -112,7 +112,7 @@ def model_of(learner: Any, saved: Saved, arrays: Mapping[str, NDArray[Any]], lim
     require(classes.n_outputs == settings.n_outputs, "labels", "as many as the outputs say", str(len(classes.values)))
     counts = engines.checked_state(settings, state)
     kind = model._engine_kind(settings.kernel)
-    engines.check_size(settings, counts, limit, kind is core.Engine)
+    engines.check_size(settings, counts, limit, kind is native.Engine)
     names = TaskNames(graphs[0], saved.name_limit)
     with refusing("names", "names of tasks"):
         for name in map(decoded, saved.names):

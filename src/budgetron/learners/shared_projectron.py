@@ -7,8 +7,8 @@
                r = argmin over the old of ‖((β_1)_j … (β_k)_j)‖ / √P_jj,   γ_j = −P_jr / P_rr,
                (β_l)_j += γ_j (β_l)_r  for every l and j ≠ r,   S ← S ∖ {r}
 
-Kept is C with β = A⁻¹C, one row a task that ever erred. The rule is in `src/core/shared_projectron.cpp`, and in
-NumPy in `budgetron/reference/shared_projectron.py`.
+Kept is C with β = A⁻¹C, one row a task that ever erred. The rule is in `src/core/rules/shared_projectron.cpp`, and in
+NumPy in `budgetron/engine/reference/shared_projectron.py`.
 """
 
 from __future__ import annotations
@@ -17,12 +17,12 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import ClassVar
 
+from budgetron.engine.settings import Settings
 from budgetron.graphs import TaskGraph, complete
 from budgetron.kernels import Gaussian, Kernel
 from budgetron.learners.learner import Learner
 from budgetron.learners.table_rows import checked_rows
 from budgetron.learners.threshold import checked_eta
-from budgetron.settings import Settings
 
 
 class SharedProjectron(Learner):

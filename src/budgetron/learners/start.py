@@ -8,11 +8,11 @@ from typing import Any
 import numpy as np
 from scipy import sparse
 
-from budgetron import core
+from budgetron.engine import native
+from budgetron.engine.settings import Settings
 from budgetron.errors import refuse, shown
 from budgetron.graphs import TaskGraph
 from budgetron.kernels import Kernel, resolved
-from budgetron.settings import Settings
 
 
 def settings_of(rule: str, kernel: Kernel | None, graph: TaskGraph, rows: Any, n_outputs: int) -> Settings:
@@ -42,16 +42,16 @@ def engine_kind(who: str, engine: Any, kernel: Kernel | None) -> Any:
     """The class of engine: the compiled one, or NumPy's where it was asked for, or is the only one that serves."""
     if engine not in ("auto", "core", "numpy"):
         raise refuse(who, "engine", '"auto", "core" or "numpy"', shown(engine))
-    if engine != "numpy" and core.available and core.supports(kernel):
-        return core.Engine
+    if engine != "numpy" and native.available and native.supports(kernel):
+        return native.Engine
     if engine == "core":
-        why = (
-            "this kernel, which only the NumPy engine runs" if core.available else "a package built without a compiler"
-        )
+        why = "a package built without a compiler"
+        if native.available:
+            why = "this kernel, which only the NumPy engine runs"
         raise refuse(who, "engine", '"auto" or "numpy" here', f'"core" with {why}')
-    if engine == "auto" and not core.available:
+    if engine == "auto" and not native.available:
         _say_once()
-    from budgetron.reference import Engine  # half of all start-up time, and seldom needed
+    from budgetron.engine.reference import Engine  # half of all start-up time, and seldom needed
 
     return Engine
 

@@ -8,10 +8,10 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from budgetron.engine.settings import Settings
 from budgetron.persist.parts import check_arrays
 from budgetron.persist.refusals import require
 from budgetron.persist.schema import Column, Plan
-from budgetron.settings import Settings
 
 ARRAYS = ("center", "count", "total", "squares")
 LARGEST = 1e100
@@ -20,7 +20,7 @@ _MOST_ROWS = 2.0**62
 
 
 class Kept(NamedTuple):
-    """The plan and its running state, as a model file has them; `budgetron.streams` makes columns of it."""
+    """The plan and its running state, as a model file has them; `budgetron.io` makes columns of it."""
 
     plan: Plan
     arrays: dict[str, NDArray[Any]]

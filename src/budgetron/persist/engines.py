@@ -12,14 +12,14 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from budgetron.engine.memory import bytes_of
+from budgetron.engine.settings import Settings
 from budgetron.graphs import Clique, Explicit, TaskGraph
-from budgetron.memory import bytes_of
 from budgetron.persist import schema
 from budgetron.persist.layout import INVERSE, SCALARS, Counts, counted, layout
 from budgetron.persist.parts import check_arrays, kernel_of, kernel_record
 from budgetron.persist.refusals import lie, refusing, require
 from budgetron.persist.verify import clusters_of, verify
-from budgetron.settings import Settings
 
 Array = NDArray[Any]
 _WORD = 2**64 - 1

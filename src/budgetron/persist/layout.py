@@ -16,9 +16,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from budgetron.engine.settings import Settings
 from budgetron.graphs import Clique
 from budgetron.persist.refusals import require
-from budgetron.settings import Settings
 
 Layout = dict[str, tuple[str, tuple[int, ...]]]
 SCALARS = frozenset({"n_seen", "n_mistakes", "rng", "factor_age", "scale", "q", "unit", "moments_count"})

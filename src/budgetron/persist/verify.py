@@ -12,12 +12,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from budgetron.engine.settings import Settings
 from budgetron.graphs import Clique, Explicit
+from budgetron.graphs.task_ids import HASHED, NOT_A_TASK
 from budgetron.persist.layout import Counts, blocks, has_sums
 from budgetron.persist.parts import check_csr
 from budgetron.persist.refusals import require
-from budgetron.settings import Settings
-from budgetron.tasks import HASHED, NOT_A_TASK
 
 Arrays = Mapping[str, NDArray[Any]]
 Ints = NDArray[np.int64]

@@ -6,7 +6,7 @@ from typing import Any
 
 from budgetron.evaluate import Validation
 from budgetron.learners import Belief
-from budgetron.page import as_percent
+from budgetron.report.page import as_percent
 from budgetron.report.parts import Chart, Section, chart, paragraph, rounded, table
 
 

@@ -9,10 +9,10 @@ from typing import Any
 from scipy import sparse
 from sklearn.exceptions import NotFittedError
 
+from budgetron.engine.memory import budget_of
 from budgetron.errors import InputError
 from budgetron.evaluate import Point, Validation
-from budgetron.memory import budget_of
-from budgetron.page import as_bytes, as_count, as_percent, name_of
+from budgetron.report.page import as_bytes, as_count, as_percent, name_of
 from budgetron.report.parts import Chart, Section, chart, paragraph, rounded, table, thinned
 
 _NAMED = 7  # tasks with an area of their own; the eighth colour is for all others

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from budgetron.evaluate import Point, Validation
-from budgetron.page import as_count, as_percent
+from budgetron.report.page import as_count, as_percent
 from budgetron.report.parts import Chart, Section, chart, paragraph, rounded, table, thinned
 
 _ROWS = 24  # of the table that stands in for a chart

@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 from budgetron.evaluate import Validation
-from budgetron.page import as_bytes, as_count, as_percent, as_seconds, escape
 from budgetron.report.context import Context
 from budgetron.report.curves import commonest_label_error
+from budgetron.report.page import as_bytes, as_count, as_percent, as_seconds, escape
 from budgetron.report.parts import paragraph
 
 

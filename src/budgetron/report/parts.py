@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from budgetron.page import escape, name_of
+from budgetron.report.page import escape, name_of
 
 Chart = dict[str, Any]  # see page/assets/charts.js
 

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from budgetron.page import escape, name_of
+from budgetron.report.page import escape, name_of
 
 Floats = NDArray[np.float64]
 

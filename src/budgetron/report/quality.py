@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from budgetron.evaluate import Confusion, Validation
-from budgetron.page import as_count, as_percent, escape, name_of
+from budgetron.report.page import as_count, as_percent, escape, name_of
 from budgetron.report.parts import Section, paragraph, picture, table
 from budgetron.report.pictures import reliability
 

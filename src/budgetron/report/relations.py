@@ -14,8 +14,8 @@ from numpy.typing import NDArray
 
 from budgetron.evaluate import Validation
 from budgetron.graphs import Explicit, TaskGraph
-from budgetron.page import as_count, name_of
 from budgetron.report.layout import placed
+from budgetron.report.page import as_count, name_of
 from budgetron.report.parts import Section, paragraph, picture, table
 from budgetron.report.pictures import matrix, network
 

@@ -6,9 +6,9 @@ import shlex
 from typing import Any
 
 from budgetron.errors import shown
-from budgetron.page import as_bytes, as_count, escape, name_of
 from budgetron.report.budget import promised
 from budgetron.report.context import Context
+from budgetron.report.page import as_bytes, as_count, escape, name_of
 from budgetron.report.parts import Section, pairs, paragraph
 
 _NOTES, _FEW = 200, 8

@@ -6,7 +6,7 @@ from collections.abc import Hashable
 from typing import Any
 
 from budgetron.evaluate import Figures, TaskCurve, Validation
-from budgetron.page import as_count, as_percent, name_of
+from budgetron.report.page import as_count, as_percent, name_of
 from budgetron.report.parts import Section, named, paragraph, rounded
 from budgetron.report.pictures import sparkline
 

@@ -6,16 +6,16 @@ import os
 from importlib.resources import files
 from typing import Any
 
-from budgetron import page
 from budgetron.errors import refuse_type, shown
 from budgetron.evaluate import Validation
-from budgetron.page import escape
 from budgetron.persist import replace_file
+from budgetron.report import page
 from budgetron.report.beliefs import beliefs
 from budgetron.report.budget import budget
 from budgetron.report.context import Context
 from budgetron.report.curves import curves
 from budgetron.report.headline import headline
+from budgetron.report.page import escape
 from budgetron.report.quality import calibration, confusion
 from budgetron.report.relations import relations
 from budgetron.report.settings import reproduce, settings

@@ -21,8 +21,8 @@ from scipy import sparse
 
 from budgetron.errors import refuse, shown
 from budgetron.graphs import TaskGraph, complete, similarity_matrix
+from budgetron.graphs.task_ids import plain
 from budgetron.kernels import Kernel, Linear
-from budgetron.tasks import plain
 
 Floats = NDArray[np.float64]
 _BLOCK = 2048  # rows of X whose kernel values are held at once

@@ -1,0 +1,266 @@
+"""The compiled engine, behind the same interface as `budgetron.engine.reference`.
+
+Only contiguous arrays, sizes and plain settings cross to C++, a whole block at once and with the GIL
+released. `available` is False where the package was built without a compiler; then the NumPy engine serves.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from budgetron.engine.records import SparseRow
+from budgetron.engine.settings import Settings
+from budgetron.graphs import Clique, Explicit
+from budgetron.kernels import Gaussian, Kernel, Linear, Polynomial
+
+_core: Any
+try:
+    _core = import_module("budgetron._core")
+except ImportError:  # built where no compiler was found
+    _core = None
+
+available = _core is not None
+scan: Any = getattr(_core, "scan", None)  # delimited text, for `budgetron.io`; None without the core
+sparse_lines: Any = getattr(_core, "sparse_lines", None)  # svmlight and Vowpal Wabbit text, likewise
+
+_INTEGERS = frozenset(
+    {"key", "cluster", "arrival", "n_seen", "n_mistakes", "rng", "factor_order", "factor_age",
+     "table_key", "table_cluster", "table_stamp", "table_common", "belief_index", "belief_idle", "anchors"}
+)  # fmt: skip
+
+
+def supports(kernel: Kernel | None) -> bool:
+    """Whether the kernel is one the compiled engine knows; others run through the NumPy engine."""
+    return kernel is None or type(kernel) in (Linear, Polynomial, Gaussian)
+
+
+class Engine:
+    """A learner in C++."""
+
+    side_by_side = True  # predictions run together, under a lock of the engine's own
+
+    def __init__(self, settings: Settings) -> None:
+        self.settings = settings
+        self._similarity = _similarity(settings.graph, settings.column_cache)
+        self._learner = _core.make(_plain(settings, self._similarity))
+
+    @classmethod
+    def restore(cls, settings: Settings, state: dict[str, Any]) -> Engine:
+        engine = cls(settings)
+        reals: dict[str, Any] = {}
+        integers: dict[str, Any] = {}
+        for name, values in _joined(state).items():
+            if name in ("rows", "indptr", "indices", "data") or (
+                name == "coef" and settings.rule == "shared_projectron"
+            ):
+                continue
+            target, dtype = (integers, np.int64) if name in _INTEGERS else (reals, np.float64)
+            target[name] = np.ascontiguousarray(np.asarray(values).ravel().astype(dtype, copy=False))
+        engine._learner.load(reals, integers, engine._block(_rows_of(state, settings)))
+        return engine
+
+    def first_bad_row(self, X: Any) -> int | None:
+        """The first row that is not finite, or too large for the kernel to be computed."""
+        row: int | None = self._learner.first_bad_row(self._block(X))
+        return row
+
+    def learn(
+        self,
+        X: Any,
+        codes: NDArray[np.int32],
+        keys: NDArray[np.int64],
+        clusters: NDArray[np.int64],
+        weights: NDArray[np.float64] | None = None,
+    ) -> tuple[NDArray[np.float64], NDArray[np.uint8]]:
+        margins, flags = self._learner.learn(self._block(X), codes, keys, clusters, weights)
+        return self._shaped(margins), flags
+
+    def learn_one(self, x: Any, code: int, key: int, cluster: int, weight: float) -> tuple[Any, int] | None:
+        """One row, dense or a `SparseRow`: its margin and flags, or None if the row must be refused."""
+        if not isinstance(x, SparseRow):
+            return self._learner.learn_one(x, code, key, cluster, weight)  # type: ignore[no-any-return]
+        block = self._block(x)
+        if self._learner.first_bad_row(block) is not None:
+            return None
+        margins, flags = self._learner.learn(
+            block, np.array([code], dtype=np.int32), np.array([key]), np.array([cluster]), np.array([weight])
+        )
+        return margins if self.settings.n_outputs > 1 else float(margins[0]), int(flags[0])
+
+    def margins(
+        self, X: Any, keys: NDArray[np.int64], clusters: NDArray[np.int64], threads: int = 1
+    ) -> NDArray[np.float64]:
+        return self._shaped(self._learner.margins(self._block(X), keys, clusters, threads))
+
+    def variances(self, X: Any, keys: NDArray[np.int64], clusters: NDArray[np.int64]) -> NDArray[np.float64]:
+        """The variance of each output, of a rule that knows one."""
+        return self._shaped(self._learner.variances(self._block(X), keys, clusters))
+
+    def forget(self, key: int) -> None:
+        self._learner.forget(key)
+
+    def state(self) -> dict[str, Any]:
+        state: dict[str, Any] = self._learner.save()
+        n, settings = len(state["key"]), self.settings
+        if settings.sparse:
+            state["data"] = state.pop("rows").astype(settings.dtype, copy=False)
+            state["indices"] = state["indices"].astype(np.int32)
+            if settings.kernel is None:  # no store at all
+                state["indptr"] = np.zeros(1, dtype=np.int64)
+        else:
+            del state["indptr"], state["indices"]
+            state["rows"] = (
+                state["rows"].astype(settings.dtype, copy=False).reshape(n, -1 if n else settings.n_features)
+            )
+        if "coef" in state:
+            state["coef"] = state["coef"].reshape(settings.n_outputs, n)
+        if settings.rule == "shared_projectron":
+            state["table"] = state["table"].reshape(len(state["table_key"]), settings.n_outputs, n)
+            state = _parted(state)
+        for name in ("n_seen", "n_mistakes", "rng", "factor_age"):
+            if name in state:
+                state[name] = int(state[name][0])
+        for name in ("scale", "q", "unit", "moments_count"):
+            if name in state:
+                state[name] = float(state[name][0])
+        return state
+
+    def active(self) -> dict[str, Any]:
+        state = self.state()
+        coef = self._learner.coefficients().reshape(self.settings.n_outputs, -1)
+        names = ("key", "cluster", "arrival")
+        return {**{name: state[name] for name in names}, "coef": coef, "rows": _rows_of(state, self.settings)}
+
+    def task_weights(self, key: int, cluster: int) -> NDArray[np.float64]:
+        weights: NDArray[np.float64] = self._learner.task_weights(key, cluster)
+        return weights.reshape(self.settings.n_outputs, -1)
+
+    def beliefs(self) -> list[tuple[int, float]]:
+        """The beliefs that are left: their number in the settings, and their weight."""
+        return list(zip(*self._learner.beliefs(), strict=True))
+
+    @property
+    def keys(self) -> NDArray[np.int64]:
+        """The task key of each stored example, in slot order."""
+        keys: NDArray[np.int64] = self._learner.key
+        return keys
+
+    @property
+    def n_stored(self) -> int:
+        return int(self._learner.n_stored)
+
+    @property
+    def n_seen(self) -> int:
+        return int(self._learner.n_seen)
+
+    @property
+    def n_mistakes(self) -> int:
+        return int(self._learner.n_mistakes)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return Engine.restore, (self.settings, self.state())
+
+    def memory_bytes(self) -> int:
+        return int(self._learner.memory_bytes) + int(self._similarity.bytes())
+
+    def _block(self, X: Any) -> Any:
+        if self.settings.sparse:
+            return _core.csr(X.indptr.astype(np.int64, copy=False), X.indices.astype(np.int32, copy=False), X.data)
+        return _core.rows(X)
+
+    def _shaped(self, margins: NDArray[np.float64]) -> NDArray[np.float64]:
+        return margins if self.settings.n_outputs == 1 else margins.reshape(-1, self.settings.n_outputs)
+
+
+_APART = frozenset({"sum", "sum_cluster", "sum_stamp", "table_place", "sum_place"})
+
+
+def _parted(state: dict[str, Any]) -> dict[str, Any]:
+    """Task rows and common rows apart, as in `reference`."""
+    common = state.pop("table_common").astype(bool)
+    table, keys, clusters, stamps = (state.pop(name) for name in ("table", "table_key", "table_cluster", "table_stamp"))
+    rows = {
+        "table": table[~common],
+        "table_key": keys[~common],
+        "table_cluster": clusters[~common],
+        "table_stamp": stamps[~common],
+    }
+    sums = {"sum": table[common], "sum_cluster": clusters[common], "sum_stamp": stamps[common]}
+    return state | rows | sums | {"table_place": np.flatnonzero(~common), "sum_place": np.flatnonzero(common)}
+
+
+def _joined(state: dict[str, Any]) -> dict[str, Any]:
+    """All rows in one table, each in its place: sums are added up in that order."""
+    if "sum" not in state:
+        return state
+    common = np.repeat([0, 1], [len(state["table_key"]), len(state["sum_cluster"])])
+    stamps = np.concatenate([state["table_stamp"], state["sum_stamp"]])
+    if "table_place" in state:
+        order = np.argsort(np.concatenate([state["table_place"], state["sum_place"]]))
+    else:
+        order = np.lexsort((common, stamps))
+    joined = {
+        "table": np.concatenate([state["table"], state["sum"]])[order],
+        "table_key": np.concatenate([state["table_key"], state["sum_cluster"]])[order],
+        "table_cluster": np.concatenate([state["table_cluster"], state["sum_cluster"]])[order],
+        "table_stamp": stamps[order],
+        "table_common": common[order],
+    }
+    return {name: values for name, values in state.items() if name not in _APART} | joined
+
+
+def _rows_of(state: dict[str, Any], settings: Settings) -> Any:
+    if not settings.sparse:
+        return np.ascontiguousarray(state["rows"], dtype=settings.dtype)
+    from scipy.sparse import csr_matrix
+
+    n = len(state["key"])
+    data = np.ascontiguousarray(state["data"], dtype=settings.dtype)
+    return csr_matrix((data, state["indices"], state["indptr"]), shape=(n, settings.n_features))
+
+
+def _plain(settings: Settings, similarity: Any) -> dict[str, Any]:
+    kernel = settings.kernel
+    return {
+        "rule": settings.rule,
+        "kernel": "none" if kernel is None else type(kernel).__name__.lower(),
+        "gamma": float(getattr(kernel, "gamma", 1.0)),
+        "bias": float(getattr(kernel, "bias", 0.0)),
+        "degree": int(getattr(kernel, "degree", 1)),
+        "normalize": bool(getattr(kernel, "normalize", False)),
+        "similarity": similarity,
+        "d": settings.n_features,
+        "n_outputs": settings.n_outputs,
+        "sparse": settings.sparse,
+        "single": settings.dtype == "float32",
+        "capacity": settings.capacity or 0,
+        "pool": settings.pool or 0,
+        "eta": settings.eta,
+        "seed": settings.seed,
+        "max_task_rows": settings.max_task_rows or 0,
+        "n_tasks": settings.graph.n_tasks or 0,
+        **settings.extra,
+    }
+
+
+def graph_bytes(graph: Explicit) -> int:
+    """What the core keeps of a graph before its first column is asked for."""
+    return int(_core.graph_bytes(_similarity(graph, 0)))
+
+
+def _similarity(graph: Any, column_cache: int) -> Any:
+    c_g2 = graph.c_g**2
+    if isinstance(graph, Clique):
+        return _core.clique(graph.diagonal, graph.off_diagonal)
+    assert isinstance(graph, Explicit)
+    if graph.dense is not None:
+        return _core.dense_graph(np.ascontiguousarray(graph.dense, dtype=np.float64), c_g2)
+    a = graph.matrix
+    return _core.sparse_graph(
+        a.indptr.astype(np.int64), a.indices.astype(np.int32), a.data.astype(np.float64),
+        np.ascontiguousarray(graph.component, dtype=np.int64), graph.singular, c_g2, column_cache,
+    )  # fmt: skip

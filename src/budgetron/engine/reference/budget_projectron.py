@@ -1,0 +1,93 @@
+"""BudgetProjectron: mtbprj, the multitask Budget Projectron (Projectron proper where B is unbounded).
+
+    H = Gram matrix of S in K,  k_t its row for x_t,  α = H⁻¹k_t,  δ² = K_tt − k_tᵀα
+    on a mistake, δ ≤ η:   β ← β + y_t α
+    on a mistake, δ > η:   S ← S ∪ {t},  β_t = y_t
+        if |S| = B + 1, with P = H⁻¹ of the B + 1 instances:
+            r = argmin over the old members of |β_j| / √P_jj,   γ_j = −P_jr / P_rr
+            β_j ← β_j + β_r γ_j for every j ≠ r (t too),   S ← S \\ {r}
+
+    y  y_t    alpha  α    delta2  δ²    eta2  η²    gram.H  H    P  P    gamma  γ    weights.beta  β
+
+With more than two classes |β_j| is ‖β_j‖₂. Scores within 1e-10 are tied: the lowest arrival goes.
+Where the rows also share a pool of non-zeros, members leave by the same rule, without t, until x_t fits.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from budgetron.engine.records import Outcome
+from budgetron.engine.reference.gram import Gram, cheapest, regrown
+from budgetron.engine.reference.rows import Array, without
+from budgetron.engine.reference.rule import MistakeDriven, Newcomer
+from budgetron.engine.reference.weights import Coefficients, Weights
+from budgetron.engine.settings import Settings
+
+
+class BudgetProjectron(MistakeDriven):
+    """A mistake is projected on what is stored, or stored; the cheapest member is projected on the others."""
+
+    def __init__(self, settings: Settings, weights: Weights | None = None) -> None:
+        super().__init__(settings, Coefficients(settings) if weights is None else weights)
+        self.gram = Gram()
+        self.eta2 = settings.eta**2
+
+    def correct(self, t: Newcomer, y: Array) -> Outcome:
+        alpha, delta2 = self.gram.project(t.k, t.k_tt)
+        if delta2 <= self.eta2:
+            self.weights.add(t.key, t.cluster, y, alpha)
+            return Outcome.UPDATED
+        if not self.store.fits_alone(t.x):
+            return Outcome(0)
+        while not self.store.fits(t.x):
+            t.k = without(t.k, self.evict(len(self.store)))
+        self.append(t, y)
+        if self.store.is_over():
+            self.evict(len(self.store) - 1)
+        return Outcome.UPDATED | Outcome.STORED
+
+    def evict(self, n_old: int) -> int:
+        """Project the cheapest of the first n_old members on all the others, and drop it; the slot it had."""
+        P = self.gram.inverse()
+        r = cheapest(self.weights.norms()[:n_old], P, self.store.arrival)
+        self.project_out(r, P)
+        return r
+
+    def let_go(self) -> bool:
+        self.evict(len(self.store))
+        return True
+
+    def project_out(self, r: int, P: Array) -> None:
+        """β_j ← β_j + β_r γ_j for every j ≠ r; r leaves."""
+        gamma = -P[r] / P[r, r]
+        self.weights.hand_over(r, gamma)
+        self.remove(r)
+
+    def append(self, t: Newcomer, y: Array) -> None:
+        super().append(t, y)
+        self.gram.append(t.k, t.k_tt)
+
+    def remove(self, r: int) -> None:
+        super().remove(r)
+        self.gram.remove(r)
+
+    def state(self) -> dict[str, Any]:
+        P = self.gram.inverse()
+        return super().state() | {"inverse": P[np.tril_indices(len(P))]}
+
+    def restore(self, state: dict[str, Any]) -> None:
+        super().restore(state)
+        self.gram.H = regrown(self.store.arrival, self.row_of)
+
+    def row_of(self, j: int) -> tuple[Array, float]:
+        """k and K_jj of the member in slot j."""
+        store = self.store
+        x_j = self.see(store.rows.instance(j), int(store.key[j]), int(store.cluster[j]))
+        return x_j.k, x_j.k_tt
+
+    @property
+    def nbytes(self) -> int:
+        return super().nbytes + self.gram.H.nbytes

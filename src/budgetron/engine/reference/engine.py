@@ -1,0 +1,150 @@
+"""The engine: blocks of examples in, margins and outcomes out, one example after the other.
+
+The same surface as the compiled core, and the definition it is held to.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from budgetron.engine.reference.budget_projectron import BudgetProjectron
+from budgetron.engine.reference.budgetron import Budgetron
+from budgetron.engine.reference.forgetron import Forgetron
+from budgetron.engine.reference.perceptron import Perceptron
+from budgetron.engine.reference.random_budget_perceptron import RandomBudgetPerceptron
+from budgetron.engine.reference.rows import Array, Integers
+from budgetron.engine.reference.rule import Rule
+from budgetron.engine.reference.shared_projectron import SharedProjectron
+from budgetron.engine.settings import Settings
+
+RULES: dict[str, Callable[[Settings], Rule]] = {
+    "perceptron": Perceptron,
+    "random": RandomBudgetPerceptron,
+    "forgetron": Forgetron,
+    "projectron": BudgetProjectron,
+    "shared_projectron": SharedProjectron,
+    "budgetron": Budgetron,
+}
+"""A rule by its name in the settings. A new one is a file with a `Rule` in it, and a line here."""
+
+
+class Engine:
+    """A rule at work on blocks of examples."""
+
+    side_by_side = False  # one call at a time: the caller holds the model's lock
+
+    def __init__(self, settings: Settings) -> None:
+        self.settings = settings
+        self.rule: Rule = RULES[settings.rule](settings)
+
+    @classmethod
+    def restore(cls, settings: Settings, state: dict[str, Any]) -> Engine:
+        """The engine that `state` was taken from, to go on where it stopped."""
+        engine = cls(settings)
+        engine.rule.restore(state)
+        return engine
+
+    def learn(self, X: Any, codes: NDArray[np.int32], keys: Integers, clusters: Integers,
+              weights: Array | None = None) -> tuple[Array, NDArray[np.uint8]]:
+        """Margins before each update, and flags (`records.Outcome`)."""
+        n = len(codes)
+        margins = np.empty((n, self.settings.n_outputs))
+        flags = np.zeros(n, dtype=np.uint8)
+        for t, x in enumerate(self.rule.store.instances(X)):
+            weight = 1.0 if weights is None else float(weights[t])
+            margins[t], flags[t] = self.rule.learn(x, int(keys[t]), int(clusters[t]), int(codes[t]), weight)
+        return self._shaped(margins), flags
+
+    def learn_one(self, x: NDArray[Any], code: int, key: int, cluster: int, weight: float) -> tuple[Any, int] | None:
+        """One dense row: its margin and flags, or None if the row must be refused."""
+        if self.first_bad_row(x[None]) is not None:
+            return None
+        margin, flags = self.learn(x[None], np.array([code], dtype=np.int32), np.array([key]), np.array([cluster]),
+                                   np.array([weight]))
+        return (float(margin[0]) if margin.ndim == 1 else margin[0]), int(flags[0])
+
+    def first_bad_row(self, X: Any) -> int | None:
+        """The first row that is not finite, or too large for the kernel to be computed."""
+        settings = self.settings
+        largest = 1e37 if settings.dtype == "float32" and not settings.sparse else 1e150
+        with np.errstate(all="ignore"):
+            for t, x in enumerate(self.rule.store.instances(X)):
+                square = np.array(x.square)
+                raw = 0.0 if settings.kernel is None else settings.kernel.of_products(square, square, square)
+                if not (x.square <= largest and float(raw) <= 1e150):
+                    return t
+        return None
+
+    def margins(self, X: Any, keys: Integers, clusters: Integers, threads: int = 1) -> Array:
+        """Margins of each example; nothing changes. (`threads` is for the compiled engine.)"""
+        margins = np.empty((len(keys), self.settings.n_outputs))
+        for t, x in enumerate(self.rule.store.instances(X)):
+            margins[t] = self.rule.predict(x, int(keys[t]), int(clusters[t]))
+        return self._shaped(margins)
+
+    def variances(self, X: Any, keys: Integers, clusters: Integers) -> Array:
+        """The variance of each output, of a rule that knows one."""
+        variances = np.empty((len(keys), self.settings.n_outputs))
+        for t, x in enumerate(self.rule.store.instances(X)):
+            variances[t] = self.rule.variance(x, int(keys[t]), int(clusters[t]))
+        return self._shaped(variances)
+
+    def forget(self, key: int) -> None:
+        """Remove a task's stored examples, and its row where there is one."""
+        self.rule.forget(key)
+
+    def shrink(self, capacity: int) -> bool:
+        """Let members go until `capacity` are left; False where the rule cannot, and then perhaps some are gone."""
+        while self.n_stored > capacity:
+            if not self.rule.let_go():
+                return False
+        return True
+
+    def state(self) -> dict[str, Any]:
+        """Everything learned, as plain arrays and numbers."""
+        return self.rule.state()
+
+    def active(self) -> dict[str, Any]:
+        """What is stored, in slot order."""
+        store = self.rule.store
+        named = {"key": store.key.copy(), "cluster": store.cluster.copy(), "arrival": store.arrival.copy()}
+        return named | {"coef": self.rule.coef(), "rows": store.rows.all()}
+
+    def task_weights(self, key: int, cluster: int) -> Array:
+        """w (n_outputs, n) with f_task(x) = Σ_j w_j K'(x_j, x)."""
+        return self.rule.of_task(key, cluster)
+
+    def beliefs(self) -> list[tuple[int, float]]:
+        """The live beliefs of a rule that has some: their number in `settings.extra["beliefs"]`, and weight."""
+        return self.rule.beliefs()
+
+    @property
+    def keys(self) -> Integers:
+        """The task key of each stored example, in slot order."""
+        return self.rule.store.key.copy()
+
+    @property
+    def n_stored(self) -> int:
+        return len(self.rule.store)
+
+    @property
+    def n_seen(self) -> int:
+        return self.rule.n_seen
+
+    @property
+    def n_mistakes(self) -> int:
+        return self.rule.n_mistakes
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return Engine.restore, (self.settings, self.state())
+
+    def memory_bytes(self) -> int:
+        """Bytes of all that is held."""
+        return self.rule.nbytes
+
+    def _shaped(self, margins: Array) -> Array:
+        return margins[:, 0] if self.settings.n_outputs == 1 else margins

@@ -1,0 +1,84 @@
+"""Forgetron: mtforg, the multitask Self-Tuned Forgetron.
+
+    on a mistake:  M ← M + 1,  S ← S ∪ {t},  β_t = y_t
+    if |S| = B + 1:  r = the oldest,  σ = |β_r|,  μ = y_r f'_{i_r}(x_r),  f' with the new example in it
+        φ = the largest value in (0, 1] with  c²σ²φ² + 2c²σφ − 2σμφ² + Q ≤ (15/32) c² M,   c = c_G
+        Q ← Q + c²(σφ)² + 2c²σφ − 2σμφ²,   β ← φβ,   S ← S \\ {r}
+
+With more than two classes c² is 2c_G² and μ = f'_y(x_r) − f'_c(x_r) for the pair (y, c) x_r was stored for.
+
+    c2   c²     sigma      σ      y_r    the signs of β_r: ±1, or +1 for y and −1 for c
+    Q    Q      sigma_mu   σμ     n_mistakes   M
+
+Where the rows also share a pool of non-zeros, several of the oldest may have to leave at once. They leave in
+one step: what goes is Σ_r β_r x_r, so σ and σμ are the sums of theirs, and one φ pays for all. (A second step
+under the same M would find its inequality tight already, and φ = 0.)
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+
+from budgetron.engine.records import Outcome
+from budgetron.engine.reference.rows import Array
+from budgetron.engine.reference.rule import MistakeDriven, Newcomer
+from budgetron.engine.reference.weights import Coefficients
+from budgetron.engine.settings import Settings
+
+
+class Forgetron(MistakeDriven):
+    """Every mistake is stored; all weights shrink until the oldest is too light to be missed."""
+
+    weights: Coefficients
+
+    def __init__(self, settings: Settings) -> None:
+        super().__init__(settings, Coefficients(settings))
+        self.c2 = settings.graph.c_g**2 * (1 if settings.n_outputs == 1 else 2)
+        self.Q = 0.0
+
+    def correct(self, t: Newcomer, y: Array) -> Outcome:
+        if not self.store.fits_alone(t.x):
+            return Outcome(0)
+        self.append(t, y)
+        leaving = self.store.surplus()
+        if leaving:
+            self.shrink([self.store.slot(arrival) for arrival in leaving])
+        for arrival in leaving:
+            self.remove(self.store.slot(arrival))
+        return Outcome.UPDATED | Outcome.STORED
+
+    def shrink(self, leaving: list[int]) -> None:
+        """The φ step, for the one r that leaves (or for several, at once)."""
+        sigma = sigma_mu = 0.0
+        for r in leaving:
+            beta_r = self.weights.beta[:, r]
+            sigma_r, y_r = float(abs(beta_r).max()), np.sign(beta_r)
+            x_r = self.see(self.store.rows.instance(r), int(self.store.key[r]), int(self.store.cluster[r]))
+            mu_r = float(y_r @ self.margins(x_r))
+            sigma += sigma_r
+            sigma_mu += sigma_r * mu_r
+        phi = largest_phi(self.c2, sigma, sigma_mu, self.Q, self.n_mistakes)
+        if phi < 1:  # then the inequality is an equality
+            self.Q = 15 / 32 * self.c2 * self.n_mistakes
+        else:
+            self.Q += self.c2 * sigma**2 + 2 * self.c2 * sigma - 2 * sigma_mu
+        self.weights.beta = phi * self.weights.beta
+
+    def state(self) -> dict[str, Any]:
+        return super().state() | {"q": self.Q, "scale": 1.0}
+
+    def restore(self, state: dict[str, Any]) -> None:
+        super().restore(state)
+        self.Q = float(state["q"])
+        self.weights.beta = float(state["scale"]) * self.weights.beta
+
+
+def largest_phi(c2: float, sigma: float, sigma_mu: float, Q: float, M: int) -> float:
+    """The largest φ in (0, 1] with aφ² + bφ + c ≤ 0; c < 0, so there is one."""
+    a = c2 * sigma**2 - 2 * sigma_mu
+    b = 2 * c2 * sigma
+    c = Q - 15 / 32 * c2 * M
+    return 1.0 if a + b + c <= 0 else -2 * c / (b + math.sqrt(max(b**2 - 4 * a * c, 0.0)))

@@ -1,0 +1,29 @@
+"""Perceptron: the unbounded multitask kernel Perceptron, the paper's baseline.
+
+    f_i(x) = Σ_j β_j (A⁻¹)_{i_j,i} K'(x_j, x)
+
+    on a mistake:  S ← S ∪ {t},  β_t = y_t
+
+With the graph disconnected it is the paper's "battery of k Perceptrons".
+
+    y  y_t (or +1 and −1 for the two classes of the mistake)     `append` stores x_t with β_t = y
+"""
+
+from __future__ import annotations
+
+from budgetron.engine.records import Outcome
+from budgetron.engine.reference.rows import Array
+from budgetron.engine.reference.rule import MistakeDriven, Newcomer
+from budgetron.engine.reference.weights import Coefficients
+from budgetron.engine.settings import Settings
+
+
+class Perceptron(MistakeDriven):
+    """Every mistake is stored."""
+
+    def __init__(self, settings: Settings) -> None:
+        super().__init__(settings, Coefficients(settings))
+
+    def correct(self, t: Newcomer, y: Array) -> Outcome:
+        self.append(t, y)
+        return Outcome.UPDATED | Outcome.STORED

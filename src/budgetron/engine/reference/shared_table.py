@@ -1,0 +1,170 @@
+"""The weights of mtbprj-2: one row of weights a task, kept as C with β = A⁻¹C.
+
+An update of task i then touches row C_i alone, whatever the number of tasks, and only tasks that ever updated
+have a row. A clique (diagonal d, off-diagonal o of A⁻¹) keeps one row more a cluster, s = Σ_l C_l:
+
+    clique:    β_i = (d − o) C_i + o s     ‖β_·j‖² = Σ_clusters (d − o)² Σ_l C_lj² + (2(d − o)o + n o²) s_j²
+    explicit:  β_i = Σ_l (A⁻¹)_il C_l      ‖β_·j‖² = Σ_lm C_lj (A⁻²)_lm C_mj, which is over all tasks
+
+n is the number of tasks: the graph's where it says, else that of the cluster's rows. With several outputs all
+norms run over them too. At most `max_task_rows` rows of both kinds: past it the least recently updated goes.
+A task row's part in s stays, and its task falls back to that. (Of a task row and a sum row of one step the
+task row goes first, so that a sum outlives its tasks.)
+
+    rows[key].values  C_i      sums[cluster].values  s      both (n_outputs, n)
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from budgetron.engine.reference.rows import Array, without
+from budgetron.engine.reference.store import Store
+from budgetron.engine.reference.weights import Weights
+from budgetron.engine.settings import Settings
+from budgetron.graphs import Clique, Explicit
+
+
+@dataclass
+class Row:
+    """Weights over the slots, and the step of their last update."""
+
+    values: Array
+    cluster: int
+    stamp: int
+
+
+class SharedTable(Weights):
+    """C, and the sums of its clusters."""
+
+    def __init__(self, settings: Settings) -> None:
+        assert isinstance(settings.graph, (Clique, Explicit))
+        self.graph = settings.graph
+        self.max_rows = settings.max_task_rows
+        self.has_sums = isinstance(self.graph, Clique) and self.graph.off_diagonal != 0
+        self.n = 0
+        self.n_outputs = settings.n_outputs
+        self.rows: dict[int, Row] = {}
+        self.sums: dict[int, Row] = {}
+
+    def open(self, key: int, cluster: int, stamp: int) -> None:
+        """See to it that the task (and its cluster's sum) has a row, and mark it as updated now."""
+        self.rows.setdefault(key, self._blank(cluster, stamp)).stamp = stamp
+        if self.has_sums:
+            self.sums.setdefault(cluster, self._blank(cluster, stamp)).stamp = stamp
+        while self.max_rows is not None and len(self.rows) + len(self.sums) > self.max_rows:
+            stale = [(row.stamp, kind, name) for kind, rows in enumerate((self.rows, self.sums))
+                     for name, row in rows.items() if row.stamp < stamp]
+            if not stale:
+                break  # the rows of the example itself are never dropped
+            _, kind, name = min(stale)
+            del (self.rows, self.sums)[kind][name]
+
+    def forget(self, key: int) -> None:
+        """Drop the task's row and take it out of its cluster's sum."""
+        row = self.rows.pop(key, None)
+        if row is not None and row.cluster in self.sums:
+            total = self.sums[row.cluster]
+            total.values = total.values - row.values
+
+    def margins(self, k: Array, key: int, cluster: int, store: Store) -> Array:
+        return self.of_task(key, cluster, store) @ k
+
+    def of_task(self, key: int, cluster: int, store: Store) -> Array:
+        """β_i."""
+        if isinstance(self.graph, Explicit):
+            keys = np.array(list(self.rows), dtype=np.int64)
+            clusters = np.array([row.cluster for row in self.rows.values()], dtype=np.int64)
+            A_i = self.graph.row(key, cluster, keys, clusters)
+            return np.tensordot(A_i, self._stacked(self.rows), axes=1)
+        d, o = self.graph.diagonal, self.graph.off_diagonal
+        C_i = self.rows[key].values if key in self.rows else 0.0
+        s = self.sums[cluster].values if cluster in self.sums else 0.0
+        return (d - o) * C_i + o * s + np.zeros((self.n_outputs, self.n))
+
+    def norms(self) -> Array:
+        """‖β_·j‖."""
+        C = self._stacked(self.rows)
+        if isinstance(self.graph, Explicit):
+            keys = list(self.rows)
+            A_2 = np.array([self.graph.square_column(key)[keys] for key in keys])
+            squares = np.einsum("lcj,lm,mcj->j", C, A_2, C, optimize=True)
+        else:
+            d, o = self.graph.diagonal, self.graph.off_diagonal
+            squares = (d - o) ** 2 * (C**2).sum(axis=(0, 1))
+            for cluster, s in self.sums.items():
+                n = self.graph.n_tasks or sum(row.cluster == cluster for row in self.rows.values())
+                squares = squares + (2 * (d - o) * o + n * o**2) * (s.values**2).sum(axis=0)
+        nothing = 1e-14 * squares.max(initial=0.0)  # what is left of one that cancelled is rounding
+        norms: Array = np.sqrt(np.where(squares > nothing, squares, 0.0))
+        return norms
+
+    def coef(self) -> Array:
+        """Σ_l C_l over the task rows: y where an example was stored, plus what it took over since."""
+        total: Array = self._stacked(self.rows).sum(axis=0)
+        return total
+
+    def append(self, key: int, cluster: int, y: Array) -> None:
+        """C_i gets y in the new slot, and so does s; all other rows 0."""
+        slot = np.zeros(self.n + 1)
+        slot[self.n] = 1.0
+        self.n += 1
+        for row in self._all():
+            row.values = np.column_stack([row.values, np.zeros(self.n_outputs)])
+        self.add(key, cluster, y, slot)
+
+    def remove(self, r: int) -> None:
+        self.n -= 1
+        for row in self._all():
+            row.values = without(row.values, r)
+
+    def add(self, key: int, cluster: int, y: Array, alpha: Array) -> None:
+        """C_i += y α and s += y α, which is (β_l)_j += α_j y (A⁻¹)_li for all l."""
+        for row in [self.rows[key]] + ([self.sums[cluster]] if self.has_sums else []):
+            row.values = row.values + np.outer(y, alpha)
+
+    def hand_over(self, r: int, gamma: Array) -> None:
+        """C_lj += C_lr γ_j for every l, which is the same for β."""
+        for row in self._all():
+            row.values = row.values + np.outer(row.values[:, r], gamma)
+
+    def state(self) -> dict[str, Any]:
+        rows, sums = list(self.rows.values()), list(self.sums.values())
+        return super().state() | {
+            "table_key": np.array(list(self.rows), dtype=np.int64),
+            "table_cluster": np.array([row.cluster for row in rows], dtype=np.int64),
+            "table_stamp": np.array([row.stamp for row in rows], dtype=np.int64),
+            "table": self._stacked(self.rows),
+            "sum_cluster": np.array(list(self.sums), dtype=np.int64),
+            "sum_stamp": np.array([row.stamp for row in sums], dtype=np.int64),
+            "sum": self._stacked(self.sums),
+        }
+
+    def restore(self, state: dict[str, Any]) -> None:
+        self.n = len(state["key"])
+        clusters = [int(cluster) for cluster in state["table_cluster"]]
+        self.rows = _read(state["table_key"], state["table"], clusters, state["table_stamp"])
+        clusters = [int(cluster) for cluster in state["sum_cluster"]]
+        self.sums = _read(clusters, state["sum"], clusters, state["sum_stamp"])
+
+    @property
+    def nbytes(self) -> int:
+        return sum(row.values.nbytes + 24 for row in self._all())  # and key, cluster, stamp
+
+    def _all(self) -> list[Row]:
+        return [*self.rows.values(), *self.sums.values()]
+
+    def _blank(self, cluster: int, stamp: int) -> Row:
+        return Row(np.zeros((self.n_outputs, self.n)), cluster, stamp)
+
+    def _stacked(self, rows: dict[int, Row]) -> Array:
+        """(rows, n_outputs, n)."""
+        return np.array([row.values for row in rows.values()]).reshape(len(rows), self.n_outputs, self.n)
+
+
+def _read(names: Any, tables: Any, clusters: list[int], stamps: Any) -> dict[int, Row]:
+    return {int(name): Row(np.array(values, dtype=np.float64), cluster, int(stamp))
+            for name, values, cluster, stamp in zip(names, tables, clusters, stamps, strict=True)}

@@ -1,0 +1,101 @@
+"""Who is remembered: for each slot an instance, its task (key, cluster) and its arrival number.
+
+A new example is appended; removal moves the last slot into the hole. So an example that is appended to a
+full store and followed by one removal stands in the slot of the one it replaced.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import numpy as np
+
+from budgetron.engine.reference.rows import Array, DenseRows, Instance, Integers, SparseRows, without
+from budgetron.engine.settings import Settings
+
+
+class Store:
+    """The active set S."""
+
+    def __init__(self, settings: Settings) -> None:
+        kind = SparseRows if settings.sparse else DenseRows
+        self.settings = settings
+        self.rows: DenseRows | SparseRows = kind(settings.n_features, settings.dtype)
+        self.squares: Array = np.empty(0)
+        self.key: Integers = np.empty(0, dtype=np.int64)
+        self.cluster: Integers = np.empty(0, dtype=np.int64)
+        self.arrival: Integers = np.empty(0, dtype=np.int64)
+
+    def __len__(self) -> int:
+        return len(self.key)
+
+    def is_over(self) -> bool:
+        """Whether there are more than B."""
+        return self.settings.capacity is not None and len(self) > self.settings.capacity
+
+    def fits(self, x: Instance, without: Sequence[int] | Integers = ()) -> bool:
+        """Whether the pool of non-zeros, where there is one, has room for x beside what is stored (less some slots)."""
+        if self.settings.pool is None:
+            return True
+        sizes = self.rows.sizes
+        kept = int(sizes.sum()) - int(sizes[list(without)].sum())
+        return kept + len(x.values) <= self.settings.pool
+
+    def fits_alone(self, x: Instance) -> bool:
+        """Whether the pool has room for x if all others went; a row that is longer is never stored."""
+        return self.settings.pool is None or len(x.values) <= self.settings.pool
+
+    def surplus(self) -> list[int]:
+        """The arrivals of the fewest oldest members without whom the rest are within B and the pool."""
+        order = np.argsort(self.arrival)
+        B = len(self) if self.settings.capacity is None else self.settings.capacity
+        sizes = self.rows.sizes[order]
+        pool = int(sizes.sum()) if self.settings.pool is None else self.settings.pool
+        m = max(len(self) - B, 0)
+        while int(sizes[m:].sum()) > pool:
+            m += 1
+        return [int(arrival) for arrival in self.arrival[order[:m]]]
+
+    def slot(self, arrival: int) -> int:
+        """Where the member with this arrival number stands."""
+        return int(np.flatnonzero(self.arrival == arrival)[0])
+
+    def kernel_row(self, x: Instance) -> tuple[Array, float]:
+        """K'(x_j, x) for every slot j, and K'(x, x)."""
+        kernel = self.settings.kernel
+        assert kernel is not None
+        row = kernel.row(self.rows.products(x), np.full_like(self.squares, x.square), self.squares)
+        return row, float(kernel.of_self(np.array([x.square]))[0])
+
+    def append(self, x: Instance, key: int, cluster: int, arrival: int) -> None:
+        self.rows.append(x)
+        self.squares = np.append(self.squares, x.square)
+        self.key = np.append(self.key, key)
+        self.cluster = np.append(self.cluster, cluster)
+        self.arrival = np.append(self.arrival, arrival)
+
+    def remove(self, r: int) -> None:
+        self.rows.remove(r)
+        self.squares = without(self.squares, r)
+        self.key, self.cluster = without(self.key, r), without(self.cluster, r)
+        self.arrival = without(self.arrival, r)
+
+    def state(self) -> dict[str, Any]:
+        named = {"key": self.key.copy(), "cluster": self.cluster.copy(), "arrival": self.arrival.copy()}
+        return self.rows.state() | named
+
+    def restore(self, state: dict[str, Any]) -> None:
+        """Fill an empty store."""
+        block = self.rows.block(state, self.settings.n_features)
+        named = zip(state["key"], state["cluster"], state["arrival"], strict=True)
+        for x, (key, cluster, arrival) in zip(self.instances(block), named, strict=True):
+            self.append(x, int(key), int(cluster), int(arrival))
+
+    def instances(self, X: Any) -> Iterator[Instance]:
+        """The rows of a block, one by one, rounded as the store would hold them."""
+        return self.rows.instances(X, self.settings.dtype)
+
+    @property
+    def nbytes(self) -> int:
+        return self.rows.nbytes + self.squares.nbytes + 3 * self.key.nbytes

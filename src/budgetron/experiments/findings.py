@@ -1,0 +1,170 @@
+"""What the table was expected to show, and whether it does; reported whichever way it falls."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from budgetron.experiments.algorithms import BASELINE, OURS_AT_B, OURS_AT_BYTES, PAPER, PROJECTIONS
+from budgetron.experiments.blocks import TableBlock
+from budgetron.experiments.printed import BASELINE as PRINTED_BASELINE
+from budgetron.experiments.printed import COLUMNS, SHARES, best_printed
+from budgetron.experiments.table import Estimate, Key, Table
+
+MEAN_DIFFERENCE = 2.0  # points of F, over all printed cells
+LARGEST_SHORTFALL = 4.0  # points of F below print, in any cell
+GOALS_AT_BYTES = {"spam": 96.0, "sentiment": 78.0, "school": 46.0}
+SCHOOL_ERROR = 20.5
+NOISE = 2.0  # standard errors of a paired difference
+
+
+@dataclass(frozen=True)
+class Finding:
+    """An expectation, whether it came true, and the cells that say otherwise."""
+
+    expected: str
+    found: str
+    holds: bool
+    exceptions: tuple[str, ...] = ()
+
+    def to_dict(self) -> dict[str, Any]:
+        return asdict(self)
+
+
+def findings(table: Table) -> list[Finding]:
+    """Every expectation about which the table has something to say."""
+    blocks = [block for block in table.blocks if block.in_paper]
+    if not any(table.rows(block) for block in blocks):
+        return []
+    found = [_near_print(table, blocks), _none_far_below(table, blocks), _complete_wins(table, blocks)]
+    found.append(_projections_win(table, blocks))
+    if any(OURS_AT_BYTES in table.rows(block) for block in blocks):
+        found.append(_ours(table, blocks, OURS_AT_BYTES, "at the bytes of mtbprj-2", strict=True))
+    if any(OURS_AT_B in table.rows(block) for block in blocks):
+        found.append(_ours(table, blocks, OURS_AT_B, "with kernel blocks alone at equal B", strict=False))
+    return found
+
+
+def differences(table: Table) -> dict[Key, float]:
+    """Ours minus print, in points of F, of every printed cell that was run."""
+    return {
+        key: estimate.mean - printed
+        for block in table.blocks
+        if block.in_paper
+        for name in PAPER
+        for graph, share in COLUMNS
+        if (estimate := table.estimate(key := (block.name, name, graph, share))) is not None
+        and (printed := table.printed(key)) is not None
+    }
+
+
+def _near_print(table: Table, blocks: list[TableBlock]) -> Finding:
+    apart = differences(table)
+    mean = sum(abs(points) for points in apart.values()) / len(apart)
+    signed = sum(apart.values()) / len(apart)
+    by_block = ", ".join(
+        f"{block.name} {sum(own) / len(own):.2f}"
+        for block in blocks
+        if (own := [abs(points) for key, points in apart.items() if key[0] == block.name])
+    )
+    return Finding(
+        f"mean absolute difference to print at most {MEAN_DIFFERENCE:.0f} points",
+        f"{mean:.2f} over {len(apart)} cells ({by_block}); with its sign {signed:+.2f}",
+        mean <= MEAN_DIFFERENCE,
+    )
+
+
+def _none_far_below(table: Table, blocks: list[TableBlock]) -> Finding:
+    apart = differences(table)
+    lowest, highest = min(apart, key=apart.__getitem__), max(apart, key=apart.__getitem__)
+    below = tuple(
+        f"{_named(key)}: {points:+.1f}" for key, points in apart.items() if points < -LARGEST_SHORTFALL
+    )
+    return Finding(
+        f"no cell more than {LARGEST_SHORTFALL:.0f} points below print",
+        f"lowest {_named(lowest)} {apart[lowest]:+.1f}, highest {_named(highest)} {apart[highest]:+.1f}",
+        not below,
+        below,
+    )
+
+
+def _complete_wins(table: Table, blocks: list[TableBlock]) -> Finding:
+    pairs = {
+        f"{block.name} {name} {share} %": table.paired(
+            (block.name, name, "C", share), (block.name, name, "D", share)
+        )
+        for block in blocks
+        for name in PAPER
+        for share in SHARES
+    }
+    return _all_ahead("complete beats disconnected in every pair", pairs)
+
+
+def _projections_win(table: Table, blocks: list[TableBlock]) -> Finding:
+    pairs = {
+        f"{block.name} {graph} {share} %: {projection} against {other}": table.paired(
+            (block.name, projection, graph, share), (block.name, other, graph, share)
+        )
+        for block in blocks
+        for graph, share in COLUMNS
+        for projection in PROJECTIONS
+        for other in PAPER
+        if other not in PROJECTIONS
+    }
+    return _all_ahead("the projections beat mtrbp and mtforg in every column", pairs)
+
+
+def _all_ahead(expected: str, pairs: dict[str, Estimate | None]) -> Finding:
+    run = {name: pair for name, pair in pairs.items() if pair is not None}
+    ahead = {name: pair for name, pair in run.items() if pair.mean > 0}
+    behind = tuple(
+        f"{name}: {pair.mean:+.2f}{'' if math.isnan(pair.error) else f' ± {pair.error:.2f}'}"
+        + (", within noise" if abs(pair.mean) <= NOISE * pair.error else "")
+        for name, pair in run.items()
+        if pair.mean <= 0
+    )
+    excused = all("within noise" in line for line in behind)
+    return Finding(expected, f"{len(ahead)} of {len(run)}", excused, behind)
+
+
+def _ours(table: Table, blocks: list[TableBlock], name: str, how: str, strict: bool) -> Finding:
+    misses = tuple(_missed(table, blocks, name, strict))
+    lowest: dict[str, list[str]] = {"C": [], "D": []}
+    for block in blocks:
+        for graph, found in lowest.items():
+            own = [table.estimate((block.name, name, *column)) for column in COLUMNS if column[0] == graph]
+            means = [estimate.mean for estimate in own if estimate is not None]
+            found += [f"{block.name} {min(means):.2f}"] if means else []
+    goals = ", ".join(f"{s} {goal:.0f}" for s, goal in GOALS_AT_BYTES.items())
+    expected = (
+        f"{goals} and School's error at most {SCHOOL_ERROR} %" if strict else "the printed unlimited baseline"
+    )
+    return Finding(
+        f"Budgetron {how} passes {expected} in every complete column",
+        f"lowest F of the complete graph: {', '.join(lowest['C'])}; of the disconnected one: {', '.join(lowest['D'])}",
+        not misses,
+        misses,
+    )
+
+
+def _missed(table: Table, blocks: list[TableBlock], name: str, strict: bool) -> Iterator[str]:
+    for block in blocks:
+        for share in SHARES:
+            key = (block.name, name, "C", share)
+            f, wrong = table.estimate(key), table.estimate(key, "error")
+            if f is None or wrong is None:
+                continue
+            goal = PRINTED_BASELINE[block.set_name]
+            if strict:
+                goal = max(GOALS_AT_BYTES[block.set_name], best_printed(block.set_name, "C", share))
+            if f.mean < goal:
+                yield f"{_named(key)}: F {f.mean:.1f} < {goal:.1f}"
+            if strict and block.set_name == "school" and wrong.mean > SCHOOL_ERROR:
+                yield f"{_named(key)}: error {wrong.mean:.1f} > {SCHOOL_ERROR}"
+
+
+def _named(key: Key) -> str:
+    block, algorithm, graph, share = key
+    return f"{block} {algorithm}" if algorithm == BASELINE else f"{block} {algorithm} {graph} {share} %"

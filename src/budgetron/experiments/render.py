@@ -1,0 +1,152 @@
+"""The table for readers: in the terminal, as Markdown, as HTML. Every number comes from the runs' JSONs."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from html import escape
+from typing import Any
+
+from budgetron.experiments.algorithms import BASELINE
+from budgetron.experiments.blocks import TableBlock
+from budgetron.experiments.findings import Finding
+from budgetron.experiments.printed import COLUMNS
+from budgetron.experiments.table import Key, Table
+
+FIGURE = "f-against-budget.svg"
+_HEADS = [f"{graph} {share} %" for graph, share in COLUMNS]
+_READING = (
+    "F-measure in per cent: mean ± standard error over the orders, then in brackets the printed value and "
+    "ours minus it. C is the complete task graph, D the disconnected one; the budget B is that share of what "
+    "the k Perceptrons store."
+)
+
+
+def markdown(table: Table, found: Sequence[Finding], heading: str = "##", figure: str = FIGURE) -> str:
+    """The whole table, the findings, and the figure by its place."""
+    lines = [f"{table.n_orders} orders, version {', '.join(sorted(table.versions))}. {_READING}", ""]
+    for block in table.blocks:
+        lines += [f"{heading} {block.title}, {block.formula}", "", _baseline(table, block), ""]
+        lines += [*_rows(table, block, "F", "f_measure"), ""]
+        lines += [*_rows(table, block, "error rate, %", "error"), ""]
+    lines += [f"![F against budget]({figure})", ""]
+    if found:
+        lines += [f"{heading} Expected, and found", ""]
+        for one in found:
+            lines.append(f"- **{'yes' if one.holds else 'no'}**: {one.expected}. Found: {one.found}.")
+            lines += [f"    - {exception}" for exception in one.exceptions]
+    return "\n".join(lines).rstrip() + "\n"
+
+
+def html(table: Table, found: Sequence[Finding], figure: str) -> str:
+    """One page that needs nothing else; `figure` is SVG."""
+    body = [f"<h1>Table 1</h1><p>{escape(_READING)} {table.n_orders} orders.</p>", figure]
+    for block in table.blocks:
+        body.append(
+            f"<h2>{escape(block.title)}, {escape(block.formula)}</h2><p>{escape(_baseline(table, block))}</p>"
+        )
+        body += [
+            _html_rows(table, block, "F", "f_measure"),
+            _html_rows(table, block, "error rate, %", "error"),
+        ]
+    for one in found:
+        listed = "".join(f"<li>{escape(exception)}</li>" for exception in one.exceptions)
+        verdict = "yes" if one.holds else "no"
+        body.append(
+            f"<p><b>{verdict}</b>: {escape(one.expected)}. Found: {escape(one.found)}.</p><ul>{listed}</ul>"
+        )
+    style = (
+        "body{font:15px system-ui,sans-serif;max-width:80em;margin:2em auto;padding:0 1em;color:#222}"
+        "table{border-collapse:collapse;margin:1em 0}td,th{padding:.35em .8em;border-bottom:1px solid #ddd;"
+        "text-align:right}td:first-child,th:first-child{text-align:left}small{color:#666;display:block}"
+        "svg{max-width:100%;height:auto}"
+    )
+    return (
+        f'<!doctype html><html lang="en"><meta charset="utf-8"><title>Budgetron: Table 1</title>'
+        f"<style>{style}</style><body>{''.join(body)}</body></html>\n"
+    )
+
+
+def terminal(table: Table, found: Sequence[Finding]) -> Any:
+    """A rich renderable."""
+    from rich.box import SIMPLE
+    from rich.console import Group
+    from rich.table import Table as RichTable
+    from rich.text import Text
+
+    parts: list[Any] = []
+    for block in table.blocks:
+        grid = RichTable(
+            title=f"{block.title}, {block.formula}",
+            caption=_baseline(table, block),
+            box=SIMPLE,
+            padding=(0, 0, 0, 1),
+            title_justify="left",
+            caption_justify="left",
+        )
+        grid.add_column("algorithm")
+        for head in _HEADS:
+            grid.add_column(head, justify="right")
+        for name in table.rows(block):
+            cells = []
+            for column in COLUMNS:
+                key = (block.name, name, *column)
+                f, wrong = table.estimate(key), table.estimate(key, "error")
+                text = Text(str(f) if f is not None else "–")
+                text.append(f"\n{_beside(table, key, bare=True)}", style="cyan")
+                text.append(f"\nerr {'–' if wrong is None else f'{wrong.mean:.1f}'}", style="dim")
+                cells.append(text)
+            grid.add_row(name, *cells)
+        parts.append(grid)
+    for one in found:
+        text = Text("✓ " if one.holds else "✗ ", style="bold green" if one.holds else "bold red")
+        text.append(f"{one.expected}: {one.found}", style="default")
+        for exception in one.exceptions:
+            text.append(f"\n    {exception}", style="dim")
+        parts.append(text)
+    return Group(*parts)
+
+
+def _baseline(table: Table, block: TableBlock) -> str:
+    key = (block.name, BASELINE, "D", None)
+    stored = table.median(key, "stored")
+    printed = table.printed(key)
+    return (
+        f"k Perceptrons, unlimited: F {table.estimate(key)} (printed {printed}), "
+        f"error {table.estimate(key, 'error')} %, {stored:,.0f} stored"
+    )
+
+
+def _beside(table: Table, key: Key, bare: bool = False) -> str:
+    """The printed value and ours minus it."""
+    printed, own = table.printed(key), table.estimate(key)
+    if printed is None or own is None:
+        return ""
+    apart = f"{own.mean - printed:+.1f}"
+    return f"{printed:.1f} {apart}" if bare else f"({printed:.1f}, {apart})"
+
+
+def _cell(table: Table, key: Key, figure: str) -> str:
+    own = table.estimate(key, figure)
+    return "–" if own is None else f"{own} {_beside(table, key) if figure == 'f_measure' else ''}".rstrip()
+
+
+def _rows(table: Table, block: TableBlock, title: str, figure: str) -> list[str]:
+    lines = [f"| {title} | {' | '.join(_HEADS)} |", "|---|" + "---:|" * len(_HEADS)]
+    for name in table.rows(block):
+        cells = [_cell(table, (block.name, name, *column), figure) for column in COLUMNS]
+        lines.append(f"| {name} | {' | '.join(cells)} |")
+    return lines
+
+
+def _html_rows(table: Table, block: TableBlock, title: str, figure: str) -> str:
+    heads = "".join(f"<th>{escape(head)}</th>" for head in (title, *_HEADS))
+    rows = []
+    for name in table.rows(block):
+        cells = []
+        for column in COLUMNS:
+            key = (block.name, name, *column)
+            own = table.estimate(key, figure)
+            small = f"<small>{_beside(table, key)}</small>" if figure == "f_measure" else ""
+            cells.append(f"<td>{'–' if own is None else own}{small}</td>")
+        rows.append(f"<tr><td>{escape(name)}</td>{''.join(cells)}</tr>")
+    return f"<table><tr>{heads}</tr>{''.join(rows)}</table>"

@@ -1,0 +1,188 @@
+"""One run: one algorithm on one recorded order of one block, in every cell of its row; one JSON.
+
+A run is skipped if its JSON is there and says that it was made with the same parameters by the same version.
+Files appear whole or not at all.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import platform
+import time
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from budgetron import evaluate, graphs
+from budgetron.data import DataSet
+from budgetron.experiments.algorithms import (
+    ALGORITHMS,
+    BASELINE,
+    ETA,
+    OURS_AT_B,
+    OURS_AT_BYTES,
+    SAME_BYTES_AS,
+    Algorithm,
+    Cell,
+    algorithm_named,
+)
+from budgetron.experiments.blocks import BLOCKS, TableBlock, block_named, ordered
+from budgetron.experiments.printed import COLUMNS
+from budgetron.version import __version__
+
+Json = dict[str, Any]
+
+
+@dataclass(frozen=True)
+class Run:
+    """Which algorithm, on which block, in which order."""
+
+    block: str
+    seed: int
+    algorithm: str
+
+    def path(self, out: Path) -> Path:
+        slug = self.algorithm.lower().replace(", ", "-").replace(" ", "-")
+        return out / "runs" / self.block / f"{self.seed:02d}-{slug}.json"
+
+    @property
+    def parameters(self) -> Json:
+        block = block_named(self.block)
+        return {
+            "block": self.block,
+            "set": block.set_name,
+            "kernel": repr(block.kernel),
+            "unit_norm": block.unit_norm,
+            "eta": ETA,
+            "seed": self.seed,
+            "algorithm": self.algorithm,
+        }
+
+    @property
+    def effort(self) -> float:
+        heavy = {"school": 2.0, "school-0.5": 3.0, "sentiment": 2.0}.get(self.block, 0.5)
+        return heavy * algorithm_named(self.algorithm).effort
+
+
+def planned(blocks: Iterable[TableBlock], n_orders: int, paper_only: bool = False) -> list[Run]:
+    """All runs of a table, those first that others wait for; `paper_only` leaves out our own rows."""
+    wanted = list(blocks)
+    waves = sorted({len(algorithm.after) for algorithm in ALGORITHMS})
+    return [
+        Run(block.name, seed, algorithm.name)
+        for wave in waves
+        for block in wanted
+        for seed in range(n_orders)  # all algorithms on one order together, so that it is made once
+        for algorithm in ALGORITHMS
+        if len(algorithm.after) == wave and not (paper_only and algorithm.name in (OURS_AT_B, OURS_AT_BYTES))
+    ]
+
+
+def is_done(run: Run, out: Path) -> bool:
+    """Whether the run's JSON is there, made with these parameters by this version."""
+    found = _read(run.path(out))
+    return found is not None and (found.get("parameters"), found.get("version")) == (
+        run.parameters,
+        __version__,
+    )
+
+
+def all_done(out: Path) -> list[Json]:
+    """Every JSON below a folder, in order of block, algorithm and seed."""
+    found = [content for path in (out / "runs").glob("*/*.json") if (content := _read(path)) is not None]
+    place = {block.name: number for number, block in enumerate(BLOCKS)}
+    return sorted(
+        (content for content in found if content["parameters"]["block"] in place),
+        key=lambda content: (place[content["parameters"]["block"]], content["parameters"]["seed"]),
+    )
+
+
+def perform(
+    run: Run, out: Path, folder: str | None = None, stopped: Callable[[], bool] = lambda: False
+) -> Json | None:
+    """Run one row of cells and write its JSON; None if stopped on the way, and then nothing is written."""
+    block, algorithm = block_named(run.block), algorithm_named(run.algorithm)
+    needed = {name: _read(Run(run.block, run.seed, name).path(out)) for name in algorithm.after}
+    stream = ordered(block.set_name, block.unit_norm, run.seed, folder)
+    cells = []
+    for graph, share in [("D", None)] if run.algorithm == BASELINE else COLUMNS:
+        if stopped():
+            return None
+        cells.append(_cell(run, block, algorithm, stream, needed, graph, share))
+    done = {
+        "parameters": run.parameters,
+        "version": __version__,
+        "machine": _machine(),
+        "examples": stream.n,
+        "tasks": stream.k,
+        "cells": cells,
+    }
+    _write(run.path(out), done)
+    return done
+
+
+def _cell(
+    run: Run,
+    block: TableBlock,
+    algorithm: Algorithm,
+    stream: DataSet,
+    needed: dict[str, Json | None],
+    graph: str,
+    share: int | None,
+) -> Json:
+    baseline, sized = needed.get(BASELINE), needed.get(SAME_BYTES_AS)
+    budget = (
+        0
+        if baseline is None or share is None
+        else max(1, round(share / 100 * baseline["cells"][0]["stored"]))
+    )
+    allowed = (
+        0
+        if sized is None
+        else next(c["bytes"] for c in sized["cells"] if (c["graph"], c["share"]) == (graph, share))
+    )
+    task_graph = graphs.complete(n_tasks=stream.k) if graph == "C" else graphs.disconnected()
+    model = algorithm.make(Cell(block.kernel, task_graph, budget, allowed, run.seed))
+    begin = time.perf_counter()
+    result = evaluate.progressive(model, stream)
+    seconds = time.perf_counter() - begin
+    figures = {name: _rounded(value) for name, value in result.overall.to_dict().items() if name != "n"}
+    by_task = {f"macro_{name}": _rounded(result.macro[name]) for name in ("f_measure", "error")}
+    ece = {} if result.calibration is None else {"ece": _rounded(result.calibration.ece)}
+    limit = {"bytes_allowed": allowed} if run.algorithm == OURS_AT_BYTES else {"budget": budget or None}
+    size = {"stored": model.n_stored_, "bytes": model.memory_bytes_, "seconds": round(seconds, 3)}
+    return {"graph": graph, "share": share} | limit | figures | by_task | ece | size
+
+
+def _machine() -> Json:
+    versions = {"python": platform.python_version(), "numpy": np.__version__}
+    return {"cpus": os.cpu_count(), "arch": platform.machine()} | versions
+
+
+def _rounded(value: Any) -> Any:
+    return round(value, 6) if isinstance(value, float) else value
+
+
+def _read(path: Path) -> Json | None:
+    try:
+        content = json.loads(path.read_bytes())
+    except (OSError, ValueError):
+        return None
+    return content if isinstance(content, dict) and "parameters" in content else None
+
+
+def _write(path: Path, content: Json) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    part = path.with_suffix(".part")
+    lines = ",\n  ".join(_compact(cell) for cell in content["cells"])
+    head = _compact({name: value for name, value in content.items() if name != "cells"})
+    part.write_text(f'{head[:-1]},"cells":[\n  {lines}]}}\n', encoding="utf-8")
+    os.replace(part, path)
+
+
+def _compact(content: Json) -> str:
+    return json.dumps(content, ensure_ascii=False, separators=(",", ":"))

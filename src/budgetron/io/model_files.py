@@ -1,0 +1,57 @@
+"""Models together with the columns of the files they learned from."""
+
+from __future__ import annotations
+
+import os
+from typing import Any
+
+from budgetron.errors import refuse_type, shown
+from budgetron.io.columns import Columns
+from budgetron.learners.files import load
+
+
+def save_model(path: str | os.PathLike[str], model: Any, columns: Columns) -> None:
+    """Write a model and its columns to one file. The model keeps them: its own `save` will write them too.
+
+    >>> import pathlib, tempfile
+    >>> from io import BytesIO
+    >>> from budgetron import Budgetron, io
+    >>> with io.read(BytesIO(b"user,size,label\\nann,1,ham\\nbob,9,spam\\n")) as stream:
+    ...     for block in stream:
+    ...         model = Budgetron(budget=10).partial_fit(block.X, block.y, tasks=block.tasks)
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     io.save_model(pathlib.Path(folder) / "spam.budgetron", model, stream.columns)
+    ...     again, columns = io.load_model(pathlib.Path(folder) / "spam.budgetron")
+    >>> again.predict(columns.encode([{"size": 8}]), tasks=["bob"]).tolist()
+    ['spam']
+    """
+    if not isinstance(columns, Columns):
+        raise refuse_type("save_model", "columns", "those of a stream, stream.columns", shown(columns))
+    if not hasattr(model, "_columns"):
+        raise refuse_type("save_model", "model", "a learner of budgetron", shown(model))
+    before = model._columns
+    model._columns = columns
+    try:
+        model.save(path)
+    except BaseException:
+        model._columns = before
+        raise
+
+
+def load_model(
+    path: str | os.PathLike[str], max_bytes: int | str = "1 GiB", engine: str | None = None
+) -> tuple[Any, Columns | None]:
+    """The model of a file and its columns; None for columns where the model was saved without."""
+    model = load(path, max_bytes, engine)
+    return model, columns_of(model)
+
+
+def columns_of(model: Any) -> Columns | None:
+    """The columns that a model carries, from `save_model` or from its file; None where it has none.
+
+    They are the model's own: what they go on to learn is saved with it.
+    """
+    kept = getattr(model, "_columns", None)
+    if kept is not None and not isinstance(kept, Columns):
+        kept = model._columns = Columns.of(kept)
+    return kept

@@ -1,0 +1,119 @@
+"""From the features of requests to rows for a model: numbers, sparse rows, or names."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from scipy import sparse
+
+from budgetron.durable.models import Kept
+from budgetron.errors import refuse, refuse_type, shown
+from budgetron.learners.inputs import DICT_FEATURES
+from budgetron.service.settings import Limits
+
+WHO = "features"
+_SPARSE = {"indices", "values"}
+_PLAIN = (str, int, float, bool, type(None))
+
+
+def rows_of(kept: Kept, features: Sequence[Any], limits: Limits) -> Any:
+    """X for the model: an array, a CSR matrix, or the dicts as they are, for the host to encode or hash."""
+    kind = type(features[0])
+    for row in features:
+        if type(row) is not kind:
+            raise refuse_type(WHO, "features", "of one kind in one request", "lists and objects together")
+        if len(row) > limits.features:
+            raise refuse(WHO, "features", f"at most {limits.features} in an example", str(len(row)))
+    if kind is list:
+        return _dense(features)
+    if features[0].keys() == _SPARSE and isinstance(features[0]["indices"], list):
+        return _sparse(kept, features, limits)
+    return _named(kept, features)
+
+
+def tasks_of(tasks: Sequence[Any], limits: Limits) -> list[Any] | None:
+    """One task for each example, or none at all."""
+    without = tasks.count(None)
+    if without == len(tasks):
+        return None
+    if without:
+        raise refuse("task", "task", "given for every example of a request, or for none", f"{without} without one")
+    for task in tasks:
+        check_text("task", task, limits)
+    return list(tasks)
+
+
+def check_text(what: str, value: Any, limits: Limits) -> None:
+    """A name may not be longer than is sensible, nor an integer larger than the log holds."""
+    if isinstance(value, str) and len(value) > limits.text:
+        raise refuse(what, what, f"of at most {limits.text} characters", f"{len(value)}")
+    if isinstance(value, int) and not -(2**63) <= value < 2**63:
+        raise refuse(what, what, "an integer of 64 bits", shown(value))
+
+
+def _dense(features: Sequence[list[float]]) -> Any:
+    width = len(features[0])
+    if not width:
+        raise refuse(WHO, "features", "at least one number", "none")
+    for row in features:
+        if len(row) != width:
+            raise refuse(WHO, "features", "of one length in one request", f"{width} and {len(row)} numbers")
+    return np.array(features, dtype=np.float64)
+
+
+def _sparse(kept: Kept, features: Sequence[dict[str, Any]], limits: Limits) -> Any:
+    width = kept.width or DICT_FEATURES
+    counts, columns, data = [0], [], []
+    for row in features:
+        indices, values = row.get("indices"), row.get("values")
+        if row.keys() != _SPARSE or not isinstance(indices, list) or not isinstance(values, list):
+            raise refuse(WHO, "features", 'all with "indices" and "values"', "other objects between them")
+        if len(indices) != len(values) or len(indices) > limits.features:
+            accepted = f"as many values as indices, at most {limits.features}"
+            raise refuse(WHO, "features", accepted, f"{len(indices)} indices and {len(values)} values")
+        if not all(type(index) is int and 0 <= index < width for index in indices):
+            raise refuse(WHO, "indices", f"integers from 0 to {width - 1}", shown(indices))
+        if not all(type(value) in (int, float) and abs(value) < 1e300 for value in values):
+            raise refuse(WHO, "values", "numbers that float64 can hold", shown(values))
+        columns += indices
+        data += values
+        counts.append(len(columns))
+    matrix = (np.array(data, dtype=np.float64), np.array(columns, dtype=np.int32), np.array(counts))
+    return sparse.csr_matrix(matrix, shape=(len(features), width))
+
+
+def _named(kept: Kept, features: Sequence[dict[str, Any]]) -> Any:
+    for row in features:
+        for name, value in row.items():
+            if not isinstance(value, _PLAIN):
+                came = type(value).__name__
+                raise refuse_type(WHO, f"feature {shown(name)}", "a number, a string or null", came)
+            if type(value) is int and abs(value) >= 2**63:
+                raise refuse(WHO, f"feature {shown(name)}", "an integer of 64 bits, or a float", shown(value))
+    if kept.columns is not None:
+        return list(features)
+    names = getattr(kept.model, "feature_names_in_", None)
+    if names is not None:
+        return _in_order(names.tolist(), features)
+    if kept.begun and not kept.sparse:
+        width = kept.width
+        raise refuse_type(WHO, "features", f"a list of {width} numbers, as the first was", "an object",
+                          "A model keeps to one kind of input.")  # fmt: skip
+    return list(features)
+
+
+def _in_order(names: list[str], features: Sequence[dict[str, Any]]) -> Any:
+    """Rows of a model that was trained on a data frame: its columns by name."""
+    rows = []
+    for row in features:
+        missing = [name for name in names if name not in row]
+        others = [name for name in row if name not in names]
+        if missing or others:
+            came = f"without {shown(missing)}" if missing else f"also {shown(others)}"
+            raise refuse(WHO, "features", f"the columns {shown(names)}", came)
+        if not all(type(row[name]) in (int, float, bool) for name in names):
+            raise refuse_type(WHO, "features", "numbers for this model", shown(row))
+        rows.append([float(row[name]) for name in names])
+    return np.array(rows, dtype=np.float64)

@@ -1,0 +1,168 @@
+"""What can be seen of a model at work, in bounded memory: the state that `/v1/live` gives and `/v1/events` repeats.
+
+    {"model": "default", "learner": "Budgetron", "at": 1700000000.0, "position": 812, "begun": true,
+     "traffic":  {"predicted": 9000, "learned": 1200, "refused": 3,               since the service started
+                  "seconds": [[at, predicted, learned], …]},                      the last 300 seconds
+     "overall":  {"n", "mistakes", "error", "f_measure", "precision", "recall", "log_loss"},    or null
+     "curve":    [{"position", "window": {…}, "so_far": {…}, "stored", "memory_bytes", "budget_share"}, …]    ≤ 120
+     "tasks":    [{"task", "n", "mistakes", "error", "f_measure", …}, …]          the 200 with most mistakes
+     "n_tasks":  1000, "tasks_counted_together": 17,                              those past the first 1,000
+     "share":    [["ann", 0.2], …]                                                ≤ 32, of the stored examples
+     "stored": 500, "capacity": 500, "memory_bytes": 120000, "budget_bytes": null,
+     "beliefs":  [{"weight": 0.7, "linear": …, "linear_own": …, …}, …]            of a Budgetron, else []
+     "mistakes": [{"position", "task", "label", "predicted", "margin"}, …]}       the last 50, newest first
+
+Error and F are progressive: each example is judged by the margin it had just before it was learned. All counts begin
+anew with the service; the model does not.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections import deque
+from collections.abc import Hashable
+from typing import Any
+
+import numpy as np
+
+from budgetron.durable import Learned, Request
+from budgetron.engine.memory import budget_of
+from budgetron.evaluate.calibration import Calibration
+from budgetron.evaluate.confusion import ConfusionCounts
+from budgetron.evaluate.counts import MISTAKES, TaskCounts, figures
+from budgetron.evaluate.curve import Curve
+from budgetron.evaluate.scoring import Scored, counted
+
+WINDOW = 200  # examples to a point of the curve, doubled as it fills
+TASKS = 1000  # counted one by one
+_SHOWN_TASKS, _SHOWN_POINTS, _SHOWN_SHARES, _SHOWN_MISTAKES, _SECONDS = 200, 120, 32, 50, 300
+
+
+class Watch:
+    """Counts of one model. The writer adds what was learned; anyone may look."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._counts, self._curve = TaskCounts(TASKS), Curve()
+        self._calibration, self._confusion = Calibration.empty(), ConfusionCounts()
+        self._in_window: Any = 0.0
+        self._shown_curve: list[dict[str, Any]] | None = None  # made when looked at, until a window ends
+        self._position = self._next_end = 0
+        self.n_learned = self.n_refused = self.n_predicted = self.n_mistakes = 0
+        self._mistakes: deque[dict[str, Any]] = deque(maxlen=_SHOWN_MISTAKES)
+        self._seconds: deque[tuple[float, int, int]] = deque(maxlen=_SECONDS)
+
+    # ---- counting
+
+    def learned(self, model: Any, request: Request, n: int, answer: Learned | Exception) -> None:
+        """Count one request of the writer."""
+        if isinstance(answer, Exception):
+            self.n_refused += n
+        elif not answer.repeated and n:
+            with self._lock:
+                self._count(model, request, answer)
+
+    def _count(self, model: Any, request: Request, answer: Learned) -> None:
+        known = model.classes_
+        probabilistic = hasattr(model, "predict_proba")
+        y = np.asarray(request.y)
+        if answer.margins.ndim == 2 and answer.margins.shape[1] != len(known):
+            return  # the model was replaced meanwhile
+        scored = Scored(y, request.tasks, answer.margins)
+        rows = counted(known, scored, self._calibration if probabilistic else None, self._confusion)
+        self._counts.add(request.tasks, rows)
+        self._in_window = self._in_window + rows.sum(axis=0)
+        self._position += len(rows)
+        self.n_learned += len(rows)
+        wrong = np.flatnonzero(rows[:, MISTAKES])
+        self.n_mistakes += len(wrong)
+        for place in wrong[-_SHOWN_MISTAKES:].tolist():
+            margin = answer.margins[place]
+            said = int(margin > 0) if margin.ndim == 0 else int(margin.argmax())
+            self._mistakes.append({
+                "position": answer.position, "task": None if request.tasks is None else plain(request.tasks[place]),
+                "label": plain(y[place]), "predicted": plain(known[said]), "margin": margin.tolist(),
+            })  # fmt: skip
+        if self._position >= self._next_end + WINDOW:
+            self._next_end = self._position
+            self._curve.close_window(self._position, self._in_window, model)
+            self._in_window, self._shown_curve = 0.0, None
+
+    def tick(self, at: float) -> None:
+        """Note the traffic, once a second."""
+        self._seconds.append((round(at, 3), self.n_predicted, self.n_learned))
+
+    def begin_anew(self) -> None:
+        """Forget the figures: another model is in the place."""
+        with self._lock:
+            self._counts, self._curve = TaskCounts(TASKS), Curve()
+            self._calibration, self._confusion = Calibration.empty(), ConfusionCounts()
+            self._in_window, self._position, self._next_end, self._shown_curve = 0.0, 0, 0, None
+            self._mistakes.clear()
+
+    # ---- looking
+
+    def of_task(self, task: Hashable, probabilistic: bool) -> dict[str, Any] | None:
+        with self._lock:
+            row = self._counts.by_task().get(task)
+            return None if row is None else figures(row, probabilistic).to_dict()
+
+    def state(self, name: str, model: Any, position: int) -> dict[str, Any]:
+        """The whole of it, as described above."""
+        probabilistic = hasattr(model, "predict_proba")
+        begun = hasattr(model, "n_seen_")
+        with self._lock:
+            by_task = self._counts.by_task()
+            worst = sorted(by_task.items(), key=lambda item: -item[1][MISTAKES])[:_SHOWN_TASKS]
+            tasks = [{"task": plain(task), **figures(row, probabilistic).to_dict()} for task, row in worst]
+            total, others = self._counts.total, self._counts.others
+            overall = figures(total, probabilistic).to_dict() if self._position else None
+            curve = self._curve_shown(probabilistic)
+            mistakes = list(reversed(self._mistakes))
+        share = list(model.budget_share_.items())[:_SHOWN_SHARES] if begun else []
+        return {
+            "model": name, "learner": type(model).__name__, "at": round(time.time(), 3), "position": position,
+            "begun": begun,
+            "traffic": {"predicted": self.n_predicted, "learned": self.n_learned, "refused": self.n_refused,
+                        "seconds": list(self._seconds)},
+            "overall": overall, "curve": curve,
+            "tasks": tasks, "n_tasks": len(by_task), "tasks_counted_together": int(others[0]),
+            "share": [[plain(task), part] for task, part in share],
+            "stored": model.n_stored_ if begun else 0, "capacity": model.capacity_ if begun else None,
+            "memory_bytes": model.memory_bytes_ if begun else 0, "budget_bytes": budget_bytes(model),
+            "beliefs": beliefs(model) if begun else [], "mistakes": mistakes,
+        }  # fmt: skip
+
+    def _curve_shown(self, probabilistic: bool) -> list[dict[str, Any]]:
+        """Evenly thinned, in short numbers. It is sent every second, so it is made once a window."""
+        if self._shown_curve is None:
+            points = self._curve.points(probabilistic)
+            step = max(1, -(-len(points) // _SHOWN_POINTS))
+            self._shown_curve = [_short(point.to_dict()) for point in points[::-1][::step][::-1]]
+        return self._shown_curve
+
+
+def _short(value: Any) -> Any:
+    """The same with four decimals."""
+    if isinstance(value, dict):
+        return {name: _short(part) for name, part in value.items()}
+    if isinstance(value, list):
+        return [_short(part) for part in value]
+    return round(value, 4) if isinstance(value, float) else value
+
+
+def beliefs(model: Any) -> list[dict[str, float]]:
+    """How a Budgetron weighs its guesses about how related the tasks are."""
+    return [{"weight": weight, **vars(belief)} for belief, weight in getattr(model, "beliefs_", [])]
+
+
+def budget_bytes(model: Any) -> int | None:
+    return budget_of(type(model).__name__, getattr(model, "budget", None)).bytes
+
+
+def plain(value: Any) -> Any:
+    """A task or label for JSON: itself, or the words for it."""
+    if isinstance(value, np.generic):
+        value = value.item()
+    return value if value is None or isinstance(value, str | int | float | bool) else str(value)

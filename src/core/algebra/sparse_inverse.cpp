@@ -1,0 +1,214 @@
+#include "algebra/sparse_inverse.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <stdexcept>
+
+namespace budgetron {
+
+namespace {
+
+constexpr std::size_t kDegree = 4;
+constexpr std::size_t kBytes = 32;      // for each entry of A: how far elimination may fill up
+constexpr std::size_t kLeftBytes = 24;  // for an entry that is left: 16, and what groups of rows are filled up with
+constexpr std::size_t kFew = 3;  // fewer columns than this are quicker one by one
+
+void require_symmetric(bool holds) {
+  if (!holds) throw std::invalid_argument("a graph's matrix must be symmetric");
+}
+
+}  // namespace
+
+// The graph that is left while tasks are eliminated.
+struct SparseInverse::Elimination {
+  std::vector<std::vector<Entry>> rows;
+  std::vector<double> diagonal;
+  std::vector<double> sum;  // of each row, its diagonal included
+  bool laplacian = true;    // no positive entry beside the diagonal, and that stays so
+  std::vector<std::int32_t> where;
+  std::vector<std::vector<std::int32_t>> waiting;  // by number of neighbours; what is out of date is passed over
+  std::vector<bool> gone;
+  std::size_t entries = 0;
+
+  Elimination(const SparseMatrix& a, bool singular)
+      : rows(a.indptr.size() - 1), diagonal(rows.size()), sum(rows.size()), where(rows.size(), -1), waiting(kDegree + 1), gone(rows.size()) {
+    for (std::size_t i = 0; i < rows.size(); ++i) {
+      for (auto e = static_cast<std::size_t>(a.indptr[i]); e < static_cast<std::size_t>(a.indptr[i + 1]); ++e) {
+        if (static_cast<std::size_t>(a.indices[e]) == i)
+          diagonal[i] = a.data[e];
+        else if (a.data[e] != 0.0)
+          rows[i].push_back({a.indices[e], a.data[e]});
+        if (!singular) sum[i] += a.data[e];
+        laplacian &= static_cast<std::size_t>(a.indices[e]) == i || a.data[e] <= 0.0;
+      }
+      entries += rows[i].size();
+      wait(static_cast<std::int32_t>(i));
+    }
+  }
+
+  void wait(std::int32_t i) {
+    const std::size_t degree = rows[static_cast<std::size_t>(i)].size();
+    if (degree <= kDegree) waiting[degree].push_back(i);
+  }
+
+  // A task with the fewest neighbours, or −1.
+  std::int32_t next() {
+    for (std::size_t degree = 0; degree <= kDegree; ++degree)
+      while (!waiting[degree].empty()) {
+        const std::int32_t i = waiting[degree].back();
+        waiting[degree].pop_back();
+        if (!gone[static_cast<std::size_t>(i)] && rows[static_cast<std::size_t>(i)].size() == degree) return i;
+      }
+    return -1;
+  }
+
+  // Row `into` takes what it has to do with the neighbours of `from`, whose entry in it is value.
+  void absorb(std::size_t into, std::size_t from, double value) {
+    auto& row = rows[into];
+    const double share = value / diagonal[from];
+    entries -= row.size();
+    const auto back = std::find_if(row.begin(), row.end(), [&](const Entry& e) { return static_cast<std::size_t>(e.to) == from; });
+    require_symmetric(back != row.end());
+    row.erase(back);
+    for (std::size_t q = 0; q < row.size(); ++q) where[static_cast<std::size_t>(row[q].to)] = static_cast<std::int32_t>(q);
+    const std::size_t before = row.size();
+    for (const Entry& e : rows[from]) {
+      if (static_cast<std::size_t>(e.to) == into) continue;
+      const std::int32_t at = where[static_cast<std::size_t>(e.to)];
+      if (at >= 0)
+        row[static_cast<std::size_t>(at)].value -= share * e.value;
+      else
+        row.push_back({e.to, -share * e.value});
+    }
+    for (std::size_t q = 0; q < before; ++q) where[static_cast<std::size_t>(row[q].to)] = -1;
+    diagonal[into] -= share * value;
+    sum[into] -= share * sum[from];
+    if (laplacian) {  // all terms have one sign: nothing cancels, however uneven the weights
+      diagonal[into] = sum[into];
+      for (const Entry& e : row) diagonal[into] -= e.value;
+    }
+    entries += row.size();
+    wait(static_cast<std::int32_t>(into));
+  }
+};
+
+SparseInverse::SparseInverse(const SparseMatrix& a, std::vector<std::int64_t> component, bool singular)
+    : component_(std::move(component)), singular_(singular), l_begin_{0} {
+  Elimination left(a, singular);
+  const std::vector<double> original = left.diagonal;
+  const std::size_t k = size(), most = kBytes * a.indices.size();
+  while (kLeftBytes * (left.entries + kDegree * (kDegree - 1)) + 12 * l_to_.size() <= most) {
+    const std::int32_t task = left.next();
+    if (task < 0) break;
+    const auto i = static_cast<std::size_t>(task);
+    // What is left of a Laplacian's component, or of a pivot that cancelled, is not divided by.
+    if ((singular && left.rows[i].empty()) || !(left.diagonal[i] > (left.laplacian ? 0.0 : 1e-10 * original[i]))) continue;
+    left.gone[i] = true;
+    order_.push_back(task);
+    pivot_.push_back(left.diagonal[i]);
+    for (const Entry& e : left.rows[i]) {
+      l_to_.push_back(e.to);
+      l_.push_back(e.value / left.diagonal[i]);
+      left.absorb(static_cast<std::size_t>(e.to), i, e.value);
+    }
+    left.entries -= left.rows[i].size();
+    std::vector<Entry>().swap(left.rows[i]);
+    l_begin_.push_back(static_cast<std::int64_t>(l_to_.size()));
+  }
+  const std::size_t eliminated = order_.size();
+  std::vector<std::int32_t> place(k);
+  for (std::size_t i = 0; i < k; ++i)
+    if (!left.gone[i]) order_.push_back(static_cast<std::int32_t>(i));
+  for (std::size_t p = 0; p < k; ++p) place[static_cast<std::size_t>(order_[p])] = static_cast<std::int32_t>(p);
+  for (auto& to : l_to_) to = place[static_cast<std::size_t>(to)];
+  SparseMatrix g;
+  g.indptr.push_back(0);
+  for (std::size_t p = eliminated; p < k; ++p) {
+    const auto i = static_cast<std::size_t>(order_[p]);
+    const bool alone = singular && left.rows[i].empty();  // the zero that is left of a component: its answer is 0
+    g.indices.push_back(static_cast<std::int32_t>(p - eliminated));
+    g.data.push_back(alone ? 0.0 : left.diagonal[i]);
+    for (const Entry& e : left.rows[i]) {
+      require_symmetric(!left.gone[static_cast<std::size_t>(e.to)]);
+      g.indices.push_back(place[static_cast<std::size_t>(e.to)] - static_cast<std::int32_t>(eliminated));
+      g.data.push_back(e.value);
+    }
+    g.indptr.push_back(static_cast<std::int64_t>(g.indices.size()));
+  }
+  rest_ = ConjugateGradients(g);
+  for (auto* list : {&l_to_, &order_}) list->shrink_to_fit();
+  for (auto* list : {&l_, &pivot_}) list->shrink_to_fit();
+  l_begin_.shrink_to_fit();
+}
+
+std::size_t SparseInverse::bytes() const {
+  return 4 * (order_.size() + l_to_.size()) + 8 * (l_.size() + pivot_.size() + l_begin_.size() + component_.size()) + rest_.bytes();
+}
+
+std::vector<double> SparseInverse::apply(const std::vector<double>& b) const {
+  std::vector<double> y(size()), x(size());
+  for (std::size_t p = 0; p < size(); ++p) y[p] = b[static_cast<std::size_t>(order_[p])];
+  solve<1>(y);
+  for (std::size_t p = 0; p < size(); ++p) x[static_cast<std::size_t>(order_[p])] = y[p];
+  return x;
+}
+
+std::vector<std::vector<double>> SparseInverse::columns(const std::vector<std::int64_t>& of) const {
+  return of.size() < kFew ? columns_by<1>(of) : columns_by<kTogether>(of);
+}
+
+template <std::size_t W>
+std::vector<std::vector<double>> SparseInverse::columns_by(const std::vector<std::int64_t>& of) const {
+  std::vector<std::vector<double>> out(of.size());
+  for (std::size_t from = 0; from < of.size(); from += W) {
+    const std::size_t count = std::min(W, of.size() - from);
+    std::vector<double> y(size() * W);
+    for (std::size_t w = 0; w < count; ++w) {
+      const auto place = std::find(order_.begin(), order_.end(), static_cast<std::int32_t>(of[from + w])) - order_.begin();
+      y[static_cast<std::size_t>(place) * W + w] = 1.0;
+    }
+    solve<W>(y);
+    for (std::size_t w = 0; w < count; ++w) out[from + w].resize(size());
+    for (std::size_t p = 0; p < size(); ++p)
+      for (std::size_t w = 0; w < count; ++w) out[from + w][static_cast<std::size_t>(order_[p])] = y[p * W + w];
+  }
+  return out;
+}
+
+template <std::size_t W>
+void SparseInverse::center(std::vector<double>& y) const {  // onto the range of a Laplacian: mean 0 on every component
+  std::vector<double> sum(size() * W), count(size());
+  for (std::size_t p = 0; p < size(); ++p) {
+    const auto c = static_cast<std::size_t>(component_[static_cast<std::size_t>(order_[p])]);
+    count[c] += 1;
+    for (std::size_t w = 0; w < W; ++w) sum[c * W + w] += y[p * W + w];
+  }
+  for (std::size_t p = 0; p < size(); ++p) {
+    const auto c = static_cast<std::size_t>(component_[static_cast<std::size_t>(order_[p])]);
+    for (std::size_t w = 0; w < W; ++w) y[p * W + w] -= sum[c * W + w] / count[c];
+  }
+}
+
+template <std::size_t W>
+void SparseInverse::solve(std::vector<double>& y) const {
+  if (singular_) center<W>(y);
+  const std::size_t eliminated = pivot_.size();
+  for (std::size_t p = 0; p < eliminated; ++p) {
+    double* own = &y[p * W];
+    if (std::all_of(own, own + W, [](double value) { return value == 0.0; })) continue;
+    for (auto e = static_cast<std::size_t>(l_begin_[p]); e < static_cast<std::size_t>(l_begin_[p + 1]); ++e)
+      for (std::size_t w = 0; w < W; ++w) y[static_cast<std::size_t>(l_to_[e]) * W + w] -= l_[e] * own[w];
+    for (std::size_t w = 0; w < W; ++w) own[w] /= pivot_[p];
+  }
+  rest_.solve(y.data() + eliminated * W, W);
+  for (std::size_t p = eliminated; p-- > 0;) {
+    double sum[W];
+    for (std::size_t w = 0; w < W; ++w) sum[w] = y[p * W + w];
+    for (auto e = static_cast<std::size_t>(l_begin_[p]); e < static_cast<std::size_t>(l_begin_[p + 1]); ++e)
+      for (std::size_t w = 0; w < W; ++w) sum[w] -= l_[e] * y[static_cast<std::size_t>(l_to_[e]) * W + w];
+    for (std::size_t w = 0; w < W; ++w) y[p * W + w] = sum[w];
+  }
+  if (singular_) center<W>(y);
+}
+
+}  // namespace budgetron

@@ -1,0 +1,55 @@
+// Columns of A⁻¹ for a sparse symmetric A: what is cheap to eliminate is eliminated once, the rest is iterated on.
+//
+//   A = [F  Cᵀ; C  G],   F = L D Lᵀ:   G' = G − C F⁻¹ Cᵀ,   G' y = b_G − C F⁻¹ b_F  by conjugate gradients,   then back into F
+//
+// A whole factor of a random graph fills up (tens of gigabytes for 100,000 tasks of degree 5). Tasks of up to kDegree
+// neighbours can go, the ones with fewest first, within bytes that are planned for (memory.py): G' has fewer tasks and is better
+// conditioned than A. On a tree nothing is left to iterate on. Up to kTogether right-hand sides share each pass over the
+// entries; each is computed with the same operations in the same order as alone.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <vector>
+
+#include "algebra/conjugate_gradients.hpp"
+
+namespace budgetron {
+
+class SparseInverse {
+ public:
+  static constexpr std::size_t kTogether = kSide;
+
+  // `component` numbers the connected components; where A is `singular`, a Laplacian, its pseudoinverse is meant.
+  SparseInverse(const SparseMatrix& a, std::vector<std::int64_t> component, bool singular);
+
+  std::size_t size() const { return component_.size(); }
+  std::vector<double> apply(const std::vector<double>& b) const;
+  std::vector<std::vector<double>> columns(const std::vector<std::int64_t>& of) const;
+  std::size_t bytes() const;
+
+ private:
+  struct Entry {
+    std::int32_t to;
+    double value;
+  };
+  struct Elimination;
+
+  template <std::size_t W>
+  std::vector<std::vector<double>> columns_by(const std::vector<std::int64_t>& of) const;
+  template <std::size_t W>
+  void solve(std::vector<double>& y) const;  // y holds W right-hand sides by place, side by side, and then the answers
+  template <std::size_t W>
+  void center(std::vector<double>& y) const;
+
+  std::vector<std::int64_t> component_;
+  bool singular_;
+  std::vector<std::int32_t> order_;   // place → task: the eliminated in their order, then the rest
+  std::vector<double> pivot_;         // D
+  std::vector<std::int64_t> l_begin_;
+  std::vector<std::int32_t> l_to_;
+  std::vector<double> l_;             // Lᵀ without its diagonal
+  ConjugateGradients rest_;           // on G'
+};
+
+}  // namespace budgetron

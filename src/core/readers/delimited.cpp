@@ -1,0 +1,249 @@
+// The grammar, which budgetron/streams/scan.py repeats in Python:
+//   record   fields with a delimiter between, ended by \n, \r\n or the end; an empty line is no record
+//   field    "…" with "" for a quote, or anything without delimiter and newline
+//   number   blanks [+-] digits with at most one point [e exponent] blanks; true and false are 1 and 0; absolute value up
+//            to 1e100; the words of `is_missing` are NaN
+// After a record that is bad for its quotes or its length, reading goes on with the line after its first.
+#include "readers/delimited.hpp"
+
+#include <cstring>
+#include <deque>
+#include <limits>
+#include <string_view>
+
+#include "readers/decimal.hpp"
+
+namespace budgetron {
+
+namespace {
+
+struct Field {
+  std::size_t begin, end;
+  bool doubled;  // has "" inside
+};
+
+bool is_missing(std::string_view s) {
+  switch (s.size()) {
+    case 0: return true;
+    case 1: return s == "?";
+    case 2: return s == "NA";
+    case 3: return s == "NaN" || s == "nan" || s == "N/A" || s == "n/a";
+    case 4: return s == "null" || s == "NULL" || s == "None" || s == "<NA>" || s == "#N/A";
+    default: return false;
+  }
+}
+
+bool is_word(std::string_view s, const char* lower) {
+  if (s.size() != std::strlen(lower)) return false;
+  for (std::size_t i = 0; i < s.size(); ++i)
+    if ((s[i] | 0x20) != lower[i]) return false;
+  return true;
+}
+
+bool to_number(std::string_view s, double& out) {
+  while (!s.empty() && (s.front() == ' ' || s.front() == '\t')) s.remove_prefix(1);
+  while (!s.empty() && (s.back() == ' ' || s.back() == '\t')) s.remove_suffix(1);
+  if (is_missing(s)) {
+    out = std::numeric_limits<double>::quiet_NaN();
+    return true;
+  }
+  if (is_word(s, "true") || is_word(s, "false")) {
+    out = s.size() == 4 ? 1.0 : 0.0;
+    return true;
+  }
+  return signed_decimal(s, out);
+}
+
+bool is_plain(const char* p, std::size_t n) {  // ASCII without NUL
+  bool plain = true;
+  for (std::size_t i = 0; i < n; ++i) plain &= static_cast<signed char>(p[i]) > 0;
+  return plain;
+}
+
+bool is_utf8(const unsigned char* p, const unsigned char* end) {
+  const auto follows = [&](int k) { return p + k < end && (p[k] & 0xC0) == 0x80; };
+  while (p < end) {
+    if (p[0] < 0x80) {
+      p += 1;
+    } else if (p[0] >= 0xC2 && p[0] <= 0xDF && follows(1)) {
+      p += 2;
+    } else if ((p[0] & 0xF0) == 0xE0 && follows(1) && follows(2)) {
+      if ((p[0] == 0xE0 && p[1] < 0xA0) || (p[0] == 0xED && p[1] > 0x9F)) return false;  // too long; a surrogate
+      p += 3;
+    } else if (p[0] >= 0xF0 && p[0] <= 0xF4 && follows(1) && follows(2) && follows(3)) {
+      if ((p[0] == 0xF0 && p[1] < 0x90) || (p[0] == 0xF4 && p[1] > 0x8F)) return false;
+      p += 4;
+    } else {
+      return false;
+    }
+  }
+  return true;
+}
+
+class Scanner {
+ public:
+  Scanner(const char* data, std::size_t size, bool last, const Form& form)
+      : data_(data), size_(size), last_(last), form_(form) {
+    for (const Want want : form.wants) n_numbers_ += want == Want::number;
+    std::size_t n_texts = 0;
+    for (const Want want : form.wants) n_texts += want == Want::text;
+    coders_.resize(n_texts);
+  }
+
+  Scan run() {
+    while (scan_.lines.size() < form_.max_rows && scan_.bad.size() < form_.max_bad && record()) {
+    }
+    for (Coder& coder : coders_) scan_.texts.push_back(coder.done());
+    scan_.consumed = at_;
+    scan_.n_lines = line_;
+    return std::move(scan_);
+  }
+
+ private:
+  // One record; false where no complete one is left.
+  bool record() {
+    if (at_ == size_) return false;
+    const std::size_t begin = at_;
+    const std::size_t first_end = line_end(begin);
+    if (first_end == size_ && !last_ && size_ - begin <= form_.max_line) return false;
+    if (first_end - begin > form_.max_line) {
+      scan_.unfinished = first_end == size_ && !last_;
+      return spoilt(begin, first_end, Trouble::too_long, 0);
+    }
+    const std::size_t trimmed = without_return(begin, first_end);
+    if (trimmed == begin) return go_on(first_end, 1);
+    fields_.clear();
+    if (form_.wants.empty()) return take(begin, trimmed, first_end, 1);
+    std::size_t p = begin, end = first_end, stop = trimmed;
+    std::int64_t lines = 1;
+    for (;;) {
+      if (p < stop && data_[p] == '"') {
+        bool doubled = false;
+        std::size_t q = p + 1;
+        for (;; ++q) {  // to the closing quote, over line ends where need be
+          const std::size_t limit = size_ - begin > form_.max_line ? begin + form_.max_line : size_;
+          const void* found = q < limit ? std::memchr(data_ + q, '"', limit - q) : nullptr;
+          if (found == nullptr) {
+            if (limit == size_ && !last_) return false;
+            return spoilt(begin, first_end, Trouble::open_quote, number_of_fields());
+          }
+          q = static_cast<std::size_t>(static_cast<const char*>(found) - data_);
+          if (q + 1 == size_ && !last_) return false;  // the next byte may be another quote
+          if (q + 1 < size_ && data_[q + 1] == '"') {
+            doubled = true;
+            ++q;
+            continue;
+          }
+          break;
+        }
+        if (q >= end) {
+          for (std::size_t i = end; i < q; ++i) lines += data_[i] == '\n';
+          end = line_end(q);
+          if (end == size_ && !last_ && size_ - begin <= form_.max_line) return false;
+          if (end - begin > form_.max_line) return spoilt(begin, first_end, Trouble::open_quote, number_of_fields());
+          stop = without_return(q, end);
+        }
+        fields_.push_back({p + 1, q, doubled});
+        p = q + 1;
+        if (p < stop && data_[p] != form_.delimiter) return spoilt(begin, first_end, Trouble::quote, number_of_fields() - 1);
+        if (p >= stop) break;
+        ++p;
+      } else {
+        const void* found = p < stop ? std::memchr(data_ + p, form_.delimiter, stop - p) : nullptr;
+        const std::size_t q = found ? static_cast<std::size_t>(static_cast<const char*>(found) - data_) : stop;
+        fields_.push_back({p, q, false});
+        if (q == stop) break;
+        p = q + 1;
+      }
+    }
+    return take(begin, stop, end, lines);
+  }
+
+  // A record whose fields are known: into the columns, or among the bad.
+  bool take(std::size_t begin, std::size_t stop, std::size_t end, std::int64_t lines) {
+    if (!is_plain(data_ + begin, stop - begin)) {
+      if (std::memchr(data_ + begin, 0, stop - begin)) return refuse(begin, stop, end, lines, Trouble::nul, 0);
+      const auto* bytes = reinterpret_cast<const unsigned char*>(data_);
+      if (!is_utf8(bytes + begin, bytes + stop)) return refuse(begin, stop, end, lines, Trouble::utf8, 0);
+    }
+    const std::size_t n = form_.wants.size();
+    if (n && fields_.size() != n) return refuse(begin, stop, end, lines, Trouble::fields, number_of_fields());
+    const std::size_t before = scan_.numbers.size();
+    scan_.numbers.resize(before + n_numbers_);
+    double* number = scan_.numbers.data() + before;
+    for (std::size_t f = 0; f < n; ++f) {
+      if (form_.wants[f] != Want::number) continue;
+      if (!to_number({data_ + fields_[f].begin, fields_[f].end - fields_[f].begin}, *number++)) {
+        scan_.numbers.resize(before);
+        return refuse(begin, stop, end, lines, Trouble::number, static_cast<std::int64_t>(f));
+      }
+    }
+    std::size_t t = 0;
+    for (std::size_t f = 0; f < fields_.size(); ++f)
+      if (form_.wants[f] == Want::text) code(t++, fields_[f]);
+    scan_.lines.push_back(line_);
+    scan_.begins.push_back(static_cast<std::int64_t>(begin));
+    scan_.ends.push_back(static_cast<std::int64_t>(stop));
+    return go_on(end, lines);
+  }
+
+  void code(std::size_t t, const Field& field) {
+    std::string_view text(data_ + field.begin, field.end - field.begin);
+    if (field.doubled) {
+      std::string single;
+      for (std::size_t i = 0; i < text.size(); ++i) {
+        single.push_back(text[i]);
+        if (text[i] == '"') ++i;
+      }
+      text = unquoted_.emplace_back(std::move(single));
+    }
+    coders_[t].add(text);
+  }
+
+  bool refuse(std::size_t begin, std::size_t stop, std::size_t end, std::int64_t lines, Trouble why, std::int64_t field) {
+    scan_.bad.push_back({line_, begin, stop, why, field});
+    return go_on(end, lines);
+  }
+
+  // Bad in a way that says nothing of where the record ends: its first line is left out, and no more.
+  bool spoilt(std::size_t begin, std::size_t first_end, Trouble why, std::int64_t field) {
+    return refuse(begin, without_return(begin, first_end), first_end, 1, why, field);
+  }
+
+  bool go_on(std::size_t end, std::int64_t lines) {
+    at_ = end < size_ ? end + 1 : size_;
+    line_ += lines;
+    return true;
+  }
+
+  std::size_t line_end(std::size_t from) const {
+    const void* found = from < size_ ? std::memchr(data_ + from, '\n', size_ - from) : nullptr;
+    return found ? static_cast<std::size_t>(static_cast<const char*>(found) - data_) : size_;
+  }
+
+  std::size_t without_return(std::size_t begin, std::size_t end) const {
+    return end > begin && data_[end - 1] == '\r' ? end - 1 : end;
+  }
+
+  std::int64_t number_of_fields() const { return static_cast<std::int64_t>(fields_.size()); }
+
+  const char* data_;
+  std::size_t size_;
+  bool last_;
+  const Form& form_;
+  std::size_t n_numbers_ = 0;
+  std::size_t at_ = 0;
+  std::int64_t line_ = 0;
+  Scan scan_;
+  std::vector<Field> fields_;
+  std::vector<Coder> coders_;
+  std::deque<std::string> unquoted_;  // what was written with doubled quotes; views of it are kept
+};
+
+}  // namespace
+
+Scan scan_delimited(const char* data, std::size_t size, bool last, const Form& form) {
+  return Scanner(data, size, last, form).run();
+}
+
+}  // namespace budgetron

@@ -1,0 +1,45 @@
+// Delimited text (CSV, TSV) to numbers and coded text, strictly and in one pass over a block of bytes.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <vector>
+
+#include "readers/coded_column.hpp"
+
+namespace budgetron {
+
+enum class Want : std::uint8_t { nothing, number, text };
+
+// Why a record was left out. `field` says where, counted from 0.
+enum class Trouble : std::uint8_t { fields, number, quote, open_quote, nul, utf8, too_long };
+
+struct BadRecord {
+  std::int64_t line;  // on which it begins, counted from 0 at the first byte scanned
+  std::size_t begin, end;
+  Trouble trouble;
+  std::int64_t field;  // for `fields`: how many there were
+};
+
+struct Scan {
+  std::vector<double> numbers;  // rows × columns that want numbers; NaN where missing
+  std::vector<CodedColumn> texts;
+  std::vector<std::int64_t> lines;         // of each row
+  std::vector<std::int64_t> begins, ends;  // of each row, in bytes
+  std::vector<BadRecord> bad;
+  std::size_t consumed = 0;  // bytes that need not be seen again
+  std::int64_t n_lines = 0;  // that these bytes end
+  bool unfinished = false;   // the last of them is too long, and goes on behind them
+};
+
+struct Form {
+  char delimiter = ',';
+  std::vector<Want> wants;  // one a field; empty where records are lines, whatever is in them
+  std::size_t max_rows = 4096, max_bad = 1, max_line = 1 << 20;
+};
+
+// The records of data[0, size) that are complete; with `last`, also what no newline ends. Stops after max_rows rows or
+// max_bad bad records.
+Scan scan_delimited(const char* data, std::size_t size, bool last, const Form& form);
+
+}  // namespace budgetron

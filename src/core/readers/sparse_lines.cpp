@@ -1,0 +1,210 @@
+#include "readers/sparse_lines.hpp"
+
+#include <cstring>
+#include <deque>
+#include <string_view>
+
+#include "readers/decimal.hpp"
+
+namespace budgetron {
+
+namespace {
+
+constexpr std::uint64_t most_columns = std::uint64_t{1} << 30;
+
+bool is_blank(char c) { return c == ' ' || c == '\t'; }
+
+bool is_usual(std::string_view s) {  // printable ASCII and tabs: what Python takes for blanks are then our blanks
+  bool usual = true;
+  for (const char c : s) usual &= (c >= ' ' && c <= '~') || c == '\t';
+  return usual;
+}
+
+// The next word, taken off the front; empty at the end.
+std::string_view next_word(std::string_view& rest) {
+  std::size_t begin = 0;
+  while (begin < rest.size() && is_blank(rest[begin])) ++begin;
+  std::size_t end = begin;
+  while (end < rest.size() && !is_blank(rest[end])) ++end;
+  const std::string_view word = rest.substr(begin, end - begin);
+  rest.remove_prefix(end);
+  return word;
+}
+
+// MurmurHash3_x86_32 with seed 0, by Austin Appleby, who put it in the public domain; scikit-learn's murmurhash3_32.
+std::uint32_t hashed(std::string_view s) {
+  const auto rotated = [](std::uint32_t x, int r) { return (x << r) | (x >> (32 - r)); };
+  const auto mixed = [&](std::uint32_t k) { return rotated(k * 0xcc9e2d51u, 15) * 0x1b873593u; };
+  std::uint32_t h = 0;
+  std::size_t i = 0;
+  for (; i + 4 <= s.size(); i += 4) {
+    std::uint32_t k = 0;
+    for (std::size_t j = 4; j-- > 0;) k = (k << 8) | static_cast<unsigned char>(s[i + j]);
+    h = rotated(h ^ mixed(k), 13) * 5 + 0xe6546b64u;
+  }
+  if (i < s.size()) {
+    std::uint32_t k = 0;
+    for (std::size_t j = s.size(); j-- > i;) k = (k << 8) | static_cast<unsigned char>(s[j]);
+    h ^= mixed(k);
+  }
+  h ^= static_cast<std::uint32_t>(s.size());
+  h = (h ^ (h >> 16)) * 0x85ebca6bu;
+  h = (h ^ (h >> 13)) * 0xc2b2ae35u;
+  return h ^ (h >> 16);
+}
+
+// What both formats do with their lines; `Format::row` reads one into `out`, `label`, `task` and `weight`.
+template <class Format>
+SparseLines scanned(const char* text, const LineExtents& lines, Format& format) {
+  SparseLines& out = format.out;
+  Coder labels, tasks;
+  for (std::size_t i = 0; i < lines.n; ++i) {
+    const std::size_t before = out.indices.size();
+    format.label = format.task = std::string_view();
+    format.weight = 1.0;
+    const LineKind kind = format.row({text + lines.begins[i], static_cast<std::size_t>(lines.ends[i] - lines.begins[i])});
+    out.kinds.push_back(static_cast<std::uint8_t>(kind));
+    if (kind != LineKind::row) {
+      out.indices.resize(before);
+      out.values.resize(before);
+      continue;
+    }
+    out.indptr.push_back(static_cast<std::int64_t>(out.indices.size()));
+    out.weights.push_back(format.weight);
+    labels.add(format.label);
+    tasks.add(format.task);
+  }
+  out.labels = labels.done();
+  out.tasks = tasks.done();
+  return std::move(out);
+}
+
+struct Svmlight {
+  SparseLines out;
+  std::string_view label, task;
+  double weight = 1.0;
+
+  LineKind row(std::string_view line) {
+    if (const auto comment = line.find('#'); comment != line.npos) line = line.substr(0, comment);
+    if (!is_usual(line)) return LineKind::unusual;
+    label = next_word(line);
+    if (label.empty()) return LineKind::nothing;
+    for (;;) {
+      const std::string_view word = next_word(line);
+      if (word.empty()) return LineKind::row;
+      const std::size_t colon = word.find(':');
+      if (colon == word.npos) return LineKind::unusual;
+      const std::string_view name = word.substr(0, colon), value = word.substr(colon + 1);
+      if (name == "qid") {
+        task = value;
+        continue;
+      }
+      std::uint64_t index = 0;
+      if (name.empty() || name.size() > 10) return LineKind::unusual;
+      for (const char c : name) {
+        if (!is_digit(c)) return LineKind::unusual;
+        index = index * 10 + static_cast<std::uint64_t>(c - '0');
+      }
+      double number = 0;
+      if (index >= most_columns || !signed_decimal(value, number)) return LineKind::unusual;
+      out.indices.push_back(static_cast<std::int64_t>(index));
+      out.values.push_back(number);
+    }
+  }
+};
+
+struct VowpalWabbit {
+  TaskFrom from;
+  std::string_view wanted;
+  SparseLines out;
+  std::string_view label, task;
+  double weight = 1.0;
+  std::string name_and_word;
+  std::deque<std::string> joined;  // tasks of several words; views of them are kept
+
+  LineKind row(std::string_view line) {
+    if (!is_usual(line)) return LineKind::unusual;
+    const std::size_t bar = line.find('|');
+    std::string_view head = line.substr(0, bar);
+    if (bar == line.npos) return next_word(head).empty() ? LineKind::nothing : LineKind::unusual;
+    if (!before_bar(head)) return LineKind::unusual;
+    for (std::string_view rest = line.substr(bar + 1);;) {
+      const std::size_t end = rest.find('|');
+      if (!name_space(rest.substr(0, end))) return LineKind::unusual;
+      if (end == rest.npos) return LineKind::row;
+      rest.remove_prefix(end + 1);
+    }
+  }
+
+ private:
+  bool before_bar(std::string_view head) {
+    const bool ends_blank = head.empty() || is_blank(head.back());
+    std::string_view words[4];
+    std::size_t n = 0;
+    for (std::string_view word = next_word(head); !word.empty(); word = next_word(head)) {
+      if (n == 4) return false;
+      words[n++] = word;
+    }
+    std::string_view tag;
+    if (n > 0 && (!ends_blank || words[n - 1].front() == '\'')) tag = words[--n];
+    if (n > 3) return false;
+    if (n > 0) label = words[0];
+    if (n > 1 && (!signed_decimal(words[1], weight) || weight < 0)) return false;
+    if (from == TaskFrom::tag) {
+      if (!tag.empty() && tag.front() == '\'') tag.remove_prefix(1);
+      task = tag;
+    }
+    return true;
+  }
+
+  bool name_space(std::string_view part) {
+    std::string_view name;
+    if (!part.empty() && !is_blank(part.front())) name = next_word(part);
+    double factor = 1.0;
+    if (const std::size_t colon = name.find(':'); colon != name.npos) {
+      const std::string_view scale = name.substr(colon + 1);
+      name = name.substr(0, colon);
+      if (!(from == TaskFrom::name && name == wanted) && !scale.empty() && !signed_decimal(scale, factor)) return false;
+    }
+    if (from == TaskFrom::name && name == wanted) {
+      task_from(part);
+      return true;
+    }
+    for (std::string_view feature = next_word(part); !feature.empty(); feature = next_word(part)) {
+      double number = 1.0;
+      if (const std::size_t colon = feature.rfind(':'); colon != feature.npos) {
+        if (!signed_decimal(feature.substr(colon + 1), number)) return false;
+        feature = feature.substr(0, colon);
+      }
+      name_and_word.assign(name).append(1, '^').append(feature);
+      out.indices.push_back(hashed(name_and_word));
+      out.values.push_back(number * factor);
+    }
+    return true;
+  }
+
+  void task_from(std::string_view words) {
+    task = next_word(words);
+    std::string_view word = next_word(words);
+    if (word.empty()) return;
+    std::string& all = joined.emplace_back(task);
+    for (; !word.empty(); word = next_word(words)) all.append(1, ' ').append(word);
+    task = all;
+  }
+};
+
+}  // namespace
+
+SparseLines scan_svmlight(const char* text, const LineExtents& lines) {
+  Svmlight format;
+  return scanned(text, lines, format);
+}
+
+SparseLines scan_vw(const char* text, const LineExtents& lines, TaskFrom from, const std::string& task) {
+  VowpalWabbit format;
+  format.from = from;
+  format.wanted = task;
+  return scanned(text, lines, format);
+}
+
+}  // namespace budgetron

@@ -1,0 +1,613 @@
+// Budgetron: approximate Bayesian filtering under the multitask kernel, each part of it where it is cheapest.
+//
+// Prior: f_i = shared + own_i, own covariance ρ times the shared one; over instances s_ℓ ⟨φ, φ'⟩ + s K'.
+// For each belief b (prior scales), with k the kernel row, ψ = Λ k_anchors, κ = K'(x, x), α = Pk, δ² = κ − kᵀα, o² = κ − ‖ψ‖²:
+//
+//   1  f = Σ weights·features,   V = Σ S φ² + kᵀMk + Σ N ψ²,   p_b = σ(f) or softmax
+//   2  p̄ = Σ w_b p_b;  the margin is its logit (log p̄_c for classes)
+//   3  w_b ← w_b p_b(y)^ω, normalised, a little shared out; a kernel belief that stays faint is dropped
+//   4  store x if δ² > η²κ and (mistake, or room and margin < 1):  P += eeᵀ/δ²,  M += s eeᵀ/δ²,  e = (−α, 1);
+//      over budget let go  r = argmin Σ_b w_b (‖U_j‖² + M_jj) / P_jj,  never an anchor, never the newest
+//   5  g = [y] − q,  h = ω q_y (1 − q_y),  v = V + s δ² + sρ o²;   nothing if ω max|g| v < τ, or
+//      the belief has a kernel part and is sure already, ω max|g| < 0.01;
+//      G = ω g/(1 + hv),  c = h/(1 + hv);   diagonal blocks: W += G S φ,  S ← S/(1 + h S φ²);   kernel: U += Mk Gᵀ,  M −= c Mk (Mk)ᵀ
+//
+// Own parts in the kernel live on r anchors, the first stored, in the basis ψ in which their prior is white.
+// N is kept relative to its prior; s is in units of K'(x, x) of the first example stored.
+#pragma once
+
+#include <algorithm>
+#include <cmath>
+
+#include "rules/budgetron/covariance.hpp"
+#include "rules/budgetron/hashed_table.hpp"
+#include "rules/budgetron/linear_block.hpp"
+#include "stores/row_table.hpp"
+#include "rules/rules.hpp"
+#include "algebra/span.hpp"
+
+namespace budgetron {
+
+constexpr double kNegligible = 1e-3;        // τ
+constexpr std::size_t kKeptEntries = 192;   // hashed features of a row that there is always room for
+
+template <class T>
+class Budgetron final : public Learner {
+ public:
+  explicit Budgetron(const Config& config)
+      : Learner(config),
+        mixture_(config.beliefs),
+        moments_(bytes_, config.sparse ? 0 : config.d),
+        table_(bytes_, config.sparse ? config.table_slots : 0, count_linear(), config.n_outputs),
+        roots_(bytes_),
+        floors_(bytes_),
+        linear_(bytes_),
+        linear_covariances_(bytes_),
+        rows_(bytes_, 0, config.max_task_rows),
+        span_(bytes_, has_kernel() ? capacity() : 0, unbounded(), config.eta < 1e-2),
+        covariances_(bytes_),
+        lambda_(bytes_),
+        anchors_(bytes_) {
+    lay_out();
+    rows_.widen(row_width_);
+    if (config.sparse) {
+      for (std::size_t slot = 0; slot < config.table_slots; ++slot)
+        for (std::size_t b = 0, l = 0; b < live().size(); ++b)
+          if (live()[b].belief.linear > 0)
+            table_.variance(slot, l++) = static_cast<T>(live()[b].belief.linear);
+    } else if (config.whole) {
+      for (std::size_t b = 0; b < live().size(); ++b)
+        if (live()[b].belief.linear > 0) {
+          linear_covariances_.emplace_back(bytes_, width(), outputs(), false);
+          linear_covariances_.back().begin(live()[b].belief.linear);
+        }
+    } else if (config.shared) {
+      linear_.assign(count_linear() * (outputs() + 1) * width(), 0.0);
+      for (std::size_t b = 0, l = 0; b < live().size(); ++b)
+        if (live()[b].belief.linear > 0) fill_variances(shared_linear(l++), live()[b].belief.linear);
+    }
+    for (std::size_t b = 0; b < live().size(); ++b)
+      if (live()[b].belief.kernel > 0 && config.shared)
+        covariances_.emplace_back(bytes_, capacity(), outputs(), unbounded());
+  }
+
+  void forget(std::int64_t key) override {
+    const auto row = rows_.find({key, false});
+    if (row != RowTable::kNone) rows_.drop(row);
+    bool anchor_gone = false;
+    for (std::size_t slot = 0; slot < size();) {
+      if (keys_[slot] != key) {
+        ++slot;
+        continue;
+      }
+      anchor_gone |= is_anchor(slot);
+      span_.settle();
+      let_go(slot);
+    }
+    if (anchor_gone) anchor_anew();
+  }
+
+  void coefficients(double* out) const override {
+    std::fill(out, out + outputs() * size(), 0.0);
+    for (std::size_t b = 0, q = 0; b < live().size(); ++b) {
+      if (live()[b].belief.kernel <= 0 || !config_.shared) continue;
+      for (std::size_t o = 0; o < outputs(); ++o)
+        simd().axpy(live()[b].weight, covariances_[q].u(o), size(), out + o * size());
+      ++q;
+    }
+  }
+
+  void task_weights(Task task, double* out) const override {
+    coefficients(out);
+    const auto row = rows_.find({task.key, false});
+    if (row == RowTable::kNone) return;
+    for (std::size_t b = 0, q = 0; b < live().size(); ++b) {
+      if (live()[b].belief.kernel <= 0) continue;
+      const Diagonal own = own_kernel(const_cast<double*>(rows_.values(row)), q++);
+      for (std::size_t o = 0; o < outputs(); ++o)
+        for (std::size_t a = 0; a < anchors_.size(); ++a)
+          for (std::size_t c = 0; c <= a; ++c)
+            out[o * size() + anchors_[c]] += live()[b].weight * own.w[o * own.width + a] * lambda_[triangle(a) + c];
+    }
+  }
+
+  void belief_weights(std::vector<std::int64_t>& index, std::vector<double>& weight) const override {
+    for (const auto& one : live()) {
+      index.push_back(static_cast<std::int64_t>(one.index));
+      weight.push_back(one.weight);
+    }
+  }
+
+ protected:
+  void score(const Instance& x, Task task, Scratch& s) const override {
+    features(x, task, s);
+    anchor_basis(s);
+    const double* row = own_row(task);
+    s.values.resize(live().size() * outputs());
+    for (std::size_t b = 0, l = 0, q = 0; b < live().size(); ++b) {
+      const bool linear = live()[b].belief.linear > 0, kernel = live()[b].belief.kernel > 0;
+      value(b, linear ? l : 0, kernel ? q : 0, row, s);
+      l += linear;
+      q += kernel;
+    }
+    mixture_.logs(s.values.data(), outputs(), s.logs);
+    mixture_.margins(s.values.data(), s.logs.data(), outputs(), s.margins.data());
+  }
+
+  // Of the mixture: Σ_b w_b (v_b + f_b²) − (Σ_b w_b f_b)², with v_b as in step 5.
+  void variance(Task task, double self, Scratch& s, double* out) override {
+    const double outside = std::max(0.0, self - simd().dot(s.psi.data(), s.psi.data(), config_.own_rank));
+    const double residual = has_kernel() && config_.shared ? span_.project(s.row.data(), self, kernel_rows()) : 0.0;
+    const double* row = own_row(task);
+    std::vector<double> mean(outputs(), 0.0);
+    std::fill(out, out + outputs(), 0.0);
+    for (std::size_t b = 0, l = 0, q = 0; b < live().size(); ++b) {
+      const Belief& belief = live()[b].belief;
+      double v = belief.linear > 0 ? linear_spread(belief, l++, row, s) : 0.0;
+      if (belief.kernel > 0) {
+        if (config_.shared) v += covariances_[q].spread(s.row.data()) + kernel_scale(belief) * residual;
+        if (config_.own) v += own_scale(belief) * (own_spread(q, row, s) + outside);
+        ++q;
+      }
+      for (std::size_t o = 0; o < outputs(); ++o) {
+        const double f = s.values[b * outputs() + o];
+        mean[o] += live()[b].weight * f;
+        out[o] += live()[b].weight * (v + f * f);
+      }
+    }
+    for (std::size_t o = 0; o < outputs(); ++o) out[o] = std::max(0.0, out[o] - mean[o] * mean[o]);
+  }
+
+  std::uint8_t absorb(const Example& example, Scratch& s) override {
+    Step step;
+    std::uint8_t flags = mistaken(example, s, step) ? kMistake : 0;
+    if (example.weight == 0) return flags;
+    const double margin = own_margin(example, s);
+    mixture_.learn(s.logs.data(), outputs(), example.label, example.weight);
+    drop_faint(s);
+
+    double delta2 = -1.0;  // not yet computed
+    if (wants(example, flags & kMistake, margin)) {
+      delta2 = span_.project(s.row.data(), example.self, kernel_rows());
+      if (delta2 > config_.eta * config_.eta * example.self && make_room(example, s, delta2)) {
+        store(example, s, delta2);
+        flags |= kStored;
+      }
+    }
+    if (learn(example, s, delta2, flags & kStored)) flags |= kUpdated;
+    if (config_.sparse) {
+      if (count_linear()) table_.learn_typical(data(example.x), nonzeros(example.x), s.entries);
+      if (s.entries.capacity() > kKeptEntries) Vec<Entry>(bytes_).swap(s.entries);  // a long row leaves nothing behind
+    } else {
+      moments_.learn(dense(example.x));
+    }
+    return flags;
+  }
+
+  void grow(std::size_t capacity) override {
+    span_.grow(capacity);
+  }
+
+  void slot_removed(std::size_t slot, std::size_t last) override {
+    for (auto& anchor : anchors_)
+      if (anchor == last) anchor = static_cast<std::uint32_t>(slot);
+  }
+
+  void save_rule(State& state) override;
+  void load_rule(const State& state) override;
+  template <class To, class Use>
+  void for_each_number(To& sizes, To& cells, Use use);
+
+ private:
+  // ---- shape
+
+  const std::vector<Mixture::Live>& live() const { return mixture_.live; }
+  std::size_t outputs() const { return config_.n_outputs; }
+  std::size_t width() const { return config_.d + 1; }
+  std::size_t count_linear() const {
+    return static_cast<std::size_t>(std::count_if(live().begin(), live().end(), [](auto& b) { return b.belief.linear > 0; }));
+  }
+  std::size_t count_kernel() const {
+    return static_cast<std::size_t>(std::count_if(live().begin(), live().end(), [](auto& b) { return b.belief.kernel > 0; }));
+  }
+  bool has_kernel() const { return count_kernel() > 0; }
+
+  // A task's row: its own linear blocks (dense input), then its own kernel blocks.
+  void lay_out() {
+    roots_.clear();
+    floors_.clear();
+    for (const auto& one : live())
+      if (one.belief.linear > 0) {
+        roots_.push_back(root_own(one.belief));
+        floors_.push_back(one.belief.floor * one.belief.linear);
+      }
+    row_linear_ = config_.own && !config_.sparse ? count_linear() : 0;
+    row_kernel_ = config_.own ? count_kernel() : 0;
+    row_width_ = (outputs() + 1) * (row_linear_ * width() + row_kernel_ * config_.own_rank);
+  }
+  Diagonal block(double* at, std::size_t n) const { return {at, at + outputs() * n, n, outputs()}; }
+  Diagonal shared_linear(std::size_t l) { return block(linear_.data() + l * (outputs() + 1) * width(), width()); }
+  const double* shared_linear(std::size_t l) const { return linear_.data() + l * (outputs() + 1) * width(); }
+  const double* shared_weights(std::size_t l, std::size_t output) const {
+    return config_.whole ? linear_covariances_[l].u(output) : shared_linear(l) + output * width();
+  }
+  Diagonal own_linear(double* row, std::size_t l) const { return block(row + l * (outputs() + 1) * width(), width()); }
+  Diagonal own_kernel(double* row, std::size_t q) const {
+    return block(row + (outputs() + 1) * (row_linear_ * width() + q * config_.own_rank), config_.own_rank);
+  }
+  static void fill_variances(const Diagonal& d, double value) { std::fill(d.s, d.s + d.width, value); }
+
+  const double* own_row(Task task) const {
+    const auto at = rows_.find({task.key, false});
+    return at == RowTable::kNone ? nullptr : rows_.values(at);
+  }
+  double* row_for(Task task) {  // made at its prior if it is not there yet
+    auto at = rows_.find({task.key, false});
+    if (at == RowTable::kNone) {
+      if (rows_.at_limit()) rows_.drop(rows_.oldest());
+      at = rows_.add({task.key, false}, task.cluster);
+      double* row = rows_.values(at);
+      for (std::size_t b = 0, l = 0, q = 0; b < live().size(); ++b) {
+        const Belief& belief = live()[b].belief;
+        if (belief.linear > 0 && l < row_linear_) fill_variances(own_linear(row, l++), belief.linear * belief.linear_own);
+        if (belief.kernel > 0 && q < row_kernel_) fill_variances(own_kernel(row, q++), 1.0);
+      }
+    }
+    rows_.touch(at, n_seen_);
+    return rows_.values(at);
+  }
+
+  // ---- features
+
+  static const T* dense(const Instance& x) {
+    if constexpr (std::is_same_v<T, float>)
+      return x.rows->dense_f32 + x.at * x.rows->d;
+    else
+      return x.rows->dense_f64 + x.at * x.rows->d;
+  }
+  static const T* data(const Instance& x) {
+    if constexpr (std::is_same_v<T, float>)
+      return x.rows->data_f32 + x.rows->indptr[x.at];
+    else
+      return x.rows->data_f64 + x.rows->indptr[x.at];
+  }
+  static const std::int32_t* indices(const Instance& x) { return x.rows->indices + x.rows->indptr[x.at]; }
+  static std::size_t nonzeros(const Instance& x) {
+    return static_cast<std::size_t>(x.rows->indptr[x.at + 1] - x.rows->indptr[x.at]);
+  }
+
+  void features(const Instance& x, Task task, Scratch& s) const {
+    if (!count_linear()) return;
+    if (config_.sparse) {
+      find_entries(x, task, s);
+      table_.scale(data(x), s.entries);
+      read_table(s);
+    } else {
+      s.features.resize(width());
+      moments_.features(dense(x), s.features.data());
+    }
+  }
+
+  // Into s.entries, and those of the next row into s.coming.
+  void find_entries(const Instance& x, Task task, Scratch& s) const {
+    s.entries.reserve(kKeptEntries);
+    s.coming.reserve(kKeptEntries);
+    if (s.coming_at == x.at)
+      s.entries.swap(s.coming);
+    else
+      table_.find(indices(x), data(x), nonzeros(x), task.key, s.entries);
+    s.coming_at = SIZE_MAX;
+    const Instance next{x.rows, x.at + 1, 0.0};
+    if (next.at == x.rows->count || nonzeros(next) >= kKeptEntries) return;
+    table_.find(indices(next), data(next), nonzeros(next), s.keys[next.at], s.coming);
+    s.coming_at = next.at;
+  }
+
+  // Into s.linear: f of the linear part for each output and belief, then V for each belief.
+  void read_table(Scratch& s) const {
+    const std::size_t n = roots_.size(), all = n * (outputs() + 1);
+    s.linear.assign(2 * all, 0.0);
+    double *shared = s.linear.data(), *own = shared + all;
+    table_.read(s.entries, config_.shared ? shared : nullptr, config_.own ? own : nullptr);
+    for (std::size_t k = 0; k < all; ++k) {
+      const double root = roots_[k % n];
+      shared[k] += k < n * outputs() ? root * own[k] : root * root * own[k];
+    }
+  }
+
+  void anchor_basis(Scratch& s) const {
+    s.psi.resize(config_.own_rank);
+    std::fill(s.psi.begin(), s.psi.end(), 0.0);
+    for (std::size_t a = 0; a < anchors_.size(); ++a)
+      for (std::size_t c = 0; c <= a; ++c) s.psi[a] += lambda_[triangle(a) + c] * s.row[anchors_[c]];
+  }
+
+  double kernel_scale(const Belief& belief) const { return belief.kernel / unit_; }
+  double own_scale(const Belief& belief) const { return config_.own ? kernel_scale(belief) * belief.kernel_own : 0.0; }
+  double root_own(const Belief& belief) const { return config_.shared ? std::sqrt(belief.linear_own) : 1.0; }
+
+  // ---- step 1: f of belief b, into s.values; l and q count its linear and its kernel block
+
+  void value(std::size_t b, std::size_t l, std::size_t q, const double* row, Scratch& s) const {
+    const Belief& belief = live()[b].belief;
+    double* f = s.values.data() + b * outputs();
+    std::fill(f, f + outputs(), 0.0);
+    if (belief.linear > 0 && config_.sparse) {
+      for (std::size_t o = 0; o < outputs(); ++o) f[o] = s.linear[o * roots_.size() + l];
+    } else if (belief.linear > 0) {
+      for (std::size_t o = 0; o < outputs(); ++o) {
+        if (config_.shared) f[o] += value_of(shared_weights(l, o), s.features.data(), width());
+        if (row) f[o] += value_of(own_linear(const_cast<double*>(row), l).w + o * width(), s.features.data(), width());
+      }
+    }
+    if (belief.kernel > 0)
+      for (std::size_t o = 0; o < outputs(); ++o) {
+        if (config_.shared) f[o] += simd().dot(covariances_[q].u(o), s.row.data(), size());
+        if (row) f[o] += value_of(own_kernel(const_cast<double*>(row), q).w + o * config_.own_rank, s.psi.data(), config_.own_rank);
+      }
+  }
+
+  // V of the linear part of a belief.
+  double linear_spread(const Belief& belief, std::size_t l, const double* row, const Scratch& s) {
+    double v = 0;
+    if (config_.sparse) return s.linear[outputs() * roots_.size() + l];
+    if (config_.whole)
+      v += linear_covariances_[l].spread(s.features.data());
+    else if (config_.shared)
+      v += variance_of(static_cast<const Budgetron*>(this)->shared_linear(l) + outputs() * width(), s.features.data(), width());
+    if (!config_.own) return v;
+    if (row) return v + variance_of(own_linear(const_cast<double*>(row), l).s, s.features.data(), width());
+    double square = 0;
+    for (double z : s.features) square += z * z;
+    return v + belief.linear * belief.linear_own * square;
+  }
+
+  double own_spread(std::size_t q, const double* row, const Scratch& s) const {  // Σ N ψ², relative to the prior
+    double v = 0;
+    const double* n = row ? own_kernel(const_cast<double*>(row), q).s : nullptr;
+    for (std::size_t a = 0; a < config_.own_rank; ++a) v += (n ? n[a] : 1.0) * s.psi[a] * s.psi[a];
+    return v;
+  }
+
+  // ---- step 2 and 3
+
+  double own_margin(const Example& example, const Scratch& s) const {
+    if (outputs() == 1) return example.label ? s.margins[0] : -s.margins[0];
+    double rival = -HUGE_VAL;
+    for (std::size_t c = 0; c < outputs(); ++c)
+      if (c != example.label) rival = std::max(rival, s.margins[c]);
+    return s.margins[example.label] - rival;
+  }
+
+  void drop_faint(Scratch& s) {
+    const auto faint = [&](const Mixture::Live& one) { return one.belief.kernel > 0 && one.idle >= config_.patience; };
+    if (std::none_of(live().begin(), live().end(), faint)) return;
+    std::vector<bool> keep(live().size(), true);
+    std::size_t left = live().size();
+    for (std::size_t b = 0; b < live().size(); ++b)
+      if (faint(live()[b]) && left > 1) {
+        keep[b] = false;
+        --left;
+      }
+    if (left == live().size()) return;
+    drop(keep, s);
+  }
+  void drop(const std::vector<bool>& keep, Scratch& s);
+
+  // ---- step 4
+
+  bool wants(const Example& example, bool mistake, double margin) const {
+    if (!has_kernel() || example.self <= 0) return false;
+    if (!config_.shared && anchors_.size() >= config_.own_rank) return false;
+    return mistake || (!full() && margin < 1.0);
+  }
+
+  Gram::RowOf kernel_rows() const {
+    return [this](std::size_t slot, double* row) { store_->kernel_row_of_slot(config_.kernel, slot, row); };
+  }
+
+  bool is_anchor(std::size_t slot) const { return std::find(anchors_.begin(), anchors_.end(), slot) != anchors_.end(); }
+
+  // A byte budget may ask a long sparse row to take the place of several. False if the anchors leave no room for it.
+  bool make_room(const Example& example, Scratch& s, double& delta2) {
+    if ((full() && anchors_.size() >= size()) || !store_->fits_beside(example.x, anchors_)) return false;
+    while (!store_->fits(example.x)) {
+      const std::size_t r = cheapest([&](std::size_t j) { return span_.root_diagonal(j); }, [](std::size_t) { return 0.0; });
+      move_last(s.row, r, size() - 1);
+      let_go(r);
+      delta2 = span_.project(s.row.data(), example.self, kernel_rows());
+    }
+    return true;
+  }
+
+  // The member whose expected damage is least. `grown` is what storing adds to M_jj / s.
+  template <class RootDiagonal, class Grown>
+  std::size_t cheapest(RootDiagonal root_diagonal, Grown grown) {
+    for (std::size_t j = 0; j < size(); ++j) {
+      double stake = 0;
+      for (std::size_t b = 0, q = 0; b < live().size(); ++b)
+        if (live()[b].belief.kernel > 0 && config_.shared)
+          stake += live()[b].weight * (covariances_[q++].stake(j) + kernel_scale(live()[b].belief) * grown(j));
+      const double root = root_diagonal(j);
+      span_.scores[j] = stake / (root * root);
+    }
+    for (const auto anchor : anchors_) span_.scores[anchor] = HUGE_VAL;
+    return lowest_arrival(span_.scores.data(), size());
+  }
+
+  void let_go(std::size_t r) {
+    span_.let_go(r);
+    for (auto& covariance : covariances_) covariance.remove(r, span_.gamma.data());
+    span_.remove(r);
+    anchors_.erase(std::remove(anchors_.begin(), anchors_.end(), static_cast<std::uint32_t>(r)), anchors_.end());
+    remove(r);
+  }
+
+  void store(const Example& example, Scratch& s, double delta2) {
+    if (size() == 0 && unit_ == 1.0) unit_ = example.self;
+    const double* alpha = span_.alpha.data();
+    std::size_t slot;
+    if (full()) {
+      slot = cheapest([&](std::size_t j) { return span_.root_diagonal(j, delta2); },
+                      [&](std::size_t j) { return alpha[j] * alpha[j] / delta2; });
+      span_.replace(slot, s.row.data(), example.self, delta2);
+      for (std::size_t b = 0, q = 0; b < live().size(); ++b)
+        if (live()[b].belief.kernel > 0 && config_.shared)
+          covariances_[q++].replace(slot, alpha, kernel_scale(live()[b].belief) / delta2, span_.gamma.data());
+      replace(slot, example);
+    } else {
+      span_.append(s.row.data(), example.self, delta2);
+      for (std::size_t b = 0, q = 0; b < live().size(); ++b)
+        if (live()[b].belief.kernel > 0 && config_.shared)
+          covariances_[q++].append(alpha, kernel_scale(live()[b].belief) / delta2);
+      const bool anchor = anchors_.size() < config_.own_rank && anchors_.size() == size();
+      slot = append(example);
+      if (anchor) add_anchor(slot, alpha, delta2, s);
+    }
+    s.row[slot] = example.self;
+  }
+
+  void add_anchor(std::size_t slot, const double* alpha, double delta2, Scratch& s) {
+    const double delta = std::sqrt(delta2);
+    const std::size_t a = anchors_.size();
+    for (std::size_t c = 0; c < a; ++c) lambda_.push_back(-alpha[anchors_[c]] / delta);
+    lambda_.push_back(1.0 / delta);
+    anchors_.push_back(static_cast<std::uint32_t>(slot));
+    s.psi[a] = delta;
+  }
+
+  // After an anchor was forgotten: the lowest arrivals are the anchors, and every own kernel part begins again.
+  void anchor_anew() {
+    std::vector<std::uint32_t> order(size());
+    for (std::size_t j = 0; j < size(); ++j) order[j] = static_cast<std::uint32_t>(j);
+    std::sort(order.begin(), order.end(), [&](auto a, auto b) { return arrivals_[a] < arrivals_[b]; });
+    order.resize(std::min(order.size(), config_.own_rank));
+    anchors_.assign(order.begin(), order.end());
+    rebuild_lambda();
+    for (std::size_t at = 0; at < rows_.size(); ++at)
+      for (std::size_t q = 0; q < row_kernel_; ++q) {
+        const Diagonal own = own_kernel(rows_.values(at), q);
+        std::fill(own.w, own.w + own.outputs * own.width, 0.0);
+        fill_variances(own, 1.0);
+      }
+  }
+
+  void rebuild_lambda() {
+    const std::size_t n = anchors_.size();
+    lambda_.assign(triangle(n), 0.0);
+    std::vector<double> l(triangle(n)), row(size());
+    for (std::size_t a = 0; a < n; ++a) {
+      store_->kernel_row_of_slot(config_.kernel, anchors_[a], row.data());
+      for (std::size_t c = 0; c <= a; ++c) {
+        double rest = row[anchors_[c]];
+        for (std::size_t e = 0; e < c; ++e) rest -= l[triangle(a) + e] * l[triangle(c) + e];
+        l[triangle(a) + c] = c < a ? rest / l[triangle(c) + c] : std::sqrt(std::max(rest, 1e-15));
+      }
+      for (std::size_t c = 0; c <= a; ++c) {  // Λ = L⁻¹, row by row
+        double sum = c == a ? 1.0 : 0.0;
+        for (std::size_t e = c; e < a; ++e) sum -= l[triangle(a) + e] * lambda_[triangle(e) + c];
+        lambda_[triangle(a) + c] = sum / l[triangle(a) + a];
+      }
+    }
+  }
+
+  // ---- step 5
+
+  bool learn(const Example& example, Scratch& s, double delta2, bool stored) {
+    const double omega = example.weight;
+    double outside = std::max(0.0, example.self - simd().dot(s.psi.data(), s.psi.data(), config_.own_rank));  // o²
+    if (stored && !anchors_.empty() && s.psi[anchors_.size() - 1] > 0 && arrivals_[anchors_.back()] == n_seen_) outside = 0.0;
+    double residual = stored ? 0.0 : delta2;  // δ², computed when first needed
+    double* row = const_cast<double*>(own_row(example.task));
+    bool any = false, own_any = false;
+    const std::size_t classes = outputs() == 1 ? 2 : outputs(), n_linear = roots_.size();
+    // The step of the table: G, then h; and G of the belief at hand.
+    s.step.assign((n_linear + 1) * outputs() + n_linear, 0.0);
+    double *step_h = s.step.data() + n_linear * outputs(), *g = step_h + n_linear;
+    std::fill(step_h, g, -1.0);
+    bool table_moves = false;
+    for (std::size_t b = 0, l = 0, q = 0; b < live().size(); ++b) {
+      const Belief& belief = live()[b].belief;
+      const bool linear = belief.linear > 0, kernel = belief.kernel > 0;
+      const std::size_t at_l = l, at_q = q;
+      l += linear;
+      q += kernel;
+      double* logs = s.logs.data() + b * classes;
+      if (stored && kernel) {
+        value(b, at_l, at_q, row, s);
+        log_probabilities(s.values.data() + b * outputs(), outputs(), logs);
+      }
+      double largest = 0;
+      for (std::size_t o = 0; o < outputs(); ++o) {
+        const double p = std::exp(outputs() == 1 ? logs[1] : logs[o]);
+        g[o] = (outputs() == 1 ? example.label == 1 : example.label == o) ? 1.0 - p : -p;
+        largest = std::max(largest, std::abs(g[o]));
+      }
+      if (kernel && omega * largest < config_.sure) continue;  // no pass over the covariance for next to nothing
+      const double q_y = std::exp(logs[example.label]);
+
+      double v = linear ? linear_spread(belief, at_l, row, s) : 0.0;
+      if (kernel) {
+        const double scale = kernel_scale(belief), own = own_scale(belief);
+        // V and the residuals of the kernel block are at most the prior: often that is enough to see that nothing matters.
+        const double most = v + ((config_.shared ? scale : 0.0) + own) * example.self;
+        if (omega * largest * most < kNegligible) continue;
+        if (config_.shared) {
+          if (residual < 0) residual = span_.project(s.row.data(), example.self, kernel_rows());
+          v += covariances_[at_q].spread(s.row.data()) + scale * residual;
+        }
+        if (config_.own) v += own * (own_spread(at_q, row, s) + outside);
+      }
+      if (omega * largest * v < kNegligible) continue;
+      any = true;
+      const double h = omega * q_y * (1.0 - q_y), over = 1.0 + h * v;
+      for (std::size_t o = 0; o < outputs(); ++o) g[o] *= omega / over;
+      const bool in_row = (linear && row_linear_) || (kernel && row_kernel_ && config_.own_rank);
+      own_any |= in_row;
+      if (in_row && !row) row = row_for(example.task);
+      if (linear && config_.sparse) {
+        for (std::size_t o = 0; o < outputs(); ++o) s.step[o * n_linear + at_l] = g[o];
+        step_h[at_l] = h;
+        table_moves = true;
+      } else if (linear) {
+        learn_linear(belief, at_l, row, g, h, h / over, s);
+      }
+      if (kernel && config_.shared) covariances_[at_q].learn(g, h / over);
+      if (kernel && config_.own && row) {
+        Diagonal own = own_kernel(row, at_q);
+        learn_diagonal(own, s.psi.data(), g, h, own_scale(belief), 0.0);
+      }
+    }
+    if (table_moves)
+      table_.learn(s.entries, {s.step.data(), step_h, floors_.data(), roots_.data(), config_.shared, config_.own});
+    if (own_any) row_for(example.task);  // the most recently updated from here on
+    return any;
+  }
+
+  void learn_linear(const Belief& belief, std::size_t l, double* row, const double* g, double h, double c, const Scratch& s) {
+    const double floor = belief.floor * belief.linear;
+    if (config_.whole) {
+      linear_covariances_[l].learn(g, c);
+      if (floor > 0) linear_covariances_[l].keep_above(floor);
+    } else if (config_.shared) {
+      learn_diagonal(shared_linear(l), s.features.data(), g, h, 1.0, floor);
+    }
+    if (config_.own) learn_diagonal(own_linear(row, l), s.features.data(), g, h, 1.0, floor * belief.linear_own);
+  }
+
+  Mixture mixture_;
+  Moments moments_;
+  HashedTable<T> table_;
+  Vec<double> roots_, floors_;  // of the linear beliefs, for the table
+  Vec<double> linear_;                  // shared, diagonal
+  Vec<Covariance> linear_covariances_;  // or whole
+  std::size_t row_linear_ = 0, row_kernel_ = 0, row_width_ = 0;
+  RowTable rows_;
+  Span span_;
+  Vec<Covariance> covariances_;
+  Vec<double> lambda_;          // Λ, packed: the inverse Cholesky factor of the anchors' Gram matrix
+  Vec<std::uint32_t> anchors_;  // their slots
+  double unit_ = 1.0;  // K'(x, x) of the first example ever stored
+};
+
+}  // namespace budgetron

@@ -1,0 +1,93 @@
+// Learners with one coefficient (a class) for each stored example:
+//
+//   f_i(x) = Σ_j β_j (A⁻¹)_{i_j, i} K'(x_j, x)
+#pragma once
+
+#include <algorithm>
+#include <stdexcept>
+
+#include "rules/learner.hpp"
+
+namespace budgetron {
+
+class CoefficientLearner : public Learner {
+ public:
+  explicit CoefficientLearner(const Config& config) : Learner(config), beta_(bytes_) { grow(capacity()); }
+
+  void task_weights(Task task, double* out) const override {
+    coefficients(out);
+    for (std::size_t o = 0; o < config_.n_outputs; ++o)
+      config_.similarity->multiply(task, keys_.data(), clusters_.data(), size(), out + o * size());
+  }
+
+  void coefficients(double* out) const override {
+    for (std::size_t o = 0; o < config_.n_outputs; ++o)
+      for (std::size_t j = 0; j < size(); ++j) out[o * size() + j] = scale_ * beta(o)[j];
+  }
+
+ protected:
+  virtual std::uint8_t on_mistake(const Example& example, double kk, const Step& step, Scratch& scratch) = 0;
+
+  void score(const Instance&, Task task, Scratch& s) const override {
+    s.margins[0] = scale_ * config_.similarity->multiply(task, keys_.data(), clusters_.data(), size(), s.row.data(),
+                                                         beta(0), s.task_row.data());
+    for (std::size_t o = 1; o < config_.n_outputs; ++o)
+      s.margins[o] = scale_ * simd().dot(beta(o), s.task_row.data(), size());
+  }
+
+  std::uint8_t absorb(const Example& example, Scratch& scratch) override {
+    Step step;
+    if (!mistaken(example, scratch, step)) return 0;
+    const double kk = example.self * config_.similarity->self(example.task);  // K_tt
+    return kk <= config_.eta * config_.eta ? kMistake : on_mistake(example, kk, step, scratch);
+  }
+
+  void grow(std::size_t capacity) override {
+    Vec<double> wider(bytes_, config_.n_outputs * capacity);
+    for (std::size_t o = 0; o < config_.n_outputs && stride_; ++o)
+      std::copy(beta(o), beta(o) + stride_, wider.begin() + static_cast<std::ptrdiff_t>(o * capacity));
+    beta_.swap(wider);
+    stride_ = capacity;
+  }
+
+  void slot_removed(std::size_t slot, std::size_t last) override {
+    for (std::size_t o = 0; o < config_.n_outputs; ++o) {
+      beta(o)[slot] = beta(o)[last];
+      beta(o)[last] = 0.0;
+    }
+  }
+
+  // β_slot = size · step, all other outputs 0.
+  void set(std::size_t slot, const Step& step, double size) {
+    for (std::size_t o = 0; o < config_.n_outputs; ++o) beta(o)[slot] = 0.0;
+    beta(step.plus)[slot] = step.sign * size;
+    if (step.minus < config_.n_outputs) beta(step.minus)[slot] = -step.sign * size;
+  }
+
+  void save_rule(State& state) override {
+    auto& out = state.reals["coef"];
+    for (std::size_t o = 0; o < config_.n_outputs; ++o) out.insert(out.end(), beta(o), beta(o) + size());
+    state.reals["scale"] = {scale_};
+  }
+
+  void load_rule(const State& state) override {
+    const auto& in = state.reals.at("coef");
+    if (in.size() != config_.n_outputs * size())
+      throw std::invalid_argument("a saved model whose coefficients do not agree in number");
+    for (std::size_t o = 0; o < config_.n_outputs; ++o)
+      std::copy_n(in.begin() + static_cast<std::ptrdiff_t>(o * size()), size(), beta(o));
+    const auto scale = state.reals.find("scale");
+    if (scale != state.reals.end()) scale_ = scale->second.at(0);
+  }
+
+  double* beta(std::size_t output) { return beta_.data() + output * stride_; }
+  const double* beta(std::size_t output) const { return beta_.data() + output * stride_; }
+
+  double scale_ = 1.0;  // every β is scale_ times what is kept (the Forgetron shrinks all at once)
+
+ private:
+  Vec<double> beta_;
+  std::size_t stride_ = 0;
+};
+
+}  // namespace budgetron

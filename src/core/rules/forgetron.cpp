@@ -1,0 +1,106 @@
+// mtforg, the Self-Tuned Forgetron.
+//
+//   on a mistake:  M ← M + 1,  S ← S ∪ {t},  β_t = y_t.  If now |S| = B + 1:
+//     r = the oldest,  σ = |β_r|,  y_r = sign β_r,  μ = y_r f'_{i_r}(x_r)   (f' includes the new example)
+//     φ = the largest in (0, 1] with  c²σ²φ² + 2c²σφ − 2σμφ² + Q ≤ (15/32) c² M,   c² = c_G² (2c_G² for classes)
+//     Q ← Q + c²σ²φ² + 2c²σφ − 2σμφ²,   β ← φβ,   S ← S ∖ {r}
+//   Several leave at once where a byte budget and a long sparse row ask for it: then σ = Σσ_r and σμ = Σσ_r μ_r.
+//
+// In the code: m is M, q is Q, and a φ² + b φ + c ≤ 0 is the inequality.
+#include <cmath>
+
+#include "rules/rules.hpp"
+
+namespace budgetron {
+
+namespace {
+
+class Forgetron final : public CoefficientLearner {
+ public:
+  explicit Forgetron(const Config& config)
+      : CoefficientLearner(config),
+        c2_(config.similarity->largest_self() * (config.n_outputs == 1 ? 1.0 : 2.0)),
+        oldest_row_(bytes_, capacity()) {}
+
+ protected:
+  std::uint8_t on_mistake(const Example& example, double, const Step& step, Scratch& scratch) override {
+    if (!store_->fits_alone(example.x)) return kMistake;
+    // The fewest oldest that make room: one, where only slots are short; more, where a long sparse row comes in.
+    std::vector<std::size_t> leaving(size());
+    for (std::size_t j = 0; j < size(); ++j) leaving[j] = j;
+    std::sort(leaving.begin(), leaving.end(), [&](auto a, auto b) { return arrivals_[a] < arrivals_[b]; });
+    leaving.resize(std::max<std::size_t>(store_->leavers(example.x, leaving), full() ? 1 : 0));
+
+    const double newest = leaving.empty() ? 1.0 : shrink(leaving, example, step, scratch.row.data());  // |β_t|
+    std::size_t slot;
+    if (leaving.size() == 1 && full()) {
+      replace(slot = leaving[0], example);
+    } else {
+      std::sort(leaving.rbegin(), leaving.rend());  // from the last slot down: removing one moves none of the others
+      for (std::size_t r : leaving) remove(r);
+      slot = append(example);
+    }
+    if (scale_ < 1e-100) fold_scale();
+    set(slot, step, newest / scale_);
+    return kMistake | kUpdated | kStored;
+  }
+
+  void grow(std::size_t capacity) override {
+    CoefficientLearner::grow(capacity);
+    oldest_row_.resize(capacity);
+  }
+
+  void save_rule(State& state) override {
+    CoefficientLearner::save_rule(state);
+    state.reals["q"] = {q_};
+  }
+  void load_rule(const State& state) override {
+    CoefficientLearner::load_rule(state);
+    q_ = state.reals.at("q").at(0);
+  }
+
+ private:
+  // The shrinking step that makes the removal harmless: φ, applied to all that is stored. `near` is K'(x_t, x_j).
+  double shrink(const std::vector<std::size_t>& leaving, const Example& example, const Step& step, const double* near) {
+    double sigma = 0, sigma_mu = 0;
+    for (std::size_t r : leaving) {
+      task_row_of_slot(r, oldest_row_.data());
+      double to_newest = near[r];
+      config_.similarity->multiply({keys_[r], clusters_[r]}, &example.task.key, &example.task.cluster, 1, &to_newest);
+      std::size_t plus = 0, minus = 0;
+      for (std::size_t o = 0; o < config_.n_outputs; ++o) {
+        if (beta(o)[r] > beta(plus)[r]) plus = o;
+        if (beta(o)[r] < beta(minus)[r]) minus = o;
+      }
+      const auto value = [&](std::size_t o) {  // f'_o(x_r)
+        const double moved = o == step.plus ? step.sign : o == step.minus ? -step.sign : 0.0;
+        return scale_ * simd().dot(beta(o), oldest_row_.data(), size()) + moved * to_newest;
+      };
+      const double beta_r = scale_ * beta(plus)[r];
+      const double mu = config_.n_outputs == 1 ? (beta_r < 0 ? -value(0) : value(0)) : value(plus) - value(minus);
+      sigma += std::abs(beta_r);
+      sigma_mu += std::abs(beta_r) * mu;
+    }
+    const double m = static_cast<double>(n_mistakes_ + 1);
+    const double a = c2_ * sigma * sigma - 2.0 * sigma_mu, b = 2.0 * c2_ * sigma, c = q_ - 15.0 / 32.0 * c2_ * m;
+    const double phi = a + b + c <= 0 ? 1.0 : -2.0 * c / (b + std::sqrt(std::max(0.0, b * b - 4.0 * a * c)));
+    q_ = phi < 1.0 ? 15.0 / 32.0 * c2_ * m : q_ + a + b;  // below 1, φ makes the inequality an equality
+    scale_ *= phi;
+    return phi;
+  }
+
+  void fold_scale() {  // before the common factor underflows
+    for (std::size_t o = 0; o < config_.n_outputs; ++o)
+      for (std::size_t j = 0; j < size(); ++j) beta(o)[j] *= scale_;
+    scale_ = 1.0;
+  }
+
+  double c2_, q_ = 0.0;
+  Vec<double> oldest_row_;
+};
+
+}  // namespace
+
+std::unique_ptr<Learner> make_forgetron(const Config& config) { return std::make_unique<Forgetron>(config); }
+
+}  // namespace budgetron

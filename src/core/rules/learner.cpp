@@ -1,0 +1,251 @@
+#include "rules/learner.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <stdexcept>
+
+#include "stores/dense_store.hpp"
+#include "stores/sparse_store.hpp"
+
+namespace budgetron {
+
+namespace {
+
+std::unique_ptr<Store> make_store(Bytes& bytes, const Config& c) {
+  const bool growing = c.capacity == 0;
+  const std::size_t slots = growing ? 32 : c.capacity;
+  if (c.kernel.kind == Kernel::Kind::none) return std::make_unique<DenseStore<double>>(bytes, 0, 0, false);
+  if (c.sparse && c.single) return std::make_unique<SparseStore<float>>(bytes, slots, growing, c.pool);
+  if (c.sparse) return std::make_unique<SparseStore<double>>(bytes, slots, growing, c.pool);
+  if (c.single) return std::make_unique<DenseStore<float>>(bytes, c.d, slots, growing);
+  return std::make_unique<DenseStore<double>>(bytes, c.d, slots, growing);
+}
+
+}  // namespace
+
+Learner::Learner(const Config& config)
+    : config_(config),
+      store_(make_store(bytes_, config)),
+      keys_(bytes_),
+      clusters_(bytes_),
+      arrivals_(bytes_),
+      capacity_(config.capacity ? config.capacity : 32),
+      scratch_(bytes_) {
+  keys_.reserve(capacity_);
+  clusters_.reserve(capacity_);
+  arrivals_.reserve(capacity_);
+  scratch_.products = store_->new_products(bytes_);
+  fit(scratch_);
+}
+
+void Learner::fit(Scratch& scratch) const {
+  if (scratch.row.size() < capacity_) scratch.row.resize(capacity_);
+  if (scratch.task_row.size() < capacity_) scratch.task_row.resize(capacity_);
+  scratch.margins.resize(config_.n_outputs);
+}
+
+std::size_t Learner::first_bad_row(const Rows& rows) const {
+  // Kernel values above this would overflow further on. float32 inner products overflow much sooner.
+  const double largest_square = config_.single && !config_.sparse ? 1e37 : 1e150;
+  for (std::size_t i = 0; i < rows.count; ++i) {
+    const double sq = store_->square(rows, i);
+    if (!(sq <= largest_square) || !(config_.kernel.raw_self(sq) <= 1e150)) return i;
+  }
+  return rows.count;
+}
+
+void Learner::learn(const Rows& rows, const std::int32_t* labels, const std::int64_t* keys,
+                    const std::int64_t* clusters, const double* weights, double* margins, std::uint8_t* flags) {
+  Scratch& s = scratch_;
+  config_.similarity->prepare(keys, rows.count);
+  s.keys = keys;
+  s.coming_at = SIZE_MAX;
+  const std::size_t outputs = config_.n_outputs, ahead = store_->lookahead();
+  for (std::size_t first = 0; first < rows.count; first += ahead) {
+    const std::size_t count = std::min(ahead, rows.count - first);
+    store_->compute(rows, first, count, *s.products);
+    for (std::size_t q = 0; q < count; ++q) {
+      const std::size_t i = first + q;
+      const Instance x{&rows, i, store_->square(rows, i)};
+      const Example example{x, {keys[i], clusters[i]}, static_cast<std::size_t>(labels[i]),
+                            weights ? weights[i] : 1.0, config_.kernel.self(x.sq)};
+      store_->kernel_row(config_.kernel, *s.products, q, x.sq, s.row.data());
+      score(x, example.task, s);
+      std::copy(s.margins.begin(), s.margins.end(), margins + i * outputs);
+      changed_.clear();
+      flags[i] = absorb(example, s);
+      ++n_seen_;
+      if (flags[i] & kMistake) ++n_mistakes_;
+      if (!changed_.empty() && q + 1 < count) store_->refresh(rows, first, q + 1, count, changed_, *s.products);
+    }
+  }
+}
+
+void Learner::margins(const Rows& rows, std::size_t from, std::size_t to, const std::int64_t* keys,
+                      const std::int64_t* clusters, double* out) const {
+  Bytes passing;  // a caller's own memory, gone when it returns
+  Scratch s(passing);
+  s.products = store_->new_products(passing);
+  s.keys = keys;
+  fit(s);
+  config_.similarity->prepare(keys + from, to - from);
+  const std::size_t outputs = config_.n_outputs, ahead = store_->lookahead();
+  for (std::size_t first = from; first < to; first += ahead) {
+    const std::size_t count = std::min(ahead, to - first);
+    store_->compute(rows, first, count, *s.products);
+    for (std::size_t q = 0; q < count; ++q) {
+      const std::size_t i = first + q;
+      const Instance x{&rows, i, store_->square(rows, i)};
+      store_->kernel_row(config_.kernel, *s.products, q, x.sq, s.row.data());
+      score(x, {keys[i], clusters[i]}, s);
+      std::copy(s.margins.begin(), s.margins.end(), out + i * outputs);
+    }
+  }
+}
+
+void Learner::variances(const Rows& rows, const std::int64_t* keys, const std::int64_t* clusters, double* out) {
+  Bytes passing;
+  Scratch s(passing);
+  s.products = store_->new_products(passing);
+  s.keys = keys;
+  fit(s);
+  for (std::size_t i = 0; i < rows.count; ++i) {
+    const Instance x{&rows, i, store_->square(rows, i)};
+    store_->compute(rows, i, 1, *s.products);
+    store_->kernel_row(config_.kernel, *s.products, 0, x.sq, s.row.data());
+    score(x, {keys[i], clusters[i]}, s);
+    variance({keys[i], clusters[i]}, config_.kernel.self(x.sq), s, out + i * config_.n_outputs);
+  }
+}
+
+void Learner::variance(Task, double, Scratch&, double*) { throw std::logic_error("this rule knows no variance"); }
+
+bool Learner::mistaken(const Example& example, const Scratch& scratch, Step& step) const {
+  const auto& f = scratch.margins;
+  if (config_.n_outputs == 1) {
+    step = {example.label ? 1.0 : -1.0, 0, 1};
+    return step.sign * f[0] <= 0;
+  }
+  std::size_t rival = example.label == 0 ? 1 : 0;
+  for (std::size_t c = 0; c < f.size(); ++c)
+    if (c != example.label && f[c] > f[rival]) rival = c;
+  step = {1.0, example.label, rival};
+  return f[example.label] <= f[rival];
+}
+
+std::size_t Learner::append(const Example& example) {
+  if (unbounded() && size() == capacity_) {
+    capacity_ *= 2;
+    fit(scratch_);
+    grow(capacity_);
+  }
+  store_->append(example.x, config_.kernel);
+  keys_.push_back(example.task.key);
+  clusters_.push_back(example.task.cluster);
+  arrivals_.push_back(n_seen_);
+  changed_.push_back(size() - 1);
+  return size() - 1;
+}
+
+void Learner::replace(std::size_t slot, const Example& example) {
+  store_->replace(slot, example.x, config_.kernel);
+  keys_[slot] = example.task.key;
+  clusters_[slot] = example.task.cluster;
+  arrivals_[slot] = n_seen_;
+  changed_.push_back(slot);
+}
+
+void Learner::remove(std::size_t slot) {
+  const std::size_t last = size() - 1;
+  store_->remove(slot);
+  for (auto* column : {&keys_, &clusters_, &arrivals_}) {
+    (*column)[slot] = (*column)[last];
+    column->pop_back();
+  }
+  slot_removed(slot, last);
+  changed_.push_back(slot);
+  changed_.push_back(last);
+}
+
+void Learner::release_store() {
+  store_->release();
+  for (auto* column : {&keys_, &clusters_, &arrivals_}) {
+    column->clear();
+    column->shrink_to_fit();
+  }
+}
+
+std::size_t Learner::lowest_arrival(const double* scores, std::size_t n) const {
+  // The lowest itself is always among the tied, also where rounding made it negative, or NaN.
+  auto best = static_cast<std::size_t>(std::min_element(scores, scores + n) - scores);
+  double largest = 0;
+  for (std::size_t j = 0; j < n; ++j)
+    if (scores[j] < HUGE_VAL) largest = std::max(largest, scores[j]);
+  const double tied = scores[best] * (1.0 + 1e-10) + 1e-12 * largest;  // what rounding has left of a zero is a zero
+  for (std::size_t j = 0; j < n; ++j)
+    if (scores[j] <= tied && arrivals_[j] < arrivals_[best]) best = j;
+  return best;
+}
+
+void Learner::task_row_of_slot(std::size_t slot, double* row) const {
+  store_->kernel_row_of_slot(config_.kernel, slot, row);
+  config_.similarity->multiply({keys_[slot], clusters_[slot]}, keys_.data(), clusters_.data(), size(), row);
+}
+
+void Learner::forget(std::int64_t key) {
+  for (std::size_t slot = 0; slot < size();) {
+    if (keys_[slot] == key)
+      remove(slot);
+    else
+      ++slot;
+  }
+}
+
+void Learner::save(State& state) {
+  state.integers["key"].assign(keys_.begin(), keys_.end());
+  state.integers["cluster"].assign(clusters_.begin(), clusters_.end());
+  state.integers["arrival"].assign(arrivals_.begin(), arrivals_.end());
+  state.integers["n_seen"] = {n_seen_};
+  state.integers["n_mistakes"] = {n_mistakes_};
+  save_rule(state);
+}
+
+// Nothing may point outside of the rows' columns or the graph's tasks.
+void Learner::check_saved(const std::vector<std::int64_t>& keys, const Rows& rows) const {
+  const auto require = [](bool holds, const char* what) {
+    if (!holds) throw std::invalid_argument(what);
+  };
+  if (const auto* graph = dynamic_cast<const Explicit*>(config_.similarity.get()))
+    for (const auto key : keys)
+      require(key >= 0 && static_cast<std::size_t>(key) < graph->tasks(), "a saved model with a task that its graph does not have");
+  require(keys.empty() || config_.kernel.kind != Kernel::Kind::none, "a saved model that stores examples without a kernel");
+  if (!config_.sparse) {
+    require(keys.empty() || rows.d == config_.d, "a saved model whose rows have another width");
+    return;
+  }
+  for (std::size_t j = 0; j < rows.count; ++j)
+    for (auto e = rows.indptr[j]; e < rows.indptr[j + 1]; ++e)
+      require(rows.indices[e] >= (e == rows.indptr[j] ? 0 : rows.indices[e - 1] + 1) && static_cast<std::size_t>(rows.indices[e]) < config_.d,
+              "a saved model whose rows' columns are not in order");
+}
+
+void Learner::load(const State& state, const Rows& rows) {
+  const auto& keys = state.integers.at("key");
+  const auto& clusters = state.integers.at("cluster");
+  const auto& arrivals = state.integers.at("arrival");
+  if (clusters.size() != keys.size() || arrivals.size() != keys.size() || rows.count != keys.size() ||
+      (config_.capacity && keys.size() > config_.capacity))
+    throw std::invalid_argument("a saved model whose stored examples do not agree in number");
+  check_saved(keys, rows);
+  for (std::size_t j = 0; j < keys.size(); ++j) {
+    n_seen_ = arrivals[j];
+    const Instance x{&rows, j, store_->square(rows, j)};
+    if (!store_->fits(x)) throw std::invalid_argument("a saved model whose rows exceed its own budget");
+    append(Example{x, {keys[j], clusters[j]}, 0, 1.0, config_.kernel.self(x.sq)});
+  }
+  n_seen_ = state.integers.at("n_seen").at(0);
+  n_mistakes_ = state.integers.at("n_mistakes").at(0);
+  load_rule(state);
+}
+
+}  // namespace budgetron

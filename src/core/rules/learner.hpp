@@ -1,0 +1,152 @@
+// The skeleton every learner shares: an example in, its kernel row once, the margins, then the rule's hook.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <shared_mutex>
+#include <vector>
+
+#include "rules/budgetron/beliefs.hpp"
+#include "algebra/gram.hpp"
+#include "kernel.hpp"
+#include "memory.hpp"
+#include "similarity.hpp"
+#include "stores/store.hpp"
+
+namespace budgetron {
+
+enum class Rule { perceptron, random, forgetron, projectron, shared_projectron, budgetron };
+
+struct Config {
+  Rule rule = Rule::perceptron;
+  Kernel kernel;
+  std::shared_ptr<const Similarity> similarity;
+  std::size_t d = 0;
+  std::size_t n_outputs = 1;  // 1: two classes; else one output a class
+  bool sparse = false;
+  bool single = false;        // rows are stored in float32
+  std::size_t capacity = 0;   // B; 0: unbounded
+  std::size_t pool = 0;       // sparse: non-zeros in all; 0: no limit
+  double eta = 0;
+  std::uint64_t seed = 0;
+  std::size_t max_task_rows = 0;  // 0: no cap
+  std::size_t n_tasks = 0;        // k, where the graph says it; 0: open-ended
+  // Budgetron's own:
+  std::vector<Belief> beliefs;
+  bool shared = true, own = true;  // pooled: no own parts; disconnected: no shared ones
+  bool whole = false;              // the shared linear part on dense input has a whole covariance, not a diagonal
+  std::size_t own_rank = 0;        // anchors
+  std::size_t table_slots = 0;     // of the hashed table, sparse input
+  double sure = 0.0;               // a belief with a kernel part learns nothing from ω max|g| below this
+  std::int64_t patience = 10000;   // steps that a kernel belief may stay faint
+};
+
+constexpr std::uint8_t kMistake = 1, kUpdated = 2, kStored = 4;
+
+// Which outputs move, and which way, on a mistake: `sign` on `plus`, −`sign` on `minus` (none: n_outputs).
+struct Step {
+  double sign;
+  std::size_t plus, minus;
+};
+
+// One labelled example on its way through a rule.
+struct Example {
+  Instance x;
+  Task task;
+  std::size_t label;
+  double weight;
+  double self;  // K'(x, x)
+};
+
+// Working memory of one caller.
+struct Scratch {
+  explicit Scratch(Bytes& bytes)
+      : row(bytes), task_row(bytes), margins(bytes), features(bytes), psi(bytes), values(bytes), logs(bytes), linear(bytes), step(bytes), entries(bytes), coming(bytes) {}
+  std::unique_ptr<Store::Products> products;
+  Vec<double> row;       // K'(x_j, x)
+  Vec<double> task_row;  // K([x_j, i_j], [x, i])
+  Vec<double> margins;   // one an output
+  // Budgetron's own: scaled features, the anchors' basis, f of each belief and the logs of its probabilities; hashed
+  // features, what the table says of them, and the step it is to take.
+  Vec<double> features, psi, values, logs, linear, step;
+  Vec<Entry> entries;
+  // The hashed features of the row after this one, found early so that its cells are there in time.
+  Vec<Entry> coming;
+  std::size_t coming_at = SIZE_MAX;  // its place in the block; SIZE_MAX: none
+  const std::int64_t* keys = nullptr;  // the tasks of the block
+};
+
+class Learner {
+ public:
+  explicit Learner(const Config& config);
+  virtual ~Learner() = default;
+
+  // Index of the first row that must be refused (not finite, or beyond what the kernel can take), or rows.count.
+  std::size_t first_bad_row(const Rows& rows) const;
+  void learn(const Rows& rows, const std::int32_t* labels, const std::int64_t* keys, const std::int64_t* clusters,
+             const double* weights, double* margins, std::uint8_t* flags);
+  void margins(const Rows& rows, std::size_t from, std::size_t to, const std::int64_t* keys,
+               const std::int64_t* clusters, double* out) const;
+  // The variance of f, one an output, of a rule that knows one. Work that was put off is done on the way, so not const.
+  void variances(const Rows& rows, const std::int64_t* keys, const std::int64_t* clusters, double* out);
+  virtual void forget(std::int64_t key);
+  virtual void task_weights(Task task, double* out) const = 0;  // n_outputs × size
+  virtual void coefficients(double* out) const = 0;             // n_outputs × size
+  virtual void belief_weights(std::vector<std::int64_t>&, std::vector<double>&) const {}  // of those that are left
+
+  void save(State& state);
+  void load(const State& state, const Rows& rows);
+
+  std::size_t size() const { return keys_.size(); }
+  std::size_t memory_bytes() const { return bytes_.used + sizeof(*this); }
+  std::int64_t n_seen() const { return n_seen_; }
+  std::int64_t n_mistakes() const { return n_mistakes_; }
+  const Config& config() const { return config_; }
+  const Vec<std::int64_t>& keys() const { return keys_; }
+  const Vec<std::int64_t>& clusters() const { return clusters_; }
+  const Vec<std::int64_t>& arrivals() const { return arrivals_; }
+  const Store& store() const { return *store_; }
+
+  mutable std::shared_mutex lock;  // learning alone, predictions together; taken by the caller
+
+ protected:
+  virtual void score(const Instance& x, Task task, Scratch& scratch) const = 0;  // scratch.row → scratch.margins
+  virtual void variance(Task, double self, Scratch&, double* out);  // after score()
+  virtual std::uint8_t absorb(const Example& example, Scratch& scratch) = 0;
+  virtual void grow(std::size_t capacity) = 0;                // unbounded learners: room for more slots
+  virtual void slot_removed(std::size_t slot, std::size_t last) = 0;
+  virtual void save_rule(State& state) = 0;
+  virtual void load_rule(const State& state) = 0;
+
+  std::size_t capacity() const { return capacity_; }
+  bool unbounded() const { return config_.capacity == 0; }
+  bool full() const { return !unbounded() && size() == config_.capacity; }
+  bool mistaken(const Example& example, const Scratch& scratch, Step& step) const;
+
+  std::size_t append(const Example& example);
+  void replace(std::size_t slot, const Example& example);
+  void remove(std::size_t slot);  // the last slot moves into the hole
+  void release_store();           // nothing will be stored any more
+  // The same move for a row that was computed before the removal.
+  static void move_last(Vec<double>& row, std::size_t slot, std::size_t last) { row[slot] = row[last]; }
+  std::size_t lowest_arrival(const double* scores, std::size_t n) const;
+  void task_row_of_slot(std::size_t slot, double* row) const;  // K of a stored example against all stored
+
+  Bytes bytes_;
+  Config config_;
+  std::unique_ptr<Store> store_;
+  Vec<std::int64_t> keys_, clusters_, arrivals_;
+  std::int64_t n_seen_ = 0, n_mistakes_ = 0;
+
+ private:
+  void fit(Scratch& scratch) const;
+  void check_saved(const std::vector<std::int64_t>& keys, const Rows& rows) const;
+
+  std::size_t capacity_;
+  std::vector<std::size_t> changed_;
+  Scratch scratch_;
+};
+
+std::unique_ptr<Learner> make_learner(const Config& config);
+
+}  // namespace budgetron

@@ -1,0 +1,57 @@
+// mtrbp, the Randomized Budget Perceptron.
+//
+//   on a mistake:  if |S| = B: remove a uniformly random member;  S ← S ∪ {t},  β_t = y_t
+//
+// The coin is splitmix64, one draw an eviction.
+#include "rules/rules.hpp"
+
+namespace budgetron {
+
+namespace {
+
+class RandomBudgetPerceptron final : public CoefficientLearner {
+ public:
+  explicit RandomBudgetPerceptron(const Config& config) : CoefficientLearner(config), coin_(config.seed) {}
+
+ protected:
+  std::uint8_t on_mistake(const Example& example, double, const Step& step, Scratch&) override {
+    if (!store_->fits_alone(example.x)) return kMistake;
+    while (!store_->fits(example.x)) remove(draw());
+    std::size_t slot;
+    if (full())
+      replace(slot = draw(), example);
+    else
+      slot = append(example);
+    set(slot, step, 1.0);
+    return kMistake | kUpdated | kStored;
+  }
+
+  void save_rule(State& state) override {
+    CoefficientLearner::save_rule(state);
+    state.integers["rng"] = {static_cast<std::int64_t>(coin_)};
+  }
+  void load_rule(const State& state) override {
+    CoefficientLearner::load_rule(state);
+    coin_ = static_cast<std::uint64_t>(state.integers.at("rng").at(0));
+  }
+
+ private:
+  std::size_t draw() {
+    std::uint64_t z = coin_ += 0x9E3779B97F4A7C15ull;
+    z = (z ^ (z >> 30)) * 0xBF58476D1CE4E5B9ull;
+    z = (z ^ (z >> 27)) * 0x94D049BB133111EBull;
+    z ^= z >> 31;
+    __extension__ using Wide = unsigned __int128;
+    return static_cast<std::size_t>((static_cast<Wide>(z) * size()) >> 64);
+  }
+
+  std::uint64_t coin_;
+};
+
+}  // namespace
+
+std::unique_ptr<Learner> make_random_budget_perceptron(const Config& config) {
+  return std::make_unique<RandomBudgetPerceptron>(config);
+}
+
+}  // namespace budgetron

@@ -1,0 +1,150 @@
+// The loops that take the time, as a table of functions compiled once per instruction set.
+//
+// simd.cpp is compiled three times (baseline, x86-64-v3, x86-64-v4); simd() picks the best table the
+// processor supports. Everything here is plain pointers and sizes.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+namespace budgetron {
+
+// A dense store keeps slots in blocks of kBlockBytes / sizeof(T) lanes, feature-major inside a block:
+// lane j of feature f of block b is at block[b][f * lanes + j].
+constexpr std::size_t kBlockBytes = 256;
+template <class T>
+constexpr std::size_t kLanes = kBlockBytes / sizeof(T);
+
+// The postings of one feature and what they are multiplied by; slots == nullptr: a dense column, one value a slot.
+template <class V>
+struct Run {
+  const std::uint32_t* slots;
+  const V* values;
+  std::size_t length;
+  double x;
+  std::uint32_t own_slot;  // room for the posting of a feature that has only one
+  V own_value;
+};
+struct WholeRun {
+  const std::uint32_t* slots;
+  const std::int16_t* values;
+  std::size_t length;
+  std::int32_t x;
+};
+
+// One feature of a sparse row in a hashed table: its place for all tasks, its place for this task (the slot, and above it
+// a bit that is set where the value changes its sign), and its scaled value.
+struct Entry {
+  std::uint32_t shared, own;
+  double value;
+};
+constexpr std::uint32_t kSlotBits = 0x7FFFFFFF;
+struct TableShape {
+  std::size_t beliefs, outputs;
+};
+// What a step does to the cells: G (outputs × beliefs), h (below 0: nothing), the floor of a variance, and the root of
+// the own part's share; the last three one a belief.
+struct TableStep {
+  const double *g, *h, *floor, *root;
+  bool shared, own;
+};
+
+// A sparse symmetric matrix I + L + E + U (see conjugate_gradients.hpp), kSide rows to a group. Entry e of a part is one entry
+// of each row of its group (0 where a row has fewer): row j's is at kSide · e + j.
+constexpr std::size_t kSide = 8;
+template <class T>
+struct SweepPart {
+  const std::uint32_t* begin;
+  const std::int32_t* to;
+  const T* value;
+};
+template <class T>
+struct SweepMatrix {
+  std::size_t groups;
+  SweepPart<T> lower, inner, upper;
+};
+template <class T>
+struct SweepVectors {
+  T *p, *t, *s, *x, *r;
+};
+// For one or for kSide right-hand sides side by side; what is one number for each of them is an array.
+template <class T>
+struct SweepLoops {
+  void (*start)(const SweepMatrix<T>& a, T* r, double* rr);  // r = (I + L)⁻¹ r, and r·r
+  // p = r + keep p, t = (I + U)⁻¹ p, s = (I + L)⁻¹ (p − t + E t); p·(t + s)
+  void (*image)(const SweepMatrix<T>& a, const double* keep, const SweepVectors<T>& v, double* pq);
+  void (*advance)(std::size_t groups, const double* step, const SweepVectors<T>& v, double* rr);  // x += step p, r −= step (t + s); r·r
+  void (*finish)(const SweepMatrix<T>& a, T* x);  // x = (I + U)⁻¹ x
+};
+
+struct Simd {
+  const char* name;
+
+  // Inner products of `count` queries with `blocks` blocks; out[q] receives blocks * lanes numbers.
+  void (*products_f32)(const float* store, std::size_t blocks, std::size_t d, const float* const* x,
+                       std::size_t count, float* const* out);
+  void (*products_f64)(const double* store, std::size_t blocks, std::size_t d, const double* const* x,
+                       std::size_t count, double* const* out);
+  // ‖x‖² in the same order of operations as a lane of `products`, so that equal rows are at distance 0.
+  double (*square_f32)(const float* x, std::size_t d);
+  double (*square_f64)(const double* x, std::size_t d);
+
+  // Sparse rows: run by run, sum[slot_i] += x · value_i over the postings of a feature, or over all slots where it is
+  // kept as a dense column; and ‖x‖². All add in the same way, so it does not matter how a feature is kept.
+  void (*scatter_f32)(const Run<float>* runs, std::size_t count, double* sum);
+  void (*scatter_f64)(const Run<double>* runs, std::size_t count, double* sum);
+  void (*scatter_i16)(const Run<std::int16_t>* runs, std::size_t count, double* sum);
+  // The same for whole numbers; and for several dense columns at once whose sum |x| · |value| stays within 16 bits.
+  void (*scatter_whole)(const WholeRun* runs, std::size_t count, std::int32_t* sum);
+  void (*columns_whole)(const WholeRun* columns, std::size_t count, std::size_t n, std::int32_t* sum);
+  // Σ|x|, or −1 if any of them is not a whole number of at most 16 bits.
+  double (*whole_sum_f32)(const float* x, std::size_t n);
+  double (*whole_sum_f64)(const double* x, std::size_t n);
+  // The place of `slot` among the first n, or n.
+  std::size_t (*find)(const std::uint32_t* slots, std::size_t n, std::uint32_t slot);
+  double (*sparse_square_f32)(const float* x, std::size_t n);
+  double (*sparse_square_f64)(const double* x, std::size_t n);
+
+  // The hashed table (hashed_table.hpp): sums over the entries (nullptr: not wanted), and a step.
+  void (*table_read_f32)(const float* cells, TableShape shape, const Entry* entries, std::size_t n, double* shared, double* own);
+  void (*table_read_f64)(const double* cells, TableShape shape, const Entry* entries, std::size_t n, double* shared, double* own);
+  void (*table_learn_f32)(float* cells, TableShape shape, const Entry* entries, std::size_t n, const TableStep& step);
+  void (*table_learn_f64)(double* cells, TableShape shape, const Entry* entries, std::size_t n, const TableStep& step);
+
+  // row_j = exp(−γ max(0, sq_j + sq − 2 dot_j)), the distance in the precision of the products
+  void (*gaussian_f32)(const float* dot, const float* sq_stored, double sq, double gamma, std::size_t n,
+                       double* row);
+  void (*gaussian_f64)(const double* dot, const double* sq_stored, double sq, double gamma, std::size_t n,
+                       double* row);
+  // row_j = (dot_j + bias)^degree · scale_j · scale   (scale_stored may be null: all 1)
+  void (*polynomial_f32)(const float* dot, double bias, int degree, const double* scale_stored, double scale,
+                         std::size_t n, double* row);
+  void (*polynomial_f64)(const double* dot, double bias, int degree, const double* scale_stored, double scale,
+                         std::size_t n, double* row);
+
+  // out_j = row_j · (diagonal where key_j == key, off where only the cluster agrees, 0 elsewhere); returns Σ_j weight_j out_j.
+  double (*clique)(const std::int64_t* keys, const std::int64_t* clusters, std::int64_t key, std::int64_t cluster,
+                   double diagonal, double off, std::size_t n, const double* row, const double* weights, double* out);
+
+  double (*dot)(const double* a, const double* b, std::size_t n);
+  void (*axpy)(double a, const double* x, std::size_t n, double* y);
+  // y_j += a x_j, then sum_j += y_j²
+  void (*axpy_squares)(double a, const double* x, std::size_t n, double* y, double* sum);
+
+  // A symmetric matrix as its packed lower triangle, row by row. First S += Σ_m c_m v_m v_mᵀ for m = 0, 1
+  // (skipped where terms is smaller), then y = S x, in one pass over S.
+  void (*symmetric_pass)(double* s, std::size_t n, int terms, double c0, const double* v0, double c1,
+                         const double* v1, const double* x, double* y);
+  // S += c a aᵀ + g mᵀ + m gᵀ
+  void (*symmetric_add)(double* s, std::size_t n, double c, const double* a, const double* g, const double* m);
+
+  SweepLoops<float> sweeps_f32, sweeps_f32_side;  // one right-hand side, kSide of them
+  SweepLoops<double> sweeps_f64;
+  // r −= unit (I + L + E + U) d, and r·r
+  void (*sweep_residual)(const SweepMatrix<double>& a, const float* d, const double* unit, double* r, double* rr);
+  void (*sweep_residual_side)(const SweepMatrix<double>& a, const float* d, const double* unit, double* r, double* rr);
+};
+
+const Simd& simd();
+
+}  // namespace budgetron

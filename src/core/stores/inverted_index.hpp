@@ -1,0 +1,309 @@
+// An inverted index: for each live feature its postings (slot, value), so that a new row costs the postings it
+// touches, not all that is stored. Features that many slots share are dense columns instead.
+//
+// V is what a value is kept as: the caller's own type, or int16 where all that is stored are whole numbers.
+#pragma once
+
+#include <algorithm>
+#include <cstdlib>
+#include <type_traits>
+
+#include "stores/feature_index.hpp"
+#include "simd/simd.hpp"
+#include "stores/postings.hpp"
+
+namespace budgetron {
+
+template <class V>
+class InvertedIndex {
+ public:
+  using Value = V;
+
+  // most > 0: room for so many postings in all, and a fixed share of dense columns, for ever; 0: it grows.
+  InvertedIndex(Bytes& bytes, std::size_t slots, std::size_t most)
+      : bytes_(bytes), slots_(slots), most_(most), index_(bytes, most), postings_(bytes, most), columns_(bytes), free_columns_(bytes) {}
+
+  void add(std::int32_t feature, std::size_t slot, V value) {
+    Cell* cell = index_.find(feature);
+    if (!cell) {
+      index_.add(feature)->set_single(slot, value);
+      return;
+    }
+    if (cell->single()) {
+      const std::size_t other = cell->at;
+      const V other_value = cell->template single_value<V>();
+      cell->set_list(room(*cell, 2), 0, false);
+      ++lists_;
+      append(*cell, other, other_value);
+    } else if (!cell->dense() && (cell->length() + 1) * kShare > slots_ && cell->length() >= 16) {
+      make_dense(*cell);
+    }
+    if (cell->dense()) {
+      columns_[cell->at].set(slot, value);
+      cell->set_length(cell->length() + 1);
+      return;
+    }
+    if (cell->length() == postings_.capacity(cell->at)) cell->at = room(*cell, cell->length() + 1);
+    append(*cell, slot, value);
+  }
+
+  void erase(std::int32_t feature, std::size_t slot) {
+    Cell* cell = index_.find(feature);
+    if (cell->single()) {
+      index_.remove(cell);
+      return;
+    }
+    const std::size_t left = cell->length() - 1;
+    if (cell->dense()) {
+      columns_[cell->at].values[slot] = V{};
+      cell->set_length(left);
+      if (left <= 1 || left * 2 * kShare < slots_) make_sparse(*cell);
+      return;
+    }
+    std::uint32_t* slots = postings_.slots(cell->at);
+    V* values = postings_.values(cell->at);
+    const std::size_t p = simd().find(slots, left, static_cast<std::uint32_t>(slot));  // the last one if it is not before that
+    slots[p] = slots[left];
+    values[p] = values[left];
+    cell->set_length(left);
+    --in_lists_;
+    if (left == 1) {
+      const std::uint32_t block = cell->at;
+      cell->set_single(slots[0], values[0]);
+      drop_list(block);
+    }
+  }
+
+  // A row has moved from one slot to another, which is free.
+  void move(std::int32_t feature, std::size_t from, std::size_t to) {
+    Cell* cell = index_.find(feature);
+    if (cell->single()) {
+      cell->at = static_cast<std::uint32_t>(to);
+    } else if (cell->dense()) {
+      Vec<V>& values = columns_[cell->at].values;
+      values[to] = values[from];
+      values[from] = V{};
+    } else {
+      std::uint32_t* slots = postings_.slots(cell->at);
+      slots[simd().find(slots, cell->length(), static_cast<std::uint32_t>(from))] = static_cast<std::uint32_t>(to);
+    }
+  }
+
+  V value_at(std::int32_t feature, std::size_t slot) const {
+    const Cell* cell = index_.find(feature);
+    if (cell->single()) return cell->template single_value<V>();
+    if (cell->dense()) return columns_[cell->at].values[slot];
+    return postings_.values(cell->at)[simd().find(postings_.slots(cell->at), cell->length(), static_cast<std::uint32_t>(slot))];
+  }
+
+  // Sends for what `erase` and `add` will look at: first the cells, then, a little later, the postings.
+  void prefetch(const std::int32_t* features, std::size_t i, std::size_t n) const {
+    if (i + 2 * kAhead < n) index_.prefetch(features[i + 2 * kAhead]);
+    if (i + kAhead >= n) return;
+    const Cell* cell = index_.find(features[i + kAhead]);
+    if (cell && !cell->single() && !cell->dense()) postings_.prefetch(cell->at, cell->length());
+  }
+
+  // sums_j += Σ_f x_f · value of f in slot j, for j < size; the features one after the other, so that it does not
+  // matter how each is kept.
+  template <class X>
+  void products(const std::int32_t* features, const X* x, std::size_t n, std::size_t size, double* sums) const {
+    Run<V> runs[kGroup];
+    in_groups(features, n, [&](const Cell* const* cells, std::size_t from, std::size_t count) {
+      std::size_t filled = 0;
+      for (std::size_t i = 0; i < count; ++i)
+        if (cells[i]) run_of(*cells[i], static_cast<double>(x[from + i]), size, runs[filled++]);
+      if constexpr (std::is_same_v<V, double>)
+        simd().scatter_f64(runs, filled, sums);
+      else if constexpr (std::is_same_v<V, float>)
+        simd().scatter_f32(runs, filled, sums);
+      else
+        simd().scatter_i16(runs, filled, sums);
+    });
+  }
+
+  // The same for whole numbers, small enough (see `whole_sum`): exact, so that it matters in no way how it is done.
+  template <class X>
+  void whole_products(const std::int32_t* features, const X* x, std::size_t n, std::size_t size, std::int32_t* passing,
+                      double* sums) const {
+    static_assert(std::is_same_v<V, std::int16_t>);
+    std::fill(passing, passing + size, 0);
+    WholeRun runs[kGroup], columns[kGroup];
+    std::size_t dense = 0;
+    std::int64_t together = 0;
+    in_groups(features, n, [&](const Cell* const* cells, std::size_t from, std::size_t count) {
+      std::size_t filled = 0;
+      for (std::size_t i = 0; i < count; ++i) {
+        const Cell* cell = cells[i];
+        if (!cell) continue;
+        const auto value = static_cast<std::int32_t>(x[from + i]);
+        if (cell->single()) {
+          passing[cell->at] += value * cell->template single_value<V>();
+        } else if (cell->dense()) {
+          const Column& column = columns_[cell->at];
+          const std::int64_t most = std::int64_t{std::abs(value)} * column.largest;
+          const WholeRun run{nullptr, column.values.data(), size, value};
+          if (most > kLargestWhole) {
+            runs[filled++] = run;
+            continue;
+          }
+          if (dense == kGroup || together + most > kLargestWhole) {
+            simd().columns_whole(columns, dense, size, passing);
+            dense = 0;
+            together = 0;
+          }
+          columns[dense++] = run;
+          together += most;
+        } else {
+          runs[filled++] = {postings_.slots(cell->at), postings_.values(cell->at), cell->length(), value};
+        }
+      }
+      simd().scatter_whole(runs, filled, passing);
+    });
+    simd().columns_whole(columns, dense, size, passing);
+    for (std::size_t j = 0; j < size; ++j) sums[j] = passing[j];
+  }
+
+  void grow(std::size_t slots) {
+    slots_ = slots;
+    for (auto& column : columns_) column.values.resize(slots);
+  }
+
+ private:
+  // A feature of every kShare-th slot is kept as a column: whole numbers are multiplied many at a time.
+  static constexpr std::size_t kShare = sizeof(V) == 2 ? 8 : 4;
+  static constexpr std::size_t kGroup = 32, kAhead = 6;
+  static constexpr std::int64_t kLargestWhole = std::numeric_limits<std::int16_t>::max();
+
+  struct Column {
+    Column(Bytes& bytes, std::size_t slots) : values(bytes, slots) {}
+    Vec<V> values;
+    std::int32_t largest = 0;  // whole numbers: the largest |value| since the column was begun
+    void set(std::size_t slot, V value) {
+      values[slot] = value;
+      if constexpr (std::is_integral_v<V>) largest = std::max(largest, std::abs(std::int32_t{value}));
+    }
+  };
+
+  // Calls with a group of cells (null: no such feature) after their postings were sent for.
+  template <class Take>
+  void in_groups(const std::int32_t* features, std::size_t n, Take take) const {
+    const Cell* cells[kGroup];
+    for (std::size_t i = 0; i < std::min(n, kGroup); ++i) index_.prefetch(features[i]);
+    for (std::size_t from = 0; from < n; from += kGroup) {
+      const std::size_t count = std::min(kGroup, n - from);
+      for (std::size_t i = from + count; i < std::min(n, from + 2 * kGroup); ++i) index_.prefetch(features[i]);
+      for (std::size_t i = 0; i < count; ++i) {
+        cells[i] = index_.find(features[from + i]);
+        if (cells[i] && !cells[i]->single() && !cells[i]->dense()) postings_.prefetch(cells[i]->at, cells[i]->length());
+      }
+      take(cells, from, count);
+    }
+  }
+
+  void run_of(const Cell& cell, double x, std::size_t size, Run<V>& run) const {
+    run.x = x;
+    if (cell.single()) {
+      run.own_slot = cell.at;
+      run.own_value = cell.template single_value<V>();
+      run.slots = &run.own_slot;
+      run.values = &run.own_value;
+      run.length = 1;
+    } else if (cell.dense()) {
+      run.slots = nullptr;
+      run.values = columns_[cell.at].values.data();
+      run.length = size;
+    } else {
+      run.slots = postings_.slots(cell.at);
+      run.values = postings_.values(cell.at);
+      run.length = cell.length();
+    }
+  }
+
+  void append(Cell& cell, std::size_t slot, V value) {
+    postings_.slots(cell.at)[cell.length()] = static_cast<std::uint32_t>(slot);
+    postings_.values(cell.at)[cell.length()] = value;
+    cell.set_length(cell.length() + 1);
+    ++in_lists_;
+  }
+
+  // A block with the postings of the cell's list, if it has one, and room for `wanted`.
+  std::uint32_t room(const Cell& cell, std::size_t wanted) {
+    const std::int32_t feature = cell.feature();
+    const std::uint32_t at = postings_.take(feature, wanted);
+    if (at == Postings<V>::kNone) {
+      const auto length_of = [&](std::int32_t f) -> std::size_t {
+        const Cell* one = index_.find(f);
+        return one->single() ? 0 : one->length();
+      };
+      return postings_.pack(feature, lists_ + 1, in_lists_, length_of,
+                            [&](std::int32_t f, std::uint32_t to) { index_.find(f)->at = to; });
+    }
+    if (cell.single()) return at;
+    std::copy_n(postings_.slots(cell.at), cell.length(), postings_.slots(at));
+    std::copy_n(postings_.values(cell.at), cell.length(), postings_.values(at));
+    postings_.give(cell.at);
+    return at;
+  }
+
+  void drop_list(std::uint32_t block) {
+    postings_.give(block);
+    --lists_;
+    --in_lists_;
+  }
+
+  std::size_t most_columns() const {
+    return most_ ? most_ / (8 * std::max<std::size_t>(slots_, 1)) : std::numeric_limits<std::uint32_t>::max();
+  }
+
+  void make_dense(Cell& cell) {
+    std::uint32_t column;
+    if (!free_columns_.empty()) {
+      column = free_columns_.back();
+      free_columns_.pop_back();
+      std::fill(columns_[column].values.begin(), columns_[column].values.end(), V{});
+      columns_[column].largest = 0;
+    } else if (columns_.size() < most_columns()) {
+      column = static_cast<std::uint32_t>(columns_.size());
+      columns_.emplace_back(bytes_, slots_);
+    } else {
+      return;
+    }
+    const std::uint32_t* slots = postings_.slots(cell.at);
+    const V* values = postings_.values(cell.at);
+    for (std::size_t i = 0; i < cell.length(); ++i) columns_[column].set(slots[i], values[i]);
+    in_lists_ -= cell.length() - 1;
+    drop_list(cell.at);
+    cell.set_list(column, cell.length(), true);
+  }
+
+  // Where there is no room for the list just now it stays a column.
+  void make_sparse(Cell& cell) {
+    const std::uint32_t column = cell.at;
+    const std::size_t length = cell.length();
+    const std::uint32_t block = length > 1 ? postings_.take(cell.feature(), length) : Postings<V>::kNone;
+    if (length > 1 && block == Postings<V>::kNone) return;
+    if (length) cell.set_list(block, 0, false);
+    for (std::size_t s = 0; s < slots_ && length; ++s) {
+      const V value = columns_[column].values[s];
+      if (value == V{}) continue;
+      if (length == 1)
+        cell.set_single(s, value);
+      else
+        append(cell, s, value);
+    }
+    lists_ += length > 1;
+    free_columns_.push_back(column);
+    if (!length) index_.remove(&cell);
+  }
+
+  Bytes& bytes_;
+  std::size_t slots_, most_;
+  FeatureIndex index_;
+  Postings<V> postings_;
+  std::size_t lists_ = 0, in_lists_ = 0;
+  Vec<Column> columns_;
+  Vec<std::uint32_t> free_columns_;
+};
+
+}  // namespace budgetron

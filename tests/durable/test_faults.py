@@ -1,0 +1,248 @@
+"""What a host does when the world is not as it should be: two owners, damaged files, a full or read-only disk."""
+
+from __future__ import annotations
+
+import sqlite3
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+from host_streams import MODELS, blocks, dropped, fed, same
+
+from budgetron.durable import AlreadyOwned, DamagedLog, DiskRefused, Host, StaleOwner
+from budgetron.errors import InputError
+
+
+def learned(folder, n=100, **options):
+    host = Host.open(folder, MODELS["random"], **options)
+    for block in blocks(n):
+        host.learn(*block)
+    return host
+
+
+# ---- owners
+
+
+def test_a_second_owner_is_refused(tmp_path):
+    with Host.open(tmp_path, MODELS["random"]), pytest.raises(AlreadyOwned, match="open in one host at a time"):
+        Host.open(tmp_path, MODELS["random"])
+    Host.open(tmp_path, MODELS["random"]).close()
+
+
+def test_a_later_epoch_takes_over_and_the_stale_owner_is_refused(tmp_path):
+    given = blocks(100)
+    old = Host.open(tmp_path, MODELS["random"], epoch=3)
+    old.learn(*given[0])
+    new = Host.open(tmp_path, epoch=4)
+    new.learn(*given[1])
+    before = old.content()
+    restore, forget = (lambda: old.restore(before)), (lambda: old.forget_task("ann"))
+    for write in (lambda: old.learn(*given[2]), old.snapshot, restore, forget):
+        with pytest.raises(StaleOwner, match="took the directory over"):
+            write()
+    assert old.content() == before
+    for epoch in (3, 4):
+        with pytest.raises(StaleOwner, match="higher than that of the last owner, 4"):
+            Host.open(tmp_path, epoch=epoch)
+    new.learn(*given[3])
+    old.close()
+    dropped(new)
+    with Host.open(tmp_path) as last:
+        assert last.epoch == 5
+        assert same(last.model, fed(MODELS["random"], [given[0], given[1], given[3]])[0])
+
+
+def test_an_epoch_wins_over_a_lock(tmp_path):
+    old = learned(tmp_path, 40)
+    with Host.open(tmp_path, epoch=10) as new:
+        assert same(new.model, old.model)
+        with pytest.raises(StaleOwner):
+            old.learn(*blocks(20)[0])
+    dropped(old)
+
+
+# ---- damage
+
+
+def test_a_flipped_byte_in_the_log_is_refused_and_nothing_changes(tmp_path):
+    host = learned(tmp_path, 100)
+    host._ledger._store._db.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+    dropped(host)
+    with sqlite3.connect(tmp_path / "host.sqlite") as db:
+        (block,) = db.execute("SELECT block FROM log WHERE number = 3").fetchone()
+        db.execute("UPDATE log SET block = ? WHERE number = 3", (block[:-1] + bytes([block[-1] ^ 1]),))
+    db.close()
+    with pytest.raises(DamagedLog, match="record 3 has other bytes"):
+        Host.open(tmp_path)
+    with Host.open(tmp_path, accept_loss=True) as host:
+        assert "record 3" in host.recovery.lost
+        assert same(host.model, fed(MODELS["random"], blocks(100)[:2])[0])
+        assert host.position == 5
+        host.learn(*blocks(20, seed=3)[0])
+        assert host.position == 6
+    with Host.open(tmp_path) as host:
+        assert host.recovery.lost == "" and host.model.n_seen_ == 60
+
+
+def test_an_acknowledged_commit_that_vanished_from_the_write_ahead_file_is_noticed(tmp_path):
+    host = learned(tmp_path, 100)
+    dropped_files = {name: (tmp_path / name).read_bytes() for name in ("host.sqlite", "host.sqlite-wal")}
+    dropped(host)  # closing folds the write-ahead file in; a kill would not
+    for name, content in dropped_files.items():
+        (tmp_path / name).write_bytes(content)
+    (tmp_path / "host.sqlite-shm").unlink(missing_ok=True)
+    wal = tmp_path / "host.sqlite-wal"
+    content = bytearray(wal.read_bytes())
+    content[-3000] ^= 0xFF  # in the last commit: SQLite would leave it out without a word
+    wal.write_bytes(content)
+    with pytest.raises(DamagedLog, match="ends at record 4, but record 5 was acknowledged"):
+        Host.open(tmp_path)
+    with Host.open(tmp_path, accept_loss=True) as host:
+        assert same(host.model, fed(MODELS["random"], blocks(100)[:4])[0]) and host.recovery.lost
+
+
+def test_a_damaged_snapshot_falls_back_to_the_one_before(tmp_path):
+    host = learned(tmp_path, 300, snapshot_every=100)
+    before = host.content()
+    dropped(host)
+    with sqlite3.connect(tmp_path / "host.sqlite") as db:
+        newest = db.execute("SELECT max(number) FROM snapshot").fetchone()[0]
+        content = db.execute("SELECT content FROM snapshot WHERE number = ?", (newest,)).fetchone()[0]
+        db.execute("UPDATE snapshot SET content = ? WHERE number = ?", (content[:100] + b"?" + content[101:], newest))
+    db.close()
+    with Host.open(tmp_path) as host:
+        assert host.content() == before and host.recovery.snapshots[0] < newest
+    with sqlite3.connect(tmp_path / "host.sqlite") as db:
+        db.execute("UPDATE snapshot SET content = x'00'")
+    db.close()
+    with pytest.raises(DamagedLog, match="no snapshot is good"):
+        Host.open(tmp_path)
+
+
+@pytest.mark.parametrize("rubbish", [b"not a database" * 500, b"SQLite format 3\0" + bytes(5000)])
+def test_a_file_that_is_no_database(tmp_path, rubbish):
+    (tmp_path / "host.sqlite").write_bytes(rubbish)
+    with pytest.raises(DamagedLog, match="as it was acknowledged"):
+        Host.open(tmp_path, MODELS["random"])
+
+
+def test_a_log_of_another_format(tmp_path):
+    learned(tmp_path, 20).close()
+    with sqlite3.connect(tmp_path / "host.sqlite") as db:
+        db.execute("PRAGMA user_version=2")
+    db.close()
+    with pytest.raises(DamagedLog, match="its format is 2"):
+        Host.open(tmp_path)
+
+
+# ---- disks
+
+FULL = """
+import resource, sys
+import numpy as np
+import budgetron
+from budgetron.durable import DiskRefused, Host
+
+host = Host.open(sys.argv[1], lambda: budgetron.RandomBudgetPerceptron(budget=30), snapshot_every=10**9)
+rng = np.random.default_rng(0)
+def block():
+    X = rng.normal(size=(50, 5))
+    return X, (X[:, 0] > 0).astype(int), ["ann"] * 50
+for _ in range(5):
+    host.learn(*block())
+limit = 200_000
+resource.setrlimit(resource.RLIMIT_FSIZE, (limit, resource.RLIM_INFINITY))
+n, refused = 5, 0
+for _ in range(300):
+    before = host.content()
+    given = block()
+    try:
+        host.learn(*given)
+        n += 1
+    except DiskRefused as error:
+        assert "with room left" in str(error), error
+        assert host.content() == before
+        refused += 1
+        if refused == 3:
+            break
+assert refused == 3
+resource.setrlimit(resource.RLIMIT_FSIZE, (resource.RLIM_INFINITY, resource.RLIM_INFINITY))
+host.learn(*given)
+with open(sys.argv[2], "wb") as file:
+    file.write(host.content())
+import os, signal
+os.kill(os.getpid(), signal.SIGKILL)
+"""
+
+
+def test_a_full_disk_refuses_and_learns_nothing_then_goes_on(tmp_path):
+    command = [sys.executable, "-c", FULL, tmp_path / "host", tmp_path / "model"]
+    done = subprocess.run(command, capture_output=True, text=True)
+    assert done.returncode == -9, done.stderr
+    with Host.open(tmp_path / "host") as host:
+        assert host.content() == (tmp_path / "model").read_bytes()
+
+
+READ_ONLY = """
+import os, sys
+import budgetron.learners.files
+from budgetron.durable import DiskRefused, Host
+os.chmod(sys.argv[1], 0o555)
+for name in os.listdir(sys.argv[1]):
+    os.chmod(os.path.join(sys.argv[1], name), 0o444)
+if os.getuid() == 0:
+    os.setgid(65534); os.setuid(65534)
+try:
+    Host.open(sys.argv[1])
+except DiskRefused as error:
+    print(error)
+"""
+
+
+def test_a_directory_without_the_right_to_write(tmp_path):
+    learned(tmp_path / "host", 20).close()
+    for parent in (tmp_path, *tmp_path.parents[:2]):  # pytest makes them for its own user alone
+        parent.chmod(0o755)
+    done = subprocess.run([sys.executable, "-c", READ_ONLY, tmp_path / "host"], capture_output=True, text=True)
+    (tmp_path / "host").chmod(0o755)
+    assert "Host: the directory must be one that can be read and written" in done.stdout, done.stderr
+
+
+def test_a_directory_that_cannot_be_made(tmp_path):
+    (tmp_path / "file").write_text("here")
+    with pytest.raises(DiskRefused, match="the directory must be"):
+        Host.open(tmp_path / "file" / "host", MODELS["random"])
+
+
+def test_an_interrupt_between_log_and_model_is_noticed(tmp_path, monkeypatch):
+    host = learned(tmp_path, 40)
+    block = blocks(20, seed=5)[0]
+
+    def interrupted(*_):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(host._kept, "learn", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        host.learn(*block)
+    monkeypatch.undo()
+    with pytest.raises(InputError, match="interrupted between its log and its model"):
+        host.learn(*block)
+    host.close()
+    with Host.open(tmp_path) as host:
+        assert same(host.model, fed(MODELS["random"], [*blocks(40), block])[0])
+
+
+def test_records_are_numbered_not_dated(tmp_path, monkeypatch):
+    """A clock that runs backwards has nothing to disturb: no room of the host reads one."""
+    import time
+
+    def forbidden(*_):
+        raise AssertionError("a clock was read")
+
+    monkeypatch.setattr(time, "time", forbidden)
+    monkeypatch.setattr(time, "time_ns", forbidden)
+    host = learned(tmp_path, 60, snapshot_every=30)
+    dropped(host)
+    with Host.open(tmp_path) as host:
+        assert np.array_equal([host.model.n_seen_], [60])

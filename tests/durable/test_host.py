@@ -1,0 +1,284 @@
+"""A host learns what a bare model would, survives being dropped, and answers a repeated key as it did at first."""
+
+from __future__ import annotations
+
+import datetime
+import threading
+
+import numpy as np
+import pytest
+from host_streams import MODELS, blocks, dropped, fed, same, stream
+from scipy import sparse
+
+import budgetron
+from budgetron.durable import Host, KeyReused, Request
+from budgetron.errors import InputError, UnknownLabel
+from budgetron.learners.saved import content_of
+
+
+def test_equals_a_bare_model_and_recovers_bit_for_bit(tmp_path, make_model):
+    given = blocks()
+    bare, margins = fed(make_model, given)
+    host = Host.open(tmp_path, make_model, snapshot_every=70)
+    for block, expected in zip(given, margins, strict=True):
+        assert np.array_equal(host.learn(*block).margins, expected)
+    assert same(host.model, bare)
+    dropped(host)
+    again = Host.open(tmp_path)
+    assert 0 < again.recovery.replayed_examples < 300
+    assert same(again.model, bare) and again.position == len(given)
+    assert np.array_equal(again.decision_function(given[0][0], given[0][2]), bare.decision_function(*given[0][::2]))
+    again.close()
+    with Host.open(tmp_path) as third:
+        assert third.recovery.replayed == 0 and same(third.model, bare)
+
+
+def test_a_random_seed_given_anew_changes_nothing(tmp_path):
+    def unseeded():
+        return budgetron.RandomBudgetPerceptron(budget=5, random_state=None)
+
+    host = Host.open(tmp_path, unseeded)
+    for block in blocks(100):
+        host.learn(*block)
+    before = host.content()
+    dropped(host)
+    with Host.open(tmp_path, unseeded) as again:
+        assert again.content() == before
+
+
+def test_a_repeated_key_gets_the_first_answer(tmp_path):
+    first, second, third = blocks(60)
+    host = Host.open(tmp_path, MODELS["random"])
+    answers = [host.learn(*first, key="a"), host.learn(*second, key="b")]
+    assert not any(answer.repeated for answer in answers)
+    for again in (host, None):
+        if again is None:  # the same after a kill, when the answers must come from the replay
+            dropped(host)
+            again = Host.open(tmp_path)
+        for block, key, answer in zip((first, second), "ab", answers, strict=True):
+            repeated = again.learn(*block, key=key)
+            assert repeated.repeated and repeated.position == answer.position
+            assert np.array_equal(repeated.margins, answer.margins)
+        with pytest.raises(KeyReused, match="came before with others"):
+            again.learn(*third, key="a")
+        assert again.model.n_seen_ == 40
+    again.close()
+
+
+def test_keys_within_one_commit(tmp_path):
+    first, second = blocks(40)
+    with Host.open(tmp_path, MODELS["random"]) as host:
+        one, two, other = host.learn_many(
+            [Request(*first, key="k"), Request(*first, key="k"), Request(*second, key="k")]
+        )
+        assert one.position == two.position and two.repeated and np.array_equal(one.margins, two.margins)
+        assert isinstance(other, KeyReused)
+        assert host.model.n_seen_ == 20
+
+
+def test_multiclass_margins_come_back_in_their_shape(tmp_path):
+    X, _, tasks = stream(30)
+    y = ["red", "green", "blue"] * 10
+    host = Host.open(tmp_path, MODELS["shared"])
+    first = host.learn(X, y, tasks, key="k")
+    dropped(host)
+    with Host.open(tmp_path) as again:
+        assert np.array_equal(again.learn(X, y, tasks, key="k").margins, first.margins)
+        assert first.margins.shape == (30, 3)
+
+
+def test_a_refused_block_is_not_learned_now_nor_in_any_replay(tmp_path):
+    first, second, third = blocks(60)
+    host = Host.open(tmp_path, MODELS["flagship"])
+    host.learn(*first)
+    before = host.content()
+    with pytest.raises(UnknownLabel):
+        host.learn(second[0], ["never"] * 20, second[2], key="bad")
+    with pytest.raises(InputError, match="finite"):
+        host.learn(np.full((1, 5), np.nan), [1], ["ann"])
+    assert host.content() == before
+    assert not host.learn(*second, key="bad").repeated  # a refusal does not use a key up
+    before = host.content()
+    with pytest.raises(UnknownLabel):
+        host.learn(second[0], ["never"] * 20, second[2], key="other")
+    dropped(host)  # the refused records are still in the log
+    host = Host.open(tmp_path)
+    assert len(host.recovery.refused) == 1 and host.content() == before
+    host.learn(*third)
+    after = host.content()
+    dropped(host)
+    host = Host.open(tmp_path)  # now they are gone
+    assert host.recovery.refused == [] and host.content() == after
+    host.close()
+
+
+@pytest.mark.parametrize("bad", [
+    {"X": [[1.0, 2.0]], "y": [1]},
+    {"X": [], "y": []},
+    {"X": [[1.0] * 5], "y": [1, 0]},
+    {"X": [[1.0] * 5], "y": [1], "tasks": ["a", "b"]},
+    {"X": [[1.0] * 5], "y": [object()]},
+    {"X": [[1.0] * 5], "y": [1], "tasks": [object()]},
+    {"X": [[1.0] * 5], "y": [1], "key": ""},
+    {"X": [[1.0] * 5], "y": [1], "key": "x" * 201},
+    {"X": [[1.0] * 5], "y": None},
+    {"X": [[1.0] * 5], "y": [1], "tasks": [2**70]},
+    {"X": [[1.0] * 5], "y": [1], "sample_weight": [1.0]},
+])  # fmt: skip
+def test_bad_input_is_refused_in_words(tmp_path, bad):
+    with Host.open(tmp_path, MODELS["random"]) as host:
+        host.learn(*blocks(20)[0])
+        before = host.content()
+        with pytest.raises(InputError, match="must be"):
+            host.learn(**bad)
+        assert host.content() == before
+
+
+def test_every_kind_of_row_task_and_label(tmp_path):
+    X, _, _ = stream(4)
+    tasks = [7, "ann", datetime.date(2020, 1, 2), ("pair", 1)]
+    for kind, rows in {
+        "float32": X.astype(np.float32),
+        "sparse": sparse.csr_matrix(np.where(X > 0, X, 0)),
+        "lists": X.tolist(),
+        "dicts": [{"height": 1.5, "colour": "red"}, {"height": 0.5}, {"colour": "blue"}, {"width": 2}],
+    }.items():
+        folder = tmp_path / kind
+        host = Host.open(folder, MODELS["flagship"])
+        host.learn(rows, [True, False, True, False], tasks, sample_weight=[1.0, 2.0, 1.0, 0.5])
+        host.learn(rows, np.array([True, False, True, True]), np.array([1, 2, 3, 4]))
+        content, predicted = host.content(), host.predict(rows, tasks)
+        dropped(host)
+        with Host.open(folder) as again:
+            assert again.content() == content and again.model.n_seen_ == 8
+            assert np.array_equal(again.predict(rows, tasks), predicted)
+
+
+def test_dicts_are_hashed_as_learn_one_does(tmp_path):
+    records = [{"height": 1.5, "colour": "red"}, {"height": 0.5}, {"colour": "blue"}, {"width": 2, "height": 1}]
+    bare = MODELS["flagship"]()
+    with Host.open(tmp_path, MODELS["flagship"]) as host:
+        for record, label in zip(records, [True, False, True, False], strict=True):
+            host.learn([record], [label], ["ann"])
+            bare.learn_one(record, label, task="ann")
+        assert same(host.model, bare)
+
+
+def test_threads_share_commits_and_nothing_is_lost(tmp_path):
+    given = blocks(400, size=4)
+    host = Host.open(tmp_path, MODELS["random"])
+    host.learn(*given[0])
+    answers = {}
+
+    def work(part):
+        for place in part:
+            answers[place] = host.learn(*given[place], key=f"block {place}")
+
+    threads = [threading.Thread(target=work, args=(range(1 + start, 100, 4),)) for start in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    order = sorted(answers, key=lambda place: answers[place].position)
+    bare, margins = fed(MODELS["random"], [given[0], *(given[place] for place in order)])
+    assert same(host.model, bare)
+    assert all(np.array_equal(answers[place].margins, m) for place, m in zip(order, margins[1:], strict=True))
+    dropped(host)
+    with Host.open(tmp_path) as again:
+        assert same(again.model, bare)
+
+
+def test_forgetting_a_task_is_logged(tmp_path):
+    given = blocks(100)
+    host = Host.open(tmp_path, MODELS["shared"])
+    for block in given[:4]:
+        host.learn(*block)
+    host.forget_task("bob")
+    host.learn(*given[4])
+    bare, _ = fed(MODELS["shared"], given[:4])
+    bare.forget_task("bob")
+    bare.partial_fit(*given[4])
+    assert same(host.model, bare)
+    dropped(host)
+    with Host.open(tmp_path) as again:
+        assert same(again.model, bare)
+
+
+def test_restore_puts_another_model_in_place(tmp_path):
+    given = blocks(100)
+    other, _ = fed(MODELS["flagship"], given[:2])
+    host = Host.open(tmp_path / "a", MODELS["random"])
+    answer = host.learn(*given[0], key="before")
+    host.restore(content_of(other))
+    assert same(host.model, other)
+    host.learn(*given[2])
+    other.partial_fit(*given[2])
+    dropped(host)
+    with Host.open(tmp_path / "a") as again:
+        assert same(again.model, other)
+        assert again.learn(*given[0], key="before").position == answer.position
+        with pytest.raises(InputError, match="a Budgetron model"):
+            again.restore(b"rubbish")
+        assert same(again.model, other)
+
+
+def test_backup_while_learning(tmp_path):
+    given = blocks(400, size=4)
+    host = Host.open(tmp_path / "a", MODELS["random"], snapshot_every=50)
+    for block in given[:30]:
+        host.learn(*block)
+    stop = threading.Event()
+
+    def learn():
+        for block in given[30:]:
+            host.learn(*block)
+        stop.set()
+
+    thread = threading.Thread(target=learn)
+    thread.start()
+    (tmp_path / "b").mkdir()
+    host.backup(tmp_path / "b" / "host.sqlite")
+    thread.join()
+    host.close()
+    with Host.open(tmp_path / "b") as copy:
+        done = copy.position
+        assert 30 <= done <= 100
+        assert same(copy.model, fed(MODELS["random"], given[:done])[0])
+
+
+def test_the_directory_stays_small(tmp_path):
+    def size():
+        return sum(file.stat().st_size for file in tmp_path.iterdir())
+
+    with Host.open(tmp_path, MODELS["random"], snapshot_every=200) as host:
+        for block in blocks(12000, size=50):
+            host.learn(*block)
+        early = size()  # the write-ahead file has reached its 4 MB
+        for block in blocks(24000, size=50, seed=1):
+            host.learn(*block)
+        assert size() <= 1.1 * early
+
+
+def test_old_keys_are_forgotten(tmp_path, monkeypatch):
+    monkeypatch.setattr("budgetron.durable.ledger.KEYS", 10)
+    given = blocks(200, size=5)
+    with Host.open(tmp_path, MODELS["random"], snapshot_every=50) as host:
+        for place, block in enumerate(given):
+            host.learn(*block, key=f"k{place}")
+        assert len(host.remembered("k")) <= 20
+        assert host.learn(*given[-1], key="k39").repeated
+        assert not host.learn(*given[0], key="k0").repeated
+
+
+def test_what_a_host_is_opened_with(tmp_path):
+    with pytest.raises(InputError, match="given for a new directory"):
+        Host.open(tmp_path)
+    for bad in ({"snapshot_every": 0}, {"epoch": 0}, {"epoch": 1.5}):
+        with pytest.raises(InputError, match="must be an integer"):
+            Host.open(tmp_path, MODELS["random"], **bad)
+    with pytest.raises(InputError, match="a learner of budgetron"):
+        Host.open(tmp_path, model=object())
+    with Host.open(tmp_path, MODELS["random"]) as host, pytest.raises(InputError, match="has learned something"):
+        host.predict([[1.0]])
+    with pytest.raises(InputError, match="open"):
+        host.learn([[1.0]], [1])

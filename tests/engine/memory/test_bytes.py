@@ -1,0 +1,169 @@
+"""Bytes: what a model says it holds against the allocator, and budgets in bytes, kept at every step."""
+
+from __future__ import annotations
+
+import ctypes
+import gc
+
+import numpy as np
+import pytest
+from scipy import sparse
+
+from budgetron import graphs, kernels
+from budgetron.engine import memory, native
+from budgetron.engine.settings import Settings
+
+pytestmark = pytest.mark.skipif(not native.available, reason="built without a compiler")
+RULES = ["perceptron", "random", "forgetron", "projectron", "shared_projectron"]
+
+
+MALLINFO2 = "arena ordblks smblks hblks hblkhd usmblks fsmblks uordblks fordblks keepcost"
+
+
+class Mallinfo2(ctypes.Structure):
+    _fields_ = [(name, ctypes.c_size_t) for name in MALLINFO2.split()]
+
+
+def allocated():
+    """Bytes that the C allocator has given out and not got back."""
+    libc = ctypes.CDLL(None)
+    if not hasattr(libc, "mallinfo2"):
+        pytest.skip("the C library has no mallinfo2")
+    libc.mallinfo2.restype = Mallinfo2
+    gc.collect()
+    info = libc.mallinfo2()
+    return info.uordblks + info.hblkhd
+
+
+def settings_of(rule, d, is_sparse, **more):
+    eta = 0.01 if "projectron" in rule else 0.0
+    kernel, graph = kernels.Gaussian(0.1), graphs.complete()
+    return Settings(rule=rule, kernel=kernel, graph=graph, n_features=d, sparse=is_sparse, eta=eta, **more)
+
+
+def made(learner, **parameters):
+    return learner(**{name: parameters[name] for name in parameters if name in learner().get_params()})
+
+
+def rows_of(rng, n, d, is_sparse, dtype="float64"):
+    if not is_sparse:
+        return rng.normal(size=(n, d)).astype(dtype)
+    return sparse.random(n, d, density=0.02, format="csr", random_state=int(rng.integers(2**31)), dtype=dtype)
+
+
+@pytest.mark.parametrize("is_sparse", [False, True], ids=["dense", "sparse"])
+@pytest.mark.parametrize("rule", RULES)
+def test_memory_bytes_against_the_allocator(rule, is_sparse):
+    rng = np.random.default_rng(0)
+    n, d = 3000, 2000 if is_sparse else 60
+    X = rows_of(rng, n, d, is_sparse)
+    codes, keys = rng.integers(2, size=n).astype(np.int32), rng.integers(50, size=n)
+    clusters = np.zeros_like(keys)
+    settings = settings_of(rule, d, is_sparse, capacity=None if rule == "perceptron" else 700)
+    native.Engine(settings).learn(X[:1], codes[:1], keys[:1], clusters[:1])  # what is allocated once and for all
+    before = allocated()
+    engine = native.Engine(settings)
+    engine.learn(X, codes, keys, clusters)
+    real, said = allocated() - before, engine.memory_bytes()
+    assert said > 200_000
+    assert real == pytest.approx(said, rel=0.02, abs=32 * 1024)
+
+
+def test_a_row_beyond_the_whole_budget_is_learned_from_but_never_stored(learner):
+    if "budget" not in learner().get_params():
+        return  # no bytes to keep
+    rng = np.random.default_rng(4)
+    usual, long = rows_of(rng, 50, 3000, True), sparse.csr_matrix(np.ones((1, 3000)))
+    model = made(learner, budget="64 KiB", kernel=kernels.Gaussian(0.5)).partial_fit(usual, rng.integers(2, size=50))
+    stored = model.active_set_.arrival
+    for label in (0, 1, 0, 1):
+        model.partial_fit(long, [label])
+    assert np.array_equal(model.active_set_.arrival, stored)
+    assert model.n_seen_ == 54
+    assert model.memory_bytes_ <= 64 * 1024
+
+
+BUDGETS = [48 * 1024, 200 * 1024, 2 * 2**20]
+
+
+@pytest.mark.parametrize("budget", BUDGETS)
+@pytest.mark.parametrize("kind", ["dense", "float32", "sparse", "long sparse rows", "many classes", "names"])
+def test_byte_budgets_are_kept_at_every_step(learner, kind, budget):
+    if "budget" not in learner().get_params():
+        return
+    rng = np.random.default_rng(1)
+    n, d = 600, 3000 if "sparse" in kind else 20
+    X = rows_of(rng, n, d, "sparse" in kind, "float32" if kind == "float32" else "float64")
+    if kind == "long sparse rows":  # the first block promises short ones
+        lengths = np.where(np.arange(n) < 50, 20, rng.choice([0, 1, 20, 200], size=n))
+        dense = np.zeros((n, d))
+        for row, length in zip(dense, lengths, strict=True):
+            row[rng.choice(d, size=length, replace=False)] = 1.0
+        X = sparse.csr_matrix(dense)
+    classes = 8 if kind == "many classes" else 2
+    y = rng.integers(classes, size=n)
+    tasks = [
+        f"a rather long name of a task, number {task}" if kind == "names" else task
+        for task in rng.integers(300, size=n)
+    ]
+    model = made(learner, budget=f"{budget} B", kernel=kernels.Gaussian(0.5))
+    if "sparse" in kind and hasattr(learner, "predict_proba") and budget < 2**20:
+        return  # a hashed table of that few bytes is refused at the first block
+    for start in [0, *range(50, n, 5)]:
+        block = slice(start, 50 if start == 0 else start + 5)
+        model.partial_fit(X[block], y[block], tasks[block], classes=range(classes))
+        assert model.memory_bytes_ <= budget, f"after {block.stop} examples"
+    assert model.n_stored_ > 0
+    assert model.memory_bytes_ > budget / 4 or model.n_stored_ > n / 4 or kind == "long sparse rows", (
+        "most of a budget is used"
+    )
+
+
+@pytest.mark.parametrize(
+    "n_tasks", [20_000, pytest.param(1_000_000, marks=[pytest.mark.long, pytest.mark.timeout(3600)])]
+)
+@pytest.mark.parametrize("budget", [50, "1 MiB"])
+def test_a_stream_of_ever_new_tasks(learner, budget, n_tasks):
+    """Each task comes once; what is held stays within the bytes that were promised before the first example."""
+    if "budget" not in learner().get_params():
+        return
+    rng = np.random.default_rng(2)
+    model, size, promised = made(learner, budget=budget, kernel=kernels.Gaussian(0.5)), 2000, None
+    for start in range(0, n_tasks, size):
+        X = rng.normal(size=(size, 4))
+        model.partial_fit(X, rng.integers(2, size=size), [f"user {task}" for task in range(start, start + size)])
+        if promised is None:
+            promised = (
+                2**20 if isinstance(budget, str) else memory.bytes_of(model._engine.settings) + names_bytes(model)
+            )
+        assert model.memory_bytes_ <= promised
+        assert len(model.active_set_.task) == model.n_stored_ <= model.capacity_
+        assert all(name.startswith("user ") for name in model.active_set_.task) or isinstance(budget, str)
+    assert model.n_seen_ == n_tasks
+
+
+def names_bytes(model):
+    """The names of twice as many tasks as may have something stored, and 64 to spare."""
+    return (2 * model.capacity_ + 65) * 200
+
+
+@pytest.mark.parametrize("is_sparse", [False, True], ids=["dense", "sparse"])
+@pytest.mark.parametrize("n_outputs", [1, 4])
+@pytest.mark.parametrize("rule", RULES[1:])
+def test_bytes_of_is_a_bound(rule, n_outputs, is_sparse):
+    """The formula that budgets are planned by is above what the engine comes to hold, and not by much."""
+    rng = np.random.default_rng(3)
+    n, d = 1500, 500 if is_sparse else 30
+    X = rows_of(rng, n, d, is_sparse)
+    for capacity in (1, 7, 64, 300):
+        rows = 40 if rule == "shared_projectron" else None
+        pool = max(10 * capacity, 40) if is_sparse else None
+        settings = settings_of(
+            rule, d, is_sparse, capacity=capacity, pool=pool, n_outputs=n_outputs, max_task_rows=rows
+        )
+        engine = native.Engine(settings)
+        keys = rng.integers(100, size=n)
+        engine.learn(X, rng.integers(max(n_outputs, 2), size=n).astype(np.int32), keys, np.zeros_like(keys))
+        bound = memory.bytes_of(settings)
+        assert engine.memory_bytes() <= bound
+        assert bound <= 1.6 * engine.memory_bytes() + 24 * 1024

@@ -1,0 +1,119 @@
+"""The projections against least squares in explicit feature space (linear kernel)."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from budgetron import graphs
+from budgetron.engine.reference.gram import Gram, cheapest
+
+PATH = np.linalg.inv(np.eye(4) + np.array([[1, -1, 0, 0], [-1, 2, -1, 0], [0, -1, 2, -1], [0, 0, -1, 1.0]]))
+
+
+def least_squares(basis, targets):
+    """Coefficients of the projections of the rows of `targets` on the rows of `basis`, and the residuals."""
+    if not len(basis):
+        return np.zeros((len(targets), 0)), targets
+    solution = np.linalg.lstsq(np.asarray(basis).T, targets.T, rcond=None)[0].T
+    return solution, targets - solution @ basis
+
+
+def test_alpha_and_delta():
+    rng = np.random.default_rng(0)
+    stored, x = rng.normal(size=(5, 9)), rng.normal(size=9)
+    gram = Gram()
+    for n in range(5):
+        gram.append(stored[:n] @ stored[n], stored[n] @ stored[n])
+    alpha, delta2 = gram.project(stored @ x, x @ x)
+    expected, residual = least_squares(stored, x[None])
+    assert alpha == pytest.approx(expected[0])
+    assert delta2 == pytest.approx((residual**2).sum())
+    for x in rng.normal(size=(50, 5)) @ stored:  # in the span: nothing is left, and never less
+        assert 0 <= gram.project(stored @ x, x @ x)[1] < 1e-12
+
+
+@pytest.mark.parametrize("n_outputs", [1, 3])
+def test_every_step_of_budget_projectron(run, stream, n_outputs):
+    """Each projection loses what least squares loses; each eviction is the least harmful of all there are."""
+    n, B, eta = 220, 10, 0.25
+    X, codes, tasks = stream(n, 6, n_tasks=4, n_classes=max(n_outputs, 2))
+    features = np.array([np.kron(np.linalg.cholesky(PATH)[i], x) for x, i in zip(X, tasks, strict=True)])
+    model = run("projectron", 6, graph=graphs.from_similarity(PATH), capacity=B, eta=eta, n_outputs=n_outputs)
+    met = {"projected": 0, "evicted": 0}
+    W = np.zeros((n_outputs, features.shape[1]))
+    stored: list[int] = []
+    for t in range(n):
+        beta = model.coef
+        margins, flags = model.learn(X[t:t + 1], codes[t:t + 1], tasks[t:t + 1])
+        f = W @ features[t]
+        assert margins.reshape(-1) == pytest.approx(f, abs=1e-9)
+        if not flags[0] & 2:
+            continue
+        if n_outputs == 1:
+            y = np.array([2.0 * codes[t] - 1])
+        else:
+            rivals = np.where(np.arange(n_outputs) == codes[t], -np.inf, f)
+            y = np.eye(n_outputs)[codes[t]] - np.eye(n_outputs)[np.argmax(rivals)]
+        _, residual = least_squares(features[stored], features[t:t + 1])
+        assert bool(flags[0] & 4) == (np.linalg.norm(residual) > eta)
+        W = W + np.outer(y, features[t])
+        if not flags[0] & 4:
+            W = W - np.outer(y, residual[0])
+            met["projected"] += 1
+        elif len(stored) == B:
+            everyone = [*stored, t]
+            lost = {}
+            for slot, r in enumerate(stored):
+                _, left = least_squares(features[[j for j in everyone if j != r]], features[r:r + 1])
+                lost[r] = np.outer(beta[:, slot], left[0])
+            r = min(stored, key=lambda r: np.linalg.norm(lost[r]))
+            W = W - lost[r]
+            stored[stored.index(r)] = t
+            met["evicted"] += 1
+        else:
+            stored.append(t)
+        assert model.arrivals == stored
+        assert model.coef @ features[stored] == pytest.approx(W, abs=1e-8)
+    assert min(met.values()) > 10
+
+
+def test_scores_are_tied_within_1e_10():
+    arrival, P = np.array([7, 3, 1]), np.diag([1.0, 4.0, 1.0])
+    assert cheapest(np.array([1, 2 * (1 + 0.9e-10), 5]), P, arrival) == 1
+    assert cheapest(np.array([1, 2 * (1 + 1.1e-10), 5]), P, arrival) == 0
+
+
+def test_ties_go_to_the_lowest_arrival(run):
+    # Orthonormal rows and equal weights: every score is 1, whoever is where.
+    model = run("projectron", 12, capacity=3, eta=0.1)
+    seen = []
+    for t in range(9):
+        model.learn(np.eye(12)[t:t + 1], [t % 2])
+        seen.append(model.arrivals)
+    assert seen[2:] == [[0, 1, 2], [3, 1, 2], [3, 4, 2], [3, 4, 5], [6, 4, 5], [6, 7, 5], [6, 7, 8]]
+
+
+@pytest.mark.parametrize("rule", ["projectron", "shared_projectron"])
+def test_the_pool_is_cleared_by_projection_before_the_new_one_comes(run, rule):
+    # Stored (+): a = (1,0,0,…), b = (−1,1,0,…), c = (0,0,1,…): 4 non-zeros in a pool of 6.
+    # (0,0,0,1,1,1)+ would make it 7.
+    # Distances from the span of the others: a from that of b: 1/√2; b from that of a: 1; c: 1. All |β| = 1:
+    # a goes. Its projection is ⟨a,b⟩/‖b‖² b = −½b, so b is left with ½. Then 3 + 3 fits.
+    model = run(rule, 6, sparse=True, capacity=9, pool=6, eta=0.01)
+    X = [[1, 0, 0, 0, 0, 0], [-1, 1, 0, 0, 0, 0], [0, 0, 1, 0, 0, 0], [0, 0, 0, 1, 1, 1]]
+    _, flags = model.learn(X, [1, 1, 1, 1])
+    assert flags.tolist() == [7, 7, 7, 7]
+    assert model.arrivals == [2, 1, 3]  # c, the last, moved into the hole; then the new one
+    assert model.coef[0] == pytest.approx([1, 0.5, 1])
+
+
+@pytest.mark.parametrize("eta", [0.0, 1e-7])
+@pytest.mark.parametrize("rule", ["projectron", "shared_projectron"])
+def test_near_duplicates_leave_no_nan(run, rule, eta):
+    rng = np.random.default_rng(3)
+    X = np.repeat(rng.normal(size=(6, 3)), 30, axis=0) + 1e-8 * rng.normal(size=(180, 3))
+    model = run(rule, 3, capacity=5, eta=eta)
+    margins, _ = model.learn(rng.permutation(X), rng.integers(2, size=180))
+    assert np.isfinite(margins).all() and np.isfinite(model.coef).all()
+    assert model.engine.n_stored <= 5

@@ -1,0 +1,98 @@
+"""CSV and TSV: what is read, what is refused, and that the scanner in Python is the one in C++."""
+
+from __future__ import annotations
+
+from io import BytesIO
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from streaming import read_all, same
+
+from budgetron import io
+from budgetron.engine import native
+from budgetron.errors import InputError
+from budgetron.io.scan import MAX_LINE, NOTHING, NUMBER, TEXT, in_python, scan
+
+SIMPLE = b"user,age,colour,bought\nann,20,red,no\nbob,,blue,yes\nann,40,red,no\n"
+
+
+def test_a_small_file():
+    stream, (block,) = read_all(SIMPLE)
+    assert block.y.tolist() == ["no", "yes", "no"] and block.tasks.tolist() == ["ann", "bob", "ann"]
+    assert block.rows.tolist() == [2, 3, 4] and stream.classes == ["no", "yes"]
+    assert block.X[:, 0].tolist() == [-1.0, 0.0, 1.0]  # mean 30, deviation 10
+    assert block.X[:, 1:].tolist() == [[0, 0, 1, 0], [1, 1, 0, 0], [0, 0, 1, 0]]
+
+
+@pytest.mark.parametrize("block_rows", [1, 7, 1000])
+def test_block_cuts_change_nothing(block_rows):
+    rng = np.random.default_rng(0)
+    rows = [f"{t},{a:.3f},{b},{'spam' if a > b else 'ham'}" for t, a, b in zip(
+        rng.integers(9, size=4500), rng.normal(size=4500) * np.arange(4500), rng.normal(size=4500), strict=True)]
+    content = ("task,a,b,label\n" + "\n".join(rows)).encode()
+    assert same(read_all(content)[1], read_all(content, block_rows=block_rows)[1])
+
+
+PIECES = [b'"', b'""', b",", b"\n", b"\r\n", b"a", b"1.5", b"-2e3", b" ", b"NA", b"\x00", b"\xff", "é".encode(),
+          b"TRUE", b"1e999", b"1e-999", b"+.5", b".", b"inf"]  # fmt: skip
+SOUP = st.lists(st.sampled_from(PIECES), max_size=40).map(b"".join)
+WANTS = st.lists(st.sampled_from([NOTHING, NUMBER, TEXT]), max_size=3).map(bytes)
+
+
+@pytest.mark.skipif(native.scan is None, reason="built without the core")
+@settings(max_examples=200, deadline=None)
+@given(SOUP, st.booleans(), WANTS, st.integers(3, 30))
+def test_the_core_scans_as_python_does(content, last, wants, max_line):
+    arguments = (content, 0, last, ",", wants, 5, 4, max_line)
+    ours, theirs = scan(*arguments), in_python(*arguments)
+    assert ours.bad == theirs.bad and ours[6:] == theirs[6:]
+    for name in ("numbers", "lines", "begins", "ends"):
+        assert getattr(ours, name).tobytes() == getattr(theirs, name).tobytes(), name
+    for a, b in zip(ours.texts, theirs.texts, strict=True):
+        assert a.values == b.values and a.codes.tolist() == b.codes.tolist()
+
+
+def test_without_the_core_it_reads_the_same(monkeypatch):
+    rows = [f'{i % 3},{i / 7 if i % 5 else ""},"a ""b"", {i % 4}",{i % 2}' for i in range(300)]
+    content = ("task,size,kind,label\r\n" + "\r\n".join(rows)).encode() + b"\r\n1,x\r\n"
+    with_core = read_all(content, on_error="skip")
+    monkeypatch.setattr(native, "scan", None)  # as where there is no compiler
+    without = read_all(content, on_error="skip", block_rows=7)
+    assert same(with_core[1], without[1]) and with_core[0].bad == without[0].bad and without[0].n_bad == 1
+
+
+@pytest.mark.parametrize("line, why", [
+    (b"cid,1,red", "4 fields"), (b"cid,x,red,no", "a number in column 'age'"), (b"cid,1,red,", "labels"),
+    (b",1,red,no", "a task"), (b"cid,1,\xff,no", "UTF-8"), (b"cid,1,\x00,no", "NUL"), (b'cid,1,"red"x,no', "quote"),
+    (b"cid,inf,red,no", "a number"), (b"cid,1," + b"r" * (MAX_LINE + 1) + b",no", "bytes"),
+])  # fmt: skip
+def test_a_bad_line(line, why):
+    content = SIMPLE + b"ann,30,red,no\n" * 40 + line + b"\n" + b"bob,1,blue,yes\n"
+    with pytest.raises(InputError, match=r"^f\.csv:45: the line must be .*; got .*on_error") as error:
+        source = BytesIO(content)
+        source.name = "f.csv"
+        got = 0
+        with io.read(source) as stream:
+            for block in stream:
+                got += len(block)
+    assert why in str(error.value) and got == 43
+    stream, blocks = read_all(content, on_error="skip")
+    assert stream.n_bad == 1 and stream.n_rows == 44 and blocks[-1].rows[-1] == 46
+    assert stream.bad[0].number == 45 and why in stream.bad[0].reason and len(stream.bad[0].content) <= 200
+
+
+@pytest.mark.parametrize("cut", [1, 4000, 5000])
+def test_a_pass_in_two_parts_is_one_pass(cut):
+    rng = np.random.default_rng(1)
+    lines = [f"{x:.3f},{int(x > 0)}" for x in rng.normal(size=9000) * np.linspace(1, 5, 9000)]
+    lines[5000] = "oops,1"
+    content = "\n".join(["x,label", *lines]).encode()
+    whole = np.concatenate([block.X for block in read_all(content, on_error="skip")[1]])
+    stream, before = read_all(content, on_error="skip", limit=cut)
+    _, after = read_all(content, on_error="skip", columns=stream.columns, skip=cut)
+    assert stream.n_rows == cut and np.array_equal(np.concatenate([block.X for block in before + after]), whole)
+    assert [len(block) for block in read_all(content, on_error="skip", skip=8990, limit=3)[1]] == [3]
+    with pytest.raises(ValueError, match="limit must be an integer >= 1"):
+        read_all(content, limit=0)

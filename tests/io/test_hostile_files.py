@@ -1,0 +1,140 @@
+"""Files that nobody meant: each is refused in our words or read past its bad lines; memory stays where it is."""
+
+from __future__ import annotations
+
+import tracemalloc
+from io import RawIOBase
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from streaming import FORMATS, joined, read_all
+
+from budgetron import io
+from budgetron.errors import InputError
+
+TABLE = {"task": ["ann", "bob"] * 20, "a": [float(i) for i in range(40)], "b": ["x", "y"] * 20, "label": [0, 1] * 20}
+
+
+@pytest.mark.parametrize("content, words", [
+    (b"", "a header or rows of text; got nothing"),
+    (b"\n\n\r\n", "a header or rows of text; got nothing"),
+    (b"a,b,label\n", "one with rows; got none"),
+    (b"\xff\xfea\x00,\x00", "in UTF-8; got UTF-16"),
+    (b"caf\xe9,label\n1,2\n", "the first line must be UTF-8"),
+    (b"a\x00b,label\n1,2\n", "the first line must be text"),
+    (b'"a,label\n1,2\n', "the first line must be such that every quote is closed"),
+    (b"a,label\n1\n2\n3\n", ":2: the line must be of 2 fields"),
+    (b"label\n1\n0\n", "columns to learn from"),
+    (b"a,label\n,\n,\n", "columns to learn from"),
+    (b"a,label\n1,0.5\n2,0.7\n", "classes, not of measurements"),
+    (b"a,label\n" + b"".join(b"1,c%d\n" % i for i in range(1001)), "at most 1,000 in the first rows"),
+    (b"a" * 2_000_000, "the first line must be of at most 1,048,576 bytes"),
+    (b"," * 70_000 + b"\n", "at most 65,536 columns"),
+])  # fmt: skip
+def test_refused(content, words):
+    with pytest.raises(InputError, match=r"must be .*; got ") as error:
+        read_all(content, format="csv")
+    assert words in str(error.value)
+
+
+@pytest.mark.parametrize("more, words", [
+    ({"label": "c"}, "label must be among the columns"), ({"task": "c"}, "task must be among the columns"),
+    ({"drop": ["c"]}, "drop must be"), ({"text": "c"}, "text must be"), ({"categorical": ["c"]}, "categorical must be"),
+    ({"label": "a", "task": "a"}, "another column than the label"), ({"on_error": "go on"}, "on_error must be"),
+    ({"block_rows": 0}, "block_rows must be"), ({"columns": 7}, "columns must be"),
+])  # fmt: skip
+def test_wishes_that_cannot_be(more, words):
+    with pytest.raises(InputError) as error:
+        read_all(b"a,b,label\n1,2,0\n2,3,1\n", **more)
+    assert words in str(error.value) and "; got " in str(error.value)
+
+
+@settings(max_examples=100, deadline=None)
+@given(st.binary(max_size=300), st.sampled_from(["auto", "csv", "ndjson", "svmlight", "vw", "parquet", "arrow"]))
+def test_rubbish(content, format):
+    try:
+        stream, blocks = read_all(content, format=format, on_error="skip")
+    except InputError as error:
+        assert " must be " in str(error) and "; got " in str(error)
+    else:
+        assert sum(map(len, blocks)) == stream.n_rows
+
+
+@settings(max_examples=40, deadline=None)
+@given(st.data(), st.sampled_from(sorted(FORMATS)))
+def test_a_good_file_with_changed_bytes(data, name):
+    content = bytearray(FORMATS[name](TABLE))
+    for _ in range(data.draw(st.integers(1, 4))):
+        content[data.draw(st.integers(0, len(content) - 1))] = data.draw(st.integers(0, 255))
+    try:
+        stream, blocks = read_all(bytes(content), on_error="skip")
+    except InputError as error:
+        assert "; got " in str(error)
+    else:
+        values = [block.X.data if hasattr(block.X, "indptr") else block.X for block in blocks]
+        assert all(np.isfinite(X).all() for X in values) and sum(map(len, blocks)) == stream.n_rows
+
+
+class Endless(RawIOBase):
+    """A file that is made while it is read: parts, each a piece of bytes and how often it comes."""
+
+    def __init__(self, *parts):
+        self._pieces = (piece for piece, times in parts for _ in range(times))
+
+    def readable(self):
+        return True
+
+    def read(self, size=-1):
+        return next(self._pieces, b"")
+
+
+def peak(source, **more):
+    """The stream at its end, and the most memory that Python held meanwhile, in MiB."""
+    tracemalloc.start()
+    with io.read(source, **more) as stream:
+        for _ in stream:
+            pass
+    _, most = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    return stream, most / 2**20
+
+
+@pytest.mark.parametrize("where", [0, 5000])
+def test_a_line_of_a_hundred_megabytes(where):
+    rows = b"1,2,0\n3,4,1\n" * 2500
+    parts = [(b"a,b,label\n" + rows[: 6 * where], 1), (b"x" * 2**20, 100), (b"\n" + rows[6 * where :], 1)]
+    stream, most = peak(Endless(*parts), on_error="skip", format="csv")
+    assert stream.n_rows == 5000 and stream.n_bad == 1 and stream.bad[0].number == 2 + where
+    assert "1,048,576 bytes" in stream.bad[0].reason and most < 80
+
+
+@pytest.mark.parametrize("format, head, row", [
+    ("csv", b"a,b,label\n", b"%d,x,0\n%d,y,1\n" % (1, 2)), ("ndjson", b"", b'{"a": 1, "b": "x", "y": 0}\n'),
+    pytest.param("svmlight", b"", b"1 1:2 7:3\n", marks=pytest.mark.long),
+    pytest.param("vw", b"", b"1 |w a b c\n", marks=pytest.mark.long),
+])  # fmt: skip
+def test_memory_does_not_grow_with_the_file(format, head, row):
+    short, long = (peak(Endless((head, 1), (row * 200, n)), format=format, on_error="skip")[1] for n in (25, 60))
+    assert long < short + 2
+
+
+def test_an_open_quote_costs_one_line():
+    content = b"a,b,label\n" + b'1,x,0\n2,"y,1\n' + b"3,x,0\n4,y,1\n" * 100
+    stream, blocks = read_all(content, on_error="skip")
+    assert [bad.number for bad in stream.bad] == [3] and stream.n_rows == 201
+    assert "an open one in column 'b'" in stream.bad[0].reason and joined(blocks)[0].shape[0] == 201
+
+
+def test_many_bad_lines_are_counted_and_few_are_kept():
+    stream, _ = read_all(b"a,label\n1,0\n2,1\n" + b"bad\n" * 5000, on_error="skip")
+    assert stream.n_bad == 5000 and len(stream.bad) == 20 and stream.bad[-1].number == 23
+
+
+def test_numbers_that_no_kernel_can_bear_and_columns_that_stand_still():
+    rows = b"1e99,5,0\n-1e99,5,1\n" * 3000 + b"1e100,6,0\n0,5,1\n"
+    _, blocks = read_all(b"a,b,label\n" + rows)
+    X = joined(blocks)[0]
+    assert np.isfinite(X).all() and np.abs(X).max() <= 10.0
+    assert (X[:6001, 1] == 0).all() and X[6000, 1] == 0  # the first 6 is not yet a difference that has a scale

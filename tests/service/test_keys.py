@@ -1,0 +1,175 @@
+"""API keys: no path works without the right one, and none is ever written down."""
+
+from __future__ import annotations
+
+import ssl
+import subprocess
+import sys
+import time
+
+import pytest
+from click.testing import CliRunner
+from running import Running, running, until
+
+from budgetron.cli import main
+from budgetron.errors import InputError
+from budgetron.service import keys
+from budgetron.service.keys import Key
+from budgetron.service.rates import Rates
+from budgetron.service.routes import MODEL_ROUTES, OWN_ROUTES
+from budgetron.service.settings import Settings
+
+EXAMPLES = {"examples": [{"features": [1.0, 2.0], "label": 1}, {"features": [2.0, 1.0], "label": 0}]}
+
+
+@pytest.fixture(scope="module")
+def tokens(tmp_path_factory):
+    path = tmp_path_factory.mktemp("keys") / "keys"
+    return path, {role: keys.add(path, f"the {role}".replace(" ", "-"), role) for role in keys.ROLES}
+
+
+@pytest.fixture(scope="module")
+def service(tmp_path_factory, tokens):
+    options = ("Budgetron budget=10", "--keys", tokens[0], "--log-requests")
+    with running(tmp_path_factory.mktemp("keyed"), *options) as service:
+        with service.client(headers=bearer(tokens[1]["learn"])) as client:
+            assert client.post("/v1/learn", json=EXAMPLES).status_code == 200
+        yield service
+
+
+def bearer(token):
+    return {"Authorization": f"Bearer {token}"}
+
+
+def ask(client, route, headers):
+    path = "/v1/" + route.path.replace("{task}", "0")
+    if route.path == "events":
+        with client.stream("GET", path, headers=headers) as answer:
+            return answer.status_code
+    body = {"json": {}} if route.request is not None else {}
+    return client.request(route.method, path, headers=headers, **body).status_code
+
+
+@pytest.mark.parametrize("route", MODEL_ROUTES, ids=lambda route: f"{route.method} {route.path}")
+def test_every_path_wants_its_role(client, tokens, route):
+    wrong = [None, "", "Bearer", "Bearer wrong", "Basic " + tokens[1]["admin"], tokens[1]["admin"]]
+    for header in wrong:
+        assert ask(client, route, {} if header is None else {"Authorization": header}) == 401, header
+    for role in keys.ROLES:
+        status = ask(client, route, bearer(tokens[1][role]))
+        allowed = keys.ROLES.index(role) >= keys.ROLES.index(route.role)
+        assert (status not in (401, 403)) if allowed else status == 403, (role, status)
+
+
+def test_the_services_own_paths(client, tokens):
+    for path, (role, _) in OWN_ROUTES.items():
+        assert client.get(path).status_code == (200 if role is None else 401), path
+        assert client.get(path, headers=bearer(tokens[1]["predict"])).status_code == 200, path
+
+
+def test_keys_are_never_logged_and_the_file_does_not_hold_them(service, client, tokens):
+    client.get("/v1/model", headers=bearer(tokens[1]["admin"]))
+    client.get("/v1/model", headers=bearer("guess-me"))
+    until(lambda: any(line.get("key") == "the-admin" for line in service.events("request")))
+    seen = repr(service.log) + tokens[0].read_text()
+    assert not any(token in seen for token in tokens[1].values()) and "guess-me" not in seen
+    assert (tokens[0].stat().st_mode & 0o077) == 0
+
+
+def test_keys_come_and_go_without_a_restart(tmp_path):
+    path = tmp_path / "keys"
+    first = keys.add(path, "first", "predict")
+    found = keys.Keys(path)
+    second = keys.add(path, "second", "learn", rate=5)
+    found.refresh()
+    assert found.find(second) == Key("second", "learn", keys.read(path)[1].digest, 5.0) and found.find(first)
+    path.write_text(path.read_text().splitlines(keepends=True)[1])
+    found.refresh()
+    assert found.find(first) is None and found.find(second)
+    path.write_text("rubbish\n")
+    found.refresh()
+    assert "line 1" in found.error and found.find(second)  # what was good before still holds
+
+
+@pytest.mark.parametrize("content", ["", "# only words\n", "a b c\n", "ann chief " + "0" * 64, "ann learn zz\n",
+                                     "ann learn " + "0" * 63 + "\n", "ann learn " + "0" * 64 + " x\n",
+                                     2 * ("ann learn " + "0" * 64 + "\n")])  # fmt: skip
+def test_a_bad_key_file_is_refused_without_showing_it(tmp_path, content):
+    (tmp_path / "keys").write_text(content)
+    with pytest.raises(InputError, match="must be") as refused:
+        keys.Keys(tmp_path / "keys")
+    assert "0" * 20 not in str(refused.value)
+
+
+def test_the_command(tmp_path):
+    path = str(tmp_path / "keys")
+    made = CliRunner().invoke(main, ["keys", "add", path, "app", "predict", "--rate", "100"])
+    assert made.exit_code == 0 and made.stdout.startswith("bt_")
+    again = CliRunner().invoke(main, ["keys", "add", path, "app", "learn"])
+    assert again.exit_code == 2 and "not in the file yet" in again.output
+    shown = CliRunner().invoke(main, ["keys", "list", path])
+    assert shown.stdout == "app  predict  100 examples/s\n"
+    for name in ("two words", "a#b", ""):
+        assert CliRunner().invoke(main, ["keys", "add", path, name, "learn"]).exit_code == 2
+
+
+def test_rates():
+    rates, key = Rates(0.0), Key("app", "learn", b"", 100.0)
+    assert rates.wait_for(Key("free", "learn", b""), 10**9) == 0
+    assert rates.wait_for(key, 150) == 0  # the bucket holds two seconds
+    wait = rates.wait_for(key, 100)
+    assert 0.4 < wait <= 0.5 and rates.wait_for(key, 40) == 0
+    time.sleep(0.05)
+    assert rates.wait_for(key, 10**6) > 1  # larger than the bucket: let in only when that is full
+
+
+def test_too_many_requests(tmp_path):
+    path = tmp_path / "keys"
+    token = keys.add(path, "app", "learn", rate=5)
+    with running(tmp_path / "data", "--keys", path) as service, service.client(headers=bearer(token)) as client:
+        answers = [client.get("/v1/model") for _ in range(40)]
+        refused = [answer for answer in answers if answer.status_code == 429]
+        assert refused and refused[0].json()["error"]["kind"] == "too_many"
+        assert int(refused[0].headers["retry-after"]) >= 1
+
+
+def test_beyond_this_machine_without_keys_is_refused(tmp_path):
+    for host in ("0.0.0.0", "::", "192.0.2.1", "example.org"):
+        with pytest.raises(InputError, match="this machine's own address"):
+            Settings(tmp_path, host=host).checked()
+        Settings(tmp_path, host=host, without_keys=True).checked()
+    for host in ("127.0.0.1", "::1", "localhost", "127.1.2.3"):
+        Settings(tmp_path, host=host).checked()
+    done = CliRunner().invoke(main, ["serve", "--data", str(tmp_path), "--host", "0.0.0.0"])
+    assert done.exit_code == 2 and "budgetron keys" in done.output
+
+
+def test_tls(tmp_path):
+    certificate, key = tmp_path / "cert.pem", tmp_path / "key.pem"
+    made = subprocess.run(
+        ["openssl", "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-keyout", key, "-out", certificate, "-days", "1",
+         "-subj", "/CN=localhost", "-addext", "subjectAltName=IP:127.0.0.1"], capture_output=True,
+    )  # fmt: skip
+    if made.returncode:
+        pytest.skip("no openssl here to make a certificate with")
+    with running(tmp_path / "data", "--tls-certificate", certificate, "--tls-key", key) as service:
+        assert service.url.startswith("https://")
+        with service.client(verify=ssl.create_default_context(cafile=certificate)) as client:
+            assert client.get("/healthz").status_code == 200
+
+
+def test_what_the_command_refuses(tmp_path):
+    invoke = CliRunner().invoke
+    for arguments, words in (
+        (["=Budgetron"], "NAME=MODEL"), (["no.budgetron"], "a model file that is there"), (["Nothing"], "--learner"),
+        (["Budgetron", "Forgetron"], "one for each name"), (["Budgetron budget=0"], "--budget"),
+    ):  # fmt: skip
+        done = invoke(main, ["serve", *arguments, "--data", str(tmp_path)])
+        assert done.exit_code == 2 and words in done.output, (arguments, done.output)
+    with running(tmp_path / "one") as service:
+        port = service.url.rsplit(":", 1)[1]
+        taken = [sys.executable, "-m", "budgetron", "serve", "--data", tmp_path / "two", "--port", port]
+        done = subprocess.run(taken, capture_output=True, text=True)
+        assert done.returncode == 2 and "an address that is free here" in done.stderr
+        with pytest.raises(RuntimeError, match="open in one host at a time"):
+            Running(tmp_path / "one")

@@ -1,0 +1,172 @@
+"""The live page in a real browser, on a real service that is being taught."""
+
+from __future__ import annotations
+
+import re
+
+import numpy as np
+import pytest
+from running import running
+
+from budgetron import Belief
+from budgetron.report.beliefs import described
+from budgetron.service import keys
+
+HOSTILE = "<img src=x onerror=\"document.title='owned'\">"
+TASKS = [*(f"user {number}" for number in range(20)), HOSTILE]
+WIDTHS = "() => document.documentElement.scrollWidth <= innerWidth"
+
+
+def teach(service, n, seed=0):
+    """Send labelled examples of all the tasks."""
+    rng = np.random.default_rng(seed)
+    rows, tasks = rng.standard_normal((n, 3)).round(3), rng.integers(0, len(TASKS), n)
+    examples = [
+        {"features": row.tolist(), "label": "spam" if row[0] + 0.3 * noise > 0 else "ham", "task": TASKS[task]}
+        for row, task, noise in zip(rows, tasks, rng.standard_normal(n), strict=True)
+    ]
+    with service.client() as client:
+        for start in range(0, n, 200):
+            body = {"examples": examples[start : start + 200], "classes": ["ham", "spam"]}
+            assert client.post("/v1/learn", json=body).status_code == 200
+
+
+@pytest.fixture(scope="module")
+def service(tmp_path_factory):
+    with running(tmp_path_factory.mktemp("state"), "Budgetron budget=30", "other=Forgetron budget=5") as service:
+        teach(service, 1000)
+        yield service
+
+
+@pytest.fixture
+def opened(browser):
+    """Opens the page of a service; at the end nothing was complained of, and no other place was asked."""
+    contexts, complaints = [], []
+
+    def open_page(service, width=1200, scheme="light", expected=()):
+        context = browser.new_context(viewport={"width": width, "height": 900}, color_scheme=scheme)
+        contexts.append(context)
+        page = context.new_page()
+        page.set_default_timeout(15_000)
+        page.on("console", lambda m: None if any(e in m.text for e in expected) else complaints.append(m.text))
+        page.on("pageerror", lambda error: complaints.append(str(error)))
+        ours = (service.url, "data:,")
+        page.on("request", lambda r: None if r.url.startswith(ours) else complaints.append(r.url))
+        page.goto(service.url)
+        return page
+
+    yield open_page
+    for context in contexts:
+        context.close()
+    assert complaints == []
+
+
+def card(page, name):
+    named = page.locator("dt", has_text=re.compile(f"^{name}$"))
+    return page.locator(".card", has=named).locator("dd span").inner_text()
+
+
+@pytest.mark.parametrize(("width", "scheme"), [(1200, "light"), (360, "dark")])
+def test_it_shows_the_service_at_work(opened, service, least_contrast, width, scheme):
+    page = opened(service, width, scheme)
+    page.wait_for_selector("#main:not([hidden])")
+    assert card(page, "Tasks") == "21" and "live" in page.get_by_role("status").first.inner_text()
+    for chart in ("error", "f", "memory", "share", "beliefs"):
+        drawn = page.locator(f"[data-chart={chart}]")
+        assert int(drawn.get_attribute("data-drawn")) >= 4 and drawn.locator("canvas").count() == 1
+    page.get_by_text("The figures as a table").click()
+    assert page.evaluate(WIDTHS)
+    assert page.locator("#figures-rows tr").count() >= 4
+    worst, where = least_contrast(page)
+    assert worst >= 4.5, where
+    assert page.locator("#mistakes tr").count() >= 1
+    assert "The model believes that the tasks" in page.locator("#beliefs-says").inner_text()
+    with service.client() as client:
+        held = client.get("/v1/live").json()["beliefs"]
+    words = {described(Belief(**{name: value for name, value in row.items() if name != "weight"})) for row in held}
+    assert set(page.locator("#beliefs-rows th").all_inner_texts()) == words  # those of the report
+    page.get_by_label("Search tasks").fill("img")
+    assert page.locator("#tasks tbody th").all_inner_texts() == [HOSTILE[:60]]
+    assert page.title() == "Budgetron" and page.locator("img").count() == 0
+
+
+def test_it_follows_what_is_learned_until_it_is_paused(opened, service):
+    page = opened(service)
+    page.wait_for_selector("#main:not([hidden])")
+    labels = page.locator(".card:nth-child(2) small")
+    before = labels.inner_text()
+    teach(service, 200, seed=1)
+    page.wait_for_function("old => document.querySelector('.card:nth-child(2) small').textContent !== old", arg=before)
+    page.get_by_role("button", name="Pause").click()
+    before = labels.inner_text()
+    teach(service, 200, seed=2)
+    page.wait_for_timeout(1500)
+    assert labels.inner_text() == before
+    page.get_by_role("button", name="Go on").click()
+    page.wait_for_function("old => document.querySelector('.card:nth-child(2) small').textContent !== old", arg=before)
+
+
+def test_a_prediction_is_the_services_own(opened, service):
+    page = opened(service, expected=["400 (Bad Request)", "422 ("])
+    page.wait_for_selector("#main:not([hidden])")
+    page.get_by_label("Task", exact=True).fill("user 3")
+    page.get_by_label("Features").fill("1.5, 0 0")
+    page.get_by_role("button", name="Predict", exact=True).click()
+    answer = page.locator("#answer")
+    answer.get_by_text("Predicted: spam").wait_for()
+    with service.client() as client:
+        same = client.post("/v1/predict", json={"features": [1.5, 0, 0], "task": "user 3"})
+    wanted = same.json()["probabilities"]["spam"]
+    assert f"{100 * wanted:.1f} %" in answer.inner_text()
+    page.get_by_label("Features").fill("1 two")
+    page.get_by_role("button", name="Predict", exact=True).click()
+    answer.get_by_text("Features must be numbers").wait_for()
+    page.get_by_label("Features").fill("[1, 2]")
+    page.get_by_role("button", name="Predict", exact=True).click()
+    answer.get_by_text("3").wait_for()  # the service's own words: it expects three
+
+
+def test_any_task_is_looked_up_and_another_model_chosen(opened, service):
+    page = opened(service, expected=["404 (Not Found)"])
+    page.wait_for_selector("#main:not([hidden])")
+    page.get_by_label("Any task by its name").fill(HOSTILE)
+    page.get_by_role("button", name="Look up").click()
+    page.locator("#found", has_text="error").wait_for()
+    page.get_by_label("Any task by its name").fill("nobody")
+    page.get_by_role("button", name="Look up").click()
+    page.locator("#found", has_text="nothing was learned").wait_for()
+    page.locator("select#model").select_option("other")
+    page.locator("#empty", has_text="learned nothing yet").wait_for()
+    assert "Forgetron" in page.get_by_role("status").first.inner_text() and page.locator("#beliefs").is_hidden()
+
+
+def test_a_service_that_was_killed_before_its_first_label_is_followed_again(opened, tmp_path):
+    with running(tmp_path / "state") as first:
+        page = opened(first, expected=["ERR_", "Failed to load"])
+        page.wait_for_selector("#main:not([hidden])")
+        first.kill()
+        page.locator("#status", has_text="Trying again").wait_for()
+        with running(tmp_path / "state", port=first.url.rsplit(":", 1)[1]):
+            page.locator("#status", has_text="is live").wait_for()
+
+
+def test_with_keys_it_asks_for_one_and_forgets_it(opened, tmp_path):
+    token = keys.add(tmp_path / "keys", "eye", "predict")
+    with running(tmp_path / "state", "--keys", tmp_path / "keys") as service:
+        page = opened(service, expected=["401 (Unauthorized)", "ERR_", "Failed to load"])
+        key, look = page.get_by_label("This service wants a key"), page.get_by_role("button", name="Look", exact=True)
+        key.fill("bt_wrong")
+        look.click()
+        page.get_by_text("That key is not accepted").wait_for()
+        assert page.locator("#main").is_hidden()
+        key.fill(token)
+        look.click()
+        page.locator("#empty", has_text="learned nothing yet").wait_for()
+        assert page.evaluate("[localStorage.length, document.cookie]") == [0, ""]
+        assert token not in page.url and token not in page.content()
+        page.get_by_role("button", name="Forget the key").click()
+        assert page.locator("#main").is_hidden() and page.evaluate("sessionStorage.length") == 0
+        key.fill(token)
+        look.click()
+        page.wait_for_selector("#main:not([hidden])")
+    page.locator("#status", has_text="Trying again").wait_for()  # and it says so when the service is gone

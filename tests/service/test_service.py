@@ -1,0 +1,241 @@
+"""Every path of the service, by a client on the same machine."""
+
+from __future__ import annotations
+
+import json
+import socket
+from urllib.parse import urlsplit
+
+import numpy as np
+import pytest
+from running import running
+
+import budgetron
+from budgetron import kernels
+from budgetron.durable import Host
+from budgetron.durable.blocks import hashed
+
+
+def problem(answer, status, kind):
+    assert answer.status_code == status, answer.text
+    assert answer.json()["error"]["kind"] == kind, answer.text
+    return answer.json()["error"]["message"]
+
+
+# ---- predicting and learning
+
+
+def test_one_prediction_and_many(trained):
+    one = trained.post("/v1/predict", json={"features": [1, 2], "task": "ann"}).json()
+    assert one["label"] == "spam" and one["margin"] > 0 and "id" not in one and "probabilities" not in one
+    many = trained.post("/v1/predict", json={"examples": [{"features": [1, 2], "task": "ann"},
+                                                          {"features": [2, 1], "task": "bob"}]}).json()  # fmt: skip
+    assert [answer["label"] for answer in many["predictions"]] == ["spam", "ham"]
+    assert many["predictions"][0]["margin"] == one["margin"] and many["position"] >= 1
+
+
+def test_a_forgotten_task_is_refused(trained):
+    for path, example in (("predict", {"features": [1, 2]}), ("learn", {"features": [1, 2], "label": "ham"})):
+        said = problem(trained.post(f"/v1/{path}", json={"examples": [example]}), 422, "refused")
+        assert "tasks must be given for each row, since the model was taught with tasks; got None" in said
+
+
+def test_probabilities_where_the_model_has_them(trained):
+    chances = trained.post("/v1/models/flag/predict", json={"features": [1, 2], "task": "ann"}).json()["probabilities"]
+    assert set(chances) == {"ham", "spam"} and sum(chances.values()) == pytest.approx(1)
+
+
+def test_learning_is_what_a_bare_model_does(tmp_path_factory, trained):
+    rng = np.random.default_rng(3)
+    X = rng.normal(size=(60, 2))
+    y = np.where(X[:, 0] > 0, "spam", "ham")
+    path = tmp_path_factory.mktemp("model") / "now.budgetron"
+    path.write_bytes(trained.get("/v1/snapshot").content)
+    bare = budgetron.load(path)
+    examples = [{"features": row.tolist(), "label": str(label), "task": "own"} for row, label in zip(X, y, strict=True)]
+    answer = trained.post("/v1/learn", json={"examples": examples}).json()
+    assert answer["learned"] == 60 and answer["repeated"] is False
+    assert answer["margins"] == bare.predict_then_learn(X, y, tasks=["own"] * 60).tolist()
+    assert trained.get("/v1/snapshot").content == _file(bare, path)
+
+
+def _file(model, path):
+    model.save(path)
+    return path.read_bytes()
+
+
+def test_a_key_in_the_header_or_the_body(trained):
+    example = {"features": [0.5, 0.1], "label": "ham", "task": "ann"}
+    first = trained.post("/v1/learn", json=example, headers={"Idempotency-Key": "k 1"}).json()
+    again = trained.post("/v1/learn", json={**example, "key": "k 1"}).json()
+    assert again == {**first, "repeated": True}
+    problem(trained.post("/v1/learn", json={**example, "features": [9, 9], "key": "k 1"}), 409, "key_reused")
+    problem(trained.post("/v1/learn", json={**example, "key": "a"}, headers={"Idempotency-Key": "b"}), 422, "refused")
+
+
+def test_dicts_are_hashed_and_sparse_rows_taken(tmp_path):
+    with running(tmp_path, "Budgetron budget=20") as service, service.client() as client:
+        learned = client.post("/v1/learn", json={"examples": [
+            {"features": {"size": 2.0, "colour": "red"}, "label": 1, "task": 7},
+            {"features": {"size": 1.0, "colour": "blue"}, "label": 0, "task": 8}]})  # fmt: skip
+        assert learned.status_code == 200, learned.text
+        bare = budgetron.Budgetron(budget=20)
+        records = [{"size": 2.0, "colour": "red"}, {"size": 1.0, "colour": "blue"}]
+        rows = hashed(records, None)
+        assert learned.json()["margins"] == bare.predict_then_learn(rows, [1, 0], tasks=[7, 8]).tolist()
+        sparse = {"indices": rows[0].indices.tolist(), "values": rows[0].data.tolist()}
+        two = [client.post("/v1/predict", json={"features": f, "task": 7}).json() for f in (records[0], sparse)]
+        assert two[0] == two[1] and two[0]["margin"] == bare.decision_function(rows[:1], tasks=[7])[0]
+        problem(client.post("/v1/predict", json={"features": {"indices": [2**18], "values": [1]}}), 422, "refused")
+        assert client.get("/v1/tasks/7").json()["task"] == 7
+        assert client.get("/v1/tasks/%227%22").status_code == 404
+
+
+def test_weights_and_classes(trained):
+    example = {"features": [0.3, 0.1], "label": "ham", "task": "ann", "weight": 2.0}
+    assert trained.post("/v1/models/flag/learn", json=example).status_code == 200
+    message = problem(trained.post("/v1/learn", json=example), 422, "refused")
+    assert message.startswith("RandomBudgetPerceptron: sample_weight must be None")
+    problem(trained.post("/v1/learn", json={"examples": [example], "classes": ["a", "b"]}), 422, "refused")
+
+
+# ---- labels that come later
+
+
+def test_feedback_once_again_another_and_unknown(trained):
+    seen = trained.get("/v1/model").json()["seen"]
+    first = trained.post("/v1/predict", json={"features": [1, 2], "task": "ann", "remember": True}).json()
+    other = trained.post("/v1/predict", json={"features": [1, 2], "task": "ann", "remember": True}).json()
+    assert first["id"] != other["id"]
+    learned = trained.post("/v1/feedback", json={"id": first["id"], "label": "ham"}).json()
+    assert learned["status"] == "learned" and learned["margin"] == first["margin"]
+    again = trained.post("/v1/feedback", json={"id": first["id"], "label": "ham"}).json()
+    assert again == {**learned, "status": "repeated"}
+    problem(trained.post("/v1/feedback", json={"id": first["id"], "label": "spam"}), 409, "conflict")
+    problem(trained.post("/v1/feedback", json={"id": "f" * 24, "label": "spam"}), 404, "unknown")
+    problem(trained.post("/v1/feedback", json={"id": other["id"], "label": "egg"}), 422, "refused")
+    assert trained.get("/v1/model").json()["seen"] == seen + 1
+    several = trained.post("/v1/feedback", json={"feedback": [
+        {"id": other["id"], "label": "spam"}, {"id": first["id"], "label": "spam"},
+        {"id": "none", "label": "ham"}]})  # fmt: skip
+    assert [one["status"] for one in several.json()["feedback"]] == ["learned", "conflict", "unknown"]
+
+
+# ---- looking, and administration
+
+
+def test_model_tasks_live_and_metrics(trained):
+    model = trained.get("/v1/model").json()
+    assert model["learner"] == "RandomBudgetPerceptron" and model["classes"] == ["ham", "spam"]
+    assert model["capacity"] == 30 and model["memory_bytes"] > 0 and sum(model["budget_share"].values()) > 0.9
+    assert len(trained.get("/v1/models/flag/model").json()["beliefs"]) > 1
+    task = trained.get("/v1/tasks/ann").json()
+    assert task["stored"] >= 1 and task["figures"]["n"] >= 1
+    problem(trained.get("/v1/tasks/nobody"), 404, "unknown_task")
+    live = trained.get("/v1/live").json()
+    assert live["overall"]["n"] == live["traffic"]["learned"] and live["mistakes"] and live["share"]
+    assert trained.get("/v1/models").json() == {"models": ["default", "flag"]}
+    text = trained.get("/metrics").text
+    assert f'budgetron_learned_total{{model="default"}} {live["traffic"]["learned"]}.0' in text
+    assert 'budgetron_requests_total{method="GET",route="live",status="200"}' in text
+    assert trained.get("/healthz").json() == {"status": "alive"}
+    assert trained.get("/readyz").json()["status"] == "ready"
+
+
+def test_events_repeat_the_live_state(trained):
+    with trained.stream("GET", "/v1/events") as answer:
+        assert answer.headers["content-type"] == "text/event-stream"
+        lines = answer.iter_lines()
+        events = []
+        for line in lines:
+            if line.startswith("data: "):
+                events.append(json.loads(line[6:]))
+            if len(events) == 2:
+                break
+    assert events[0]["model"] == "default" and events[1]["at"] >= events[0]["at"]
+    assert events[1].keys() == trained.get("/v1/live").json().keys()
+
+
+def test_restore_forget_and_backup(tmp_path, trained):
+    model = budgetron.RandomBudgetPerceptron(budget=30, kernel=kernels.Gaussian(gamma=0.5))
+    model.partial_fit([[1.0, 0.0, 0.0], [0.0, 1.0, 0.0]], ["x", "y"], tasks=["eve", "dan"])
+    content = _file(model, tmp_path / "other.budgetron")
+    before = trained.get("/v1/snapshot").content
+    assert trained.put("/v1/snapshot", content=content).status_code == 200
+    assert trained.get("/v1/snapshot").content == content
+    assert trained.post("/v1/predict", json={"features": [1, 0, 0], "task": "eve"}).json()["label"] == "x"
+    problem(trained.put("/v1/snapshot", content=content[:-1] + b"?"), 422, "refused")
+    assert trained.delete("/v1/tasks/eve").status_code == 200
+    assert "eve" not in trained.get("/v1/model").json()["budget_share"]
+    assert trained.post("/v1/snapshot").json()["position"] > 0
+    assert trained.put("/v1/snapshot", content=before).status_code == 200
+    (tmp_path / "copy").mkdir()
+    (tmp_path / "copy" / "host.sqlite").write_bytes(trained.get("/v1/backup").content)
+    with Host.open(tmp_path / "copy") as copy:
+        assert copy.content() == before
+
+
+# ---- streams
+
+
+def test_a_stream_of_lines(trained):
+    example = {"features": [0.2, 0.4], "label": "spam", "task": "cyd"}
+    lines = [json.dumps(example)] * 700
+    lines[300] = "rubbish"
+    lines[400] = json.dumps({**example, "features": [1, 2, 3]})
+    seen = trained.get("/v1/model").json()["seen"]
+    kind = {"Content-Type": "application/x-ndjson"}
+    answer = trained.post("/v1/learn", content="\n".join(lines), headers=kind)
+    answers = [json.loads(line) for line in answer.text.splitlines()]
+    assert [one["line"] for one in answers if "error" in one] == [301, 401]
+    assert answers[-1] == {"done": True, "lines": 700, "refused": 2}
+    assert sum(one.get("learned", 0) for one in answers) == 698 == trained.get("/v1/model").json()["seen"] - seen
+    lines = '{"features":[1,2],"task":"ann"}\n\n{"features":[1]}\n'
+    predicted = trained.post("/v1/predict", content=lines, headers=kind)
+    first, second, end = map(json.loads, predicted.text.splitlines())
+    assert first["margin"] == trained.post("/v1/predict", json={"features": [1, 2], "task": "ann"}).json()["margin"]
+    assert second["line"] == 2 and end == {"done": True, "lines": 2, "refused": 1}
+
+
+def test_a_stream_with_a_key_teaches_once(trained):
+    lines = "\n".join(json.dumps({"features": [0.2, i / 1000], "label": "ham", "task": "dan"}) for i in range(1100))
+    headers = {"Content-Type": "application/x-ndjson", "Idempotency-Key": "stream 1"}
+    cut = lines[: lines.index("\n", 60_000)]
+    first = trained.post("/v1/learn", content=cut, headers=headers).text.splitlines()
+    seen = trained.get("/v1/model").json()["seen"]
+    again = [json.loads(line) for line in trained.post("/v1/learn", content=lines, headers=headers).text.splitlines()]
+    done = json.loads(first[0])["lines"]
+    assert done == [1, 512] and again[0]["repeated"] and again[0]["lines"] == done
+    whole = json.loads(first[-1])["lines"] // 512 * 512
+    assert trained.get("/v1/model").json()["seen"] == seen + 1100 - whole
+
+
+def test_answers_come_while_the_stream_goes_on(trained):
+    place = urlsplit(str(trained.base_url))
+    with socket.create_connection((place.hostname, place.port), timeout=30) as wire:
+        wire.sendall(b"POST /v1/learn HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/x-ndjson\r\n"
+                     b"Transfer-Encoding: chunked\r\n\r\n")  # fmt: skip
+        line = b'{"features":[1,2],"label":"spam","task":"ann"}\n'
+        for _ in range(3):
+            wire.sendall(b"%x\r\n%s\r\n" % (len(line), line))
+            received = b""
+            while b'"position"' not in received:
+                piece = wire.recv(65536)
+                assert piece
+                received += piece
+        wire.sendall(b"0\r\n\r\n")
+        while b'"done":true' not in received:
+            received += wire.recv(65536)
+
+
+# ---- pages
+
+
+def test_the_document_and_the_pages(client):
+    document = client.get("/openapi.json").json()
+    assert "/v1/models/{model}/predict" in document["paths"] and "/v1/predict" in document["paths"]
+    for path in ("/docs", "/"):
+        page = client.get(path)
+        assert page.status_code == 200 and page.headers["content-type"].startswith("text/html")
+        assert "default-src" in page.headers["content-security-policy"]
+    assert "http://" not in client.get("/docs").text.replace("http://localhost", "")

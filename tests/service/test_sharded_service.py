@@ -1,0 +1,314 @@
+"""A service over shards: what one host promises, kept over several logs."""
+
+from __future__ import annotations
+
+import sqlite3
+import threading
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing
+from dataclasses import replace
+
+import httpx
+import numpy as np
+import pytest
+from running import Running, running
+
+from budgetron import Budgetron, RandomBudgetPerceptron, graphs, kernels
+from budgetron.distributed import Placement, ShardedModel
+from budgetron.durable import AlreadyOwned, Host, Request
+from budgetron.errors import InputError
+from budgetron.service.journal import Journal
+from budgetron.service.problems import Refused
+from budgetron.service.settings import Settings
+from budgetron.service.shards import ShardedHost
+
+LEARNER = "RandomBudgetPerceptron budget=40 kernel=gaussian:0.5 graph=disconnected"
+SHARDS = ("--shards", 4)
+
+
+def learner():
+    return RandomBudgetPerceptron(budget=40, kernel=kernels.Gaussian(0.5), graph=graphs.disconnected())
+
+
+def made(n, seed=0):
+    rng = np.random.default_rng(seed)
+    X, tasks = rng.normal(size=(n, 3)), rng.integers(0, 12, size=n)
+    return X, np.where((X[:, 0] > 0) ^ (tasks % 3 == 0), "spam", "ham"), tasks
+
+
+def body(X, y, tasks, **more):
+    rows = zip(X.tolist(), y.tolist(), tasks.tolist(), strict=True)
+    return {"examples": [{"features": x, "label": label, "task": task} for x, label, task in rows], **more}
+
+
+def margins_of(client, X, tasks):
+    asked = [{"features": x, "task": task} for x, task in zip(X.tolist(), tasks.tolist(), strict=True)]
+    answer = client.post("/v1/predict", json={"examples": asked})
+    assert answer.status_code == 200, answer.text
+    return [prediction["margin"] for prediction in answer.json()["predictions"]]
+
+
+def problem(answer, status, kind):
+    assert answer.status_code == status, answer.text
+    assert answer.json()["error"]["kind"] == kind, answer.text
+    return answer.json()["error"]["message"]
+
+
+def test_the_shards_learn_as_in_process_and_survive_a_kill(tmp_path):
+    X, y, tasks = made(300)
+    with ShardedModel(learner(), shards=4) as alone:
+        expected = [alone.predict_then_learn(X[part], y[part], tasks[part]).tolist() for part in _parts(300, 100)]
+        last = alone.decision_function(X[:50], tasks[:50]).tolist()
+        by_shard = [(shard.n_seen, shard.n_stored, shard.capacity) for shard in alone.shards_]
+    with running(tmp_path, LEARNER, *SHARDS) as service, service.client() as client:
+        problem(client.post("/v1/predict", json={"features": [0, 0, 0], "task": 1}), 409, "nothing_learned")
+        for number, part in enumerate(_parts(300, 100)):
+            request = body(X[part], y[part], tasks[part], key=f"part {number}")
+            first, again = client.post("/v1/learn", json=request).json(), client.post("/v1/learn", json=request).json()
+            assert first["margins"] == again["margins"] == expected[number]
+            assert (first["repeated"], again["repeated"]) == (False, True)
+            assert first["position"] == again["position"]
+        assert margins_of(client, X[:50], tasks[:50]) == last
+        waiting = client.post("/v1/predict", json={"features": [1, 0, 0], "task": 5, "remember": True}).json()["id"]
+        service.kill()
+    with running(tmp_path) as service, service.client() as client:  # it knows that it is in shards
+        assert margins_of(client, X[:50], tasks[:50]) == last
+        model = client.get("/v1/model").json()
+        assert model["budget_scope"] == "shard" and model["seen"] == 300 and model["capacity"] == 40
+        assert [(shard["seen"], shard["stored"], shard["capacity"]) for shard in model["shards"]] == by_shard
+        again = client.post("/v1/learn", json=body(X[:100], y[:100], tasks[:100], key="part 0")).json()
+        assert again["repeated"] and again["margins"] == expected[0]
+        label = {"id": waiting, "label": "spam"}
+        assert client.post("/v1/feedback", json=label).json()["status"] == "learned"
+        assert client.post("/v1/feedback", json=label).json()["status"] == "repeated"
+        problem(client.post("/v1/feedback", json={**label, "label": "ham"}), 409, "conflict")
+        assert client.get("/v1/model").json()["seen"] == 301
+        assert 'budgetron_shards{model="default"} 4.0' in client.get("/metrics").text
+        assert service.stop() == 0
+
+
+def test_a_key_for_other_rows_teaches_no_shard_anything(service):
+    X, y, tasks = made(40, seed=1)
+    with service.client() as client:
+        assert client.post("/v1/learn", json=body(X, y, tasks, key="mine")).status_code == 200
+        before = client.get("/v1/model").json()
+        problem(client.post("/v1/learn", json=body(X[::-1], y, tasks, key="mine")), 409, "key_reused")
+        problem(client.post("/v1/learn", json=body(X, y, tasks[::-1], key="mine")), 409, "key_reused")
+        assert client.get("/v1/model").json() == before
+
+
+def test_what_one_row_is_refused_for_no_shard_learns(service):
+    X, y, tasks = made(20, seed=2)
+    with service.client() as client:
+        client.post("/v1/learn", json=body(*made(20)))
+        before = client.get("/v1/model").json()["seen"]
+        y[-1] = "egg"
+        message = problem(client.post("/v1/learn", json=body(X, y, tasks, key="egg")), 422, "refused")
+        assert "'egg'" in message
+        assert client.get("/v1/model").json()["seen"] == before
+        y[-1] = "ham"  # a refused key was not used up
+        assert client.post("/v1/learn", json=body(X, y, tasks, key="egg")).json()["repeated"] is False
+
+
+def test_what_shards_cannot_do_is_said(service):
+    with service.client() as client:
+        client.post("/v1/learn", json=body(*made(20)))
+        for answer in (client.get("/v1/snapshot"), client.put("/v1/snapshot", content=b"x"), client.get("/v1/backup")):
+            assert "a model in shards" in problem(answer, 501, "in_shards")
+        assert client.post("/v1/snapshot").status_code == 200
+        assert client.get("/v1/tasks/3").json()["stored"] > 0
+        assert client.delete("/v1/tasks/3").status_code == 200
+        assert "3" not in client.get("/v1/model").json()["budget_share"]
+        assert client.get("/v1/live").json()["learner"] == "ShardedModel"
+
+
+def test_a_request_that_some_shards_learned_is_finished_once(tmp_path):
+    X, y, tasks = made(200, seed=3)
+    with ShardedModel(learner(), shards=4) as alone:
+        alone.partial_fit(X[:100], y[:100], tasks[:100])
+        expected = alone.predict_then_learn(X[100:], y[100:], tasks[100:]).tolist()
+        last = alone.decision_function(X, tasks).tolist()
+    second = body(X[100:], y[100:], tasks[100:], key="second")
+    with running(tmp_path, LEARNER, *SHARDS) as service, service.client() as client:
+        client.post("/v1/learn", json=body(X[:100], y[:100], tasks[:100], key="first"))
+        # Another takes the last shard's log away: the others learn their rows of the next request, that one cannot.
+        Host.open(tmp_path / "default" / "shards" / "shard-00003", epoch=1_500_000).close()
+        assert "request is on disk" in problem(client.post("/v1/learn", json=second), 503, "unfinished")
+        assert "This call wrote nothing" in problem(client.post("/v1/learn", json=second), 503, "unfinished")
+        assert client.get("/readyz").status_code == 503
+        seen = [shard["seen"] for shard in client.get("/v1/model").json()["shards"]]
+        assert sum(seen) > 100 and seen[3] == (np.array(_shards(tasks[:100])) == 3).sum()
+        service.kill()
+    with running(tmp_path) as service, service.client() as client:
+        assert service.events("model")[0]["replayed"] == 100
+        assert margins_of(client, X, tasks) == last
+        answer = client.post("/v1/learn", json=second).json()
+        assert answer["repeated"] and answer["margins"] == expected
+        assert client.get("/v1/model").json()["seen"] == 200 and client.get("/readyz").status_code == 200
+
+
+def test_a_shard_that_fails_for_a_while_misses_nothing(tmp_path):
+    X, y, tasks = made(300, seed=7)
+    with ShardedModel(learner(), shards=4) as alone:
+        expected = [alone.predict_then_learn(X[part], y[part], tasks[part]).tolist() for part in _parts(300, 100)]
+    requests = [body(X[part], y[part], tasks[part], key=f"part {n}") for n, part in enumerate(_parts(300, 100))]
+    with running(tmp_path, LEARNER, *SHARDS) as service, service.client() as client:
+        assert client.post("/v1/learn", json=requests[0]).json()["margins"] == expected[0]
+        with closing(sqlite3.connect(tmp_path / "default" / "shards" / "shard-00002" / "host.sqlite")) as log:
+            log.execute("CREATE TRIGGER full BEFORE INSERT ON log BEGIN SELECT RAISE(ABORT, 'no more'); END")
+            assert "no more" in problem(client.post("/v1/learn", json=requests[1]), 503, "unfinished")
+            problem(client.post("/v1/learn", json=requests[2]), 503, "unfinished")
+            log.execute("DROP TRIGGER full")
+        assert client.post("/v1/learn", json=requests[2]).json()["margins"] == expected[2]  # the second before it
+        second = client.post("/v1/learn", json=requests[1]).json()
+        assert second["repeated"] and second["margins"] == expected[1]
+        assert client.get("/v1/model").json()["seen"] == 300 and client.get("/readyz").status_code == 200
+
+
+def test_a_fault_that_nobody_foresaw_is_finished_like_a_lost_worker(tmp_path):
+    X, y, tasks = made(200, seed=8)
+    with ShardedModel(learner(), shards=4) as alone:
+        expected = [alone.predict_then_learn(X[part], y[part], tasks[part]).tolist() for part in _parts(200, 100)]
+    first, second = (Request(X[part], y[part], tasks[part], f"at {part.start}") for part in _parts(200, 100))
+    host = ShardedHost.open(tmp_path / "model", learner, Settings(data=tmp_path, shards=4, workers=2))
+    assert host.learn_many([first])[0].margins.tolist() == expected[0]
+    workers = host.model._team.crew._workers
+    worker, thread = workers["worker-1"]
+    thread.shutdown()  # "cannot schedule new futures", when the other worker has its rows already
+    for _ in range(2):
+        (answer,) = host.learn_many([second])
+        assert isinstance(answer, Refused) and (answer.status, answer.kind) == (503, "unfinished")
+    assert isinstance(host.failing, RuntimeError)
+    workers["worker-1"] = worker, ThreadPoolExecutor(1)
+    (answer,) = host.learn_many([second])
+    assert answer.repeated and answer.margins.tolist() == expected[1]
+    assert host.failing is None and host.model.n_seen_ == 200
+    host.close()
+
+
+def test_requests_of_one_commit_go_together_and_in_order(tmp_path):
+    settings = Settings(data=tmp_path, shards=4, workers=2)
+    parts = [made(int(n), seed) for seed, n in enumerate(np.random.default_rng(9).integers(1, 30, size=60), 50)]
+    requests = [Request(*part, key=f"{number}", classes=["ham", "spam"]) for number, part in enumerate(parts)]
+    requests[20] = Request(parts[20][0], ["egg"] * len(parts[20][1]), parts[20][2], key="20")
+    host = ShardedHost.open(tmp_path / "model", learner, settings)
+    answers = host.learn_many([*requests[:40], requests[3]]) + host.learn_many(requests[40:])
+    with ShardedModel(learner(), shards=4) as alone:
+        for number, request in enumerate(requests):
+            answer = answers[number if number < 40 else number + 1]
+            if number == 20:
+                assert isinstance(answer, InputError) and "'egg'" in str(answer)
+                continue
+            margins = alone.predict_then_learn(request.X, request.y, request.tasks, request.classes)
+            assert answer.margins.tolist() == margins.tolist() and not answer.repeated
+        assert answers[40].repeated and answers[40].margins.tolist() == answers[3].margins.tolist()
+        assert [fact.n_seen for fact in host.model.shards_] == [fact.n_seen for fact in alone.shards_]
+    host.close()
+
+
+@pytest.mark.parametrize("kills", [2, pytest.param(30, marks=pytest.mark.long)])
+@pytest.mark.timeout(600)
+def test_kills_at_any_moment(tmp_path, kills):
+    rng = np.random.default_rng(4)
+    blocks = [made(int(rng.integers(1, 60)), seed) for seed in range(100, 100 + 40 * kills)]
+    answers, service = [], Running(tmp_path, LEARNER, *SHARDS)
+    client = service.client()
+    try:
+        for number, block in enumerate(blocks):
+            if number % 40 == 0:
+                threading.Timer(float(rng.uniform(0.02, 0.2)), service.process.kill).start()
+            request = body(*block, key=f"block {number}", classes=["ham", "spam"])
+            while len(answers) == number:
+                try:
+                    answers.append(client.post("/v1/learn", json=request).json())
+                except httpx.TransportError:
+                    client.close()
+                    service.stop()
+                    service = Running(tmp_path, LEARNER)  # named again: it may have been killed before it began
+                    client = service.client()
+        X, _, tasks = made(60, seed=5)
+        margins = margins_of(client, X, tasks)
+    finally:
+        client.close()
+        service.stop()
+    with ShardedModel(learner(), shards=4) as alone:
+        for (rows, labels, names), answer in zip(blocks, answers, strict=True):
+            assert answer["margins"] == alone.predict_then_learn(rows, labels, names, ["ham", "spam"]).tolist()
+        assert margins == alone.decision_function(X, tasks).tolist()
+
+
+def test_a_journal_and_its_shards_belong_together(tmp_path):
+    first, second = Journal(_folder(tmp_path / "a"), tmp_path, 4), Journal(_folder(tmp_path / "b"), tmp_path, 4)
+    assert first.name != second.name  # so keys made from the numbers of one are never taken for those of the other
+    first.append([("key", b"digest", b"rows"), (None, b"", b"others")])
+    first.finish([(1, b"margins")], [2])
+    first.close()
+    again = Journal(tmp_path / "a", tmp_path / "elsewhere", 9)
+    assert (again.place, again.shards, again.position) == (tmp_path, 4, 2)
+    assert again.answer("key").margins == b"margins" and again.unfinished() == []
+    again.close()
+    second.close()
+
+
+def test_what_cannot_begin_in_shards_is_refused(tmp_path):
+    settings = Settings(data=tmp_path, shards=4)
+    X, y, tasks = made(20)
+    with pytest.raises(InputError, match="where the graph of the tasks has one component"):
+        ShardedHost.open(tmp_path / "related", Budgetron, settings)
+    with pytest.raises(InputError, match="one that has learned already"):
+        ShardedHost.open(tmp_path / "learned", lambda: learner().fit(X, y, tasks=tasks), settings)
+    Host.open(tmp_path / "one", model=learner()).close()
+    with pytest.raises(InputError, match="which was begun without"):
+        ShardedHost.open(tmp_path / "one", learner, settings)
+    with ShardedModel(learner(), shards=4, directory=tmp_path / "others" / "shards") as model:
+        model.partial_fit(X, y, tasks)
+    with pytest.raises(InputError, match="a directory of its own"):
+        ShardedHost.open(tmp_path / "others", learner, settings)
+    host = ShardedHost.open(tmp_path / "new", learner, settings)
+    with pytest.raises(AlreadyOwned):
+        ShardedHost.open(tmp_path / "new", learner, settings)
+    host.close()
+    with pytest.raises(InputError, match="where the shards of 'new' are"):
+        ShardedHost.open(tmp_path / "new", learner, replace(settings, ray=tmp_path / "elsewhere"))
+
+
+@pytest.mark.long
+@pytest.mark.timeout(600)
+def test_shards_on_ray(tmp_path):
+    pytest.importorskip("ray", reason="the extra 'ray' is not installed")
+    X, y, tasks = made(200, seed=6)
+    with ShardedModel(learner(), shards=4) as alone:
+        expected = alone.predict_then_learn(X, y, tasks).tolist()
+        last = alone.decision_function(X, tasks).tolist()
+    options = (*SHARDS, "--workers", 2, "--ray", tmp_path / "shared")
+    own = {"RAY_ADDRESS": "local", "RAY_USAGE_STATS_ENABLED": "0"}  # a cluster of its own, whatever else runs here
+    with running(tmp_path / "data", LEARNER, *options, env=own) as service, service.client() as client:
+        request = body(X, y, tasks, key="all")
+        answer = client.post("/v1/learn", json=request)
+        assert answer.status_code == 200, (answer.text, service.log)
+        assert answer.json()["margins"] == expected
+        service.kill()
+    with running(tmp_path / "data", *options, env=own) as service, service.client() as client:
+        assert margins_of(client, X, tasks) == last
+        assert client.post("/v1/learn", json=request).json()["repeated"] is True
+        assert client.get("/v1/model").json()["seen"] == 200
+        assert service.stop() == 0
+
+
+@pytest.fixture(scope="module")
+def service(tmp_path_factory):
+    with running(tmp_path_factory.mktemp("shards"), LEARNER, *SHARDS) as service:
+        yield service
+
+
+def _parts(n, step):
+    return [slice(start, start + step) for start in range(0, n, step)]
+
+
+def _shards(tasks):
+    return Placement(graphs.disconnected(), 4).shards_of_tasks(tasks.tolist()).tolist()
+
+
+def _folder(path):
+    path.mkdir()
+    return path

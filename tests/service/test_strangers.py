@@ -1,0 +1,200 @@
+"""What strangers send: malformed, huge, deep, slow and random requests. No 5xx, no crash, no growth."""
+
+from __future__ import annotations
+
+import json
+import random
+import socket
+import subprocess
+import sys
+from urllib.parse import urlsplit
+
+import pytest
+from running import rss, running
+
+JSON = {"Content-Type": "application/json"}
+NDJSON = {"Content-Type": "application/x-ndjson"}
+FIRST = {"examples": [{"features": [1.0, 2.0], "label": "spam", "task": "ann"},
+                      {"features": [2.0, 1.0], "label": "ham", "task": "bob"}], "key": "first"}  # fmt: skip
+
+BODIES = {
+    "nothing": b"", "no JSON": b"{", "no object": b"[]", "null": b"null", "number": b"1e999",
+    "not UTF-8": b'{"a":"\xff"}',
+    "deep": b'{"features":{"a":' + b"[" * 100_000 + b"]" * 100_000 + b"}}",
+    "deep objects": b'{"features":' + b'{"a":' * 50_000 + b"1" + b"}" * 50_001,
+    "infinite": b'{"features":[1e400,1]}', "NaN": b'{"features":[NaN,1]}',
+    "huge": b'{"features":[1e308,1e308],"task":"ann"}', "huge integer": b'{"features":[' + b"9" * 5000 + b",1]}",
+    "huge task": b'{"features":[1,2],"task":' + b"9" * 400 + b"}",
+    "long task": b'{"features":[1,2],"task":"' + b"x" * 5000 + b'"}', "empty features": b'{"features":[]}',
+    "too many features": json.dumps({"features": [0.5] * 100_001}).encode(),
+    "strings": b'{"features":["a","b"]}', "nested": b'{"features":[[1,2]]}', "dict in dense": b'{"features":{"a":1}}',
+    "bad sparse": b'{"features":{"indices":[-1],"values":[1]}}',
+    "uneven": b'{"features":{"indices":[0,1],"values":[1]}}',
+    "unknown field": b'{"features":[1,2],"colour":"red"}', "both": b'{"features":[1,2],"examples":[]}',
+    "no examples": b'{"examples":[]}', "mixed": b'{"examples":[{"features":[1,2]},{"features":{"a":1}}]}',
+    "some tasks": b'{"examples":[{"features":[1,2]},{"features":[1,2],"task":"ann"}]}',
+    "surrogate": b'{"features":[1,2],"task":"\\ud800"}', "NUL": b'{"features":[1,2],"task":"a\\u0000b"}',
+}  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def service(tmp_path_factory):
+    with running(tmp_path_factory.mktemp("hostile"), "RandomBudgetPerceptron budget=30 kernel=gaussian:0.5") as service:
+        with service.client() as client:
+            assert client.post("/v1/learn", json=FIRST).status_code == 200
+        yield service
+        assert service.events("fault") == []
+
+
+@pytest.mark.parametrize("name", BODIES)
+def test_a_bad_body_is_refused_in_words(client, name):
+    before = client.get("/v1/snapshot").content
+    for path in ("predict", "learn", "feedback"):
+        answer = client.post(f"/v1/{path}", content=BODIES[name], headers=JSON)
+        accepted = path == "predict" and name in ("NUL",)
+        assert answer.status_code == 200 if accepted else 400 <= answer.status_code < 500, (path, answer.text)
+        if not accepted:
+            assert " must be " in answer.json()["error"]["message"]
+    assert client.get("/v1/snapshot").content == before
+
+
+def test_labels_that_cannot_be(client):
+    before = client.get("/v1/snapshot").content
+    for label in ("never", None, 1.5, [1], {"a": 1}, 10**30, "x" * 2000, ""):
+        answer = client.post("/v1/learn", json={"features": [1, 2], "label": label, "task": "ann"})
+        assert answer.status_code in (400, 422), (label, answer.text)
+    assert client.get("/v1/snapshot").content == before
+
+
+def test_what_is_too_long(client):
+    answer = client.post("/v1/predict", content=b" " * (9 * 2**20), headers=JSON)
+    assert answer.status_code == 413 and "bytes" in answer.json()["error"]["message"]
+
+    def pieces():
+        for _ in range(20):
+            yield b" " * 2**20
+
+    try:
+        assert client.post("/v1/learn", content=pieces(), headers=JSON).status_code == 413
+    except Exception as error:  # the service need not read on once it has refused
+        assert "Write" in type(error).__name__ or "Protocol" in type(error).__name__, error
+    many = {"examples": [{"features": [1, 2]}] * 10_001}
+    assert client.post("/v1/predict", json=many).status_code == 422
+    long_line = client.post("/v1/learn", content=b'{"features":[' + b"1," * 600_000 + b"1]}", headers=NDJSON)
+    assert "too_long" in long_line.text
+
+
+def test_paths_methods_and_kinds(client):
+    assert client.get("/v1/predict").status_code == 405
+    assert client.get("/v1/predict").headers["allow"] == "POST"
+    assert client.post("/healthz").status_code == 405
+    for path in ("/v1", "/v1/", "/v1/nothing", "/v1/models/none/predict", "/v1/models/default", "/../etc", "/v2/x"):
+        assert client.get(path).status_code in (404, 405), path
+    for path in ("/v1/models/none/model", "/v1/models/%2e%2e/model"):
+        assert client.get(path).status_code == 404
+    assert client.post("/v1/predict", content=b"{}", headers={"Content-Type": "text/plain"}).status_code == 415
+    assert client.request("PATCH", "/v1/predict").status_code == 405
+    rebound = client.get("/v1/model", headers={"Host": "evil.example"})
+    assert rebound.status_code == 421 and "localhost" in rebound.json()["error"]["message"]
+
+
+def _wire(service):
+    place = urlsplit(service.url)
+    return socket.create_connection((place.hostname, place.port), timeout=60)
+
+
+def test_rubbish_on_the_wire(service, client):
+    rng = random.Random(0)
+    for content in (b"\r\n\r\n", b"GET / HTTP/9.9\r\n\r\n", b"\x16\x03\x01" + bytes(200), b"GET /" + b"a" * 100_000,
+                    b"POST /v1/learn HTTP/1.1\r\nHost: localhost\r\nContent-Length: -5\r\n\r\n",
+                    b"POST /v1/learn HTTP/1.1\r\nHost: localhost\r\nTransfer-Encoding: chunked\r\n\r\nzz\r\n",
+                    *(rng.randbytes(500) for _ in range(20))):  # fmt: skip
+        with _wire(service) as wire:
+            wire.sendall(content)
+            wire.shutdown(socket.SHUT_WR)
+            try:
+                answer = wire.recv(65536)
+            except ConnectionResetError:
+                answer = b""
+            assert not answer.startswith(b"HTTP/1.1 5"), content[:50]
+    assert client.get("/healthz").status_code == 200
+
+
+@pytest.mark.parametrize("n", [1_500, pytest.param(100_000, marks=pytest.mark.long)])
+@pytest.mark.timeout(3600)
+def test_fuzzed_requests(service, client, n):
+    """Random requests, most of them nearly right, some of them cut or changed; the process neither falls nor grows."""
+    rng = random.Random(1)
+    client.get("/v1/model")
+    early = None
+    for number in range(n):
+        if number == n // 3:
+            early = rss(service.process.pid)
+        method, path, body, headers = _fuzzed(rng)
+        answer = client.request(method, path, content=body, headers=headers)
+        assert answer.status_code < 500, (method, path, body[:300], answer.text)
+    assert rss(service.process.pid) - early < 30 * 2**20
+    assert client.get("/readyz").status_code == 200
+
+
+def _fuzzed(rng):
+    values = [0, 1, -1, 1.5, 1e308, -0.0, True, None, "", "spam", "ham", "é\u0000", [], [1, 2], {}, {"a": 1}, 2**64]
+    names = ["features", "label", "task", "examples", "key", "weight", "classes", "id", "feedback", "remember", "x"]
+    body = {rng.choice(names): rng.choice(values) for _ in range(rng.randint(0, 4))}
+    if rng.random() < 0.6:
+        body |= {"features": [rng.choice([0.5, 1, 2, -3, 1e10]) for _ in range(rng.choice([1, 2, 2, 2, 3]))]}
+    if rng.random() < 0.4:
+        body |= {"label": rng.choice(["spam", "ham"]), "task": rng.choice(["ann", "bob", 7])}
+    content = json.dumps(body).encode()
+    if rng.random() < 0.2:
+        place = rng.randrange(len(content) + 1)
+        content = content[:place] + rng.randbytes(rng.randint(0, 3)) + content[place + rng.randint(0, 5) :]
+    paths = ["predict", "learn", "feedback", "model", "live", "snapshot", "tasks/ann", "tasks/%22", "tasks/-7"]
+    path = rng.choice(paths)
+    prefix = rng.choice(["/v1/", "/v1/", "/v1/models/default/", "/v1/models/x/"])
+    method = rng.choice(["POST", "POST", "POST", "GET", "PUT", "HEAD"])
+    headers = rng.choice([JSON, JSON, JSON, NDJSON, {}])
+    return method, prefix + path, content, headers
+
+
+def test_slow_clients_are_dropped(tmp_path):
+    """With a patience of one second: headers that do not end, a body that does not, and an answer that is not read."""
+    script = (
+        "import sys; from pathlib import Path; from dataclasses import replace; import budgetron;"
+        "from budgetron.service.run import serve; from budgetron.service.settings import Limits, Settings;"
+        "serve(Settings(Path(sys.argv[1]), port=0, limits=Limits(seconds_to_send=1.0, seconds_to_read=1.0)),"
+        " {'default': lambda: budgetron.Budgetron(budget=10)})"
+    )
+    process = subprocess.Popen([sys.executable, "-c", script, tmp_path], stderr=subprocess.PIPE)
+    try:
+        port = None
+        for line in process.stderr:
+            event = json.loads(line)
+            if event["event"] == "serving":
+                port = int(event["address"].rstrip("/").rsplit(":", 1)[1])
+                break
+        head = b"POST /v1/learn HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n"
+        for content, expected in (
+            (b"", b""), (b"POST /v1/learn HT", b""), (head, b""),
+            (head + b"Content-Length: 100\r\n\r\n{", b"HTTP/1.1 408"),
+        ):  # fmt: skip
+            with socket.create_connection(("127.0.0.1", port), timeout=60) as wire:
+                wire.sendall(content)
+                assert wire.recv(65536).startswith(expected) and (expected or wire.recv(1) == b"")
+        with socket.create_connection(("127.0.0.1", port), timeout=60) as wire:  # reads nothing of a long answer
+            wire.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+            wire.sendall(head.replace(b"learn", b"predict").replace(b"/json", b"/x-ndjson")
+                         + b"Transfer-Encoding: chunked\r\n\r\n")  # fmt: skip
+            lines = b'{"features":"rubbish that is answered at length"}\n' * 2000
+            wire.settimeout(10)
+            try:
+                for _ in range(200):
+                    wire.sendall(b"%x\r\n%s\r\n" % (len(lines), lines))
+                dropped = False
+            except (BrokenPipeError, ConnectionResetError, TimeoutError) as error:
+                dropped = not isinstance(error, TimeoutError)
+            assert dropped
+    finally:
+        process.terminate()
+        process.wait(60)
+        process.stderr.close()
