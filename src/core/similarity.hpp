@@ -99,7 +99,8 @@ class Explicit final : public Similarity {
     return dense_.size() * 8 + (inverse_ ? inverse_->bytes() : 0) + recent_.size() * (8 * k_ + 64);
   }
 
-  // Solves for the columns that a block will ask for, several at a time, as far as they can be kept.
+  // Solves for the columns that a block will ask for, as far as they can be kept: what needs much memory is done before
+  // anything is learned.
   void prepare(const std::int64_t* keys, std::size_t n) const override {
     if (!inverse_) return;
     std::vector<std::int64_t> missing;
@@ -111,13 +112,7 @@ class Explicit final : public Similarity {
     std::sort(missing.begin(), missing.end());
     missing.erase(std::unique(missing.begin(), missing.end()), missing.end());
     if (missing.size() > cached_) missing.resize(cached_);
-    for (std::size_t i = 0; i < missing.size(); i += SparseInverse::kTogether) {
-      const std::vector<std::int64_t> some(missing.begin() + static_cast<std::ptrdiff_t>(i),
-                                           missing.begin() + static_cast<std::ptrdiff_t>(std::min(missing.size(), i + SparseInverse::kTogether)));
-      auto columns = inverse_->columns(some);
-      for (std::size_t c = 0; c < some.size(); ++c)
-        keep(some[c], std::make_shared<const std::vector<double>>(std::move(columns[c])));
-    }
+    for (const std::int64_t i : missing) column(i);
   }
 
  private:
@@ -130,7 +125,7 @@ class Explicit final : public Similarity {
         return found->second->second;
       }
     }
-    auto solved = std::make_shared<const std::vector<double>>(std::move(inverse_->columns({i})[0]));
+    auto solved = std::make_shared<const std::vector<double>>(inverse_->column(i));
     keep(i, solved);
     return solved;
   }

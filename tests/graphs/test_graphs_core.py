@@ -107,14 +107,14 @@ def test_alone_or_together_is_the_same_to_the_last_bit(made, spread):
     rng = np.random.default_rng(5)
     edges = made(rng)
     graph = graphs.from_edges(edges, weights=spread ** (rng.random(len(edges)) - 0.5), tasks=range(K))
-    asked = list(range(0, 90, 7))  # a full block, and a ragged one
+    asked = list(range(0, 90, 7))
     together = column_of(graph, 11, asked)
     alone = np.concatenate([column_of(graph, 11, [task]) for task in asked[::3]])
     assert together[::3].tobytes() == alone.tobytes()
 
 
 def test_weights_from_a_millionth_to_a_million():
-    """Float is no good here: the engine sees it, and solves in double."""
+    """A badly conditioned matrix takes many steps, and rounding must not stop them early."""
     rng = np.random.default_rng(8)
     edges = np.array(tangled(rng))
     weights = 10.0 ** rng.uniform(-6, 6, len(edges))
@@ -136,7 +136,7 @@ def test_the_factor_stays_within_the_planned_bytes(made):
 
 
 def test_a_graph_that_fills_badly_keeps_to_its_bytes_too():
-    """One task with thousands of neighbours, each with too many of its own to be eliminated: its group is filled up."""
+    """One task with thousands of neighbours, each with too many of its own to be eliminated."""
     rng = np.random.default_rng(8)
     k, hub = 3000, np.arange(1, 3000)
     ring = [np.stack([hub, 1 + (hub + step) % (k - 1)], axis=1) for step in (1, 7, 31)]

@@ -10,8 +10,7 @@ namespace {
 
 constexpr std::size_t kDegree = 4;
 constexpr std::size_t kBytes = 32;      // for each entry of A: how far elimination may fill up
-constexpr std::size_t kLeftBytes = 24;  // for an entry that is left: 16, and what groups of rows are filled up with
-constexpr std::size_t kFew = 3;  // fewer columns than this are quicker one by one
+constexpr std::size_t kLeftBytes = 12;  // for an entry that is left: its column and its value
 
 void require_symmetric(bool holds) {
   if (!holds) throw std::invalid_argument("a graph's matrix must be symmetric");
@@ -148,67 +147,41 @@ std::size_t SparseInverse::bytes() const {
 std::vector<double> SparseInverse::apply(const std::vector<double>& b) const {
   std::vector<double> y(size()), x(size());
   for (std::size_t p = 0; p < size(); ++p) y[p] = b[static_cast<std::size_t>(order_[p])];
-  solve<1>(y);
+  if (singular_) center(y);
+  const std::size_t eliminated = pivot_.size();
+  for (std::size_t p = 0; p < eliminated; ++p) {
+    if (y[p] == 0.0) continue;
+    for (auto e = static_cast<std::size_t>(l_begin_[p]); e < static_cast<std::size_t>(l_begin_[p + 1]); ++e)
+      y[static_cast<std::size_t>(l_to_[e])] -= l_[e] * y[p];
+    y[p] /= pivot_[p];
+  }
+  rest_.solve(y.data() + eliminated);
+  for (std::size_t p = eliminated; p-- > 0;)
+    for (auto e = static_cast<std::size_t>(l_begin_[p]); e < static_cast<std::size_t>(l_begin_[p + 1]); ++e)
+      y[p] -= l_[e] * y[static_cast<std::size_t>(l_to_[e])];
+  if (singular_) center(y);
   for (std::size_t p = 0; p < size(); ++p) x[static_cast<std::size_t>(order_[p])] = y[p];
   return x;
 }
 
-std::vector<std::vector<double>> SparseInverse::columns(const std::vector<std::int64_t>& of) const {
-  return of.size() < kFew ? columns_by<1>(of) : columns_by<kTogether>(of);
+std::vector<double> SparseInverse::column(std::int64_t i) const {
+  std::vector<double> unit(size());
+  unit[static_cast<std::size_t>(i)] = 1.0;
+  return apply(unit);
 }
 
-template <std::size_t W>
-std::vector<std::vector<double>> SparseInverse::columns_by(const std::vector<std::int64_t>& of) const {
-  std::vector<std::vector<double>> out(of.size());
-  for (std::size_t from = 0; from < of.size(); from += W) {
-    const std::size_t count = std::min(W, of.size() - from);
-    std::vector<double> y(size() * W);
-    for (std::size_t w = 0; w < count; ++w) {
-      const auto place = std::find(order_.begin(), order_.end(), static_cast<std::int32_t>(of[from + w])) - order_.begin();
-      y[static_cast<std::size_t>(place) * W + w] = 1.0;
-    }
-    solve<W>(y);
-    for (std::size_t w = 0; w < count; ++w) out[from + w].resize(size());
-    for (std::size_t p = 0; p < size(); ++p)
-      for (std::size_t w = 0; w < count; ++w) out[from + w][static_cast<std::size_t>(order_[p])] = y[p * W + w];
-  }
-  return out;
-}
-
-template <std::size_t W>
-void SparseInverse::center(std::vector<double>& y) const {  // onto the range of a Laplacian: mean 0 on every component
-  std::vector<double> sum(size() * W), count(size());
+// Projects onto the range of a Laplacian: mean 0 on every component.
+void SparseInverse::center(std::vector<double>& y) const {
+  std::vector<double> sum(size()), count(size());
   for (std::size_t p = 0; p < size(); ++p) {
     const auto c = static_cast<std::size_t>(component_[static_cast<std::size_t>(order_[p])]);
     count[c] += 1;
-    for (std::size_t w = 0; w < W; ++w) sum[c * W + w] += y[p * W + w];
+    sum[c] += y[p];
   }
   for (std::size_t p = 0; p < size(); ++p) {
     const auto c = static_cast<std::size_t>(component_[static_cast<std::size_t>(order_[p])]);
-    for (std::size_t w = 0; w < W; ++w) y[p * W + w] -= sum[c * W + w] / count[c];
+    y[p] -= sum[c] / count[c];
   }
-}
-
-template <std::size_t W>
-void SparseInverse::solve(std::vector<double>& y) const {
-  if (singular_) center<W>(y);
-  const std::size_t eliminated = pivot_.size();
-  for (std::size_t p = 0; p < eliminated; ++p) {
-    double* own = &y[p * W];
-    if (std::all_of(own, own + W, [](double value) { return value == 0.0; })) continue;
-    for (auto e = static_cast<std::size_t>(l_begin_[p]); e < static_cast<std::size_t>(l_begin_[p + 1]); ++e)
-      for (std::size_t w = 0; w < W; ++w) y[static_cast<std::size_t>(l_to_[e]) * W + w] -= l_[e] * own[w];
-    for (std::size_t w = 0; w < W; ++w) own[w] /= pivot_[p];
-  }
-  rest_.solve(y.data() + eliminated * W, W);
-  for (std::size_t p = eliminated; p-- > 0;) {
-    double sum[W];
-    for (std::size_t w = 0; w < W; ++w) sum[w] = y[p * W + w];
-    for (auto e = static_cast<std::size_t>(l_begin_[p]); e < static_cast<std::size_t>(l_begin_[p + 1]); ++e)
-      for (std::size_t w = 0; w < W; ++w) sum[w] -= l_[e] * y[static_cast<std::size_t>(l_to_[e]) * W + w];
-    for (std::size_t w = 0; w < W; ++w) y[p * W + w] = sum[w];
-  }
-  if (singular_) center<W>(y);
 }
 
 }  // namespace budgetron

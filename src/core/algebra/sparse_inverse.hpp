@@ -4,8 +4,7 @@
 //
 // A whole factor of a random graph fills up (tens of gigabytes for 100,000 tasks of degree 5). Tasks of up to kDegree
 // neighbours can go, the ones with fewest first, within bytes that are planned for (memory.py): G' has fewer tasks and is better
-// conditioned than A. On a tree nothing is left to iterate on. Up to kTogether right-hand sides share each pass over the
-// entries; each is computed with the same operations in the same order as alone.
+// conditioned than A. On a tree nothing is left to iterate on.
 #pragma once
 
 #include <cstddef>
@@ -18,14 +17,12 @@ namespace budgetron {
 
 class SparseInverse {
  public:
-  static constexpr std::size_t kTogether = kSide;
-
   // `component` numbers the connected components; where A is `singular`, a Laplacian, its pseudoinverse is meant.
   SparseInverse(const SparseMatrix& a, std::vector<std::int64_t> component, bool singular);
 
   std::size_t size() const { return component_.size(); }
   std::vector<double> apply(const std::vector<double>& b) const;
-  std::vector<std::vector<double>> columns(const std::vector<std::int64_t>& of) const;
+  std::vector<double> column(std::int64_t i) const;
   std::size_t bytes() const;
 
  private:
@@ -35,11 +32,6 @@ class SparseInverse {
   };
   struct Elimination;
 
-  template <std::size_t W>
-  std::vector<std::vector<double>> columns_by(const std::vector<std::int64_t>& of) const;
-  template <std::size_t W>
-  void solve(std::vector<double>& y) const;  // y holds W right-hand sides by place, side by side, and then the answers
-  template <std::size_t W>
   void center(std::vector<double>& y) const;
 
   std::vector<std::int64_t> component_;

@@ -438,8 +438,6 @@ void symmetric_add(double* s, size_t n, double c, const double* a, const double*
   }
 }
 
-#include "simd/sweeps.hpp"
-
 }  // namespace
 
 #define BUDGETRON_STRING(x) #x
@@ -473,12 +471,7 @@ const Simd table = {BUDGETRON_NAME(BUDGETRON_LEVEL),
                    axpy,
                    axpy_squares,
                    symmetric_pass,
-                   symmetric_add,
-                   sweep_loops<float, 1>,
-                   sweep_loops<float, kSide>,
-                   sweep_loops<double, 1>,
-                   sweep_residual<1>,
-                   sweep_residual<kSide>};
+                   symmetric_add};
 
 }  // namespace BUDGETRON_LEVEL
 }  // namespace budgetron

@@ -49,34 +49,6 @@ struct TableStep {
   bool shared, own;
 };
 
-// A sparse symmetric matrix I + L + E + U (see conjugate_gradients.hpp), kSide rows to a group. Entry e of a part is one entry
-// of each row of its group (0 where a row has fewer): row j's is at kSide · e + j.
-constexpr std::size_t kSide = 8;
-template <class T>
-struct SweepPart {
-  const std::uint32_t* begin;
-  const std::int32_t* to;
-  const T* value;
-};
-template <class T>
-struct SweepMatrix {
-  std::size_t groups;
-  SweepPart<T> lower, inner, upper;
-};
-template <class T>
-struct SweepVectors {
-  T *p, *t, *s, *x, *r;
-};
-// For one or for kSide right-hand sides side by side; what is one number for each of them is an array.
-template <class T>
-struct SweepLoops {
-  void (*start)(const SweepMatrix<T>& a, T* r, double* rr);  // r = (I + L)⁻¹ r, and r·r
-  // p = r + keep p, t = (I + U)⁻¹ p, s = (I + L)⁻¹ (p − t + E t); p·(t + s)
-  void (*image)(const SweepMatrix<T>& a, const double* keep, const SweepVectors<T>& v, double* pq);
-  void (*advance)(std::size_t groups, const double* step, const SweepVectors<T>& v, double* rr);  // x += step p, r −= step (t + s); r·r
-  void (*finish)(const SweepMatrix<T>& a, T* x);  // x = (I + U)⁻¹ x
-};
-
 struct Simd {
   const char* name;
 
@@ -137,12 +109,6 @@ struct Simd {
                          const double* v1, const double* x, double* y);
   // S += c a aᵀ + g mᵀ + m gᵀ
   void (*symmetric_add)(double* s, std::size_t n, double c, const double* a, const double* g, const double* m);
-
-  SweepLoops<float> sweeps_f32, sweeps_f32_side;  // one right-hand side, kSide of them
-  SweepLoops<double> sweeps_f64;
-  // r −= unit (I + L + E + U) d, and r·r
-  void (*sweep_residual)(const SweepMatrix<double>& a, const float* d, const double* unit, double* r, double* rr);
-  void (*sweep_residual_side)(const SweepMatrix<double>& a, const float* d, const double* unit, double* r, double* rr);
 };
 
 const Simd& simd();
