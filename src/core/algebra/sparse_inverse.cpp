@@ -120,13 +120,23 @@ SparseInverse::SparseInverse(const SparseMatrix& a, std::vector<std::int64_t> co
     if (!left.gone[i]) order_.push_back(static_cast<std::int32_t>(i));
   for (std::size_t p = 0; p < k; ++p) place[static_cast<std::size_t>(order_[p])] = static_cast<std::int32_t>(p);
   for (auto& to : l_to_) to = place[static_cast<std::size_t>(to)];
+  // What is left of a Laplacian is singular: any constant may be added to the answer on a component. One task of each is
+  // fixed at 0, the one of the largest diagonal, and `center` adds the constant. Iterating on the singular matrix instead
+  // would stop where rounding of the right-hand side has no solution.
+  constexpr auto kNone = static_cast<std::size_t>(-1);
+  std::vector<std::size_t> fixed(singular ? k : 0, kNone);
+  for (std::size_t p = eliminated; singular && p < k; ++p) {
+    const auto i = static_cast<std::size_t>(order_[p]);
+    auto& of_component = fixed[static_cast<std::size_t>(component_[i])];
+    if (of_component == kNone || left.diagonal[i] > left.diagonal[of_component]) of_component = i;
+  }
   SparseMatrix g;
   g.indptr.push_back(0);
   for (std::size_t p = eliminated; p < k; ++p) {
     const auto i = static_cast<std::size_t>(order_[p]);
-    const bool alone = singular && left.rows[i].empty();  // the zero that is left of a component: its answer is 0
+    const bool is_fixed = singular && fixed[static_cast<std::size_t>(component_[i])] == i;
     g.indices.push_back(static_cast<std::int32_t>(p - eliminated));
-    g.data.push_back(alone ? 0.0 : left.diagonal[i]);
+    g.data.push_back(is_fixed ? 0.0 : left.diagonal[i]);
     for (const Entry& e : left.rows[i]) {
       require_symmetric(!left.gone[static_cast<std::size_t>(e.to)]);
       g.indices.push_back(place[static_cast<std::size_t>(e.to)] - static_cast<std::int32_t>(eliminated));
