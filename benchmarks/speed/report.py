@@ -39,7 +39,7 @@ def results(rows: Sequence[Row], quick: bool) -> Record:
 
 
 def machine() -> Record:
-    level = native._core.instruction_set() if native.available else "none"
+    level = native.level or "none"
     return {
         "arch": platform.machine(),
         "cores": os.cpu_count(),

@@ -349,7 +349,7 @@ std::vector<T> copied(const Vec<T>& values) {
 
 NB_MODULE(_core, m) {
   nb::set_leak_warnings(false);  // a process that is ended in the middle frees nothing, and need not be told so
-  m.def("instruction_set", [] { return simd().name; });
+  m.def("level", [] { return simd().name; });
 
   m.def("scan", &scan, "content"_a, "offset"_a, "last"_a, "delimiter"_a, "wants"_a, "max_rows"_a, "max_bad"_a, "max_line"_a);
   m.def("sparse_lines", &sparse_lines, "content"_a, "begins"_a, "ends"_a, "is_vw"_a, "task"_a.none());

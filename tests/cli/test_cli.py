@@ -13,6 +13,7 @@ from click.testing import CliRunner
 
 from budgetron import __version__, data
 from budgetron.cli import COMMANDS, main
+from budgetron.engine import native
 
 SHARED = Path(__file__).resolve().parents[3] / "shared" / "data"
 
@@ -47,7 +48,8 @@ def test_help_imports_no_command() -> None:
 
 
 def test_version(runner: CliRunner) -> None:
-    assert runner.invoke(main, ["--version"]).output == f"budgetron {__version__}\n"
+    engine = f"compiled core, level {native.level}" if native.available else "NumPy engine, no compiled core"
+    assert runner.invoke(main, ["--version"]).output == f"budgetron {__version__} ({engine})\n"
 
 
 def test_a_refusal_is_one_sentence_and_exit_code_2(runner: CliRunner, tmp_path: Path) -> None:

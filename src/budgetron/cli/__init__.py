@@ -103,15 +103,17 @@ def _said(ctx: click.Context, error: OSError) -> str:
 
 def _version(ctx: click.Context, _: click.Parameter, wanted: bool) -> None:
     if wanted and not ctx.resilient_parsing:
+        from budgetron.engine.native import level
         from budgetron.version import __version__
 
-        click.echo(f"budgetron {__version__}")
+        engine = f"compiled core, level {level}" if level else "NumPy engine, no compiled core"
+        click.echo(f"budgetron {__version__} ({engine})")
         ctx.exit()
 
 
 @click.group(cls=LazyGroup, context_settings={"help_option_names": ["-h", "--help"]})
 @click.option(
-    "--version", is_flag=True, is_eager=True, expose_value=False, callback=_version, help="Show the version."
+    "--version", is_flag=True, is_eager=True, expose_value=False, callback=_version, help="Show the version and the engine."
 )
 def main() -> None:
     """Online kernel classifiers for thousands of related tasks inside one fixed memory budget."""

@@ -6,6 +6,7 @@ released. `available` is False where the package was built without a compiler; t
 
 from __future__ import annotations
 
+import os
 from importlib import import_module
 from typing import Any
 
@@ -14,16 +15,29 @@ from numpy.typing import NDArray
 
 from budgetron.engine.records import SparseRow
 from budgetron.engine.settings import Settings
+from budgetron.errors import refuse, shown
 from budgetron.graphs import Clique, Explicit
 from budgetron.kernels import Gaussian, Kernel, Linear, Polynomial
+
+LEVELS = ("baseline", "v3", "v4")
+"""The levels of x86-64 that the core is compiled for; other processors have only the first."""
+
+_cap = os.environ.get("BUDGETRON_LEVEL", "")
+if _cap and _cap not in LEVELS:  # the core reads the variable too, once, when it is loaded
+    raise refuse(
+        "budgetron", "the environment variable BUDGETRON_LEVEL", "baseline, v3 or v4", shown(_cap),
+        "Unset it to use the best level of this CPU.",
+    )  # fmt: skip
 
 _core: Any
 try:
     _core = import_module("budgetron._core")
-except ImportError:  # built where no compiler was found
+except ModuleNotFoundError:  # built without a compiler; a core that cannot be loaded is an error
     _core = None
 
 available = _core is not None
+level: str | None = _core.level() if available else None
+"""The level in use: the best one of this CPU, at most that of BUDGETRON_LEVEL. None without the core."""
 scan: Any = getattr(_core, "scan", None)  # delimited text, for `budgetron.io`; None without the core
 sparse_lines: Any = getattr(_core, "sparse_lines", None)  # svmlight and Vowpal Wabbit text, likewise
 

@@ -2,10 +2,17 @@
 #pragma once
 
 #include <charconv>
+#include <cstddef>
 #include <cstdint>
-#include <cstdlib>
 #include <string>
 #include <string_view>
+#include <system_error>
+
+#include <locale.h>
+#include <stdlib.h>
+#if defined(__APPLE__)
+#include <xlocale.h>
+#endif
 
 namespace budgetron {
 
@@ -13,8 +20,17 @@ constexpr double largest_number = 1e100;  // its square is still a number, with 
 
 inline bool is_digit(char c) { return c >= '0' && c <= '9'; }
 
-// strtod where the standard library has no from_chars for doubles, and for what is too large or too small for it.
-inline double slow_double(std::string_view s) { return std::strtod(std::string(s).c_str(), nullptr); }
+// The "C" locale, whatever the process has set: strtod alone would end "1.5" at the point where a comma is expected.
+// For standard libraries without from_chars for doubles, and for numbers too large or too small for it.
+inline double slow_double(std::string_view s) {
+#if defined(_WIN32)
+  static const _locale_t c_locale = _create_locale(LC_ALL, "C");
+  return _strtod_l(std::string(s).c_str(), nullptr, c_locale);
+#else
+  static const locale_t c_locale = newlocale(LC_ALL_MASK, "C", nullptr);
+  return strtod_l(std::string(s).c_str(), nullptr, c_locale);
+#endif
+}
 
 // A number in digits, with at most one point and an exponent; false if it is none. The common case, at most 15 digits and
 // a small power of ten, is exact in one division (Clinger); the rest goes to the standard library.
@@ -40,7 +56,7 @@ inline bool decimal(std::string_view s, double& out) {
     while (i < s.size() && is_digit(s[i])) ++i;
     if (i != s.size() || i == first) return false;
   }
-#if defined(__cpp_lib_to_chars) && __cpp_lib_to_chars >= 201611L
+#if defined(__cpp_lib_to_chars) && __cpp_lib_to_chars >= 201611L && !defined(BUDGETRON_NO_FROM_CHARS)
   if (std::from_chars(s.data(), s.data() + s.size(), out).ec != std::errc()) out = slow_double(s);
 #else
   out = slow_double(s);

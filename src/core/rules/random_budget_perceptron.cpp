@@ -3,6 +3,7 @@
 //   on a mistake:  if |S| = B: remove a uniformly random member;  S ← S ∪ {t},  β_t = y_t
 //
 // The coin is splitmix64, one draw an eviction.
+#include "intrinsics.hpp"
 #include "rules/rules.hpp"
 
 namespace budgetron {
@@ -41,8 +42,7 @@ class RandomBudgetPerceptron final : public CoefficientLearner {
     z = (z ^ (z >> 30)) * 0xBF58476D1CE4E5B9ull;
     z = (z ^ (z >> 27)) * 0x94D049BB133111EBull;
     z ^= z >> 31;
-    __extension__ using Wide = unsigned __int128;
-    return static_cast<std::size_t>((static_cast<Wide>(z) * size()) >> 64);
+    return static_cast<std::size_t>(high_product(z, size()));
   }
 
   std::uint64_t coin_;

@@ -1,34 +1,18 @@
-// Compiled once per instruction set, with BUDGETRON_LEVEL naming the namespace and BUDGETRON_VECTOR the
+// Compiled once per instruction set, with BUDGETRON_TARGET naming the namespace and BUDGETRON_VECTOR the
 // bytes of a register. No std:: templates here: a linker may keep one copy of those for all levels.
 #include "simd/simd.hpp"
 
+#include "simd/vectors.hpp"
+
 namespace budgetron {
-namespace BUDGETRON_LEVEL {
+namespace BUDGETRON_TARGET {
 namespace {
 
 using std::int16_t;
 using std::int64_t;
-using std::size_t;
 using std::uint32_t;
 using std::uint64_t;
 using std::int32_t;
-
-// A register of T; loads and stores need no alignment.
-template <class T>
-struct Pack {
-  typedef T type __attribute__((vector_size(BUDGETRON_VECTOR)));
-  typedef T loose __attribute__((vector_size(BUDGETRON_VECTOR), aligned(alignof(T)), may_alias));
-  static constexpr size_t lanes = BUDGETRON_VECTOR / sizeof(T);
-};
-
-template <class T>
-inline typename Pack<T>::type load(const T* p) {
-  return *reinterpret_cast<const typename Pack<T>::loose*>(p);
-}
-template <class T>
-inline void store(T* p, typename Pack<T>::type v) {
-  *reinterpret_cast<typename Pack<T>::loose*>(p) = v;
-}
 
 // One group of Wide registers of a block against Queries rows. Each lane adds feature by feature in order,
 // whatever Wide and Queries are, so the sums do not depend on how queries were grouped.
@@ -44,7 +28,7 @@ inline void products_group(const T* group, size_t d, const T* const* x, T* const
     for (size_t g = 0; g < Wide; ++g) column[g] = load(group + g * w);
     for (size_t q = 0; q < Queries; ++q) {
       const T value = x[q][f];
-      for (size_t g = 0; g < Wide; ++g) sum[q][g] += value * column[g];
+      for (size_t g = 0; g < Wide; ++g) add_product(sum[q][g], value, column[g]);
     }
   }
   for (size_t q = 0; q < Queries; ++q)
@@ -117,7 +101,7 @@ void columns_whole(const WholeRun* columns, size_t count, size_t n, int32_t* __r
     V total[wide] = {};
     for (size_t c = 0; c < count; ++c) {
       const int16_t x = static_cast<int16_t>(columns[c].x);
-      for (size_t g = 0; g < wide; ++g) total[g] += x * load(columns[c].values + j + g * w);
+      for (size_t g = 0; g < wide; ++g) add_product(total[g], x, load(columns[c].values + j + g * w));
     }
     int16_t added[wide * w];
     for (size_t g = 0; g < wide; ++g) store(added + g * w, total[g]);
@@ -339,12 +323,12 @@ double dot(const double* a, const double* b, size_t n) {
   V s0{}, s1{}, s2{}, s3{};
   size_t j = 0;
   for (; j + 4 * w <= n; j += 4 * w) {
-    s0 += load(a + j) * load(b + j);
-    s1 += load(a + j + w) * load(b + j + w);
-    s2 += load(a + j + 2 * w) * load(b + j + 2 * w);
-    s3 += load(a + j + 3 * w) * load(b + j + 3 * w);
+    add_product(s0, load(a + j), load(b + j));
+    add_product(s1, load(a + j + w), load(b + j + w));
+    add_product(s2, load(a + j + 2 * w), load(b + j + 2 * w));
+    add_product(s3, load(a + j + 3 * w), load(b + j + 3 * w));
   }
-  for (; j + w <= n; j += w) s0 += load(a + j) * load(b + j);
+  for (; j + w <= n; j += w) add_product(s0, load(a + j), load(b + j));
   s0 = (s0 + s1) + (s2 + s3);
   double sum = 0;
   for (size_t l = 0; l < w; ++l) sum += s0[l];
@@ -367,7 +351,7 @@ void axpy_squares(double a, const double* __restrict x, size_t n, double* __rest
 
 // One row i < n of the triangle: update, then both of its parts in y. Two rows at a time share the loads
 // of x, y, v0 and v1.
-template <int Terms, int Rows>
+template <int Terms, size_t Rows>
 inline void symmetric_rows(double* s, size_t i, double c0, const double* v0, double c1, const double* v1,
                            const double* x, double* y) {
   using V = Pack<double>::type;
@@ -375,7 +359,7 @@ inline void symmetric_rows(double* s, size_t i, double c0, const double* v0, dou
   double* row[Rows];
   double a0[Rows], a1[Rows], xi[Rows], tail[Rows];
   V sum[Rows];
-  for (int m = 0; m < Rows; ++m) {
+  for (size_t m = 0; m < Rows; ++m) {
     row[m] = s + (i + m) * (i + m + 1) / 2;
     a0[m] = Terms > 0 ? c0 * v0[i + m] : 0.0;
     a1[m] = Terms > 1 ? c1 * v1[i + m] : 0.0;
@@ -389,17 +373,17 @@ inline void symmetric_rows(double* s, size_t i, double c0, const double* v0, dou
     V yj = load(y + j), v0j{}, v1j{};
     if (Terms > 0) v0j = load(v0 + j);
     if (Terms > 1) v1j = load(v1 + j);
-    for (int m = 0; m < Rows; ++m) {
+    for (size_t m = 0; m < Rows; ++m) {
       V p = load(row[m] + j);
-      if (Terms > 0) p += a0[m] * v0j;
-      if (Terms > 1) p += a1[m] * v1j;
+      if (Terms > 0) add_product(p, a0[m], v0j);
+      if (Terms > 1) add_product(p, a1[m], v1j);
       if (Terms > 0) store(row[m] + j, p);
-      sum[m] += p * xj;
-      yj += p * xi[m];
+      add_product(sum[m], p, xj);
+      add_product(yj, xi[m], p);
     }
     store(y + j, yj);
   }
-  for (int m = 0; m < Rows; ++m) {
+  for (size_t m = 0; m < Rows; ++m) {
     for (size_t t = j; t <= i + m; ++t) {  // the ragged end, and the corner of the two rows
       double p = row[m][t];
       if (Terms > 0) p += a0[m] * v0[t];
@@ -443,7 +427,7 @@ void symmetric_add(double* s, size_t n, double c, const double* a, const double*
 #define BUDGETRON_STRING(x) #x
 #define BUDGETRON_NAME(x) BUDGETRON_STRING(x)
 extern const Simd table;
-const Simd table = {BUDGETRON_NAME(BUDGETRON_LEVEL),
+const Simd table = {BUDGETRON_NAME(BUDGETRON_TARGET),
                    products<float>,
                    products<double>,
                    square<float>,
@@ -473,5 +457,5 @@ const Simd table = {BUDGETRON_NAME(BUDGETRON_LEVEL),
                    symmetric_pass,
                    symmetric_add};
 
-}  // namespace BUDGETRON_LEVEL
+}  // namespace BUDGETRON_TARGET
 }  // namespace budgetron

@@ -1,7 +1,8 @@
 // The loops that take the time, as a table of functions compiled once per instruction set.
 //
-// simd.cpp is compiled three times (baseline, x86-64-v3, x86-64-v4); simd() picks the best table the
-// processor supports. Everything here is plain pointers and sizes.
+// simd.cpp is compiled once per level (baseline, x86-64-v3, x86-64-v4); simd() picks the best table that the processor
+// supports, and no better one than the environment variable BUDGETRON_LEVEL allows. Everything here is plain pointers
+// and sizes.
 #pragma once
 
 #include <cstddef>

@@ -6,6 +6,7 @@
 #include <cstring>
 #include <limits>
 
+#include "intrinsics.hpp"
 #include "memory.hpp"
 
 namespace budgetron {
@@ -63,7 +64,7 @@ class FeatureIndex {
   FeatureIndex(Bytes& bytes, std::size_t most)
       : bytes_(bytes), growing_(most == 0), cells_(bytes, most ? most + most / 4 + 1 : 64) {}
 
-  void prefetch(std::int32_t feature) const { __builtin_prefetch(&cells_[home_of(feature)]); }
+  void prefetch(std::int32_t feature) const { budgetron::prefetch(&cells_[home_of(feature)]); }
 
   const Cell* find(std::int32_t feature) const {
     const Cell* cell = cells_.data() + home_of(feature);

@@ -9,6 +9,7 @@
 #include <limits>
 #include <vector>
 
+#include "intrinsics.hpp"
 #include "memory.hpp"
 
 namespace budgetron {
@@ -34,8 +35,8 @@ class Postings {
   const V* values(std::uint32_t at) const { return const_cast<Postings*>(this)->values(at); }
   void prefetch(std::uint32_t at, std::size_t length) const {
     const unsigned char* block = pool_.data() + at * kUnit;
-    __builtin_prefetch(block);
-    __builtin_prefetch(block + sizeof(Header) + length * sizeof(std::uint32_t));
+    budgetron::prefetch(block);
+    budgetron::prefetch(block + sizeof(Header) + length * sizeof(std::uint32_t));
   }
 
   // A block for at least `wanted` ≥ 2 postings of a feature; kNone: there is no room, see `pack`.
@@ -113,8 +114,8 @@ class Postings {
     return (sizeof(Header) + capacity * (sizeof(std::uint32_t) + sizeof(V)) + kUnit - 1) / kUnit;
   }
   // Class c is for 2 << c postings.
-  static int class_below(std::size_t capacity) { return 62 - __builtin_clzll(capacity); }
-  static int class_above(std::size_t wanted) { return wanted <= 2 ? 0 : 63 - __builtin_clzll(wanted - 1); }
+  static int class_below(std::size_t capacity) { return floor_log2(capacity) - 1; }
+  static int class_above(std::size_t wanted) { return wanted <= 2 ? 0 : floor_log2(wanted - 1); }
 
   std::uint32_t at_the_end(std::size_t capacity) {
     if ((end_ + units(capacity)) * kUnit > pool_.size() || end_ >= kNone) return kNone;

@@ -11,6 +11,7 @@
 #include <type_traits>
 #include <vector>
 
+#include "intrinsics.hpp"
 #include "simd/simd.hpp"
 #include "memory.hpp"
 
@@ -116,8 +117,8 @@ class HashedTable {
     out.own = place_of(g);
     for (const std::uint32_t place : {out.shared, out.own}) {
       const T* cell = cells_.data() + (place & kSlotBits) * stride();
-      __builtin_prefetch(cell);
-      __builtin_prefetch(cell + stride() - 1);
+      prefetch(cell);
+      prefetch(cell + stride() - 1);
     }
   }
   double next_typical(std::uint32_t slot, double x) const {

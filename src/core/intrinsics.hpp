@@ -1,0 +1,36 @@
+// Operations that processors have and C++17 does not name: compiler built-ins where they exist, plain C++ elsewhere.
+#pragma once
+
+#include <cstdint>
+
+namespace budgetron {
+
+// Asks for the cache line at p. Only a hint: without it everything is as before, but slower.
+inline void prefetch(const void* p) {
+#if defined(__GNUC__) || defined(__clang__)
+  __builtin_prefetch(p);
+#else
+  static_cast<void>(p);
+#endif
+}
+
+// ⌊log₂ n⌋ for n ≥ 1.
+inline int floor_log2(std::uint64_t n) {
+#if defined(__GNUC__) || defined(__clang__)
+  return 63 - __builtin_clzll(n);
+#else
+  int log = 0;
+  while (n >>= 1) ++log;
+  return log;
+#endif
+}
+
+// The upper 64 bits of a · b. In 32-bit halves: a type of 128 bits is an extension that not every compiler has.
+inline std::uint64_t high_product(std::uint64_t a, std::uint64_t b) {
+  const std::uint64_t low = 0xFFFFFFFF;
+  const std::uint64_t middle = (a >> 32) * (b & low) + ((a & low) * (b & low) >> 32);  // at most 2^64 - 2^32
+  const std::uint64_t other = (a & low) * (b >> 32) + (middle & low);
+  return (a >> 32) * (b >> 32) + (middle >> 32) + (other >> 32);
+}
+
+}  // namespace budgetron

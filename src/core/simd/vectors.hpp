@@ -1,0 +1,82 @@
+// A register of BUDGETRON_VECTOR bytes, for simd.cpp: by the vector extensions of GCC and Clang, and as an array in plain
+// loops for compilers without them. BUDGETRON_PLAIN_LOOPS asks for the plain loops, which is how they are tested.
+//
+// Both give the same sums in the same order. `add_product` is one expression in both, so a compiler that fuses
+// multiplication and addition does it in both.
+#pragma once
+
+#include <cstddef>
+
+namespace budgetron {
+namespace BUDGETRON_TARGET {
+namespace {
+
+using std::size_t;
+
+#if (defined(__GNUC__) || defined(__clang__)) && !defined(BUDGETRON_PLAIN_LOOPS)
+
+template <class T>
+struct Pack {
+  typedef T type __attribute__((vector_size(BUDGETRON_VECTOR)));
+  typedef T loose __attribute__((vector_size(BUDGETRON_VECTOR), aligned(alignof(T)), may_alias));  // needs no alignment
+  static constexpr size_t lanes = BUDGETRON_VECTOR / sizeof(T);
+};
+
+template <class T>
+inline typename Pack<T>::type load(const T* p) {
+  return *reinterpret_cast<const typename Pack<T>::loose*>(p);
+}
+template <class T>
+inline void store(T* p, const typename Pack<T>::type& v) {
+  *reinterpret_cast<typename Pack<T>::loose*>(p) = v;
+}
+
+// sum += a b, lane by lane; a may be one number.
+template <class V, class A>
+inline void add_product(V& sum, const A& a, const V& b) {
+  sum += a * b;
+}
+
+#else
+
+template <class T>
+struct Lanes {
+  static constexpr size_t count = BUDGETRON_VECTOR / sizeof(T);
+  T lane[count];
+  T operator[](size_t l) const { return lane[l]; }
+};
+template <class T>
+struct Pack {
+  using type = Lanes<T>;
+  static constexpr size_t lanes = Lanes<T>::count;
+};
+
+template <class T>
+inline Lanes<T> load(const T* p) {
+  Lanes<T> v;
+  for (size_t l = 0; l < Lanes<T>::count; ++l) v.lane[l] = p[l];
+  return v;
+}
+template <class T>
+inline void store(T* p, const Lanes<T>& v) {
+  for (size_t l = 0; l < Lanes<T>::count; ++l) p[l] = v.lane[l];
+}
+template <class T>
+inline Lanes<T> operator+(Lanes<T> a, const Lanes<T>& b) {
+  for (size_t l = 0; l < Lanes<T>::count; ++l) a.lane[l] += b.lane[l];
+  return a;
+}
+template <class T>
+inline void add_product(Lanes<T>& sum, const T& a, const Lanes<T>& b) {
+  for (size_t l = 0; l < Lanes<T>::count; ++l) sum.lane[l] = static_cast<T>(sum.lane[l] + a * b.lane[l]);
+}
+template <class T>
+inline void add_product(Lanes<T>& sum, const Lanes<T>& a, const Lanes<T>& b) {
+  for (size_t l = 0; l < Lanes<T>::count; ++l) sum.lane[l] = static_cast<T>(sum.lane[l] + a.lane[l] * b.lane[l]);
+}
+
+#endif
+
+}  // namespace
+}  // namespace BUDGETRON_TARGET
+}  // namespace budgetron

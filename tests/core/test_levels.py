@@ -1,0 +1,111 @@
+"""The levels of the compiled core: chosen at import, capped by BUDGETRON_LEVEL, and equal up to rounding."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from budgetron.engine import native
+
+compiled = pytest.mark.skipif(not native.available, reason="built without a compiler")
+
+
+def run_at(level, code, *arguments):
+    environment = {name: value for name, value in os.environ.items() if name != "BUDGETRON_LEVEL"}
+    if level is not None:
+        environment["BUDGETRON_LEVEL"] = level
+    return subprocess.run([sys.executable, "-c", code, *arguments], env=environment, capture_output=True, text=True)
+
+
+@pytest.fixture(scope="module")
+def best():
+    """The level without a cap."""
+    done = run_at(None, "from budgetron.engine import native; print(native.level)")
+    assert done.returncode == 0, done.stderr
+    return done.stdout.strip()
+
+
+@compiled
+@pytest.mark.parametrize("cap", ["", *native.LEVELS])
+def test_a_cap_is_not_exceeded(cap, best):
+    done = run_at(cap, "from budgetron.engine import native; print(native.level)")
+    assert done.returncode == 0, done.stderr
+    allowed = native.LEVELS[: native.LEVELS.index(cap or "v4") + 1]
+    assert done.stdout.strip() == (best if best in allowed else allowed[-1])
+
+
+@pytest.mark.parametrize("cap", ["fast", "V3", "v5", " v3"])
+def test_an_unknown_level_is_refused(cap):
+    done = run_at(cap, "import budgetron.engine.native")
+    assert done.returncode == 1
+    message = done.stderr.splitlines()[-1]
+    for part in ("BUDGETRON_LEVEL must be baseline, v3 or v4", f"got {cap!r}.", "Unset it"):
+        assert part in message
+
+
+MARGINS = """
+import sys
+import numpy as np
+from scipy import sparse
+import budgetron
+from budgetron import graphs, kernels
+
+rng = np.random.default_rng(11)
+n, d = 300, 13
+X = rng.normal(size=(n, d)) * (rng.random((n, d)) < 0.7)
+tasks = rng.integers(0, 7, n)
+y = (X @ rng.normal(size=d) + rng.normal(size=7)[tasks] > 0).astype(int)
+inputs = {"dense": X, "single": X.astype(np.float32), "sparse": sparse.csr_matrix(X)}
+kinds = {"gaussian": kernels.Gaussian(0.1), "cubic": kernels.Polynomial(3, normalize=True), "linear": kernels.Linear()}
+found = {}
+for name in ("Budgetron", "SharedProjectron", "BudgetProjectron", "Forgetron", "RandomBudgetPerceptron", "Perceptron"):
+    for kind, kernel in kinds.items():
+        for rows, x in inputs.items():
+            budget = {} if name == "Perceptron" else {"budget": 40}
+            model = getattr(budgetron, name)(kernel=kernel, graph=graphs.complete(), engine="core", **budget)
+            found[f"{name} {kind} {rows}"] = model.predict_then_learn(x, y, tasks=tasks)
+np.savez(sys.argv[1], **found)
+"""
+
+
+@compiled
+def test_levels_agree_up_to_rounding(best, tmp_path):
+    found = {}
+    for level in native.LEVELS[: native.LEVELS.index(best) + 1]:
+        to: Path = tmp_path / f"{level}.npz"
+        done = run_at(level, MARGINS, str(to))
+        assert done.returncode == 0, done.stderr
+        found[level] = dict(np.load(to))
+    baseline = found.pop("baseline")
+    assert len(baseline) == 54
+    for level, margins in found.items():
+        for case, expected in baseline.items():
+            # Rounding is amplified on the way through 300 updates and their projections.
+            tolerance = 1e-3 if case.endswith("single") else 1e-10
+            off = np.abs(margins[case] - expected).max() / np.abs(expected).max()
+            assert off <= tolerance, f"{level}, {case}: {off}"
+
+
+@compiled
+def test_a_core_that_cannot_be_loaded_is_an_error():
+    """Only where there is no core does the NumPy engine take its place."""
+    broken = """
+import sys
+class Broken:
+    def find_spec(self, name, path=None, target=None):
+        if name == "budgetron._core":
+            raise ImportError("undefined symbol")
+sys.meta_path.insert(0, Broken())
+import budgetron.engine.native
+"""
+    done = run_at(None, broken)
+    assert done.returncode == 1
+    assert done.stderr.splitlines()[-1] == "ImportError: undefined symbol"
+    absent = "import sys; sys.modules['budgetron._core'] = None; from budgetron.engine import native; print(native.level)"
+    done = run_at(None, absent)
+    assert done.stdout.strip() == "None", done.stderr
