@@ -1,7 +1,7 @@
 # make demo   set up, then run the main job on real data
 # make test   set up, then run every check (under ten minutes)
 # make docs   build the documentation site into site/
-# make test-long, make lint, make bench, make clean
+# make test-long, make portability, make lint, make bench, make clean
 
 PYTHON ?= python3
 VENV   ?= .venv
@@ -10,7 +10,7 @@ PIP    := $(BIN)/python -m pip --disable-pip-version-check --quiet
 CORE   := $(shell find src/core -type f) CMakeLists.txt pyproject.toml
 SOURCE := $(shell find src/budgetron -name '*.py')
 
-.PHONY: demo test browser test-long lint sanitize docs bench clean
+.PHONY: demo test browser test-long portability lint sanitize docs bench clean
 
 $(BIN)/python:
 	$(PYTHON) -m venv $(VENV)
@@ -48,7 +48,7 @@ test: browser
 	$(MAKE) --no-print-directory -j2 lint sanitize
 	$(BIN)/python -m pytest -q -n 2 --dist worksteal
 
-test-long: $(VENV)/.tested
+test-long: $(VENV)/.tested portability
 	BUDGETRON_LONG=1 $(BIN)/python -m pytest -q --durations=20 -m long
 
 lint: $(VENV)/.tested
@@ -65,8 +65,12 @@ $(SANITIZED)/core_stress: $(CORE) tests/core/stress.cpp
 	@mkdir -p $(SANITIZED)
 	$(CXX) -std=c++17 -O1 -g -Wall -Wextra -Wpedantic -Wshadow -Wconversion -Werror -fopenmp-simd -fno-math-errno \
 	  -fno-trapping-math -fsanitize=address,undefined -fno-sanitize-recover=undefined -fno-omit-frame-pointer \
-	  -DBUDGETRON_LEVEL=baseline -DBUDGETRON_VECTOR=16 -I src/core $(filter-out %/bindings.cpp,$(filter %.cpp,$(CORE))) \
+	  -DBUDGETRON_TARGET=baseline -DBUDGETRON_VECTOR=16 -I src/core $(filter-out %/bindings.cpp,$(filter %.cpp,$(CORE))) \
 	  tests/core/stress.cpp -o $@ -lpthread
+
+# The core with every supported compiler, and for aarch64 under qemu. One of them: make portability COMPILER=clang++-16
+portability: $(BIN)/python
+	$(BIN)/python tests/core/portability.py $(COMPILER)
 
 # Warnings, dead links and anchors among them, are errors. To read with search: python -m http.server -d site
 docs: $(VENV)/.tested

@@ -1,0 +1,181 @@
+"""Build and run the C++ stress program with every supported compiler: `make portability`.
+
+Each compiler builds it twice with warnings as errors: optimised, with all SIMD levels, which is run at each level that this
+CPU has; and with the sanitizers whose runtime is installed. One GCC and one Clang build it without extensions too. aarch64
+runs under qemu. Compilers that are missing are installed from Debian where this may be done, else they are named and left
+out. Any failing build or run fails.
+"""
+
+from __future__ import annotations
+
+import os
+import platform
+import shutil
+import subprocess
+import sys
+import time
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from pathlib import Path
+
+ROOT = Path(__file__).parents[2]
+BUILD = ROOT / "build" / "portability"
+WARNINGS = ["-Wall", "-Wextra", "-Wpedantic", "-Wshadow", "-Wconversion", "-Werror"]
+FLAGS = ["-std=c++17", "-fopenmp-simd", "-fno-math-errno", "-fno-trapping-math", "-I", "src/core"]
+SANITIZERS = ["address,undefined", "undefined"]  # the first of them whose runtime works
+LEVELS = {"baseline": (16, []), "v3": (32, ["-march=x86-64-v3"]), "v4": (64, ["-march=x86-64-v4"])}
+SLOW = "40"  # under an emulator: every 40th stream
+
+
+@dataclass(frozen=True)
+class Compiler:
+    command: str
+    packages: tuple[str, ...]
+    arch: str = "x86_64"
+    runner: tuple[str, ...] = ()
+    link: tuple[str, ...] = ("-pthread",)
+    plain: bool = False  # also without vector extensions and from_chars, as on MSVC and older AppleClang
+
+    @property
+    def missing(self) -> bool:
+        return any(shutil.which(program) is None for program in (self.command, *self.runner[:1]))
+
+
+COMPILERS = [
+    Compiler("g++-11", ("g++-11",)),
+    Compiler("g++-12", ("g++-12",), plain=True),
+    Compiler("clang++-14", ("clang-14", "libclang-rt-14-dev", "libstdc++-12-dev")),
+    Compiler("clang++-15", ("clang-15", "libstdc++-12-dev")),
+    Compiler("clang++-16", ("clang-16", "libclang-rt-16-dev", "libstdc++-12-dev")),
+    Compiler("clang++-19", ("clang-19", "libclang-rt-19-dev", "libstdc++-12-dev"), plain=True),
+    Compiler(
+        "aarch64-linux-gnu-g++-12", ("g++-12-aarch64-linux-gnu", "qemu-user"),
+        "aarch64", ("qemu-aarch64",), ("-pthread", "-static"),
+    ),
+]  # fmt: skip
+
+
+class Failure(Exception):
+    """A build or a run that failed, with what it said."""
+
+
+def run(*command: str | Path, **environment: str) -> str:
+    done = subprocess.run(
+        [str(part) for part in command], cwd=ROOT, env={**os.environ, **environment},
+        stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, errors="replace",
+    )  # fmt: skip
+    if done.returncode:
+        raise Failure(f"{' '.join(map(str, command))}\n{done.stdout}")
+    return done.stdout
+
+
+def works(*command: str | Path) -> bool:
+    try:
+        run(*command)
+    except (Failure, OSError):
+        return False
+    return True
+
+
+def install(missing: list[Compiler]) -> None:
+    """From Debian, as root; a package that a release does not have is left out."""
+    if os.geteuid() != 0 or shutil.which("apt-get") is None:
+        return
+    works("apt-get", "update", "-qq")
+    for compiler in missing:
+        for package in compiler.packages:
+            works("apt-get", "install", "-y", "-qq", "--no-install-recommends", package)
+
+
+def build(compiler: Compiler, name: str, levels: list[str], flags: list[str]) -> Path:
+    """The stress program in build/portability/<compiler>/<name>."""
+    folder = BUILD / compiler.command / name
+    shutil.rmtree(folder, ignore_errors=True)
+    folder.mkdir(parents=True)
+    common = [compiler.command, *FLAGS, *WARNINGS, *flags]
+    defined = [f"-DBUDGETRON_HAS_{level.upper()}" for level in levels]
+    objects, commands = [], []
+    sources = [s for s in (ROOT / "src/core").rglob("*.cpp") if s.name not in ("bindings.cpp", "simd.cpp")]
+    for source in [*sources, ROOT / "tests/core/stress.cpp"]:
+        objects.append(folder / f"{source.stem}.o")
+        commands.append([*common, *defined, "-c", source.relative_to(ROOT), "-o", objects[-1]])
+    for level in levels:
+        vector, march = LEVELS[level]
+        objects.append(folder / f"simd_{level}.o")
+        target = [f"-DBUDGETRON_TARGET={level}", f"-DBUDGETRON_VECTOR={vector}", *march]
+        commands.append([*common, *target, "-c", "src/core/simd/simd.cpp", "-o", objects[-1]])
+    with ThreadPoolExecutor(os.cpu_count()) as pool:
+        list(pool.map(lambda command: run(*command), commands))
+    program = folder / "core_stress"
+    run(*common, *objects, "-o", program, *compiler.link)
+    return program
+
+
+def sanitizer_of(compiler: Compiler) -> str | None:
+    folder = BUILD / compiler.command
+    folder.mkdir(parents=True, exist_ok=True)
+    source, program = folder / "probe.cpp", folder / "probe"
+    source.write_text("int main() { return 0; }\n")
+    for wanted in SANITIZERS:
+        command = (compiler.command, f"-fsanitize={wanted}", source, "-o", program, *compiler.link)
+        if works(*command) and works(*compiler.runner, program):
+            return wanted
+    return None
+
+
+def check(compiler: Compiler) -> list[str]:
+    """What was built and run, a line each."""
+    native = compiler.arch == platform.machine()
+    scale = [] if native else [SLOW]
+    levels = list(LEVELS) if compiler.arch == "x86_64" else ["baseline"]
+    lines = []
+
+    def ran(program: Path, how: str, **environment: str) -> str:
+        started = time.monotonic()
+        said = run(*compiler.runner, program, *scale, **environment).strip()
+        lines.append(f"{how}: {said} ({time.monotonic() - started:.0f} s)")
+        return said
+
+    program = build(compiler, "optimised", levels, ["-O3"])
+    for level in levels:
+        said = ran(program, "optimised", BUDGETRON_LEVEL=level)
+        if f"at level {level}," not in said:  # this CPU has no such level: a lower one served, and was run before
+            lines[-1] = f"optimised: level {level} is compiled, but this CPU has it not"
+    if compiler.plain:
+        flags = ["-O2", "-DBUDGETRON_PLAIN_LOOPS", "-DBUDGETRON_NO_FROM_CHARS"]
+        ran(build(compiler, "plain", ["baseline"], flags), "plain loops")
+    wanted = sanitizer_of(compiler)
+    if wanted is None:
+        lines.append("sanitizers: their runtime is not installed")
+        return lines
+    flags = ["-O1", "-g", f"-fsanitize={wanted}", "-fno-sanitize-recover=undefined", "-fno-omit-frame-pointer"]
+    if "clang" in compiler.command:
+        flags.append("-Wno-pass-failed")  # at -O1 nothing is vectorised, and Clang warns of each loop that should be
+    ran(build(compiler, "sanitized", ["baseline"], flags), f"-fsanitize={wanted}")
+    return lines
+
+
+def main(asked: list[str]) -> int:
+    compilers = [c for c in COMPILERS if not asked or c.command in asked]
+    missing = [c for c in compilers if c.missing]
+    if missing:
+        install(missing)
+    failed = []
+    for compiler in compilers:
+        print(f"== {compiler.command}", flush=True)
+        if compiler.missing:
+            print(f"   missing, left out. On Debian: apt-get install {' '.join(compiler.packages)}")
+            continue
+        try:
+            for line in check(compiler):
+                print(f"   {line}", flush=True)
+        except Failure as failure:
+            failed.append(compiler.command)
+            print(f"   FAILED: {failure}", flush=True)
+    if failed:
+        print(f"Failed: {', '.join(failed)}")
+    return 1 if failed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
