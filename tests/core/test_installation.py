@@ -1,0 +1,86 @@
+"""What pip installs where there is a compiler, where it fails, and where there is none. Each builds a wheel for real."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+from zipfile import ZipFile
+
+import pytest
+
+pytestmark = [pytest.mark.long, pytest.mark.timeout(1800)]
+ROOT = Path(__file__).parents[2]
+COMPILERS = ("c++", "CC", "g++", "aCC", "cl", "bcc", "xlC", "icpx", "icx", "clang++")  # as in CMakeLists.txt
+INJECTED = "a mistake that the test made"
+
+
+@pytest.fixture
+def sources(tmp_path):
+    """A copy of what the build reads."""
+    for name in ("pyproject.toml", "CMakeLists.txt", "README.md", "LICENSE"):
+        shutil.copy(ROOT / name, tmp_path / name)
+    ignored = shutil.ignore_patterns("*.so", "__pycache__")
+    shutil.copytree(ROOT / "src", tmp_path / "src", ignore=ignored)
+    return tmp_path
+
+
+def break_the_core(sources):
+    with (sources / "src/core/simd/simd_dispatch.cpp").open("a") as file:
+        file.write(f"#error {INJECTED}\n")
+
+
+def built(sources, **environment):
+    """How pip ended, and the names in the wheel."""
+    kept = {name: value for name, value in os.environ.items() if name not in ("CXX", "CMAKE_ARGS", "BUDGETRON_NO_CORE")}
+    done = subprocess.run(
+        [sys.executable, "-m", "pip", "wheel", "-v", "--no-deps", "--wheel-dir", "wheels", "."],
+        cwd=sources, env={**kept, **environment}, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
+    )  # fmt: skip
+    wheels = list((sources / "wheels").glob("*.whl"))
+    names = ZipFile(wheels[0]).namelist() if wheels else []
+    return done, names
+
+
+def has_core(names):
+    return any(name.startswith("budgetron/_core") for name in names)
+
+
+def hiding_compilers():
+    """CMake's argument that makes it pass over every directory with a compiler in it."""
+    searched = {*os.environ["PATH"].split(os.pathsep), "/usr/bin", "/bin", "/usr/local/bin"}
+    found = [place for place in searched if any((Path(place) / name).exists() for name in COMPILERS)]
+    return f"-DCMAKE_IGNORE_PATH={';'.join(found)}"
+
+
+def test_without_a_compiler_the_numpy_engine_is_installed(sources):
+    break_the_core(sources)  # nobody is to notice
+    done, names = built(sources, CMAKE_ARGS=hiding_compilers())
+    assert done.returncode == 0, done.stdout
+    assert "No C++ compiler found" in done.stdout
+    assert "budgetron/__init__.py" in names and not has_core(names)
+
+
+def test_a_compiler_error_fails_the_installation_with_its_message(sources):
+    break_the_core(sources)
+    done, names = built(sources)
+    assert done.returncode != 0
+    assert f"#error {INJECTED}" in done.stdout
+    assert not names
+
+
+@pytest.mark.parametrize("compiler", ["false", "no-such-compiler"])
+def test_a_compiler_that_does_not_work_fails_the_installation(sources, compiler):
+    done, names = built(sources, CXX=compiler)
+    assert done.returncode != 0
+    assert compiler in done.stdout
+    assert not names
+
+
+def test_the_core_is_left_out_on_request(sources):
+    break_the_core(sources)
+    done, names = built(sources, BUDGETRON_NO_CORE="1")
+    assert done.returncode == 0, done.stdout
+    assert "budgetron/__init__.py" in names and not has_core(names)
