@@ -17,6 +17,7 @@ from budgetron.engine import native
 from budgetron.engine.settings import Settings
 from budgetron.errors import is_whole, refuse, shown
 from budgetron.graphs import Explicit
+from budgetron.kernels import Gaussian
 
 _UNITS = {"b": 1, "kb": 10**3, "mb": 10**6, "gb": 10**9, "tb": 10**12,
           "kib": 2**10, "mib": 2**20, "gib": 2**30, "tib": 2**40}  # fmt: skip
@@ -192,7 +193,10 @@ def _store(settings: Settings, slots: int) -> int:
     if not settings.sparse:
         lanes = 256 // item
         rounded = -(-slots // lanes) * lanes
-        return rounded * (settings.n_features * item + 8 + 9 * item)
+        # The reference point, its candidate, and rows on their way to the store less the point.
+        ahead = max(1, min(4, slots // 16))
+        centring = (ahead + 2) * settings.n_features * item if isinstance(settings.kernel, Gaussian) else 0
+        return rounded * (settings.n_features * item + 8 + 9 * item) + centring
     pool = settings.pool
     assert pool is not None
     index = (pool + pool // 4 + 1) * 16  # a cell for each live feature

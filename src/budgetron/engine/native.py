@@ -43,7 +43,8 @@ sparse_lines: Any = getattr(_core, "sparse_lines", None)  # svmlight and Vowpal 
 
 _INTEGERS = frozenset(
     {"key", "cluster", "arrival", "n_seen", "n_mistakes", "rng", "factor_order", "factor_age",
-     "table_key", "table_cluster", "table_stamp", "table_common", "belief_index", "belief_idle", "anchors"}
+     "table_key", "table_cluster", "table_stamp", "table_common", "belief_index", "belief_idle", "anchors",
+     "reference_streak", "reference_moves", "gram_rebuilds", "unit_set"}
 )  # fmt: skip
 
 
@@ -130,12 +131,14 @@ class Engine:
             state["rows"] = (
                 state["rows"].astype(settings.dtype, copy=False).reshape(n, -1 if n else settings.n_features)
             )
+            for name in {"reference", "reference_candidate"} & state.keys():
+                state[name] = state[name].astype(settings.dtype)
         if "coef" in state:
             state["coef"] = state["coef"].reshape(settings.n_outputs, n)
         if settings.rule == "shared_projectron":
             state["table"] = state["table"].reshape(len(state["table_key"]), settings.n_outputs, n)
             state = _parted(state)
-        for name in ("n_seen", "n_mistakes", "rng", "factor_age"):
+        for name in ("n_seen", "n_mistakes", "rng", "factor_age", "reference_streak", "reference_moves", "unit_set"):
             if name in state:
                 state[name] = int(state[name][0])
         for name in ("scale", "q", "unit", "moments_count"):
@@ -147,7 +150,10 @@ class Engine:
         state = self.state()
         coef = self._learner.coefficients().reshape(self.settings.n_outputs, -1)
         names = ("key", "cluster", "arrival")
-        return {**{name: state[name] for name in names}, "coef": coef, "rows": _rows_of(state, self.settings)}
+        rows = _rows_of(state, self.settings)
+        if state.get("reference_moves"):  # rows are held less the reference point
+            rows = (rows.astype(np.float64) + state["reference"]).astype(rows.dtype)
+        return {**{name: state[name] for name in names}, "coef": coef, "rows": rows}
 
     def task_weights(self, key: int, cluster: int) -> NDArray[np.float64]:
         weights: NDArray[np.float64] = self._learner.task_weights(key, cluster)

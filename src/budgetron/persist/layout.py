@@ -18,14 +18,19 @@ from numpy.typing import NDArray
 
 from budgetron.engine.settings import Settings
 from budgetron.graphs import Clique
+from budgetron.kernels import Gaussian
 from budgetron.persist.refusals import require
 
 Layout = dict[str, tuple[str, tuple[int, ...]]]
-SCALARS = frozenset({"n_seen", "n_mistakes", "rng", "factor_age", "scale", "q", "unit", "moments_count"})
+SCALARS = frozenset({"n_seen", "n_mistakes", "rng", "factor_age", "scale", "q", "unit", "moments_count",
+                     "reference_streak", "reference_moves", "unit_set"})
 INVERSE = ("inverse", "inverse_diagonal")
 FACTOR = ("factor", "inverse_diagonal", "factor_order", "factor_age")
 PLACES = ("table_place", "sum_place", "table_squares")
 BASIS = ("lambda",)
+UNIT = ("unit_set",)
+REFERENCE = ("reference", "reference_candidate", "reference_streak", "reference_moves")
+REBUILDS = ("gram_rebuilds",)
 
 
 @dataclass(frozen=True)
@@ -77,10 +82,16 @@ def layout(settings: Settings, counts: Counts, present: Iterable[str]) -> Layout
         wanted |= {"indptr": ("int64", (n + 1,)), "indices": ("int32", (counts.nonzeros,)),
                    "data": (settings.dtype, (counts.nonzeros,))}  # fmt: skip
     else:
-        wanted["rows"] = (settings.dtype, (n, settings.n_features))
+        each_feature = (settings.dtype, (settings.n_features,))
+        wanted["rows"] = (settings.dtype, (n, settings.n_features))  # less the reference point, where there is one
+        if isinstance(settings.kernel, Gaussian):
+            points: Layout = {"reference": each_feature, "reference_candidate": each_feature,
+                              "reference_streak": ("int64", (1,)), "reference_moves": ("int64", (1,))}  # fmt: skip
+            wanted |= _group(REFERENCE, points, names)
     if settings.rule == "budgetron":
         wanted |= _flagship(settings, counts)
         wanted |= _group(BASIS, {"lambda": ("float64", (_triangle(counts.anchors),))}, names)
+        wanted |= _group(UNIT, {"unit_set": ("int64", (1,))}, names)
     elif settings.rule == "shared_projectron":
         wanted |= _shared(settings, counts, names)
     else:
@@ -92,6 +103,7 @@ def layout(settings: Settings, counts: Counts, present: Iterable[str]) -> Layout
         shapes: Layout = {"inverse": packed, "factor": packed, "inverse_diagonal": ("float64", each),
                           "factor_order": ("int64", each), "factor_age": ("int64", (1,))}  # fmt: skip
         wanted |= _group(FACTOR if "factor" in names else INVERSE, shapes, names)
+        wanted |= _group(REBUILDS, {"gram_rebuilds": ("int64", (2,))}, names)
     return wanted
 
 

@@ -55,6 +55,13 @@ def _verify_examples(settings: Settings, counts: Counts, state: Arrays) -> None:
     else:
         squares = (state["rows"].astype(np.float64) ** 2).sum(axis=1)
     largest = 1e37 if settings.dtype == "float32" and not settings.sparse else 1e150
+    if "reference" in state:
+        points = [float((state[name].astype(np.float64) ** 2).sum()) for name in ("reference", "reference_candidate")]
+        require(max(points) <= largest * 1.001, "state.reference", "of the size of a row", "a larger one")
+        streak, moves = int(state["reference_streak"][0]), int(state["reference_moves"][0])
+        require(0 <= streak <= seen and 0 <= moves <= seen, "state.reference_streak", "counts of at most n_seen")
+        require(moves > 0 or not state["reference"].any(), "state.reference", "0 before the first move")
+        largest *= 4  # the difference of two rows
     own = squares if settings.kernel is None else settings.kernel.of_products(squares, squares, squares)
     fine = (squares <= largest * 1.001).all() and (own <= 1e150 * 1.001).all()  # summed in another order
     require(fine, "stored rows", "of a size that the kernel can be computed for", "larger ones")
@@ -104,6 +111,8 @@ def _verify_gram(n: int, state: Arrays) -> None:
         require(every, "state.factor_order", f"0 … {n - 1}, each once")
         age = int(state["factor_age"][0])
         require(0 <= age <= max(n, 16) * 4, "state.factor_age", "a count of steps since the last refresh", str(age))
+    if "gram_rebuilds" in state:
+        require((state["gram_rebuilds"] >= 0).all(), "state.gram_rebuilds", "counts")
 
 
 def _verify_rows(settings: Settings, n_rows: int, state: Arrays, clusters: Ints) -> None:
@@ -147,6 +156,8 @@ def _verify_flagship(settings: Settings, counts: Counts, state: Arrays) -> None:
     require(((idle >= 0) & (idle <= seen)).all(), "state.belief_idle", "counts of at most n_seen")
     unit = float(state["unit"][0])
     require(0 < unit <= 1e150, "state.unit", "above 0", str(unit))
+    if "unit_set" in state:
+        require(int(state["unit_set"][0]) in (0, 1), "state.unit_set", "0 or 1")
     anchors = state["anchors"]
     fine = len(anchors) <= settings.extra["own_rank"] and len(np.unique(anchors)) == len(anchors)
     require(fine and ((anchors >= 0) & (anchors < n)).all(), "state.anchors", "different slots of stored examples")

@@ -7,7 +7,7 @@ namespace budgetron {
 namespace {
 
 // The Cholesky factor of H, packed. A pivot that rounding made too small is held at the smallest that is safe.
-std::vector<double> factor_of(std::size_t n, const Gram::RowOf& row_of) {
+std::vector<double> factor_of(std::size_t n, const Gram::RowOf& row_of, double least) {
   std::vector<double> l(triangle(n)), row(n);
   for (std::size_t i = 0; i < n; ++i) {
     row_of(i, row.data());
@@ -17,15 +17,15 @@ std::vector<double> factor_of(std::size_t n, const Gram::RowOf& row_of) {
       at[j] = (row[j] - simd().dot(at, other, j)) / other[j];
     }
     const double pivot = row[i] - simd().dot(at, at, i);
-    at[i] = std::sqrt(std::max(pivot, 1e-15 * std::max(row[i], 1e-300)));
+    at[i] = std::sqrt(std::max(pivot, least * std::max(row[i], 1e-300)));
   }
   return l;
 }
 
 }  // namespace
 
-void InverseGram::rebuild(std::size_t n, const RowOf& row_of) {
-  const std::vector<double> l = factor_of(n, row_of);
+void InverseGram::rebuild(std::size_t n, const RowOf& row_of, double least) {
+  const std::vector<double> l = factor_of(n, row_of, least);
   reserve(n);
   n_ = n;
   terms_ = 0;
@@ -44,8 +44,8 @@ void InverseGram::rebuild(std::size_t n, const RowOf& row_of) {
   }
 }
 
-void CholeskyGram::rebuild(std::size_t n, const RowOf& row_of) {
-  const std::vector<double> l = factor_of(n, row_of);
+void CholeskyGram::rebuild(std::size_t n, const RowOf& row_of, double least) {
+  const std::vector<double> l = factor_of(n, row_of, least);
   reserve(n);
   n_ = n;
   std::copy(l.begin(), l.end(), l_.begin());

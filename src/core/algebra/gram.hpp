@@ -44,7 +44,7 @@ class Gram {
   virtual void replace(std::size_t r, const double* k, double kk, const double* alpha, double delta2,
                        const double* h) = 0;
   virtual void remove(std::size_t r) = 0;                    // the last slot moves into r
-  virtual void rebuild(std::size_t n, const RowOf& row_of) = 0;
+  virtual void rebuild(std::size_t n, const RowOf& row_of, double least) = 0;  // pivots relative to H_ii are at least `least`
   virtual void save(State& state) = 0;
   virtual bool load(const State& state, std::size_t n) = 0;  // false: not there, rebuild instead
 };
@@ -127,7 +127,7 @@ class InverseGram final : public Gram {
     for (std::size_t j = 0; j < n_; ++j) diagonal_[j] = p_[triangle(j) + j];
   }
 
-  void rebuild(std::size_t n, const RowOf& row_of) override;
+  void rebuild(std::size_t n, const RowOf& row_of, double least) override;
 
   void save(State& state) override {
     settle();
@@ -241,7 +241,7 @@ class CholeskyGram final : public Gram {
     age();
   }
 
-  void rebuild(std::size_t n, const RowOf& row_of) override;
+  void rebuild(std::size_t n, const RowOf& row_of, double least) override;
 
   void save(State& state) override {
     state.reals["factor"].assign(l_.begin(), l_.begin() + static_cast<std::ptrdiff_t>(triangle(n_)));

@@ -3,6 +3,9 @@
 //   α = H⁻¹ k,  δ² = K_tt − kᵀα
 //   letting r go, with P the inverse of the B + 1 points (new one included):  γ_j = −P_jr / P_rr
 //
+// Kernel values are exact to about `noise` of K_tt, which depends on the precision of the rows: a smaller δ² counts as 0,
+// and only a δ² far below 0 says that the inverse has gone wrong.
+//
 // The B + 1-point inverse is never formed:  P_jj + α_j²/δ²,  P_jr + α_j α_r/δ²  and, for the new one, −α_r/δ².
 #pragma once
 
@@ -12,24 +15,32 @@
 
 namespace budgetron {
 
+// Dense float32 rows are multiplied in float32; all other products are added up in double.
+constexpr double kNoiseSingle = 1.0 / 65536, kNoiseDouble = 1.0 / (65536.0 * 1048576);  // 2⁻¹⁶, 2⁻³⁶
+
 class Span {
  public:
-  Span(Bytes& bytes, std::size_t capacity, bool growing, bool small_eta)
+  Span(Bytes& bytes, std::size_t capacity, bool growing, bool small_eta, bool single)
       : alpha(bytes, capacity),
         gamma(bytes, capacity),
         scores(bytes, capacity),
         gram_(make_gram(bytes, capacity, growing, small_eta)),
-        h_(bytes, capacity) {}
+        h_(bytes, capacity),
+        noise_(single ? kNoiseSingle : kNoiseDouble) {}
 
-  // Sets alpha, returns δ² ≥ 0. An inverse that rounding has broken is rebuilt from the stored rows.
+  // Sets alpha, returns δ² ≥ 0. An inverse that rounding has broken is rebuilt from the stored rows; then not again before
+  // about as many changes as there are rows, so that rebuilding costs no more than what it is built for.
   double project(const double* k, double kk, const Gram::RowOf& row_of) {
     double delta2 = gram_->project(k, kk, alpha.data());
-    if (!(delta2 > -1e-8 * kk)) {
-      gram_->rebuild(gram_->size(), row_of);
+    if (!(delta2 > -256 * noise_ * kk) && patience_ == 0) {
+      rebuild(gram_->size(), row_of);
+      ++rebuilds_;
+      patience_ = std::max<std::int64_t>(16, static_cast<std::int64_t>(gram_->size()));
       delta2 = gram_->project(k, kk, alpha.data());
     }
-    return delta2 > 0 ? delta2 : 0.0;
+    return delta2 > noise_ * kk ? delta2 : 0.0;
   }
+  void rebuild(std::size_t n, const Gram::RowOf& row_of) { gram_->rebuild(n, row_of, noise_ / 128); }
 
   // √(P_jj) of the B + 1 points: 1/√P_jj is the norm of what is lost with j.
   double root_diagonal(std::size_t j, double delta2) const {
@@ -37,7 +48,10 @@ class Span {
   }
   double root_diagonal(std::size_t j) const { return std::sqrt(gram_->diagonal(j)); }
 
-  void append(const double* k, double kk, double delta2) { gram_->append(k, kk, alpha.data(), delta2); }
+  void append(const double* k, double kk, double delta2) {
+    gram_->append(k, kk, alpha.data(), delta2);
+    changed();
+  }
 
   // The new instance takes slot r. gamma_j says what j takes over of r, gamma_r what the new one does.
   void replace(std::size_t r, const double* k, double kk, double delta2) {
@@ -46,6 +60,7 @@ class Span {
     for (std::size_t j = 0; j < gram_->size(); ++j) gamma[j] = -(h_[j] + alpha[j] * share) / whole;
     gamma[r] = share / whole;
     gram_->replace(r, k, kk, alpha.data(), delta2, h_.data());
+    changed();
   }
 
   // gamma for letting r go with nothing new; remove(r) afterwards. Valid after a projection.
@@ -54,7 +69,10 @@ class Span {
     for (std::size_t j = 0; j < gram_->size(); ++j) gamma[j] = -h_[j] / h_[r];
     gamma[r] = 0.0;
   }
-  void remove(std::size_t r) { gram_->remove(r); }
+  void remove(std::size_t r) {
+    gram_->remove(r);
+    changed();
+  }
 
   void grow(std::size_t capacity) {
     alpha.resize(capacity);
@@ -64,16 +82,29 @@ class Span {
   }
 
   void settle() { gram_->settle(); }
-  void save(State& state) { gram_->save(state); }
+  void save(State& state) {
+    gram_->save(state);
+    if (rebuilds_) state.integers["gram_rebuilds"] = {rebuilds_, patience_};
+  }
   void load(const State& state, std::size_t n, const Gram::RowOf& row_of) {
-    if (!gram_->load(state, n)) gram_->rebuild(n, row_of);
+    if (!gram_->load(state, n)) rebuild(n, row_of);
+    const auto saved = state.integers.find("gram_rebuilds");
+    if (saved == state.integers.end() || saved->second.size() != 2) return;
+    rebuilds_ = saved->second[0];
+    patience_ = saved->second[1];
   }
 
   Vec<double> alpha, gamma, scores;
 
  private:
+  void changed() {
+    if (patience_ > 0) --patience_;
+  }
+
   std::unique_ptr<Gram> gram_;
   Vec<double> h_;
+  double noise_;
+  std::int64_t rebuilds_ = 0, patience_ = 0;  // because of a bad δ²; changes of the Gram matrix before the next one
 };
 
 }  // namespace budgetron

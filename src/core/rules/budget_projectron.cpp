@@ -16,7 +16,7 @@ namespace {
 class BudgetProjectron final : public CoefficientLearner {
  public:
   explicit BudgetProjectron(const Config& config)
-      : CoefficientLearner(config), span_(bytes_, capacity(), unbounded(), small_eta(config)) {}
+      : CoefficientLearner(config), span_(bytes_, capacity(), unbounded(), small_eta(config), config.single && !config.sparse) {}
 
  protected:
   std::uint8_t on_mistake(const Example& example, double kk, const Step& step, Scratch& scratch) override {
@@ -67,6 +67,7 @@ class BudgetProjectron final : public CoefficientLearner {
   }
 
  protected:
+  void rows_moved() override { span_.rebuild(size(), rows()); }
   void save_rule(State& state) override {
     CoefficientLearner::save_rule(state);
     span_.save(state);
@@ -84,7 +85,7 @@ class BudgetProjectron final : public CoefficientLearner {
   }
 
   Gram::RowOf rows() const {
-    return [this](std::size_t slot, double* row) { task_row_of_slot(slot, row); };
+    return [this](std::size_t slot, double* row) { task_row_of_slot(slot, true, row); };
   }
 
   void add(const Step& step, const double* alpha) {

@@ -64,7 +64,7 @@ class Forgetron final : public CoefficientLearner {
   double shrink(const std::vector<std::size_t>& leaving, const Example& example, const Step& step, const double* near) {
     double sigma = 0, sigma_mu = 0;
     for (std::size_t r : leaving) {
-      task_row_of_slot(r, oldest_row_.data());
+      task_row_of_slot(r, false, oldest_row_.data());
       double to_newest = near[r];
       config_.similarity->multiply({keys_[r], clusters_[r]}, &example.task.key, &example.task.cluster, 1, &to_newest);
       std::size_t plus = 0, minus = 0;
@@ -91,7 +91,7 @@ class Forgetron final : public CoefficientLearner {
 
   void fold_scale() {  // before the common factor underflows
     for (std::size_t o = 0; o < config_.n_outputs; ++o)
-      for (std::size_t j = 0; j < size(); ++j) beta(o)[j] *= scale_;
+      for (std::size_t j = 0; j < size(); ++j) beta(o)[j] = flushed(beta(o)[j] * scale_);
     scale_ = 1.0;
   }
 

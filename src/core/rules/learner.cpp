@@ -17,8 +17,8 @@ std::unique_ptr<Store> make_store(Bytes& bytes, const Config& c) {
   if (c.kernel.kind == Kernel::Kind::none) return std::make_unique<DenseStore<double>>(bytes, 0, 0, false);
   if (c.sparse && c.single) return std::make_unique<SparseStore<float>>(bytes, slots, growing, c.pool);
   if (c.sparse) return std::make_unique<SparseStore<double>>(bytes, slots, growing, c.pool);
-  if (c.single) return std::make_unique<DenseStore<float>>(bytes, c.d, slots, growing);
-  return std::make_unique<DenseStore<double>>(bytes, c.d, slots, growing);
+  if (c.single) return std::make_unique<DenseStore<float>>(bytes, c.d, slots, growing, c.kernel);
+  return std::make_unique<DenseStore<double>>(bytes, c.d, slots, growing, c.kernel);
 }
 
 }  // namespace
@@ -47,9 +47,12 @@ void Learner::fit(Scratch& scratch) const {
 std::size_t Learner::first_bad_row(const Rows& rows) const {
   // Kernel values above this would overflow further on. float32 inner products overflow much sooner.
   const double largest_square = config_.single && !config_.sparse ? 1e37 : 1e150;
-  for (std::size_t i = 0; i < rows.count; ++i) {
-    const double sq = store_->square(rows, i);
-    if (!(sq <= largest_square) || !(config_.kernel.raw_self(sq) <= 1e150)) return i;
+  double squares[Store::kAhead];
+  for (std::size_t first = 0; first < rows.count; first += Store::kAhead) {
+    const std::size_t count = std::min(Store::kAhead, rows.count - first);
+    store_->squares(rows, first, count, squares);
+    for (std::size_t q = 0; q < count; ++q)
+      if (!(squares[q] <= largest_square) || !(config_.kernel.raw_self(squares[q]) <= 1e150)) return first + q;
   }
   return rows.count;
 }
@@ -60,13 +63,19 @@ void Learner::learn(const Rows& rows, const std::int32_t* labels, const std::int
   config_.similarity->prepare(keys, rows.count);
   s.keys = keys;
   s.coming_at = SIZE_MAX;
-  const std::size_t outputs = config_.n_outputs, ahead = store_->lookahead();
-  for (std::size_t first = 0; first < rows.count; first += ahead) {
-    const std::size_t count = std::min(ahead, rows.count - first);
+  const std::size_t outputs = config_.n_outputs;
+  std::size_t moved_at = SIZE_MAX;
+  for (std::size_t first = 0, q; first < rows.count; first += q) {
+    const std::size_t count = std::min(store_->lookahead(), rows.count - first);
     store_->compute(rows, first, count, *s.products);
-    for (std::size_t q = 0; q < count; ++q) {
+    for (q = 0; q < count; ++q) {
       const std::size_t i = first + q;
-      const Instance x{&rows, i, store_->square(rows, i)};
+      const Instance x{&rows, i, s.products->squares[q]};
+      if (i != moved_at && store_->follow(rows, i, x.sq)) {
+        moved_at = i;
+        rows_moved();
+        break;  // the products of this row and those after it are computed again
+      }
       const Example example{x, {keys[i], clusters[i]}, static_cast<std::size_t>(labels[i]),
                             weights ? weights[i] : 1.0, config_.kernel.self(x.sq)};
       store_->kernel_row(config_.kernel, *s.products, q, x.sq, s.row.data());
@@ -95,7 +104,7 @@ void Learner::margins(const Rows& rows, std::size_t from, std::size_t to, const 
     store_->compute(rows, first, count, *s.products);
     for (std::size_t q = 0; q < count; ++q) {
       const std::size_t i = first + q;
-      const Instance x{&rows, i, store_->square(rows, i)};
+      const Instance x{&rows, i, s.products->squares[q]};
       store_->kernel_row(config_.kernel, *s.products, q, x.sq, s.row.data());
       score(x, {keys[i], clusters[i]}, s);
       std::copy(s.margins.begin(), s.margins.end(), out + i * outputs);
@@ -110,8 +119,8 @@ void Learner::variances(const Rows& rows, const std::int64_t* keys, const std::i
   s.keys = keys;
   fit(s);
   for (std::size_t i = 0; i < rows.count; ++i) {
-    const Instance x{&rows, i, store_->square(rows, i)};
     store_->compute(rows, i, 1, *s.products);
+    const Instance x{&rows, i, s.products->squares[0]};
     store_->kernel_row(config_.kernel, *s.products, 0, x.sq, s.row.data());
     score(x, {keys[i], clusters[i]}, s);
     variance({keys[i], clusters[i]}, config_.kernel.self(x.sq), s, out + i * config_.n_outputs);
@@ -187,8 +196,8 @@ std::size_t Learner::lowest_arrival(const double* scores, std::size_t n) const {
   return best;
 }
 
-void Learner::task_row_of_slot(std::size_t slot, double* row) const {
-  store_->kernel_row_of_slot(config_.kernel, slot, row);
+void Learner::task_row_of_slot(std::size_t slot, bool exact, double* row) const {
+  store_->kernel_row_of_slot(config_.kernel, slot, exact, row);
   config_.similarity->multiply({keys_[slot], clusters_[slot]}, keys_.data(), clusters_.data(), size(), row);
 }
 
@@ -207,6 +216,13 @@ void Learner::save(State& state) {
   state.integers["arrival"].assign(arrivals_.begin(), arrivals_.end());
   state.integers["n_seen"] = {n_seen_};
   state.integers["n_mistakes"] = {n_mistakes_};
+  Reference reference = store_->reference();
+  if (!reference.point.empty()) {
+    state.integers["reference_streak"] = {reference.streak};
+    state.integers["reference_moves"] = {reference.moves};
+    state.reals["reference"] = std::move(reference.point);
+    state.reals["reference_candidate"] = std::move(reference.candidate);
+  }
   save_rule(state);
 }
 
@@ -239,10 +255,14 @@ void Learner::load(const State& state, const Rows& rows) {
   check_saved(keys, rows);
   for (std::size_t j = 0; j < keys.size(); ++j) {
     n_seen_ = arrivals[j];
-    const Instance x{&rows, j, store_->square(rows, j)};
+    Instance x{&rows, j, 0.0};
+    store_->squares(rows, j, 1, &x.sq);
     if (!store_->fits(x)) throw std::invalid_argument("a saved model whose rows exceed its own budget");
     append(Example{x, {keys[j], clusters[j]}, 0, 1.0, config_.kernel.self(x.sq)});
   }
+  if (const auto point = state.reals.find("reference"); point != state.reals.end())
+    store_->set_reference({point->second, state.reals.at("reference_candidate"), state.integers.at("reference_streak").at(0),
+                           state.integers.at("reference_moves").at(0)});
   n_seen_ = state.integers.at("n_seen").at(0);
   n_mistakes_ = state.integers.at("n_mistakes").at(0);
   load_rule(state);

@@ -115,6 +115,7 @@ class Learner {
   virtual std::uint8_t absorb(const Example& example, Scratch& scratch) = 0;
   virtual void grow(std::size_t capacity) = 0;                // unbounded learners: room for more slots
   virtual void slot_removed(std::size_t slot, std::size_t last) = 0;
+  virtual void rows_moved() {}  // the store's reference point moved: kernel values are less rounded from here on
   virtual void save_rule(State& state) = 0;
   virtual void load_rule(const State& state) = 0;
 
@@ -130,7 +131,7 @@ class Learner {
   // The same move for a row that was computed before the removal.
   static void move_last(Vec<double>& row, std::size_t slot, std::size_t last) { row[slot] = row[last]; }
   std::size_t lowest_arrival(const double* scores, std::size_t n) const;
-  void task_row_of_slot(std::size_t slot, double* row) const;  // K of a stored example against all stored
+  void task_row_of_slot(std::size_t slot, bool exact, double* row) const;  // K of a stored example against all stored
 
   Bytes bytes_;
   Config config_;

@@ -25,7 +25,7 @@ class SharedProjectron final : public Learner {
       : Learner(config),
         clique_(dynamic_cast<const Clique*>(config.similarity.get())),
         explicit_(dynamic_cast<const Explicit*>(config.similarity.get())),
-        span_(bytes_, capacity(), unbounded(), small_eta(config)),
+        span_(bytes_, capacity(), unbounded(), small_eta(config), config.single && !config.sparse),
         table_(bytes_, config.n_outputs * capacity(), config.max_task_rows),
         squares_(bytes_, capacity()),
         stride_(capacity()) {}
@@ -134,6 +134,7 @@ class SharedProjectron final : public Learner {
     squares_[last] = 0.0;
   }
 
+  void rows_moved() override { span_.rebuild(size(), rows()); }
   void save_rule(State& state) override {
     span_.save(state);
     auto& keys = state.integers["table_key"];
@@ -195,7 +196,7 @@ class SharedProjectron final : public Learner {
   }
 
   Gram::RowOf rows() const {
-    return [this](std::size_t slot, double* row) { store_->kernel_row_of_slot(config_.kernel, slot, row); };
+    return [this](std::size_t slot, double* row) { store_->kernel_row_of_slot(config_.kernel, slot, true, row); };
   }
 
   // The rows of C that make up β of a task, each with its factor.

@@ -58,9 +58,9 @@ struct Simd {
                        std::size_t count, float* const* out);
   void (*products_f64)(const double* store, std::size_t blocks, std::size_t d, const double* const* x,
                        std::size_t count, double* const* out);
-  // ‖x‖² in the same order of operations as a lane of `products`, so that equal rows are at distance 0.
-  double (*square_f32)(const float* x, std::size_t d);
-  double (*square_f64)(const double* x, std::size_t d);
+  // ‖x‖² of `count` rows, each added up in the same order as a lane of `products`, so that equal rows are at distance 0.
+  void (*squares_f32)(const float* const* x, std::size_t count, std::size_t d, double* out);
+  void (*squares_f64)(const double* const* x, std::size_t count, std::size_t d, double* out);
 
   // Sparse rows: run by run, sum[slot_i] += x · value_i over the postings of a feature, or over all slots where it is
   // kept as a dense column; and ‖x‖². All add in the same way, so it does not matter how a feature is kept.
@@ -100,8 +100,9 @@ struct Simd {
                    double diagonal, double off, std::size_t n, const double* row, const double* weights, double* out);
 
   double (*dot)(const double* a, const double* b, std::size_t n);
+  // y_j += a x_j; a result below 1e-300 is 0, so that weights which decay never become subnormal
   void (*axpy)(double a, const double* x, std::size_t n, double* y);
-  // y_j += a x_j, then sum_j += y_j²
+  // the same, then sum_j += y_j²
   void (*axpy_squares)(double a, const double* x, std::size_t n, double* y, double* sum);
 
   // A symmetric matrix as its packed lower triangle, row by row. First S += Σ_m c_m v_m v_mᵀ for m = 0, 1

@@ -1,8 +1,15 @@
 // Dense rows in blocks of lanes, feature-major inside a block (see simd.hpp): an inner product with a whole
 // block needs no horizontal sum, and a replacement is d strided writes.
+//
+// Under the Gaussian kernel rows are held less a reference point c. ‖x − y‖² is computed as ‖x‖² + ‖y‖² − 2⟨x, y⟩, whose
+// rounding error grows with ‖x‖²: rows far from 0 but near each other would lose all digits, and the kernel would no
+// longer be positive semidefinite. Distances do not change under a shift. c is 0 until two rows in a row are far from it
+// (γ‖x − c‖² > kReach) and near each other: one absurd row alone never becomes the reference point.
 #pragma once
 
 #include <algorithm>
+#include <limits>
+#include <stdexcept>
 #include <type_traits>
 
 #include "simd/simd.hpp"
@@ -11,27 +18,46 @@
 
 namespace budgetron {
 
+// How large γ‖x − c‖² may get: the exponent of the kernel is then exact to about kReach · 2⁻²⁴ (float) or 2⁻⁵³.
+template <class T>
+constexpr double kReach = sizeof(T) == sizeof(float) ? 32.0 : 262144.0;
+
 template <class T>
 class DenseStore final : public Store {
  public:
-  DenseStore(Bytes& bytes, std::size_t d, std::size_t capacity, bool growing)
-      : d_(d), growing_(growing), blocks_(bytes), sq_(bytes), scale_(bytes) {
+  DenseStore(Bytes& bytes, std::size_t d, std::size_t capacity, bool growing, const Kernel& kernel = {})
+      : d_(d),
+        growing_(growing),
+        shifted_ahead_(growing ? 4 : std::max<std::size_t>(1, std::min<std::size_t>(4, capacity / 16))),
+        blocks_(bytes),
+        sq_(bytes),
+        scale_(bytes),
+        point_(bytes),
+        candidate_(bytes) {
     reserve(capacity);
+    if (kernel.kind != Kernel::Kind::gaussian) return;
+    reach2_ = kReach<T> / kernel.gamma;
+    point_.resize(d);
+    candidate_.resize(d);
   }
 
   std::size_t size() const override { return size_; }
 
-  double square(const Rows& rows, std::size_t at) const override {
-    if constexpr (std::is_same_v<T, float>)
-      return simd().square_f32(row_of(rows, at), d_);
-    else
-      return simd().square_f64(row_of(rows, at), d_);
+  void squares(const Rows& rows, std::size_t first, std::size_t count, double* out) const override {
+    const T* x[kAhead];
+    for (std::size_t q = 0; q < count; q += kAhead) {
+      const std::size_t some = std::min(kAhead, count - q);
+      for (std::size_t i = 0; i < some; ++i) x[i] = row_of(rows, first + q + i);
+      squares_of(x, some, out + q);
+    }
   }
 
   struct DenseProducts final : Products {
-    explicit DenseProducts(Bytes& bytes) : dots(bytes) {}
+    explicit DenseProducts(Bytes& bytes) : dots(bytes), shifted(bytes) {}
     Vec<T> dots;
     std::size_t stride = 0;
+    Vec<T> shifted;                     // the instances less the reference point, where there is one
+    std::array<const T*, kAhead> x{};   // the instances as they are multiplied
   };
   std::unique_ptr<Products> new_products(Bytes& bytes) const override {
     auto products = std::make_unique<DenseProducts>(bytes);
@@ -39,26 +65,32 @@ class DenseStore final : public Store {
     return products;
   }
 
-  std::size_t lookahead() const override { return kAhead; }
+  std::size_t lookahead() const override { return moves_ ? shifted_ahead_ : kAhead; }
 
   void compute(const Rows& rows, std::size_t first, std::size_t count, Products& out) const override {
     auto& products = static_cast<DenseProducts&>(out);
     if (products.stride < sq_.size()) fit(products);
-    multiply(rows, first, count, 0, used_blocks(), products.dots.data(), products.stride);
+    for (std::size_t q = 0; q < count; ++q) {
+      const T* x = row_of(rows, first + q);
+      products.x[q] = x;
+      if (!moves_) continue;
+      T* z = products.shifted.data() + q * d_;
+      for (std::size_t f = 0; f < d_; ++f) z[f] = x[f] - point_[f];
+      products.x[q] = z;
+    }
+    squares_of(products.x.data(), count, products.squares.data());
+    multiply(products, 0, count, 0, used_blocks());
   }
 
-  void refresh(const Rows& rows, std::size_t first, std::size_t from, std::size_t to,
-               const std::vector<std::size_t>& changed, Products& out) const override {
+  void refresh(const Rows&, std::size_t, std::size_t from, std::size_t to, const std::vector<std::size_t>& changed,
+               Products& out) const override {
     auto& products = static_cast<DenseProducts&>(out);
     if (products.stride < sq_.size() || changed.size() > 1) {  // grown or reshuffled: all again
       if (products.stride < sq_.size()) fit(products);
-      multiply(rows, first + from, to - from, 0, used_blocks(), products.dots.data() + from * products.stride,
-               products.stride);
+      multiply(products, from, to, 0, used_blocks());
       return;
     }
-    for (std::size_t slot : changed)
-      multiply(rows, first + from, to - from, slot / kLanes<T>, 1, products.dots.data() + from * products.stride,
-               products.stride);
+    for (std::size_t slot : changed) multiply(products, from, to, slot / kLanes<T>, 1);
   }
 
   void kernel_row(const Kernel& kernel, const Products& products, std::size_t at, double sq,
@@ -67,9 +99,22 @@ class DenseStore final : public Store {
     kernel.row(dense.dots.data() + at * dense.stride, sq_.data(), scale_.data(), sq, size_, row);
   }
 
-  void kernel_row_of_slot(const Kernel& kernel, std::size_t slot, double* row) const override {
+  void kernel_row_of_slot(const Kernel& kernel, std::size_t slot, bool exact, double* row) const override {
     std::vector<T> x(d_), dots(sq_.size());
     for (std::size_t f = 0; f < d_; ++f) x[f] = *cell(slot, f);
+    if (exact && kernel.kind == Kernel::Kind::gaussian) {
+      for (std::size_t block = 0; block < used_blocks(); ++block) {
+        double sums[kLanes<T>] = {};
+        for (std::size_t f = 0; f < d_; ++f)
+          for (std::size_t lane = 0; lane < kLanes<T>; ++lane) {
+            const double away = static_cast<double>(cell(block * kLanes<T>, f)[lane]) - static_cast<double>(x[f]);
+            sums[lane] += away * away;
+          }
+        for (std::size_t j = block * kLanes<T>; j < std::min(size_, (block + 1) * kLanes<T>); ++j)
+          row[j] = std::exp(-kernel.gamma * sums[j % kLanes<T>]);
+      }
+      return;
+    }
     const T* query = x.data();
     T* out = dots.data();
     multiply_blocks(blocks_.data(), used_blocks(), &query, 1, &out);
@@ -100,6 +145,58 @@ class DenseStore final : public Store {
     Vec<T>(*sq_.get_allocator().bytes).swap(sq_);
     Vec<T>(*sq_.get_allocator().bytes).swap(blocks_);
     Vec<double>(*sq_.get_allocator().bytes).swap(scale_);
+    Vec<T>(*sq_.get_allocator().bytes).swap(point_);
+    Vec<T>(*sq_.get_allocator().bytes).swap(candidate_);
+    streak_ = moves_ = 0;
+    reach2_ = std::numeric_limits<double>::infinity();
+  }
+
+  bool follow(const Rows& rows, std::size_t at, double sq) override {
+    if (!(sq > reach2_)) {
+      streak_ = 0;
+      return false;
+    }
+    const T* x = row_of(rows, at);
+    if (streak_ > 0 && distance2(x, candidate_.data()) <= reach2_) {
+      ++streak_;
+    } else {
+      std::copy_n(x, d_, candidate_.begin());
+      streak_ = 1;
+    }
+    // Two rows for the first move, then 4, 8, … 1024: a stream that alternates between two places must not pay for a
+    // move, and a new Gram matrix, again and again.
+    if (streak_ < std::int64_t{2} << std::min<std::int64_t>(moves_, 9)) return false;
+    std::vector<double> shift(d_);
+    for (std::size_t f = 0; f < d_; ++f) shift[f] = static_cast<double>(point_[f]) - static_cast<double>(candidate_[f]);
+    std::vector<T> row(d_);
+    for (std::size_t slot = 0; slot < size_; ++slot) {
+      for (std::size_t f = 0; f < d_; ++f)
+        row[f] = *cell(slot, f) = static_cast<T>(static_cast<double>(*cell(slot, f)) + shift[f]);
+      const T* values = row.data();
+      double square;
+      squares_of(&values, 1, &square);
+      sq_[slot] = static_cast<T>(square);
+    }
+    point_ = candidate_;
+    streak_ = 0;
+    ++moves_;
+    return true;
+  }
+
+  Reference reference() const override {
+    if (!moves_ && !streak_) return {};
+    return {{point_.begin(), point_.end()}, {candidate_.begin(), candidate_.end()}, streak_, moves_};
+  }
+
+  void set_reference(const Reference& saved) override {
+    if (saved.point.size() != point_.size() || saved.candidate.size() != candidate_.size() || saved.streak < 0 || saved.moves < 0)
+      throw std::invalid_argument("a saved model whose reference point has another width");
+    for (std::size_t f = 0; f < point_.size(); ++f) {
+      point_[f] = static_cast<T>(saved.point[f]);
+      candidate_[f] = static_cast<T>(saved.candidate[f]);
+    }
+    streak_ = saved.streak;
+    moves_ = saved.moves;
   }
 
   Dump dump() const override {
@@ -111,7 +208,21 @@ class DenseStore final : public Store {
   }
 
  private:
-  static constexpr std::size_t kAhead = 8;
+  void squares_of(const T* const* x, std::size_t count, double* out) const {
+    if constexpr (std::is_same_v<T, float>)
+      simd().squares_f32(x, count, d_, out);
+    else
+      simd().squares_f64(x, count, d_, out);
+  }
+
+  double distance2(const T* a, const T* b) const {
+    double sums[4] = {};  // one sum alone would wait for each addition
+    for (std::size_t f = 0; f < d_; ++f) {
+      const double away = static_cast<double>(a[f]) - static_cast<double>(b[f]);
+      sums[f % 4] += away * away;
+    }
+    return (sums[0] + sums[1]) + (sums[2] + sums[3]);
+  }
 
   void multiply_blocks(const T* store, std::size_t blocks, const T* const* x, std::size_t count,
                        T* const* out) const {
@@ -121,20 +232,16 @@ class DenseStore final : public Store {
       simd().products_f64(store, blocks, d_, x, count, out);
   }
 
-  void multiply(const Rows& rows, std::size_t first, std::size_t count, std::size_t block, std::size_t blocks,
-                T* dots, std::size_t stride) const {
-    const T* x[kAhead];
+  void multiply(DenseProducts& products, std::size_t from, std::size_t to, std::size_t block, std::size_t blocks) const {
     T* out[kAhead];
-    for (std::size_t q = 0; q < count; ++q) {
-      x[q] = row_of(rows, first + q);
-      out[q] = dots + q * stride + block * kLanes<T>;
-    }
-    multiply_blocks(blocks_.data() + block * d_ * kLanes<T>, blocks, x, count, out);
+    for (std::size_t q = from; q < to; ++q) out[q - from] = products.dots.data() + q * products.stride + block * kLanes<T>;
+    multiply_blocks(blocks_.data() + block * d_ * kLanes<T>, blocks, products.x.data() + from, to - from, out);
   }
 
   void fit(DenseProducts& products) const {
     products.stride = sq_.size();
     products.dots.assign(kAhead * products.stride, T{});
+    if (products.shifted.empty() && !point_.empty()) products.shifted.resize(shifted_ahead_ * d_);
   }
 
   std::size_t used_blocks() const { return (size_ + kLanes<T> - 1) / kLanes<T>; }
@@ -153,7 +260,10 @@ class DenseStore final : public Store {
 
   void write(std::size_t slot, const Instance& x, const Kernel& kernel) {
     const T* values = row_of(*x.rows, x.at);
-    for (std::size_t f = 0; f < d_; ++f) *cell(slot, f) = values[f];
+    if (moves_)
+      for (std::size_t f = 0; f < d_; ++f) *cell(slot, f) = values[f] - point_[f];
+    else
+      for (std::size_t f = 0; f < d_; ++f) *cell(slot, f) = values[f];
     sq_[slot] = static_cast<T>(x.sq);  // it was added up in T
     scale_[slot] = kernel.scale(x.sq);
   }
@@ -167,9 +277,13 @@ class DenseStore final : public Store {
 
   std::size_t d_, size_ = 0;
   bool growing_;
+  std::size_t shifted_ahead_;  // instances at once where each is copied to be shifted: fewer, so that little memory is held
   Vec<T> blocks_;
   Vec<T> sq_;
   Vec<double> scale_;
+  Vec<T> point_, candidate_;  // c, all 0 while there were no moves; where c may move to. Empty without a Gaussian kernel.
+  double reach2_ = std::numeric_limits<double>::infinity();  // rows are far from c beyond this squared distance
+  std::int64_t streak_ = 0, moves_ = 0;                      // see Reference
 };
 
 }  // namespace budgetron

@@ -36,7 +36,10 @@ class SparseStore final : public Store {
 
   std::size_t size() const override { return size_; }
 
-  double square(const Rows& rows, std::size_t at) const override {
+  void squares(const Rows& rows, std::size_t first, std::size_t count, double* out) const override {
+    for (std::size_t q = 0; q < count; ++q) out[q] = square(rows, first + q);
+  }
+  static double square(const Rows& rows, std::size_t at) {
     const auto begin = static_cast<std::size_t>(rows.indptr[at]), end = static_cast<std::size_t>(rows.indptr[at + 1]);
     if constexpr (std::is_same_v<T, float>)
       return simd().sparse_square_f32(rows.data_f32 + begin, end - begin);
@@ -60,6 +63,7 @@ class SparseStore final : public Store {
 
   void compute(const Rows& rows, std::size_t first, std::size_t, Products& out) const override {
     auto& products = static_cast<SparseProducts&>(out);
+    products.squares[0] = square(rows, first);
     if (products.sums.size() < capacity_) {
       products.sums.resize(capacity_);
       products.whole.resize(capacity_);
@@ -77,7 +81,7 @@ class SparseStore final : public Store {
     kernel.row(static_cast<const SparseProducts&>(products).sums.data(), sq_.data(), scale_.data(), sq, size_, row);
   }
 
-  void kernel_row_of_slot(const Kernel& kernel, std::size_t slot, double* row) const override {
+  void kernel_row_of_slot(const Kernel& kernel, std::size_t slot, bool, double* row) const override {
     const std::size_t n = row_length_[slot];
     const std::int32_t* features = row_features_.data() + row_begin_[slot];
     std::vector<T> values(n);

@@ -4,6 +4,7 @@
 // the last slot into the hole. The two stores differ only in how rows are kept.
 #pragma once
 
+#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
@@ -29,7 +30,15 @@ struct Rows {
 struct Instance {
   const Rows* rows;
   std::size_t at;
-  double sq;  // ‖x‖²
+  double sq;  // ‖x‖², less the store's reference point
+};
+
+// The point that a dense store subtracts from every row under the Gaussian kernel, and how it was chosen. It is 0 until
+// rows turn out to lie too far from it for their precision (see `Store::follow`).
+struct Reference {
+  std::vector<double> point, candidate;  // empty: 0, and none
+  std::int64_t streak = 0;               // consecutive far rows near the candidate, the candidate included
+  std::int64_t moves = 0;                // how often the point was replaced
 };
 
 class Store {
@@ -37,12 +46,14 @@ class Store {
   virtual ~Store() = default;
 
   virtual std::size_t size() const = 0;
-  virtual double square(const Rows& rows, std::size_t at) const = 0;
+  virtual void squares(const Rows& rows, std::size_t first, std::size_t count, double* out) const = 0;  // ‖x‖² as given
 
   // Inner products of instances with all stored rows. One call, one pass over the store.
   // Working memory is the caller's, so that predictions can run side by side.
+  static constexpr std::size_t kAhead = 8;  // no store takes more instances at once
   struct Products {
     virtual ~Products() = default;
+    std::array<double, kAhead> squares{};  // ‖x‖² of the instances, less the reference point
   };
   virtual std::unique_ptr<Products> new_products(Bytes& bytes) const = 0;
   virtual std::size_t lookahead() const = 0;  // how many instances `compute` likes at once
@@ -53,8 +64,9 @@ class Store {
   // The kernel row of the at-th instance of `compute`.
   virtual void kernel_row(const struct Kernel& kernel, const Products& products, std::size_t at, double sq,
                           double* row) const = 0;
-  // The kernel row of a stored instance against all stored.
-  virtual void kernel_row_of_slot(const struct Kernel& kernel, std::size_t slot, double* row) const = 0;
+  // The kernel row of a stored instance against all stored; `exact`: by differences in double, slower, and without
+  // rounding error also where stored rows are far from the reference point.
+  virtual void kernel_row_of_slot(const struct Kernel& kernel, std::size_t slot, bool exact, double* row) const = 0;
 
   virtual bool fits(const Instance& x) const = 0;  // room for the row's own numbers (a slot is counted elsewhere)
   virtual bool fits_alone(const Instance& x) const = 0;  // if all others went
@@ -65,6 +77,12 @@ class Store {
   virtual void remove(std::size_t slot) = 0;
 
   virtual void release() = 0;  // all slots and their memory
+
+  // Lets the reference point follow the stream, before the row is learned from; true if it moved: products of this row
+  // and the Gram matrix are to be computed again. `sq` is the row's ‖x‖², less the present point.
+  virtual bool follow(const Rows&, std::size_t, double) { return false; }
+  virtual Reference reference() const { return {}; }
+  virtual void set_reference(const Reference&) {}  // after the rows, which are saved less the point
 
   // All rows, dense (size × d) or as CSR, for saving and showing.
   struct Dump {

@@ -20,7 +20,7 @@ from typing import Any
 import numpy as np
 
 from budgetron.engine.records import Outcome
-from budgetron.engine.reference.gram import Gram, cheapest, regrown
+from budgetron.engine.reference.gram import Gram, cheapest, noise_of, regrown
 from budgetron.engine.reference.rows import Array, without
 from budgetron.engine.reference.rule import MistakeDriven, Newcomer
 from budgetron.engine.reference.weights import Coefficients, Weights
@@ -32,7 +32,7 @@ class BudgetProjectron(MistakeDriven):
 
     def __init__(self, settings: Settings, weights: Weights | None = None) -> None:
         super().__init__(settings, Coefficients(settings) if weights is None else weights)
-        self.gram = Gram()
+        self.gram = Gram(noise_of(settings))
         self.eta2 = settings.eta**2
 
     def correct(self, t: Newcomer, y: Array) -> Outcome:
@@ -80,6 +80,9 @@ class BudgetProjectron(MistakeDriven):
 
     def restore(self, state: dict[str, Any]) -> None:
         super().restore(state)
+        self.rows_moved()
+
+    def rows_moved(self) -> None:
         self.gram.H = regrown(self.store.arrival, self.row_of)
 
     def row_of(self, j: int) -> tuple[Array, float]:

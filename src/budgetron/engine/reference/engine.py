@@ -56,6 +56,8 @@ class Engine:
         flags = np.zeros(n, dtype=np.uint8)
         for t, x in enumerate(self.rule.store.instances(X)):
             weight = 1.0 if weights is None else float(weights[t])
+            if self.rule.store.follow(x):
+                self.rule.rows_moved()
             margins[t], flags[t] = self.rule.learn(x, int(keys[t]), int(clusters[t]), int(codes[t]), weight)
         return self._shaped(margins), flags
 
@@ -112,7 +114,7 @@ class Engine:
         """What is stored, in slot order."""
         store = self.rule.store
         named = {"key": store.key.copy(), "cluster": store.cluster.copy(), "arrival": store.arrival.copy()}
-        return named | {"coef": self.rule.coef(), "rows": store.rows.all()}
+        return named | {"coef": self.rule.coef(), "rows": store.shown()}
 
     def task_weights(self, key: int, cluster: int) -> Array:
         """w (n_outputs, n) with f_task(x) = Σ_j w_j K'(x_j, x)."""

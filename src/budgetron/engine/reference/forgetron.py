@@ -23,7 +23,7 @@ from typing import Any
 import numpy as np
 
 from budgetron.engine.records import Outcome
-from budgetron.engine.reference.rows import Array
+from budgetron.engine.reference.rows import Array, flushed
 from budgetron.engine.reference.rule import MistakeDriven, Newcomer
 from budgetron.engine.reference.weights import Coefficients
 from budgetron.engine.settings import Settings
@@ -65,7 +65,7 @@ class Forgetron(MistakeDriven):
             self.Q = 15 / 32 * self.c2 * self.n_mistakes
         else:
             self.Q += self.c2 * sigma**2 + 2 * self.c2 * sigma - 2 * sigma_mu
-        self.weights.beta = phi * self.weights.beta
+        self.weights.beta = flushed(phi * self.weights.beta)
 
     def state(self) -> dict[str, Any]:
         return super().state() | {"q": self.Q, "scale": 1.0}

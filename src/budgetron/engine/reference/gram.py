@@ -5,7 +5,8 @@
     P = H⁻¹                            `inverse`: 1/√P_jj is the distance of x_j from the span of the others
     γ_j = −P_jr / P_rr                 Σ_{j≠r} γ_j x_j is the projection of x_r on the others
 
-Nothing is updated from step to step but the entries of H itself.
+Nothing is updated from step to step but the entries of H itself. Kernel values are exact to about `noise` of K_tt,
+which depends on the precision of the rows, so a δ² below that counts as 0.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ import numpy as np
 import scipy.linalg
 
 from budgetron.engine.reference.rows import Array, Integers, without
+from budgetron.engine.settings import Settings
 
 TIED = 1 + 1e-10
 ZERO = 1e-12  # of the largest score: what rounding has left of a zero
@@ -25,7 +27,8 @@ ZERO = 1e-12  # of the largest score: what rounding has left of a zero
 class Gram:
     """H, kept in step with the store."""
 
-    def __init__(self) -> None:
+    def __init__(self, noise: float) -> None:
+        self.noise = noise
         self.H: Array = np.empty((0, 0))
 
     def append(self, k: Array, k_tt: float) -> None:
@@ -42,7 +45,8 @@ class Gram:
         if not len(k):
             return k, k_tt
         alpha: Array = scipy.linalg.cho_solve(factor(self.H), k)
-        return alpha, max(k_tt - float(k @ alpha), 0.0)
+        delta2 = k_tt - float(k @ alpha)
+        return alpha, delta2 if delta2 > self.noise * k_tt else 0.0
 
     def inverse(self) -> Array:
         """P."""
@@ -50,6 +54,11 @@ class Gram:
             return self.H
         P: Array = scipy.linalg.cho_solve(factor(self.H), np.eye(len(self.H)))
         return (P + P.T) / 2
+
+
+def noise_of(settings: Settings) -> float:
+    """How exact kernel values are: the core multiplies dense float32 rows in float32, all others in double."""
+    return 2.0**-16 if settings.dtype == "float32" and not settings.sparse else 2.0**-36
 
 
 def cheapest(norms: Array, P: Array, arrival: Integers) -> int:

@@ -21,11 +21,20 @@ Scalar = TypeVar("Scalar", bound=np.generic)
 
 @dataclass(frozen=True)
 class Instance:
-    """One x in float64, as the store would hold it: all features, or those at `indices`; and ‖x‖²."""
+    """One x in float64, rounded to the dtype of the store: all features, or those at `indices`; and ‖x‖²."""
 
     values: Array
     indices: NDArray[np.int32] | None
     square: float
+    is_centred: bool = False  # less the store's reference point
+
+
+TINY = 1e-300
+
+
+def flushed(values: Array) -> Array:
+    """The values, with 0 for those that have decayed to nearly nothing: subnormal numbers are slow to compute with."""
+    return np.where(np.abs(values) < TINY, 0.0, values)
 
 
 def without(array: NDArray[Scalar], r: int, axis: int = -1) -> NDArray[Scalar]:
@@ -47,7 +56,17 @@ class DenseRows:
         """The rows of a block, one by one."""
         for row in X:
             x = row.astype(dtype).astype(np.float64)
-            yield Instance(x, None, float(_products(x[None], x)[0]))
+            yield Instance(x, None, _square(x))
+
+    def less(self, x: Instance, point: NDArray[Any]) -> Instance:
+        """x − point, rounded as it would be stored."""
+        z = (x.values - point).astype(self.rows.dtype).astype(np.float64)
+        return Instance(z, None, _square(z), is_centred=True)
+
+    def shift(self, by: Array) -> Array:
+        """Add a vector to every row; the ‖x_j‖² after it."""
+        self.rows = (self.rows + by).astype(self.rows.dtype)
+        return np.array([self.instance(r).square for r in range(len(self.rows))])
 
     def append(self, x: Instance) -> None:
         self.rows = np.concatenate([self.rows, x.values[None].astype(self.rows.dtype)])
@@ -65,8 +84,9 @@ class DenseRows:
         return np.zeros(len(self.rows), dtype=np.int64)
 
     def instance(self, r: int) -> Instance:
-        """x_r."""
-        return next(self.instances(self.rows[r:r + 1], self.rows.dtype.name))
+        """x_r, as it is held."""
+        x = self.rows[r].astype(np.float64)
+        return Instance(x, None, _square(x), is_centred=True)
 
     def all(self) -> NDArray[Any]:
         """The rows in slot order."""
@@ -150,6 +170,10 @@ class SparseRows:
     @property
     def nbytes(self) -> int:
         return self.indptr.nbytes + self.indices.nbytes + self.data.nbytes
+
+
+def _square(x: Array) -> float:
+    return float(_products(x[None], x)[0])
 
 
 def _products(rows: Array, x: Array) -> Array:

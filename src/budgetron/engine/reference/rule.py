@@ -74,6 +74,9 @@ class Rule(ABC):
     def restore(self, state: dict[str, Any]) -> None:
         """Take up a state, into a rule that has seen nothing."""
 
+    def rows_moved(self) -> None:  # noqa: B027 - most rules keep no kernel values
+        """The store's reference point moved: kernel values that are kept must be computed again."""
+
     def variance(self, x: Instance, key: int, cluster: int) -> Array:
         """The variance of f, one an output, for the rule that knows one."""
         raise NotImplementedError

@@ -21,7 +21,7 @@ from typing import Any
 
 import numpy as np
 
-from budgetron.engine.reference.rows import Array, without
+from budgetron.engine.reference.rows import Array, flushed, without
 from budgetron.engine.reference.store import Store
 from budgetron.engine.reference.weights import Weights
 from budgetron.engine.settings import Settings
@@ -124,12 +124,12 @@ class SharedTable(Weights):
     def add(self, key: int, cluster: int, y: Array, alpha: Array) -> None:
         """C_i += y α and s += y α, which is (β_l)_j += α_j y (A⁻¹)_li for all l."""
         for row in [self.rows[key]] + ([self.sums[cluster]] if self.has_sums else []):
-            row.values = row.values + np.outer(y, alpha)
+            row.values = flushed(row.values + np.outer(y, alpha))
 
     def hand_over(self, r: int, gamma: Array) -> None:
         """C_lj += C_lr γ_j for every l, which is the same for β."""
         for row in self._all():
-            row.values = row.values + np.outer(row.values[:, r], gamma)
+            row.values = flushed(row.values + np.outer(row.values[:, r], gamma))
 
     def state(self) -> dict[str, Any]:
         rows, sums = list(self.rows.values()), list(self.sums.values())

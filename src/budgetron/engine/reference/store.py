@@ -2,6 +2,8 @@
 
 A new example is appended; removal moves the last slot into the hole. So an example that is appended to a
 full store and followed by one removal stands in the slot of the one it replaced.
+
+Dense rows under the Gaussian kernel are held less a reference point c (`reference`).
 """
 
 from __future__ import annotations
@@ -11,6 +13,7 @@ from typing import Any
 
 import numpy as np
 
+from budgetron.engine.reference.reference_point import ReferencePoint
 from budgetron.engine.reference.rows import Array, DenseRows, Instance, Integers, SparseRows, without
 from budgetron.engine.settings import Settings
 
@@ -22,6 +25,7 @@ class Store:
         kind = SparseRows if settings.sparse else DenseRows
         self.settings = settings
         self.rows: DenseRows | SparseRows = kind(settings.n_features, settings.dtype)
+        self.point = ReferencePoint(settings)
         self.squares: Array = np.empty(0)
         self.key: Integers = np.empty(0, dtype=np.int64)
         self.cluster: Integers = np.empty(0, dtype=np.int64)
@@ -65,10 +69,33 @@ class Store:
         """K'(x_j, x) for every slot j, and K'(x, x)."""
         kernel = self.settings.kernel
         assert kernel is not None
+        x = self.centred(x)
         row = kernel.row(self.rows.products(x), np.full_like(self.squares, x.square), self.squares)
         return row, float(kernel.of_self(np.array([x.square]))[0])
 
+    def centred(self, x: Instance) -> Instance:
+        """x − c, rounded as it would be stored."""
+        if x.is_centred or not self.point.moves:
+            return x
+        assert isinstance(self.rows, DenseRows)
+        return self.rows.less(x, self.point.c)
+
+    def follow(self, x: Instance) -> bool:
+        """Let c follow the stream before x is learned from; whether it moved."""
+        shift = self.point.follow(x.values, self.centred(x).square) if self.point.is_used else None
+        if shift is None:
+            return False
+        assert isinstance(self.rows, DenseRows)
+        self.squares = self.rows.shift(shift)
+        return True
+
+    def shown(self) -> Any:
+        """The rows in slot order as they came in: to within one rounding where c is not 0."""
+        rows = self.rows.all()
+        return (rows + self.point.c).astype(rows.dtype) if self.point.moves else rows
+
     def append(self, x: Instance, key: int, cluster: int, arrival: int) -> None:
+        x = self.centred(x)
         self.rows.append(x)
         self.squares = np.append(self.squares, x.square)
         self.key = np.append(self.key, key)
@@ -83,7 +110,7 @@ class Store:
 
     def state(self) -> dict[str, Any]:
         named = {"key": self.key.copy(), "cluster": self.cluster.copy(), "arrival": self.arrival.copy()}
-        return self.rows.state() | named
+        return self.rows.state() | named | self.point.state()
 
     def restore(self, state: dict[str, Any]) -> None:
         """Fill an empty store."""
@@ -91,6 +118,7 @@ class Store:
         named = zip(state["key"], state["cluster"], state["arrival"], strict=True)
         for x, (key, cluster, arrival) in zip(self.instances(block), named, strict=True):
             self.append(x, int(key), int(cluster), int(arrival))
+        self.point.restore(state)  # after the rows: they are saved less c
 
     def instances(self, X: Any) -> Iterator[Instance]:
         """The rows of a block, one by one, rounded as the store would hold them."""
@@ -98,4 +126,4 @@ class Store:
 
     @property
     def nbytes(self) -> int:
-        return self.rows.nbytes + self.squares.nbytes + 3 * self.key.nbytes
+        return self.rows.nbytes + self.squares.nbytes + 3 * self.key.nbytes + self.point.nbytes

@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from budgetron.engine.reference.rows import Array, without
+from budgetron.engine.reference.rows import Array, flushed, without
 from budgetron.engine.reference.store import Store
 from budgetron.engine.settings import Settings
 from budgetron.graphs import TaskGraph
@@ -90,14 +90,14 @@ class Coefficients(Weights):
         self.beta = without(self.beta, r)
 
     def add(self, key: int, cluster: int, y: Array, alpha: Array) -> None:
-        self.beta = self.beta + np.outer(y, alpha)
+        self.beta = flushed(self.beta + np.outer(y, alpha))
 
     def norms(self) -> Array:
         norms: Array = np.sqrt((self.beta**2).sum(axis=0))
         return norms
 
     def hand_over(self, r: int, gamma: Array) -> None:
-        self.beta = self.beta + np.outer(self.beta[:, r], gamma)
+        self.beta = flushed(self.beta + np.outer(self.beta[:, r], gamma))
 
     def restore(self, state: dict[str, Any]) -> None:
         self.beta = np.array(state["coef"], dtype=np.float64)

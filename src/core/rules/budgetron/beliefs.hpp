@@ -76,12 +76,15 @@ class Mixture {
     }
   }
 
-  // w_b ← w_b p_b(y)^ω, normalised, then a little shared out evenly. In logs: a large ω must not bring 0/0.
+  // w_b ← w_b p_b(y)^ω, normalised, then a little shared out evenly. In logs, and relative to the best p_b(y): the
+  // largest finite ω must bring neither 0/0 nor ∞ − ∞.
   void learn(const double* logs, std::size_t outputs, std::size_t label, double omega) {
     const std::size_t classes = outputs == 1 ? 2 : outputs;
-    double top = -HUGE_VAL, total = 0;
+    double top = -HUGE_VAL, best = -HUGE_VAL, total = 0;
+    const auto log_p = [&](std::size_t b) { return std::max(logs[b * classes + label], std::log(1e-15)); };
+    for (std::size_t b = 0; b < live.size(); ++b) best = std::max(best, log_p(b));
     for (std::size_t b = 0; b < live.size(); ++b) {
-      live[b].weight = std::log(live[b].weight) + omega * std::max(logs[b * classes + label], std::log(1e-15));
+      live[b].weight = std::log(live[b].weight) + omega * (log_p(b) - best);
       top = std::max(top, live[b].weight);
     }
     for (Live& one : live) total += one.weight = std::exp(one.weight - top);

@@ -29,6 +29,7 @@
 namespace budgetron {
 
 constexpr double kNegligible = 1e-3;        // τ
+constexpr double kHeaviest = 1e6;           // ω of a step: beyond it steps would overshoot until weights overflow
 constexpr std::size_t kKeptEntries = 192;   // hashed features of a row that there is always room for
 
 template <class T>
@@ -44,7 +45,7 @@ class Budgetron final : public Learner {
         linear_(bytes_),
         linear_covariances_(bytes_),
         rows_(bytes_, 0, config.max_task_rows),
-        span_(bytes_, has_kernel() ? capacity() : 0, unbounded(), config.eta < 1e-2),
+        span_(bytes_, has_kernel() ? capacity() : 0, unbounded(), config.eta < 1e-2, config.single && !config.sparse),
         covariances_(bytes_),
         lambda_(bytes_),
         anchors_(bytes_) {
@@ -191,6 +192,12 @@ class Budgetron final : public Learner {
   void slot_removed(std::size_t slot, std::size_t last) override {
     for (auto& anchor : anchors_)
       if (anchor == last) anchor = static_cast<std::uint32_t>(slot);
+  }
+
+  void rows_moved() override {
+    if (!has_kernel()) return;
+    span_.rebuild(size(), kernel_rows());
+    rebuild_lambda();
   }
 
   void save_rule(State& state) override;
@@ -403,7 +410,7 @@ class Budgetron final : public Learner {
   }
 
   Gram::RowOf kernel_rows() const {
-    return [this](std::size_t slot, double* row) { store_->kernel_row_of_slot(config_.kernel, slot, row); };
+    return [this](std::size_t slot, double* row) { store_->kernel_row_of_slot(config_.kernel, slot, true, row); };
   }
 
   bool is_anchor(std::size_t slot) const { return std::find(anchors_.begin(), anchors_.end(), slot) != anchors_.end(); }
@@ -444,7 +451,8 @@ class Budgetron final : public Learner {
   }
 
   void store(const Example& example, Scratch& s, double delta2) {
-    if (size() == 0 && unit_ == 1.0) unit_ = example.self;
+    if (!unit_set_) unit_ = example.self;
+    unit_set_ = true;
     const double* alpha = span_.alpha.data();
     std::size_t slot;
     if (full()) {
@@ -497,7 +505,7 @@ class Budgetron final : public Learner {
     lambda_.assign(triangle(n), 0.0);
     std::vector<double> l(triangle(n)), row(size());
     for (std::size_t a = 0; a < n; ++a) {
-      store_->kernel_row_of_slot(config_.kernel, anchors_[a], row.data());
+      store_->kernel_row_of_slot(config_.kernel, anchors_[a], true, row.data());
       for (std::size_t c = 0; c <= a; ++c) {
         double rest = row[anchors_[c]];
         for (std::size_t e = 0; e < c; ++e) rest -= l[triangle(a) + e] * l[triangle(c) + e];
@@ -514,7 +522,7 @@ class Budgetron final : public Learner {
   // ---- step 5
 
   bool learn(const Example& example, Scratch& s, double delta2, bool stored) {
-    const double omega = example.weight;
+    const double omega = std::min(example.weight, kHeaviest);
     double outside = std::max(0.0, example.self - simd().dot(s.psi.data(), s.psi.data(), config_.own_rank));  // o²
     if (stored && !anchors_.empty() && s.psi[anchors_.size() - 1] > 0 && arrivals_[anchors_.back()] == n_seen_) outside = 0.0;
     double residual = stored ? 0.0 : delta2;  // δ², computed when first needed
@@ -608,6 +616,7 @@ class Budgetron final : public Learner {
   Vec<double> lambda_;          // Λ, packed: the inverse Cholesky factor of the anchors' Gram matrix
   Vec<std::uint32_t> anchors_;  // their slots
   double unit_ = 1.0;  // K'(x, x) of the first example ever stored
+  bool unit_set_ = false;
 };
 
 }  // namespace budgetron

@@ -61,7 +61,7 @@ void Budgetron<T>::drop(const std::vector<bool>& keep, Scratch& s) {
   if (config_.sparse) read_table(s);
   if (has_kernel()) return;
   release_store();
-  span_ = Span(bytes_, 0, false, config_.eta < 1e-2);
+  span_ = Span(bytes_, 0, false, config_.eta < 1e-2, config_.single && !config_.sparse);
   lambda_.clear();
   lambda_.shrink_to_fit();
   anchors_.clear();
@@ -88,6 +88,7 @@ void Budgetron<T>::save_rule(State& state) {
     state.reals["belief_weight"].push_back(one.weight);
   }
   state.reals["unit"] = {unit_};
+  state.integers["unit_set"] = {unit_set_};
   if (config_.sparse) {
     auto& typical = state.reals["slot_scale"];
     auto& table = state.reals["table"];
@@ -155,6 +156,9 @@ void Budgetron<T>::load_rule(const State& state) {
   }
   unit_ = state.reals.at("unit").at(0);
   agree(unit_ > 0);
+  // Older files do not say whether the unit was set: a unit of 1 with nothing stored meant that it was not.
+  const auto set = state.integers.find("unit_set");
+  unit_set_ = set == state.integers.end() ? unit_ != 1.0 || stored > 0 : set->second.at(0) != 0;
   if (config_.sparse) {
     const auto& typical = state.reals.at("slot_scale");
     const auto& table = state.reals.at("table");

@@ -81,7 +81,7 @@ inline void learn_diagonal(const Diagonal& block, const double* phi, const doubl
   for (std::size_t j = 0; j < block.width; ++j) {
     const double t = scale * block.s[j] * phi[j];
     for (std::size_t c = 0; c < block.outputs; ++c) block.w[c * block.width + j] += g[c] * t;
-    block.s[j] = std::max(block.s[j] / (1.0 + h * t * phi[j]), floor);
+    block.s[j] = std::max(flushed(block.s[j] / (1.0 + h * t * phi[j])), floor);
   }
 }
 

@@ -76,7 +76,9 @@ class Mixture:
 
     def learn(self, f: Array, code: int, omega: float) -> None:
         """The weights after y, by the f they were mixed with; and who has been light for how long."""
-        log_w = np.log(self.w) + omega * np.maximum(log_probabilities(f)[:, code], LEAST_LOG_P)
+        log_p = np.maximum(log_probabilities(f)[:, code], LEAST_LOG_P)
+        with np.errstate(over="ignore"):  # relative to the best: the largest finite ω must not bring ∞ − ∞
+            log_w = np.log(self.w) + omega * (log_p - log_p.max())
         w = np.exp(log_w - np.logaddexp.reduce(log_w))
         self.w = (1 - SHARE) * w + SHARE / len(w)
         self.idle = np.where(self.w < LIGHT, self.idle + 1, 0)

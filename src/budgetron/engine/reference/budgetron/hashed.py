@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 from budgetron.engine.reference.budgetron.beliefs import Belief
 from budgetron.engine.reference.budgetron.own import Row
 from budgetron.engine.reference.budgetron.parts import Part, blank
-from budgetron.engine.reference.rows import Array, Instance, Integers
+from budgetron.engine.reference.rows import TINY, Array, Instance, Integers
 from budgetron.engine.settings import Settings
 
 Hashes = NDArray[np.uint64]
@@ -96,6 +96,7 @@ class Hashed(Part):
 
     def __init__(self, table: NDArray[Any], slots: Integers, phi: Array, floor: float) -> None:
         self.table, self.slots, self.phi, self.floor = table, slots, phi, floor
+        self.tiny = 1e-37 if table.dtype == np.float32 else TINY
 
     def predict(self) -> tuple[Array, float]:
         cells = self.table[self.slots].astype(np.float64)
@@ -107,7 +108,8 @@ class Hashed(Part):
             W, S = cell[:-1], cell[-1]
             t = S * phi
             self.table[j, :-1] = W + G * t
-            self.table[j, -1] = max(S / (1 + h * t * phi), self.floor)
+            less = S / (1 + h * t * phi)
+            self.table[j, -1] = max(0.0 if less < self.tiny else less, self.floor)
 
 
 def mix(x: Hashes) -> Hashes:

@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from budgetron.engine.reference.rows import Array
+from budgetron.engine.reference.rows import Array, flushed
 
 
 class Part(ABC):
@@ -47,7 +47,7 @@ class Diagonal(Part):
         W, S = self._read()
         t = self.scale * S * self.phi
         self.block[:-1] = W + np.outer(G, t)
-        self.block[-1] = np.maximum(S / (1 + h * t * self.phi), self.floor)
+        self.block[-1] = np.maximum(flushed(S / (1 + h * t * self.phi)), self.floor)
 
     def _read(self) -> tuple[Array, Array]:
         block = self.block.astype(np.float64, copy=False)

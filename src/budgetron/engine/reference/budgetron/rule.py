@@ -7,7 +7,7 @@
     5  each belief, with f_b and V_b as they are after 4, q = p_b, g_c = [y = c] − q_c, h = ω q_y(1 − q_y):
            v = V_b + (s/unit) δ² + (sρ/unit) o²       δ² = 0 where x was stored: what the span cannot
                                                       express damps the step
-           ω max_c|g_c| v < 1e-3: no step;  else every part with G = ω g/(1 + hv), c = h/(1 + hv)
+           (ω at most 1e6 here)   ω max_c|g_c| v < 1e-3: no step;  else every part with G = ω g/(1 + hv), c = h/(1 + hv)
     6  the moments of the features                                              (`dense`, `hashed`)
 
 Unrelated tasks (`shared` false) have own parts only; one task for all (`own` false) has shared parts only.
@@ -33,6 +33,7 @@ from budgetron.engine.reference.store import Store
 from budgetron.engine.settings import Settings
 
 NEGLIGIBLE = 1e-3
+HEAVIEST = 1e6  # ω of a step: beyond it steps would overshoot until weights overflow
 
 
 class Budgetron(Rule):
@@ -104,6 +105,7 @@ class Budgetron(Rule):
         f, V = self.total(parts)
         q = np.exp(log_probabilities(f))  # of each class
         g = (np.arange(len(q)) == code) - q
+        omega = min(omega, HEAVIEST)
         h = omega * float(q[code] * (1 - q[code]))
         v = V + self.kernel.unexpressed(b, place)
         pull = omega * float(np.abs(g).max())
@@ -137,6 +139,9 @@ class Budgetron(Rule):
             return False
         self.kernel.evict(len(self.store))
         return True
+
+    def rows_moved(self) -> None:
+        self.kernel.span.regrow()
 
     def coef(self) -> Array:
         return self.kernel.coef()

@@ -23,8 +23,8 @@ import numpy as np
 import scipy.linalg
 
 from budgetron.engine.reference.budgetron.parts import Part
-from budgetron.engine.reference.gram import Gram, factor, regrown
-from budgetron.engine.reference.rows import Array, Instance, Integers, without
+from budgetron.engine.reference.gram import Gram, factor, noise_of, regrown
+from budgetron.engine.reference.rows import Array, Instance, Integers, flushed, without
 from budgetron.engine.reference.store import Store
 from budgetron.engine.settings import Settings
 
@@ -59,7 +59,7 @@ class SharedKernel:
         M_r = self.M[r]
         M = self.M + (np.outer(gamma, M_r) + np.outer(M_r, gamma)) + M_r[r] * np.outer(gamma, gamma)
         self.M = without(without(M, r, axis=0), r, axis=1)
-        self.U = without(self.U + np.outer(self.U[:, r], gamma), r)
+        self.U = without(flushed(self.U + np.outer(self.U[:, r], gamma)), r)
 
     def damage(self) -> Array:
         """‖U_j‖² + M_jj of every slot: what is expected to be lost with it, up to 1/P_jj."""
@@ -82,7 +82,7 @@ class OnSpan(Part):
 
     def step(self, G: Array, h: float, c: float) -> None:
         t = self.kernel.M @ self.k
-        self.kernel.U = self.kernel.U + np.outer(G, t)
+        self.kernel.U = flushed(self.kernel.U + np.outer(G, t))
         self.kernel.M = self.kernel.M - c * np.outer(t, t)
 
 
@@ -91,16 +91,17 @@ class Span:
 
     def __init__(self, settings: Settings, store: Store) -> None:
         self.store = store
-        self.gram = Gram()
+        self.gram = Gram(noise_of(settings))
         self.anchors: list[int] = []  # arrival numbers, in order
         self.r = int(settings.extra["own_rank"]) if settings.extra["own"] else 0
-        self.unit = 1.0
+        self.unit, self.is_unit_set = 1.0, False
 
     def clear(self) -> None:
         """Everyone leaves."""
         while len(self.store):
             self.remove(len(self.store) - 1)
         self.anchors = []
+        self.store.point.release()
 
     @property
     def anchor_slots(self) -> Integers:
@@ -120,8 +121,8 @@ class Span:
 
     def append(self, x: Instance, key: int, cluster: int, arrival: int, place: Place) -> None:
         """x joins, as an anchor while there are fewer than r."""
-        if not len(self.store) and self.unit == 1:
-            self.unit = place.kappa
+        if not self.is_unit_set:
+            self.unit, self.is_unit_set = place.kappa, True
         self.gram.append(place.k, place.kappa)
         self.store.append(x, key, cluster, arrival)
         if len(self.anchors) < self.r:
@@ -154,12 +155,19 @@ class Span:
         return L
 
     def state(self) -> dict[str, Any]:
-        return self.store.state() | {"unit": self.unit, "anchors": self.anchor_slots}
+        unit = {"unit": self.unit, "unit_set": int(self.is_unit_set)}
+        return self.store.state() | unit | {"anchors": self.anchor_slots}
 
     def restore(self, state: dict[str, Any]) -> None:
         self.store.restore(state)
         self.unit = float(state["unit"])
+        # Older files do not say whether the unit was set: a unit of 1 with nothing stored meant that it was not.
+        self.is_unit_set = bool(state.get("unit_set", self.unit != 1 or len(self.store) > 0))
         self.anchors = [int(self.store.arrival[slot]) for slot in state["anchors"]]
+        self.regrow()
+
+    def regrow(self) -> None:
+        """H again, from the stored rows."""
         rows = self.store.rows
         self.gram.H = regrown(self.store.arrival, lambda j: self.store.kernel_row(rows.instance(j)))
 

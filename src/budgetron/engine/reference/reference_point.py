@@ -1,0 +1,87 @@
+"""The reference point c that a dense store subtracts from every row under the Gaussian kernel.
+
+‖x − y‖² is computed as ‖x‖² + ‖y‖² − 2⟨x, y⟩, whose rounding error grows with ‖x‖². Rows far from 0 but near each
+other would lose all digits, and the kernel would no longer be positive semidefinite. Distances do not change under a
+shift, so rows are held as x − c, rounded to their dtype.
+
+    far:    γ‖x − c‖² > REACH                         c = 0 at first
+    x is far:  if γ‖x − p‖² ≤ REACH for the candidate p: streak + 1;  else p = x, streak = 1
+    x is not far:  streak = 0
+    streak = 2^(1 + min(moves, 9)):  c = p, moves + 1, streak = 0; stored rows are shifted by the difference
+
+Two consecutive rows must agree before c moves, so one absurd row alone never becomes the reference point. Each move
+asks for a longer streak: a stream that alternates between two places must not move c again and again. The rule sees
+one row after the other, so it does not depend on how a stream is cut into blocks.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from budgetron.engine.reference.rows import Array
+from budgetron.engine.settings import Settings
+from budgetron.kernels import Gaussian
+
+# The exponent of the kernel is exact to about REACH times the unit of rounding.
+REACH = {"float32": 2.0**5, "float64": 2.0**18}
+
+
+class ReferencePoint:
+    """c, the candidate to replace it, and how many rows agree with the candidate."""
+
+    def __init__(self, settings: Settings) -> None:
+        kernel = settings.kernel
+        self.reach2 = np.inf
+        if type(kernel) is Gaussian and not settings.sparse:
+            self.reach2 = REACH[settings.dtype] / float(kernel.gamma)
+        d = settings.n_features if self.is_used else 0
+        self.c: NDArray[Any] = np.zeros(d, dtype=settings.dtype)
+        self.candidate: NDArray[Any] = np.zeros(d, dtype=settings.dtype)
+        self.streak = self.moves = 0
+
+    @property
+    def is_used(self) -> bool:
+        """Whether rows are centred at all: dense ones, for the Gaussian kernel."""
+        return self.reach2 < np.inf
+
+    def follow(self, x: Array, square: float) -> Array | None:
+        """See a row x with ‖x − c‖²; what to add to stored rows if c moved, else None."""
+        if not square > self.reach2:
+            self.streak = 0
+            return None
+        if self.streak and float(((x - self.candidate) ** 2).sum()) <= self.reach2:
+            self.streak += 1
+        else:
+            self.candidate, self.streak = x.astype(self.c.dtype), 1
+        if self.streak < 2 ** (1 + min(self.moves, 9)):
+            return None
+        shift: Array = self.c.astype(np.float64) - self.candidate.astype(np.float64)
+        self.c, self.streak, self.moves = self.candidate.copy(), 0, self.moves + 1
+        return shift
+
+    def release(self) -> None:
+        """Nothing will be stored any more."""
+        self.reach2 = np.inf
+        self.c, self.candidate = self.c[:0], self.candidate[:0]
+        self.streak = self.moves = 0
+
+    def state(self) -> dict[str, Any]:
+        if not self.moves and not self.streak:
+            return {}
+        return {"reference": self.c.copy(), "reference_candidate": self.candidate.copy(),
+                "reference_streak": self.streak, "reference_moves": self.moves}
+
+    def restore(self, state: dict[str, Any]) -> None:
+        """Files from before there was a reference point have none: c is 0."""
+        if "reference" not in state:
+            return
+        self.c = np.array(state["reference"], dtype=self.c.dtype)
+        self.candidate = np.array(state["reference_candidate"], dtype=self.c.dtype)
+        self.streak, self.moves = int(state["reference_streak"]), int(state["reference_moves"])
+
+    @property
+    def nbytes(self) -> int:
+        return self.c.nbytes + self.candidate.nbytes

@@ -1,0 +1,292 @@
+"""The Gaussian kernel on features that are far from 0: the reference point, and what depends on the rows' precision.
+
+Streams have mean ``ratio`` and spread 1. All of them are rounded to float32 first, so that both precisions see the same
+rows and the float64 run is the yardstick for the float32 one.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from scipy import sparse
+
+import budgetron
+from budgetron import graphs, kernels
+from budgetron.engine import native, reference
+from budgetron.engine.memory import bytes_of
+from budgetron.engine.records import Outcome
+from budgetron.engine.settings import Settings
+
+needs_core = pytest.mark.skipif(not native.available, reason="built without a compiler")
+ENGINES = [pytest.param(native.Engine, marks=needs_core), reference.Engine]
+RULES = ["perceptron", "random", "forgetron", "projectron", "shared_projectron", "budgetron"]
+PROJECTING = RULES[3:]
+RATIOS = [0.0, 10.0, 100.0, 1e3, 1e4]
+D, N_TASKS = 6, 3
+GAMMA = 0.5 / D
+FLAGSHIP = {
+    "beliefs": [(0.0, 0.0, 10.0, 1.0, 0.0), (1.0, 0.3, 3.0, 0.5, 0.0)], "shared": True, "own": True, "own_rank": 2,
+    "slots": 0, "patience": 10_000, "whole": False, "sure": 0.0,
+}  # fmt: skip
+
+
+def settings_of(rule, dtype, capacity=25, eta=0.1, gamma=GAMMA, kernel=None, is_sparse=False, n_features=D):
+    return Settings(
+        rule=rule, kernel=kernels.Gaussian(gamma) if kernel is None else kernel, graph=graphs.complete(),
+        n_features=n_features, sparse=is_sparse, dtype=dtype, capacity=None if rule == "perceptron" else capacity,
+        eta=eta if rule in PROJECTING else 0.0, seed=3, extra=FLAGSHIP if rule == "budgetron" else {},
+    )  # fmt: skip
+
+
+def stream(n, ratio, seed=0, spread=1.0):
+    """Rows of this mean and spread in float32, codes and tasks; about a quarter of the labels is noise."""
+    rng = np.random.default_rng(seed)
+    Z, keys = rng.normal(size=(n, D)), rng.integers(N_TASKS, size=n)
+    concept = rng.normal(size=(N_TASKS, D))
+    flip = rng.random(n) < 0.1
+    codes = ((np.sin((Z * concept[keys]).sum(axis=1)) > 0) ^ flip).astype(np.int32)
+    mean = ratio * np.where(np.arange(D) % 2, 1.0, -1.0)
+    return (spread * Z + mean).astype(np.float32), codes, keys
+
+
+def fed(engine, X, codes, keys):
+    margins, flags = engine.learn(X.astype(engine.settings.dtype), codes, keys, np.zeros_like(keys))
+    return margins, flags
+
+
+def errors(flags):
+    return int((flags & Outcome.MISTAKE > 0).sum())
+
+
+def rebuilds(engine):
+    return int(np.asarray(engine.state().get("gram_rebuilds", [0]))[0])
+
+
+@needs_core
+@pytest.mark.parametrize("ratio", RATIOS)
+@pytest.mark.parametrize("rule", RULES)
+def test_float32_is_near_float64(rule, ratio):
+    data = stream(900, ratio)
+    single, double = (native.Engine(settings_of(rule, dtype)) for dtype in ("float32", "float64"))
+    (f, flags), (g, yardstick) = fed(single, *data), fed(double, *data)
+    assert abs(errors(flags) - errors(yardstick)) <= 0.01 * len(flags)
+    assert np.abs(f).max() <= 2 * np.abs(g).max()
+    assert np.median(np.abs(f - g)) < 1e-3
+    assert rebuilds(single) <= 2 and rebuilds(double) <= 2
+
+
+@needs_core
+@pytest.mark.parametrize("eta", [0.0, 1e-3, 0.02])
+@pytest.mark.parametrize("ratio", [0.0, 1e3, 1e4])
+@pytest.mark.parametrize("rule", PROJECTING)
+def test_small_eta_in_float32(rule, ratio, eta):
+    """Near-duplicates and a small η: δ² of float32 rows is noise, and must not be divided by."""
+    X, codes, keys = stream(1500, ratio, seed=1, spread=0.3)
+    X[1::3] = X[::3]  # duplicates
+    X[2::3] = (X[::3] + 1e-3 * np.sign(X[::3])).astype(np.float32)
+    engine = native.Engine(settings_of(rule, "float32", eta=eta))
+    margins, flags = fed(engine, X, codes, keys)
+    assert np.isfinite(margins).all() and np.abs(margins).max() < 100
+    assert rebuilds(engine) <= 1 + len(X) // 25, "a rebuild waits for as many changes as there are rows"
+    yardstick, _ = fed(native.Engine(settings_of(rule, "float64", eta=max(eta, 2**-8))), X, codes, keys)
+    assert errors(flags) <= 1.1 * (np.sign(yardstick) != np.where(codes, 1, -1)).sum() + 20
+
+
+@needs_core
+@pytest.mark.parametrize("dtype", ["float64", "float32"])
+@pytest.mark.parametrize("ratio", [0.0, 100.0, 1e4])
+@pytest.mark.parametrize("rule", RULES)
+def test_core_is_reference_off_centre(rule, ratio, dtype):
+    X, codes, keys = stream(220, ratio, seed=2)
+    core, definition = (kind(settings_of(rule, dtype, capacity=12)) for kind in (native.Engine, reference.Engine))
+    (f, flags), (g, expected) = fed(core, X, codes, keys), fed(definition, X, codes, keys)
+    within = 1e-7 if dtype == "float64" else 2e-4
+    assert np.abs(f - g).max() < within
+    assert (flags == expected).all()
+    for name in ("reference", "reference_candidate", "reference_streak", "reference_moves"):
+        assert np.array_equal(core.state().get(name, 0), definition.state().get(name, 0)), name
+    assert np.array_equal(core.active()["rows"], definition.active()["rows"])
+
+
+@pytest.mark.parametrize("kind", ENGINES)
+def test_float64_far_from_0(kind):
+    """Mean 1e8 and spread 1: even double has but half of a digit left of ‖x‖² without a reference point."""
+    rng = np.random.default_rng(0)
+    Z = np.round(rng.normal(size=(150, D)) * 2**16) / 2**16  # so that adding the mean rounds nothing away
+    codes, keys = (Z[:, 0] * Z[:, 1] > 0).astype(np.int32), np.zeros(150, dtype=np.int64)
+    near, far = (kind(settings_of("projectron", "float64")) for _ in range(2))
+    f, g = fed(near, Z, codes, keys)[0], fed(far, Z + 2.0**26, codes, keys)[0]
+    assert far.state()["reference_moves"] == 1 and np.abs(f - g).max() < 1e-6
+
+
+@pytest.mark.parametrize("absurd", [1e18, -3e4, 0.0])
+@pytest.mark.parametrize("kind", ENGINES)
+def test_an_absurd_row_is_not_the_reference_point(kind, absurd):
+    for place in (0, 1, 7):
+        X, codes, keys = stream(160, 1e3, seed=4)
+        X[place] = absurd
+        single, double = kind(settings_of("projectron", "float32")), kind(settings_of("projectron", "float64"))
+        f, g = fed(single, X, codes, keys)[0], fed(double, X, codes, keys)[0]
+        assert np.abs(f - g)[3:].max() < 1e-3, "from the second good row in a row on"
+        assert np.abs(np.abs(single.state()["reference"]) - 1e3).max() < 10
+
+
+@pytest.mark.parametrize("kind", ENGINES)
+def test_rows_near_0_have_no_reference_point(kind):
+    X, codes, keys = stream(100, 0.0)
+    X[50] = 1e4  # one far row is a candidate until the next row
+    engine = kind(settings_of("random", "float32"))
+    fed(engine, X[:51], codes[:51], keys[:51])
+    assert engine.state()["reference_streak"] == 1 and engine.state()["reference_moves"] == 0
+    fed(engine, X[51:], codes[51:], keys[51:])
+    assert "reference" not in engine.state()
+
+
+@pytest.mark.parametrize("kernel", [kernels.Linear(1.0), kernels.Polynomial(2), None], ids=["linear", "poly", "sparse"])
+@pytest.mark.parametrize("kind", ENGINES)
+def test_other_kernels_and_sparse_rows_are_not_shifted(kind, kernel):
+    X, codes, keys = stream(60, 100.0)
+    is_sparse = kernel is None
+    engine = kind(settings_of("random", "float32", kernel=kernel, is_sparse=is_sparse))
+    rows = sparse.csr_matrix(X) if is_sparse else X
+    engine.learn(rows, codes, keys, np.zeros_like(keys))
+    assert "reference" not in engine.state()
+    stored = engine.active()["rows"]
+    assert np.array_equal(stored.toarray() if is_sparse else stored, X[engine.active()["arrival"]])
+
+
+@needs_core
+def test_sparse_float32_rows_far_from_0():
+    """Their products are added up in double: no reference point is needed at these ratios."""
+    X, codes, keys = stream(600, 1e3)
+    single = native.Engine(settings_of("projectron", "float32", is_sparse=True))
+    f, _ = single.learn(sparse.csr_matrix(X), codes, keys, np.zeros_like(keys))
+    g, _ = fed(native.Engine(settings_of("projectron", "float64")), X, codes, keys)
+    assert np.abs(f - g).max() < 1e-5
+
+
+@pytest.mark.parametrize("rule", RULES)
+@pytest.mark.parametrize("kind", ENGINES)
+def test_blocks_and_restarts_do_not_matter(kind, rule):
+    X, codes, keys = stream(180, 1e3, seed=5)
+    X[[0, 60]] = 7e6
+    X[90:] -= 5e3  # the stream moves elsewhere
+    whole = kind(settings_of(rule, "float32"))
+    f, _ = fed(whole, X, codes, keys)
+    cut, parts = kind(settings_of(rule, "float32")), []
+    for at in range(0, 180, 7):
+        parts.append(fed(cut, X[at : at + 7], codes[at : at + 7], keys[at : at + 7])[0])
+        if kind is native.Engine:  # the reference solves from scratch, so a restart may round differently
+            cut = kind.restore(cut.settings, cut.state())
+    assert np.array_equal(np.concatenate(parts), f)
+    assert whole.state()["reference_moves"] >= 2
+    for name, values in whole.state().items():
+        assert np.array_equal(values, cut.state()[name]), name
+
+
+def test_a_file_continues(tmp_path):
+    X, codes, keys = stream(200, 1e3, seed=6)
+    model = budgetron.BudgetProjectron(20, kernels.Gaussian(GAMMA))
+    model.partial_fit(X[:100], codes[:100], tasks=keys[:100])
+    model.save(tmp_path / "model.budgetron")
+    loaded = budgetron.load(tmp_path / "model.budgetron")
+    assert np.array_equal(model.active_set_.rows, loaded.active_set_.rows)
+    again = loaded.predict_then_learn(X[100:], codes[100:], tasks=keys[100:])
+    assert np.array_equal(model.predict_then_learn(X[100:], codes[100:], tasks=keys[100:]), again)
+
+
+@pytest.mark.parametrize("engine", [pytest.param("auto", marks=needs_core), "numpy"])
+def test_stored_rows_are_shown_as_they_came(engine):
+    X, codes, keys = stream(120, 1e3, seed=7)
+    model = budgetron.RandomBudgetPerceptron(30, kernels.Gaussian(GAMMA), engine=engine)
+    model.partial_fit(X, codes, tasks=keys)
+    shown = model.active_set_
+    assert shown.rows.dtype == np.float32
+    assert np.array_equal(shown.rows, X[shown.arrival]), "rows within a factor of 2 of the point are held exactly"
+
+
+@needs_core
+def test_a_stream_that_alternates_does_not_move_the_point_for_ever():
+    X, codes, keys = stream(4000, 0.0, seed=8)
+    X[np.arange(4000) // 8 % 2 == 1] += 1e3
+    engine = native.Engine(settings_of("projectron", "float32"))
+    margins, _ = fed(engine, X, codes, keys)
+    assert engine.state()["reference_moves"] <= 3 and np.abs(margins).max() < 100
+
+
+@needs_core
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+def test_the_point_is_counted(dtype):
+    plain = settings_of("random", dtype, capacity=64, kernel=kernels.Linear(), n_features=500)
+    centred = settings_of("random", dtype, capacity=64, n_features=500)
+    more = native.Engine(centred).memory_bytes() - native.Engine(plain).memory_bytes()
+    row = 500 * np.dtype(dtype).itemsize
+    assert more >= 2 * row, "the point and its candidate"
+    assert bytes_of(centred) - bytes_of(plain) >= more
+
+
+@needs_core
+@pytest.mark.parametrize("scale", [0.0, 1e-30, 1.0, 1e6, 1e17])
+@pytest.mark.parametrize("rule", RULES)
+def test_huge_tiny_and_equal_float32_rows(rule, scale):
+    """Nothing that is accepted makes a margin that is not finite."""
+    X, codes, keys = stream(300, 0.0, seed=9)
+    X = (X.astype(np.float64) * scale).astype(np.float32)
+    X[::5] = X[0]
+    X[3::7] = 0.0
+    engine = native.Engine(settings_of(rule, "float32", eta=0.0))
+    assert engine.first_bad_row(X) is None
+    margins, _ = fed(engine, X, codes, keys)
+    assert np.isfinite(margins).all() and np.isfinite(engine.margins(X, keys, np.zeros_like(keys))).all()
+
+
+@pytest.mark.parametrize("kind", ENGINES)
+def test_rows_too_large_for_float32_are_refused(kind):
+    engine = kind(settings_of("random", "float32"))
+    X = np.zeros((3, D), dtype=np.float32)
+    X[1], X[2] = 1e18, 3e18  # 9e36 · 6 is beyond 1e37, 1e36 · 6 is not
+    assert engine.first_bad_row(X) == 2
+    X[2] = -1e18
+    assert engine.first_bad_row(X) is None
+    margins, _ = fed(engine, X[[1, 1, 2, 2, 2, 2, 1, 0]], np.array([0, 1] * 4, np.int32), np.zeros(8, np.int64))
+    assert np.isfinite(margins).all()
+
+
+@pytest.mark.parametrize("kind", ENGINES)
+def test_a_gamma_beyond_float32(kind):
+    engine = kind(settings_of("perceptron", "float32", gamma=1e300))
+    X = np.ones((4, D), dtype=np.float32)
+    margins, _ = fed(engine, X, np.array([1, 1, 1, 1], np.int32), np.zeros(4, np.int64))
+    assert margins.tolist() == [0.0, 1.0, 1.0, 1.0]
+
+
+def off_centre(updates, block=2000):
+    """Errors of both precisions over a long stream whose mean wanders, and the two engines."""
+    rng = np.random.default_rng(10)
+    engines = [native.Engine(settings_of("shared_projectron", dtype, capacity=50)) for dtype in ("float32", "float64")]
+    wrong, largest, mean = [0, 0], 0.0, np.full(D, 1e3)
+    for part in range(updates // block):
+        mean = mean + rng.normal(size=D)
+        X, codes, keys = stream(block, 0.0, seed=part)
+        X = (X + mean).astype(np.float32)
+        for e, engine in enumerate(engines):
+            margins, flags = fed(engine, X, codes, keys)
+            wrong[e] += errors(flags)
+            largest = max(largest, float(np.abs(margins).max()))
+    return wrong, largest, engines
+
+
+@needs_core
+def test_long_streams_off_centre():
+    wrong, largest, engines = off_centre(10_000)
+    assert abs(wrong[0] - wrong[1]) <= 0.01 * wrong[1] + 20 and largest < 100
+    assert all(rebuilds(engine) == 0 for engine in engines)
+
+
+@needs_core
+@pytest.mark.long
+@pytest.mark.timeout(3600)
+def test_long_streams_off_centre_in_full():
+    wrong, largest, engines = off_centre(10**6)
+    assert abs(wrong[0] - wrong[1]) <= 0.01 * wrong[1] and largest < 100
+    assert all(rebuilds(engine) <= 10 for engine in engines)
