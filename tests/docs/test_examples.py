@@ -9,11 +9,10 @@ import sys
 from pathlib import Path
 
 import pytest
+from printed import disagreement
 
 ROOT = Path(__file__).parents[2]
 PAGES = sorted(page.stem for page in (ROOT / "docs" / "examples").glob("*.md") if page.stem != "index")
-NUMBER = re.compile(r"\d[\d,]*(?:\.\d+)?")
-SPACE = re.compile(r" +")
 
 
 @pytest.mark.parametrize("name", PAGES)
@@ -28,13 +27,8 @@ def test_it_prints_what_the_page_says(name):
     done = subprocess.run([sys.executable, program], capture_output=True, text=True, timeout=200, env=one_thread)
     assert done.returncode == 0, done.stderr
     assert not done.stderr
-    words, printed = (SPACE.sub(" ", NUMBER.sub("#", text)).strip() for text in (kept, done.stdout))
-    assert printed == words
-    # Shares to half a point and counts to a tenth: instruction sets differ in less, and a finding in more.
-    for said, came in zip(NUMBER.findall(kept), NUMBER.findall(done.stdout), strict=True):
-        within = {"abs": 0.6} if "." in said else {"rel": 0.1, "abs": 1}
-        number = float(came.replace(",", ""))
-        assert number == pytest.approx(float(said.replace(",", "")), **within), f"{name}: {came}, not {said}"
+    # A learner's many decisions differ a little between instruction sets; a finding differs by more.
+    assert disagreement(kept, done.stdout, rounded=True, within=0.1) is None, done.stdout
 
 
 def test_every_example_is_told_of():

@@ -1,0 +1,108 @@
+"""Compares printed text with what a page says, so that the last digits of one build do not matter.
+
+Two builds of the core, or two BLAS libraries, add up in different orders. Their results differ in the last digits, and
+their byte counts in what vectors are padded to. The text between the numbers must be equal; the numbers must agree:
+
+- integers exactly, such as counts of examples;
+- decimals within a relative difference of 1e-6;
+- percentages, and decimals with two places or more, within one unit of the last place that either prints: they were
+  rounded, and a number near the middle of two roundings may go either way. With `rounded=True` all decimals count as
+  rounded;
+- byte counts (a unit follows, such as `KiB`) within 5 %. With `sizes=True` every integer is taken as a byte count;
+- with `within=0.1`, what hangs on many decisions of a learner: integers within a tenth, percentages within one point.
+
+Runs of spaces and of ruling characters count as one: a column is as wide as its longest number.
+"""
+
+from __future__ import annotations
+
+import doctest
+import re
+
+NUMBER = re.compile(
+    r"""(?: (?<![\w)\]]) [-+−] )?           # a sign; in 2024-03-01 and 3-1 it is none
+        (?<![\w.])                          # the 32 of float32 is part of a word
+        (?: \d{1,3} (?:,\d{3})+ (?!\d) | \d+ )
+        (?: \.\d* )?
+        (?: e[-+]?\d+ )?
+        (?![\w])""",
+    re.X | re.I,
+)
+PERCENT = re.compile(r"\s?%")
+BYTES = re.compile(r"\s?(?:bytes|B|[kKMGT]i?B)\b")
+SIZES = doctest.register_optionflag("BUDGETRON_SIZES")
+
+
+def disagreement(
+    expected: str, actual: str, *, rounded: bool = False, sizes: bool = False, within: float = 0.0
+) -> str | None:
+    """What differs between two printed texts, or None where they agree."""
+    texts, printed = _between(expected), _between(actual)
+    if texts != printed:
+        pairs = zip([*texts, "the end"], [*printed, "the end"], strict=False)
+        return "text: expected {!r}, got {!r}".format(*next((a, b) for a, b in pairs if a != b))
+    for said, came in zip(NUMBER.finditer(expected), NUMBER.finditer(actual), strict=True):
+        after = expected[said.end() : said.end() + 8]
+        is_percent, is_size = bool(PERCENT.match(after)), sizes or bool(BYTES.match(after))
+        if not _close(said[0], came[0], is_percent, is_size, rounded, within):
+            return f"number: expected {said[0]}, got {came[0]}, before {after!r}"
+    return None
+
+
+def _close(said: str, came: str, is_percent: bool, is_size: bool, rounded: bool, within: float) -> bool:
+    wanted, found = _value(said), _value(came)
+    decimals = _is_decimal(said) + _is_decimal(came)
+    if decimals == 1 and not (rounded or is_size):
+        return False  # 1 became 1.0: not a matter of digits
+    if decimals == 0:
+        allowed = max(within, 0.05 if is_size else 0.0) * abs(wanted)
+        allowed = max(allowed, 1.0 if is_percent or within else 0.0)
+    else:
+        allowed = 1e-6 * max(abs(wanted), abs(found)) if wanted and found else 1e-9
+        place = min(_place(said), _place(came))
+        if rounded or is_percent or place < 0.1:
+            allowed = max(allowed, 1.01 * place)  # 0.58 − 0.57 is a little more than 0.01
+        if is_size:
+            allowed = max(allowed, 0.05 * abs(wanted))
+        if within:
+            allowed = max(allowed, 1.01 if is_percent else within * abs(wanted))
+    return abs(found - wanted) <= allowed
+
+
+def _between(text: str) -> list[str]:
+    """The text between numbers, without what depends on their widths."""
+    return [
+        re.sub(r"([\[(]) | (?=[\]),])", r"\1", re.sub(r"([-─━═])\1{2,}", r"\1\1\1", re.sub(r"[ \t]+", " ", part)))
+        for part in NUMBER.split("\n".join(line.strip() for line in text.strip().splitlines()))
+    ]
+
+
+def _value(number: str) -> float:
+    return float(number.replace(",", "").replace("−", "-"))
+
+
+def _is_decimal(number: str) -> bool:
+    return "." in number or "e" in number.lower()
+
+
+def _place(number: str) -> float:
+    """What one unit of the last printed place is worth: 0.01 for 3.25, 1e-7 for 1.5e-06."""
+    digits, _, exponent = number.lower().partition("e")
+    return 10.0 ** (int(exponent or 0) - len(digits.partition(".")[2]))
+
+
+class OutputChecker(doctest.OutputChecker):
+    """For doctests. An example with +ELLIPSIS is compared as doctest does, character by character."""
+
+    def check_output(self, want: str, got: str, optionflags: int) -> bool:
+        if super().check_output(want, got, optionflags):
+            return True
+        return not optionflags & doctest.ELLIPSIS and disagreement(want, got, sizes=bool(optionflags & SIZES)) is None
+
+
+def run(test: doctest.DocTest) -> doctest.TestResults:
+    """Run the examples. Integers without a unit, printed by one that asks for bytes, are taken as byte counts."""
+    for example in test.examples:
+        if re.search(r"bytes|st_size", example.source) and not BYTES.search(example.want):
+            example.options[SIZES] = True
+    return doctest.DocTestRunner(OutputChecker()).run(test)
