@@ -17,12 +17,13 @@ import time
 from pathlib import Path
 
 import pytest
+from child_signals import default_signals
 from written_mail import write_mail
 
 import budgetron
 
 COMMAND = [sys.executable, "-m", "budgetron"]
-PATIENCE = 120  # seconds until a test gives up; nothing is measured
+PATIENCE = 600  # seconds until a test gives up; nothing is measured
 
 
 def processed(*words, **more) -> subprocess.CompletedProcess:
@@ -38,7 +39,8 @@ def wait_until(condition, process: subprocess.Popen) -> None:
 
 @contextlib.contextmanager
 def started(*words, **more):
-    process = subprocess.Popen([*COMMAND, *map(str, words)], stdin=subprocess.PIPE, text=True, **more)
+    with default_signals():
+        process = subprocess.Popen([*COMMAND, *map(str, words)], stdin=subprocess.PIPE, text=True, **more)
     try:
         yield process
     finally:
@@ -84,6 +86,27 @@ def test_a_signal_saves_what_was_learned(tmp_path: Path, number: int, name: str)
     assert f"Stopped by {name} after " in said and f"saved in {model}" in said and "Traceback" not in said
     learned = budgetron.load(model)
     assert learned.n_seen_ == int(re.search(r"after ([\d,]+) examples", said)[1].replace(",", "")) > 0
+
+
+def test_an_ignored_sighup_stays_ignored(tmp_path: Path) -> None:
+    """As under nohup: closing the terminal does not stop the run."""
+    lines = write_mail(tmp_path / "mail.csv", 5000).read_text()
+    errors = tmp_path / "errors"
+    program = "import signal; signal.signal(signal.SIGHUP, signal.SIG_IGN); from budgetron.cli import main; main()"
+    command = [sys.executable, "-c", program, "run", "-", "--save", tmp_path / "m", "--budget", "20"]
+    with errors.open("w") as told, default_signals():
+        process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.DEVNULL, stderr=told, text=True)
+    try:
+        process.stdin.write(lines)
+        process.stdin.flush()
+        wait_until(lambda: _waits(process), process)
+        process.send_signal(signal.SIGHUP)
+        process.stdin.close()
+        assert process.wait(PATIENCE) == 0, errors.read_text()
+    finally:
+        process.kill()
+        process.wait()
+    assert budgetron.load(tmp_path / "m").n_seen_ == 5000
 
 
 def _waits(process: subprocess.Popen) -> bool:

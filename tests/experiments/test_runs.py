@@ -12,6 +12,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from child_signals import default_signals
 from sklearn.metrics import f1_score
 
 import budgetron
@@ -132,19 +133,20 @@ def test_ctrl_c_keeps_what_is_done_and_the_next_run_goes_on(paper_files: Path, t
     ]
     command += ["--out", str(out), "--from", str(paper_files), "--json", "--paper-only"]
     environment = os.environ | {"PYTHONWARNINGS": "default"}
-    first = subprocess.Popen(
-        command,
-        env=environment,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-        start_new_session=True,
-    )
+    with default_signals():
+        first = subprocess.Popen(
+            command,
+            env=environment,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+            start_new_session=True,
+        )
     try:
         while first.poll() is None and len(list(out.glob("runs/*/*.json"))) < 2:
             time.sleep(0.02)
         os.killpg(first.pid, signal.SIGINT)  # as the terminal does: to the command and its workers alike
-        _, said = first.communicate(timeout=60)
+        _, said = first.communicate(timeout=600)
     finally:
         if first.poll() is None:
             first.kill()
@@ -156,7 +158,7 @@ def test_ctrl_c_keeps_what_is_done_and_the_next_run_goes_on(paper_files: Path, t
     assert not (out / "table.md").exists() and not list(out.rglob("*.part"))
     assert all(json.loads(content)["cells"] for content in kept.values())
 
-    second = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=120)
+    second = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=600)
     assert second.returncode == 0, second.stderr
     assert all(is_done(run, out) for run in runs)
     assert all(path.read_bytes() == content for path, content in kept.items())  # not run again

@@ -5,13 +5,16 @@ from __future__ import annotations
 import contextlib
 import json
 import os
+import random
 import signal
+import socket
 import subprocess
 import sys
 import threading
 import time
 
 import httpx
+from child_signals import default_signals
 
 
 class Running:
@@ -21,13 +24,14 @@ class Running:
         self.data = data
         given = [*arguments, "--data", data, "--port", port]
         command = [sys.executable, "-m", "budgetron", "serve", *map(str, given)]
-        self.process = subprocess.Popen(
-            command, stderr=subprocess.PIPE, stdout=subprocess.DEVNULL, env={**os.environ, **(env or {})}
-        )
+        with default_signals():
+            self.process = subprocess.Popen(
+                command, stderr=subprocess.PIPE, stdout=subprocess.DEVNULL, env={**os.environ, **(env or {})}
+            )
         self.log, self._serving = [], threading.Event()
         self._reader = threading.Thread(target=self._read, daemon=True)
         self._reader.start()
-        self._serving.wait(120)
+        self._serving.wait(600)
         serving = self.events("serving")
         if not serving:
             self.kill()
@@ -45,16 +49,16 @@ class Running:
         self._serving.set()
 
     def client(self, **options):
-        return httpx.Client(base_url=self.url, timeout=60, **options)
+        return httpx.Client(base_url=self.url, timeout=300, **options)
 
     def events(self, name):
         return [line for line in self.log if line.get("event") == name]
 
-    def stop(self, sig=signal.SIGTERM, within=60):
+    def stop(self, sig=signal.SIGTERM, within=300):
         if self.process.poll() is None:
             self.process.send_signal(sig)
         self.process.wait(within)
-        self._reader.join(10)
+        self._reader.join(60)
         self.process.stderr.close()
         return self.process.returncode
 
@@ -72,13 +76,25 @@ def running(data, *arguments, **options):
             service.stop()
 
 
+def free_port():
+    """A port for a service that is started again at the same address.
+
+    Below the range that the system hands out by itself: no other test or connection can take it in between.
+    """
+    for port in random.Random(os.getpid()).sample(range(20_000, 30_000), 100):
+        with socket.socket() as tried, contextlib.suppress(OSError):
+            tried.bind(("127.0.0.1", port))
+            return port
+    raise RuntimeError("no free port")
+
+
 def rss(pid):
     """Resident memory of a process, in bytes."""
     with open(f"/proc/{pid}/statm") as file:
         return int(file.read().split()[1]) * os.sysconf("SC_PAGE_SIZE")
 
 
-def until(what, seconds=30):
+def until(what, seconds=300):
     """Wait for something to become true; a test that waits in vain fails."""
     end = time.monotonic() + seconds
     while not (found := what()):

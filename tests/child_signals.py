@@ -1,0 +1,24 @@
+"""What a test's child process inherits: signals as a terminal leaves them, whoever started the tests."""
+
+from __future__ import annotations
+
+import contextlib
+import signal
+from collections.abc import Iterator
+
+_SIGNALS = (signal.SIGHUP, signal.SIGINT, signal.SIGTERM)
+
+
+@contextlib.contextmanager
+def default_signals() -> Iterator[None]:
+    """Processes started inside have default signal handling.
+
+    An ignored signal is inherited through exec: `nohup` ignores SIGHUP, a shell without job control SIGINT in its
+    background jobs. A test that sends such a signal must not depend on that.
+    """
+    before = {number: signal.signal(number, signal.SIG_DFL) for number in _SIGNALS}
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
