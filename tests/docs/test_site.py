@@ -16,6 +16,7 @@ import pytest
 
 ROOT = Path(__file__).parents[2]
 CHROMIUM = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
+PATIENCE = 200_000  # milliseconds until a step in the browser is given up; nothing is measured
 pytest.importorskip("material", reason="the group `docs` is not installed")
 
 
@@ -31,7 +32,7 @@ def site(tmp_path_factory):
 def build(settings, folder):
     command = [sys.executable, "-m", "mkdocs", "build", "--strict", "-f", settings, "-d", folder]
     environment = os.environ | {"NO_MKDOCS_2_WARNING": "1"}
-    return subprocess.run(command, capture_output=True, text=True, timeout=120, env=environment, cwd=ROOT)
+    return subprocess.run(command, capture_output=True, text=True, timeout=600, env=environment, cwd=ROOT)
 
 
 def test_every_page_is_in_the_navigation(site):
@@ -89,12 +90,16 @@ def test_a_reader_searches_and_turns_to_dark(site):
             browser = session.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox"])
             page = browser.new_page(color_scheme="light")
             page.on("request", lambda request: asked.append(request.url))
+            page.set_default_timeout(PATIENCE)
             page.goto(home + "index.html")
-            page.fill("input.md-search__input", "forget_task")
+            # The worker answers the empty query when its index is ready. Afterwards only keys, not a value that is set
+            # at once, make the page ask again.
+            page.locator(".md-search-result__meta", has_text="Type to start searching").wait_for(state="attached")
+            page.locator("input.md-search__input").press_sequentially("forget_task")
             page.wait_for_selector(".md-search-result__item a")
             page.keyboard.press("Escape")
             page.click("label[title='Switch to dark']")
-            assert page.evaluate("document.body.dataset.mdColorScheme") == "slate"
+            page.wait_for_function("document.body.dataset.mdColorScheme === 'slate'")
             page.set_viewport_size({"width": 360, "height": 740})
             page.goto(home + "reference/learners.html")
             assert page.evaluate("document.documentElement.scrollWidth") <= 360  # a phone need not scroll sideways
