@@ -46,7 +46,7 @@ demo: $(VENV)/.installed
 # The sanitized core is compiled and run while pip installs what the rest needs.
 test: browser
 	$(MAKE) --no-print-directory -j2 lint sanitize
-	$(BIN)/python -m pytest -q -n 2 --dist worksteal
+	$(BIN)/python -m pytest -q -n 2 --dist worksteal --durations=10
 
 test-long: $(VENV)/.tested portability
 	BUDGETRON_LONG=1 $(BIN)/python -m pytest -q --durations=20 -m long

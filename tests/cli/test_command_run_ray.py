@@ -109,7 +109,7 @@ def test_a_stream_into_shards_on_ray_and_another_after_it(tmp_path, graph):
     for number, (stream, settings) in enumerate(zip(streams_, (new, ()), strict=True), 1):
         words = ["run", stream, *settings, "--ray", tmp_path / "m", "--save", tmp_path / f"copy {number}", "--json"]
         command = [sys.executable, "-m", "budgetron", *map(str, words)]
-        done = subprocess.run(command, capture_output=True, text=True, timeout=280, env=environment)
+        done = subprocess.run(command, capture_output=True, text=True, timeout=800, env=environment)
         assert done.returncode == 0, done.stderr[-3000:]
         ended = json.loads(done.stdout)
         assert ended["model"]["seen"] == 600 * number

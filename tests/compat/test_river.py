@@ -160,7 +160,7 @@ def test_refusals():
 
 def test_without_river_the_extra_is_named():
     code = "import sys; sys.modules['river'] = None; import budgetron.compat.river"
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60)
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=600)
     assert done.returncode and "pip install 'budgetron[river]'" in done.stderr
 
 

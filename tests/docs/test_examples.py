@@ -24,7 +24,7 @@ def test_it_prints_what_the_page_says(name):
     assert f"python examples/{name}.py" in page and f"examples/{name}.py)" in page
     kept = re.search(r"^```text\n(.*?)^```$", page, re.M | re.S)[1]
     one_thread = os.environ | {"OMP_NUM_THREADS": "1"}
-    done = subprocess.run([sys.executable, program], capture_output=True, text=True, timeout=200, env=one_thread)
+    done = subprocess.run([sys.executable, program], capture_output=True, text=True, timeout=600, env=one_thread)
     assert done.returncode == 0, done.stderr
     assert not done.stderr
     # A learner's many decisions differ a little between instruction sets; a finding differs by more.

@@ -115,6 +115,6 @@ assert "matplotlib" not in sys.modules
 sys.modules["matplotlib"] = None
 model.plot_beliefs()
 """
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60)
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=600)
     assert "Budgetron: matplotlib.pyplot must be installed" in done.stderr
     assert "pip install 'budgetron[plot]'" in done.stderr

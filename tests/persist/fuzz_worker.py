@@ -29,7 +29,7 @@ from budgetron.persist.container import JSON, packed, unpacked
 
 SPARE = 512 * 2**20  # bytes that a load may ask for, whatever the file says
 MAX_BYTES = "32 MiB"
-SLOW = 20.0  # seconds
+SLOW = 20.0  # seconds of this process: other work does not count
 NUMBERS = [0, 1, -1, 2, 3, 5, 16, 255, 2**31 - 1, 2**31, 2**32, 2**53, 2**62, 2**63 - 1, -(2**63), 2**64, 10**30, 0.5,
            -0.5, 1e-300, 1e150, 1e308, -1e308, 5e-324]  # fmt: skip
 OTHERS = [None, True, False, "", "scale", "inf", "NaN", "auto", "numpy", "Budgetron", "float32", "O", "<U9999999",
@@ -196,7 +196,7 @@ def main(kind, folder, first, count):
         content = coin.choice(contents)
         now.write_bytes((changed_bytes if kind == "bytes" else changed_inside)(coin, content))
         engine = coin.choice([None, None, None, "numpy"])
-        begun = time.monotonic()
+        begun = time.process_time()
         try:
             model = budgetron.load(now, max_bytes=MAX_BYTES, engine=engine)
         except ModelFileError as error:
@@ -206,7 +206,7 @@ def main(kind, folder, first, count):
             assert kind == "inside", f"number {number} was taken"
             use(model)
             taken += 1
-        assert time.monotonic() - begun < SLOW, f"number {number} took {time.monotonic() - begun:.0f} s"
+        assert time.process_time() - begun < SLOW, f"number {number} took {time.process_time() - begun:.0f} s"
     now.unlink(missing_ok=True)
     print(json.dumps({"refused": refused, "taken": taken}))
 

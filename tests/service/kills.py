@@ -15,7 +15,6 @@ import json
 import os
 import random
 import signal
-import socket
 import subprocess
 import sys
 import threading
@@ -23,7 +22,7 @@ import time
 from pathlib import Path
 
 import numpy as np
-from running import until
+from running import free_port, until
 
 import budgetron
 from budgetron import kernels
@@ -42,9 +41,7 @@ class Launched:
     """Services of one directory and port, one after the other, each a process of its own."""
 
     def __init__(self, folder, *arguments):
-        with socket.socket() as free:
-            free.bind(("127.0.0.1", 0))
-            port = free.getsockname()[1]
+        port = free_port()
         self.url = f"http://127.0.0.1:{port}"
         self._arguments = ["serve", *map(str, arguments), "--data", str(folder), "--port", str(port)]
         self._launcher = subprocess.Popen(
@@ -65,17 +62,17 @@ class Launched:
         self._launcher.stdin.write(json.dumps(self._arguments) + "\n")
         self._launcher.stdin.flush()
         self.pid = int(self._launcher.stdout.readline())
-        until(lambda: any(line.get("event") == "serving" for line in list(self.log)), 60)
+        until(lambda: any(line.get("event") == "serving" for line in list(self.log)))
         return next(line["replayed"] for line in self.log if line.get("event") == "model")
 
     def end(self, sig):
         os.kill(self.pid, sig)
-        until(lambda: not Path(f"/proc/{self.pid}").exists(), 60)
+        until(lambda: not Path(f"/proc/{self.pid}").exists())
 
     def close(self):
         self._launcher.stdin.close()
-        self._launcher.wait(30)
-        self._reader.join(10)
+        self._launcher.wait(300)
+        self._reader.join(60)
         self._launcher.stdout.close()
         self._launcher.stderr.close()
 
@@ -86,7 +83,7 @@ class Sender(threading.Thread):
     def __init__(self, number, url):
         super().__init__(daemon=True)
         self._rng, self._name = np.random.default_rng(number), number
-        self._client = budgetron.Client(url, retries=0, timeout=20)
+        self._client = budgetron.Client(url, retries=0, timeout=60)
         self.acknowledged = []  # (position, features, label, task, margin)
         self.error = None
         self.over = threading.Event()
@@ -141,11 +138,11 @@ def run(folder, kills, seed=0, between=(0.02, 0.5)):
         time.sleep(rng.uniform(*between))
         service.end(signal.SIGKILL)
         replayed += service.start()
-    until(lambda: all(sender.error or len(sender.acknowledged) > 20 for sender in senders), 120)
+    until(lambda: all(sender.error or len(sender.acknowledged) > 20 for sender in senders))
     for sender in senders:
         sender.over.set()
     for sender in senders:
-        sender.join(120)
+        sender.join(300)
         sender._client.close()
         assert sender.error is None and not sender.is_alive(), sender.error
     with budgetron.Client(service.url) as last:

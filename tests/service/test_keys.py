@@ -5,7 +5,7 @@ from __future__ import annotations
 import ssl
 import subprocess
 import sys
-import time
+from types import SimpleNamespace
 
 import pytest
 from click.testing import CliRunner
@@ -113,21 +113,25 @@ def test_the_command(tmp_path):
         assert CliRunner().invoke(main, ["keys", "add", path, name, "learn"]).exit_code == 2
 
 
-def test_rates():
+def test_rates(monkeypatch):
+    now = [1000.0]
+    monkeypatch.setattr("budgetron.service.rates.time", SimpleNamespace(monotonic=lambda: now[0]))
     rates, key = Rates(0.0), Key("app", "learn", b"", 100.0)
     assert rates.wait_for(Key("free", "learn", b""), 10**9) == 0
     assert rates.wait_for(key, 150) == 0  # the bucket holds two seconds
-    wait = rates.wait_for(key, 100)
-    assert 0.4 < wait <= 0.5 and rates.wait_for(key, 40) == 0
-    time.sleep(0.05)
-    assert rates.wait_for(key, 10**6) > 1  # larger than the bucket: let in only when that is full
+    assert rates.wait_for(key, 100) == pytest.approx(0.5)
+    assert rates.wait_for(key, 40) == 0
+    now[0] += 0.1  # 10 were left, and 10 came
+    assert rates.wait_for(key, 10**6) == pytest.approx(1.8)  # larger than the bucket: let in only when that is full
+    now[0] += 1.9
+    assert rates.wait_for(key, 10**6) == 0
 
 
 def test_too_many_requests(tmp_path):
     path = tmp_path / "keys"
-    token = keys.add(path, "app", "learn", rate=5)
+    token = keys.add(path, "app", "learn", rate=0.01)  # however slow the machine, the second request comes too early
     with running(tmp_path / "data", "--keys", path) as service, service.client(headers=bearer(token)) as client:
-        answers = [client.get("/v1/model") for _ in range(40)]
+        answers = [client.get("/v1/model") for _ in range(3)]
         refused = [answer for answer in answers if answer.status_code == 429]
         assert refused and refused[0].json()["error"]["kind"] == "too_many"
         assert int(refused[0].headers["retry-after"]) >= 1

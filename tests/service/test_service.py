@@ -212,7 +212,7 @@ def test_a_stream_with_a_key_teaches_once(trained):
 
 def test_answers_come_while_the_stream_goes_on(trained):
     place = urlsplit(str(trained.base_url))
-    with socket.create_connection((place.hostname, place.port), timeout=30) as wire:
+    with socket.create_connection((place.hostname, place.port), timeout=300) as wire:
         wire.sendall(b"POST /v1/learn HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/x-ndjson\r\n"
                      b"Transfer-Encoding: chunked\r\n\r\n")  # fmt: skip
         line = b'{"features":[1,2],"label":"spam","task":"ann"}\n'

@@ -207,7 +207,6 @@ def test_requests_of_one_commit_go_together_and_in_order(tmp_path):
 
 
 @pytest.mark.parametrize("kills", [2, pytest.param(30, marks=pytest.mark.long)])
-@pytest.mark.timeout(600)
 def test_kills_at_any_moment(tmp_path, kills):
     rng = np.random.default_rng(4)
     blocks = [made(int(rng.integers(1, 60)), seed) for seed in range(100, 100 + 40 * kills)]
@@ -273,7 +272,6 @@ def test_what_cannot_begin_in_shards_is_refused(tmp_path):
 
 
 @pytest.mark.long
-@pytest.mark.timeout(600)
 def test_shards_on_ray(tmp_path):
     pytest.importorskip("ray", reason="the extra 'ray' is not installed")
     X, y, tasks = made(200, seed=6)

@@ -18,7 +18,7 @@ def test_two_cheap_groups_leave_json_picture_and_page(tmp_path: Path) -> None:
     if not RUN.exists():
         pytest.skip("the benchmarks are not part of this copy")
     command = [sys.executable, str(RUN), "--quick", "--only", "projection", "--only", "two", "--out", str(tmp_path)]
-    done = subprocess.run(command, capture_output=True, text=True, env=os.environ, timeout=200)
+    done = subprocess.run(command, capture_output=True, text=True, env=os.environ, timeout=600)
     assert done.returncode == 0, done.stderr
 
     found = json.loads((tmp_path / "results.json").read_text())
