@@ -1,5 +1,5 @@
 # make demo   set up, then run the main job on real data
-# make test   set up, then run every check (under ten minutes)
+# make test   set up, then run every check (under ten minutes on two quiet cores)
 # make docs   build the documentation site into site/
 # make test-long, make portability, make lint, make bench, make clean
 
