@@ -1,8 +1,15 @@
-"""Errors in three parts: who and which parameter; what is accepted; what came, and the remedy.
+"""The exceptions of the package, and the wording of their messages.
+
+    BudgetronError              the root: `except BudgetronError` catches everything that this package raises
+        InputError              the call was wrong, and would be wrong again (a ValueError)
+        OperationalError        the call was right, but a disk, a worker, the network or a package failed it
+
+Messages have three parts: who and which parameter; what is accepted; what came, and the remedy.
 
     Budgetron: budget must be an integer >= 1 or a size such as "64 MiB"; got 0.
 
-The same words reach the Python caller, the command line and the HTTP client.
+The same words reach the Python caller, the command line and the HTTP client. Over HTTP an `InputError` is a 4xx status
+and an `OperationalError` a 5xx; on the command line they exit with 2 and 3.
 """
 
 from __future__ import annotations
@@ -13,7 +20,11 @@ from importlib import import_module
 from typing import Any, TypeGuard
 
 
-class InputError(ValueError):
+class BudgetronError(Exception):
+    """The root of every exception that this package raises."""
+
+
+class InputError(BudgetronError, ValueError):
     """A value that is not accepted. The model that raised it is as it was before the call."""
 
 
@@ -32,10 +43,33 @@ class UnknownLabel(InputError):
 
 
 class ModelFileError(InputError):
-    """A model file that is damaged, too large, of another format, or lies about what it holds."""
+    """A model file that is damaged, too large, of another format, or lies about what it holds.
+
+    Wrong input, not an operational failure: the caller chose the file, and reading it again does not help.
+    """
 
 
-class MissingExtra(InputError, ImportError):
+class InputFileMissing(InputError, FileNotFoundError):
+    """A path to read from where there is no file."""
+
+
+class OperationalError(BudgetronError):
+    """The call was right, but something outside it failed. Nothing of the call was done unless the message says so."""
+
+
+class StorageError(OperationalError):
+    """A directory or disk that cannot be read or written, or no longer belongs to this process."""
+
+
+class WorkerError(OperationalError):
+    """A worker of a distributed model does not answer, or there are too few of them."""
+
+
+class Closed(OperationalError):
+    """Something was used after it was closed, as happens to calls that are under way while a process stops."""
+
+
+class MissingExtra(OperationalError, ImportError):
     """A package that only one part of the library needs, and that is not installed."""
 
 

@@ -63,7 +63,7 @@ def test_missing_data_say_what_to_do(runner: CliRunner, tmp_path: Path) -> None:
     refused = runner.invoke(
         main, ["reproduce", "--quick", "--out", str(tmp_path / "out"), "--from", str(tmp_path)]
     )
-    assert refused.exit_code == 2 and refused.exception is not None
+    assert refused.exit_code == 3 and refused.exception is not None
     assert "must be a readable file" in refused.output and "Copy it there from" in refused.output
     assert "Traceback" not in refused.output
 

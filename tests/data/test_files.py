@@ -18,6 +18,7 @@ from budgetron.data.files import (
     own_folder,
     read,
 )
+from budgetron.errors import MissingExtra
 
 CONTENT = bytes(range(256)) * 2000
 FILES = tuple(
@@ -82,7 +83,7 @@ def test_the_cache_is_that_of_the_platform_unless_named(monkeypatch: pytest.Monk
 
 def test_without_pooch_the_remedy_is_the_extra(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "pooch", None)
-    with pytest.raises(DataUnavailable, match=r"pooch must be installed; .* pip install 'budgetron\[data\]'"):
+    with pytest.raises(MissingExtra, match=r"pooch must be installed; .* pip install 'budgetron\[data\]'"):
         download(FILES, tmp_path)
 
 

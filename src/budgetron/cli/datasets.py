@@ -13,7 +13,7 @@ from budgetron import data
 from budgetron.cli import outputs
 from budgetron.cli.options import overwrite_option
 from budgetron.data.files import cache_folder, own_folder
-from budgetron.errors import InputError, refuse
+from budgetron.errors import BudgetronError, refuse
 
 _NAMES = click.argument("names", nargs=-1, type=click.Choice(list(data.available())))
 _FROM = click.option(
@@ -72,7 +72,7 @@ def verify(names: tuple[str, ...], folder: str | None, as_json: bool) -> None:
             by_files = bool(data.available()[name].files)
             data.load(name, folder=(own_folder(folder) or cache_folder()) if by_files else folder)
             problems[name] = None
-        except InputError as problem:
+        except BudgetronError as problem:
             problems[name] = str(problem)
         if not as_json:
             click.echo(f"{name}: {problems[name] or 'intact'}")

@@ -11,7 +11,7 @@ from typing import Any
 
 import click
 
-from budgetron.errors import import_extra, refuse, shown
+from budgetron.errors import MissingExtra, import_extra, refuse, shown
 
 DEFAULT = "default"  # the model of the short paths
 _SHARDS = 8  # with --ray, as `run` has them
@@ -64,9 +64,8 @@ def command(
     try:
         from budgetron.service.run import serve
     except ModuleNotFoundError as missing:
-        came = f"an installation without {missing.name}"
-        remedy = "pip install 'budgetron[serve]'"
-        raise refuse("serve", "the packages of the service", "installed", came, remedy) from None
+        message = f"serve: the package {missing.name} is not installed. pip install 'budgetron[serve]' brings it."
+        raise MissingExtra(message) from None
     from budgetron.service.settings import Limits, Settings
 
     if ray is not None:

@@ -9,8 +9,17 @@ Every label is sent under a key of its own, so that what is sent again after a l
 
 from __future__ import annotations
 
-from budgetron.client.answers import Answered, Prediction, ServiceRefused, Unreachable
+from budgetron.client.answers import Answered, Prediction, ServiceError, ServiceFailed, ServiceRefused, Unreachable
 from budgetron.client.asynchronous import AsyncClient
 from budgetron.client.synchronous import Client
 
-__all__ = ["Answered", "AsyncClient", "Client", "Prediction", "ServiceRefused", "Unreachable"]
+__all__ = [
+    "Answered",
+    "AsyncClient",
+    "Client",
+    "Prediction",
+    "ServiceError",
+    "ServiceFailed",
+    "ServiceRefused",
+    "Unreachable",
+]

@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from budgetron.client import calls
-from budgetron.client.answers import Answered, Prediction, refused_of
+from budgetron.client.answers import Answered, Prediction, error_of
 from budgetron.client.calls import BATCH, Call, Settings
 from budgetron.client.tries import Tries
 from budgetron.persist import replace_file
@@ -86,7 +86,7 @@ class AsyncClient:
         """The same once a second, for ever."""
         async with self._http.stream("GET", self._settings.path("events")) as answer:
             if answer.status_code != 200:
-                raise refused_of(answer.status_code, await answer.aread())
+                raise error_of(answer.status_code, await answer.aread())
             async for line in answer.aiter_lines():
                 if line.startswith("data: "):
                     yield msgspec.json.decode(line[6:])

@@ -14,7 +14,7 @@ import numpy as np
 from scipy import sparse
 
 from budgetron.client.answers import Answered, Prediction
-from budgetron.errors import is_whole, refuse, refuse_type, shown
+from budgetron.errors import import_extra, is_whole, refuse, refuse_type, shown
 
 BATCH = 512
 
@@ -66,12 +66,7 @@ class Settings:
 
 def http() -> Any:
     """The package that does the talking, imported on use: whoever has no client need not have it."""
-    try:
-        import httpx
-    except ModuleNotFoundError:
-        came, remedy = "an installation without it", "pip install 'budgetron[client]'"
-        raise refuse("Client", "the package httpx", "installed", came, remedy) from None
-    return httpx
+    return import_extra("Client", "httpx", "client")
 
 
 class _Many(msgspec.Struct):

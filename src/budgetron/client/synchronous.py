@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from budgetron.client import calls
-from budgetron.client.answers import Answered, Prediction, refused_of
+from budgetron.client.answers import Answered, Prediction, error_of
 from budgetron.client.calls import BATCH, Call, Settings
 from budgetron.client.tries import Tries
 from budgetron.persist import replace_file
@@ -105,7 +105,7 @@ class Client:
         """The same once a second, for ever."""
         with self._http.stream("GET", self._settings.path("events")) as answer:
             if answer.status_code != 200:
-                raise refused_of(answer.status_code, answer.read())
+                raise error_of(answer.status_code, answer.read())
             for line in answer.iter_lines():
                 if line.startswith("data: "):
                     yield msgspec.json.decode(line[6:])

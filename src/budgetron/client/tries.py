@@ -11,10 +11,10 @@ import random
 from collections.abc import Iterator
 from typing import Any
 
-from budgetron.client.answers import Unreachable, refused_of
+from budgetron.client.answers import Unreachable, error_of
 from budgetron.client.calls import Call, Settings
 
-AGAIN = frozenset({429, 502, 503, 504})  # worth another try
+AGAIN = frozenset({408, 429, 502, 503, 504, 507})  # may pass: the service is busy, restarting, or short of disk
 _LONGEST_WAIT = 10.0
 
 
@@ -45,7 +45,7 @@ class Tries:
         if answer.status_code == 200:
             self.answer, self._is_answered = self._call.decoded(answer.content), True
             return
-        self._refused = refused_of(answer.status_code, answer.content)
+        self._refused = error_of(answer.status_code, answer.content)
         if answer.status_code not in AGAIN:
             raise self._refused
         self._retry_after = answer.headers.get("retry-after")

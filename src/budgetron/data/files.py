@@ -20,7 +20,8 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
-from budgetron.errors import InputError, refusal
+from budgetron import errors
+from budgetron.errors import OperationalError, refusal
 
 FOLDER_VARIABLE = "BUDGETRON_DATA"
 CACHE_VARIABLE = "BUDGETRON_CACHE"
@@ -28,11 +29,11 @@ MIRROR_VARIABLE = "BUDGETRON_MIRROR"
 _SECONDS_TO_ANSWER = 30.0
 
 
-class DataUnavailable(InputError):
+class DataUnavailable(OperationalError):
     """The data are not on this machine and could not be brought here."""
 
 
-class DataCorrupt(InputError):
+class DataCorrupt(OperationalError):
     """The data are here but are not what they should be."""
 
 
@@ -85,7 +86,7 @@ def is_intact(file: RemoteFile, folder: Path) -> bool:
     """Whether the file is in the folder, byte for byte."""
     try:
         read(file, folder)
-    except InputError:
+    except OperationalError:
         return False
     return True
 
@@ -119,15 +120,7 @@ def download(files: Sequence[RemoteFile], folder: Path, progress: bool = False) 
 
 def import_extra(module: str) -> Any:
     """A module of the extra `data`, imported when first needed."""
-    import importlib
-
-    try:
-        return importlib.import_module(module)
-    except ImportError:
-        sentence = refusal(
-            "data", module, "installed", "no such package", "pip install 'budgetron[data]' brings it."
-        )
-        raise DataUnavailable(sentence) from None
+    return errors.import_extra("data", module, "data")
 
 
 def _url(file: RemoteFile) -> str:

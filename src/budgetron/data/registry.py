@@ -13,14 +13,13 @@ from budgetron.data.dataset import DataSet
 from budgetron.data.entry import Entry
 from budgetron.data.files import (
     DataCorrupt,
-    DataUnavailable,
     cache_folder,
     download,
     is_intact,
     own_folder,
     read,
 )
-from budgetron.errors import refusal, refuse, shown
+from budgetron.errors import MissingExtra, refusal, refuse, shown
 
 Folder = str | os.PathLike[str] | None
 
@@ -101,7 +100,7 @@ def is_here(name: str, *, folder: Folder = None) -> bool:
         return find_spec(entry.package) is not None
     try:
         where = own_folder(folder) or cache_folder()
-    except DataUnavailable:  # pooch, which knows the cache, is not installed
+    except MissingExtra:  # pooch, which knows the cache, is not installed
         return False
     return all(is_intact(file, where) for file in entry.files)
 

@@ -10,9 +10,10 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from typing import Any
 
 from budgetron.distributed.worker import NotTheOwner, Worker
+from budgetron.errors import WorkerError
 
 
-class Lost(Exception):
+class Lost(WorkerError):
     """A worker did not answer, or no longer knows the shard: whatever was sent to it must be sent again."""
 
 

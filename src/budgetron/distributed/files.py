@@ -6,7 +6,7 @@ from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
-from budgetron.errors import refuse
+from budgetron.errors import InputFileMissing, MissingExtra, ModelFileError, refusal
 from budgetron.persist import read_bytes, replace_file
 
 MOST_BYTES = 2**34  # of one file
@@ -34,9 +34,10 @@ def get(source: str, name: str, digest: str | None = None) -> bytes:
         else:
             content = read_bytes(Path(source) / name, MOST_BYTES)
     except FileNotFoundError:
-        raise refuse("ShardedModel.load", "the place", f"one with a file {name!r}", repr(source)) from None
+        message = refusal("ShardedModel.load", "the place", f"one with a file {name!r}", repr(source))
+        raise InputFileMissing(message) from None
     if digest is not None and sha256(content).hexdigest() != digest:
-        raise refuse("ShardedModel.load", name, "as it was saved", "other bytes", "Take another copy.")
+        raise ModelFileError(refusal("ShardedModel.load", name, "as it was saved", "other bytes", "Take another copy."))
     return content
 
 
@@ -62,9 +63,9 @@ def _system(target: str) -> tuple[Any, str]:
     try:
         from fsspec.core import url_to_fs
     except ImportError:
-        raise refuse(
-            "ShardedModel", "a URL", "one of a file system, with fsspec installed", repr(target),
-            "pip install 'budgetron[ray]', or give a folder.",
+        raise MissingExtra(
+            refusal("ShardedModel", "a URL", "one of a file system, with fsspec installed", repr(target),
+                    "pip install 'budgetron[ray]', or give a folder.")
         ) from None  # fmt: skip
     system, folder = url_to_fs(target)
     return system, folder.rstrip("/")

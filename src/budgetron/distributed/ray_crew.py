@@ -13,7 +13,7 @@ from typing import Any
 
 from budgetron.distributed.crew import Crew, Lost
 from budgetron.distributed.worker import NotTheOwner, Worker
-from budgetron.errors import refuse
+from budgetron.errors import WorkerError, import_extra, refusal, refuse
 
 WHO = "ShardedModel"
 START = 120.0  # seconds that a process may take to start: a cluster may have to find room for it first
@@ -47,9 +47,9 @@ class RayCrew(Crew):
         self._start(name)
         if not self._is_there(name, START):
             self._kill(name)
-            raise refuse(
-                WHO, "workers", "as many as the cluster has room for", f"no place for {name}",
-                "Add a node, or lower num_cpus in ray_options.",
+            raise WorkerError(
+                refusal(WHO, "workers", "as many as the cluster has room for", f"no place for {name}",
+                        "Add a node, or lower num_cpus in ray_options.")
             )  # fmt: skip
 
     def dismiss(self, name: str) -> None:
@@ -115,10 +115,4 @@ class RayCrew(Crew):
 
 
 def _imported() -> Any:
-    try:
-        import ray
-    except ImportError:
-        raise refuse(
-            WHO, "backend", '"local" where Ray is not installed', '"ray"', "pip install 'budgetron[ray]'"
-        ) from None
-    return ray
+    return import_extra(WHO, "ray", "ray")

@@ -17,13 +17,13 @@ from typing import Any
 from budgetron.distributed.crew import Crew, Lost
 from budgetron.distributed.placement import WHO, workers_of
 from budgetron.distributed.worker import Parcel
-from budgetron.errors import InputError, refusal, refuse, shown
+from budgetron.errors import WorkerError, refusal, refuse, shown
 
 TRIES = 20  # of one parcel, each after its worker was revived or its shard moved
 _TERM = 1_000_000  # epochs of one coordinator
 
 
-class WorkersLost(InputError):
+class WorkersLost(WorkerError):
     """No worker is left that could own a shard. What was acknowledged is in the logs."""
 
 

@@ -22,13 +22,13 @@ from budgetron.distributed.exchange import SharedPart, shared_part, with_shared_
 from budgetron.distributed.files import put
 from budgetron.durable import Host, KeyReused, Learned, Request
 from budgetron.durable.models import Kept, kept_of
-from budgetron.errors import InputError, refusal
+from budgetron.errors import WorkerError, refusal
 from budgetron.learners.saved import content_of
 
 WRITERS = 8  # threads that write logs: they wait for the disk nearly all the time
 
 
-class NotTheOwner(InputError):
+class NotTheOwner(WorkerError):
     """A message for a shard that this worker does not own, or not under that epoch."""
 
 

@@ -31,7 +31,7 @@ from budgetron.durable.models import Kept, kept_of
 from budgetron.durable.recovery import Recovery, recovered
 from budgetron.durable.refusals import DiskRefused, KeyReused, NothingLearned, StaleOwner, speaking_of
 from budgetron.durable.store import Store
-from budgetron.errors import InputError, is_whole, refusal, refuse, shown
+from budgetron.errors import Closed, InputError, StorageError, is_whole, refusal, refuse, shown
 
 LONGEST_KEY = 200
 
@@ -356,10 +356,12 @@ class Host:
 
     def _check_open(self) -> None:
         if not self._open:
-            raise refuse("Host", "the host", "open", "one that was closed", "Host.open takes the directory again.")
+            raise Closed("Host: this host was closed. Host.open takes the directory again.")
         if not self._in_step:
-            came = "one that was interrupted between its log and its model"
-            raise refuse("Host", "the host", "whole", came, "Close it and open it again: the log has everything.")
+            raise StorageError(
+                "Host: learning was interrupted between the log and the model. Close this host and open it again: "
+                "the log has everything."
+            )
 
     def close(self) -> None:
         """Write a snapshot, so that the next start need not replay, and give the directory up."""

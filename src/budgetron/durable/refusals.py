@@ -1,4 +1,4 @@
-"""What a host refuses beyond bad input. The model is as it was, and so is the log."""
+"""What a host raises beyond bad input. The model is as it was, and so is the log."""
 
 from __future__ import annotations
 
@@ -7,38 +7,33 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from budgetron.errors import InputError, refusal
+from budgetron.errors import BudgetronError, InputError, StorageError, refusal
 
 
-class HostError(InputError):
-    """Something about the directory, not about the examples."""
-
-
-class AlreadyOwned(HostError):
+class AlreadyOwned(StorageError):
     """Another host has the directory open."""
 
 
-class StaleOwner(HostError):
+class StaleOwner(StorageError):
     """A later owner has taken the directory over: nothing more may be written by this one."""
 
 
-class DamagedLog(HostError):
+class DamagedLog(StorageError):
     """What is on disk is not what was acknowledged."""
 
 
-class DiskRefused(HostError):
+class DiskRefused(StorageError, OSError):
     """The disk is full, may not be written, or failed."""
 
 
-class NothingLearned(HostError):
+class NothingLearned(InputError):
     """A model without a first example cannot predict, nor be copied."""
 
-    def __init__(self) -> None:
-        came = "one that has not"
-        super().__init__(refusal("Host", "the model", "one that has learned something", came, "Learn first."))
+    def __init__(self, message: str = "Host: the model has learned nothing yet. Learn first.") -> None:
+        super().__init__(message)  # the argument lets pickle make it again, on the way from a Ray worker
 
 
-class KeyReused(HostError):
+class KeyReused(InputError):
     """An idempotency key that came before with another content."""
 
 
@@ -47,6 +42,8 @@ def speaking_of(path: Path) -> Iterator[None]:
     """Errors of SQLite and of the file system in our words."""
     try:
         yield
+    except BudgetronError:  # one of them is an OSError, and has its words already
+        raise
     except sqlite3.OperationalError as error:
         raise DiskRefused(
             refusal(

@@ -14,7 +14,7 @@ from itertools import groupby
 from pathlib import Path
 from typing import Any
 
-from budgetron.errors import InputError
+from budgetron.errors import BudgetronError
 from budgetron.experiments.algorithms import algorithm_named
 from budgetron.experiments.runs import Run, perform
 
@@ -42,7 +42,7 @@ def perform_all(
                     run = futures[future]
                     try:
                         future.result()
-                    except InputError as refusal:
+                    except BudgetronError as refusal:
                         refused[run] = str(refusal)
                     done(run)
         except BaseException:

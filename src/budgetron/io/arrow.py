@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from budgetron.errors import refuse, shown
+from budgetron.errors import MissingExtra, StorageError, refusal, refuse, shown
 from budgetron.io.delimited import named
 from budgetron.io.source import WHO, Source
 from budgetron.io.table import SAMPLE_ROWS, BadLine, Table, Wants, numbers_of
@@ -22,9 +22,9 @@ def pyarrow() -> Any:
         import pyarrow.ipc
         import pyarrow.parquet
     except ImportError:
-        raise refuse(
-            WHO, "source", "in a format that this Python can read", "Parquet or Arrow, without pyarrow",
-            "pip install 'budgetron[parquet]' brings it.",
+        raise MissingExtra(
+            refusal(WHO, "source", "in a format that this Python can read", "Parquet or Arrow, without pyarrow",
+                    "pip install 'budgetron[parquet]' brings it.")
         ) from None  # fmt: skip
     return pyarrow
 
@@ -108,6 +108,8 @@ class Arrow:
         try:
             return action()
         except (self._arrow.ArrowException, OSError, ValueError, OverflowError) as error:
+            if isinstance(error, OSError) and error.errno is not None:  # the disk, not the content
+                raise StorageError(f"{self._source.name}: reading failed: {error}.") from error
             what = "Parquet" if self._format == "parquet" else "Arrow, a file or a stream"
             raise refuse(self._source.name, "the file", what, f"something else ({error})") from None
 

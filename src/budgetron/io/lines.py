@@ -9,13 +9,14 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from budgetron.errors import BudgetronError
 from budgetron.io.records import Piece, Records
 from budgetron.io.scan import sentence
 from budgetron.io.source import Source
 from budgetron.io.table import ENOUGH_BAD, SAMPLE_BYTES, SAMPLE_ROWS, BadLine, Table, Wants, cut_short
 
 
-class NotARow(Exception):
+class NotARow(BudgetronError):
     """A line that is no row: "what is accepted; got what came"."""
 
 

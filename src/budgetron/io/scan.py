@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from budgetron.engine import native
+from budgetron.errors import BudgetronError
 from budgetron.io.values import Coded, coded, number_of
 
 NOTHING, NUMBER, TEXT = range(3)  # what is wanted of a field
@@ -74,11 +75,11 @@ def fields_of(record: bytes, delimiter: str) -> list[str]:
     return [field.decode() for field in fields]
 
 
-class _Incomplete(Exception):
+class _Incomplete(BudgetronError):
     """More bytes are needed to say what the record is."""
 
 
-class _Spoilt(Exception):
+class _Spoilt(BudgetronError):
     """Bad in a way that says nothing of where the record ends: its first line is left out, and no more."""
 
 

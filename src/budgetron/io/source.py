@@ -14,7 +14,17 @@ import sys
 import zlib
 from typing import Any
 
-from budgetron.errors import InputError, refuse, refuse_type, shown
+from budgetron.errors import (
+    BudgetronError,
+    InputError,
+    InputFileMissing,
+    MissingExtra,
+    StorageError,
+    refusal,
+    refuse,
+    refuse_type,
+    shown,
+)
 
 WHO = "streams.read"
 PIECE = 1 << 18  # bytes asked for at once
@@ -68,7 +78,7 @@ class Source:
     def _next(self, size: int) -> bytes:
         try:
             content: bytes = getattr(self._file, "read1", self._file.read)(size)
-        except InputError:
+        except BudgetronError:
             raise
         except (EOFError, zlib.error, OSError, ValueError, RuntimeError) as error:
             self._refuse(error)
@@ -85,6 +95,9 @@ class Source:
             self._raw.bytes_read = int(share * self.bytes_total)
 
     def _refuse(self, error: Exception) -> None:
+        if isinstance(error, OSError) and error.errno is not None:  # the disk or the network, not the content
+            message = f"{self.name}: reading failed after {self.bytes_read:,} bytes: {error.strerror}."
+            raise StorageError(message) from error
         what = "readable, and whole where it is packed"
         raise refuse(self.name, "the file", what, f"{error} after {self.bytes_read:,} bytes") from None
 
@@ -125,7 +138,8 @@ class _Raw(io.RawIOBase):
             file = open(path, "rb", buffering=0)  # noqa: SIM115 (closed by `shut`)
         except OSError as error:
             accepted = "a file that can be read, or - for standard input"
-            raise refuse(WHO, "source", accepted, f"{path!r} ({error.strerror})") from None
+            kind = InputFileMissing if isinstance(error, FileNotFoundError) else InputError
+            raise kind(refusal(WHO, "source", accepted, f"{path!r} ({error.strerror})")) from None
         self._owned = True
         return file
 
@@ -194,7 +208,7 @@ def _zstd(raw: _Raw) -> Any:
     try:
         return importlib.import_module("pyarrow").CompressedInputStream(raw, "zstd")
     except ImportError:
-        raise refuse(
-            WHO, "source", "a file that this Python can unpack", f"{raw.name!r}, packed by Zstandard",
-            "pip install 'budgetron[zstd]' brings what it needs.",
+        raise MissingExtra(
+            refusal(WHO, "source", "a file that this Python can unpack", f"{raw.name!r}, packed by Zstandard",
+                    "pip install 'budgetron[zstd]' brings what it needs.")
         ) from None  # fmt: skip

@@ -17,13 +17,14 @@ import uuid
 from collections.abc import Callable, Hashable
 from typing import Any
 
+from budgetron.errors import BudgetronError
 from budgetron.persist.refusals import lie, refusing
 
 _DEEPEST = 16
 _LONGEST_NUMBER = 4000  # digits
 
 
-class NoJSON(Exception):
+class NoJSON(BudgetronError):
     """A name that cannot be written."""
 
 

@@ -211,7 +211,7 @@ class Service:
         refused = refused_of(error)
         if refused is None:
             log("fault", method=exchange.method, path=exchange.scope["path"][:200], error=repr(error)[:1000])
-            message = "service: something went wrong that nobody foresaw; the model is as it was. It was logged."
+            message = "service: internal error; details are in the server log."
             refused = Refused(500, "fault", message)
         if exchange.sent:  # too late for a status: a stream says it in its last line
             exchange.status = refused.status

@@ -8,7 +8,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable, MutableMapping
 from typing import Any
 from urllib.parse import parse_qs
 
-from budgetron.errors import refusal
+from budgetron.errors import BudgetronError, refusal
 from budgetron.service.keys import NOBODY, Key
 from budgetron.service.problems import Refused
 from budgetron.service.rates import Rates
@@ -25,7 +25,7 @@ WHOLE = "budgetron.whole"  # in the scope: all of the body has come
 _SAFE = [(b"x-content-type-options", b"nosniff"), (b"cache-control", b"no-store")]
 
 
-class Gone(Exception):
+class Gone(BudgetronError):
     """The client went away."""
 
 

@@ -1,16 +1,30 @@
-"""Refusals as HTTP: the same words that a Python caller reads, a status, and a kind for programs."""
+"""Exceptions as HTTP: the same words that a Python caller reads, a status, and a kind for programs.
+
+Wrong input is 4xx. An operational failure is 5xx, with `Retry-After` where trying again may help, and never 422.
+"""
 
 from __future__ import annotations
+
+import errno
 
 import msgspec
 from sklearn.exceptions import NotFittedError
 
-from budgetron.durable import DiskRefused, KeyReused, NothingLearned, StaleOwner
-from budgetron.errors import InputError, refusal
+from budgetron.durable import DamagedLog, DiskRefused, KeyReused, NothingLearned
+from budgetron.errors import (
+    BudgetronError,
+    Closed,
+    InputError,
+    MissingExtra,
+    OperationalError,
+    StorageError,
+    WorkerError,
+    refusal,
+)
 from budgetron.service.wire import Problem, ProblemAnswer, encode
 
 
-class Refused(Exception):
+class Refused(BudgetronError):
     """A request that is refused, with what is said to the client."""
 
     def __init__(self, status: int, kind: str, message: str, headers: list[tuple[bytes, bytes]] | None = None) -> None:
@@ -21,24 +35,41 @@ class Refused(Exception):
         return encode(ProblemAnswer(Problem(self.kind, self.message)))
 
 
+_RETRY = [(b"retry-after", b"1")]
+
+# Class, status, kind, and whether the same request may succeed later. The first that fits counts.
+STATUSES: list[tuple[type[BaseException], int, str, bool]] = [
+    (KeyReused, 409, "key_reused", False),
+    (NothingLearned, 409, "nothing_learned", False),
+    (NotFittedError, 409, "nothing_learned", False),
+    (InputError, 422, "refused", False),
+    (DiskRefused, 507, "disk", True),
+    (DamagedLog, 500, "damaged", False),  # only a backup helps
+    (StorageError, 503, "not_owner", True),  # another owner has the directory: the next try may reach that one
+    (WorkerError, 503, "workers", True),
+    (Closed, 503, "stopping", True),
+    (MissingExtra, 500, "missing_package", False),
+    (OperationalError, 503, "unavailable", True),
+    (MemoryError, 503, "memory", True),
+]
+_FULL = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}
+
+
 def refused_of(error: Exception) -> Refused | None:
-    """The refusal that stands for an exception of the library; None for what nobody foresaw."""
+    """The HTTP answer that stands for an exception; None for an internal error."""
     if isinstance(error, Refused):
         return error
     if isinstance(error, msgspec.ValidationError):
         return Refused(400, "malformed", refusal("body", "it", "of the form that /docs shows", _tidy(error)))
     if isinstance(error, msgspec.DecodeError | UnicodeDecodeError | RecursionError):
         return Refused(400, "malformed", refusal("body", "it", "JSON", _tidy(error)))
-    if isinstance(error, KeyReused):
-        return Refused(409, "key_reused", str(error))
-    if isinstance(error, StaleOwner):
-        return Refused(503, "not_owner", str(error))
-    if isinstance(error, DiskRefused):
-        return Refused(507, "disk", str(error))
-    if isinstance(error, NotFittedError | NothingLearned):
-        return Refused(409, "nothing_learned", str(error))
-    if isinstance(error, InputError):
-        return Refused(422, "refused", str(error))
+    for kind, status, name, again in STATUSES:
+        if isinstance(error, kind):
+            return Refused(status, name, str(error) or kind.__name__, _RETRY if again else None)
+    if isinstance(error, OSError):  # of a file that the service itself writes, such as a backup on its way
+        status, name = (507, "disk") if error.errno in _FULL else (503, "storage")
+        message = f"service: the system failed: {error.strerror or type(error).__name__}."  # without the path
+        return Refused(status, name, message, _RETRY)
     return None
 
 

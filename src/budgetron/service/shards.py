@@ -26,7 +26,7 @@ from budgetron.durable.host import checked_key, reused
 from budgetron.durable.models import Kept
 from budgetron.durable.refusals import speaking_of
 from budgetron.durable.store import NAME as HOST
-from budgetron.errors import InputError, refusal, refuse, shown
+from budgetron.errors import Closed, InputError, refusal, refuse, shown
 from budgetron.service.journal import NAME, Journal
 from budgetron.service.problems import Refused
 from budgetron.service.settings import Settings
@@ -154,7 +154,7 @@ class ShardedHost:
 
     def _append(self, new: list[_Entry]) -> None:
         if not self._open:
-            raise refuse("Host", "the host", "open", "one that was closed")
+            raise Closed("Host: this host was closed.")
         if new:
             numbers = self._journal.append([(entry.request.key, entry.digest, entry.rows) for entry in new])
             for entry, number in zip(new, numbers, strict=True):

@@ -1,0 +1,135 @@
+"""Every exception of the package has one root, and an operational failure is never a ValueError."""
+
+from __future__ import annotations
+
+import errno
+import importlib
+import pickle
+import pkgutil
+
+import pytest
+from click.testing import CliRunner
+
+import budgetron
+from budgetron.cli import main
+from budgetron.client import ServiceFailed, ServiceRefused
+from budgetron.client.answers import error_of
+from budgetron.errors import (
+    BudgetronError,
+    InputError,
+    InputFileMissing,
+    MissingExtra,
+    OperationalError,
+    StorageError,
+    WorkerError,
+)
+from budgetron.io import read
+
+
+def exception_classes():
+    """Every exception class that a module of the package defines."""
+    found = set()
+    for module in pkgutil.walk_packages(budgetron.__path__, "budgetron."):
+        if module.name.endswith("__main__"):
+            continue
+        try:
+            loaded = importlib.import_module(module.name)
+        except ImportError as missing:  # an extra that is not installed
+            assert not str(missing).startswith("cannot import name"), missing
+            continue
+        for value in vars(loaded).values():
+            if isinstance(value, type) and issubclass(value, BaseException) and value.__module__ == module.name:
+                found.add(value)
+    return found
+
+
+CLASSES = sorted(exception_classes(), key=lambda kind: f"{kind.__module__}.{kind.__name__}")
+
+
+def test_the_walk_finds_the_classes_of_all_parts():
+    parts = {kind.__module__.split(".")[1] for kind in CLASSES}
+    assert {"errors", "durable", "distributed", "client", "data", "io", "persist"} <= parts
+
+
+@pytest.mark.parametrize("kind", CLASSES, ids=lambda kind: kind.__name__)
+def test_each_class_has_the_root_and_its_side(kind):
+    assert issubclass(kind, BudgetronError)
+    assert issubclass(kind, InputError) == issubclass(kind, ValueError)
+    assert not (issubclass(kind, OperationalError) and issubclass(kind, ValueError))
+
+
+OPERATIONAL = {
+    "AlreadyOwned", "StaleOwner", "DamagedLog", "DiskRefused", "StorageError", "WorkerError", "WorkersLost", "Lost",
+    "NotTheOwner", "DataUnavailable", "DataCorrupt", "MissingExtra", "ServiceFailed", "Unreachable", "Closed",
+}  # fmt: skip
+
+
+def test_disk_workers_network_data_and_packages_are_operational():
+    named = {kind.__name__: kind for kind in CLASSES}
+    assert named.keys() >= OPERATIONAL
+    assert all(issubclass(named[name], OperationalError) for name in OPERATIONAL)
+    assert issubclass(named["DiskRefused"], OSError)
+    assert issubclass(named["Unreachable"], ConnectionError)
+    assert issubclass(named["MissingExtra"], ImportError)
+
+
+@pytest.mark.parametrize("kind", [kind for kind in CLASSES if issubclass(kind, OperationalError | InputError)],
+                         ids=lambda kind: kind.__name__)  # fmt: skip
+def test_an_exception_survives_the_way_from_a_worker_process(kind):
+    error = kind(503, "busy", "words") if issubclass(kind, ServiceFailed | ServiceRefused) else kind("words")
+    again = pickle.loads(pickle.dumps(error))
+    assert type(again) is kind and str(again) == str(error) == "words"
+    assert vars(again) == vars(error)
+
+
+def test_a_file_that_is_not_there_is_wrong_input_and_a_file_not_found_error(tmp_path):
+    with pytest.raises(InputFileMissing, match="No such file") as caught:
+        list(read(tmp_path / "nothing.csv"))
+    assert isinstance(caught.value, InputError) and isinstance(caught.value, FileNotFoundError)
+
+
+def test_a_disk_that_fails_while_a_file_is_read_is_operational():
+    class Failing:
+        name = "x.csv"
+
+        def __init__(self):
+            self.pieces = [b"a,label\n1,0\n2,1\n"]
+
+        def read(self, size=-1):
+            if self.pieces:
+                return self.pieces.pop()
+            raise OSError(errno.EIO, "Input/output error")
+
+    with pytest.raises(StorageError, match="Input/output error"):
+        list(read(Failing()))
+
+
+@pytest.mark.parametrize(
+    ("error", "code"),
+    [
+        (InputError("wrong"), 2),
+        (MissingExtra("missing"), 3),
+        (WorkerError("lost"), 3),
+        (StorageError("full"), 3),
+        (FileNotFoundError(errno.ENOENT, "No such file or directory", "x.csv"), 2),
+        (OSError(errno.ENOSPC, "No space left on device", "x.csv"), 3),
+    ],
+    ids=lambda value: type(value).__name__ if isinstance(value, Exception) else "",
+)
+def test_exit_codes(monkeypatch, error, code):
+    def failing(*_, **__):
+        raise error
+
+    monkeypatch.setattr("click.Command.invoke", failing)
+    done = CliRunner().invoke(main, ["datasets", "list"])
+    assert done.exit_code == code and done.output.startswith("Error: ") and done.output.count("\n") == 1
+
+
+@pytest.mark.parametrize(
+    ("status", "kind"),
+    [(400, ServiceRefused), (401, ServiceRefused), (409, ServiceRefused), (422, ServiceRefused), (408, ServiceFailed),
+     (429, ServiceFailed), (500, ServiceFailed), (502, ServiceFailed), (503, ServiceFailed), (507, ServiceFailed)],
+)  # fmt: skip
+def test_the_client_tells_wrong_requests_from_failures(status, kind):
+    error = error_of(status, b'{"error":{"kind":"some","message":"words"}}')
+    assert type(error) is kind and (error.status, error.kind, str(error)) == (status, "some", "words")

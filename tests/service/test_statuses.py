@@ -1,0 +1,87 @@
+"""Every exception class has its HTTP status: wrong input 4xx, operational failures 5xx, never 422."""
+
+from __future__ import annotations
+
+import errno
+
+import pytest
+from sklearn.exceptions import NotFittedError
+
+from budgetron.data import DataCorrupt, DataUnavailable
+from budgetron.distributed.crew import Lost
+from budgetron.distributed.team import WorkersLost
+from budgetron.distributed.worker import NotTheOwner
+from budgetron.durable import AlreadyOwned, DamagedLog, DiskRefused, KeyReused, NothingLearned, StaleOwner
+from budgetron.errors import (
+    BudgetronError,
+    Closed,
+    InputError,
+    InputFileMissing,
+    InputTypeError,
+    MissingExtra,
+    ModelFileError,
+    OperationalError,
+    StorageError,
+    UnknownLabel,
+    UnknownTask,
+    WorkerError,
+)
+from budgetron.service.problems import refused_of
+
+STATUSES = {  # class → status, and whether the client is told when to come again
+    InputError: (422, False),
+    InputTypeError: (422, False),
+    InputFileMissing: (422, False),
+    ModelFileError: (422, False),
+    UnknownLabel: (422, False),
+    UnknownTask: (422, False),
+    KeyReused: (409, False),
+    NothingLearned: (409, False),
+    NotFittedError: (409, False),
+    DiskRefused: (507, True),
+    DamagedLog: (500, False),
+    MissingExtra: (500, False),
+    StorageError: (503, True),
+    AlreadyOwned: (503, True),
+    StaleOwner: (503, True),
+    WorkerError: (503, True),
+    WorkersLost: (503, True),
+    NotTheOwner: (503, True),
+    Lost: (503, True),
+    Closed: (503, True),
+    DataUnavailable: (503, True),
+    DataCorrupt: (503, True),
+    OperationalError: (503, True),
+    MemoryError: (503, True),
+}
+
+
+@pytest.mark.parametrize(("kind", "expected"), STATUSES.items(), ids=lambda value: getattr(value, "__name__", ""))
+def test_the_status_of_each_class(kind, expected):
+    answer = refused_of(kind("words"))
+    assert (answer.status, "retry-after" in {name.decode() for name, _ in answer.headers}) == expected
+    assert answer.message == "words"
+    assert (answer.status >= 500) == issubclass(kind, OperationalError | MemoryError)
+
+
+def _below(kind):
+    for one in kind.__subclasses__():
+        yield one
+        yield from _below(one)
+
+
+def test_the_table_names_every_class_that_a_handler_may_raise():
+    sides = {kind for kind in _below(BudgetronError) if issubclass(kind, InputError | OperationalError)}
+    client = {kind for kind in sides if kind.__module__.startswith("budgetron.client.")}  # the other end of the wire
+    assert sides - client <= STATUSES.keys()
+
+
+@pytest.mark.parametrize(("number", "status"), [(errno.ENOSPC, 507), (errno.EFBIG, 507), (errno.EIO, 503)])
+def test_an_error_of_the_system_is_5xx_and_hides_the_path(number, status):
+    answer = refused_of(OSError(number, "words of the system", "/secret/place"))
+    assert answer.status == status and "secret" not in answer.message
+    assert answer.headers
+
+
+def test_an_internal_error_has_no_words_for_the_client():
+    assert refused_of(RuntimeError("a bug")) is None
