@@ -11,7 +11,7 @@ import pytest
 from host_streams import MODELS, blocks, dropped, fed, same
 
 from budgetron.durable import AlreadyOwned, DamagedLog, DiskRefused, Host, StaleOwner
-from budgetron.errors import InputError
+from budgetron.errors import StorageError
 
 
 def learned(folder, n=100, **options):
@@ -130,9 +130,9 @@ def test_a_file_that_is_no_database(tmp_path, rubbish):
 def test_a_log_of_another_format(tmp_path):
     learned(tmp_path, 20).close()
     with sqlite3.connect(tmp_path / "host.sqlite") as db:
-        db.execute("PRAGMA user_version=2")
+        db.execute("PRAGMA user_version=99")
     db.close()
-    with pytest.raises(DamagedLog, match="its format is 2"):
+    with pytest.raises(DamagedLog, match="its format is 99"):
         Host.open(tmp_path)
 
 
@@ -226,7 +226,7 @@ def test_an_interrupt_between_log_and_model_is_noticed(tmp_path, monkeypatch):
     with pytest.raises(KeyboardInterrupt):
         host.learn(*block)
     monkeypatch.undo()
-    with pytest.raises(InputError, match="interrupted between its log and its model"):
+    with pytest.raises(StorageError, match="interrupted between the log and the model"):
         host.learn(*block)
     host.close()
     with Host.open(tmp_path) as host:

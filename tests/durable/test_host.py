@@ -12,7 +12,7 @@ from scipy import sparse
 
 import budgetron
 from budgetron.durable import Host, KeyReused, Request
-from budgetron.errors import InputError, UnknownLabel
+from budgetron.errors import Closed, InputError, UnknownLabel
 from budgetron.learners.saved import content_of
 
 
@@ -278,7 +278,7 @@ def test_what_a_host_is_opened_with(tmp_path):
             Host.open(tmp_path, MODELS["random"], **bad)
     with pytest.raises(InputError, match="a learner of budgetron"):
         Host.open(tmp_path, model=object())
-    with Host.open(tmp_path, MODELS["random"]) as host, pytest.raises(InputError, match="has learned something"):
+    with Host.open(tmp_path, MODELS["random"]) as host, pytest.raises(InputError, match="has learned nothing yet"):
         host.predict([[1.0]])
-    with pytest.raises(InputError, match="open"):
+    with pytest.raises(Closed, match="was closed"):
         host.learn([[1.0]], [1])

@@ -201,13 +201,14 @@ def test_a_stream_with_a_key_teaches_once(trained):
     lines = "\n".join(json.dumps({"features": [0.2, i / 1000], "label": "ham", "task": "dan"}) for i in range(1100))
     headers = {"Content-Type": "application/x-ndjson", "Idempotency-Key": "stream 1"}
     cut = lines[: lines.index("\n", 60_000)]
-    first = trained.post("/v1/learn", content=cut, headers=headers).text.splitlines()
-    seen = trained.get("/v1/model").json()["seen"]
+    before = trained.get("/v1/model").json()["seen"]
+    first = [json.loads(line) for line in trained.post("/v1/learn", content=cut, headers=headers).text.splitlines()]
+    n = first[-1]["lines"]
+    assert n % 512 and trained.get("/v1/model").json()["seen"] == before + n
     again = [json.loads(line) for line in trained.post("/v1/learn", content=lines, headers=headers).text.splitlines()]
-    done = json.loads(first[0])["lines"]
-    assert done == [1, 512] and again[0]["repeated"] and again[0]["lines"] == done
-    whole = json.loads(first[-1])["lines"] // 512 * 512
-    assert trained.get("/v1/model").json()["seen"] == seen + 1100 - whole
+    assert again[0]["repeated"] and again[0]["lines"][0] == 1
+    assert again[-1] == {"done": True, "lines": 1100, "refused": 0}
+    assert trained.get("/v1/model").json()["seen"] == before + 1100
 
 
 def test_answers_come_while_the_stream_goes_on(trained):

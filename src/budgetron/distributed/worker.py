@@ -87,6 +87,12 @@ class Worker:
         here = {"name": self.name, "pid": os.getpid(), "host": socket.gethostname(), "shards": sorted(self._held)}
         return {**here, "cpu_seconds": time.process_time()}
 
+    def check_ready(self) -> None:
+        """Raise what learning would fail with now, in any of the shards."""
+        for held in self._held.values():
+            if held.host is not None:
+                held.host.check_ready()
+
     # ---- owning
 
     def own(self, shard: int, epoch: int, model: Any = None) -> int:

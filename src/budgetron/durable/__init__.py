@@ -8,11 +8,12 @@ No web server, no stream engine: any loop may use it. `budgetron serve` and the 
 """
 
 from budgetron.durable.answers import Learned
-from budgetron.durable.blocks import Request
+from budgetron.durable.blocks import Request, StreamRows, row_digest, row_digests
 from budgetron.durable.host import Host
 from budgetron.durable.refusals import (
     AlreadyOwned,
     DamagedLog,
+    DirectoryGone,
     DiskRefused,
     KeyReused,
     NothingLearned,
@@ -22,6 +23,7 @@ from budgetron.durable.refusals import (
 __all__ = [
     "AlreadyOwned",
     "DamagedLog",
+    "DirectoryGone",
     "DiskRefused",
     "Host",
     "KeyReused",
@@ -29,4 +31,7 @@ __all__ = [
     "NothingLearned",
     "Request",
     "StaleOwner",
+    "StreamRows",
+    "row_digest",
+    "row_digests",
 ]

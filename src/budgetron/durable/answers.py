@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -10,11 +11,16 @@ from numpy.typing import NDArray
 
 @dataclass(frozen=True)
 class Learned:
-    """An acknowledgement: the record's number, the margins before learning, and whether the key had come before."""
+    """An acknowledgement: the record's number, the margins before learning, and whether the key had come before.
+
+    `classes` are the labels that the margins stand for; None where another model gave them before it was replaced.
+    """
 
     position: int
     margins: NDArray[np.float64]
     repeated: bool = False
+    classes: Any = None
+    n_before: int = 0  # rows, the first ones, that had been learned before this call
 
 
 def flat(margins: NDArray[np.float64]) -> bytes:

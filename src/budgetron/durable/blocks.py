@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from hashlib import blake2b
 from typing import Any
 
 import msgspec
@@ -24,11 +25,59 @@ from budgetron.persist.names import NoJSON, decoded, encoded
 
 VERSION = 1
 WHO = "Host"
+DIGEST = 8  # bytes of a row's digest
+
+
+@dataclass(frozen=True)
+class StreamRows:
+    """Where the rows of a request belong in a stream that may be sent again: `Request.key` names the stream.
+
+    `places` rise along the stream, within a request and from one to the next; a row sent again has the same place.
+    `digests` are eight bytes per row, as `row_digest` makes them; with them other rows at the same places are noticed.
+    """
+
+    places: NDArray[np.int64]
+    digests: bytes = b""
+
+    def __post_init__(self) -> None:
+        places = np.asarray(self.places, dtype=np.int64)
+        if places.ndim != 1 or not len(places) or places[0] < 0 or (np.diff(places) <= 0).any():
+            raise refuse(WHO, "places", "rising integers >= 0, one per row", shown(self.places))
+        if self.digests and len(self.digests) != DIGEST * len(places):
+            raise refuse(WHO, "digests", f"{DIGEST} bytes per row", f"{len(self.digests)} for {len(places)} rows")
+        object.__setattr__(self, "places", places)
+
+    def first(self, n: int) -> StreamRows:
+        return StreamRows(self.places[:n], self.digests[: DIGEST * n])
+
+    def after(self, n: int) -> StreamRows:
+        return StreamRows(self.places[n:], self.digests[DIGEST * n :])
+
+
+def row_digest(content: bytes) -> bytes:
+    """What tells the content of one row from another, in `StreamRows.digests`."""
+    return blake2b(content, digest_size=DIGEST).digest()
+
+
+def row_digests(X: Any, y: Any, tasks: Any = None, sample_weight: Any = None) -> bytes:
+    """The digests of rows that are arrays or CSR matrices, with their labels, tasks and weights."""
+    sides = [values.tolist() if hasattr(values, "tolist") else values for values in (y, tasks, sample_weight)]
+    if sparse.issparse(X):
+        X = X.tocsr()
+        cuts = [slice(*ends) for ends in zip(X.indptr[:-1], X.indptr[1:], strict=True)]
+        rows = (X.indices[cut].astype("<i8").tobytes() + X.data[cut].tobytes() for cut in cuts)
+    else:
+        rows = (row.tobytes() for row in np.ascontiguousarray(X))
+    labels = (repr([None if side is None else side[place] for side in sides]).encode() for place in range(X.shape[0]))
+    return b"".join(row_digest(row + label) for row, label in zip(rows, labels, strict=True))
 
 
 @dataclass(frozen=True)
 class Request:
-    """One call of `learn`: labelled examples that are learned together or refused together."""
+    """One call of `learn`: labelled examples that are learned together or refused together.
+
+    With `rows` the key names a stream, and these are some of its rows; without, it names this request alone.
+    """
 
     X: Any
     y: Any
@@ -36,6 +85,7 @@ class Request:
     key: str | None = None
     classes: Any = None
     sample_weight: Any = None
+    rows: StreamRows | None = None
 
 
 @dataclass(frozen=True)
@@ -104,6 +154,15 @@ def read(payload: bytes) -> Block:
         X = block.records
     weights = None if block.weights is None else _numbers(block.weights)
     return Block(block.kind, X, _read(block.y), _read(block.tasks), _read(block.classes), weights)
+
+
+def after(payload: bytes, n: int) -> bytes:
+    """The bytes of the same request without its first rows."""
+    block = read(payload)
+    rest = [None if values is None else values[n:] for values in (block.X, block.y, block.tasks, block.sample_weight)]
+    X, y, tasks, weights = rest
+    request = Request(X, y, tasks, classes=block.classes, sample_weight=weights)
+    return written(request, None, block.kind == "records")
 
 
 def are_records(X: Any) -> bool:

@@ -14,8 +14,6 @@ import os
 import threading
 from collections.abc import Callable, Hashable, Sequence
 from contextlib import AbstractContextManager, nullcontext, suppress
-from dataclasses import dataclass
-from hashlib import blake2b
 from pathlib import Path
 from typing import Any, Self
 
@@ -26,24 +24,15 @@ from budgetron.durable import blocks
 from budgetron.durable.answers import Learned
 from budgetron.durable.blocks import Request
 from budgetron.durable.claim import Lock, Mark
+from budgetron.durable.idempotency import Entry, answer_of, commits, entry_of
 from budgetron.durable.ledger import Ledger
 from budgetron.durable.models import Kept, kept_of
 from budgetron.durable.recovery import Recovery, recovered
-from budgetron.durable.refusals import DiskRefused, KeyReused, NothingLearned, StaleOwner, speaking_of
+from budgetron.durable.refusals import DiskRefused, NothingLearned, StaleOwner, speaking_of
 from budgetron.durable.store import Store
-from budgetron.errors import Closed, InputError, StorageError, is_whole, refusal, refuse, shown
+from budgetron.errors import Closed, InputError, StorageError, is_whole, refuse, shown
 
-LONGEST_KEY = 200
-
-
-@dataclass
-class _Entry:
-    payload: bytes
-    key: str | None
-    digest: bytes
-    answer: Learned | Exception | None = None
-    number: int = 0
-    twin: _Entry | None = None  # the same key, earlier in the same commit
+_PATIENCE = 0.5  # seconds
 
 
 class Host:
@@ -76,7 +65,7 @@ class Host:
         self.snapshot_error: DiskRefused | None = None  # of the last try; the log keeps growing until one succeeds
         self._writer = threading.Lock()
         self._gate = threading.Lock()
-        self._waiting: list[_Entry] = []
+        self._waiting: list[Entry] = []
         self._turn = turn or nullcontext()
         self._open = True
         self._in_step = True  # False where learning was interrupted between the log and the model (Ctrl-C)
@@ -161,30 +150,28 @@ class Host:
 
         Where they must be learned `in_order` nothing is learned after one that the model refused.
         """
-        entries: list[_Entry | Exception] = []
+        entries: list[Entry | Exception] = []
         for request in requests:
             try:
                 entries.append(self._entry(request))
             except InputError as error:
                 entries.append(error)
         with self._writer:
-            self._commit([entry for entry in entries if isinstance(entry, _Entry)], in_order)
-        return [entry if isinstance(entry, Exception) else _answer(entry) for entry in entries]
+            self._commit([entry for entry in entries if isinstance(entry, Entry)], in_order)
+        return [entry if isinstance(entry, Exception) else answer_of(entry) for entry in entries]
 
     def forget_task(self, task: Hashable) -> Learned:
         """Remove what the model keeps of a task; logged as examples are.
 
         The examples themselves leave the directory with the second snapshot after this.
         """
-        return self._acknowledged([_Entry(blocks.forgetting(task), None, b"")])[0]
+        return self._acknowledged([Entry(blocks.forgetting(task))])[0]
 
-    def _entry(self, request: Request) -> _Entry:
-        key = request.key
-        checked_key(key)
-        payload = blocks.written(request, self._kept.width, self._kept.columns is not None)
-        return _Entry(payload, key, b"" if key is None else blake2b(payload, digest_size=16).digest())
+    def _entry(self, request: Request) -> Entry:
+        kept = self._kept  # once: a restore may put another in its place meanwhile
+        return entry_of(request, kept.width, kept.columns is not None)
 
-    def _acknowledged(self, entries: list[_Entry]) -> list[Learned]:
+    def _acknowledged(self, entries: list[Entry]) -> list[Learned]:
         """Whoever holds the lock commits for all that wait."""
         with self._gate:
             self._waiting += entries
@@ -195,19 +182,30 @@ class Host:
                 self._commit(waiting)
         answers = []
         for entry in entries:
-            answer = _answer(entry)
+            answer = answer_of(entry)
             if isinstance(answer, Exception):
                 raise answer
             answers.append(answer)
         return answers
 
-    def _commit(self, entries: list[_Entry], in_order: bool = False) -> None:
+    def _commit(self, entries: list[Entry], in_order: bool = False) -> None:
         """Log, force to disk, learn, in this order. Afterwards every entry has its answer."""
+        refused: Exception | None = None
+        for together in commits(entries):
+            if refused is not None:  # nothing is learned after what was refused, where order matters
+                for entry in together:
+                    entry.answer = refused
+                continue
+            self._commit_together(together, in_order)
+            if in_order:
+                refused = next((entry.answer for entry in together if isinstance(entry.answer, Exception)), None)
+
+    def _commit_together(self, entries: list[Entry], in_order: bool) -> None:
         try:
             self._check_open()
-            new = [entry for entry in entries if not self._is_repeated(entry, entries)]
+            new = self._ledger.new_among(entries, self._classes)
             if new:
-                self._log(new)
+                self._ledger.append(new)
         except Exception as error:  # nothing was logged, so nothing is learned
             for entry in entries:
                 entry.answer = entry.answer or error
@@ -225,28 +223,11 @@ class Host:
             for entry in new:
                 entry.answer = error
 
-    def _is_repeated(self, entry: _Entry, entries: list[_Entry]) -> bool:
-        if entry.key is None:
-            return False
-        for other in entries:
-            if other is entry:
-                break
-            if other.key == entry.key:
-                entry.twin = other
-                return True
-        found = self._ledger.answer(entry.key)
-        if found is None:
-            return False
-        digest, learned = found
-        entry.answer = reused(entry.key) if digest != entry.digest or learned is None else learned
-        return True
+    @property
+    def _classes(self) -> Any:
+        return self._kept.model.classes_ if self._kept.begun else None
 
-    def _log(self, new: list[_Entry]) -> None:
-        first = self._ledger.append([(entry.payload, entry.key, entry.digest) for entry in new])
-        for number, entry in enumerate(new, first):
-            entry.number = number
-
-    def _learn(self, entry: _Entry, refused: Exception | None) -> None:
+    def _learn(self, entry: Entry, refused: Exception | None) -> None:
         """Learn what was logged; or refuse it as one before it was."""
         try:
             if refused is not None:
@@ -256,7 +237,8 @@ class Host:
             self._ledger.refused(entry.number)
             entry.answer = error
         else:
-            entry.answer = self._ledger.learned(entry.number, entry.key, margins)
+            self._ledger.learned(entry, margins)
+            entry.answer = entry.learned(entry.number, margins, self._classes)
 
     # ---- snapshots
 
@@ -289,13 +271,18 @@ class Host:
         with self._writer:
             return self._kept.content()
 
-    def restore(self, content: bytes) -> None:
-        """Put the model of a model file in this one's place, for good. Keys that were answered stay so."""
+    def restore(self, content: bytes, swapping: AbstractContextManager[Any] | None = None) -> None:
+        """Put the model of a model file in this one's place, for good. Keys that were answered stay so.
+
+        `swapping` is entered while the one model takes the place of the other, after all that takes time: whoever keeps
+        figures about the model can replace them in the same step.
+        """
         kept = kept_of(content)
         with self._writer:
             self._check_open()
             self._ledger.begin_anew(kept.content())
-            self._kept = kept
+            with swapping or nullcontext():
+                self._kept = kept
 
     def backup(self, path: str | os.PathLike[str]) -> None:
         """A copy of the whole directory's state in one file, while learning goes on.
@@ -354,6 +341,24 @@ class Host:
         with self._writer:
             return dict(self._ledger.answers_to(prefix))
 
+    def check_ready(self) -> None:
+        """Raise what `learn` would fail with now: a full disk, a later owner, a directory that is gone, a closed host.
+
+        It writes a little to find out, and retries a snapshot that failed. While rows are being learned it does not
+        wait for them, and goes by the last commit.
+        """
+        if not self._writer.acquire(timeout=_PATIENCE):
+            if self._ledger.write_error is not None:
+                raise self._ledger.write_error
+            return
+        try:
+            self._check_open()
+            self._ledger.try_to_write()
+            if self.snapshot_error is not None:
+                self._snapshot()
+        finally:
+            self._writer.release()
+
     def _check_open(self) -> None:
         if not self._open:
             raise Closed("Host: this host was closed. Host.open takes the directory again.")
@@ -383,29 +388,3 @@ class Host:
 
     def __exit__(self, *_: object) -> None:
         self.close()
-
-
-def _answer(entry: _Entry) -> Learned | Exception:
-    answer = entry.answer
-    if entry.twin is not None and answer is None:
-        if entry.digest != entry.twin.digest:
-            return reused(entry.key)
-        answer = _answer(entry.twin)
-        if isinstance(answer, Learned):
-            return Learned(answer.position, answer.margins, repeated=True)
-    assert answer is not None
-    return answer
-
-
-def checked_key(key: Any) -> None:
-    """Refuse an idempotency key that is none."""
-    if key is not None and (not isinstance(key, str) or not 1 <= len(key) <= LONGEST_KEY or not key.isprintable()):
-        raise refuse("Host", "key", f"a printable string of 1 to {LONGEST_KEY} characters", shown(key))
-
-
-def reused(key: Any) -> KeyReused:
-    """The refusal of a key that came before with other examples."""
-    return KeyReused(
-        refusal("Host", "key", "a new one for new examples", f"{shown(key)}, which came before with others",
-                "Send the same examples again to get their answer, or take another key.")
-    )  # fmt: skip

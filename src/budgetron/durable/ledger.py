@@ -12,27 +12,22 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from budgetron.durable.answers import Learned, flat, shaped
+from budgetron.durable.answers import Learned, flat
 from budgetron.durable.claim import Mark
+from budgetron.durable.idempotency import KEY_BYTES, KEYS, Entry, Unwritten
 from budgetron.durable.recovery import Recovery
 from budgetron.durable.refusals import speaking_of
-from budgetron.durable.store import Record, Store
+from budgetron.durable.store import Store
+from budgetron.errors import StorageError
 
-KEYS = 100_000  # idempotency keys that are remembered, the latest; beyond them a repeated key is a new one
-KEY_BYTES = 64 * 2**20  # of margins held for them
+_PROBE = 16 * 2**10  # bytes that are written to see whether anything can be
 LOG_BYTES = 64 * 2**20  # of log after which a snapshot is due, however few the examples
-
-
-@dataclass
-class _Unwritten:
-    refused: list[int] = field(default_factory=list)
-    answers: dict[int, bytes] = field(default_factory=dict)
 
 
 class Ledger:
@@ -44,7 +39,9 @@ class Ledger:
         self._snapshots = found.snapshots
         self._since = found.replayed_examples  # examples that no snapshot has
         self._log_bytes = store.log_bytes_after(max(found.snapshots, default=0))
-        self._unwritten = _Unwritten(found.refused, found.answers)
+        self._unwritten = Unwritten(found.refused, found.answers)
+        self.write_error: StorageError | None = None  # of the last commit
+        self._failed_bytes = 0
 
     @property
     def epoch(self) -> int:
@@ -56,50 +53,51 @@ class Ledger:
 
     # ---- the log
 
-    def append(self, blocks: Sequence[tuple[bytes, str | None, bytes]]) -> int:
-        """Write content, key and digest of each and force them to disk, in one commit; the number of the first."""
-        first = self.position + 1
-        records = [Record(number, first, *block) for number, block in enumerate(blocks, first)]
-        with self._store.writing():
-            self._write_unwritten()
-            self._store.append(records, records[-1].number)
-        self._unwritten = _Unwritten()
-        self.position = records[-1].number
-        self._log_bytes += sum(len(record.block) for record in records)
+    def append(self, entries: Sequence[Entry]) -> None:
+        """Number the entries, write them with their keys and force them to disk, in one commit."""
+        for number, entry in enumerate(entries, self.position + 1):
+            entry.number = number
+        size = sum(len(entry.payload) for entry in entries)
+        try:
+            with self._store.writing():
+                self._write_unwritten()
+                self._store.append(entries)
+        except StorageError as error:
+            self.write_error, self._failed_bytes = error, size
+            raise
+        self.write_error = None
+        self._unwritten = Unwritten()
+        self.position = entries[-1].number
+        self._log_bytes += size
         self._mark.write(self.position)
-        return first
+
+    def try_to_write(self) -> None:
+        """See whether as much can be written now as could not be the last time; what fails is raised."""
+        self._store.try_to_write(_PROBE if self.write_error is None else max(_PROBE, self._failed_bytes))
+        self.write_error = None
 
     def refused(self, number: int) -> None:
         """The model would not learn this record: it is taken out again."""
         self._unwritten.refused.append(number)
 
-    def learned(self, number: int, key: str | None, margins: NDArray[np.float64]) -> Learned:
+    def learned(self, entry: Entry, margins: NDArray[np.float64]) -> None:
         self._since += len(margins)
-        if key is not None:
-            self._unwritten.answers[number] = flat(margins)
-        return Learned(number, margins)
+        if entry.key is not None:
+            self._unwritten.answers[entry.number] = flat(margins)
 
     def _write_unwritten(self) -> None:
         self._store.remove(self._unwritten.refused)
-        self._store.answered(self._unwritten.answers.items())
+        self._store.keys.answered(self._unwritten.answers.items())
 
-    # ---- answers
+    # ---- idempotency keys
 
-    def answer(self, key: str) -> tuple[bytes, Learned | None] | None:
-        """The digest of what came with a key, and what it was answered with, if that is known."""
-        found = self._store.answer(key)
-        if found is None or found[0] in self._unwritten.refused:  # refused before: the key was not used up
-            return None
-        number, digest, margins = found
-        margins = self._unwritten.answers.get(number, margins)
-        return digest, None if margins is None else Learned(number, shaped(margins), repeated=True)
+    def new_among(self, entries: Sequence[Entry], classes: Any) -> list[Entry]:
+        """The entries with something to learn; the others have their answer."""
+        return self._store.keys.new_among(entries, self._unwritten, classes)
 
     def answers_to(self, prefix: str) -> Iterator[tuple[str, Learned]]:
         """The remembered keys that begin so, and their answers."""
-        for key, number, margins in self._store.answers_to(prefix):
-            margins = self._unwritten.answers.get(number, margins)
-            if margins is not None and number not in self._unwritten.refused:
-                yield key, Learned(number, shaped(margins), repeated=True)
+        return self._store.keys.answers_to(prefix, self._unwritten)
 
     # ---- snapshots
 
@@ -122,7 +120,7 @@ class Ledger:
             self._write_unwritten()
             self._store.put_snapshot(self.position, content)
             self._store.trim(before)  # the last snapshot stays beside the new one, with the log between them
-            self._store.forget_answers(KEYS, KEY_BYTES)
+            self._store.keys.forget(KEYS, KEY_BYTES)
         self._settled(list(dict.fromkeys([self.position, before] if before else [self.position])))
 
     def begin_anew(self, content: bytes) -> None:
@@ -138,7 +136,7 @@ class Ledger:
         self._mark.write(number)
 
     def _settled(self, snapshots: list[int]) -> None:
-        self._unwritten = _Unwritten()
+        self._unwritten = Unwritten()
         self._snapshots = snapshots
         self._since = self._log_bytes = 0
 

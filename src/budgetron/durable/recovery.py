@@ -97,5 +97,5 @@ def _replay(store: Store, found: Recovery) -> None:
         found.position = record.number
         found.replayed += 1
         found.replayed_examples += len(margins)
-        if record.key is not None:
+        if record.keyed:
             found.answers[record.number] = flat(margins)

@@ -26,6 +26,10 @@ class DiskRefused(StorageError, OSError):
     """The disk is full, may not be written, or failed."""
 
 
+class DirectoryGone(StorageError):
+    """The files were removed or replaced under the running process: what it writes would be lost."""
+
+
 class NothingLearned(InputError):
     """A model without a first example cannot predict, nor be copied."""
 

@@ -2,7 +2,7 @@
 
     owner      epoch of the owner, and the number of the last record
     log        record number, the commit it came with, CRC-32, bytes of the block
-    answer     idempotency key, record number, digest of the block, margins (once known)
+    keys       idempotency keys: the tables of `idempotency`
     snapshot   record number that the model file stands for, the file in parts
 
 No clock is read: records are ordered by their number alone. Every write checks the epoch inside its transaction.
@@ -11,25 +11,34 @@ No clock is read: records are ordered by their number alone. Every write checks 
 from __future__ import annotations
 
 import zlib
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
+from budgetron.durable.idempotency import SCHEMA, STREAM_SCHEMA, Entry, Keys
 from budgetron.durable.refusals import StaleOwner, damaged
 from budgetron.durable.sqlite_file import SqliteFile
 from budgetron.errors import refusal
 
 NAME = "host.sqlite"
 _PART = 16 * 2**20  # bytes of a snapshot in one row
-_SCHEMA = """
+_SCHEMA = f"""
 CREATE TABLE IF NOT EXISTS owner (one INTEGER PRIMARY KEY CHECK (one = 1), epoch INTEGER, position INTEGER) STRICT;
 CREATE TABLE IF NOT EXISTS log (number INTEGER PRIMARY KEY, batch INTEGER, crc INTEGER, block BLOB) STRICT;
-CREATE TABLE IF NOT EXISTS answer (key TEXT PRIMARY KEY, number INTEGER, digest BLOB, margins BLOB) STRICT;
-CREATE INDEX IF NOT EXISTS answer_by_number ON answer (number);
 CREATE TABLE IF NOT EXISTS snapshot (number INTEGER, part INTEGER, content BLOB, PRIMARY KEY (number, part)) STRICT;
 INSERT OR IGNORE INTO owner VALUES (1, 0, 0);
+{SCHEMA}
 """
+
+
+def _to_format_2(db: SqliteFile) -> None:
+    """Streams have tables of their own since."""
+    db.executescript(STREAM_SCHEMA)
+    Keys(db).adopt_old_streams()
+
+
+_MIGRATIONS = {1: _to_format_2}
 
 
 @dataclass(frozen=True)
@@ -39,8 +48,7 @@ class Record:
     number: int
     batch: int
     block: bytes
-    key: str | None = None
-    digest: bytes = b""
+    keyed: bool = False  # whether its answer is kept for an idempotency key
 
 
 class Store:
@@ -49,7 +57,8 @@ class Store:
     def __init__(self, directory: Path) -> None:
         self.path = directory / NAME
         self.epoch = 0
-        self._db = SqliteFile(self.path, _SCHEMA)
+        self._db = SqliteFile(self.path, _SCHEMA, migrations=_MIGRATIONS)
+        self.keys = Keys(self._db)
 
     def take_over(self, epoch: int | None) -> None:
         """Become the owner: with the next epoch, or with a given one that is higher than any before."""
@@ -84,65 +93,40 @@ class Store:
     def position(self) -> int:
         return int(self._db.one("SELECT position FROM owner")[0])
 
-    def append(self, records: Iterable[Record], position: int) -> None:
-        for record in records:
-            crc = zlib.crc32(record.block, record.number & 0xFFFFFFFF)
-            self._db.execute("INSERT INTO log VALUES (?, ?, ?, ?)", (record.number, record.batch, crc, record.block))
-            if record.key is not None:
-                values = (record.key, record.number, record.digest)
-                self._db.execute("INSERT INTO answer VALUES (?, ?, ?, NULL)", values)
-        self._db.execute("UPDATE owner SET position = ?", (position,))
+    def append(self, entries: Sequence[Entry]) -> None:
+        """Write entries, which have their numbers, as the records of one commit."""
+        for entry in entries:
+            crc = zlib.crc32(entry.payload, entry.number & 0xFFFFFFFF)
+            values = (entry.number, entries[0].number, crc, entry.payload)
+            self._db.execute("INSERT INTO log VALUES (?, ?, ?, ?)", values)
+            self.keys.put(entry)
+        self.set_position(entries[-1].number)
 
     def remove(self, numbers: Iterable[int]) -> None:
         """Take refused records out, with their keys."""
-        for number in numbers:
-            self._db.execute("DELETE FROM log WHERE number = ?", (number,))
-            self._db.execute("DELETE FROM answer WHERE number = ?", (number,))
+        numbers = list(numbers)
+        self._db.executemany("DELETE FROM log WHERE number = ?", [(number,) for number in numbers])
+        self.keys.remove(numbers)
 
     def remove_after(self, number: int) -> None:
         self._db.execute("DELETE FROM log WHERE number > ?", (number,))
-        self._db.execute("DELETE FROM answer WHERE number > ?", (number,))
+        self.keys.remove_after(number)
 
     def records_after(self, start: int) -> Iterator[Record]:
         """The log in order; a record whose bytes have changed is refused."""
         query = (
-            "SELECT log.number, batch, crc, block, key, digest FROM log LEFT JOIN answer USING (number) "
-            "WHERE log.number > ? ORDER BY log.number"
+            "SELECT number, batch, crc, block, EXISTS (SELECT 1 FROM answer WHERE answer.number = log.number) "
+            "OR EXISTS (SELECT 1 FROM stream_block WHERE stream_block.number = log.number) "
+            "FROM log WHERE number > ? ORDER BY number"
         )
-        for number, batch, crc, block, key, digest in self._db.rows(query, (start,)):
+        for number, batch, crc, block, keyed in self._db.rows(query, (start,)):
             if zlib.crc32(block, number & 0xFFFFFFFF) != crc:
                 raise damaged(self.path, f"record {number} has other bytes than were written")
-            yield Record(number, batch, block, key, digest or b"")
+            yield Record(number, batch, block, bool(keyed))
 
     def log_bytes_after(self, number: int) -> int:
         query = "SELECT coalesce(sum(length(block)), 0) FROM log WHERE number > ?"
         return int(self._db.one(query, (number,))[0])
-
-    # ---- answers
-
-    def answer(self, key: str) -> tuple[int, bytes, bytes | None] | None:
-        """Record number, digest and margins of a key that is still remembered."""
-        query = "SELECT number, digest, margins FROM answer WHERE key = ?"
-        found: tuple[int, bytes, bytes | None] | None = self._db.one(query, (key,))
-        return found
-
-    def answered(self, margins: Iterable[tuple[int, bytes]]) -> None:
-        self._db.executemany("UPDATE answer SET margins = ? WHERE number = ?", [(m, number) for number, m in margins])
-
-    def answers_to(self, prefix: str) -> Iterator[tuple[str, int, bytes | None]]:
-        """Key, record number and margins of the keys that begin so."""
-        query = "SELECT key, number, margins FROM answer WHERE key >= ? AND key < ?"
-        return self._db.rows(query, (prefix, prefix + "\U0010ffff"))
-
-    def forget_answers(self, most: int, most_bytes: int) -> None:
-        """Keep the latest keys only: so many, and so many bytes of margins."""
-        oldest = "SELECT number FROM answer ORDER BY number DESC LIMIT 1 OFFSET ?"
-        self._db.execute(f"DELETE FROM answer WHERE number <= ({oldest})", (most,))
-        self._db.execute(
-            "DELETE FROM answer WHERE number <= (SELECT max(number) FROM (SELECT number, "
-            "sum(length(margins)) OVER (ORDER BY number DESC) AS held FROM answer) WHERE held > ?)",
-            (most_bytes,),
-        )
 
     # ---- snapshots
 
@@ -173,6 +157,12 @@ class Store:
         self._db.execute("UPDATE owner SET position = ?", (position,))
 
     # ---- the file
+
+    def try_to_write(self, n_bytes: int) -> None:
+        """Write so many bytes as the owner, to see whether that works; what fails is raised."""
+        with self.writing():
+            self._db.try_to_write(n_bytes)
+        self._db.check_room()
 
     def copy_to(self, target: Path) -> None:
         """A consistent copy; the writer does not wait."""

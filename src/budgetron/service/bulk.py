@@ -6,19 +6,25 @@
     at the end      {"done": true, "lines": 1000, "refused": 1}; without it, something was cut short
 
 A block that is acknowledged is on disk. One block is learned while the next is read, and no more: a client that sends
-faster waits. With the header Idempotency-Key the blocks are cut every 512 lines whenever they come, and each has a key
-of its own: the same stream sent again after a break teaches only what was not acknowledged. Without it, what has come
-is learned as soon as the stream pauses.
+faster waits. What has come is learned as soon as the stream pauses.
+
+With the header Idempotency-Key the stream may be sent again from its beginning, after any break: the place of each line
+is noted with the rows in the log, so lines that were learned are skipped wherever the stream was cut, and other lines
+in their place are refused (409). A failure that is not the fault of a line ends the stream: to learn later lines would
+pass over the earlier ones for good.
 """
 
 from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator, Callable
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from budgetron.durable import Learned
-from budgetron.errors import refusal
+import numpy as np
+
+from budgetron.durable import KeyReused, Learned, StreamRows, row_digest
+from budgetron.errors import InputError, refusal
 from budgetron.service.exchange import NDJSON, Exchange
 from budgetron.service.learning import key_of, request_of
 from budgetron.service.problems import Refused, refused_of
@@ -39,7 +45,7 @@ async def learn_stream(hosted: Hosted, exchange: Exchange, stopping: Callable[[]
     tally = Tally()
     flight: asyncio.Task[bytes] | None = None  # the block that is being learned while the next one is read
     try:
-        async for block, refused, paused in _blocks(exchange, labelled_line, None if key else _PAUSE, tally, stopping):
+        async for block, refused, paused in _blocks(exchange, labelled_line, tally, stopping):
             if flight is not None:
                 await exchange.write(await flight)
                 flight = None
@@ -63,7 +69,7 @@ async def predict_stream(hosted: Hosted, exchange: Exchange, stopping: Callable[
     """POST predict of NDJSON."""
     await exchange.begin(NDJSON)
     tally = Tally()
-    async for block, refused, _ in _blocks(exchange, example_line, _PAUSE, tally, stopping):
+    async for block, refused, _ in _blocks(exchange, example_line, tally, stopping):
         if refused:
             await exchange.write(refused)
         if block:
@@ -80,9 +86,9 @@ class Tally:
         self.stopped = False
 
     def problem(self, line: int, error: Exception) -> bytes:
-        """The line that says why another was refused; what nobody foresaw is raised."""
+        """The line that says why another was refused; an error that is not about the line is raised."""
         refused = refused_of(error)
-        if refused is None:
+        if refused is None or refused.status >= 500:
             raise error
         self.refused += 1
         return encode({"line": line, "error": Problem(refused.kind, refused.message)}) + b"\n"
@@ -96,13 +102,13 @@ class Tally:
 
 
 async def _blocks(
-    exchange: Exchange, decoder: Any, pause: float | None, tally: Tally, stopping: Callable[[], bool]
+    exchange: Exchange, decoder: Any, tally: Tally, stopping: Callable[[], bool]
 ) -> AsyncIterator[tuple[list[_Numbered], bytes, bool]]:
     """Lines as examples, so many at a time; what to say of those that are none; and whether the stream pauses."""
     rest, refused = b"", b""
     block: list[_Numbered] = []
     limit = exchange.limits.line_bytes
-    async for piece in exchange.pieces(pause):
+    async for piece in exchange.pieces(_PAUSE):
         if piece is None:
             if block or refused:
                 yield block, refused, True
@@ -140,16 +146,20 @@ def _read(line: bytes, decoder: Any, block: list[_Numbered], tally: Tally, limit
 
 
 async def _learned(hosted: Hosted, block: list[_Numbered], key: str | None, tally: Tally) -> bytes:
-    """One block, whole; or, where it is refused, line by line, so that only the guilty are."""
+    """One block, whole; or, where it is refused, line by line, so that only invalid lines are rejected."""
     first, last = block[0][0], block[-1][0]
-    name = None if key is None else f"{key}:{first}-{last}"
     examples = [example for _, example in block]
     try:
-        learned = await hosted.writer.submit(request_of(hosted, examples, name), len(examples))
-        return _acknowledged(first, last, learned, hosted, examples)
-    except Exception as error:
-        refused = refused_of(error)
-        if len(block) == 1 or refused is None or refused.status != 422:
+        request = request_of(hosted, examples, key)
+        if key is not None:
+            digests = b"".join(row_digest(encode(example)) for example in examples)
+            request = replace(request, rows=StreamRows(np.array([line for line, _ in block]), digests))
+        learned = await hosted.writer.submit(request, len(examples))
+        return _acknowledged(first, last, learned, examples)
+    except InputError as error:
+        if isinstance(error, KeyReused):
+            raise  # the whole stream is another one than came before under this key
+        if len(block) == 1:
             return tally.problem(first, error)
     answers = []
     for numbered in block:
@@ -157,13 +167,18 @@ async def _learned(hosted: Hosted, block: list[_Numbered], key: str | None, tall
     return b"".join(answers)
 
 
-def _acknowledged(first: int, last: int, learned: Learned, hosted: Hosted, examples: list[Any]) -> bytes:
+def _acknowledged(first: int, last: int, learned: Learned, examples: list[Any]) -> bytes:
     margins = learned.margins
-    known = hosted.host.model.classes_
-    said = known[(margins > 0).astype(int) if margins.ndim == 1 else margins.argmax(axis=1)].tolist()
-    wrong = sum(label != example.label for label, example in zip(said, examples, strict=True))
-    answer = {"lines": [first, last], "position": learned.position, "learned": len(margins), "wrong": wrong}
-    return encode(answer | ({"repeated": True} if learned.repeated else {})) + b"\n"
+    answer: dict[str, Any] = {"lines": [first, last], "position": learned.position, "learned": len(margins)}
+    if learned.classes is not None and not np.isnan(margins).any():  # not those of another model, nor forgotten
+        codes = (margins > 0).astype(int) if margins.ndim == 1 else margins.argmax(axis=1)
+        said = learned.classes[codes].tolist()
+        answer["wrong"] = sum(label != example.label for label, example in zip(said, examples, strict=True))
+    if learned.repeated:
+        answer["repeated"] = True
+    elif learned.n_before:
+        answer["learned_before"] = learned.n_before
+    return encode(answer) + b"\n"
 
 
 async def _predicted(hosted: Hosted, block: list[_Numbered], tally: Tally) -> bytes:

@@ -10,8 +10,6 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Hashable, Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass
-from hashlib import blake2b
 from pathlib import Path
 from typing import Any, NoReturn, Self
 
@@ -20,9 +18,9 @@ import numpy as np
 from budgetron.distributed import ShardedModel, has_one_component
 from budgetron.distributed.record import NAME as RECORD
 from budgetron.durable import Learned, Request, blocks
-from budgetron.durable.answers import flat, shaped
+from budgetron.durable.answers import flat
 from budgetron.durable.claim import Lock
-from budgetron.durable.host import checked_key, reused
+from budgetron.durable.idempotency import Entry, answer_of, commits, entry_of
 from budgetron.durable.models import Kept
 from budgetron.durable.refusals import speaking_of
 from budgetron.durable.store import NAME as HOST
@@ -31,17 +29,8 @@ from budgetron.service.journal import NAME, Journal
 from budgetron.service.problems import Refused
 from budgetron.service.settings import Settings
 
+_PATIENCE = 0.5  # seconds
 FOLDER = "shards"  # below the model's directory, where no other is named
-
-
-@dataclass
-class _Entry:
-    request: Request
-    rows: bytes = b""
-    digest: bytes = b""
-    number: int = 0
-    twin: _Entry | None = None  # the same key, earlier in the same commit
-    answer: Learned | Exception | None = None
 
 
 class KeptInShards(Kept):
@@ -97,20 +86,35 @@ class ShardedHost:
 
     def learn_many(self, requests: Sequence[Request]) -> list[Learned | Exception]:
         """Each request once and for good, refused as a whole or not at all; its exception is in its place."""
-        entries = [_Entry(request) for request in requests]
-        with self._writer:
+        entries: list[Entry | Exception] = []
+        for request in requests:
             try:
-                self._finish_earlier()
-                new = self._new(entries)
-                self._append(new)
-            except Exception as error:  # nothing of this was written, so nothing is learned
-                return [entry.answer or self._waiting(error) for entry in entries]
+                entries.append(entry_of(request, self.kept.width, False))
+            except InputError as error:
+                entries.append(error)
+        with self._writer:
+            for together in commits([entry for entry in entries if isinstance(entry, Entry)]):
+                self._commit(together)
+        return [entry if isinstance(entry, Exception) else answer_of(entry) for entry in entries]
+
+    def _commit(self, entries: list[Entry]) -> None:
+        try:
+            self._finish_earlier()
+            new = self._journal.new_among(entries, self._classes)
+            self._append(new)
+        except Exception as error:  # nothing of this was written, so nothing is learned
+            for entry in entries:
+                entry.answer = entry.answer or self._waiting(error)
+        else:
             self._learn(new)
-        return [_answer(entry) for entry in entries]
+
+    @property
+    def _classes(self) -> Any:
+        return self.model.classes_ if self.kept.begun else None
 
     def forget_task(self, task: Hashable) -> Learned:
         """Remove what the shard of a task keeps of it; written down as examples are."""
-        entry = _Entry(Request(None, None), blocks.forgetting(task))
+        entry = Entry(blocks.forgetting(task))
         with self._writer:
             try:
                 self._finish_earlier()
@@ -118,60 +122,31 @@ class ShardedHost:
             except Exception as error:
                 raise self._waiting(error) from error
             self._learn([entry])
-        answer = _answer(entry)
+        answer = answer_of(entry)
         if isinstance(answer, Exception):
             raise answer
         return answer
 
-    def _new(self, entries: list[_Entry]) -> list[_Entry]:
-        """Those that are to be learned; the others have their answer, or a twin that will."""
-        new: list[_Entry] = []
-        first: dict[str, _Entry] = {}
-        for entry in entries:
-            key = entry.request.key
-            try:
-                checked_key(key)
-                entry.rows = blocks.written(entry.request, self.kept.width, False)
-            except InputError as error:
-                entry.answer = error
-                continue
-            if key is not None:
-                entry.digest = blake2b(entry.rows, digest_size=16).digest()
-                entry.answer = self._remembered(key, entry.digest)
-                if key in first:
-                    entry.twin = first[key]
-                elif entry.answer is None:
-                    first[key] = entry
-            if entry.answer is None and entry.twin is None:
-                new.append(entry)
-        return new
-
-    def _remembered(self, key: str, digest: bytes) -> Learned | Exception | None:
-        found = self._journal.answer(key)
-        if found is None:
-            return None
-        return reused(key) if found.digest != digest else Learned(found.number, shaped(found.margins), repeated=True)
-
-    def _append(self, new: list[_Entry]) -> None:
+    def _append(self, new: list[Entry]) -> None:
         if not self._open:
             raise Closed("Host: this host was closed.")
         if new:
-            numbers = self._journal.append([(entry.request.key, entry.digest, entry.rows) for entry in new])
-            for entry, number in zip(new, numbers, strict=True):
-                entry.number = number
-            self.position = numbers[-1]
+            self._journal.append(new)
+            self.position = new[-1].number
 
-    def _learn(self, new: list[_Entry]) -> None:
+    def _learn(self, new: list[Entry]) -> None:
         """Send to the shards what is in the journal. After a failure there, all of it is sent again later."""
         try:
-            answers = self._sent([(entry.number, entry.rows) for entry in new])
+            answers = self._sent([(entry.number, entry.payload) for entry in new])
             self._finish(answers)
         except Exception as error:
             self.failing = error
             for entry in new:
                 entry.answer = _unfinished(error)
             return
-        for entry, (_, answer) in zip(new, answers, strict=True):
+        for entry, (number, answer) in zip(new, answers, strict=True):
+            if isinstance(answer, Learned):
+                answer = entry.learned(number, answer.margins, self._classes)
             entry.answer = answer
 
     def _finish_earlier(self) -> int:
@@ -231,6 +206,22 @@ class ShardedHost:
         message = refusal("service", "the shards", "all at work", _words(error), remedy)
         return Refused(503, "unfinished", message, [(b"retry-after", b"1")])
 
+    def check_ready(self) -> None:
+        """Raise what `learn_many` would fail with now: of the journal, of a shard's log, or of a lost worker."""
+        if not self._writer.acquire(timeout=_PATIENCE):
+            if self.failing is not None:
+                raise self.failing
+            return
+        try:
+            if not self._open:
+                raise Closed("Host: this host was closed.")
+            self._journal.try_to_write()
+            self._finish_earlier()
+            if self.kept.begun:
+                self.model._team.ask_all("check_ready")
+        finally:
+            self._writer.release()
+
     # ---- what is done with all shards, and what cannot be
 
     def snapshot(self) -> None:
@@ -241,7 +232,7 @@ class ShardedHost:
     def content(self) -> NoReturn:
         raise _not_whole("GET snapshot")
 
-    def restore(self, content: bytes) -> NoReturn:
+    def restore(self, content: bytes, swapping: Any = None) -> NoReturn:
         raise _not_whole("PUT snapshot")
 
     def backup(self, path: Path) -> NoReturn:
@@ -250,8 +241,7 @@ class ShardedHost:
     def remembered(self, prefix: str) -> dict[str, Learned]:
         """The remembered keys that begin so, and their first answers."""
         with self._writer:
-            found = self._journal.answers_to(prefix)
-        return {key: Learned(number, shaped(margins), repeated=True) for key, number, margins in found}
+            return dict(self._journal.answers_to(prefix))
 
     def close(self) -> None:
         """Stop the workers, each shard with a snapshot, and give the directory up."""
@@ -301,16 +291,6 @@ def _refuse_another_kind(directory: Path) -> None:
             "serve", "--shards", "for new models", f"{directory.name!r}, which was begun without",
             "Serve it without --shards and --ray, or give the shards another name.",
         )  # fmt: skip
-
-
-def _answer(entry: _Entry) -> Learned | Exception:
-    if entry.twin is None:
-        assert entry.answer is not None
-        return entry.answer
-    if entry.digest != entry.twin.digest:
-        return reused(entry.request.key)
-    answer = _answer(entry.twin)
-    return Learned(answer.position, answer.margins, repeated=True) if isinstance(answer, Learned) else answer
 
 
 def _unfinished(error: Exception) -> Refused:

@@ -21,7 +21,8 @@ from __future__ import annotations
 import threading
 import time
 from collections import deque
-from collections.abc import Hashable
+from collections.abc import Hashable, Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
@@ -64,24 +65,24 @@ class Watch:
                 self._count(model, request, answer)
 
     def _count(self, model: Any, request: Request, answer: Learned) -> None:
-        known = model.classes_
+        known = answer.classes
         probabilistic = hasattr(model, "predict_proba")
-        y = np.asarray(request.y)
-        if answer.margins.ndim == 2 and answer.margins.shape[1] != len(known):
-            return  # the model was replaced meanwhile
-        scored = Scored(y, request.tasks, answer.margins)
+        start = answer.n_before  # rows of a stream that were counted when they came first
+        y, margins = np.asarray(request.y)[start:], answer.margins[start:]
+        tasks = None if request.tasks is None else request.tasks[start:]
+        scored = Scored(y, tasks, margins)
         rows = counted(known, scored, self._calibration if probabilistic else None, self._confusion)
-        self._counts.add(request.tasks, rows)
+        self._counts.add(tasks, rows)
         self._in_window = self._in_window + rows.sum(axis=0)
         self._position += len(rows)
         self.n_learned += len(rows)
         wrong = np.flatnonzero(rows[:, MISTAKES])
         self.n_mistakes += len(wrong)
         for place in wrong[-_SHOWN_MISTAKES:].tolist():
-            margin = answer.margins[place]
+            margin = margins[place]
             said = int(margin > 0) if margin.ndim == 0 else int(margin.argmax())
             self._mistakes.append({
-                "position": answer.position, "task": None if request.tasks is None else plain(request.tasks[place]),
+                "position": answer.position, "task": None if tasks is None else plain(tasks[place]),
                 "label": plain(y[place]), "predicted": plain(known[said]), "margin": margin.tolist(),
             })  # fmt: skip
         if self._position >= self._next_end + WINDOW:
@@ -93,9 +94,11 @@ class Watch:
         """Note the traffic, once a second."""
         self._seconds.append((round(at, 3), self.n_predicted, self.n_learned))
 
-    def begin_anew(self) -> None:
-        """Forget the figures: another model is in the place."""
+    @contextmanager
+    def replacing(self) -> Iterator[None]:
+        """While the model is replaced by another: nobody sees the figures of one beside the other."""
         with self._lock:
+            yield
             self._counts, self._curve = TaskCounts(TASKS), Curve()
             self._calibration, self._confusion = Calibration.empty(), ConfusionCounts()
             self._in_window, self._position, self._next_end, self._shown_curve = 0.0, 0, 0, None
@@ -108,11 +111,12 @@ class Watch:
             row = self._counts.by_task().get(task)
             return None if row is None else figures(row, probabilistic).to_dict()
 
-    def state(self, name: str, model: Any, position: int) -> dict[str, Any]:
+    def state(self, name: str, host: Any) -> dict[str, Any]:
         """The whole of it, as described above."""
-        probabilistic = hasattr(model, "predict_proba")
-        begun = hasattr(model, "n_seen_")
         with self._lock:
+            model, position = host.model, host.position
+            probabilistic = hasattr(model, "predict_proba")
+            begun = hasattr(model, "n_seen_")
             by_task = self._counts.by_task()
             worst = sorted(by_task.items(), key=lambda item: -item[1][MISTAKES])[:_SHOWN_TASKS]
             tasks = [{"task": plain(task), **figures(row, probabilistic).to_dict()} for task, row in worst]

@@ -1,0 +1,321 @@
+"""Idempotency keys: what was learned under which key, so that nothing is learned twice.
+
+A key names one of two things:
+
+    a request   The same key with the same rows gets the first answer; with other rows it is refused (`KeyReused`).
+    a stream    Rows that may be sent again from the beginning, cut into requests anywhere. Each row has a place, a
+                number that rises along the stream. Rows before the end of what was learned are not learned again,
+                whatever requests they come in; other rows at the same places are refused (`KeyReused`).
+
+The tables are written in the transaction that logs the rows, so a key is known exactly when its rows are on disk. The
+log of a `Host` and the journal of a model in shards both use them.
+
+    answer             key, record number, digest of the request, margins (once known)
+    stream_block       record number, key, first and last place; the places (NULL: all from first to last), eight bytes
+                       of digest per row (NULL: not known), margins (once known)
+    stream_forgotten   key, and the place before which answers of this stream are no longer kept
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+from hashlib import blake2b
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from budgetron.durable import blocks
+from budgetron.durable.answers import Learned, shaped
+from budgetron.durable.blocks import Request
+from budgetron.durable.refusals import KeyReused
+from budgetron.durable.sqlite_file import SqliteFile
+from budgetron.errors import InputError, refusal, refuse, shown
+
+LONGEST_KEY = 200
+KEYS = 100_000  # that are remembered, the latest; beyond them a repeated key is a new one
+KEY_BYTES = 64 * 2**20  # of margins and digests held for them
+STREAM_SCHEMA = """
+CREATE TABLE stream_block (number INTEGER PRIMARY KEY, key TEXT, first INTEGER, last INTEGER, places BLOB, digests BLOB,
+    margins BLOB) STRICT;
+CREATE INDEX stream_block_by_key ON stream_block (key, last);
+CREATE TABLE stream_forgotten (key TEXT PRIMARY KEY, before INTEGER, number INTEGER) STRICT;
+"""
+SCHEMA = f"""
+CREATE TABLE answer (key TEXT PRIMARY KEY, number INTEGER, digest BLOB, margins BLOB) STRICT;
+CREATE INDEX answer_by_number ON answer (number);
+{STREAM_SCHEMA}
+"""
+
+
+@dataclass
+class Entry:
+    """A request on its way: as it is logged, and what it is answered with."""
+
+    payload: bytes
+    key: str | None = None
+    rows: blocks.StreamRows | None = None
+    digest: bytes = b""
+    number: int = 0
+    answer: Learned | Exception | None = None
+    twin: Entry | None = None  # the same key, earlier in the same commit
+    n_before: int = 0  # rows that were learned before: they are no longer in the payload
+    before: NDArray[np.float64] | None = None  # the margins of those
+
+    def learned(self, number: int, margins: NDArray[np.float64], classes: Any) -> Learned:
+        """The answer once the rows are learned, those from before included."""
+        if self.n_before:
+            before = self.before
+            if before is None or before.shape[1:] != margins.shape[1:]:  # of a model that was replaced since
+                before = np.full((self.n_before, *margins.shape[1:]), np.nan)
+            margins = np.concatenate([before, margins])
+        return Learned(number, margins, classes=classes, n_before=self.n_before)
+
+
+def entry_of(request: Request, width: int | None, raw: bool) -> Entry:
+    """A request with its bytes; refused where the key or the rows are none."""
+    check_key(request.key)
+    payload = blocks.written(request, width, raw)
+    if request.rows is not None:
+        if request.key is None:
+            raise refuse("Host", "rows", "given with the key of their stream", "no key")
+        n = len(request.y)
+        if len(request.rows.places) != n:
+            raise refuse("Host", "rows", f"as many places as there are examples, {n}", str(len(request.rows.places)))
+        return Entry(payload, request.key, request.rows)
+    return Entry(payload, request.key, digest=b"" if request.key is None else blake2b(payload, digest_size=16).digest())
+
+
+def commits(entries: Sequence[Entry]) -> Iterator[list[Entry]]:
+    """Entries that may share a commit, in order: no two of one stream, as the first decides what the second skips."""
+    together: list[Entry] = []
+    streams: set[str | None] = set()
+    for entry in entries:
+        if entry.rows is not None:
+            if entry.key in streams:
+                yield together
+                together, streams = [], set()
+            streams.add(entry.key)
+        together.append(entry)
+    if together:
+        yield together
+
+
+@dataclass
+class Unwritten:
+    """Refused records and margins that are known only since the last commit: they go along with the next one."""
+
+    refused: list[int] = field(default_factory=list)
+    answers: dict[int, bytes] = field(default_factory=dict)
+
+
+class Keys:
+    """The tables of one SQLite file. What changes them is called inside a transaction of that file."""
+
+    def __init__(self, db: SqliteFile) -> None:
+        self._db = db
+
+    # ---- what is new
+
+    def new_among(self, entries: Sequence[Entry], unwritten: Unwritten, classes: Any) -> list[Entry]:
+        """The entries with something to learn, less the rows that were learned before; the others have their answer."""
+        new: list[Entry] = []
+        first: dict[str, Entry] = {}
+        for entry in entries:
+            if entry.key is not None and entry.rows is not None:
+                try:
+                    self._skip_learned(entry, entry.key, entry.rows, unwritten, classes)
+                except InputError as error:
+                    entry.answer = error
+            elif entry.key is not None:
+                entry.twin = first.setdefault(entry.key, entry)
+                if entry.twin is entry:
+                    entry.twin, entry.answer = None, self._first_answer(entry, unwritten, classes)
+            if entry.answer is None and entry.twin is None:
+                new.append(entry)
+        return new
+
+    def _first_answer(self, entry: Entry, unwritten: Unwritten, classes: Any) -> Learned | Exception | None:
+        """What the key of a request was answered with before."""
+        query = "SELECT number, digest, margins FROM answer WHERE key = ?"
+        found = self._db.one(query, (entry.key,))
+        if found is None or found[0] in unwritten.refused:  # refused before: the key was not used up
+            return None
+        number, digest, margins = found
+        margins = unwritten.answers.get(number, margins)
+        if digest != entry.digest or margins is None:
+            return reused(entry.key)
+        return _repeated(number, shaped(margins), classes)
+
+    def _skip_learned(
+        self, entry: Entry, key: str, rows: blocks.StreamRows, unwritten: Unwritten, classes: Any
+    ) -> None:
+        """Take the rows that were learned before out of an entry of a stream."""
+        n = int(np.searchsorted(rows.places, self._end(key, unwritten)))
+        if n == 0:
+            return
+        number, margins = self._margins(key, rows.first(n), unwritten)
+        if n == len(rows.places):
+            entry.answer = _repeated(number, margins, classes)
+        else:
+            entry.n_before, entry.before = n, margins
+            entry.rows, entry.payload = rows.after(n), blocks.after(entry.payload, n)
+
+    def _end(self, key: str, unwritten: Unwritten) -> int:
+        """The place after the last that was learned."""
+        forgotten = self._forgotten(key)
+        query = "SELECT number, last FROM stream_block WHERE key = ? ORDER BY last DESC"
+        for number, last in self._db.rows(query, (key,)):
+            if number not in unwritten.refused:
+                return max(forgotten, int(last) + 1)
+        return forgotten
+
+    def _forgotten(self, key: str) -> int:
+        found = self._db.one("SELECT before FROM stream_forgotten WHERE key = ?", (key,))
+        return 0 if found is None else int(found[0])
+
+    def _margins(self, key: str, rows: blocks.StreamRows, unwritten: Unwritten) -> tuple[int, NDArray[np.float64]]:
+        """The last record with some of these rows, and their margins (NaN where they are no longer kept)."""
+        wanted = rows.places
+        known = wanted < self._forgotten(key)
+        margins: NDArray[np.float64] | None = None
+        number = 0
+        query = (
+            "SELECT number, first, places, digests, margins FROM stream_block "
+            "WHERE key = ? AND last >= ? AND first <= ? ORDER BY number"
+        )
+        for record, first, places, digests, stored in self._db.rows(query, (key, int(wanted[0]), int(wanted[-1]))):
+            content = unwritten.answers.get(record, stored)
+            if record in unwritten.refused or content is None:
+                continue
+            here = shaped(content)
+            at = np.arange(first, first + len(here)) if places is None else np.frombuffer(places, dtype="<i8")
+            where = np.minimum(np.searchsorted(at, wanted), len(at) - 1)
+            hit = at[where] == wanted
+            if digests is not None and rows.digests:
+                given, before = np.frombuffer(rows.digests, dtype="<u8"), np.frombuffer(digests, dtype="<u8")
+                if (given[hit] != before[where[hit]]).any():
+                    raise reused(key)
+            if margins is None:
+                margins = np.full((len(wanted), *here.shape[1:]), np.nan)
+            elif margins.shape[1:] != here.shape[1:]:
+                raise refuse("Host", "rows", "of one model, where they are sent again", "rows from before and after a "
+                             "restore together", "Send them one by one.")  # fmt: skip
+            margins[hit] = here[where[hit]]
+            known = known | hit
+            number = record
+        if not known.all():
+            place = int(wanted[~known][0])
+            raise refuse("Host", "rows", f"new ones, after the end of the stream {shown(key)}",
+                         f"row {place}, which was refused when it came first; later rows of the stream were learned",
+                         "Send a corrected row under another key.")  # fmt: skip
+        return number, np.full(len(wanted), np.nan) if margins is None else margins
+
+    def answers_to(self, prefix: str, unwritten: Unwritten) -> Iterator[tuple[str, Learned]]:
+        """The remembered keys of requests that begin so, and their answers."""
+        query = "SELECT key, number, margins FROM answer WHERE key >= ? AND key < ?"
+        for key, number, stored in self._db.rows(query, (prefix, prefix + "\U0010ffff")):
+            margins = unwritten.answers.get(number, stored)
+            if margins is not None and number not in unwritten.refused:
+                yield key, Learned(number, shaped(margins), repeated=True)
+
+    # ---- changes, inside a transaction
+
+    def put(self, entry: Entry) -> None:
+        """Note the key of an entry that is logged in the same transaction, under its number."""
+        if entry.key is None:
+            return
+        if entry.rows is None:
+            values: tuple[Any, ...] = (entry.key, entry.number, entry.digest)
+            self._db.execute("INSERT INTO answer VALUES (?, ?, ?, NULL)", values)
+            return
+        places = entry.rows.places
+        first, last = int(places[0]), int(places[-1])
+        gaps = None if last - first + 1 == len(places) else places.astype("<i8").tobytes()
+        values = (entry.number, entry.key, first, last, gaps, entry.rows.digests or None)
+        self._db.execute("INSERT INTO stream_block VALUES (?, ?, ?, ?, ?, ?, NULL)", values)
+
+    def answered(self, margins: Iterable[tuple[int, bytes]]) -> None:
+        rows = [(content, number) for number, content in margins]
+        self._db.executemany("UPDATE answer SET margins = ? WHERE number = ?", rows)
+        self._db.executemany("UPDATE stream_block SET margins = ? WHERE number = ?", rows)
+
+    def remove(self, numbers: Iterable[int]) -> None:
+        """Records that the model refused: their keys were not used up."""
+        rows = [(number,) for number in numbers]
+        self._db.executemany("DELETE FROM answer WHERE number = ?", rows)
+        self._db.executemany("DELETE FROM stream_block WHERE number = ?", rows)
+
+    def remove_after(self, number: int) -> None:
+        self._db.execute("DELETE FROM answer WHERE number > ?", (number,))
+        self._db.execute("DELETE FROM stream_block WHERE number > ?", (number,))
+
+    def forget(self, most: int, most_bytes: int) -> None:
+        """Keep the latest keys only: so many, and so many bytes of answers. How far a stream came is kept longer."""
+        for table, size in (
+            ("answer", "length(margins)"),
+            ("stream_block", "coalesce(length(margins), 0) + coalesce(length(digests), 0)"),
+        ):
+            by_count = f"SELECT number FROM {table} ORDER BY number DESC LIMIT 1 OFFSET ?"
+            by_bytes = (
+                f"SELECT max(number) FROM (SELECT number, sum({size}) OVER (ORDER BY number DESC) AS held "
+                f"FROM {table}) WHERE held > ?"
+            )
+            (last,) = self._db.one(f"SELECT max(coalesce(({by_count}), 0), coalesce(({by_bytes}), 0))",
+                                   (most, most_bytes))  # fmt: skip
+            if table == "stream_block":
+                self._db.execute(
+                    "INSERT INTO stream_forgotten SELECT key, max(last) + 1, max(number) FROM stream_block "
+                    "WHERE number <= ? GROUP BY key ON CONFLICT (key) DO UPDATE SET "
+                    "before = max(before, excluded.before), number = excluded.number", (last,),
+                )  # fmt: skip
+            self._db.execute(f"DELETE FROM {table} WHERE number <= ?", (last,))
+        oldest = "SELECT number FROM stream_forgotten ORDER BY number DESC LIMIT 1 OFFSET ?"
+        self._db.execute(f"DELETE FROM stream_forgotten WHERE number <= ({oldest})", (most,))
+
+    def adopt_old_streams(self) -> None:
+        """Up to format 1 the blocks of a stream had keys of their own, "KEY:FIRST-LAST": make them a stream.
+
+        The keys stay as well, should one have been the key of a request.
+        """
+        found = list(self._db.rows("SELECT key, number, margins FROM answer WHERE key LIKE '%:%-%' ORDER BY number"))
+        for key, number, margins in found:
+            named = re.fullmatch(r"(.+):(\d+)-(\d+)", key, flags=re.DOTALL)
+            if named is not None and int(named[2]) <= int(named[3]) < 2**63:
+                values = (number, named[1], int(named[2]), int(named[3]), margins)
+                self._db.execute("INSERT INTO stream_block VALUES (?, ?, ?, ?, NULL, NULL, ?)", values)
+
+
+def answer_of(entry: Entry) -> Learned | Exception:
+    """What to say to an entry after its commit."""
+    answer = entry.answer
+    if entry.twin is not None and answer is None:
+        if entry.digest != entry.twin.digest:
+            return reused(entry.key)
+        answer = answer_of(entry.twin)
+        if isinstance(answer, Learned):
+            return Learned(answer.position, answer.margins, True, answer.classes, len(answer.margins))
+    assert answer is not None
+    return answer
+
+
+def check_key(key: Any) -> None:
+    """Refuse an idempotency key that is none."""
+    if key is not None and (not isinstance(key, str) or not 1 <= len(key) <= LONGEST_KEY or not key.isprintable()):
+        raise refuse("Host", "key", f"a printable string of 1 to {LONGEST_KEY} characters", shown(key))
+
+
+def reused(key: Any) -> KeyReused:
+    """The refusal of a key that came before with other examples."""
+    return KeyReused(
+        refusal("Host", "key", "a new one for new examples", f"{shown(key)}, which came before with others",
+                "Send the same examples again to get their answer, or take another key.")
+    )  # fmt: skip
+
+
+def _repeated(number: int, margins: NDArray[np.float64], classes: Any) -> Learned:
+    """An answer from before; its margins may be those of another model, which had other classes."""
+    fits = classes is not None and (len(classes) == margins.shape[1] if margins.ndim == 2 else len(classes) <= 2)
+    return Learned(number, margins, True, classes if fits else None, len(margins))

@@ -1,0 +1,181 @@
+"""Streams under one key: rows are learned once, wherever the stream was cut before and is cut now."""
+
+from __future__ import annotations
+
+import sqlite3
+from itertools import pairwise
+
+import numpy as np
+import pytest
+from host_streams import MODELS, dropped, fed, same, stream
+
+from budgetron.durable import Host, KeyReused, Request, StreamRows, row_digests
+from budgetron.errors import InputError
+
+X, Y, TASKS = stream(120)
+
+
+def part(start, stop, key="s", y=Y, gaps=1):
+    """Rows of the stream as a request; `gaps` is the distance between the places of two rows."""
+    digests = row_digests(X[start:stop], y[start:stop], TASKS[start:stop])
+    rows = StreamRows(gaps * np.arange(start, stop), digests)
+    return Request(X[start:stop], y[start:stop], TASKS[start:stop], key, rows=rows)
+
+
+def sent(host, cuts, **options):
+    """The margins of the stream up to the last cut."""
+    answers = [host.learn_many([part(start, stop, **options)])[0] for start, stop in pairwise([0, *cuts])]
+    for answer in answers:
+        if isinstance(answer, Exception):
+            raise answer
+    return answers
+
+
+def margins_of(answers):
+    return np.concatenate([answer.margins for answer in answers])
+
+
+@pytest.mark.parametrize("ending", ["close", "kill", "stay"])
+@pytest.mark.parametrize("gaps", [1, 3])
+@pytest.mark.parametrize(
+    ("before", "again"),
+    [([40, 72], [50, 100, 120]), ([72], [120]), ([10, 20, 30], [30, 60, 120]), ([1], [120]), ([119], [64, 120])],
+)
+def test_a_stream_sent_again_is_learned_once_wherever_it_is_cut(tmp_path, before, again, gaps, ending):
+    bare, _ = fed(MODELS["random"], [(X, Y, TASKS)], classes=[0, 1])
+    expected = MODELS["random"]().predict_then_learn(X, Y, TASKS, classes=[0, 1])
+    host = Host.open(tmp_path, MODELS["random"])
+    first = margins_of(sent(host, before, gaps=gaps))
+    if ending != "stay":
+        host.close() if ending == "close" else dropped(host)
+        host = Host.open(tmp_path)
+    answers = sent(host, again, gaps=gaps)
+    assert host.model.n_seen_ == 120
+    assert same(host.model, bare)
+    assert np.array_equal(margins_of(answers), expected) and np.array_equal(first, expected[: before[-1]])
+    assert sum(answer.n_before for answer in answers) == before[-1]
+    whole = sent(host, [120], gaps=gaps)[0]
+    assert whole.repeated and np.array_equal(whole.margins, expected)
+    host.close()
+
+
+def test_parts_of_one_stream_in_one_commit(tmp_path):
+    with Host.open(tmp_path, MODELS["random"]) as host:
+        answers = host.learn_many([part(0, 50), part(30, 70), part(0, 70), part(70, 120)])
+        assert [answer.n_before for answer in answers] == [0, 20, 70, 0]
+        assert host.model.n_seen_ == 120
+
+
+def test_other_rows_in_the_same_place_are_refused(tmp_path):
+    other = np.where(np.arange(120) == 30, 1 - Y, Y)
+    with Host.open(tmp_path, MODELS["random"]) as host:
+        sent(host, [50])
+        for refused in (part(20, 40, y=other), part(20, 90, y=other)):
+            assert isinstance(host.learn_many([refused])[0], KeyReused)
+        assert host.model.n_seen_ == 50
+        sent(host, [120])
+        assert host.model.n_seen_ == 120
+
+
+def test_a_refused_row_that_later_rows_have_passed_stays_refused(tmp_path):
+    labels = [str(label) for label in Y]
+    bad = [*labels[:30], "other", *labels[31:]]
+
+    def one(place, given):
+        return Request(X[[place]], [given[place]], [TASKS[place]], "s", rows=StreamRows([place]))
+
+    with Host.open(tmp_path, MODELS["random"]) as host:
+        whole = Request(X[:30], labels[:30], TASKS[:30], "s", ["0", "1"], rows=StreamRows(np.arange(30)))
+        assert host.learn_many([whole])[0].position
+        assert isinstance(host.learn_many([one(30, bad)])[0], InputError)
+        assert host.learn_many([one(30, labels)])[0].margins.shape == (1,)  # nothing came after it: it may be mended
+        assert isinstance(host.learn_many([one(31, [*bad[:31], "other"])])[0], InputError)
+        assert host.learn_many([one(32, labels)])[0].margins.shape == (1,)
+        again = host.learn_many([one(31, labels)])[0]
+        assert isinstance(again, InputError) and "row 31, which was refused when it came first" in str(again)
+        assert host.model.n_seen_ == 32
+
+
+def test_two_streams_and_requests_do_not_meet(tmp_path):
+    with Host.open(tmp_path, MODELS["random"]) as host:
+        sent(host, [50], key="s")
+        sent(host, [50], key="t")
+        assert not host.learn(X[:50], Y[:50], TASKS[:50], key="s").repeated
+        assert host.learn(X[:50], Y[:50], TASKS[:50], key="s").repeated
+        assert host.model.n_seen_ == 150
+
+
+def test_how_far_a_stream_came_is_known_after_its_answers_are_forgotten(tmp_path, monkeypatch):
+    monkeypatch.setattr("budgetron.durable.ledger.KEYS", 3)
+    with Host.open(tmp_path, MODELS["random"], snapshot_every=10) as host:
+        sent(host, range(10, 101, 10))
+        answers = sent(host, [50, 120])
+        assert host.model.n_seen_ == 120
+        assert answers[0].repeated and np.isnan(answers[0].margins).all()
+        assert np.isfinite(answers[1].margins[-20:]).all()
+
+
+def test_a_restored_model_keeps_the_places(tmp_path):
+    three = MODELS["random"]()
+    three.partial_fit(X[:60], np.arange(60) % 3, TASKS[:60])
+    three.save(tmp_path / "three.budgetron")
+    with Host.open(tmp_path / "host", MODELS["random"]) as host:
+        sent(host, [50])
+        host.restore((tmp_path / "three.budgetron").read_bytes())
+        answer = host.learn_many([part(0, 120)])[0]
+        assert answer.n_before == 50 and answer.margins.shape == (120, 3) and host.model.n_seen_ == 60 + 70
+        assert np.isnan(answer.margins[:50]).all() and answer.classes.tolist() == [0, 1, 2]
+        mixed = host.learn_many([part(0, 120)])[0]  # two models gave these answers
+        assert isinstance(mixed, InputError) and host.model.n_seen_ == 130
+
+
+@pytest.mark.parametrize(
+    "bad",
+    [{"places": []}, {"places": [3, 3]}, {"places": [-1]}, {"places": [[1]]}, {"places": [1, 2], "digests": b"8"}],
+)
+def test_places_that_are_none_are_refused(bad):
+    with pytest.raises(InputError, match="must be"):
+        StreamRows(**bad)
+
+
+def test_rows_need_a_key_and_a_place_each(tmp_path):
+    with Host.open(tmp_path, MODELS["random"]) as host:
+        without_key = Request(X[:2], Y[:2], rows=StreamRows([0, 1]))
+        too_few = Request(X[:2], Y[:2], key="s", rows=StreamRows([0]))
+        assert all(isinstance(answer, InputError) for answer in host.learn_many([without_key, too_few]))
+
+
+# What `host.sqlite` had up to format 1, word for word.
+FORMAT_1 = """
+CREATE TABLE answer_1 (key TEXT PRIMARY KEY, number INTEGER, digest BLOB, margins BLOB) STRICT;
+INSERT INTO answer_1 SELECT * FROM answer;
+DROP TABLE answer;
+ALTER TABLE answer_1 RENAME TO answer;
+CREATE INDEX IF NOT EXISTS answer_by_number ON answer (number);
+DROP TABLE stream_block;
+DROP TABLE stream_forgotten;
+DROP TABLE IF EXISTS probe;
+PRAGMA user_version=1;
+"""
+
+
+@pytest.mark.parametrize("ending", ["close", "kill"])
+def test_a_directory_of_format_1_opens_and_its_streams_are_known(tmp_path, ending):
+    host = Host.open(tmp_path, MODELS["random"])
+    for start in (0, 20, 40):  # as the service named the blocks of a stream: by their lines, which count from 1
+        stop = start + 20
+        host.learn(X[start:stop], Y[start:stop], TASKS[start:stop], key=f"s:{start + 1}-{stop}")
+    first = host.learn(X[60:62], Y[60:62], TASKS[60:62], key="another")
+    host.close() if ending == "close" else dropped(host)
+    db = sqlite3.connect(tmp_path / "host.sqlite")
+    db.executescript(FORMAT_1)
+    db.close()
+    with Host.open(tmp_path) as host:
+        assert host.model.n_seen_ == 62
+        again = host.learn(X[60:62], Y[60:62], TASKS[60:62], key="another")
+        assert again.repeated and np.array_equal(again.margins, first.margins)
+        rows = StreamRows(np.arange(1, 121), row_digests(X, Y, TASKS))
+        answer = host.learn_many([Request(X, Y, TASKS, "s", rows=rows)])[0]
+        assert answer.n_before == 60 and host.model.n_seen_ == 62 + 60
+    with Host.open(tmp_path) as host:
+        assert host.learn_many([Request(X, Y, TASKS, "s", rows=rows)])[0].repeated

@@ -1,0 +1,179 @@
+"""NDJSON streams under one Idempotency-Key: learned once, whatever cut them."""
+
+from __future__ import annotations
+
+import json
+import signal
+import socket
+import sqlite3
+from urllib.parse import urlsplit
+
+import pytest
+from running import Running, running, until
+
+LOCAL = ("RandomBudgetPerceptron budget=30 kernel=gaussian:0.5",)
+SHARDS = ("Budgetron budget=30 graph=disconnected", "--shards", 2)
+NDJSON = {"Content-Type": "application/x-ndjson"}
+
+
+def lines(n, start=0):
+    return [
+        json.dumps({"features": [i % 13 / 13, i % 7 / 7], "label": i % 2, "task": f"t{i % 5}"}).encode() + b"\n"
+        for i in range(start, start + n)
+    ]
+
+
+def learned(client, given, key=None):
+    headers = NDJSON if key is None else {**NDJSON, "Idempotency-Key": key}
+    answer = client.post("/v1/learn", content=b"".join(given), headers=headers)
+    return [json.loads(line) for line in answer.text.splitlines()]
+
+
+def seen(client):
+    return client.get("/v1/model").json()["seen"]
+
+
+class Stream:
+    """A keyed stream over a socket, to be sent piece by piece."""
+
+    def __init__(self, url, key):
+        place = urlsplit(url)
+        self._wire = socket.create_connection((place.hostname, place.port), timeout=60)
+        self._wire.sendall(
+            b"POST /v1/learn HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/x-ndjson\r\n"
+            b"Idempotency-Key: %s\r\nTransfer-Encoding: chunked\r\n\r\n" % key.encode()
+        )
+        self.received = b""
+
+    def send(self, given):
+        for line in given:
+            self._wire.sendall(b"%x\r\n%s\r\n" % (len(line), line))
+
+    def read_until(self, text):
+        while text not in self.received:
+            piece = self._wire.recv(65536)
+            assert piece, f"ended without {text!r}: {self.received[-500:]!r}"
+            self.received += piece
+
+    def close(self):
+        self._wire.close()
+
+
+@pytest.mark.parametrize("arguments", [LOCAL, SHARDS], ids=["one model", "shards"])
+def test_a_stream_that_a_clean_stop_cuts_is_learned_once(tmp_path, arguments):
+    given = lines(1500)
+    service = Running(tmp_path, *arguments, "--grace", 30)
+    stream = Stream(service.url, "the stream")
+    stream.send(given[:700])
+    stream.read_until(b'"lines":[1,')
+    service.process.send_signal(signal.SIGTERM)
+    stream.send(given[700:720])  # the service reads these after it was told to stop
+    stream.read_until(b'"done":false')
+    stream.close()
+    assert service.stop() == 0
+    with running(tmp_path) as service, service.client() as client:
+        before = seen(client)
+        assert 0 < before <= 720
+        answers = learned(client, given, "the stream")
+        assert answers[-1] == {"done": True, "lines": 1500, "refused": 0}
+        assert seen(client) == 1500
+        assert sum(one.get("learned", 0) for one in answers) == 1500
+        assert all(one["repeated"] for one in learned(client, given, "the stream")[:-1])
+        assert seen(client) == 1500
+
+
+@pytest.mark.parametrize("arguments", [LOCAL, SHARDS], ids=["one model", "shards"])
+def test_cuts_refused_lines_and_other_content(tmp_path, arguments):
+    given = lines(300)
+    with running(tmp_path, *arguments) as service, service.client() as client:
+        learned(client, given[:77], "s")
+        assert seen(client) == 77
+        # a kill loses nothing that was acknowledged, and nothing is learned twice after it
+        service.kill()
+    with running(tmp_path) as service, service.client() as client:
+        spoilt = [*given[:100], b"rubbish\n", given[100].replace(b"0.", b"x0."), *given[101:200]]
+        spoilt[102] = b'{"features":[1.0],"label":1,"task":"t1"}\n'  # too short for the model
+        answers = learned(client, spoilt, "s")
+        assert [one["line"] for one in answers if "error" in one] == [101, 102, 103]
+        assert answers[-1]["done"] and seen(client) == 198
+        again = learned(client, spoilt, "s")
+        assert [one["line"] for one in again if "error" in one] == [101, 102, 103]
+        assert all("error" in one or one["repeated"] for one in again[:-1]) and seen(client) == 198
+        # other content in the same place: refused, and nothing after it is learned
+        other = learned(client, lines(400, start=1), "s")
+        assert other[-1]["error"]["kind"] == "key_reused" and "done" not in other[-1]
+        assert seen(client) == 198
+        # the same content under another key, or under none, is new
+        assert learned(client, given[:10], "t")[-1]["done"] and seen(client) == 208
+        assert learned(client, given[:10])[-1]["done"] and seen(client) == 218
+
+
+def test_two_connections_send_the_same_stream_at_once(tmp_path):
+    given = lines(1000)
+    with running(tmp_path, *LOCAL) as service, service.client() as client:
+        streams = [Stream(service.url, "both") for _ in range(2)]
+        for start in range(0, 1000, 50):
+            for stream in streams:
+                stream.send(given[start : start + 50])
+        for stream in streams:
+            stream._wire.sendall(b"0\r\n\r\n")
+            stream.read_until(b'"done":true')
+            stream.close()
+        assert seen(client) == 1000
+
+
+# What `requests.sqlite` had up to format 1, word for word.
+JOURNAL_1 = """
+CREATE TABLE request_1 (number INTEGER PRIMARY KEY AUTOINCREMENT, key TEXT UNIQUE, digest BLOB, rows BLOB, margins BLOB)
+    STRICT;
+INSERT INTO request_1 SELECT number, key, digest, NULL, margins FROM answer;
+INSERT INTO request_1 (number, rows) SELECT number, rows FROM request WHERE true
+    ON CONFLICT (number) DO UPDATE SET rows = excluded.rows;
+UPDATE sqlite_sequence SET seq = (SELECT seq FROM sqlite_sequence WHERE name = 'request') WHERE name = 'request_1';
+DROP TABLE request;
+ALTER TABLE request_1 RENAME TO request;
+CREATE INDEX request_unfinished ON request (number) WHERE rows IS NOT NULL;
+DROP TABLE answer;
+DROP TABLE stream_block;
+DROP TABLE stream_forgotten;
+DROP TABLE IF EXISTS probe;
+PRAGMA user_version=1;
+"""
+
+
+def test_a_journal_of_format_1_opens_and_its_keys_are_known(tmp_path):
+    given = [json.loads(line) for line in lines(60)]
+    with running(tmp_path, *SHARDS) as service, service.client() as client:
+        for start in (0, 20):  # as the blocks of a stream were named
+            body = {"examples": given[start : start + 20], "key": f"s:{start + 1}-{start + 20}"}
+            assert client.post("/v1/learn", json=body).status_code == 200
+        first = client.post("/v1/learn", json={"examples": given[40:45], "key": "k"}).json()
+        client.post("/v1/learn", json={"examples": given[45:50]})
+    db = sqlite3.connect(tmp_path / "default" / "requests.sqlite")
+    db.executescript(JOURNAL_1)
+    db.close()
+    with running(tmp_path) as service, service.client() as client:
+        again = client.post("/v1/learn", json={"examples": given[40:45], "key": "k"}).json()
+        assert again == {**first, "repeated": True}
+        assert learned(client, lines(60), "s")[-1]["done"]
+        assert seen(client) == 50 + 20
+        position = client.post("/v1/learn", json={"examples": given[:1]}).json()["position"]
+        assert position > first["position"] + 1  # no number is given twice
+
+
+def test_a_full_disk_ends_a_stream_and_what_was_not_learned_is_learned_later(tmp_path):
+    resource = pytest.importorskip("resource")
+    if not hasattr(resource, "prlimit"):
+        pytest.skip("no prlimit here")
+    given = lines(3000)
+    with running(tmp_path, *LOCAL) as service, service.client() as client:
+        learned(client, given[:600], "s")
+        pid, free = service.process.pid, (resource.RLIM_INFINITY, resource.RLIM_INFINITY)
+        resource.prlimit(pid, resource.RLIMIT_FSIZE, (100_000, resource.RLIM_INFINITY))
+        cut = learned(client, given, "s")
+        assert cut[-1]["error"]["kind"] == "disk" and "done" not in cut[-1]
+        assert 600 <= seen(client) < 3000
+        resource.prlimit(pid, resource.RLIMIT_FSIZE, free)
+        assert learned(client, given, "s")[-1] == {"done": True, "lines": 3000, "refused": 0}
+        assert seen(client) == 3000
+        until(lambda: client.get("/readyz").status_code == 200)
