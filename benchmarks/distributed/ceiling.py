@@ -46,7 +46,8 @@ def _work(
 ) -> None:
     models = [make() for _ in range(learners)]
     for number, model in enumerate(models):
-        model.partial_fit(*stream(5000, number))
+        X, y, tasks = stream(5000, number)
+        model.partial_fit(X, y, tasks=tasks)
     blocks = iter([stream(n, learners + number) for number in range(2 * most)])  # new ones: none is known by heart
     pipe.send(True)
     while pipe.recv():
@@ -54,5 +55,5 @@ def _work(
         began = time.process_time()
         for place, start in enumerate(range(0, n, ROWS)):
             part = slice(start, start + ROWS)
-            models[place % learners].partial_fit(X[part], y[part], tasks[part])
+            models[place % learners].partial_fit(X[part], y[part], tasks=tasks[part])
         pipe.send(time.process_time() - began)

@@ -76,7 +76,8 @@ def throughput(quick: bool) -> dict[str, float]:
             for kind, options in (("threads", {}), ("threads with a log", near), ("Ray", far)):
                 models[f"{kind}, {words}"] = ShardedModel(learner(), shards=SHARDS, workers=workers, **options)
         for model in models.values():
-            model.partial_fit(*stream(warm))
+            X, y, tasks = stream(warm)
+            model.partial_fit(X, y, tasks=tasks)
         here: list[float] = []  # CPU seconds of this process while two workers on Ray learn a block
         contestants = {name: working(model, blocks, here if name == "Ray, 2 workers" else [])
                        for name, model in models.items()}  # fmt: skip
@@ -103,7 +104,7 @@ def working(model: ShardedModel, blocks: list, here: list[float]):
     def work(number: int) -> tuple[int, list[float]]:
         X, y, tasks = blocks[number]
         there, began = workers(), time.process_time()
-        model.partial_fit(X, y, tasks)
+        model.partial_fit(X, y, tasks=tasks)
         here.append(time.process_time() - began)
         return len(y), [here[-1], workers() - there]
 
@@ -121,7 +122,7 @@ def overhead(quick: bool) -> dict[str, float]:
         logged = ShardedModel(cheap, shards=1, directory=f"{folder}/log")
         far = ShardedModel(cheap, shards=1, backend="ray", directory=f"{folder}/ray", in_flight=1)
         for model in (bare, logged, far):
-            model.partial_fit(X, y, tasks)
+            model.partial_fit(X, y, tasks=tasks)
         for size in (32, 64, 128, 256, 512, 1024):
             cost = {}
             for name, model in (("in process", bare), ("with the log", logged), ("on Ray, with the log", far)):
@@ -129,7 +130,7 @@ def overhead(quick: bool) -> dict[str, float]:
                 for start in range(0, min(8192, size * (8 if quick else 30)), size):
                     began = time.perf_counter()
                     part = slice(start, start + size)
-                    model.partial_fit(X[part], y[part], tasks[part])
+                    model.partial_fit(X[part], y[part], tasks=tasks[part])
                     times.append(time.perf_counter() - began)
                 cost[name] = 1e6 * float(np.median(times)) / size
             found[str(size)] = cost
@@ -146,15 +147,15 @@ def recovery(quick: bool) -> dict[str, float]:
     cluster()
     with tempfile.TemporaryDirectory() as folder:
         model = ShardedModel(learner(), shards=SHARDS, workers=1, backend="ray", directory=folder)
-        model.partial_fit(X, y, tasks)
+        model.partial_fit(X, y, tasks=tasks)
         for number in range(2 if quick else 4):
             part = slice(number * 512, number * 512 + 512)
             began = time.perf_counter()
-            model.partial_fit(X[part], y[part], tasks[part])
+            model.partial_fit(X[part], y[part], tasks=tasks[part])
             usual.append(time.perf_counter() - began)
             os.kill(model.workers_[0]["pid"], signal.SIGKILL)
             began = time.perf_counter()
-            model.partial_fit(X[part], y[part], tasks[part])
+            model.partial_fit(X[part], y[part], tasks=tasks[part])
             took.append(time.perf_counter() - began)
             print(f"recovered in {took[-1]:.1f} s", flush=True)
         model.close()
@@ -183,13 +184,13 @@ def replicas(quick: bool) -> list[dict[str, float | str]]:
     rows = []
     for name, X, y, tasks in streams(quick):
         for make in (Budgetron, SharedProjectron):
-            margins = make(budget=200).predict_then_learn(X, y, tasks)
+            margins = make(budget=200).predict_then_learn(X, y, tasks=tasks)
             row: dict[str, float | str] = {"stream": name, "learner": make.__name__}
             row["one learner"] = 100 * float(np.mean((margins > 0) != y))
             for count in (2, 8):
                 for every in (None, 8192, 1024):
                     with ReplicatedModel(make(budget=200), replicas=count, exchange_every=every or 10**9) as model:
-                        found = model.predict_then_learn(X, y, tasks)
+                        found = model.predict_then_learn(X, y, tasks=tasks)
                         label = "never" if every is None else str(every)
                         row[f"{count}, {label}"] = 100 * float(np.mean((found > 0) != y))
                         if every is not None:

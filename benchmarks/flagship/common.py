@@ -77,7 +77,7 @@ def _active(stream: Stream, seed: int) -> int:
     ordered = stream.ordered(seed)
     return int(
         Perceptron(stream.kernel, graphs.disconnected())
-        .partial_fit(ordered.X, ordered.y, ordered.tasks)
+        .partial_fit(ordered.X, ordered.y, tasks=ordered.tasks)
         .n_stored_
     )
 

@@ -36,7 +36,7 @@ def one_against_rest(budget: int, ordered: DataSet) -> Row:
     classes = np.unique(ordered.y)
     margins = [
         Budgetron(budget).predict_then_learn(
-            ordered.X, (ordered.y == c).astype(int), ordered.tasks, classes=[0, 1]
+            ordered.X, (ordered.y == c).astype(int), tasks=ordered.tasks, classes=[0, 1]
         )
         for c in classes
     ]

@@ -81,7 +81,7 @@ def figures(dataset: data.DataSet, budget: int, gamma: float, switches: Switches
 def difference(dataset: data.DataSet, budget: int, gamma: float, switches: Switches) -> float:
     """The largest one between a probability of the prototype and of the product."""
     model = Budgetron(budget, Gaussian(gamma), beliefs=[Belief(*belief) for belief in switches.beliefs])
-    margins = model.predict_then_learn(dataset.X, dataset.y, dataset.tasks)
+    margins = model.predict_then_learn(dataset.X, dataset.y, tasks=dataset.tasks)
     p, _ = run(dataset.X, dataset.tasks, dataset.y, budget, gamma, switches)
     return float(np.abs(expit(margins) - p).max())
 

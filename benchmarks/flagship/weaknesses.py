@@ -140,7 +140,7 @@ def figures(case: Case) -> Row:
     X, y, tasks = case
     model = Budgetron(60)
     blocks = [slice(at, at + 1_000) for at in range(0, len(y), 1_000)]
-    margins = np.concatenate([model.predict_then_learn(X[b], y[b], tasks[b], classes=[0, 1]) for b in blocks])
+    margins = np.concatenate([model.predict_then_learn(X[b], y[b], tasks=tasks[b], classes=[0, 1]) for b in blocks])
     return {
         "error": 100 * ((margins > 0) != y).mean(),
         "log_loss": np.logaddexp(0, -np.where(y == 1, margins, -margins)).mean(),

@@ -51,7 +51,7 @@ def main(folder: str) -> None:
                 stream: Any = ordered(block.set_name, block.unit_norm, seed, folder)
                 budget = 0 if share is None else round(share / 100 * stored[seed])
                 model = algorithm.make(Cell(block.kernel, graphs.disconnected(), budget, 0, seed))
-                margins = model.predict_then_learn(stream.X, stream.y, stream.tasks)
+                margins = model.predict_then_learn(stream.X, stream.y, tasks=stream.tasks)
                 stored.setdefault(seed, model.n_stored_)
                 rows.append(readings(margins, stream.y == 1))
             figures = [f"{value:.1f}" for value in np.mean(rows, axis=0)]

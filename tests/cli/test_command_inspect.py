@@ -40,7 +40,7 @@ def test_pulls_add_up_to_the_margin(saved, told, options: list[str]) -> None:
     row = columns.encode([EXAMPLE | {"user": "bob"}])
     assert len(found["nearest"]) == model.n_stored_
     assert sum(near["pull"] for near in found["nearest"]) == pytest.approx(found["margin"])
-    assert found["margin"] == pytest.approx(model.decision_function(row, ["bob"])[0])
+    assert found["margin"] == pytest.approx(model.decision_function(row, tasks=["bob"])[0])
     alike = np.sort(model.kernel_(row, model.active_set_.rows).ravel())[::-1]
     assert np.allclose([near["alike"] for near in found["nearest"]], alike)
 
@@ -50,8 +50,12 @@ def test_an_example_of_a_budgetron(saved, told, budgetron) -> None:
     found = told("inspect", path, "--example", json.dumps(EXAMPLE | {"user": "cid"}))["example"]
     model, columns = io.load_model(path)
     row = columns.encode([EXAMPLE | {"user": "cid"}])
-    assert list(found["probability"].values()) == pytest.approx(model.predict_proba(row, ["cid"])[0])
-    assert found["prediction"] == model.predict(row, ["cid"])[0] and found["task"] == "cid" and found["missing"] == []
+    assert list(found["probability"].values()) == pytest.approx(model.predict_proba(row, tasks=["cid"])[0])
+    assert (
+        found["prediction"] == model.predict(row, tasks=["cid"])[0]
+        and found["task"] == "cid"
+        and found["missing"] == []
+    )
     shown = budgetron("inspect", path, "--example", json.dumps({"size": 1}), "--task", "ann").stdout
     for words in ("learner  Budgetron", "Columns", "Beliefs", "for task ann", "not given: links, colour", "nearest"):
         assert words in shown

@@ -30,10 +30,10 @@ def answers(model: Path, stream: Path):
 def test_what_is_written_is_what_the_model_says(model: Path, mail: Path, budgetron) -> None:
     rows = list(csv.DictReader(StringIO(budgetron("predict", model, mail).stdout)))
     learner, block = answers(model, mail)
-    assert [row["prediction"] for row in rows] == learner.predict(block.X, block.tasks).tolist()
+    assert [row["prediction"] for row in rows] == learner.predict(block.X, tasks=block.tasks).tolist()
     assert [row["task"] for row in rows] == block.tasks.tolist()
     assert [int(row["line"]) for row in rows] == list(range(2, 602))
-    shares = learner.predict_proba(block.X, block.tasks)
+    shares = learner.predict_proba(block.X, tasks=block.tasks)
     written = [[float(row["probability_ham"]), float(row["probability_spam"])] for row in rows]
     assert np.allclose(written, shares, atol=1e-6)
 
@@ -42,7 +42,9 @@ def test_margins_where_there_are_no_probabilities(mail: Path, tmp_path: Path, bu
     budgetron("run", mail, "--learner", "Forgetron", "--save", tmp_path / "f")
     written = [json.loads(line) for line in budgetron("predict", tmp_path / "f", mail, "--json").stdout.splitlines()]
     learner, block = answers(tmp_path / "f", mail)
-    assert np.allclose([row["margin"] for row in written], learner.decision_function(block.X, block.tasks), atol=1e-6)
+    assert np.allclose(
+        [row["margin"] for row in written], learner.decision_function(block.X, tasks=block.tasks), atol=1e-6
+    )
     assert written[0].keys() == {"line", "task", "prediction", "margin"}
 
 
@@ -51,10 +53,10 @@ def test_more_than_two_labels(tmp_path: Path, budgetron) -> None:
     budgetron("run", stream, "--learner", "Forgetron", "--save", tmp_path / "f")
     rows = list(csv.DictReader(StringIO(budgetron("predict", tmp_path / "f", stream).stdout)))
     learner, block = answers(tmp_path / "f", stream)
-    assert [row["prediction"] for row in rows] == learner.predict(block.X, block.tasks).tolist()
+    assert [row["prediction"] for row in rows] == learner.predict(block.X, tasks=block.tasks).tolist()
     assert np.allclose(
         [[float(row[f"margin_{label}"]) for label in ("ham", "jam", "spam")] for row in rows],
-        learner.decision_function(block.X, block.tasks),
+        learner.decision_function(block.X, tasks=block.tasks),
         atol=1e-6,
     )
 

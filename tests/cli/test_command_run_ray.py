@@ -45,7 +45,7 @@ def begun(request, tmp_path):
         model = ReplicatedModel(Budgetron(budget=40), replicas=3, exchange_every=128, **options)
     with model, io.read(stream, label="label", task="user") as source:
         for block in source:
-            model.partial_fit(block.X, block.y, block.tasks)
+            model.partial_fit(block.X, block.y, tasks=block.tasks)
         model.keep_columns(source.columns)
     return tmp_path / "m", rows(tmp_path / "t.csv", 600)
 
@@ -59,13 +59,13 @@ def test_a_directory_is_asked_while_another_has_it(tmp_path, begun):
         example = json.loads(told("inspect", directory, "--example", '{"a": 2, "b": 1}', "--task", "u3", "--json"))
         with io.read(stream, columns=io.columns_of(owner), labelled=False) as source:
             block = next(iter(source))
-        assert [int(row["prediction"]) for row in table] == owner.predict(block.X, block.tasks).tolist()
+        assert [int(row["prediction"]) for row in table] == owner.predict(block.X, tasks=block.tasks).tolist()
         assert found["seen"] == 600 and found["stored"] == owner.n_stored_ == sum(s["stored"] for s in found["shards"])
         assert found["learner"] == type(owner.learner).__name__ and len(found["shards"]) == 3
         asked = io.columns_of(owner).block([{"a": 2, "b": 1, "user": "u3"}])
-        assert example["example"]["margin"] == owner.decision_function(asked.X, asked.tasks)[0]
+        assert example["example"]["margin"] == owner.decision_function(asked.X, tasks=asked.tasks)[0]
         assert example["example"]["nearest"]
-        owner.partial_fit(block.X[:10], [0] * 10, block.tasks[:10])  # it was not shut out
+        owner.partial_fit(block.X[:10], [0] * 10, tasks=block.tasks[:10])  # it was not shut out
     assert "shards   3, with" in told("inspect", directory)
 
 

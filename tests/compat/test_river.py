@@ -13,7 +13,7 @@ import pytest
 from budgetron import Budgetron, Forgetron, RandomBudgetPerceptron, graphs, kernels
 from budgetron.checks.case import inside, require_same
 from budgetron.errors import InputError, InputTypeError
-from budgetron.learners.inputs import DICT_FEATURES, hashed_rows
+from budgetron.learners.hashing import DICT_FEATURES, hashed_rows
 
 river_checks = pytest.importorskip("river.checks", reason="the extra `river` is not installed")
 from river import compose, datasets, evaluate, metrics, preprocessing  # noqa: E402
@@ -59,7 +59,7 @@ def test_what_is_exempt_is_so_only_where_gamma_follows_the_first_block():
 def test_it_is_the_learner_itself(learner):
     model = learner(kernel=KERNEL)
     direct = learner(kernel=KERNEL)
-    direct.partial_fit(hashed_rows("test", DICTS, DICT_FEATURES), Y, TASKS)
+    direct.partial_fit(hashed_rows("test", DICTS, DICT_FEATURES), Y, tasks=TASKS)
     by_argument = fed(Classifier(model), task=lambda task: task)
     require_same(inside(by_argument.learner), inside(direct), "river's and ours")
     by_feature = Classifier(model, task="user")
@@ -73,7 +73,7 @@ def test_it_is_the_learner_itself(learner):
 def test_named_features_make_dense_rows(learner):
     model = learner(kernel=KERNEL)
     dense = fed(Classifier(model, features=NAMES), task=lambda task: task)
-    direct = learner(kernel=KERNEL).partial_fit(X, Y, TASKS)
+    direct = learner(kernel=KERNEL).partial_fit(X, Y, tasks=TASKS)
     require_same(inside(dense.learner), inside(direct), "dense rows")
     full, part = {"a": 1.0, "b": 0.0, "c": 0.5}, {"c": 0.5, "a": 1.0, "new": 9.0}
     assert dense.learner.classes_.tolist() == [False, True]

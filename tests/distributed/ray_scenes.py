@@ -28,12 +28,12 @@ BLOCK = 300
 
 def undisturbed(X, y, tasks):
     with ShardedModel(LEARNER, shards=4) as model:
-        return model.predict_then_learn(X, y, tasks)
+        return model.predict_then_learn(X, y, tasks=tasks)
 
 
 def learn(model, X, y, tasks, start, stop):
     margins = [
-        model.predict_then_learn(X[i : i + BLOCK], y[i : i + BLOCK], tasks[i : i + BLOCK])
+        model.predict_then_learn(X[i : i + BLOCK], y[i : i + BLOCK], tasks=tasks[i : i + BLOCK])
         for i in range(start, stop, BLOCK)
     ]
     return np.concatenate(margins)
@@ -63,7 +63,7 @@ def kills(cluster, folder, n):
             ray_cluster.wait_until(lambda pid=worker["pid"]: ray_cluster.is_gone(pid))
             killed += 1
             done = min(stop, rows)
-            model.predict(X[:50], tasks[:50])  # whoever was idle when killed is found out here
+            model.predict(X[:50], tasks=tasks[:50])  # whoever was idle when killed is found out here
         equal = np.array_equal(np.concatenate(got), undisturbed(X, y, tasks))
         return {"killed": killed, "equal": equal, "n_seen": model.n_seen_, "recovered": model.n_recoveries_ >= n // 2}
 

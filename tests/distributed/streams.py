@@ -63,5 +63,5 @@ def local_run(learner, X, y, tasks, n_shards, classes, pins=None, whole_graph=Fa
     margins = []
     for row, (label, task) in enumerate(zip(y, tasks, strict=True)):
         shard = int(placement.shards_of_tasks([task])[0])
-        margins.append(models[shard].predict_then_learn(X[row : row + 1], [label], [task], classes=classes)[0])
+        margins.append(models[shard].predict_then_learn(X[row : row + 1], [label], tasks=[task], classes=classes)[0])
     return np.array(margins), models

@@ -43,8 +43,8 @@ def test_sharded_is_local(rule, kind, data):
     expected, models = local_run(learner, X, y, tasks, n_shards, classes)
     cut = data.draw(st.integers(1, N))
     with ShardedModel(learner, shards=n_shards, workers=workers, block=128) as model:
-        first = model.predict_then_learn(X[:cut], y[:cut], tasks[:cut], classes=classes)
-        rest = model.predict_then_learn(X[cut:], y[cut:], tasks[cut:]) if cut < N else first[:0]
+        first = model.predict_then_learn(X[:cut], y[:cut], tasks=tasks[:cut], classes=classes)
+        rest = model.predict_then_learn(X[cut:], y[cut:], tasks=tasks[cut:]) if cut < N else first[:0]
         np.testing.assert_array_equal(np.concatenate([first, rest]), expected)
         assert model.n_seen_ == N
         assert model.n_mistakes_ == sum(local.n_mistakes_ for local in models if local._begun)
@@ -70,8 +70,8 @@ def test_budgetron_is_local(is_sparse):
     expected, _ = local_run(learner, X, y, tasks, 4, [0, 1])
     for workers in (1, 3):
         with ShardedModel(learner, shards=4, workers=workers) as model:
-            np.testing.assert_array_equal(model.predict_then_learn(X, y, tasks), expected)
-            chances = model.predict_proba(X[:5], tasks[:5])
+            np.testing.assert_array_equal(model.predict_then_learn(X, y, tasks=tasks), expected)
+            chances = model.predict_proba(X[:5], tasks=tasks[:5])
             np.testing.assert_allclose(chances.sum(axis=1), 1.0)
 
 
@@ -80,16 +80,16 @@ def test_ample_budget_on_components_is_one_learner():
     graph = random_graph("edges", 5)
     X, y, tasks = stream(400, 5)
     whole = budgetron.BudgetProjectron(budget=2000, kernel=kernels.Gaussian(gamma=0.4), graph=graph)
-    expected = whole.predict_then_learn(X, y, tasks)
+    expected = whole.predict_then_learn(X, y, tasks=tasks)
     with ShardedModel(whole.__class__(**whole.get_params()), shards=4, workers=2) as model:
-        np.testing.assert_allclose(model.predict_then_learn(X, y, tasks), expected, atol=1e-9)
+        np.testing.assert_allclose(model.predict_then_learn(X, y, tasks=tasks), expected, atol=1e-9)
 
 
 def test_scale_of_the_kernel_is_settled_once_for_all_shards():
     X, y, tasks = stream(300, 8)
     learner = budgetron.Forgetron(budget=30, graph=graphs.disconnected())
     with ShardedModel(learner, shards=3) as model:
-        model.partial_fit(X, y, tasks)
+        model.partial_fit(X, y, tasks=tasks)
         assert model.kernel_.gamma == pytest.approx(1 / (4 * X.var()))
 
 
@@ -100,10 +100,10 @@ def test_weights_and_labels_reach_the_shards(weights):
     learner = budgetron.Budgetron(budget=64, graph=graphs.disconnected(), kernel=None, class_weight={"spam": 3.0})
     given_weights = {} if weights is None else {"sample_weight": np.linspace(0.1, 2, 200)}
     with ShardedModel(learner, shards=1) as model:
-        margins = model.predict_then_learn(X, labels, tasks, **given_weights)
+        margins = model.predict_then_learn(X, labels, tasks=tasks, **given_weights)
         local = budgetron.Budgetron(**learner.get_params(deep=False))
-        np.testing.assert_array_equal(margins, local.predict_then_learn(X, labels, tasks, **given_weights))
-        assert model.predict(X[:3], tasks[:3]).tolist() == local.predict(X[:3], tasks[:3]).tolist()
+        np.testing.assert_array_equal(margins, local.predict_then_learn(X, labels, tasks=tasks, **given_weights))
+        assert model.predict(X[:3], tasks=tasks[:3]).tolist() == local.predict(X[:3], tasks=tasks[:3]).tolist()
 
 
 def test_lone_first_labels():
@@ -113,10 +113,10 @@ def test_lone_first_labels():
     ones = np.flatnonzero(signs == 1)[:3]
     learner = budgetron.RandomBudgetPerceptron(budget=20, graph=graphs.disconnected(), kernel=kernels.Linear())
     with ShardedModel(learner, shards=4) as model:
-        model.partial_fit(X[ones], signs[ones], [tasks[row] for row in ones])
-        model.partial_fit(X, signs, tasks)
+        model.partial_fit(X[ones], signs[ones], tasks=[tasks[row] for row in ones])
+        model.partial_fit(X, signs, tasks=tasks)
         assert model.classes_.tolist() == [-1, 1]
-        assert set(model.predict(X, tasks).tolist()) <= {-1, 1}
+        assert set(model.predict(X, tasks=tasks).tolist()) <= {-1, 1}
 
 
 def test_dicts_one_by_one():

@@ -28,36 +28,36 @@ def test_opened_again_it_goes_on(tmp_path, kind):
     pins = {tasks[0]: 3}
     expected, _ = local_run(one, X, y, tasks, 4, [0, 1], pins)
     with ShardedModel(one, shards=4, directory=tmp_path / "m", pins=pins) as model:
-        first = model.predict_then_learn(X[:150], y[:150], tasks[:150])
+        first = model.predict_then_learn(X[:150], y[:150], tasks=tasks[:150])
     with ShardedModel.open(tmp_path / "m", workers=3) as model:
         assert model.n_seen_ == 150 and model.learner.budget == 40
-        rest = model.predict_then_learn(X[150:], y[150:], tasks[150:])
+        rest = model.predict_then_learn(X[150:], y[150:], tasks=tasks[150:])
     np.testing.assert_array_equal(np.concatenate([first, rest]), expected)
 
 
 def test_a_key_is_learned_once(tmp_path):
     X, y, tasks = stream(400, 2)
     with ShardedModel(learner(), shards=3, directory=tmp_path / "m") as model:
-        first = model.predict_then_learn(X, y, tasks, key="batch-1")
-        again = model.predict_then_learn(X, y, tasks, key="batch-1")
+        first = model.predict_then_learn(X, y, tasks=tasks, key="batch-1")
+        again = model.predict_then_learn(X, y, tasks=tasks, key="batch-1")
         np.testing.assert_array_equal(first, again)
         assert model.n_seen_ == 400
     with ShardedModel.open(tmp_path / "m", workers=2) as model:
-        np.testing.assert_array_equal(model.predict_then_learn(X, y, tasks, key="batch-1"), first)
+        np.testing.assert_array_equal(model.predict_then_learn(X, y, tasks=tasks, key="batch-1"), first)
         assert model.n_seen_ == 400
         with pytest.raises(InputError, match="key must be a new one"):
-            model.predict_then_learn(X, 1 - y, tasks, key="batch-1")
+            model.predict_then_learn(X, 1 - y, tasks=tasks, key="batch-1")
 
 
 def test_a_later_coordinator_shuts_the_former_out(tmp_path):
     X, y, tasks = stream(300, 3)
     former = ShardedModel(learner(), shards=3, directory=tmp_path / "m")
-    former.partial_fit(X[:100], y[:100], tasks[:100])
+    former.partial_fit(X[:100], y[:100], tasks=tasks[:100])
     with ShardedModel.open(tmp_path / "m") as later:
         with pytest.raises(StaleOwner):
-            former.partial_fit(X[100:200], y[100:200], tasks[100:200])
+            former.partial_fit(X[100:200], y[100:200], tasks=tasks[100:200])
         assert later.n_seen_ == 100
-        later.partial_fit(X[100:], y[100:], tasks[100:])
+        later.partial_fit(X[100:], y[100:], tasks=tasks[100:])
         assert later.n_seen_ == 300
     former.close()
 
@@ -71,16 +71,16 @@ def test_saved_and_loaded(tmp_path, where):
     labels = np.where(y == 1, "spam", "ham")
     expected, _ = local_run(learner(), X, labels, tasks, 4, ["ham", "spam"])
     with ShardedModel(learner(), shards=4, workers=2) as model:
-        first = model.predict_then_learn(X[:200], labels[:200], tasks[:200])
+        first = model.predict_then_learn(X[:200], labels[:200], tasks=tasks[:200])
         model.save(target)
-        model.partial_fit(X[:10], labels[:10], tasks[:10])
+        model.partial_fit(X[:10], labels[:10], tasks=tasks[:10])
         model.save(target)  # in place of the first
     with ShardedModel(learner(), shards=4) as model:
-        model.partial_fit(X[:200], labels[:200], tasks[:200])
+        model.partial_fit(X[:200], labels[:200], tasks=tasks[:200])
         model.save(target)
     with ShardedModel.load(target, workers=3) as model:
         assert model.classes_.tolist() == ["ham", "spam"] and model.n_seen_ == 200
-        rest = model.predict_then_learn(X[200:], labels[200:], tasks[200:])
+        rest = model.predict_then_learn(X[200:], labels[200:], tasks=tasks[200:])
         np.testing.assert_array_equal(np.concatenate([first, rest]), expected)
     if where == "folder":
         assert len(list(target.iterdir())) == 4 + 2  # shards, door and the record: nothing of earlier saves
@@ -91,7 +91,7 @@ def test_saved_and_loaded(tmp_path, where):
 def test_a_damaged_save_is_refused(tmp_path):
     X, y, tasks = stream(100, 4)
     with ShardedModel(learner(), shards=2) as model:
-        model.partial_fit(X, y, tasks)
+        model.partial_fit(X, y, tasks=tasks)
         model.save(tmp_path)
     shard = next(tmp_path.glob("shard-00001*"))
     content = bytearray(shard.read_bytes())
@@ -109,10 +109,10 @@ def test_a_damaged_save_is_refused(tmp_path):
 def test_a_directory_is_not_begun_twice(tmp_path):
     X, y, tasks = stream(100, 4)
     with ShardedModel(learner(), shards=2, directory=tmp_path) as model:
-        model.partial_fit(X, y, tasks)
+        model.partial_fit(X, y, tasks=tasks)
         model.snapshot()
     with pytest.raises(InputError, match=r"ShardedModel.open goes on with it"):
-        ShardedModel(learner(), shards=2, directory=tmp_path).partial_fit(X, y, tasks)
+        ShardedModel(learner(), shards=2, directory=tmp_path).partial_fit(X, y, tasks=tasks)
     with pytest.raises(InputError, match=r"ShardedModel.open goes on with it"):
         ShardedModel.load(tmp_path, directory=tmp_path)
 
@@ -120,14 +120,14 @@ def test_a_directory_is_not_begun_twice(tmp_path):
 def test_a_copy_of_a_live_directory_disturbs_nobody(tmp_path):
     X, y, tasks = stream(300, 5)
     with ShardedModel(learner(), shards=2, directory=tmp_path, snapshot_every=40) as model:
-        model.partial_fit(X[:100], y[:100], tasks[:100])
-        model.partial_fit(X[100:115], y[100:115], tasks[100:115])  # these are in the logs only
+        model.partial_fit(X[:100], y[:100], tasks=tasks[:100])
+        model.partial_fit(X[100:115], y[100:115], tasks=tasks[100:115])  # these are in the logs only
         with ShardedModel.load(tmp_path, workers=2) as copy:
-            assert copy.decision_function(X, tasks).tolist() == model.decision_function(X, tasks).tolist()
-            copy.partial_fit(X[115:200], y[115:200], tasks[115:200])
+            assert copy.decision_function(X, tasks=tasks).tolist() == model.decision_function(X, tasks=tasks).tolist()
+            copy.partial_fit(X[115:200], y[115:200], tasks=tasks[115:200])
             mine = copy.learner_of(tasks[0])
-            alone = mine.decision_function(X[:1], tasks[:1])
-            assert alone.tolist() == copy.decision_function(X[:1], tasks[:1]).tolist()
+            alone = mine.decision_function(X[:1], tasks=tasks[:1])
+            assert alone.tolist() == copy.decision_function(X[:1], tasks=tasks[:1]).tolist()
         assert model.n_seen_ == 115
-        model.partial_fit(X[115:], y[115:], tasks[115:])
+        model.partial_fit(X[115:], y[115:], tasks=tasks[115:])
         assert model.n_seen_ == 300

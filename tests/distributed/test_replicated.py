@@ -25,9 +25,9 @@ def related(n, seed=0, n_tasks=60):
 @pytest.mark.parametrize("make", [Budgetron, SharedProjectron])
 def test_one_replica_is_the_learner(make):
     X, y, tasks = related(600)
-    expected = make(budget=64, kernel=KERNEL).predict_then_learn(X, y, tasks)
+    expected = make(budget=64, kernel=KERNEL).predict_then_learn(X, y, tasks=tasks)
     with ReplicatedModel(make(budget=64, kernel=KERNEL), replicas=1, exchange_every=128, block=128) as model:
-        np.testing.assert_allclose(model.predict_then_learn(X, y, tasks), expected, rtol=1e-6, atol=1e-9)
+        np.testing.assert_allclose(model.predict_then_learn(X, y, tasks=tasks), expected, rtol=1e-6, atol=1e-9)
         assert model.n_exchanges_ == 4
 
 
@@ -67,7 +67,7 @@ def test_what_is_received_is_the_mean_of_functions(is_sparse):
     learner = SharedProjectron(budget=300, kernel=KERNEL)
     models = [type(learner)(**learner.get_params(deep=False)) for _ in range(2)]
     for g, model in enumerate(models):
-        model.partial_fit(X[g * 150 : g * 150 + 150], y[g * 150 : g * 150 + 150], tasks[g * 150 : g * 150 + 150])
+        model.partial_fit(X[g * 150 : g * 150 + 150], y[g * 150 : g * 150 + 150], tasks=tasks[g * 150 : g * 150 + 150])
     now = [shared_part(model._engine) for model in models]
     after = combined(models[0]._engine.settings, now, now)
     for g, part in enumerate(after):
@@ -83,9 +83,9 @@ def test_what_is_received_is_the_mean_of_functions(is_sparse):
 def test_replicas_stay_close_to_one_learner(make):
     X, y, tasks = related(4000, seed=5)
     learner = make(budget=64, kernel=KERNEL)
-    one = make(budget=64, kernel=KERNEL).predict_then_learn(X, y, tasks)
+    one = make(budget=64, kernel=KERNEL).predict_then_learn(X, y, tasks=tasks)
     with ReplicatedModel(learner, replicas=4, workers=2, exchange_every=256, block=128) as model:
-        margins = model.predict_then_learn(X, y, tasks)
+        margins = model.predict_then_learn(X, y, tasks=tasks)
         assert model.n_exchanges_ == 15 and model.n_seen_ == 4000
         assert all(shard.n_stored <= 64 for shard in model.shards_)
     errors = [np.mean((found > 0) != y) for found in (one, margins)]
@@ -96,22 +96,22 @@ def test_on_disk_it_goes_on(tmp_path):
     X, y, tasks = related(900, seed=6)
     learner = Budgetron(budget=64, kernel=KERNEL)
     with ReplicatedModel(learner, replicas=3, exchange_every=256, block=128, directory=tmp_path / "m") as model:
-        model.partial_fit(X[:600], y[:600], tasks[:600])
-        expected = model.decision_function(X, tasks)
+        model.partial_fit(X[:600], y[:600], tasks=tasks[:600])
+        expected = model.decision_function(X, tasks=tasks)
         model.save(tmp_path / "saved")
     with ReplicatedModel.open(tmp_path / "m", workers=2) as model:
-        np.testing.assert_array_equal(model.decision_function(X, tasks), expected)
-        model.partial_fit(X[600:], y[600:], tasks[600:])
+        np.testing.assert_array_equal(model.decision_function(X, tasks=tasks), expected)
+        model.partial_fit(X[600:], y[600:], tasks=tasks[600:])
         assert model.n_seen_ == 900 and model.exchange_every == 256 and model.n_exchanges_ == 1
     with ReplicatedModel.load(tmp_path / "saved") as model:
-        np.testing.assert_array_equal(model.decision_function(X, tasks), expected)
+        np.testing.assert_array_equal(model.decision_function(X, tasks=tasks), expected)
 
 
 def test_refusals():
     X, y, tasks = related(10)
     with pytest.raises(InputError, match="learner must be Budgetron or SharedProjectron"):
-        ReplicatedModel(Forgetron(budget=10)).partial_fit(X, y, tasks)
+        ReplicatedModel(Forgetron(budget=10)).partial_fit(X, y, tasks=tasks)
     with pytest.raises(InputError, match=r"graph must be complete\(\)"):
-        ReplicatedModel(SharedProjectron(graph=graphs.disconnected())).partial_fit(X, y, tasks)
+        ReplicatedModel(SharedProjectron(graph=graphs.disconnected())).partial_fit(X, y, tasks=tasks)
     with pytest.raises(InputError, match="exchange_every must be an integer >= 1"):
-        ReplicatedModel(SharedProjectron(), exchange_every=0).partial_fit(X, y, tasks)
+        ReplicatedModel(SharedProjectron(), exchange_every=0).partial_fit(X, y, tasks=tasks)

@@ -28,7 +28,7 @@ def test_workers_come_and_go_and_nothing_changes(tmp_path, on_disk):
         margins = []
         for step, start in enumerate(range(0, 600, 100)):
             part = slice(start, start + 100)
-            margins.append(model.predict_then_learn(X[part], y[part], tasks[part]))
+            margins.append(model.predict_then_learn(X[part], y[part], tasks=tasks[part]))
             if step < 3:
                 assert model.add_worker() == f"worker-{step + 1}"
             else:
@@ -42,7 +42,7 @@ def test_workers_come_and_go_and_nothing_changes(tmp_path, on_disk):
 def test_a_hot_task_is_seen_and_gets_a_worker_of_its_own():
     X, y, tasks = stream(800, 4)
     with ShardedModel(projectron(), shards=6, workers=3) as model:
-        model.partial_fit(X, y, tasks)
+        model.partial_fit(X, y, tasks=tasks)
         (task, count, shard), *_ = model.hot_tasks(3)
         assert count == max(tasks.count(name) for name in tasks) == tasks.count(task)
         assert model.pin(task, "worker-2") == shard
@@ -63,7 +63,7 @@ def test_callers_of_other_shards_go_on_while_shards_move():
     pins = {f"{number}:{task}": 2 * number for number in range(4) for task in range(5)}
     with ShardedModel(learner, shards=8, workers=2, pins=pins) as model:
         first = [(X[:5], y[:5], tasks[:5]) for X, y, tasks in streams]
-        heads = [model.predict_then_learn(*block, classes=[0, 1]) for block in first]
+        heads = [model.predict_then_learn(*block[:2], tasks=block[2], classes=[0, 1]) for block in first]
         results, failures = [list() for _ in streams], []
 
         def send(number):
@@ -71,7 +71,7 @@ def test_callers_of_other_shards_go_on_while_shards_move():
             try:
                 for start in range(5, 400, 15):
                     part = slice(start, start + 15)
-                    results[number].append(model.predict_then_learn(X[part], y[part], tasks[part]))
+                    results[number].append(model.predict_then_learn(X[part], y[part], tasks=tasks[part]))
             except Exception as error:
                 failures.append(error)
 
@@ -85,7 +85,7 @@ def test_callers_of_other_shards_go_on_while_shards_move():
         assert not failures
         for number, (X, y, tasks) in enumerate(streams):
             alone = budgetron.BudgetProjectron(budget=10, kernel=KERNEL, graph=graphs.disconnected())
-            expected = alone.predict_then_learn(X, y, tasks, classes=[0, 1])
+            expected = alone.predict_then_learn(X, y, tasks=tasks, classes=[0, 1])
             np.testing.assert_array_equal(np.concatenate([heads[number], *results[number]]), expected)
 
 
@@ -111,31 +111,31 @@ def test_shares_follow_demand_within_the_total(tmp_path, rule, on_disk):
         capacities = []
         for start in range(0, 1500, 100):
             part = slice(start, start + 100)
-            model.partial_fit(X[part], y[part], tasks[part])
+            model.partial_fit(X[part], y[part], tasks=tasks[part])
             capacities.append([shard.capacity for shard in model.shards_])
             assert model.n_stored_ <= sum(capacities[-1]) <= 48
         hot = int(model._placement.shards_of_tasks([busiest])[0])
         if rule != "forgetron":  # it gives only what it does not use, and all is used here
             assert capacities[-1][hot] == max(capacities[-1]) > 12
             assert sum(capacities[-1]) == 48
-        margins = model.decision_function(X[:50], tasks[:50])
+        margins = model.decision_function(X[:50], tasks=tasks[:50])
     if on_disk:  # the shares are part of what is kept
         with ShardedModel.open(directory, workers=2) as model:
             assert [shard.capacity for shard in model.shards_] == capacities[-1]
-            np.testing.assert_array_equal(model.decision_function(X[:50], tasks[:50]), margins)
+            np.testing.assert_array_equal(model.decision_function(X[:50], tasks=tasks[:50]), margins)
 
 
 def test_a_refused_block_changes_no_shard():
     X, y, tasks = stream(300, 7)
     with ShardedModel(projectron(), shards=4, workers=2) as model:
-        model.partial_fit(X, y, tasks)
-        before = model.decision_function(X, tasks)
+        model.partial_fit(X, y, tasks=tasks)
+        before = model.decision_function(X, tasks=tasks)
         spoiled = X.copy()
         spoiled[250, 1] = np.nan
         for block in ((spoiled, y, tasks), (X, np.full(300, 7), tasks), (X[:, :3], y, tasks), (X, y, tasks[:-1])):
             with pytest.raises(InputError):
-                model.partial_fit(*block)
-        np.testing.assert_array_equal(model.decision_function(X, tasks), before)
+                model.partial_fit(*block[:2], tasks=block[2])
+        np.testing.assert_array_equal(model.decision_function(X, tasks=tasks), before)
         assert model.n_seen_ == 300
 
 
@@ -143,16 +143,16 @@ def test_unknown_task_of_an_explicit_graph():
     X, y, tasks = stream(60, 7)
     learner = budgetron.Forgetron(budget=20, kernel=KERNEL, graph=random_graph("edges", 1))
     with ShardedModel(learner, shards=2) as model:
-        model.partial_fit(X, y, tasks)
+        model.partial_fit(X, y, tasks=tasks)
         with pytest.raises(KeyError, match="one of the graph's 24 tasks"):
-            model.predict(X[:1], ["a stranger"])
+            model.predict(X[:1], tasks=["a stranger"])
 
 
 def test_what_it_says_of_itself():
     X, y, tasks = stream(500, 9)
     with ShardedModel(projectron(), shards=4, workers=2) as model:
         assert not hasattr(model, "n_seen_")
-        model.partial_fit(X, y, tasks)
+        model.partial_fit(X, y, tasks=tasks)
         shards = model.shards_
         assert model.n_seen_ == 500 == sum(shard.n_seen for shard in shards)
         assert sum(model.budget_share_.values()) == pytest.approx(1.0)
@@ -161,6 +161,6 @@ def test_what_it_says_of_itself():
         assert len(model.task_weights(task)) == shards[int(model._placement.shards_of_tasks([task])[0])].n_stored
         model.forget_task(task)
         assert task not in model.budget_share_
-        assert model.score(X, y, tasks) > 0.5
+        assert model.score(X, y, tasks=tasks) > 0.5
     with pytest.raises(InputError, match="one that was closed"):
-        model.predict(X, tasks)
+        model.predict(X, tasks=tasks)

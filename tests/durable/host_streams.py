@@ -30,7 +30,7 @@ def same(one, other):
 def fed(make_model, given, classes=None):
     """A bare model that learned the blocks, and its margins."""
     model = make_model()
-    margins = [model.predict_then_learn(*block, classes=classes) for block in given]
+    margins = [model.predict_then_learn(*block[:2], tasks=block[2], classes=classes) for block in given]
     return model, margins
 
 

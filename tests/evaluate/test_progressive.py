@@ -35,7 +35,7 @@ def learner(budget: int = 30) -> SharedProjectron:
 
 
 def plain_margins() -> np.ndarray:
-    return learner().predict_then_learn(X, Y, TASKS)
+    return learner().predict_then_learn(X, Y, tasks=TASKS)
 
 
 def test_figures_are_scikit_learns() -> None:
@@ -99,7 +99,7 @@ class Counting(Kernel):
 def test_no_margin_is_computed_twice() -> None:
     asked = []
     for run in (
-        lambda model: model.predict_then_learn(X, Y, TASKS),
+        lambda model: model.predict_then_learn(X, Y, tasks=TASKS),
         lambda model: evaluate.progressive(model, (X, Y, TASKS), window=900),
         lambda model: evaluate.progressive(model, (X, Y, TASKS), window=100),
     ):
@@ -127,7 +127,7 @@ def test_dicts_are_hashed_as_learn_one_does() -> None:
     labels, tasks = [1, 0, 0, 1, 0, 1, 1, 1], list("ppqqppqq")
     one_by_one = Perceptron(kernel=kernels.Linear())
     margins = [
-        one_by_one.learn_one(x, y, t, classes=[0, 1]) for x, y, t in zip(rows, labels, tasks, strict=True)
+        one_by_one.learn_one(x, y, task=t, classes=[0, 1]) for x, y, t in zip(rows, labels, tasks, strict=True)
     ]
     wrong = np.mean([(margin > 0) != label for margin, label in zip(margins, labels, strict=True)])
     stream = zip(rows, labels, tasks, strict=True)
@@ -166,8 +166,8 @@ def test_delayed_labels(delay: int) -> None:
     for t in range(n):  # the definition: predicted by what was learned up to t − delay − 1
         learned = t - delay - 1
         if learned >= 0:
-            model.learn_one(X[learned], int(Y[learned]), TASKS[learned], classes=[0, 1])
-        margins.append(model.decision_function(X[t : t + 1], TASKS[t : t + 1])[0] if learned >= 0 else 0.0)
+            model.learn_one(X[learned], int(Y[learned]), task=TASKS[learned], classes=[0, 1])
+        margins.append(model.decision_function(X[t : t + 1], tasks=TASKS[t : t + 1])[0] if learned >= 0 else 0.0)
     late = learner()
     result = evaluate.progressive(late, (X[:n], Y[:n], TASKS[:n]), delay=delay, window=64)
     assert result.overall.error == pytest.approx(np.mean((np.array(margins) > 0) != Y[:n]))
@@ -237,7 +237,7 @@ def test_more_than_two_classes() -> None:
     labels = np.array(["a", "b", "c"])[(X[:, 0] > 0).astype(int) + (X[:, 1] > 0.5)]
     result = evaluate.progressive(Perceptron(kernels.Gaussian(0.2)), (X, labels, TASKS), window=100)
     model = Perceptron(kernels.Gaussian(0.2))
-    margins = model.predict_then_learn(X, labels, TASKS)
+    margins = model.predict_then_learn(X, labels, tasks=TASKS)
     predicted = model.classes_[margins.argmax(axis=1)]
     assert result.overall.f_measure == pytest.approx(f1_score(labels, predicted, average="macro"))
     assert result.overall.error == pytest.approx(np.mean(labels != predicted))

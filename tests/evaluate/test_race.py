@@ -40,7 +40,7 @@ def test_worse_is_what_a_sign_test_calls_worse() -> None:
     race = raced(models)
     wrong = {}
     for name, model in {"one": Forgetron(1, kernels.Linear()), "all": Perceptron(kernels.Linear())}.items():
-        margins = model.predict_then_learn(STREAM.X, STREAM.y, STREAM.tasks)
+        margins = model.predict_then_learn(STREAM.X, STREAM.y, tasks=STREAM.tasks)
         wrong[name] = (margins > 0) != STREAM.y
     b, c = int((wrong["one"] & ~wrong["all"]).sum()), int((wrong["all"] & ~wrong["one"]).sum())
     sure = binomtest(b, b + c).pvalue < 0.01  # far from the border, where the normal approximation is as good

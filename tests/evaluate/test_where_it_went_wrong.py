@@ -26,7 +26,7 @@ def model() -> Forgetron:
 def test_confusion_is_scikit_learns(names: list[str]) -> None:
     rng = np.random.default_rng(0)
     labels = np.array(names)[(np.digitize(X[:, 0], [-0.4, 0.4]) + rng.integers(0, 2, len(X)) // 2) % len(names)]
-    margins = model().predict_then_learn(X, labels, TASKS, classes=names)
+    margins = model().predict_then_learn(X, labels, tasks=TASKS, classes=names)
     said = (margins > 0).astype(int) if margins.ndim == 1 else margins.argmax(axis=1)
     result = evaluate.progressive(model(), (X, labels, TASKS), window=100)
     assert result.confusion is not None and result.confusion.classes == tuple(names)
@@ -42,7 +42,7 @@ def test_too_many_classes_for_a_table() -> None:
 
 @pytest.mark.parametrize("window", [1, 7, 100, 5000])
 def test_curves_by_task(window: int) -> None:
-    wrong = (model().predict_then_learn(X, Y, TASKS) > 0) != Y
+    wrong = (model().predict_then_learn(X, Y, tasks=TASKS) > 0) != Y
     result = evaluate.progressive(model(), (X, Y, TASKS), window=window)
     assert result.task_curves.keys() == result.per_task.keys()
     for task, curve in result.task_curves.items():

@@ -49,7 +49,7 @@ def test_a_run_says_all_that_it_was(spam_order: Path, paper_files: Path) -> None
     stream = data.load("spam", folder=paper_files).shuffled(0)  # the order is that of its seed
     X = data.unit_norm(stream.X)
     model = Perceptron(BLOCKS[0].kernel, graphs.disconnected())
-    margins = model.predict_then_learn(X, stream.y, stream.tasks)
+    margins = model.predict_then_learn(X, stream.y, tasks=stream.tasks)
     [cell] = content["cells"]
     assert cell["f_measure"] == pytest.approx(f1_score(stream.y, margins > 0), abs=1e-6)
     assert cell["error"] == pytest.approx(np.mean(stream.y != (margins > 0)), abs=1e-6)

@@ -41,9 +41,9 @@ def main():
     record = {"X": X.tolist(), "y": y.tolist(), "tasks": tasks, "learned": 50, "margins": {}}
     for name, (model, is_sparse) in models().items():
         rows = sparse.csr_matrix(X) if is_sparse else X
-        model.partial_fit(rows[:50], y[:50], tasks[:50])
+        model.partial_fit(rows[:50], y[:50], tasks=tasks[:50])
         model.save(FOLDER / f"format-1-{name}.budgetron")
-        record["margins"][name] = model.predict_then_learn(rows[50:], y[50:], tasks[50:]).tolist()
+        record["margins"][name] = model.predict_then_learn(rows[50:], y[50:], tasks=tasks[50:]).tolist()
     (FOLDER / "format-1.json").write_text(json.dumps(record) + "\n", encoding="utf-8")
 
 

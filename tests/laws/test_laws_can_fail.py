@@ -16,9 +16,12 @@ class Sound(RandomBudgetPerceptron):
     def altered(self, X, y, tasks, learn):
         return learn(X, y)
 
-    def predict_then_learn(self, X, y, tasks=None, classes=None):
+    def predict_then_learn(self, X, y, *, tasks=None, classes=None, sample_weight=None):
         return self.altered(
-            X, y, tasks, lambda X, y: RandomBudgetPerceptron.predict_then_learn(self, X, y, tasks, classes)
+            X,
+            y,
+            tasks,
+            lambda X, y: RandomBudgetPerceptron.predict_then_learn(self, X, y, tasks=tasks, classes=classes),
         )
 
 
@@ -96,7 +99,7 @@ class TwoFaced(Sound):
 class Credulous(Sound):
     def partial_fit(self, X, y, tasks=None, classes=None):
         try:
-            return super().partial_fit(X, y, tasks, classes)
+            return super().partial_fit(X, y, tasks=tasks, classes=classes)
         except ValueError:
             self._engine.forget(1)
             raise

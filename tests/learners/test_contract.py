@@ -20,7 +20,7 @@ from sklearn.exceptions import NotFittedError
 from budgetron import graphs, kernels
 from budgetron.checks.case import inside, require_same
 from budgetron.errors import InputError, UnknownLabel
-from budgetron.learners.inputs import DICT_FEATURES, hashed_rows
+from budgetron.learners.hashing import DICT_FEATURES, hashed_rows
 
 RNG = np.random.default_rng(8)
 N = 90
@@ -89,34 +89,34 @@ def test_once_known_another_label_is_refused(learner):
 def test_any_labels(learner, names):
     codes = np.arange(N) % len(names)
     labels = np.array(names)[codes]
-    model, coded = made(learner).fit(X, labels, TASKS), made(learner).fit(X, codes, TASKS)
+    model, coded = made(learner).fit(X, labels, tasks=TASKS), made(learner).fit(X, codes, tasks=TASKS)
     assert model.classes_.tolist() == sorted(names)
-    assert model.predict(X, TASKS).tolist() == np.array(names)[coded.predict(X, TASKS)].tolist()
+    assert model.predict(X, tasks=TASKS).tolist() == np.array(names)[coded.predict(X, tasks=TASKS)].tolist()
     same(model, coded)
 
 
 def test_the_sign_of_a_margin(learner):
-    model = made(learner, kernel=kernels.Linear()).fit(X, Y, TASKS)
-    margins = model.decision_function(X, TASKS)
-    assert np.array_equal(model.predict(X, TASKS), (margins > 0).astype(int))
+    model = made(learner, kernel=kernels.Linear()).fit(X, Y, tasks=TASKS)
+    margins = model.decision_function(X, tasks=TASKS)
+    assert np.array_equal(model.predict(X, tasks=TASKS), (margins > 0).astype(int))
     if "no_mistake_no_change" in learner.exemptions:
         return  # it has a weight for the bias
     zero = np.zeros((1, 4))  # under a linear kernel
-    assert model.decision_function(zero, [0]) == 0 and model.predict(zero, [0]) == model.classes_[0]
+    assert model.decision_function(zero, tasks=[0]) == 0 and model.predict(zero, tasks=[0]) == model.classes_[0]
 
 
 def test_margins_of_several_classes(learner):
     y = np.arange(N) % 3
     model = made(learner)
-    assert model.predict_then_learn(X, y, TASKS).shape == (N, 3)
-    margins = model.decision_function(X, TASKS)
-    assert margins.shape == (N, 3) and np.array_equal(model.predict(X, TASKS), margins.argmax(axis=1))
+    assert model.predict_then_learn(X, y, tasks=TASKS).shape == (N, 3)
+    margins = model.decision_function(X, tasks=TASKS)
+    assert margins.shape == (N, 3) and np.array_equal(model.predict(X, tasks=TASKS), margins.argmax(axis=1))
     assert np.shape(model.learn_one(X[0], 2, task=0)) == (3,)
 
 
 def test_fit_begins_anew(learner):
-    model = made(learner).fit(X, Y, TASKS).fit(X[:30, :3], Y[:30], TASKS[:30])
-    same(model, made(learner).fit(X[:30, :3], Y[:30], TASKS[:30]))
+    model = made(learner).fit(X, Y, tasks=TASKS).fit(X[:30, :3], Y[:30], tasks=TASKS[:30])
+    same(model, made(learner).fit(X[:30, :3], Y[:30], tasks=TASKS[:30]))
     assert model.n_seen_ == 30 and model.n_features_in_ == 3
 
 
@@ -125,22 +125,22 @@ def test_fit_begins_anew(learner):
 
 def test_tasks_are_any_hashables(learner):
     names = ["ann", ("bob", 2), uuid.UUID(int=5), datetime.date(2020, 1, 2)]
-    model = made(learner).partial_fit(X, Y, [names[task] for task in TASKS])
-    same_margins = made(learner).partial_fit(X, Y, TASKS).decision_function(X, TASKS)
-    assert np.array_equal(model.decision_function(X, [names[task] for task in TASKS]), same_margins)
+    model = made(learner).partial_fit(X, Y, tasks=[names[task] for task in TASKS])
+    same_margins = made(learner).partial_fit(X, Y, tasks=TASKS).decision_function(X, tasks=TASKS)
+    assert np.array_equal(model.decision_function(X, tasks=[names[task] for task in TASKS]), same_margins)
     assert set(model.active_set_.task) <= set(names)
 
 
 def test_equal_names_are_one_task(learner):
-    model = made(learner).partial_fit(X, Y, [1] * N)
+    model = made(learner).partial_fit(X, Y, tasks=[1] * N)
     for alias in (1.0, True, np.int64(1), np.float32(1)):
-        assert np.array_equal(model.decision_function(X, [alias] * N), model.decision_function(X, [1] * N))
+        assert np.array_equal(model.decision_function(X, tasks=[alias] * N), model.decision_function(X, tasks=[1] * N))
 
 
 def test_without_tasks_there_is_one(learner):
-    alone, zero = made(learner).partial_fit(X, Y), made(learner).partial_fit(X, Y, [0] * N)
+    alone, zero = made(learner).partial_fit(X, Y), made(learner).partial_fit(X, Y, tasks=[0] * N)
     same(alone, zero)
-    assert np.array_equal(alone.decision_function(X), zero.decision_function(X, [0] * N))
+    assert np.array_equal(alone.decision_function(X), zero.decision_function(X, tasks=[0] * N))
 
 
 CONTAINERS = [np.array, lambda tasks: np.array(tasks, dtype=np.int8), pd.Series, pl.Series, tuple, iter]
@@ -148,23 +148,23 @@ CONTAINERS = [np.array, lambda tasks: np.array(tasks, dtype=np.int8), pd.Series,
 
 @pytest.mark.parametrize("container", CONTAINERS)
 def test_tasks_in_any_container(learner, container):
-    same(made(learner).partial_fit(X, Y, container(TASKS)), made(learner).partial_fit(X, Y, TASKS))
+    same(made(learner).partial_fit(X, Y, tasks=container(TASKS)), made(learner).partial_fit(X, Y, tasks=TASKS))
 
 
 def test_task_column(learner):
-    expected = made(learner).fit(X, Y, TASKS)
+    expected = made(learner).fit(X, Y, tasks=TASKS)
     for column in (0, 2, -1):
         place = column if column >= 0 else 4
         joined = np.insert(X, place, TASKS, axis=1)
         model = made(learner, task_column=column)
         same(model.fit(joined, Y), expected)
-        assert np.array_equal(model.decision_function(joined), expected.decision_function(X, TASKS))
+        assert np.array_equal(model.decision_function(joined), expected.decision_function(X, tasks=TASKS))
         again = made(learner, task_column=column)
         for row, label in zip(joined, Y, strict=True):
             again.learn_one(row, label)
         same(again, expected)
         sparse_model = made(learner, task_column=column).fit(sparse.csr_matrix(joined), Y)
-        assert sparse_model.active_set_.task == made(learner).fit(sparse.csr_matrix(X), Y, TASKS).active_set_.task
+        assert sparse_model.active_set_.task == made(learner).fit(sparse.csr_matrix(X), Y, tasks=TASKS).active_set_.task
 
 
 @pytest.mark.parametrize("library", [pd, pl], ids=["pandas", "polars"])
@@ -172,26 +172,26 @@ def test_frames(learner, library):
     frame = library.DataFrame({name: X[:, place] for place, name in enumerate("abcd")})
     users = library.Series([f"user {task}" for task in TASKS])
     labels = library.Series(["spam" if y else "ham" for y in Y])
-    expected = made(learner).fit(X, labels.to_numpy(), users.to_numpy())
-    model = made(learner).fit(frame, labels, users)
+    expected = made(learner).fit(X, labels.to_numpy(), tasks=users.to_numpy())
+    model = made(learner).fit(frame, labels, tasks=users)
     same(model, expected)
-    assert model.predict(frame, users).tolist() == expected.predict(X, list(users)).tolist()
+    assert model.predict(frame, tasks=users).tolist() == expected.predict(X, tasks=list(users)).tolist()
     with_users = frame.assign(user=list(users)) if library is pd else frame.with_columns(users.alias("user"))
     column = made(learner, task_column="user").fit(with_users, labels)
     same(column, expected)
-    assert column.predict(with_users).tolist() == model.predict(frame, users).tolist()
+    assert column.predict(with_users).tolist() == model.predict(frame, tasks=users).tolist()
 
 
 # ---- rows
 
 
 def test_float32_stays_float32(learner):
-    model = made(learner).partial_fit(X.astype(np.float32), Y, TASKS)
+    model = made(learner).partial_fit(X.astype(np.float32), Y, tasks=TASKS)
     assert model.active_set_.rows.dtype == np.float32
-    sparse_model = made(learner).partial_fit(sparse.csr_matrix(X.astype(np.float32)), Y, TASKS)
+    sparse_model = made(learner).partial_fit(sparse.csr_matrix(X.astype(np.float32)), Y, tasks=TASKS)
     assert sparse_model.active_set_.rows.dtype == np.float32
     for other in (X, X.tolist(), (64 * X).astype(int)):
-        assert made(learner).partial_fit(other, Y, TASKS).active_set_.rows.dtype == np.float64
+        assert made(learner).partial_fit(other, Y, tasks=TASKS).active_set_.rows.dtype == np.float64
     many, coins = np.tile(X, (8, 10)), RNG.integers(2, size=8 * N)
     small, large = (made(learner, budget=64).partial_fit(rows, coins) for rows in (many.astype(np.float32), many))
     assert small.memory_bytes_ < large.memory_bytes_
@@ -202,7 +202,7 @@ def test_float32_stays_float32(learner):
 )
 def test_kinds_of_rows(learner, kind):
     base = sparse.csr_matrix(X) if sparse.issparse(kind(X)) else X
-    same(made(learner).partial_fit(kind(X), Y, TASKS), made(learner).partial_fit(base, Y, TASKS))
+    same(made(learner).partial_fit(kind(X), Y, tasks=TASKS), made(learner).partial_fit(base, Y, tasks=TASKS))
 
 
 def test_sparse_rows_unsorted_with_duplicates_and_zeros(learner):
@@ -246,11 +246,16 @@ def test_a_dict_is_a_sparse_row_of_its_own(learner, engine, classes):
     one, many = (made(learner, engine=engine) for _ in range(2))
     hashed = hashed_rows("test", rows, DICT_FEATURES)
     first = one.learn_one(rows[0], y[0], task=TASKS[0], classes=labels)
-    margins = [first, *(one.learn_one(*each) for each in zip(rows[1:], y[1:], TASKS[1:], strict=True))]
-    many.partial_fit(hashed[:1], y[:1], TASKS[:1], classes=labels)
-    assert np.array_equal(np.array(margins[1:]), many.predict_then_learn(hashed[1:], y[1:], TASKS[1:]))
+    margins = [
+        first,
+        *(one.learn_one(x, label, task=task) for x, label, task in zip(rows[1:], y[1:], TASKS[1:], strict=True)),
+    ]
+    many.partial_fit(hashed[:1], y[:1], tasks=TASKS[:1], classes=labels)
+    assert np.array_equal(np.array(margins[1:]), many.predict_then_learn(hashed[1:], y[1:], tasks=TASKS[1:]))
     same(one, many)
-    assert [one.predict_one(*each) for each in zip(rows, TASKS, strict=True)] == many.predict(hashed, TASKS).tolist()
+    assert [one.predict_one(x, task=task) for x, task in zip(rows, TASKS, strict=True)] == many.predict(
+        hashed, tasks=TASKS
+    ).tolist()
     before = inside(one)
     for wrong in ({"a": np.nan}, {"a": 10**400}, {"a": None}, {"a": 1e300}):
         with pytest.raises(InputError, match=r"'a'|finite|size"):
@@ -260,9 +265,11 @@ def test_a_dict_is_a_sparse_row_of_its_own(learner, engine, classes):
 
 def test_learn_one_is_a_block_of_one(learner):
     one, many = made(learner), made(learner)
-    margins = many.predict_then_learn(X, Y, TASKS)
+    margins = many.predict_then_learn(X, Y, tasks=TASKS)
     assert [one.learn_one(x, y, task=task) for x, y, task in zip(X, Y, TASKS, strict=True)] == margins.tolist()
-    assert [one.predict_one(x, task=task) for x, task in zip(X, TASKS, strict=True)] == many.predict(X, TASKS).tolist()
+    assert [one.predict_one(x, task=task) for x, task in zip(X, TASKS, strict=True)] == many.predict(
+        X, tasks=TASKS
+    ).tolist()
     same(one, many)
 
 
@@ -270,7 +277,7 @@ def test_learn_one_is_a_block_of_one(learner):
 
 
 def test_what_is_stored(learner):
-    model = made(learner).partial_fit(X, Y, TASKS)
+    model = made(learner).partial_fit(X, Y, tasks=TASKS)
     active = model.active_set_
     assert len(active) == model.n_stored_ <= (model.capacity_ or N) and model.n_seen_ == N
     assert np.array_equal(active.rows, X[active.arrival])
@@ -284,22 +291,22 @@ def test_what_is_stored(learner):
 
 def test_mistakes_are_counted(learner):
     model = made(learner)
-    margins = model.predict_then_learn(X, Y, TASKS)
+    margins = model.predict_then_learn(X, Y, tasks=TASKS)
     assert model.n_mistakes_ == ((2 * Y - 1) * margins <= 0).sum()
 
 
 def test_task_weights_make_the_margins(learner):
-    model = made(learner).partial_fit(X, Y, TASKS)
+    model = made(learner).partial_fit(X, Y, tasks=TASKS)
     if "no_mistake_no_change" in learner.exemptions:
         return  # its margins are not a sum over the stored examples alone
     active = model.active_set_
     for task in {*TASKS, "never seen"}:
         margins = KERNEL(X, active.rows) @ model.task_weights(task)
-        assert margins == pytest.approx(model.decision_function(X, [task] * N), abs=1e-12)
+        assert margins == pytest.approx(model.decision_function(X, tasks=[task] * N), abs=1e-12)
     y = np.arange(N) % 3
-    model = made(learner).partial_fit(X, y, TASKS)
+    model = made(learner).partial_fit(X, y, tasks=TASKS)
     assert KERNEL(X, model.active_set_.rows) @ model.task_weights(2) == pytest.approx(
-        model.decision_function(X, [2] * N), abs=1e-12
+        model.decision_function(X, tasks=[2] * N), abs=1e-12
     )
 
 
@@ -320,26 +327,26 @@ def test_nothing_to_show_before_the_first_example(learner):
 
 
 def test_forget_task(learner):
-    model = made(learner).partial_fit(X, Y, [f"user {task}" for task in TASKS])
+    model = made(learner).partial_fit(X, Y, tasks=[f"user {task}" for task in TASKS])
     kept = [name for name in model.active_set_.task if name != "user 1"]
     model.forget_task("user 1")
     model.forget_task("user 1")
     model.forget_task("never seen")
     assert sorted(model.active_set_.task) == sorted(kept) and "user 1" not in model.budget_share_
-    fresh = np.array(model.decision_function(X, ["never seen"] * N))
-    assert np.array_equal(model.decision_function(X, ["user 1"] * N), fresh)
-    model.partial_fit(X, Y, ["user 1"] * N)
+    fresh = np.array(model.decision_function(X, tasks=["never seen"] * N))
+    assert np.array_equal(model.decision_function(X, tasks=["user 1"] * N), fresh)
+    model.partial_fit(X, Y, tasks=["user 1"] * N)
     assert "user 1" in model.active_set_.task
 
 
 def test_forgetting_every_task_leaves_nothing(learner):
-    model = made(learner).partial_fit(X, Y, TASKS)
+    model = made(learner).partial_fit(X, Y, tasks=TASKS)
     for task in range(4):
         model.forget_task(task)
     assert model.n_stored_ == 0 and model.budget_share_ == {}
     if "no_mistake_no_change" not in learner.exemptions:  # else what all tasks share stays
-        assert np.abs(model.decision_function(X, TASKS)).max() < 1e-12
-    model.partial_fit(X, Y, TASKS)
+        assert np.abs(model.decision_function(X, tasks=TASKS)).max() < 1e-12
+    model.partial_fit(X, Y, tasks=TASKS)
     assert model.n_stored_ > 0
 
 
@@ -361,29 +368,46 @@ def through_joblib(model):
 @pytest.mark.parametrize("engine", ["core", "numpy"])
 def test_copies_are_equal_and_independent(learner, copied, engine):
     names = [f"user {task}" for task in TASKS]
-    model = made(learner, engine=engine).partial_fit(X, Y, names)
+    model = made(learner, engine=engine).partial_fit(X, Y, tasks=names)
     other = copied(model)
     before = inside(model)
     assert other.active_set_.task == model.active_set_.task and other.get_params().keys() == model.get_params().keys()
     same(model, other)
-    other.partial_fit(X[::-1], Y, names)
+    other.partial_fit(X[::-1], Y, tasks=names)
     require_same(before, inside(model), "the original, after its copy learned")
     new = copied(made(learner))
     assert not new.__sklearn_is_fitted__()
 
 
 def test_clone_has_learned_nothing(learner):
-    model = made(learner, graph=graphs.complete(4)).partial_fit(X, Y, TASKS)
+    model = made(learner, graph=graphs.complete(4)).partial_fit(X, Y, tasks=TASKS)
     new = clone(model)
     assert not new.__sklearn_is_fitted__() and new.get_params() == model.get_params()
-    same(new.partial_fit(X, Y, TASKS), model)
+    same(new.partial_fit(X, Y, tasks=TASKS), model)
     assert model.set_params(kernel=kernels.Linear()).kernel == kernels.Linear()
 
 
 def test_equal_seeds_equal_models(learner):
     if "random_state" not in learner().get_params():
-        same(made(learner).fit(X, Y, TASKS), made(learner).fit(X, Y, TASKS))
+        same(made(learner).fit(X, Y, tasks=TASKS), made(learner).fit(X, Y, tasks=TASKS))
         return
-    same(made(learner, random_state=3).fit(X, Y, TASKS), made(learner, random_state=3).fit(X, Y, TASKS))
-    draws = {tuple(made(learner, random_state=seed).fit(X, Y, TASKS).active_set_.arrival) for seed in range(5)}
+    same(made(learner, random_state=3).fit(X, Y, tasks=TASKS), made(learner, random_state=3).fit(X, Y, tasks=TASKS))
+    draws = {tuple(made(learner, random_state=seed).fit(X, Y, tasks=TASKS).active_set_.arrival) for seed in range(5)}
     assert len(draws) > 1
+
+
+def test_tasks_classes_and_weights_are_keywords(learner):
+    """A third positional argument would be taken for sample weights by users of scikit-learn, and for tasks by us."""
+    model = made(learner)
+    for call in (
+        lambda: model.fit(X, Y, TASKS),
+        lambda: model.partial_fit(X, Y, TASKS),
+        lambda: model.predict_then_learn(X, Y, TASKS),
+        lambda: model.learn_one(X[0], Y[0], TASKS[0]),
+    ):
+        with pytest.raises(TypeError, match="positional"):
+            call()
+    model.fit(X, Y, tasks=TASKS)
+    for call in (lambda: model.predict(X, TASKS), lambda: model.score(X, Y, TASKS), lambda: model.predict_one(X[0], 1)):
+        with pytest.raises(TypeError, match="positional"):
+            call()

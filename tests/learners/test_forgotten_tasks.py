@@ -50,7 +50,7 @@ def doors_of(model):
 
 @pytest.mark.parametrize("names", TASKS)
 def test_every_door_refuses_a_forgotten_task(learner, names):
-    model = made(learner).partial_fit(X, Y, TASKS[names])
+    model = made(learner).partial_fit(X, Y, tasks=TASKS[names])
     before = inside(model)
     for door in doors_of(model):
         with pytest.raises(InputError, match=SAID):
@@ -66,13 +66,13 @@ def test_a_model_without_tasks_needs_none(learner):
 
 @pytest.mark.parametrize("names", TASKS)
 def test_copies_and_files_know_it(learner, names, tmp_path):
-    model = made(learner).partial_fit(X, Y, TASKS[names])
+    model = made(learner).partial_fit(X, Y, tasks=TASKS[names])
     model.save(tmp_path / "with")
     others = [budgetron.load(tmp_path / "with"), pickle.loads(pickle.dumps(model)), copy.deepcopy(model)]
     for other in others:
         with pytest.raises(InputError, match=SAID):
             other.predict(X)
-        assert np.array_equal(other.predict(X, TASKS[names]), model.predict(X, TASKS[names]))
+        assert np.array_equal(other.predict(X, tasks=TASKS[names]), model.predict(X, tasks=TASKS[names]))
     alone = made(learner).partial_fit(X, Y)
     alone.save(tmp_path / "without")
     assert np.array_equal(budgetron.load(tmp_path / "without").predict(X), alone.predict(X))
@@ -80,19 +80,21 @@ def test_copies_and_files_know_it(learner, names, tmp_path):
 
 def test_from_the_first_tasks_on_they_are_needed(learner):
     model = made(learner).partial_fit(X, Y)
-    assert np.array_equal(model.predict(X), model.predict(X, [0] * 60))  # what was learned without tasks is of task 0
+    assert np.array_equal(
+        model.predict(X), model.predict(X, tasks=[0] * 60)
+    )  # what was learned without tasks is of task 0
     model.learn_one(X[0], Y[0], task="ann")
     with pytest.raises(InputError, match=SAID):
         model.predict(X)
-    assert len(model.predict(X, [0] * 60)) == 60
+    assert len(model.predict(X, tasks=[0] * 60)) == 60
     assert len(model.fit(X, Y).predict(X)) == 60  # fit begins anew
 
 
 def test_a_refused_block_does_not_count(learner):
     model = made(learner).partial_fit(X, Y)
     with pytest.raises(InputError, match="finite"):
-        model.partial_fit(np.full((2, 3), np.nan), Y[:2], ["a", "b"])
-    model.predict(X, ["a"] * 60)  # nor does asking
+        model.partial_fit(np.full((2, 3), np.nan), Y[:2], tasks=["a", "b"])
+    model.predict(X, tasks=["a"] * 60)  # nor does asking
     assert len(model.predict(X)) == 60
 
 
@@ -111,7 +113,7 @@ def test_shards(tmp_path):
         model.partial_fit(X, Y)
         assert len(model.predict(X)) == 60
         assert len(model.task_weights()) == model.n_stored_
-        model.partial_fit(X, Y, TASKS["strings"])
+        model.partial_fit(X, Y, tasks=TASKS["strings"])
         for door in ("predict", "learn_one", "partial_fit", "score", "predict_one", "task_weights"):
             with pytest.raises(InputError, match=SAID):
                 DOORS[door](model)

@@ -90,7 +90,7 @@ def test_the_task_column_by_name_or_place_keeps_the_other_names(library, column)
     model = fitted(frame, task_column=column)
     assert model.feature_names_in_.tolist() == ["a", "schema"]
     expected = Forgetron(budget=9).fit(X, Y, tasks=users)
-    assert np.array_equal(model.decision_function(frame), expected.decision_function(X, users))
+    assert np.array_equal(model.decision_function(frame), expected.decision_function(X, tasks=users))
 
 
 def test_frames_that_cannot_be_taken():
@@ -108,18 +108,18 @@ def test_frames_that_cannot_be_taken():
 def test_y_and_tasks_as_series(library):
     frame = library.DataFrame(COLUMNS)
     labels, users = ["spam" if y else "ham" for y in Y], ["ann", "bob"] * 20
-    model = Forgetron(budget=9).fit(frame, library.Series(labels), library.Series(users))
+    model = Forgetron(budget=9).fit(frame, library.Series(labels), tasks=library.Series(users))
     assert model.classes_.tolist() == ["ham", "spam"] and set(model.budget_share_) <= {"ann", "bob"}
     categories = library.Series(users).astype("category") if library is pd else pl.Series(users, dtype=pl.Categorical)
-    again = Forgetron(budget=9).fit(frame, library.Series(labels), categories)
-    assert np.array_equal(again.decision_function(frame, users), model.decision_function(frame, users))
+    again = Forgetron(budget=9).fit(frame, library.Series(labels), tasks=categories)
+    assert np.array_equal(again.decision_function(frame, tasks=users), model.decision_function(frame, tasks=users))
 
 
 def test_a_task_is_refused_by_the_learner_that_was_asked():
     model = Budgetron(budget=4).fit(X, Y, tasks=["ann"] * N)
     for wrong in (float("nan"), object()):
         for call in (
-            lambda task: model.predict(X[:1], [task]),
+            lambda task: model.predict(X[:1], tasks=[task]),
             lambda task: model.learn_one(X[0], 1, task=task),
             lambda task: model.predict_one(X[0], task=task),
             lambda task: model.forget_task(task),

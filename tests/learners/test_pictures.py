@@ -32,7 +32,7 @@ def _closed():
 
 
 def begun(learner, **parameters):
-    return learner(kernel=kernels.Gaussian(0.2), **parameters).partial_fit(X, Y, TASKS)
+    return learner(kernel=kernels.Gaussian(0.2), **parameters).partial_fit(X, Y, tasks=TASKS)
 
 
 def test_budget_share(learner):
@@ -65,7 +65,7 @@ def test_similarity_is_the_graphs():
     scale = np.sqrt(np.diag(expected))
     assert np.allclose(shown, expected / np.outer(scale, scale)) and shown[0, 1] > shown[0, 5] > 0
     opposed = graphs.from_similarity(np.array([[1.0, -0.5], [-0.5, 1.0]]), tasks=["a", "b"])
-    other = BudgetProjectron(graph=opposed).partial_fit(X[:2], Y[:2], ["a", "b"], classes=[0, 1])
+    other = BudgetProjectron(graph=opposed).partial_fit(X[:2], Y[:2], tasks=["a", "b"], classes=[0, 1])
     assert other.plot_similarity(["a", "b"]).images[0].get_array()[0, 1] == -0.5
     with pytest.raises(InputError, match="tasks"):
         model.plot_similarity([])

@@ -84,7 +84,7 @@ def graph(learner):
 
 @pytest.fixture
 def model(learner, graph):
-    return learner(kernel=kernels.Linear(bias=1.0), graph=graph).partial_fit(X, Y, TASKS)
+    return learner(kernel=kernels.Linear(bias=1.0), graph=graph).partial_fit(X, Y, tasks=TASKS)
 
 
 def refused(call, model, *kinds):
@@ -105,24 +105,24 @@ def refused(call, model, *kinds):
 def test_rows(learner, graph, model, bad):
     fresh = learner(graph=graph)
     for method in ("partial_fit", "predict_then_learn"):
-        assert "X" in refused(lambda m=method: getattr(model, m)(ROWS[bad], Y[:4], TASKS[:4]), model)
+        assert "X" in refused(lambda m=method: getattr(model, m)(ROWS[bad], Y[:4], tasks=TASKS[:4]), model)
         if bad not in FIRST_ROWS_TAKEN:
-            refused(lambda m=method: getattr(fresh, m)(ROWS[bad], [0, 1, 0, 1], TASKS[:4]), fresh)
+            refused(lambda m=method: getattr(fresh, m)(ROWS[bad], [0, 1, 0, 1], tasks=TASKS[:4]), fresh)
     for method in ("predict", "decision_function"):
-        assert "X" in refused(lambda m=method: getattr(model, m)(ROWS[bad], TASKS[:4]), model)
+        assert "X" in refused(lambda m=method: getattr(model, m)(ROWS[bad], tasks=TASKS[:4]), model)
     if bad not in FIRST_ROWS_TAKEN:
-        refused(lambda: model.fit(ROWS[bad], [0, 1, 0, 1], TASKS[:4]), model)
-        refused(lambda: fresh.fit(ROWS[bad], [0, 1, 0, 1], TASKS[:4]), fresh)
+        refused(lambda: model.fit(ROWS[bad], [0, 1, 0, 1], tasks=TASKS[:4]), model)
+        refused(lambda: fresh.fit(ROWS[bad], [0, 1, 0, 1], tasks=TASKS[:4]), fresh)
 
 
 @pytest.mark.parametrize("bad", LABELS)
 def test_labels(learner, graph, model, bad):
     fresh = learner(graph=graph)
     for method in ("partial_fit", "predict_then_learn"):
-        refused(lambda m=method: getattr(model, m)(X[:4], LABELS[bad], TASKS[:4]), model)
+        refused(lambda m=method: getattr(model, m)(X[:4], LABELS[bad], tasks=TASKS[:4]), model)
     if bad not in NEW_LABELS_TAKEN:
-        refused(lambda: model.fit(X[:4], LABELS[bad], TASKS[:4]), model)
-        refused(lambda: fresh.partial_fit(X[:4], LABELS[bad], TASKS[:4]), fresh)
+        refused(lambda: model.fit(X[:4], LABELS[bad], tasks=TASKS[:4]), model)
+        refused(lambda: fresh.partial_fit(X[:4], LABELS[bad], tasks=TASKS[:4]), fresh)
 
 
 @pytest.mark.parametrize("bad", NAMES)
@@ -131,10 +131,10 @@ def test_tasks(learner, graph, model, bad):
         return
     fresh = learner(graph=graph)
     for method in ("partial_fit", "predict_then_learn", "fit"):
-        refused(lambda m=method: getattr(model, m)(X[:4], [0, 1, 0, 1], NAMES[bad]), model)
-        refused(lambda m=method: getattr(fresh, m)(X[:4], [0, 1, 0, 1], NAMES[bad]), fresh)
+        refused(lambda m=method: getattr(model, m)(X[:4], [0, 1, 0, 1], tasks=NAMES[bad]), model)
+        refused(lambda m=method: getattr(fresh, m)(X[:4], [0, 1, 0, 1], tasks=NAMES[bad]), fresh)
     for method in ("predict", "decision_function"):
-        refused(lambda m=method: getattr(model, m)(X[:4], NAMES[bad]), model)
+        refused(lambda m=method: getattr(model, m)(X[:4], tasks=NAMES[bad]), model)
 
 
 @pytest.mark.parametrize(
@@ -209,12 +209,12 @@ def test_parameters(learner, parameter, bad):
 
 
 def test_one_label_only_in_fit(learner, model):
-    assert "class" in refused(lambda: model.fit(X[:4], [1, 1, 1, 1], TASKS[:4]), model)
+    assert "class" in refused(lambda: model.fit(X[:4], [1, 1, 1, 1], tasks=TASKS[:4]), model)
 
 
 @pytest.mark.parametrize("classes", [[1], [0, 1, 2], ["a", "b"], [0, 0], 3, []], ids=str)
 def test_classes(learner, model, classes):
-    refused(lambda: model.partial_fit(X[:4], [0, 1, 0, 1], TASKS[:4], classes=classes), model)
+    refused(lambda: model.partial_fit(X[:4], [0, 1, 0, 1], tasks=TASKS[:4], classes=classes), model)
     refused(lambda: model.learn_one(X[0], 1, task=0, classes=classes), model)
 
 
@@ -222,15 +222,15 @@ def test_weights_where_no_step_can_be_scaled(learner, model):
     if "class_weight" in learner().get_params():
         return  # this rule has a step to scale
     for method in ("fit", "partial_fit", "predict_then_learn"):
-        words = refused(lambda m=method: getattr(model, m)(X, Y, TASKS, sample_weight=np.ones(40)), model)
+        words = refused(lambda m=method: getattr(model, m)(X, Y, tasks=TASKS, sample_weight=np.ones(40)), model)
         assert "sample_weight" in words
 
 
 def test_the_kinds_of_errors(graph, model):
     if not graph.is_open:
         with pytest.raises(UnknownTask):
-            model.predict(X[:1], [99])
+            model.predict(X[:1], tasks=[99])
     with pytest.raises(UnknownLabel):
-        model.partial_fit(X[:1], [5], [0])
+        model.partial_fit(X[:1], [5], tasks=[0])
     with pytest.raises(InputTypeError):
-        model.partial_fit(None, [1], [0])
+        model.partial_fit(None, [1], tasks=[0])

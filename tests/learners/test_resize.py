@@ -26,7 +26,7 @@ def stream(n=500):
 
 def begun(rule, engine="auto", budget=40):
     X, y, tasks = stream()
-    return rule(budget=budget, kernel=KERNEL, engine=engine).partial_fit(X, y, tasks)
+    return rule(budget=budget, kernel=KERNEL, engine=engine).partial_fit(X, y, tasks=tasks)
 
 
 @pytest.mark.parametrize("engine", ["auto", "numpy"])
@@ -38,10 +38,10 @@ def test_what_is_over_leaves_and_learning_goes_on(rule, engine):
     model.resize(25)
     assert model.n_stored_ <= 25 == model.capacity_ == model.budget
     assert set(model.active_set_.arrival.tolist()) <= stayed
-    model.partial_fit(X, y, tasks)
+    model.partial_fit(X, y, tasks=tasks)
     assert model.n_stored_ <= 25
     model.resize(60)
-    model.partial_fit(X, y, tasks)
+    model.partial_fit(X, y, tasks=tasks)
     assert 25 < model.n_stored_ <= 60
 
 
@@ -49,9 +49,9 @@ def test_what_is_over_leaves_and_learning_goes_on(rule, engine):
 def test_room_alone_changes_no_prediction(rule):
     X, _, tasks = stream()
     model = begun(rule)
-    before = model.decision_function(X, tasks)
+    before = model.decision_function(X, tasks=tasks)
     model.resize(70)
-    np.testing.assert_allclose(model.decision_function(X, tasks), before, rtol=1e-9, atol=1e-12)
+    np.testing.assert_allclose(model.decision_function(X, tasks=tasks), before, rtol=1e-9, atol=1e-12)
 
 
 def test_a_projection_keeps_more_than_forgetting():
@@ -60,23 +60,23 @@ def test_a_projection_keeps_more_than_forgetting():
     lost = {}
     for rule in (budgetron.BudgetProjectron, budgetron.RandomBudgetPerceptron):
         model = begun(rule, budget=60)
-        before = model.decision_function(X, tasks)
+        before = model.decision_function(X, tasks=tasks)
         model.resize(45)
-        lost[rule] = np.abs(model.decision_function(X, tasks) - before).mean() / np.abs(before).mean()
+        lost[rule] = np.abs(model.decision_function(X, tasks=tasks) - before).mean() / np.abs(before).mean()
     assert lost[budgetron.BudgetProjectron] < lost[budgetron.RandomBudgetPerceptron]
 
 
 def test_refusals_change_nothing():
     X, _, tasks = stream()
     model = begun(budgetron.Forgetron)
-    before = model.decision_function(X, tasks)
+    before = model.decision_function(X, tasks=tasks)
     for budget, words in ((20, "at least 40, what is stored"), (0, "an integer >= 1"), ("1 MiB", "an integer >= 1")):
         with pytest.raises(InputError, match=words):
             model.resize(budget)
-    np.testing.assert_array_equal(model.decision_function(X, tasks), before)
+    np.testing.assert_array_equal(model.decision_function(X, tasks=tasks), before)
     with pytest.raises(InputError, match="a number of stored examples before and after"):
         begun(budgetron.SharedProjectron, budget=None).resize(10)
     alone = budgetron.Budgetron(budget=40, kernel=KERNEL, graph=graphs.disconnected())
-    alone.partial_fit(X, X[:, 0] > 0, tasks)
+    alone.partial_fit(X, X[:, 0] > 0, tasks=tasks)
     with pytest.raises(InputError, match="on a graph that relates tasks"):
         alone.resize(20)

@@ -43,15 +43,15 @@ def test_predictions_beside_learning(learner):
     model = made(learner)
     after = []
     for block in blocks():
-        model.partial_fit(X[block], Y[block], TASKS[block])
-        after.append(model.decision_function(PROBE, PROBE_TASKS).tobytes())
-    model = made(learner).partial_fit(X[:SIZE], Y[:SIZE], TASKS[:SIZE])
+        model.partial_fit(X[block], Y[block], tasks=TASKS[block])
+        after.append(model.decision_function(PROBE, tasks=PROBE_TASKS).tobytes())
+    model = made(learner).partial_fit(X[:SIZE], Y[:SIZE], tasks=TASKS[:SIZE])
     seen, failures, done = [set() for _ in range(3)], [], threading.Event()
 
     def watch(mine):
         try:
             while not done.is_set():
-                mine.add(model.decision_function(PROBE, PROBE_TASKS).tobytes())
+                mine.add(model.decision_function(PROBE, tasks=PROBE_TASKS).tobytes())
                 assert len(model.active_set_.task) == len(model.active_set_.arrival) or model.n_stored_ > 0
                 _ = model.budget_share_, model.memory_bytes_, model.task_weights("user 1")
         except Exception as error:
@@ -61,20 +61,20 @@ def test_predictions_beside_learning(learner):
     for thread in threads:
         thread.start()
     for block in blocks()[1:]:
-        model.partial_fit(X[block], Y[block], TASKS[block])
+        model.partial_fit(X[block], Y[block], tasks=TASKS[block])
     done.set()
     for thread in threads:
         thread.join()
     assert not failures
     assert all(mine <= set(after) for mine in seen), "a prediction from the middle of a block"
-    assert model.decision_function(PROBE, PROBE_TASKS).tobytes() == after[-1]
+    assert model.decision_function(PROBE, tasks=PROBE_TASKS).tobytes() == after[-1]
 
 
 def test_learning_from_several_threads_loses_nothing(learner):
     model = made(learner)
 
     def learn(block):
-        return model.predict_then_learn(X[block], Y[block], TASKS[block], classes=[0, 1])
+        return model.predict_then_learn(X[block], Y[block], tasks=TASKS[block], classes=[0, 1])
 
     with ThreadPoolExecutor(4) as pool:
         margins = list(pool.map(learn, blocks()))
@@ -84,34 +84,34 @@ def test_learning_from_several_threads_loses_nothing(learner):
 
 
 def test_refitting_beside_predictions(learner):
-    model = made(learner).fit(X[:SIZE], Y[:SIZE], TASKS[:SIZE])
+    model = made(learner).fit(X[:SIZE], Y[:SIZE], tasks=TASKS[:SIZE])
     failures, done = [], threading.Event()
 
     def watch():
         try:
             while not done.is_set():
-                assert set(model.predict(PROBE, PROBE_TASKS)) <= {0, 1}
+                assert set(model.predict(PROBE, tasks=PROBE_TASKS)) <= {0, 1}
         except Exception as error:
             failures.append(error)
 
     thread = threading.Thread(target=watch)
     thread.start()
     for block in blocks()[:15]:
-        model.fit(X[block], Y[block], TASKS[block])
+        model.fit(X[block], Y[block], tasks=TASKS[block])
     done.set()
     thread.join()
     assert not failures
 
 
 def test_n_jobs_changes_nothing_but_the_time(learner):
-    model = made(learner).partial_fit(X, Y, TASKS)
+    model = made(learner).partial_fit(X, Y, tasks=TASKS)
     many, of = np.tile(X, (3, 1)), TASKS * 3  # seven parts, the last one short
-    alone = model.decision_function(many, of)
+    alone = model.decision_function(many, tasks=of)
     for n_jobs in (1, 2, 5, -1, np.int64(3)):
-        assert model.decision_function(many, of, n_jobs=n_jobs).tobytes() == alone.tobytes()
-    assert (model.predict(many, of, n_jobs=2) == model.predict(many, of)).all()
+        assert model.decision_function(many, tasks=of, n_jobs=n_jobs).tobytes() == alone.tobytes()
+    assert (model.predict(many, tasks=of, n_jobs=2) == model.predict(many, tasks=of)).all()
     if hasattr(model, "predict_proba"):
-        assert (model.predict_proba(many, of, n_jobs=2) == model.predict_proba(many, of)).all()
+        assert (model.predict_proba(many, tasks=of, n_jobs=2) == model.predict_proba(many, tasks=of)).all()
 
 
 @pytest.mark.parametrize("n_jobs", [0, -2, 1.5, True, "2", 10**9])
@@ -134,7 +134,7 @@ def test_two_first_calls_at_once(learner):
         def learn(rows, model=model, barrier=barrier):
             barrier.wait()
             try:
-                model.partial_fit(rows, Y[:SIZE], TASKS[:SIZE], classes=[0, 1])
+                model.partial_fit(rows, Y[:SIZE], tasks=TASKS[:SIZE], classes=[0, 1])
             except ValueError as error:
                 return str(error)
             return ""

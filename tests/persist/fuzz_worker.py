@@ -154,8 +154,8 @@ def use(model):
     known = graph.tasks or [f"new {i}" for i in range(5)]
     tasks = [known[i % len(known)] for i in range(24)]
     model.set_params(task_column=None)
-    model.decision_function(X, tasks)
-    model.predict(X[:3], tasks[:3])
+    model.decision_function(X, tasks=tasks)
+    model.predict(X[:3], tasks=tasks[:3])
     _ = model.active_set_, model.budget_share_, model.memory_bytes_, repr(model)
     columns = io.columns_of(model)
     if columns is not None and columns.plan.layout == "table":
@@ -171,8 +171,8 @@ def use(model):
     if model.engine == "numpy":
         return
     try:
-        model.partial_fit(X, model.classes_[np.arange(24) % len(model.classes_)], tasks)
-        model.decision_function(X, tasks)
+        model.partial_fit(X, model.classes_[np.arange(24) % len(model.classes_)], tasks=tasks)
+        model.decision_function(X, tasks=tasks)
     except InputError:  # a row that is too long for its pool, a weight that is none
         pass
 

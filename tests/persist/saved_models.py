@@ -85,7 +85,7 @@ def small_models():
     }
     for place, (name, model) in enumerate(made.items()):
         X, y, tasks = stream(120, is_sparse="sparse" in name or name in ("shared", "random"), classes=2 + place % 2)
-        model.partial_fit(X, y, tasks)
+        model.partial_fit(X, y, tasks=tasks)
     return made | {
         "columns": from_files(b"1,red,2024-02-29"),
         "columns-sparse": from_files(b"1,red,just some words", text=["more"]),
@@ -99,7 +99,7 @@ def from_files(row, **more):
     with io.read(BytesIO(b"\n".join([b"task,size,colour,more,label", *lines])), **more) as file:
         model = model_of("RandomBudgetPerceptron", "complete", 6)
         for block in file:
-            model.partial_fit(block.X, block.y, block.tasks)
+            model.partial_fit(block.X, block.y, tasks=block.tasks)
     model._columns = file.columns
     return model
 

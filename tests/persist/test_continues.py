@@ -42,8 +42,10 @@ WAYS = {
 
 def goes_on(model, again, X, y, tasks):
     same_state(model, again)
-    assert model.decision_function(X, tasks).tobytes() == again.decision_function(X, tasks).tobytes()
-    assert model.predict_then_learn(X, y, tasks).tobytes() == again.predict_then_learn(X, y, tasks).tobytes()
+    assert model.decision_function(X, tasks=tasks).tobytes() == again.decision_function(X, tasks=tasks).tobytes()
+    assert (
+        model.predict_then_learn(X, y, tasks=tasks).tobytes() == again.predict_then_learn(X, y, tasks=tasks).tobytes()
+    )
     same_state(model, again)
     assert model.active_set_.task == again.active_set_.task
     assert model.budget_share_ == again.budget_share_
@@ -55,7 +57,7 @@ def goes_on(model, again, X, y, tasks):
 def test_a_loaded_model_goes_on_bit_for_bit(make, kind, tmp_path):
     model = make()
     X, y, tasks = stream(260, **kind)
-    model.partial_fit(X[:150], y[:150], tasks[:150], classes=np.unique(y))
+    model.partial_fit(X[:150], y[:150], tasks=tasks[:150], classes=np.unique(y))
     goes_on(model, reloaded(model, tmp_path / "m"), X[150:], y[150:], tasks[150:])
 
 
@@ -64,7 +66,7 @@ def test_a_loaded_model_goes_on_bit_for_bit(make, kind, tmp_path):
 def test_every_way_of_copying(name, way, tmp_path):
     for is_sparse in (False, True):
         X, y, tasks = stream(160, is_sparse)
-        model = model_of(name).partial_fit(X[:100], y[:100], tasks[:100])
+        model = model_of(name).partial_fit(X[:100], y[:100], tasks=tasks[:100])
         goes_on(model, way(model, tmp_path / "m"), X[100:], y[100:], tasks[100:])
 
 
@@ -74,12 +76,12 @@ def test_beliefs_that_were_dropped_and_tasks_that_were_forgotten(is_sparse, kern
     beliefs = [Belief(linear=1), Belief(linear=1, kernel=0.01, floor=0.1), Belief(kernel=0.001)]
     X, y, tasks = stream(300, is_sparse)
     model = budgetron.Budgetron(budget=20, kernel=kernel, beliefs=beliefs if kernel else beliefs[:1])
-    model.partial_fit(X[:2], y[:2], tasks[:2], classes=[0, 1])
+    model.partial_fit(X[:2], y[:2], tasks=tasks[:2], classes=[0, 1])
     engine = model._engine
     impatient = engine.settings.extra | {"patience": 20}
     settings = type(engine.settings)(**{**vars(engine.settings), "extra": impatient})
     model._engine = type(engine).restore(settings, engine.state())
-    model.partial_fit(X[:200], y[:200], tasks[:200])
+    model.partial_fit(X[:200], y[:200], tasks=tasks[:200])
     assert kernel is None or len(model.beliefs_) < 3
     model.forget_task("bob")
     goes_on(model, reloaded(model, tmp_path / "m"), X[200:], y[200:], tasks[200:])
@@ -94,10 +96,10 @@ def test_either_engine_reads_what_the_other_wrote(name, is_sparse, tmp_path):
         X, y, tasks = stream(160, is_sparse, classes=classes)
         for writer, reader in (("core", "numpy"), ("numpy", "core"), ("numpy", "numpy")):
             model = model_of(name, graph, engine=writer, **({"table": 3000} if name == "Budgetron" else {}))
-            model.partial_fit(X[:100], y[:100], tasks[:100])
+            model.partial_fit(X[:100], y[:100], tasks=tasks[:100])
             again = reloaded(model, tmp_path / "m", engine=reader)
             assert isinstance(again._engine, native.Engine) == (reader == "core")
-            before, after = (m.predict_then_learn(X[100:], y[100:], tasks[100:]) for m in (model, again))
+            before, after = (m.predict_then_learn(X[100:], y[100:], tasks=tasks[100:]) for m in (model, again))
             assert np.allclose(before, after, rtol=1e-9, atol=1e-9)
             if writer == reader:
                 same_state(model, again)
@@ -119,21 +121,25 @@ NAMES = [
 @pytest.mark.parametrize("task", NAMES, ids=lambda name: "frozenset" if isinstance(name, frozenset) else repr(name))
 def test_names_of_all_kinds(task, tmp_path):
     model = budgetron.Perceptron(kernel=kernels.Linear())
-    model.predict_then_learn([[1.0], [2.0], [3.0]], [0, 1, 0], [task, task, "other"])
+    model.predict_then_learn([[1.0], [2.0], [3.0]], [0, 1, 0], tasks=[task, task, "other"])
     again = reloaded(model, tmp_path / "m")
     names = again.active_set_.task
     assert names == model.active_set_.task and list(map(type, names)) == list(map(type, model.active_set_.task))
     for graph in (graphs.clusters({task: 0, "other": 0}), graphs.from_edges([(task, "other")])):
-        model = budgetron.Forgetron(graph=graph).fit([[1.0], [2.0]], [0, 1], [task, "other"])
+        model = budgetron.Forgetron(graph=graph).fit([[1.0], [2.0]], [0, 1], tasks=[task, "other"])
         assert reloaded(model, tmp_path / "m").graph == graph
 
 
 def test_a_name_without_json_goes_on_under_its_key(tmp_path):
     model = budgetron.Perceptron(kernel=kernels.Linear())
-    model.predict_then_learn([[1.0], [0.5]], [1, 0], [Colour.RED, "blue"])
+    model.predict_then_learn([[1.0], [0.5]], [1, 0], tasks=[Colour.RED, "blue"])
     again = reloaded(model, tmp_path / "m")
     assert again.active_set_.task[1] == "blue" and again.active_set_.task[0].startswith("#")
-    assert again.decision_function([[1.0]], [Colour.RED]) == model.decision_function([[1.0]], [Colour.RED]) != 0
+    assert (
+        again.decision_function([[1.0]], tasks=[Colour.RED])
+        == model.decision_function([[1.0]], tasks=[Colour.RED])
+        != 0
+    )
 
 
 @pytest.mark.parametrize(
@@ -190,7 +196,7 @@ def test_a_model_of_one_task_and_names_within_bytes(tmp_path):
     for graph in ("complete", "clusters", "disconnected"):
         model = model_of("SharedProjectron", graph).partial_fit(X[:100], y[:100])
         goes_on(model, reloaded(model, tmp_path / "m"), X[100:], y[100:], None)
-    model = model_of("RandomBudgetPerceptron", budget="20 KiB").partial_fit(X, y, [task * 60 for task in tasks])
+    model = model_of("RandomBudgetPerceptron", budget="20 KiB").partial_fit(X, y, tasks=[task * 60 for task in tasks])
     again = reloaded(model, tmp_path / "m")
     assert again.active_set_.task == model.active_set_.task and again._names.limit == model._names.limit
     assert any(str(task).startswith("#") for task in model.active_set_.task)
@@ -202,6 +208,6 @@ def test_growing_sparse_stores(tmp_path):
     y = rng.integers(2, size=900)
     for name in ("Perceptron", "BudgetProjectron", "SharedProjectron", "Budgetron"):
         model = model_of(name, "complete", None)
-        model.partial_fit(X[:500], y[:500], np.arange(500) % 9)
+        model.partial_fit(X[:500], y[:500], tasks=np.arange(500) % 9)
         model.forget_task(3)
         goes_on(model, reloaded(model, tmp_path / "m"), X[500:], y[500:], np.arange(400) % 9)

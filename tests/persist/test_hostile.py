@@ -255,7 +255,7 @@ def test_a_small_file_that_asks_for_much_memory(name, files, tmp_path):
 
 
 def test_an_unbounded_model_with_an_absurd_rank(tmp_path):
-    budgetron.Budgetron(budget=None).fit([[1.0], [2.0], [3.0]], [0, 1, 0], ["a", "b", "a"]).save(tmp_path / "m")
+    budgetron.Budgetron(budget=None).fit([[1.0], [2.0], [3.0]], [0, 1, 0], tasks=["a", "b", "a"]).save(tmp_path / "m")
     text, arrays = unpacked((tmp_path / "m").read_bytes())
     record = json.loads(text)
     record["settings"]["flagship"]["own_rank"] = 2**40

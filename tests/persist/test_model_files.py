@@ -20,7 +20,7 @@ from budgetron.persist import disk
 
 @pytest.fixture
 def model():
-    return budgetron.Forgetron(budget=2).fit([[0.0], [1.0], [2.0]], [0, 1, 0], ["a", "b", "a"])
+    return budgetron.Forgetron(budget=2).fit([[0.0], [1.0], [2.0]], [0, 1, 0], tasks=["a", "b", "a"])
 
 
 def three_parts(error, *words):
@@ -33,7 +33,7 @@ def three_parts(error, *words):
 def test_a_failure_leaves_the_old_file_and_nothing_else(model, step, tmp_path, monkeypatch):
     model.save(tmp_path / "m")
     old = (tmp_path / "m").read_bytes()
-    model.partial_fit([[5.0]], [1], ["c"])
+    model.partial_fit([[5.0]], [1], tasks=["c"])
 
     def fail(*_):
         raise OSError(28, "No space left on device")
@@ -104,11 +104,14 @@ def test_what_is_code_is_not_saved(tmp_path):
     X, y, tasks = [[0.0], [1.0]], [0, 1], ["a", "b"]
     odd = Odd()
     for model, word in [
-        (budgetron.Forgetron(kernel=Mine()).fit(X, y, tasks), "kernel"),
-        (budgetron.Forgetron().fit(X, y, tasks).set_params(kernel=Mine()), "kernel"),
-        (Own().fit(X, y, tasks), "Own"),
-        (budgetron.RandomBudgetPerceptron(random_state=np.random.RandomState(0)).fit(X, y, tasks), "random_state"),
-        (budgetron.Forgetron(graph=graphs.from_edges([(odd, "b")])).fit(X, y, [odd, "b"]), "tasks of the graph"),
+        (budgetron.Forgetron(kernel=Mine()).fit(X, y, tasks=tasks), "kernel"),
+        (budgetron.Forgetron().fit(X, y, tasks=tasks).set_params(kernel=Mine()), "kernel"),
+        (Own().fit(X, y, tasks=tasks), "Own"),
+        (
+            budgetron.RandomBudgetPerceptron(random_state=np.random.RandomState(0)).fit(X, y, tasks=tasks),
+            "random_state",
+        ),
+        (budgetron.Forgetron(graph=graphs.from_edges([(odd, "b")])).fit(X, y, tasks=[odd, "b"]), "tasks of the graph"),
     ]:
         with pytest.raises(InputError) as error:
             model.save(tmp_path / "m")
@@ -131,7 +134,7 @@ def test_a_state_that_is_not_finite_is_refused_when_saved(model, tmp_path):
 def test_equal_models_make_equal_files(name, tmp_path):
     X, y, tasks = stream(80)
     for path in ("a", "b"):
-        model_of(name).partial_fit(X, y, tasks).save(tmp_path / path)
+        model_of(name).partial_fit(X, y, tasks=tasks).save(tmp_path / path)
     again = budgetron.load(tmp_path / "a")
     again.save(tmp_path / "c")
     assert (tmp_path / "a").read_bytes() == (tmp_path / "b").read_bytes() == (tmp_path / "c").read_bytes()
@@ -139,12 +142,12 @@ def test_equal_models_make_equal_files(name, tmp_path):
 
 def test_saving_while_another_thread_learns(tmp_path):
     X, y, tasks = stream(400)
-    model = model_of("SharedProjectron").partial_fit(X[:50], y[:50], tasks[:50])
+    model = model_of("SharedProjectron").partial_fit(X[:50], y[:50], tasks=tasks[:50])
     stop = threading.Event()
 
     def learn():
         while not stop.is_set():
-            model.partial_fit(X, y, tasks)
+            model.partial_fit(X, y, tasks=tasks)
 
     thread = threading.Thread(target=learn)
     thread.start()

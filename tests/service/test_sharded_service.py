@@ -58,7 +58,7 @@ def test_the_shards_learn_as_in_process_and_survive_a_kill(tmp_path):
     X, y, tasks = made(300)
     with ShardedModel(learner(), shards=4) as alone:
         expected = [alone.predict_then_learn(X[part], y[part], tasks[part]).tolist() for part in _parts(300, 100)]
-        last = alone.decision_function(X[:50], tasks[:50]).tolist()
+        last = alone.decision_function(X[:50], tasks=tasks[:50]).tolist()
         by_shard = [(shard.n_seen, shard.n_stored, shard.capacity) for shard in alone.shards_]
     with running(tmp_path, LEARNER, *SHARDS) as service, service.client() as client:
         problem(client.post("/v1/predict", json={"features": [0, 0, 0], "task": 1}), 409, "nothing_learned")
@@ -127,7 +127,7 @@ def test_a_request_that_some_shards_learned_is_finished_once(tmp_path):
     with ShardedModel(learner(), shards=4) as alone:
         alone.partial_fit(X[:100], y[:100], tasks[:100])
         expected = alone.predict_then_learn(X[100:], y[100:], tasks[100:]).tolist()
-        last = alone.decision_function(X, tasks).tolist()
+        last = alone.decision_function(X, tasks=tasks).tolist()
     second = body(X[100:], y[100:], tasks[100:], key="second")
     with running(tmp_path, LEARNER, *SHARDS) as service, service.client() as client:
         client.post("/v1/learn", json=body(X[:100], y[:100], tasks[:100], key="first"))
@@ -233,7 +233,7 @@ def test_kills_at_any_moment(tmp_path, kills):
     with ShardedModel(learner(), shards=4) as alone:
         for (rows, labels, names), answer in zip(blocks, answers, strict=True):
             assert answer["margins"] == alone.predict_then_learn(rows, labels, names, ["ham", "spam"]).tolist()
-        assert margins == alone.decision_function(X, tasks).tolist()
+        assert margins == alone.decision_function(X, tasks=tasks).tolist()
 
 
 def test_a_journal_and_its_shards_belong_together(tmp_path):
@@ -277,7 +277,7 @@ def test_shards_on_ray(tmp_path):
     X, y, tasks = made(200, seed=6)
     with ShardedModel(learner(), shards=4) as alone:
         expected = alone.predict_then_learn(X, y, tasks).tolist()
-        last = alone.decision_function(X, tasks).tolist()
+        last = alone.decision_function(X, tasks=tasks).tolist()
     options = (*SHARDS, "--workers", 2, "--ray", tmp_path / "shared")
     own = {"RAY_ADDRESS": "local", "RAY_USAGE_STATS_ENABLED": "0"}  # a cluster of its own, whatever else runs here
     with running(tmp_path / "data", LEARNER, *options, env=own) as service, service.client() as client:

@@ -19,6 +19,11 @@ from budgetron.theory.bounds import random_budget_bound_at
 K = 20
 
 
+def fitted(model, stream):
+    X, y, tasks = stream
+    return model.fit(X, y, tasks=tasks)
+
+
 def test_both_formulas_by_hand() -> None:
     # B = 16, c = 1/2: √B = 4, radius 4; norm 1 gives ε = 1/4
     one = theory.random_budget_bound(hinge_loss=10.0, norm=1.0, shift=3.0, c=0.5, budget=16)
@@ -78,7 +83,7 @@ def one_direction(graph: graphs.TaskGraph) -> theory.Comparator:
 @pytest.mark.parametrize("seed", range(6))
 def test_theorem_2_says_something_and_is_right(seed: int) -> None:
     stream, graph = easy(seed), graphs.complete(n_tasks=K)
-    model = Forgetron(budget=800, kernel=kernels.Linear(), graph=graph).fit(*stream)
+    model = fitted(Forgetron(budget=800, kernel=kernels.Linear(), graph=graph), stream)
     promise = theory.guarantee(model, stream, one_direction(graph), scale="best")
     assert promise.bound is not None and promise.bound < 0.05 * len(stream[1])  # a failing learner would show
     assert 0 < promise.mistakes <= promise.bound and promise.holds
@@ -88,9 +93,9 @@ def test_theorem_2_says_something_and_is_right(seed: int) -> None:
 
 def test_both_theorems_while_the_budget_overflows() -> None:
     stream, graph = easy(0, n=20_000, share=0.9, flipped=0.03), graphs.complete(n_tasks=K)
-    forgetron = Forgetron(300, kernels.Linear(), graph).fit(*stream)
+    forgetron = fitted(Forgetron(300, kernels.Linear(), graph), stream)
     coins = [
-        RandomBudgetPerceptron(100, kernels.Linear(), graph, random_state=c).fit(*stream) for c in range(6)
+        fitted(RandomBudgetPerceptron(100, kernels.Linear(), graph, random_state=c), stream) for c in range(6)
     ]
     mean = float(np.mean([model.n_mistakes_ for model in coins]))
     for model, mistakes in ((forgetron, forgetron.n_mistakes_), (coins[0], mean)):
@@ -104,7 +109,7 @@ def test_both_theorems_while_the_budget_overflows() -> None:
 def test_theorem_1_says_something_and_is_right_on_average(seed: int) -> None:
     stream, graph = easy(seed), graphs.complete(n_tasks=K)
     coins = [
-        RandomBudgetPerceptron(40, kernels.Linear(), graph, random_state=coin).fit(*stream)
+        fitted(RandomBudgetPerceptron(40, kernels.Linear(), graph, random_state=coin), stream)
         for coin in range(12)
     ]
     mean = float(np.mean([model.n_mistakes_ for model in coins]))
@@ -133,12 +138,12 @@ def test_no_stream_breaks_a_theorem(graph: graphs.TaskGraph, seed: int) -> None:
     labels = [data.y, _against(Forgetron(90, kernel, graph), data.X, data.tasks)]
     for y in labels:
         stream = (data.X, y, data.tasks)
-        forgetron = Forgetron(90, kernel, graph).fit(*stream)
+        forgetron = fitted(Forgetron(90, kernel, graph), stream)
         coins = [
-            RandomBudgetPerceptron(30, kernel, graph, random_state=coin).fit(*stream) for coin in range(8)
+            fitted(RandomBudgetPerceptron(30, kernel, graph, random_state=coin), stream) for coin in range(8)
         ]
         mean = float(np.mean([model.n_mistakes_ for model in coins]))
-        for source in (forgetron, BudgetProjectron(60, kernel, graph).fit(*stream)):
+        for source in (forgetron, fitted(BudgetProjectron(60, kernel, graph), stream)):
             g = theory.model_comparator(source, range(4))
             for promise in (
                 theory.guarantee(forgetron, stream, g, scale="best"),
@@ -154,7 +159,7 @@ def _against(model: Any, X: np.ndarray, tasks: np.ndarray) -> np.ndarray:
         begun = hasattr(model, "n_seen_")
         margin = model.decision_function(x[None], [task])[0] if begun else 0.0
         labels.append(0 if margin > 0 else 1)
-        model.learn_one(x, labels[-1], task, classes=[0, 1])
+        model.learn_one(x, labels[-1], task=task, classes=[0, 1])
     assert model.n_mistakes_ == len(labels)
     return np.array(labels)
 
@@ -174,19 +179,19 @@ def test_theorem_1_with_a_comparator_that_shifts(seed: int) -> None:
     comparator = theory.Shifting([0, place], parts)
     budget = int(rng.integers(20, 60))
     coins = [
-        RandomBudgetPerceptron(budget, kernels.Linear(), graph, random_state=c).fit(*stream)
+        fitted(RandomBudgetPerceptron(budget, kernels.Linear(), graph, random_state=c), stream)
         for c in range(10)
     ]
     mean = float(np.mean([model.n_mistakes_ for model in coins]))
     promise = theory.guarantee(coins[0], stream, comparator, mistakes=mean, scale="best")
     assert promise.total_shift > 0 and promise.bound is not None and mean <= promise.bound
-    still = theory.guarantee(Forgetron(100, kernels.Linear(), graph).fit(*stream), stream, comparator)
+    still = theory.guarantee(fitted(Forgetron(100, kernels.Linear(), graph), stream), stream, comparator)
     assert still.bound is None and "this one shifts" in str(still)
 
 
 def test_the_quantities_and_the_best_scale() -> None:
     stream, graph = easy(0), graphs.complete(n_tasks=K)
-    model = Forgetron(budget=400, kernel=kernels.Linear(), graph=graph).fit(*stream)
+    model = fitted(Forgetron(budget=400, kernel=kernels.Linear(), graph=graph), stream)
     g = one_direction(graph)
     promise = theory.guarantee(model, stream, g)
     assert promise.scale == 1.0 and promise.c_g == pytest.approx(math.sqrt(2 / (K + 1)))
@@ -211,10 +216,10 @@ def test_without_a_theorem_the_reason_is_given() -> None:
         "K'(x, x) at most 1": Forgetron(100, kernels.Linear(bias=1.0), graph),
     }
     for reason, model in cases.items():
-        promise = theory.guarantee(model.fit(*stream), stream, replace(g, kernel=model.kernel), scale=0.1)
+        promise = theory.guarantee(fitted(model, stream), stream, replace(g, kernel=model.kernel), scale=0.1)
         assert promise.bound is None and promise.holds is None and reason in str(promise)
     long = theory.guarantee(
-        RandomBudgetPerceptron(20, kernels.Linear(), graph).fit(*stream), stream, g, scale=9.0
+        fitted(RandomBudgetPerceptron(20, kernels.Linear(), graph), stream), stream, g, scale=9.0
     )
     assert long.bound is None and "competes with at most" in str(long)
 
@@ -223,14 +228,14 @@ def test_the_bound_does_not_see_the_scale_of_the_graph() -> None:
     stream = easy(2, n=500)
     bounds = []
     for graph in (graphs.complete(n_tasks=K), graphs.complete()):  # the paper's scale, and unit diagonal
-        model = RandomBudgetPerceptron(60, kernels.Linear(), graph).fit(*stream)
+        model = fitted(RandomBudgetPerceptron(60, kernels.Linear(), graph), stream)
         bounds.append(theory.guarantee(model, stream, one_direction(graph)).bound)
     assert bounds[0] is not None and bounds[0] == pytest.approx(bounds[1])
 
 
 def test_a_comparator_of_another_space_or_stream_is_refused() -> None:
     stream, graph = easy(3, n=200), graphs.complete(n_tasks=K)
-    model = Forgetron(100, kernels.Linear(), graph).fit(*stream)
+    model = fitted(Forgetron(100, kernels.Linear(), graph), stream)
     g = one_direction(graph)
     for other in (replace(g, kernel=kernels.Linear(bias=1.0)), replace(g, graph=graphs.disconnected())):
         with pytest.raises(InputError, match="kernel and graph"):

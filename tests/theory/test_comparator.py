@@ -40,7 +40,7 @@ def test_the_norm_is_the_papers_sum_over_tasks_and_edges(seed: int) -> None:
 
 def test_the_norm_of_a_learner_is_that_of_its_expansion() -> None:
     data, _ = synthetic.stream(400, d=4, graph=GRAPH, seed=2)
-    model = Forgetron(budget=25, kernel=KERNEL, graph=GRAPH).fit(data.X, data.y, data.tasks)
+    model = Forgetron(budget=25, kernel=KERNEL, graph=GRAPH).fit(data.X, data.y, tasks=data.tasks)
     active = model.active_set_
     similarity = graphs.similarity_matrix(GRAPH, active.task)  # repeated tasks are welcome
     gram = similarity * KERNEL(active.rows, active.rows)
@@ -53,9 +53,9 @@ def test_the_norm_of_a_learner_is_that_of_its_expansion() -> None:
 def test_a_model_as_comparator_says_what_the_model_says(kind: type, as_sparse: bool) -> None:
     data, _ = synthetic.stream(300, d=5, graph=GRAPH, seed=4)
     X = sparse.csr_matrix(data.X) if as_sparse else data.X
-    model = kind(budget=20, kernel=KERNEL, graph=GRAPH).fit(X, data.y, data.tasks)
+    model = kind(budget=20, kernel=KERNEL, graph=GRAPH).fit(X, data.y, tasks=data.tasks)
     g = theory.model_comparator(model, data.tasks)
-    np.testing.assert_allclose(g.margins(X, data.tasks), model.decision_function(X, data.tasks), atol=1e-9)
+    np.testing.assert_allclose(g.margins(X, data.tasks), model.decision_function(X, tasks=data.tasks), atol=1e-9)
     np.testing.assert_allclose(g.scaled(-2.0).margins(X, data.tasks), -2 * g.margins(X, data.tasks))
 
 

@@ -128,7 +128,7 @@ def test_a_clogged_budget_costs_mistakes() -> None:
     mistakes = {}
     for kind in (BudgetProjectron, SharedProjectron):
         model = kind(budget=10, kernel=kernels.Linear(normalize=True), graph=graphs.disconnected())
-        mistakes[kind] = model.fit(data.X, data.y, data.tasks).n_mistakes_
+        mistakes[kind] = model.fit(data.X, data.y, tasks=data.tasks).n_mistakes_
     assert mistakes[SharedProjectron] < 0.5 * mistakes[BudgetProjectron]
 
 

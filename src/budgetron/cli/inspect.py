@@ -100,17 +100,17 @@ def _explained(path: str, model: Any, columns: Any, text: str, task: str | None,
     block = columns.block([record])
     row, tasks = block.X, block.tasks
     whose = None if tasks is None else plain(tasks[0])
-    margins = model.decision_function(row, tasks)
+    margins = model.decision_function(row, tasks=tasks)
     in_shards = hasattr(model, "learner_of")  # then only those of its own shard are near
     found: dict[str, Any] = {
         "task": whose,
         "missing": [name for name in columns.names if name not in record],
-        "prediction": plain(model.predict(row, tasks)[0]),
+        "prediction": plain(model.predict(row, tasks=tasks)[0]),
         "margin": margins[0].tolist(),
         "nearest": list(_nearest(model.learner_of(whose) if in_shards else model, row, whose, nearest)),
     }
     if hasattr(model, "predict_proba"):
-        shares = model.predict_proba(row, tasks)[0].tolist()
+        shares = model.predict_proba(row, tasks=tasks)[0].tolist()
         found["probability"] = {str(label): share for label, share in zip(model.classes_, shares, strict=True)}
     return found
 

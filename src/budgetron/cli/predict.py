@@ -72,7 +72,7 @@ def command(
     ):
         write = _writer(file, learner, ndjson, columns.task is not None)
         for block in stopping.blocks(source):
-            write(block.rows, block.tasks, learner.decision_function(block.X, block.tasks))
+            write(block.rows, block.tasks, learner.decision_function(block.X, tasks=block.tasks))
             written += len(block.rows)
             if line.due():
                 line.show(written, source)

@@ -130,7 +130,7 @@ def _scale(prefix: _Prefix, learner: LearnerText) -> float:
     model = learner.made(WHO)
     first = prefix.blocks[0]
     rows = slice(0, 1000)  # the first window of a validation
-    model.partial_fit(first.X[rows], first.y[rows], None if first.tasks is None else first.tasks[rows],
+    model.partial_fit(first.X[rows], first.y[rows], tasks=None if first.tasks is None else first.tasks[rows],
                       classes=prefix.classes)  # fmt: skip
     if model.kernel_ is None:
         raise refuse(WHO, "--kernel", "one that the learner uses", "none: the budget leaves no room for it")

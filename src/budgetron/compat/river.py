@@ -21,7 +21,7 @@ import numpy as np
 from sklearn.base import clone
 
 from budgetron.errors import import_extra, refuse, refuse_type, shown
-from budgetron.learners.inputs import DICT_FEATURES, hashed_rows
+from budgetron.learners.hashing import DICT_FEATURES, hashed_rows
 from budgetron.learners.learner import Learner
 
 MiniBatchClassifier: Any = import_extra("compat.river", "river.base", "river").MiniBatchClassifier
@@ -116,13 +116,13 @@ class Classifier(MiniBatchClassifier):  # type: ignore[misc]
         """Learn the rows of a data frame in order."""
         rows, tasks = self._rows(X, task)
         begun = self.learner.__sklearn_is_fitted__()
-        self.learner.partial_fit(rows, y, tasks, classes=None if begun else self.classes)
+        self.learner.partial_fit(rows, y, tasks=tasks, classes=None if begun else self.classes)
 
     def predict_many(self, X: Any, task: Sequence[Any] | None = None) -> Any:
         """The labels of a data frame's rows, as a Series with its index."""
         rows, tasks = self._rows(X, task)
         if self.learner.__sklearn_is_fitted__():
-            return _series(self.learner.predict(rows, tasks), X)
+            return _series(self.learner.predict(rows, tasks=tasks), X)
         return _series(np.array(self._labels()[:1] * len(X)), X)
 
     def predict_proba_many(self, X: Any, task: Sequence[Any] | None = None) -> Any:
@@ -133,7 +133,7 @@ class Classifier(MiniBatchClassifier):  # type: ignore[misc]
         if not self.learner.__sklearn_is_fitted__():
             labels = self._labels()
             return pandas.DataFrame(1.0 / len(labels), index=X.index, columns=labels)
-        shares = self.learner.predict_proba(rows, tasks)
+        shares = self.learner.predict_proba(rows, tasks=tasks)
         return pandas.DataFrame(shares, index=X.index, columns=self.learner.classes_)
 
     # ---- rows

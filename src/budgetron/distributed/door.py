@@ -17,10 +17,10 @@ from sklearn.base import clone
 
 from budgetron.errors import refuse_type, shown
 from budgetron.graphs import TaskGraph
-from budgetron.learners import inputs
-from budgetron.learners.classes import Classes, seeing
+from budgetron.learners import validation
+from budgetron.learners.classes import Classes
 from budgetron.learners.learner import Learner
-from budgetron.learners.tasks import listed, located, located_one
+from budgetron.learners.validation import located_one
 
 WHO = "ShardedModel"
 Ints = NDArray[np.int64]
@@ -71,37 +71,23 @@ class Door:
         """A block to be learned, or a refusal with nothing changed."""
         scout = self.scout
         who = scout._who
-        X, tasks = scout._split_task_column(X, tasks)
-        first = not scout._begun
-        rows = scout._rows(X, reset=first)
-        n = rows.shape[0]
-        labels = inputs.labels(who, y, n)
-        weights = inputs.weights(who, sample_weight, n)
-        names = None if tasks is None else listed(who, tasks, n)
-        keys, components = located(who, names, n, scout._checked_graph(), scout._tasked)
-        if first:
-            self._try_budget(rows, labels, classes)
-            scout._begin(rows, classes, labels, X)
-            self._first = rows[:64]
-        seen = seeing(who, scout._classes, labels)
-        if classes is not None:
-            scout._refuse_other_classes(classes)
-        seen.codes(who, labels)
-        scout._refuse_bad_rows(rows)
-        scout._classes = seen
-        scout._tasked = scout._tasked or names is not None
-        return Admitted(rows, names, keys, components, labels, weights)
+        if not scout._begun:  # a budget or another setting that a shard could not begin with is rejected here
+            clone(self.learner).validate(X, y, tasks=tasks, classes=classes, sample_weight=sample_weight)
+        block = scout.validate(X, y, tasks=tasks, classes=classes, sample_weight=sample_weight)
+        assert block.classes is not None
+        if self._first is None:
+            self._first = block.rows[:64]
+        scout._classes = block.classes
+        scout._tasked = scout._tasked or block.tasks is not None
+        weights = validation.weights(who, sample_weight, len(block))  # without those of the classes
+        return Admitted(block.rows, block.tasks, block.task_ids, block.clusters, block.labels, weights)
 
     def look(self, X: Any, tasks: Any) -> Admitted:
         """A block to be predicted."""
         scout = self.scout
         scout._check_begun()
-        X, tasks = scout._split_task_column(X, tasks)
-        rows = scout._rows(X, reset=False)
-        names = None if tasks is None else listed(scout._who, tasks, rows.shape[0])
-        keys, components = located(scout._who, names, rows.shape[0], scout._graph, scout._tasked)
-        scout._refuse_bad_rows(rows)
-        return Admitted(rows, names, keys, components)
+        block = scout.validate(X, tasks=tasks)
+        return Admitted(block.rows, block.tasks, block.task_ids, block.clusters)
 
     def one_task(self, task: Hashable) -> Admitted:
         """No rows, but where those of one task would go."""
@@ -123,8 +109,3 @@ class Door:
         model._begin(self._first, values, values, self._first)
         model._classes = Classes(values, self.classes.settled)
         return model
-
-    def _try_budget(self, rows: Any, labels: Any, classes: Any) -> None:
-        """Refuse a budget or another setting that a shard could not begin with."""
-        probe = clone(self.learner)
-        probe._begin(rows, classes, labels, rows)

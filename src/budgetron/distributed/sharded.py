@@ -129,21 +129,23 @@ class ShardedModel(OnDisk, ClassifierMixin, BaseEstimator):  # type: ignore[misc
     # ---- learning
 
     def partial_fit(
-        self, X: Any, y: Any, tasks: Any = None, classes: Any = None, *, key: str | None = None, **weights: Any
+        self, X: Any, y: Any, *, tasks: Any = None, classes: Any = None, sample_weight: Any = None,
+        key: str | None = None,
     ) -> Self:
         """Learn the rows in order, going on from what was learned before."""
-        self.predict_then_learn(X, y, tasks, classes, key=key, **weights)
+        self.predict_then_learn(X, y, tasks=tasks, classes=classes, sample_weight=sample_weight, key=key)
         return self
 
     def predict_then_learn(
-        self, X: Any, y: Any, tasks: Any = None, classes: Any = None, *, key: str | None = None, **weights: Any
+        self, X: Any, y: Any, *, tasks: Any = None, classes: Any = None, sample_weight: Any = None,
+        key: str | None = None,
     ) -> Margins:
         """One pass: the decision value of each row as it was just before the row was learned, in the order given.
 
         With a directory everything is on disk when this returns. The same `key` with the same rows again gives the
         first answer and learns nothing: after an error it is safe to send the block once more.
         """
-        block = self._admitted(Request(X, y, tasks, key, classes), weights)
+        block = self._admitted(Request(X, y, tasks, key, classes, sample_weight))
         self._prepare()
         return self._learned(block, key)
 
@@ -156,9 +158,8 @@ class ShardedModel(OnDisk, ClassifierMixin, BaseEstimator):  # type: ignore[misc
         answers: list[Any] = [None] * len(requests)
         jobs: dict[int, Job] = {}
         for place, request in enumerate(requests):
-            weights = {} if request.sample_weight is None else {"sample_weight": request.sample_weight}
             try:
-                block = self._admitted(request, weights)
+                block = self._admitted(request)
             except (OSError, MemoryError):
                 raise
             except Exception as error:
@@ -175,14 +176,15 @@ class ShardedModel(OnDisk, ClassifierMixin, BaseEstimator):  # type: ignore[misc
             answers[place] = job.margins
         return answers
 
-    def learn_one(self, x: Any, y: Any, task: Hashable = None, classes: Any = None, **weights: Any) -> Any:
+    def learn_one(
+        self, x: Any, y: Any, *, task: Hashable = None, classes: Any = None, sample_weight: float | None = None
+    ) -> Any:
         """Learn one example. Returns the decision value before the update. Blocks are far cheaper."""
         if np.ndim(y):
             raise refuse(WHO, "y", "one label", shown(y))
         row, tasks = self._door_or_new().one_row(x, task)
-        if weights.get("sample_weight") is not None:
-            weights["sample_weight"] = [weights["sample_weight"]]
-        margins = self.predict_then_learn(row, [y], tasks, classes, **weights)
+        weights = None if sample_weight is None else [sample_weight]
+        margins = self.predict_then_learn(row, [y], tasks=tasks, classes=classes, sample_weight=weights)
         return float(margins[0]) if margins.ndim == 1 else margins[0]
 
     def forget_task(self, task: Hashable) -> None:
@@ -191,13 +193,13 @@ class ShardedModel(OnDisk, ClassifierMixin, BaseEstimator):  # type: ignore[misc
         shard = int(self._placement.shards_of_tasks([task])[0])
         self._team.ask_owner(shard, "forget", task)
 
-    def _admitted(self, request: Request, weights: dict[str, Any]) -> Admitted:
+    def _admitted(self, request: Request) -> Admitted:
         """What every shard will take; or a refusal, with nothing changed."""
         door = self._door_or_new()
         with self._entering:
             settled = door.settled
-            sample_weight = door.learner._sample_weight(weights)
-            block = door.admit(request.X, request.y, request.tasks, request.classes, sample_weight)
+            door.learner.check_streaming()
+            block = door.admit(request.X, request.y, request.tasks, request.classes, request.sample_weight)
             self._unrecorded |= settled != door.settled
         return block
 
@@ -253,7 +255,7 @@ class ShardedModel(OnDisk, ClassifierMixin, BaseEstimator):  # type: ignore[misc
 
     # ---- predicting
 
-    def decision_function(self, X: Any, tasks: Iterable[Any] | None = None) -> Margins:
+    def decision_function(self, X: Any, *, tasks: Iterable[Any] | None = None) -> Margins:
         """The margins: (n,), positive for ``classes_[1]``; or (n, classes)."""
         self._check_begun()
         block = self._door.look(X, tasks)
@@ -261,25 +263,26 @@ class ShardedModel(OnDisk, ClassifierMixin, BaseEstimator):  # type: ignore[misc
         self._through("margins", [job])
         return job.margins
 
-    def predict(self, X: Any, tasks: Iterable[Any] | None = None) -> NDArray[Any]:
+    def predict(self, X: Any, *, tasks: Iterable[Any] | None = None) -> NDArray[Any]:
         """The labels. A margin of zero is ``classes_[0]``."""
-        margins = self.decision_function(X, tasks)
-        return self._door.classes.labels((margins > 0).astype(np.intp) if margins.ndim == 1 else margins.argmax(axis=1))
+        margins = self.decision_function(X, tasks=tasks)
+        return self._door.classes.of_margins(margins)
 
     @available_if(lambda self: hasattr(self.learner, "predict_proba"))  # type: ignore[untyped-decorator, unused-ignore]
-    def predict_proba(self, X: Any, tasks: Iterable[Any] | None = None) -> NDArray[np.float64]:
+    def predict_proba(self, X: Any, *, tasks: Iterable[Any] | None = None) -> NDArray[np.float64]:
         """The probability of each class, (n, classes), where the learner gives probabilities."""
-        return probabilities(self.decision_function(X, tasks))
+        return probabilities(self.decision_function(X, tasks=tasks))
 
-    def predict_one(self, x: Any, task: Hashable = None) -> Any:
+    def predict_one(self, x: Any, *, task: Hashable = None) -> Any:
         """The label of one example, an array row or a dict of features."""
         self._check_begun()
-        label = self.predict(*self._door.one_row(x, task))[0]
+        row, tasks = self._door.one_row(x, task)
+        label = self.predict(row, tasks=tasks)[0]
         return label.item() if isinstance(label, np.generic) else label
 
-    def score(self, X: Any, y: Any, tasks: Any = None, sample_weight: Any = None) -> float:
+    def score(self, X: Any, y: Any, *, tasks: Any = None, sample_weight: Any = None) -> float:
         """The share of rows whose label is predicted right."""
-        return float(np.average(self.predict(X, tasks) == np.asarray(y).ravel(), weights=sample_weight))
+        return float(np.average(self.predict(X, tasks=tasks) == np.asarray(y).ravel(), weights=sample_weight))
 
     # ---- beginning and ending
 

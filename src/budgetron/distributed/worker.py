@@ -148,7 +148,9 @@ class Worker:
     def margins(self, parcels: list[Parcel]) -> list[NDArray[np.float64]]:
         """The margins of each parcel; nothing is learned."""
         held = [self._of(parcel.shard, parcel.epoch) for parcel in parcels]
-        return [one.model.decision_function(parcel.X, parcel.tasks) for one, parcel in zip(held, parcels, strict=True)]
+        return [
+            one.model.decision_function(parcel.X, tasks=parcel.tasks) for one, parcel in zip(held, parcels, strict=True)
+        ]
 
     def forget(self, shard: int, epoch: int, task: Any) -> None:
         held = self._of(shard, epoch)
@@ -171,7 +173,7 @@ class Worker:
 
     def _learned_in_memory(self, parcel: Parcel) -> Any:
         weights = {} if parcel.weights is None else {"sample_weight": parcel.weights}
-        return self._held[parcel.shard].bare.predict_then_learn(parcel.X, parcel.y, parcel.tasks, **weights)
+        return self._held[parcel.shard].bare.predict_then_learn(parcel.X, parcel.y, tasks=parcel.tasks, **weights)
 
     # ---- care
 

@@ -20,7 +20,8 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from budgetron.errors import refuse, shown
-from budgetron.learners import inputs
+from budgetron.learners import validation
+from budgetron.learners.hashing import DICT_FEATURES, hashed_rows
 from budgetron.persist.names import NoJSON, decoded, encoded
 
 VERSION = 1
@@ -120,14 +121,14 @@ def written(request: Request, width: int | None, raw: bool) -> bytes:
     """The bytes of a request. `width` hashes dicts for a model without columns; `raw` keeps them for one that has."""
     kind, shape, arrays, records = _rows(request.X, width, raw)
     n = shape[0]
-    weights = inputs.weights(WHO, request.sample_weight, n)
+    weights = validation.weights(WHO, request.sample_weight, n)
     block = _Written(
         version=VERSION,
         kind=kind,
         shape=shape,
         arrays=arrays,
         records=records,
-        y=_values("y", inputs.labels(WHO, request.y, n) if _plain_numbers(request.y) else request.y, n),
+        y=_values("y", validation.labels(WHO, request.y, n) if _plain_numbers(request.y) else request.y, n),
         tasks=_values("tasks", request.tasks, n),
         classes=_values("classes", request.classes, None),
         weights=None if weights is None else _array(weights),
@@ -176,7 +177,7 @@ def are_records(X: Any) -> bool:
 
 def hashed(records: Sequence[Mapping[str, Any]], width: int | None) -> Any:
     """Dicts of features as sparse rows, as `learn_one` hashes them."""
-    return inputs.hashed_rows(WHO, records, width or inputs.DICT_FEATURES)
+    return hashed_rows(WHO, records, width or DICT_FEATURES)
 
 
 def _rows(X: Any, width: int | None, raw: bool) -> tuple[str, tuple[int, int], list[Any], list[Any]]:
@@ -184,7 +185,7 @@ def _rows(X: Any, width: int | None, raw: bool) -> tuple[str, tuple[int, int], l
         if raw:
             return "records", (len(X), 0), [], [dict(row) for row in X]
         X = hashed(X, width)
-    rows: Any = inputs.matrix(WHO, X)
+    rows: Any = validation.matrix(WHO, X)
     is_sparse = bool(sparse.issparse(rows))
     shape = (int(rows.shape[0]), int(rows.shape[1]))
     if is_sparse:

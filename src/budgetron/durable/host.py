@@ -297,13 +297,13 @@ class Host:
     def predict(self, X: Any, tasks: Any = None) -> NDArray[Any]:
         """The labels, by the model as it is now; X as for `learn`."""
         kept = self._kept
-        labels: NDArray[Any] = kept.model.predict(kept.rows(X), tasks)
+        labels: NDArray[Any] = kept.model.predict(kept.rows(X), tasks=tasks)
         return labels
 
     def decision_function(self, X: Any, tasks: Any = None) -> NDArray[np.float64]:
         """The margins, by the model as it is now; X as for `learn`."""
         kept = self._kept
-        margins: NDArray[np.float64] = kept.model.decision_function(kept.rows(X), tasks)
+        margins: NDArray[np.float64] = kept.model.decision_function(kept.rows(X), tasks=tasks)
         return margins
 
     # ---- what it is

@@ -84,7 +84,7 @@ class Kept:
 
     def _margins(self, X: Any, block: Block, weights: dict[str, Any]) -> NDArray[np.float64]:
         margins: NDArray[np.float64] = self.model.predict_then_learn(
-            X, block.y, block.tasks, classes=block.classes, **weights
+            X, block.y, tasks=block.tasks, classes=block.classes, **weights
         )
         return margins
 

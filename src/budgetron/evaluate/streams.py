@@ -13,7 +13,7 @@ import numpy as np
 from scipy import sparse
 
 from budgetron.errors import refuse, refuse_type, shown
-from budgetron.learners.inputs import DICT_FEATURES, hashed_rows
+from budgetron.learners.hashing import DICT_FEATURES, hashed_rows
 
 _ACCEPTED = "(X, y, tasks), a data set, or an iterable of blocks (X, y, tasks) or examples (x, y, task)"
 

@@ -118,7 +118,7 @@ class Validator:
         for place in range(len(block)):
             example = block.rows(place, place + 1)
             begun = hasattr(self.model, "n_seen_")
-            margin = self.model.decision_function(example.X, example.tasks)[0] if begun else None
+            margin = self.model.decision_function(example.X, tasks=example.tasks)[0] if begun else None
             self._waiting.append((example, margin))
             if len(self._waiting) > self.delay:
                 labelled += self._pop(1)
@@ -145,7 +145,7 @@ class Validator:
 
     def _learned(self, method: Any, block: Block) -> Any:
         weights = {} if block.weights is None else {"sample_weight": block.weights}
-        return method(block.X, block.y, block.tasks, classes=self.classes, **weights)
+        return method(block.X, block.y, tasks=block.tasks, classes=self.classes, **weights)
 
     # ---- counting
 

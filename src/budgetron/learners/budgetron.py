@@ -29,10 +29,9 @@ from budgetron.engine.settings import Settings
 from budgetron.errors import is_real, is_whole, refuse, refuse_type, shown
 from budgetron.graphs import Clique, TaskGraph, complete
 from budgetron.kernels import Gaussian, Kernel
-from budgetron.learners import inputs
+from budgetron.learners import validation
 from budgetron.learners.learner import Learner, Margins
 from budgetron.learners.table_rows import checked_rows
-from budgetron.learners.tasks import located
 from budgetron.plots import axes_for, bars
 
 
@@ -178,8 +177,13 @@ class Budgetron(Learner):
         "disconnected_is_separate": "beliefs are weighed, and columns scaled, over all tasks together",
         "relabelling": "on sparse input a task's own weights are hashed with its name",
     }
-    __metadata_request__fit: ClassVar[dict[str, bool | None]] = {"tasks": True, "sample_weight": None}
-    __metadata_request__partial_fit: ClassVar[dict[str, bool | None]] = {"tasks": True, "sample_weight": None}
+    expected_failed_checks: ClassVar[Mapping[str, str]] = {
+        name: "an online learner depends on the order of the examples, so a weight of 2 is not two copies"
+        for name in (
+            "check_sample_weight_equivalence_on_dense_data",
+            "check_sample_weight_equivalence_on_sparse_data",
+        )
+    }
     __metadata_request__predict_proba: ClassVar[dict[str, bool | None]] = {"tasks": True, "n_jobs": True}
 
     def __init__(
@@ -211,17 +215,17 @@ class Budgetron(Learner):
     # ---- predicting, with probabilities
 
     def predict_proba(
-        self, X: Any, tasks: Iterable[Any] | None = None, *, n_jobs: int | None = None
+        self, X: Any, *, tasks: Iterable[Any] | None = None, n_jobs: int | None = None
     ) -> NDArray[np.float64]:
         """The probability of each class, (n, classes). `n_jobs` is that of `decision_function`."""
-        return probabilities(self.decision_function(X, tasks, n_jobs=n_jobs))
+        return probabilities(self.decision_function(X, tasks=tasks, n_jobs=n_jobs))
 
-    def predict_proba_one(self, x: Any, task: Hashable = None) -> dict[Any, float]:
+    def predict_proba_one(self, x: Any, *, task: Hashable = None) -> dict[Any, float]:
         """The probability of each class for one example, by label."""
         self._check_begun()
         return dict(zip(self.classes_.tolist(), probabilities(self._margins_of_one(x, task))[0].tolist(), strict=True))
 
-    def predict_std(self, X: Any, tasks: Iterable[Any] | None = None) -> NDArray[np.float64]:
+    def predict_std(self, X: Any, *, tasks: Iterable[Any] | None = None) -> NDArray[np.float64]:
         """How unsure the model is of f, the log odds: a standard deviation a row, (n,); or (n, classes).
 
         Large where little was learned: far from all examples, or for a new task. It has in it what the stored examples
@@ -236,12 +240,9 @@ class Budgetron(Learner):
         True
         """
         self._check_begun()
-        X, tasks = self._split_task_column(X, tasks)
-        rows = self._rows(X, reset=False)
-        keys, clusters = located(self._who, tasks, rows.shape[0], self._graph, self._tasked)
-        self._refuse_bad_rows(rows)
+        block = self.validate(X, tasks=tasks)
         with self._guard:
-            variances: NDArray[np.float64] = self._engine.variances(rows, keys, clusters)
+            variances: NDArray[np.float64] = self._engine.variances(block.rows, block.task_ids, block.clusters)
         return np.sqrt(variances)
 
     # ---- looking inside
@@ -327,21 +328,23 @@ class Budgetron(Learner):
 
     # ---- weights of classes
 
-    def _fit(self, X: Any, y: Any, tasks: Iterable[Any] | None, sample_weight: Any) -> Self:
+    def fit(self, X: Any, y: Any, *, tasks: Iterable[Any] | None = None, sample_weight: Any = None) -> Self:
+        """Forget everything, then learn the rows in order, once."""
         if self._balanced:
             labels = np.asarray(y).ravel()
             values, places, counts = np.unique(labels, return_inverse=True, return_counts=True)
             balanced = len(labels) / (len(values) * counts)
             sample_weight = balanced[places] * (1.0 if sample_weight is None else np.asarray(sample_weight))
-        return super()._fit(X, y, tasks, sample_weight)
+        super().fit(X, y, tasks=tasks, sample_weight=sample_weight)
+        return self
 
-    def _sample_weight(self, weights: dict[str, Any], whole: bool = False) -> Any:
-        if self._balanced and not whole:
+    def check_streaming(self) -> None:
+        """Reject `class_weight="balanced"` outside of `fit`: class frequencies need all examples."""
+        if self._balanced:
             raise refuse(
                 self._who, "class_weight", "a dict or None where not all examples are at hand", '"balanced"',
                 "Use fit, or name the weights: class_weight={label: weight, ...}.",
             )  # fmt: skip
-        return super()._sample_weight(weights, whole)
 
     @property
     def _balanced(self) -> bool:
@@ -367,7 +370,7 @@ class Budgetron(Learner):
             if label not in known:
                 raise refuse(self._who, "class_weight", f"for the classes {shown(known)}", f"one for {shown(label)}")
         values = [self.class_weight.get(label, 1.0) for label in known]
-        checked = inputs.weights(self._who, values, len(values), "class_weight")
+        checked = validation.weights(self._who, values, len(values), "class_weight")
         assert checked is not None
         return checked
 

@@ -54,8 +54,9 @@ class Classes:
             return codes.astype(np.int32)
         return np.array([self.code(who, label) for label in y.tolist()], dtype=np.int32)
 
-    def labels(self, codes: NDArray[Any]) -> NDArray[Any]:
-        """The labels of many codes."""
+    def of_margins(self, margins: NDArray[np.float64]) -> NDArray[Any]:
+        """The predicted labels: the sign of a single output, or the class with the largest one."""
+        codes = (margins > 0).astype(np.intp) if margins.ndim == 1 else margins.argmax(axis=1)
         labels: NDArray[Any] = self.values[codes]
         return labels
 

@@ -1,6 +1,8 @@
-"""The skeleton of every learner: the door, the clock and the memory; the rule itself is in the engine.
+"""`Learner`, the base class of all learners: public methods, locking and the life cycle of the engine.
 
-A learner's own file adds its parameters and its settings. Everything a caller may do is here, once.
+One call takes one path: `validate` checks and encodes the input, `learn_block` gives it to the engine. Sharded and
+served models use the same two methods, so that nothing is checked or encoded twice. The learning rule itself is in the
+engine; the file of a learner adds its parameters and turns them into engine settings.
 """
 
 from __future__ import annotations
@@ -8,7 +10,7 @@ from __future__ import annotations
 import os
 from collections.abc import Hashable, Iterable, Mapping
 from contextlib import nullcontext
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -24,31 +26,64 @@ from budgetron.engine.settings import Settings
 from budgetron.errors import refuse, refuse_type, shown
 from budgetron.graphs import TaskGraph
 from budgetron.kernels import Kernel
-from budgetron.learners import inputs
+from budgetron.learners import validation
 from budgetron.learners.classes import Classes, first_seen, known, seeing
 from budgetron.learners.guard import Guard, beginning
-from budgetron.learners.names import TaskNames
+from budgetron.learners.hashing import DICT_FEATURES, hashed_row, hashed_rows
 from budgetron.learners.pictures import Pictures
 from budgetron.learners.start import engine_kind, settings_of, usual_nonzeros
-from budgetron.learners.tasks import listed, located, located_one, without_column
+from budgetron.learners.task_names import TaskNames
 
 Margins = NDArray[np.float64]
-BLOCK = 4096  # rows that cross to the engine at once; what is held for a call is bounded by this
+Ints = NDArray[np.int64]
+NOT_GIVEN: Any = object()  # tells "no labels" apart from `y=None`, which is rejected
+BLOCK = 4096  # rows per engine call; it bounds the temporary memory of one call
 _LEARNED = (
     "_guard", "_graph", "_names", "_classes", "_engine", "_tasked", "n_features_in_", "feature_names_in_", "_columns",
 )  # fmt: skip
 
 
+@dataclass(frozen=True)
+class Block:
+    """Examples that passed validation, encoded as an engine takes them."""
+
+    rows: Any  # a C-contiguous array or a canonical CSR matrix, in the precision of the model
+    task_ids: Ints
+    clusters: Ints
+    tasks: Any = None  # as the caller named them; None: the model has a single task
+    labels: Any = None  # as the caller gave them; None in a block to predict
+    codes: NDArray[np.int32] | None = None  # the position of each label in the sorted classes
+    weights: NDArray[np.float64] | None = None
+    classes: Classes | None = None  # what the classes are once this block is learned
+
+    def __len__(self) -> int:
+        return int(self.rows.shape[0])
+
+
 class Learner(Pictures, ClassifierMixin, BaseEstimator):  # type: ignore[misc]
-    """What all learners share. Not a learner itself."""
+    """The methods that all learners share."""
 
     rule: ClassVar[str]
     takes_weights: ClassVar[bool] = False
-    _tasked = False  # whether it was ever taught with tasks: then a call without them has forgotten them
-    _columns: Any = None  # of the files it learned from (`budgetron.io`); saved with it, and forgotten by `fit`
-    exemptions: ClassVar[Mapping[str, str]] = {}  # laws of `budgetron.checks` that do not bind it, and why
+    _tasked = False  # whether tasks were ever named; from then on every call must name them
+    _columns: Any = None  # the columns of the files it learned from (`budgetron.io`); saved with it, dropped by `fit`
+    exemptions: ClassVar[Mapping[str, str]] = {}  # laws of `budgetron.checks` that do not hold for it, and why
+    # For scikit-learn's `check_estimator(..., expected_failed_checks=...)`: check → why it cannot hold.
+    expected_failed_checks: ClassVar[Mapping[str, str]] = {
+        name: "the rule has no step size to scale, so sample_weight is rejected"
+        for name in (
+            "check_sample_weights_pandas_series",
+            "check_sample_weights_not_an_array",
+            "check_sample_weights_list",
+            "check_sample_weights_shape",
+            "check_sample_weights_not_overwritten",
+            "check_sample_weight_equivalence_on_dense_data",
+            "check_sample_weight_equivalence_on_sparse_data",
+            "check_classifiers_one_label_sample_weights",
+        )
+    }
 
-    # Tasks travel with X and y through pipelines and model selection, without being asked for.
+    # `tasks` is routed by default through scikit-learn's pipelines and model selection.
     __metadata_request__fit: ClassVar[dict[str, bool | None]] = {"tasks": True}
     __metadata_request__partial_fit: ClassVar[dict[str, bool | None]] = {"tasks": True}
     __metadata_request__predict: ClassVar[dict[str, bool | None]] = {"tasks": True, "n_jobs": True}
@@ -56,43 +91,76 @@ class Learner(Pictures, ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     __metadata_request__score: ClassVar[dict[str, bool | None]] = {"tasks": True}
 
     # ---- learning
-    #
-    # `weights` is `sample_weight=`, for the rules that take it. It is no parameter of its own: scikit-learn asks of an
-    # estimator that names it that weights be the same as repetitions in any order, which no online learner can promise.
 
-    def fit(self, X: Any, y: Any, tasks: Iterable[Any] | None = None, **weights: Any) -> Self:
+    def fit(self, X: Any, y: Any, *, tasks: Iterable[Any] | None = None, sample_weight: Any = None) -> Self:
         """Forget everything, then learn the rows in order, once."""
-        return self._fit(X, y, tasks, self._sample_weight(weights, whole=True))
+        classes = self._classes_to_fit(X, y, tasks, sample_weight)
+        fresh = type(self)(**self.get_params(deep=False))
+        fresh.learn_block(fresh.validate(X, y, tasks=tasks, classes=classes, sample_weight=sample_weight))
+        learned = {name: vars(fresh)[name] for name in _LEARNED if name in vars(fresh)}
+        self.__dict__.update(learned)  # only now that nothing was rejected, and in one step
+        for name in _LEARNED:
+            if name not in learned:
+                self.__dict__.pop(name, None)
+        return self
 
     def partial_fit(
-        self, X: Any, y: Any, tasks: Iterable[Any] | None = None, classes: Any = None, **weights: Any
+        self, X: Any, y: Any, *, tasks: Iterable[Any] | None = None, classes: Any = None, sample_weight: Any = None
     ) -> Self:
-        """Learn the rows in order, going on from what was learned before."""
-        self._learn(X, y, tasks, classes, self._sample_weight(weights))
+        """Learn the rows in order, in addition to what was learned before."""
+        self.predict_then_learn(X, y, tasks=tasks, classes=classes, sample_weight=sample_weight)
         return self
 
     def predict_then_learn(
-        self, X: Any, y: Any, tasks: Iterable[Any] | None = None, classes: Any = None, **weights: Any
+        self, X: Any, y: Any, *, tasks: Iterable[Any] | None = None, classes: Any = None, sample_weight: Any = None
     ) -> Margins:
-        """One pass: the decision value of each row as it was just before the row was learned."""
-        return self._learn(X, y, tasks, classes, self._sample_weight(weights))
+        """Learn the rows in order, and return the decision value of each row just before it was learned."""
+        self.check_streaming()
+        return self.learn_block(self.validate(X, y, tasks=tasks, classes=classes, sample_weight=sample_weight))
 
-    def learn_one(self, x: Any, y: Any, task: Hashable = None, classes: Any = None, **weights: Any) -> Any:
+    def learn_one(
+        self, x: Any, y: Any, *, task: Hashable = None, classes: Any = None, sample_weight: float | None = None
+    ) -> Any:
         """Learn one example, an array row or a dict of features. Returns the decision value before the update."""
-        weight = self._sample_weight(weights)
-        checked = None if weight is None else inputs.weights(self._who, [weight], 1)
-        return self._learn_one(x, y, task, classes, 1.0 if checked is None else float(checked[0]))
+        self.check_streaming()
+        weight = 1.0
+        if sample_weight is not None:
+            self._check_takes_weights(sample_weight)
+            checked = validation.weights(self._who, [sample_weight], 1)
+            assert checked is not None
+            weight = float(checked[0])
+        engine = getattr(self, "_engine", None)
+        row = None if engine is None or classes is not None else self._short_row(engine, x)
+        if engine is None or row is None:
+            if np.ndim(y):
+                raise refuse(self._who, "y", "one label", shown(y))
+            x, tasks = self._one_row(x, task)
+            weights = None if sample_weight is None else [weight]
+            margins = self.learn_block(self.validate(x, [y], tasks=tasks, classes=classes, sample_weight=weights))
+            return float(margins[0]) if margins.ndim == 1 else margins[0]
+        code = self._classes.code(self._who, y)
+        with self._guard:
+            task_id, cluster = validation.located_one(self._who, task, self._graph, self._tasked)
+            done = engine.learn_one(row, code, task_id, cluster, self._weight_of(code, weight))
+            if done is None:
+                self._refuse_bad_rows(row if isinstance(row, SparseRow) else row.reshape(1, -1))
+            margin, flags = done
+            if task is not None:
+                self._tasked = True
+                if flags & 4:  # Outcome.STORED; comparing with the enum costs as much as a small update
+                    self._names.keep(task_id, task, lambda: engine.keys, engine.n_stored)
+        return margin
 
     def forget_task(self, task: Hashable) -> None:
-        """Remove a task's stored examples and weights; all else stays."""
+        """Remove a task's stored examples and weights; everything else stays."""
         self._check_begun()
-        key, _ = located_one(self._who, task, self._graph, self._tasked)
+        task_id, _ = validation.located_one(self._who, task, self._graph, self._tasked)
         with self._guard:
-            self._engine.forget(key)
+            self._engine.forget(task_id)
             self._names.drop_all_but(self._engine.keys)
 
     def resize(self, budget: int) -> None:
-        """Go on with another number of stored examples; what is over leaves by the learner's own rule.
+        """Change the number of stored examples of a model in use; surplus examples are evicted by the learner's rule.
 
         >>> import numpy as np
         >>> from budgetron import BudgetProjectron
@@ -112,11 +180,11 @@ class Learner(Pictures, ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             self._names.drop_all_but(self._engine.keys)
 
     def save(self, path: str | os.PathLike[str]) -> None:
-        """Write the model to one file, in place of any that is there; `budgetron.load` reads it.
+        """Write the model to one file, replacing any that is there; `budgetron.load` reads it.
 
-        The file is checked as `load` would before anything is written, and replaced in one step.
+        The content is checked as `load` would before anything is written, and the file is replaced in one step.
         """
-        from budgetron.learners.saved import content_of  # what saving needs is not paid for by those who do not save
+        from budgetron.learners.saved import content_of  # imported here because most processes never save
         from budgetron.persist import replace_file
 
         self._check_begun()
@@ -125,46 +193,41 @@ class Learner(Pictures, ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         replace_file(path, content)
 
     # ---- predicting
+    #
+    # `n_jobs` is an argument of the call and not of the constructor: it belongs to the machine, and a saved model must
+    # not carry the core count of the machine it was trained on.
 
-    # `n_jobs` is a keyword of the call, not of the constructor: how many cores are free belongs to the machine and the
-    # moment, and a saved model must not bring along the number of cores of the machine it was learned on.
-
-    def decision_function(self, X: Any, tasks: Iterable[Any] | None = None, *, n_jobs: int | None = None) -> Margins:
+    def decision_function(self, X: Any, *, tasks: Iterable[Any] | None = None, n_jobs: int | None = None) -> Margins:
         """The margins: (n,), positive for ``classes_[1]``; or (n, classes).
 
-        `n_jobs` threads share the rows (None is 1, −1 all cores); the answer does not depend on it.
+        `n_jobs` threads share the rows (None is 1, −1 all cores); the result does not depend on it.
         """
         self._check_begun()
-        threads = inputs.threads(self._who, n_jobs)
-        X, tasks = self._split_task_column(X, tasks)
-        rows = self._rows(X, reset=False)
-        keys, clusters = located(self._who, tasks, rows.shape[0], self._graph, self._tasked)
-        self._refuse_bad_rows(rows)
-        with nullcontext() if self._engine.side_by_side else self._guard:
-            margins: Margins = self._engine.margins(rows, keys, clusters, threads)
-        return margins
+        threads = validation.threads(self._who, n_jobs)
+        return self.block_margins(self.validate(X, tasks=tasks), threads)
 
-    def predict(self, X: Any, tasks: Iterable[Any] | None = None, *, n_jobs: int | None = None) -> NDArray[Any]:
-        """The labels. A margin of zero is ``classes_[0]``. `n_jobs` is that of `decision_function`."""
-        return self._labels_of(self.decision_function(X, tasks, n_jobs=n_jobs))
+    def predict(self, X: Any, *, tasks: Iterable[Any] | None = None, n_jobs: int | None = None) -> NDArray[Any]:
+        """The labels. A margin of zero is ``classes_[0]``. For `n_jobs` see `decision_function`."""
+        margins = self.decision_function(X, tasks=tasks, n_jobs=n_jobs)
+        return self._classes.of_margins(margins)
 
-    def predict_one(self, x: Any, task: Hashable = None) -> Any:
+    def predict_one(self, x: Any, *, task: Hashable = None) -> Any:
         """The label of one example, an array row or a dict of features."""
         self._check_begun()
-        label = self._labels_of(self._margins_of_one(x, task))[0]
+        label = self._classes.of_margins(self._margins_of_one(x, task))[0]
         return label.item() if isinstance(label, np.generic) else label
 
-    def score(self, X: Any, y: Any, tasks: Iterable[Any] | None = None, sample_weight: Any = None) -> float:
-        """The share of rows whose label is predicted right."""
-        right = np.asarray(self.predict(X, tasks)) == np.asarray(y).ravel()
-        return float(np.average(right, weights=sample_weight))
+    def score(self, X: Any, y: Any, *, tasks: Iterable[Any] | None = None, sample_weight: Any = None) -> float:
+        """The share of rows whose label is predicted correctly."""
+        correct = np.asarray(self.predict(X, tasks=tasks)) == np.asarray(y).ravel()
+        return float(np.average(correct, weights=sample_weight))
 
-    # ---- the promise
+    # ---- memory
 
     def memory_bound(self, n_features: int, n_classes: int = 2, dtype: str = "float64") -> int | None:
-        """Bytes that the model will never exceed on dense rows, names of tasks aside; None where nothing bounds it.
+        """The most bytes the model can hold on dense rows, task names aside; None where nothing bounds it.
 
-        Known before the first example, from the parameters and the width of the rows.
+        It follows from the parameters and the width of the rows, before the first example.
         """
         rows = np.zeros((1, n_features), dtype=dtype)
         classes = Classes(np.arange(n_classes))
@@ -174,15 +237,74 @@ class Learner(Pictures, ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             return None
         return bytes_of(settings, self._engine_kind(settings.kernel) is native.Engine)
 
-    # ---- the path of a block
+    # ---- the two steps of every call
 
-    def _fit(self, X: Any, y: Any, tasks: Iterable[Any] | None, sample_weight: Any) -> Self:
-        rows = inputs.matrix(self._who, self._split_task_column(X, tasks)[0])
-        labels = inputs.labels(self._who, y, rows.shape[0])
-        weights = inputs.weights(self._who, sample_weight, rows.shape[0])
+    def validate(
+        self, X: Any, y: Any = NOT_GIVEN, *, tasks: Any = None, classes: Any = None, sample_weight: Any = None
+    ) -> Block:
+        """Check and encode a block of examples. The first block to learn also makes the engine.
+
+        With `y` the block is to be learned, without it predicted. An `InputError` leaves the model as it was.
+        """
+        who, learning = self._who, y is not NOT_GIVEN
+        self._check_takes_weights(sample_weight)
+        X, tasks = self._split_task_column(X, tasks)
+        first = not self._begun
+        rows = self._rows(X, reset=first)
+        n = rows.shape[0]
+        labels = validation.labels(who, y, n) if learning else None
+        weights = validation.weights(who, sample_weight, n)
+        names = None if tasks is None else validation.listed(who, tasks, n)
+        graph = self._checked_graph() if first else self._graph
+        task_ids, clusters = validation.located(who, names, n, graph, self._tasked)
+        if labels is None:
+            self._refuse_bad_rows(rows)
+            return Block(rows, task_ids, clusters, names)
+        if not self._begin(rows, classes, labels, X) and first:  # another thread made the engine from its rows
+            rows = self._rows(X, reset=False)
+        seen = seeing(who, self._classes, labels)
+        if classes is not None:
+            self._refuse_other_classes(classes)
+        codes = seen.codes(who, labels)
+        self._refuse_bad_rows(rows)
+        return Block(rows, task_ids, clusters, names, labels, codes, self._weighted(codes, weights), seen)
+
+    def learn_block(self, block: Block) -> Margins:
+        """Learn a validated block, and return the margin of each row just before it was learned."""
+        assert block.codes is not None and block.classes is not None
+        n, outputs = len(block), block.classes.n_outputs
+        margins = np.empty(n if outputs == 1 else (n, outputs))
+        with self._guard:
+            if not self._classes.settled:
+                self._classes = block.classes
+            self._tasked = self._tasked or block.tasks is not None
+            for start in range(0, n, BLOCK):
+                part = slice(start, start + BLOCK)
+                margins[part], flags = self._engine.learn(
+                    block.rows if n <= BLOCK else block.rows[part],
+                    block.codes[part],
+                    block.task_ids[part],
+                    block.clusters[part],
+                    None if block.weights is None else block.weights[part],
+                )
+                if block.tasks is not None:
+                    self._keep_names(block.task_ids[part], block.tasks[part], flags)
+        return margins
+
+    def block_margins(self, block: Block, threads: int = 1) -> Margins:
+        """The margins of a validated block; nothing is learned."""
+        # The compiled engine has a reader-writer lock of its own; the NumPy engine relies on the model's lock.
+        with nullcontext() if self._engine.side_by_side else self._guard:
+            margins: Margins = self._engine.margins(block.rows, block.task_ids, block.clusters, threads)
+        return margins
+
+    def _classes_to_fit(self, X: Any, y: Any, tasks: Any, sample_weight: Any) -> NDArray[Any]:
+        """The classes in y, checked as `fit` demands: at least two of them, and some weight above zero."""
+        n = validation.matrix(self._who, self._split_task_column(X, tasks)[0]).shape[0]
+        weights = validation.weights(self._who, sample_weight, n)
         if weights is not None and not weights.any():
             raise refuse(self._who, "sample_weight", "such that some weight is not zero", "only zero weights")
-        classes = np.unique(labels)
+        classes: NDArray[Any] = np.unique(validation.labels(self._who, y, n))
         if len(classes) < 2:
             raise refuse(
                 self._who,
@@ -191,67 +313,7 @@ class Learner(Pictures, ClassifierMixin, BaseEstimator):  # type: ignore[misc]
                 f"1 class, {shown(classes[0])}",
                 "To begin a stream with one class use partial_fit with classes=[...].",
             )
-        fresh = type(self)(**self.get_params(deep=False))
-        fresh._learn(X, y, tasks, classes, sample_weight)
-        learned = {name: vars(fresh)[name] for name in _LEARNED if name in vars(fresh)}
-        self.__dict__.update(learned)  # all at once, and only now that nothing was refused
-        for name in _LEARNED:
-            if name not in learned:
-                self.__dict__.pop(name, None)
-        return self
-
-    def _learn(self, X: Any, y: Any, tasks: Iterable[Any] | None, classes: Any, sample_weight: Any) -> Margins:
-        X, tasks = self._split_task_column(X, tasks)
-        first = not self._begun
-        rows = self._rows(X, reset=first)
-        n = rows.shape[0]
-        labels = inputs.labels(self._who, y, n)
-        weights = inputs.weights(self._who, sample_weight, n)
-        names = None if tasks is None else listed(self._who, tasks, n)
-        keys, clusters = located(self._who, names, n, self._checked_graph() if first else self._graph, self._tasked)
-        if not self._begin(rows, classes, labels, X) and first:  # another thread was faster: its rows were the first
-            rows = self._rows(X, reset=False)
-        with self._guard:
-            seen = seeing(self._who, self._classes, labels)
-            if classes is not None:
-                self._refuse_other_classes(classes)
-            codes = seen.codes(self._who, labels)
-            weights = self._weighted(codes, weights)
-            self._refuse_bad_rows(rows)
-            self._classes = seen
-            self._tasked = self._tasked or names is not None
-            margins = np.empty(n if seen.n_outputs == 1 else (n, seen.n_outputs))
-            for start in range(0, n, BLOCK):
-                part = slice(start, start + BLOCK)
-                block_weights = None if weights is None else weights[part]
-                margins[part], flags = self._engine.learn(
-                    rows if n <= BLOCK else rows[part], codes[part], keys[part], clusters[part], block_weights
-                )
-                if names is not None:
-                    self._keep_names(keys[part], names[part], flags)
-        return margins
-
-    def _learn_one(self, x: Any, y: Any, task: Hashable, classes: Any, weight: float) -> Any:
-        engine = getattr(self, "_engine", None)
-        row = None if engine is None or classes is not None else self._short_row(engine, x)
-        if engine is None or row is None:
-            if np.ndim(y):
-                raise refuse(self._who, "y", "one label", shown(y))
-            x, tasks = self._one_row(x, task)
-            margins = self._learn(x, [y], tasks, classes, [weight] if weight != 1.0 else None)
-            return float(margins[0]) if margins.ndim == 1 else margins[0]
-        code = self._classes.code(self._who, y)
-        with self._guard:
-            key, cluster = located_one(self._who, task, self._graph, self._tasked)
-            done = engine.learn_one(row, code, key, cluster, self._weight_of(code, weight))
-            if done is None:
-                self._refuse_bad_rows(row if isinstance(row, SparseRow) else row.reshape(1, -1))
-            margin, flags = done
-            if task is not None:
-                self._tasked = True
-                if flags & 4:  # Outcome.STORED, without the cost of an enum
-                    self._names.keep(key, task, lambda: engine.keys, engine.n_stored)
-        return margin
+        return classes
 
     def _short_row(self, engine: Any, x: Any) -> Any:
         """One row as the engine takes it, where the short way is open: nothing is left to settle."""
@@ -260,17 +322,17 @@ class Learner(Pictures, ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             return None
         if isinstance(x, Mapping):
             bare = settings.sparse and isinstance(engine, native.Engine)
-            return inputs.hashed_row(self._who, x, settings.n_features, settings.dtype) if bare else None
-        return None if settings.sparse else inputs.vector(self._who, x, settings.n_features, settings.dtype)
+            return hashed_row(self._who, x, settings.n_features, settings.dtype) if bare else None
+        return None if settings.sparse else validation.vector(self._who, x, settings.n_features, settings.dtype)
 
     def _margins_of_one(self, x: Any, task: Hashable) -> Margins:
         engine = self._engine
         row = self._short_row(engine, x)
         if row is None:
             x, tasks = self._one_row(x, task)
-            return self.decision_function(x, tasks)
+            return self.decision_function(x, tasks=tasks)
         rows = row if isinstance(row, SparseRow) else row.reshape(1, -1)
-        key, cluster = located_one(self._who, task, self._graph, self._tasked)
+        key, cluster = validation.located_one(self._who, task, self._graph, self._tasked)
         self._refuse_bad_rows(rows)
         with nullcontext() if engine.side_by_side else self._guard:
             margins: Margins = engine.margins(rows, np.array([key]), np.array([cluster]))
@@ -278,7 +340,7 @@ class Learner(Pictures, ClassifierMixin, BaseEstimator):  # type: ignore[misc]
 
     def _one_row(self, x: Any, task: Hashable) -> tuple[Any, list[Hashable] | None]:
         if isinstance(x, Mapping):
-            width = self._engine.settings.n_features if self._begun else inputs.DICT_FEATURES
+            width = self._engine.settings.n_features if self._begun else DICT_FEATURES
             if self._begun and not self._engine.settings.sparse:
                 raise refuse_type(
                     self._who,
@@ -287,21 +349,21 @@ class Learner(Pictures, ClassifierMixin, BaseEstimator):  # type: ignore[misc]
                     "a dict",
                     "A model keeps to one kind of input.",
                 )
-            row: Any = inputs.hashed_rows(self._who, [x], width)
+            row: Any = hashed_rows(self._who, [x], width)
         elif sparse.issparse(x):
             row = x
         else:
             if self._begun and self._engine.settings.sparse:
                 raise refuse_type(self._who, "x", "a dict or a sparse row, as the first was", shown(type(x).__name__))
-            row = inputs.vector(
+            row = validation.vector(
                 self._who, x, None, "float32" if getattr(x, "dtype", None) == np.float32 else "float64"
             ).reshape(1, -1)
         return row, None if task is None else [task]
 
-    # ---- the door
+    # ---- making the engine
 
     def _rows(self, X: Any, reset: bool) -> Any:
-        rows = inputs.matrix(self._who, X)
+        rows = validation.matrix(self._who, X)
         if reset:
             return rows
         settings = self._engine.settings
@@ -386,7 +448,7 @@ class Learner(Pictures, ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             return X, tasks
         if tasks is not None:
             raise refuse(self._who, "tasks", "None where task_column is set", "both", "Give the task once.")
-        return without_column(self._who, X, column)
+        return validation.without_column(self._who, X, column)
 
     def _keep_names(self, keys: NDArray[np.int64], names: Any, flags: NDArray[np.uint8]) -> None:
         places = np.flatnonzero((flags & Outcome.STORED).astype(bool) & self._names.wanted(keys))
@@ -398,7 +460,7 @@ class Learner(Pictures, ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         for place in places[firsts].tolist():
             self._names.keep(int(keys[place]), names[place], lambda: engine.keys, n_stored)
 
-    # ---- refusing
+    # ---- rejecting input
 
     def _refuse_bad_rows(self, rows: Any) -> None:
         bad = self._engine.first_bad_row(rows)
@@ -431,19 +493,18 @@ class Learner(Pictures, ClassifierMixin, BaseEstimator):  # type: ignore[misc]
                 self._who, "classes", f"those of the first call, {shown(self._classes.values.tolist())}", shown(classes)
             )
 
-    def _sample_weight(self, weights: dict[str, Any], whole: bool = False) -> Any:
-        """The `sample_weight` among the keywords, for a rule that takes it; nothing else may be there.
+    def check_streaming(self) -> None:
+        """Reject parameters that need all examples at once, as in `fit`. Learners with such parameters override it."""
 
-        `whole` says that all examples are at hand, as in `fit`.
-        """
-        sample_weight = weights.pop("sample_weight", None)
+    def _check_takes_weights(self, sample_weight: Any) -> None:
         if sample_weight is not None and not self.takes_weights:
             raise refuse(
-                self._who, "sample_weight", "None: this rule has no step to scale", "weights", "Budgetron takes them."
+                self._who,
+                "sample_weight",
+                "None, because this rule has no step size to scale",
+                "weights",
+                "Budgetron takes weights.",
             )
-        for name in weights:
-            raise refuse_type(self._who, "an argument", "one that the method knows", shown(name))
-        return sample_weight
 
     def _weighted(self, codes: NDArray[np.int32], weights: NDArray[np.float64] | None) -> NDArray[np.float64] | None:
         """The weight of each example, its class's included. Most rules have no use for it."""
@@ -452,10 +513,7 @@ class Learner(Pictures, ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     def _weight_of(self, code: int, weight: float) -> float:
         return weight
 
-    # ---- being one
-
-    def _labels_of(self, margins: Margins) -> NDArray[Any]:
-        return self._classes.labels((margins > 0).astype(np.intp) if margins.ndim == 1 else margins.argmax(axis=1))
+    # ---- pickling and scikit-learn
 
     def __getstate__(self) -> dict[str, Any]:
         if not self._begun:

@@ -11,11 +11,11 @@ from sklearn.utils import estimator_html_repr
 
 from budgetron.charts import COLOURS
 from budgetron.errors import refuse
-from budgetron.learners.inside import Inside
+from budgetron.learners.inspection import Inspection
 from budgetron.plots import MANY, axes_for, bars, checked_top, plain_text
 
 
-class Pictures(Inside):
+class Pictures(Inspection):
     """What a learner can show of itself. Every plot gives its Axes, and takes them as `ax`."""
 
     def plot_budget_share(self, *, top: int = MANY, ax: Any = None) -> Any:

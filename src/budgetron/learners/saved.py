@@ -22,8 +22,8 @@ from budgetron.graphs import TaskGraph
 from budgetron.graphs.task_ids import is_named, key_of
 from budgetron.learners.classes import Classes
 from budgetron.learners.guard import Guard
-from budgetron.learners.names import TaskNames
-from budgetron.learners.tasks import ONE_TASK
+from budgetron.learners.task_names import TaskNames
+from budgetron.learners.validation import ONE_TASK
 from budgetron.persist import Saved, engines, packed, parts, schema
 from budgetron.persist.columns import Kept, check_columns
 from budgetron.persist.names import NoJSON, decoded, encoded

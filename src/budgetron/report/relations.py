@@ -124,7 +124,7 @@ def _likeness(model: Any, chosen: list[Hashable]) -> Floats | None:
     if rows is None or rows.shape[0] < 3 or getattr(model, "task_column", None) is not None:
         return None
     rows = rows[:_PROBES]
-    margins = np.array([np.ravel(model.decision_function(rows, [task] * rows.shape[0])) for task in chosen])
+    margins = np.array([np.ravel(model.decision_function(rows, tasks=[task] * rows.shape[0])) for task in chosen])
     centred = margins - margins.mean(axis=1, keepdims=True)
     norms = np.sqrt((centred**2).sum(axis=1))
     norms[norms < 1e-12] = np.inf

@@ -10,7 +10,7 @@ from scipy import sparse
 
 from budgetron.durable.models import Kept
 from budgetron.errors import refuse, refuse_type, shown
-from budgetron.learners.inputs import DICT_FEATURES
+from budgetron.learners.hashing import DICT_FEATURES
 from budgetron.service.settings import Limits
 
 WHO = "features"

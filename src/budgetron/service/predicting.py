@@ -85,7 +85,7 @@ class Predictor:
     def _computed(self, features: Sequence[Any], tasks: Sequence[Any]) -> list[Prediction]:
         kept, limits = self._hosted.kept, self._hosted.limits
         X = kept.rows(rows_of(kept, features, limits))
-        return predictions(kept.model, kept.model.decision_function(X, tasks_of(tasks, limits)))
+        return predictions(kept.model, kept.model.decision_function(X, tasks=tasks_of(tasks, limits)))
 
 
 def predictions(model: Any, margins: NDArray[np.float64]) -> list[Prediction]:

@@ -111,7 +111,7 @@ def clogged(n_isolated: int, budget: int = 30, n: int = 3000, seed: int = 0) -> 
         "graph": graphs.disconnected(),
     }
     first, second = (learner(**settings) for learner in (BudgetProjectron, SharedProjectron))
-    return first.fit(X, y, tasks).n_stored_, second.fit(X, y, tasks).n_stored_
+    return first.fit(X, y, tasks=tasks).n_stored_, second.fit(X, y, tasks=tasks).n_stored_
 
 
 def clogging(most: int = 12) -> str:

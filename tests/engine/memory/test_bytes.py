@@ -111,7 +111,7 @@ def test_byte_budgets_are_kept_at_every_step(learner, kind, budget):
         return  # a hashed table of that few bytes is refused at the first block
     for start in [0, *range(50, n, 5)]:
         block = slice(start, 50 if start == 0 else start + 5)
-        model.partial_fit(X[block], y[block], tasks[block], classes=range(classes))
+        model.partial_fit(X[block], y[block], tasks=tasks[block], classes=range(classes))
         assert model.memory_bytes_ <= budget, f"after {block.stop} examples"
     assert model.n_stored_ > 0
     assert model.memory_bytes_ > budget / 4 or model.n_stored_ > n / 4 or kind == "long sparse rows", (
@@ -131,7 +131,7 @@ def test_a_stream_of_ever_new_tasks(learner, budget, n_tasks):
     model, size, promised = made(learner, budget=budget, kernel=kernels.Gaussian(0.5)), 2000, None
     for start in range(0, n_tasks, size):
         X = rng.normal(size=(size, 4))
-        model.partial_fit(X, rng.integers(2, size=size), [f"user {task}" for task in range(start, start + size)])
+        model.partial_fit(X, rng.integers(2, size=size), tasks=[f"user {task}" for task in range(start, start + size)])
         if promised is None:
             promised = (
                 2**20 if isinstance(budget, str) else memory.bytes_of(model._engine.settings) + names_bytes(model)

@@ -1,14 +1,13 @@
-"""What comes in at the door: X as an array or CSR matrix, one row as a vector, y as codes, tasks as keys.
+"""Input validation: X, y, tasks, sample weights and n_jobs, for every entry point.
 
-Everything is looked at before the model changes, so a refused call leaves it as it was.
+Local, sharded and served models call the functions in here, through `Learner.validate`. They convert what is accepted
+and raise an `InputError` otherwise; they never change a model, so a rejected call leaves it as it was.
 """
 
 from __future__ import annotations
 
 import warnings
-from collections.abc import Iterable, Mapping
-from functools import lru_cache
-from hashlib import blake2b
+from collections.abc import Hashable, Iterable
 from typing import Any
 
 import numpy as np
@@ -16,11 +15,11 @@ from numpy.typing import NDArray
 from scipy import sparse
 from sklearn.exceptions import DataConversionWarning
 
-from budgetron.engine.records import SparseRow
-from budgetron.errors import is_whole, refuse, refuse_type, shown
+from budgetron.errors import InputError, is_whole, refuse, refuse_type, shown
+from budgetron.graphs import TaskGraph
 from budgetron.learners.frames import check_frame, is_frame
 
-DICT_FEATURES = 2**18  # columns that the features of a dict are hashed into
+ONE_TASK = 0  # the task id that `tasks=None` stands for
 
 
 def matrix(who: str, X: Any) -> Any:
@@ -60,59 +59,6 @@ def threads(who: str, n_jobs: Any) -> int:
     from joblib import cpu_count  # those that this process may use
 
     return int(cpu_count())
-
-
-def hashed_rows(who: str, dicts: Iterable[Mapping[Any, Any]], n_features: int) -> sparse.csr_matrix:
-    """Dicts of features as sparse rows: each name is hashed to a column."""
-    rows = [_entries(who, features, n_features) for features in dicts]
-    indptr = np.cumsum([0, *(len(columns) for columns, _ in rows)])
-    indices = np.array([column for columns, _ in rows for column in columns], dtype=np.int32)
-    data = np.array([value for _, values in rows for value in values], dtype=np.float64)
-    return sparse.csr_matrix((data, indices, indptr), shape=(len(rows), n_features))
-
-
-def hashed_row(who: str, features: Mapping[Any, Any], n_features: int, dtype: str) -> SparseRow:
-    """The same for one dict, quickly: building a SciPy matrix takes longer than learning from it."""
-    columns, values = _entries(who, features, n_features)
-    return SparseRow(
-        np.array([0, len(columns)]), np.array(columns, dtype=np.int32), np.array(values, dtype=dtype)
-    )
-
-
-def _entries(who: str, features: Mapping[Any, Any], n_features: int) -> tuple[list[int], list[float]]:
-    """Columns in order, and their values, none of them zero.
-
-    A number is the value of its feature; a string value is a feature of its own, name=value, with value 1.
-    """
-    entries: dict[int, float] = {}
-    for name, value in features.items():
-        if type(value) is not float:
-            if isinstance(value, str):
-                name, value = f"{name}={value}", 1.0
-            else:
-                value = _as_float(who, name, value)
-        column = _column(name if type(name) is str else str(name), n_features)
-        entries[column] = entries.get(column, 0.0) + value
-    columns = [column for column in sorted(entries) if entries[column] != 0.0]
-    return columns, [entries[column] for column in columns]
-
-
-@lru_cache(maxsize=2**15)  # a process keeps the names it meets most; a few MB at most
-def _column(name: str, n_features: int) -> int:
-    """The column of a feature, the same in every process."""
-    digest = blake2b(name.encode("utf-8", "surrogatepass"), digest_size=8).digest()
-    return int.from_bytes(digest, "little") % n_features
-
-
-def _as_float(who: str, name: Any, value: Any) -> float:
-    if not isinstance(value, (int, float, np.integer, np.floating, np.bool_)):
-        raise refuse_type(who, f"the value of feature {shown(name)}", "a number or a string", shown(value))
-    try:
-        return float(value)
-    except OverflowError:
-        raise refuse(
-            who, f"the value of feature {shown(name)}", "a number that float64 can hold", shown(value)
-        ) from None
 
 
 def labels(who: str, y: Any, n: int) -> NDArray[Any]:
@@ -237,3 +183,82 @@ def _check_extent(who: str, shape: tuple[int, ...]) -> None:
             raise refuse(
                 who, "X", f"at least one {what}", f"0 {what}(s) (shape={shape}) while a minimum of 1 is required"
             )
+
+
+# ---- tasks
+#
+# A model that was never given tasks has a single one. From the first call that names tasks on, every call must name
+# them: otherwise it would silently be answered for task 0.
+
+
+def located(
+    who: str, tasks: Any, n: int, graph: TaskGraph, tasked: bool
+) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """The key and the cluster of each row's task; `tasked` says that the model was taught with tasks."""
+    if tasks is None:
+        _refuse_none(who, "tasks", " for each row", graph, tasked)
+        return np.full(n, ONE_TASK, dtype=np.int64), np.full(n, ONE_TASK, dtype=np.int64)
+    names = listed(who, tasks, n)
+    try:
+        keys, clusters = graph.locate(names)
+    except InputError as error:
+        raise _named(who, error) from None
+    return keys, np.ascontiguousarray(clusters)
+
+
+def located_one(who: str, task: Hashable, graph: TaskGraph, tasked: bool) -> tuple[int, int]:
+    """The key and the cluster of one task."""
+    if task is not None:
+        try:
+            return graph.locate_one(task)
+        except InputError as error:
+            raise _named(who, error) from None
+    _refuse_none(who, "task", "", graph, tasked)
+    return ONE_TASK, ONE_TASK
+
+
+def _refuse_none(who: str, parameter: str, each: str, graph: TaskGraph, tasked: bool) -> None:
+    if graph.tasks is not None:
+        raise refuse(who, parameter, f"a task of the graph{each}", "None")
+    if tasked:
+        accepted = f"given{each}, since the model was taught with tasks"
+        raise refuse(who, parameter, accepted, "None", f"Pass {parameter}=, as when it learned.")
+
+
+def listed(who: str, tasks: Any, n: int) -> Any:
+    """The tasks as an array or list of length n."""
+    if isinstance(tasks, (str, bytes)) or not isinstance(tasks, Iterable):
+        raise refuse_type(who, "tasks", "one task for each row, in an array or list", shown(tasks))
+    if hasattr(tasks, "to_numpy"):
+        tasks = tasks.to_numpy()
+    if not isinstance(tasks, (np.ndarray, list, tuple)):
+        tasks = list(tasks)
+    if isinstance(tasks, np.ndarray) and tasks.ndim != 1:
+        raise refuse(who, "tasks", "one-dimensional", f"shape {tasks.shape}")
+    if len(tasks) != n:
+        raise refuse(who, "tasks", f"as long as X, {n} tasks", f"{len(tasks)}")
+    return tasks
+
+
+def _named(who: str, error: InputError) -> InputError:
+    """What a graph or a name refuses, said by the learner that was asked."""
+    return type(error)(f"{who}: {str(error).partition(': ')[2]}")
+
+
+def without_column(who: str, X: Any, column: Any) -> tuple[Any, Any]:
+    """X without its task column, and the tasks in it."""
+    if is_frame(X):
+        if is_whole(column) and column not in X.columns and -len(X.columns) <= column < len(X.columns):
+            column = X.columns[column]
+        if column not in X.columns:
+            raise refuse(who, "task_column", f"a column of X, {shown(list(X.columns))}", shown(column))
+        rest = X.drop(columns=column) if hasattr(X, "loc") else X.drop(column)
+        return rest, X[column].to_numpy()
+    if not is_whole(column):
+        raise refuse_type(who, "task_column", "a column's number, or its name where X is a data frame", shown(column))
+    array: Any = X.tocsc() if sparse.issparse(X) else X.to_numpy() if hasattr(X, "to_numpy") else np.asarray(X)
+    if array.ndim != 2 or not -array.shape[1] <= column < array.shape[1]:
+        raise refuse(who, "task_column", "a column of X", f"{column} for X of shape {array.shape}")
+    keep = [place for place in range(array.shape[1]) if place != column % array.shape[1]]
+    taken = array[:, [column % array.shape[1]]]
+    return array[:, keep], (taken.toarray() if sparse.issparse(taken) else taken).ravel()

@@ -15,11 +15,11 @@ from budgetron.graphs import TaskGraph
 from budgetron.kernels import Kernel
 from budgetron.learners.classes import Classes
 from budgetron.learners.guard import Guard
-from budgetron.learners.names import TaskNames
-from budgetron.learners.tasks import located_one
+from budgetron.learners.task_names import TaskNames
+from budgetron.learners.validation import located_one
 
 
-class Inside:
+class Inspection:
     """What a learner can say of itself. Everything here is there from the first example on."""
 
     _engine: Any  # core.Engine or reference.Engine
