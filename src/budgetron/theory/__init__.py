@@ -6,7 +6,7 @@
 >>> users, y = rng.integers(0, 20, size=3000), rng.choice([-1, 1], size=3000)
 >>> noise = rng.standard_normal((3000, 2))
 >>> X = np.column_stack([0.6 * y, 0.8 * noise / np.linalg.norm(noise, axis=1, keepdims=True)])
->>> model = Forgetron(budget=800, kernel=kernels.Linear(), graph=graphs.complete(n_tasks=20)).fit(X, y, users)
+>>> model = Forgetron(budget=800, kernel=kernels.Linear(), graph=graphs.complete(n_tasks=20)).fit(X, y, tasks=users)
 >>> first = np.eye(1, 3).repeat(20, axis=0)  # one weight vector for every user: the first feature
 >>> comparator = theory.linear_comparator(range(20), first, model.graph)
 >>> print(theory.guarantee(model, (X, y, users), comparator, scale="best"))
