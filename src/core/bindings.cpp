@@ -143,7 +143,7 @@ nb::tuple learn(Learner& learner, const Block& block, const Line<std::int32_t>& 
   std::vector<std::uint8_t> flags(n);
   {
     nb::gil_scoped_release free;
-    std::unique_lock<std::shared_mutex> hold(learner.lock);
+    std::unique_lock<FairLock> hold(learner.lock);
     learner.learn(block.rows, labels.data(), keys.data(), clusters.data(), weights ? weights->data() : nullptr,
                   margins.data(), flags.data());
   }
@@ -157,18 +157,20 @@ nb::object margins(const Learner& learner, const Block& block, const Line<std::i
   std::vector<double> out(n * outputs);
   {
     nb::gil_scoped_release free;
-    std::shared_lock<std::shared_mutex> hold(learner.lock);
     // Parts are taken one after the other by whoever is free: a busy core takes fewer, and a thread that the system
-    // refuses to start is not missed. What is computed for a row does not depend on its part.
-    constexpr std::size_t kPart = 512;
+    // refuses to start is not missed. What is computed for a row does not depend on its part. The lock is held for one
+    // part at a time, so that learning waits for 64 rows at most per thread, not for the block.
+    constexpr std::size_t kPart = 64, kWorthAThread = 512;
     const std::size_t parts = (n + kPart - 1) / kPart;
-    threads = std::max<std::size_t>(1, std::min(threads, parts));
+    threads = std::max<std::size_t>(1, std::min(threads, (n + kWorthAThread - 1) / kWorthAThread));
     std::atomic<std::size_t> next{0};
     std::vector<std::exception_ptr> failures(threads);
     const auto work = [&](std::size_t t) noexcept {
       try {
-        for (std::size_t p = next++; p < parts; p = next++)
+        for (std::size_t p = next++; p < parts; p = next++) {
+          const std::shared_lock<FairLock> hold(learner.lock);
           learner.margins(block.rows, p * kPart, std::min(n, (p + 1) * kPart), keys.data(), clusters.data(), out.data());
+        }
       } catch (...) {
         failures[t] = std::current_exception();  // carried to the calling thread
       }
@@ -194,7 +196,7 @@ nb::object variances(Learner& learner, const Block& block, const Line<std::int64
   std::vector<double> out(n * learner.config().n_outputs);
   {
     nb::gil_scoped_release free;
-    std::unique_lock<std::shared_mutex> hold(learner.lock);
+    std::unique_lock<FairLock> hold(learner.lock);
     learner.variances(block.rows, keys.data(), clusters.data(), out.data());
   }
   return to_numpy(std::move(out));
@@ -217,7 +219,7 @@ nb::object learn_one(Learner& learner, const In<T, nb::ndim<1>>& x, std::int32_t
   std::uint8_t flags;
   {
     nb::gil_scoped_release free;
-    std::unique_lock<std::shared_mutex> hold(learner.lock);
+    std::unique_lock<FairLock> hold(learner.lock);
     if (learner.first_bad_row(rows) != 1)
       flags = 255;
     else
@@ -233,7 +235,7 @@ nb::dict save(Learner& learner) {
   Store::Dump rows;
   {
     nb::gil_scoped_release free;
-    std::unique_lock<std::shared_mutex> hold(learner.lock);
+    std::unique_lock<FairLock> hold(learner.lock);
     learner.save(state);
     rows = learner.store().dump();
   }
@@ -257,7 +259,7 @@ void load(Learner& learner, const nb::dict& reals, const nb::dict& integers, con
     state.integers[nb::cast<std::string>(name)].assign(array.data(), array.data() + array.shape(0));
   }
   nb::gil_scoped_release free;
-  std::unique_lock<std::shared_mutex> hold(learner.lock);
+  std::unique_lock<FairLock> hold(learner.lock);
   learner.load(state, block.rows);
 }
 
@@ -266,7 +268,7 @@ nb::object per_slot(const Learner& learner, Read read) {
   std::vector<double> out;
   {
     nb::gil_scoped_release free;
-    std::shared_lock<std::shared_mutex> hold(learner.lock);
+    std::shared_lock<FairLock> hold(learner.lock);
     out.resize(learner.config().n_outputs * learner.size());
     read(out.data());
   }
@@ -336,7 +338,7 @@ nb::tuple sparse_lines(const nb::bytes& content, Line<std::int64_t> begins, Line
 template <class Get>
 auto shared(const Learner& learner, Get get) {
   nb::gil_scoped_release free;
-  std::shared_lock<std::shared_mutex> hold(learner.lock);
+  std::shared_lock<FairLock> hold(learner.lock);
   return get();
 }
 
@@ -408,7 +410,7 @@ NB_MODULE(_core, m) {
       .def("forget",
            [](Learner& l, std::int64_t key) {
              nb::gil_scoped_release free;
-             std::unique_lock<std::shared_mutex> hold(l.lock);
+             std::unique_lock<FairLock> hold(l.lock);
              l.forget(key);
            })
       .def("save", &save)
@@ -420,7 +422,7 @@ NB_MODULE(_core, m) {
              std::vector<double> weight;
              {
                nb::gil_scoped_release free;
-               std::shared_lock<std::shared_mutex> hold(l.lock);
+               std::shared_lock<FairLock> hold(l.lock);
                l.belief_weights(index, weight);
              }
              return nb::make_tuple(index, weight);

@@ -1,15 +1,20 @@
 // The core by itself, without Python: every rule, store, kernel and kind of graph on random streams, with the
 // invariants checked after every block. Built with the sanitizers by `make sanitize`, and by every compiler named in
 // portability.py. An argument n runs every n-th stream only, for an emulated processor.
+#include <atomic>
 #include <cmath>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
 #include <map>
+#include <mutex>
 #include <random>
-
+#include <shared_mutex>
 #include <stdexcept>
+#include <string>
+#include <thread>
 
+#include "fair_lock.hpp"
 #include "intrinsics.hpp"
 #include "readers/decimal.hpp"
 #include "readers/delimited.hpp"
@@ -357,6 +362,59 @@ void multiply_high() {
   expect(high_product(most, most) == most - 1, "the largest product is wrong");  // (2^64 - 1)^2 = 2^128 - 2^65 + 1
 }
 
+// Who comes to the lock is served in the order of arrival: a reader that comes after a waiting writer enters after it,
+// and a writer that comes after waiting readers does not pass them. Each thread is started when the one before it is
+// known to wait, so the order does not depend on timing.
+void serve_in_order(const std::string& arrivals) {
+  FairLock lock;
+  std::string entered;
+  std::mutex noting;
+  const auto note = [&](char kind) {
+    const std::lock_guard<std::mutex> one(noting);
+    entered += kind;
+  };
+  const auto enter = [&](char kind) {
+    if (kind == 'w') {
+      const std::unique_lock<FairLock> hold(lock);
+      note(kind);
+    } else {
+      const std::shared_lock<FairLock> hold(lock);
+      note(kind);
+    }
+  };
+  const auto nobody_entered = [&] {
+    const std::lock_guard<std::mutex> one(noting);
+    return entered.empty();
+  };
+  std::vector<std::thread> threads;
+  {
+    const std::shared_lock<FairLock> first(lock);  // a prediction that is under way
+    for (const char kind : arrivals) {
+      threads.emplace_back(enter, kind);
+      while (lock.queued() != threads.size() && nobody_entered()) std::this_thread::yield();
+      expect(nobody_entered(), "someone entered before a waiting writer");
+    }
+  }
+  for (auto& thread : threads) thread.join();
+  expect(entered == arrivals, "the lock does not serve in the order of arrival");
+  expect(lock.queued() == 0, "the lock is free when all have left");
+}
+
+// Readers that come together hold the lock together: each waits inside until all are inside.
+void read_together() {
+  FairLock lock;
+  std::atomic<int> inside{0};
+  std::vector<std::thread> threads;
+  for (int i = 0; i < 3; ++i)
+    threads.emplace_back([&] {
+      const std::shared_lock<FairLock> hold(lock);
+      ++inside;
+      while (inside != 3) std::this_thread::yield();
+    });
+  for (auto& thread : threads) thread.join();
+  expect(inside == 3, "three readers were inside at once");
+}
+
 }  // namespace
 
 int main(int count, char** arguments) {
@@ -364,6 +422,9 @@ int main(int count, char** arguments) {
   choose_levels();
   read_numbers();
   multiply_high();
+  for (const char* arrivals : {"w", "wr", "wrw", "wrrw", "wwr", "wrwrwr"}) serve_in_order(arrivals);
+  read_together();
+
   for (std::size_t k : {std::size_t{2}, std::size_t{9}, std::size_t{40}, std::size_t{700}, std::size_t{2500}})
     for (double spread : {1.0, 100.0, 1e6})
       for (bool singular : {false, true})

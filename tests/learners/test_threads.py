@@ -14,6 +14,7 @@ from sklearn.preprocessing import StandardScaler
 
 from budgetron import Perceptron, kernels
 from budgetron.errors import InputError
+from budgetron.learners.guard import Guard
 
 RNG = np.random.default_rng(2)
 BLOCKS, SIZE = 30, 40
@@ -105,7 +106,7 @@ def test_refitting_beside_predictions(learner):
 
 def test_n_jobs_changes_nothing_but_the_time(learner):
     model = made(learner).partial_fit(X, Y, tasks=TASKS)
-    many, of = np.tile(X, (3, 1)), TASKS * 3  # seven parts, the last one short
+    many, of = np.tile(X, (3, 1)), TASKS * 3  # 57 parts, the last one short
     alone = model.decision_function(many, tasks=of)
     for n_jobs in (1, 2, 5, -1, np.int64(3)):
         assert model.decision_function(many, tasks=of, n_jobs=n_jobs).tobytes() == alone.tobytes()
@@ -142,3 +143,87 @@ def test_two_first_calls_at_once(learner):
         with ThreadPoolExecutor(2) as pool:
             said = list(pool.map(learn, (X[:SIZE], X[:SIZE, :2])))
         assert sorted(map(bool, said)) == [False, True] and "columns" in "".join(said)
+
+
+def wait_until(condition):
+    """Until another thread has come so far; a test that waits for ever is ended by its runner."""
+    while not condition():
+        threading.Event().wait(0.001)
+
+
+def test_the_lock_of_a_model_serves_in_the_order_of_arrival():
+    """Every thread comes when the one before it is known to wait; the first one, which comes back at once, is last."""
+    guard, order = Guard(), []
+
+    def enter(name):
+        with guard, guard:  # it is re-entrant
+            order.append(name)
+
+    threads = [threading.Thread(target=enter, args=(name,)) for name in "abcd"]
+    with guard:
+        for n, thread in enumerate(threads, 1):
+            thread.start()
+            wait_until(lambda n=n: guard.n_waiting == n)
+    enter("first again")
+    for thread in threads:
+        thread.join()
+    assert order == ["a", "b", "c", "d", "first again"]
+
+
+def test_a_waiter_that_gives_up_holds_nobody_up(monkeypatch):
+    guard, order = Guard(), []
+
+    class Interrupted:
+        """A lock at which Ctrl-C comes."""
+
+        def __init__(self):
+            self.calls = 0
+
+        def acquire(self):
+            self.calls += 1
+            if self.calls == 2:  # the first time it is taken by its maker
+                raise KeyboardInterrupt
+
+    guard.__enter__()
+    with monkeypatch.context() as patched:
+        patched.setattr("budgetron.learners.guard.Lock", Interrupted)
+
+        def give_up():
+            with pytest.raises(KeyboardInterrupt):
+                guard.__enter__()
+            order.append("gave up")
+
+        quitter = threading.Thread(target=give_up)
+        quitter.start()
+        quitter.join()
+    assert guard.n_waiting == 0
+    guard.__exit__()
+    with guard:
+        order.append("entered")
+    assert order == ["gave up", "entered"]
+
+
+@pytest.mark.parametrize("engine", ["auto", "numpy"])
+def test_a_long_prediction_lets_learning_in(engine):
+    """Each piece of 64 rows is of one moment: the model between two blocks that it was taught."""
+    model = made(Perceptron, engine).partial_fit(X[:SIZE], Y[:SIZE], classes=[0, 1])
+    rows = np.tile(X[:64], (8, 1))
+    after = {model.decision_function(X[:64]).tobytes()}
+    stop, failures, seen = threading.Event(), [], set()
+
+    def ask():
+        try:
+            while not stop.is_set():
+                margins = model.decision_function(rows)
+                seen.update(margins[start : start + 64].tobytes() for start in range(0, len(rows), 64))
+        except Exception as error:
+            failures.append(error)
+
+    thread = threading.Thread(target=ask)
+    thread.start()
+    for block in blocks()[1:6]:
+        model.partial_fit(X[block], Y[block])
+        after.add(model.decision_function(X[:64]).tobytes())
+    stop.set()
+    thread.join()
+    assert not failures and seen <= after

@@ -1,25 +1,68 @@
-"""One lock a model, which can be pickled and copied (each copy has its own)."""
+"""The lock of a model: threads are served in the order in which they came."""
 
 from __future__ import annotations
 
-import threading
+from collections import deque
+from threading import Lock, get_ident
 from typing import Any
 
-beginning = threading.Lock()  # held only while a model makes its first engine
+beginning = Lock()  # held only while a model makes its first engine
 
 
 class Guard:
-    """Learning takes it; predictions run beside each other under the engine's own lock."""
+    """A re-entrant lock, first come, first served. It can be pickled and copied; each copy is a lock of its own.
+
+    Learning takes it. Predictions take it where the engine has no lock of its own (the NumPy engine). A plain
+    `threading.RLock` is not fair: a thread that predicts in a loop takes it again before a waiting learner wakes up.
+    """
 
     def __init__(self) -> None:
-        self._lock = threading.RLock()
-        self._take, self._give = self._lock.acquire, self._lock.release
+        self._state = Lock()  # held for a few lines at a time
+        self._owner: int | None = None  # the thread that has the lock; None only where nobody waits
+        self._depth = 0
+        self._waiting: deque[tuple[int, Lock]] = deque()  # threads, and what each waits at
 
     def __enter__(self) -> None:
-        self._take()
+        me = get_ident()
+        if self._owner == me:
+            self._depth += 1
+            return
+        with self._state:
+            if self._owner is None:
+                self._owner, self._depth = me, 1
+                return
+            turn = Lock()
+            turn.acquire()
+            self._waiting.append((me, turn))
+        try:
+            turn.acquire()  # until the owner before us hands the lock over
+        except BaseException:  # Ctrl-C: the queue must not wait for a thread that has given up
+            with self._state:
+                if self._owner == me:
+                    self._hand_over()
+                else:
+                    self._waiting.remove((me, turn))
+            raise
 
     def __exit__(self, *_: object) -> None:
-        self._give()
+        self._depth -= 1
+        if self._depth == 0:
+            with self._state:
+                self._hand_over()
+
+    def _hand_over(self) -> None:
+        """Make the thread that has waited longest the owner; there is no moment at which a later one could step in."""
+        if not self._waiting:
+            self._owner = None
+            return
+        self._owner, turn = self._waiting.popleft()
+        self._depth = 1
+        turn.release()
+
+    @property
+    def n_waiting(self) -> int:
+        """How many threads wait for the lock."""
+        return len(self._waiting)
 
     def __reduce__(self) -> tuple[Any, ...]:
         return Guard, ()

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import Hashable, Iterable, Mapping
-from contextlib import nullcontext
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar, Self
 
@@ -37,6 +36,7 @@ from budgetron.learners.task_names import TaskNames
 Margins = NDArray[np.float64]
 Ints = NDArray[np.int64]
 NOT_GIVEN: Any = object()  # tells "no labels" apart from `y=None`, which is rejected
+PIECE = 64  # rows per hold of the lock in a prediction, as in the compiled engine
 BLOCK = 4096  # rows per engine call; it bounds the temporary memory of one call
 _LEARNED = (
     "_guard", "_graph", "_names", "_classes", "_engine", "_tasked", "n_features_in_", "feature_names_in_", "_columns",
@@ -293,10 +293,7 @@ class Learner(Pictures, ClassifierMixin, BaseEstimator):  # type: ignore[misc]
 
     def block_margins(self, block: Block, threads: int = 1) -> Margins:
         """The margins of a validated block; nothing is learned."""
-        # The compiled engine has a reader-writer lock of its own; the NumPy engine relies on the model's lock.
-        with nullcontext() if self._engine.side_by_side else self._guard:
-            margins: Margins = self._engine.margins(block.rows, block.task_ids, block.clusters, threads)
-        return margins
+        return self._margins(self._engine, block.rows, block.task_ids, block.clusters, threads)
 
     def _classes_to_fit(self, X: Any, y: Any, tasks: Any, sample_weight: Any) -> NDArray[Any]:
         """The classes in y, checked as `fit` demands: at least two of them, and some weight above zero."""
@@ -334,9 +331,20 @@ class Learner(Pictures, ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         rows = row if isinstance(row, SparseRow) else row.reshape(1, -1)
         key, cluster = validation.located_one(self._who, task, self._graph, self._tasked)
         self._refuse_bad_rows(rows)
-        with nullcontext() if engine.side_by_side else self._guard:
-            margins: Margins = engine.margins(rows, np.array([key]), np.array([cluster]))
-        return margins
+        return self._margins(engine, rows, np.array([key]), np.array([cluster]))
+
+    def _margins(self, engine: Any, rows: Any, keys: Any, clusters: Any, threads: int = 1) -> Margins:
+        """The margins of a block. The model's lock is held for one piece at a time, so that learning need not wait for
+        the whole block: the compiled engine takes its own lock so, and for the other it is done here."""
+        if engine.side_by_side:
+            margins: Margins = engine.margins(rows, keys, clusters, threads)
+            return margins
+        pieces = []
+        for start in range(0, len(keys), PIECE):
+            part = slice(start, start + PIECE)
+            with self._guard:
+                pieces.append(engine.margins(rows if len(keys) <= PIECE else rows[part], keys[part], clusters[part]))
+        return np.concatenate(pieces)
 
     def _one_row(self, x: Any, task: Hashable) -> tuple[Any, list[Hashable] | None]:
         if isinstance(x, Mapping):

@@ -3,11 +3,11 @@
 
 #include <cstdint>
 #include <memory>
-#include <shared_mutex>
 #include <vector>
 
 #include "rules/budgetron/beliefs.hpp"
 #include "algebra/gram.hpp"
+#include "fair_lock.hpp"
 #include "kernel.hpp"
 #include "memory.hpp"
 #include "similarity.hpp"
@@ -107,7 +107,7 @@ class Learner {
   const Vec<std::int64_t>& arrivals() const { return arrivals_; }
   const Store& store() const { return *store_; }
 
-  mutable std::shared_mutex lock;  // learning alone, predictions together; taken by the caller
+  mutable FairLock lock;  // learning alone, predictions together, in the order they came; taken by the caller
 
  protected:
   virtual void score(const Instance& x, Task task, Scratch& scratch) const = 0;  // scratch.row → scratch.margins
