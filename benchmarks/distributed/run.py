@@ -189,7 +189,8 @@ def replicas(quick: bool) -> list[dict[str, float | str]]:
             row["one learner"] = 100 * float(np.mean((margins > 0) != y))
             for count in (2, 8):
                 for every in (None, 8192, 1024):
-                    with ReplicatedModel(make(budget=200), replicas=count, exchange_every=every or 10**9) as model:
+                    learner = make(budget=200 * count)  # 200 for each replica, as many as the one learner has
+                    with ReplicatedModel(learner, replicas=count, exchange_every=every or 10**9) as model:
                         found = model.predict_then_learn(X, y, tasks=tasks)
                         label = "never" if every is None else str(every)
                         row[f"{count}, {label}"] = 100 * float(np.mean((found > 0) != y))

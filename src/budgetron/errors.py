@@ -42,6 +42,12 @@ class UnknownLabel(InputError):
     """A label outside the known classes."""
 
 
+class TooFewBytes(InputError):
+    """A byte budget that is too small for any model; `needed` is what the smallest takes under such a budget."""
+
+    needed: int = 0
+
+
 class ModelFileError(InputError):
     """A model file that is damaged, too large, of another format, or lies about what it holds.
 

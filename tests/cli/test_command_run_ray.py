@@ -13,7 +13,7 @@ import pytest
 from click.testing import CliRunner
 
 from budgetron import Budgetron, SharedProjectron, graphs, io
-from budgetron.cli import main
+from budgetron.cli import main, models
 from budgetron.distributed import ReplicatedModel, ShardedModel
 
 
@@ -98,6 +98,12 @@ def test_what_does_not_fit_is_refused_before_anything_is_learned(tmp_path, begun
     assert not (tmp_path / "new").exists()
 
 
+@pytest.mark.parametrize("graph", [graphs.complete(), graphs.disconnected()])
+def test_a_budget_is_the_total_of_what_ray_begins(tmp_path, graph):
+    model = models.begun(Budgetron(budget=100, graph=graph), str(tmp_path / "m"), shards=8, workers=2)
+    assert model._first_budgets() == [13, 13, 13, 13, 12, 12, 12, 12]
+
+
 @pytest.mark.long
 @pytest.mark.skipif(importlib.util.find_spec("ray") is None, reason="the extra `ray` is not installed")
 @pytest.mark.parametrize("graph", ["disconnected", "complete"])
@@ -117,4 +123,5 @@ def test_a_stream_into_shards_on_ray_and_another_after_it(tmp_path, graph):
     assert ended["model"]["learner"] == kind.__name__
     with kind.open(tmp_path / "m") as model:
         assert model.n_seen_ == 1200 and model.n_mistakes_ == ended["model"]["mistakes"]
+        assert model.capacity_ == 40 and model.n_stored_ <= 40
     assert told("predict", tmp_path / "m", stream, "-q") == told("predict", tmp_path / "copy 2", stream, "-q")

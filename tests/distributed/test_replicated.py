@@ -44,7 +44,7 @@ def test_linear_parts_of_replicas_add_up_to_those_of_one_learner():
         rows = np.arange(100, 400)[g::2]
         model.partial_fit(X[rows], y[rows])
     now = [shared_part(model._engine) for model in models]
-    after = combined(models[0]._engine.settings, now, last)
+    after = combined(None, now, [part.left_behind() for part in last])
     one = shared_part(make().partial_fit(X, y)._engine)
     for part in after:
         count, mean, m2 = part.moments
@@ -69,7 +69,7 @@ def test_what_is_received_is_the_mean_of_functions(is_sparse):
     for g, model in enumerate(models):
         model.partial_fit(X[g * 150 : g * 150 + 150], y[g * 150 : g * 150 + 150], tasks=tasks[g * 150 : g * 150 + 150])
     now = [shared_part(model._engine) for model in models]
-    after = combined(models[0]._engine.settings, now, now)
+    after = combined(KERNEL, now, [part.left_behind() for part in now])
     for g, part in enumerate(after):
         own = gram(KERNEL, part.rows, part.rows)
         mean = sum(gram(KERNEL, part.rows, one.rows) @ one.weights[0].T for one in now) / 2
@@ -82,12 +82,12 @@ def test_what_is_received_is_the_mean_of_functions(is_sparse):
 @pytest.mark.parametrize("make", [Budgetron, SharedProjectron])
 def test_replicas_stay_close_to_one_learner(make):
     X, y, tasks = related(4000, seed=5)
-    learner = make(budget=64, kernel=KERNEL)
+    learner = make(budget=4 * 64, kernel=KERNEL)
     one = make(budget=64, kernel=KERNEL).predict_then_learn(X, y, tasks=tasks)
     with ReplicatedModel(learner, replicas=4, workers=2, exchange_every=256, block=128) as model:
         margins = model.predict_then_learn(X, y, tasks=tasks)
         assert model.n_exchanges_ == 15 and model.n_seen_ == 4000
-        assert all(shard.n_stored <= 64 for shard in model.shards_)
+        assert [shard.capacity for shard in model.shards_] == [64] * 4
     errors = [np.mean((found > 0) != y) for found in (one, margins)]
     assert errors[1] < errors[0] + 0.03
 
@@ -113,5 +113,7 @@ def test_refusals():
         ReplicatedModel(Forgetron(budget=10)).partial_fit(X, y, tasks=tasks)
     with pytest.raises(InputError, match=r"graph must be complete\(\)"):
         ReplicatedModel(SharedProjectron(graph=graphs.disconnected())).partial_fit(X, y, tasks=tasks)
+    with pytest.raises(InputError, match="X must be dense where the learner is a Budgetron"):
+        ReplicatedModel(Budgetron()).partial_fit(sparse.csr_matrix(X), y, tasks=tasks)
     with pytest.raises(InputError, match="exchange_every must be an integer >= 1"):
         ReplicatedModel(SharedProjectron(), exchange_every=0).partial_fit(X, y, tasks=tasks)

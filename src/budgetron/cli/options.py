@@ -64,7 +64,11 @@ def learner_options(command: Callable[..., Any]) -> Callable[..., Any]:
             metavar="NAME",
             help=f"{', '.join(LEARNERS)}; or the paper's name.",
         ),
-        click.option("--budget", metavar="N|SIZE", help="Stored examples, or a size such as 64KiB.  [default: 500]"),
+        click.option(
+            "--budget",
+            metavar="N|SIZE",
+            help="Stored examples, or a size such as 64KiB: the total, also in shards.  [default: 500]",
+        ),
         click.option(
             "--kernel", default="gaussian", show_default=True, help="gaussian[:GAMMA], polynomial[:DEGREE], linear."
         ),

@@ -72,7 +72,7 @@ class Ended:
     help="Tasks to count one by one, the first that come; the rest together.",
 )
 @click.option("--ray", metavar="DIRECTORY", help="Learn in shards on Ray, with their logs there; or go on there.")
-@click.option("--shards", type=click.IntRange(min=1), default=8, show_default=True, help="Shards of a new directory.")
+@click.option("--shards", type=click.IntRange(min=1), default=8, show_default=True, help="They divide the budget.")
 @click.option("--workers", type=click.IntRange(min=1), default=2, show_default=True, help="Ray actors, or threads.")
 @overwrite_option
 @click.option("--quiet", "-q", is_flag=True, help="No progress, no summary.")

@@ -28,7 +28,7 @@ _SHARDS = 8  # with --ray, as `run` has them
 @click.option("--tls-certificate", type=click.Path(path_type=Path, exists=True), help="PEM file.")
 @click.option("--tls-key", type=click.Path(path_type=Path, exists=True), help="PEM file.")
 @click.option("--snapshot-every", default=50_000, show_default=True, type=click.IntRange(min=1), help="Examples.")
-@click.option("--shards", type=click.IntRange(min=1), help="Shards of each new model, by component.")
+@click.option("--shards", type=click.IntRange(min=1), help="Shards of each new model; they divide its budget.")
 @click.option("--workers", type=click.IntRange(min=1), default=2, show_default=True,
               help="Threads, or Ray actors, of the shards of a model.")
 @click.option("--ray", type=click.Path(path_type=Path, file_okay=False), metavar="DIRECTORY",

@@ -31,6 +31,7 @@ from budgetron.errors import refuse
 from budgetron.kernels import Kernel
 
 Array = NDArray[np.float64]
+LinearParts = dict[int, tuple[Array, Array]]
 JITTER = 1e-10  # of the Gram matrix of stored examples, which are apart by η
 
 
@@ -42,6 +43,7 @@ class SharedPart:
     weights: dict[int, Array]  # (outputs, n) by belief, or one under 0
     linear: dict[int, tuple[Array, Array]]  # W (outputs, features), and Σ: (features, features) or its diagonal
     moments: tuple[float, Array, Array] | None  # count, mean, m2
+    summed: frozenset[int] = frozenset()  # beliefs whose precisions add up: those that do not go on adapting for ever
 
     @property
     def nbytes(self) -> int:
@@ -49,6 +51,20 @@ class SharedPart:
         linear = [array for pair in self.linear.values() for array in pair]
         arrays = [*self.weights.values(), *linear, *([] if self.moments is None else self.moments[1:])]
         return int(rows + sum(array.nbytes for array in arrays))
+
+    def left_behind(self) -> LinearParts:
+        """What the next exchange must know of this one: W and Σ of the beliefs that add up, of Σ the lower triangle."""
+        return {index: (W, _triangle(S)) for index, (W, S) in self.linear.items() if index in self.summed}
+
+
+def left_behind_bytes(settings: Any) -> int:
+    """Bytes of `SharedPart.left_behind` of a replica with these settings."""
+    if settings.rule != "budgetron":
+        return 0
+    summed = sum(belief[0] > 0 and belief[4] == 0 for belief in settings.extra["beliefs"])
+    width = settings.n_features + 1
+    covariance = width * (width + 1) // 2 if settings.extra["whole"] else width
+    return int(8 * summed * (settings.n_outputs * width + covariance))
 
 
 def shared_part(engine: Any) -> SharedPart:
@@ -65,7 +81,8 @@ def shared_part(engine: Any) -> SharedPart:
     moments = None
     if "moments_mean" in state:
         moments = (float(state["moments_count"]), np.array(state["moments_mean"]), np.array(state["moments_m2"]))
-    return SharedPart(rows, dict(zip(kernel, u, strict=True)), dict(zip(linear, pairs, strict=True)), moments)
+    summed = frozenset(index for index in linear if settings.extra["beliefs"][index][4] == 0)
+    return SharedPart(rows, dict(zip(kernel, u, strict=True)), dict(zip(linear, pairs, strict=True)), moments, summed)
 
 
 def with_shared_part(engine: Any, part: SharedPart) -> Any:
@@ -84,28 +101,27 @@ def with_shared_part(engine: Any, part: SharedPart) -> Any:
     return type(engine).restore(settings, state)
 
 
-def combined(settings: Any, now: Sequence[SharedPart], last: Sequence[SharedPart]) -> list[SharedPart]:
-    """The part of each replica after an exchange, from what all had before it and after the last one."""
-    return [_received(settings, g, now, last) for g in range(len(now))]
+def combined(kernel: Kernel | None, now: Sequence[SharedPart], last: Sequence[LinearParts]) -> list[SharedPart]:
+    """The part of each replica after an exchange, from what all have now and what the last exchange left them with."""
+    return [_received(kernel, g, now, last) for g in range(len(now))]
 
 
-def _received(settings: Any, g: int, now: Sequence[SharedPart], last: Sequence[SharedPart]) -> SharedPart:
+def _received(kernel: Kernel | None, g: int, now: Sequence[SharedPart], last: Sequence[LinearParts]) -> SharedPart:
     mine = now[g]
     others = [h for h in range(len(now)) if h != g]
     weights = {}
-    projected = _Projection(settings.kernel, mine.rows)
+    projected = _Projection(kernel, mine.rows)
     for index, own in mine.weights.items():
         parts = [projected(now[h].rows, now[h].weights[index]) for h in others if index in now[h].weights]
         weights[index] = np.mean([own, *parts], axis=0)
     linear = {}
     for index, pair in mine.linear.items():
-        floor = settings.extra["beliefs"][index][4]
-        linear[index] = (_averaged if floor > 0 else _summed)(index, pair, others, now, last)
-    return SharedPart(mine.rows, weights, linear, _pooled(g, now))
+        linear[index] = (_summed if index in mine.summed else _averaged)(index, pair, others, now, last)
+    return SharedPart(mine.rows, weights, linear, _pooled(g, now), mine.summed)
 
 
 def _summed(
-    index: int, own: tuple[Array, Array], others: list[int], now: Sequence[SharedPart], last: Sequence[SharedPart]
+    index: int, own: tuple[Array, Array], others: list[int], now: Sequence[SharedPart], last: Sequence[LinearParts]
 ) -> tuple[Array, Array]:
     """Precisions add up, and so do weights times precisions: what each replica saw is counted once."""
     W, S = own
@@ -114,8 +130,8 @@ def _summed(
     for h in others:
         if index not in now[h].linear:
             continue  # that replica has given the belief up
-        after, before = now[h].linear[index], last[h].linear[index]
-        gained, had = _inverse(after[1]), _inverse(before[1])
+        after, before = now[h].linear[index], last[h][index]
+        gained, had = _inverse(after[1]), _inverse(_square(before[1]) if after[1].ndim == 2 else before[1])
         precision = precision + gained - had
         moment = moment + _times(after[0], gained) - _times(before[0], had)
     covariance = _inverse(precision)
@@ -123,7 +139,7 @@ def _summed(
 
 
 def _averaged(
-    index: int, own: tuple[Array, Array], others: list[int], now: Sequence[SharedPart], last: Sequence[SharedPart]
+    index: int, own: tuple[Array, Array], others: list[int], now: Sequence[SharedPart], last: Sequence[LinearParts]
 ) -> tuple[Array, Array]:
     weights = [own[0], *(now[h].linear[index][0] for h in others if index in now[h].linear)]
     return np.mean(weights, axis=0), own[1]
@@ -136,6 +152,20 @@ def _inverse(S: Array) -> Array:
     return (inverse + inverse.T) / 2
 
 
+def _triangle(S: Array) -> Array:
+    """The lower triangle of a symmetric matrix, row by row; a diagonal stays as it is."""
+    return S if S.ndim == 1 else S[np.tril_indices(len(S))]
+
+
+def _square(triangle: Array) -> Array:
+    """The symmetric matrix of a lower triangle."""
+    n = int(np.sqrt(2 * len(triangle)))  # n(n + 1)/2 numbers
+    rows, columns = np.tril_indices(n)
+    S = np.zeros((n, n))
+    S[rows, columns] = S[columns, rows] = triangle
+    return S
+
+
 def _times(W: Array, S: Array) -> Array:
     return W * S if S.ndim == 1 else W @ S
 
@@ -146,10 +176,8 @@ def _linear_of(state: dict[str, Any], n: int, outputs: int) -> list[tuple[Array,
     if "linear_covariance" not in state:
         return [(block[:outputs], block[outputs]) for block in blocks.reshape(n, outputs + 1, -1)]
     W = blocks.reshape(n, outputs, -1)
-    rows, columns = np.tril_indices(W.shape[2])
-    S = np.zeros((n, W.shape[2], W.shape[2]))
-    S[:, rows, columns] = S[:, columns, rows] = np.reshape(state["linear_covariance"], (n, len(rows)))
-    return list(zip(W, S, strict=True))
+    triangles = np.reshape(state["linear_covariance"], (n, W.shape[2] * (W.shape[2] + 1) // 2))
+    return [(w, _square(triangle)) for w, triangle in zip(W, triangles, strict=True)]
 
 
 def _put_linear(state: dict[str, Any], pairs: list[tuple[Array, Array]]) -> None:
@@ -158,7 +186,7 @@ def _put_linear(state: dict[str, Any], pairs: list[tuple[Array, Array]]) -> None
         state["linear"] = np.array(blocks).reshape(np.shape(state["linear"]))
         return
     state["linear"] = np.array([W for W, _ in pairs]).reshape(np.shape(state["linear"]))
-    triangles = [S[np.tril_indices(len(S))] for _, S in pairs]
+    triangles = [_triangle(S) for _, S in pairs]
     state["linear_covariance"] = np.array(triangles).reshape(np.shape(state["linear_covariance"]))
 
 

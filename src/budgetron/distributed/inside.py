@@ -126,7 +126,7 @@ class Inside:
 
     @property
     def budget(self) -> int | str | None:
-        """The learner's budget."""
+        """The learner's budget: the total, over all shards."""
         budget: int | str | None = getattr(self.learner, "budget", None)
         return budget
 
@@ -157,7 +157,7 @@ class Inside:
 
     @property
     def memory_bytes_(self) -> int:
-        """Bytes of all shards' models."""
+        """Bytes of all shards' models, at most the byte budget where there is one."""
         return sum(fact.memory_bytes for fact in self._facts())
 
     @property

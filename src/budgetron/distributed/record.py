@@ -10,12 +10,13 @@ from budgetron.distributed.door import Door
 from budgetron.distributed.files import get, put
 from budgetron.distributed.placement import WHO
 from budgetron.durable.models import kept_of
+from budgetron.engine.memory import budget_of
 from budgetron.errors import refuse
 from budgetron.learners.saved import content_of
 from budgetron.persist.names import NoJSON, decoded, encoded
 
 NAME = "sharded.json"
-FORMAT = 1
+FORMAT = 2
 
 
 class ShardFile(msgspec.Struct, forbid_unknown_fields=True):
@@ -34,7 +35,7 @@ class Record(msgspec.Struct, forbid_unknown_fields=True):
     shards: int
     shares: str
     pins: list[tuple[Any, int]]
-    budget: int | str | None
+    budget: int | str | None  # the total; in format 1 that of each replica, where there are replicas
     door: ShardFile  # the learner that has begun and learned nothing: parameters, graph, classes, kernel
     files: list[ShardFile] = []  # of a saved model; a live one has a folder a shard
     exchange_every: int | None = None  # of replicas
@@ -57,8 +58,15 @@ def read(source: str) -> Record:
         record = msgspec.json.decode(get(source, NAME), type=Record)
     except msgspec.DecodeError as error:
         raise refuse(WHO, NAME, "one that a sharded model wrote", f"something else ({error})") from None
-    if record.format != FORMAT:
-        raise refuse(WHO, NAME, f"of format {FORMAT}", str(record.format), "A newer budgetron reads it.")
+    if not 1 <= record.format <= FORMAT:
+        raise refuse(WHO, NAME, f"of format {FORMAT} or earlier", str(record.format), "A newer budgetron reads it.")
+    if record.format == 1 and record.kind == "ReplicatedModel":
+        # Each replica had the whole budget, and keeps it: the total is what they have together.
+        each = budget_of(WHO, record.budget)
+        if each.bytes is not None:
+            record.budget = f"{each.bytes * record.shards} B"
+        elif each.examples is not None:
+            record.budget = each.examples * record.shards
     return record
 
 

@@ -7,12 +7,16 @@ What it costs is measured in docs/distributed.md.
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
-from budgetron.distributed.exchange import SharedPart, combined
+from budgetron.distributed.door import Door
+from budgetron.distributed.exchange import LinearParts, SharedPart, combined, left_behind_bytes
 from budgetron.distributed.placement import GroupPlacement
 from budgetron.distributed.record import Record
 from budgetron.distributed.sharded import ShardedModel
+from budgetron.distributed.shares import Plan, first_shares, least_bytes, refuse_bytes
+from budgetron.engine.memory import budget_of
 from budgetron.errors import is_whole, refuse, shown
 
 WHO = "ReplicatedModel"
@@ -28,7 +32,8 @@ class ReplicatedModel(ShardedModel):
     Parameters
     ----------
     learner : Budgetron or SharedProjectron
-        What every replica is, each with the whole of its budget.
+        What every replica is. Its `budget` is the total, which the replicas divide: stored examples; or bytes, of all
+        replicas' models and what the coordinator keeps of the last exchange.
     replicas : int, default=2
         How many there are, for the life of the model.
     exchange_every : int, default=4096
@@ -54,7 +59,7 @@ class ReplicatedModel(ShardedModel):
     pins = None
     rebalance_every = 1
     n_exchanges_: int
-    _last: list[SharedPart]  # the shared parts as the last exchange left them
+    _last: list[LinearParts]  # what the last exchange left each replica with, as far as the next one must know it
 
     def __init__(
         self,
@@ -87,13 +92,19 @@ class ReplicatedModel(ShardedModel):
         self._check_begun()
         with self._rebalancing, self._team.holding(range(self.shards)):
             now = self._parts()
-            after = combined(self._settings(), now, self._last)
+            after = combined(self._door.scout._engine.settings.kernel, now, self._last)
             for replica, part in enumerate(after):
                 self._team.ask_owner(replica, "receive", part)
-            self._last = after
+            self._last = [part.left_behind() for part in after]
             self._since = 0
             self.n_exchanges_ += 1
         return sum(part.nbytes for part in now) + sum(part.nbytes for part in after)
+
+    @property
+    def memory_bytes_(self) -> int:
+        """Bytes of all replicas' models and of what is kept of the last exchange: at most the byte budget, if any."""
+        kept = sum(array.nbytes for parts in self._last for pair in parts.values() for array in pair)
+        return super().memory_bytes_ + kept
 
     @property
     def shards(self) -> int:  # type: ignore[override]
@@ -101,9 +112,6 @@ class ReplicatedModel(ShardedModel):
 
     def _parts(self) -> list[SharedPart]:
         return [self._team.ask_owner(replica, "shared_part") for replica in range(self.shards)]
-
-    def _settings(self) -> Any:
-        return self._door.scout._engine.settings
 
     def _interval(self) -> int | None:
         return self.exchange_every
@@ -114,14 +122,33 @@ class ReplicatedModel(ShardedModel):
     def _start(self, models: list[Any] | None) -> None:
         super()._start(models)
         # After a restart from disk: what was learned since the last exchange is not told to the others any more.
-        self._last = self._parts()
+        self._last = [part.left_behind() for part in self._parts()]
         self.n_exchanges_ = 0
 
     def _new_placement(self) -> GroupPlacement:
         return GroupPlacement(self.learner.graph, self.replicas)
 
-    def _first_budgets(self) -> list[int | str | None]:
-        return [self.learner.budget] * self.replicas
+    def _first_budgets(self, door: Door | None = None) -> list[int | str | None]:
+        shares = first_shares(self.learner.budget, self.replicas, WHO, "replica")
+        total = budget_of(WHO, self.learner.budget).bytes
+        if door is not None and self.learner.rule == "budgetron" and door.is_sparse:
+            raise refuse(WHO, "X", "dense where the learner is a Budgetron", "sparse rows",
+                         "A hashed table cannot be exchanged: take a SharedProjectron, or one Budgetron.")  # fmt: skip
+        if door is None or total is None:
+            return shares
+        plan: Plan = partial(door.settings_of, graph=self.learner.graph)
+        each = total // self.replicas  # for a replica, and for what the coordinator keeps of its last exchange
+        least, settings = least_bytes(plan)
+        if least + left_behind_bytes(settings) > each:
+            raise refuse_bytes(WHO, "replica", total, self.replicas, least + left_behind_bytes(settings))
+        high = each + 1
+        while high - least > 1:
+            share = (least + high) // 2
+            if share + left_behind_bytes(plan(f"{share} B")) <= each:
+                least = share
+            else:
+                high = share
+        return [f"{least} B"] * self.replicas
 
     def _check_parameters(self) -> None:
         if self.learner.rule not in RULES:

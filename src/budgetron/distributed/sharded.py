@@ -12,6 +12,7 @@ import secrets
 import shutil
 import threading
 from collections.abc import Hashable, Iterable, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any, Self
 
@@ -26,11 +27,12 @@ from budgetron.distributed.hot import HotTasks
 from budgetron.distributed.on_disk import OnDisk
 from budgetron.distributed.placement import WHO, Placement, checked_pins
 from budgetron.distributed.routing import Job, batches
-from budgetron.distributed.shares import checked_policy, first_shares
+from budgetron.distributed.shares import checked_policy, first_shares, least_bytes, refuse_bytes
 from budgetron.distributed.team import Team
 from budgetron.distributed.worker import folder_of
 from budgetron.durable import Request
-from budgetron.errors import is_whole, refuse, shown
+from budgetron.engine.memory import budget_of
+from budgetron.errors import TooFewBytes, is_whole, refuse, shown
 from budgetron.learners.budgetron import probabilities
 
 Margins = NDArray[np.float64]
@@ -43,7 +45,8 @@ class ShardedModel(OnDisk, ClassifierMixin, BaseEstimator):  # type: ignore[misc
     Parameters
     ----------
     learner : a learner of budgetron
-        What every shard is, with its graph; its `budget` is that of all shards together.
+        What every shard is, with its graph. Its `budget` is the total, which the shards divide: stored examples, or
+        bytes of all shards' models together.
     shards : int, default=8
         How many learners there are, for the life of the model. Results depend on this, and not on `workers`.
     workers : int, default=1
@@ -75,7 +78,8 @@ class ShardedModel(OnDisk, ClassifierMixin, BaseEstimator):  # type: ignore[misc
         What each shard has seen, stored and may store, and whose it is.
     classes_, kernel_ : what the first block settled
     n_seen_, n_mistakes_, n_stored_, memory_bytes_, capacity_ : int
-        Over all shards.
+        Over all shards. `memory_bytes_` leaves out what does not grow with what is learned: an empty model that the
+        coordinator checks input with, blocks on their way, and the counters of `hot_tasks`.
     budget_share_ : dict
         Each task's share of the stored examples right now.
 
@@ -288,7 +292,7 @@ class ShardedModel(OnDisk, ClassifierMixin, BaseEstimator):  # type: ignore[misc
 
     def _door_or_new(self) -> Door:
         if not hasattr(self, "_door"):
-            door = Door(self.learner)
+            door = Door(self.learner, self._first_budgets)
             self._check_parameters()
             self._door = door
             self._entering = threading.Lock()
@@ -309,14 +313,28 @@ class ShardedModel(OnDisk, ClassifierMixin, BaseEstimator):  # type: ignore[misc
     def _new_placement(self) -> Placement:
         return Placement(self.learner.graph, self.shards, checked_pins(self.pins))
 
-    def _first_budgets(self) -> list[int | str | None]:
-        return first_shares(getattr(self.learner, "budget", None), self.shards)
+    def _first_budgets(self, door: Door | None = None) -> list[int | str | None]:
+        """The share of each shard. With a `door` that has begun, shares of bytes are checked against what rows take."""
+        budget = getattr(self.learner, "budget", None)
+        shares = first_shares(budget, self.shards)
+        total = budget_of(WHO, budget).bytes
+        if door is not None and total is not None:
+            placement, least = self._new_placement(), 0
+            for shard, share in enumerate(shares):
+                plan = partial(door.settings_of, graph=placement.graph_of(shard))
+                try:
+                    plan(share)
+                except TooFewBytes:
+                    least = max(least, least_bytes(plan)[0])
+            if least:
+                raise refuse_bytes(WHO, "shard", total, self.shards, least)
+        return shares
 
     def _begin(self, models: list[Any] | None = None) -> None:
         """Make the shards: new ones after the first block, or given ones."""
         self._ready(term=1)
         if models is None:
-            budgets = self._first_budgets()
+            budgets = self._first_budgets(self._door)
             models = [self._door.first_model(budget, self._placement.graph_of(shard))
                       for shard, budget in enumerate(budgets)]  # fmt: skip
         if self.directory is not None:
@@ -367,4 +385,5 @@ class ShardedModel(OnDisk, ClassifierMixin, BaseEstimator):  # type: ignore[misc
         return self
 
     def __exit__(self, *_: object) -> None:
+            self._door.release_first_rows()
         self.close()

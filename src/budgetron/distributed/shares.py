@@ -1,4 +1,4 @@
-"""How a budget is divided among shards.
+"""How a budget is divided among shards, or among replicas. A budget is the total: the shares add up to it.
 
     fixed     every shard has its equal share for ever: each shard is a learner of B/n examples
     demand    shares follow the mistakes that a shard makes; at every rebalancing half of a share is kept, so that no
@@ -9,15 +9,17 @@ One learner with one budget for all tasks is a third algorithm: there the tasks 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import numpy as np
 
 from budgetron.engine.memory import budget_of
-from budgetron.errors import refuse, refuse_type, shown
+from budgetron.engine.settings import Settings
+from budgetron.errors import TooFewBytes, refusal, refuse, refuse_type, shown
 
 WHO = "ShardedModel"
 POLICIES = ("fixed", "demand")
+Plan = Callable[[int | str | None], Settings]  # a budget → the settings of a model with it
 INERTIA = 0.5  # the part of a share that one rebalancing leaves alone
 
 
@@ -32,7 +34,7 @@ def divided(total: int, weights: Sequence[float], least: int = 1) -> list[int]:
         w = np.ones(len(w))
     exact = np.full(len(w), float(least))
     wanting = np.ones(len(w), dtype=bool)
-    while wanting.any():  # whoever would get less than the least gets that, at the cost of the others
+    while wanting.any():  # clamp shares to the minimum, and divide the rest among the others
         free = total - least * int((~wanting).sum())
         exact[wanting] = free * w[wanting] / w[wanting].sum() if w[wanting].sum() > 0 else free / wanting.sum()
         short = wanting & (exact < least)
@@ -46,22 +48,47 @@ def divided(total: int, weights: Sequence[float], least: int = 1) -> list[int]:
     return [int(share) for share in shares]
 
 
-def first_shares(budget: int | str | None, n: int) -> list[int | str | None]:
-    """The budget of each shard at the start: equal shares.
+def first_shares(budget: int | str | None, n: int, who: str = WHO, part: str = "shard") -> list[int | str | None]:
+    """The budget of each shard at the start: equal shares, the remainder one by one to the first.
 
     >>> first_shares(10, 3), first_shares("1 MiB", 2), first_shares(None, 2)
     ([4, 3, 3], ['524288 B', '524288 B'], [None, None])
     """
-    whole = budget_of(WHO, budget)
+    whole = budget_of(who, budget)
     if whole.bytes is not None:
         return [f"{share} B" for share in divided(whole.bytes, [1] * n)]
     if whole.examples is None:
         return [None] * n
     if whole.examples < n:
         raise refuse(
-            WHO, "budget", f"at least {n}, one stored example a shard", f"{whole.examples}", "Take fewer shards."
-        )
+            who, "budget", f"at least {n}, one stored example per {part}", f"{whole.examples}",
+            f"Give a larger budget, or take {whole.examples} {part}s or fewer.",
+        )  # fmt: skip
     return list(divided(whole.examples, [1] * n))
+
+
+def least_bytes(plan: Plan) -> tuple[int, Settings]:
+    """The smallest byte budget found that a model can be planned with, and its settings."""
+    budget = 1
+    while True:
+        try:
+            return budget, plan(f"{budget} B")
+        except TooFewBytes as error:  # what is needed may grow with the budget: some tables are a part of it
+            budget = max(error.needed, budget + budget // 16 + 1)
+
+
+def refuse_bytes(who: str, part: str, budget: int, n: int, each: int) -> TooFewBytes:
+    """The refusal of a byte budget that does not reach for n models of so many bytes each."""
+    fewer = f", or take {counted(budget // each, part)} or fewer" if budget >= each else ""
+    return TooFewBytes(
+        refusal(who, "budget", f"at least {n * each} bytes for {counted(n, part)}, {each} for each", f"{budget} bytes",
+                f"Give a larger budget{fewer}.")
+    )  # fmt: skip
+
+
+def counted(n: int, part: str) -> str:
+    """A number of shards or replicas, in words."""
+    return f"{n} {part}" if n == 1 else f"{n} {part}s"
 
 
 def following(total: int, capacities: Sequence[int], mistakes: Sequence[int], least: int = 1) -> list[int]:

@@ -15,7 +15,7 @@ import numpy as np
 
 from budgetron.engine import native
 from budgetron.engine.settings import Settings
-from budgetron.errors import is_whole, refuse, shown
+from budgetron.errors import TooFewBytes, is_whole, refusal, refuse, shown
 from budgetron.graphs import Explicit
 from budgetron.kernels import Gaussian
 
@@ -80,7 +80,9 @@ def planned(who: str, settings: Settings, budget: int, nonzeros: float, compiled
             return planned(who, without_kernel, budget, nonzeros, compiled)
         needed = bytes_of(_with_capacity(settings, 1, limit, nonzeros), compiled) * 32 // 31 + 1
         what = "this graph and rows of this size" if _graph(settings) else "rows of this size"
-        raise refuse(who, "budget", f"at least {needed} bytes for {what}", f"{budget} bytes")
+        error = TooFewBytes(refusal(who, "budget", f"at least {needed} bytes for {what}", f"{budget} bytes"))
+        error.needed = needed
+        raise error
     if settings.kernel is None:
         low = 1  # nothing is stored
     return _with_capacity(settings, low, limit, nonzeros)

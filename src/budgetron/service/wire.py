@@ -133,7 +133,8 @@ class ShardAnswer(Struct):
 class ModelAnswer(Struct):
     """A model: what it was made with, and what it holds now.
 
-    `budget_scope` says whose the budget is: of the `model`, all tasks together; or of each `shard`, those of its own.
+    The budget among the settings is the total. `budget_scope` says who competes for it: all tasks of the `model`; or
+    those of each `shard`, for its share.
     """
 
     name: str

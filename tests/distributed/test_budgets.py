@@ -1,0 +1,187 @@
+"""A budget is the total: over shards, over replicas, in examples and in bytes, at every moment."""
+
+from __future__ import annotations
+
+import json
+import re
+
+import numpy as np
+import pytest
+from scipy import sparse
+from streams import stream
+
+from budgetron import BudgetProjectron, Budgetron, Forgetron, SharedProjectron, graphs, kernels
+from budgetron.distributed import ReplicatedModel, ShardedModel, record
+from budgetron.distributed.exchange import left_behind_bytes
+from budgetron.errors import InputError
+
+KERNEL = kernels.Gaussian(gamma=0.3)
+
+
+def rows(n, d, seed=0, n_tasks=300, is_sparse=False):
+    rng = np.random.default_rng(seed)
+    X, tasks = rng.normal(size=(n, d)), rng.integers(0, n_tasks, size=n).tolist()
+    y = (X[:, 0] * X[:, 1] + 0.3 * X[:, 2] > 0).astype(int)
+    return sparse.csr_matrix(np.where(np.abs(X) > 0.8, X, 0.0)) if is_sparse else X, y, tasks
+
+
+@pytest.mark.parametrize("make", [Budgetron, SharedProjectron])
+def test_replicas_divide_a_count(make):
+    X, y, tasks = rows(1200, 4)
+    with ReplicatedModel(make(budget=66, kernel=KERNEL), replicas=4, exchange_every=256, block=128) as model:
+        model.partial_fit(X, y, tasks=tasks)
+        assert [shard.capacity for shard in model.shards_] == [17, 17, 16, 16]
+        assert model.capacity_ == model.budget == 66 and model.n_stored_ <= 66
+
+
+def test_shards_divide_a_count():
+    X, y, tasks = stream(600, 1)
+    learner = BudgetProjectron(budget=100, kernel=KERNEL, graph=graphs.disconnected())
+    with ShardedModel(learner, shards=8) as model:
+        model.partial_fit(X, y, tasks=tasks)
+        assert [shard.capacity for shard in model.shards_] == [13, 13, 13, 13, 12, 12, 12, 12]
+
+
+BYTE_CASES = [
+    (ReplicatedModel, "replicas", Budgetron, graphs.complete(), "100 kB", False),
+    (ReplicatedModel, "replicas", SharedProjectron, graphs.complete(), "300 kB", True),
+    (ReplicatedModel, "replicas", Budgetron, graphs.complete(), "1 MB", False),
+    (ReplicatedModel, "replicas", SharedProjectron, graphs.complete(), "150 kB", False),
+    (ShardedModel, "shards", Budgetron, graphs.disconnected(), "100 kB", False),
+    (ShardedModel, "shards", SharedProjectron, graphs.disconnected(), "300 kB", True),
+]
+
+
+@pytest.mark.parametrize(("kind", "number", "make", "graph", "budget", "is_sparse"), BYTE_CASES)
+def test_bytes_are_the_total_after_every_block(kind, number, make, graph, budget, is_sparse):
+    X, y, tasks = rows(1500, 8, is_sparse=is_sparse)
+    total = int(budget.split()[0]) * {"kB": 10**3, "MB": 10**6}[budget.split()[1]]
+    with kind(make(budget=budget, kernel=KERNEL, graph=graph), **{number: 4}, block=128) as model:
+        for start in range(0, 1500, 300):
+            part = slice(start, start + 300)
+            model.partial_fit(X[part], y[part], tasks=tasks[part])
+            if kind is ReplicatedModel:
+                model.exchange()
+            assert model.memory_bytes_ <= total
+
+
+def test_what_the_last_exchange_left_is_counted_as_it_is_planned():
+    for d in (8, 300):  # with whole covariances, and with diagonal ones
+        X, y, tasks = rows(300, d)
+        with ReplicatedModel(Budgetron(budget="800 kB", kernel=KERNEL), replicas=2) as model:
+            model.partial_fit(X, y, tasks=tasks)
+            settings = model.learner_of(tasks[0])._engine.settings
+            assert settings.extra["whole"] == (d == 8)
+            kept = model.memory_bytes_ - sum(shard.memory_bytes for shard in model.shards_)
+            assert kept == 2 * left_behind_bytes(settings) > 0
+
+
+@pytest.mark.parametrize(
+    ("model", "words"),
+    [
+        (ReplicatedModel(Budgetron(budget=3), replicas=4),
+         r"at least 4, one stored example per replica; got 3\. Give a larger budget, or take 3 replicas or fewer"),
+        (ShardedModel(Forgetron(budget=7, graph=graphs.disconnected()), shards=8),
+         "at least 8, one stored example per shard; got 7"),
+    ],
+)  # fmt: skip
+def test_a_count_below_the_number_of_parts_is_refused(model, words):
+    X, y, tasks = stream(50, 1)
+    with pytest.raises(InputError, match=words):
+        model.partial_fit(X, y, tasks=tasks)
+
+
+@pytest.mark.parametrize(
+    ("make_model", "number"),
+    [
+        (lambda budget, n: ReplicatedModel(SharedProjectron(budget=budget, kernel=KERNEL), replicas=n), "replica"),
+        (lambda budget, n: ReplicatedModel(Budgetron(budget=budget, kernel=KERNEL), replicas=n), "replica"),
+        (lambda budget, n: ShardedModel(Forgetron(budget=budget, kernel=KERNEL, graph=graphs.disconnected()), shards=n),
+         "shard"),
+    ],
+)  # fmt: skip
+def test_too_few_bytes_are_refused_with_what_would_do(make_model, number):
+    """Both remedies of the message hold: so many bytes, or so many parts."""
+    X, y, tasks = rows(300, 20)
+    model = make_model("60 kB", 8)
+    with pytest.raises(InputError, match=f"for 8 {number}s") as refused:
+        model.partial_fit(X, y, tasks=tasks)
+    assert not hasattr(model, "_team")
+    bytes_needed = re.search(r"at least (\d+) bytes", str(refused.value))[1]
+    parts = re.search(rf"take (\d+) {number}s? or fewer", str(refused.value))[1]
+    with make_model(f"{bytes_needed} B", 8) as enough:
+        enough.partial_fit(X, y, tasks=tasks)
+        assert enough.memory_bytes_ <= int(bytes_needed)
+    with make_model("60 kB", int(parts)) as fewer:
+        fewer.partial_fit(X, y, tasks=tasks)
+        assert fewer.memory_bytes_ <= 60_000
+    with pytest.raises(InputError, match="at least"):
+        make_model("60 kB", int(parts) + 1).partial_fit(X, y, tasks=tasks)
+
+
+def test_after_a_refused_budget_the_first_block_settles_nothing():
+    X, y, tasks = rows(300, 60)
+    model = ShardedModel(Forgetron(budget="110 kB", kernel=KERNEL, graph=graphs.disconnected()), shards=8)
+    with pytest.raises(InputError, match="at least"):
+        model.partial_fit(X, y, tasks=tasks)
+    with model:
+        model.partial_fit(X[:, :2], y, tasks=tasks)  # narrower rows take fewer bytes
+        assert model.n_features_in_ == 2 and model.memory_bytes_ <= 110_000
+
+
+def test_moving_shares_keep_the_sum_at_every_step_and_after_a_break(tmp_path, monkeypatch):
+    X, y, tasks = stream(900, 3)
+    learner = BudgetProjectron(budget=40, kernel=KERNEL, graph=graphs.disconnected())
+    options = {"shares": "demand", "rebalance_every": 10**9, "block": 128}
+    model = ShardedModel(learner, shards=4, directory=tmp_path / "m", **options)
+    model.partial_fit(X[:600], y[:600], tasks=tasks[:600])
+    ask, sums = model._team.ask_owner, []
+
+    def counting(shard, method, *arguments):
+        if method == "resize" and len(sums) == 2:
+            raise OSError("the disk is gone in the middle of it")
+        answer = ask(shard, method, *arguments)
+        sums.append(model.capacity_)
+        return answer
+
+    monkeypatch.setattr(model._team, "ask_owner", counting)
+    with pytest.raises(OSError, match="in the middle"):
+        model.rebalance()
+    assert len(sums) == 2 and max(sums) <= 40
+    model.close()
+    with ShardedModel.open(tmp_path / "m", workers=2) as again:
+        assert again.capacity_ == sums[-1]
+        again.partial_fit(X[600:], y[600:], tasks=tasks[600:])
+        assert sum(again.rebalance()) == again.capacity_ == 40
+        again.add_worker()
+        assert again.capacity_ == 40 and again.n_stored_ <= 40
+
+
+@pytest.mark.parametrize(("budget", "total"), [(16, 48), ("60 kB", "180000 B"), (None, None)])
+def test_a_directory_of_replicas_from_before_keeps_what_each_replica_had(tmp_path, monkeypatch, budget, total):
+    """In format 1 every replica had the whole budget. It keeps that, and the total is what they have together."""
+    X, y, tasks = rows(600, 4)
+    with monkeypatch.context() as patched:
+        patched.setattr(ReplicatedModel, "_first_budgets", lambda self, door=None: [budget] * 3)
+        learner = Budgetron(budget=budget, kernel=KERNEL)
+        with ReplicatedModel(learner, replicas=3, directory=tmp_path / "m", exchange_every=256, block=128) as model:
+            model.partial_fit(X[:400], y[:400], tasks=tasks[:400])
+            capacities = [shard.capacity for shard in model.shards_]
+            expected = model.decision_function(X, tasks=tasks)
+    written = json.loads((tmp_path / "m" / record.NAME).read_text())
+    (tmp_path / "m" / record.NAME).write_text(json.dumps({**written, "format": 1}))
+    for _ in range(2):  # the second time it is of the new format
+        with ReplicatedModel.open(tmp_path / "m") as model:
+            assert [shard.capacity for shard in model.shards_] == capacities and model.budget == total
+            np.testing.assert_array_equal(model.decision_function(X, tasks=tasks), expected)
+
+
+def test_a_directory_of_shards_from_before_is_as_it_was(tmp_path):
+    X, y, tasks = stream(300, 5)
+    learner = BudgetProjectron(budget=40, kernel=KERNEL, graph=graphs.disconnected())
+    with ShardedModel(learner, shards=4, directory=tmp_path) as model:
+        model.partial_fit(X, y, tasks=tasks)
+    written = json.loads((tmp_path / record.NAME).read_text())
+    (tmp_path / record.NAME).write_text(json.dumps({**written, "format": 1}))
+    with ShardedModel.open(tmp_path) as model:
+        assert model.budget == model.capacity_ == 40
