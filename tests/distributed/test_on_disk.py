@@ -11,7 +11,7 @@ from streams import local_run, random_graph, stream
 import budgetron
 from budgetron import graphs, kernels
 from budgetron.distributed import ShardedModel
-from budgetron.durable import StaleOwner
+from budgetron.durable import Request, StaleOwner
 from budgetron.errors import InputError
 
 KERNEL = kernels.Gaussian(gamma=0.4)
@@ -47,6 +47,85 @@ def test_a_key_is_learned_once(tmp_path):
         assert model.n_seen_ == 400
         with pytest.raises(InputError, match="key must be a new one"):
             model.predict_then_learn(X, 1 - y, tasks=tasks, key="batch-1")
+
+
+class _Stopped(Exception):
+    """The coordinator ends here."""
+
+
+def broken_off(model, after, *arguments, key):
+    """Send a call, and lose the coordinator when it has sent so many messages."""
+    send, sent = model._team.crew.send, []
+
+    def sending(name, method, *rest):
+        if method == "learn":
+            if len(sent) == after:
+                raise _Stopped
+            sent.append(name)
+        return send(name, method, *rest)
+
+    model._team.crew.send = sending
+    with pytest.raises(_Stopped):
+        model.predict_then_learn(*arguments, key=key)
+    model._team.crew.send = send
+
+
+@pytest.mark.parametrize("blocks", [(128, 512), (512, 128), (384, 250)])
+@pytest.mark.parametrize("together", [False, True])
+def test_a_call_that_broke_off_is_resumed_with_any_block_size(tmp_path, blocks, together):
+    """A key means the same rows wherever the stream was cut: each shard learns just what it had not learned yet."""
+    X, y, tasks = stream(1500, 12)
+    with ShardedModel(learner(), shards=3) as undisturbed:
+        undisturbed.partial_fit(X[:100], y[:100], tasks=tasks[:100])
+        expected = undisturbed.predict_then_learn(X, y, tasks=tasks)
+        final = undisturbed.decision_function(X, tasks=tasks)
+    model = ShardedModel(learner(), shards=3, directory=tmp_path / "m", block=blocks[0], in_flight=1)
+    model.partial_fit(X[:100], y[:100], tasks=tasks[:100])
+    broken_off(model, 2, X, y, tasks, key="batch")
+    assert 100 < model.n_seen_ < 1600
+    model.close()
+    with ShardedModel.open(tmp_path / "m", block=blocks[1], workers=2) as again:
+        for _ in range(2):
+            if together:
+                margins = again.learn_many([Request(X, y, tasks, "batch")])[0]
+            else:
+                margins = again.predict_then_learn(X, y, tasks=tasks, key="batch")
+            assert again.n_seen_ == 1600
+            np.testing.assert_array_equal(margins, expected)
+        np.testing.assert_array_equal(again.decision_function(X, tasks=tasks), final)
+
+
+def test_a_key_that_came_with_other_rows_teaches_no_shard_anything(tmp_path):
+    X, y, tasks = stream(900, 13)
+    with ShardedModel(learner(), shards=3, directory=tmp_path / "m", block=128, in_flight=1) as model:
+        model.partial_fit(X[:50], y[:50], tasks=tasks[:50])
+        broken_off(model, 2, X, y, tasks, key="batch")
+        seen = [shard.n_seen for shard in model.shards_]
+        for rows, labels in ((X + 1, y), (X, 1 - y), (X[:40], y[:40]), (X[::-1], y[::-1])):
+            other = tasks[: len(rows)] if rows.base is not X or len(rows) < 900 else tasks[::-1]
+            with pytest.raises(InputError, match="key must be a new one"):
+                model.predict_then_learn(rows, labels, tasks=other, key="batch")
+            refused = model.learn_many([Request(rows, labels, other, "batch")])[0]
+            assert isinstance(refused, InputError)
+            assert [shard.n_seen for shard in model.shards_] == seen
+        model.predict_then_learn(X[:60], y[:60], tasks=tasks[:60], key="batch/128")  # another key, that begins alike
+        model.predict_then_learn(X, y, tasks=tasks, key="batch")
+        assert model.n_seen_ == 50 + 60 + 900
+        with pytest.raises(InputError, match="1 to 180 characters"):
+            model.predict_then_learn(X, y, tasks=tasks, key="k" * 181)
+
+
+def test_rows_whose_answer_is_forgotten_are_not_learned_again(tmp_path, monkeypatch):
+    X, y, tasks = stream(1200, 14)
+    monkeypatch.setattr("budgetron.durable.ledger.KEYS", 2)
+    with ShardedModel(learner(), shards=2, directory=tmp_path / "m", block=128) as model:
+        first = model.predict_then_learn(X, y, tasks=tasks, key="batch")
+        model.snapshot()  # which forgets all but two keys
+        again = model.predict_then_learn(X, y, tasks=tasks, key="batch")
+        assert model.n_seen_ == 1200
+        known = ~np.isnan(again)
+        assert 0 < known.sum() < 1200
+        np.testing.assert_array_equal(again[known], first[known])
 
 
 def test_a_later_coordinator_shuts_the_former_out(tmp_path):

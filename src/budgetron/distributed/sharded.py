@@ -26,17 +26,19 @@ from budgetron.distributed.door import Admitted, Door
 from budgetron.distributed.hot import HotTasks
 from budgetron.distributed.on_disk import OnDisk
 from budgetron.distributed.placement import WHO, Placement, checked_pins
-from budgetron.distributed.routing import Job, batches
+from budgetron.distributed.routing import Cut, Job, OtherRows, batches
 from budgetron.distributed.shares import checked_policy, first_shares, least_bytes, refuse_bytes
 from budgetron.distributed.team import Team
 from budgetron.distributed.worker import folder_of
-from budgetron.durable import Request
+from budgetron.durable import KeyReused, Request
+from budgetron.durable.idempotency import check_key, reused
 from budgetron.engine.memory import budget_of
 from budgetron.errors import TooFewBytes, is_whole, refuse, shown
 from budgetron.learners.budgetron import probabilities
 
 Margins = NDArray[np.float64]
 BACKENDS = ("local", "ray")
+LONGEST_KEY = 180  # the shards' logs take 200 characters, and the position of a row comes after the key
 
 
 class ShardedModel(OnDisk, ClassifierMixin, BaseEstimator):  # type: ignore[misc]
@@ -147,17 +149,20 @@ class ShardedModel(OnDisk, ClassifierMixin, BaseEstimator):  # type: ignore[misc
         """One pass: the decision value of each row as it was just before the row was learned, in the order given.
 
         With a directory everything is on disk when this returns. The same `key` with the same rows again gives the
-        first answer and learns nothing: after an error it is safe to send the block once more.
+        first answer and learns nothing: after an error it is safe to send the block once more. Rows that some shards
+        have learned already, from a call that broke off, are not learned again, also where `block` is another now. Of
+        rows whose answer is no longer remembered (each shard remembers 100,000 of its blocks) the margin is NaN.
         """
         block = self._admitted(Request(X, y, tasks, key, classes, sample_weight))
         self._prepare()
         return self._learned(block, key)
 
-    def learn_many(self, requests: Sequence[Request]) -> list[Margins | Exception]:
+    def learn_many(self, requests: Sequence[Request], new_keys: bool = False) -> list[Margins | Exception]:
         """Several calls of `predict_then_learn`, sent together and learned in order: one round trip and not one each.
 
         A request that is refused teaches no shard anything; its exception is in its place. Whatever happens to the
-        others on their way is raised: with their keys they may be sent again.
+        others on their way is raised: with their keys they may be sent again. `new_keys` says that no key was ever sent
+        before, also not in part: then the shards are not asked what they remember of them, which saves a round trip.
         """
         answers: list[Any] = [None] * len(requests)
         jobs: dict[int, Job] = {}
@@ -174,6 +179,14 @@ class ShardedModel(OnDisk, ClassifierMixin, BaseEstimator):  # type: ignore[misc
                 jobs[place] = self._job(block, request.key)
             else:  # the shards are looked after between the blocks
                 answers[place] = self._learned(block, request.key)
+        if jobs:
+            again = {} if new_keys else {place: job for place, job in jobs.items() if requests[place].key is not None}
+            for place, resumed in zip(again, self._resumed(list(again.values())), strict=True):
+                if isinstance(resumed, Exception):
+                    answers[place] = resumed
+                    del jobs[place]
+                else:
+                    jobs[place] = resumed
         if jobs:
             self._learned_together(list(jobs.values()))
         for place, job in jobs.items():
@@ -199,6 +212,7 @@ class ShardedModel(OnDisk, ClassifierMixin, BaseEstimator):  # type: ignore[misc
 
     def _admitted(self, request: Request) -> Admitted:
         """What every shard will take; or a refusal, with nothing changed."""
+        check_key(request.key, LONGEST_KEY)
         door = self._door_or_new()
         with self._entering:
             settled = door.settled
@@ -227,16 +241,47 @@ class ShardedModel(OnDisk, ClassifierMixin, BaseEstimator):  # type: ignore[misc
 
     def _learned(self, block: Admitted, key: str | None) -> Margins:
         job = self._job(block, key)
+        if key is not None:
+            resumed = self._resumed([job])[0]
+            if isinstance(resumed, Exception):
+                raise resumed
+            job = resumed
         interval = self._interval()
         step = block.n if interval is None else max(1, interval // self.block) * self.block
         for start in range(0, block.n, step):
             rows = range(start, min(start + step, block.n))
             with self._team.holding(job.shards[rows.start : rows.stop].tolist()):
                 self._through("learn", [job], rows)
-            self._since += len(rows)
+            self._since += len(job.unlearned(rows.start, rows.stop))
             if interval is not None and self._since >= interval:
                 self._care()
         return job.margins
+
+    def _resumed(self, jobs: list[Job]) -> list[Job | Exception]:
+        """The jobs without what was learned already under their keys, with the margins of that; or a refusal.
+
+        What the shards remember is sent again as it was cut then, so that their logs compare it and answer: nothing
+        is learned by that, so where a key came with other rows no shard has learned any of them.
+        """
+        if self.directory is None or not jobs:
+            return list(jobs)
+        found: list[dict[int, list[tuple[int, int]]]] = [{} for _ in jobs]
+        for shards in self._team.ask_all("remembered", [job.stem for job in jobs]):
+            for shard, by_job in shards.items():
+                for remembered, cuts in zip(found, by_job, strict=True):
+                    if cuts:
+                        remembered[shard] = cuts
+        resumed: list[Job | Exception] = []
+        for job, remembered in zip(jobs, found, strict=True):
+            try:
+                if remembered:
+                    job, cuts = job.resumed(remembered)
+                    with self._team.holding(remembered):
+                        self._sent("learn", [[(job, cut)] for cut in cuts])
+                resumed.append(job)
+            except (OtherRows, KeyReused):
+                resumed.append(reused(job.stem))
+        return resumed
 
     def _learned_together(self, jobs: list[Job]) -> None:
         with self._team.holding(np.unique(np.concatenate([job.shards for job in jobs])).tolist()):
@@ -251,7 +296,9 @@ class ShardedModel(OnDisk, ClassifierMixin, BaseEstimator):  # type: ignore[misc
 
     def _through(self, method: str, jobs: Sequence[Job], rows: range | None = None) -> None:
         """Cut, send, collect, and put the margins back in the caller's order; of these rows of each job, or of all."""
-        plan = list(batches(jobs, rows or range(max(job.block.n for job in jobs)), self.block))
+        self._sent(method, list(batches(jobs, rows or range(max(job.block.n for job in jobs)), self.block)))
+
+    def _sent(self, method: str, plan: list[list[tuple[Job, Cut]]]) -> None:
         parcels = ([job.parcel(cut) for job, cut in batch] for batch in plan)
         for batch, answers in zip(plan, self._team.stream(method, parcels, self.in_flight), strict=True):
             for (job, cut), answer in zip(batch, answers, strict=True):
@@ -337,6 +384,7 @@ class ShardedModel(OnDisk, ClassifierMixin, BaseEstimator):  # type: ignore[misc
             budgets = self._first_budgets(self._door)
             models = [self._door.first_model(budget, self._placement.graph_of(shard))
                       for shard, budget in enumerate(budgets)]  # fmt: skip
+            self._door.release_first_rows()
         if self.directory is not None:
             for shard in range(self.shards):  # of a start that was broken off: nothing in it was acknowledged
                 shutil.rmtree(Path(self.directory) / folder_of(shard), ignore_errors=True)
@@ -385,5 +433,4 @@ class ShardedModel(OnDisk, ClassifierMixin, BaseEstimator):  # type: ignore[misc
         return self
 
     def __exit__(self, *_: object) -> None:
-            self._door.release_first_rows()
         self.close()

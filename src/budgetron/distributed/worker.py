@@ -145,6 +145,20 @@ class Worker:
                 raise answer
         return answers
 
+    def remembered(self, stems: list[str]) -> dict[int, list[list[tuple[int, int]]]]:
+        """What the shards here have learned under these keys: for each shard and key the cuts, in the order of rows.
+
+        A cut is the number of its first row in the call, and how many rows it had. Shards that remember none of the
+        keys are left out.
+        """
+        found = {}
+        for shard, held in self._held.items():
+            if held.host is not None:
+                cuts = [_remembered(held.host, stem) for stem in stems]
+                if any(cuts):
+                    found[shard] = cuts
+        return found
+
     def margins(self, parcels: list[Parcel]) -> list[NDArray[np.float64]]:
         """The margins of each parcel; nothing is learned."""
         held = [self._of(parcel.shard, parcel.epoch) for parcel in parcels]
@@ -243,6 +257,12 @@ class Worker:
 def folder_of(shard: int) -> str:
     """The name of a shard's folder."""
     return f"shard-{shard:05d}"
+
+
+def _remembered(host: Host, stem: str) -> list[tuple[int, int]]:
+    prefix = f"{stem}/"
+    found = [(key[len(prefix) :], len(learned.margins)) for key, learned in host.remembered(prefix).items()]
+    return sorted((int(first), n) for first, n in found if first.isdecimal())  # "a/1/0" is of the key "a/1", not of "a"
 
 
 def _facts(shard: int, held: _Held, by_task: bool) -> Facts:

@@ -301,10 +301,10 @@ def answer_of(entry: Entry) -> Learned | Exception:
     return answer
 
 
-def check_key(key: Any) -> None:
-    """Refuse an idempotency key that is none."""
-    if key is not None and (not isinstance(key, str) or not 1 <= len(key) <= LONGEST_KEY or not key.isprintable()):
-        raise refuse("Host", "key", f"a printable string of 1 to {LONGEST_KEY} characters", shown(key))
+def check_key(key: Any, longest: int = LONGEST_KEY) -> None:
+    """Reject an idempotency key that is not a printable string of at most `longest` characters."""
+    if key is not None and (not isinstance(key, str) or not 1 <= len(key) <= longest or not key.isprintable()):
+        raise refuse("Host", "key", f"a printable string of 1 to {longest} characters", shown(key))
 
 
 def reused(key: Any) -> KeyReused:

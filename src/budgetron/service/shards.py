@@ -137,7 +137,7 @@ class ShardedHost:
     def _learn(self, new: list[Entry]) -> None:
         """Send to the shards what is in the journal. After a failure there, all of it is sent again later."""
         try:
-            answers = self._sent([(entry.number, entry.payload) for entry in new])
+            answers = self._sent([(entry.number, entry.payload) for entry in new], is_new=True)
             self._finish(answers)
         except Exception as error:
             self.failing = error
@@ -159,26 +159,26 @@ class ShardedHost:
         self.failing = None
         return sum(len(answer.margins) for _, answer in answers if isinstance(answer, Learned))
 
-    def _sent(self, written: Sequence[tuple[int, bytes]]) -> list[tuple[int, Any]]:
+    def _sent(self, written: Sequence[tuple[int, bytes]], is_new: bool = False) -> list[tuple[int, Any]]:
         """What the shards answer to each, or a refusal, which none of them has heard of; a failure is raised."""
         answers: list[tuple[int, Any]] = []
         together: list[tuple[int, blocks.Block]] = []
         for number, rows in written:
             block = blocks.read(rows)
             if block.kind == "forget":
-                answers += self._taught(together)
+                answers += self._taught(together, is_new)
                 answers.append((number, self._forgotten(number, block.tasks[0])))
                 together = []
             else:
                 together.append((number, block))
-        return answers + self._taught(together)
+        return answers + self._taught(together, is_new)
 
-    def _taught(self, together: list[tuple[int, blocks.Block]]) -> list[tuple[int, Any]]:
+    def _taught(self, together: list[tuple[int, blocks.Block]], is_new: bool) -> list[tuple[int, Any]]:
         requests = [
             Request(block.X, block.y, block.tasks, f"{self._journal.name}-{number}", block.classes, block.sample_weight)
             for number, block in together
         ]
-        margins = self.model.learn_many(requests)
+        margins = self.model.learn_many(requests, new_keys=is_new)
         return [
             (number, found if isinstance(found, Exception) else Learned(number, found))
             for (number, _), found in zip(together, margins, strict=True)
