@@ -79,7 +79,7 @@ def test_one_more_of_many_workers_moves_about_its_share():
 
 @given(st.lists(st.integers(0, 50), min_size=1, max_size=20))
 def test_cuts_keep_order_and_lose_nothing(shards):
-    parts = list(cuts(np.array(shards), start=100))
+    parts = list(cuts(np.array(shards), np.arange(100, 100 + len(shards))))
     assert sorted(row for cut in parts for row in cut.rows.tolist()) == list(range(100, 100 + len(shards)))
     for cut in parts:
         assert (np.diff(cut.rows) > 0).all() and all(shards[row - 100] == cut.shard for row in cut.rows)
@@ -108,7 +108,7 @@ def test_shares_add_up(data):
         ({"backend": "spark"}, 'backend must be "local" or "ray"'),
         ({"shares": "fair"}, 'shares must be "fixed" or "demand"'),
         ({"pins": ["ann"]}, "pins must be a mapping"),
-        ({"shards": 200}, "budget must be at least 200, one stored example a shard"),
+        ({"shards": 200}, "budget must be at least 200, one stored example per shard"),
         ({"learner": budgetron.Budgetron(budget=100)}, "shards must be 1 where the graph has one component"),
         ({"learner": "Budgetron"}, "learner must be a learner of budgetron"),
         ({"backend": "ray"}, "directory must be a folder that all nodes share"),
