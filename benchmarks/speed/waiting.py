@@ -1,0 +1,59 @@
+"""How long `learn_one` waits while four threads predict: median, 99th percentile and longest, in milliseconds.
+
+    python benchmarks/speed/waiting.py
+
+Wall-clock times, which depend on what else runs on the machine: compare two builds on the same one.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+
+import numpy as np
+
+from budgetron import BudgetProjectron, kernels
+
+THREADS, SECONDS, PAUSE = 4, 6.0, 0.002
+
+
+def waits(model: BudgetProjectron, rows: int) -> list[float]:
+    """Seconds that each call of `learn_one` took, beside threads that predict blocks of so many rows."""
+    rng = np.random.default_rng(0)
+    X, asked = rng.normal(size=(4000, 50)), rng.normal(size=(rows, 50))
+    y = X[:, 0] * X[:, 1] > 0
+    model.partial_fit(X, y)
+    stop = threading.Event()
+
+    def predict() -> None:
+        while not stop.is_set():
+            model.decision_function(asked)
+
+    threads = [threading.Thread(target=predict) for _ in range(THREADS)]
+    for thread in threads:
+        thread.start()
+    found: list[float] = []
+    end = time.monotonic() + SECONDS
+    while time.monotonic() < end:
+        place = len(found) % len(X)
+        start = time.perf_counter()
+        model.learn_one(X[place], bool(y[place]))
+        found.append(time.perf_counter() - start)
+        time.sleep(PAUSE)
+    stop.set()
+    for thread in threads:
+        thread.join()
+    return found
+
+
+def main() -> None:
+    print("| engine | budget | rows of a prediction | calls | median, ms | 99 %, ms | longest, ms |")
+    print("|---|---|---|---|---|---|---|")
+    for engine, budget, rows in (("core", 1000, 256), ("core", 1000, 65_536), ("numpy", 200, 4096)):
+        found = waits(BudgetProjectron(budget=budget, kernel=kernels.Gaussian(gamma=0.02), engine=engine), rows)
+        numbers = " | ".join(f"{1000 * q:.2f}" for q in np.quantile(found, [0.5, 0.99, 1.0]))
+        print(f"| {engine} | {budget} | {rows} | {len(found)} | {numbers} |", flush=True)
+
+
+if __name__ == "__main__":
+    main()
