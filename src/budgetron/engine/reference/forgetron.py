@@ -73,7 +73,7 @@ class Forgetron(MistakeDriven):
     def restore(self, state: dict[str, Any]) -> None:
         super().restore(state)
         self.Q = float(state["q"])
-        self.weights.beta = float(state["scale"]) * self.weights.beta
+        self.weights.beta = flushed(float(state["scale"]) * self.weights.beta)
 
 
 def largest_phi(c2: float, sigma: float, sigma_mu: float, Q: float, M: int) -> float:
