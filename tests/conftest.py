@@ -139,8 +139,11 @@ def is_long(request):
 
 @pytest.fixture(scope="session", autouse=True)
 def one_blas_thread():
-    """The matrices here are small, and on a busy machine threads only wait for each other."""
-    with threadpool_limits(1):
+    """The matrices here are small, and on a busy machine threads only wait for each other.
+
+    OPENBLAS_NUM_THREADS overrides it, to see that no result depends on the number of threads.
+    """
+    with threadpool_limits(int(os.environ.get("OPENBLAS_NUM_THREADS") or 1)):
         yield
 
 

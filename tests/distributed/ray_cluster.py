@@ -62,7 +62,7 @@ def is_gone(pid):
         return False
 
 
-def wait_until(condition, seconds=30.0):
+def wait_until(condition, seconds=300.0):
     end = time.monotonic() + seconds
     while not condition():
         assert time.monotonic() < end, "what was waited for did not come"

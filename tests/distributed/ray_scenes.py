@@ -82,7 +82,7 @@ def node(cluster, folder, name="node"):
         timer.start()
         got.append(learn(model, X, y, tasks, 600, 1200))
         timer.join()
-        ray_cluster.wait_until(lambda: ray_cluster.nodes_alive() < there, 60)
+        ray_cluster.wait_until(lambda: ray_cluster.nodes_alive() < there)
         got.append(learn(model, X, y, tasks, 1200, 2400))
         equal = np.array_equal(np.concatenate(got), undisturbed(X, y, tasks))
         pids = {worker["pid"] for worker in model.workers_}
@@ -112,7 +112,7 @@ def stale(cluster, folder):
         mine = [task for task in tasks if int(model._placement.shards_of_tasks([task])[0]) == 0][:1]
         refused = False
         try:
-            ray.get(former.learn.remote([Parcel(0, epoch, X[:1], mine, y[:1], None, "late")]), timeout=30)
+            ray.get(former.learn.remote([Parcel(0, epoch, X[:1], mine, y[:1], None, "late")]), timeout=300)
         except ray.exceptions.RayTaskError as error:
             refused = isinstance(error.cause, StaleOwner)
         ray.kill(former)
