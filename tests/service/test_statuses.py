@@ -11,7 +11,15 @@ from budgetron.data import DataCorrupt, DataUnavailable
 from budgetron.distributed.crew import Lost
 from budgetron.distributed.team import WorkersLost
 from budgetron.distributed.worker import NotTheOwner
-from budgetron.durable import AlreadyOwned, DamagedLog, DiskRefused, KeyReused, NothingLearned, StaleOwner
+from budgetron.durable import (
+    AlreadyOwned,
+    DamagedLog,
+    DirectoryGone,
+    DiskRefused,
+    KeyReused,
+    NothingLearned,
+    StaleOwner,
+)
 from budgetron.errors import (
     BudgetronError,
     Closed,
@@ -40,6 +48,7 @@ STATUSES = {  # class → status, and whether the client is told when to come ag
     NotFittedError: (409, False),
     DiskRefused: (507, True),
     DamagedLog: (500, False),
+    DirectoryGone: (503, True),
     MissingExtra: (500, False),
     StorageError: (503, True),
     AlreadyOwned: (503, True),

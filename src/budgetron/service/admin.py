@@ -27,7 +27,8 @@ async def model(hosted: Hosted, exchange: Exchange) -> None:
 
 
 def _described(hosted: Hosted) -> ModelAnswer:
-    learner, kept = hosted.host.model, hosted.kept
+    kept = hosted.kept  # once: a restore may put another in its place meanwhile
+    learner = kept.model
     begun = kept.begun
     share = list(learner.budget_share_.items())[:_MOST_SHARES] if begun else []
     described = None if kept.columns is None else [row._asdict() for row in kept.columns.describe()]
@@ -78,8 +79,8 @@ async def task(hosted: Hosted, exchange: Exchange, name: str) -> None:
 
 def _share(hosted: Hosted, task: Any) -> tuple[float, int]:
     """A task's share of what is stored, and how much that is in all."""
-    learner = hosted.host.model
-    return (learner.budget_share_.get(task, 0.0), learner.n_stored_) if hosted.kept.begun else (0.0, 0)
+    kept = hosted.kept
+    return (kept.model.budget_share_.get(task, 0.0), kept.model.n_stored_) if kept.begun else (0.0, 0)
 
 
 async def forget(hosted: Hosted, exchange: Exchange, name: str) -> None:
@@ -109,8 +110,7 @@ async def download(hosted: Hosted, exchange: Exchange) -> None:
 async def restore(hosted: Hosted, exchange: Exchange) -> None:
     """PUT snapshot: put the model of a model file in this one's place."""
     content = await exchange.body(exchange.limits.restore_bytes)
-    await asyncio.to_thread(hosted.host.restore, content)
-    hosted.watch.begin_anew()
+    await hosted.restore(content)
     await exchange.reply(encode(Done(hosted.host.position)))
 
 

@@ -16,7 +16,7 @@ from budgetron.service.hosted import Hosted
 from budgetron.service.keys import NOBODY, Key, Keys
 from budgetron.service.logs import log
 from budgetron.service.metrics import TEXT, Metrics
-from budgetron.service.problems import Refused, refused_of
+from budgetron.service.problems import REASONS, Refused, refused_of
 from budgetron.service.rates import Rates
 from budgetron.service.routes import BY_PATH, METHODS, OWN_ROUTES, Route, place
 from budgetron.service.settings import Settings, is_loopback
@@ -24,6 +24,7 @@ from budgetron.service.wire import ModelsAnswer, encode
 
 HTML = b"text/html; charset=utf-8"
 _REFRESH = 2.0  # seconds between looks at the key file
+_LOOK = 1.0  # seconds between looks at whether a model can learn
 _STREAMS = {"predict": bulk.predict_stream, "learn": bulk.learn_stream}
 
 
@@ -39,6 +40,8 @@ class Service:
         self._metrics = Metrics(self.models)
         self._document: dict[bool, bytes] = {}
         self._ticking: list[asyncio.Task[None]] = []
+        self._looking = asyncio.Lock()
+        self._looked, self._found = -_LOOK, dict[str, str]()
 
     # ---- from start to stop
 
@@ -54,6 +57,7 @@ class Service:
         self._ticking = [
             asyncio.create_task(self.events.tick(self.models, lambda: self.stopping)),
             asyncio.create_task(self._refresh_keys()),
+            asyncio.create_task(self._revive_writers()),
         ]
 
     async def close(self) -> None:
@@ -78,6 +82,12 @@ class Service:
             self.keys.refresh()
             if self.keys.error and self.keys.error != before:
                 log("keys", error=self.keys.error)
+
+    async def _revive_writers(self) -> None:
+        while True:
+            await asyncio.sleep(_LOOK)
+            for hosted in self.models.values():
+                hosted.writer.revive()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] == "http":
@@ -200,10 +210,21 @@ class Service:
             await exchange.reply(live.page(), kind=HTML, headers=live.POLICY)
 
     async def _ready(self, exchange: Exchange) -> None:
-        failing = [name for name, hosted in self.models.items() if hosted.failing is not None]
+        failing: dict[str, str] = {} if self.stopping else await self._failing()
         ready = not self.stopping and not failing
         status = "ready" if ready else "stopping" if self.stopping else "cannot write"
-        await exchange.reply(encode({"status": status, "failing": failing}), 200 if ready else 503)
+        answer = {"status": status, "failing": list(failing), "reasons": failing}
+        await exchange.reply(encode(answer), 200 if ready else 503)
+
+    async def _failing(self) -> dict[str, str]:
+        """The models that cannot learn now, and why. Anyone may ask, so it is found out once a second at most."""
+        async with self._looking:
+            if time.monotonic() >= self._looked + _LOOK:
+                found = {name: await hosted.not_ready() for name, hosted in self.models.items()}
+                # The words of an error may name paths of this machine, which are not for everyone.
+                self._found = {name: REASONS.get(why.kind, why.kind) for name, why in found.items() if why is not None}
+                self._looked = time.monotonic()
+            return self._found
 
     # ---- refusing
 

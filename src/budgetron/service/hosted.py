@@ -11,6 +11,7 @@ from budgetron.durable import Host
 from budgetron.durable.models import Kept
 from budgetron.service.pending import KEY, Pending
 from budgetron.service.predicting import Predictor
+from budgetron.service.problems import Refused, refused_of
 from budgetron.service.settings import Settings
 from budgetron.service.shards import ShardedHost, is_in_shards
 from budgetron.service.watch import Watch
@@ -56,9 +57,23 @@ class Hosted:
         """Why something could not be written, or sent to its shard, the last time that was tried."""
         return self.host.failing if isinstance(self.host, ShardedHost) else self.host.snapshot_error
 
+    async def not_ready(self) -> Refused | None:
+        """Why labels cannot be learned now, found out by trying; None where they can."""
+        if self.writer.revive():
+            return Refused(503, "writer", "The writer thread had ended, and was started again.")
+        try:
+            await asyncio.to_thread(self.host.check_ready)
+        except Exception as error:
+            return refused_of(error) or Refused(500, "fault", type(error).__name__)
+        return None
+
     def state(self) -> dict[str, Any]:
         """What the live page shows."""
-        return self.watch.state(self.name, self.host.model, self.host.position)
+        return self.watch.state(self.name, self.host)
+
+    async def restore(self, content: bytes) -> None:
+        """Put another model in this one's place: model, columns and figures change in one step, between two commits."""
+        await self.writer.call(lambda: self.host.restore(content, self.watch.replacing()))
 
     async def asked(self, question: Callable[[], Answer]) -> Answer:
         """What the model says of itself: at once, or without holding others up where shards have to be asked."""

@@ -63,6 +63,7 @@ class _Models:
             "waiting": ("Examples that wait for the writer.", lambda h: h.writer.waiting),
             "stored": ("Examples that the model stores.", lambda h: h.host.model.n_stored_ if h.kept.begun else 0),
             "memory_bytes": ("Bytes of the model.", lambda h: h.host.model.memory_bytes_ if h.kept.begun else 0),
+            "writer_restarts": ("Times that the writer thread had to be started again.", lambda h: h.writer.restarts),
             "snapshot_failing": ("1 if the last snapshot, or a shard, failed.", lambda h: int(h.failing is not None)),
             "shards": ("Shards, each with a budget of its own; 0 where there is one for all.",
                        lambda h: h.host.model.shards if h.in_shards else 0),

@@ -10,7 +10,15 @@ import errno
 import msgspec
 from sklearn.exceptions import NotFittedError
 
-from budgetron.durable import DamagedLog, DiskRefused, KeyReused, NothingLearned
+from budgetron.durable import (
+    AlreadyOwned,
+    DamagedLog,
+    DirectoryGone,
+    DiskRefused,
+    KeyReused,
+    NothingLearned,
+    StaleOwner,
+)
 from budgetron.errors import (
     BudgetronError,
     Closed,
@@ -45,13 +53,26 @@ STATUSES: list[tuple[type[BaseException], int, str, bool]] = [
     (InputError, 422, "refused", False),
     (DiskRefused, 507, "disk", True),
     (DamagedLog, 500, "damaged", False),  # only a backup helps
-    (StorageError, 503, "not_owner", True),  # another owner has the directory: the next try may reach that one
+    (StaleOwner, 503, "not_owner", True),  # another owner has the directory: the next try may reach that one
+    (AlreadyOwned, 503, "not_owner", True),
+    (DirectoryGone, 503, "directory_gone", True),
+    (StorageError, 503, "storage", True),
     (WorkerError, 503, "workers", True),
     (Closed, 503, "stopping", True),
     (MissingExtra, 500, "missing_package", False),
     (OperationalError, 503, "unavailable", True),
     (MemoryError, 503, "memory", True),
 ]
+REASONS = {  # kind → what /readyz says of a model that cannot learn
+    "disk": "disk: it is full, or cannot be written",
+    "damaged": "damaged: the log is not as it was written",
+    "not_owner": "not_owner: another process has taken the directory over",
+    "directory_gone": "directory_gone: the files of the model were removed or replaced",
+    "storage": "storage: the log cannot be used",
+    "workers": "workers: a shard has no worker",
+    "unfinished": "unfinished: shards still have to learn what was written",
+    "writer": "writer: its thread had ended, and was started again",
+}
 _FULL = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}
 
 

@@ -67,7 +67,7 @@ OWN_ROUTES: dict[str, tuple[str | None, str]] = {
     "/docs": (None, "This service's paths, to read"),
     "/openapi.json": (None, "This service's paths, for programs"),
     "/healthz": (None, "200 while the process answers"),
-    "/readyz": (None, "200 while it takes labels; 503 while it is stopping or cannot write"),
+    "/readyz": (None, "200 while it can learn labels; 503, with the reason, while it is stopping or cannot write"),
     "/metrics": ("predict", "Figures for Prometheus"),
     "/v1/models": ("predict", "The names of the models"),
 }

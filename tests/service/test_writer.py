@@ -1,0 +1,207 @@
+"""The writer: no exception ends it, every request is answered, and a restore changes everything in one step."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+
+import httpx
+import numpy as np
+import pytest
+from running import running, until
+
+import budgetron
+from budgetron.durable import Request
+from budgetron.service.app import Service
+from budgetron.service.problems import Refused
+from budgetron.service.settings import Settings
+
+SECONDS = 60  # a request that is not answered by then hangs
+
+
+def made(classes):
+    """A model file of so many classes."""
+    model = budgetron.RandomBudgetPerceptron(budget=20)
+    rng = np.random.default_rng(0)
+    model.partial_fit(rng.normal(size=(60, 2)), np.arange(60) % classes, ["ann"] * 60)
+    return model
+
+
+@pytest.fixture
+def contents(tmp_path):
+    """The model files of a two-class and a three-class model."""
+    found = []
+    for classes in (2, 3):
+        made(classes).save(tmp_path / f"{classes}.budgetron")
+        found.append((tmp_path / f"{classes}.budgetron").read_bytes())
+    return found
+
+
+def serving(tmp_path, test):
+    """Run a test on the event loop of a service in this process; `test(service, hosted, client)`."""
+
+    async def main():
+        service = Service(Settings(tmp_path / "data"), {"default": lambda: made(2)})
+        await service.open()
+        transport = httpx.ASGITransport(service)
+        async with httpx.AsyncClient(transport=transport, base_url="http://localhost") as client:
+            async with asyncio.timeout(SECONDS):
+                await test(service, service.models["default"], client)
+        await service.close()
+
+    asyncio.run(main())
+
+
+def example(label=1):
+    return Request([[0.5, 0.1]], [label], ["ann"])
+
+
+def test_a_model_that_is_replaced_while_its_figures_are_counted(tmp_path, contents, monkeypatch):
+    async def test(service, hosted, client):
+        learn_many = hosted.host.learn_many
+
+        def replaced(requests):
+            answers = learn_many(requests)
+            hosted.host.restore(contents[1])  # as if a restore came between learning and counting
+            return answers
+
+        monkeypatch.setattr(hosted.host, "learn_many", replaced)
+        for _ in range(3):
+            assert (await hosted.writer.submit(example(), 1)).position
+        hosted.host.restore(contents[0])
+        monkeypatch.undo()
+        for _ in range(3):
+            assert (await hosted.writer.submit(example(), 1)).margins.ndim == 1
+        assert hosted.writer.alive and hosted.writer.restarts == 0
+
+    serving(tmp_path, test)
+
+
+@pytest.mark.parametrize("error", [RuntimeError("a bug"), MemoryError(), SystemExit(), KeyboardInterrupt()], ids=repr)
+def test_whatever_is_raised_is_an_answer_and_the_writer_goes_on(tmp_path, monkeypatch, error):
+    def failing(*_):
+        raise error
+
+    async def test(service, hosted, client):
+        monkeypatch.setattr(hosted.host, "learn_many", failing)
+        futures = [hosted.writer.submit(example(), 1) for _ in range(5)]
+        answers = await asyncio.gather(*futures, return_exceptions=True)
+        assert all(isinstance(answer, type(error) if isinstance(error, Exception) else Refused) for answer in answers)
+        monkeypatch.undo()
+        monkeypatch.setattr(hosted.watch, "learned", failing if isinstance(error, Exception) else lambda *_: None)
+        assert (await hosted.writer.submit(example(), 1)).position
+        assert hosted.writer.alive and hosted.writer.waiting == 0
+
+    serving(tmp_path, test)
+
+
+def test_a_dead_writer_is_503_and_started_again(tmp_path, monkeypatch):
+    async def not_now(*_):
+        await asyncio.Event().wait()
+
+    monkeypatch.setattr(Service, "_revive_writers", not_now)  # it would be quicker than this test
+
+    async def test(service, hosted, client):
+        writer, thread = hosted.writer, hosted.writer._thread
+
+        async def ready():
+            service._looked = float("-inf")  # look now, however short ago it was asked
+            return await client.get("/readyz")
+
+        assert (await ready()).status_code == 200
+        with monkeypatch.context() as patch:
+            patch.setattr(writer, "_taken", list)  # nothing is taken: the thread ends
+            await writer.submit(example(), 1)  # the thread is past `_taken`: this one is still learned
+            await asyncio.to_thread(thread.join)
+        lost = writer._loop.create_future()
+        writer._in_hand = [type("Item", (), {"future": lost, "n": 0})()]  # what the thread had when it ended
+        assert not writer.alive
+        answer = await ready()
+        assert answer.status_code == 503 and answer.json()["failing"] == ["default"]
+        assert answer.json()["reasons"]["default"].startswith("writer: its thread had ended")
+        assert writer.alive and writer.restarts == 1
+        with pytest.raises(Refused, match="Send them again"):
+            await lost
+        assert (await writer.submit(example(), 1)).position
+        assert (await ready()).status_code == 200
+        assert b'budgetron_writer_restarts{model="default"} 1.0' in (await client.get("/metrics")).content
+
+    serving(tmp_path, test)
+
+
+def test_a_request_to_a_dead_writer_is_answered(tmp_path, monkeypatch):
+    async def test(service, hosted, client):
+        writer, thread = hosted.writer, hosted.writer._thread
+        monkeypatch.setattr(writer, "_taken", list)  # nothing taken: the thread ends
+        await writer.submit(example(), 1)
+        await asyncio.to_thread(thread.join)
+        monkeypatch.undo()
+        answer = await client.post("/v1/learn", json={"features": [0.5, 0.1], "label": 1, "task": "ann"})
+        assert answer.status_code == 200 and writer.restarts == 1
+
+    serving(tmp_path, test)
+
+
+def test_model_and_figures_change_in_one_step(tmp_path, contents, monkeypatch):
+    """Whoever looks while a restore is under way sees the old model with its figures, or the new one with none."""
+
+    async def test(service, hosted, client):
+        for label in (0, 1, 0, 1):
+            await hosted.writer.submit(example(label), 1)
+        assert hosted.state()["overall"]["n"] == 4
+        states, looked = [], threading.Event()
+        replacing = hosted.watch.replacing
+
+        def watched():
+            looker = threading.Thread(target=lambda: (states.append(hosted.state()), looked.set()))
+            looker.start()
+            return replacing()
+
+        monkeypatch.setattr(hosted.watch, "replacing", watched)
+        put = await client.put("/v1/snapshot", content=contents[1])
+        assert put.status_code == 200
+        await asyncio.to_thread(looked.wait, SECONDS)
+        for state in [*states, hosted.state()]:
+            known = hosted.host.model.classes_ if state["overall"] is None else [0, 1]
+            assert len(known) == (3 if state["overall"] is None else 2)
+        assert hosted.state()["overall"] is None
+
+    serving(tmp_path, test)
+
+
+def test_labels_while_models_of_two_and_three_classes_are_restored_in_turn(tmp_path, contents):
+    with running(tmp_path / "data", str(tmp_path / "2.budgetron")) as service:
+        stop, errors, counts = threading.Event(), [], [0, 0, 0]
+
+        def send(number):
+            with service.client() as client:
+                while not stop.is_set():
+                    examples = [{"features": [0.1 * i, 1.0], "label": i % 3, "task": "ann"} for i in range(number + 1)]
+                    try:
+                        answer = client.post("/v1/learn", json={"examples": examples})
+                    except httpx.HTTPError as error:
+                        errors.append(error)
+                        return
+                    if answer.status_code not in (200, 422):  # label 2 is unknown to the model of two classes
+                        errors.append(answer.text)
+                        return
+                    counts[number] += 1
+
+        threads = [threading.Thread(target=send, args=(number,)) for number in range(3)]
+        for thread in threads:
+            thread.start()
+        try:
+            with service.client() as client:
+                for turn in range(60):
+                    assert client.put("/v1/snapshot", content=contents[turn % 2]).status_code == 200
+                    floor = min(counts)
+                    until(lambda floor=floor: errors or min(counts) > floor, SECONDS)
+                    assert not errors
+        finally:
+            stop.set()
+            for thread in threads:
+                thread.join()
+        with service.client() as client:
+            assert client.get("/readyz").status_code == 200
+            assert client.post("/v1/learn", json={"features": [1.0, 2.0], "label": 1, "task": "ann"}).status_code == 200
+        assert not service.events("fault")
