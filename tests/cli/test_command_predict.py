@@ -73,7 +73,7 @@ def test_columns_are_found_by_name(model: Path, mail: Path, tmp_path: Path, budg
         writer = csv.DictWriter(file, ["user", "size"], extrasaction="ignore")
         writer.writeheader()
         writer.writerows(table)
-    assert "without ['links'" in budgetron("predict", model, other, code=2).output
+    assert "learned from: ['links'" in budgetron("predict", model, other, code=2).output
 
 
 def test_output_is_whole_or_not_there(model: Path, mail: Path, tmp_path: Path, budgetron) -> None:
@@ -84,7 +84,7 @@ def test_output_is_whole_or_not_there(model: Path, mail: Path, tmp_path: Path, b
     before = out.read_text()
     assert "--overwrite" in budgetron("predict", model, mail, "-o", out, code=2).output
     mail.write_text(mail.read_text() + "ann,much,1,red,ham\n")
-    assert ":602" in budgetron("predict", model, mail, "-o", out, "--overwrite", code=2).output
+    assert "line 602" in budgetron("predict", model, mail, "-o", out, "--overwrite", code=2).output
     assert out.read_text() == before and {path.name for path in tmp_path.iterdir()} == {out.name, model.name, mail.name}
     skipped = budgetron("predict", model, mail, "-o", out, "--overwrite", "--on-error", "skip", "--to", "csv")
     assert "1 bad line left out" in skipped.stderr and len(out.read_text().splitlines()) == 601

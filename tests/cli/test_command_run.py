@@ -110,7 +110,7 @@ def test_bad_lines(mail: Path, tmp_path: Path, budgetron, told) -> None:
     lines[30] = "cid,0.5,0.5,red,eggs"
     mail.write_text("\n".join([*lines[:500], "ann,1,1,red,jam", *lines[500:]]) + "\n")
     stopped = budgetron("run", mail, "--classes", "ham,spam", code=2)
-    assert f"{mail}:11" in stopped.output and "ann,much" in stopped.output and "--on-error skip" in stopped.output
+    assert f"{mail}, line 11" in stopped.output and "ann,much" in stopped.output and "--on-error skip" in stopped.output
     found = told("run", mail, "--classes", "ham,spam", "--on-error", "skip")
     assert found["bad_lines"] == 4 and found["validation"]["overall"]["n"] == 597
     shown = budgetron("run", mail, "--classes", "ham,spam", "--on-error", "skip")
@@ -162,7 +162,7 @@ def test_a_stream_without_examples(tmp_path: Path, budgetron, content: str) -> N
         (["--graph", "clusters:nosuch.csv"], "No such file"),
         (["--set", "eta"], "--set must be NAME=VALUE"),
         (["--set", "speed=9"], "--set must be NAME=VALUE"),
-        (["--label", "nosuch"], "label must be among the columns"),
+        (["--label", "nosuch"], "label: there is no column 'nosuch'"),
     ],
 )
 def test_refusals_are_one_sentence(mail: Path, budgetron, words: list[str], says: str) -> None:
@@ -241,5 +241,5 @@ def test_only_so_many_tasks_are_counted_one_by_one(mail: Path, told) -> None:
 def test_a_word_among_numbers_is_pointed_at(tmp_path: Path, budgetron) -> None:
     file = tmp_path / "small.csv"
     file.write_text("a,b,label\n1,2,x\nmissing,3,y\n2,4,x\n", encoding="utf-8")
-    assert "'missing' is none" in budgetron("run", file, "--quiet").stderr
+    assert "'missing' is not" in budgetron("run", file, "--quiet").stderr
     assert budgetron("run", file, "--quiet", "--categorical", "a").stderr == ""

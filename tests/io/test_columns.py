@@ -1,4 +1,4 @@
-"""What columns are taken for, and what becomes of their values."""
+"""The inferred types of columns, and how their values are encoded."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 from streaming import as_delimited, joined, read_all
 
 from budgetron.errors import InputError
-from budgetron.io.scaling import Scaling
-from budgetron.io.values import moment_of, number_of, task_of, whole_of
+from budgetron.io.running_scale import RunningScale
+from budgetron.io.values import parse_date, parse_integer, parse_number, parse_task
 
 
 def kinds(table, **more):
@@ -22,7 +22,7 @@ def kinds(table, **more):
     return {line.column: line.kind or line.note for line in described}
 
 
-def test_kinds_are_told_from_the_first_rows():
+def test_column_types_are_inferred_from_the_first_rows():
     n = 200
     table = {
         "column 1": range(n), "number": [None if i % 3 else i / 7 for i in range(n)],
@@ -33,9 +33,9 @@ def test_kinds_are_told_from_the_first_rows():
         "words": [f"some words and {i}" for i in range(n)], "nothing": ["NA"] * n, "y": ["a", "b"] * (n // 2),
     }  # fmt: skip
     assert kinds(table) == {
-        "column 1": "it counts the rows", "number": "number", "truth": "number", "nearly": "number",
+        "column 1": "it numbers the rows", "number": "number", "truth": "number", "nearly": "number",
         "codes": "category", "many": "category", "day": "date", "time": "date",
-        "name": "a different value on every row: a name, not a kind",
+        "name": "a different value on every row: an identifier",
         "words": "text", "nothing": "no value in the first rows",
     }  # fmt: skip
     asked = kinds(table, drop=["number"], categorical=["nearly", "name"], text="codes")
@@ -45,19 +45,19 @@ def test_kinds_are_told_from_the_first_rows():
 @pytest.mark.parametrize("word", ["inf", "-inf", "+Infinity", "1e200"])
 def test_an_infinite_number_in_a_small_file_is_a_bad_line_of_a_column_of_numbers(word):
     table = as_delimited({"a": [1, word, 3], "y": [0, 1, 0]}, ",")
-    with pytest.raises(InputError, match=rf":3: .* with a number in column 'a'; got '{re.escape(word)}'"):
+    with pytest.raises(InputError, match=rf"line 3: column 'a' should be a number but contains '{re.escape(word)}'"):
         read_all(table)
     stream, blocks = read_all(as_delimited({"a": [1, word, 3], "y": [0, 1, 0]}, ","), on_error="skip")
-    assert stream.n_bad == 1 and len(joined(blocks)[0]) == 2 and stream.columns.doubts() == []
+    assert stream.n_bad == 1 and len(joined(blocks)[0]) == 2 and stream.columns.warnings() == []
 
 
-def test_a_word_among_numbers_is_doubted_unless_asked_for():
+def test_a_column_mostly_of_numbers_taken_for_a_category_is_warned_about():
     table = {"a": [1, "missing", 3, "NA"], "b": ["x", "y", "z", 1], "c": [1, "nan", "", 2], "y": [0, 1, 0, 1]}
     stream, _ = read_all(as_delimited(table, ","))
     assert kinds(table) == {"a": "category", "b": "category", "c": "number"}
-    (doubt,) = stream.columns.doubts()
-    assert "'a' is taken for a category, though 2 of 3 values are numbers: 'missing' is none" in doubt
-    assert read_all(as_delimited(table, ","), categorical=["a"])[0].columns.doubts() == []
+    (doubt,) = stream.columns.warnings()
+    assert "'a' is taken for a category, although 2 of 3 values are numbers: 'missing' is not" in doubt
+    assert read_all(as_delimited(table, ","), categorical=["a"])[0].columns.warnings() == []
 
 
 @pytest.mark.parametrize("names, label, task", [
@@ -71,7 +71,7 @@ def test_label_and_task_by_their_names(names, label, task):
     assert [line.note for line in stream.columns.describe() if line.role == "label"] != [""]
 
 
-def test_gaps_and_values_that_come_later():
+def test_missing_and_unknown_values_after_the_first_rows():
     rows = [(float(i % 5), "rx"[i % 2], i % 2) for i in range(5000)] + [("", "new", 1), ("NA", "", 0)]
     stream, blocks = read_all(as_delimited(dict(zip(["size", "kind", "y"], zip(*rows, strict=True), strict=True)), ","))
     X = joined(blocks)[0]
@@ -82,7 +82,7 @@ def test_gaps_and_values_that_come_later():
     assert stream.columns.sparse and (blocks[0].X.sum(axis=1) == 1).all()
 
 
-def test_dates_are_circles_and_days():
+def test_dates_become_days_and_points_on_circles():
     days = ["2024-01-01", "2024-01-08", "2024-07-01", "2025-01-01"]
     stream, blocks = read_all(as_delimited({"day": days, "y": [0, 1, 0, 1]}, ","))
     X = joined(blocks)[0]
@@ -90,7 +90,7 @@ def test_dates_are_circles_and_days():
     assert stream.columns.feature_names == ["day days", *waves]
     assert np.allclose(X[0, 1:3], X[1, 1:3]) and not np.allclose(X[0, 1:3], X[3, 1:3])  # Mondays, and a Wednesday
     assert np.abs(X[0, 3:5] - X[3, 3:5]).max() < 0.05 and np.abs(X[0, 3:5] - X[2, 3:5]).max() > 1
-    numbers = np.array([moment_of(day) for day in days])
+    numbers = np.array([parse_date(day) for day in days])
     assert np.allclose(X[:, 0], (numbers - numbers.mean()) / numbers.std())
 
 
@@ -100,7 +100,7 @@ def test_dates_are_circles_and_days():
 def test_scaling_is_by_the_rows_before(rows, cut):
     values = np.array(rows)
     first, rest = values[:3], values[3:]
-    scaling = Scaling.of(first)
+    scaling = RunningScale.of(first)
     got = scaling.scaled(rest, True)
     for row in range(len(rest)):
         for column in range(2):
@@ -110,7 +110,7 @@ def test_scaling_is_by_the_rows_before(rows, cut):
                 continue  # nothing to say, or less than the digits
             wanted = np.clip((x - past.mean()) / past.std(), -10, 10)
             assert got[row, column] == pytest.approx(wanted, rel=1e-3, abs=1e-3)
-    again = Scaling.of(first)
+    again = RunningScale.of(first)
     parts = [again.scaled(rest[:cut], True), again.scaled(rest[cut:], True)]
     assert np.concatenate(parts).tobytes() == got.tobytes()
     assert all(np.array_equal(getattr(scaling, name), getattr(again, name)) for name in vars(again))
@@ -122,15 +122,15 @@ def test_scaling_is_by_the_rows_before(rows, cut):
     ("None", math.nan),
 ])  # fmt: skip
 def test_numbers(text, number):
-    found = number_of(text)
+    found = parse_number(text)
     assert found == number or (found is not None and math.isnan(found) and math.isnan(number))
 
 
 def test_labels_tasks_and_dates():
-    assert [whole_of(t) for t in ("+1", "-1.0", "0", "1.5", "true", "", "x")] == [1, -1, 0, None, None, None, None]
-    assert [task_of(t) for t in ("7", "-7", "07", "7.0", "ann", "0", "-0")] == [7, -7, "07", "7.0", "ann", 0, "-0"]
-    assert moment_of("1970-01-02") == 1.0 and moment_of("1970-01-01T12:00+12:00") == 0.0
-    assert [moment_of(t) for t in ("2024-02-30", "2024", "today", "20240101", "2024-01-01T99:00")] == [None] * 5
+    assert [parse_integer(t) for t in ("+1", "-1.0", "0", "1.5", "true", "", "x")] == [1, -1, 0, None, None, None, None]
+    assert [parse_task(t) for t in ("7", "-7", "07", "7.0", "ann", "0", "-0")] == [7, -7, "07", "7.0", "ann", 0, "-0"]
+    assert parse_date("1970-01-02") == 1.0 and parse_date("1970-01-01T12:00+12:00") == 0.0
+    assert [parse_date(t) for t in ("2024-02-30", "2024", "today", "20240101", "2024-01-01T99:00")] == [None] * 5
 
 
 def test_records_are_encoded_as_rows_are():
@@ -143,9 +143,9 @@ def test_records_are_encoded_as_rows_are():
     assert block.tasks.tolist() == tasks == ["ann", 7] * 5
     assert stream.columns.encode([{}]).shape == (1, stream.columns.n_features)
     before = stream.columns.saved().arrays["count"].tolist()
-    with pytest.raises(InputError, match=r"record 1 must be with a number in column 'size'; got"):
+    with pytest.raises(InputError, match=r"record 1: column 'size' should be a number"):
         stream.columns.encode([{"size": 1}, {"size": "big"}], learn=True)
-    with pytest.raises(InputError, match="record 0 must be with a task in column 'user'; got nothing"):
+    with pytest.raises(InputError, match="record 0: column 'user' should name the task but is empty"):
         stream.columns.block([{"size": 1}])
     assert stream.columns.saved().arrays["count"].tolist() == before
     for wrong in (7, [1], {"size": [1], "day": []}):
@@ -161,7 +161,7 @@ def test_frames_are_encoded_too():
         assert stream.columns.encode(one).tobytes() == joined(blocks)[0].tobytes()
 
 
-def test_what_columns_hold_is_settled_by_the_first_rows():
+def test_memory_of_columns_is_fixed_by_the_first_rows():
     words = ["short", "x" * 201]
     table = {"long": [words[i % 2] for i in range(200)], "kind": ["ab"[i % 2] for i in range(200)], "y": [0, 1] * 100}
     stream, _ = read_all(as_delimited(table, ","))

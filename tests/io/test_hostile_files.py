@@ -1,4 +1,4 @@
-"""Files that nobody meant: each is refused in our words or read past its bad lines; memory stays where it is."""
+"""Damaged and hostile files: each is rejected with an InputError or read past its bad lines, in bounded memory."""
 
 from __future__ import annotations
 
@@ -18,46 +18,48 @@ TABLE = {"task": ["ann", "bob"] * 20, "a": [float(i) for i in range(40)], "b": [
 
 
 @pytest.mark.parametrize("content, words", [
-    (b"", "a header or rows of text; got nothing"),
-    (b"\n\n\r\n", "a header or rows of text; got nothing"),
-    (b"a,b,label\n", "one with rows; got none"),
-    (b"\xff\xfea\x00,\x00", "in UTF-8; got UTF-16"),
-    (b"caf\xe9,label\n1,2\n", "the first line must be UTF-8"),
-    (b"a\x00b,label\n1,2\n", "the first line must be text"),
-    (b'"a,label\n1,2\n', "the first line must be such that every quote is closed"),
-    (b"a,label\n1\n2\n3\n", ":2: the line must be of 2 fields"),
+    (b"", "the stream is empty; a header or rows of text were expected"),
+    (b"\n\n\r\n", "the stream is empty; a header or rows of text were expected"),
+    (b"a,b,label\n", "has a header but no rows"),
+    (b"\xff\xfea\x00,\x00", "is encoded in UTF-16; UTF-8 is expected"),
+    (b"caf\xe9,label\n1,2\n", "line 1: the line is not valid UTF-8"),
+    (b"a\x00b,label\n1,2\n", "line 1: the line contains a NUL byte"),
+    (b'"a,label\n1,2\n', "line 1: a field opens a quote (\") that is not closed"),
+    (b"a,label\n1\n2\n3\n", "line 2: the line has 1 fields but the header has 2"),
     (b"label\n1\n0\n", "columns to learn from"),
     (b"a,label\n,\n,\n", "columns to learn from"),
-    (b"a,label\n1,0.5\n2,0.7\n", "classes, not of measurements"),
-    (b"a,label\n" + b"".join(b"1,c%d\n" % i for i in range(1001)), "at most 1,000 in the first rows"),
-    (b"a" * 2_000_000, "the first line must be of at most 1,048,576 bytes"),
-    (b"," * 70_000 + b"\n", "at most 65,536 columns"),
+    (b"a,label\n1,0.5\n2,0.7\n", "measurements such as 0.5, not classes"),
+    (b"a,label\n" + b"".join(b"1,c%d\n" % i for i in range(1001)), "at most 1,000 classes"),
+    (b"a" * 2_000_000, "line 1: the line is longer than 1,048,576 bytes"),
+    (b"," * 70_000 + b"\n", "at most 65,536 are accepted"),
 ])  # fmt: skip
-def test_refused(content, words):
-    with pytest.raises(InputError, match=r"must be .*; got ") as error:
+def test_rejected_files(content, words):
+    with pytest.raises(InputError) as error:
         read_all(content, format="csv")
     assert words in str(error.value)
 
 
 @pytest.mark.parametrize("more, words", [
-    ({"label": "c"}, "label must be among the columns"), ({"task": "c"}, "task must be among the columns"),
-    ({"drop": ["c"]}, "drop must be"), ({"text": "c"}, "text must be"), ({"categorical": ["c"]}, "categorical must be"),
-    ({"label": "a", "task": "a"}, "another column than the label"), ({"on_error": "go on"}, "on_error must be"),
+    ({"label": "c"}, "label: there is no column 'c'"), ({"task": "c"}, "task: there is no column 'c'"),
+    ({"drop": ["c"]}, "drop: there is no"), ({"text": "c"}, "text: there is no"),
+    ({"categorical": ["c"]}, "categorical: there is no"),
+    ({"label": "a", "task": "a"}, "label and task are both the column 'a'"),
+    ({"on_error": "go on"}, "on_error must be"),
     ({"block_rows": 0}, "block_rows must be"), ({"columns": 7}, "columns must be"),
 ])  # fmt: skip
-def test_wishes_that_cannot_be(more, words):
+def test_invalid_arguments(more, words):
     with pytest.raises(InputError) as error:
         read_all(b"a,b,label\n1,2,0\n2,3,1\n", **more)
-    assert words in str(error.value) and "; got " in str(error.value)
+    assert words in str(error.value)
 
 
 @settings(max_examples=100, deadline=None)
 @given(st.binary(max_size=300), st.sampled_from(["auto", "csv", "ndjson", "svmlight", "vw", "parquet", "arrow"]))
-def test_rubbish(content, format):
+def test_random_bytes(content, format):
     try:
         stream, blocks = read_all(content, format=format, on_error="skip")
     except InputError as error:
-        assert " must be " in str(error) and "; got " in str(error)
+        assert len(str(error)) > 20  # an error of ours with a sentence, and no other exception
     else:
         assert sum(map(len, blocks)) == stream.n_rows
 
@@ -71,7 +73,7 @@ def test_a_good_file_with_changed_bytes(data, name):
     try:
         stream, blocks = read_all(bytes(content), on_error="skip")
     except InputError as error:
-        assert "; got " in str(error)
+        assert len(str(error)) > 20
     else:
         values = [block.X.data if hasattr(block.X, "indptr") else block.X for block in blocks]
         assert all(np.isfinite(X).all() for X in values) and sum(map(len, blocks)) == stream.n_rows
@@ -124,7 +126,7 @@ def test_an_open_quote_costs_one_line():
     content = b"a,b,label\n" + b'1,x,0\n2,"y,1\n' + b"3,x,0\n4,y,1\n" * 100
     stream, blocks = read_all(content, on_error="skip")
     assert [bad.number for bad in stream.bad] == [3] and stream.n_rows == 201
-    assert "an open one in column 'b'" in stream.bad[0].reason and joined(blocks)[0].shape[0] == 201
+    assert "column 'b' opens a quote" in stream.bad[0].reason and joined(blocks)[0].shape[0] == 201
 
 
 def test_many_bad_lines_are_counted_and_few_are_kept():
@@ -132,7 +134,7 @@ def test_many_bad_lines_are_counted_and_few_are_kept():
     assert stream.n_bad == 5000 and len(stream.bad) == 20 and stream.bad[-1].number == 23
 
 
-def test_numbers_that_no_kernel_can_bear_and_columns_that_stand_still():
+def test_huge_numbers_and_constant_columns():
     rows = b"1e99,5,0\n-1e99,5,1\n" * 3000 + b"1e100,6,0\n0,5,1\n"
     _, blocks = read_all(b"a,b,label\n" + rows)
     X = joined(blocks)[0]

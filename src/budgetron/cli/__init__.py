@@ -12,6 +12,7 @@ from __future__ import annotations
 import errno
 import importlib
 import os
+import re
 import sys
 from typing import TYPE_CHECKING, Any, NoReturn
 
@@ -41,6 +42,7 @@ _OPTIONS = {  # a remedy in Python → the same on the command line
     "classes=[...]": "--classes A,B",
     "label=...": "--label COLUMN",
     "task=...": "--task COLUMN",
+    "format=...": "--format NAME",
 }
 
 
@@ -94,7 +96,7 @@ def _in_options(sentence: str) -> str:
     """The library names parameters, the command line options."""
     for parameter, option in _OPTIONS.items():
         sentence = sentence.replace(parameter, option)
-    return sentence
+    return re.sub(r'categorical=\["(.+?)"\]', r"--categorical '\1'", sentence)
 
 
 def _said(ctx: click.Context, error: OSError) -> str:

@@ -83,7 +83,7 @@ class Labelled:
     @property
     def bad(self) -> list[str]:
         """The first few of them, with number, content and reason."""
-        lines = [f"line {line.number:,}: must be {line.reason}, in {shown(line.content)}" for line in self.stream.bad]
+        lines = [f"line {line.number:,}: {line.reason}, in {shown(line.content)}" for line in self.stream.bad]
         return lines + self._strangers
 
     def blocks(self, stopping: Stopping) -> Iterator[Rows]:

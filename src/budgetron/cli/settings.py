@@ -143,7 +143,7 @@ def kernel_of(who: str, text: str) -> Kernel | None:
 def graph_of(who: str, text: str, rows: Sequence[Sequence[str]]) -> TaskGraph:
     """The task graph; names in its file are read as those of a stream are."""
     from budgetron import graphs
-    from budgetron.io.values import task_of
+    from budgetron.io.values import parse_task
 
     kind, _, rest = text.strip().partition(":")
     if kind == "complete":
@@ -151,10 +151,10 @@ def graph_of(who: str, text: str, rows: Sequence[Sequence[str]]) -> TaskGraph:
     if kind == "disconnected":
         return graphs.disconnected()
     if kind == "clusters":
-        return graphs.clusters({task_of(row[0]): row[1] for row in rows})
+        return graphs.clusters({parse_task(row[0]): row[1] for row in rows})
     edges = [row for row in rows if row[1]]
-    pairs = [(task_of(row[0]), task_of(row[1])) for row in edges]
-    everyone = list(dict.fromkeys(task_of(row[0]) for row in rows))
+    pairs = [(parse_task(row[0]), parse_task(row[1])) for row in edges]
+    everyone = list(dict.fromkeys(parse_task(row[0]) for row in rows))
     return graphs.from_edges(pairs, [_weight(who, text, row) for row in edges], tasks=everyone)
 
 

@@ -121,7 +121,7 @@ def _notes(ended: Ended) -> Iterator[str]:
 
 def warnings(ended: Ended) -> Iterator[str]:
     """What must be said even where nothing else is."""
-    yield from ended.columns.doubts()
+    yield from ended.columns.warnings()
     if ended.n_bad:
         yield f"{counted(ended.n_bad, 'bad line')} left out; the first:"
         yield from (f"  {line}" for line in ended.bad[:3])

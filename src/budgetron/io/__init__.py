@@ -1,15 +1,19 @@
-"""Files as streams: CSV, TSV, Parquet, Arrow, NDJSON, svmlight and Vowpal Wabbit text, read once, in bounded memory.
+"""Read files as streams of examples: CSV, TSV, Parquet, Arrow, NDJSON, svmlight and Vowpal Wabbit text.
 
-    bytes → `source` (packed or not) → a reader of the format → `table` (numbers, coded text) → `columns` → X, y, tasks
+    bytes → `source` (decompression) → reader of the format → `table` (numbers, coded text) → `columns` → X, y, tasks
 
-`guess` says what the columns are, from the first rows; `columns` keeps it for the model; `encode`, `scaling` make X.
+`read` opens a file for one pass in bounded memory. `infer_types` decides from the first rows what each column is;
+`columns` remembers that decision and is saved with the model; `encode` and `running_scale` turn rows into X.
+
+The command line and the service read their input through this package. It must never hold more than one block of
+rows, and it must never pass on a row that it could not parse: such a row is reported as a `BadLine`.
 """
 
 from __future__ import annotations
 
-from budgetron.io.columns import Block, Columns, Described
+from budgetron.io.columns import Block, Columns, ColumnSummary
 from budgetron.io.model_files import columns_of, load_model, save_model
 from budgetron.io.stream import Stream, read
 from budgetron.io.table import BadLine
 
-__all__ = ["BadLine", "Block", "Columns", "Described", "Stream", "columns_of", "load_model", "read", "save_model"]
+__all__ = ["BadLine", "Block", "ColumnSummary", "Columns", "Stream", "columns_of", "load_model", "read", "save_model"]

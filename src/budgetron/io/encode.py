@@ -1,9 +1,11 @@
-"""Rows of a table to X: numbers and dates scaled, few categories a column each, many categories and words hashed.
+"""Encode rows of a table as X: scaled numbers and dates, one-hot categories, hashed words. Called by `columns`.
 
-    number     (x − mean) / deviation, 0 for a gap; then a column that is 1 at gaps, where the first rows had some
-    category   a column for each value of the first rows and one for all others; a gap is a value too
-    date       days, scaled; sine and cosine of the weekday, of the day of the year and, with a clock, of the hour; gaps
-    hashed     behind all these: name=value of a category; words and pairs of words of a text, with length 1
+    number     (x − mean) / deviation, 0 if missing; plus an indicator of missing values if the first rows had some
+    category   one column per value seen in the first rows, one for all other values; "missing" is a value too
+    date       scaled days; sine and cosine of the weekday, of the day of the year and, if times are given, of the
+               hour; plus an indicator of missing values
+    hashed     the last columns: name=value of a category with many values; words and pairs of words of a text, each
+               row scaled to length 1
 """
 
 from __future__ import annotations
@@ -16,8 +18,8 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
-from budgetron.io.scaling import Scaling
-from budgetron.io.values import Coded, category_of, moment_of
+from budgetron.io.running_scale import RunningScale
+from budgetron.io.values import CodedColumn, parse_category, parse_date
 from budgetron.persist.columns import SCALED, is_hashed, width
 from budgetron.persist.schema import Column, Plan
 
@@ -26,9 +28,9 @@ _DAYS = {"weekday": 7.0, "year": 365.2425, "hour": 1.0}  # periods
 _MONDAY = 4.0  # days after 1970-01-01, a Thursday
 
 
-def encoded(plan: Plan, scaling: Scaling, numbers: Floats, texts: Mapping[str, Coded], learn: Any) -> Any:
-    """X: an array, or a CSR matrix where something is hashed."""
-    moments = {c.name: moments_of(texts[c.name]) for c in plan.columns if c.kind == "date"}
+def encoded(plan: Plan, scaling: RunningScale, numbers: Floats, texts: Mapping[str, CodedColumn], learn: Any) -> Any:
+    """Return X: a dense array, or a CSR matrix if some column is hashed."""
+    moments = {c.name: parse_dates(texts[c.name]) for c in plan.columns if c.kind == "date"}
     raw = _scaled_columns(plan, numbers, moments)
     scaled = scaling.scaled(raw, learn)
     dense = _dense(plan, raw, scaled, texts, moments)
@@ -41,7 +43,7 @@ def encoded(plan: Plan, scaling: Scaling, numbers: Floats, texts: Mapping[str, C
 
 
 def feature_names(plan: Plan) -> list[str]:
-    """The names of the columns of X, those that are hashed into aside."""
+    """Return the names of the columns of X, without those that values are hashed into."""
     names = []
     for column in plan.columns:
         name = column.name
@@ -57,9 +59,9 @@ def feature_names(plan: Plan) -> list[str]:
     return names
 
 
-def moments_of(column: Coded) -> Floats:
-    """A column of dates as days since 1970; NaN for a gap, infinity where it says no date."""
-    each = np.array([np.inf if day is None else day for day in map(moment_of, column.values)], dtype=np.float64)
+def parse_dates(column: CodedColumn) -> Floats:
+    """Parse a column of dates as days since 1970; NaN if missing, infinity if it is not a date."""
+    each = np.array([np.inf if day is None else day for day in map(parse_date, column.values)], dtype=np.float64)
     return each[column.codes] if len(each) else np.zeros(len(column.codes))
 
 
@@ -76,7 +78,7 @@ def _scaled_columns(plan: Plan, numbers: Floats, moments: Mapping[str, Floats]) 
 
 
 def _dense(
-    plan: Plan, raw: Floats, scaled: Floats, texts: Mapping[str, Coded], moments: Mapping[str, Floats]
+    plan: Plan, raw: Floats, scaled: Floats, texts: Mapping[str, CodedColumn], moments: Mapping[str, Floats]
 ) -> Floats:
     total = sum(map(width, plan.columns))
     if total == scaled.shape[1]:
@@ -100,6 +102,7 @@ def _dense(
 
 
 def _waves(column: Column, days: Floats, out: Floats) -> None:
+    """Write each period as a point on a circle, so that Sunday is next to Monday and December next to January."""
     known = np.isfinite(days)
     for number, period in enumerate(_periods(column)):
         angle = np.where(known, (days - _MONDAY) / _DAYS[period] % 1.0, 0.0) * (2 * np.pi)
@@ -107,25 +110,26 @@ def _waves(column: Column, days: Floats, out: Floats) -> None:
         out[:, 2 * number + 1] = np.where(known, np.cos(angle), 0.0)
 
 
-def _slots(column: Column, text: Coded) -> NDArray[np.intp]:
-    """The place of each row's value among the column's; behind them, the place of all others."""
+def _slots(column: Column, text: CodedColumn) -> NDArray[np.intp]:
+    """Return the one-hot place of each row's value; unknown values share the last place."""
     assert column.values is not None
     known = {value: place for place, value in enumerate(column.values)}
     other = len(known)
-    each = [known.get(category_of(value), other) for value in text.values]
+    each = [known.get(parse_category(value), other) for value in text.values]
     return np.array(each, dtype=np.intp)[text.codes]
 
 
-def _hashed(column: Column, text: Coded, size: int) -> sparse.csr_matrix:
-    """The rows of one column, in the columns of X that all hashed ones share."""
+def _hashed(column: Column, text: CodedColumn, size: int) -> sparse.csr_matrix:
+    """Hash the values of one column into the columns of X that all hashed columns share."""
     from sklearn.utils import murmurhash3_32
 
     if column.kind == "text":
         words: sparse.csr_matrix = _vectorizer(size).transform(text.values)[text.codes]
-        words.indices = (words.indices + murmurhash3_32(column.name, positive=True) % size) % size  # a place of its own
+        # Shift by a hash of the column's name: the same word in two columns must not be the same feature.
+        words.indices = (words.indices + murmurhash3_32(column.name, positive=True) % size) % size
         words.has_sorted_indices = False
         return words
-    names = [f"{column.name}={category_of(value)}" for value in text.values]
+    names = [f"{column.name}={parse_category(value)}" for value in text.values]
     each = np.array([murmurhash3_32(name, positive=True) % size for name in names], dtype=np.int32)
     n = len(text.codes)
     return sparse.csr_matrix((np.ones(n), each[text.codes], np.arange(n + 1)), shape=(n, size))

@@ -1,11 +1,14 @@
-"""Which format a file has: the one asked for, else by its name, else by its first bytes."""
+"""Choose the reader for a file: by the format asked for, else by its name, else by its first bytes.
+
+`stream.read` calls `reader_of`. Readers are imported on use, because pyarrow takes long to import.
+"""
 
 from __future__ import annotations
 
 import os
 import re
 
-from budgetron.errors import refuse, shown
+from budgetron.errors import InputError, refuse, shown
 from budgetron.io.columns import Columns
 from budgetron.io.delimited import Delimited
 from budgetron.io.source import WHO, Source
@@ -17,19 +20,24 @@ _SUFFIXES = {
     "arrows": "arrow", "feather": "arrow", "ipc": "arrow", "ndjson": "ndjson", "jsonl": "ndjson", "json": "ndjson",
     "svm": "svmlight", "svmlight": "svmlight", "libsvm": "svmlight", "vw": "vw",
 }  # fmt: skip
-_PACKED = ("gz", "gzip", "zst", "zstd")
+_COMPRESSED = ("gz", "gzip", "zst", "zstd")
+# The first line of a text file without a telling name: a label and index:value pairs, or a bar before features.
 _SVMLIGHT = re.compile(rb"[+-]?[0-9.eE+-]+([ \t]+qid:\S+)?([ \t]+[0-9]+:[0-9.eE+-]+)+[ \t]*(#.*)?")
 _VW = re.compile(rb"([+-]?[0-9][0-9.eE+-]*([ \t]+[0-9.]+){0,2})?[ \t]*('?\S+)?\|\S*[ \t].*")
 
 
 def reader_of(source: Source, format: str, header: bool | None, task: str | None, columns: Columns | None) -> Reader:
-    """The reader for a file."""
+    """Return a reader for the file; `columns` are those of a saved model."""
     if format not in FORMATS:
         raise refuse(WHO, "format", f"one of {', '.join(FORMATS)}", shown(format))
     chosen = _by_name(source.name) or _by_content(source.peek(1 << 16)) if format == "auto" else format
     layout = chosen if chosen in ("svmlight", "vw") else "table"
     if columns is not None and columns.plan.layout != layout:
-        raise refuse(source.name, "the file", f"{columns.plan.layout}, as the model learned from", chosen)
+        learned_from = "a table (CSV, Parquet, NDJSON)" if columns.plan.layout == "table" else columns.plan.layout
+        raise InputError(
+            f"{source.name} was read as {chosen}, but the model learned from {learned_from}. "
+            "If the format was detected wrongly, name it: format=..."
+        )
     if chosen in ("csv", "tsv"):
         return Delimited(source, "\t" if chosen == "tsv" else None, header)
     return _other(source, chosen, task, 0 if columns is None else columns.plan.hashed)
@@ -55,7 +63,7 @@ def _other(source: Source, chosen: str, task: str | None, width: int) -> Reader:
 
 def _by_name(name: str) -> str | None:
     parts = os.path.basename(name).lower().split(".")[1:]
-    while parts and parts[-1] in _PACKED:
+    while parts and parts[-1] in _COMPRESSED:
         parts.pop()
     return _SUFFIXES.get(parts[-1]) if parts else None
 

@@ -1,4 +1,4 @@
-"""Models together with the columns of the files they learned from."""
+"""Save and load a model together with the columns of the files it learned from."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from budgetron.learners.files import load
 
 
 def save_model(path: str | os.PathLike[str], model: Any, columns: Columns) -> None:
-    """Write a model and its columns to one file. The model keeps them: its own `save` will write them too.
+    """Save a model and its columns in one file. The columns stay with the model: its own `save` writes them too.
 
     >>> import pathlib, tempfile
     >>> from io import BytesIO
@@ -26,9 +26,9 @@ def save_model(path: str | os.PathLike[str], model: Any, columns: Columns) -> No
     ['spam']
     """
     if not isinstance(columns, Columns):
-        raise refuse_type("save_model", "columns", "those of a stream, stream.columns", shown(columns))
+        raise refuse_type("save_model", "columns", "the columns of a stream (stream.columns)", shown(columns))
     if not hasattr(model, "_columns"):
-        raise refuse_type("save_model", "model", "a learner of budgetron", shown(model))
+        raise refuse_type("save_model", "model", "a learner such as Budgetron", shown(model))
     before = model._columns
     model._columns = columns
     try:
@@ -41,15 +41,15 @@ def save_model(path: str | os.PathLike[str], model: Any, columns: Columns) -> No
 def load_model(
     path: str | os.PathLike[str], max_bytes: int | str = "1 GiB", engine: str | None = None
 ) -> tuple[Any, Columns | None]:
-    """The model of a file and its columns; None for columns where the model was saved without."""
+    """Load a model and its columns from a file; the columns are None if it was saved without any."""
     model = load(path, max_bytes, engine)
     return model, columns_of(model)
 
 
 def columns_of(model: Any) -> Columns | None:
-    """The columns that a model carries, from `save_model` or from its file; None where it has none.
+    """Return the columns that a model was saved or loaded with; None if it has none.
 
-    They are the model's own: what they go on to learn is saved with it.
+    They belong to the model: scales that they learn later are saved with it.
     """
     kept = getattr(model, "_columns", None)
     if kept is not None and not isinstance(kept, Columns):

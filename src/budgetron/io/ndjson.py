@@ -1,4 +1,4 @@
-"""NDJSON: one JSON object a line. Objects inside objects are columns outer.inner; a list is its values as one text."""
+"""Read NDJSON: one JSON object per line. Nested objects become columns outer.inner; a list becomes one text."""
 
 from __future__ import annotations
 
@@ -9,82 +9,87 @@ from typing import Any
 
 import msgspec
 
-from budgetron.errors import refuse
+from budgetron.errors import InputError
 from budgetron.io.delimited import MAX_COLUMNS, MAX_NAME
-from budgetron.io.lines import Gathered, LineReader, NotARow
-from budgetron.io.records import Piece
+from budgetron.io.line_reader import InvalidLine, LineReader, ParsedLines
+from budgetron.io.records import Chunk
 from budgetron.io.source import Source
-from budgetron.io.table import Table, Wants, table_of
+from budgetron.io.table import Selection, Table, table_from_values
 
 
 class Ndjson(LineReader):
-    """A reader of JSON lines; its columns are the names in the first rows, in order of appearance."""
+    """Reader of JSON lines. Its columns are the names in the first rows, in order of appearance."""
 
     layout: str = "table"
 
     def __init__(self, source: Source) -> None:
         if source.peek(1) == b"[":
-            remedy = "jq -c '.[]' makes lines of a list."
-            raise refuse(source.name, "the file", "one JSON object a line", "a list", remedy)
+            raise InputError(
+                f"{source.name} contains a JSON list; one JSON object per line is expected. "
+                "Convert it with: jq -c '.[]'"
+            )
         super().__init__(source)
         self.names: list[str] = []
         self._decode = msgspec.json.Decoder(dict[str, Any]).decode
         self._picker: _Picker | None = None
 
     def row(self, line: bytes) -> dict[str, Any] | None:
-        """The object of a line, flat; a line of blanks is none."""
+        """Parse the object of a line and flatten it; None for a blank line."""
         try:
             try:
                 record = self._decode(line)
             except msgspec.DecodeError:
                 if not line.strip():
                     return None
-                record = json.loads(line)  # which also takes NaN, as Python writes it
+                record = json.loads(line)  # slower, but it also accepts NaN, which Python's json writes
                 if not isinstance(record, dict):
-                    raise NotARow(f"a JSON object; got {type(record).__name__}") from None
+                    kind = type(record).__name__
+                    raise InvalidLine(f"the line should be a JSON object but is a {kind}") from None
             if any(type(value) is dict for value in record.values()):
                 return dict(_flat(record, ""))
             return record
         except (ValueError, RecursionError) as error:
-            raise NotARow(f"a JSON object; got something else ({error})") from None
+            raise InvalidLine(f"the line should be a JSON object but cannot be parsed ({error})") from None
 
-    def rows(self, piece: Piece, wants: Wants | None, stop: bool) -> Gathered:
-        """The rows of all lines: whole objects, or what is wanted of them where that is at hand."""
-        if wants is None or not all(map(_is_at_hand, (*wants.numbers, *wants.texts))):
-            return super().rows(piece, wants, stop)
-        if self._picker is None or self._picker.wants != wants:
-            self._picker = _Picker(wants)
-        pick, lines = self._picker.pick, range(len(piece[0].lines))
-        gathered = self.line_by_line(piece, lines, lambda line: pick(line, self.row), stop)
-        return gathered._replace(rows=self._picker.columns(gathered.rows))
+    def rows(self, chunk: Chunk, selection: Selection | None, stop: bool) -> ParsedLines:
+        """Parse all lines of a chunk: whole objects, or only the selected values if they are at the top level."""
+        if selection is None or not all(map(_is_top_level, (*selection.numbers, *selection.texts))):
+            return super().rows(chunk, selection, stop)
+        if self._picker is None or self._picker.selection != selection:
+            self._picker = _Picker(selection)
+        pick, lines = self._picker.pick, range(len(chunk[0].lines))
+        parsed = self.line_by_line(chunk, lines, lambda line: pick(line, self.row), stop)
+        return parsed._replace(rows=self._picker.columns(parsed.rows))
 
-    def table(self, rows: Any, lines: Any, content: Any, wants: Wants | None) -> Table:
-        """The rows as a table; a name that a row lacks is missing there."""
-        if wants is None:
+    def table(self, rows: Any, lines: Any, content: Any, selection: Selection | None) -> Table:
+        """Combine rows into a table; a name that a row lacks is a missing value."""
+        if selection is None:
             names = list(dict.fromkeys(name for row in rows for name in row))
             if len(names) > MAX_COLUMNS or any(len(name) > MAX_NAME for name in names):
-                accepted = f"of at most {MAX_COLUMNS:,} names of at most {MAX_NAME:,} characters"
-                raise refuse(self._source.name, "the first rows", accepted, f"{len(names):,}")
-            self.names, wants = names, Wants((), tuple(names))
+                raise InputError(
+                    f"{self._source.name}: the first rows have {len(names):,} different names; at most "
+                    f"{MAX_COLUMNS:,} names of at most {MAX_NAME:,} characters are accepted."
+                )
+            self.names, selection = names, Selection((), tuple(names))
         if isinstance(rows, list):
-            rows = {name: [row.get(name) for row in rows] for name in (*wants.numbers, *wants.texts)}
-        return table_of(rows, wants, lines, content)
+            rows = {name: [row.get(name) for row in rows] for name in (*selection.numbers, *selection.texts)}
+        return table_from_values(rows, selection, lines, content)
 
 
-def _is_at_hand(name: str) -> bool:
-    """Whether a name is that of a value of the object itself, written as it is: no dot, and nothing to be escaped."""
+def _is_top_level(name: str) -> bool:
+    """Whether a column is a value of the object itself: its name has no dot, and nothing that JSON would escape."""
     return name.isprintable() and not set(name) & set('."\\')
 
 
 class _Picker:
-    """Takes the wanted values out of objects, without making anything of the others.
+    """Decode only the selected values of an object; msgspec then skips the others without creating them.
 
-    What is not plainly such an object (a wanted value is an object, or NaN as Python writes it) goes the long way.
+    A line that this decoder rejects (a selected value is an object, or NaN) is parsed whole by `Ndjson.row`.
     """
 
-    def __init__(self, wants: Wants) -> None:
-        self.wants = wants
-        self._names = (*wants.numbers, *wants.texts)
+    def __init__(self, selection: Selection) -> None:
+        self.selection = selection
+        self._names = (*selection.numbers, *selection.texts)
         self._fields = [f"value_{place}" for place in range(len(self._names))]
         plain = int | float | str | bool | list[Any] | None
         renamed = dict(zip(self._fields, self._names, strict=True))

@@ -1,6 +1,7 @@
-"""Bytes from a path, standard input or an open file, unpacked where they are gzip or Zstandard, and counted.
+"""Read bytes from a path, standard input or an open file; decompress gzip and Zstandard, and count progress.
 
-Whether they are packed is told by the first bytes, whatever the name says. No more is read than is asked for.
+Compression is detected by the first bytes, whatever the name says. Every reader takes its bytes from here. No more
+is read than asked for, so that rows from a pipe are available as soon as they arrive.
 """
 
 from __future__ import annotations
@@ -20,58 +21,56 @@ from budgetron.errors import (
     InputFileMissing,
     MissingExtra,
     StorageError,
-    refusal,
-    refuse,
     refuse_type,
     shown,
 )
 
-WHO = "streams.read"
-PIECE = 1 << 18  # bytes asked for at once
+WHO = "io.read"
+READ_SIZE = 1 << 18  # bytes per read
 _GZIP, _ZSTD = b"\x1f\x8b", b"\x28\xb5\x2f\xfd"
-_LARGEST_WINDOW = 1 << 27  # bytes that unpacking Zstandard may hold
+_MAX_ZSTD_WINDOW = 1 << 27  # bytes; a hostile file could otherwise ask for gigabytes
 
 
 class Source:
-    """A stream of bytes that knows its name, and how many bytes of how many were read."""
+    """A stream of decompressed bytes with a name and a progress count."""
 
     def __init__(self, source: Any) -> None:
         self._raw = raw = _Raw(source)
         self.name = raw.name
         self.ended = False
         head = raw.head(4)
-        self.is_packed = head.startswith(_GZIP) or head == _ZSTD
+        self.is_compressed = head.startswith(_GZIP) or head == _ZSTD
         self._peeked = b""
-        self._beside: list[Any] = []
+        self._to_close: list[Any] = []
         self._file: Any = raw
         if head.startswith(_GZIP):
             self._file = gzip.GzipFile(fileobj=raw, mode="rb")
-        elif self.is_packed:
+        elif self.is_compressed:
             self._file = _zstd(raw)
 
     @property
     def bytes_read(self) -> int:
-        """Bytes taken from the file so far; packed ones count as packed."""
+        """Bytes read from the file so far, counted as stored (compressed)."""
         return self._raw.bytes_read
 
     @property
     def bytes_total(self) -> int | None:
-        """The size of the file, where it has one."""
+        """The size of the file; None for a pipe."""
         return self._raw.bytes_total
 
     @property
     def seekable(self) -> Any:
-        """The file itself, for readers that want to jump about in it; None where it is packed or a pipe."""
-        return None if self.is_packed else self._raw.rewound()
+        """The file itself, for readers that need random access; None if it is compressed or a pipe."""
+        return None if self.is_compressed else self._raw.rewound()
 
     def peek(self, size: int) -> bytes:
-        """The first line, or so many bytes of it, unpacked; they will be read again."""
+        """Return the first line, or its first `size` bytes, without consuming them."""
         while len(self._peeked) < size and b"\n" not in self._peeked and (more := self._next(size)):
             self._peeked += more
         return self._peeked[:size]
 
-    def read(self, size: int = PIECE) -> bytes:
-        """The next bytes, unpacked; empty at the end."""
+    def read(self, size: int = READ_SIZE) -> bytes:
+        """Return the next decompressed bytes; empty at the end."""
         peeked, self._peeked = self._peeked, b""
         return peeked or self._next(size)
 
@@ -81,40 +80,40 @@ class Source:
         except BudgetronError:
             raise
         except (EOFError, zlib.error, OSError, ValueError, RuntimeError) as error:
-            self._refuse(error)
-        except Exception as error:  # zstandard's own kind, which is imported only where it is used
+            raise self._unreadable(error) from None
+        except Exception as error:
+            # zstandard and pyarrow are imported only on use, so their exception classes are known by name only.
             if type(error).__name__ not in ("ZstdError", "ArrowException"):
                 raise
-            self._refuse(error)
+            raise self._unreadable(error) from None
         self.ended = not content
         return content
 
     def progress(self, share: float) -> None:
-        """For readers that jump about in the file: how much of it is done."""
+        """Report progress, for readers with random access."""
         if self.bytes_total is not None:
             self._raw.bytes_read = int(share * self.bytes_total)
 
-    def _refuse(self, error: Exception) -> None:
-        if isinstance(error, OSError) and error.errno is not None:  # the disk or the network, not the content
-            message = f"{self.name}: reading failed after {self.bytes_read:,} bytes: {error.strerror}."
-            raise StorageError(message) from error
-        what = "readable, and whole where it is packed"
-        raise refuse(self.name, "the file", what, f"{error} after {self.bytes_read:,} bytes") from None
+    def _unreadable(self, error: Exception) -> BudgetronError:
+        if isinstance(error, OSError) and error.errno is not None:  # the disk or the network failed, not the content
+            return StorageError(f"{self.name}: reading failed after {self.bytes_read:,} bytes: {error.strerror}.")
+        damaged = " The compressed file is damaged or incomplete." if self.is_compressed else ""
+        return InputError(f"{self.name} could not be read: {error} after {self.bytes_read:,} bytes.{damaged}")
 
     def closing(self, file: Any) -> Any:
-        """The file, which will be closed with this one."""
-        self._beside.append(file)
+        """Return the file; it will be closed together with this source."""
+        self._to_close.append(file)
         return file
 
     def close(self) -> None:
-        """Close what was opened here."""
-        for file in self._beside:
+        """Close all files that were opened here."""
+        for file in self._to_close:
             file.close()
-        self._raw.shut()
+        self._raw.close_file()
 
 
 class _Raw(io.RawIOBase):
-    """The file as it is, counted."""
+    """The file as stored, with a count of the bytes read."""
 
     def __init__(self, source: Any) -> None:
         self.bytes_read = 0
@@ -128,23 +127,24 @@ class _Raw(io.RawIOBase):
         elif hasattr(source, "read"):
             self.name, self._file = str(getattr(source, "name", "the stream")), source
         else:
-            raise refuse_type(WHO, "source", "a path, - for standard input, or a file opened in binary", shown(source))
+            accepted = 'a path, "-" for standard input, or a file opened in binary mode'
+            raise refuse_type(WHO, "source", accepted, shown(source))
         self.bytes_total = _size(self._file)
         seekable = getattr(self._file, "seekable", None)
         self._begin = self._file.tell() if seekable is not None and seekable() else None
 
     def _opened(self, path: Any) -> Any:
         try:
-            file = open(path, "rb", buffering=0)  # noqa: SIM115 (closed by `shut`)
+            file = open(path, "rb", buffering=0)  # noqa: SIM115 (closed by `close_file`)
         except OSError as error:
-            accepted = "a file that can be read, or - for standard input"
-            kind = InputFileMissing if isinstance(error, FileNotFoundError) else InputError
-            raise kind(refusal(WHO, "source", accepted, f"{path!r} ({error.strerror})")) from None
+            if isinstance(error, FileNotFoundError):
+                raise InputFileMissing(f"No such file: {path}") from None
+            raise InputError(f"Cannot read {path}: {error.strerror}.") from None
         self._owned = True
         return file
 
     def head(self, size: int) -> bytes:
-        """The first bytes, which will be read again."""
+        """Return the first bytes without consuming them."""
         while len(self._head) < size:
             more = self._take(size - len(self._head))
             if not more:
@@ -156,7 +156,7 @@ class _Raw(io.RawIOBase):
         content = getattr(self._file, "read1", self._file.read)(size)
         if not isinstance(content, bytes):
             came = f"{type(content).__name__} from {self.name}"
-            raise refuse_type(WHO, "source", "a file opened in binary", came)
+            raise refuse_type(WHO, "source", "a file opened in binary mode", came)
         self.bytes_read += len(content)
         return content
 
@@ -164,7 +164,7 @@ class _Raw(io.RawIOBase):
         return True
 
     def read(self, size: int = -1) -> bytes:
-        """Up to `size` bytes, at least one before the end; what a pipe has now rather than later."""
+        """Return up to `size` bytes: what a pipe has now, rather than waiting for all of them."""
         if self._head:
             content, self._head = self._head[:size], self._head[size:]
             return content
@@ -180,13 +180,13 @@ class _Raw(io.RawIOBase):
             self._file.seek(self._begin)
         return None if self._begin is None else self._file
 
-    def shut(self) -> None:
+    def close_file(self) -> None:
         if self._owned:
             self._file.close()
 
 
 def _size(file: Any) -> int | None:
-    """The size of a regular file; None for a pipe, and for what is no file of the system's."""
+    """Return the size of a regular file; None for a pipe or a file-like object."""
     try:
         status = os.fstat(file.fileno())
     except (AttributeError, OSError, ValueError):
@@ -195,20 +195,20 @@ def _size(file: Any) -> int | None:
 
 
 def _zstd(raw: _Raw) -> Any:
-    """A reader of Zstandard: by Python itself from 3.14 on, by zstandard, or by pyarrow."""
+    """Return a Zstandard decompressor: Python's own (from 3.14), that of zstandard, or that of pyarrow."""
     try:
         return importlib.import_module("compression.zstd").ZstdFile(raw)
     except ImportError:
         pass
     try:
-        unpacker = importlib.import_module("zstandard").ZstdDecompressor(max_window_size=_LARGEST_WINDOW)
-        return unpacker.stream_reader(raw, read_size=PIECE, read_across_frames=True)
+        unpacker = importlib.import_module("zstandard").ZstdDecompressor(max_window_size=_MAX_ZSTD_WINDOW)
+        return unpacker.stream_reader(raw, read_size=READ_SIZE, read_across_frames=True)
     except ImportError:
         pass
     try:
         return importlib.import_module("pyarrow").CompressedInputStream(raw, "zstd")
     except ImportError:
         raise MissingExtra(
-            refusal(WHO, "source", "a file that this Python can unpack", f"{raw.name!r}, packed by Zstandard",
-                    "pip install 'budgetron[zstd]' brings what it needs.")
-        ) from None  # fmt: skip
+            f"{raw.name} is compressed with Zstandard, which this Python cannot read. "
+            "Install a reader with: pip install 'budgetron[zstd]'"
+        ) from None

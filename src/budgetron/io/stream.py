@@ -1,7 +1,8 @@
-"""A file as a stream of blocks: opened, told what it is, and read once, in bounded memory."""
+"""Open a file and read it once, as a stream of blocks of examples. `read` is the entry point of this package."""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, Self
 
@@ -9,14 +10,15 @@ import numpy as np
 
 from budgetron.errors import InputError, is_whole, refuse, refuse_type, shown
 from budgetron.io.columns import Block, Columns
-from budgetron.io.encode import moments_of
+from budgetron.io.encode import parse_dates
 from budgetron.io.formats import reader_of
-from budgetron.io.guess import plan_of, sparse_plan
-from budgetron.io.scaling import Scaling
+from budgetron.io.infer_types import infer_columns, sparse_columns
+from budgetron.io.running_scale import RunningScale
 from budgetron.io.source import WHO, Source
-from budgetron.io.table import BadLine, Reader, Table, Wants, numbers_of
+from budgetron.io.table import BadLine, Reader, Selection, Table, parse_numbers
 
-_MOST_BAD = 20  # bad lines that are kept to be shown
+_MOST_BAD = 20  # bad lines kept for display
+_SKIP = 'Skip such lines with on_error="skip"'
 
 
 def read(
@@ -38,26 +40,26 @@ def read(
     skip: int = 0,
     limit: int | None = None,
 ) -> Stream:
-    """Open a file for one pass, in blocks that a learner takes.
+    """Open a file for one pass, and read it in blocks that a learner accepts.
 
     Parameters
     ----------
-    source : path, "-" for standard input, or a file opened in binary. Gzip and Zstandard are told by the first bytes.
+    source : path, "-" for standard input, or a file opened in binary mode. Gzip and Zstandard are decompressed.
     format : "auto" (by the name, then by the content), "csv", "tsv", "parquet", "arrow", "ndjson", "svmlight" or "vw".
-    label, task : names of columns. By default, `budgetron.io.guess` says which.
-    drop, text, categorical : names of columns to leave out, to take as raw text, or as categories.
-    columns : of a saved model. Then nothing is guessed; other columns are ignored, and the label may be absent where
-        `labelled` is False.
-    on_error : "stop" refuses a file at its first bad line; "skip" leaves such lines out and counts them.
-    labelled : whether labels are read. A row without one is then a bad line.
-    block_rows : the most rows in a block. Where blocks are cut changes nothing else.
-    classes : the labels there are; any other makes a bad line. By default those of the first 4,096 rows, if they are
-        at least two.
-    header : whether the first line of delimited text names the columns; by default, unless it is all numbers.
-    learn : whether the scales of the columns go on learning; by default where labels are read.
-    skip : rows at the beginning to leave out, bad lines aside. With the columns of a model that learned just these,
-        a pass that was stopped goes on bit for bit.
-    limit : rows to give at most.
+    label, task : names of the columns with the label and the task. By default they are found by common names such as
+        "label" and "user"; see `budgetron.io.infer_types`.
+    drop, text, categorical : names of columns to leave out, to read as free text, or to read as categories.
+    columns : the columns of a saved model. Nothing is inferred then; other columns of the file are ignored.
+    on_error : "stop" raises at the first bad line; "skip" leaves bad lines out and counts them.
+    labelled : whether labels are read. If so, a row without a label is a bad line.
+    block_rows : the largest number of rows per block. How the stream is cut into blocks changes nothing else.
+    classes : all labels; a row with another label is a bad line. By default the labels of the first 4,096 rows, if
+        there are at least two.
+    header : whether the first line of delimited text names the columns; by default, unless it has only numbers.
+    learn : whether these rows update the means and deviations of the columns; by default, if labels are read.
+    skip : number of rows at the beginning to leave out, not counting bad lines. With the columns of a model that
+        learned from exactly these rows, an interrupted pass continues bit for bit.
+    limit : the largest number of rows to return.
 
     >>> from io import BytesIO
     >>> from budgetron import RandomBudgetPerceptron, io
@@ -79,7 +81,7 @@ def read(
         if not is_whole(value) or value < least:
             raise refuse(WHO, name, f"an integer >= {least}", shown(value))
     if columns is not None and not isinstance(columns, Columns):
-        raise refuse_type(WHO, "columns", "columns of a saved model, from io.load_model", shown(columns))
+        raise refuse_type(WHO, "columns", "the columns of a saved model (from io.load_model)", shown(columns))
     opened = Source(source)
     try:
         reader = reader_of(opened, format, header, _task(task, columns), columns)
@@ -90,8 +92,9 @@ def read(
             columns, sample_end = _columns(reader, sample, label, task, drop, text, categorical, labelled), _end(sample)
             classes = classes if classes is not None or not labelled else columns.classes_in(sample)
         else:
-            _check_names(opened.name, reader, columns.wants(labelled))
-            sample_end = _end(reader.sample()) if skip else 0  # the scales began with these rows
+            _check_names(opened.name, reader, columns.selection(labelled))
+            # The scales of a saved model began with the sample, so its rows must not be counted twice.
+            sample_end = _end(reader.sample()) if skip else 0
     except BaseException:
         opened.close()
         raise
@@ -101,15 +104,15 @@ def read(
 
 
 class Stream:
-    """An open file; iterate over it once for its blocks. Close it, or use it in a `with` statement.
+    """An open file. Iterate over it once for its blocks; close it, or use it in a `with` statement.
 
     Attributes
     ----------
-    columns : what the columns are, and their scales as of the last block.
-    classes : the labels of the first rows, sorted, for a learner's first call; None where there are fewer than two.
-    n_rows, n_bad : rows given and bad lines left out so far.
+    columns : the columns of the file, with their scales as of the last block.
+    classes : the sorted labels of the first rows, for a learner's first call; None if there are fewer than two.
+    n_rows, n_bad : rows returned and bad lines left out so far.
     bad : the first 20 bad lines: number, content and reason.
-    bytes_read, bytes_total : how far we are in the file; the total is None where nobody knows.
+    bytes_read, bytes_total : progress in the file; the total is None for a pipe.
     """
 
     def __init__(
@@ -123,7 +126,7 @@ class Stream:
         self._source, self._stop = source, stop
         self._learn, self._sample_end = learn, sample_end
         self._skip, self._limit = int(skip), limit
-        self._tables = reader.tables(columns.wants(labelled), int(block_rows), stop)
+        self._tables = reader.tables(columns.selection(labelled), int(block_rows), stop)
 
     @property
     def name(self) -> str:
@@ -149,19 +152,19 @@ class Stream:
                 if self._stop:
                     keep[min(wrong) :] = False
                 table = table.rows(keep)
-            table = self._asked_for(table)
+            table = self._within_limits(table)
             if len(table):
                 self.n_rows += len(table)
                 yield self.columns.block_of(table, self._learned_from(table))
             if self.n_rows == self._limit:
                 return
-            if bad and self._stop:
-                raise _refusal(self.name, bad[0], 'on_error="skip" leaves such lines out and counts them.')
+            if bad and self._stop:  # only now, so that the rows before the bad line have been returned
+                raise _bad_line_error(self.name, bad[0], f"{_SKIP}{_or_as_category(bad[0])}.")
             self.n_bad += len(bad)
             self.bad += bad[: _MOST_BAD - len(self.bad)]
 
-    def _asked_for(self, table: Table) -> Table:
-        """The table without the rows to skip, and those past the limit."""
+    def _within_limits(self, table: Table) -> Table:
+        """Return the table without the rows to skip and those past the limit."""
         start = min(self._skip, len(table))
         self._skip -= start
         end = len(table) if self._limit is None else min(len(table), start + self._limit - self.n_rows)
@@ -171,7 +174,7 @@ class Stream:
         return table.rows((places >= start) & (places < end))
 
     def _learned_from(self, table: Table) -> Any:
-        """Which rows the scales learn from: those of the sample are in them already."""
+        """Return which rows update the scales; the rows of the sample are counted in them already."""
         if not self._learn or table.lines[-1] <= self._sample_end:
             return False
         return True if table.lines[0] > self._sample_end else table.lines > self._sample_end
@@ -191,26 +194,27 @@ def _columns(
     reader: Reader, sample: Table, label: Any, task: Any, drop: Any, text: Any, categorical: Any, labelled: bool
 ) -> Columns:
     if reader.layout != "table":
-        plan = sparse_plan(reader, sample, label, [*drop, *text, *categorical], labelled)
-        return Columns(plan, Scaling.of(np.zeros((0, 0))))
-    plan = plan_of(
+        plan = sparse_columns(reader, sample, label, [*drop, *text, *categorical], labelled)
+        return Columns(plan, RunningScale.of(np.zeros((0, 0))))
+    plan = infer_columns(
         reader.names, sample, label=label, task=task, drop=drop, text=text, categorical=categorical, labelled=labelled
     )
     raw = [
-        moments_of(sample.texts[column.name]) if column.kind == "date" else numbers_of(sample.texts[column.name])
+        parse_dates(sample.texts[column.name]) if column.kind == "date" else parse_numbers(sample.texts[column.name])
         for column in plan.columns
         if column.kind in ("number", "date")
     ]  # fmt: skip
     values = np.stack(raw, axis=1) if raw else np.zeros((len(sample), 0))
-    return Columns(plan, Scaling.of(values))
+    return Columns(plan, RunningScale.of(values))
 
 
 def _task(task: str | None, columns: Columns | None) -> str | None:
-    """What the reader is told of the task: for a saved model what it knows, but for a file of tasks."""
+    """Return the task for the reader: that of the saved model, unless its tasks came from another file."""
     if columns is None or (columns.task == "file" and task is not None):
         return task
     if columns.task == "file" and columns.plan.layout == "svmlight":
-        raise refuse(WHO, "task", '"file:PATH", as the model learned its tasks from a file', shown(task))
+        remedy = "The model learned its tasks from a separate file; name the one for this input."
+        raise refuse(WHO, "task", '"file:PATH"', shown(task), remedy)
     return columns.task
 
 
@@ -218,22 +222,28 @@ def _check_rows(file: str, reader: Reader, sample: Table) -> None:
     if len(sample):
         return
     if reader.first_bad is not None:
-        raise _refusal(file, reader.first_bad, "No line could be read.")
-    raise refuse(file, "the file", "one with rows", "none")
+        raise _bad_line_error(file, reader.first_bad, "No line of the file could be read; is the format right?")
+    raise InputError(f"{file} has a header but no rows.")
 
 
-def _refusal(file: str, bad: BadLine, remedy: str) -> InputError:
-    accepted, came = bad.reason.split("; got ", 1)
-    return refuse(f"{file}:{bad.number}", "the line", accepted, f"{came}, in {shown(bad.content, 220)}", remedy)
+def _bad_line_error(file: str, bad: BadLine, remedy: str) -> InputError:
+    return InputError(f"{file}, line {bad.number}: {bad.reason}, in {shown(bad.content, 220)}. {remedy}")
+
+
+def _or_as_category(bad: BadLine) -> str:
+    """Offer the other remedy for a word in a column of numbers."""
+    found = re.match(r"column '(.+)' should be a number", bad.reason)
+    return f', or treat the column as categories with categorical=["{found[1]}"]' if found else ""
 
 
 def _end(sample: Table) -> int:
     return int(sample.lines[-1]) if len(sample) else 0
 
 
-def _check_names(file: str, reader: Reader, wants: Wants) -> None:
+def _check_names(file: str, reader: Reader, selection: Selection) -> None:
     known = set(reader.names)
-    missing = [name for name in (*wants.numbers, *wants.texts) if name not in known]
+    missing = [name for name in (*selection.numbers, *selection.texts) if name not in known]
     if missing and known and reader.layout == "table":
-        came = f"{shown(reader.names, 200)}, without {shown(missing)}"
-        raise refuse(file, "the columns", "those that the model learned from", came)
+        raise InputError(
+            f"{file} lacks columns that the model learned from: {shown(missing)}. It has {shown(reader.names, 200)}."
+        )

@@ -1,4 +1,8 @@
-"""Rows on their way from a file to X: some columns as numbers, some as coded text, and what was wrong on the way."""
+"""The intermediate form between a file and X: some columns as numbers, some as coded text, plus the bad lines.
+
+Readers of all formats produce `Table`s; `columns` turns them into X. `Reader` is the interface that a new format must
+implement.
+"""
 
 from __future__ import annotations
 
@@ -10,24 +14,24 @@ from typing import Any, NamedTuple, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from budgetron.io.values import LARGEST, Coded, coded, number_of, text_of
+from budgetron.io.values import LARGEST, CodedColumn, code_texts, format_value, parse_number
 
-SAMPLE_ROWS = 4096  # what kinds and scales are told from
+SAMPLE_ROWS = 4096  # rows from which types and first scales are inferred
 SAMPLE_BYTES = 1 << 24
-ENOUGH_BAD = 1000  # lines without a good one before them: this is no such file
-_SHOWN = 200  # characters of a bad line
+ENOUGH_BAD = 1000  # bad lines without a good one before them: the file has another format
+_SHOWN = 200  # characters of a bad line that are kept
 
 
 class BadLine(NamedTuple):
-    """A line that was left out: its number in the file from 1, what it says, and what is wrong with it."""
+    """A line that was left out: its number in the file (from 1), its content, and what is wrong with it."""
 
     number: int
     content: str
-    reason: str  # "of 3 fields, as the header is; got 2 fields"
+    reason: str  # a clause without a full stop, such as "the line has 2 fields but the header has 3"
 
 
-def cut_short(content: bytes | str) -> str:
-    """A line, short enough to be shown."""
+def shorten(content: bytes | str) -> str:
+    """Shorten a line for display."""
     if isinstance(content, bytes):
         content = content[: 4 * _SHOWN].decode("utf-8", "backslashreplace")
     return content if len(content) <= _SHOWN else content[: _SHOWN - 1] + "…"
@@ -35,20 +39,20 @@ def cut_short(content: bytes | str) -> str:
 
 @dataclass
 class Table:
-    """Rows of a file. `numbers` has a column for each that was wanted as numbers, in the order of the file."""
+    """Rows of a file. `numbers` has one column per column selected as numbers, in the order of the selection."""
 
-    lines: NDArray[np.int64]  # on which each row begins, from 1
-    numbers: NDArray[np.float64]
-    texts: dict[str, Coded]
-    content: Callable[[int], str]  # of a row, as it is written
-    sparse: Any = None  # a CSR matrix, of formats that have one
+    lines: NDArray[np.int64]  # the line on which each row begins, from 1
+    numbers: NDArray[np.float64]  # NaN if missing, infinity if it is not a number
+    texts: dict[str, CodedColumn]
+    content: Callable[[int], str]  # returns the text of a row for error messages
+    sparse: Any = None  # a CSR matrix, for formats with sparse rows
     weights: NDArray[np.float64] | None = None
 
     def __len__(self) -> int:
         return len(self.lines)
 
     def rows(self, keep: Any) -> Table:
-        """Some of the rows, by a mask or a slice."""
+        """Return some of the rows, by a mask or a slice."""
         places = np.arange(len(self))[keep]
         return Table(
             self.lines[keep],
@@ -60,55 +64,57 @@ class Table:
         )
 
 
-class Wants(NamedTuple):
-    """Which columns a reader gives as numbers and which as text; it leaves the others."""
+class Selection(NamedTuple):
+    """Which columns a reader must return as numbers and which as text; it skips the others."""
 
     numbers: tuple[str, ...]
     texts: tuple[str, ...]
 
 
 class Reader(Protocol):
-    """A file of some format."""
+    """Reader of one file format."""
 
-    names: list[str]  # of its columns; none where only the rows tell
+    names: list[str]  # of the columns; empty if only the rows name them
     layout: str  # "table", "svmlight" or "vw"
-    first_bad: BadLine | None  # of the sample, or before it
+    first_bad: BadLine | None  # the first bad line in or before the sample
 
     def sample(self) -> Table:
-        """The first rows, every column as text; they will be read again."""
+        """Return the first rows with every column as text; `tables` returns them again."""
 
-    def tables(self, wants: Wants, rows: int, stop: bool) -> Iterator[tuple[Table, list[BadLine]]]:
-        """Up to `rows` rows at a time, with what was bad among them; with `stop` nothing comes after the first bad."""
+    def tables(self, selection: Selection, rows: int, stop: bool) -> Iterator[tuple[Table, list[BadLine]]]:
+        """Yield up to `rows` rows at a time with the bad lines among them; with `stop`, end at the first bad line."""
 
 
-def numbers_of(column: Coded) -> NDArray[np.float64]:
-    """A coded column as numbers; NaN where it has a gap, infinity where it says no number."""
-    values = [number_of(text) for text in column.values]
+def parse_numbers(column: CodedColumn) -> NDArray[np.float64]:
+    """Parse a coded column as numbers; NaN if missing, infinity if it is not a number."""
+    values = [parse_number(text) for text in column.values]
     each = np.array([np.inf if value is None else value for value in values], dtype=np.float64)
     return each[column.codes] if len(each) else np.zeros(len(column.codes))
 
 
-def table_of(values: Mapping[str, list[Any]], wants: Wants, lines: NDArray[np.int64], content: Any) -> Table:
-    """Typed values, a list a column, as a table; None is a gap."""
-    numbers = _numbers([values[name] for name in wants.numbers], len(lines))
-    return Table(lines, numbers, {name: _texts(values[name]) for name in wants.texts}, content)
+def table_from_values(
+    values: Mapping[str, list[Any]], selection: Selection, lines: NDArray[np.int64], content: Any
+) -> Table:
+    """Make a table from typed values, one list per column; None means missing."""
+    numbers = _numbers([values[name] for name in selection.numbers], len(lines))
+    return Table(lines, numbers, {name: _texts(values[name]) for name in selection.texts}, content)
 
 
-def _texts(column: list[Any]) -> Coded:
-    """Values as coded text; where they are all integers, each is written once."""
+def _texts(column: list[Any]) -> CodedColumn:
+    """Code values as text. Integers are coded first, so that each distinct one is formatted only once."""
     if set(map(type, column)) == {int}:
-        found = coded(column)
-        return Coded(list(map(str, found.values)), found.codes)
-    return coded(map(text_of, column))
+        found = code_texts(column)
+        return CodedColumn(list(map(str, found.values)), found.codes)
+    return code_texts(map(format_value, column))
 
 
 def _numbers(columns: list[list[Any]], n: int) -> NDArray[np.float64]:
-    """Columns of values as numbers: all at once where they are plain, by what they say where not."""
+    """Convert columns of values to numbers: all at once if they are Python numbers, else through their text."""
     if columns and set(map(type, chain.from_iterable(columns))) <= {int, float, type(None)}:
         try:
             numbers = np.ascontiguousarray(np.array(columns, dtype=np.float64).T)
             return np.where(np.abs(numbers) > LARGEST, np.inf, numbers)
-        except OverflowError:  # an integer beyond all floats
+        except OverflowError:  # an integer too large for a float
             pass
-    each = [numbers_of(coded(map(text_of, column))) for column in columns]
+    each = [parse_numbers(code_texts(map(format_value, column))) for column in columns]
     return np.stack(each, axis=1) if each else np.zeros((n, 0))

@@ -1,8 +1,8 @@
-"""What a written value means: a number, a gap, a date, a word. The same rules for every format.
+"""Parse single values: numbers, missing values, dates, categories, tasks. The rules are the same for every format.
 
 number    a sign, digits with at most one point, an exponent; absolute value up to 1e100; true and false are 1 and 0
-gap       nothing, or one of the words of `MISSING`
-date      2024-02-29, then perhaps a time, 2024-02-29 12:30:00.5, and a zone, Z or +02:00
+missing   nothing, or one of the words in `MISSING`
+date      2024-02-29, optionally a time (2024-02-29 12:30:00.5) and a zone (Z or +02:00)
 """
 
 from __future__ import annotations
@@ -17,9 +17,10 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-LARGEST = 1e100  # its square is still a number, with room for sums
+LARGEST = 1e100  # its square and sums of squares are still finite
 MISSING = frozenset({"", "?", "NA", "N/A", "n/a", "NaN", "nan", "null", "NULL", "None", "<NA>", "#N/A"})
-NO_NAME = frozenset({"", "NaN", "nan", "null", "NULL", "<NA>"})  # gaps among labels and tasks: NA may be Namibia
+# Missing labels and tasks. Fewer words than in MISSING: "NA" may be Namibia and "None" a class.
+NO_NAME = frozenset({"", "NaN", "nan", "null", "NULL", "<NA>"})
 _NUMBER = re.compile(r"[ \t]*[+-]?([0-9]+(\.[0-9]*)?|\.[0-9]+)([eE][+-]?[0-9]+)?[ \t]*", re.ASCII)
 _TASK = re.compile(r"0|-?[1-9][0-9]{0,17}", re.ASCII)
 _DATE = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}([T ][0-9]{2}:[0-9]{2}.*)?", re.ASCII)
@@ -27,26 +28,26 @@ _EPOCH = datetime.datetime(1970, 1, 1, tzinfo=datetime.UTC)
 _TRUTH = {"true": 1.0, "false": 0.0}
 
 
-class Coded(NamedTuple):
-    """A column of text: its different values, and the number of the value on each row."""
+class CodedColumn(NamedTuple):
+    """A column of text: its distinct values, and for each row the index of its value."""
 
     values: list[str]
     codes: NDArray[np.int32]
 
-    def rows(self, keep: Any) -> Coded:
-        """Some of the rows."""
-        return Coded(self.values, self.codes[keep])
+    def rows(self, keep: Any) -> CodedColumn:
+        """Return some of the rows."""
+        return CodedColumn(self.values, self.codes[keep])
 
 
-def coded(texts: Iterable[str]) -> Coded:
-    """Texts as a coded column."""
+def code_texts(texts: Iterable[str]) -> CodedColumn:
+    """Code texts as a column of distinct values and indices."""
     numbers: dict[str, int] = {}
     codes = [numbers.setdefault(text, len(numbers)) for text in texts]
-    return Coded(list(numbers), np.array(codes, dtype=np.int32))
+    return CodedColumn(list(numbers), np.array(codes, dtype=np.int32))
 
 
-def number_of(text: str) -> float | None:
-    """The number that a text says, NaN for a gap, None if it says neither."""
+def parse_number(text: str) -> float | None:
+    """Parse a number; NaN if it is missing, None if the text is neither."""
     stripped = text.strip(" \t")
     if stripped in MISSING:
         return math.nan
@@ -56,20 +57,20 @@ def number_of(text: str) -> float | None:
     return number if abs(number) <= LARGEST else None
 
 
-def is_meant_as_number(text: str) -> bool:
-    """Whether a text is a number, a gap, or a number that is none to us: infinite, or beyond `LARGEST`."""
-    if number_of(text) is not None or is_in_digits(text):
+def looks_numeric(text: str) -> bool:
+    """Whether a text is meant as a number: a number, a missing value, or one that is infinite or beyond `LARGEST`."""
+    if parse_number(text) is not None or is_numeric_literal(text):
         return True
     return text.strip(" \t").lower().lstrip("+-") in ("inf", "infinity")
 
 
-def is_in_digits(text: str) -> bool:
-    """Whether a text is a number in digits, no word for one and no gap."""
+def is_numeric_literal(text: str) -> bool:
+    """Whether a text is a number written in digits, not a word such as "true" or a missing value."""
     return _NUMBER.fullmatch(text) is not None
 
 
-def moment_of(text: str) -> float | None:
-    """Days since 1970 of a date, NaN for a gap, None if it is neither. A time without a zone counts as universal."""
+def parse_date(text: str) -> float | None:
+    """Parse a date as days since 1970; NaN if it is missing, None if the text is neither. The default zone is UTC."""
     stripped = text.strip()
     if stripped in MISSING:
         return math.nan
@@ -83,26 +84,26 @@ def moment_of(text: str) -> float | None:
         return None
 
 
-def whole_of(text: str) -> int | None:
-    """The whole number that a label says, None if it says none; true and false are words here."""
-    number = number_of(text) if is_in_digits(text) else None
+def parse_integer(text: str) -> int | None:
+    """Parse an integer label; None if it is none. Unlike in numbers, "true" and "false" are words here."""
+    number = parse_number(text) if is_numeric_literal(text) else None
     return int(number) if number is not None and number == math.floor(number) and abs(number) < 2**53 else None
 
 
-def category_of(text: str) -> str:
-    """A category: the text without blanks around it; gaps are one category, the empty one."""
+def parse_category(text: str) -> str:
+    """Return a category: the text without surrounding blanks. All missing values are one category, ""."""
     stripped = text.strip()
     return "" if stripped in MISSING else stripped
 
 
 @lru_cache(maxsize=1 << 16)
-def task_of(text: str) -> int | str:
-    """A task: an integer where it is written as Python would write one, else the text."""
+def parse_task(text: str) -> int | str:
+    """Parse a task: an integer if it is written as Python would write it, otherwise the text."""
     return int(text) if _TASK.fullmatch(text) else text
 
 
-def text_of(value: Any) -> str:
-    """A typed value as a delimited file would have it."""
+def format_value(value: Any) -> str:
+    """Format a typed value as a delimited file would contain it."""
     if isinstance(value, str):
         return value
     if value is None:
@@ -116,5 +117,5 @@ def text_of(value: Any) -> str:
     if isinstance(value, np.generic):
         value = value.item()
     if isinstance(value, list | tuple):
-        return " ".join(map(text_of, value))
+        return " ".join(map(format_value, value))
     return str(value)

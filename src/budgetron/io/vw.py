@@ -1,7 +1,7 @@
-"""Vowpal Wabbit text: `label importance base 'tag|namespace:scale feature:value feature |namespace …`, hashed.
+"""Read Vowpal Wabbit text: `label importance base 'tag|namespace:scale feature:value feature |namespace …`.
 
-The task is the tag, `task="tag"`, or what a namespace holds, `task="user"` for `|user ann`; that namespace is then no
-feature. Without a task asked for, all rows are one.
+Feature names are hashed. The task is the tag with `task="tag"`, or the content of a namespace, for example
+`task="user"` for `|user ann`; that namespace is then no feature. Without `task`, all rows belong to one task.
 """
 
 from __future__ import annotations
@@ -11,16 +11,16 @@ from typing import Any
 from sklearn.utils import murmurhash3_32
 
 from budgetron.errors import shown
-from budgetron.io.guess import HASHED
-from budgetron.io.lines import NotARow
+from budgetron.io.infer_types import HASHED
+from budgetron.io.line_reader import InvalidLine
 from budgetron.io.source import Source
 from budgetron.io.sparse_rows import Row, SparseReader, SparseRows
-from budgetron.io.table import Table, Wants
+from budgetron.io.table import Selection, Table
 from budgetron.io.values import LARGEST
 
 
 class VowpalWabbit(SparseReader):
-    """A reader of Vowpal Wabbit text."""
+    """Reader of Vowpal Wabbit text."""
 
     layout: str = "vw"
 
@@ -31,19 +31,21 @@ class VowpalWabbit(SparseReader):
         self.names = ["label", "tag"]
 
     def row(self, line: bytes) -> Row | None:
-        """The row of a line; None for one of blanks."""
+        """Parse a line; None for a blank one."""
         head, *namespaces = line.decode().split("|")
         words = head.split()
         if not namespaces:
             if not words:
                 return None
-            raise NotARow(f"one with a namespace, |name features; got {shown(head)}")
+            raise InvalidLine(f"the line should have a namespace (|name features) but is {shown(head)}")
+        # Vowpal Wabbit takes the last word before the bar as a tag if it touches the bar or begins with a quote.
         tag = words.pop() if words and (not head[-1].isspace() or words[-1].startswith("'")) else ""
         if len(words) > 3:
-            raise NotARow(f"label, importance, base and 'tag before the first bar; got {shown(head)}")
+            expected = "at most label, importance, base and 'tag"
+            raise InvalidLine(f"there should be {expected} before the first bar but there is {shown(head)}")
         weight = self._number(words[1]) if len(words) > 1 else 1.0
         if weight < 0:
-            raise NotARow(f"of an importance that is not negative; got {weight:g}")
+            raise InvalidLine(f"the importance should be at least 0 but is {weight:g}")
         task = tag.removeprefix("'") if self.task == "tag" else ""
         indices: list[int] = []
         values: list[float] = []
@@ -68,10 +70,10 @@ class VowpalWabbit(SparseReader):
         except ValueError:
             number = LARGEST * 10
         if not abs(number) <= LARGEST:
-            raise NotARow(f"of numbers up to 1e100 after colons and the label; got {shown(text)}")
+            raise InvalidLine(f"there should be a number up to 1e100 but there is {shown(text)}")
         return number
 
-    def table(self, rows: SparseRows, lines: Any, content: Any, wants: Wants | None) -> Table:
-        """The rows as a table with a CSR matrix."""
+    def table(self, rows: SparseRows, lines: Any, content: Any, selection: Selection | None) -> Table:
+        """Combine rows into a table with a CSR matrix."""
         texts = {"label": rows.labels} | ({} if self.task is None else {self.task: rows.tasks})
-        return rows.table(texts, self.width, lines, content, wants)
+        return rows.table(texts, self.width, lines, content, selection)

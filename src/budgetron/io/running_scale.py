@@ -1,7 +1,8 @@
-"""Columns to mean 0 and variance 1 on the way: each row by the rows before it.
+"""Standardize columns online: each row by the mean and deviation of the rows before it. Used by `columns`.
 
-n, Σ(x − c) and Σ(x − c)² are kept for each column, with c the median of the first rows, so that large values with small
-differences keep their digits. Sums are taken row after row: where blocks are cut changes no bit.
+The state per column is n, Σ(x − c) and Σ(x − c)², where c is the median of the first rows: without centring, large
+values with small differences would lose their digits. Sums are taken row after row, so that the result does not depend
+on how the stream is cut into blocks, not even in the last bit.
 """
 
 from __future__ import annotations
@@ -12,13 +13,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-CLIP = 10.0  # standard deviations: one wild value must not decide for a kernel
+CLIP = 10.0  # standard deviations; without a limit one outlier would dominate every kernel value
 Floats = NDArray[np.float64]
 
 
 @dataclass
-class Scaling:
-    """The running state of k columns."""
+class RunningScale:
+    """Running means and deviations of k columns."""
 
     center: Floats  # c
     count: Floats  # n
@@ -26,8 +27,8 @@ class Scaling:
     squares: Floats  # Σ(x − c)²
 
     @classmethod
-    def of(cls, values: Floats) -> Scaling:
-        """From the first rows; NaN is no value. Columns without any begin at nothing."""
+    def of(cls, values: Floats) -> RunningScale:
+        """Start from the first rows. NaN counts as missing; a column without values starts with no rows."""
         known = np.isfinite(values)
         center = np.array([np.median(column[here]) if here.any() else 0.0
                            for column, here in zip(values.T, known.T, strict=True)])  # fmt: skip
@@ -35,7 +36,10 @@ class Scaling:
         return cls(center, known.sum(axis=0).astype(np.float64), off.sum(axis=0), (off * off).sum(axis=0))
 
     def scaled(self, values: Floats, learn: Any) -> Floats:
-        """The rows, scaled; gaps become 0. `learn` says whether, or which, rows then count in the state."""
+        """Return the scaled rows; missing values become 0, the mean.
+
+        `learn` says whether the rows update the state: True, False, or one boolean per row.
+        """
         off = values - self.center
         known = ~np.isnan(off)
         has_gaps = not known.all()
@@ -50,8 +54,8 @@ class Scaling:
         variance -= mean * mean
         varies = variance > 1e-12 * mean * mean
         if not varies.all():
-            variance[~varies] = np.inf  # a column that does not vary says nothing: 0
-        with np.errstate(over="ignore"):  # clipped below
+            variance[~varies] = np.inf  # a constant column carries no information; this makes it 0
+        with np.errstate(over="ignore"):  # the result is clipped below
             off -= mean
             off /= np.sqrt(variance, out=variance)
         if has_gaps:
@@ -59,7 +63,7 @@ class Scaling:
         return np.clip(off, -CLIP, CLIP, out=off)
 
     def _before_each(self, off: Floats, known: Any, learn: Any, has_gaps: bool) -> tuple[Floats, Floats, Floats]:
-        """n, Σ and Σ² as they were before each row; then, all rows counted, the state."""
+        """Return n, Σ and Σ² as they were before each row, and update the state with all rows."""
         if has_gaps or learn is not True:
             counted = known if learn is True else known & learn[:, None]
             count = _running(self.count, counted)
@@ -72,7 +76,7 @@ class Scaling:
 
 
 def _running(before: Floats, values: NDArray[Any]) -> Floats:
-    """The sums before each row, and after the last; one row after the other, so that no cut shows."""
+    """Return the sums before each row and after the last, added row by row."""
     sums = np.empty((len(values) + 1, len(before)))
     sums[0], sums[1:] = before, values
     return np.cumsum(sums, axis=0, out=sums)
