@@ -34,7 +34,7 @@ def test_shuffled_is_reproducible_and_the_seed_matters() -> None:
 
 
 def test_a_second_shuffle_is_refused() -> None:
-    with pytest.raises(InputError, match="called once; got a set shuffled with seed 1"):
+    with pytest.raises(InputError, match="already shuffled, with seed 1"):
         numbered().shuffled(1).shuffled(2)
 
 
@@ -54,7 +54,7 @@ def test_take_is_the_beginning() -> None:
 def test_the_record_is_frozen_and_its_lengths_agree() -> None:
     with pytest.raises(dataclasses.FrozenInstanceError):
         numbered().name = "other"  # type: ignore[misc]
-    with pytest.raises(InputError, match="X, y and tasks must be of one length; got 3, 2 and 3"):
+    with pytest.raises(InputError, match="X, y and tasks must be of the same length; got 3, 2 and 3"):
         DataSet("uneven", np.eye(3), np.zeros(2, dtype=int), np.zeros(3))
 
 

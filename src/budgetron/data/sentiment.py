@@ -1,8 +1,8 @@
 """Sentiment: 8,000 Amazon product reviews of four kinds of product; the paper's Sentiment set.
 
-x    counts of uni- and bigrams, one column a distinct token, columns in the order of the tokens' code points
+x    counts of uni- and bigrams, one column per distinct token, in the order of the tokens' code points
 y    1 for a positive review
-task the kind of product: books, dvd, electronics or kitchen; rows are sorted by task and class, so shuffle
+task the kind of product: books, dvd, electronics or kitchen; rows are sorted by task and class, so shuffle them
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ _FILES = {
 }
 
 
-def _read(contents: Mapping[str, bytes]) -> Examples:
+def _parse(contents: Mapping[str, bytes]) -> Examples:
     from scipy.sparse import csr_matrix
 
     column: dict[str, int] = {}  # by first appearance; put in order below
@@ -59,7 +59,7 @@ def _read(contents: Mapping[str, bytes]) -> Examples:
 
 
 def _reviews(content: bytes) -> Iterator[tuple[list[tuple[str, float]], str]]:
-    """The (token, count) pairs and the label of each line: `token:count … #label#:positive`."""
+    """Yield the (token, count) pairs and the label of each line: `token:count … #label#:positive`."""
     for line in content.decode("utf-8").rstrip("\n").split("\n"):
         *pairs, last = line.split(" ")
         split = (pair.rpartition(":") for pair in pairs)
@@ -79,6 +79,6 @@ ENTRY = Entry(
     d=473856,
     k=4,
     positives=4000,
-    read=_read,
+    parse=_parse,
     files=tuple(_FILES.values()),
 )

@@ -1,8 +1,8 @@
 """Spam: the three labelled evaluation inboxes of the ECML/PKDD 2006 challenge, task A; the paper's Spam A.
 
-x    counts of words, column = index in the file less 1; 39,962 of the 106,780 columns occur
+x    counts of words; column = index in the file minus 1; 39,962 of the 106,780 columns occur
 y    1 for spam
-task the inbox: u00, u01 or u02; rows are sorted by it, so shuffle
+task the inbox: u00, u01 or u02; rows are sorted by inbox, so shuffle them
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ _FILES = {
 }
 
 
-def _read(contents: Mapping[str, bytes]) -> Examples:
+def _parse(contents: Mapping[str, bytes]) -> Examples:
     from scipy.sparse import vstack
     from sklearn.datasets import load_svmlight_file
 
@@ -63,6 +63,6 @@ ENTRY = Entry(
     d=_WORDS,
     k=3,
     positives=3750,
-    read=_read,
+    parse=_parse,
     files=tuple(_FILES.values()),
 )

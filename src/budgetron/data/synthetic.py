@@ -1,4 +1,4 @@
-"""Made streams whose right answer is known: how related, how noisy, how non-linear, how they shift.
+"""Generate streams with a known answer: choose how related, noisy and non-linear the tasks are, and how they drift.
 
 >>> from budgetron.data import synthetic
 >>> dataset, answer = synthetic.stream(1000, d=20, n_tasks=4, relatedness=0.8, noise=0.1, seed=7)
@@ -6,7 +6,7 @@
 <DataSet synthetic: n=1000, d=20, k=4>
 >>> answer.relatedness(t=0)[0].round(6).tolist()
 [1.0, 0.8, 0.8, 0.8]
->>> float((answer.labels != dataset.y).mean())  # what the best possible predictor errs
+>>> float((answer.labels != dataset.y).mean())  # the error of the best possible predictor
 0.094
 """
 
@@ -19,7 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from budgetron.data.dataset import DataSet
-from budgetron.data.known import Floats, KnownAnswer, Shift, draw_weights, similarities_on
+from budgetron.data.known_answer import Floats, KnownAnswer, Shift, draw_weights, similarities_on
 from budgetron.errors import refuse, shown
 
 if TYPE_CHECKING:
@@ -32,7 +32,7 @@ _FORMS = ("linear", "xor", "gaussian", "text")
 
 
 class Synthetic(NamedTuple):
-    """A made stream and its answer, both in the order of the stream (so do not shuffle the one alone)."""
+    """A synthetic stream and its answer, both in the order of the stream, so never shuffle only one of them."""
 
     dataset: DataSet
     answer: KnownAnswer
@@ -52,28 +52,29 @@ def stream(
     words: int = 50,
     seed: int = 0,
 ) -> Synthetic:
-    """A stream of n examples of related tasks, the same for the same arguments.
+    """Generate n examples of related tasks. Equal arguments give equal streams.
 
     Parameters
     ----------
-    n, d : examples; features of x.
-    n_tasks : how many tasks, 8 if not said; an explicit graph says it itself.
+    n, d : the number of examples; the number of features of x.
+    n_tasks : the number of tasks; 8 by default, or that of an explicit graph.
     relatedness : the cosine, in [0, 1], between the weights of any two tasks.
-    graph : a task graph instead: the cosines are A⁻¹ scaled to a unit diagonal.
-    noise : the probability, in [0, 0.5], that a label is flipped: the error of the best predictor.
-    form : "linear": x is standard normal and the answer linear in it. "xor": linear in the products x₀x₁,
-        x₂x₃, … and so invisible to a linear learner. "gaussian": linear in 400 random Fourier features of the
-        Gaussian kernel with γ = 1/d. "text": x holds sparse word counts (CSR) by Zipf's law, and the answer
-        is linear in them.
-    shift : a `Shift`, abrupt or gradual, all tasks alike or each its own way; None for none.
-    task_skew : task i (from 0) comes with probability proportional to (i+1)^−skew; 0 is uniform.
-    words : mean number of words in an example of form "text".
-    seed : of everything random here.
+    graph : a task graph, instead of `relatedness`: the cosines are A⁻¹ scaled to a unit diagonal.
+    noise : the probability, in [0, 0.5], that a label is flipped. This is the error of the best possible predictor.
+    form : "linear": x is standard normal and the answer is linear in it. "xor": the answer is linear in the products
+        x₀x₁, x₂x₃, …, so a linear learner cannot find it. "gaussian": linear in 400 random Fourier features of the
+        Gaussian kernel with γ = 1/d. "text": x has sparse word counts (CSR) with frequencies by Zipf's law, and the
+        answer is linear in them.
+    shift : a `Shift`, abrupt or gradual, for all tasks alike or in its own direction per task; None for no shift.
+    task_skew : task i (from 0) occurs with probability proportional to (i+1)^−skew; 0 is uniform.
+    words : the mean number of words per example, for the form "text".
+    seed : the seed of everything random here.
 
-    Cosines are exact while 2(n_tasks + 1) is less than the number of features (d, d/2 for "xor", 400 for
-    "gaussian"), otherwise right on average.
+    Cosines are exact while 2(n_tasks + 1) is less than the number of features (d, d/2 for "xor", 400 for "gaussian");
+    otherwise they are right on average.
     """
-    said = ", ".join(f"{name}={value!r}" for name, value in locals().items() if value is not None)
+    # First of all, while locals() has only the arguments: the call is recorded as the data set's source.
+    arguments = ", ".join(f"{name}={value!r}" for name, value in locals().items() if value is not None)
     _check(n, d, n_tasks, relatedness, noise, form, task_skew, words)
     rng = np.random.default_rng(seed)
     names = _names(n_tasks, graph)
@@ -91,27 +92,27 @@ def stream(
 
     relation = relatedness if graph is None else similarities_on(graph, names)
     alike = shift is None or shift.alike
-    start, heading = draw_weights(relation, k, lifted.shape[1], alike, mean, rng)
+    start, target = draw_weights(relation, k, lifted.shape[1], alike, mean, rng)
     angles = np.zeros(n) if shift is None else shift.angles(n)
-    before, after = (_products(lifted, weights, task) for weights in (start, heading))
+    before, after = (_products(lifted, weights, task) for weights in (start, target))
     scores = np.cos(angles) * before + np.sin(angles) * after
-    answer = KnownAnswer(start, heading, angles, scores, noise, features)
+    answer = KnownAnswer(start, target, angles, scores, noise, features)
 
     dataset = DataSet(
         name="synthetic",
         X=X,
         y=answer.labels ^ (rng.random(n) < noise),
         tasks=_as_array(names)[task],
-        description="A made stream with a known answer.",
-        licence="none needed: made by this library",
-        source=f"budgetron.data.synthetic.stream({said})",
+        description="A synthetic stream with a known answer.",
+        licence="none needed: generated by this library",
+        source=f"budgetron.data.synthetic.stream({arguments})",
         time_ordered=shift is not None,
     )
     return Synthetic(dataset, answer)
 
 
 def _features(form: str, d: int, rng: np.random.Generator) -> Callable[[Any], Any]:
-    """φ, with mean 0 over the instances where these are standard normal."""
+    """Return φ, centred so that its mean is 0 if x is standard normal."""
     if form == "xor":
         return lambda X: X[:, 0 : d - 1 : 2] * X[:, 1:d:2]
     if form == "gaussian":
@@ -123,7 +124,7 @@ def _features(form: str, d: int, rng: np.random.Generator) -> Callable[[Any], An
 
 
 def _text(n: int, d: int, words: int, rng: np.random.Generator) -> tuple[Any, Floats]:
-    """Word counts as CSR, the lower the column the more frequent the word, and the words' probabilities."""
+    """Return word counts as CSR, with the most frequent words first, and the words' probabilities."""
     from scipy.sparse import csr_matrix
 
     frequency = _decreasing(d, 1.0)
@@ -136,7 +137,7 @@ def _text(n: int, d: int, words: int, rng: np.random.Generator) -> tuple[Any, Fl
 
 
 def _products(lifted: Any, weights: Floats, task: NDArray[np.int64]) -> Floats:
-    """⟨weights of the example's task, φ(x)⟩, example by example."""
+    """Return ⟨weights of the example's task, φ(x)⟩ per example."""
     if isinstance(lifted, np.ndarray):
         return np.asarray(np.einsum("ij,ij->i", lifted, weights[task]), dtype=np.float64)
     row = np.repeat(np.arange(lifted.shape[0]), np.diff(lifted.indptr))
@@ -145,7 +146,7 @@ def _products(lifted: Any, weights: Floats, task: NDArray[np.int64]) -> Floats:
 
 
 def _decreasing(count: int, power: float) -> Floats:
-    """Probabilities proportional to 1, 2^−power, 3^−power, …"""
+    """Return probabilities proportional to 1, 2^−power, 3^−power, …"""
     mass = np.arange(1.0, count + 1.0) ** -power
     return np.asarray(mass / mass.sum(), dtype=np.float64)
 
@@ -156,8 +157,10 @@ def _names(n_tasks: int | None, graph: TaskGraph | None) -> list[Any]:
         stated = None if graph is None else graph.n_tasks
         return list(range(n_tasks or stated or 8))
     if n_tasks is not None and n_tasks != len(named):
-        accepted = f"left out, or {len(named)} as in the graph"
-        raise refuse("synthetic.stream", "n_tasks", accepted, shown(n_tasks))
+        raise refuse(
+            "synthetic.stream", "n_tasks", f"{len(named)}, the number of tasks in the graph", shown(n_tasks),
+            "Leave it out.",
+        )  # fmt: skip
     return list(named)
 
 

@@ -1,4 +1,7 @@
-"""Two scalings that kernels ask for: rows to unit length (text), columns to unit variance (measurements)."""
+"""Scale a whole data set for a kernel: rows to unit length (text), or columns to unit variance (measurements).
+
+For experiments on stored sets. Streams are scaled online by `budgetron.io.running_scale`.
+"""
 
 from __future__ import annotations
 
@@ -9,7 +12,7 @@ from scipy import sparse
 
 
 def unit_norm(X: Any) -> Any:
-    """A copy of X with every row of Euclidean length 1; zero rows stay zero.
+    """Return a copy of X with every row scaled to Euclidean length 1; zero rows stay zero.
 
     >>> import numpy as np
     >>> unit_norm(np.array([[3.0, 4.0], [0.0, 0.0]])).round(6).tolist()
@@ -23,11 +26,10 @@ def unit_norm(X: Any) -> Any:
 
 
 def standardized(X: Any) -> Any:
-    """A copy of the array X with columns of mean 0 and variance 1; constant columns become 0.
+    """Return a copy of the array X with columns of mean 0 and variance 1; constant columns become 0.
 
-    The means are those of all rows given, so the first example already knows the scale of the last: right for
-    comparing learners on a stored set, as the published tables do. In production take means and deviations
-    from the past.
+    The means are those of all rows, so the scale of the first example depends on the last one. That is right for
+    comparing learners on a stored set, as the published tables do. In production use means and deviations of the past.
 
     >>> import numpy as np
     >>> standardized(np.array([[1.0, 7.0], [3.0, 7.0]])).tolist()

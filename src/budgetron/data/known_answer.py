@@ -1,10 +1,10 @@
-"""The answer behind a made stream: the weights of every task at every moment.
+"""The true weights behind a synthetic stream, for every task at every position. Made by `synthetic`.
 
     f_i(x, t) = ⟨w_i(t), φ(x)⟩,   w_i(t) = cos θ_t · w_i + sin θ_t · v_i
     y = [f > 0], flipped with probability `noise`
 
-w_i are unit vectors with chosen cosines between tasks; v_i is where task i is heading. Where there are enough
-features the vectors are made from one orthonormal family, so that cosines are exact, not only expected.
+w_i are unit vectors with chosen cosines between tasks; task i drifts from w_i towards v_i. If there are enough
+features, the vectors are made from one orthonormal family, so that the cosines are exact and not only expected values.
 """
 
 from __future__ import annotations
@@ -26,10 +26,10 @@ Floats = NDArray[np.float64]
 
 @dataclass(frozen=True)
 class Shift:
-    """When and how the tasks turn: by `angle` degrees, between two positions given as shares of the stream.
+    """A concept drift: when the weights rotate, by how many degrees, and whether all tasks rotate alike.
 
-    Each task moves equally far either way. `alike` is one rotation for all tasks, so they stay as related as
-    they were; otherwise each heads its own way, and their cosines shrink by cos²θ.
+    `begin` and `end` are positions as shares of the stream. With `alike`, all tasks make the same rotation and stay as
+    related as before; otherwise each rotates in its own direction, and their cosines shrink by cos²θ.
     """
 
     begin: float = 0.5
@@ -47,12 +47,12 @@ class Shift:
 
     @classmethod
     def abrupt(cls, at: float = 0.5, angle: float = 90.0, alike: bool = True) -> Shift:
-        """All at once: the first shifted example is number round(at · n), counted from 0."""
+        """A sudden shift: the first shifted example is number round(at · n), counted from 0."""
         return cls(at, at, angle, alike)
 
     @classmethod
     def gradual(cls, begin: float = 0.0, end: float = 1.0, angle: float = 90.0, alike: bool = True) -> Shift:
-        """Evenly, from example round(begin · n) to example round(end · n)."""
+        """A gradual shift from example round(begin · n) to example round(end · n)."""
         return cls(begin, end, angle, alike)
 
     def angles(self, n: int) -> Floats:
@@ -65,14 +65,14 @@ class Shift:
 
 @dataclass(frozen=True, eq=False)
 class KnownAnswer:
-    """What no learner can beat on a made stream, in the order of the stream.
+    """The best possible predictions on a synthetic stream, in the order of the stream.
 
-    `scores` are f before noise; `labels` are the Bayes predictions, which err with probability `noise`;
+    `scores` are f before noise; `labels` are the Bayes predictions, which are wrong with probability `noise`;
     `features` is φ.
     """
 
     start: Floats  # w, (k, D)
-    heading: Floats  # v, (k, D)
+    target: Floats  # v, (k, D)
     angles: Floats  # θ, (n,)
     scores: Floats  # (n,)
     noise: float
@@ -85,16 +85,16 @@ class KnownAnswer:
 
     @property
     def probabilities(self) -> Floats:
-        """P(y = 1) of each example."""
+        """The probability P(y = 1) of each example."""
         return np.where(self.scores > 0, 1.0 - self.noise, self.noise)
 
     def weights(self, t: int) -> Floats:
-        """The weights of all tasks, (k, D), at position t of the stream."""
-        weights: Floats = np.cos(self.angles[t]) * self.start + np.sin(self.angles[t]) * self.heading
+        """Return the weights of all tasks, (k, D), at position t of the stream."""
+        weights: Floats = np.cos(self.angles[t]) * self.start + np.sin(self.angles[t]) * self.target
         return weights
 
     def relatedness(self, t: int) -> Floats:
-        """The cosines between the tasks' weights, (k, k), at position t."""
+        """Return the cosines between the tasks' weights, (k, k), at position t."""
         directions = _unit(self.weights(t))
         return directions @ directions.T
 
@@ -107,31 +107,31 @@ def draw_weights(
     mean: Floats | None,
     rng: np.random.Generator,
 ) -> tuple[Floats, Floats]:
-    """w and v: rows of length 1 related as `relation` says, orthogonal to the mean of φ.
+    """Return w and v: unit vectors with the cosines in `relation`, orthogonal to the mean of φ.
 
-    The last makes the two classes equally frequent, whatever the weights.
+    Being orthogonal to the mean makes the two classes equally frequent, whatever the weights.
     """
     family = k if isinstance(relation, np.ndarray) else k + 1
     vectors = _orthonormal(2 * family, dimension, mean, rng)
     start = _combined(relation, vectors[:family])
-    heading = _combined(relation if alike else 0.0 if family > k else np.eye(k), vectors[family:])
-    return start, heading
+    target = _combined(relation if alike else 0.0 if family > k else np.eye(k), vectors[family:])
+    return start, target
 
 
 def similarities_on(graph: TaskGraph, tasks: list[Any]) -> Floats:
-    """A⁻¹ among the tasks."""
+    """Return A⁻¹ among the tasks."""
     keys, clusters = graph.locate(tasks)
     located = zip(keys.tolist(), clusters.tolist(), strict=True)
     similarity = np.array([graph.row(key, cluster, keys, clusters) for key, cluster in located])
     if not (np.diag(similarity) > 0).all():
         lone = tasks[int(np.argmin(np.diag(similarity)))]
-        accepted = "a graph in which each task is similar to itself"
-        raise refuse("synthetic.stream", "graph", accepted, f"(A⁻¹)_ii = 0 for task {shown(lone)}")
+        accepted = "a graph with (A⁻¹)_ii > 0 for every task i"
+        raise refuse("synthetic.stream", "graph", accepted, f"0 for task {shown(lone)}")
     return similarity
 
 
 def _orthonormal(count: int, dimension: int, avoided: Floats | None, rng: np.random.Generator) -> Floats:
-    """Rows of length 1, orthogonal to `avoided`, and to each other as far as the dimension allows."""
+    """Return unit vectors orthogonal to `avoided`, and to each other if the dimension is large enough."""
     rows = rng.standard_normal((count, dimension))
     if avoided is not None:
         unit = avoided / np.linalg.norm(avoided)
@@ -143,7 +143,7 @@ def _orthonormal(count: int, dimension: int, avoided: Floats | None, rng: np.ran
 
 
 def _combined(relation: float | Floats, vectors: Floats) -> Floats:
-    """Unit vectors out of orthonormal ones: all cosines as given, or proportional to a similarity matrix."""
+    """Combine orthonormal vectors into unit vectors with one given cosine, or with those of a similarity matrix."""
     if isinstance(relation, np.ndarray):
         values, basis = np.linalg.eigh(relation)
         mixed = (basis * np.sqrt(np.clip(values, 0.0, None))) @ basis.T @ vectors
