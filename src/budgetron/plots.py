@@ -1,30 +1,52 @@
-"""What the plots of models and validations share: axes of matplotlib, which is imported when a plot is asked for."""
+"""Helpers for drawing with matplotlib, shared by the plots of models, validations and the paper's figures.
+
+matplotlib is the optional extra `plot`, so it is imported only when something is drawn.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Hashable, Sequence
+from io import StringIO
 from typing import Any
 
 from budgetron.errors import import_extra, is_whole, refuse, shown
 
-MANY = 20  # bars that can be read
+# The palette of Okabe and Ito, which people with any kind of colour vision can tell apart.
+COLOURS = ("#0072b2", "#56b4e9", "#d55e00", "#e69f00", "#009e73", "#cc79a7", "#4d4d4d")
+MANY = 20  # bars that can be read in one plot
 
 
 def axes_for(who: str, ax: Any) -> Any:
-    """The axes given, or those of a new figure."""
+    """Return the axes given, or those of a new figure."""
     pyplot = import_extra(who, "matplotlib.pyplot", "plot")
     return pyplot.subplots(layout="constrained")[1] if ax is None else ax
 
 
+def new_figure(who: str, width: float, height: float) -> Any:
+    """Return an empty figure of this size in inches. pyplot does not keep it, so it is freed after use."""
+    return import_extra(who, "matplotlib.figure", "plot").Figure((width, height), layout="constrained")
+
+
+def as_svg(figure: Any) -> str:
+    """Return a figure as an SVG element. Equal figures give equal text with the same version of matplotlib."""
+    matplotlib = import_extra("plots", "matplotlib", "plot")
+    buffer = StringIO()
+    # Text stays text, so that it can be searched and the file stays small; the salt fixes the generated ids.
+    with matplotlib.rc_context({"svg.fonttype": "none", "svg.hashsalt": "budgetron"}):
+        figure.savefig(buffer, format="svg", metadata=dict.fromkeys(("Date", "Creator", "Format", "Type")))
+    text = buffer.getvalue()
+    return text[text.index("<svg") :]  # without the XML declaration it can stand inside an HTML page
+
+
 def checked_top(who: str, top: Any) -> int:
-    """How many bars at most."""
+    """Validate the number of bars to draw."""
     if not is_whole(top) or top < 1:
         raise refuse(who, "top", "an integer >= 1", shown(top))
     return int(top)
 
 
 def bars(ax: Any, names: Sequence[Hashable], values: Sequence[float], label: str, colour: str) -> None:
-    """Horizontal bars, the first at the top. Names are shown as they are: `$` starts no formula."""
+    """Draw horizontal bars, the first at the top."""
     places = range(len(names))
     ax.barh(places, values, color=colour)
     ax.set_yticks(places, [plain_text(name) for name in names])
@@ -33,6 +55,6 @@ def bars(ax: Any, names: Sequence[Hashable], values: Sequence[float], label: str
 
 
 def plain_text(name: Hashable) -> str:
-    """A name as matplotlib must write it, short enough for a label."""
+    """Return a name for a label: shortened, and with `$` escaped, which would start a formula in matplotlib."""
     text = str(name)
     return (text if len(text) <= 40 else text[:39] + "…").replace("$", r"\$")

@@ -1,4 +1,4 @@
-"""Progressive validation against scikit-learn's metrics on a plain pass; its shapes and limits."""
+"""Progressive validation against scikit-learn's metrics, forms of streams, and limits."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def plain_margins() -> np.ndarray:
     return learner().predict_then_learn(X, Y, tasks=TASKS)
 
 
-def test_figures_are_scikit_learns() -> None:
+def test_figures_equal_those_of_scikit_learn() -> None:
     result, predicted = evaluate.progressive(learner(), (X, Y, TASKS), window=250), plain_margins() > 0
     for rows, figures in [
         (slice(None), result.overall),
@@ -57,7 +57,7 @@ def test_figures_are_scikit_learns() -> None:
     assert result.macro["error"] == pytest.approx(np.mean([row.error for row in result.per_task.values()]))
 
 
-def test_mistakes_are_the_papers_and_zero_margins_among_them() -> None:
+def test_zero_margins_count_as_mistakes() -> None:
     model = learner()
     result = evaluate.progressive(model, (X, Y, TASKS), window=128)
     assert (
@@ -70,7 +70,7 @@ def test_mistakes_are_the_papers_and_zero_margins_among_them() -> None:
 
 
 @pytest.mark.parametrize("window", [1, 97, 900, 5000])
-def test_windows_cut_the_stream_and_change_nothing(window: int) -> None:
+def test_the_window_size_does_not_change_the_totals(window: int) -> None:
     model = learner()
     result, margins = evaluate.progressive(model, (X, Y, TASKS), window=window), plain_margins()
     assert result.overall == evaluate.progressive(learner(), (X, Y, TASKS)).overall
@@ -112,7 +112,7 @@ def test_no_margin_is_computed_twice() -> None:
     )  # the first block is looked at twice before it is learned, and here it is smaller
 
 
-def test_all_shapes_of_a_stream_are_one() -> None:
+def test_all_forms_of_a_stream_give_the_same_result() -> None:
     expected = evaluate.progressive(learner(), (X, Y, TASKS), window=200).to_dict()
     blocks = [
         (X[start : start + 70], Y[start : start + 70], TASKS[start : start + 70])
@@ -137,7 +137,7 @@ def test_dicts_are_hashed_as_learn_one_does() -> None:
 
 @pytest.mark.parametrize("delay", [0, 7])
 @pytest.mark.parametrize("cuts", [[], [1], [64, 65, 128, 500], list(range(0, 900, 100))])
-def test_pieces_give_the_figures_of_the_whole_at_any_moment(delay: int, cuts: list[int]) -> None:
+def test_a_stream_in_pieces_gives_the_figures_of_the_whole(delay: int, cuts: list[int]) -> None:
     whole = evaluate.progressive(learner(), (X, Y, TASKS), delay=delay, window=128)
     validator = evaluate.Validator(learner(), delay=delay, window=128, classes=[0, 1])
     for start, end in itertools.pairwise([0, *cuts, len(Y)]):
@@ -175,12 +175,12 @@ def test_delayed_labels(delay: int) -> None:
     assert [point.position for point in result.curve] == [64, 128, 192, 256, 300]
 
 
-def test_a_delay_past_the_end_predicts_with_nothing() -> None:
+def test_a_delay_longer_than_the_stream() -> None:
     result = evaluate.progressive(learner(), (X[:50], Y[:50], TASKS[:50]), delay=50)
     assert result.overall.mistakes == 50 and result.overall.error == pytest.approx(Y[:50].mean())
 
 
-def test_what_is_held_is_bounded() -> None:
+def test_memory_is_bounded() -> None:
     n = MAX_POINTS + 300
     rng = np.random.default_rng(0)
     rows, labels, tasks = rng.standard_normal((n, 2)), rng.integers(0, 2, n), np.arange(n)
@@ -251,7 +251,7 @@ def test_undefined_is_none_not_zero() -> None:
     assert only_negative.macro["f_measure"] is None
 
 
-def test_a_record_is_json_and_prints() -> None:
+def test_a_result_converts_to_json_and_text() -> None:
     result = evaluate.progressive(learner(), (X, Y, TASKS))
     assert json.loads(json.dumps(result.to_dict()))["overall"]["n"] == 900
     assert result.summary().startswith("900 examples of 5 tasks: ") and str(result) == result.summary()
@@ -271,11 +271,11 @@ def test_refusals(wrong: dict[str, Any], says: str) -> None:
     assert says in str(refused.value)
 
 
-def test_what_is_not_a_stream_or_a_learner_is_refused() -> None:
+def test_invalid_streams_and_learners_are_rejected() -> None:
     for stream in ("rows.csv", 3, [X]):
         with pytest.raises(TypeError, match="stream must be"):
             evaluate.progressive(learner(), stream)
     with pytest.raises(TypeError, match="model must be a learner"):
         evaluate.progressive(object(), (X, Y, TASKS))
-    with pytest.raises(ValueError, match="all have a task, or none"):
+    with pytest.raises(ValueError, match="some have not"):
         evaluate.progressive(learner(), iter([(X[0], 1, "a"), (X[1], 0)]), classes=[0, 1])

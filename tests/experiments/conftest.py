@@ -1,4 +1,4 @@
-"""The paper's files, where this checkout has them beside it."""
+"""The paper's data files, if this checkout has them beside it."""
 
 from __future__ import annotations
 

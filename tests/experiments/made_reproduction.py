@@ -1,4 +1,4 @@
-"""Made-up runs, for rendering."""
+"""Synthetic runs with known results, for rendering."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The reproduction in small, on the paper's own data: runs, resuming, and Ctrl-C for real."""
+"""A small reproduction on the paper's data: runs, resuming, and a real Ctrl-C."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def spam_order(paper_files: Path, tmp_path_factory: pytest.TempPathFactory) -> P
     return out
 
 
-def test_one_order_of_spam_comes_out_as_printed(spam_order: Path) -> None:
+def test_one_order_of_spam_is_close_to_print(spam_order: Path) -> None:
     table = table_of(all_done(spam_order))
     baseline = table.estimate(("spam", BASELINE, "D", None))
     assert baseline is not None and abs(baseline.mean - PRINTED_BASELINE["spam"]) < 1.0
@@ -41,7 +41,7 @@ def test_one_order_of_spam_comes_out_as_printed(spam_order: Path) -> None:
     assert near.holds and far.holds and complete.found == "12 of 12" and projections.found == "24 of 24"
 
 
-def test_a_run_says_all_that_it_was(spam_order: Path, paper_files: Path) -> None:
+def test_a_run_records_its_parameters(spam_order: Path, paper_files: Path) -> None:
     run = Run("spam", 0, BASELINE)
     content = json.loads(run.path(spam_order).read_text())
     assert content["parameters"] == run.parameters and content["version"] == budgetron.__version__
@@ -75,7 +75,7 @@ def test_equal_seeds_give_equal_figures(spam_order: Path, paper_files: Path, tmp
         }
 
 
-def test_what_counts_as_done(spam_order: Path, tmp_path: Path) -> None:
+def test_which_runs_count_as_done(spam_order: Path, tmp_path: Path) -> None:
     run = Run("spam", 0, "mtforg")
     assert is_done(run, spam_order)
     content = json.loads(run.path(spam_order).read_text())
@@ -101,7 +101,7 @@ def test_a_stopped_run_writes_nothing(spam_order: Path, paper_files: Path, tmp_p
     assert list(run.path(tmp_path).parent.iterdir()) == [baseline.path(tmp_path)]
 
 
-def test_the_plan_is_whole_and_in_order() -> None:
+def test_the_plan_is_complete_and_ordered() -> None:
     runs = planned(chosen_blocks(["spam", "school", "sentiment"]), 10)
     assert len(runs) == len(set(runs)) == 4 * 10 * len(ALGORITHMS)
     assert len({run.path(Path()) for run in runs}) == len(runs)
@@ -117,7 +117,7 @@ def test_the_plan_is_whole_and_in_order() -> None:
     assert {run.block for run in planned(chosen_blocks(["school"]), 1)} == {"school", "school-0.5"}
 
 
-def test_ctrl_c_keeps_what_is_done_and_the_next_run_goes_on(paper_files: Path, tmp_path: Path) -> None:
+def test_ctrl_c_keeps_finished_runs_and_the_next_call_continues(paper_files: Path, tmp_path: Path) -> None:
     out = tmp_path / "out"
     command = [
         sys.executable,

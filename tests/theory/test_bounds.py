@@ -1,4 +1,4 @@
-"""The theorems, as formulas and on streams: a violated one is a bug of ours."""
+"""The theorems as formulas and on streams; a violated theorem is an error in our code."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def fitted(model, stream):
     return model.fit(X, y, tasks=tasks)
 
 
-def test_both_formulas_by_hand() -> None:
+def test_both_bounds_computed_by_hand() -> None:
     # B = 16, c = 1/2: √B = 4, radius 4; norm 1 gives ε = 1/4
     one = theory.random_budget_bound(hinge_loss=10.0, norm=1.0, shift=3.0, c=0.5, budget=16)
     assert one.radius == 4.0 and one.epsilon == 0.25
@@ -51,7 +51,7 @@ def test_the_smallest_epsilon_is_the_best(
     assert norm <= theory.random_budget_radius(budget, c, bound.epsilon) * (1 + 1e-12)
 
 
-def test_past_the_radius_there_is_no_bound() -> None:
+def test_no_bound_beyond_the_radius() -> None:
     assert (
         theory.random_budget_bound(0.0, theory.random_budget_radius(100, 0.7), 0.0, 0.7, 100).mistakes
         == math.inf
@@ -81,7 +81,7 @@ def one_direction(graph: graphs.TaskGraph) -> theory.Comparator:
 
 
 @pytest.mark.parametrize("seed", range(6))
-def test_theorem_2_says_something_and_is_right(seed: int) -> None:
+def test_theorem_2_is_not_trivial_and_holds(seed: int) -> None:
     stream, graph = easy(seed), graphs.complete(n_tasks=K)
     model = fitted(Forgetron(budget=800, kernel=kernels.Linear(), graph=graph), stream)
     promise = theory.guarantee(model, stream, one_direction(graph), scale="best")
@@ -106,7 +106,7 @@ def test_both_theorems_while_the_budget_overflows() -> None:
 
 
 @pytest.mark.parametrize("seed", range(3))
-def test_theorem_1_says_something_and_is_right_on_average(seed: int) -> None:
+def test_theorem_1_is_not_trivial_and_holds_on_average(seed: int) -> None:
     stream, graph = easy(seed), graphs.complete(n_tasks=K)
     coins = [
         fitted(RandomBudgetPerceptron(40, kernels.Linear(), graph, random_state=coin), stream)
@@ -130,7 +130,7 @@ GRAPHS = {
 
 @pytest.mark.parametrize("graph", GRAPHS.values(), ids=GRAPHS.keys())
 @pytest.mark.parametrize("seed", range(4))
-def test_no_stream_breaks_a_theorem(graph: graphs.TaskGraph, seed: int) -> None:
+def test_no_stream_violates_a_theorem(graph: graphs.TaskGraph, seed: int) -> None:
     """Noisy, shifting, non-linear or with labels made against the learner; the comparator best of several."""
     noise, form = [0.0, 0.3][seed % 2], ["linear", "gaussian"][seed // 2]
     data, _ = synthetic.stream(600, d=5, n_tasks=4, relatedness=0.6, noise=noise, form=form, seed=seed)
@@ -210,9 +210,9 @@ def test_without_a_theorem_the_reason_is_given() -> None:
     stream, graph = easy(1, n=200), graphs.complete(n_tasks=K)
     g = one_direction(graph)
     cases = {
-        "mtrbp and mtforg alone": BudgetProjectron(20, kernels.Linear(), graph, eta=0.001),
+        "only for mtrbp and mtforg": BudgetProjectron(20, kernels.Linear(), graph, eta=0.001),
         "over 83": Forgetron(83, kernels.Linear(), graph),
-        "none in examples": RandomBudgetPerceptron(None, kernels.Linear(), graph),
+        "need a budget in examples": RandomBudgetPerceptron(None, kernels.Linear(), graph),
         "K'(x, x) at most 1": Forgetron(100, kernels.Linear(bias=1.0), graph),
     }
     for reason, model in cases.items():
@@ -221,10 +221,10 @@ def test_without_a_theorem_the_reason_is_given() -> None:
     long = theory.guarantee(
         fitted(RandomBudgetPerceptron(20, kernels.Linear(), graph), stream), stream, g, scale=9.0
     )
-    assert long.bound is None and "competes with at most" in str(long)
+    assert long.bound is None and "allows at most" in str(long)
 
 
-def test_the_bound_does_not_see_the_scale_of_the_graph() -> None:
+def test_the_bound_does_not_depend_on_the_scale_of_the_graph() -> None:
     stream = easy(2, n=500)
     bounds = []
     for graph in (graphs.complete(n_tasks=K), graphs.complete()):  # the paper's scale, and unit diagonal
@@ -233,7 +233,7 @@ def test_the_bound_does_not_see_the_scale_of_the_graph() -> None:
     assert bounds[0] is not None and bounds[0] == pytest.approx(bounds[1])
 
 
-def test_a_comparator_of_another_space_or_stream_is_refused() -> None:
+def test_a_comparator_of_another_space_or_stream_is_rejected() -> None:
     stream, graph = easy(3, n=200), graphs.complete(n_tasks=K)
     model = fitted(Forgetron(100, kernels.Linear(), graph), stream)
     g = one_direction(graph)

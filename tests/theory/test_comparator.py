@@ -50,7 +50,7 @@ def test_the_norm_of_a_learner_is_that_of_its_expansion() -> None:
 
 @pytest.mark.parametrize("kind", [Forgetron, BudgetProjectron, SharedProjectron])
 @pytest.mark.parametrize("as_sparse", [False, True])
-def test_a_model_as_comparator_says_what_the_model_says(kind: type, as_sparse: bool) -> None:
+def test_a_model_as_comparator_predicts_as_the_model(kind: type, as_sparse: bool) -> None:
     data, _ = synthetic.stream(300, d=5, graph=GRAPH, seed=4)
     X = sparse.csr_matrix(data.X) if as_sparse else data.X
     model = kind(budget=20, kernel=KERNEL, graph=GRAPH).fit(X, data.y, tasks=data.tasks)
@@ -59,7 +59,7 @@ def test_a_model_as_comparator_says_what_the_model_says(kind: type, as_sparse: b
     np.testing.assert_allclose(g.scaled(-2.0).margins(X, data.tasks), -2 * g.margins(X, data.tasks))
 
 
-def test_tasks_that_are_not_named_take_what_suits_best() -> None:
+def test_tasks_that_are_not_named_do_not_increase_the_norm() -> None:
     named = table(0, tasks=("a", "b", "d"))
     rng = np.random.default_rng(1)
 
@@ -91,7 +91,7 @@ def test_a_linear_comparator_is_its_weights() -> None:
     np.testing.assert_allclose(g.margins(X, tasks), (X * weights[tasks]).sum(axis=1))
 
 
-def test_shifting_sums_the_steps_and_switches_in_time() -> None:
+def test_shifting_adds_up_the_steps_and_switches_at_its_positions() -> None:
     parts = [table(seed) for seed in range(3)]
     g = theory.Shifting([0, 10, 25], parts)
     rng = np.random.default_rng(6)
@@ -124,7 +124,7 @@ def test_refusals() -> None:
     g = table(0)
     with pytest.raises(ValueError, match="weights must be of shape"):
         theory.Comparator(("a",), g.rows, g.weights, KERNEL, GRAPH)
-    with pytest.raises(ValueError, match="got another, 'z'"):
+    with pytest.raises(ValueError, match="must be tasks of the comparator; got 'z'"):
         g.margins(g.rows[:1], ["z"])
     with pytest.raises(ValueError, match="the first 0"):
         theory.Shifting([1], [g])

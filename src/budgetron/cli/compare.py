@@ -19,7 +19,7 @@ from budgetron.cli.wording import console, counted, cut, percent, plain, rate, s
 from budgetron.errors import refuse, shown
 
 if TYPE_CHECKING:
-    from budgetron.evaluate import Finish, Race
+    from budgetron.evaluate import ComparedModel, Comparison
 
 WHO = "compare"
 _MOST = 100  # learners at once: all are in memory together
@@ -50,12 +50,12 @@ def command(stream: str, learners: str, budgets: str, graphs: str, kernel: str, 
     from budgetron.cli import progress
     from budgetron.cli.reading import Labelled
     from budgetron.cli.stopping import Stopping
-    from budgetron.evaluate import Race
+    from budgetron.evaluate import Comparison
 
     text = StreamText.taken(stream, given)
     entries = {_name(entry, graphs): entry for entry in _entries(learners, budgets, graphs, kernel)}
     models = {name: entry.made(WHO) for name, entry in entries.items()}
-    race: Race | None = None
+    comparison: Comparison | None = None
     with (
         Stopping(text.source) as stopping,
         Labelled(WHO, text) as labelled,
@@ -63,18 +63,18 @@ def command(stream: str, learners: str, budgets: str, graphs: str, kernel: str, 
     ):
         labelled.keep_to_graphs(models.values())
         for rows in labelled.blocks(stopping):
-            if race is None:
-                race = Race(models, classes=labelled.classes)
-            race.add(*rows)
+            if comparison is None:
+                comparison = Comparison(models, classes=labelled.classes)
+            comparison.add(*rows)
             if line.due():
-                line.show(race.n, labelled.stream, full=counted(len(entries), "learner"))
-        if race is None:
+                line.show(comparison.n, labelled.stream, full=counted(len(entries), "learner"))
+        if comparison is None:
             raise refuse(WHO, "the stream", "one with at least one example", f"{stream!r} with none")
-    found, chosen = race.results(), recommended(race)
+    found, chosen = comparison.results(), recommended(comparison)
     if as_json:
-        click.echo(json.dumps(_record(text, entries, race, chosen)))
+        click.echo(json.dumps(_record(text, entries, comparison, chosen)))
     else:
-        _show(text, labelled, entries, race, chosen)
+        _show(text, labelled, entries, comparison, chosen)
     if labelled.n_bad:
         click.echo(f"{counted(labelled.n_bad, 'bad line')} left out.", err=True)
     if stopping.asked:
@@ -106,22 +106,24 @@ def _name(entry: LearnerText, graphs: str) -> str:
     return f"{entry.learner}, {entry.budget or 'no limit'}{graph}"
 
 
-def recommended(race: Race) -> str:
+def recommended(comparison: Comparison) -> str:
     """The smallest of those that chance may have kept from being the best."""
-    found = race.results()
+    found = comparison.results()
     best = best_of(found)
-    close = [name for name in found if not race.is_worse(name, best)]
+    close = [name for name in found if not comparison.is_worse(name, best)]
     return min(close, key=lambda name: (found[name].model.memory_bytes_, found[name].validation.overall.error))
 
 
-def best_of(found: dict[str, Finish]) -> str:
+def best_of(found: dict[str, ComparedModel]) -> str:
     """The one that errs least."""
     return min(found, key=lambda name: found[name].validation.overall.error or 0.0)
 
 
-def _show(text: StreamText, labelled: Any, entries: dict[str, LearnerText], race: Race, chosen: str) -> None:
+def _show(
+    text: StreamText, labelled: Any, entries: dict[str, LearnerText], comparison: Comparison, chosen: str
+) -> None:
     out = console()
-    found = race.results()
+    found = comparison.results()
     best = found[best_of(found)].validation
     out.print(
         f"{source_words(text.source)}: {counted(best.overall.n, 'example')} of {counted(len(best.per_task), 'task')}, "
@@ -139,15 +141,15 @@ def _show(text: StreamText, labelled: Any, entries: dict[str, LearnerText], race
             style="bold" if name == chosen else "",
         )  # fmt: skip
     out.print(rows)
-    for name, reason in race.refused.items():
+    for name, reason in comparison.refused.items():
         out.print(f"\nLeft out: {name}. {reason}")
-    out.print(f"\n{why(race, chosen)}")
+    out.print(f"\n{why(comparison, chosen)}")
     out.print(f"  {command_for(text, entries[chosen])}", soft_wrap=True)
 
 
-def why(race: Race, chosen: str) -> str:
+def why(comparison: Comparison, chosen: str) -> str:
     """The recommendation in words."""
-    found = race.results()
+    found = comparison.results()
     constant = commonest(found[chosen].validation)
     if constant is not None and (found[chosen].validation.overall.error or 0.0) >= constant[1]:
         return (
@@ -165,7 +167,7 @@ def why(race: Race, chosen: str) -> str:
             f"Take {chosen}: {error} wrong, in {memory}. {best} errs least, {percent(other.validation.overall.error)} "
             f"in {size(other.model.memory_bytes_)}, but the difference may be chance."
         )
-    rivals = [name for name in found if name != best and not race.is_worse(name, best)]
+    rivals = [name for name in found if name != best and not comparison.is_worse(name, best)]
     if not rivals:
         return f"Take {chosen}: it errs least, {error}, by more than chance explains, in {memory}."
     return (
@@ -184,8 +186,8 @@ def command_for(text: StreamText, entry: LearnerText) -> str:
     return " ".join(word for word in [*words, entry.options(), "--save MODEL"] if word)
 
 
-def _record(text: StreamText, entries: dict[str, LearnerText], race: Race, chosen: str) -> dict[str, Any]:
-    found = race.results()
+def _record(text: StreamText, entries: dict[str, LearnerText], comparison: Comparison, chosen: str) -> dict[str, Any]:
+    found = comparison.results()
     best = best_of(found)
     constant = commonest(found[best].validation)
     return {
@@ -201,14 +203,14 @@ def _record(text: StreamText, entries: dict[str, LearnerText], race: Race, chose
                 "stored": one.model.n_stored_,
                 "memory_bytes": one.model.memory_bytes_,
                 "seconds": one.seconds,
-                "worse_than_best": race.is_worse(name, best),
+                "worse_than_best": comparison.is_worse(name, best),
             }
             for name, one in found.items()
         ],
-        "refused": race.refused,
+        "refused": comparison.refused,
         "constant": None if constant is None else {"label": plain(constant[0]), "error": constant[1]},
         "best": best,
         "recommended": chosen,
-        "why": why(race, chosen),
+        "why": why(comparison, chosen),
         "command": command_for(text, entries[chosen]),
     }

@@ -1,4 +1,4 @@
-"""`budgetron pictures`: the paper's remarks, drawn."""
+"""`budgetron pictures`: draw the remarks of the paper."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ import click
 )
 def command(out: Path) -> None:
     """Draw the paper's remarks as pictures (SVG): what graphs do to tasks, budgets and bounds."""
-    from budgetron.theory.pictures import all_pictures
+    from budgetron.theory.plotting import all_figures
 
     out.mkdir(parents=True, exist_ok=True)
-    for name, svg in all_pictures().items():
+    for name, svg in all_figures().items():
         (out / name).write_text(svg, encoding="utf-8")
         click.echo(out / name)

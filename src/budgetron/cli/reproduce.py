@@ -15,10 +15,11 @@ from rich.console import Console
 
 from budgetron import data
 from budgetron.cli import INTERRUPTED
+from budgetron.errors import import_extra
 from budgetron.experiments import Run, all_done, findings, is_done, planned, render, table_of
 from budgetron.experiments.blocks import block_named, chosen_blocks
-from budgetron.experiments.figure import f_against_budget
 from budgetron.experiments.page import with_table
+from budgetron.experiments.plotting import f_against_budget
 from budgetron.experiments.schedule import perform_all
 
 
@@ -60,6 +61,7 @@ def command(
     table is rendered from the JSONs: in the terminal, as table.md, table.html and a figure.
     """
     blocks = chosen_blocks(name.strip() for name in sets.split(",") if name.strip())
+    import_extra("reproduce", "matplotlib", "plot")  # before hours of runs, not after them
     runs = planned(blocks, 1 if quick else orders, paper_only)
     missing = [run for run in runs if not is_done(run, out)]
     for name in dict.fromkeys(block_named(run.block).set_name for run in missing):

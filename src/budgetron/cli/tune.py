@@ -103,16 +103,16 @@ class _Prefix:
         self.n = sum(len(block.y) for block in self.blocks)
         self._shown = progress.shown
 
-    def race(self, texts: dict[str, LearnerText]) -> Any:
+    def comparison(self, texts: dict[str, LearnerText]) -> Any:
         """All candidates over the rows."""
-        from budgetron.evaluate import Race
+        from budgetron.evaluate import Comparison
 
-        race = Race({name: text.made(WHO) for name, text in texts.items()}, classes=self.classes)
+        comparison = Comparison({name: text.made(WHO) for name, text in texts.items()}, classes=self.classes)
         with self._shown(False, self.n) as line:
             for block in self.blocks:
-                race.add(*block)
-                line.show(race.n, None, full=counted(len(texts), "candidate"))
-        return race
+                comparison.add(*block)
+                line.show(comparison.n, None, full=counted(len(texts), "candidate"))
+        return comparison
 
 
 def _bandwidth(prefix: _Prefix, learner: LearnerText) -> Round:
@@ -157,18 +157,18 @@ def _sizes(learner: LearnerText) -> list[LearnerText]:
 
 
 def _round(prefix: _Prefix, what: str, texts: dict[str, LearnerText], default: LearnerText) -> Round:
-    race = prefix.race(texts)
-    results = race.results()
+    comparison = prefix.comparison(texts)
+    results = comparison.results()
     name = next(name for name, text in texts.items() if text is default)
     if name not in results:
-        raise refuse(WHO, what, "such that the learner takes the stream", race.refused[name])
+        raise refuse(WHO, what, "such that the learner takes the stream", comparison.refused[name])
     best = best_of(results)
-    better = race.is_worse(name, best)
+    better = comparison.is_worse(name, best)
     memory = {candidate: finish.model.memory_bytes_ for candidate, finish in results.items()}
-    close = [candidate for candidate in results if not race.is_worse(candidate, best)]
+    close = [candidate for candidate in results if not comparison.is_worse(candidate, best)]
     smallest = min(close, key=lambda candidate: memory[candidate])
     is_smaller = memory[smallest] < 0.75 * memory[best if better else name]
-    return Round(what, texts, results, name, best, better, smallest if is_smaller else None, race.refused)
+    return Round(what, texts, results, name, best, better, smallest if is_smaller else None, comparison.refused)
 
 
 def _show(text: StreamText, prefix: _Prefix, rounds: list[Round], learner: LearnerText) -> None:

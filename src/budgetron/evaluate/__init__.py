@@ -1,4 +1,7 @@
-"""Progressive validation: predict, then learn, and count; per task, overall and over time.
+"""Progressive validation: predict each example, then learn it, and count errors per task, overall and over time.
+
+`progressive` evaluates one learner on a whole stream, `Validator` on a stream in pieces, `Comparison` several learners.
+The command line, the service and the report use these records. Memory does not grow with the length of the stream.
 
 >>> import numpy as np
 >>> from budgetron import SharedProjectron, evaluate, kernels
@@ -14,22 +17,22 @@
 """
 
 from budgetron.evaluate.calibration import Calibration
+from budgetron.evaluate.compare import ComparedModel, Comparison
 from budgetron.evaluate.confusion import Confusion
 from budgetron.evaluate.counts import Figures
 from budgetron.evaluate.curve import Point
 from budgetron.evaluate.progressive import progressive
-from budgetron.evaluate.race import Finish, Race
 from budgetron.evaluate.result import Validation
 from budgetron.evaluate.task_curves import TaskCurve
 from budgetron.evaluate.validator import Validator
 
 __all__ = [
     "Calibration",
+    "ComparedModel",
+    "Comparison",
     "Confusion",
     "Figures",
-    "Finish",
     "Point",
-    "Race",
     "TaskCurve",
     "Validation",
     "Validator",

@@ -1,4 +1,4 @@
-"""Whether probabilities mean what they say: of the cases given 0.8, four in five should come true.
+"""Measure calibration: of the examples predicted with probability 0.8, four in five should be positive.
 
 ECE = Σ_b n_b/n · |mean probability in bin b − share of positives in bin b|
 """
@@ -17,11 +17,11 @@ BINS = 20
 
 @dataclass(frozen=True, eq=False)
 class Calibration:
-    """Reliability in equal bins of [0, 1]: of the positive class; of the predicted one if there are more."""
+    """Reliability in equal bins of [0, 1], of the positive class; with more than two classes, of the predicted one."""
 
     n: Floats
-    predicted: Floats  # sum of probabilities, by bin
-    came_true: Floats  # how many came true, by bin
+    predicted: Floats  # sum of probabilities per bin
+    came_true: Floats  # number of positives (or right predictions) per bin
 
     @classmethod
     def empty(cls) -> Calibration:
@@ -34,7 +34,7 @@ class Calibration:
         np.add.at(self.came_true, place, true)
 
     def copy(self) -> Calibration:
-        """The same counts; what is added to one is not added to the other."""
+        """Return an independent copy."""
         return Calibration(self.n.copy(), self.predicted.copy(), self.came_true.copy())
 
     @property
@@ -43,7 +43,7 @@ class Calibration:
         return float(np.abs(self.predicted - self.came_true).sum() / max(self.n.sum(), 1.0))
 
     def bins(self) -> list[dict[str, float]]:
-        """The bins that are not empty: mean probability, share that came true, how many."""
+        """Return the non-empty bins: mean probability, share that came true, number of examples."""
         return [
             {"predicted": float(p / n), "came_true": float(t / n), "n": int(n)}
             for n, p, t in zip(self.n, self.predicted, self.came_true, strict=True)

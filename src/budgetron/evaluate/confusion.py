@@ -1,4 +1,4 @@
-"""Which label was said where another was true."""
+"""Count confusions: which label was predicted for which true label."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-MAX_CLASSES = 256  # past this the table would be larger than the model; it is not kept
+MAX_CLASSES = 256  # with more classes the table could be larger than the model, so none is kept
 
 
 @dataclass(frozen=True, eq=False)
 class Confusion:
-    """How often each class was predicted for each true one.
+    """How often each class was predicted for each true class.
 
     >>> table = Confusion(("ham", "spam"), np.array([[5, 1], [2, 8]]))
     >>> table.of("spam", "ham")
@@ -22,10 +22,10 @@ class Confusion:
     """
 
     classes: tuple[Any, ...]
-    counts: NDArray[np.int64]  # true class down, predicted class across
+    counts: NDArray[np.int64]  # rows are true classes, columns predicted ones
 
     def of(self, true: Any, predicted: Any) -> int:
-        """How often `predicted` was said where `true` was right."""
+        """Return how often `predicted` was predicted for examples of class `true`."""
         return int(self.counts[self.classes.index(true), self.classes.index(predicted)])
 
     def to_dict(self) -> dict[str, Any]:
@@ -33,7 +33,7 @@ class Confusion:
 
 
 class ConfusionCounts:
-    """Counts pairs of class codes as they come."""
+    """Accumulate counts of pairs of class codes."""
 
     def __init__(self) -> None:
         self._counts: NDArray[np.int64] | None = None
@@ -47,5 +47,5 @@ class ConfusionCounts:
         self._counts += pairs.reshape(n_classes, n_classes)
 
     def named(self, classes: Sequence[Any]) -> Confusion | None:
-        """The table with the labels of its classes; None where nothing was counted, or too many classes."""
+        """Return the table with class labels; None if nothing was counted or there are too many classes."""
         return None if self._counts is None else Confusion(tuple(classes), self._counts.copy())

@@ -1,9 +1,9 @@
-"""What is counted for each task, and the figures that follow.
+"""Count errors per task, and derive error rate, F-measure, precision, recall and log loss from the counts.
 
-error      share of wrong labels (a margin of zero says the first class)
-mistakes   the paper's: y f(x) <= 0, so a margin of zero is one whatever the label
-F          2 TP / (2 TP + FP + FN) of the positive class, classes_[1]; for more than two classes the mean
-           over classes. Undefined where there is nothing to find and nothing was found: None, not 0.
+error      share of wrong labels (a margin of zero predicts the first class)
+mistakes   as in the paper: y f(x) <= 0, so a margin of zero is a mistake whatever the label
+F          2 TP / (2 TP + FP + FN) of the positive class, classes_[1]; for more than two classes the mean over classes.
+           None, not 0, if there are no positives and none were predicted.
 """
 
 from __future__ import annotations
@@ -19,13 +19,13 @@ from numpy.typing import NDArray
 from budgetron.graphs.task_ids import plain
 
 Floats = NDArray[np.float64]
-SEEN, WRONG, MISTAKES, LOG_LOSS, FIRST_CLASS = range(5)  # columns; then TP, FP and FN of each class counted
-OTHERS = 0  # the row of all tasks past the cap
+SEEN, WRONG, MISTAKES, LOG_LOSS, FIRST_CLASS = range(5)  # columns; then TP, FP and FN per counted class
+OTHERS = 0  # the row shared by all tasks after the first `max_tasks`
 
 
 @dataclass(frozen=True)
 class Figures:
-    """How well a stream, or the part of it that belongs to one task or window, was predicted."""
+    """Error rate, F-measure and the like of a stream, or of the part that belongs to one task or window."""
 
     n: int
     mistakes: int
@@ -37,9 +37,9 @@ class Figures:
 
     @property
     def error_at_least(self) -> float:
-        """What the counts leave little doubt of: Wilson's lower end at three standard deviations.
+        """Lower confidence limit of the error: Wilson's interval at three standard deviations.
 
-        So strict because there may be thousands of tasks, some of them unlucky by chance.
+        Three rather than two, because among thousands of tasks some have many errors by chance.
         """
         z2, n, error = 3.0**2, max(self.n, 1), self.error or 0.0
         return (error + z2 / (2 * n) - math.sqrt(z2 * (error * (1 - error) / n + z2 / (4 * n * n)))) / (1 + z2 / n)
@@ -49,7 +49,7 @@ class Figures:
 
 
 def figures(counts: Floats, probabilistic: bool) -> Figures:
-    """The figures of one row of counts. In plain numbers: a row is short, and there may be a thousand of them."""
+    """Derive the figures of one row of counts. Python floats are faster than NumPy for a row this short."""
     n, wrong, mistakes, loss, *classes = counts.tolist()
     found, false, missed = classes[0::3], classes[1::3], classes[2::3]
     return Figures(
@@ -64,7 +64,7 @@ def figures(counts: Floats, probabilistic: bool) -> Figures:
 
 
 def macro(rows: Sequence[Figures]) -> dict[str, float | None]:
-    """The mean of each figure over tasks, all counting alike; where it is undefined a task is left out."""
+    """Return the mean of each figure over tasks; a task for which it is undefined is left out."""
     names = ("error", "f_measure", "precision", "recall", "log_loss")
     values = {name: [value for row in rows if (value := getattr(row, name)) is not None] for name in names}
     return {name: float(np.mean(found)) if found else None for name, found in values.items()}
@@ -77,7 +77,7 @@ def increments(
     n_classes: int,
     loss: Floats | None,
 ) -> Floats:
-    """What each example adds to the counts of its task. `truth` and `predicted` are class codes."""
+    """Return what each example adds to the counts of its task. `truth` and `predicted` are class codes."""
     counted = [1] if n_classes == 2 else range(n_classes)
     rows = np.zeros((len(truth), FIRST_CLASS + 3 * len(counted)))
     rows[:, SEEN] = 1.0
@@ -93,7 +93,7 @@ def increments(
 
 
 class TaskCounts:
-    """Counts by task for the first `max_tasks` tasks that appear; all later tasks share one row."""
+    """Counts per task for the first `max_tasks` tasks that appear; all later tasks share one row."""
 
     def __init__(self, max_tasks: int) -> None:
         self.max_tasks = max_tasks
@@ -101,7 +101,7 @@ class TaskCounts:
         self._table: Floats = np.zeros((1, FIRST_CLASS))
 
     def add(self, tasks: Sequence[Any] | NDArray[Any] | None, rows: Floats) -> None:
-        if self._table.shape[1] < rows.shape[1]:  # the first block settles how many classes are counted
+        if self._table.shape[1] < rows.shape[1]:  # the first block decides how many classes are counted
             self._table = np.zeros((len(self._table), rows.shape[1]))
         if tasks is None:
             places = np.full(len(rows), self._place(None))
@@ -136,7 +136,7 @@ class TaskCounts:
         return others
 
     def seen_and_wrong(self, limit: int) -> NDArray[np.int64]:
-        """Examples and errors of the first `limit` tasks, in the order they came."""
+        """Return the examples and errors of the first `limit` tasks, in order of appearance."""
         table: NDArray[np.int64] = self._table[1 : min(len(self._row), limit) + 1, SEEN : WRONG + 1].astype(np.int64)
         return table
 
@@ -149,6 +149,6 @@ def _ratio(part: float, whole: float) -> float | None:
 
 
 def _mean_ratio(parts: Sequence[tuple[float, float]]) -> float | None:
-    """The mean of part/whole over the classes where there is a whole."""
+    """Return the mean of part/whole over the classes with a whole above 0."""
     ratios = [part / whole for part, whole in parts if whole > 0]
     return sum(ratios) / len(ratios) if ratios else None

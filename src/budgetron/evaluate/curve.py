@@ -1,6 +1,6 @@
-"""How a run went over time, in a bounded number of points.
+"""Record error and memory over time in a bounded number of points.
 
-When there are too many points neighbours are joined, so the window doubles: a stream may be endless.
+If there are too many points, neighbours are merged and the window doubles, because a stream may be endless.
 """
 
 from __future__ import annotations
@@ -16,20 +16,20 @@ from budgetron.evaluate.counts import Figures, figures
 from budgetron.learners import Belief
 
 MAX_POINTS = 512
-MAX_SHARES = 32  # tasks named in the budget share of a point, the largest first
+MAX_SHARES = 32  # tasks kept in the budget share of a point, largest first
 
 
 @dataclass(frozen=True)
 class Point:
-    """One window: its own figures, those of the stream up to its end, and the model as it was then."""
+    """One window: its own figures, those of the stream up to its end, and the state of the model at that moment."""
 
     position: int  # examples scored so far
     window: Figures
     so_far: Figures
     stored: int | None
     memory_bytes: int | None
-    budget_share: Mapping[Hashable, float]  # of the stored examples, by task
-    beliefs: Sequence[tuple[Belief, float]] = ()  # those of a Budgetron, with their weights
+    budget_share: Mapping[Hashable, float]  # share of the stored examples per task
+    beliefs: Sequence[tuple[Belief, float]] = ()  # the beliefs of a Budgetron with their weights
 
     def to_dict(self) -> dict[str, Any]:
         return {
@@ -54,7 +54,7 @@ class _End:
 
 
 class Curve:
-    """Gathers windows as they end."""
+    """Accumulate the points of a curve as windows end."""
 
     def __init__(self) -> None:
         self._ends: list[_End] = []
@@ -73,7 +73,7 @@ class Curve:
             self._ends = joined + self._ends[2 * len(late) :]
 
     def copy(self) -> Curve:
-        """The same windows; what is added to one is not added to the other."""
+        """Return an independent copy."""
         other = Curve()
         other._ends = list(self._ends)
         return other

@@ -1,4 +1,4 @@
-"""One pass over a whole stream: each example is predicted, counted, then learned."""
+"""Evaluate a learner in one pass over a stream: predict each example, count, then learn it."""
 
 from __future__ import annotations
 
@@ -18,15 +18,15 @@ def progressive(
 
     Parameters
     ----------
-    model : a learner of this library, new or already at work; it goes on learning.
+    model : a learner of this library, new or already fitted; it is updated.
     stream : (X, y, tasks), a data set, or an iterable of blocks (X, y, tasks) or examples (x, y, task).
-    delay : after how many further examples a label arrives.
-    window : examples to a point of the curve; doubled as needed to stay within 512 points.
-    classes : the labels, where the first block may not show them all; arrays show them by themselves.
-    max_tasks : tasks to report one by one, the first that appear; the rest are counted together. What is held
-        grows with this and not with the length of the stream.
+    delay : the number of further examples after which a label arrives.
+    window : examples per point of the curve; doubled as needed to stay within 512 points.
+    classes : all labels, if the first block may lack some. For arrays they are found automatically.
+    max_tasks : number of tasks reported one by one, in order of appearance; the others are counted together. Memory
+        grows with this number and not with the length of the stream.
 
-    A model whose margins are log odds (one with `predict_proba`) also gets log loss and calibration.
+    For a model with `predict_proba`, log loss and calibration are computed too.
 
     >>> import numpy as np
     >>> from budgetron import Forgetron, evaluate, kernels

@@ -1,4 +1,4 @@
-"""What progressive validation found: a plain record."""
+"""The result of progressive validation, as a plain record."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Hashable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from budgetron.evaluate import pictures
+from budgetron.evaluate import plotting
 from budgetron.evaluate.calibration import Calibration
 from budgetron.evaluate.confusion import Confusion
 from budgetron.evaluate.counts import Figures
@@ -17,19 +17,19 @@ from budgetron.plots import MANY
 
 @dataclass(frozen=True)
 class Validation:
-    """Figures of one pass.
+    """The figures of one pass over a stream.
 
     Attributes
     ----------
-    overall : every example counts alike (micro)
-    macro : every task counts alike; over the tasks of `per_task` alone
-    per_task : by task, the first `max_tasks` that appeared
-    others : the rest of the tasks together, None where there were none
-    curve : one point a window, with the budget's share by task at its end
-    calibration : None where the model gives no probabilities
-    delay : how many examples later each label came
-    confusion : which label was said where another was true; None past 256 classes
-    task_curves : by task, examples and errors over time; the first 1,000 tasks of `per_task`
+    overall : the figures over all examples (micro average)
+    macro : the mean of the figures over the tasks in `per_task` (macro average)
+    per_task : the figures per task, for the first `max_tasks` tasks that appeared
+    others : the figures of all other tasks together; None if there are none
+    curve : one point per window, with the tasks' shares of the budget at its end
+    calibration : None if the model gives no probabilities
+    delay : the number of examples after which a label arrived
+    confusion : which label was predicted for which true label; None with more than 256 classes
+    task_curves : examples and errors over time per task, for the first 1,000 tasks of `per_task`
     """
 
     overall: Figures
@@ -43,14 +43,14 @@ class Validation:
     task_curves: Mapping[Hashable, TaskCurve] = field(default_factory=dict)
 
     def worst_first(self) -> list[tuple[Hashable, Figures]]:
-        """The tasks of `per_task`, those first that are most surely bad.
+        """Return the tasks of `per_task`, sorted by the lower confidence limit of their error, highest first.
 
-        The order is by `error_at_least`: three errors in three examples say less than forty in a hundred.
+        By this order (`error_at_least`) forty errors in a hundred examples come before three errors in three.
         """
         return sorted(self.per_task.items(), key=lambda item: -item[1].error_at_least)
 
     def summary(self) -> str:
-        """Two lines, micro and macro."""
+        """Return two lines of text: micro and macro averages."""
         one = self.overall
         text = (
             f"{one.n:,} examples of {len(self.per_task):,}{'' if self.others is None else ' + other'} tasks: "
@@ -63,19 +63,19 @@ class Validation:
         return f"{text}\nmean over tasks: error {error}, F {f_measure}"
 
     def plot_curve(self, figure: str = "error", *, ax: Any = None) -> Any:
-        """A figure over the stream (`error`, `f_measure`, `precision`, `recall`, `log_loss`). Gives the Axes."""
-        return pictures.curve(self, figure, ax)
+        """Plot `error`, `f_measure`, `precision`, `recall` or `log_loss` over the stream. Returns the Axes."""
+        return plotting.curve(self, figure, ax)
 
     def plot_calibration(self, *, ax: Any = None) -> Any:
-        """The share that came true against the probability that was said. Gives the Axes."""
-        return pictures.calibration(self, ax)
+        """Plot the share that came true against the predicted probability. Returns the Axes."""
+        return plotting.calibration(self, ax)
 
     def plot_tasks(self, *, top: int = MANY, ax: Any = None) -> Any:
-        """The error of the `top` tasks that are most surely bad. Gives the Axes."""
-        return pictures.tasks(self, top, ax)
+        """Plot the error of the first `top` tasks of `worst_first`. Returns the Axes."""
+        return plotting.tasks(self, top, ax)
 
     def to_dict(self) -> dict[str, Any]:
-        """Everything, ready for JSON (tasks become strings)."""
+        """Return everything as a dict for JSON; tasks become strings."""
         return {
             "overall": self.overall.to_dict(),
             "macro": dict(self.macro),

@@ -1,4 +1,4 @@
-"""What each predicted example adds to the counts, once its label is known."""
+"""Compute what a predicted example adds to the counts once its label is known. Used here and by the service."""
 
 from __future__ import annotations
 
@@ -14,23 +14,20 @@ from budgetron.evaluate.counts import increments
 
 
 class Scored(NamedTuple):
-    """Examples whose label is known, with the margin that each was predicted by."""
+    """Examples with known labels, and the margin with which each was predicted."""
 
     y: Any
     tasks: Any
     margins: NDArray[np.float64]
 
 
-def counted(
-    known: NDArray[Any], part: Scored, calibration: Calibration | None, confusion: ConfusionCounts
+def count_increments(
+    classes: NDArray[Any], part: Scored, calibration: Calibration | None, confusion: ConfusionCounts
 ) -> NDArray[np.float64]:
-    """What each example adds to the counts, `known` being the classes.
-
-    Its probability goes to the calibration, its labels to the confusion.
-    """
-    truth = np.searchsorted(known, part.y)
-    if len(known) > 2:
-        return _among_many(part, truth, len(known), calibration, confusion)
+    """Return what each example adds to the counts, and add it to the calibration and the confusion."""
+    truth = np.searchsorted(classes, part.y)
+    if len(classes) > 2:
+        return _multiclass_increments(part, truth, len(classes), calibration, confusion)
     signed = np.where(truth == 1, part.margins, -part.margins)
     loss = None
     if calibration is not None:
@@ -41,22 +38,22 @@ def counted(
     return increments(truth, predicted, signed <= 0, 2, loss)
 
 
-def _among_many(
+def _multiclass_increments(
     part: Scored,
     truth: NDArray[np.intp],
     n_classes: int,
     calibration: Calibration | None,
     confusion: ConfusionCounts,
 ) -> NDArray[np.float64]:
-    everyone = np.arange(len(truth))
+    rows = np.arange(len(truth))
     margins = part.margins if part.margins.ndim == 2 else np.zeros((len(truth), n_classes))
     predicted = margins.argmax(axis=1)
     confusion.add(truth, predicted, n_classes)
     rivals = margins.copy()
-    rivals[everyone, truth] = -np.inf
+    rivals[rows, truth] = -np.inf
     loss = None
     if calibration is not None:
         log_probability = log_softmax(margins, axis=1)
         calibration.add(np.exp(log_probability.max(axis=1)), predicted == truth)
-        loss = -log_probability[everyone, truth]
-    return increments(truth, predicted, margins[everyone, truth] <= rivals.max(axis=1), n_classes, loss)
+        loss = -log_probability[rows, truth]
+    return increments(truth, predicted, margins[rows, truth] <= rivals.max(axis=1), n_classes, loss)

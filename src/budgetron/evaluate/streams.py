@@ -1,7 +1,7 @@
-"""A stream in any of its shapes, as blocks.
+"""Convert a stream in any accepted form to blocks.
 
 (X, y, tasks) or (X, y)      arrays, frames or sparse matrices; also a data.DataSet
-iterable of such tuples      blocks as they come, or single examples (x, y, task): x a row or a dict
+iterable of such tuples      blocks, or single examples (x, y, task) with x a row or a dict
 """
 
 from __future__ import annotations
@@ -12,14 +12,14 @@ from typing import Any, NamedTuple
 import numpy as np
 from scipy import sparse
 
-from budgetron.errors import refuse, refuse_type, shown
+from budgetron.errors import InputError, refuse_type, shown
 from budgetron.learners.hashing import DICT_FEATURES, hashed_rows
 
 _ACCEPTED = "(X, y, tasks), a data set, or an iterable of blocks (X, y, tasks) or examples (x, y, task)"
 
 
 class Block(NamedTuple):
-    """Some examples in order; `tasks` is None where there is one task, `weights` where all count alike."""
+    """Some examples in order; `tasks` is None for a single task, `weights` is None if all are 1."""
 
     X: Any
     y: Any
@@ -36,7 +36,7 @@ class Block(NamedTuple):
 
 
 def whole(stream: Any) -> Block | None:
-    """The stream as one block, if it came as arrays."""
+    """Return the stream as one block if it consists of arrays, otherwise None."""
     if all(hasattr(stream, name) for name in ("X", "y", "tasks")):
         return block_of(stream.X, stream.y, stream.tasks)
     if isinstance(stream, tuple) and len(stream) in (2, 3):
@@ -45,18 +45,17 @@ def whole(stream: Any) -> Block | None:
 
 
 def blocks(who: str, stream: Any, window: int, n_features: int | None = None) -> Iterator[Block]:
-    """The stream in blocks as it has them; single examples are gathered up to `window` at a time."""
+    """Yield the blocks of the stream; single examples are collected into blocks of up to `window`."""
     at_once = whole(stream)
     if at_once is not None:
         yield at_once
         return
     if isinstance(stream, str | bytes | Mapping) or not isinstance(stream, Iterable):
         raise refuse_type(who, "stream", _ACCEPTED, shown(stream))
-    yield from _gathered(who, stream, window, n_features)
+    yield from _collected(who, stream, window, n_features)
 
 
-def _gathered(who: str, stream: Iterable[Any], window: int, n_features: int | None) -> Iterator[Block]:
-    """Blocks as they come; single examples in blocks of up to one window."""
+def _collected(who: str, stream: Iterable[Any], window: int, n_features: int | None) -> Iterator[Block]:
     waiting: list[tuple[Any, Any, Any]] = []
     for item in stream:
         if not isinstance(item, tuple) or len(item) not in (2, 3):
@@ -79,11 +78,11 @@ def _gathered(who: str, stream: Iterable[Any], window: int, n_features: int | No
 def _joined(who: str, examples: list[tuple[Any, Any, Any]], n_features: int | None) -> Block:
     rows, y, tasks = zip(*examples, strict=True)
     if any(task is None for task in tasks) and any(task is not None for task in tasks):
-        raise refuse(who, "stream", "examples that all have a task, or none", "some with and some without")
+        raise InputError(f"{who}: some examples of the stream have a task and some have not. Give all a task or none.")
     if all(isinstance(row, Mapping) for row in rows):
         X: Any = hashed_rows(who, rows, n_features or DICT_FEATURES)
     elif any(isinstance(row, Mapping) for row in rows):
-        raise refuse(who, "stream", "examples that are all dicts, or none", "some that are and some that are not")
+        raise InputError(f"{who}: some examples of the stream are dicts and some are rows. Use one form for all.")
     elif any(sparse.issparse(row) for row in rows):
         X = sparse.vstack(rows, format="csr")
     else:
@@ -92,7 +91,7 @@ def _joined(who: str, examples: list[tuple[Any, Any, Any]], n_features: int | No
 
 
 def block_of(X: Any, y: Any, tasks: Any = None, weights: Any = None) -> Block:
-    """The block of these rows, labels and tasks."""
+    """Make a block of rows, labels, tasks and weights."""
     if not hasattr(X, "shape"):
         X = np.asarray(X)
     if sparse.issparse(X):

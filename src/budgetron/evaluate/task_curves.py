@@ -1,6 +1,6 @@
-"""How each task went over time: its examples and errors at a bounded number of moments.
+"""Record examples and errors per task over time, at a bounded number of positions.
 
-Totals are kept, not windows: when there are too many moments every other one is left out, and nothing else changes.
+Totals are kept, not windows, so that every other position can be dropped when there are too many.
 """
 
 from __future__ import annotations
@@ -14,45 +14,45 @@ from numpy.typing import NDArray
 from budgetron.evaluate.counts import TaskCounts
 
 Ints = NDArray[np.int64]
-MAX_MOMENTS = 64
-MAX_TASKS = 1000  # the first that appear; so at most 64 · 1000 · 2 numbers
+MAX_POSITIONS = 64
+MAX_TASKS = 1000  # the first that appear; this bounds the memory to 64 · 1000 · 2 numbers
 
 
 @dataclass(frozen=True, eq=False)
 class TaskCurve:
-    """One task over time: its totals at each position of the stream."""
+    """The examples and errors of one task up to each position of the stream."""
 
     position: Ints  # examples of all tasks scored so far
     n: Ints
     errors: Ints
 
     def windows(self) -> tuple[Ints, Ints]:
-        """Examples and errors of the task from each position to the next."""
+        """Return the examples and errors between successive positions."""
         return np.diff(self.n, prepend=0), np.diff(self.errors, prepend=0)
 
 
 class TaskCurves:
-    """Gathers totals by task as windows end."""
+    """Accumulate totals per task as windows end."""
 
     def __init__(self) -> None:
-        self._moments: list[tuple[int, Ints]] = []
+        self._positions: list[tuple[int, Ints]] = []
         self._windows, self._step = 0, 1
 
     def close_window(self, position: int, counts: TaskCounts) -> None:
         self._windows += 1
         if self._windows % self._step == 0:
-            self._moments.append((position, counts.seen_and_wrong(MAX_TASKS)))
-        if len(self._moments) >= MAX_MOMENTS:
-            self._moments = self._moments[1::2]
+            self._positions.append((position, counts.seen_and_wrong(MAX_TASKS)))
+        if len(self._positions) >= MAX_POSITIONS:
+            self._positions = self._positions[1::2]
             self._step *= 2
 
     def by_task(self, position: int, counts: TaskCounts) -> Mapping[Hashable, TaskCurve]:
-        """The curves up to the position reached, which ends them all."""
-        moments = [moment for moment in self._moments if moment[0] < position]
-        moments.append((position, counts.seen_and_wrong(MAX_TASKS)))
+        """Return the curves up to the current position."""
+        positions_kept = [moment for moment in self._positions if moment[0] < position]
+        positions_kept.append((position, counts.seen_and_wrong(MAX_TASKS)))
         tasks = list(counts.by_task())[:MAX_TASKS]
-        totals = np.zeros((len(tasks), 2, len(moments)), dtype=np.int64)
-        for place, (_, table) in enumerate(moments):
-            totals[: len(table), :, place] = table  # a task that had not come yet has zeros
-        positions = np.array([moment[0] for moment in moments])
+        totals = np.zeros((len(tasks), 2, len(positions_kept)), dtype=np.int64)
+        for place, (_, table) in enumerate(positions_kept):
+            totals[: len(table), :, place] = table  # a task that had not appeared yet keeps zeros
+        positions = np.array([moment[0] for moment in positions_kept])
         return {task: TaskCurve(positions, *rows) for task, rows in zip(tasks, totals, strict=True)}

@@ -1,9 +1,8 @@
-"""Progressive validation of a stream that comes piece by piece: figures at any moment, in bounded memory.
+"""Progressive validation of a stream in pieces: figures at any moment, in bounded memory.
 
-Labels at once: `predict_then_learn` gives the margin that the update needed anyway: none is computed twice.
-Labels after `delay` examples: example t is predicted by the model that has learned 0 … t − delay − 1; its
-label comes when example t + delay has been predicted. What is learned then starts from the margin of that
-moment, which is another one.
+Without a delay, `predict_then_learn` returns the margin that the update computes anyway, so none is computed twice.
+With a delay, example t is predicted by a model that has learned examples 0 … t − delay − 1. Its label arrives after
+example t + delay has been predicted; the update then computes a new margin, which is not counted.
 """
 
 from __future__ import annotations
@@ -19,15 +18,15 @@ from budgetron.evaluate.confusion import ConfusionCounts
 from budgetron.evaluate.counts import Figures, TaskCounts, figures, macro
 from budgetron.evaluate.curve import Curve
 from budgetron.evaluate.result import Validation
-from budgetron.evaluate.scoring import Scored, counted
+from budgetron.evaluate.scoring import Scored, count_increments
 from budgetron.evaluate.streams import Block, block_of
 from budgetron.evaluate.task_curves import TaskCurves
 
 
 class Validator:
-    """Predicts, counts and learns blocks as they are given; `progressive` is this over a whole stream.
+    """Predict, count and learn blocks as they arrive; `progressive` does this for a whole stream.
 
-    Parameters are those of `progressive`.
+    The parameters are those of `progressive`.
 
     >>> import numpy as np
     >>> from budgetron import Forgetron, evaluate, kernels
@@ -53,18 +52,18 @@ class Validator:
         _check(who, model, delay, window, max_tasks)
         self.model = model
         self.delay, self.window, self.classes = delay, window, classes
-        self.position = 0  # examples counted
+        self.position = 0  # examples counted so far
         self._probabilistic = hasattr(model, "predict_proba")
         self._counts, self._curve, self._calibration = TaskCounts(max_tasks), Curve(), Calibration.empty()
         self._confusion, self._task_curves = ConfusionCounts(), TaskCurves()
         self._in_window: Any = 0.0
-        self._waiting: deque[tuple[Block, Any]] = deque()  # predicted, and without a label yet: at most delay + 1
+        self._waiting: deque[tuple[Block, Any]] = deque()  # predicted examples without a label, at most delay + 1
 
     def add(self, X: Any, y: Any, tasks: Any = None, sample_weight: Any = None) -> Any:
-        """Predict, count and learn some examples in order; the margins that they were predicted by.
+        """Predict, count and learn some examples in order; return the margins with which they were predicted.
 
-        Weights are for the learning; every example counts as one. With a delay the labels are used when they are due,
-        and nothing is returned.
+        Weights are used for learning only; every example counts as one. With a delay, labels are used when they are
+        due, and None is returned.
         """
         block = block_of(X, y, tasks, sample_weight)
         if self.delay:
@@ -81,17 +80,17 @@ class Validator:
 
     @property
     def so_far(self) -> Figures:
-        """The figures of all that was counted until now."""
+        """The figures of all examples counted so far."""
         return figures(self._counts.total, self._probabilistic)
 
     def finish(self) -> Validation:
-        """Learn the labels that were not due yet, and give the result."""
+        """Learn the labels that were not due yet, and return the result."""
         while self._waiting:
             self._label(list(self._pop(min(len(self._waiting), self.window - self.position % self.window))))
         return self.result()
 
     def result(self) -> Validation:
-        """The figures until now, whole; more may be added later."""
+        """Return the complete result so far; more examples may be added later."""
         curve = self._curve
         if self.position % self.window:
             curve = curve.copy()
@@ -111,7 +110,7 @@ class Validator:
             task_curves=self._task_curves.by_task(self.position, self._counts),
         )
 
-    # ---- labels that come late
+    # ---- delayed labels
 
     def _add_late(self, block: Block) -> None:
         labelled: list[tuple[Block, Any]] = []
@@ -129,14 +128,14 @@ class Validator:
             self._label(labelled)
 
     def _pop(self, n: int) -> Any:
-        """The examples that have waited longest, learned now."""
+        """Learn and yield the examples that have waited longest."""
         for _ in range(n):
             example, margin = self._waiting.popleft()
             self._learned(self.model.partial_fit, example)
             yield example, margin
 
     def _label(self, labelled: list[tuple[Block, Any]]) -> None:
-        """Count examples by the margins that they had when they came."""
+        """Count examples by the margins with which they were predicted."""
         given = [margin for _, margin in labelled if margin is not None]
         unknown = np.zeros_like(given[0]) if given else 0.0  # predicted before anything was learned
         margins = np.array([unknown if margin is None else margin for _, margin in labelled])
@@ -150,9 +149,9 @@ class Validator:
     # ---- counting
 
     def _count(self, part: Scored) -> None:
-        """Count examples that do not cross the end of a window."""
+        """Count examples that all belong to the current window."""
         calibration = self._calibration if self._probabilistic else None
-        rows = counted(self.model.classes_, part, calibration, self._confusion)
+        rows = count_increments(self.model.classes_, part, calibration, self._confusion)
         self._counts.add(part.tasks, rows)
         self._in_window = self._in_window + rows.sum(axis=0)
         self.position += len(rows)
@@ -165,7 +164,7 @@ class Validator:
 def _check(who: str, model: Any, delay: int, window: int, max_tasks: int) -> None:
     if not hasattr(model, "predict_then_learn"):
         raise refuse_type(
-            who, "model", "a learner of budgetron, which can predict_then_learn", shown(type(model).__name__)
+            who, "model", "a learner with the method predict_then_learn", shown(type(model).__name__)
         )
     for name, value, least in (("delay", delay, 0), ("window", window, 1), ("max_tasks", max_tasks, 1)):
         if isinstance(value, bool) or not isinstance(value, int | np.integer) or value < least:

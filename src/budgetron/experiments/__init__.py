@@ -1,10 +1,12 @@
-"""The paper's experiment: run it, and see its Table 1 beside the printed one.
+"""Reproduce the paper's Table 1, and show it beside the printed values. `budgetron reproduce` calls this package.
 
-runs       one algorithm on one order of one block: one JSON
-schedule   all of them, on several processes
-table      mean and standard error over the orders, from the JSONs alone
-findings   what the table was expected to show, and whether it does
-render     the table in the terminal, as Markdown and as HTML; figure: F against budget
+runs       run one algorithm on one order of one block, and write one JSON file
+schedule   run all of them on several processes
+table      compute mean and standard error over the orders, from the JSON files only
+findings   check what the table was expected to show
+render     show the table in the terminal, as Markdown and as HTML; `plotting` draws F against the budget
+
+Numbers in rendered files come from the JSON files and are never edited by hand.
 """
 
 from budgetron.experiments.findings import Finding, findings

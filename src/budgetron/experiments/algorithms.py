@@ -1,6 +1,6 @@
-"""The rows of the table: the baseline, the paper's four, and our own.
+"""The rows of the table: the baseline, the paper's four algorithms, and Budgetron.
 
-A row that needs to know what another one stored or allocated says so in `after`: those runs come first.
+A row whose budget depends on what another row stored names that row in `after`; those runs come first.
 """
 
 from __future__ import annotations
@@ -29,19 +29,19 @@ SAME_BYTES_AS = "mtbprj-2"
 OURS_AT_B = "Budgetron, kernel only"
 OURS_AT_BYTES = "Budgetron, equal bytes"
 
-# Our own two rows: the kernel blocks alone with as many stored examples as the others may have, and the whole
-# learner, as it comes, inside the bytes that mtbprj-2 really takes in the same cell.
+# Budgetron has two rows: only its kernel blocks with as many stored examples as the others, and the whole learner with
+# default parameters within the bytes that mtbprj-2 takes in the same cell.
 KERNEL_ONLY = tuple(dict.fromkeys(belief for belief in (*DENSE, *SPARSE) if not belief.linear))
 
 
 @dataclass(frozen=True)
 class Cell:
-    """What a learner is given in one cell of the table."""
+    """The settings of a learner in one cell of the table."""
 
     kernel: Kernel
     graph: TaskGraph
     budget: int  # B
-    bytes: int  # what mtbprj-2 takes in this cell; 0 for rows that do not ask
+    bytes: int  # the memory of mtbprj-2 in this cell; 0 for rows that do not need it
     seed: int
 
 
@@ -52,7 +52,7 @@ class Algorithm:
     name: str
     make: Callable[[Cell], Any]
     after: tuple[str, ...] = (BASELINE,)
-    effort: float = 1.0  # of a run, against the others; for the time estimate alone
+    effort: float = 1.0  # relative run time, used only to estimate the time left
 
 
 ALGORITHMS = [

@@ -1,7 +1,7 @@
-"""The blocks of the table: a data set and its kernel. Nothing is tuned per cell.
+"""The blocks of the table: a data set with its kernel. Nothing is tuned per cell.
 
-The kernels are those with which the unlimited baseline comes out as printed; the paper names no parameters.
-The second School block shows what another width changes.
+The paper states no kernel parameters. These kernels give the unlimited baseline its printed value. The second School
+block shows the effect of another kernel width.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ class TableBlock:
     set_name: str
     kernel: Kernel
     formula: str
-    unit_norm: bool  # rows scaled to length 1 first
+    unit_norm: bool  # whether rows are scaled to length 1 first
     in_paper: bool = True
 
 
@@ -47,12 +47,12 @@ BLOCKS = (
 
 
 def chosen_blocks(sets: Iterable[str]) -> list[TableBlock]:
-    """The blocks of these sets, in the table's order."""
+    """Return the blocks of these data sets, in the order of the table."""
     known = list(dict.fromkeys(block.set_name for block in BLOCKS))
     wanted = list(sets)
     for name in wanted or [""]:
         if name not in known:
-            raise refuse("reproduce", "sets", "some of " + ", ".join(known), shown(name))
+            raise refuse("reproduce", "sets", "one or more of " + ", ".join(known), shown(name))
     return [block for block in BLOCKS if block.set_name in wanted]
 
 
@@ -62,7 +62,7 @@ def block_named(name: str) -> TableBlock:
 
 @lru_cache(maxsize=1)
 def ordered(set_name: str, unit_norm: bool, seed: int, folder: str | None) -> data.DataSet:
-    """A set in the random order of a seed. The last one asked for is kept."""
+    """Return a data set in the random order of a seed. The last result is cached, because runs on it are adjacent."""
     return _loaded(set_name, unit_norm, folder).shuffled(seed)
 
 

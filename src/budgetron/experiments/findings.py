@@ -1,4 +1,4 @@
-"""What the table was expected to show, and whether it does; reported whichever way it falls."""
+"""Check what the table was expected to show. The result is reported whether or not it holds."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ from budgetron.experiments.printed import BASELINE as PRINTED_BASELINE
 from budgetron.experiments.printed import COLUMNS, SHARES, best_printed
 from budgetron.experiments.table import Estimate, Key, Table
 
-MEAN_DIFFERENCE = 2.0  # points of F, over all printed cells
-LARGEST_SHORTFALL = 4.0  # points of F below print, in any cell
+MEAN_DIFFERENCE = 2.0  # points of F, mean over all printed cells
+LARGEST_SHORTFALL = 4.0  # points of F below the printed value, in any cell
 GOALS_AT_BYTES = {"spam": 96.0, "sentiment": 78.0, "school": 46.0}
 SCHOOL_ERROR = 20.5
 NOISE = 2.0  # standard errors of a paired difference
@@ -22,7 +22,7 @@ NOISE = 2.0  # standard errors of a paired difference
 
 @dataclass(frozen=True)
 class Finding:
-    """An expectation, whether it came true, and the cells that say otherwise."""
+    """An expectation, whether it holds, and the cells that contradict it."""
 
     expected: str
     found: str
@@ -34,7 +34,7 @@ class Finding:
 
 
 def findings(table: Table) -> list[Finding]:
-    """Every expectation about which the table has something to say."""
+    """Check every expectation for which the table has data."""
     blocks = [block for block in table.blocks if block.in_paper]
     if not any(table.rows(block) for block in blocks):
         return []
@@ -48,7 +48,7 @@ def findings(table: Table) -> list[Finding]:
 
 
 def differences(table: Table) -> dict[Key, float]:
-    """Ours minus print, in points of F, of every printed cell that was run."""
+    """Return our F minus the printed one, in points, of every printed cell that was run."""
     return {
         key: estimate.mean - printed
         for block in table.blocks

@@ -1,9 +1,9 @@
-"""Table 1 as the paper prints it: F-measures in per cent, by set and algorithm, C and D at 25, 10 and 5 %."""
+"""Table 1 as printed in the paper: F-measures in per cent, by set and algorithm, C and D at 25, 10 and 5 %."""
 
 from __future__ import annotations
 
 GRAPHS = ("C", "D")  # complete, disconnected
-SHARES = (25, 10, 5)  # B, in per cent of what the baseline stores
+SHARES = (25, 10, 5)  # the budget in per cent of what the baseline stores
 COLUMNS = tuple((graph, share) for share in SHARES for graph in GRAPHS)
 
 BASELINE = {"spam": 92.0, "school": 39.1, "sentiment": 71.5}
@@ -31,11 +31,11 @@ _ROWS = {
 
 
 def printed(set_name: str, algorithm: str, graph: str, share: int) -> float | None:
-    """The printed F-measure of a cell; None for rows that are ours."""
+    """Return the printed F-measure of a cell; None for rows that the paper does not have."""
     row = _ROWS[set_name].get(algorithm)
     return None if row is None else row[COLUMNS.index((graph, share))]
 
 
 def best_printed(set_name: str, graph: str, share: int) -> float:
-    """The best printed cell of a column."""
+    """Return the best printed value of a column."""
     return max(row[COLUMNS.index((graph, share))] for row in _ROWS[set_name].values())

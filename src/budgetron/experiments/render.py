@@ -1,4 +1,4 @@
-"""The table for readers: in the terminal, as Markdown, as HTML. Every number comes from the runs' JSONs."""
+"""Render the table in the terminal, as Markdown and as HTML."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _READING = (
 
 
 def markdown(table: Table, found: Sequence[Finding], heading: str = "##", figure: str = FIGURE) -> str:
-    """The whole table, the findings, and the figure by its place."""
+    """Render the table and the findings as Markdown, with a link to the figure."""
     lines = [f"{table.n_orders} orders, version {', '.join(sorted(table.versions))}. {_READING}", ""]
     for block in table.blocks:
         lines += [f"{heading} {block.title}, {block.formula}", "", _baseline(table, block), ""]
@@ -38,7 +38,7 @@ def markdown(table: Table, found: Sequence[Finding], heading: str = "##", figure
 
 
 def html(table: Table, found: Sequence[Finding], figure: str) -> str:
-    """One page that needs nothing else; `figure` is SVG."""
+    """Render one self-contained HTML page; `figure` is SVG text."""
     body = [f"<h1>Table 1</h1><p>{escape(_READING)} {table.n_orders} orders.</p>", figure]
     for block in table.blocks:
         body.append(
@@ -67,7 +67,7 @@ def html(table: Table, found: Sequence[Finding], figure: str) -> str:
 
 
 def terminal(table: Table, found: Sequence[Finding]) -> Any:
-    """A rich renderable."""
+    """Render for the terminal, with rich."""
     from rich.box import SIMPLE
     from rich.console import Group
     from rich.table import Table as RichTable
@@ -117,7 +117,7 @@ def _baseline(table: Table, block: TableBlock) -> str:
 
 
 def _beside(table: Table, key: Key, bare: bool = False) -> str:
-    """The printed value and ours minus it."""
+    """Return the printed value, and ours minus the printed one."""
     printed, own = table.printed(key), table.estimate(key)
     if printed is None or own is None:
         return ""

@@ -1,7 +1,7 @@
-"""One run: one algorithm on one recorded order of one block, in every cell of its row; one JSON.
+"""Run one algorithm on one order of one block, in every cell of its row, and write one JSON file.
 
-A run is skipped if its JSON is there and says that it was made with the same parameters by the same version.
-Files appear whole or not at all.
+A run is skipped if its JSON file exists and was made with the same parameters by the same version. Files are replaced
+atomically, so an interrupted run leaves none behind.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ Json = dict[str, Any]
 
 @dataclass(frozen=True)
 class Run:
-    """Which algorithm, on which block, in which order."""
+    """One run: a block, the seed of its order, and an algorithm."""
 
     block: str
     seed: int
@@ -69,22 +69,22 @@ class Run:
 
 
 def planned(blocks: Iterable[TableBlock], n_orders: int, paper_only: bool = False) -> list[Run]:
-    """All runs of a table, those first that others wait for; `paper_only` leaves out our own rows."""
+    """List all runs of a table, with those first that others depend on; `paper_only` leaves out Budgetron's rows."""
     wanted = list(blocks)
     waves = sorted({len(algorithm.after) for algorithm in ALGORITHMS})
     return [
         Run(block.name, seed, algorithm.name)
         for wave in waves
         for block in wanted
-        for seed in range(n_orders)  # all algorithms on one order together, so that it is made once
+        for seed in range(n_orders)  # all algorithms on one order together, so that the order is made once
         for algorithm in ALGORITHMS
         if len(algorithm.after) == wave and not (paper_only and algorithm.name in (OURS_AT_B, OURS_AT_BYTES))
     ]
 
 
 def is_done(run: Run, out: Path) -> bool:
-    """Whether the run's JSON is there, made with these parameters by this version."""
-    found = _read(run.path(out))
+    """Whether the run's JSON file exists and was made with these parameters by this version."""
+    found = _load_json(run.path(out))
     return found is not None and (found.get("parameters"), found.get("version")) == (
         run.parameters,
         __version__,
@@ -92,8 +92,8 @@ def is_done(run: Run, out: Path) -> bool:
 
 
 def all_done(out: Path) -> list[Json]:
-    """Every JSON below a folder, in order of block, algorithm and seed."""
-    found = [content for path in (out / "runs").glob("*/*.json") if (content := _read(path)) is not None]
+    """Load the JSON files of all runs below a folder, in order of block and seed."""
+    found = [content for path in (out / "runs").glob("*/*.json") if (content := _load_json(path)) is not None]
     place = {block.name: number for number, block in enumerate(BLOCKS)}
     return sorted(
         (content for content in found if content["parameters"]["block"] in place),
@@ -104,9 +104,9 @@ def all_done(out: Path) -> list[Json]:
 def perform(
     run: Run, out: Path, folder: str | None = None, stopped: Callable[[], bool] = lambda: False
 ) -> Json | None:
-    """Run one row of cells and write its JSON; None if stopped on the way, and then nothing is written."""
+    """Run one row of cells and write its JSON file; if stopped, return None and write nothing."""
     block, algorithm = block_named(run.block), algorithm_named(run.algorithm)
-    needed = {name: _read(Run(run.block, run.seed, name).path(out)) for name in algorithm.after}
+    needed = {name: _load_json(Run(run.block, run.seed, name).path(out)) for name in algorithm.after}
     stream = ordered(block.set_name, block.unit_norm, run.seed, folder)
     cells = []
     for graph, share in [("D", None)] if run.algorithm == BASELINE else COLUMNS:
@@ -167,7 +167,7 @@ def _rounded(value: Any) -> Any:
     return round(value, 6) if isinstance(value, float) else value
 
 
-def _read(path: Path) -> Json | None:
+def _load_json(path: Path) -> Json | None:
     try:
         content = json.loads(path.read_bytes())
     except (OSError, ValueError):

@@ -1,6 +1,6 @@
-"""All runs of a table on several processes, in waves: what others wait for comes first.
+"""Run all runs of a table on several processes, in waves: runs that others depend on come first.
 
-Ctrl-C stops between two cells. Runs that were finished are kept, and the same command goes on from there.
+Ctrl-C stops between two cells. Finished runs are kept, and the same command continues from there.
 """
 
 from __future__ import annotations
@@ -18,20 +18,18 @@ from budgetron.errors import BudgetronError
 from budgetron.experiments.algorithms import algorithm_named
 from budgetron.experiments.runs import Run, perform
 
-_stop: Any = None  # in a worker: the event that says that no more cells are wanted
+_stop: Any = None  # in a worker process: the event that is set to stop before the next cell
 
 
 def perform_all(
     runs: Iterable[Run], out: Path, folder: str | None, jobs: int, done: Callable[[Run], None]
 ) -> dict[Run, str]:
-    """Perform every run; `done` hears of each as it ends. KeyboardInterrupt passes through.
+    """Perform every run, and call `done` after each. KeyboardInterrupt passes through.
 
-    What a learner refuses leaves a gap in the table, not an end to it: returned are those runs, and why.
+    A run that a learner rejects leaves a gap in the table and does not stop the others; returns those runs, and why.
     """
     refused: dict[Run, str] = {}
-    context = multiprocessing.get_context(
-        "spawn"
-    )  # forking a process that draws a progress display is unsafe
+    context = multiprocessing.get_context("spawn")  # forking is unsafe while a thread draws the progress display
     stop = context.Event()
     with ProcessPoolExecutor(jobs, context, _begin_worker, (stop,)) as pool:
         try:
@@ -55,9 +53,8 @@ def perform_all(
 def _begin_worker(stop: Any) -> None:
     global _stop
     _stop = stop
-    signal.signal(
-        signal.SIGINT, signal.SIG_IGN
-    )  # Ctrl-C reaches the whole group; the parent says when to stop
+    # Ctrl-C reaches the whole process group; workers ignore it and stop when the parent sets the event.
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
 
 
 def _perform(run: Run, out: Path, folder: str | None) -> None:
@@ -66,7 +63,7 @@ def _perform(run: Run, out: Path, folder: str | None) -> None:
 
 @contextmanager
 def _interrupts_held() -> Iterator[None]:
-    """Processes started inside inherit the block, so Ctrl-C cannot hit them before they are ready for it."""
+    """Block SIGINT while workers start: they inherit the block, so Ctrl-C cannot hit them before they ignore it."""
     if not hasattr(signal, "pthread_sigmask"):
         yield
         return

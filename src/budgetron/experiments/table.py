@@ -1,4 +1,4 @@
-"""The table, from the JSONs of the runs alone: each cell's figures over the orders."""
+"""Compute the table from the JSON files of the runs: the figures of each cell over the orders."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ ROWS = (*PAPER, OURS_AT_B, OURS_AT_BYTES)
 
 @dataclass(frozen=True)
 class Estimate:
-    """A mean over the orders and its standard error, in per cent."""
+    """Mean and standard error over the orders, in per cent."""
 
     mean: float
     error: float
@@ -33,14 +33,14 @@ class Estimate:
 
 @dataclass(frozen=True)
 class Table:
-    """The cells of all runs: key → order → the figures of the cell."""
+    """The cells of all runs: key → order → figures of the cell."""
 
     cells: Mapping[Key, Mapping[int, Mapping[str, Any]]]
     versions: frozenset[str] = field(default_factory=frozenset)
 
     @property
     def blocks(self) -> list[TableBlock]:
-        """The blocks whose baseline has been run."""
+        """The blocks whose baseline was run."""
         return [block for block in BLOCKS if (block.name, BASELINE, "D", None) in self.cells]
 
     @property
@@ -48,26 +48,26 @@ class Table:
         return max((len(orders) for orders in self.cells.values()), default=0)
 
     def rows(self, block: TableBlock) -> list[str]:
-        """The algorithms that have cells in a block."""
+        """Return the algorithms with cells in a block."""
         return [name for name in ROWS if any(key[:2] == (block.name, name) for key in self.cells)]
 
     def values(self, key: Key, figure: str) -> dict[int, float]:
-        """One figure of a cell by order, rates in per cent."""
+        """Return one figure of a cell by order, as a percentage."""
         return {seed: 100.0 * cell[figure] for seed, cell in self.cells.get(key, {}).items()}
 
     def estimate(self, key: Key, figure: str = "f_measure") -> Estimate | None:
-        """Mean and standard error of a figure; None for a cell that was not run."""
+        """Return mean and standard error of a figure; None for a cell that was not run."""
         values = list(self.values(key, figure).values())
         return _estimate(np.array(values)) if values else None
 
     def paired(self, first: Key, second: Key, figure: str = "f_measure") -> Estimate | None:
-        """First minus second, order by order: the noise that both share drops out."""
+        """Return the mean of first minus second, order by order: noise that both share cancels."""
         one, two = self.values(first, figure), self.values(second, figure)
         both = [one[seed] - two[seed] for seed in one if seed in two]
         return _estimate(np.array(both)) if both else None
 
     def printed(self, key: Key) -> float | None:
-        """The F that the paper prints for a cell; None for rows and blocks that it does not have."""
+        """Return the printed F of a cell; None for rows and blocks that the paper does not have."""
         block = next(block for block in BLOCKS if block.name == key[0])
         if key[1] == BASELINE:
             return PRINTED_BASELINE[block.set_name]
@@ -75,13 +75,13 @@ class Table:
         return printed(block.set_name, key[1], key[2], key[3])
 
     def median(self, key: Key, figure: str) -> float | None:
-        """The median over the orders of a count, as it is."""
+        """Return the median of a count over the orders."""
         cells = self.cells.get(key, {}).values()
         values = [cell[figure] for cell in cells if cell.get(figure) is not None]
         return float(np.median(values)) if values else None
 
     def to_dict(self) -> list[dict[str, Any]]:
-        """One record a cell, for JSON."""
+        """Return one record per cell, for JSON."""
         records = []
         for key in self.cells:
             f, wrong = self.estimate(key), self.estimate(key, "error")
@@ -102,7 +102,7 @@ class Table:
 
 
 def table_of(runs: Iterable[Mapping[str, Any]]) -> Table:
-    """The table of these runs."""
+    """Make the table of these runs."""
     cells: dict[Key, dict[int, Mapping[str, Any]]] = {}
     versions = set()
     for run in runs:

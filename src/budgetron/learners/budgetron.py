@@ -23,7 +23,6 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import expit
 
-from budgetron.charts import COLOURS
 from budgetron.engine.memory import budget_of, table_slots
 from budgetron.engine.settings import Settings
 from budgetron.errors import is_real, is_whole, refuse, refuse_type, shown
@@ -32,7 +31,7 @@ from budgetron.kernels import Gaussian, Kernel
 from budgetron.learners import validation
 from budgetron.learners.learner import Learner, Margins
 from budgetron.learners.table_rows import checked_rows
-from budgetron.plots import axes_for, bars
+from budgetron.plots import COLOURS, axes_for, bars
 
 
 @dataclass(frozen=True)

@@ -9,10 +9,9 @@ from typing import Any
 import numpy as np
 from sklearn.utils import estimator_html_repr
 
-from budgetron.charts import COLOURS
 from budgetron.errors import refuse
 from budgetron.learners.inspection import Inspection
-from budgetron.plots import MANY, axes_for, bars, checked_top, plain_text
+from budgetron.plots import COLOURS, MANY, axes_for, bars, checked_top, plain_text
 
 
 class Pictures(Inspection):

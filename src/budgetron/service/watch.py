@@ -33,7 +33,7 @@ from budgetron.evaluate.calibration import Calibration
 from budgetron.evaluate.confusion import ConfusionCounts
 from budgetron.evaluate.counts import MISTAKES, TaskCounts, figures
 from budgetron.evaluate.curve import Curve
-from budgetron.evaluate.scoring import Scored, counted
+from budgetron.evaluate.scoring import Scored, count_increments
 
 WINDOW = 200  # examples to a point of the curve, doubled as it fills
 TASKS = 1000  # counted one by one
@@ -71,7 +71,7 @@ class Watch:
         y, margins = np.asarray(request.y)[start:], answer.margins[start:]
         tasks = None if request.tasks is None else request.tasks[start:]
         scored = Scored(y, tasks, margins)
-        rows = counted(known, scored, self._calibration if probabilistic else None, self._confusion)
+        rows = count_increments(known, scored, self._calibration if probabilistic else None, self._confusion)
         self._counts.add(tasks, rows)
         self._in_window = self._in_window + rows.sum(axis=0)
         self._position += len(rows)

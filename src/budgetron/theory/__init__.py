@@ -1,4 +1,7 @@
-"""The paper's guarantees for a run of one's own: what a comparator costs, and what the theorems then allow.
+"""Compute the paper's mistake bounds for your own run: choose a comparator, and see how many mistakes are allowed.
+
+A comparator is a fixed reference classifier per task. The theorems bound the learner's mistakes by the comparator's
+hinge loss and norm. `guarantee` computes the bound, `bounds` has the theorems, `plotting` draws the paper's remarks.
 
 >>> import numpy as np
 >>> from budgetron import Forgetron, graphs, kernels, theory

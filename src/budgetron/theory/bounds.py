@@ -1,11 +1,12 @@
-"""The two theorems as functions of what they depend on. c is c_G, the largest norm of a multitask instance.
+"""The mistake bounds of the paper's two theorems. c is c_G, the largest norm of a multitask instance.
 
     Theorem 1, mtrbp, in expectation over its coin, for any ε in (0, 1):
         E[M] ≤ (L + c S √B + ε B^{3/2}/2 + (ε B/4) ln(B/3)) / (1 − ε)     if ‖g_t‖ ≤ ε √B / (2c)
     Theorem 2, mtforg, B > 83:
         M ≤ 4L + (B + 1)/(2 ln(B + 1))                                    if ‖g‖ ≤ √((B + 1)/ln(B + 1)) / (4c)
 
-The first grows with ε, so the best ε is the smallest that the norm allows, ε = 2c‖g‖/√B.
+L is the hinge loss of the comparator g, S its total shift, B the budget. The first bound grows with ε, so the best ε is
+the smallest that the norm allows, ε = 2c‖g‖/√B.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ SMALLEST_FORGETRON_BUDGET = 84  # the theorem asks for B > 83
 
 
 class Bound(NamedTuple):
-    """At most `mistakes`, infinite where the comparator is too long; `epsilon` for Theorem 1 alone."""
+    """A bound on the mistakes: infinite if the comparator's norm exceeds `radius`; `epsilon` for Theorem 1 only."""
 
     mistakes: float
     radius: float
@@ -32,12 +33,12 @@ class Bound(NamedTuple):
 
 
 def random_budget_radius(budget: int, c: float, epsilon: float = 1.0) -> float:
-    """How long a comparator mtrbp competes with; with ε = 1, the limit."""
+    """Return the largest norm of a comparator that mtrbp competes with; ε = 1 gives the limit."""
     return epsilon * math.sqrt(budget) / (2 * c)
 
 
 def random_budget_bound(hinge_loss: float, norm: float, shift: float, c: float, budget: int) -> Bound:
-    """Theorem 1 with the best ε."""
+    """Return the bound of Theorem 1 with the best ε."""
     radius = random_budget_radius(budget, c)
     epsilon = norm / radius
     if epsilon >= 1:
@@ -46,18 +47,18 @@ def random_budget_bound(hinge_loss: float, norm: float, shift: float, c: float, 
 
 
 def random_budget_bound_at(epsilon: float, hinge_loss: float, shift: float, c: float, budget: int) -> float:
-    """Theorem 1 at a given ε."""
+    """Return the bound of Theorem 1 at a given ε."""
     spent = epsilon * budget * math.sqrt(budget) / 2 + epsilon * budget / 4 * math.log(budget / 3)
     return (hinge_loss + c * shift * math.sqrt(budget) + spent) / (1 - epsilon)
 
 
 def forgetron_radius(budget: int, c: float) -> float:
-    """How long a comparator mtforg competes with."""
+    """Return the largest norm of a comparator that mtforg competes with."""
     return math.sqrt((budget + 1) / math.log(budget + 1)) / (4 * c)
 
 
 def forgetron_bound(hinge_loss: float, norm: float, c: float, budget: int) -> Bound:
-    """Theorem 2; infinite also where the budget is too small for it."""
+    """Return the bound of Theorem 2; infinite also if the budget is too small for it."""
     radius = forgetron_radius(budget, c)
     if norm > radius or budget < SMALLEST_FORGETRON_BUDGET:
         return Bound(math.inf, radius)
@@ -67,10 +68,10 @@ def forgetron_bound(hinge_loss: float, norm: float, c: float, budget: int) -> Bo
 def longest(
     shape: ArrayLike, graph: TaskGraph, budget: int, tasks: Iterable[Any] | None = None, epsilon: float = 1.0
 ) -> float:
-    """The largest length a with which mtrbp's budget competes, for tasks g_i = a·u_i of a given shape.
+    """Return the largest norm a that mtrbp competes with, for tasks g_i = a·u_i with given cosines.
 
-    `shape` holds the products ⟨u_i, u_j⟩ of the directions, 1 on the diagonal. Equal tasks may be long: the
-    whole budget serves them all. Tasks far apart, such as a simplex's corners, must share it.
+    `shape` has the products ⟨u_i, u_j⟩ of the directions, with 1 on the diagonal. Equal tasks may have large norms,
+    because the whole budget serves all of them. Tasks far apart, such as the corners of a simplex, must share it.
 
     >>> import numpy as np
     >>> from budgetron import graphs

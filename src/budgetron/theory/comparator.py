@@ -1,11 +1,11 @@
-"""Comparators: the reference classifiers g = [g_1 … g_k] that a learner is measured against.
+"""Comparators: reference classifiers g = [g_1 … g_k], one per task, against which the theorems measure a learner.
 
     g_i = Σ_j W_ij K'(z_j, ·)                       W a weight table over the examples z
     ‖g‖² = tr(K_{g,g} A),  (K_{g,g})_ij = ⟨g_i, g_j⟩ = (W H Wᵀ)_ij,  H the Gram matrix of z
-    S = Σ_t ‖g_t − g_{t−1}‖                         total shift, where g changes on the way
+    S = Σ_t ‖g_t − g_{t−1}‖                         total shift, if g changes during the stream
 
-A is the inverse of A⁻¹ among the comparator's own tasks: tasks that it does not name cost nothing, since they
-may take the values that suit it best.
+A is the inverse of A⁻¹ restricted to the comparator's own tasks. Other tasks cost nothing, because their classifiers
+may take the values that minimize the norm.
 """
 
 from __future__ import annotations
@@ -19,19 +19,19 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy import sparse
 
-from budgetron.errors import refuse, shown
+from budgetron.errors import InputError, refuse, shown
 from budgetron.graphs import TaskGraph, complete, similarity_matrix
 from budgetron.graphs.task_ids import plain
 from budgetron.kernels import Kernel, Linear
 
 Floats = NDArray[np.float64]
-_BLOCK = 2048  # rows of X whose kernel values are held at once
-_LOST = 1e-9  # relative: more than this outside the range of a singular A⁻¹ has no finite norm
+_BLOCK = 2048  # rows of X per kernel matrix, to bound memory
+_OUTSIDE = 1e-9  # relative size of the part outside the range of a singular A⁻¹ above which the norm is infinite
 
 
 @dataclass(frozen=True, eq=False)
 class Comparator:
-    """One classifier a task, from a weight table over examples."""
+    """One classifier per task, given by a table of weights over examples."""
 
     tasks: tuple[Hashable, ...]
     rows: Any  # z: (m, d) array or CSR
@@ -43,10 +43,10 @@ class Comparator:
         expected = (len(self.tasks), self.rows.shape[0])
         if np.shape(self.weights) != expected:
             came = f"shape {np.shape(self.weights)}"
-            raise refuse("Comparator", "weights", f"of shape {expected}, one row a task", came)
+            raise refuse("Comparator", "weights", f"of shape {expected}, one row per task", came)
 
     def margins(self, X: Any, tasks: Iterable[Any]) -> Floats:
-        """g_i(x) for each row x and its task i."""
+        """Return g_i(x) for each row x and its task i."""
         place = self._places(tasks)
         values = np.empty(len(place))
         for start in range(0, len(place), _BLOCK):
@@ -57,13 +57,14 @@ class Comparator:
 
     @cached_property
     def largest_norm(self) -> float:
-        """√tr(K_{g,g} A); infinite where the graph forbids these differences between tasks."""
+        """The norm √tr(K_{g,g} A); infinite if the graph does not allow these differences between tasks."""
         gram = kernel_matrix(self.kernel, self.rows, self.rows)
         similarity = similarity_matrix(self.graph, self.tasks)
         inverse = np.linalg.pinv(similarity, rcond=1e-12, hermitian=True)
-        lost = self.weights - similarity @ (inverse @ self.weights)
-        if _squared(lost, gram) > _LOST * float((self.weights**2 @ gram.diagonal()).sum()):
-            return float("inf")  # measured against the table's size, which does not cancel as g itself may
+        outside = self.weights - similarity @ (inverse @ self.weights)
+        # Compare with the size of the weights: ‖g‖ itself may be small because terms cancel.
+        if _squared(outside, gram) > _OUTSIDE * float((self.weights**2 @ gram.diagonal()).sum()):
+            return float("inf")
         between = self.weights @ gram @ self.weights.T
         return float(np.sqrt(max(np.sum(between * inverse), 0.0)))
 
@@ -72,13 +73,13 @@ class Comparator:
         return 0.0
 
     def scaled(self, factor: float) -> Comparator:
-        """The same classifiers, longer or shorter: less hinge loss against more norm."""
+        """Return the same classifiers multiplied by a factor. A larger one has less hinge loss but a larger norm."""
         return replace(self, weights=factor * self.weights)
 
     def minus(self, other: Comparator) -> Comparator:
-        """The difference, over the examples of both."""
+        """Return the difference of two comparators, over the examples of both."""
         if self.tasks != other.tasks or self.kernel != other.kernel or self.graph != other.graph:
-            raise refuse("Comparator", "other", "of the same tasks, kernel and graph", "another kind")
+            raise InputError("Comparator: only comparators with the same tasks, kernel and graph can be subtracted.")
         stack = sparse.vstack if sparse.issparse(self.rows) else np.vstack
         rows = stack([self.rows, other.rows])
         return replace(self, rows=rows, weights=np.hstack([self.weights, -other.weights]))
@@ -88,25 +89,24 @@ class Comparator:
         try:
             return np.array([index[plain(task)] for task in tasks], dtype=np.intp)
         except KeyError as missing:
-            accepted = "those of the comparator"
-            raise refuse("Comparator", "tasks", accepted, f"another, {shown(missing.args[0])}") from None
+            raise refuse("Comparator", "tasks", "tasks of the comparator", shown(missing.args[0])) from None
 
 
 @dataclass(frozen=True, eq=False)
 class Shifting:
-    """A comparator that changes on the way: the b-th holds from position starts[b] on."""
+    """A comparator that changes during the stream: part b is valid from position starts[b] on."""
 
     starts: Sequence[int]
     parts: Sequence[Comparator]
 
     def __post_init__(self) -> None:
         if len(self.starts) != len(self.parts) or not self.parts or self.starts[0] != 0:
-            raise refuse("Shifting", "starts", "one a part, the first 0", shown(list(self.starts)))
+            raise refuse("Shifting", "starts", "one position per part, the first 0", shown(list(self.starts)))
         if any(later <= earlier for earlier, later in zip(self.starts, self.starts[1:], strict=False)):
             raise refuse("Shifting", "starts", "increasing", shown(list(self.starts)))
 
     def margins(self, X: Any, tasks: Iterable[Any]) -> Floats:
-        """g_t(x_t) of each row, by its position."""
+        """Return g_t(x_t) of each row, by its position."""
         names = list(tasks)
         ends = [*self.starts[1:], len(names)]
         values = [
@@ -126,7 +126,7 @@ class Shifting:
 
     @cached_property
     def total_shift(self) -> float:
-        """S, in the norm of the graph."""
+        """The total shift S, in the norm of the graph."""
         pairs = zip(self.parts, self.parts[1:], strict=False)
         return float(sum(later.minus(earlier).largest_norm for earlier, later in pairs))
 
@@ -135,7 +135,7 @@ class Shifting:
 
 
 def model_comparator(model: Any, tasks: Iterable[Any]) -> Comparator:
-    """What a fitted model (two classes) has learned, as a comparator on these tasks."""
+    """Make a comparator from what a fitted model of two classes has learned about these tasks."""
     names = tuple(dict.fromkeys(plain(task) for task in tasks))
     weights = np.array([model.task_weights(task) for task in names])
     graph = complete() if model.graph is None else model.graph
@@ -143,13 +143,13 @@ def model_comparator(model: Any, tasks: Iterable[Any]) -> Comparator:
 
 
 def linear_comparator(tasks: Iterable[Any], weights: ArrayLike, graph: TaskGraph) -> Comparator:
-    """⟨w_i, x⟩ for each task, under the linear kernel: the unit vectors are the examples."""
+    """Make a comparator ⟨w_i, x⟩ per task under the linear kernel; its examples are the unit vectors."""
     table = np.asarray(weights, dtype=np.float64)
     return Comparator(tuple(plain(task) for task in tasks), np.eye(table.shape[1]), table, Linear(), graph)
 
 
 def kernel_matrix(kernel: Kernel, a: Any, b: Any) -> Floats:
-    """K' of the rows of two arrays or sparse matrices against each other."""
+    """Return K' between the rows of two arrays or sparse matrices."""
     dot = a @ b.T
     dot = dot.toarray() if sparse.issparse(dot) else np.asarray(dot)
     sq_a, sq_b = np.broadcast_arrays(squared_norms(a)[:, None], squared_norms(b)[None, :])
@@ -157,7 +157,7 @@ def kernel_matrix(kernel: Kernel, a: Any, b: Any) -> Floats:
 
 
 def squared_norms(rows: Any) -> Floats:
-    """‖x‖² of each row."""
+    """Return ‖x‖² of each row."""
     squares = rows.multiply(rows) if sparse.issparse(rows) else rows * rows
     return np.asarray(squares.sum(axis=1), dtype=np.float64).ravel()
 

@@ -1,4 +1,4 @@
-"""A run beside its guarantee: the mistakes made, and the most that the theorem allows."""
+"""Compare the mistakes of a run with the largest number that the paper's theorem allows."""
 
 from __future__ import annotations
 
@@ -24,11 +24,11 @@ _WHO = "theory.guarantee"
 
 @dataclass(frozen=True)
 class Guarantee:
-    """What a theorem says about one run, and every quantity it says it with.
+    """The bound of a theorem for one run, with all quantities it depends on.
 
-    `hinge_loss`, `norm` and `total_shift` are the comparator's, already multiplied by `scale`; `c_g` includes
-    the largest √K'(x, x) met, 1 for a normalised kernel. `bound` is None where the paper proves nothing, or
-    nothing against so long a comparator; `reason` says why.
+    `hinge_loss`, `norm` and `total_shift` are those of the comparator multiplied by `scale`. `c_g` includes the largest
+    √K'(x, x) in the stream, which is 1 for a normalised kernel. `bound` is None if the paper proves none for this
+    learner, or none against a comparator with so large a norm; `reason` says why.
     """
 
     learner: str
@@ -47,7 +47,7 @@ class Guarantee:
 
     @property
     def holds(self) -> bool | None:
-        """Whether the mistakes are within the bound; None without one. (Theorem 1 bounds an expectation.)"""
+        """Whether the mistakes are within the bound; None without a bound. (Theorem 1 bounds an expectation.)"""
         return None if self.bound is None else self.mistakes <= self.bound
 
     def __str__(self) -> str:
@@ -69,29 +69,29 @@ def guarantee(
     mistakes: float | None = None,
     scale: float | str = 1.0,
 ) -> Guarantee:
-    """What the paper guarantees for a run of `model` over `stream`, against a comparator.
+    """Compute the paper's mistake bound for a run of `model` over `stream`, against a comparator.
 
     Parameters
     ----------
-    model : a fitted RandomBudgetPerceptron (Theorem 1) or Forgetron (Theorem 2); others get their
-        quantities, and no bound.
-    stream : (X, y, tasks) or a data set, as the model met it.
+    model : a fitted RandomBudgetPerceptron (Theorem 1) or Forgetron (Theorem 2). For other learners the quantities are
+        computed, but there is no bound.
+    stream : (X, y, tasks) or a data set, exactly as the model learned it.
     comparator : a `Comparator`, or a `Shifting` one.
-    mistakes : those of the run, if not `model.n_mistakes_`: a mean over several coins, for instance.
-    scale : multiplies the comparator; "best" finds the multiple with the lowest bound.
+    mistakes : the mistakes of the run, if not `model.n_mistakes_`; for example a mean over several seeds.
+    scale : a factor for the comparator; "best" finds the factor with the lowest bound.
     """
     block = whole(stream)
     if block is None:
         raise refuse(_WHO, "stream", "(X, y, tasks) or a data set", shown(type(stream).__name__))
     if len(model.classes_) != 2:
-        raise refuse(_WHO, "model", "one of two classes", f"{len(model.classes_)} classes")
+        raise refuse(_WHO, "model", "a model of two classes", f"{len(model.classes_)} classes")
     if mistakes is None and model.n_seen_ != len(block):
         raise refuse(_WHO, "stream", f"the {model.n_seen_} examples that the model learned from", f"{len(block)}")
     for part in comparator.parts if isinstance(comparator, Shifting) else [comparator]:
         if part.kernel != model.kernel_ or part.graph != model.graph:
             raise refuse(
                 _WHO, "comparator", f"under the model's kernel and graph, {model.kernel_} and {model.graph}",
-                f"{part.kernel} and {part.graph}", "The bound compares functions of one space.",
+                f"{part.kernel} and {part.graph}", "The bound compares functions of the same space.",
             )  # fmt: skip
     tasks = [0] * len(block) if block.tasks is None else block.tasks
     signs = np.where(block.y == model.classes_[1], 1.0, -1.0)
@@ -149,7 +149,7 @@ class _Terms:
         return nothing
 
     def best_scale(self) -> float:
-        """The multiple with the lowest bound: on a grid up to the radius, then on finer ones."""
+        """Return the factor with the lowest bound, by searching a grid up to the radius and then finer grids."""
         radius = self.bound(0.0).radius
         if math.isnan(radius) or not 0 < self._norm < math.inf:
             return 1.0
@@ -164,17 +164,17 @@ class _Terms:
 
     def reason(self, scale: float, bound: Bound) -> str:
         if self._rule not in ("random", "forgetron"):
-            return "the paper proves one for mtrbp and mtforg alone"
+            return "the paper proves one only for mtrbp and mtforg"
         if self._budget is None:
-            return "the paper's are about a budget, and this run had none in examples"
+            return "the theorems need a budget in examples, and this run had none"
         if self._rule == "forgetron":
             if self._budget < SMALLEST_FORGETRON_BUDGET:
-                return f"Theorem 2 asks for a budget over 83, and this one is {self._budget}"
+                return f"Theorem 2 needs a budget over 83, and this one is {self._budget}"
             if self._shift:
-                return "Theorem 2 is about a comparator that stays, and this one shifts"
+                return "Theorem 2 needs a comparator that does not change, and this one shifts"
             if self._largest > 1 + 1e-9:
-                return "Theorem 2 asks for K'(x, x) at most 1: use a normalised kernel"
+                return "Theorem 2 needs K'(x, x) at most 1; use a normalised kernel"
         return (
             f"the comparator's norm is {scale * self._norm:.3g}, and a budget of {self._budget} "
-            f"competes with at most {bound.radius:.3g}"
+            f"allows at most {bound.radius:.3g}"
         )

@@ -1,4 +1,4 @@
-"""Learners side by side: each as if it were alone, and a difference that chance explains is none."""
+"""Comparisons: each learner runs as if alone, and a difference that chance explains is not significant."""
 
 from __future__ import annotations
 
@@ -16,47 +16,47 @@ PARTS = [slice(start, start + 400) for start in range(0, 1500, 400)]
 BLOCKS = [(STREAM.X[part], STREAM.y[part], STREAM.tasks[part]) for part in PARTS]
 
 
-def raced(models: dict) -> evaluate.Race:
-    race = evaluate.Race(models, classes=[0, 1])
+def raced(models: dict) -> evaluate.Comparison:
+    comparison = evaluate.Comparison(models, classes=[0, 1])
     for block in BLOCKS:
-        race.add(*block)
-    return race
+        comparison.add(*block)
+    return comparison
 
 
-def test_each_runs_as_if_alone() -> None:
+def test_each_learner_runs_as_if_alone() -> None:
     def models() -> dict:
         gaussian = kernels.Gaussian(0.2)
         return {"a": Forgetron(20, gaussian), "b": RandomBudgetPerceptron(20, gaussian), "c": Budgetron(20, gaussian)}
 
-    race = raced(models())
+    comparison = raced(models())
     for name, model in models().items():
         alone = evaluate.progressive(model, BLOCKS, classes=[0, 1])
-        assert race.results()[name].validation.to_dict() == alone.to_dict()
-    assert race.n == 1500 and race.refused == {}
+        assert comparison.results()[name].validation.to_dict() == alone.to_dict()
+    assert comparison.n == 1500 and comparison.refused == {}
 
 
-def test_worse_is_what_a_sign_test_calls_worse() -> None:
+def test_is_worse_agrees_with_a_sign_test() -> None:
     models = {"one": Forgetron(1, kernels.Linear()), "all": Perceptron(kernels.Linear())}
-    race = raced(models)
+    comparison = raced(models)
     wrong = {}
     for name, model in {"one": Forgetron(1, kernels.Linear()), "all": Perceptron(kernels.Linear())}.items():
         margins = model.predict_then_learn(STREAM.X, STREAM.y, tasks=STREAM.tasks)
         wrong[name] = (margins > 0) != STREAM.y
     b, c = int((wrong["one"] & ~wrong["all"]).sum()), int((wrong["all"] & ~wrong["one"]).sum())
     sure = binomtest(b, b + c).pvalue < 0.01  # far from the border, where the normal approximation is as good
-    assert sure and race.is_worse("one", "all") and not race.is_worse("all", "one")
+    assert sure and comparison.is_worse("one", "all") and not comparison.is_worse("all", "one")
 
 
-def test_equals_are_not_worse() -> None:
-    race = raced({"a": Forgetron(20, kernels.Linear()), "b": Forgetron(20, kernels.Linear())})
-    assert not race.is_worse("a", "b") and not race.is_worse("b", "a") and not race.is_worse("a", "a")
+def test_equal_learners_are_not_worse() -> None:
+    comparison = raced({"a": Forgetron(20, kernels.Linear()), "b": Forgetron(20, kernels.Linear())})
+    assert not comparison.is_worse("a", "b") and not comparison.is_worse("b", "a") and not comparison.is_worse("a", "a")
 
 
-def test_who_refuses_the_first_block_is_left_out() -> None:
+def test_a_learner_that_rejects_the_first_block_is_left_out() -> None:
     graph = graphs.clusters({0: "a", 1: "a"})
-    race = raced({"follows": Forgetron(5, graph=graph), "refuses": Budgetron(5, graph=graph)})
-    assert list(race.results()) == ["follows"] and "graph must be complete()" in race.refused["refuses"]
-    with pytest.raises(ValueError, match="one can learn the stream"):
+    comparison = raced({"follows": Forgetron(5, graph=graph), "refuses": Budgetron(5, graph=graph)})
+    assert list(comparison.results()) == ["follows"] and "graph must be complete()" in comparison.refused["refuses"]
+    with pytest.raises(ValueError, match="no learner accepts the stream"):
         raced({"refuses": Budgetron(5, graph=graph)})
     with pytest.raises(ValueError, match="known classes"):
-        race.add(np.zeros((1, 5)), [7], [0])
+        comparison.add(np.zeros((1, 5)), [7], [0])

@@ -1,12 +1,11 @@
-"""A validation in pictures (matplotlib, the extra `plot`)."""
+"""Plot a validation with matplotlib (the extra `plot`). Called by the `plot_…` methods of `Validation`."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from budgetron.charts import COLOURS
-from budgetron.errors import refuse, shown
-from budgetron.plots import axes_for, bars, checked_top
+from budgetron.errors import InputError, refuse, shown
+from budgetron.plots import COLOURS, axes_for, bars, checked_top
 
 if TYPE_CHECKING:
     from budgetron.evaluate.result import Validation
@@ -16,7 +15,7 @@ _WHO = "Validation"
 
 
 def curve(validation: Validation, figure: str, ax: Any) -> Any:
-    """A figure over the stream: of each window, and of all so far."""
+    """Plot a figure over the stream: per window, and of all examples so far."""
     if figure not in (*_FIGURES, "log_loss"):
         raise refuse(_WHO, "figure", "one of " + ", ".join([*_FIGURES, "log_loss"]), shown(figure))
     scale = 1.0 if figure == "log_loss" else 100.0
@@ -28,10 +27,10 @@ def curve(validation: Validation, figure: str, ax: Any) -> Any:
             if (value := getattr(getattr(point, what), figure)) is not None
         ]
         if points:
-            label = "in each window" if what == "window" else "so far"
+            label = "per window" if what == "window" else "so far"
             ax.plot(*zip(*points, strict=True), color=colour, linewidth=width, label=label)
     if not ax.lines:
-        raise refuse(_WHO, "figure", "one that is defined somewhere on the stream", shown(figure))
+        raise InputError(f"{_WHO}: {figure} is undefined on the whole stream. Plot another figure, such as error.")
     ax.set_xlabel("examples")
     ax.set_ylabel(_FIGURES.get(figure, "log loss"))
     ax.set_ylim(bottom=0)
@@ -40,9 +39,9 @@ def curve(validation: Validation, figure: str, ax: Any) -> Any:
 
 
 def calibration(validation: Validation, ax: Any) -> Any:
-    """Reliability: the share that came true against what was said, the larger the dot the more examples."""
+    """Plot reliability: the share that came true against the predicted probability. Larger dots are more examples."""
     if validation.calibration is None:
-        raise refuse(_WHO, "calibration", "there: a model with probabilities", "none", "Budgetron gives probabilities.")
+        raise InputError(f"{_WHO}: no calibration, because the model gives no probabilities. Budgetron gives them.")
     bins = validation.calibration.bins()
     ax = axes_for(_WHO, ax)
     ax.plot([0, 1], [0, 1], color="0.6", linewidth=1, linestyle="--")
@@ -50,7 +49,7 @@ def calibration(validation: Validation, ax: Any) -> Any:
     said, true = [each["predicted"] for each in bins], [each["came_true"] for each in bins]
     ax.plot(said, true, color=COLOURS[0], linewidth=1)
     ax.scatter(said, true, s=[8 + 120 * each["n"] / most for each in bins], color=COLOURS[0])
-    ax.set_xlabel("probability said")
+    ax.set_xlabel("predicted probability")
     ax.set_ylabel("share that came true")
     ax.set_title(f"calibration error {100 * validation.calibration.ece:.1f} %")
     ax.set_aspect("equal")
@@ -58,7 +57,7 @@ def calibration(validation: Validation, ax: Any) -> Any:
 
 
 def tasks(validation: Validation, top: int, ax: Any) -> Any:
-    """Bars: the error of the tasks that are most surely bad."""
+    """Plot the error of the tasks with the highest lower confidence limit, as bars."""
     worst = validation.worst_first()[: checked_top(_WHO, top)]
     ax = axes_for(_WHO, ax)
     names = [f"{task} ({row.n:,})" for task, row in worst]

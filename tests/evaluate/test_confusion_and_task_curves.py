@@ -1,4 +1,4 @@
-"""Confusion, curves by task, beliefs over time and the order of the worst, against a plain count."""
+"""Confusion, curves per task, beliefs over time and the order of tasks, against plain counts."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from sklearn.metrics import confusion_matrix
 from budgetron import Budgetron, Forgetron, RandomBudgetPerceptron, evaluate, kernels
 from budgetron.data import synthetic
 from budgetron.evaluate.confusion import MAX_CLASSES
-from budgetron.evaluate.task_curves import MAX_MOMENTS
+from budgetron.evaluate.task_curves import MAX_POSITIONS
 
 STREAM = synthetic.stream(900, d=6, n_tasks=5, relatedness=0.7, noise=0.1, task_skew=1.0, seed=3).dataset
 X, Y, TASKS = STREAM.X, STREAM.y, STREAM.tasks
@@ -23,7 +23,7 @@ def model() -> Forgetron:
 
 
 @pytest.mark.parametrize("names", [["ham", "spam"], ["a", "b", "c"]])
-def test_confusion_is_scikit_learns(names: list[str]) -> None:
+def test_confusion_equals_that_of_scikit_learn(names: list[str]) -> None:
     rng = np.random.default_rng(0)
     labels = np.array(names)[(np.digitize(X[:, 0], [-0.4, 0.4]) + rng.integers(0, 2, len(X)) // 2) % len(names)]
     margins = model().predict_then_learn(X, labels, tasks=TASKS, classes=names)
@@ -41,12 +41,12 @@ def test_too_many_classes_for_a_table() -> None:
 
 
 @pytest.mark.parametrize("window", [1, 7, 100, 5000])
-def test_curves_by_task(window: int) -> None:
+def test_curves_per_task(window: int) -> None:
     wrong = (model().predict_then_learn(X, Y, tasks=TASKS) > 0) != Y
     result = evaluate.progressive(model(), (X, Y, TASKS), window=window)
     assert result.task_curves.keys() == result.per_task.keys()
     for task, curve in result.task_curves.items():
-        assert 1 <= len(curve.position) <= MAX_MOMENTS and curve.position[-1] == len(Y)
+        assert 1 <= len(curve.position) <= MAX_POSITIONS and curve.position[-1] == len(Y)
         for position, n, errors in zip(curve.position, curve.n, curve.errors, strict=True):
             assert n == (TASKS[:position] == task).sum() and errors == wrong[:position][TASKS[:position] == task].sum()
         assert sum(curve.windows()[0]) == curve.n[-1] and sum(curve.windows()[1]) == curve.errors[-1]
@@ -61,7 +61,7 @@ def test_beliefs_over_time() -> None:
     assert json.dumps(result.to_dict()["curve"][0]["beliefs"])
 
 
-def test_the_worst_are_those_that_are_surely_bad() -> None:
+def test_tasks_are_sorted_by_the_lower_confidence_limit() -> None:
     """By hand, Wilson's lower ends at z = 3: 40 of 100 is 0.267, 3 of 3 is 3/12, 2 of 20 is 0.016, 0 of 50 is 0."""
     result = evaluate.progressive(model(), STREAM)
     rows = {

@@ -1,0 +1,105 @@
+"""Compare several learners on one stream: the same examples in the same order, in one pass.
+
+Whether a learner is worse than another is tested on the examples on which they differ. If b examples are wrong only for
+the first and c only for the second, the difference is (b − c)/√(b + c) standard deviations (McNemar's test).
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.special import ndtri
+
+from budgetron.errors import InputError
+from budgetron.evaluate.result import Validation
+from budgetron.evaluate.validator import Validator
+
+
+@dataclass(frozen=True)
+class ComparedModel:
+    """The result of one learner in a comparison."""
+
+    model: Any
+    validation: Validation
+    seconds: float  # for predicting and learning
+
+
+class Comparison:
+    """Feed the same blocks to several learners, and test which one is worse.
+
+    A learner that rejects the first block (for example because its budget is too small) is left out; the reason is in
+    `refused`. An error at a later block is raised.
+
+    >>> import numpy as np
+    >>> from budgetron import Forgetron, Perceptron, evaluate, kernels
+    >>> X = np.random.default_rng(0).normal(size=(2000, 3)); y = (X[:, 0] > 0).astype(int)
+    >>> line = kernels.Linear()
+    >>> comparison = evaluate.Comparison({"all": Perceptron(line), "one": Forgetron(1, line)}, classes=[0, 1])
+    >>> for start in range(0, 2000, 500):
+    ...     comparison.add(X[start : start + 500], y[start : start + 500])
+    >>> sorted(comparison.results()), comparison.is_worse("one", "all"), comparison.is_worse("all", "one")
+    (['all', 'one'], True, False)
+    """
+
+    def __init__(self, models: Mapping[str, Any], *, classes: Any = None, window: int = 1000) -> None:
+        self._validators = {name: Validator(model, classes=classes, window=window) for name, model in models.items()}
+        self._seconds = dict.fromkeys(models, 0.0)
+        self._only_wrong: NDArray[np.float64] | None = None  # [i, j]: examples that only i of the two got wrong
+        self.refused: dict[str, str] = {}
+        self.n = 0
+
+    def add(self, X: Any, y: Any, tasks: Any = None, sample_weight: Any = None) -> None:
+        """Let every learner predict, count and learn these examples."""
+        wrong = {}
+        for name, validator in list(self._validators.items()):
+            start = time.perf_counter()
+            try:
+                margins = validator.add(X, y, tasks, sample_weight)
+            except InputError as refusal:
+                if self.n:
+                    raise
+                self.refused[name] = str(refusal)
+                del self._validators[name]
+                continue
+            self._seconds[name] += time.perf_counter() - start
+            wrong[name] = _predicted(margins, validator.model.classes_) != np.asarray(y)
+        if not wrong:
+            reasons = " ".join(self.refused.values())
+            raise InputError(f"evaluate.Comparison: no learner accepts the stream. {reasons}")
+        table = np.array(list(wrong.values()), dtype=np.float64)
+        only_wrong = table @ (1.0 - table).T
+        self._only_wrong = only_wrong if self._only_wrong is None else self._only_wrong + only_wrong
+        self.n += table.shape[1]
+
+    def results(self) -> dict[str, ComparedModel]:
+        """Return the result of each learner that was not left out."""
+        return {
+            name: ComparedModel(validator.model, validator.result(), self._seconds[name])
+            for name, validator in self._validators.items()
+        }
+
+    def is_worse(self, name: str, than: str, level: float = 0.05) -> bool:
+        """Whether `name` makes significantly more errors than `than`.
+
+        The level is divided by the number of other learners (Bonferroni), because the best of many is often best by
+        chance.
+        """
+        names = list(self._validators)
+        i, j = names.index(name), names.index(than)
+        if self._only_wrong is None or i == j:
+            return False
+        only_this, only_that = self._only_wrong[i, j], self._only_wrong[j, i]
+        limit = -ndtri(level / 2 / max(len(names) - 1, 1))
+        return bool(only_this - only_that > limit * np.sqrt(only_this + only_that))
+
+
+def _predicted(margins: NDArray[np.float64], classes: NDArray[Any]) -> NDArray[Any]:
+    """Return the labels that these margins predict."""
+    codes = (margins > 0).astype(np.intp) if margins.ndim == 1 else margins.argmax(axis=1)
+    labels: NDArray[Any] = classes[codes]
+    return labels
