@@ -1,4 +1,4 @@
-"""Runs to report on, and windows to look at their pages in."""
+"""Runs to report on, and a browser to open their pages in."""
 
 from __future__ import annotations
 

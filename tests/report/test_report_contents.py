@@ -12,7 +12,6 @@ from scipy import sparse
 
 from budgetron import Budgetron, Forgetron, Perceptron, evaluate, graphs, kernels, report
 from budgetron.errors import InputTypeError
-from budgetron.report.layout import placed
 
 ROWS = np.random.default_rng(0).standard_normal((300, 4))
 LABELS = (ROWS[:, 0] > 0).astype(int)
@@ -51,7 +50,7 @@ def test_the_figures_are_those_of_the_run():
     assert "150 examples/s" in html and "of 301" in html and f"{100 * result.overall.error:.1f} %" in html
 
 
-def test_the_rest_of_a_stream_is_no_window_of_its_own():
+def test_a_short_last_window_is_not_drawn():
     html, result = text_of(Forgetron(budget=5), (ROWS[:205], LABELS[:205], TASKS[:205]))
     windows = data_of(html)["charts"]["error"]["series"][1]["values"]
     assert result.curve[-1].window.n == 5 and windows[-1] is None and None not in windows[:-1]
@@ -65,7 +64,7 @@ def test_the_digest_is_that_of_the_file(tmp_path):
     assert report.digest_of(tmp_path) == report.digest_of(tmp_path / "none") == ""
 
 
-def test_how_to_reproduce_is_there():
+def test_instructions_to_reproduce():
     html, _ = text_of(Forgetron(budget=5), (ROWS, LABELS, TASKS), command="budgetron run 'my data.csv'",
                       source="my data.csv", digest="sha256:12ab", seed=7)
     for words in ("budgetron run &#x27;my data.csv&#x27;", "sha256:12ab", "Forgetron(budget=5)", "scikit-learn",
@@ -92,7 +91,7 @@ def test_any_run_can_be_reported(model, rows, tasks):
     assert len(html) < 600_000
 
 
-def test_no_bound_is_promised_that_is_not_kept():
+def test_no_memory_limit_is_stated_that_may_be_exceeded():
     dense, _ = text_of(Forgetron(budget=5), (ROWS, LABELS, TASKS))
     assert "It will never take more than" in dense
     rows, _ = text_of(Forgetron(budget=5), (sparse.csr_matrix(ROWS), LABELS, TASKS))
@@ -115,7 +114,7 @@ def test_pages_are_bounded(pages):
 
 def test_refusals(tmp_path):
     result = evaluate.progressive(Forgetron(budget=5), (ROWS, LABELS, TASKS))
-    with pytest.raises(InputTypeError, match="validation must be a Validation"):
+    with pytest.raises(InputTypeError, match="validation must be a result of evaluate"):
         report.write(tmp_path / "r.html", validation={})
     with pytest.raises(InputTypeError, match=r"context must be a report\.Context"):
         report.write(tmp_path / "r.html", validation=result, context={"source": "x"})
@@ -125,7 +124,7 @@ def test_refusals(tmp_path):
 
 
 @pytest.mark.parametrize("limit", [1024, 2])
-def test_the_lines_of_the_picture_are_the_edges_of_the_graph(monkeypatch, limit):
+def test_the_drawing_has_one_line_per_edge(monkeypatch, limit):
     """A path a – b – c and a lone d: two lines, whether the graph holds its inverse or its matrix."""
     monkeypatch.setattr("budgetron.graphs.construct.DENSE_LIMIT", limit)
     graph = graphs.from_edges([("a", "b"), ("b", "c")], tasks=["d"])
@@ -135,12 +134,3 @@ def test_the_lines_of_the_picture_are_the_edges_of_the_graph(monkeypatch, limit)
     html, _ = text_of(Forgetron(5, graph=graphs.from_similarity(np.ones((2, 2)), tasks=["a", "b"])),
                       (ROWS, LABELS, list("ab") * 150))  # fmt: skip
     assert html.count('class="edge"') == 1  # no inverse: the two are alike, which is what there is to draw
-
-
-def test_joined_nodes_are_drawn_closer():
-    edges = [(0, 1, 1.0), (1, 2, 1.0), (0, 2, 1.0), (3, 4, 1.0), (4, 5, 1.0), (3, 5, 1.0)]
-    places = placed(6, edges)
-    apart = np.sqrt(((places[:, None] - places[None]) ** 2).sum(axis=2))
-    inside = max(apart[i, j] for i in range(3) for j in range(i))
-    assert inside < min(apart[i, j] for i in range(3) for j in range(3, 6))
-    assert (places >= 0).all() and (places <= 1).all() and (places == placed(6, edges)).all()

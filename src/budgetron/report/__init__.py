@@ -1,4 +1,7 @@
-"""A run as one HTML page that needs nothing from outside: how it went, for whom, and how to repeat it.
+"""Write the report of a run as one self-contained HTML page: errors over time, per task, and how to reproduce it.
+
+`budgetron run --report` and your own scripts call `write`. Each module makes one section of the page; `page` has the
+parts that the service's live page uses too. The page must never load anything from a network.
 
 >>> import tempfile, pathlib
 >>> from budgetron import Budgetron, evaluate, report
@@ -13,7 +16,7 @@
 True
 """
 
+from budgetron.report.assemble import rendered, write
 from budgetron.report.context import Context, digest_of
-from budgetron.report.writing import rendered, write
 
 __all__ = ["Context", "digest_of", "rendered", "write"]

@@ -1,4 +1,4 @@
-"""What a Budgetron came to believe: how related the tasks are, and whether lines are enough."""
+"""The section about a Budgetron's beliefs: how related the tasks are, and whether a linear model is enough."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from budgetron.report.parts import Chart, Section, chart, paragraph, rounded, ta
 
 
 def beliefs(validation: Validation, model: Any) -> Section | None:
-    """The beliefs at the end, and how their weights went; None for a model that has none."""
+    """Return the section, with the final weights and a chart over time; None for a model without beliefs."""
     held: list[tuple[Belief, float]] = getattr(model, "beliefs_", [])
     if not held:
         return None
@@ -42,11 +42,11 @@ def beliefs(validation: Validation, model: Any) -> Section | None:
     }
     best, weight = ranked[0]
     says = f"The weights of the beliefs over time; at the end “{described(best)}” has {as_percent(weight)}."
-    return Section("beliefs", "Beliefs", markup + chart("beliefs", "How the weights went", says), {"beliefs": weights})
+    return Section("beliefs", "Beliefs", markup + chart("beliefs", "Weights over time", says), {"beliefs": weights})
 
 
 def described(belief: Belief) -> str:
-    """A belief in a few words.
+    """Describe a belief in a few words.
 
     >>> described(Belief(linear=1, linear_own=10)), described(Belief(kernel=10))
     ('linear, tasks differ', 'kernel, bold, tasks alike')
@@ -62,7 +62,7 @@ def described(belief: Belief) -> str:
 
 
 def found(held: list[tuple[Belief, float]]) -> str:
-    """What the weights say, in a sentence."""
+    """Summarize the weights in a sentence."""
     apart = sum(weight for belief, weight in held if _apart(belief))
     curved = sum(weight for belief, weight in held if belief.kernel > 0)
     moving = sum(weight for belief, weight in held if belief.floor > 0)
@@ -76,8 +76,11 @@ def found(held: list[tuple[Belief, float]]) -> str:
         if curved >= 0.5
         else f"that a linear part is enough ({as_percent(1 - curved, 0)})"
     )
-    text = f"The model weighed several guesses by how well each predicted. It came to believe {related}, and {shape}."
-    changing = f" {as_percent(moving, 0)} of the weight expects the stream to go on changing."
+    text = (
+        "A belief is an assumption about the tasks; the model weighs several by how well each predicts. "
+        f"The weights say {related}, and {shape}."
+    )
+    changing = f" {as_percent(moving, 0)} of the weight is on beliefs that expect the stream to keep changing."
     return text + (changing if moving > 0.2 else "")
 
 

@@ -1,4 +1,4 @@
-"""What is kept, whose it is, and what it takes."""
+"""The section about the budget: stored examples per task, how full the store is, and memory."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ from budgetron.engine.memory import budget_of
 from budgetron.errors import InputError
 from budgetron.evaluate import Point, Validation
 from budgetron.report.page import as_bytes, as_count, as_percent, name_of
-from budgetron.report.parts import Chart, Section, chart, paragraph, rounded, table, thinned
+from budgetron.report.parts import Chart, Section, chart, line_chart, paragraph, rounded, table, thinned
 
-_NAMED = 7  # tasks with an area of their own; the eighth colour is for all others
+_NAMED = 7  # tasks with their own area in the chart; the eighth colour is for all others
 _ROWS = 12
 
 
 def budget(validation: Validation, model: Any) -> Section | None:
-    """The store's share by task over time, how full it is, and the bytes."""
+    """Return the section; None for a model that stores no examples."""
     points = [point for point in validation.curve if point.stored is not None]
     if not points:
         return None
@@ -28,38 +28,38 @@ def budget(validation: Validation, model: Any) -> Section | None:
     parts = []
     if any(point.budget_share for point in points):
         charts["share"], says, figures = _share(points)
-        parts.append(chart("share", "Whose the stored examples are", says, figures))
-    charts["stored"] = _line(points, "stored", [point.stored for point in points], "count")
+        parts.append(chart("share", "Stored examples by task", says, figures))
+    charts["stored"] = line_chart(points, "stored", [point.stored for point in points], "count")
     capacity = getattr(model, "capacity_", None)
     if capacity:
         charts["stored"]["mark"] = {"label": "budget", "value": capacity}
     most = "without a limit" if capacity is None else f"of {as_count(capacity)} at most"
-    parts.append(chart("stored", "How full the store is", f"Stored examples: {as_count(points[-1].stored)} {most}."))
+    parts.append(chart("stored", "Stored examples", f"Stored examples: {as_count(points[-1].stored)} {most}."))
     if points[-1].memory_bytes is not None:
-        charts["memory"] = _line(points, "memory", [point.memory_bytes for point in points], "bytes")
-        promise = promised(model)
-        if promise is not None and promise < 4 * points[-1].memory_bytes:
-            charts["memory"]["mark"] = {"label": "bound", "value": promise}
-        bound = "" if promise is None else f" It will never take more than {as_bytes(promise)}, names of tasks aside."
+        charts["memory"] = line_chart(points, "memory", [point.memory_bytes for point in points], "bytes")
+        limit = memory_limit(model)
+        if limit is not None and limit < 4 * points[-1].memory_bytes:  # a far limit would flatten the curve
+            charts["memory"]["mark"] = {"label": "limit", "value": limit}
+        bound = "" if limit is None else f" It will never take more than {as_bytes(limit)}, apart from task names."
         says = f"Memory of the whole model: {as_bytes(points[-1].memory_bytes)}.{bound}"
         parts.append(chart("memory", "Memory", says))
-    note = "What the model remembers is shared by all tasks; nothing is set aside for any of them."
+    note = "All tasks share the stored examples; none are reserved for a task."
     if hasattr(model, "shards"):
-        note = f"The model is in {model.shards} shards. What each of them remembers is shared by its own tasks."
+        note = f"The model has {model.shards} shards. The tasks of a shard share its stored examples."
     return Section("budget", "Budget", paragraph(note, "note") + f'<div class="pair">{"".join(parts)}</div>', charts)
 
 
-def promised(model: Any) -> int | None:
-    """Bytes that the model will never exceed, as far as it can tell."""
+def memory_limit(model: Any) -> int | None:
+    """Return the bytes that the model will never exceed; None if that is unknown."""
     try:
         size = budget_of(type(model).__name__, getattr(model, "budget", None)).bytes
         if size is not None:
             return size
-        if sparse.issparse(model.active_set_.rows):  # what a sparse row takes is not known beforehand
+        if sparse.issparse(model.active_set_.rows):  # the size of future sparse rows is unknown
             return None
         n_classes = len(model.classes_)
         bound: int | None = model.memory_bound(model.n_features_in_, n_classes)
-    except (AttributeError, InputError, NotFittedError):  # not a learner of ours, or one that has learned nothing
+    except (AttributeError, InputError, NotFittedError):  # another library's learner, or an unfitted one
         return None
     return bound
 
@@ -86,11 +86,6 @@ def _share(points: list[Point]) -> tuple[Chart, str, str]:
         (as_count(point.position), *(as_percent(point.budget_share.get(task, 0.0)) for task in top))
         for point in thinned(points, _ROWS)
     ]
-    figures = table(("Examples", *(name_of(task, 18) for task in top)), rows, caption="Share of the store")
+    figures = table(("Examples", *(name_of(task, 18) for task in top)), rows, caption="Share of the stored examples")
     described = {"x": x, "xLabel": "examples", "format": "percent", "stacked": True, "series": series}
     return described, f"{says}.", figures
-
-
-def _line(points: list[Point], label: str, values: list[Any], form: str) -> Chart:
-    series = [{"label": label, "values": values}]
-    return {"x": [point.position for point in points], "xLabel": "examples", "format": form, "series": series}

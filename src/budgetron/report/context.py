@@ -1,4 +1,4 @@
-"""What a report says of a run that neither the model nor the figures know."""
+"""Facts about a run for its report that neither the model nor the validation has."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from budgetron.version import __version__
 
 
 def versions() -> dict[str, str]:
-    """The versions that a result may depend on."""
+    """Return the versions that a result may depend on."""
     found = {"budgetron": __version__, "Python": platform.python_version()}
     for name in ("numpy", "scipy", "scikit-learn"):
         try:
@@ -25,7 +25,7 @@ def versions() -> dict[str, str]:
 
 
 def digest_of(source: str | os.PathLike[str]) -> str:
-    """The SHA-256 of a file as a report has it; nothing where it is no file that can be read again.
+    """Return the SHA-256 of a file; empty if it is not a regular file, such as a pipe.
 
     >>> digest_of("-")
     ''
@@ -41,20 +41,20 @@ def digest_of(source: str | os.PathLike[str]) -> str:
 
 @dataclass(frozen=True)
 class Context:
-    """Where a run came from. Everything has a default; what is not known is left out of the page.
+    """Where a run came from. Everything has a default; unknown parts are left out of the page.
 
     Parameters
     ----------
     title : the heading of the page.
-    command : the command line that made the run.
+    command : the command line of the run.
     source : the file or stream.
-    digest : of the input, such as `digest_of` gives.
-    seconds : how long the run took.
-    rows, bad_rows : how many rows were read, and how many of them could not be used.
-    seed : of the order, if it was shuffled.
-    interrupted : whether the run was stopped before the end of its stream.
-    notes : further sentences, such as which columns were used and how.
-    written : when, in UTC.
+    digest : the digest of the input, as `digest_of` returns it.
+    seconds : the duration of the run.
+    rows, bad_rows : the number of rows read, and of those that could not be used.
+    seed : the seed of the order, if it was shuffled.
+    interrupted : whether the run was stopped before the end of the stream.
+    notes : further sentences, such as how the columns were used.
+    written : the time of writing, in UTC.
     versions : names and versions; by default those of this process.
 
     >>> Context(source="mail.csv", seconds=1.5).source

@@ -1,4 +1,4 @@
-"""The figures that are read first."""
+"""The head of the page with the most important figures."""
 
 from __future__ import annotations
 
@@ -6,19 +6,19 @@ from typing import Any
 
 from budgetron.evaluate import Validation
 from budgetron.report.context import Context
-from budgetron.report.curves import commonest_label_error
+from budgetron.report.curves import constant_prediction_error
 from budgetron.report.page import as_bytes, as_count, as_percent, as_seconds, escape
 from budgetron.report.parts import paragraph
 
 
 def headline(validation: Validation, model: Any, context: Context) -> str:
-    """The head of the page: title, one sentence, cards."""
+    """Return the head of the page: title, one sentence, and cards with figures."""
     one = validation.overall
-    plain, more = as_percent(commonest_label_error(validation)), "" if validation.others is None else " +"
+    constant, more = as_percent(constant_prediction_error(validation)), "" if validation.others is None else " +"
     cards = [
-        ("Error", as_percent(one.error), f"always the commonest label: {plain}"),
-        ("Error, mean of tasks", as_percent(validation.macro.get("error")), "every task counts alike"),
-        ("F", as_percent(one.f_measure), f"mean of tasks: {as_percent(validation.macro.get('f_measure'))}"),
+        ("Error", as_percent(one.error), f"always the most frequent label: {constant}"),
+        ("Error, mean of tasks", as_percent(validation.macro.get("error")), "every task has the same weight"),
+        ("F-measure", as_percent(one.f_measure), f"mean of tasks: {as_percent(validation.macro.get('f_measure'))}"),
         ("Examples", as_count(one.n), f"{as_count(one.mistakes)} mistakes"),
         ("Tasks", as_count(len(validation.per_task)) + more, _others(validation)),
         *_model_cards(model),
@@ -28,15 +28,15 @@ def headline(validation: Validation, model: Any, context: Context) -> str:
     if context.seconds:
         cards.append(("Time", as_seconds(context.seconds), f"{as_count(one.n / context.seconds)} examples/s"))
     if context.bad_rows:
-        read = "" if context.rows is None else f"of {as_count(context.rows)}"
-        cards.append(("Rows left out", as_count(context.bad_rows), read))
+        total = "" if context.rows is None else f"of {as_count(context.rows)}"
+        cards.append(("Rows left out", as_count(context.bad_rows), total))
     shown = "".join(
         f'<div class="card"><dt>{escape(name)}</dt><dd>{escape(value)}'
         + (f"<small>{escape(note)}</small>" if note else "")
         + "</dd></div>"
         for name, value, note in cards
     )
-    stopped = "The run was stopped before the end of its stream: this is what it had seen."
+    stopped = "The run was stopped before the end of the stream. These are the results up to that point."
     return (
         f"<h1>{escape(context.title)}</h1>{paragraph(_sentence(validation, model, context), 'lead')}"
         + (paragraph(stopped, "warning") if context.interrupted else "")
@@ -47,7 +47,7 @@ def headline(validation: Validation, model: Any, context: Context) -> str:
 def _sentence(validation: Validation, model: Any, context: Context) -> str:
     learner = "A model" if model is None else type(model).__name__
     source = f" on {context.source}" if context.source else ""
-    late = f" Each label came {as_count(validation.delay)} examples later." if validation.delay else ""
+    late = f" Each label arrived {as_count(validation.delay)} examples later." if validation.delay else ""
     return f"{learner}{source}. Each example was predicted before it was learned.{late} {context.written}."
 
 

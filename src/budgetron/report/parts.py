@@ -1,4 +1,4 @@
-"""The pieces that every section is made of."""
+"""HTML parts that all sections use: headings, tables, places for charts."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from budgetron.evaluate import Point
 from budgetron.report.page import escape, name_of
 
 Chart = dict[str, Any]  # see page/assets/charts.js
@@ -14,7 +15,7 @@ Chart = dict[str, Any]  # see page/assets/charts.js
 
 @dataclass(frozen=True)
 class Section:
-    """A part of the page under a heading, and the charts that its script draws."""
+    """A section of the page with a heading, and the descriptions of its charts for charts.js."""
 
     name: str
     title: str
@@ -33,27 +34,35 @@ def paragraph(text: str, kind: str = "") -> str:
 
 
 def named(task: Any) -> str:
-    """A name as markup, kept from turning the text around it."""
+    """Return a name as HTML. <bdi> keeps right-to-left text from reordering what is around it."""
     return f"<bdi>{escape(name_of(task))}</bdi>"
 
 
 def chart(name: str, title: str, says: str, rows: str = "") -> str:
-    """The place of a chart, what it shows in words, and its figures as a table for those who cannot see it."""
-    figures = f"<details><summary>The figures as a table</summary>{rows}</details>" if rows else ""
-    return (
-        f'<figure><h3>{escape(title)}</h3><div class="chart" data-chart="{name}" role="group" '
-        f'aria-label="{escape(says)}"></div><figcaption>{escape(says)}</figcaption>{figures}</figure>'
-    )
+    """Return the place of a chart with a caption and, for readers who cannot see it, its numbers as a table."""
+    return figure(title, chart_place(name, says), says, rows)
 
 
-def picture(title: str, svg: str, says: str, rows: str = "") -> str:
-    """A picture, what it shows in words, and its figures."""
-    figures = f"<details><summary>The figures as a table</summary>{rows}</details>" if rows else ""
-    return f"<figure><h3>{escape(title)}</h3>{svg}<figcaption>{escape(says)}</figcaption>{figures}</figure>"
+def line_chart(points: Sequence[Point], label: str, values: Sequence[Any], form: str) -> Chart:
+    """Describe a chart with one line over the points of a curve."""
+    series = [{"label": label, "values": list(values)}]
+    return {"x": [point.position for point in points], "xLabel": "examples", "format": form, "series": series}
+
+
+def chart_place(name: str, says: str, small: bool = False) -> str:
+    """Return the element in which charts.js draws the chart of this name."""
+    kind = "chart small" if small else "chart"
+    return f'<div class="{kind}" data-chart="{escape(name)}" role="group" aria-label="{escape(says)}"></div>'
+
+
+def figure(title: str, markup: str, says: str, rows: str = "") -> str:
+    """Return a figure with a heading, a caption and, folded away, its numbers as a table."""
+    numbers = f"<details><summary>The figures as a table</summary>{rows}</details>" if rows else ""
+    return f"<figure><h3>{escape(title)}</h3>{markup}<figcaption>{escape(says)}</figcaption>{numbers}</figure>"
 
 
 def table(heads: Sequence[str], rows: Iterable[Sequence[str]], kind: str = "", caption: str = "") -> str:
-    """A table of text; the first column names the row, the others are figures."""
+    """Return a table; the first column names the row, the others are numbers."""
     head = "".join(f'<th scope="col"{_number(place)}>{escape(text)}</th>' for place, text in enumerate(heads))
     body = "".join(
         "<tr>"
@@ -72,18 +81,18 @@ def table(heads: Sequence[str], rows: Iterable[Sequence[str]], kind: str = "", c
 
 
 def pairs(rows: Iterable[tuple[str, str]]) -> str:
-    """Names and values, two columns of text."""
+    """Return a table of names and values."""
     body = "".join(f'<tr><th scope="row">{escape(name)}</th><td>{escape(value)}</td></tr>' for name, value in rows)
     return f'<div class="scroll"><table class="settings"><tbody>{body}</tbody></table></div>'
 
 
 def rounded(value: float | None, digits: int = 4) -> float | None:
-    """A number for JSON: short, and nothing where there is none."""
+    """Round a number for JSON; None if it is not finite."""
     return None if value is None or not math.isfinite(value) else round(float(value), digits)
 
 
 def thinned(items: Sequence[Any], most: int) -> list[Any]:
-    """At most so many, evenly spread, the last always among them."""
+    """Return at most `most` items, evenly spread, including the last."""
     if len(items) <= most:
         return list(items)
     return [items[round((place + 1) * len(items) / most) - 1] for place in range(most)]

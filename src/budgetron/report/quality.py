@@ -1,4 +1,4 @@
-"""What was taken for what, and whether probabilities mean what they say."""
+"""The sections about confusions between labels and about the calibration of probabilities."""
 
 from __future__ import annotations
 
@@ -6,15 +6,14 @@ import numpy as np
 
 from budgetron.evaluate import Confusion, Validation
 from budgetron.report.page import as_count, as_percent, escape, name_of
-from budgetron.report.parts import Section, paragraph, picture, table
-from budgetron.report.pictures import reliability
+from budgetron.report.parts import Chart, Section, chart, paragraph, rounded, table
 
-_CLASSES = 12  # of the table; with more, the pairs most often confused
+_CLASSES = 12  # with more classes, only the most frequent confusions are listed
 _PAIRS = 20
 
 
 def confusion(validation: Validation) -> Section | None:
-    """The table of true and predicted labels."""
+    """Return the section with the table of true and predicted labels."""
     counted = validation.confusion
     if counted is None:
         if not validation.overall.n:
@@ -38,7 +37,7 @@ def _square(counted: Confusion) -> str:
         )
         rows.append(f'<tr><th scope="row">{escape(label)}</th>{cells}</tr>')
     return (
-        paragraph("True label down, predicted label across; shares are of the row. Right answers are framed.", "note")
+        paragraph("Rows are true labels, columns predicted; shares are of the row. Right ones are framed.", "note")
         + '<div class="scroll" tabindex="0" role="group" aria-label="Confusion"><table class="shaded">'
         f'<thead><tr><th scope="col">true \\ predicted</th>{heads}</tr></thead>'
         f"<tbody>{''.join(rows)}</tbody></table></div>"
@@ -54,21 +53,38 @@ def _most_confused(counted: Confusion) -> str:
         true, said = divmod(place, len(counts))
         if counts[true, said]:
             share = counts[true, said] / max(int(counted.counts[true].sum()), 1)
-            pair = f"{name_of(counted.classes[true], 24)} taken for {name_of(counted.classes[said], 24)}"
+            pair = f"{name_of(counted.classes[true], 24)} predicted as {name_of(counted.classes[said], 24)}"
             rows.append((pair, as_count(counts[true, said]), as_percent(share)))
     return table(("Most often confused", "Times", "Of that class"), rows) if rows else paragraph("No errors.")
 
 
 def calibration(validation: Validation) -> Section | None:
-    """The reliability of the probabilities; None where there are none."""
+    """Return the section with the reliability curve; None if the model gives no probabilities."""
     counted = validation.calibration
     if counted is None or not counted.n.sum():
         return None
     bins = counted.bins()
     says = (
-        f"Of the cases that were given a probability, how many came true; on the dashed line the two agree. "
-        f"The expected calibration error is {as_percent(counted.ece)}. Larger dots stand for more examples."
+        "The share of examples that came true, against the predicted probability. Perfect probabilities lie on the "
+        f"dashed line. The expected calibration error, the mean distance from it, is {as_percent(counted.ece)}."
     )
     rows = [(as_percent(row["predicted"]), as_percent(row["came_true"]), as_count(row["n"])) for row in bins]
-    figures = table(("Probability given", "Came true", "Examples"), rows, caption="Calibration")
-    return Section("calibration", "Calibration", picture("What came true", reliability(bins, says), says, figures))
+    figures = table(("Predicted", "Came true", "Examples"), rows, caption="Calibration")
+    # The ends 0 and 1 carry no observation; they let the dashed line cross the whole chart.
+    x = [0.0, *(rounded(row["predicted"]) for row in bins), 1.0]
+    observed = [None, *(rounded(row["came_true"]) for row in bins), None]
+    reliability: Chart = {
+        "x": x,
+        "xLabel": "predicted probability",
+        "xFormat": "percent",
+        "format": "percent",
+        "range": [0, 1],
+        "height": 320,
+        "sync": "calibration",
+        "series": [
+            {"label": "came true", "values": observed, "points": True},
+            {"label": "perfect", "values": x, "thin": True},
+        ],
+    }
+    markup = f'<div class="pair">{chart("reliability", "Reliability", says, figures)}</div>'
+    return Section("calibration", "Calibration", markup, {"reliability": reliability})

@@ -1,7 +1,6 @@
-"""How tasks are related: by the graph that was given, and by what was learned.
+"""The section about relations between tasks: those that the graph assumes, and those that were learned.
 
-The graph says what was assumed; how alike the tasks decide is what came of it. Both are shown for the tasks with the
-most examples, so that the page is as readable for ten thousand tasks as for two.
+Only the tasks with the most examples are shown, so that the page stays readable for ten thousand tasks.
 """
 
 from __future__ import annotations
@@ -14,78 +13,97 @@ from numpy.typing import NDArray
 
 from budgetron.evaluate import Validation
 from budgetron.graphs import Explicit, TaskGraph
-from budgetron.report.layout import placed
-from budgetron.report.page import as_count, name_of
-from budgetron.report.parts import Section, paragraph, picture, table
-from budgetron.report.pictures import matrix, network
+from budgetron.report.graph_drawing import draw_graph
+from budgetron.report.page import as_count, escape, name_of
+from budgetron.report.parts import Section, figure, paragraph, table
 
 MOST_TASKS = 24
-_PROBES = 200  # stored examples on which tasks are compared
+_PROBES = 200  # stored examples on which the tasks' margins are compared
 _EDGES = 400
+_WRITTEN = 12  # tasks up to which values are written into a matrix
 
 Floats = NDArray[np.float64]
 
 
 def relations(validation: Validation, model: Any) -> Section | None:
-    """The graph as a picture and as similarities, and how alike the tasks decide."""
+    """Return the section: the graph, its similarities, and the correlations between the tasks' margins."""
     graph = getattr(model, "graph", None)
     if not isinstance(graph, TaskGraph) or len(validation.per_task) < 2:
         return None
-    chosen = sorted(validation.per_task, key=lambda task: -validation.per_task[task].n)[:MOST_TASKS]
+    largest = sorted(validation.per_task, key=lambda task: -validation.per_task[task].n)[:MOST_TASKS]
+    # Connected tasks side by side: lines of the drawing cross less, and the matrices show blocks.
+    chosen = [task for component in graph.components(largest) for task in component]
     names = [name_of(task) for task in chosen]
     similarity = _similarities(graph, chosen)
     parts = _assumptions(validation, graph, chosen, names, similarity)
     likeness = _likeness(model, chosen)
     if likeness is not None:
         says = (
-            "How alike the tasks decide, on the examples that are stored: the correlation of their margins. 1 is the "
-            "same decisions, 0 is no relation; below 0, in the other colour, they contradict each other. "
-            "Columns are in the order of the rows."
+            "The correlation between the tasks' margins (signed decision values) on the stored examples. 1 means the "
+            "same decisions, 0 no relation, and below 0 opposite decisions. Columns have the order of the rows."
         )
-        parts.append(picture("What was learned", matrix(likeness, names, says), says, _pairs(names, likeness)))
+        parts.append(figure("Learned relations", _matrix(likeness, names, says), says, _pairs(names, likeness)))
     text = paragraph(_assumed(graph, validation, len(chosen)))
     if hasattr(model, "shards"):
-        text += paragraph("How alike the tasks decide is not pictured: what is stored is in several shards.", "note")
+        text += paragraph("Learned relations are not shown, because the stored examples are in several shards.", "note")
     return Section("relations", "How tasks are related", f'{text}<div class="pair">{"".join(parts)}</div>')
 
 
 def _assumed(graph: TaskGraph, validation: Validation, shown: int) -> str:
     text = f"The graph is {graph!r}."
     parts = len(graph.components(list(validation.per_task)))
-    text += f" The tasks are in {as_count(parts)} separate parts of it." if parts > 1 else " It joins all the tasks."
+    text += f" The tasks are in {as_count(parts)} components of it." if parts > 1 else " It connects all tasks."
     if shown < len(validation.per_task) or validation.others is not None:
-        text += f" Pictured are the {shown} tasks with the most examples."
+        text += f" The {shown} tasks with the most examples are shown."
     return text
 
 
 def _assumptions(
     validation: Validation, graph: TaskGraph, chosen: list[Hashable], names: list[str], similarity: Floats
 ) -> list[str]:
-    """The graph as a picture; and as a matrix, unless that would be the same number everywhere."""
+    """Return the graph as a drawing and, unless all similarities are equal, as a matrix."""
     edges = _edges(graph, chosen, similarity)
     largest = max(validation.per_task[task].n for task in chosen)
     sizes = [validation.per_task[task].n / largest for task in chosen]
     others = similarity[~np.eye(len(names), dtype=bool)]
     alike = float(others.max() - others.min()) < 1e-9
-    says = "A larger disc has more examples."
+    says = "Larger discs are tasks with more examples."
     if alike:
-        says += f" The similarity of any two tasks is {others[0]:.2f}, where that of a task with itself is 1."
+        says += f" The similarity between any two tasks is {others[0]:.2f}; that of a task with itself is 1."
     else:
-        says += " A thicker line is a heavier edge."
+        says += " Thicker lines are heavier edges."
     if len(edges) == _EDGES:
         says += f" Only the {_EDGES} heaviest edges are drawn."
-    figures = [picture("The graph", network(names, placed(len(names), edges), edges, sizes, says), says)]
+    figures = [figure("The graph", draw_graph(names, edges, sizes, says), says)]
     if not alike:
         says = (
-            "Similarity of the tasks as the graph has it, where that of a task with itself is 1. "
-            "Columns are in the order of the rows."
+            "The similarity between tasks that the graph assumes; that of a task with itself is 1. "
+            "Columns have the order of the rows."
         )
-        figures.append(picture("Similarity", matrix(similarity, names, says), says, _pairs(names, similarity)))
+        figures.append(figure("Assumed similarity", _matrix(similarity, names, says), says, _pairs(names, similarity)))
     return figures
 
 
+def _matrix(values: Floats, names: list[str], says: str) -> str:
+    """Return a square table of values from −1 to 1, shaded by size. Shades are classes: the page allows no styles."""
+    wide = len(names) > _WRITTEN  # then only shades fit, and the values are in the tooltips
+    rows = []
+    for name, row in zip(names, values.tolist(), strict=True):
+        cells = []
+        for other, value in zip(names, row, strict=True):
+            shade = round(5 * min(abs(value), 1.0))
+            kind = f' class="{"plus" if value > 0 else "minus"}{shade}"' if shade else ""
+            text = "" if wide else f"{value:.1f}".replace("-0.0", "0.0").replace("-", "−")
+            cells.append(f'<td{kind} title="{escape(f"{name} and {other}: {value:.2f}")}">{text}</td>')
+        rows.append(f'<tr><th scope="row"><bdi>{escape(name_of(name, 16))}</bdi></th>{"".join(cells)}</tr>')
+    return (
+        f'<div class="scroll" tabindex="0" role="group" aria-label="{escape(says)}">'
+        f'<table class="heat{" narrow" if wide else ""}"><tbody>{"".join(rows)}</tbody></table></div>'
+    )
+
+
 def _similarities(graph: TaskGraph, chosen: list[Hashable]) -> Floats:
-    """A⁻¹ among the chosen tasks, scaled to a unit diagonal."""
+    """Return A⁻¹ among the chosen tasks, scaled to a unit diagonal."""
     keys, clusters = graph.locate(chosen)
     rows = np.array(
         [graph.row(int(key), int(cluster), keys, clusters) for key, cluster in zip(keys, clusters, strict=True)]
@@ -96,7 +114,7 @@ def _similarities(graph: TaskGraph, chosen: list[Hashable]) -> Floats:
 
 
 def _edges(graph: TaskGraph, chosen: list[Hashable], similarity: Floats) -> list[tuple[int, int, float]]:
-    """The pairs that the graph joins, the heaviest first; where it has no edges to speak of, those it makes similar."""
+    """Return the edges of the graph, heaviest first; for a graph without explicit edges, the similar pairs."""
     weights = similarity
     if isinstance(graph, Explicit):
         keys = graph.locate(chosen)[0]
@@ -107,7 +125,7 @@ def _edges(graph: TaskGraph, chosen: list[Hashable], similarity: Floats) -> list
 
 
 def _joined(graph: Explicit, keys: NDArray[np.int64]) -> Floats | None:
-    """The weights of the edges among these tasks, −A off the diagonal; None where A⁻¹ was given and has no inverse."""
+    """Return the weights of the edges, −A off the diagonal; None if A⁻¹ was given and has no inverse."""
     if graph.matrix is not None:
         weights: Floats = -graph.matrix[keys][:, keys].toarray()
         return weights
@@ -119,7 +137,7 @@ def _joined(graph: Explicit, keys: NDArray[np.int64]) -> Floats | None:
 
 
 def _likeness(model: Any, chosen: list[Hashable]) -> Floats | None:
-    """The correlation of the margins that tasks give to the same examples; None where there are too few."""
+    """Return the correlation between the tasks' margins on the same examples; None if there are too few."""
     rows = getattr(getattr(model, "active_set_", None), "rows", None)
     if rows is None or rows.shape[0] < 3 or getattr(model, "task_column", None) is not None:
         return None
@@ -133,9 +151,9 @@ def _likeness(model: Any, chosen: list[Hashable]) -> Floats | None:
 
 
 def _pairs(names: list[str], values: Floats) -> str:
-    """The most and the least alike, in words."""
+    """Return a table of the most and the least similar pairs."""
     pairs = [(float(values[i, j]), names[i], names[j]) for i in range(len(names)) for j in range(i)]
     pairs.sort(key=lambda pair: -pair[0])
     kept = pairs if len(pairs) <= 12 else pairs[:6] + pairs[-6:]
     rows = [(f"{one} and {other}", f"{value:.2f}") for value, one, other in kept]
-    return table(("Tasks", "How alike"), rows, caption="The most and the least alike")
+    return table(("Tasks", "Similarity"), rows, caption="The most and the least similar pairs")

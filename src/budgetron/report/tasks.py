@@ -1,4 +1,4 @@
-"""Each task: a table of all, and small curves of the worst."""
+"""The section about single tasks: a table of all, and small charts of the worst."""
 
 from __future__ import annotations
 
@@ -7,37 +7,42 @@ from typing import Any
 
 from budgetron.evaluate import Figures, TaskCurve, Validation
 from budgetron.report.page import as_count, as_percent, name_of
-from budgetron.report.parts import Section, named, paragraph, rounded
-from budgetron.report.pictures import sparkline
+from budgetron.report.parts import Chart, Section, chart_place, named, paragraph, rounded
 
 MOST_ROWS = 10_000
 MOST_CURVES = 24
-FEWEST = 16  # examples below which a curve says nothing
+FEWEST = 16  # examples; with fewer a curve is only noise
 
 
 def tasks(validation: Validation, model: Any) -> tuple[Section, dict[str, Any]]:
-    """The section, and the table's data."""
+    """Return the section, and the data of the table for table.js."""
     worst = validation.worst_first()
     parts = [paragraph(_sentence(validation, len(worst)))]
     parts.append('<div id="tasks-table"><noscript><p>The table of tasks needs JavaScript.</p></noscript></div>')
     curves = [(task, row) for task, row in worst if task in validation.task_curves and row.n >= FEWEST][:MOST_CURVES]
+    charts: dict[str, Chart] = {}
     if curves:
-        shown = "all of them" if len(curves) == len(worst) else f"the {len(curves)} worst"
-        scale = "The dashed line is the error of all tasks together. The scale is 0 to 100 % everywhere."
-        parts.append(f"<h3>The tasks over time</h3>{paragraph(f'Error over time, {shown}. {scale}', 'note')}")
-        parts.append(f'<ul class="multiples">{"".join(_multiple(task, row, validation) for task, row in curves)}</ul>')
-    return Section("tasks", "Tasks", "".join(parts)), _table(worst, model)
+        shown = "all tasks" if len(curves) == len(worst) else f"the {len(curves)} worst tasks"
+        scale = "The dashed line is the error of all tasks together. All charts show 0 to 100 %."
+        parts.append(f"<h3>The tasks over time</h3>{paragraph(f'Error over time of {shown}. {scale}', 'note')}")
+        items = []
+        for number, (task, row) in enumerate(curves):
+            name = f"task-{number}"
+            charts[name] = _small_chart(validation, task)
+            items.append(_item(name, task, row))
+        parts.append(f'<ul class="multiples">{"".join(items)}</ul>')
+    return Section("tasks", "Tasks", "".join(parts), charts), _table(worst, model)
 
 
 def _sentence(validation: Validation, n_tasks: int) -> str:
     text = (
-        "Worst first: by the error that the counts leave little doubt of, so that three errors in three examples do "
-        "not come before forty in a hundred."
+        "The worst tasks come first. They are sorted by the lower confidence limit of their error, so that three "
+        "errors in three examples do not come before forty errors in a hundred."
     )
     if validation.others is not None:
         text += (
-            f" The first {as_count(n_tasks)} tasks that appeared are counted one by one; all later ones together: "
-            f"{as_count(validation.others.n)} examples, error {as_percent(validation.others.error)}."
+            f" The first {as_count(n_tasks)} tasks that appeared are counted separately. All later ones together have "
+            f"{as_count(validation.others.n)} examples and an error of {as_percent(validation.others.error)}."
         )
     if n_tasks > MOST_ROWS:
         text += f" The {as_count(MOST_ROWS)} worst are shown."
@@ -50,14 +55,14 @@ def _table(worst: list[tuple[Hashable, Figures]], model: Any) -> dict[str, Any]:
     columns = [
         {"label": "Task"},
         {"label": "Error", "format": "percent", "bar": True},
-        {"label": "At least", "format": "percent", "hint": "What the counts leave little doubt of"},
+        {"label": "At least", "format": "percent", "hint": "Lower confidence limit of the error"},
         {"label": "Examples", "format": "count"},
         {"label": "Mistakes", "format": "count"},
         {"label": "F", "format": "percent"},
         {"label": "Precision", "format": "percent"},
         {"label": "Recall", "format": "percent"},
         *([{"label": "Log loss", "format": "number"}] if has_loss else []),
-        {"label": "Of the store", "format": "percent", "hint": "Its share of the stored examples at the end"},
+        {"label": "Stored share", "format": "percent", "hint": "The task's share of the stored examples at the end"},
     ]
     rows = [
         [
@@ -70,16 +75,21 @@ def _table(worst: list[tuple[Hashable, Figures]], model: Any) -> dict[str, Any]:
     return {"columns": columns, "rows": rows, "sort": [2, -1]}
 
 
-def _multiple(task: Hashable, row: Figures, validation: Validation) -> str:
-    curve: TaskCurve = validation.task_curves[task]
+def _item(chart: str, task: Hashable, row: Figures) -> str:
     says = f"{as_percent(row.error)} of {as_count(row.n)}"
-    alternative = f"Error of {name_of(task)} over time: {says} in all"
-    svg = sparkline(_points(curve), validation.overall.error or 0.0, alternative)
-    return f"<li><strong>{named(task)}</strong><small>{says} wrong</small>{svg}</li>"
+    place = chart_place(chart, f"Error of {name_of(task)} over time: {says} in all", small=True)
+    return f"<li><strong>{named(task)}</strong><small>{says} wrong</small>{place}</li>"
+
+
+def _small_chart(validation: Validation, task: Hashable) -> Chart:
+    points = _points(validation.task_curves[task])
+    series = [{"label": "error", "values": [rounded(error) for _, error in points]}]
+    mark = {"value": rounded(validation.overall.error or 0.0)}
+    return {"x": [rounded(x) for x, _ in points], "small": True, "format": "percent", "series": series, "mark": mark}
 
 
 def _points(curve: TaskCurve) -> list[tuple[float, float]]:
-    """The error over time in windows with so many of the task's examples that it says something."""
+    """Return the error over time, in windows with enough of the task's examples to be more than noise."""
     fewest = max(8, int(curve.n[-1]) // 16)
     points, seen, wrong = [], 0, 0
     for position, n, errors in zip(curve.position.tolist(), curve.n.tolist(), curve.errors.tolist(), strict=True):

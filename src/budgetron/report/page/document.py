@@ -1,7 +1,7 @@
-"""One HTML document with all it needs inside, and a policy that lets it ask for nothing else.
+"""Make one self-contained HTML document with a content security policy that forbids loading anything else.
 
-Scripts and styles are named in the policy by their digests: whatever markup a hostile name might smuggle in, no
-script of its own would run. Data are JSON in an element that no browser executes.
+The policy allows scripts and styles by their digests only. If a hostile task name got past the escaping, no script in
+it would run. Data are JSON in an element that browsers do not execute.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ STYLES = ("uplot.css", "page.css")
 
 
 class Page(NamedTuple):
-    """A whole page, and the policy it states; whoever serves it may state the same in a header."""
+    """A page, and its content security policy; a server should send the same policy in a header."""
 
     html: str
     policy: str
@@ -40,9 +40,10 @@ def document(
     own_script: str = "",
     connect: str = "'none'",
 ) -> Page:
-    """The page. `body` is markup, its strings escaped already; `data` is for the scripts, as the element #data.
+    """Return the page. `body` is HTML with all text escaped; scripts find `data` in the element #data.
 
-    `scripts` are assets of this room, `own_script` the page's own; `connect` is where it may send requests.
+    `scripts` are files of this package's assets, `own_script` is the text of the page's own script; `connect` says to
+    where the page may send requests.
     """
     style = "\n".join(_asset(name) for name in STYLES)
     script = "\n".join([*(_asset(name) for name in scripts), own_script])
@@ -73,7 +74,7 @@ def document(
 
 
 def embedded(data: Any) -> str:
-    """JSON that can stand inside a script element: nothing in it can end that element.
+    """Return JSON for the inside of a script element: `<` is escaped, so that nothing can end the element.
 
     >>> embedded({"task": "</script><!--"})
     '{"task":"\\\\u003c/script\\\\u003e\\\\u003c!--"}'

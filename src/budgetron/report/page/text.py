@@ -1,4 +1,4 @@
-"""Values as people read them; and names from outside made harmless."""
+"""Format values for readers, and make names from outside harmless."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ import unicodedata
 from typing import Any
 
 LONGEST_NAME = 60
-_UNSEEN = {"Cc", "Cf", "Cs", "Zl", "Zp"}  # controls, directions, halves of characters, line ends
+_INVISIBLE = {"Cc", "Cf", "Cs", "Zl", "Zp"}  # control characters, text direction, surrogates, line separators
 
 
 def escape(value: Any) -> str:
-    """Text for the inside of an element or of an attribute in quotes.
+    """Escape text for an element or a quoted attribute.
 
     >>> escape("<b>'&'</b>")
     '&lt;b&gt;&#x27;&amp;&#x27;&lt;/b&gt;'
@@ -21,7 +21,7 @@ def escape(value: Any) -> str:
 
 
 def name_of(value: Any, longest: int = LONGEST_NAME) -> str:
-    """A name that anybody may have chosen, as one short line: what cannot be seen becomes a mark.
+    """Return an untrusted name as one short line; invisible characters become a replacement mark.
 
     >>> name_of("ann"), name_of(None), name_of(chr(0x202e) + "bob" + chr(10)), name_of("x" * 9, longest=4)
     ('ann', '(no task)', '\ufffdbob\ufffd', 'xxx…')
@@ -30,7 +30,7 @@ def name_of(value: Any, longest: int = LONGEST_NAME) -> str:
     if not text.strip():
         return f"(blank, {as_count(len(text))} characters)"
     short = text if len(text) <= longest else text[: longest - 1] + "…"
-    return "".join("\ufffd" if unicodedata.category(letter) in _UNSEEN else letter for letter in short)
+    return "".join("\ufffd" if unicodedata.category(letter) in _INVISIBLE else letter for letter in short)
 
 
 def as_percent(share: float | None, digits: int = 1) -> str:

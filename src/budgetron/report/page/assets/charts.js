@@ -1,8 +1,10 @@
 "use strict";
-// Charts over time, from plain descriptions:
-//   {x: [...], xLabel, format: "percent" | "count" | "bytes" | "number", stacked: false,
-//    series: [{label, values: [...], thin: false}], mark: {label, value} for a line across}
-// Lines differ by dash as well as by colour. Colours are those of the style sheet, so they follow light and dark.
+// Line charts drawn by uPlot from plain descriptions. The report and the live page of the service call Charts.draw.
+//   {x: [...], xLabel, format: "percent" | "count" | "bytes" | "number", xFormat: the same, "count" by default,
+//    stacked: false, small: false (no axes and no legend), height: 230, range: [low, high] of y,
+//    series: [{label, values: [...], thin: false, points: false}], mark: {label, value} for a horizontal line}
+// Lines differ by dash as well as by colour, for readers who cannot tell the colours apart. Colours are those of the
+// style sheet, so they follow light and dark mode.
 const Charts = (() => {
   const drawn = new Map();
   const formats = {
@@ -22,7 +24,7 @@ const Charts = (() => {
 
   function colour(name) { return getComputedStyle(document.documentElement).getPropertyValue(name).trim(); }
 
-  function columns(chart) {  // what uPlot draws: a stack is drawn as its sums, the whole first
+  function columns(chart) {  // the data for uPlot; a stack is drawn as cumulative sums, the largest first
     if (!chart.stacked) return [chart.x, ...chart.series.map(s => s.values)];
     let sum = chart.x.map(() => 0);
     const sums = chart.series.map(s => sum = sum.map((v, i) => v + (s.values[i] || 0)));
@@ -40,9 +42,9 @@ const Charts = (() => {
       fill: chart.stacked ? colour("--c" + place % 8) : undefined,
       width: chart.stacked ? 1 : series.thin ? 1.2 : 2.2,
       dash: chart.stacked ? undefined : dashes[place % dashes.length],
-      points: { show: u => u.data[0].length === 1, size: 7 },
+      points: { show: u => series.points || u.data[0].length === 1, size: 7 },
       spanGaps: true,
-      value: (_, v, __, i) => shown(series.values[i ?? series.values.length - 1]),  // the last, until one is pointed at
+      value: (_, v, __, i) => shown(series.values[i ?? series.values.length - 1]),  // the last value until the pointer is over the chart
     }));
   }
 
@@ -51,8 +53,15 @@ const Charts = (() => {
     const font = "12px system-ui, sans-serif";
     const say = short[chart.format] || formats.number;
     const axis = { stroke: soft, font, labelFont: font, labelSize: 18, grid: { stroke: line, width: 1 }, ticks: { show: false } };
+    if (chart.small) return {
+      width, height: 48, legend: { show: false }, cursor: { show: false }, axes: [{ show: false }, { show: false }],
+      padding: [3, 3, 3, 3], scales: { x: { time: false, range: [0, 1] }, y: { range: chart.range || [0, 1] } },
+      series: [{}, ...lines(chart)],
+      hooks: { draw: chart.mark ? [u => drawMark(u, chart.mark)] : [] },
+    };
+    const sayX = chart.time ? clock : short[chart.xFormat || "count"];
     return {
-      width, height: 230,
+      width, height: chart.height || 230,
       cursor: { sync: { key: chart.sync || "time" }, points: { size: 7 }, drag: { x: true, y: false } },
       legend: { markers: {
         width: chart.stacked ? 0 : 3,
@@ -60,21 +69,22 @@ const Charts = (() => {
         fill: (u, i) => chart.stacked ? u.series[i].fill(u, i) : null,
         dash: (u, i) => u.series[i].dash && u.series[i].dash.length ? (u.series[i].dash[0] < 4 ? "dotted" : "dashed") : "solid",
       } },
-      scales: { x: { time: !!chart.time }, y: { range: (_, low, high) => range(chart, low, high) } },
+      scales: { x: { time: !!chart.time, range: chart.xFormat === "percent" ? [0, 1] : undefined }, y: { range: (_, low, high) => range(chart, low, high) } },
       axes: [
         { ...axis, label: chart.xLabel, size: 34, space: chart.time ? 80 : 50,
-          values: (_, ticks) => ticks.map(chart.time ? clock : short.count) },
+          values: (_, ticks) => ticks.map(sayX) },
         { ...axis, size: 62, values: (_, ticks) => ticks.map(say), incrs: chart.format === "bytes" ? doublings : undefined },
       ],
       series: [{ label: chart.xLabel, value: (u, v) => {
         const x = v ?? u.data[0].at(-1);
-        return x == null ? "–" : chart.time ? clock(x) : formats.count(x);
+        return x == null ? "–" : chart.time ? clock(x) : formats[chart.xFormat || "count"](x);
       } }, ...lines(chart)],
       hooks: { draw: chart.mark ? [u => drawMark(u, chart.mark)] : [] },
     };
   }
 
   function range(chart, low, high) {
+    if (chart.range) return chart.range;
     if (chart.mark) high = Math.max(high ?? 0, chart.mark.value);
     if (chart.stacked) return [0, chart.format === "percent" ? 1 : high || 1];
     if (chart.format === "percent") return [0, Math.min(1, Math.max((high ?? 0) * 1.1, .02))];
@@ -88,33 +98,36 @@ const Charts = (() => {
     ctx.lineWidth = devicePixelRatio;
     ctx.setLineDash([6 * devicePixelRatio, 4 * devicePixelRatio]);
     ctx.beginPath(); ctx.moveTo(left, y); ctx.lineTo(left + width, y); ctx.stroke();
+    if (!mark.label) return ctx.restore();
     ctx.font = 12 * devicePixelRatio + "px system-ui, sans-serif";
     ctx.textAlign = "right"; ctx.textBaseline = "middle";
     const right = left + width - 6 * devicePixelRatio, wide = ctx.measureText(mark.label).width, line = 16 * devicePixelRatio;
     const middle = y - line - u.bbox.top > 0 ? y - line * .65 : y + line * .65;
-    ctx.fillStyle = colour("--ground"); ctx.globalAlpha = .75;  // words are read over whatever is behind them
+    ctx.fillStyle = colour("--ground"); ctx.globalAlpha = .75;  // so that the label is readable over the lines behind it
     ctx.fillRect(right - wide - 4, middle - line / 2, wide + 8, line);
     ctx.fillStyle = colour("--bad"); ctx.globalAlpha = 1;
     ctx.fillText(mark.label, right, middle);
     ctx.restore();
   }
 
+  function widthOf(place, chart) { return Math.max(place.clientWidth, chart.small ? 80 : 200); }
+
   function draw(place, chart) {
     const old = drawn.get(place);
     if (old) old.plot.destroy();
     place.classList.toggle("stacked", !!chart.stacked);
-    const plot = new uPlot(options(chart, Math.max(place.clientWidth, 200)), columns(chart), place);
-    place.querySelector(".u-legend").setAttribute("role", "presentation");
+    const plot = new uPlot(options(chart, widthOf(place, chart)), columns(chart), place);
+    place.querySelector(".u-legend")?.setAttribute("role", "presentation");
     for (const name of place.querySelectorAll(".u-legend .u-series:not(:first-child) th")) {
       name.tabIndex = 0; name.setAttribute("role", "button"); name.title = "Show or hide";
       name.addEventListener("keydown", e => { if (e.key === "Enter" || e.key === " ") { e.preventDefault(); name.click(); } });
     }
     drawn.set(place, { plot, chart });
     place.dataset.drawn = chart.x.length;
-    if (!old) new ResizeObserver(() => drawn.get(place).plot.setSize({ width: Math.max(place.clientWidth, 200), height: 230 })).observe(place);
+    if (!old) new ResizeObserver(() => drawn.get(place).plot.setSize({ width: widthOf(place, chart), height: chart.small ? 48 : chart.height || 230 })).observe(place);
   }
 
-  function update(place, chart) {  // the same lines with new values; drawn anew only where the lines themselves change
+  function update(place, chart) {  // the same lines with new values; redrawn completely only if the lines themselves change
     const old = drawn.get(place);
     const same = old && old.chart.series.length === chart.series.length &&
       old.chart.series.every((s, i) => s.label === chart.series[i].label);

@@ -1,4 +1,4 @@
-"""What was run, and how to run it again."""
+"""The sections with the model's parameters and with instructions to reproduce the run."""
 
 from __future__ import annotations
 
@@ -6,28 +6,28 @@ import shlex
 from typing import Any
 
 from budgetron.errors import shown
-from budgetron.report.budget import promised
+from budgetron.report.budget import memory_limit
 from budgetron.report.context import Context
 from budgetron.report.page import as_bytes, as_count, escape, name_of
 from budgetron.report.parts import Section, pairs, paragraph
 
-_NOTES, _FEW = 200, 8
+_NOTES, _FEW = 200, 8  # notes shown at most; notes shown without folding
 
 
 def settings(model: Any, context: Context) -> Section:
-    """The parameters, and what the first block settled."""
+    """Return the section with the parameters, and the values that learning decided."""
     if model is None:
         return Section("settings", "Settings", paragraph("No model was given."))
     given = sorted(model.get_params(deep=False).items()) if hasattr(model, "get_params") else []
     rows = [("learner", type(model).__name__), *((name, shown(value, 300)) for name, value in given)]
     markup = f"<div><h3>Parameters</h3>{pairs(rows)}</div>"
     if hasattr(model, "n_seen_"):
-        markup += f"<div><h3>As it stands</h3>{pairs(_settled(model))}</div>"
+        markup += f"<div><h3>After learning</h3>{pairs(_learned(model))}</div>"
     return Section("settings", "Settings", f'<div class="pair">{markup}</div>{_notes(context.notes)}')
 
 
 def _notes(notes: tuple[str, ...]) -> str:
-    """What was noted of the run, folded away where it is long."""
+    """Return the notes about the run, folded if there are many."""
     rows = "".join(f"<li>{escape(name_of(note, 300))}</li>" for note in notes[:_NOTES])
     if len(notes) > _NOTES:
         rows += f"<li>… and {as_count(len(notes) - _NOTES)} more.</li>"
@@ -38,28 +38,28 @@ def _notes(notes: tuple[str, ...]) -> str:
     return f"<h3>Notes</h3><details><summary>{as_count(len(notes))} notes</summary><ul>{rows}</ul></details>"
 
 
-def _settled(model: Any) -> list[tuple[str, str]]:
+def _learned(model: Any) -> list[tuple[str, str]]:
     classes = model.classes_.tolist()
     names = getattr(model, "feature_names_in_", None)
     columns = as_count(model.n_features_in_) + ("" if names is None else f": {shown(list(names), 300)}")
-    bound = promised(model)
-    of_weights = getattr(model, "max_task_rows_", None)  # a model in shards has as many in each
+    bound = memory_limit(model)
+    of_weights = getattr(model, "max_task_rows_", None)  # for a sharded model, this many per shard
     rows = [
         ("kernel in use", repr(model.kernel_)),
         ("classes", shown(classes, 300)),
         ("columns", columns),
         ("examples learned", as_count(model.n_seen_)),
         ("examples stored", as_count(model.n_stored_)),
-        ("at most", "no limit" if model.capacity_ is None else as_count(model.capacity_)),
+        ("examples stored at most", "no limit" if model.capacity_ is None else as_count(model.capacity_)),
         ("rows of weights at most", "–" if of_weights is None else as_count(of_weights)),
         ("memory", as_bytes(model.memory_bytes_)),
-        ("memory at most", "not bounded, or not known beforehand" if bound is None else as_bytes(bound)),
+        ("memory at most", "no limit, or not known in advance" if bound is None else as_bytes(bound)),
     ]
     return [row for row in rows if row[1] != "–"]
 
 
 def reproduce(model: Any, context: Context) -> Section:
-    """The command, the model in Python, the input's digest and all versions."""
+    """Return the section with the command, the model in Python, the digest of the input and all versions."""
     parts = []
     if context.command:
         parts.append(f"<h3>Command</h3><pre><code>{escape(context.command)}</code></pre>")
@@ -77,7 +77,7 @@ def reproduce(model: Any, context: Context) -> Section:
     parts.append(pairs((name, value) for name, value in known if value))
     if context.digest.startswith("sha256:") and context.source not in ("", "-"):
         check = f"sha256sum {shlex.quote(context.source)}"
-        parts.append(f'<p class="note">To see whether you have the same input: <code>{escape(check)}</code></p>')
+        parts.append(f'<p class="note">Check that you have the same input with <code>{escape(check)}</code></p>')
     equal = "Equal input, parameters and versions give equal results, to the last bit on the same machine."
     parts.append(paragraph(equal, "note"))
     return Section("reproduce", "How to reproduce", "".join(parts))

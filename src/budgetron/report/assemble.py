@@ -1,4 +1,4 @@
-"""The page as a whole, and the file."""
+"""Assemble the sections into a page, and write the file."""
 
 from __future__ import annotations
 
@@ -18,37 +18,37 @@ from budgetron.report.headline import headline
 from budgetron.report.page import escape
 from budgetron.report.quality import calibration, confusion
 from budgetron.report.relations import relations
-from budgetron.report.settings import reproduce, settings
+from budgetron.report.reproduction import reproduce, settings
 from budgetron.report.tasks import tasks
 
 
 def write(
     path: str | os.PathLike[str], *, validation: Validation, model: Any = None, context: Context | None = None
 ) -> None:
-    """Write the report of a run to one HTML file, in place of any that is there.
+    """Write the report of a run to one HTML file; an existing file is replaced.
 
     Parameters
     ----------
-    path : where to.
-    validation : what `evaluate.progressive` found.
-    model : the learner that made the run; without it the page has the figures alone.
-    context : where the run came from; what is not known is left out.
+    path : the file to write.
+    validation : the result of `evaluate.progressive`.
+    model : the learner of the run; without it, sections about the model are left out.
+    context : where the run came from; unknown parts are left out.
 
     >>> from budgetron import evaluate, Forgetron
     >>> result = evaluate.progressive(Forgetron(budget=3), ([[0.0], [1.0]] * 20, [0, 1] * 20))
     >>> write("report.html", validation="0.3 wrong")
     Traceback (most recent call last):
     ...
-    budgetron.errors.InputTypeError: report.write: validation must be a Validation, from evaluate.progressive; got \
+    budgetron.errors.InputTypeError: report.write: validation must be a result of evaluate.progressive; got \
 '0.3 wrong'.
     """
     replace_file(path, rendered(validation=validation, model=model, context=context).encode(errors="replace"))
 
 
 def rendered(*, validation: Validation, model: Any = None, context: Context | None = None) -> str:
-    """The page as text; see `write`."""
+    """Return the page as text; see `write`."""
     if not isinstance(validation, Validation):
-        raise refuse_type("report.write", "validation", "a Validation, from evaluate.progressive", shown(validation))
+        raise refuse_type("report.write", "validation", "a result of evaluate.progressive", shown(validation))
     if context is not None and not isinstance(context, Context):
         raise refuse_type("report.write", "context", "a report.Context", shown(context))
     context = context or Context()
@@ -73,10 +73,10 @@ def rendered(*, validation: Validation, model: Any = None, context: Context | No
         f'<main id="main">{"".join(section.html() for section in sections)}</main>'
         f"<footer>{_footer()}</footer>"
     )
-    charts = {name: chart for section in sections for name, chart in section.charts.items()}
+    charts = {name: described for section in sections for name, described in section.charts.items()}
     script = files("budgetron.report").joinpath("report.js").read_text(encoding="utf-8")
     return page.document(context.title, body, data={"charts": charts, "tasks": table}, own_script=script).html
 
 
 def _footer() -> str:
-    return "Made by Budgetron. This page is whole: it asks nothing of any network. Charts: uPlot, © Leon Sorokin, MIT."
+    return "Made by Budgetron. This page is self-contained and makes no requests. Charts: uPlot, © Leon Sorokin, MIT."
