@@ -1,9 +1,10 @@
-"""Kernels between instances: functions of inner products and squared norms, and of nothing else.
+"""Kernels between instances: `Linear`, `Polynomial` and `Gaussian`.
 
     K'(x, x') = k(⟨x, x'⟩, ‖x‖², ‖x'‖²)
 
-That is all a store must deliver, so two stores and n kernels cost 2 + n pieces. A kernel of your own
-is a subclass of `Kernel` with `of_products`; it runs through the NumPy engine.
+A kernel is a function of an inner product and two squared norms, and of nothing else. So stores and kernels are
+independent: each store computes inner products, dense or sparse, for every kernel. A kernel of your own is a subclass
+of `Kernel` with `of_products`; it runs on the NumPy engine.
 
 >>> import numpy as np
 >>> from budgetron import kernels
@@ -39,15 +40,15 @@ class Kernel(ABC):
 
     @abstractmethod
     def of_products(self, dot: Array, sq_a: Array, sq_b: Array) -> Array:
-        """K' before normalisation, elementwise, from ⟨a, b⟩, ‖a‖² and ‖b‖²."""
+        """Return K' before normalisation, elementwise, from ⟨a, b⟩, ‖a‖² and ‖b‖²."""
 
     def of_self(self, sq: Array) -> Array:
-        """K'(x, x) as the learner sees it: 1 where normalised (0 where it was 0)."""
+        """Return K'(x, x) as the learner uses it: 1 if normalised (0 if K'(x, x) is 0)."""
         raw = self.of_products(sq, sq, sq)
         return np.where(raw > 0, 1.0, 0.0) if self.normalize else raw
 
     def row(self, dot: Array, sq_a: Array, sq_b: Array) -> Array:
-        """K' as the learner sees it: divided by √(K'(a,a) K'(b,b)) where normalised."""
+        """Return K' as the learner uses it: divided by √(K'(a,a) K'(b,b)) if normalised."""
         values = self.of_products(dot, sq_a, sq_b)
         if not self.normalize:
             return values
@@ -56,7 +57,7 @@ class Kernel(ABC):
         return normalised
 
     def __call__(self, a: ArrayLike, b: ArrayLike) -> Array:
-        """K'(a, b) of two vectors, or of the rows of two arrays against each other."""
+        """Return K'(a, b) of two vectors, or between the rows of two arrays."""
         a, b = np.asarray(a, dtype=np.float64), np.asarray(b, dtype=np.float64)
         dot = a @ b.T
         sq_a, sq_b = (a * a).sum(axis=-1), (b * b).sum(axis=-1)
@@ -67,7 +68,7 @@ class Kernel(ABC):
 
 @dataclass(frozen=True)
 class Linear(Kernel):
-    """⟨x, x'⟩ + bias."""
+    """The linear kernel ⟨x, x'⟩ + bias."""
 
     bias: float = 0.0
     normalize: bool = False
@@ -82,7 +83,7 @@ class Linear(Kernel):
 
 @dataclass(frozen=True)
 class Polynomial(Kernel):
-    """(⟨x, x'⟩ + bias) to the power of degree."""
+    """The polynomial kernel (⟨x, x'⟩ + bias)^degree."""
 
     degree: int = 2
     bias: float = 1.0
@@ -100,7 +101,7 @@ class Polynomial(Kernel):
 
 @dataclass(frozen=True)
 class Gaussian(Kernel):
-    """exp(−γ‖x − x'‖²).
+    """The Gaussian (RBF) kernel exp(−γ‖x − x'‖²).
 
     ``gamma="scale"`` is 1/(d · variance) of the first block of examples, or 1/d if that block has
     under 20 dense rows or does not vary; from then on it stays.
@@ -119,17 +120,17 @@ class Gaussian(Kernel):
             raise refuse(
                 "Gaussian",
                 "gamma",
-                "a number where the kernel is computed",
+                "a number when the kernel is computed",
                 repr(self.gamma),
-                "Give a number, or let a learner resolve it on its first block.",
+                'Give a number; only a learner can resolve "scale", from its first rows.',
             )
         return np.exp(-self.gamma * np.maximum(sq_a + sq_b - 2.0 * dot, 0.0))
 
 
 def resolved(kernel: Kernel, n_rows: int, n_features: int, variance: float, sparse: bool = False) -> Kernel:
-    """The kernel with ``gamma="scale"`` made a number from the first block's shape and variance.
+    """Replace ``gamma="scale"`` by a number computed from the shape and variance of the first block.
 
-    Of sparse rows d · variance is the mean of ‖x‖², which even one row tells; 1/d would say nothing there.
+    For sparse rows d · variance is the mean of ‖x‖², which even one row estimates; 1/d would be far too small there.
     """
     if not isinstance(kernel, Gaussian) or not isinstance(kernel.gamma, str):
         return kernel

@@ -1,4 +1,4 @@
-"""Learners as river classifiers: river's own checks, its pipelines and its evaluation, the task passed along."""
+"""The river wrapper: river's own checks, its pipelines and its evaluation, with tasks."""
 
 from __future__ import annotations
 
@@ -50,13 +50,13 @@ def test_river_says_it_is_a_classifier(classifier, check):
     check(classifier.clone())
 
 
-def test_what_is_exempt_is_so_only_where_gamma_follows_the_first_block():
+def test_a_check_is_skipped_only_for_gamma_scale():
     assert Classifier(Budgetron())._unit_test_skips() == {"check_learn_many_matches_learn_one"}
     assert Classifier(Budgetron(kernel=KERNEL))._unit_test_skips() == set()
     assert Classifier(Budgetron(kernel=None))._unit_test_skips() == set()
 
 
-def test_it_is_the_learner_itself(learner):
+def test_the_wrapper_predicts_as_the_learner(learner):
     model = learner(kernel=KERNEL)
     direct = learner(kernel=KERNEL)
     direct.partial_fit(hashed_rows("test", DICTS, DICT_FEATURES), Y, tasks=TASKS)
@@ -83,7 +83,7 @@ def test_named_features_make_dense_rows(learner):
 
 
 @pytest.mark.parametrize("features", [None, NAMES])
-def test_frames_are_many_dicts(features):
+def test_data_frames_equal_dicts_one_by_one(features):
     frame = pd.DataFrame(X, columns=NAMES, index=range(100, 100 + N))
     model = Budgetron(budget=20, kernel=KERNEL)
     one, many = (Classifier(model, features=features) for _ in range(2))
@@ -100,7 +100,7 @@ def test_frames_are_many_dicts(features):
     require_same(inside(by_feature.learner), inside(many.learner), "the task as a column")
 
 
-def test_tasks_travel_through_pipelines_and_evaluation():
+def test_tasks_pass_through_pipelines_and_evaluation():
     """Of three users one is the reverse of the others: who loses the task on the way must err."""
     def error(stream, model):
         return 1 - evaluate.progressive_val_score(stream, model, metrics.Accuracy()).get()
@@ -136,7 +136,7 @@ def test_weights_reach_the_learner():
         Classifier(Forgetron()).learn_one(x, True, w=2.0)
 
 
-def test_a_copy_forgets_and_a_pickle_does_not():
+def test_a_clone_forgets_and_a_pickle_does_not():
     begun = fed(Classifier(Budgetron(budget=20, kernel=KERNEL)), task=lambda task: task)
     assert begun.clone().predict_proba_one(DICTS[0]) == {False: 0.5, True: 0.5}
     again = pickle.loads(pickle.dumps(begun))

@@ -1,4 +1,4 @@
-"""Each law, seen to fail: a learner that breaks just what the law is about is found out, and nobody else is."""
+"""Each law fails for a learner that breaks it, and for no other learner."""
 
 from __future__ import annotations
 
@@ -122,12 +122,12 @@ BREAKERS = {
 }
 
 
-def test_there_is_a_breaker_for_every_law():
+def test_every_law_has_a_learner_that_breaks_it():
     assert BREAKERS.keys() == LAWS.keys()
 
 
 @pytest.mark.parametrize("law", LAWS)
-def test_the_law_fails_where_it_is_broken(law):
+def test_the_law_fails_if_it_is_broken(law):
     LAWS[law](Case(Sound()))
     with pytest.raises(LawBroken):
         LAWS[law](Case(BREAKERS[law]()))

@@ -1,10 +1,12 @@
-"""A stranger's learner, examined in one call against the laws that every learner keeps.
+"""Test any learner, also one of your own, against the laws that all learners must keep, in one call.
 
-A learner that a law does not bind says so in its class, with the reason:
+A law is a property such as "the budget is never exceeded". A learner to which a law does not apply declares it in its
+class, with the reason:
 
     exemptions: ClassVar[Mapping[str, str]] = {"no_mistake_no_change": "it learns from every example"}
 
-`LAWS` lists the laws by name; ``"explicit_graphs"`` is one more name, for a learner that takes closed forms alone.
+`LAWS` has the laws by name. ``"explicit_graphs"`` is one more name, for a learner that accepts only graphs in closed
+form.
 
 >>> from budgetron import RandomBudgetPerceptron
 >>> report = check_learner(RandomBudgetPerceptron)
@@ -40,7 +42,7 @@ __all__ = [
 
 @dataclass(frozen=True)
 class Finding:
-    """What became of one law: `broken` says where and how, `exempt` why it does not bind."""
+    """The result for one law: `broken` says where and how it is violated, `exempt` why it does not apply."""
 
     law: str
     broken: str = ""
@@ -53,7 +55,7 @@ class Finding:
 
 @dataclass(frozen=True)
 class Report:
-    """The findings, one a law; printed, a table."""
+    """The findings, one per law; `str` makes a table."""
 
     learner: str
     findings: Sequence[Finding]
@@ -69,7 +71,7 @@ class Report:
 
 
 def usual_cases(learner: Any) -> list[Case]:
-    """A few settings that between them have every kind of kernel, graph, rows and labels."""
+    """Return a few cases that together cover every kind of kernel, graph, rows and labels."""
     path = lambda names: graphs.from_edges([(names[0], names[1]), (names[1], names[2])], tasks=names)  # noqa: E731
     cases = [
         Case(learner),
@@ -80,35 +82,35 @@ def usual_cases(learner: Any) -> list[Case]:
 
 
 def explicit_graphs(learner: Any) -> str:
-    """Why the learner takes no explicit graph; empty if it does."""
+    """Return why the learner accepts no explicit graph; empty if it does."""
     return _exemptions(learner).get("explicit_graphs", "")
 
 
 def exemption(law: str, case: Case) -> str:
-    """Why the law does not bind the learner in this case; empty if it does."""
-    knows, graph = case.knows, case.graph(range(4))
+    """Return why the law does not apply to the learner in this case; empty if it does."""
+    parameters, graph = case.parameters, case.graph(range(4))
     if law in _exemptions(case.learner):
         return _exemptions(case.learner)[law]
-    if law in ("within_budget", "constant_bytes") and "budget" not in knows:
+    if law in ("within_budget", "constant_bytes") and "budget" not in parameters:
         return "it has no budget"
-    if law == "core_is_reference" and ("engine" not in knows or not native.available):
-        return "it has one engine"
+    if law == "core_is_reference" and ("engine" not in parameters or not native.available):
+        return "it has only one engine"
     if law == "closed_form_is_general" and explicit_graphs(case.learner):
         return explicit_graphs(case.learner)
     if law == "closed_form_is_general" and not graph.is_open:
-        return "the graph of this case is written out already"
+        return "the graph of this case is explicit already"
     return ""
 
 
 def check_learner(learner: Any, cases: Iterable[Case] | None = None) -> Report:
-    """Examine a learner, a class or an instance, against every law.
+    """Test a learner, a class or an instance, against every law.
 
     Parameters
     ----------
     learner : a class whose constructor needs no argument, or an instance.
-    cases : the settings to examine it in; the usual ones if None.
+    cases : the cases to test it in; those of `usual_cases` if None.
 
-    Returns a `Report`; raises `LawBroken`, with the report as its text, if a law is broken.
+    Returns a `Report`; raises `LawBroken`, with the report as its text, if a law is violated.
     """
     instance = learner() if inspect.isclass(learner) else learner
     chosen = usual_cases(instance) if cases is None else list(cases)
@@ -124,12 +126,12 @@ def _examined(name: str, law: Law, cases: Sequence[Case]) -> Finding:
         if not reason:
             try:
                 law(case)
-            except Exception as error:  # a learner that fails in any other way does not keep the law either
-                return Finding(name, broken=f"{_said(error)} [{case}]")
+            except Exception as error:  # any other error violates the law too, and must not hide the other findings
+                return Finding(name, broken=f"{_described(error)} [{case}]")
     return Finding(name, exempt=reasons[0] if all(reasons) else "")
 
 
-def _said(error: Exception) -> str:
+def _described(error: Exception) -> str:
     return str(error) if isinstance(error, LawBroken) else f"{type(error).__name__}: {error}"
 
 

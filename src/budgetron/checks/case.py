@@ -1,4 +1,4 @@
-"""One setting that a law is examined in: a learner, a kernel, a graph, a kind of rows; and its streams."""
+"""The cases in which laws are tested: a learner, a kernel, a graph and a kind of rows, with random streams for them."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ from budgetron.errors import BudgetronError
 GraphOf = Callable[[Sequence[Hashable]], graphs.TaskGraph]
 N_FEATURES = 5
 N_TASKS = 4
-GRID = 64  # values are whole 64ths: inner products are then exact, in float32 too
+GRID = 64  # values are multiples of 1/64, so that inner products are exact even in float32
 
 
 class LawBroken(BudgetronError, AssertionError):
-    """A learner does not keep a law."""
+    """A learner violates a law."""
 
 
 @dataclass(frozen=True)
@@ -39,13 +39,13 @@ class Stream:
         return Stream(self.X[part], self.y[part], self.tasks[part])
 
     def renamed(self, names: Sequence[Hashable]) -> Stream:
-        """The same with task i called names[i]."""
+        """Return the same stream with task i called names[i]."""
         return replace(self, tasks=[names[task] for task in self.tasks])  # type: ignore[call-overload]
 
 
 @dataclass(frozen=True)
 class Case:
-    """A learner in one setting. Laws make fresh models of it, and streams for them."""
+    """A learner in one setting. Laws make new models and streams from it."""
 
     learner: Any
     kernel: kernels.Kernel = field(default_factory=lambda: kernels.Gaussian(gamma=0.3))
@@ -62,46 +62,51 @@ class Case:
         return f"{self.learner!r} with {self.kernel}, {self.graph(range(N_TASKS))}, {rows}, {self.n_classes} classes"
 
     @property
-    def knows(self) -> frozenset[str]:
-        """The parameters that the learner has."""
+    def parameters(self) -> frozenset[str]:
+        """The names of the learner's parameters."""
         return frozenset(self.learner.get_params(deep=False))
 
     @property
     def within(self) -> float:
-        """What two ways of computing a margin may differ by. The core's float32 exponential has seven digits, and
-        so have weights that are kept in float32."""
+        """The tolerance between two ways of computing a margin. The core's float32 exponential and weights stored in
+        float32 have seven digits."""
         rounded = isinstance(self.kernel, kernels.Gaussian) or not self.tied
         return 1e-5 if self.dtype == "float32" and rounded else 1e-9
 
     @property
     def tied(self) -> float:
-        """What margins may differ by and still be tied; 0 for a learner to which a mistake is nothing special."""
+        """The difference below which margins count as tied; 0 for a learner that also learns from right predictions,
+        because a tie does not change its path."""
         if "no_mistake_no_change" in getattr(self.learner, "exemptions", {}):
             return 0.0
         return 1e-6 if self.dtype == "float32" and isinstance(self.kernel, kernels.Gaussian) else 1e-10
 
     def but(self, **changes: Any) -> Case:
-        """The same case with some things changed."""
+        """Return the same case with some fields changed."""
         return replace(self, **changes)
 
     def model(self, **parameters: Any) -> Any:
-        """A model that has learned nothing. Parameters that the learner does not have are left out."""
+        """Return a new model. Parameters that the learner does not have are left out."""
         chosen = {"kernel": self.kernel, "graph": self.graph(range(N_TASKS)), "budget": self.budget} | parameters
-        return clone(self.learner).set_params(**{name: chosen[name] for name in chosen if name in self.knows})
+        return clone(self.learner).set_params(**{name: chosen[name] for name in chosen if name in self.parameters})
 
     def rows(self, X: NDArray[Any]) -> Any:
-        """An array as the kind of rows of this case."""
+        """Convert an array to the kind of rows of this case."""
         return sparse.csr_matrix(X, dtype=self.dtype) if self.sparse else np.array(X, dtype=self.dtype, order="C")
 
     def stream(self, n: int | None = None, more: int = 0) -> Stream:
-        """Random rows (some zero, some twice), noisy labels of a concept a task; the last task appears late."""
+        """Return random rows (some zero, some repeated) with noisy labels of one concept per task.
+
+        The last task appears late, so that laws cover tasks that are new in the middle of a stream.
+        """
         rng = np.random.default_rng([self.seed, more])
         n = self.n if n is None else n
         X = np.round(GRID * rng.normal(size=(n, N_FEATURES))).clip(-2 * GRID, 2 * GRID) / GRID
         X[rng.random(X.shape) < 0.2] = 0.0
         again = rng.random(n) < 0.1
         X[again] = X[rng.integers(n, size=again.sum())]
-        X[n // 2 :][rng.random(n - n // 2) < 0.06] = 0.0  # where a zero row makes ties, half a stream has none
+        # A zero row makes ties, after which two right models may differ; so the first half has none.
+        X[n // 2 :][rng.random(n - n // 2) < 0.06] = 0.0
         tasks = rng.integers(N_TASKS - 1, size=n)
         tasks[n // 3 :] = rng.integers(N_TASKS, size=n - n // 3)
         concept = rng.normal(size=(N_FEATURES, self.n_classes)) + 0.5 * rng.normal(
@@ -111,12 +116,12 @@ class Case:
         return Stream(self.rows(X), scores.argmax(axis=1), tasks.tolist())
 
     def learned(self, stream: Stream, **parameters: Any) -> tuple[Any, NDArray[np.float64]]:
-        """A fresh model after a stream, and its margins on the way."""
+        """Return a new model after a stream, and the margins before each update."""
         model = self.model(**parameters)
         return model, self.follow(model, stream)
 
     def follow(self, model: Any, stream: Stream) -> NDArray[np.float64]:
-        """The margins of a stream as the model learns it."""
+        """Let the model learn a stream; return the margins before each update."""
         margins: NDArray[np.float64] = model.predict_then_learn(
             stream.X, stream.y, tasks=stream.tasks, classes=list(range(self.n_classes))
         )
@@ -124,7 +129,7 @@ class Case:
 
 
 def wrong(margins: NDArray[np.float64], y: NDArray[Any]) -> NDArray[np.bool_]:
-    """Which margins are mistakes; a tie is one."""
+    """Return which margins are mistakes; a tie counts as one."""
     if margins.ndim == 1:
         return np.asarray((2 * y - 1) * margins <= 0)
     own = margins[np.arange(len(y)), y]
@@ -134,7 +139,7 @@ def wrong(margins: NDArray[np.float64], y: NDArray[Any]) -> NDArray[np.bool_]:
 
 
 def inside(model: Any) -> dict[str, Any]:
-    """All that a model holds, as named arrays: its engine's state where it has one, else what it shows."""
+    """Return the whole state of a model as named arrays: that of its engine, or else its public attributes."""
     if hasattr(model, "_engine"):
         return dict(model._engine.state())
     active = model.active_set_
@@ -149,13 +154,13 @@ def inside(model: Any) -> dict[str, Any]:
 
 
 def require(condition: bool, what: str) -> None:
-    """The law is broken unless the condition holds."""
+    """Raise `LawBroken` unless the condition holds."""
     if not condition:
         raise LawBroken(what)
 
 
 def require_same(before: dict[str, Any], after: dict[str, Any], what: str, but: Sequence[str] = ()) -> None:
-    """Bit for bit, in all but some names."""
+    """Require two states to be equal bit for bit, except for some names."""
     for name in before.keys() | after.keys():
         if name not in but:
             same = name in before and name in after and np.array_equal(before[name], after[name], equal_nan=True)
@@ -163,24 +168,25 @@ def require_same(before: dict[str, Any], after: dict[str, Any], what: str, but: 
 
 
 def require_equal(a: NDArray[np.float64], b: NDArray[np.float64], what: str, case: Case | None = None) -> None:
-    """Margins of two models, step by step: bit for bit, or with a case within what it allows.
+    """Require the margins of two models to be equal bit for bit or, with a case, within its tolerance.
 
-    In that case up to a tie that rounding decides: from there on both ways are right.
+    With a case, only margins up to the first tie are compared: rounding decides a tie, and after it both are right.
     """
     within, tied = (0.0, 0.0) if case is None else (case.within, case.tied)
     require(a.shape == b.shape, f"{what}: shapes {a.shape} and {b.shape}")
     rows_a, rows_b = a.reshape(len(a), -1), b.reshape(len(b), -1)
     forked = (rows_a != rows_b).any(axis=1) & _tied(rows_a, tied)
     end = int(forked.argmax()) + 1 if forked.any() else len(a)
+    # If the tie comes early, the comparison would cover too little to mean anything.
     require(2 * end >= len(a), f"{what}: a tie at step {end - 1} already")
-    far = ~(np.abs(rows_a - rows_b).max(axis=1) <= within)[:end]  # NaN is far
+    far = ~(np.abs(rows_a - rows_b).max(axis=1) <= within)[:end]  # negated, so that NaN counts as different
     if far.any():
         t = int(np.flatnonzero(far)[0])
         raise LawBroken(f"{what}: margins first differ at step {t}, {a[t]} and {b[t]}; {far.sum()} of {end} in all")
 
 
 def _tied(margins: NDArray[np.float64], within: float) -> NDArray[np.bool_]:
-    """Whether a margin is zero, or two classes have the same, but for rounding."""
+    """Whether a margin is zero, or two classes have equal margins, up to rounding."""
     if margins.shape[1] == 1:
         return np.abs(margins[:, 0]) < within
     return np.asarray((np.diff(np.sort(margins, axis=1), axis=1) < within).any(axis=1))

@@ -1,4 +1,4 @@
-"""The laws, each once. A law is a function of a `Case` that raises `LawBroken`; its docstring is the law."""
+"""The laws. Each is a function of a `Case` that raises `LawBroken` if it is violated; its docstring states the law."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ BYTES = 32 * 1024
 
 
 def within_budget(case: Case) -> None:
-    """Never above the budget after any step, counted in examples or in bytes."""
+    """The budget, in examples or in bytes, is never exceeded after any step."""
     for budget, held in ((case.budget, "n_stored_"), (f"{BYTES} B", "memory_bytes_")):
         limit = BYTES if isinstance(budget, str) else case.budget
         model, stream = case.model(budget=budget), case.stream()
@@ -29,14 +29,14 @@ def within_budget(case: Case) -> None:
                 case.follow(model, stream[t : t + 1])
             except InputError:
                 if t == 0 and isinstance(budget, str):
-                    break  # so few bytes do not hold the graph: refused before anything is held
+                    break  # too few bytes for this graph: the model refuses before it stores anything
                 raise
             now = getattr(model, held)
             require(now <= limit, f"budget {budget!r}: {held} is {now} after step {t}")
 
 
 def constant_bytes(case: Case) -> None:
-    """Bytes are constant once the budget is full and every task has been met."""
+    """Memory is constant once the budget is full and every task has appeared."""
     stream = case.stream(2 * case.n)
     model, _ = case.learned(stream)
     require(model.n_stored_ <= case.budget, f"{model.n_stored_} stored")
@@ -49,7 +49,7 @@ def constant_bytes(case: Case) -> None:
 
 
 def no_mistake_no_change(case: Case) -> None:
-    """An example that was predicted right changes nothing."""
+    """An example that is predicted right changes nothing."""
     stream = case.stream()
     model, _ = case.learned(stream)
     margins = np.asarray(model.decision_function(stream.X, tasks=stream.tasks))
@@ -61,7 +61,7 @@ def no_mistake_no_change(case: Case) -> None:
 
 
 def dense_is_sparse(case: Case) -> None:
-    """Dense and sparse rows of the same numbers give the same margins."""
+    """Dense and sparse rows with the same values give the same margins."""
     dense, scattered = case.but(sparse=False), case.but(sparse=True)
     require_equal(
         dense.learned(dense.stream())[1],
@@ -72,7 +72,7 @@ def dense_is_sparse(case: Case) -> None:
 
 
 def closed_form_is_general(case: Case) -> None:
-    """A graph in closed form and the same graph written out give the same margins."""
+    """A graph in closed form and the same graph as an explicit matrix give the same margins."""
     names = range(N_TASKS)
     closed = case.graph(names)
     written = graphs.from_similarity([[closed.similarity(i, j) for j in names] for i in names], tasks=names)
@@ -89,7 +89,7 @@ def closed_form_is_general(case: Case) -> None:
 
 
 def disconnected_is_separate(case: Case) -> None:
-    """Without edges, and with budget for all, tasks are as learners of their own."""
+    """Without edges and with a large enough budget, each task behaves like a learner of its own."""
     stream = case.stream()
     together = case.model(graph=graphs.disconnected(), budget=len(stream))
     apart: dict[Any, Any] = {}
@@ -101,7 +101,7 @@ def disconnected_is_separate(case: Case) -> None:
 
 
 def relabelling(case: Case) -> None:
-    """What the tasks are called changes nothing."""
+    """Renaming the tasks changes nothing."""
     stream = case.stream()
     _, expected = case.learned(stream)
     for names in (["d", "b", "a", "c"], [7, -3, 10**12, 0], [("x", i) for i in range(N_TASKS)]):
@@ -110,7 +110,7 @@ def relabelling(case: Case) -> None:
 
 
 def ample_budget_is_perceptron(case: Case) -> None:
-    """With budget for all (and η = 0, where there is one) it is the unbounded Perceptron."""
+    """With a budget for all examples (and η = 0, if it has η) the learner equals the unbounded Perceptron."""
     stream = case.stream()
     _, margins = case.learned(stream, budget=len(stream), eta=0.0)
     _, expected = case.but(learner=Perceptron()).learned(stream)
@@ -118,7 +118,7 @@ def ample_budget_is_perceptron(case: Case) -> None:
 
 
 def block_cuts(case: Case) -> None:
-    """Where a stream is cut into blocks changes nothing, nor does feeding it one by one."""
+    """Cutting a stream into blocks, or learning it one example at a time, changes nothing."""
     stream = case.stream()
     whole, expected = case.learned(stream)
     cuts = [0, *sorted(np.random.default_rng(case.seed).integers(len(stream), size=7)), len(stream)]
@@ -132,7 +132,7 @@ def block_cuts(case: Case) -> None:
 
 
 def stop_and_continue(case: Case) -> None:
-    """To stop, be pickled, and go on in the copy is not to have stopped."""
+    """Stopping, pickling and continuing in the copy equals not stopping."""
     stream, half = case.stream(), case.n // 2
     whole, expected = case.learned(stream)
     stopped, first = case.learned(stream[:half])
@@ -143,7 +143,7 @@ def stop_and_continue(case: Case) -> None:
 
 
 def inputs_untouched(case: Case) -> None:
-    """What the caller gives is neither changed nor kept."""
+    """Input arrays are neither changed nor referenced after the call."""
     stream, probe = case.stream(), case.stream(20, more=1)
     given = Stream(stream.X.copy(), stream.y.copy(), list(stream.tasks))
     model, _ = case.learned(given)
@@ -153,7 +153,7 @@ def inputs_untouched(case: Case) -> None:
     for theirs in _arrays(given):
         theirs[...] = 0
     given.tasks[:] = [0] * len(given)
-    require_same(before, inside(model), "after the caller wrote over what he had given")
+    require_same(before, inside(model), "after the caller overwrote the input")
     require_equal(margins, model.decision_function(probe.X, tasks=probe.tasks), "the same, in margins")
 
 
@@ -165,26 +165,26 @@ def core_is_reference(case: Case) -> None:
 
 
 def refused_input(case: Case) -> None:
-    """A refused call raises a ValueError or TypeError and leaves the model bit for bit as it was."""
+    """A rejected call raises a ValueError or TypeError and leaves the model bit for bit as it was."""
     model, _ = case.learned(case.stream())
     good, before = case.stream(8, more=2), inside(model)
-    sick = good.X.copy()
-    _arrays(Stream(sick, good.y, []))[0].flat[-1] = np.nan
+    invalid = good.X.copy()
+    _arrays(Stream(invalid, good.y, []))[0].flat[-1] = np.nan
     for what, X, y, tasks in (
-        ("NaN in X", sick, good.y, good.tasks),
-        ("a label that is no class", good.X, np.full(len(good), 77), good.tasks),
+        ("NaN in X", invalid, good.y, good.tasks),
+        ("an unknown label", good.X, np.full(len(good), 77), good.tasks),
         ("too few labels", good.X, good.y[1:], good.tasks),
         ("too few tasks", good.X, good.y, good.tasks[1:]),
         ("too few columns", good.X[:, 1:], good.y, good.tasks),
-        ("a task that cannot be hashed", good.X, good.y, [[]] * len(good)),
+        ("an unhashable task", good.X, good.y, [[]] * len(good)),
     ):
         for method in ("partial_fit", "predict_then_learn", "fit"):
-            if method == "fit" and what in ("a label that is no class", "too few columns"):
-                continue  # fit begins anew
+            if method == "fit" and what in ("an unknown label", "too few columns"):
+                continue  # fit starts over, so these are valid
             try:
                 getattr(model, method)(X, y, tasks=tasks)
             except (ValueError, TypeError):
-                require_same(before, inside(model), f"{method} refused {what}")
+                require_same(before, inside(model), f"{method} rejected {what}")
             else:
                 require(False, f"{method} accepted {what}")
 
@@ -195,7 +195,7 @@ def _arrays(stream: Stream) -> list[Any]:
 
 
 def _open_every_task(case: Case, model: Any) -> None:
-    """One mistake for each task, so that a table of tasks has all its rows before anything leaves."""
+    """Make one mistake per task, so that all rows of coefficients exist before anything is evicted."""
     some = case.stream(N_TASKS, more=3)
     case.follow(model, some[:1])
     for task in range(N_TASKS):
@@ -213,4 +213,4 @@ LAWS: dict[str, Law] = {
         inputs_untouched, core_is_reference, refused_input,
     )
 }  # fmt: skip
-"""Every law by its name, which is what a class declares an exemption by."""
+"""All laws by name; a class uses these names to declare exemptions."""

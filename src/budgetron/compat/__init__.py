@@ -1,1 +1,1 @@
-"""Learners in the dress of other libraries. scikit-learn needs none: they are its estimators already."""
+"""Adapters that make learners usable in other libraries. scikit-learn needs none: learners are its estimators."""

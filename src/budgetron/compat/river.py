@@ -1,4 +1,4 @@
-"""Learners as river classifiers, the task passed along.
+"""Use a learner as a river classifier, with tasks.
 
 >>> from budgetron import Budgetron
 >>> from budgetron.compat.river import Classifier
@@ -7,8 +7,8 @@
 >>> evaluate.progressive_val_score(datasets.Phishing(), model, metrics.Accuracy())
 Accuracy: 90.32%
 
-Why a wrapper? river and scikit-learn disagree where an object must be one or the other: what a copy keeps, what a
-model that has seen nothing answers, and what `learn_one` gives back (nothing there; the margin here).
+A wrapper is needed because river and scikit-learn contradict each other: on what a copy keeps, on whether an unfitted
+model answers, and on what `learn_one` returns (nothing in river; the margin here).
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from typing import Any
 import numpy as np
 from sklearn.base import clone
 
-from budgetron.errors import import_extra, refuse, refuse_type, shown
+from budgetron.errors import InputError, import_extra, refuse_type, shown
 from budgetron.learners.hashing import DICT_FEATURES, hashed_rows
 from budgetron.learners.learner import Learner
 
@@ -30,27 +30,27 @@ __all__ = ["Classifier"]
 
 
 class Classifier(MiniBatchClassifier):  # type: ignore[misc]
-    """Any learner as a river classifier.
+    """Wrap any learner as a river classifier.
 
-    It learns dicts one by one, or data frames in blocks, stands in pipelines and in `progressive_val_score`, and
-    answers from the first call on.
+    It learns dicts one by one or data frames in blocks, and works in pipelines and in `progressive_val_score`. It
+    predicts from the first call on, before it has learned anything.
 
     Parameters
     ----------
     model : a learner, such as Budgetron()
-        Copied, with all it has learned: what the classifier learns does not reach it. The copy is `learner`.
+        It is copied with all it has learned and is not changed; the copy is `learner`.
     task : str, optional
-        The feature that names the task; it is taken out of x. Otherwise give `task=` to each call: river's pipelines
-        and evaluation pass it along, as ``(x, y, {"task": ...})`` in a stream.
+        The feature that names the task; it is removed from x. Without it, pass `task=` to each call: river's pipelines
+        and evaluation forward it if an example of the stream is ``(x, y, {"task": ...})``.
     classes : sequence of labels, optional
-        All labels. Needed where they are neither booleans nor 0, 1 and −1.
+        All labels. Required unless they are booleans or 0, 1 and −1.
     features : sequence of str, optional
-        The features of a dense row; a missing one is 0 and others are left out. This is the quicker way, and the better
-        one for a handful of measurements. Without it every name is hashed, new ones may come at any time.
+        The features of a dense row; a missing feature is 0 and others are ignored. This is faster, and better for a few
+        measurements. Without it every feature name is hashed, and new names may appear at any time.
 
     Attributes
     ----------
-    learner : the learner at work, with `budget_share_`, `save` and all the rest
+    learner : the wrapped learner, with `budget_share_`, `save` and so on
 
     Examples
     --------
@@ -79,7 +79,10 @@ class Classifier(MiniBatchClassifier):  # type: ignore[misc]
         if not isinstance(model, Learner):
             raise refuse_type("Classifier", "model", "a learner, such as Budgetron()", shown(model))
         if model.task_column is not None:
-            raise refuse("Classifier", "model", "a learner without task_column", "one", "Name the feature: task=...")
+            raise InputError(
+                "Classifier: the model has a task_column, which needs columns in a fixed order. "
+                "Name the feature with the task instead: Classifier(model, task=...)"
+            )
         self.model = model
         self.task = task
         self.classes = classes
@@ -90,19 +93,19 @@ class Classifier(MiniBatchClassifier):  # type: ignore[misc]
     # ---- one by one
 
     def learn_one(self, x: Mapping[str, Any], y: Any, task: Hashable = None, w: float = 1.0) -> None:
-        """Learn one example; `w` is its weight, for a learner that takes weights."""
+        """Learn one example; `w` is its weight, for a learner that accepts weights."""
         row, task = self._row(x, task)
         weight = {} if w == 1.0 else {"sample_weight": w}
         begun = self.learner.__sklearn_is_fitted__()
         self.learner.learn_one(row, y, task=task, classes=None if begun else self.classes, **weight)
 
     def predict_one(self, x: Mapping[str, Any], task: Hashable = None) -> Any:
-        """The label; the first of the classes as long as nothing was learned."""
+        """Return the predicted label; the first class before anything is learned."""
         row, task = self._row(x, task)
         return self.learner.predict_one(row, task=task) if self.learner.__sklearn_is_fitted__() else self._labels()[0]
 
     def predict_proba_one(self, x: Mapping[str, Any], task: Hashable = None) -> dict[Any, float]:
-        """The probability of each class, for a learner that gives any."""
+        """Return the probability of each class, for a learner with probabilities."""
         self._check_probabilities()
         row, task = self._row(x, task)
         if self.learner.__sklearn_is_fitted__():
@@ -119,22 +122,22 @@ class Classifier(MiniBatchClassifier):  # type: ignore[misc]
         self.learner.partial_fit(rows, y, tasks=tasks, classes=None if begun else self.classes)
 
     def predict_many(self, X: Any, task: Sequence[Any] | None = None) -> Any:
-        """The labels of a data frame's rows, as a Series with its index."""
+        """Return the labels of a data frame's rows, as a Series with the same index."""
         rows, tasks = self._rows(X, task)
         if self.learner.__sklearn_is_fitted__():
             return _series(self.learner.predict(rows, tasks=tasks), X)
         return _series(np.array(self._labels()[:1] * len(X)), X)
 
     def predict_proba_many(self, X: Any, task: Sequence[Any] | None = None) -> Any:
-        """The probabilities of the classes, as a data frame with a column a class."""
+        """Return the probabilities of the classes, as a data frame with one column per class."""
         self._check_probabilities()
         rows, tasks = self._rows(X, task)
         pandas = import_extra("Classifier", "pandas", "river")
         if not self.learner.__sklearn_is_fitted__():
             labels = self._labels()
             return pandas.DataFrame(1.0 / len(labels), index=X.index, columns=labels)
-        shares = self.learner.predict_proba(rows, tasks=tasks)
-        return pandas.DataFrame(shares, index=X.index, columns=self.learner.classes_)
+        probabilities = self.learner.predict_proba(rows, tasks=tasks)
+        return pandas.DataFrame(probabilities, index=X.index, columns=self.learner.classes_)
 
     # ---- rows
 
@@ -142,7 +145,10 @@ class Classifier(MiniBatchClassifier):  # type: ignore[misc]
         if self.task is not None:
             if task is None:
                 if self.task not in x:
-                    raise refuse("Classifier", "x", f"with the feature {shown(self.task)}, its task", shown(dict(x)))
+                    raise InputError(
+                        f"Classifier: x has no feature {shown(self.task)}, which names the task; got {shown(dict(x))}. "
+                        "Add it, or pass task= to this call."
+                    )
                 task = x[self.task]
             x = {name: value for name, value in x.items() if name != self.task}
         return (x if self._columns is None else self._dense(x)), task
@@ -169,7 +175,7 @@ class Classifier(MiniBatchClassifier):  # type: ignore[misc]
             return X.reindex(columns=list(self.features), fill_value=0.0).to_numpy(), tasks
         return hashed_rows("Classifier", X.to_dict("records"), DICT_FEATURES), tasks
 
-    # ---- being one of river's
+    # ---- river's interface
 
     def _labels(self) -> list[Any]:
         return [False, True] if self.classes is None else sorted(self.classes)
@@ -177,7 +183,7 @@ class Classifier(MiniBatchClassifier):  # type: ignore[misc]
     def _check_probabilities(self) -> None:
         if not hasattr(self.learner, "predict_proba"):
             who = type(self.learner).__name__
-            raise NotImplementedError(f"{who} gives margins, not probabilities. Budgetron gives both.")
+            raise NotImplementedError(f"{who} has no probabilities, only margins. Budgetron has both.")
 
     @property
     def _multiclass(self) -> bool:
@@ -185,7 +191,7 @@ class Classifier(MiniBatchClassifier):  # type: ignore[misc]
 
     @property
     def _raw_memory_usage(self) -> int:
-        """What is really allocated, which river cannot see from outside."""
+        """Return the bytes allocated by the learner; river's own measure cannot see inside the core."""
         return self.learner.memory_bytes_ if self.learner.__sklearn_is_fitted__() else 0
 
     @classmethod
@@ -195,7 +201,7 @@ class Classifier(MiniBatchClassifier):  # type: ignore[misc]
         yield {"model": Budgetron(budget=20)}
 
     def _unit_test_skips(self) -> set[str]:
-        """`gamma="scale"` looks at the first block, so that how a stream is cut matters; a number does not."""
+        """Skip one check for `gamma="scale"`, which depends on the first block and so on how the stream is cut."""
         scaled = getattr(self.model.kernel, "gamma", None) == "scale"
         return {"check_learn_many_matches_learn_one"} if scaled else set()
 
