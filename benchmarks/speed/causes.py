@@ -35,10 +35,11 @@ CAUSES = {
         "stored as with ten tasks. The rest is the look-up of a task's cluster."
     ),
     "graph-first-touch": (
-        "Tasks of few neighbours are eliminated once; the rest is solved by conjugate gradients in double precision with "
-        "the diagonal as preconditioner, one column at a time. A step reads every entry that is left and, in a random "
-        "order, a vector that does not fit the first cache. A solver in single precision with symmetric Gauss-Seidel as "
-        "preconditioner and refinement in double was about twice as fast on this row, in 550 lines more, and was removed."
+        "Tasks of few neighbours are eliminated once; the rest is solved by conjugate gradients in double precision "
+        "with the diagonal as preconditioner, one column at a time. A step reads every entry that is left and, in a "
+        "random order, a vector that does not fit the first cache. A solver in single precision with symmetric "
+        "Gauss-Seidel as preconditioner and refinement in double was about twice as fast on this row, in 550 lines "
+        "more, and was removed."
     ),
     "learn-one": "Most of one call is checks, the task's key and locks in Python, not the core.",
     "two-cores": "Not conclusive where other programs run (see the load average): two threads need two free cores.",

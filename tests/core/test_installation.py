@@ -1,4 +1,4 @@
-"""What pip installs where there is a compiler, where it fails, and where there is none. Each builds a wheel for real."""
+"""What pip installs with a compiler, with one that fails, and without one. Each test builds a wheel."""
 
 from __future__ import annotations
 

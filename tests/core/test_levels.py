@@ -106,6 +106,8 @@ import budgetron.engine.native
     done = run_at(None, broken)
     assert done.returncode == 1
     assert done.stderr.splitlines()[-1] == "ImportError: undefined symbol"
-    absent = "import sys; sys.modules['budgetron._core'] = None; from budgetron.engine import native; print(native.level)"
+    absent = (
+        "import sys; sys.modules['budgetron._core'] = None; from budgetron.engine import native; print(native.level)"
+    )
     done = run_at(None, absent)
     assert done.stdout.strip() == "None", done.stderr
