@@ -2,7 +2,7 @@
 
 Each compiler builds it twice with warnings as errors: optimised, with all SIMD levels, which is run at each level that
 this CPU has; and with the sanitizers whose runtime is installed. One GCC and one Clang build it without extensions too.
-aarch64 runs under qemu. Compilers that are missing are installed from Debian where this may be done, else they are named
+aarch64 runs under qemu. Missing compilers are installed from Debian where this is allowed; otherwise they are named
 and left out. Any failing build or run fails.
 """
 
