@@ -9,10 +9,20 @@
 
 #include <algorithm>
 #include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <exception>
+#include <memory>
 #include <mutex>
+#include <optional>
 #include <shared_mutex>
+#include <stdexcept>
+#include <string>
 #include <system_error>
 #include <thread>
+#include <type_traits>
+#include <utility>
+#include <vector>
 
 #include "readers/delimited.hpp"
 #include "rules/learner.hpp"

@@ -1,18 +1,24 @@
 // The core by itself, without Python: every rule, store, kernel and kind of graph on random streams, with the
 // invariants checked after every block. Built with the sanitizers by `make sanitize`, and by every compiler named in
 // portability.py. An argument n runs every n-th stream only, for an emulated processor.
+#include <algorithm>
 #include <atomic>
 #include <cmath>
+#include <cstddef>
+#include <cstdint>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
 #include <map>
+#include <memory>
 #include <mutex>
 #include <random>
 #include <shared_mutex>
 #include <stdexcept>
 #include <string>
 #include <thread>
+#include <utility>
+#include <vector>
 
 #include "fair_lock.hpp"
 #include "intrinsics.hpp"

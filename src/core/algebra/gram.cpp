@@ -1,5 +1,7 @@
 #include "algebra/gram.hpp"
 
+#include <algorithm>
+#include <cstddef>
 #include <stdexcept>
 
 namespace budgetron {

@@ -7,7 +7,9 @@
 // memory a mistake, safe while η ≥ 1e-2 √K; or the Cholesky factor L, about 2.5 times slower, safe below that.
 #pragma once
 
+#include <algorithm>
 #include <cmath>
+#include <cstddef>
 #include <cstdint>
 #include <functional>
 #include <map>

@@ -10,6 +10,8 @@
 #pragma once
 
 #include <cmath>
+#include <cstddef>
+#include <memory>
 
 #include "algebra/gram.hpp"
 

@@ -9,7 +9,9 @@
 #include <cstring>
 #include <deque>
 #include <limits>
+#include <string>
 #include <string_view>
+#include <utility>
 
 #include "readers/decimal.hpp"
 

@@ -3,6 +3,7 @@
 #include <cstring>
 #include <deque>
 #include <string_view>
+#include <utility>
 
 #include "readers/decimal.hpp"
 

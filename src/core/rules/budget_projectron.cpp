@@ -5,6 +5,9 @@
 //     else:    S ← S ∪ {t},  β_t = y_t.  If now |S| = B + 1, with P = H⁻¹ of the B + 1 instances:
 //              r = argmin over the old of ‖β_j‖ / √P_jj,   γ_j = −P_jr / P_rr,   β_j += β_r γ_j (t too),   S ← S ∖ {r}
 #include <cmath>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
 
 #include "rules/rules.hpp"
 #include "algebra/span.hpp"

@@ -7,7 +7,12 @@
 //   Several leave at once where a byte budget and a long sparse row ask for it: then σ = Σσ_r and σμ = Σσ_r μ_r.
 //
 // In the code: m is M, q is Q, and a φ² + b φ + c ≤ 0 is the inequality.
+#include <algorithm>
 #include <cmath>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <vector>
 
 #include "rules/rules.hpp"
 

@@ -1,6 +1,7 @@
 // The skeleton every learner shares: an example in, its kernel row once, the margins, then the rule's hook.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <memory>
 #include <vector>

@@ -1,3 +1,4 @@
+#include <memory>
 #include <stdexcept>
 
 #include "rules/rules.hpp"

@@ -1,6 +1,9 @@
 // Perceptron (the paper's unbounded baseline).
 //
 //   on a mistake   y_t f_{i_t}(x_t) ≤ 0:   S ← S ∪ {t},  β_t = y_t
+#include <cstdint>
+#include <memory>
+
 #include "rules/rules.hpp"
 
 namespace budgetron {

@@ -3,6 +3,10 @@
 //   on a mistake:  if |S| = B: remove a uniformly random member;  S ← S ∪ {t},  β_t = y_t
 //
 // The coin is splitmix64, one draw an eviction.
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+
 #include "intrinsics.hpp"
 #include "rules/rules.hpp"
 

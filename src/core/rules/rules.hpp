@@ -1,6 +1,8 @@
 // One file a rule; each offers one function.
 #pragma once
 
+#include <memory>
+
 #include "rules/coefficient_learner.hpp"
 
 namespace budgetron {

@@ -9,7 +9,13 @@
 //
 // Kept is C with β = A⁻¹C: an update touches the row of i_t alone, whatever k is. For cliques (A⁻¹ = (d − o) I + o J
 // inside a cluster) f_i needs row i and the cluster's common sum s; and Σ_l β_lj² = (d − o)² Σ_l C_lj² + (2(d − o) o + n o²) s_j².
+#include <algorithm>
 #include <cmath>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <stdexcept>
+#include <vector>
 
 #include "stores/row_table.hpp"
 #include "rules/rules.hpp"

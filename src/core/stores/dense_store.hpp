@@ -8,9 +8,13 @@
 #pragma once
 
 #include <algorithm>
+#include <cstddef>
+#include <cstdint>
 #include <limits>
+#include <memory>
 #include <stdexcept>
 #include <type_traits>
+#include <vector>
 
 #include "simd/simd.hpp"
 #include "kernel.hpp"

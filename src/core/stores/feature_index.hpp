@@ -2,6 +2,8 @@
 // shifting back. All that is known of a feature is in its cell of 16 bytes, so that looking it up is one cache miss.
 #pragma once
 
+#include <algorithm>
+#include <cstddef>
 #include <cstdint>
 #include <cstring>
 #include <limits>

@@ -5,7 +5,11 @@
 #pragma once
 
 #include <algorithm>
+#include <cmath>
+#include <cstddef>
+#include <cstdint>
 #include <cstdlib>
+#include <limits>
 #include <type_traits>
 
 #include "stores/feature_index.hpp"

@@ -1,6 +1,7 @@
 // Rows of numbers by name, at most so many; when there must be one more, the least recently updated goes.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <limits>
 

@@ -5,8 +5,12 @@
 #pragma once
 
 #include <algorithm>
+#include <cstddef>
+#include <cstdint>
 #include <cstring>
+#include <memory>
 #include <type_traits>
+#include <vector>
 
 #include "simd/simd.hpp"
 #include "stores/inverted_index.hpp"

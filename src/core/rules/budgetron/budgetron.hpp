@@ -18,6 +18,10 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstddef>
+#include <cstdint>
+#include <type_traits>
+#include <vector>
 
 #include "rules/budgetron/covariance.hpp"
 #include "rules/budgetron/hashed_table.hpp"

@@ -1,5 +1,11 @@
 // What a Budgetron does besides learning: beliefs that are dropped, saving and loading.
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
 #include <stdexcept>
+#include <utility>
+#include <vector>
 
 #include "rules/budgetron/budgetron.hpp"
 

@@ -7,6 +7,8 @@
 //   let r go: U += U_r γ,   M_ab += γ_a M_rb + M_ar γ_b + γ_a γ_b M_rr
 #pragma once
 
+#include <algorithm>
+#include <cstddef>
 #include <vector>
 
 #include "algebra/gram.hpp"
