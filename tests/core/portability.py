@@ -33,7 +33,6 @@ class Compiler:
     packages: tuple[str, ...]
     arch: str = "x86_64"
     runner: tuple[str, ...] = ()
-    link: tuple[str, ...] = ("-pthread",)
     plain: bool = False  # also without vector extensions and from_chars, as on MSVC and older AppleClang
 
     @property
@@ -50,7 +49,7 @@ COMPILERS = [
     Compiler("clang++-19", ("clang-19", "libclang-rt-19-dev", "libstdc++-12-dev"), plain=True),
     Compiler(
         "aarch64-linux-gnu-g++-12", ("g++-12-aarch64-linux-gnu", "qemu-user"),
-        "aarch64", ("qemu-aarch64",), ("-pthread", "-static"),
+        "aarch64", ("qemu-aarch64", "-L", "/usr/aarch64-linux-gnu"),
     ),
 ]  # fmt: skip
 
@@ -107,7 +106,7 @@ def build(compiler: Compiler, name: str, levels: list[str], flags: list[str]) ->
     with ThreadPoolExecutor(os.cpu_count()) as pool:
         list(pool.map(lambda command: run(*command), commands))
     program = folder / "core_stress"
-    run(*common, *objects, "-o", program, *compiler.link)
+    run(*common, *objects, "-o", program, "-pthread")
     return program
 
 
@@ -117,7 +116,7 @@ def sanitizer_of(compiler: Compiler) -> str | None:
     source, program = folder / "probe.cpp", folder / "probe"
     source.write_text("int main() { return 0; }\n")
     for wanted in SANITIZERS:
-        command = (compiler.command, f"-fsanitize={wanted}", source, "-o", program, *compiler.link)
+        command = (compiler.command, f"-fsanitize={wanted}", source, "-o", program)
         if works(*command) and works(*compiler.runner, program):
             return wanted
     return None
@@ -157,7 +156,7 @@ def check(compiler: Compiler) -> list[str]:
 
 def main(asked: list[str]) -> int:
     compilers = [c for c in COMPILERS if not asked or c.command in asked]
-    missing = [c for c in compilers if c.missing]
+    missing = [c for c in compilers if c.missing or sanitizer_of(c) is None]
     if missing:
         install(missing)
     failed = []
