@@ -57,14 +57,14 @@ void products(const T* blocks_of, size_t blocks, size_t d, const T* const* x, si
 // compiler fuses multiplication and addition here exactly where it does there.
 template <class T>
 void squares(const T* const* x, size_t count, size_t d, double* out) {
-  typedef T Four __attribute__((vector_size(4 * sizeof(T))));
+  using Four = typename Pack<T>::four;
   for (size_t q = 0; q < count; q += 4) {
     const size_t last = count - 1;  // fewer than four: the last one several times
     const T *a = x[q], *b = x[q + 1 < last ? q + 1 : last], *c = x[q + 2 < last ? q + 2 : last], *e = x[q + 3 < last ? q + 3 : last];
     Four sum{};
     for (size_t f = 0; f < d; ++f) {
       const Four value = {a[f], b[f], c[f], e[f]};
-      sum += value * value;
+      add_product(sum, value, value);
     }
     for (size_t i = 0; i < 4 && q + i < count; ++i) out[q + i] = static_cast<double>(sum[i]);
   }

@@ -19,6 +19,7 @@ template <class T>
 struct Pack {
   typedef T type __attribute__((vector_size(BUDGETRON_VECTOR)));
   typedef T loose __attribute__((vector_size(BUDGETRON_VECTOR), aligned(alignof(T)), may_alias));  // needs no alignment
+  typedef T four __attribute__((vector_size(4 * sizeof(T))));  // four numbers, whatever the register holds
   static constexpr size_t lanes = BUDGETRON_VECTOR / sizeof(T);
 };
 
@@ -39,15 +40,16 @@ inline void add_product(V& sum, const A& a, const V& b) {
 
 #else
 
-template <class T>
+template <class T, size_t N = BUDGETRON_VECTOR / sizeof(T)>
 struct Lanes {
-  static constexpr size_t count = BUDGETRON_VECTOR / sizeof(T);
-  T lane[count];
+  static constexpr size_t count = N;
+  T lane[N];
   T operator[](size_t l) const { return lane[l]; }
 };
 template <class T>
 struct Pack {
   using type = Lanes<T>;
+  using four = Lanes<T, 4>;
   static constexpr size_t lanes = Lanes<T>::count;
 };
 
@@ -70,9 +72,9 @@ template <class T>
 inline void add_product(Lanes<T>& sum, const T& a, const Lanes<T>& b) {
   for (size_t l = 0; l < Lanes<T>::count; ++l) sum.lane[l] = static_cast<T>(sum.lane[l] + a * b.lane[l]);
 }
-template <class T>
-inline void add_product(Lanes<T>& sum, const Lanes<T>& a, const Lanes<T>& b) {
-  for (size_t l = 0; l < Lanes<T>::count; ++l) sum.lane[l] = static_cast<T>(sum.lane[l] + a.lane[l] * b.lane[l]);
+template <class T, size_t N>
+inline void add_product(Lanes<T, N>& sum, const Lanes<T, N>& a, const Lanes<T, N>& b) {
+  for (size_t l = 0; l < N; ++l) sum.lane[l] = static_cast<T>(sum.lane[l] + a.lane[l] * b.lane[l]);
 }
 
 #endif
