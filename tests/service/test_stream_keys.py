@@ -38,7 +38,7 @@ class Stream:
 
     def __init__(self, url, key):
         place = urlsplit(url)
-        self._wire = socket.create_connection((place.hostname, place.port), timeout=60)
+        self._wire = socket.create_connection((place.hostname, place.port), timeout=300)
         self._wire.sendall(
             b"POST /v1/learn HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/x-ndjson\r\n"
             b"Idempotency-Key: %s\r\nTransfer-Encoding: chunked\r\n\r\n" % key.encode()
@@ -62,7 +62,7 @@ class Stream:
 @pytest.mark.parametrize("arguments", [LOCAL, SHARDS], ids=["one model", "shards"])
 def test_a_stream_that_a_clean_stop_cuts_is_learned_once(tmp_path, arguments):
     given = lines(1500)
-    service = Running(tmp_path, *arguments, "--grace", 30)
+    service = Running(tmp_path, *arguments, "--grace", 120)
     stream = Stream(service.url, "the stream")
     stream.send(given[:700])
     stream.read_until(b'"lines":[1,')
