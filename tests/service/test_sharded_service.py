@@ -16,6 +16,8 @@ from running import Running, running
 from budgetron import Budgetron, RandomBudgetPerceptron, graphs, kernels
 from budgetron.distributed import Placement, ShardedModel
 from budgetron.durable import AlreadyOwned, Host, Request
+from budgetron.durable.answers import flat
+from budgetron.durable.idempotency import Entry
 from budgetron.errors import InputError
 from budgetron.service.journal import Journal
 from budgetron.service.problems import Refused
@@ -239,12 +241,13 @@ def test_kills_at_any_moment(tmp_path, kills):
 def test_a_journal_and_its_shards_belong_together(tmp_path):
     first, second = Journal(_folder(tmp_path / "a"), tmp_path, 4), Journal(_folder(tmp_path / "b"), tmp_path, 4)
     assert first.name != second.name  # so keys made from the numbers of one are never taken for those of the other
-    first.append([("key", b"digest", b"rows"), (None, b"", b"others")])
-    first.finish([(1, b"margins")], [2])
+    first.append([Entry(b"rows", "key", digest=b"digest"), Entry(b"others")])
+    first.finish([(1, flat(np.array([0.5])))], [2])
     first.close()
     again = Journal(tmp_path / "a", tmp_path / "elsewhere", 9)
     assert (again.place, again.shards, again.position) == (tmp_path, 4, 2)
-    assert again.answer("key").margins == b"margins" and again.unfinished() == []
+    answers = dict(again.answers_to("key"))
+    assert answers["key"].margins.tolist() == [0.5] and again.unfinished() == []
     again.close()
     second.close()
 

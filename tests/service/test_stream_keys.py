@@ -65,7 +65,8 @@ def test_a_stream_that_a_clean_stop_cuts_is_learned_once(tmp_path, arguments):
     service = Running(tmp_path, *arguments, "--grace", 120)
     stream = Stream(service.url, "the stream")
     stream.send(given[:700])
-    stream.read_until(b'"lines":[1,')
+    with service.client() as client:
+        until(lambda: seen(client) > 0)
     service.process.send_signal(signal.SIGTERM)
     stream.send(given[700:720])  # the service reads these after it was told to stop
     stream.read_until(b'"done":false')
