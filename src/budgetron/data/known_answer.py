@@ -145,9 +145,11 @@ def _orthonormal(count: int, dimension: int, avoided: Floats | None, rng: np.ran
 def _combined(relation: float | Floats, vectors: Floats) -> Floats:
     """Combine orthonormal vectors into unit vectors with one given cosine, or with those of a similarity matrix."""
     if isinstance(relation, np.ndarray):
+        # The symmetric square root of the similarity matrix; rounding may make eigenvalues slightly negative.
         values, basis = np.linalg.eigh(relation)
         mixed = (basis * np.sqrt(np.clip(values, 0.0, None))) @ basis.T @ vectors
     else:
+        # A shared direction plus one of its own per task gives the cosine `relation` between any two.
         mixed = np.sqrt(relation) * vectors[0] + np.sqrt(1.0 - relation) * vectors[1:]
     return _unit(mixed)
 

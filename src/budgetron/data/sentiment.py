@@ -50,6 +50,7 @@ def _parse(contents: Mapping[str, bytes]) -> Examples:
             ends.append(len(indices))
             y.append(int(label == "positive"))
             tasks.append(domain)
+    # Sorted columns do not depend on the order of the files.
     names = tuple(sorted(column))
     position = np.empty(len(names), dtype=np.int64)
     position[[column[name] for name in names]] = np.arange(len(names))

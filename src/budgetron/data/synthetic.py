@@ -80,6 +80,7 @@ def stream(
     names = _names(n_tasks, graph)
     k = len(names)
 
+    # The order of the draws below is part of the contract: a seed must always give the same stream.
     task = rng.choice(k, size=n, p=_decreasing(k, task_skew))
     X: Any
     mean = None

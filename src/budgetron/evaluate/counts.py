@@ -108,11 +108,14 @@ class TaskCounts:
         else:
             named = tasks.tolist() if isinstance(tasks, np.ndarray) else tasks
             known = self._row.get
+            # Rows start at 1, so a task that is not known yet (None) falls through to `_place`.
             places = np.array([known(task) or self._place(task) for task in named], dtype=np.intp)
         if len(self._table) <= len(self._row):
+            # Doubling keeps the cost per new task constant on average.
             grown = np.zeros((2 * len(self._row) + 1, self._table.shape[1]))
             grown[: len(self._table)] = self._table
             self._table = grown
+        # One bincount per column is several times faster than np.add.at on whole rows.
         for column, values in enumerate(rows.T):
             self._table[:, column] += np.bincount(places, weights=values, minlength=len(self._table))
 
@@ -121,7 +124,7 @@ class TaskCounts:
         place = self._row.get(task)
         if place is None:
             place = self._row[task] = len(self._row) + 1 if len(self._row) < self.max_tasks else OTHERS
-            if place == OTHERS:
+            if place == OTHERS:  # keep no entry, or memory would grow with the number of tasks
                 del self._row[task]
         return place
 

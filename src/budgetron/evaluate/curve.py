@@ -60,11 +60,13 @@ class Curve:
         self._ends: list[_End] = []
 
     def close_window(self, position: int, counts: NDArray[np.float64], model: Any) -> None:
+        # getattr with defaults, because learners of other packages may lack these attributes.
         share = list(getattr(model, "budget_share_", {}).items())[:MAX_SHARES]
         stored, size = getattr(model, "n_stored_", None), getattr(model, "memory_bytes_", None)
         beliefs = getattr(model, "beliefs_", [])
         self._ends.append(_End(position, counts, stored, size, dict(share), beliefs))
         if len(self._ends) > MAX_POINTS:
+            # Counts add up; the model's state is that of the later window. An odd last window stays alone.
             early, late = self._ends[0:-1:2], self._ends[1::2]
             joined = [
                 replace(second, counts=first.counts + second.counts)

@@ -61,6 +61,7 @@ def _collected(who: str, stream: Iterable[Any], window: int, n_features: int | N
         if not isinstance(item, tuple) or len(item) not in (2, 3):
             raise refuse_type(who, "an item of the stream", "(X, y, tasks) or (x, y, task)", shown(item))
         x, y, task = item if len(item) == 3 else (*item, None)
+        # A two-dimensional x is a block, unless it is a single sparse row with a scalar label.
         if getattr(x, "ndim", 1) == 2 and (np.ndim(y) > 0 or x.shape[0] != 1):
             if waiting:
                 yield _joined(who, waiting, n_features)

@@ -43,6 +43,7 @@ class TaskCurves:
         if self._windows % self._step == 0:
             self._positions.append((position, counts.seen_and_wrong(MAX_TASKS)))
         if len(self._positions) >= MAX_POSITIONS:
+            # Drop every other position and record half as often from now on.
             self._positions = self._positions[1::2]
             self._step *= 2
 

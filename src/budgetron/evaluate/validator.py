@@ -71,6 +71,7 @@ class Validator:
             return None
         margins, start = [], 0
         while start < len(block):
+            # Cut at the ends of windows, so that the model's state is recorded exactly there.
             end = min(len(block), start + self.window - self.position % self.window)
             part = block.rows(start, end)
             margins.append(self._learned(self.model.predict_then_learn, part))
@@ -120,6 +121,7 @@ class Validator:
             margin = self.model.decision_function(example.X, tasks=example.tasks)[0] if begun else None
             self._waiting.append((example, margin))
             if len(self._waiting) > self.delay:
+                # Learn one example at a time, because the next prediction must already use it.
                 labelled += self._pop(1)
                 if (self.position + len(labelled)) % self.window == 0:
                     self._label(labelled)

@@ -125,6 +125,7 @@ def _all_ahead(expected: str, pairs: dict[str, Estimate | None]) -> Finding:
         for name, pair in run.items()
         if pair.mean <= 0
     )
+    # An exception smaller than its noise does not refute the expectation.
     excused = all("within noise" in line for line in behind)
     return Finding(expected, f"{len(ahead)} of {len(run)}", excused, behind)
 

@@ -134,6 +134,7 @@ def _cell(
     graph: str,
     share: int | None,
 ) -> Json:
+    # Budgets are relative to this very order: what the baseline stored, and the bytes that mtbprj-2 took.
     baseline, sized = needed.get(BASELINE), needed.get(SAME_BYTES_AS)
     budget = (
         0
@@ -178,6 +179,7 @@ def _load_json(path: Path) -> Json | None:
 def _write(path: Path, content: Json) -> None:
     path.parent.mkdir(parents=True, exist_ok=True)
     part = path.with_suffix(".part")
+    # One line per cell, so that a change in version control shows which cell it is.
     lines = ",\n  ".join(_compact(cell) for cell in content["cells"])
     head = _compact({name: value for name, value in content.items() if name != "cells"})
     part.write_text(f'{head[:-1]},"cells":[\n  {lines}]}}\n', encoding="utf-8")

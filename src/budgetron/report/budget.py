@@ -65,6 +65,7 @@ def memory_limit(model: Any) -> int | None:
 
 
 def _share(points: list[Point]) -> tuple[Chart, str, str]:
+    # Tasks are chosen by their share over the whole run, not at its end, where an early task may be gone.
     weight: Counter[Hashable] = Counter()
     for point in points:
         weight.update(point.budget_share)
@@ -74,7 +75,7 @@ def _share(points: list[Point]) -> tuple[Chart, str, str]:
         {"label": name_of(task, 18), "values": [rounded(point.budget_share.get(task, 0.0)) for point in points]}
         for task in top
     ]
-    if max(rest) > 0.0005:
+    if max(rest) > 0.0005:  # otherwise the area would be invisible, and its legend would confuse
         series.append({"label": "all others", "values": [rounded(max(value, 0.0)) for value in rest]})
     x = [point.position for point in points]
     last = points[-1].budget_share

@@ -145,7 +145,7 @@ def _likeness(model: Any, chosen: list[Hashable]) -> Floats | None:
     margins = np.array([np.ravel(model.decision_function(rows, tasks=[task] * rows.shape[0])) for task in chosen])
     centred = margins - margins.mean(axis=1, keepdims=True)
     norms = np.sqrt((centred**2).sum(axis=1))
-    norms[norms < 1e-12] = np.inf
+    norms[norms < 1e-12] = np.inf  # a constant margin correlates with nothing
     correlation: Floats = (centred @ centred.T) / np.outer(norms, norms)
     return correlation
 

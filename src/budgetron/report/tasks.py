@@ -90,7 +90,7 @@ def _small_chart(validation: Validation, task: Hashable) -> Chart:
 
 def _points(curve: TaskCurve) -> list[tuple[float, float]]:
     """Return the error over time, in windows with enough of the task's examples to be more than noise."""
-    fewest = max(8, int(curve.n[-1]) // 16)
+    fewest = max(8, int(curve.n[-1]) // 16)  # so at most 16 points, each of at least 8 examples
     points, seen, wrong = [], 0, 0
     for position, n, errors in zip(curve.position.tolist(), curve.n.tolist(), curve.errors.tolist(), strict=True):
         if n - seen >= fewest or (position == curve.position[-1] and n > seen):

@@ -60,6 +60,7 @@ class Comparator:
         """The norm √tr(K_{g,g} A); infinite if the graph does not allow these differences between tasks."""
         gram = kernel_matrix(self.kernel, self.rows, self.rows)
         similarity = similarity_matrix(self.graph, self.tasks)
+        # Pooled tasks make A⁻¹ singular; the pseudo-inverse gives the norm on its range.
         inverse = np.linalg.pinv(similarity, rcond=1e-12, hermitian=True)
         outside = self.weights - similarity @ (inverse @ self.weights)
         # Compare with the size of the weights: ‖g‖ itself may be small because terms cancel.

@@ -94,6 +94,7 @@ def guarantee(
                 f"{part.kernel} and {part.graph}", "The bound compares functions of the same space.",
             )  # fmt: skip
     tasks = [0] * len(block) if block.tasks is None else block.tasks
+    # The theorems write labels as ±1, with +1 for the class of positive margins.
     signs = np.where(block.y == model.classes_[1], 1.0, -1.0)
     agreement = signs * comparator.margins(block.X, tasks)
     largest = float(np.sqrt(model.kernel_.of_self(squared_norms(block.X)).max()))
@@ -154,6 +155,7 @@ class _Terms:
         if math.isnan(radius) or not 0 < self._norm < math.inf:
             return 1.0
         longest = radius / self._norm
+        # The bound is not convex in the scale: a wide grid finds the valley, finer ones its lowest point.
         grid = longest * np.concatenate([np.geomspace(1e-4, 0.1, 40), np.linspace(0.1, 1.0, 181)[1:]])
         for _ in range(3):
             values = [self.bound(float(scale)).mistakes for scale in grid]

@@ -79,7 +79,7 @@ def embedded(data: Any) -> str:
     >>> embedded({"task": "</script><!--"})
     '{"task":"\\\\u003c/script\\\\u003e\\\\u003c!--"}'
     """
-    text = json.dumps(data, separators=(",", ":"), allow_nan=False)
+    text = json.dumps(data, separators=(",", ":"), allow_nan=False)  # NaN is not JSON, and browsers reject it
     return text.replace("<", "\\u003c").replace(">", "\\u003e").replace("&", "\\u0026")
 
 
