@@ -53,7 +53,7 @@ class _Stopped(Exception):
     """The coordinator ends here."""
 
 
-def broken_off(model, after, *arguments, key):
+def broken_off(model, after, X, y, tasks, key):
     """Send a call, and lose the coordinator when it has sent so many messages."""
     send, sent = model._team.crew.send, []
 
@@ -66,7 +66,7 @@ def broken_off(model, after, *arguments, key):
 
     model._team.crew.send = sending
     with pytest.raises(_Stopped):
-        model.predict_then_learn(*arguments, key=key)
+        model.predict_then_learn(X, y, tasks=tasks, key=key)
     model._team.crew.send = send
 
 
