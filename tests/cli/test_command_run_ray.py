@@ -74,7 +74,7 @@ def test_a_run_goes_on_in_threads_and_saves_and_reports(tmp_path, begun):
     report, copy = tmp_path / "r.html", tmp_path / "copy"
     first = json.loads(told("run", stream, "--resume", directory, "--save", copy, "--report", report, "--json"))
     assert first["model"]["seen"] == 1200 and first["saved"] == str(copy)
-    assert "3 shards" in report.read_text() and "is not pictured" in report.read_text()
+    assert "3 shards" in report.read_text() and "Learned relations are not shown" in report.read_text()
     assert told("predict", copy, stream, "-q") == told("predict", directory, stream, "-q")
     again = json.loads(told("run", stream, "--resume", copy, "--save", copy, "--json"))  # in place, as with a file
     assert again["model"]["seen"] == 1800
