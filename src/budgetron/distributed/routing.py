@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 
 from budgetron.distributed.door import Admitted
 from budgetron.distributed.worker import Parcel
+from budgetron.errors import BudgetronError
 
 Ints = NDArray[np.int64]
 
@@ -49,7 +50,7 @@ def taken(values: Any, rows: Ints) -> Any:
     return values[rows]
 
 
-class OtherRows(Exception):
+class OtherRows(BudgetronError):
     """A key that came before with other rows."""
 
 
