@@ -39,7 +39,7 @@ def test_the_figures_are_those_of_the_run():
         row = dict(zip(labels, rows[task], strict=True))
         assert (row["Examples"], row["Mistakes"]) == (figures.n, figures.mistakes)
         assert row["Error"] == pytest.approx(figures.error, abs=1e-4)
-        assert row["Of the store"] == pytest.approx(model.budget_share_.get(task, 0), abs=1e-4)
+        assert row["Stored share"] == pytest.approx(model.budget_share_.get(task, 0), abs=1e-4)
     assert [row[0] for row in data["tasks"]["rows"]] == [task for task, _ in result.worst_first()]
     shares = np.array([series["values"] for series in data["charts"]["share"]["series"]])
     assert shares.sum(axis=0) == pytest.approx(1, abs=1e-3)
@@ -97,7 +97,7 @@ def test_no_memory_limit_is_stated_that_may_be_exceeded():
     rows, _ = text_of(Forgetron(budget=5), (sparse.csr_matrix(ROWS), LABELS, TASKS))
     unbounded, _ = text_of(Perceptron(kernels.Linear()), (ROWS, LABELS, TASKS))
     for html in (rows, unbounded):
-        assert "It will never take more than" not in html and "not bounded, or not known beforehand" in html
+        assert "It will never take more than" not in html and "no limit, or not known in advance" in html
 
 
 def test_a_run_of_nothing_and_a_run_without_its_model():
