@@ -81,7 +81,7 @@ class Forgetron final : public CoefficientLearner {
         const double moved = o == step.plus ? step.sign : o == step.minus ? -step.sign : 0.0;
         return scale_ * simd().dot(beta(o), oldest_row_.data(), size()) + moved * to_newest;
       };
-      const double beta_r = scale_ * beta(plus)[r];
+      const double beta_r = flushed(scale_ * beta(plus)[r]);
       const double mu = config_.n_outputs == 1 ? (beta_r < 0 ? -value(0) : value(0)) : value(plus) - value(minus);
       sigma += std::abs(beta_r);
       sigma_mu += std::abs(beta_r) * mu;

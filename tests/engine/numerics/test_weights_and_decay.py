@@ -9,6 +9,7 @@ from scipy import sparse
 import budgetron
 from budgetron import graphs, kernels
 from budgetron.engine import native, reference
+from budgetron.engine.records import Outcome
 from budgetron.engine.settings import Settings
 
 needs_core = pytest.mark.skipif(not native.available, reason="built without a compiler")
@@ -152,9 +153,10 @@ def test_a_forgetron_that_shrank_to_nothing(kind):
     )  # fmt: skip
     engine = kind(settings)
     zeros = np.zeros(3, dtype=np.int64)
-    engine.learn(np.array([[0.0], [5.0], [10.0]]), np.array([1, 1, 1], np.int32), zeros, zeros)
-    state = engine.state() | {"scale": 0.99e-100, "coef": np.array([[1e-215, 1e-210, 1.0]])}
-    engine = kind.restore(settings, state)
-    engine.learn(np.array([[15.0]]), np.array([1], np.int32), zeros[:1], zeros[:1])
+    engine.learn(np.array([[0.0], [5.0], [10.0]]), np.array([1, 0, 1], np.int32), zeros, zeros)
     assert engine.n_stored == 3
+    state = engine.state() | {"scale": 0.99e-100, "coef": np.array([[1e-215, -1e-210, 1.0]])}
+    engine = kind.restore(settings, state)
+    _, flags = engine.learn(np.array([[15.0]]), np.array([0], np.int32), zeros[:1], zeros[:1])
+    assert flags[0] & Outcome.STORED
     check_state(engine)
