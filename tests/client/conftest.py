@@ -14,6 +14,7 @@ from running import running
 
 @pytest.fixture(scope="module")
 def service(tmp_path_factory):
-    models = ("RandomBudgetPerceptron budget=30 kernel=gaussian:0.5", "flag=Budgetron budget=20")
+    models = ("RandomBudgetPerceptron budget=30 kernel=gaussian:0.5", "flag=Budgetron budget=20",
+              "bare=RandomBudgetPerceptron budget=30 kernel=gaussian:0.5")  # fmt: skip
     with running(tmp_path_factory.mktemp("service"), *models) as service:
         yield service

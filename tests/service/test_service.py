@@ -124,22 +124,22 @@ def test_feedback_once_again_another_and_unknown(trained):
 # ---- looking, and administration
 
 
-def test_model_tasks_live_and_metrics(trained):
-    model = trained.get("/v1/model").json()
+def test_model_tasks_live_and_metrics(trained_alone):
+    model = trained_alone.get("/v1/model").json()
     assert model["learner"] == "RandomBudgetPerceptron" and model["classes"] == ["ham", "spam"]
     assert model["capacity"] == 30 and model["memory_bytes"] > 0 and sum(model["budget_share"].values()) > 0.9
-    assert len(trained.get("/v1/models/flag/model").json()["beliefs"]) > 1
-    task = trained.get("/v1/tasks/ann").json()
+    assert len(trained_alone.get("/v1/models/flag/model").json()["beliefs"]) > 1
+    task = trained_alone.get("/v1/tasks/ann").json()
     assert task["stored"] >= 1 and task["figures"]["n"] >= 1
-    problem(trained.get("/v1/tasks/nobody"), 404, "unknown_task")
-    live = trained.get("/v1/live").json()
+    problem(trained_alone.get("/v1/tasks/nobody"), 404, "unknown_task")
+    live = trained_alone.get("/v1/live").json()
     assert live["overall"]["n"] == live["traffic"]["learned"] and live["mistakes"] and live["share"]
-    assert trained.get("/v1/models").json() == {"models": ["default", "flag"]}
-    text = trained.get("/metrics").text
+    assert trained_alone.get("/v1/models").json() == {"models": ["default", "flag"]}
+    text = trained_alone.get("/metrics").text
     assert f'budgetron_learned_total{{model="default"}} {live["traffic"]["learned"]}.0' in text
     assert 'budgetron_requests_total{method="GET",route="live",status="200"}' in text
-    assert trained.get("/healthz").json() == {"status": "alive"}
-    assert trained.get("/readyz").json()["status"] == "ready"
+    assert trained_alone.get("/healthz").json() == {"status": "alive"}
+    assert trained_alone.get("/readyz").json()["status"] == "ready"
 
 
 def test_events_repeat_the_live_state(trained):
