@@ -55,7 +55,7 @@ def test_version(runner: CliRunner) -> None:
 def test_a_refusal_is_one_sentence_and_exit_code_2(runner: CliRunner, tmp_path: Path) -> None:
     refused = runner.invoke(main, ["reproduce", "--sets", "spam,ham", "--out", str(tmp_path / "out")])
     assert refused.exit_code == 2
-    assert refused.output == "Error: reproduce: sets must be some of spam, school, sentiment; got 'ham'.\n"
+    assert refused.output == "Error: reproduce: sets must be one or more of spam, school, sentiment; got 'ham'.\n"
     assert not (tmp_path / "out").exists()
 
 
@@ -64,7 +64,7 @@ def test_missing_data_say_what_to_do(runner: CliRunner, tmp_path: Path) -> None:
         main, ["reproduce", "--quick", "--out", str(tmp_path / "out"), "--from", str(tmp_path)]
     )
     assert refused.exit_code == 3 and refused.exception is not None
-    assert "must be a readable file" in refused.output and "Copy it there from" in refused.output
+    assert "cannot be read in" in refused.output and "Copy it there from" in refused.output
     assert "Traceback" not in refused.output
 
 
@@ -93,7 +93,7 @@ def test_datasets_verify_finds_a_damaged_file(runner: CliRunner, tmp_path: Path)
     assert found.exit_code == 1
     assert "SHA-256" in json.loads(found.output)["school"]
     missing = runner.invoke(main, ["datasets", "verify", "spam", "--from", str(folder)])
-    assert missing.exit_code == 1 and missing.output.startswith("spam: data: ")
+    assert missing.exit_code == 1 and missing.output.startswith("spam: spam_task_a/")
     never_fetched = runner.invoke(main, ["datasets", "verify", "school"])
     assert never_fetched.exit_code == 1 and not (tmp_path / "cache").exists()  # nothing is downloaded
 
