@@ -220,7 +220,7 @@ def test_weights_of_examples_are_learned_with(tmp_path: Path, budgetron, told) -
     plain.write_text("".join(f"{y} |f x:{x:.3f} one\n" for x, y in rows))
     recall = [told("run", path)["validation"]["overall"]["recall"] for path in (plain, heavy)]
     assert recall[1] > recall[0]
-    assert "Budgetron takes them" in budgetron("run", heavy, "--learner", "Forgetron", code=2).output
+    assert "Budgetron takes weights" in budgetron("run", heavy, "--learner", "Forgetron", code=2).output
 
 
 def test_figures_are_shown_even_if_nothing_can_be_saved(mail: Path, tmp_path: Path, budgetron, monkeypatch) -> None:
@@ -228,7 +228,7 @@ def test_figures_are_shown_even_if_nothing_can_be_saved(mail: Path, tmp_path: Pa
         raise OSError(28, "No space left on device")
 
     monkeypatch.setattr(io, "save_model", full)  # no disk is full here when one is needed
-    refused = budgetron("run", mail, "--save", tmp_path / "m", code=2)
+    refused = budgetron("run", mail, "--save", tmp_path / "m", code=3)
     assert "No space left on device" in refused.stderr and "error    " in refused.stdout
 
 

@@ -32,10 +32,10 @@ def test_learning_and_predicting_are_a_bare_models(service, tmp_path):
     with budgetron.Client(service.url, model="bare") as client:  # a model that no other test teaches
         margins = client.learn_many(X, y, tasks, classes=["ham", "spam"], batch=50)
         model = bare()
-        assert np.array_equal(margins, model.predict_then_learn(X, y, tasks, classes=["ham", "spam"]))
+        assert np.array_equal(margins, model.predict_then_learn(X, y, tasks=tasks, classes=["ham", "spam"]))
         answers = client.predict_many(X, tasks, batch=70)
-        assert [answer.margin for answer in answers] == model.decision_function(X, tasks).tolist()
-        assert [answer.label for answer in answers] == model.predict(X, tasks).tolist()
+        assert [answer.margin for answer in answers] == model.decision_function(X, tasks=tasks).tolist()
+        assert [answer.label for answer in answers] == model.predict(X, tasks=tasks).tolist()
         one = client.predict(X[0], tasks[0].item(), remember=True)
         assert one.margin == answers[0].margin
         assert client.feedback(one.id, "spam")["status"] == "learned"
@@ -66,11 +66,13 @@ def test_the_same_awaited(service):
         async with budgetron.AsyncClient(service.url, model="flag") as client:
             margins = await client.learn_many(X, y, tasks, classes=["ham", "spam"], batch=60)
             model = budgetron.Budgetron(budget=20)
-            expected = [model.predict_then_learn(X[i : i + 60], y[i : i + 60], tasks[i : i + 60]) for i in (0, 60)]
+            expected = [
+                model.predict_then_learn(X[i : i + 60], y[i : i + 60], tasks=tasks[i : i + 60]) for i in (0, 60)
+            ]
             assert np.array_equal(margins, np.concatenate(expected))
             pairs = zip(X, tasks.tolist(), strict=True)
             singles = await asyncio.gather(*(client.predict(row, task) for row, task in pairs))
-            assert np.allclose([one.margin for one in singles], model.decision_function(X, tasks), rtol=1e-12)
+            assert np.allclose([one.margin for one in singles], model.decision_function(X, tasks=tasks), rtol=1e-12)
             assert singles[0].probabilities.keys() == {"ham", "spam"}
             first = await client.predict(X[0], "ann", remember=True)
             assert (await client.feedback(first.id, "ham"))["status"] == "learned"

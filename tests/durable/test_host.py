@@ -28,7 +28,7 @@ def test_equals_a_bare_model_and_recovers_bit_for_bit(tmp_path, make_model):
     assert 0 < again.recovery.replayed_examples < 300
     assert same(again.model, bare) and again.position == len(given)
     assert np.array_equal(
-        again.decision_function(given[0][0], given[0][2]), bare.decision_function(given[0][0], tasks=given[0][2])
+        again.decision_function(given[0][0], tasks=given[0][2]), bare.decision_function(given[0][0], tasks=given[0][2])
     )
     again.close()
     with Host.open(tmp_path) as third:
@@ -153,7 +153,7 @@ def test_every_kind_of_row_task_and_label(tmp_path):
         dropped(host)
         with Host.open(folder) as again:
             assert again.content() == content and again.model.n_seen_ == 8
-            assert np.array_equal(again.predict(rows, tasks), predicted)
+            assert np.array_equal(again.predict(rows, tasks=tasks), predicted)
 
 
 def test_dicts_are_hashed_as_learn_one_does(tmp_path):

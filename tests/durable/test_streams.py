@@ -43,7 +43,7 @@ def margins_of(answers):
 )
 def test_a_stream_sent_again_is_learned_once_wherever_it_is_cut(tmp_path, before, again, gaps, ending):
     bare, _ = fed(MODELS["random"], [(X, Y, TASKS)], classes=[0, 1])
-    expected = MODELS["random"]().predict_then_learn(X, Y, TASKS, classes=[0, 1])
+    expected = MODELS["random"]().predict_then_learn(X, Y, tasks=TASKS, classes=[0, 1])
     host = Host.open(tmp_path, MODELS["random"])
     first = margins_of(sent(host, before, gaps=gaps))
     if ending != "stay":
@@ -117,7 +117,7 @@ def test_how_far_a_stream_came_is_known_after_its_answers_are_forgotten(tmp_path
 
 def test_a_restored_model_keeps_the_places(tmp_path):
     three = MODELS["random"]()
-    three.partial_fit(X[:60], np.arange(60) % 3, TASKS[:60])
+    three.partial_fit(X[:60], np.arange(60) % 3, tasks=TASKS[:60])
     three.save(tmp_path / "three.budgetron")
     with Host.open(tmp_path / "host", MODELS["random"]) as host:
         sent(host, [50])

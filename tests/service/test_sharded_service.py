@@ -59,7 +59,7 @@ def problem(answer, status, kind):
 def test_the_shards_learn_as_in_process_and_survive_a_kill(tmp_path):
     X, y, tasks = made(300)
     with ShardedModel(learner(), shards=4) as alone:
-        expected = [alone.predict_then_learn(X[part], y[part], tasks[part]).tolist() for part in _parts(300, 100)]
+        expected = [alone.predict_then_learn(X[part], y[part], tasks=tasks[part]).tolist() for part in _parts(300, 100)]
         last = alone.decision_function(X[:50], tasks=tasks[:50]).tolist()
         by_shard = [(shard.n_seen, shard.n_stored, shard.capacity) for shard in alone.shards_]
     with running(tmp_path, LEARNER, *SHARDS) as service, service.client() as client:
@@ -127,8 +127,8 @@ def test_what_shards_cannot_do_is_said(service):
 def test_a_request_that_some_shards_learned_is_finished_once(tmp_path):
     X, y, tasks = made(200, seed=3)
     with ShardedModel(learner(), shards=4) as alone:
-        alone.partial_fit(X[:100], y[:100], tasks[:100])
-        expected = alone.predict_then_learn(X[100:], y[100:], tasks[100:]).tolist()
+        alone.partial_fit(X[:100], y[:100], tasks=tasks[:100])
+        expected = alone.predict_then_learn(X[100:], y[100:], tasks=tasks[100:]).tolist()
         last = alone.decision_function(X, tasks=tasks).tolist()
     second = body(X[100:], y[100:], tasks[100:], key="second")
     with running(tmp_path, LEARNER, *SHARDS) as service, service.client() as client:
@@ -152,7 +152,7 @@ def test_a_request_that_some_shards_learned_is_finished_once(tmp_path):
 def test_a_shard_that_fails_for_a_while_misses_nothing(tmp_path):
     X, y, tasks = made(300, seed=7)
     with ShardedModel(learner(), shards=4) as alone:
-        expected = [alone.predict_then_learn(X[part], y[part], tasks[part]).tolist() for part in _parts(300, 100)]
+        expected = [alone.predict_then_learn(X[part], y[part], tasks=tasks[part]).tolist() for part in _parts(300, 100)]
     requests = [body(X[part], y[part], tasks[part], key=f"part {n}") for n, part in enumerate(_parts(300, 100))]
     with running(tmp_path, LEARNER, *SHARDS) as service, service.client() as client:
         assert client.post("/v1/learn", json=requests[0]).json()["margins"] == expected[0]
@@ -170,7 +170,7 @@ def test_a_shard_that_fails_for_a_while_misses_nothing(tmp_path):
 def test_a_fault_that_nobody_foresaw_is_finished_like_a_lost_worker(tmp_path):
     X, y, tasks = made(200, seed=8)
     with ShardedModel(learner(), shards=4) as alone:
-        expected = [alone.predict_then_learn(X[part], y[part], tasks[part]).tolist() for part in _parts(200, 100)]
+        expected = [alone.predict_then_learn(X[part], y[part], tasks=tasks[part]).tolist() for part in _parts(200, 100)]
     first, second = (Request(X[part], y[part], tasks[part], f"at {part.start}") for part in _parts(200, 100))
     host = ShardedHost.open(tmp_path / "model", learner, Settings(data=tmp_path, shards=4, workers=2))
     assert host.learn_many([first])[0].margins.tolist() == expected[0]
@@ -201,7 +201,7 @@ def test_requests_of_one_commit_go_together_and_in_order(tmp_path):
             if number == 20:
                 assert isinstance(answer, InputError) and "'egg'" in str(answer)
                 continue
-            margins = alone.predict_then_learn(request.X, request.y, request.tasks, request.classes)
+            margins = alone.predict_then_learn(request.X, request.y, tasks=request.tasks, classes=request.classes)
             assert answer.margins.tolist() == margins.tolist() and not answer.repeated
         assert answers[40].repeated and answers[40].margins.tolist() == answers[3].margins.tolist()
         assert [fact.n_seen for fact in host.model.shards_] == [fact.n_seen for fact in alone.shards_]
@@ -234,7 +234,10 @@ def test_kills_at_any_moment(tmp_path, kills):
         service.stop()
     with ShardedModel(learner(), shards=4) as alone:
         for (rows, labels, names), answer in zip(blocks, answers, strict=True):
-            assert answer["margins"] == alone.predict_then_learn(rows, labels, names, ["ham", "spam"]).tolist()
+            assert (
+                answer["margins"]
+                == alone.predict_then_learn(rows, labels, tasks=names, classes=["ham", "spam"]).tolist()
+            )
         assert margins == alone.decision_function(X, tasks=tasks).tolist()
 
 
@@ -263,7 +266,7 @@ def test_what_cannot_begin_in_shards_is_refused(tmp_path):
     with pytest.raises(InputError, match="which was begun without"):
         ShardedHost.open(tmp_path / "one", learner, settings)
     with ShardedModel(learner(), shards=4, directory=tmp_path / "others" / "shards") as model:
-        model.partial_fit(X, y, tasks)
+        model.partial_fit(X, y, tasks=tasks)
     with pytest.raises(InputError, match="a directory of its own"):
         ShardedHost.open(tmp_path / "others", learner, settings)
     host = ShardedHost.open(tmp_path / "new", learner, settings)
@@ -279,7 +282,7 @@ def test_shards_on_ray(tmp_path):
     pytest.importorskip("ray", reason="the extra 'ray' is not installed")
     X, y, tasks = made(200, seed=6)
     with ShardedModel(learner(), shards=4) as alone:
-        expected = alone.predict_then_learn(X, y, tasks).tolist()
+        expected = alone.predict_then_learn(X, y, tasks=tasks).tolist()
         last = alone.decision_function(X, tasks=tasks).tolist()
     options = (*SHARDS, "--workers", 2, "--ray", tmp_path / "shared")
     own = {"RAY_ADDRESS": "local", "RAY_USAGE_STATS_ENABLED": "0"}  # a cluster of its own, whatever else runs here

@@ -23,7 +23,7 @@ def made(classes):
     """A model file of so many classes."""
     model = budgetron.RandomBudgetPerceptron(budget=20)
     rng = np.random.default_rng(0)
-    model.partial_fit(rng.normal(size=(60, 2)), np.arange(60) % classes, ["ann"] * 60)
+    model.partial_fit(rng.normal(size=(60, 2)), np.arange(60) % classes, tasks=["ann"] * 60)
     return model
 
 
