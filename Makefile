@@ -48,7 +48,8 @@ test: browser
 	$(MAKE) --no-print-directory -j2 lint sanitize
 	$(BIN)/python -m pytest -q -n 2 --dist worksteal --durations=10
 
-test-long: $(VENV)/.tested portability
+test-long: $(VENV)/.tested portability build/sanitized/core_faults
+	build/sanitized/core_faults all
 	BUDGETRON_LONG=1 $(BIN)/python -m pytest -q --durations=20 -m long
 
 lint: $(VENV)/.tested
@@ -56,17 +57,24 @@ lint: $(VENV)/.tested
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 
-# The core without Python, every rule and store on random streams, under AddressSanitizer and UBSan.
+# The core without Python, every rule and store on random streams, under AddressSanitizer and UBSan: as it is, and with
+# memory that runs out at every place where it can.
 SANITIZED := build/sanitized
-sanitize: $(SANITIZED)/core_stress
+sanitize: $(SANITIZED)/core_stress $(SANITIZED)/core_faults
 	$(SANITIZED)/core_stress
+	$(SANITIZED)/core_faults
 
-$(SANITIZED)/core_stress: $(CORE) tests/core/stress.cpp
-	@mkdir -p $(SANITIZED)
-	$(CXX) -std=c++17 -O1 -g -Wall -Wextra -Wpedantic -Wshadow -Wconversion -Werror -fopenmp-simd -fno-math-errno \
-	  -fno-trapping-math -fsanitize=address,undefined -fno-sanitize-recover=undefined -fno-omit-frame-pointer \
-	  -DBUDGETRON_TARGET=baseline -DBUDGETRON_VECTOR=16 -I src/core $(filter-out %/bindings.cpp,$(filter %.cpp,$(CORE))) \
-	  tests/core/stress.cpp -o $@ -lpthread
+SANITIZE := $(CXX) -std=c++17 -O1 -g -Wall -Wextra -Wpedantic -Wshadow -Wconversion -Werror -fopenmp-simd -fno-math-errno \
+  -fno-trapping-math -fsanitize=address,undefined -fno-sanitize-recover=undefined -fno-omit-frame-pointer \
+  -DBUDGETRON_TARGET=baseline -DBUDGETRON_VECTOR=16 -I src/core
+OBJECTS  := $(patsubst src/core/%.cpp,$(SANITIZED)/%.o,$(filter-out %/bindings.cpp,$(filter %.cpp,$(CORE))))
+
+$(OBJECTS): $(SANITIZED)/%.o: src/core/%.cpp $(CORE)
+	@mkdir -p $(@D)
+	$(SANITIZE) -c $< -o $@
+
+$(SANITIZED)/core_%: tests/core/%.cpp tests/core/streams.hpp $(OBJECTS)
+	$(SANITIZE) $< $(OBJECTS) -o $@ -lpthread
 
 # The core with every supported compiler, and for aarch64 under qemu. One of them: make portability COMPILER=clang++-16
 portability: $(BIN)/python

@@ -9,11 +9,14 @@
 
 #include <algorithm>
 #include <atomic>
+#include <cmath>
 #include <cstddef>
 #include <cstdint>
 #include <exception>
+#include <initializer_list>
 #include <memory>
 #include <mutex>
+#include <new>
 #include <optional>
 #include <shared_mutex>
 #include <stdexcept>
@@ -25,7 +28,7 @@
 #include <vector>
 
 #include "readers/delimited.hpp"
-#include "rules/learner.hpp"
+#include "rules/model.hpp"
 #include "readers/sparse_lines.hpp"
 
 namespace nb = nanobind;
@@ -42,26 +45,57 @@ using Line = In<T, nb::ndim<1>>;
 
 template <class T>
 nb::object to_numpy(std::vector<T>&& values) {
-  auto* kept = new std::vector<T>(std::move(values));
-  nb::capsule owner(kept, [](void* p) noexcept { delete static_cast<std::vector<T>*>(p); });
-  return nb::cast(nb::ndarray<nb::numpy, T>(kept->data(), {kept->size()}, owner));
+  auto kept = std::make_unique<std::vector<T>>(std::move(values));
+  nb::capsule owner(kept.get(), [](void* p) noexcept { delete static_cast<std::vector<T>*>(p); });
+  const std::vector<T>* held = kept.release();  // it is the capsule's now
+  return nb::cast(nb::ndarray<nb::numpy, T>(const_cast<T*>(held->data()), {held->size()}, owner));
+}
+
+// A NumPy array that is made before it is written.
+template <class T>
+struct Made {
+  explicit Made(std::size_t n) : memory(new T[n ? n : 1]) {
+    nb::capsule owner(memory.get(), [](void* p) noexcept { delete[] static_cast<T*>(p); });
+    T* held = memory.release();
+    object = nb::cast(nb::ndarray<nb::numpy, T>(held, {n}, owner));
+    at = held;
+  }
+  T* data() const { return at; }
+  std::unique_ptr<T[]> memory;
+  T* at;
+  nb::object object;
+};
+
+void require(bool condition, const char* what) {
+  if (!condition) throw std::invalid_argument(what);
+}
+
+template <class Value>
+Value named(const char* what, const std::string& name, std::initializer_list<std::pair<const char*, Value>> known) {
+  std::string names;
+  for (const auto& [one, value] : known) {
+    if (name == one) return value;
+    names += (names.empty() ? "" : ", ") + std::string(one);
+  }
+  throw std::invalid_argument(std::string("_core.make: ") + what + " must be one of " + names + "; got " + name);
 }
 
 Config config_of(const nb::dict& d) {
   Config c;
   const auto text = [&](const char* name) { return nb::cast<std::string>(d[name]); };
   const auto whole = [&](const char* name) { return nb::cast<std::size_t>(d[name]); };
-  const std::string rule = text("rule"), kernel = text("kernel");
-  c.rule = rule == "perceptron"          ? Rule::perceptron
-           : rule == "random"            ? Rule::random
-           : rule == "forgetron"         ? Rule::forgetron
-           : rule == "projectron"        ? Rule::projectron
-           : rule == "shared_projectron" ? Rule::shared_projectron
-                                         : Rule::budgetron;
-  c.kernel.kind = kernel == "gaussian"     ? Kernel::Kind::gaussian
-                  : kernel == "polynomial" ? Kernel::Kind::polynomial
-                  : kernel == "linear"     ? Kernel::Kind::linear
-                                           : Kernel::Kind::none;
+  c.rule = named<Rule>("rule", text("rule"),
+                       {{"perceptron", Rule::perceptron},
+                        {"random", Rule::random},
+                        {"forgetron", Rule::forgetron},
+                        {"projectron", Rule::projectron},
+                        {"shared_projectron", Rule::shared_projectron},
+                        {"budgetron", Rule::budgetron}});
+  c.kernel.kind = named<Kernel::Kind>("kernel", text("kernel"),
+                                      {{"none", Kernel::Kind::none},
+                                       {"linear", Kernel::Kind::linear},
+                                       {"polynomial", Kernel::Kind::polynomial},
+                                       {"gaussian", Kernel::Kind::gaussian}});
   c.kernel.gamma = nb::cast<double>(d["gamma"]);
   c.kernel.bias = nb::cast<double>(d["bias"]);
   c.kernel.degree = nb::cast<int>(d["degree"]);
@@ -75,6 +109,7 @@ Config config_of(const nb::dict& d) {
   c.pool = whole("pool");
   c.eta = nb::cast<double>(d["eta"]);
   c.seed = nb::cast<std::uint64_t>(d["seed"]);
+  c.hash_seed = nb::cast<std::uint64_t>(d["hash_seed"]);
   c.max_task_rows = whole("max_task_rows");
   c.n_tasks = whole("n_tasks");
   if (c.rule == Rule::budgetron) {
@@ -89,12 +124,24 @@ Config config_of(const nb::dict& d) {
     c.table_slots = whole("slots");
     c.sure = nb::cast<double>(d["sure"]);
     c.patience = nb::cast<std::int64_t>(d["patience"]);
+    require(!c.beliefs.empty(), "_core.make: beliefs must not be empty");
+    require(c.sparse == (c.table_slots > 0), "_core.make: slots must be above 0 for sparse rows, and 0 for dense ones");
+    require(c.table_slots <= (std::size_t{1} << 31), "_core.make: slots must be at most 2**31");
+    require(!c.whole || (c.shared && !c.sparse), "_core.make: whole needs a shared part and dense rows");
+  } else {
+    require(c.kernel.kind != Kernel::Kind::none, "_core.make: this rule needs a kernel");
   }
+  constexpr std::size_t kLargest = std::size_t{1} << 40;
+  require(c.similarity != nullptr, "_core.make: similarity must be a graph");
+  require(c.n_outputs == 1 || (c.n_outputs > 2 && c.n_outputs <= kLargest),
+          "_core.make: n_outputs must be 1 for two classes, else the number of classes");
+  require(c.d > 0 && c.d <= static_cast<std::size_t>(INT32_MAX), "_core.make: d must be from 1 to 2**31 - 1");
+  require(c.capacity <= kLargest && c.pool <= kLargest && c.own_rank <= kLargest, "_core.make: capacity, pool and own_rank must be at most 2**40");
+  require(c.rule != Rule::perceptron || c.capacity == 0, "_core.make: a Perceptron has no capacity");
+  require(c.pool == 0 || (c.sparse && c.capacity > 0), "_core.make: pool needs sparse rows and a capacity");
+  require(c.kernel.degree >= 1 && c.kernel.degree <= 1000, "_core.make: degree must be from 1 to 1000");
+  require(c.max_task_rows != 1, "_core.make: max_task_rows must be 0 for no cap, or at least 2");
   return c;
-}
-
-void require(bool condition, const char* what) {
-  if (!condition) throw std::invalid_argument(what);
 }
 
 // Row starts in order, all of them inside of `size` entries.
@@ -106,12 +153,14 @@ void require_starts(const std::int64_t* indptr, std::size_t n, std::size_t size)
 // Rows from Python: a dense array, or the three arrays of a CSR matrix.
 struct Block {
   Rows rows;
+  bool sparse = false, single = false;
 
   template <class T>
   static Block dense(const In<T, nb::ndim<2>>& x) {
     Block block;
     block.rows.count = x.shape(0);
     block.rows.d = x.shape(1);
+    block.single = std::is_same_v<T, float>;
     if constexpr (std::is_same_v<T, float>)
       block.rows.dense_f32 = x.data();
     else
@@ -120,51 +169,107 @@ struct Block {
   }
   template <class T>
   static Block csr(const Line<std::int64_t>& indptr, const Line<std::int32_t>& indices, const Line<T>& data) {
-    require(indices.shape(0) == data.shape(0), "there must be as many indices as values");
+    require(indices.shape(0) == data.shape(0), "_core.csr: indices and data must be equally long");
     require_starts(indptr.data(), indptr.shape(0), indices.shape(0));
     Block block;
     block.rows.count = indptr.shape(0) - 1;
     block.rows.indptr = indptr.data();
     block.rows.indices = indices.data();
+    block.sparse = true;
+    block.single = std::is_same_v<T, float>;
     if constexpr (std::is_same_v<T, float>)
       block.rows.data_f32 = data.data();
     else
       block.rows.data_f64 = data.data();
+    for (std::size_t i = 0; i < block.rows.count; ++i)
+      for (std::int64_t e = indptr.data()[i], before = -1; e < indptr.data()[i + 1]; ++e) {
+        require(indices.data()[e] > before, "_core.csr: the column indices of a row must be ascending, from 0 on");
+        before = indices.data()[e];
+        block.width = std::max(block.width, static_cast<std::size_t>(before) + 1);
+      }
     return block;
   }
+  std::size_t width = 0;  // sparse: the largest column and one
 };
 
-nb::object first_bad_row(const Learner& learner, const Block& block) {
+// A TypeError: rows of another kind than the model's would be read as what they are not.
+void require_kind(const Config& c, bool sparse, bool single) {
+  if (sparse == c.sparse && single == c.single) return;
+  const auto kind = [](bool is_sparse, bool is_single) {
+    return std::string(is_sparse ? "sparse" : "dense") + " float" + (is_single ? "32" : "64");
+  };
+  throw nb::type_error(("_core: this model takes " + kind(c.sparse, c.single) + " rows; got " + kind(sparse, single)).c_str());
+}
+
+void require_rows(const Config& c, const Block& block) {
+  require_kind(c, block.sparse, block.single);
+  if (block.sparse)
+    require(block.width <= c.d, "_core: the rows must not have more columns than the model");
+  else
+    require(block.rows.d == c.d, "_core: the rows must have as many columns as the model");
+}
+
+// Explicit graphs read a column at the place of the task.
+void require_tasks(const Config& c, const std::int64_t* keys, std::size_t n) {
+  const auto* graph = dynamic_cast<const Explicit*>(c.similarity.get());
+  if (!graph) return;
+  for (std::size_t i = 0; i < n; ++i)
+    require(keys[i] >= 0 && static_cast<std::size_t>(keys[i]) < graph->tasks(), "_core: a task must be one of the graph's");
+}
+
+void require_label(const Config& c, std::int32_t label) {
+  require(label >= 0 && static_cast<std::size_t>(label) < (c.n_outputs == 1 ? 2 : c.n_outputs),
+          "_core: a label must be the number of a class, from 0 on");
+}
+
+void require_weight(double weight) {
+  require(weight >= 0 && std::isfinite(weight), "_core: a weight must be a number from 0 on");
+}
+
+nb::object first_bad_row(const Model& model, const Block& block) {
+  require_rows(model.config(), block);
   std::size_t bad;
   {
     nb::gil_scoped_release free;
-    bad = learner.first_bad_row(block.rows);
+    std::shared_lock<FairLock> hold(model.lock);
+    bad = model.learner().first_bad_row(block.rows);
   }
   return bad == block.rows.count ? nb::none() : nb::cast(bad);
 }
 
-nb::tuple learn(Learner& learner, const Block& block, const Line<std::int32_t>& labels,
-                const Line<std::int64_t>& keys, const Line<std::int64_t>& clusters,
-                const std::optional<Line<double>>& weights) {
-  const std::size_t n = block.rows.count, outputs = learner.config().n_outputs;
+nb::tuple learn(Model& model, const Block& block, const Line<std::int32_t>& labels, const Line<std::int64_t>& keys,
+                const Line<std::int64_t>& clusters, const std::optional<Line<double>>& weights) {
+  const Config& c = model.config();
+  const std::size_t n = block.rows.count;
   require(labels.shape(0) == n && keys.shape(0) == n && clusters.shape(0) == n && (!weights || weights->shape(0) == n),
-          "labels, keys and clusters must be as many as the rows");
-  std::vector<double> margins(n * outputs);
-  std::vector<std::uint8_t> flags(n);
+          "_core: labels, keys, clusters and weights must be as many as the rows");
+  require_rows(c, block);
+  require_tasks(c, keys.data(), n);
+  for (std::size_t i = 0; i < n; ++i) require_label(c, labels.data()[i]);
+  for (std::size_t i = 0; weights && i < n; ++i) require_weight(weights->data()[i]);
+  // What is handed back is allocated before anything is learned.
+  Made<double> margins(n * c.n_outputs);
+  Made<std::uint8_t> flags(n);
+  nb::tuple out = nb::make_tuple(margins.object, flags.object);
   {
     nb::gil_scoped_release free;
-    std::unique_lock<FairLock> hold(learner.lock);
-    learner.learn(block.rows, labels.data(), keys.data(), clusters.data(), weights ? weights->data() : nullptr,
-                  margins.data(), flags.data());
+    model.learn(block.rows, labels.data(), keys.data(), clusters.data(), weights ? weights->data() : nullptr, margins.data(),
+                flags.data(), [] {
+                  nb::gil_scoped_acquire held;  // an interrupt ends a long call
+                  if (PyErr_CheckSignals()) throw nb::python_error();
+                });
   }
-  return nb::make_tuple(to_numpy(std::move(margins)), to_numpy(std::move(flags)));
+  return out;
 }
 
-nb::object margins(const Learner& learner, const Block& block, const Line<std::int64_t>& keys,
+nb::object margins(const Model& model, const Block& block, const Line<std::int64_t>& keys,
                    const Line<std::int64_t>& clusters, std::size_t threads) {
-  const std::size_t n = block.rows.count, outputs = learner.config().n_outputs;
-  require(keys.shape(0) == n && clusters.shape(0) == n, "keys and clusters must be as many as the rows");
-  std::vector<double> out(n * outputs);
+  const Config& c = model.config();
+  const std::size_t n = block.rows.count;
+  require(keys.shape(0) == n && clusters.shape(0) == n, "_core: keys and clusters must be as many as the rows");
+  require_rows(c, block);
+  require_tasks(c, keys.data(), n);
+  std::vector<double> out(n * c.n_outputs);
   {
     nb::gil_scoped_release free;
     // Parts are taken one after the other by whoever is free: a busy core takes fewer, and a thread that the system
@@ -178,8 +283,8 @@ nb::object margins(const Learner& learner, const Block& block, const Line<std::i
     const auto work = [&](std::size_t t) noexcept {
       try {
         for (std::size_t p = next++; p < parts; p = next++) {
-          const std::shared_lock<FairLock> hold(learner.lock);
-          learner.margins(block.rows, p * kPart, std::min(n, (p + 1) * kPart), keys.data(), clusters.data(), out.data());
+          const std::shared_lock<FairLock> hold(model.lock);
+          model.learner().margins(block.rows, p * kPart, std::min(n, (p + 1) * kPart), keys.data(), clusters.data(), out.data());
         }
       } catch (...) {
         failures[t] = std::current_exception();  // carried to the calling thread
@@ -187,9 +292,12 @@ nb::object margins(const Learner& learner, const Block& block, const Line<std::i
     };
     std::vector<std::thread> others;
     others.reserve(threads - 1);
+    // Without memory or another thread to be had, the calling thread does the work. Nothing may escape while others run: a
+    // thread that is not joined ends the process.
     try {
       for (std::size_t t = 1; t < threads; ++t) others.emplace_back(work, t);
     } catch (const std::system_error&) {
+    } catch (const std::bad_alloc&) {
     }
     work(0);
     for (auto& other : others) other.join();
@@ -199,23 +307,31 @@ nb::object margins(const Learner& learner, const Block& block, const Line<std::i
   return to_numpy(std::move(out));
 }
 
-nb::object variances(Learner& learner, const Block& block, const Line<std::int64_t>& keys,
-                     const Line<std::int64_t>& clusters) {
+nb::object variances(Model& model, const Block& block, const Line<std::int64_t>& keys, const Line<std::int64_t>& clusters) {
+  const Config& c = model.config();
   const std::size_t n = block.rows.count;
-  require(keys.shape(0) == n && clusters.shape(0) == n, "keys and clusters must be as many as the rows");
-  std::vector<double> out(n * learner.config().n_outputs);
+  require(keys.shape(0) == n && clusters.shape(0) == n, "_core: keys and clusters must be as many as the rows");
+  require_rows(c, block);
+  require_tasks(c, keys.data(), n);
+  std::vector<double> out(n * c.n_outputs);
   {
     nb::gil_scoped_release free;
-    std::unique_lock<FairLock> hold(learner.lock);
-    learner.variances(block.rows, keys.data(), clusters.data(), out.data());
+    const Model::Exclusive hold(model);
+    model.learner().variances(block.rows, keys.data(), clusters.data(), out.data());
   }
   return to_numpy(std::move(out));
 }
 
-// One example: (margin or list of margins, flags), or None if the row must be refused.
+// One example: (margin or array of margins, flags), or None if the row must be refused.
 template <class T>
-nb::object learn_one(Learner& learner, const In<T, nb::ndim<1>>& x, std::int32_t label, std::int64_t key,
-                     std::int64_t cluster, double weight) {
+nb::object learn_one(Model& model, const In<T, nb::ndim<1>>& x, std::int32_t label, std::int64_t key, std::int64_t cluster,
+                     double weight) {
+  const Config& c = model.config();
+  require_kind(c, false, std::is_same_v<T, float>);
+  require(x.shape(0) == c.d, "_core: the rows must have as many columns as the model");
+  require_tasks(c, &key, 1);
+  require_label(c, label);
+  require_weight(weight);
   Rows rows;
   rows.count = 1;
   rows.d = x.shape(0);
@@ -223,31 +339,28 @@ nb::object learn_one(Learner& learner, const In<T, nb::ndim<1>>& x, std::int32_t
     rows.dense_f32 = x.data();
   else
     rows.dense_f64 = x.data();
-  const std::size_t outputs = learner.config().n_outputs;
   double one;
-  std::vector<double> many(outputs > 1 ? outputs : 0);
+  std::optional<Made<double>> many;
+  if (c.n_outputs > 1) many.emplace(c.n_outputs);
   std::uint8_t flags;
+  bool good;
   {
     nb::gil_scoped_release free;
-    std::unique_lock<FairLock> hold(learner.lock);
-    if (learner.first_bad_row(rows) != 1)
-      flags = 255;
-    else
-      learner.learn(rows, &label, &key, &cluster, &weight, outputs > 1 ? many.data() : &one, &flags);
+    good = model.learn_one(rows, label, {key, cluster}, weight, many ? many->data() : &one, &flags);
   }
-  if (flags == 255) return nb::none();
-  if (outputs == 1) return nb::make_tuple(one, flags);
-  return nb::make_tuple(to_numpy(std::move(many)), flags);
+  if (!good) return nb::none();
+  if (many) return nb::make_tuple(many->object, flags);
+  return nb::make_tuple(one, flags);
 }
 
-nb::dict save(Learner& learner) {
+nb::dict save(Model& model) {
   State state;
   Store::Dump rows;
   {
     nb::gil_scoped_release free;
-    std::unique_lock<FairLock> hold(learner.lock);
-    learner.save(state);
-    rows = learner.store().dump();
+    const Model::Exclusive hold(model);
+    model.learner().save(state);
+    rows = model.learner().store().dump();
   }
   nb::dict out;
   for (auto& [name, values] : state.reals) out[name.c_str()] = to_numpy(std::move(values));
@@ -258,7 +371,10 @@ nb::dict save(Learner& learner) {
   return out;
 }
 
-void load(Learner& learner, const nb::dict& reals, const nb::dict& integers, const Block& block) {
+void load(Model& model, const nb::dict& reals, const nb::dict& integers, const Block& block) {
+  const Config& c = model.config();
+  if (block.rows.count) require_rows(c, block);
+  else require_kind(c, block.sparse, block.single);
   State state;
   for (auto [name, values] : reals) {
     const auto array = nb::cast<Line<double>>(values);
@@ -269,18 +385,17 @@ void load(Learner& learner, const nb::dict& reals, const nb::dict& integers, con
     state.integers[nb::cast<std::string>(name)].assign(array.data(), array.data() + array.shape(0));
   }
   nb::gil_scoped_release free;
-  std::unique_lock<FairLock> hold(learner.lock);
-  learner.load(state, block.rows);
+  model.load(state, block.rows);
 }
 
 template <class Read>
-nb::object per_slot(const Learner& learner, Read read) {
+nb::object per_slot(const Model& model, Read read) {
   std::vector<double> out;
   {
     nb::gil_scoped_release free;
-    std::shared_lock<FairLock> hold(learner.lock);
-    out.resize(learner.config().n_outputs * learner.size());
-    read(out.data());
+    std::shared_lock<FairLock> hold(model.lock);
+    out.resize(model.config().n_outputs * model.learner().size());
+    read(model.learner(), out.data());
   }
   return to_numpy(std::move(out));
 }
@@ -346,10 +461,10 @@ nb::tuple sparse_lines(const nb::bytes& content, Line<std::int64_t> begins, Line
 }
 
 template <class Get>
-auto shared(const Learner& learner, Get get) {
+auto shared(const Model& model, Get get) {
   nb::gil_scoped_release free;
-  std::shared_lock<FairLock> hold(learner.lock);
-  return get();
+  std::shared_lock<FairLock> hold(model.lock);
+  return get(model.learner());
 }
 
 template <class T>
@@ -398,7 +513,7 @@ NB_MODULE(_core, m) {
         });
   m.def("graph_bytes", [](const std::shared_ptr<Similarity>& similarity) {
     const auto* graph = dynamic_cast<const Explicit*>(similarity.get());
-    return graph ? graph->bytes() : std::size_t{0};
+    return graph ? graph->bytes() + graph->room_bytes() : std::size_t{0};
   });
 
   nb::class_<Block>(m, "Block");
@@ -409,7 +524,7 @@ NB_MODULE(_core, m) {
   m.def("csr", &Block::csr<double>, "indptr"_a.noconvert(), "indices"_a.noconvert(), "data"_a.noconvert(),
         nb::keep_alive<0, 1>(), nb::keep_alive<0, 2>(), nb::keep_alive<0, 3>());
 
-  nb::class_<Learner>(m, "Learner")
+  nb::class_<Model>(m, "Learner")
       .def("first_bad_row", &first_bad_row)
       .def("learn", &learn, "rows"_a, "labels"_a.noconvert(), "keys"_a.noconvert(), "clusters"_a.noconvert(),
            "weights"_a.none() = nb::none())
@@ -418,39 +533,36 @@ NB_MODULE(_core, m) {
       .def("margins", &margins, "rows"_a, "keys"_a.noconvert(), "clusters"_a.noconvert(), "threads"_a = 1)
       .def("variances", &variances, "rows"_a, "keys"_a.noconvert(), "clusters"_a.noconvert())
       .def("forget",
-           [](Learner& l, std::int64_t key) {
+           [](Model& model, std::int64_t key) {
              nb::gil_scoped_release free;
-             std::unique_lock<FairLock> hold(l.lock);
-             l.forget(key);
+             const Model::Exclusive hold(model);
+             model.learner().forget(key);
            })
       .def("save", &save)
       .def("load", &load)
-      .def("coefficients", [](const Learner& l) { return per_slot(l, [&](double* out) { l.coefficients(out); }); })
+      .def("coefficients",
+           [](const Model& model) { return per_slot(model, [](const Learner& l, double* out) { l.coefficients(out); }); })
       .def("beliefs",
-           [](const Learner& l) {
+           [](const Model& model) {
              std::vector<std::int64_t> index;
              std::vector<double> weight;
-             {
-               nb::gil_scoped_release free;
-               std::shared_lock<FairLock> hold(l.lock);
-               l.belief_weights(index, weight);
-             }
+             shared(model, [&](const Learner& l) { l.belief_weights(index, weight); });
              return nb::make_tuple(index, weight);
            })
       .def("task_weights",
-           [](const Learner& l, std::int64_t key, std::int64_t cluster) {
-             return per_slot(l, [&](double* out) { l.task_weights({key, cluster}, out); });
+           [](const Model& model, std::int64_t key, std::int64_t cluster) {
+             require_tasks(model.config(), &key, 1);
+             return per_slot(model, [&](const Learner& l, double* out) { l.task_weights({key, cluster}, out); });
            })
-      .def_prop_ro("key", [](const Learner& l) { return to_numpy(shared(l, [&] { return copied(l.keys()); })); })
-      .def_prop_ro("cluster", [](const Learner& l) { return to_numpy(shared(l, [&] { return copied(l.clusters()); })); })
-      .def_prop_ro("arrival", [](const Learner& l) { return to_numpy(shared(l, [&] { return copied(l.arrivals()); })); })
-      .def_prop_ro("n_stored", [](const Learner& l) { return shared(l, [&] { return l.size(); }); })
-      .def_prop_ro("n_seen", [](const Learner& l) { return shared(l, [&] { return l.n_seen(); }); })
-      .def_prop_ro("n_mistakes", [](const Learner& l) { return shared(l, [&] { return l.n_mistakes(); }); })
-      .def_prop_ro("memory_bytes", [](const Learner& l) { return shared(l, [&] { return l.memory_bytes(); }); });
+      .def_prop_ro("key", [](const Model& m) { return to_numpy(shared(m, [](const Learner& l) { return copied(l.keys()); })); })
+      .def_prop_ro("cluster", [](const Model& m) { return to_numpy(shared(m, [](const Learner& l) { return copied(l.clusters()); })); })
+      .def_prop_ro("arrival", [](const Model& m) { return to_numpy(shared(m, [](const Learner& l) { return copied(l.arrivals()); })); })
+      .def_prop_ro("n_stored", [](const Model& m) { return shared(m, [](const Learner& l) { return l.size(); }); })
+      .def_prop_ro("n_seen", [](const Model& m) { return shared(m, [](const Learner& l) { return l.n_seen(); }); })
+      .def_prop_ro("n_mistakes", [](const Model& m) { return shared(m, [](const Learner& l) { return l.n_mistakes(); }); })
+      .def_prop_ro("memory_bytes", [](const Model& m) { return shared(m, [](const Learner& l) { return sizeof(Model) + l.memory_bytes(); }); });
 
-  m.def("make", [](const nb::dict& settings) { return make_learner(config_of(settings)).release(); },
-        nb::rv_policy::take_ownership);
+  m.def("make", [](const nb::dict& settings) { return new Model(config_of(settings)); }, nb::rv_policy::take_ownership);
 }
 
 }  // namespace budgetron

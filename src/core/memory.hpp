@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 #include <new>
 #include <vector>
 
@@ -14,6 +15,19 @@ inline double flushed(double value) { return value < kTiny && value > -kTiny ? 0
 
 struct Bytes {
   std::size_t used = 0;
+};
+
+// Counts the object it is a member of, where that object has an allocation of its own.
+class CountedSize {
+ public:
+  CountedSize(Bytes& bytes, std::size_t size) : bytes_(&bytes), size_(size) { bytes.used += size; }
+  CountedSize(const CountedSize&) = delete;
+  CountedSize& operator=(const CountedSize&) = delete;
+  ~CountedSize() { bytes_->used -= size_; }
+
+ private:
+  Bytes* bytes_;
+  std::size_t size_;
 };
 
 template <class T>
@@ -52,5 +66,30 @@ class Vec : public std::vector<T, Counted<T>> {
   explicit Vec(Bytes& bytes) : std::vector<T, Counted<T>>(Counted<T>(bytes)) {}
   Vec(Bytes& bytes, std::size_t n, T value = T{}) : std::vector<T, Counted<T>>(n, value, Counted<T>(bytes)) {}
 };
+
+// Frees a vector's memory without allocating, which shrink_to_fit() may do.
+template <class T>
+void release(Vec<T>& values) noexcept {
+  Vec<T>(*values.get_allocator().bytes).swap(values);
+}
+
+// Gives back what a vector does not use, as far as that needs no memory that is not there.
+template <class T>
+void shrink(Vec<T>& values) noexcept {
+  try {
+    values.shrink_to_fit();
+  } catch (const std::bad_alloc&) {
+  }
+}
+
+// A keyed 64-bit hash (two rounds of xor, multiply and shift). Whoever does not know the seed cannot choose values that
+// fall into one bucket.
+inline std::uint64_t keyed_hash(std::uint64_t x, std::uint64_t seed) {
+  x ^= seed;
+  x = (x ^ (x >> 32)) * 0xD6E8FEB86659FD93ull;
+  x ^= seed << 32 | seed >> 32;
+  x = (x ^ (x >> 29)) * 0x9E3779B97F4A7C15ull;
+  return x ^ (x >> 32);
+}
 
 }  // namespace budgetron

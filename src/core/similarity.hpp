@@ -9,6 +9,8 @@
 #include <list>
 #include <memory>
 #include <mutex>
+#include <new>
+#include <optional>
 #include <unordered_map>
 #include <utility>
 #include <vector>
@@ -26,15 +28,20 @@ struct Task {
 
 class Similarity {
  public:
+  // Working memory of one caller, allocated before it begins, so that no call below has to allocate.
+  struct Room {
+    virtual ~Room() = default;
+  };
+
   virtual ~Similarity() = default;
-  virtual double self(Task task) const = 0;
+  virtual std::unique_ptr<Room> new_room(Bytes&) const { return nullptr; }
+  virtual double self(Task task, Room* room) const = 0;
   // out_j = row_j (A⁻¹)_{task, task_j}, which may be in place; returns Σ_j weights_j out_j
   virtual double multiply(Task task, const std::int64_t* keys, const std::int64_t* clusters, std::size_t n,
-                          const double* row, const double* weights, double* out) const = 0;
-  void multiply(Task task, const std::int64_t* keys, const std::int64_t* clusters, std::size_t n, double* row) const {
-    multiply(task, keys, clusters, n, row, row, row);
+                          const double* row, const double* weights, double* out, Room* room) const = 0;
+  void multiply(Task task, const std::int64_t* keys, const std::int64_t* clusters, std::size_t n, double* row, Room* room) const {
+    multiply(task, keys, clusters, n, row, row, row, room);
   }
-  virtual void prepare(const std::int64_t*, std::size_t) const {}  // these tasks will be asked about
   virtual double largest_self() const = 0;  // c_G²
 };
 
@@ -43,9 +50,9 @@ class Clique final : public Similarity {
  public:
   using Similarity::multiply;
   Clique(double diagonal_, double off_) : diagonal(diagonal_), off(off_) {}
-  double self(Task) const override { return diagonal; }
+  double self(Task, Room*) const override { return diagonal; }
   double multiply(Task task, const std::int64_t* keys, const std::int64_t* clusters, std::size_t n, const double* row,
-                  const double* weights, double* out) const override {
+                  const double* weights, double* out, Room*) const override {
     return simd().clique(keys, clusters, task.key, task.cluster, diagonal, off, n, row, weights, out);
   }
   double largest_self() const override { return diagonal; }
@@ -68,14 +75,30 @@ class Explicit final : public Similarity {
       : k_(k),
         c_g2_(c_g2),
         inverse_(std::make_unique<SparseInverse>(a, std::move(a.component), a.singular)),
-        cached_(std::max<std::size_t>(1, cache_bytes / (8 * k + 64))) {}
+        cached_(std::max<std::size_t>(1, cache_bytes / column_bytes())) {}
 
-  double self(Task task) const override { return entry(task.key, task.key); }
+  struct ColumnRoom final : Room {
+    ColumnRoom(Bytes& bytes, std::size_t k, const SparseInverse* inverse) : size_(bytes, sizeof(ColumnRoom)), vector(bytes, 2 * k), solved(bytes) {
+      if (!inverse) return;
+      solved.resize(k);
+      work.emplace(bytes, *inverse);
+    }
+    CountedSize size_;
+    Vec<double> vector;  // for A⁻² v
+    Column held;         // the column of the cache that was asked for last
+    Vec<double> solved;  // or the column of solved_for, which the cache may not have
+    std::int64_t solved_for = -1;
+    std::optional<SparseInverse::Work> work;
+  };
+  std::unique_ptr<Room> new_room(Bytes& bytes) const override {
+    return std::make_unique<ColumnRoom>(bytes, k_, inverse_.get());
+  }
+
+  double self(Task task, Room* room) const override { return column(task.key, room)[task.key]; }
 
   double multiply(Task task, const std::int64_t* keys, const std::int64_t*, std::size_t n, const double* row,
-                  const double* weights, double* out) const override {
-    const Column held = dense_.empty() ? column(task.key) : nullptr;
-    const double* similarities = held ? held->data() : dense_.data() + static_cast<std::size_t>(task.key) * k_;
+                  const double* weights, double* out, Room* room) const override {
+    const double* similarities = column(task.key, room);
     for (std::size_t j = 0; j < n; ++j) out[j] = row[j] * similarities[keys[j]];
     return simd().dot(weights, out, n);
   }
@@ -83,64 +106,74 @@ class Explicit final : public Similarity {
   double largest_self() const override { return c_g2_; }
   std::size_t tasks() const { return k_; }
 
-  double entry(std::int64_t i, std::int64_t j) const {
-    if (!dense_.empty()) return dense_[static_cast<std::size_t>(i) * k_ + static_cast<std::size_t>(j)];
-    return (*column(i))[static_cast<std::size_t>(j)];
+  // A column of A⁻¹. It stays valid until the next call with the same room.
+  const double* column(std::int64_t i, Room* room) const {
+    if (!inverse_) return dense_.data() + static_cast<std::size_t>(i) * k_;
+    auto& own = static_cast<ColumnRoom&>(*room);
+    {
+      std::lock_guard<std::mutex> hold(mutex_);
+      const auto found = where_.find(i);
+      if (found != where_.end()) {
+        recent_.splice(recent_.begin(), recent_, found->second);
+        own.held = found->second->second;
+        return own.held->data();
+      }
+    }
+    if (own.solved_for != i) {
+      inverse_->column(i, own.solved.data(), *own.work);
+      own.solved_for = i;
+    }
+    keep(i, own.solved.data());
+    return own.solved.data();
   }
 
-  // A⁻¹ v over all k tasks.
-  std::vector<double> apply(const std::vector<double>& v) const {
-    if (inverse_) return inverse_->apply(v);
-    std::vector<double> out(k_);
-    for (std::size_t i = 0; i < k_; ++i) out[i] = simd().dot(dense_.data() + i * k_, v.data(), k_);
-    return out;
+  // A⁻² v over all k tasks, in place; v must be of size k.
+  void apply_twice(double* v, Room* room) const {
+    auto& own = static_cast<ColumnRoom&>(*room);
+    if (inverse_) {
+      inverse_->apply(v, v, *own.work);
+      inverse_->apply(v, v, *own.work);
+      return;
+    }
+    double* once = own.vector.data() + k_;
+    for (std::size_t i = 0; i < k_; ++i) once[i] = simd().dot(dense_.data() + i * k_, v, k_);
+    for (std::size_t i = 0; i < k_; ++i) v[i] = simd().dot(dense_.data() + i * k_, once, k_);
   }
+  // k numbers for apply_twice().
+  double* vector(Room* room) const { return static_cast<ColumnRoom&>(*room).vector.data(); }
 
   std::size_t bytes() const {
     std::lock_guard<std::mutex> hold(mutex_);
-    return dense_.size() * 8 + (inverse_ ? inverse_->bytes() : 0) + recent_.size() * (8 * k_ + 64);
+    return dense_.size() * 8 + (inverse_ ? inverse_->bytes() : 0) + recent_.size() * column_bytes();
   }
-
-  // Solves for the columns that a block will ask for, as far as they can be kept: what needs much memory is done before
-  // anything is learned.
-  void prepare(const std::int64_t* keys, std::size_t n) const override {
-    if (!inverse_) return;
-    std::vector<std::int64_t> missing;
-    {
-      std::lock_guard<std::mutex> hold(mutex_);
-      for (std::size_t i = 0; i < n; ++i)
-        if ((i == 0 || keys[i] != keys[i - 1]) && where_.find(keys[i]) == where_.end()) missing.push_back(keys[i]);
-    }
-    std::sort(missing.begin(), missing.end());
-    missing.erase(std::unique(missing.begin(), missing.end()), missing.end());
-    if (missing.size() > cached_) missing.resize(cached_);
-    for (const std::int64_t i : missing) column(i);
+  // What new_room() allocates.
+  std::size_t room_bytes() const {
+    return sizeof(ColumnRoom) + 16 * k_ + (inverse_ ? 8 * k_ + inverse_->work_bytes() : 0);
   }
 
  private:
-  Column column(std::int64_t i) const {
-    {
-      std::lock_guard<std::mutex> hold(mutex_);
-      auto found = where_.find(i);
-      if (found != where_.end()) {
-        recent_.splice(recent_.begin(), recent_, found->second);
-        return found->second->second;
-      }
-    }
-    auto solved = std::make_shared<const std::vector<double>>(inverse_->column(i));
-    keep(i, solved);
-    return solved;
-  }
+  // The column, and the nodes of the list and the map that hold it.
+  std::size_t column_bytes() const { return 8 * k_ + kNodes; }
+  static constexpr std::size_t kNodes = 160;
 
-  void keep(std::int64_t i, const Column& solved) const {
+  // The cache only saves work: where memory is short the column is not kept.
+  void keep(std::int64_t i, const double* solved) const noexcept {
     std::lock_guard<std::mutex> hold(mutex_);
     if (where_.find(i) != where_.end()) return;
     while (recent_.size() >= cached_) {
       where_.erase(recent_.back().first);
       recent_.pop_back();
     }
-    recent_.emplace_front(i, solved);
-    where_[i] = recent_.begin();
+    try {
+      recent_.emplace_front(i, std::make_shared<const std::vector<double>>(solved, solved + k_));
+    } catch (const std::bad_alloc&) {
+      return;
+    }
+    try {
+      where_[i] = recent_.begin();
+    } catch (const std::bad_alloc&) {
+      recent_.pop_front();
+    }
   }
 
   std::size_t k_;

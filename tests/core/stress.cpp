@@ -25,9 +25,9 @@
 #include "readers/decimal.hpp"
 #include "readers/delimited.hpp"
 #include "readers/sparse_lines.hpp"
-#include "rules/learner.hpp"
 #include "simd/levels.hpp"
 #include "simd/simd.hpp"
+#include "streams.hpp"
 
 using namespace budgetron;
 
@@ -42,108 +42,48 @@ void expect(bool holds, const char* what) {
   std::exit(1);
 }
 
-struct Stream {
-  std::size_t n, d;
-  std::vector<double> dense, data;
-  std::vector<float> dense32, data32;
-  std::vector<std::int64_t> indptr{0}, keys, clusters;
-  std::vector<std::int32_t> indices, labels;
-
-  // The first `whole` rows are whole numbers.
-  Stream(std::size_t n_, std::size_t d_, int classes, std::int64_t tasks, bool by_cluster, std::size_t whole, unsigned seed) : n(n_), d(d_) {
-    std::mt19937 rng(seed);
-    std::normal_distribution<double> normal;
-    std::uniform_int_distribution<int> percent(0, 99);
-    for (std::size_t i = 0; i < n; ++i) {
-      const bool zero = percent(rng) < 5, again = i && percent(rng) < 10;
-      for (std::size_t f = 0; f < d; ++f) {
-        double v = zero || percent(rng) < 40 ? 0.0 : normal(rng);
-        if (i < whole) v = std::round(3.0 * v);
-        if (again) v = dense[(i - 1) * d + f];
-        dense.push_back(v);
-        dense32.push_back(static_cast<float>(v));
-        if (v == 0) continue;
-        indices.push_back(static_cast<std::int32_t>(f));
-        data.push_back(v);
-        data32.push_back(static_cast<float>(v));
-      }
-      indptr.push_back(static_cast<std::int64_t>(indices.size()));
-      labels.push_back(percent(rng) % classes);
-      keys.push_back(percent(rng) % tasks);
-      clusters.push_back(by_cluster ? keys.back() % 2 : keys.back());
-    }
-  }
-
-  Rows rows(const Config& c, std::size_t from, std::size_t to) const {
-    Rows r;
-    r.count = to - from;
-    r.d = d;
-    if (c.sparse) {
-      r.indptr = indptr.data() + from;
-      r.indices = indices.data();
-      r.data_f64 = data.data();
-      r.data_f32 = data32.data();
-    } else {
-      r.dense_f64 = dense.data() + from * d;
-      r.dense_f32 = dense32.data() + from * d;
-    }
-    return r;
-  }
-};
-
 std::vector<double> margins_of(const Learner& learner, const Stream& s, const Config& c) {
   std::vector<double> out(s.n * c.n_outputs);
   learner.margins(s.rows(c, 0, s.n), 0, s.n, s.keys.data(), s.clusters.data(), out.data());
   return out;
 }
 
-// A saved state and its rows, as the bindings would hand them back.
-std::unique_ptr<Learner> reloaded(Learner& learner, const Config& c) {
+std::unique_ptr<Model> reloaded(Model& model, const Config& c) {
   State state;
-  learner.save(state);
-  const Store::Dump dump = learner.store().dump();
-  const std::vector<float> single(dump.values.begin(), dump.values.end());
-  const std::vector<std::int32_t> indices(dump.indices.begin(), dump.indices.end());
-  Rows rows;
-  rows.count = learner.size();
-  rows.d = c.d;
-  rows.dense_f64 = rows.data_f64 = dump.values.data();
-  rows.dense_f32 = rows.data_f32 = single.data();
-  rows.indptr = dump.indptr.data();
-  rows.indices = indices.data();
-  auto other = make_learner(c);
-  other->load(state, rows);
+  model.learner().save(state);
+  auto other = std::make_unique<Model>(c);
+  other->load(state, SavedRows(model.learner()).rows());
   return other;
 }
 
 void run(const Config& c, bool by_cluster, unsigned seed) {
   const std::size_t whole = seed % 3 == 0 ? 0 : seed % 3 == 1 ? 100 : 240;
   const Stream s(240, c.d, c.n_outputs == 1 ? 2 : static_cast<int>(c.n_outputs), 5, by_cluster, whole, seed);
-  auto learner = make_learner(c);
+  auto model = std::make_unique<Model>(c);
   std::vector<double> margins(s.n * c.n_outputs);
   std::vector<std::uint8_t> flags(s.n);
   for (std::size_t from = 0; from < s.n; from += 17) {
     const std::size_t to = std::min(from + 17, s.n);
     const Rows rows = s.rows(c, from, to);
-    expect(learner->first_bad_row(rows) == rows.count, "a good row was refused");
-    learner->learn(rows, s.labels.data() + from, s.keys.data() + from, s.clusters.data() + from, nullptr,
-                   margins.data() + from * c.n_outputs, flags.data() + from);
-    expect(!c.capacity || learner->size() <= c.capacity, "more stored than the budget allows");
-    if (from == 119) learner->forget(2);
+    expect(model->learner().first_bad_row(rows) == rows.count, "a good row was refused");
+    model->learn(rows, s.labels.data() + from, s.keys.data() + from, s.clusters.data() + from, nullptr,
+                 margins.data() + from * c.n_outputs, flags.data() + from);
+    expect(!c.capacity || model->learner().size() <= c.capacity, "more stored than the budget allows");
+    if (from == 119) model->learner().forget(2);
     if (from == 136) {
-      auto other = reloaded(*learner, c);
-      const auto a = margins_of(*learner, s, c), b = margins_of(*other, s, c);
+      auto other = reloaded(*model, c);
+      const auto a = margins_of(model->learner(), s, c), b = margins_of(other->learner(), s, c);
       expect(std::memcmp(a.data(), b.data(), a.size() * sizeof(double)) == 0, "a reloaded model differs");
-      learner = std::move(other);
+      model = std::move(other);
     }
   }
   for (double m : margins) expect(m == m && m - m == 0, "a margin is not finite");
   if (c.rule == Rule::budgetron) {
     std::vector<double> variances(s.n * c.n_outputs);
-    learner->variances(s.rows(c, 0, s.n), s.keys.data(), s.clusters.data(), variances.data());
+    model->learner().variances(s.rows(c, 0, s.n), s.keys.data(), s.clusters.data(), variances.data());
     for (double v : variances) expect(v >= 0 && v - v == 0, "a variance is not finite");
   }
-  expect(learner->n_seen() == static_cast<std::int64_t>(s.n), "examples were miscounted");
+  expect(model->learner().n_seen() == static_cast<std::int64_t>(s.n), "examples were miscounted");
 }
 
 // Delimited text of random pieces: cut anywhere it scans the same. Each part lies in a buffer of just its size.
@@ -233,25 +173,6 @@ void sparse_soup(unsigned seed) {
   expect(found.indptr.back() == static_cast<std::int64_t>(indices.size()), "every number belongs to a row");
 }
 
-// The part of a configuration that does not depend on the rule.
-Config configured(int kernel, int store, std::size_t outputs, std::size_t capacity) {
-  Config c;
-  c.kernel.kind = kernel == 0   ? Kernel::Kind::linear
-                  : kernel == 1 ? Kernel::Kind::polynomial
-                  : kernel == 2 ? Kernel::Kind::gaussian
-                                : Kernel::Kind::none;
-  c.kernel.degree = kernel == 1 ? 2 : 1;
-  c.kernel.bias = kernel == 1 ? 1.0 : 0.0;
-  c.kernel.gamma = 0.3;
-  c.d = 9;
-  c.n_outputs = outputs;
-  c.sparse = store >= 2;
-  c.single = store == 1 || store == 3;
-  c.pool = store == 4 && capacity ? 40 : 0;
-  c.capacity = capacity;
-  return c;
-}
-
 // A random graph of k tasks with weights from 1/spread to spread; in the middle a clique, whose rows hang on each other.
 Explicit::Sparse random_graph(std::size_t k, double spread, bool singular, unsigned seed) {
   std::mt19937 rng(seed);
@@ -287,9 +208,12 @@ Explicit::Sparse random_graph(std::size_t k, double spread, bool singular, unsig
 void invert(std::size_t k, double spread, bool singular, unsigned seed) {
   const Explicit::Sparse a = random_graph(k, spread, singular, seed);
   const SparseInverse inverse(a, a.component, singular);
+  Bytes passing;
+  SparseInverse::Work work(passing, inverse);
+  std::vector<double> column(k);
   for (std::size_t c = 0; c < 11; ++c) {
     const std::size_t own = c * (k - 1) / 10;
-    const std::vector<double> column = inverse.column(static_cast<std::int64_t>(own));
+    inverse.column(static_cast<std::int64_t>(own), column.data(), work);
     double left = 0, largest = 0;
     for (std::size_t i = 0; i < k; ++i) {
       double sum = singular ? 1.0 / static_cast<double>(k) : 0.0;
@@ -436,72 +360,10 @@ int main(int count, char** arguments) {
       for (bool singular : {false, true})
         if (every == 1 || k < 100) invert(k, spread, singular, static_cast<unsigned>(k));
 
-  const auto clique = std::make_shared<Clique>(1.0, 0.5);
-  const auto alone = std::make_shared<Clique>(1.0, 0.0);
-  // A path of five tasks: A⁻¹ as a dense table, and A as a sparse matrix to be solved.
-  std::vector<double> a(25);
-  Explicit::Sparse sparse;
-  sparse.indptr.push_back(0);
-  for (std::size_t i = 0; i < 5; ++i) {
-    for (std::size_t j = 0; j < 5; ++j) {
-      const double v = i == j ? (i == 0 || i == 4 ? 2.0 : 3.0) : (i + 1 == j || j + 1 == i ? -1.0 : 0.0);
-      if (v == 0) continue;
-      sparse.indices.push_back(static_cast<std::int32_t>(j));
-      sparse.data.push_back(v);
-    }
-    sparse.indptr.push_back(static_cast<std::int64_t>(sparse.indices.size()));
-    sparse.component.push_back(0);
-  }
-  const auto solved = std::make_shared<Explicit>(sparse, 5, 1.0, 1 << 16);
-  for (std::int64_t i = 0; i < 5; ++i)
-    for (std::int64_t j = 0; j < 5; ++j) a[static_cast<std::size_t>(i * 5 + j)] = solved->entry(i, j);
-  const auto dense = std::make_shared<Explicit>(a, 5, 1.0);
-  const std::shared_ptr<const Similarity> graphs[] = {clique, alone, dense, solved};
-
   unsigned seed = 0;
-  for (Rule rule : {Rule::perceptron, Rule::random, Rule::forgetron, Rule::projectron, Rule::shared_projectron})
-    for (int kernel = 0; kernel < 3; ++kernel)
-      for (int store = 0; store < 5; ++store)
-        for (int graph = 0; graph < 4; ++graph)
-          for (std::size_t outputs : {std::size_t{1}, std::size_t{3}})
-            for (std::size_t capacity : {std::size_t{1}, std::size_t{12}, std::size_t{0}}) {
-              if (rule == Rule::perceptron && capacity) continue;
-              Config c = configured(kernel, store, outputs, capacity);
-              c.rule = rule;
-              c.kernel.normalize = kernel == 1;
-              c.similarity = graphs[graph];
-              c.eta = rule == Rule::projectron || rule == Rule::shared_projectron ? 0.01 : 0.0;
-              c.max_task_rows = capacity ? 4 : 0;
-              c.n_tasks = graph >= 2 ? 5 : 0;
-              if (++seed % every == 0) run(c, graph == 0 || graph >= 2, seed);
-            }
-  // Budgetron: shared and own parts, shared only, own only; patience so short that beliefs are dropped on the way.
-  for (int kernel = 0; kernel < 4; ++kernel)
-    for (int store = 0; store < 5; ++store)
-      for (int parts = 0; parts < 3; ++parts)
-        for (std::size_t outputs : {std::size_t{1}, std::size_t{3}})
-          for (std::size_t capacity : {std::size_t{1}, std::size_t{20}, std::size_t{0}})
-            for (std::int64_t patience : {std::int64_t{3}, std::int64_t{10000}}) {
-              Config c = configured(kernel, store, outputs, capacity);
-              c.rule = Rule::budgetron;
-              c.similarity = clique;
-              c.eta = kernel == 0 ? 1e-3 : 0.1;
-              c.max_task_rows = capacity ? 3 : 0;
-              c.shared = parts != 2;
-              c.own = parts != 1;
-              c.whole = c.shared && !c.sparse && capacity != 1;
-              c.own_rank = !c.own || kernel == 3 ? 0 : capacity == 1 ? 0 : 2;
-              c.table_slots = c.sparse ? 64 : 0;
-              c.patience = patience;
-              c.sure = patience == 3 ? 0.0 : 0.01;
-              const double rho = parts == 0 ? 0.1 : parts == 1 ? 0.0 : 1.0;
-              c.beliefs = {{1, rho, 0, 0, 0}, {3, rho, 0, 0, 0.1}};
-              if (kernel != 3) {
-                c.beliefs.push_back({3, rho, 3, rho, 0});
-                c.beliefs.push_back({0, 0, 10, rho, 0});
-              }
-              if (++seed % every == 0) run(c, true, seed);
-            }
+  each_config([&](const Config& c, bool by_cluster) {
+    if (++seed % every == 0) run(c, by_cluster, seed);
+  });
   for (unsigned n = 0; n < 20000; n += every) scan_soup(n);
   for (unsigned n = 0; n < 20000; n += every) sparse_soup(n);
   std::printf("core_stress: %u streams at level %s, %d checks passed\n", seed / every, simd().name, checks);

@@ -160,11 +160,11 @@ def bytes_of(settings: Settings, compiled: bool = True) -> int:
     if settings.rule in ("perceptron", "random", "forgetron", "projectron"):
         total += 2 * slots * 8 * settings.n_outputs
     if settings.rule == "forgetron":
-        total += slots * 8
+        total += 2 * slots * 8
     if settings.rule in ("projectron", "shared_projectron", "budgetron") and settings.kernel is not None:
         total += _matrix(slots, compiled) + slots * 8 * (4 + 6)
     if settings.rule == "shared_projectron":
-        total += slots * 8
+        total += slots * 8 * (2 if isinstance(settings.graph, Explicit) else 1)
     if settings.rule == "budgetron":
         total += _flagship(settings, slots, compiled)
     if _table_row(settings):
@@ -174,15 +174,15 @@ def bytes_of(settings: Settings, compiled: bool = True) -> int:
 
 
 def _graph(settings: Settings) -> int:
-    """What the core keeps of an explicit graph: A⁻¹, or a partial factor of A and some columns of A⁻¹."""
+    """What the core keeps of an explicit graph (A⁻¹, or a partial factor of A and some columns of A⁻¹), and its work space."""
     graph = settings.graph
     if not isinstance(graph, Explicit) or not native.available:
         return 0
     if graph.dense is not None:
-        return int(graph.dense.size) * 8
+        return int(graph.dense.size) * 8 + 16 * graph.n_tasks
     if graph not in _FACTORS:
         _FACTORS[graph] = native.graph_bytes(graph)
-    return _FACTORS[graph] + max(settings.column_cache, 8 * graph.n_tasks + 64)
+    return _FACTORS[graph] + max(settings.column_cache, 8 * graph.n_tasks + 160)
 
 
 def _matrix(slots: int, compiled: bool) -> int:
@@ -198,14 +198,14 @@ def _store(settings: Settings, slots: int) -> int:
         # The reference point, its candidate, and rows on their way to the store less the point.
         ahead = max(1, min(4, slots // 16))
         centring = (ahead + 2) * settings.n_features * item if isinstance(settings.kernel, Gaussian) else 0
-        return rounded * (settings.n_features * item + 8 + 9 * item) + centring
+        return rounded * (settings.n_features * item + 8 + 10 * item) + settings.n_features * item + centring
     pool = settings.pool
     assert pool is not None
     index = (pool + pool // 4 + 1) * 16  # a cell for each live feature
     postings = pool * (24 if item == 8 else 16) + 64
     columns = pool // (8 * slots) * (slots * item + 96)
     moving = pool * 2  # whole numbers on their way into floating point
-    return index + postings + columns + moving + (pool + pool // 8 + 1) * 4 + slots * (8 + 4 + 8 + 8 + 8 + 4)
+    return index + postings + columns + moving + (pool + pool // 8 + 1) * 4 + slots * (3 * 4 + 5 * 8)
 
 
 def _flagship(settings: Settings, slots: int, compiled: bool) -> int:

@@ -7,6 +7,7 @@ released. `available` is False where the package was built without a compiler; t
 from __future__ import annotations
 
 import os
+import secrets
 from importlib import import_module
 from typing import Any
 
@@ -261,6 +262,7 @@ def _plain(settings: Settings, similarity: Any) -> dict[str, Any]:
         "pool": settings.pool or 0,
         "eta": settings.eta,
         "seed": settings.seed,
+        "hash_seed": secrets.randbits(64),  # keys the hash tables; results do not depend on it, so it is not saved
         "max_task_rows": settings.max_task_rows or 0,
         "n_tasks": settings.graph.n_tasks or 0,
         **settings.extra,
@@ -268,7 +270,7 @@ def _plain(settings: Settings, similarity: Any) -> dict[str, Any]:
 
 
 def graph_bytes(graph: Explicit) -> int:
-    """What the core keeps of a graph before its first column is asked for."""
+    """What the core keeps of a graph before its first column is asked for, and the working memory for solving one."""
     return int(_core.graph_bytes(_similarity(graph, 0)))
 
 

@@ -37,7 +37,6 @@ Margins = NDArray[np.float64]
 Ints = NDArray[np.int64]
 NOT_GIVEN: Any = object()  # tells "no labels" apart from `y=None`, which is rejected
 PIECE = 64  # rows per hold of the lock in a prediction, as in the compiled engine
-BLOCK = 4096  # rows per engine call; it bounds the temporary memory of one call
 _LEARNED = (
     "_guard", "_graph", "_names", "_classes", "_engine", "_tasked", "n_features_in_", "feature_names_in_", "_columns",
 )  # fmt: skip
@@ -275,20 +274,15 @@ class Learner(Pictures, ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         n, outputs = len(block), block.classes.n_outputs
         margins = np.empty(n if outputs == 1 else (n, outputs))
         with self._guard:
+            margins[...], flags = self._engine.learn(
+                block.rows, block.codes, block.task_ids, block.clusters, block.weights
+            )
+            # Only now: where memory runs out the engine has learned nothing, and nothing else may have changed either.
             if not self._classes.settled:
                 self._classes = block.classes
             self._tasked = self._tasked or block.tasks is not None
-            for start in range(0, n, BLOCK):
-                part = slice(start, start + BLOCK)
-                margins[part], flags = self._engine.learn(
-                    block.rows if n <= BLOCK else block.rows[part],
-                    block.codes[part],
-                    block.task_ids[part],
-                    block.clusters[part],
-                    None if block.weights is None else block.weights[part],
-                )
-                if block.tasks is not None:
-                    self._keep_names(block.task_ids[part], block.tasks[part], flags)
+            if block.tasks is not None:
+                self._keep_names(block.task_ids, block.tasks, flags)
         return margins
 
     def block_margins(self, block: Block, threads: int = 1) -> Margins:
@@ -463,6 +457,7 @@ class Learner(Pictures, ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         if places.size == 0:
             return
         engine = self._engine
+        places = places[np.isin(keys[places], engine.keys)]  # some may have been evicted in the same block
         n_stored = engine.n_stored
         firsts = np.sort(np.unique(keys[places], return_index=True)[1])
         for place in places[firsts].tolist():

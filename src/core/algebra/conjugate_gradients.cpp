@@ -1,5 +1,6 @@
 #include "algebra/conjugate_gradients.hpp"
 
+#include <algorithm>
 #include <cmath>
 
 #include "simd/simd.hpp"
@@ -13,7 +14,7 @@ namespace {
 constexpr double kTolerance = 1e-14;
 constexpr int kRounds = 4;
 
-double norm(const std::vector<double>& v) { return std::sqrt(simd().dot(v.data(), v.data(), v.size())); }
+double norm(const Vec<double>& v) { return std::sqrt(simd().dot(v.data(), v.data(), v.size())); }
 
 }  // namespace
 
@@ -41,17 +42,19 @@ ConjugateGradients::ConjugateGradients(const SparseMatrix& g) : root_(g.indptr.s
 
 std::size_t ConjugateGradients::bytes() const { return 8 * (root_.size() + begin_.size() + value_.size()) + 4 * to_.size(); }
 
-void ConjugateGradients::solve(double* y) const {
+void ConjugateGradients::solve(double* y, Work& work) const {
   const std::size_t n = root_.size();
-  Vector b(n), x(n), image_of_x(n);
-  for (std::size_t i = 0; i < n; ++i) b[i] = y[i] * root_[i];
+  auto &b = work.b, &x = work.x, &r = work.r, &image_of_x = work.q;
+  for (std::size_t i = 0; i < n; ++i) {
+    b[i] = r[i] = y[i] * root_[i];
+    x[i] = 0.0;
+  }
   const double goal = kTolerance * norm(b);
-  Vector r = b;
   // The residual that the iteration updates drifts away from the true one by rounding. Start again from the true one
   // while that helps.
   double left = norm(r);
   for (int round = 0; round < kRounds && left > goal; ++round) {
-    descend(r, 0.5 * goal, x);
+    descend(0.5 * goal, work);
     image(x, image_of_x);
     for (std::size_t i = 0; i < n; ++i) r[i] = b[i] - image_of_x[i];
     const double before = left;
@@ -61,7 +64,7 @@ void ConjugateGradients::solve(double* y) const {
   for (std::size_t i = 0; i < n; ++i) y[i] = x[i] * root_[i];
 }
 
-double ConjugateGradients::image(const Vector& p, Vector& q) const {
+double ConjugateGradients::image(const Vec<double>& p, Vec<double>& q) const {
   double product = 0;
   for (std::size_t i = 0; i < p.size(); ++i) {
     double sum = p[i];
@@ -73,17 +76,18 @@ double ConjugateGradients::image(const Vector& p, Vector& q) const {
   return product;
 }
 
-// Adds to x the solution of S d = r, from d = 0 until ‖r‖ is at most `goal`. Overwrites r.
-void ConjugateGradients::descend(Vector& r, double goal, Vector& x) const {
+// Adds to work.x the solution of S d = r with r = work.r, from d = 0 until ‖r‖ is at most `goal`. Overwrites r, p and q.
+void ConjugateGradients::descend(double goal, Work& work) const {
+  auto &r = work.r, &p = work.p, &q = work.q;
   const std::size_t n = r.size();
-  Vector p = r, q(n);
+  std::copy(r.begin(), r.end(), p.begin());
   double square = simd().dot(r.data(), r.data(), n);
   // In exact arithmetic n steps suffice; with rounding, badly conditioned systems take a few times as many.
   for (std::size_t step = 0; step < 10 * n + 100 && square > goal * goal; ++step) {
     const double curvature = image(p, q);
     if (!(curvature > 0)) break;  // only rounding is left
     const double length = square / curvature, before = square;
-    simd().axpy(length, p.data(), n, x.data());
+    simd().axpy(length, p.data(), n, work.x.data());
     simd().axpy(-length, q.data(), n, r.data());
     square = simd().dot(r.data(), r.data(), n);
     const double keep = square / before;

@@ -9,6 +9,8 @@
 #include <cstdint>
 #include <vector>
 
+#include "memory.hpp"
+
 namespace budgetron {
 
 // A symmetric matrix by rows, both triangles and the diagonal.
@@ -23,19 +25,24 @@ class ConjugateGradients {
   ConjugateGradients() = default;
   explicit ConjugateGradients(const SparseMatrix& g);  // a row without a positive diagonal is left out: its answer is 0
 
-  void solve(double* y) const;  // y is the right-hand side, and then the answer
+  // Working memory, so that solving allocates nothing.
+  struct Work {
+    Work(Bytes& bytes, std::size_t n) : b(bytes, n), x(bytes, n), r(bytes, n), p(bytes, n), q(bytes, n) {}
+    Vec<double> b, x, r, p, q;
+  };
+
+  std::size_t size() const { return root_.size(); }
+  void solve(double* y, Work& work) const;  // y is the right-hand side, and then the answer
   std::size_t bytes() const;
 
  private:
-  using Vector = std::vector<double>;
+  double image(const Vec<double>& p, Vec<double>& q) const;  // q = S p; returns p·q
+  void descend(double goal, Work& work) const;
 
-  double image(const Vector& p, Vector& q) const;  // q = S p; returns p·q
-  void descend(Vector& r, double goal, Vector& x) const;
-
-  Vector root_;                      // 1/√G_jj, 0 for a row that is left out
+  std::vector<double> root_;                      // 1/√G_jj, 0 for a row that is left out
   std::vector<std::int64_t> begin_;  // S without its diagonal, which is 1
   std::vector<std::int32_t> to_;
-  Vector value_;
+  std::vector<double> value_;
 };
 
 }  // namespace budgetron

@@ -1,64 +1,64 @@
 #include "algebra/gram.hpp"
 
 #include <algorithm>
+#include <cmath>
 #include <cstddef>
-#include <stdexcept>
+#include <memory>
 
 namespace budgetron {
 
 namespace {
 
-// The Cholesky factor of H, packed. A pivot that rounding made too small is held at the smallest that is safe.
-std::vector<double> factor_of(std::size_t n, const Gram::RowOf& row_of, double least) {
-  std::vector<double> l(triangle(n)), row(n);
+// The Cholesky factor of H, packed, into l. A pivot that rounding made too small is held at the smallest that is safe.
+void factor(std::size_t n, const Gram::RowOf& row_of, double least, double* row, double* l) {
   for (std::size_t i = 0; i < n; ++i) {
-    row_of(i, row.data());
-    double* at = l.data() + triangle(i);
+    row_of(i, row);
+    double* at = l + triangle(i);
     for (std::size_t j = 0; j < i; ++j) {
-      const double* other = l.data() + triangle(j);
+      const double* other = l + triangle(j);
       at[j] = (row[j] - simd().dot(at, other, j)) / other[j];
     }
     const double pivot = row[i] - simd().dot(at, at, i);
     at[i] = std::sqrt(std::max(pivot, least * std::max(row[i], 1e-300)));
   }
-  return l;
 }
 
 }  // namespace
 
+// In place and with the vectors that are there, for a budget has no room for a second matrix: H = L Lᵀ, then
+// L⁻¹ row by row, then P = L⁻ᵀ L⁻¹ row by row.
 void InverseGram::rebuild(std::size_t n, const RowOf& row_of, double least) {
-  const std::vector<double> l = factor_of(n, row_of, least);
-  reserve(n);
   n_ = n;
   terms_ = 0;
-  std::vector<double> x(n);
-  for (std::size_t c = 0; c < n; ++c) {  // column c of P, kept from the diagonal down
-    std::fill(x.begin(), x.end(), 0.0);
-    x[c] = 1.0 / l[triangle(c) + c];
-    for (std::size_t i = c + 1; i < n; ++i)
-      x[i] = -simd().dot(l.data() + triangle(i) + c, x.data() + c, i - c) / l[triangle(i) + i];
-    for (std::size_t i = n; i-- > c;) {
-      x[i] /= l[triangle(i) + i];
-      if (i > c) simd().axpy(-x[i], l.data() + triangle(i) + c, i - c, x.data() + c);
-    }
-    for (std::size_t i = c; i < n; ++i) p_[triangle(i) + c] = x[i];
-    diagonal_[c] = x[c];
+  double* row = unused_.data();
+  factor(n, row_of, least, row, p_.data());
+  for (std::size_t i = 0; i < n; ++i) {  // row i of L⁻¹ needs the rows of L⁻¹ before it
+    double* at = p_.data() + triangle(i);
+    std::fill_n(row, i, 0.0);
+    for (std::size_t j = 0; j < i; ++j) simd().axpy(at[j], p_.data() + triangle(j), j + 1, row);
+    at[i] = 1.0 / at[i];
+    for (std::size_t j = 0; j < i; ++j) at[j] = -at[i] * row[j];
+  }
+  for (std::size_t r = 0; r < n; ++r) {  // row r of P needs the rows of L⁻¹ from r on
+    double* at = p_.data() + triangle(r);
+    std::fill_n(row, r + 1, 0.0);
+    for (std::size_t i = r; i < n; ++i) simd().axpy(p_[triangle(i) + r], p_.data() + triangle(i), r + 1, row);
+    std::copy_n(row, r + 1, at);
+    diagonal_[r] = at[r];
   }
 }
 
 void CholeskyGram::rebuild(std::size_t n, const RowOf& row_of, double least) {
-  const std::vector<double> l = factor_of(n, row_of, least);
-  reserve(n);
   n_ = n;
-  std::copy(l.begin(), l.end(), l_.begin());
+  factor(n, row_of, least, work_.data(), l_.data());
   for (std::size_t i = 0; i < n; ++i) order_[i] = place_[i] = static_cast<std::uint32_t>(i);
   age_ = 0;
   refresh_diagonal();
 }
 
-std::unique_ptr<Gram> make_gram(Bytes& bytes, std::size_t capacity, bool growing, bool small_eta) {
-  if (small_eta) return std::make_unique<CholeskyGram>(bytes, capacity, growing);
-  return std::make_unique<InverseGram>(bytes, capacity, growing);
+std::unique_ptr<Gram> make_gram(Bytes& bytes, std::size_t capacity, bool small_eta) {
+  if (small_eta) return std::make_unique<CholeskyGram>(bytes, capacity);
+  return std::make_unique<InverseGram>(bytes, capacity);
 }
 
 }  // namespace budgetron

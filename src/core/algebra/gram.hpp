@@ -40,12 +40,15 @@ class Gram {
   virtual double project(const double* k, double kk, double* alpha) = 0;
   virtual double diagonal(std::size_t j) const = 0;          // P_jj
   virtual void settle() = 0;                                 // apply what was put off; project() does so too
-  virtual void column(std::size_t r, double* h) const = 0;   // P_·r; nothing may be put off
+  virtual void column(std::size_t r, double* h) = 0;         // P_·r; nothing may be put off
   virtual void append(const double* k, double kk, const double* alpha, double delta2) = 0;
   // The instance that was just projected takes slot r; h is column r.
   virtual void replace(std::size_t r, const double* k, double kk, const double* alpha, double delta2,
                        const double* h) = 0;
   virtual void remove(std::size_t r) = 0;                    // the last slot moves into r
+  // Room for so many instances. Where it throws, H is unchanged. rebuild() and append() need it and allocate nothing.
+  virtual void reserve(std::size_t capacity) = 0;
+  virtual void release() noexcept = 0;                       // all instances and their memory
   virtual void rebuild(std::size_t n, const RowOf& row_of, double least) = 0;  // pivots relative to H_ii are at least `least`
   virtual void save(State& state) = 0;
   virtual bool load(const State& state, std::size_t n) = 0;  // false: not there, rebuild instead
@@ -53,8 +56,8 @@ class Gram {
 
 class InverseGram final : public Gram {
  public:
-  InverseGram(Bytes& bytes, std::size_t capacity, bool growing)
-      : growing_(growing), p_(bytes), diagonal_(bytes), a_(bytes), h_(bytes), unused_(bytes) {
+  InverseGram(Bytes& bytes, std::size_t capacity)
+      : size_(bytes, sizeof(InverseGram)), p_(bytes), diagonal_(bytes), a_(bytes), h_(bytes), unused_(bytes) {
     reserve(capacity);
   }
 
@@ -76,7 +79,7 @@ class InverseGram final : public Gram {
     terms_ = 0;
   }
 
-  void column(std::size_t r, double* h) const override {
+  void column(std::size_t r, double* h) override {
     const double* row = p_.data() + triangle(r);
     for (std::size_t j = 0; j <= r; ++j) h[j] = row[j];
     for (std::size_t j = r + 1; j < n_; ++j) h[j] = p_[triangle(j) + r];
@@ -84,7 +87,6 @@ class InverseGram final : public Gram {
 
   // P grows by e eᵀ/δ² with e = (−α, 1).
   void append(const double*, double, const double* alpha, double delta2) override {
-    if (growing_ && n_ == diagonal_.size()) reserve(std::max<std::size_t>(16, 2 * n_));
     settle();
     double* row = p_.data() + triangle(n_);
     for (std::size_t j = 0; j < n_; ++j) {
@@ -129,6 +131,19 @@ class InverseGram final : public Gram {
     for (std::size_t j = 0; j < n_; ++j) diagonal_[j] = p_[triangle(j) + j];
   }
 
+  void reserve(std::size_t capacity) override {
+    if (capacity <= diagonal_.size()) return;
+    p_.resize(triangle(capacity));
+    a_.resize(capacity);
+    h_.resize(capacity);
+    unused_.resize(2 * capacity);
+    diagonal_.resize(capacity);  // the last: its size says how much room there is
+  }
+  void release() noexcept override {
+    n_ = 0;
+    terms_ = 0;
+    for (auto* values : {&p_, &diagonal_, &a_, &h_, &unused_}) budgetron::release(*values);
+  }
   void rebuild(std::size_t n, const RowOf& row_of, double least) override;
 
   void save(State& state) override {
@@ -160,17 +175,8 @@ class InverseGram final : public Gram {
     }
   }
 
-  void reserve(std::size_t capacity) {
-    if (capacity <= diagonal_.size() && !diagonal_.empty()) return;
-    p_.resize(triangle(capacity));
-    diagonal_.resize(capacity);
-    a_.resize(capacity);
-    h_.resize(capacity);
-    unused_.resize(2 * capacity);
-  }
-
+  CountedSize size_;
   std::size_t n_ = 0;
-  bool growing_;
   Vec<double> p_, diagonal_;
   int terms_ = 0;  // pending: P += ca a aᵀ (+ ch h hᵀ)
   double ca_ = 0, ch_ = 0;
@@ -179,8 +185,8 @@ class InverseGram final : public Gram {
 
 class CholeskyGram final : public Gram {
  public:
-  CholeskyGram(Bytes& bytes, std::size_t capacity, bool growing)
-      : growing_(growing), l_(bytes), diagonal_(bytes), order_(bytes), place_(bytes), v_(bytes), work_(bytes) {
+  CholeskyGram(Bytes& bytes, std::size_t capacity)
+      : size_(bytes, sizeof(CholeskyGram)), l_(bytes), diagonal_(bytes), order_(bytes), place_(bytes), v_(bytes), work_(bytes) {
     reserve(capacity);
   }
 
@@ -200,16 +206,16 @@ class CholeskyGram final : public Gram {
 
   void settle() override {}
 
-  void column(std::size_t r, double* h) const override {
-    std::vector<double> x(n_);
+  void column(std::size_t r, double* h) override {
+    double* x = work_.data();
+    std::fill_n(x, n_, 0.0);
     x[place_[r]] = 1.0;
-    forward(x.data());
-    backward(x.data());
+    forward(x);
+    backward(x);
     for (std::size_t i = 0; i < n_; ++i) h[order_[i]] = x[i];
   }
 
   void append(const double*, double, const double* alpha, double delta2) override {
-    if (growing_ && n_ == diagonal_.size()) reserve(std::max<std::size_t>(16, 2 * n_));
     for (std::size_t j = 0; j < n_; ++j) diagonal_[j] += alpha[j] * alpha[j] / delta2;
     diagonal_[n_] = 1.0 / delta2;
     put_last(n_, delta2);
@@ -230,8 +236,8 @@ class CholeskyGram final : public Gram {
   }
 
   void remove(std::size_t r) override {
-    std::vector<double> h(n_);
-    column(r, h.data());
+    double* h = v_.data();
+    column(r, h);
     for (std::size_t j = 0; j < n_; ++j) diagonal_[j] -= h[j] * h[j] / h[r];
     cut(place_[r]);
     const std::size_t last = n_;  // n_ is one less now
@@ -243,6 +249,20 @@ class CholeskyGram final : public Gram {
     age();
   }
 
+  void reserve(std::size_t capacity) override {
+    if (capacity <= diagonal_.size()) return;
+    l_.resize(triangle(capacity));
+    order_.resize(capacity);
+    place_.resize(capacity);
+    v_.resize(2 * capacity);
+    work_.resize(capacity);
+    diagonal_.resize(capacity);  // the last: its size says how much room there is
+  }
+  void release() noexcept override {
+    n_ = 0;
+    for (auto* values : {&l_, &diagonal_, &v_, &work_}) budgetron::release(*values);
+    for (auto* values : {&order_, &place_}) budgetron::release(*values);
+  }
   void rebuild(std::size_t n, const RowOf& row_of, double least) override;
 
   void save(State& state) override {
@@ -338,38 +358,27 @@ class CholeskyGram final : public Gram {
   }
 
   void refresh_diagonal() {
-    std::vector<double> x(n_);
-    std::vector<double> sum(n_, 0.0);
+    double* x = work_.data();
     for (std::size_t c = 0; c < n_; ++c) {  // column c of L⁻¹, whose squares add up to the diagonal of P
-      std::fill(x.begin(), x.end(), 0.0);
       x[c] = 1.0 / l_[triangle(c) + c];
       for (std::size_t i = c + 1; i < n_; ++i) {
         const double* row = l_.data() + triangle(i);
-        x[i] = -simd().dot(row + c, x.data() + c, i - c) / row[i];
+        x[i] = -simd().dot(row + c, x + c, i - c) / row[i];
       }
-      for (std::size_t i = c; i < n_; ++i) sum[c] += x[i] * x[i];
+      double sum = 0;
+      for (std::size_t i = c; i < n_; ++i) sum += x[i] * x[i];
+      diagonal_[order_[c]] = sum;
     }
-    for (std::size_t c = 0; c < n_; ++c) diagonal_[order_[c]] = sum[c];
   }
 
-  void reserve(std::size_t capacity) {
-    if (capacity <= diagonal_.size() && !diagonal_.empty()) return;
-    l_.resize(triangle(capacity));
-    diagonal_.resize(capacity);
-    order_.resize(capacity);
-    place_.resize(capacity);
-    v_.resize(2 * capacity);
-    work_.resize(capacity);
-  }
-
+  CountedSize size_;
   std::size_t n_ = 0;
-  bool growing_;
   Vec<double> l_, diagonal_;
   Vec<std::uint32_t> order_, place_;  // factor row i is slot order_[i]; place_ is its inverse
   Vec<double> v_, work_;
   std::size_t age_ = 0;
 };
 
-std::unique_ptr<Gram> make_gram(Bytes& bytes, std::size_t capacity, bool growing, bool small_eta);
+std::unique_ptr<Gram> make_gram(Bytes& bytes, std::size_t capacity, bool small_eta);
 
 }  // namespace budgetron

@@ -9,8 +9,10 @@
 // The B + 1-point inverse is never formed:  P_jj + α_j²/δ²,  P_jr + α_j α_r/δ²  and, for the new one, −α_r/δ².
 #pragma once
 
+#include <algorithm>
 #include <cmath>
 #include <cstddef>
+#include <cstdint>
 #include <memory>
 
 #include "algebra/gram.hpp"
@@ -22,11 +24,11 @@ constexpr double kNoiseSingle = 1.0 / 65536, kNoiseDouble = 1.0 / (65536.0 * 104
 
 class Span {
  public:
-  Span(Bytes& bytes, std::size_t capacity, bool growing, bool small_eta, bool single)
+  Span(Bytes& bytes, std::size_t capacity, bool small_eta, bool single)
       : alpha(bytes, capacity),
         gamma(bytes, capacity),
         scores(bytes, capacity),
-        gram_(make_gram(bytes, capacity, growing, small_eta)),
+        gram_(make_gram(bytes, capacity, small_eta)),
         h_(bytes, capacity),
         noise_(single ? kNoiseSingle : kNoiseDouble) {}
 
@@ -76,11 +78,16 @@ class Span {
     changed();
   }
 
-  void grow(std::size_t capacity) {
-    alpha.resize(capacity);
-    gamma.resize(capacity);
-    scores.resize(capacity);
-    h_.resize(capacity);
+  // Where it throws, the span is unchanged: what has grown already is only larger than needed.
+  void reserve(std::size_t capacity) {
+    for (auto* values : {&alpha, &gamma, &scores, &h_})
+      if (values->size() < capacity) values->resize(capacity);
+    gram_->reserve(capacity);
+  }
+  void release() noexcept {
+    for (auto* values : {&alpha, &gamma, &scores, &h_}) budgetron::release(*values);
+    gram_->release();
+    rebuilds_ = patience_ = 0;
   }
 
   void settle() { gram_->settle(); }
@@ -89,6 +96,7 @@ class Span {
     if (rebuilds_) state.integers["gram_rebuilds"] = {rebuilds_, patience_};
   }
   void load(const State& state, std::size_t n, const Gram::RowOf& row_of) {
+    gram_->reserve(n);
     if (!gram_->load(state, n)) rebuild(n, row_of);
     const auto saved = state.integers.find("gram_rebuilds");
     if (saved == state.integers.end() || saved->second.size() != 2) return;

@@ -155,10 +155,10 @@ std::size_t SparseInverse::bytes() const {
   return 4 * (order_.size() + l_to_.size()) + 8 * (l_.size() + pivot_.size() + l_begin_.size() + component_.size()) + rest_.bytes();
 }
 
-std::vector<double> SparseInverse::apply(const std::vector<double>& b) const {
-  std::vector<double> y(size()), x(size());
+void SparseInverse::apply(const double* b, double* out, Work& work) const {
+  auto& y = work.y;
   for (std::size_t p = 0; p < size(); ++p) y[p] = b[static_cast<std::size_t>(order_[p])];
-  if (singular_) center(y);
+  if (singular_) center(work);
   const std::size_t eliminated = pivot_.size();
   for (std::size_t p = 0; p < eliminated; ++p) {
     if (y[p] == 0.0) continue;
@@ -166,24 +166,25 @@ std::vector<double> SparseInverse::apply(const std::vector<double>& b) const {
       y[static_cast<std::size_t>(l_to_[e])] -= l_[e] * y[p];
     y[p] /= pivot_[p];
   }
-  rest_.solve(y.data() + eliminated);
+  rest_.solve(y.data() + eliminated, work.rest);
   for (std::size_t p = eliminated; p-- > 0;)
     for (auto e = static_cast<std::size_t>(l_begin_[p]); e < static_cast<std::size_t>(l_begin_[p + 1]); ++e)
       y[p] -= l_[e] * y[static_cast<std::size_t>(l_to_[e])];
-  if (singular_) center(y);
-  for (std::size_t p = 0; p < size(); ++p) x[static_cast<std::size_t>(order_[p])] = y[p];
-  return x;
+  if (singular_) center(work);
+  for (std::size_t p = 0; p < size(); ++p) out[static_cast<std::size_t>(order_[p])] = y[p];
 }
 
-std::vector<double> SparseInverse::column(std::int64_t i) const {
-  std::vector<double> unit(size());
-  unit[static_cast<std::size_t>(i)] = 1.0;
-  return apply(unit);
+void SparseInverse::column(std::int64_t i, double* out, Work& work) const {
+  std::fill_n(out, size(), 0.0);
+  out[i] = 1.0;
+  apply(out, out, work);
 }
 
 // Projects onto the range of a Laplacian: mean 0 on every component.
-void SparseInverse::center(std::vector<double>& y) const {
-  std::vector<double> sum(size()), count(size());
+void SparseInverse::center(Work& work) const {
+  auto &y = work.y, &sum = work.sum, &count = work.count;
+  std::fill(sum.begin(), sum.end(), 0.0);
+  std::fill(count.begin(), count.end(), 0.0);
   for (std::size_t p = 0; p < size(); ++p) {
     const auto c = static_cast<std::size_t>(component_[static_cast<std::size_t>(order_[p])]);
     count[c] += 1;

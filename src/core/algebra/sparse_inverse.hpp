@@ -21,8 +21,21 @@ class SparseInverse {
   SparseInverse(const SparseMatrix& a, std::vector<std::int64_t> component, bool singular);
 
   std::size_t size() const { return component_.size(); }
-  std::vector<double> apply(const std::vector<double>& b) const;
-  std::vector<double> column(std::int64_t i) const;
+
+  // Working memory, so that solving allocates nothing.
+  struct Work {
+    Work(Bytes& bytes, const SparseInverse& of)
+        : y(bytes, of.size()),
+          sum(bytes, of.singular_ ? of.size() : 0),
+          count(bytes, of.singular_ ? of.size() : 0),
+          rest(bytes, of.rest_.size()) {}
+    Vec<double> y, sum, count;
+    ConjugateGradients::Work rest;
+  };
+  std::size_t work_bytes() const { return 8 * size() * (singular_ ? 3 : 1) + 40 * rest_.size(); }
+
+  void apply(const double* b, double* out, Work& work) const;  // out may be b
+  void column(std::int64_t i, double* out, Work& work) const;
   std::size_t bytes() const;
 
  private:
@@ -32,7 +45,7 @@ class SparseInverse {
   };
   struct Elimination;
 
-  void center(std::vector<double>& y) const;
+  void center(Work& work) const;
 
   std::vector<std::int64_t> component_;
   bool singular_;

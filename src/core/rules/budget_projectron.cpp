@@ -19,7 +19,7 @@ namespace {
 class BudgetProjectron final : public CoefficientLearner {
  public:
   explicit BudgetProjectron(const Config& config)
-      : CoefficientLearner(config), span_(bytes_, capacity(), unbounded(), small_eta(config), config.single && !config.sparse) {}
+      : CoefficientLearner(config), span_(bytes_, capacity(), small_eta(config), config.single && !config.sparse) {}
 
  protected:
   std::uint8_t on_mistake(const Example& example, double kk, const Step& step, Scratch& scratch) override {
@@ -53,8 +53,8 @@ class BudgetProjectron final : public CoefficientLearner {
   }
 
   void grow(std::size_t capacity) override {
+    span_.reserve(capacity);
     CoefficientLearner::grow(capacity);
-    span_.grow(capacity);
   }
 
  public:
@@ -87,7 +87,7 @@ class BudgetProjectron final : public CoefficientLearner {
     return !normalised || config.eta < 1e-2 * std::sqrt(config.similarity->largest_self());
   }
 
-  Gram::RowOf rows() const {
+  Gram::RowOf rows() {
     return [this](std::size_t slot, double* row) { task_row_of_slot(slot, true, row); };
   }
 
@@ -124,7 +124,7 @@ class BudgetProjectron final : public CoefficientLearner {
 }  // namespace
 
 std::unique_ptr<Learner> make_budget_projectron(const Config& config) {
-  return std::make_unique<BudgetProjectron>(config);
+  return make_counted<BudgetProjectron>(config);
 }
 
 }  // namespace budgetron

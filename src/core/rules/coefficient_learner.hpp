@@ -17,9 +17,11 @@ class CoefficientLearner : public Learner {
   explicit CoefficientLearner(const Config& config) : Learner(config), beta_(bytes_) { grow(capacity()); }
 
   void task_weights(Task task, double* out) const override {
+    Bytes passing;
+    const auto room = config_.similarity->new_room(passing);
     coefficients(out);
     for (std::size_t o = 0; o < config_.n_outputs; ++o)
-      config_.similarity->multiply(task, keys_.data(), clusters_.data(), size(), out + o * size());
+      config_.similarity->multiply(task, keys_.data(), clusters_.data(), size(), out + o * size(), room.get());
   }
 
   void coefficients(double* out) const override {
@@ -32,7 +34,7 @@ class CoefficientLearner : public Learner {
 
   void score(const Instance&, Task task, Scratch& s) const override {
     s.margins[0] = scale_ * config_.similarity->multiply(task, keys_.data(), clusters_.data(), size(), s.row.data(),
-                                                         beta(0), s.task_row.data());
+                                                         beta(0), s.task_row.data(), s.room.get());
     for (std::size_t o = 1; o < config_.n_outputs; ++o)
       s.margins[o] = scale_ * simd().dot(beta(o), s.task_row.data(), size());
   }
@@ -40,7 +42,7 @@ class CoefficientLearner : public Learner {
   std::uint8_t absorb(const Example& example, Scratch& scratch) override {
     Step step;
     if (!mistaken(example, scratch, step)) return 0;
-    const double kk = example.self * config_.similarity->self(example.task);  // K_tt
+    const double kk = example.self * config_.similarity->self(example.task, scratch.room.get());  // K_tt
     return kk <= config_.eta * config_.eta ? kMistake : on_mistake(example, kk, step, scratch);
   }
 

@@ -25,14 +25,16 @@ class Forgetron final : public CoefficientLearner {
   explicit Forgetron(const Config& config)
       : CoefficientLearner(config),
         c2_(config.similarity->largest_self() * (config.n_outputs == 1 ? 1.0 : 2.0)),
-        oldest_row_(bytes_, capacity()) {}
+        oldest_row_(bytes_, capacity()),
+        leaving_(bytes_, unbounded() ? 0 : capacity()) {}
 
  protected:
   std::uint8_t on_mistake(const Example& example, double, const Step& step, Scratch& scratch) override {
     if (!store_->fits_alone(example.x)) return kMistake;
     // The fewest oldest that make room: one, where only slots are short; more, where a long sparse row comes in.
-    std::vector<std::size_t> leaving(size());
-    for (std::size_t j = 0; j < size(); ++j) leaving[j] = j;
+    Vec<std::size_t>& leaving = leaving_;
+    leaving.resize(unbounded() ? 0 : size());
+    for (std::size_t j = 0; j < leaving.size(); ++j) leaving[j] = j;
     std::sort(leaving.begin(), leaving.end(), [&](auto a, auto b) { return arrivals_[a] < arrivals_[b]; });
     leaving.resize(std::max<std::size_t>(store_->leavers(example.x, leaving), full() ? 1 : 0));
 
@@ -51,8 +53,8 @@ class Forgetron final : public CoefficientLearner {
   }
 
   void grow(std::size_t capacity) override {
-    CoefficientLearner::grow(capacity);
     oldest_row_.resize(capacity);
+    CoefficientLearner::grow(capacity);
   }
 
   void save_rule(State& state) override {
@@ -66,12 +68,12 @@ class Forgetron final : public CoefficientLearner {
 
  private:
   // The shrinking step that makes the removal harmless: φ, applied to all that is stored. `near` is K'(x_t, x_j).
-  double shrink(const std::vector<std::size_t>& leaving, const Example& example, const Step& step, const double* near) {
+  double shrink(const Vec<std::size_t>& leaving, const Example& example, const Step& step, const double* near) {
     double sigma = 0, sigma_mu = 0;
     for (std::size_t r : leaving) {
       task_row_of_slot(r, false, oldest_row_.data());
       double to_newest = near[r];
-      config_.similarity->multiply({keys_[r], clusters_[r]}, &example.task.key, &example.task.cluster, 1, &to_newest);
+      config_.similarity->multiply({keys_[r], clusters_[r]}, &example.task.key, &example.task.cluster, 1, &to_newest, room());
       std::size_t plus = 0, minus = 0;
       for (std::size_t o = 0; o < config_.n_outputs; ++o) {
         if (beta(o)[r] > beta(plus)[r]) plus = o;
@@ -102,10 +104,11 @@ class Forgetron final : public CoefficientLearner {
 
   double c2_, q_ = 0.0;
   Vec<double> oldest_row_;
+  Vec<std::size_t> leaving_;  // slots
 };
 
 }  // namespace
 
-std::unique_ptr<Learner> make_forgetron(const Config& config) { return std::make_unique<Forgetron>(config); }
+std::unique_ptr<Learner> make_forgetron(const Config& config) { return make_counted<Forgetron>(config); }
 
 }  // namespace budgetron

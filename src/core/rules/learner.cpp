@@ -16,8 +16,8 @@ std::unique_ptr<Store> make_store(Bytes& bytes, const Config& c) {
   const bool growing = c.capacity == 0;
   const std::size_t slots = growing ? 32 : c.capacity;
   if (c.kernel.kind == Kernel::Kind::none) return std::make_unique<DenseStore<double>>(bytes, 0, 0, false);
-  if (c.sparse && c.single) return std::make_unique<SparseStore<float>>(bytes, slots, growing, c.pool);
-  if (c.sparse) return std::make_unique<SparseStore<double>>(bytes, slots, growing, c.pool);
+  if (c.sparse && c.single) return std::make_unique<SparseStore<float>>(bytes, slots, growing, c.pool, c.hash_seed);
+  if (c.sparse) return std::make_unique<SparseStore<double>>(bytes, slots, growing, c.pool, c.hash_seed);
   if (c.single) return std::make_unique<DenseStore<float>>(bytes, c.d, slots, growing, c.kernel);
   return std::make_unique<DenseStore<double>>(bytes, c.d, slots, growing, c.kernel);
 }
@@ -35,14 +35,47 @@ Learner::Learner(const Config& config)
   keys_.reserve(capacity_);
   clusters_.reserve(capacity_);
   arrivals_.reserve(capacity_);
-  scratch_.products = store_->new_products(bytes_);
-  fit(scratch_);
+  allocate(scratch_, bytes_);
+}
+
+void Learner::allocate(Scratch& scratch, Bytes& bytes) const {
+  scratch.products = store_->new_products(bytes);
+  scratch.room = config_.similarity->new_room(bytes);
+  fit(scratch);
 }
 
 void Learner::fit(Scratch& scratch) const {
+  store_->fit(*scratch.products);
   if (scratch.row.size() < capacity_) scratch.row.resize(capacity_);
   if (scratch.task_row.size() < capacity_) scratch.task_row.resize(capacity_);
   scratch.margins.resize(config_.n_outputs);
+  fit_rule(scratch);
+}
+
+bool Learner::modest(const Rows& rows, const std::int64_t* keys) const {
+  constexpr std::size_t kFewRows = 64, kFewBytes = 1 << 18;
+  if (!modest_rule(rows.count, keys)) return false;
+  if (!stores()) return true;
+  return (!unbounded() || rows.count <= std::max(kFewRows, size())) &&
+         store_->reserve_bytes(rows, 0, rows.count) <= std::max(kFewBytes, memory_bytes());
+}
+
+void Learner::reserve(const Rows& rows, std::size_t from, std::size_t to, const std::int64_t* keys, const std::int64_t* clusters) {
+  reserve_slots(rows, from, to);
+  reserve_rule(rows, from, to, keys, clusters);
+}
+
+void Learner::reserve_slots(const Rows& rows, std::size_t from, std::size_t to) {
+  if (!stores()) return;
+  const std::size_t wanted = size() + (to - from);
+  const std::size_t slots = unbounded() && wanted > capacity_ ? std::max(2 * capacity_, wanted) : capacity_;
+  store_->reserve(slots, rows, from, to);
+  if (slots == capacity_) return;
+  for (auto* column : {&keys_, &clusters_, &arrivals_}) column->reserve(slots);
+  grow(slots);
+  for (auto* row : {&scratch_.row, &scratch_.task_row}) row->resize(slots);
+  store_->fit(*scratch_.products);
+  capacity_ = slots;
 }
 
 std::size_t Learner::first_bad_row(const Rows& rows) const {
@@ -58,16 +91,15 @@ std::size_t Learner::first_bad_row(const Rows& rows) const {
   return rows.count;
 }
 
-void Learner::learn(const Rows& rows, const std::int32_t* labels, const std::int64_t* keys,
+void Learner::learn(const Rows& rows, std::size_t from, std::size_t to, const std::int32_t* labels, const std::int64_t* keys,
                     const std::int64_t* clusters, const double* weights, double* margins, std::uint8_t* flags) {
   Scratch& s = scratch_;
-  config_.similarity->prepare(keys, rows.count);
   s.keys = keys;
   s.coming_at = SIZE_MAX;
   const std::size_t outputs = config_.n_outputs;
   std::size_t moved_at = SIZE_MAX;
-  for (std::size_t first = 0, q; first < rows.count; first += q) {
-    const std::size_t count = std::min(store_->lookahead(), rows.count - first);
+  for (std::size_t first = from, q; first < to; first += q) {
+    const std::size_t count = std::min(store_->lookahead(), to - first);
     store_->compute(rows, first, count, *s.products);
     for (q = 0; q < count; ++q) {
       const std::size_t i = first + q;
@@ -82,11 +114,11 @@ void Learner::learn(const Rows& rows, const std::int32_t* labels, const std::int
       store_->kernel_row(config_.kernel, *s.products, q, x.sq, s.row.data());
       score(x, example.task, s);
       std::copy(s.margins.begin(), s.margins.end(), margins + i * outputs);
-      changed_.clear();
+      changed_ = kNowhere;
       flags[i] = absorb(example, s);
       ++n_seen_;
       if (flags[i] & kMistake) ++n_mistakes_;
-      if (!changed_.empty() && q + 1 < count) store_->refresh(rows, first, q + 1, count, changed_, *s.products);
+      if (changed_ != kNowhere && q + 1 < count) store_->refresh(rows, first, q + 1, count, changed_, *s.products);
     }
   }
 }
@@ -95,10 +127,8 @@ void Learner::margins(const Rows& rows, std::size_t from, std::size_t to, const 
                       const std::int64_t* clusters, double* out) const {
   Bytes passing;  // a caller's own memory, gone when it returns
   Scratch s(passing);
-  s.products = store_->new_products(passing);
+  allocate(s, passing);
   s.keys = keys;
-  fit(s);
-  config_.similarity->prepare(keys + from, to - from);
   const std::size_t outputs = config_.n_outputs, ahead = store_->lookahead();
   for (std::size_t first = from; first < to; first += ahead) {
     const std::size_t count = std::min(ahead, to - first);
@@ -116,9 +146,8 @@ void Learner::margins(const Rows& rows, std::size_t from, std::size_t to, const 
 void Learner::variances(const Rows& rows, const std::int64_t* keys, const std::int64_t* clusters, double* out) {
   Bytes passing;
   Scratch s(passing);
-  s.products = store_->new_products(passing);
+  allocate(s, passing);
   s.keys = keys;
-  fit(s);
   for (std::size_t i = 0; i < rows.count; ++i) {
     store_->compute(rows, i, 1, *s.products);
     const Instance x{&rows, i, s.products->squares[0]};
@@ -143,17 +172,18 @@ bool Learner::mistaken(const Example& example, const Scratch& scratch, Step& ste
   return f[example.label] <= f[rival];
 }
 
+std::size_t Learner::count_distinct(Vec<std::int64_t>& ids) {
+  std::sort(ids.begin(), ids.end());
+  return static_cast<std::size_t>(std::unique(ids.begin(), ids.end()) - ids.begin());
+}
+
+// The room for it is reserved already.
 std::size_t Learner::append(const Example& example) {
-  if (unbounded() && size() == capacity_) {
-    capacity_ *= 2;
-    fit(scratch_);
-    grow(capacity_);
-  }
   store_->append(example.x, config_.kernel);
   keys_.push_back(example.task.key);
   clusters_.push_back(example.task.cluster);
   arrivals_.push_back(n_seen_);
-  changed_.push_back(size() - 1);
+  changed(size() - 1);
   return size() - 1;
 }
 
@@ -162,7 +192,7 @@ void Learner::replace(std::size_t slot, const Example& example) {
   keys_[slot] = example.task.key;
   clusters_[slot] = example.task.cluster;
   arrivals_[slot] = n_seen_;
-  changed_.push_back(slot);
+  changed(slot);
 }
 
 void Learner::remove(std::size_t slot) {
@@ -173,16 +203,12 @@ void Learner::remove(std::size_t slot) {
     column->pop_back();
   }
   slot_removed(slot, last);
-  changed_.push_back(slot);
-  changed_.push_back(last);
+  changed_ = Store::kEverywhere;
 }
 
-void Learner::release_store() {
+void Learner::release_store() noexcept {
   store_->release();
-  for (auto* column : {&keys_, &clusters_, &arrivals_}) {
-    column->clear();
-    column->shrink_to_fit();
-  }
+  for (auto* column : {&keys_, &clusters_, &arrivals_}) release(*column);
 }
 
 std::size_t Learner::lowest_arrival(const double* scores, std::size_t n) const {
@@ -197,9 +223,9 @@ std::size_t Learner::lowest_arrival(const double* scores, std::size_t n) const {
   return best;
 }
 
-void Learner::task_row_of_slot(std::size_t slot, bool exact, double* row) const {
+void Learner::task_row_of_slot(std::size_t slot, bool exact, double* row) {
   store_->kernel_row_of_slot(config_.kernel, slot, exact, row);
-  config_.similarity->multiply({keys_[slot], clusters_[slot]}, keys_.data(), clusters_.data(), size(), row);
+  config_.similarity->multiply({keys_[slot], clusters_[slot]}, keys_.data(), clusters_.data(), size(), row, room());
 }
 
 void Learner::forget(std::int64_t key) {
@@ -259,6 +285,7 @@ void Learner::load(const State& state, const Rows& rows) {
     Instance x{&rows, j, 0.0};
     store_->squares(rows, j, 1, &x.sq);
     if (!store_->fits(x)) throw std::invalid_argument("a saved model whose rows exceed its own budget");
+    reserve_slots(rows, j, j + 1);
     append(Example{x, {keys[j], clusters[j]}, 0, 1.0, config_.kernel.self(x.sq)});
   }
   if (const auto point = state.reals.find("reference"); point != state.reals.end())
@@ -267,6 +294,7 @@ void Learner::load(const State& state, const Rows& rows) {
   n_seen_ = state.integers.at("n_seen").at(0);
   n_mistakes_ = state.integers.at("n_mistakes").at(0);
   load_rule(state);
+  end_reserve();
 }
 
 }  // namespace budgetron

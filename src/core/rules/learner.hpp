@@ -8,7 +8,6 @@
 
 #include "rules/budgetron/beliefs.hpp"
 #include "algebra/gram.hpp"
-#include "fair_lock.hpp"
 #include "kernel.hpp"
 #include "memory.hpp"
 #include "similarity.hpp"
@@ -30,6 +29,7 @@ struct Config {
   std::size_t pool = 0;       // sparse: non-zeros in all; 0: no limit
   double eta = 0;
   std::uint64_t seed = 0;
+  std::uint64_t hash_seed = 0;    // keys the hash tables; nothing but speed depends on it
   std::size_t max_task_rows = 0;  // 0: no cap
   std::size_t n_tasks = 0;        // k, where the graph says it; 0: open-ended
   // Budgetron's own:
@@ -64,9 +64,10 @@ struct Scratch {
   explicit Scratch(Bytes& bytes)
       : row(bytes), task_row(bytes), margins(bytes), features(bytes), psi(bytes), values(bytes), logs(bytes), linear(bytes), step(bytes), entries(bytes), coming(bytes) {}
   std::unique_ptr<Store::Products> products;
+  std::unique_ptr<Similarity::Room> room;
   Vec<double> row;       // K'(x_j, x)
   Vec<double> task_row;  // K([x_j, i_j], [x, i])
-  Vec<double> margins;   // one an output
+  Vec<double> margins;   // one per output
   // Budgetron's own: scaled features, the anchors' basis, f of each belief and the logs of its probabilities; hashed
   // features, what the table says of them, and the step it is to take.
   Vec<double> features, psi, values, logs, linear, step;
@@ -82,15 +83,23 @@ class Learner {
   explicit Learner(const Config& config);
   virtual ~Learner() = default;
 
+  // Learning is in two steps, so that memory that is not there leaves the learner as it was: reserve() allocates all that
+  // the rows may need, and only it may throw; learn() allocates nothing. What reserve() has already allocated when it
+  // throws stays, unused. See Model for whole blocks.
+  bool modest(const Rows& rows, const std::int64_t* keys) const;  // whether reserve() would at most about double the memory
+  void reserve(const Rows& rows, std::size_t from, std::size_t to, const std::int64_t* keys, const std::int64_t* clusters);
+  virtual void end_reserve() noexcept {}  // frees what was reserved and not used
+  void learn(const Rows& rows, std::size_t from, std::size_t to, const std::int32_t* labels, const std::int64_t* keys,
+             const std::int64_t* clusters, const double* weights, double* margins, std::uint8_t* flags);
+  std::size_t lookahead() const { return store_->lookahead(); }
+
   // Index of the first row that must be refused (not finite, or beyond what the kernel can take), or rows.count.
   std::size_t first_bad_row(const Rows& rows) const;
-  void learn(const Rows& rows, const std::int32_t* labels, const std::int64_t* keys, const std::int64_t* clusters,
-             const double* weights, double* margins, std::uint8_t* flags);
   void margins(const Rows& rows, std::size_t from, std::size_t to, const std::int64_t* keys,
                const std::int64_t* clusters, double* out) const;
   // The variance of f, one an output, of a rule that knows one. Work that was put off is done on the way, so not const.
   void variances(const Rows& rows, const std::int64_t* keys, const std::int64_t* clusters, double* out);
-  virtual void forget(std::int64_t key);
+  virtual void forget(std::int64_t key);  // where it throws, nothing is forgotten
   virtual void task_weights(Task task, double* out) const = 0;  // n_outputs × size
   virtual void coefficients(double* out) const = 0;             // n_outputs × size
   virtual void belief_weights(std::vector<std::int64_t>&, std::vector<double>&) const {}  // of those that are left
@@ -99,7 +108,7 @@ class Learner {
   void load(const State& state, const Rows& rows);
 
   std::size_t size() const { return keys_.size(); }
-  std::size_t memory_bytes() const { return bytes_.used + sizeof(*this); }
+  std::size_t memory_bytes() const { return bytes_.used; }
   std::int64_t n_seen() const { return n_seen_; }
   std::int64_t n_mistakes() const { return n_mistakes_; }
   const Config& config() const { return config_; }
@@ -108,13 +117,17 @@ class Learner {
   const Vec<std::int64_t>& arrivals() const { return arrivals_; }
   const Store& store() const { return *store_; }
 
-  mutable FairLock lock;  // learning alone, predictions together, in the order they came; taken by the caller
-
  protected:
   virtual void score(const Instance& x, Task task, Scratch& scratch) const = 0;  // scratch.row → scratch.margins
   virtual void variance(Task, double self, Scratch&, double* out);  // after score()
   virtual std::uint8_t absorb(const Example& example, Scratch& scratch) = 0;
-  virtual void grow(std::size_t capacity) = 0;                // unbounded learners: room for more slots
+  // Room for more slots. Where it throws, parts may be larger than they need be, and nothing else has changed.
+  virtual void grow(std::size_t capacity) = 0;
+  // Room for what the rule itself keeps of these rows, beside their slots.
+  virtual bool stores() const { return config_.kernel.kind != Kernel::Kind::none; }
+  virtual bool modest_rule(std::size_t, const std::int64_t*) const { return true; }
+  virtual void reserve_rule(const Rows&, std::size_t, std::size_t, const std::int64_t*, const std::int64_t*) {}
+  virtual void fit_rule(Scratch&) const {}  // sizes of a rule's own working memory
   virtual void slot_removed(std::size_t slot, std::size_t last) = 0;
   virtual void rows_moved() {}  // the store's reference point moved: kernel values are less rounded from here on
   virtual void save_rule(State& state) = 0;
@@ -128,11 +141,13 @@ class Learner {
   std::size_t append(const Example& example);
   void replace(std::size_t slot, const Example& example);
   void remove(std::size_t slot);  // the last slot moves into the hole
-  void release_store();           // nothing will be stored any more
+  void release_store() noexcept;  // nothing will be stored any more
+  Similarity::Room* room() { return scratch_.room.get(); }
+  static std::size_t count_distinct(Vec<std::int64_t>& ids);
   // The same move for a row that was computed before the removal.
   static void move_last(Vec<double>& row, std::size_t slot, std::size_t last) { row[slot] = row[last]; }
   std::size_t lowest_arrival(const double* scores, std::size_t n) const;
-  void task_row_of_slot(std::size_t slot, bool exact, double* row) const;  // K of a stored example against all stored
+  void task_row_of_slot(std::size_t slot, bool exact, double* row);  // K of a stored example against all stored
 
   Bytes bytes_;
   Config config_;
@@ -140,15 +155,33 @@ class Learner {
   Vec<std::int64_t> keys_, clusters_, arrivals_;
   std::int64_t n_seen_ = 0, n_mistakes_ = 0;
 
- private:
   void fit(Scratch& scratch) const;
+  Scratch& scratch() { return scratch_; }
+
+ private:
+  template <class Rule>
+  friend std::unique_ptr<Learner> make_counted(const Config& config);
+
+  void reserve_slots(const Rows& rows, std::size_t from, std::size_t to);
+  void allocate(Scratch& scratch, Bytes& bytes) const;
+  void changed(std::size_t slot) { changed_ = changed_ == kNowhere ? slot : Store::kEverywhere; }
   void check_saved(const std::vector<std::int64_t>& keys, const Rows& rows) const;
 
+  static constexpr std::size_t kNowhere = SIZE_MAX - 1;
+
   std::size_t capacity_;
-  std::vector<std::size_t> changed_;
+  std::size_t changed_ = kNowhere;  // the slot that this example has changed, or Store::kEverywhere
   Scratch scratch_;
 };
 
 std::unique_ptr<Learner> make_learner(const Config& config);
+
+// A rule's object counts as its memory, and so do the beliefs that its settings list.
+template <class Rule>
+std::unique_ptr<Learner> make_counted(const Config& config) {
+  auto learner = std::make_unique<Rule>(config);
+  learner->bytes_.used += sizeof(Rule) + config.beliefs.size() * sizeof(Belief);
+  return learner;
+}
 
 }  // namespace budgetron

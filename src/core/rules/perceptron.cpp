@@ -23,6 +23,6 @@ class Perceptron final : public CoefficientLearner {
 
 }  // namespace
 
-std::unique_ptr<Learner> make_perceptron(const Config& config) { return std::make_unique<Perceptron>(config); }
+std::unique_ptr<Learner> make_perceptron(const Config& config) { return make_counted<Perceptron>(config); }
 
 }  // namespace budgetron

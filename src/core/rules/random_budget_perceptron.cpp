@@ -55,7 +55,7 @@ class RandomBudgetPerceptron final : public CoefficientLearner {
 }  // namespace
 
 std::unique_ptr<Learner> make_random_budget_perceptron(const Config& config) {
-  return std::make_unique<RandomBudgetPerceptron>(config);
+  return make_counted<RandomBudgetPerceptron>(config);
 }
 
 }  // namespace budgetron

@@ -31,14 +31,17 @@ class SharedProjectron final : public Learner {
       : Learner(config),
         clique_(dynamic_cast<const Clique*>(config.similarity.get())),
         explicit_(dynamic_cast<const Explicit*>(config.similarity.get())),
-        span_(bytes_, capacity(), unbounded(), small_eta(config), config.single && !config.sparse),
-        table_(bytes_, config.n_outputs * capacity(), config.max_task_rows),
+        span_(bytes_, capacity(), small_eta(config), config.single && !config.sparse),
+        table_(bytes_, config.n_outputs * capacity(), config.max_task_rows, config.hash_seed),
         squares_(bytes_, capacity()),
+        cross_(bytes_, explicit_ ? capacity() : 0),
         stride_(capacity()) {}
 
   void task_weights(Task task, double* out) const override {
+    Bytes passing;
+    const auto room = config_.similarity->new_room(passing);
     std::fill(out, out + config_.n_outputs * size(), 0.0);
-    visit(task, [&](double similarity, const double* row) {
+    visit(task, room.get(), [&](double similarity, const double* row) {
       for (std::size_t o = 0; o < config_.n_outputs; ++o)
         simd().axpy(similarity, row + o * stride_, size(), out + o * size());
     });
@@ -53,6 +56,8 @@ class SharedProjectron final : public Learner {
         simd().axpy(1.0, table_.values(at) + o * stride_, size(), out + o * size());
     }
   }
+
+  void end_reserve() noexcept override { table_.end_reserve(); }
 
   void forget(std::int64_t key) override {
     const auto at = table_.find({key, false});
@@ -76,7 +81,7 @@ class SharedProjectron final : public Learner {
  protected:
   void score(const Instance&, Task task, Scratch& s) const override {
     std::fill(s.margins.begin(), s.margins.end(), 0.0);
-    visit(task, [&](double similarity, const double* row) {
+    visit(task, s.room.get(), [&](double similarity, const double* row) {
       for (std::size_t o = 0; o < config_.n_outputs; ++o)
         s.margins[o] += similarity * simd().dot(row + o * stride_, s.row.data(), size());
     });
@@ -116,17 +121,39 @@ class SharedProjectron final : public Learner {
   }
 
   void grow(std::size_t capacity) override {
-    span_.grow(capacity);
+    span_.reserve(capacity);
+    if (squares_.size() < capacity) squares_.resize(capacity);
+    if (explicit_ && cross_.size() < capacity) cross_.resize(capacity);
+    table_.widen(config_.n_outputs * capacity);  // the last that can fail
     const std::size_t old = stride_;
-    table_.widen(config_.n_outputs * capacity);
     for (std::size_t at = 0; at < table_.size(); ++at)  // from the last output back, so that nothing is overwritten
       for (std::size_t o = config_.n_outputs; o-- > 1;) {
         double* row = table_.values(at);
         std::copy_backward(row + o * old, row + o * old + old, row + o * capacity + old);
         std::fill(row + o * old, row + std::min(o * capacity, o * old + old), 0.0);
       }
-    squares_.resize(capacity);
     stride_ = capacity;
+  }
+
+  // The tasks and clusters of these rows that have no row in the table yet.
+  std::size_t missing_rows(std::size_t from, std::size_t to, const std::int64_t* keys, const std::int64_t* clusters) const {
+    const auto missing = [&](const std::int64_t* ids, bool common) -> std::size_t {
+      if (to - from == 1) return table_.find({ids[from], common}) == RowTable::kNone;
+      Bytes passing;
+      Vec<std::int64_t> absent(passing);
+      for (std::size_t i = from; i < to; ++i)
+        if (table_.find({ids[i], common}) == RowTable::kNone) absent.push_back(ids[i]);
+      return count_distinct(absent);
+    };
+    return missing(keys, false) + (coupled() ? missing(clusters, true) : 0);
+  }
+
+  bool modest_rule(std::size_t n, const std::int64_t* keys) const override {
+    return missing_rows(0, n, keys, keys) <= std::max<std::size_t>(64, table_.size()) || config_.max_task_rows;
+  }
+
+  void reserve_rule(const Rows&, std::size_t from, std::size_t to, const std::int64_t* keys, const std::int64_t* clusters) override {
+    table_.reserve(missing_rows(from, to, keys, clusters));
   }
 
   void slot_removed(std::size_t slot, std::size_t last) override {
@@ -141,6 +168,7 @@ class SharedProjectron final : public Learner {
   }
 
   void rows_moved() override { span_.rebuild(size(), rows()); }
+
   void save_rule(State& state) override {
     span_.save(state);
     auto& keys = state.integers["table_key"];
@@ -175,6 +203,7 @@ class SharedProjectron final : public Learner {
       if (table_.find(name) != RowTable::kNone) throw std::invalid_argument("a saved model with one weight row twice");
       if (explicit_ && (keys[i] < 0 || static_cast<std::size_t>(keys[i]) >= explicit_->tasks()))
         throw std::invalid_argument("a saved model with a weight row of a task that its graph does not have");
+      table_.reserve(1);
       const auto at = table_.add(name, clusters[i]);
       for (std::size_t o = 0; o < config_.n_outputs; ++o)
         std::copy_n(values.begin() + static_cast<std::ptrdiff_t>(i * width + o * size()), size(),
@@ -201,13 +230,13 @@ class SharedProjectron final : public Learner {
     return !normalised || config.eta < 1e-2;
   }
 
-  Gram::RowOf rows() const {
+  Gram::RowOf rows() {
     return [this](std::size_t slot, double* row) { store_->kernel_row_of_slot(config_.kernel, slot, true, row); };
   }
 
   // The rows of C that make up β of a task, each with its factor.
   template <class Use>
-  void visit(Task task, Use use) const {
+  void visit(Task task, Similarity::Room* room, Use use) const {
     if (clique_) {
       const double off = coupled() ? clique_->off : 0.0;
       const auto own = table_.find({task.key, false});
@@ -217,9 +246,9 @@ class SharedProjectron final : public Learner {
       if (common != RowTable::kNone) use(off, table_.values(common));
       return;
     }
+    const double* column = explicit_->column(task.key, room);
     for (std::size_t at = 0; at < table_.size(); ++at)
-      if (table_.row(at).cluster == task.cluster)
-        use(explicit_->entry(task.key, table_.row(at).name.id), table_.values(at));
+      if (table_.row(at).cluster == task.cluster) use(column[table_.row(at).name.id], table_.values(at));
   }
 
   bool coupled() const { return clique_ && clique_->off != 0.0; }
@@ -257,9 +286,10 @@ class SharedProjectron final : public Learner {
       for (std::size_t j = 0; j < n; ++j) squares_[j] += v[j] * (v[j] + 2.0 * sign * c[j]);
       return;
     }
-    std::vector<double> unit(explicit_->tasks());
-    unit[static_cast<std::size_t>(task.key)] = 1.0;
-    const std::vector<double> twice = explicit_->apply(explicit_->apply(unit));  // the task's column of A⁻²
+    double* twice = explicit_->vector(room());  // the task's column of A⁻²
+    std::fill_n(twice, explicit_->tasks(), 0.0);
+    twice[task.key] = 1.0;
+    explicit_->apply_twice(twice, room());
     for (std::size_t at = 0; at < table_.size(); ++at) {
       const double share = twice[static_cast<std::size_t>(table_.row(at).name.id)];
       const double* other = table_.values(at) + output * stride_;
@@ -366,12 +396,13 @@ class SharedProjectron final : public Learner {
 
   // C_jᵀA⁻²C_j under C_j += γ_j C_r, before the rows change.
   void follow(std::size_t r) {
-    std::vector<double> cross(size());
+    Vec<double>& cross = cross_;
+    std::fill_n(cross.begin(), size(), 0.0);
+    double* twice = explicit_->vector(room());
     for (std::size_t o = 0; o < config_.n_outputs; ++o) {
-      std::vector<double> lost(explicit_->tasks());
-      for (std::size_t at = 0; at < table_.size(); ++at)
-        lost[static_cast<std::size_t>(table_.row(at).name.id)] = table_.values(at)[o * stride_ + r];
-      const std::vector<double> twice = explicit_->apply(explicit_->apply(lost));
+      std::fill_n(twice, explicit_->tasks(), 0.0);
+      for (std::size_t at = 0; at < table_.size(); ++at) twice[table_.row(at).name.id] = table_.values(at)[o * stride_ + r];
+      explicit_->apply_twice(twice, room());
       for (std::size_t at = 0; at < table_.size(); ++at)
         simd().axpy(twice[static_cast<std::size_t>(table_.row(at).name.id)], table_.values(at) + o * stride_, size(), cross.data());
     }
@@ -402,13 +433,14 @@ class SharedProjectron final : public Learner {
   Span span_;
   RowTable table_;
   Vec<double> squares_;
+  Vec<double> cross_;  // for follow()
   std::size_t stride_;
 };
 
 }  // namespace
 
 std::unique_ptr<Learner> make_shared_projectron(const Config& config) {
-  return std::make_unique<SharedProjectron>(config);
+  return make_counted<SharedProjectron>(config);
 }
 
 }  // namespace budgetron

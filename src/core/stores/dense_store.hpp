@@ -30,15 +30,18 @@ template <class T>
 class DenseStore final : public Store {
  public:
   DenseStore(Bytes& bytes, std::size_t d, std::size_t capacity, bool growing, const Kernel& kernel = {})
-      : d_(d),
+      : counted_(bytes, sizeof(DenseStore)),
+        d_(d),
         growing_(growing),
         shifted_ahead_(growing ? 4 : std::max<std::size_t>(1, std::min<std::size_t>(4, capacity / 16))),
         blocks_(bytes),
         sq_(bytes),
         scale_(bytes),
         point_(bytes),
-        candidate_(bytes) {
-    reserve(capacity);
+        candidate_(bytes),
+        query_(bytes, d),
+        dots_(bytes) {
+    grow(capacity);
     if (kernel.kind != Kernel::Kind::gaussian) return;
     reach2_ = kReach<T> / kernel.gamma;
     point_.resize(d);
@@ -57,7 +60,8 @@ class DenseStore final : public Store {
   }
 
   struct DenseProducts final : Products {
-    explicit DenseProducts(Bytes& bytes) : dots(bytes), shifted(bytes) {}
+    explicit DenseProducts(Bytes& bytes) : counted(bytes, sizeof(DenseProducts)), dots(bytes), shifted(bytes) {}
+    CountedSize counted;
     Vec<T> dots;
     std::size_t stride = 0;
     Vec<T> shifted;                     // the instances less the reference point, where there is one
@@ -73,7 +77,6 @@ class DenseStore final : public Store {
 
   void compute(const Rows& rows, std::size_t first, std::size_t count, Products& out) const override {
     auto& products = static_cast<DenseProducts&>(out);
-    if (products.stride < sq_.size()) fit(products);
     for (std::size_t q = 0; q < count; ++q) {
       const T* x = row_of(rows, first + q);
       products.x[q] = x;
@@ -86,15 +89,20 @@ class DenseStore final : public Store {
     multiply(products, 0, count, 0, used_blocks());
   }
 
-  void refresh(const Rows&, std::size_t, std::size_t from, std::size_t to, const std::vector<std::size_t>& changed,
-               Products& out) const override {
+  void refresh(const Rows&, std::size_t, std::size_t from, std::size_t to, std::size_t slot, Products& out) const override {
     auto& products = static_cast<DenseProducts&>(out);
-    if (products.stride < sq_.size() || changed.size() > 1) {  // grown or reshuffled: all again
-      if (products.stride < sq_.size()) fit(products);
+    if (slot == kEverywhere)
       multiply(products, from, to, 0, used_blocks());
-      return;
-    }
-    for (std::size_t slot : changed) multiply(products, from, to, slot / kLanes<T>, 1);
+    else
+      multiply(products, from, to, slot / kLanes<T>, 1);
+  }
+
+  void fit(Products& out) const override {
+    auto& products = static_cast<DenseProducts&>(out);
+    if (products.shifted.empty()) products.shifted.resize(point_.empty() ? 0 : shifted_ahead_ * d_);
+    if (products.stride == sq_.size()) return;
+    products.dots.resize(kAhead * sq_.size());
+    products.stride = sq_.size();
   }
 
   void kernel_row(const Kernel& kernel, const Products& products, std::size_t at, double sq,
@@ -103,15 +111,14 @@ class DenseStore final : public Store {
     kernel.row(dense.dots.data() + at * dense.stride, sq_.data(), scale_.data(), sq, size_, row);
   }
 
-  void kernel_row_of_slot(const Kernel& kernel, std::size_t slot, bool exact, double* row) const override {
-    std::vector<T> x(d_), dots(sq_.size());
-    for (std::size_t f = 0; f < d_; ++f) x[f] = *cell(slot, f);
+  void kernel_row_of_slot(const Kernel& kernel, std::size_t slot, bool exact, double* row) override {
+    for (std::size_t f = 0; f < d_; ++f) query_[f] = *cell(slot, f);
     if (exact && kernel.kind == Kernel::Kind::gaussian) {
       for (std::size_t block = 0; block < used_blocks(); ++block) {
         double sums[kLanes<T>] = {};
         for (std::size_t f = 0; f < d_; ++f)
           for (std::size_t lane = 0; lane < kLanes<T>; ++lane) {
-            const double away = static_cast<double>(cell(block * kLanes<T>, f)[lane]) - static_cast<double>(x[f]);
+            const double away = static_cast<double>(cell(block * kLanes<T>, f)[lane]) - static_cast<double>(query_[f]);
             sums[lane] += away * away;
           }
         for (std::size_t j = block * kLanes<T>; j < std::min(size_, (block + 1) * kLanes<T>); ++j)
@@ -119,19 +126,24 @@ class DenseStore final : public Store {
       }
       return;
     }
-    const T* query = x.data();
-    T* out = dots.data();
+    const T* query = query_.data();
+    T* out = dots_.data();
     multiply_blocks(blocks_.data(), used_blocks(), &query, 1, &out);
-    kernel.row(dots.data(), sq_.data(), scale_.data(), static_cast<double>(sq_[slot]), size_, row);
+    kernel.row(dots_.data(), sq_.data(), scale_.data(), static_cast<double>(sq_[slot]), size_, row);
   }
 
   bool fits(const Instance&) const override { return true; }
   bool fits_alone(const Instance&) const override { return true; }
   bool fits_beside(const Instance&, const Vec<std::uint32_t>&) const override { return true; }
-  std::size_t leavers(const Instance&, const std::vector<std::size_t>&) const override { return 0; }
+  std::size_t leavers(const Instance&, const Vec<std::size_t>&) const override { return 0; }
+
+  std::size_t reserve_bytes(const Rows&, std::size_t, std::size_t) const override { return 0; }
+
+  void reserve(std::size_t slots, const Rows&, std::size_t, std::size_t) override {
+    if (growing_ && slots > sq_.size()) grow(slots);
+  }
 
   void append(const Instance& x, const Kernel& kernel) override {
-    if (growing_ && size_ == sq_.size()) reserve(std::max<std::size_t>(kLanes<T>, 2 * size_));
     write(size_++, x, kernel);
   }
 
@@ -144,13 +156,10 @@ class DenseStore final : public Store {
     scale_[slot] = scale_[last];
   }
 
-  void release() override {
+  void release() noexcept override {
     size_ = 0;
-    Vec<T>(*sq_.get_allocator().bytes).swap(sq_);
-    Vec<T>(*sq_.get_allocator().bytes).swap(blocks_);
-    Vec<double>(*sq_.get_allocator().bytes).swap(scale_);
-    Vec<T>(*sq_.get_allocator().bytes).swap(point_);
-    Vec<T>(*sq_.get_allocator().bytes).swap(candidate_);
+    for (auto* values : {&sq_, &blocks_, &query_, &dots_, &point_, &candidate_}) budgetron::release(*values);
+    budgetron::release(scale_);
     streak_ = moves_ = 0;
     reach2_ = std::numeric_limits<double>::infinity();
   }
@@ -170,18 +179,17 @@ class DenseStore final : public Store {
     // Two rows for the first move, then 4, 8, … 1024: a stream that alternates between two places must not pay for a
     // move, and a new Gram matrix, again and again.
     if (streak_ < std::int64_t{2} << std::min<std::int64_t>(moves_, 9)) return false;
-    std::vector<double> shift(d_);
-    for (std::size_t f = 0; f < d_; ++f) shift[f] = static_cast<double>(point_[f]) - static_cast<double>(candidate_[f]);
-    std::vector<T> row(d_);
     for (std::size_t slot = 0; slot < size_; ++slot) {
-      for (std::size_t f = 0; f < d_; ++f)
-        row[f] = *cell(slot, f) = static_cast<T>(static_cast<double>(*cell(slot, f)) + shift[f]);
-      const T* values = row.data();
+      for (std::size_t f = 0; f < d_; ++f) {
+        const double shift = static_cast<double>(point_[f]) - static_cast<double>(candidate_[f]);
+        query_[f] = *cell(slot, f) = static_cast<T>(static_cast<double>(*cell(slot, f)) + shift);
+      }
+      const T* values = query_.data();
       double square;
       squares_of(&values, 1, &square);
       sq_[slot] = static_cast<T>(square);
     }
-    point_ = candidate_;
+    std::copy(candidate_.begin(), candidate_.end(), point_.begin());
     streak_ = 0;
     ++moves_;
     return true;
@@ -242,19 +250,14 @@ class DenseStore final : public Store {
     multiply_blocks(blocks_.data() + block * d_ * kLanes<T>, blocks, products.x.data() + from, to - from, out);
   }
 
-  void fit(DenseProducts& products) const {
-    products.stride = sq_.size();
-    products.dots.assign(kAhead * products.stride, T{});
-    if (products.shifted.empty() && !point_.empty()) products.shifted.resize(shifted_ahead_ * d_);
-  }
-
   std::size_t used_blocks() const { return (size_ + kLanes<T> - 1) / kLanes<T>; }
 
-  void reserve(std::size_t slots) {
+  void grow(std::size_t slots) {
     const std::size_t rounded = (slots + kLanes<T> - 1) / kLanes<T> * kLanes<T>;
     blocks_.resize(rounded * d_);
-    sq_.resize(rounded);
     scale_.resize(rounded, 1.0);
+    dots_.resize(rounded);
+    sq_.resize(rounded);  // the last: its size says how much room there is
   }
 
   T* cell(std::size_t slot, std::size_t f) {
@@ -279,6 +282,7 @@ class DenseStore final : public Store {
       return rows.dense_f64 + at * rows.d;
   }
 
+  CountedSize counted_;
   std::size_t d_, size_ = 0;
   bool growing_;
   std::size_t shifted_ahead_;  // instances at once where each is copied to be shifted: fewer, so that little memory is held
@@ -286,6 +290,7 @@ class DenseStore final : public Store {
   Vec<T> sq_;
   Vec<double> scale_;
   Vec<T> point_, candidate_;  // c, all 0 while there were no moves; where c may move to. Empty without a Gaussian kernel.
+  Vec<T> query_, dots_;       // for kernel_row_of_slot() and follow()
   double reach2_ = std::numeric_limits<double>::infinity();  // rows are far from c beyond this squared distance
   std::int64_t streak_ = 0, moves_ = 0;                      // see Reference
 };

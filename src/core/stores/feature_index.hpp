@@ -62,9 +62,10 @@ class Cell {
 
 class FeatureIndex {
  public:
-  // Room for `most` features for ever; most == 0: it grows.
-  FeatureIndex(Bytes& bytes, std::size_t most)
-      : bytes_(bytes), growing_(most == 0), cells_(bytes, most ? most + most / 4 + 1 : 64) {}
+  // Room for `most` features for ever; most == 0: it grows. `seed` keys the hash, so that features chosen by an adversary
+  // cannot fall into one place; nothing but speed depends on it.
+  FeatureIndex(Bytes& bytes, std::size_t most, std::uint64_t seed)
+      : bytes_(bytes), growing_(most == 0), seed_(seed), cells_(bytes, most ? most + most / 4 + 1 : 64) {}
 
   void prefetch(std::int32_t feature) const { budgetron::prefetch(&cells_[home_of(feature)]); }
 
@@ -79,9 +80,32 @@ class FeatureIndex {
   }
   Cell* find(std::int32_t feature) { return const_cast<Cell*>(static_cast<const FeatureIndex*>(this)->find(feature)); }
 
-  // A cell for a feature that has none. Other cells may move.
+  // Room for so many more features. Where it throws, the index is unchanged.
+  void reserve(std::size_t more) {
+    if (!growing_ || (count_ + more) * 2 <= cells_.size()) return;
+    std::size_t size = cells_.size();
+    while ((count_ + more) * 2 > size) size *= 2;
+    Vec<Cell> old(bytes_, size);
+    old.swap(cells_);
+    for (const Cell& cell : old)
+      if (!cell.empty()) *free_cell(cell.feature()) = cell;
+  }
+
+  // The memory of another one, without its features.
+  void take_over(FeatureIndex&& other) noexcept {
+    cells_.swap(other.cells_);
+    growing_ = other.growing_;
+    seed_ = other.seed_;
+    count_ = 0;
+    for (Cell& cell : cells_) cell.clear();
+  }
+  void release() noexcept {
+    budgetron::release(cells_);
+    count_ = 0;
+  }
+
+  // A cell for a feature that has none, and for which there is room.
   Cell* add(std::int32_t feature) {
-    if (growing_ && (count_ + 1) * 2 > cells_.size()) rebuild(cells_.size() * 2);
     ++count_;
     Cell* cell = free_cell(feature);
     cell->name(feature);
@@ -102,7 +126,7 @@ class FeatureIndex {
 
  private:
   std::size_t home_of(std::int32_t feature) const {
-    const std::uint64_t h = static_cast<std::uint32_t>(feature) * 0x9E3779B97F4A7C15ull;
+    const std::uint64_t h = keyed_hash(static_cast<std::uint32_t>(feature), seed_);
     return static_cast<std::size_t>(((h >> 32) * cells_.size()) >> 32);
   }
   std::size_t next(std::size_t b) const { return b + 1 == cells_.size() ? 0 : b + 1; }
@@ -112,16 +136,9 @@ class FeatureIndex {
     while (!cells_[b].empty()) b = next(b);
     return &cells_[b];
   }
-  void rebuild(std::size_t size) {
-    Vec<Cell> old(bytes_);
-    old.swap(cells_);
-    cells_.resize(size);
-    for (const Cell& cell : old)
-      if (!cell.empty()) *free_cell(cell.feature()) = cell;
-  }
-
   Bytes& bytes_;
   bool growing_;
+  std::uint64_t seed_;
   std::size_t count_ = 0;
   Vec<Cell> cells_;
 };

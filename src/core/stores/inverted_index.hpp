@@ -10,7 +10,9 @@
 #include <cstdint>
 #include <cstdlib>
 #include <limits>
+#include <new>
 #include <type_traits>
+#include <utility>
 
 #include "stores/feature_index.hpp"
 #include "simd/simd.hpp"
@@ -23,9 +25,55 @@ class InvertedIndex {
  public:
   using Value = V;
 
-  // most > 0: room for so many postings in all, and a fixed share of dense columns, for ever; 0: it grows.
-  InvertedIndex(Bytes& bytes, std::size_t slots, std::size_t most)
-      : bytes_(bytes), slots_(slots), most_(most), index_(bytes, most), postings_(bytes, most), columns_(bytes), free_columns_(bytes) {}
+  // most > 0: room for so many postings in all, of values of up to `widest` bytes, and a fixed share of dense columns, for
+  // ever; 0: it grows, see reserve().
+  InvertedIndex(Bytes& bytes, std::size_t slots, std::size_t most, std::size_t widest, std::uint64_t seed)
+      : bytes_(bytes),
+        counted_(bytes, sizeof(InvertedIndex)),
+        slots_(slots),
+        most_(most),
+        index_(bytes, most, seed),
+        postings_(bytes, most, widest),
+        columns_(bytes),
+        free_columns_(bytes) {}
+
+  // An empty one, for take_over().
+  explicit InvertedIndex(Bytes& bytes) : InvertedIndex(bytes, 0, 0, sizeof(V), 0) {}
+
+  // The memory of another one, without its postings.
+  template <class U>
+  void take_over(InvertedIndex<U>&& other) noexcept {
+    slots_ = other.slots_;
+    most_ = other.most_;
+    pledged_ = other.pledged_;
+    index_.take_over(std::move(other.index_));
+    postings_.take_over(std::move(other.postings_));
+  }
+
+  void release() noexcept {
+    index_.release();
+    postings_.release();
+    budgetron::release(columns_);
+    budgetron::release(free_columns_);
+    slots_ = 0;
+  }
+
+  // Room for `more` postings, however the index comes to keep them. Where it throws, what it holds is unchanged.
+  void reserve(std::size_t more) {
+    if (most_) return;
+    index_.reserve(more);
+    pledged_ = more * Postings<V>::packed_bytes(2);
+    postings_.reserve(packed_ + pledged_);
+  }
+
+  // The same for the index of another kind of value that takes over the memory with all postings.
+  template <class U>
+  void reserve_to_become(std::size_t postings, std::size_t more) {
+    if (most_) return;
+    index_.reserve(more);
+    pledged_ = more * Postings<U>::packed_bytes(2);
+    postings_.reserve_bytes(Postings<U>::bytes_for(postings) + pledged_);
+  }
 
   void add(std::int32_t feature, std::size_t slot, V value) {
     Cell* cell = index_.find(feature);
@@ -37,7 +85,6 @@ class InvertedIndex {
       const std::size_t other = cell->at;
       const V other_value = cell->template single_value<V>();
       cell->set_list(room(*cell, 2), 0, false);
-      ++lists_;
       append(*cell, other, other_value);
     } else if (!cell->dense() && (cell->length() + 1) * kShare > slots_ && cell->length() >= 16) {
       make_dense(*cell);
@@ -70,11 +117,12 @@ class InvertedIndex {
     slots[p] = slots[left];
     values[p] = values[left];
     cell->set_length(left);
-    --in_lists_;
+    resized(left + 1, left);
     if (left == 1) {
       const std::uint32_t block = cell->at;
       cell->set_single(slots[0], values[0]);
-      drop_list(block);
+      postings_.give(block);
+      resized(1, 0);
     }
   }
 
@@ -168,12 +216,17 @@ class InvertedIndex {
     for (std::size_t j = 0; j < size; ++j) sums[j] = passing[j];
   }
 
+  // Allocates first: where it throws, nothing is changed.
   void grow(std::size_t slots) {
-    slots_ = slots;
+    for (auto& column : columns_) column.values.reserve(slots);
     for (auto& column : columns_) column.values.resize(slots);
+    slots_ = slots;
   }
 
  private:
+  template <class U>
+  friend class InvertedIndex;
+
   // A feature of every kShare-th slot is kept as a column: whole numbers are multiplied many at a time.
   static constexpr std::size_t kShare = sizeof(V) == 2 ? 8 : 4;
   static constexpr std::size_t kGroup = 32, kAhead = 6;
@@ -228,7 +281,7 @@ class InvertedIndex {
     postings_.slots(cell.at)[cell.length()] = static_cast<std::uint32_t>(slot);
     postings_.values(cell.at)[cell.length()] = value;
     cell.set_length(cell.length() + 1);
-    ++in_lists_;
+    resized(cell.length() - 1, cell.length());
   }
 
   // A block with the postings of the cell's list, if it has one, and room for `wanted`.
@@ -240,7 +293,7 @@ class InvertedIndex {
         const Cell* one = index_.find(f);
         return one->single() ? 0 : one->length();
       };
-      return postings_.pack(feature, lists_ + 1, in_lists_, length_of,
+      return postings_.pack(feature, cell.single() ? Postings<V>::kNone : cell.at, length_of,
                             [&](std::int32_t f, std::uint32_t to) { index_.find(f)->at = to; });
     }
     if (cell.single()) return at;
@@ -250,11 +303,8 @@ class InvertedIndex {
     return at;
   }
 
-  void drop_list(std::uint32_t block) {
-    postings_.give(block);
-    --lists_;
-    --in_lists_;
-  }
+  // A list has changed its length.
+  void resized(std::size_t from, std::size_t to) { packed_ += Postings<V>::packed_bytes(to) - Postings<V>::packed_bytes(from); }
 
   std::size_t most_columns() const {
     return most_ ? most_ / (8 * std::max<std::size_t>(slots_, 1)) : std::numeric_limits<std::uint32_t>::max();
@@ -269,15 +319,20 @@ class InvertedIndex {
       columns_[column].largest = 0;
     } else if (columns_.size() < most_columns()) {
       column = static_cast<std::uint32_t>(columns_.size());
-      columns_.emplace_back(bytes_, slots_);
+      try {
+        free_columns_.reserve(columns_.size() + 1);  // so that the column can be given back
+        columns_.emplace_back(bytes_, slots_);
+      } catch (const std::bad_alloc&) {
+        return;  // a list says the same, and has room
+      }
     } else {
       return;
     }
     const std::uint32_t* slots = postings_.slots(cell.at);
     const V* values = postings_.values(cell.at);
     for (std::size_t i = 0; i < cell.length(); ++i) columns_[column].set(slots[i], values[i]);
-    in_lists_ -= cell.length() - 1;
-    drop_list(cell.at);
+    postings_.give(cell.at);
+    resized(cell.length(), 0);
     cell.set_list(column, cell.length(), true);
   }
 
@@ -285,6 +340,7 @@ class InvertedIndex {
   void make_sparse(Cell& cell) {
     const std::uint32_t column = cell.at;
     const std::size_t length = cell.length();
+    if (!most_ && !postings_.holds(packed_ + Postings<V>::packed_bytes(length) + pledged_)) return;  // the room is promised to rows that come
     const std::uint32_t block = length > 1 ? postings_.take(cell.feature(), length) : Postings<V>::kNone;
     if (length > 1 && block == Postings<V>::kNone) return;
     if (length) cell.set_list(block, 0, false);
@@ -296,16 +352,17 @@ class InvertedIndex {
       else
         append(cell, s, value);
     }
-    lists_ += length > 1;
     free_columns_.push_back(column);
     if (!length) index_.remove(&cell);
   }
 
   Bytes& bytes_;
+  CountedSize counted_;
   std::size_t slots_, most_;
   FeatureIndex index_;
   Postings<V> postings_;
-  std::size_t lists_ = 0, in_lists_ = 0;
+  std::size_t packed_ = 0;   // bytes of all lists after Postings::pack
+  std::size_t pledged_ = 0;  // bytes of them that reserve() has promised to rows to come
   Vec<Column> columns_;
   Vec<std::uint32_t> free_columns_;
 };

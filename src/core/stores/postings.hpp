@@ -8,7 +8,7 @@
 #include <cstdint>
 #include <cstring>
 #include <limits>
-#include <vector>
+#include <utility>
 
 #include "intrinsics.hpp"
 #include "memory.hpp"
@@ -20,14 +20,39 @@ class Postings {
  public:
   static constexpr std::uint32_t kNone = std::numeric_limits<std::uint32_t>::max();
 
-  // Room for `most` postings for ever; most == 0: it grows.
-  Postings(Bytes& bytes, std::size_t most) : growing_(most == 0), pool_(bytes) {
+  // Room for `most` postings of values of up to `widest` bytes for ever; most == 0: it grows.
+  Postings(Bytes& bytes, std::size_t most, std::size_t widest) : pool_(bytes) {
     clear_waiting();
-    if (most) pool_.resize(bytes_for(most));
+    if (most) pool_.resize(bytes_for(most, widest));
+  }
+  // The memory of another one, without its lists.
+  template <class U>
+  void take_over(Postings<U>&& other) noexcept {
+    pool_.swap(other.pool_);
+    end_ = 0;
+    clear_waiting();
+  }
+  void release() noexcept {
+    budgetron::release(pool_);
+    end_ = 0;
+    clear_waiting();
   }
 
   // A list of three is the worst: it has a header and a place to spare. What is left over makes packing rare.
-  static constexpr std::size_t bytes_for(std::size_t most) { return most * (sizeof(V) == 8 ? 24 : 16) + 64; }
+  static constexpr std::size_t bytes_for(std::size_t most, std::size_t size = sizeof(V)) { return most * (size == 8 ? 24 : 16) + 64; }
+
+  // Bytes of a list of n postings after `pack`. One posting more never adds more than a list of two takes.
+  static constexpr std::size_t packed_bytes(std::size_t n) { return n ? units((n + 1) / 2 * 2) * kUnit : 0; }
+
+  // Whether lists of so many bytes after `pack` have room.
+  bool holds(std::size_t packed) const { return packed <= pool_.size(); }
+  // Room for them and half as much to spare, so that packing is rare. Where it throws, nothing is changed.
+  void reserve(std::size_t packed) {
+    if (packed * 3 > pool_.size() * 2) reserve_bytes(2 * packed);
+  }
+  void reserve_bytes(std::size_t bytes) {
+    if (bytes > pool_.size()) pool_.resize(std::max<std::size_t>(4096, bytes));
+  }
 
   std::size_t capacity(std::uint32_t at) const { return header(at)->capacity; }
   std::uint32_t* slots(std::uint32_t at) { return reinterpret_cast<std::uint32_t*>(pool_.data() + at * kUnit + sizeof(Header)); }
@@ -62,45 +87,43 @@ class Postings {
   }
 
   // Moves all blocks together, each trimmed to its list, and returns a block with the list of `wanted` and room for one
-  // more. length_of(feature) is how long a list is, moved(feature, at) hears where it went. `postings` in `lists` there
-  // are in all; where these fill most of the pool, it grows.
+  // more. The list is at `own` now (kNone: it has none yet). length_of(feature) is how long a list is, moved(feature, at)
+  // hears where it went. There must be room, see `holds`.
   template <class LengthOf, class Moved>
-  std::uint32_t pack(std::int32_t wanted, std::size_t lists, std::size_t postings, LengthOf length_of, Moved moved) {
-    const std::size_t length = length_of(wanted);
-    std::vector<std::uint32_t> own_slots(length);
-    std::vector<V> own_values(length);
+  std::uint32_t pack(std::int32_t wanted, std::uint32_t own, LengthOf length_of, Moved moved) {
+    if (own != kNone) {  // to the end, where it can grow
+      unsigned char* block = pool_.data() + own * kUnit;
+      std::rotate(block, block + units(capacity(own)) * kUnit, pool_.data() + end_ * kUnit);
+    }
     std::size_t to = 0;
+    const std::size_t even = (length_of(wanted) + 2) / 2 * 2;
     for (std::size_t from = 0; from < end_;) {
       const Header here = *header(static_cast<std::uint32_t>(from));
       const std::size_t next = from + units(here.capacity);
-      if (here.feature == wanted) {
-        std::copy_n(slots(static_cast<std::uint32_t>(from)), length, own_slots.data());
-        std::copy_n(values(static_cast<std::uint32_t>(from)), length, own_values.data());
-      } else if (here.feature != kFree) {
-        const std::size_t n = length_of(here.feature), even = (n + 1) / 2 * 2;
-        const std::uint32_t target = static_cast<std::uint32_t>(to);
-        const V* old_values = values(static_cast<std::uint32_t>(from));
-        std::memmove(pool_.data() + to * kUnit, pool_.data() + from * kUnit, sizeof(Header) + n * sizeof(std::uint32_t));
-        header(target)->capacity = static_cast<std::uint32_t>(even);
+      if (here.feature != kFree) {
+        const std::size_t n = length_of(here.feature);
+        const auto target = static_cast<std::uint32_t>(to);
+        std::memmove(pool_.data() + to * kUnit, pool_.data() + from * kUnit, (next - from) * kUnit);
+        const V* old_values = values(target);
+        header(target)->capacity = static_cast<std::uint32_t>(here.feature == wanted ? even : (n + 1) / 2 * 2);
         std::memmove(values(target), old_values, n * sizeof(V));
         moved(here.feature, target);
-        to += units(even);
+        to += units(header(target)->capacity);
       }
       from = next;
     }
     end_ = to;
     clear_waiting();
-    const std::size_t even = (length + 2) / 2 * 2;
-    const std::size_t needed = postings * (sizeof(std::uint32_t) + sizeof(V)) + lists * 4 * kUnit + units(even) * kUnit;
-    if (growing_ && needed * 3 > pool_.size() * 2) pool_.resize(std::max<std::size_t>(4096, needed * 2));
+    if (own != kNone) return static_cast<std::uint32_t>(end_ - units(even));
     const std::uint32_t at = at_the_end(even);
     header(at)->feature = wanted;
-    std::copy_n(own_slots.data(), length, slots(at));
-    std::copy_n(own_values.data(), length, values(at));
     return at;
   }
 
  private:
+  template <class U>
+  friend class Postings;
+
   static constexpr std::size_t kUnit = 8;  // blocks begin at multiples of this many bytes
   static constexpr std::int32_t kFree = -1;
   static constexpr int kClasses = 32;
@@ -111,7 +134,7 @@ class Postings {
 
   Header* header(std::uint32_t at) { return reinterpret_cast<Header*>(pool_.data() + at * kUnit); }
   const Header* header(std::uint32_t at) const { return const_cast<Postings*>(this)->header(at); }
-  static std::size_t units(std::size_t capacity) {
+  static constexpr std::size_t units(std::size_t capacity) {
     return (sizeof(Header) + capacity * (sizeof(std::uint32_t) + sizeof(V)) + kUnit - 1) / kUnit;
   }
   // Class c is for 2 << c postings.
@@ -127,7 +150,6 @@ class Postings {
   }
   void clear_waiting() { std::fill(waiting_, waiting_ + kClasses, kNone); }
 
-  bool growing_;
   std::size_t end_ = 0;  // in units
   std::uint32_t waiting_[kClasses];
   Vec<unsigned char> pool_;

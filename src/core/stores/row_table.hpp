@@ -1,9 +1,11 @@
 // Rows of numbers by name, at most so many; when there must be one more, the least recently updated goes.
 #pragma once
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <limits>
+#include <utility>
 
 #include "memory.hpp"
 
@@ -26,8 +28,9 @@ class RowTable {
   };
   static constexpr std::uint32_t kNone = std::numeric_limits<std::uint32_t>::max();
 
-  RowTable(Bytes& bytes, std::size_t width, std::size_t limit)
-      : bytes_(bytes), width_(width), limit_(limit), rows_(bytes), values_(bytes), index_(bytes, 64, kNone) {}
+  // `seed` keys the hash of the index: names chosen by an adversary cannot fall into one bucket. Nothing but speed depends on it.
+  RowTable(Bytes& bytes, std::size_t width, std::size_t limit, std::uint64_t seed)
+      : bytes_(bytes), width_(width), limit_(limit), seed_(seed), rows_(bytes), values_(bytes), spare_(bytes), index_(bytes, 64, kNone) {}
 
   std::size_t size() const { return rows_.size(); }
   bool at_limit() const { return limit_ && rows_.size() >= limit_; }
@@ -42,12 +45,34 @@ class RowTable {
     return index_[bucket_of(name)];
   }
 
+  // Buckets that `find` looks at, for tests.
+  std::size_t probes(Name name) const { return ((bucket_of(name) - home_of(name)) & (index_.size() - 1)) + 1; }
+
+  // Allocates what `more` calls of `add` need, so that these cannot fail. Where it throws, the table is unchanged.
+  void reserve(std::size_t more) {
+    if (more == 0) return;
+    const std::size_t fresh = limit_ ? std::min(more, limit_ - std::min(limit_, rows_.size())) : more;
+    const std::size_t total = rows_.size() + fresh;
+    spare_.reserve(fresh + 1);  // one for a row that is dropped for another
+    if (rows_.capacity() < total) rows_.reserve(std::max(total, std::min(2 * rows_.size(), limit_ ? limit_ : total * 2)));
+    if (values_.capacity() < total) values_.reserve(rows_.capacity());
+    std::size_t buckets = index_.size();
+    while (total * 3 > buckets * 2) buckets *= 2;
+    if (buckets != index_.size()) rebuild_index(buckets);
+    while (spare_.size() < fresh) spare_.emplace_back(bytes_);
+    for (auto& row : spare_) row.reserve(width_);
+  }
+  // Frees what reserve() allocated and `add` did not use.
+  void end_reserve() noexcept { release(spare_); }
+
+  // Only after reserve(), whose room it uses up.
   std::uint32_t add(Name name, std::int64_t cluster) {
-    if ((rows_.size() + 1) * 3 > index_.size() * 2) rebuild_index(index_.size() * 2);
     const auto at = static_cast<std::uint32_t>(rows_.size());
     index_[bucket_of(name)] = at;
     rows_.push_back({name, cluster, 0, 0, kNone, kNone});
-    values_.emplace_back(bytes_, width_);
+    values_.push_back(std::move(spare_.back()));
+    spare_.pop_back();
+    values_.back().assign(width_, 0.0);
     link(at);
     return at;
   }
@@ -73,21 +98,25 @@ class RowTable {
       (rows_[at].newer == kNone ? newest_ : rows_[rows_[at].newer].older) = at;
     }
     rows_.pop_back();
+    if (spare_.size() < spare_.capacity()) spare_.push_back(std::move(values_.back()));  // for the row that replaces it
     values_.pop_back();
   }
 
-  // Each row made anew from its old numbers.
-  template <class Make>
-  void reshape(Make make) {
+  // Narrows every row in place: `narrow` moves the `width` numbers that stay to the front.
+  template <class Narrow>
+  void narrow(std::size_t width, Narrow narrow) noexcept {
+    width_ = width;
     for (auto& row : values_) {
-      Vec<double> made(bytes_);
-      make(row.data(), made);
-      made.shrink_to_fit();
-      row.swap(made);
+      narrow(row.data());
+      row.resize(width);
+      shrink(row);
     }
   }
 
+  // Allocates first: where it throws, the rows are as wide as before.
   void widen(std::size_t width) {
+    for (auto& row : values_) row.reserve(width);
+    for (auto& row : spare_) row.reserve(width);
     width_ = width;
     for (auto& row : values_) row.resize(width);
   }
@@ -106,9 +135,8 @@ class RowTable {
   }
 
   std::size_t home_of(Name name) const {
-    std::uint64_t h = static_cast<std::uint64_t>(name.id) * 2 + name.common;
-    h = (h ^ (h >> 32)) * 0x9E3779B97F4A7C15ull;
-    return static_cast<std::size_t>(h >> 32) & (index_.size() - 1);
+    const std::uint64_t h = keyed_hash(static_cast<std::uint64_t>(name.id) * 2 + name.common, seed_);
+    return static_cast<std::size_t>(h >> 16) & (index_.size() - 1);
   }
   std::size_t bucket_of(Name name) const {
     std::size_t b = home_of(name);
@@ -127,14 +155,17 @@ class RowTable {
     index_[hole] = kNone;
   }
   void rebuild_index(std::size_t buckets) {
-    index_.assign(buckets, kNone);
+    Vec<std::uint32_t> wider(bytes_, buckets, kNone);
+    index_.swap(wider);
     for (std::size_t at = 0; at < rows_.size(); ++at) index_[bucket_of(rows_[at].name)] = static_cast<std::uint32_t>(at);
   }
 
   Bytes& bytes_;
   std::size_t width_, limit_;
+  std::uint64_t seed_;
   Vec<Row> rows_;
   Vec<Vec<double>> values_;
+  Vec<Vec<double>> spare_;  // allocated for rows to come
   Vec<std::uint32_t> index_;
   std::uint32_t oldest_ = kNone, newest_ = kNone;
 };

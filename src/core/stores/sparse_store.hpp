@@ -10,7 +10,7 @@
 #include <cstring>
 #include <memory>
 #include <type_traits>
-#include <vector>
+#include <utility>
 
 #include "simd/simd.hpp"
 #include "stores/inverted_index.hpp"
@@ -24,17 +24,21 @@ class SparseStore final : public Store {
  public:
   // pool > 0: at most `pool` non-zeros in all and a fixed share of dense columns, the room for them allocated now and
   // for ever; pool == 0: memory follows what is stored.
-  SparseStore(Bytes& bytes, std::size_t capacity, bool growing, std::size_t pool)
+  SparseStore(Bytes& bytes, std::size_t capacity, bool growing, std::size_t pool, std::uint64_t seed)
       : bytes_(bytes),
+        counted_(bytes, sizeof(SparseStore)),
         capacity_(capacity),
         growing_(growing),
         pool_(pool),
-        whole_(std::make_unique<InvertedIndex<Whole>>(bytes, capacity, pool)),
+        whole_(std::make_unique<InvertedIndex<Whole>>(bytes, capacity, pool, sizeof(T), seed)),
         row_features_(bytes),
         row_begin_(bytes, capacity),
         row_length_(bytes, capacity),
         sq_(bytes, capacity),
-        scale_(bytes, capacity, 1.0) {
+        scale_(bytes, capacity, 1.0),
+        sums_(bytes, capacity),
+        order_(bytes, capacity),
+        moving_(bytes) {
     if (pool_) row_features_.resize(pool_ + pool_ / 8 + 1);
   }
 
@@ -52,14 +56,14 @@ class SparseStore final : public Store {
   }
 
   struct SparseProducts final : Products {
-    explicit SparseProducts(Bytes& bytes) : sums(bytes), whole(bytes) {}
+    explicit SparseProducts(Bytes& bytes) : counted(bytes, sizeof(SparseProducts)), sums(bytes), whole(bytes) {}
+    CountedSize counted;
     Vec<double> sums;
     Vec<std::int32_t> whole;
   };
   std::unique_ptr<Products> new_products(Bytes& bytes) const override {
     auto products = std::make_unique<SparseProducts>(bytes);
-    products->sums.assign(capacity_, 0.0);
-    products->whole.assign(capacity_, 0);
+    fit(*products);
     return products;
   }
 
@@ -68,32 +72,38 @@ class SparseStore final : public Store {
   void compute(const Rows& rows, std::size_t first, std::size_t, Products& out) const override {
     auto& products = static_cast<SparseProducts&>(out);
     products.squares[0] = square(rows, first);
-    if (products.sums.size() < capacity_) {
-      products.sums.resize(capacity_);
-      products.whole.resize(capacity_);
-    }
+    if (size_ == 0) return;
     const auto begin = static_cast<std::size_t>(rows.indptr[first]);
     const auto end = static_cast<std::size_t>(rows.indptr[first + 1]);
     add_products(rows.indices + begin, data_of(rows) + begin, end - begin, products.whole.data(), products.sums.data());
   }
 
-  void refresh(const Rows&, std::size_t, std::size_t, std::size_t, const std::vector<std::size_t>&,
-               Products&) const override {}  // one instance at a time: nothing was computed ahead
+  void refresh(const Rows&, std::size_t, std::size_t, std::size_t, std::size_t, Products&) const override {
+  }  // one instance at a time: nothing was computed ahead
+
+  void fit(Products& out) const override {
+    auto& products = static_cast<SparseProducts&>(out);
+    if (products.sums.size() < capacity_) products.sums.resize(capacity_);
+    if (products.whole.size() < capacity_) products.whole.resize(capacity_);
+  }
 
   void kernel_row(const Kernel& kernel, const Products& products, std::size_t, double sq,
                   double* row) const override {
     kernel.row(static_cast<const SparseProducts&>(products).sums.data(), sq_.data(), scale_.data(), sq, size_, row);
   }
 
-  void kernel_row_of_slot(const Kernel& kernel, std::size_t slot, bool, double* row) const override {
-    const std::size_t n = row_length_[slot];
-    const std::int32_t* features = row_features_.data() + row_begin_[slot];
-    std::vector<T> values(n);
-    for (std::size_t i = 0; i < n; ++i) values[i] = value_at(features[i], slot);
-    std::vector<double> sums(capacity_);
-    std::vector<std::int32_t> whole(capacity_);
-    add_products(features, values.data(), n, whole.data(), sums.data());
-    kernel.row(sums.data(), sq_.data(), scale_.data(), sq_[slot], size_, row);
+  // In pieces, so that the values of a row of any length have room on the stack.
+  void kernel_row_of_slot(const Kernel& kernel, std::size_t slot, bool, double* row) override {
+    constexpr std::size_t kPiece = 128;
+    T values[kPiece];
+    std::fill_n(sums_.data(), size_, 0.0);
+    for (std::size_t from = 0; from < row_length_[slot]; from += kPiece) {
+      const std::size_t n = std::min(kPiece, row_length_[slot] - from);
+      const std::int32_t* features = row_features_.data() + row_begin_[slot] + from;
+      for (std::size_t i = 0; i < n; ++i) values[i] = value_at(features[i], slot);
+      with_index([&](auto& index) { index.products(features, values, n, size_, sums_.data()); });
+    }
+    kernel.row(sums_.data(), sq_.data(), scale_.data(), sq_[slot], size_, row);
   }
 
   bool fits(const Instance& x) const override {
@@ -107,14 +117,31 @@ class SparseStore final : public Store {
     return !pool_ || kept + length_of(x) <= pool_;
   }
 
-  std::size_t leavers(const Instance& x, const std::vector<std::size_t>& order) const override {
+  std::size_t leavers(const Instance& x, const Vec<std::size_t>& order) const override {
     std::size_t count = 0, left = live_;
     while (pool_ && count < order.size() && left + length_of(x) > pool_) left -= row_length_[order[count++]];
     return count;
   }
 
+  std::size_t reserve_bytes(const Rows& rows, std::size_t from, std::size_t to) const override {
+    return pool_ ? 0 : kBytesOfEntry * most_stored(rows, from, to);
+  }
+
+  void reserve(std::size_t slots, const Rows& rows, std::size_t from, std::size_t to) override {
+    if (growing_ && slots > capacity_) grow(slots);
+    const std::size_t n = most_stored(rows, from, to);
+    if (whole_) {
+      // Rows are looked at one by one: the sum over all of them may be beyond what whole_sum() can tell.
+      bool fits_whole = true;
+      for (std::size_t i = from; i < to && fits_whole; ++i)
+        fits_whole = whole_sum(data_of(rows) + rows.indptr[i], static_cast<std::size_t>(rows.indptr[i + 1] - rows.indptr[i])) >= 0;
+      if (!fits_whole) keep_wide(n);
+    }
+    with_index([&](auto& index) { index.reserve(n); });
+    reserve_rows(n);
+  }
+
   void append(const Instance& x, const Kernel& kernel) override {
-    if (growing_ && size_ == capacity_) grow();
     insert(size_, x, kernel);
     ++size_;
   }
@@ -138,11 +165,12 @@ class SparseStore final : public Store {
     scale_[slot] = scale_[last];
   }
 
-  void release() override {
-    whole_.reset();
-    wide_.reset();
-    wide_ = std::make_unique<InvertedIndex<T>>(bytes_, 0, 0);
-    free_all(row_features_, row_begin_, row_length_, sq_, scale_);
+  void release() noexcept override {
+    with_index([](auto& index) { index.release(); });
+    budgetron::release(row_features_);
+    budgetron::release(row_begin_);
+    for (auto* values : {&row_length_, &order_}) budgetron::release(*values);
+    for (auto* values : {&sq_, &scale_, &sums_}) budgetron::release(*values);
     size_ = row_end_ = live_ = 0;
   }
 
@@ -162,6 +190,7 @@ class SparseStore final : public Store {
 
  private:
   using Whole = std::int16_t;
+  static constexpr std::size_t kBytesOfEntry = 100;  // what reserve() allocates for one: a cell twice, two postings, a feature
   static constexpr double kLargestSum = 65535.0;  // Σ|x| times the largest Whole still is an int32
 
   static const T* data_of(const Rows& rows) {
@@ -210,7 +239,6 @@ class SparseStore final : public Store {
     const std::size_t n = length_of(x);
     const std::int32_t* features = indices_of(x);
     const T* values = data_of(*x.rows) + x.rows->indptr[x.at];
-    if (whole_ && whole_sum(values, n) < 0) keep_wide();
     row_begin_[slot] = room_for_row(n);
     with_index([&](auto& index) {
       for (std::size_t i = 0; i < n; ++i) {
@@ -239,59 +267,73 @@ class SparseStore final : public Store {
     row_length_[slot] = 0;
   }
 
-  // Not all are whole numbers any more: from here on values are kept as they come.
-  void keep_wide() {
-    std::vector<Whole> values;
-    values.reserve(live_);
+  // Entries of these rows that can be stored at once: of all, or of as many as there are slots.
+  std::size_t most_stored(const Rows& rows, std::size_t from, std::size_t to) const {
+    const auto all = static_cast<std::size_t>(rows.indptr[to] - rows.indptr[from]);
+    if (growing_ || to - from <= capacity_) return all;
+    std::size_t longest = 0;
+    for (std::size_t i = from; i < to; ++i)
+      longest = std::max(longest, static_cast<std::size_t>(rows.indptr[i + 1] - rows.indptr[i]));
+    return std::min(all, capacity_ * longest);
+  }
+
+  // Not all are whole numbers any more: from here on values are kept as they come, in the memory that there is already,
+  // with room for `more`. Where it throws, nothing is changed.
+  void keep_wide(std::size_t more) {
+    moving_.reserve(live_);
+    whole_->template reserve_to_become<T>(live_, more);
+    auto wide = std::make_unique<InvertedIndex<T>>(bytes_);
     for (std::size_t slot = 0; slot < size_; ++slot)
       for (std::size_t i = 0; i < row_length_[slot]; ++i)
-        values.push_back(whole_->value_at(row_features_[row_begin_[slot] + i], slot));
+        moving_.push_back(whole_->value_at(row_features_[row_begin_[slot] + i], slot));
+    wide->take_over(std::move(*whole_));
+    wide_ = std::move(wide);
     whole_.reset();
-    wide_ = std::make_unique<InvertedIndex<T>>(bytes_, capacity_, pool_);
-    const Whole* value = values.data();
+    const Whole* value = moving_.data();
     for (std::size_t slot = 0; slot < size_; ++slot)
       for (std::size_t i = 0; i < row_length_[slot]; ++i)
         wide_->add(row_features_[row_begin_[slot] + i], slot, static_cast<T>(*value++));
+    budgetron::release(moving_);
   }
 
   std::size_t room_for_row(std::size_t n) {
-    if (row_end_ + n > row_features_.size()) {
-      if (!pool_ && (live_ + n) * 3 > row_features_.size() * 2)
-        row_features_.resize(std::max<std::size_t>(256, (live_ + n) * 2));
-      compact_rows();
-    }
+    if (row_end_ + n > row_features_.size()) compact_rows();
     return row_end_;
   }
 
+  // Room for `n` entries beside those that are stored, after compact_rows() at the latest.
+  void reserve_rows(std::size_t n) {
+    if (pool_ || row_end_ + n <= row_features_.size()) return;
+    if ((live_ + n) * 3 > row_features_.size() * 2) row_features_.resize(std::max<std::size_t>(256, (live_ + n) * 2));
+    compact_rows();
+  }
+
   void compact_rows() {
-    std::vector<std::uint32_t> order(size_);
-    for (std::size_t s = 0; s < size_; ++s) order[s] = static_cast<std::uint32_t>(s);
-    std::sort(order.begin(), order.end(), [&](auto a, auto b) { return row_begin_[a] < row_begin_[b]; });
+    const auto end_of_order = order_.begin() + static_cast<std::ptrdiff_t>(size_);
+    for (std::size_t s = 0; s < size_; ++s) order_[s] = static_cast<std::uint32_t>(s);
+    std::sort(order_.begin(), end_of_order, [&](auto a, auto b) { return row_begin_[a] < row_begin_[b]; });
     std::size_t end = 0;
-    for (std::uint32_t s : order) {
-      std::memmove(row_features_.data() + end, row_features_.data() + row_begin_[s], row_length_[s] * sizeof(std::int32_t));
-      row_begin_[s] = end;
-      end += row_length_[s];
+    for (auto s = order_.begin(); s != end_of_order; ++s) {
+      std::memmove(row_features_.data() + end, row_features_.data() + row_begin_[*s], row_length_[*s] * sizeof(std::int32_t));
+      row_begin_[*s] = end;
+      end += row_length_[*s];
     }
     row_end_ = end;
   }
 
-  template <class... Vectors>
-  static void free_all(Vectors&... vectors) {
-    (vectors.clear(), ...);
-    (vectors.shrink_to_fit(), ...);
-  }
-
-  void grow() {
-    capacity_ = std::max<std::size_t>(32, capacity_ * 2);
-    row_begin_.resize(capacity_);
-    row_length_.resize(capacity_);
-    sq_.resize(capacity_);
-    scale_.resize(capacity_, 1.0);
-    with_index([&](auto& index) { index.grow(capacity_); });
+  void grow(std::size_t slots) {
+    row_begin_.resize(slots);
+    row_length_.resize(slots);
+    sq_.resize(slots);
+    scale_.resize(slots, 1.0);
+    sums_.resize(slots);
+    order_.resize(slots);
+    with_index([&](auto& index) { index.grow(slots); });
+    capacity_ = slots;  // the last: it says how much room there is
   }
 
   Bytes& bytes_;
+  CountedSize counted_;
   std::size_t capacity_, size_ = 0;
   bool growing_;
   std::size_t pool_;
@@ -302,6 +344,9 @@ class SparseStore final : public Store {
   Vec<std::uint32_t> row_length_;
   std::size_t row_end_ = 0, live_ = 0;
   Vec<double> sq_, scale_;
+  Vec<double> sums_;          // for kernel_row_of_slot()
+  Vec<std::uint32_t> order_;  // for compact_rows()
+  Vec<Whole> moving_;         // for keep_wide()
 };
 
 }  // namespace budgetron

@@ -58,25 +58,33 @@ class Store {
   virtual std::unique_ptr<Products> new_products(Bytes& bytes) const = 0;
   virtual std::size_t lookahead() const = 0;  // how many instances `compute` likes at once
   virtual void compute(const Rows& rows, std::size_t first, std::size_t count, Products& out) const = 0;
-  // Repeats what `compute` did for instances from..to (of its `count`) after the store has changed.
-  virtual void refresh(const Rows& rows, std::size_t first, std::size_t from, std::size_t to,
-                       const std::vector<std::size_t>& changed, Products& out) const = 0;
+  // Repeats what `compute` did for instances from..to (of its `count`) after the store has changed: in `slot` alone, or
+  // anywhere (slot == kEverywhere).
+  static constexpr std::size_t kEverywhere = SIZE_MAX;
+  virtual void refresh(const Rows& rows, std::size_t first, std::size_t from, std::size_t to, std::size_t slot,
+                       Products& out) const = 0;
+  virtual void fit(Products& products) const = 0;  // after the store has grown; `compute` and `refresh` allocate nothing
   // The kernel row of the at-th instance of `compute`.
   virtual void kernel_row(const struct Kernel& kernel, const Products& products, std::size_t at, double sq,
                           double* row) const = 0;
   // The kernel row of a stored instance against all stored; `exact`: by differences in double, slower, and without
   // rounding error also where stored rows are far from the reference point.
-  virtual void kernel_row_of_slot(const struct Kernel& kernel, std::size_t slot, bool exact, double* row) const = 0;
+  virtual void kernel_row_of_slot(const struct Kernel& kernel, std::size_t slot, bool exact, double* row) = 0;
 
   virtual bool fits(const Instance& x) const = 0;  // room for the row's own numbers (a slot is counted elsewhere)
   virtual bool fits_alone(const Instance& x) const = 0;  // if all others went
   virtual bool fits_beside(const Instance& x, const Vec<std::uint32_t>& slots) const = 0;  // if only these were kept
-  virtual std::size_t leavers(const Instance& x, const std::vector<std::size_t>& order) const = 0;  // how many of these, in order, must go for it
+  virtual std::size_t leavers(const Instance& x, const Vec<std::size_t>& order) const = 0;  // how many of these, in order, must go for it
+  // Bytes that reserve() for these rows may take, slots aside.
+  virtual std::size_t reserve_bytes(const Rows& rows, std::size_t from, std::size_t to) const = 0;
+  // Allocates all that storing any of the rows from..to needs, with room for `slots` in all (if it grows): append,
+  // replace and remove cannot fail afterwards. Where it throws, what is stored is unchanged.
+  virtual void reserve(std::size_t slots, const Rows& rows, std::size_t from, std::size_t to) = 0;
   virtual void append(const Instance& x, const struct Kernel& kernel) = 0;
   virtual void replace(std::size_t slot, const Instance& x, const struct Kernel& kernel) = 0;
   virtual void remove(std::size_t slot) = 0;
 
-  virtual void release() = 0;  // all slots and their memory
+  virtual void release() noexcept = 0;  // all slots and their memory
 
   // Lets the reference point follow the stream, before the row is learned from; true if it moved: products of this row
   // and the Gram matrix are to be computed again. `sq` is the row's ‖x‖², less the present point.

@@ -43,7 +43,8 @@ class Mixture {
     std::int64_t idle;
   };
 
-  explicit Mixture(const std::vector<Belief>& beliefs) {
+  Mixture(Bytes& bytes, const std::vector<Belief>& beliefs) : live(bytes) {
+    live.reserve(beliefs.size());
     for (std::size_t b = 0; b < beliefs.size(); ++b)
       live.push_back({b, beliefs[b], 1.0 / static_cast<double>(beliefs.size()), 0});
   }
@@ -96,7 +97,7 @@ class Mixture {
     }
   }
 
-  std::vector<Live> live;
+  Vec<Live> live;
 };
 
 }  // namespace budgetron

@@ -41,19 +41,24 @@ class Budgetron final : public Learner {
  public:
   explicit Budgetron(const Config& config)
       : Learner(config),
-        mixture_(config.beliefs),
+        mixture_(bytes_, config.beliefs),
         moments_(bytes_, config.sparse ? 0 : config.d),
         table_(bytes_, config.sparse ? config.table_slots : 0, count_linear(), config.n_outputs),
         roots_(bytes_),
         floors_(bytes_),
         linear_(bytes_),
         linear_covariances_(bytes_),
-        rows_(bytes_, 0, config.max_task_rows),
-        span_(bytes_, has_kernel() ? capacity() : 0, unbounded(), config.eta < 1e-2, config.single && !config.sparse),
+        rows_(bytes_, 0, config.max_task_rows, config.hash_seed),
+        span_(bytes_, has_kernel() ? capacity() : 0, config.eta < 1e-2, config.single && !config.sparse),
         covariances_(bytes_),
         lambda_(bytes_),
-        anchors_(bytes_) {
+        anchors_(bytes_),
+        anchor_factor_(bytes_, triangle(config.own_rank)),
+        keep_(bytes_, 3 * config.beliefs.size()) {
+    lambda_.reserve(triangle(config.own_rank));
+    anchors_.reserve(config.own_rank);
     lay_out();
+    fit(scratch());
     rows_.widen(row_width_);
     if (config.sparse) {
       for (std::size_t slot = 0; slot < config.table_slots; ++slot)
@@ -61,9 +66,10 @@ class Budgetron final : public Learner {
           if (live()[b].belief.linear > 0)
             table_.variance(slot, l++) = static_cast<T>(live()[b].belief.linear);
     } else if (config.whole) {
+      linear_covariances_.reserve(count_linear());
       for (std::size_t b = 0; b < live().size(); ++b)
         if (live()[b].belief.linear > 0) {
-          linear_covariances_.emplace_back(bytes_, width(), outputs(), false);
+          linear_covariances_.emplace_back(bytes_, width(), outputs());
           linear_covariances_.back().begin(live()[b].belief.linear);
         }
     } else if (config.shared) {
@@ -71,9 +77,16 @@ class Budgetron final : public Learner {
       for (std::size_t b = 0, l = 0; b < live().size(); ++b)
         if (live()[b].belief.linear > 0) fill_variances(shared_linear(l++), live()[b].belief.linear);
     }
+    if (config.shared) covariances_.reserve(count_kernel());
     for (std::size_t b = 0; b < live().size(); ++b)
       if (live()[b].belief.kernel > 0 && config.shared)
-        covariances_.emplace_back(bytes_, capacity(), outputs(), unbounded());
+        covariances_.emplace_back(bytes_, capacity(), outputs());
+  }
+
+  void end_reserve() noexcept override {
+    rows_.end_reserve();
+    for (auto* entries : {&scratch().entries, &scratch().coming})
+      if (entries->capacity() > kKeptEntries) release(*entries);  // a long row leaves nothing behind
   }
 
   void forget(std::int64_t key) override {
@@ -144,8 +157,8 @@ class Budgetron final : public Learner {
     const double outside = std::max(0.0, self - simd().dot(s.psi.data(), s.psi.data(), config_.own_rank));
     const double residual = has_kernel() && config_.shared ? span_.project(s.row.data(), self, kernel_rows()) : 0.0;
     const double* row = own_row(task);
-    std::vector<double> mean(outputs(), 0.0);
     std::fill(out, out + outputs(), 0.0);
+    std::fill(s.margins.begin(), s.margins.end(), 0.0);
     for (std::size_t b = 0, l = 0, q = 0; b < live().size(); ++b) {
       const Belief& belief = live()[b].belief;
       double v = belief.linear > 0 ? linear_spread(belief, l++, row, s) : 0.0;
@@ -156,11 +169,11 @@ class Budgetron final : public Learner {
       }
       for (std::size_t o = 0; o < outputs(); ++o) {
         const double f = s.values[b * outputs() + o];
-        mean[o] += live()[b].weight * f;
+        s.margins[o] += live()[b].weight * f;  // the mean
         out[o] += live()[b].weight * (v + f * f);
       }
     }
-    for (std::size_t o = 0; o < outputs(); ++o) out[o] = std::max(0.0, out[o] - mean[o] * mean[o]);
+    for (std::size_t o = 0; o < outputs(); ++o) out[o] = std::max(0.0, out[o] - s.margins[o] * s.margins[o]);
   }
 
   std::uint8_t absorb(const Example& example, Scratch& s) override {
@@ -182,7 +195,6 @@ class Budgetron final : public Learner {
     if (learn(example, s, delta2, flags & kStored)) flags |= kUpdated;
     if (config_.sparse) {
       if (count_linear()) table_.learn_typical(data(example.x), nonzeros(example.x), s.entries);
-      if (s.entries.capacity() > kKeptEntries) Vec<Entry>(bytes_).swap(s.entries);  // a long row leaves nothing behind
     } else {
       moments_.learn(dense(example.x));
     }
@@ -190,7 +202,45 @@ class Budgetron final : public Learner {
   }
 
   void grow(std::size_t capacity) override {
-    span_.grow(capacity);
+    span_.reserve(capacity);
+    for (auto& covariance : covariances_) covariance.reserve(capacity);
+  }
+
+  bool stores() const override { return has_kernel(); }
+
+  // Tasks of these rows that have no row of their own yet.
+  std::size_t missing_rows(std::size_t from, std::size_t to, const std::int64_t* keys) const {
+    if (row_width_ == 0) return 0;
+    if (to - from == 1) return rows_.find({keys[from], false}) == RowTable::kNone;
+    Bytes passing;
+    Vec<std::int64_t> absent(passing);
+    for (std::size_t i = from; i < to; ++i)
+      if (rows_.find({keys[i], false}) == RowTable::kNone) absent.push_back(keys[i]);
+    return count_distinct(absent);
+  }
+  bool modest_rule(std::size_t n, const std::int64_t* keys) const override {
+    return config_.max_task_rows || missing_rows(0, n, keys) <= std::max<std::size_t>(64, rows_.size());
+  }
+  void reserve_rule(const Rows& rows, std::size_t from, std::size_t to, const std::int64_t* keys, const std::int64_t*) override {
+    rows_.reserve(missing_rows(from, to, keys));
+    if (!config_.sparse || !count_linear()) return;
+    std::size_t longest = 0;
+    for (std::size_t i = from; i < to; ++i) longest = std::max(longest, nonzeros({&rows, i, 0.0}));
+    for (auto* entries : {&scratch().entries, &scratch().coming}) entries->reserve(longest + 1);
+  }
+  void fit_rule(Scratch& s) const override {
+    const std::size_t n = roots_.size(), beliefs = live().size();
+    s.psi.resize(config_.own_rank);
+    s.values.reserve(beliefs * outputs());
+    s.logs.reserve(beliefs * (outputs() == 1 ? 2 : outputs()));
+    s.step.reserve((n + 1) * outputs() + n);
+    if (n && config_.sparse) {
+      s.linear.reserve(2 * n * (outputs() + 1));
+      s.entries.reserve(kKeptEntries);
+      s.coming.reserve(kKeptEntries);
+    } else if (n) {
+      s.features.resize(width());
+    }
   }
 
   void slot_removed(std::size_t slot, std::size_t last) override {
@@ -212,7 +262,7 @@ class Budgetron final : public Learner {
  private:
   // ---- shape
 
-  const std::vector<Mixture::Live>& live() const { return mixture_.live; }
+  const Vec<Mixture::Live>& live() const { return mixture_.live; }
   std::size_t outputs() const { return config_.n_outputs; }
   std::size_t width() const { return config_.d + 1; }
   std::size_t count_linear() const {
@@ -301,15 +351,13 @@ class Budgetron final : public Learner {
 
   // Into s.entries, and those of the next row into s.coming.
   void find_entries(const Instance& x, Task task, Scratch& s) const {
-    s.entries.reserve(kKeptEntries);
-    s.coming.reserve(kKeptEntries);
     if (s.coming_at == x.at)
       s.entries.swap(s.coming);
     else
       table_.find(indices(x), data(x), nonzeros(x), task.key, s.entries);
     s.coming_at = SIZE_MAX;
     const Instance next{x.rows, x.at + 1, 0.0};
-    if (next.at == x.rows->count || nonzeros(next) >= kKeptEntries) return;
+    if (next.at >= x.rows->count || nonzeros(next) >= s.coming.capacity()) return;
     table_.find(indices(next), data(next), nonzeros(next), s.keys[next.at], s.coming);
     s.coming_at = next.at;
   }
@@ -393,17 +441,14 @@ class Budgetron final : public Learner {
   void drop_faint(Scratch& s) {
     const auto faint = [&](const Mixture::Live& one) { return one.belief.kernel > 0 && one.idle >= config_.patience; };
     if (std::none_of(live().begin(), live().end(), faint)) return;
-    std::vector<bool> keep(live().size(), true);
     std::size_t left = live().size();
-    for (std::size_t b = 0; b < live().size(); ++b)
-      if (faint(live()[b]) && left > 1) {
-        keep[b] = false;
-        --left;
-      }
-    if (left == live().size()) return;
-    drop(keep, s);
+    for (std::size_t b = 0; b < live().size(); ++b) {
+      keep_[b] = !faint(live()[b]) || left == 1;
+      left -= !keep_[b];
+    }
+    if (left < live().size()) drop(s);
   }
-  void drop(const std::vector<bool>& keep, Scratch& s);
+  void drop(Scratch& s) noexcept;
 
   // ---- step 4
 
@@ -413,7 +458,7 @@ class Budgetron final : public Learner {
     return mistake || (!full() && margin < 1.0);
   }
 
-  Gram::RowOf kernel_rows() const {
+  Gram::RowOf kernel_rows() {
     return [this](std::size_t slot, double* row) { store_->kernel_row_of_slot(config_.kernel, slot, true, row); };
   }
 
@@ -490,11 +535,14 @@ class Budgetron final : public Learner {
 
   // After an anchor was forgotten: the lowest arrivals are the anchors, and every own kernel part begins again.
   void anchor_anew() {
-    std::vector<std::uint32_t> order(size());
-    for (std::size_t j = 0; j < size(); ++j) order[j] = static_cast<std::uint32_t>(j);
-    std::sort(order.begin(), order.end(), [&](auto a, auto b) { return arrivals_[a] < arrivals_[b]; });
-    order.resize(std::min(order.size(), config_.own_rank));
-    anchors_.assign(order.begin(), order.end());
+    anchors_.clear();
+    while (anchors_.size() < std::min(size(), config_.own_rank)) {
+      std::size_t next = size();
+      for (std::size_t j = 0; j < size(); ++j)
+        if ((anchors_.empty() || arrivals_[j] > arrivals_[anchors_.back()]) && (next == size() || arrivals_[j] < arrivals_[next])) next = j;
+      if (next == size()) break;  // a saved model may give two examples one arrival
+      anchors_.push_back(static_cast<std::uint32_t>(next));
+    }
     rebuild_lambda();
     for (std::size_t at = 0; at < rows_.size(); ++at)
       for (std::size_t q = 0; q < row_kernel_; ++q) {
@@ -507,7 +555,7 @@ class Budgetron final : public Learner {
   void rebuild_lambda() {
     const std::size_t n = anchors_.size();
     lambda_.assign(triangle(n), 0.0);
-    std::vector<double> l(triangle(n)), row(size());
+    auto &l = anchor_factor_, &row = span_.scores;
     for (std::size_t a = 0; a < n; ++a) {
       store_->kernel_row_of_slot(config_.kernel, anchors_[a], true, row.data());
       for (std::size_t c = 0; c <= a; ++c) {
@@ -619,6 +667,8 @@ class Budgetron final : public Learner {
   Vec<Covariance> covariances_;
   Vec<double> lambda_;          // Λ, packed: the inverse Cholesky factor of the anchors' Gram matrix
   Vec<std::uint32_t> anchors_;  // their slots
+  Vec<double> anchor_factor_;   // for rebuild_lambda(): L
+  Vec<std::uint8_t> keep_;      // for drop(): which live beliefs stay; of them the linear ones; the kernel ones
   double unit_ = 1.0;  // K'(x, x) of the first example ever stored
   bool unit_set_ = false;
 };

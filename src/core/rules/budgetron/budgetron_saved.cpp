@@ -11,65 +11,65 @@
 
 namespace budgetron {
 
-inline void keep_marked(Vec<Covariance>& all, const std::vector<bool>& keep) {
-  Vec<Covariance> kept(*all.get_allocator().bytes);
-  for (std::size_t i = 0; i < keep.size(); ++i)
-    if (keep[i]) kept.push_back(std::move(all[i]));
-  all.swap(kept);
+// Moves those that keep[i] marks to the front and removes the others. Returns how many stay.
+template <class Values>
+std::size_t keep_marked(Values& all, const std::uint8_t* keep) noexcept {
+  std::size_t kept = 0;
+  for (std::size_t i = 0; i < all.size(); ++i)
+    if (keep[i]) {
+      if (kept != i) all[kept] = std::move(all[i]);
+      ++kept;
+    }
+  all.erase(all.begin() + static_cast<std::ptrdiff_t>(kept), all.end());
+  return kept;
 }
 
-// Takes away the blocks of the beliefs that are not kept, in every place, and gives their memory back.
+// The same for blocks of `size` numbers; returns the end of those that stay.
+inline double* keep_blocks(double* to, const double* from, std::size_t n, std::size_t size, const std::uint8_t* keep) noexcept {
+  for (std::size_t i = 0; i < n; ++i, from += size)
+    if (keep[i]) to = std::copy_n(from, size, to);
+  return to;
+}
+
+// Takes away the blocks of the beliefs that keep_ does not mark, in every place, and gives their memory back. All of it is
+// done in place, so that it cannot fail in the middle of an example.
 template <class T>
-void Budgetron<T>::drop(const std::vector<bool>& keep, Scratch& s) {
-  std::vector<bool> keep_linear, keep_kernel;
-  for (std::size_t b = 0; b < live().size(); ++b) {
-    if (live()[b].belief.linear > 0) keep_linear.push_back(keep[b]);
-    if (live()[b].belief.kernel > 0) keep_kernel.push_back(keep[b]);
+void Budgetron<T>::drop(Scratch& s) noexcept {
+  std::uint8_t *keep_linear = keep_.data() + config_.beliefs.size(), *keep_kernel = keep_linear + config_.beliefs.size();
+  for (std::size_t b = 0, l = 0, q = 0; b < live().size(); ++b) {
+    if (live()[b].belief.linear > 0) keep_linear[l++] = keep_[b];
+    if (live()[b].belief.kernel > 0) keep_kernel[q++] = keep_[b];
   }
+  const std::size_t linear_block = (outputs() + 1) * width(), kernel_block = (outputs() + 1) * config_.own_rank;
+  const std::size_t n_linear = count_linear(), before_linear = row_linear_, before_kernel = row_kernel_, before = row_width_;
   if (config_.sparse) {
-    table_.narrow(bytes_, keep_linear);
+    table_.narrow([&](std::size_t b) { return keep_linear[b] != 0; });
   } else if (config_.whole) {
     keep_marked(linear_covariances_, keep_linear);
   } else if (config_.shared) {
-    Vec<double> kept(bytes_);
-    const std::size_t n = (outputs() + 1) * width();
-    for (std::size_t l = 0; l < keep_linear.size(); ++l)
-      if (keep_linear[l]) kept.insert(kept.end(), linear_.begin() + static_cast<std::ptrdiff_t>(l * n), linear_.begin() + static_cast<std::ptrdiff_t>((l + 1) * n));
-    kept.shrink_to_fit();
-    linear_.swap(kept);
-  }
-  if (row_width_) {
-    const std::size_t linear_block = (outputs() + 1) * width(), kernel_block = (outputs() + 1) * config_.own_rank;
-    rows_.reshape([&](const double* row, Vec<double>& out) {
-      for (std::size_t l = 0; l < row_linear_; ++l, row += linear_block)
-        if (keep_linear[l]) out.insert(out.end(), row, row + linear_block);
-      for (std::size_t q = 0; q < row_kernel_; ++q, row += kernel_block)
-        if (keep_kernel[q]) out.insert(out.end(), row, row + kernel_block);
-    });
+    const double* end = keep_blocks(linear_.data(), linear_.data(), n_linear, linear_block, keep_linear);
+    linear_.resize(static_cast<std::size_t>(end - linear_.data()));
+    shrink(linear_);
   }
   if (config_.shared) keep_marked(covariances_, keep_kernel);
-  std::vector<Mixture::Live> kept;
-  std::vector<double> values;
+  keep_blocks(s.values.data(), s.values.data(), live().size(), outputs(), keep_.data());
+  keep_marked(mixture_.live, keep_.data());
   double total = 0;
-  for (std::size_t b = 0; b < live().size(); ++b)
-    if (keep[b]) {
-      kept.push_back(live()[b]);
-      total += live()[b].weight;
-      values.insert(values.end(), s.values.begin() + static_cast<std::ptrdiff_t>(b * outputs()),
-                    s.values.begin() + static_cast<std::ptrdiff_t>((b + 1) * outputs()));
-    }
-  for (auto& one : kept) one.weight /= total;
-  mixture_.live = kept;
-  std::copy(values.begin(), values.end(), s.values.begin());
+  for (const auto& one : live()) total += one.weight;
+  for (auto& one : mixture_.live) one.weight /= total;
   lay_out();
-  rows_.widen(row_width_);
+  if (before)
+    rows_.narrow(row_width_, [&](double* row) {
+      double* next = keep_blocks(row, row, before_linear, linear_block, keep_linear);
+      keep_blocks(next, row + before_linear * linear_block, before_kernel, kernel_block, keep_kernel);
+    });
   mixture_.logs(s.values.data(), outputs(), s.logs);
   if (config_.sparse) read_table(s);
   if (has_kernel()) return;
   release_store();
-  span_ = Span(bytes_, 0, false, config_.eta < 1e-2, config_.single && !config_.sparse);
-  lambda_.clear();
-  lambda_.shrink_to_fit();
+  span_.release();
+  release(lambda_);
+  release(anchor_factor_);
   anchors_.clear();
   std::fill(s.psi.begin(), s.psi.end(), 0.0);
 }
@@ -142,18 +142,16 @@ void Budgetron<T>::load_rule(const State& state) {
   const auto& idle = state.integers.at("belief_idle");
   const auto& weight = state.reals.at("belief_weight");
   agree(!index.empty() && idle.size() == index.size() && weight.size() == index.size());
-  std::vector<bool> keep(config_.beliefs.size(), false);
+  std::fill(keep_.begin(), keep_.end(), std::uint8_t{0});
   for (std::size_t i = 0; i < index.size(); ++i) {
-    agree(index[i] >= 0 && static_cast<std::size_t>(index[i]) < keep.size() && (i == 0 || index[i] > index[i - 1]));
-    keep[static_cast<std::size_t>(index[i])] = true;
+    agree(index[i] >= 0 && static_cast<std::size_t>(index[i]) < live().size() && (i == 0 || index[i] > index[i - 1]));
+    keep_[static_cast<std::size_t>(index[i])] = 1;
   }
   // Which beliefs are left decides the shapes; stored examples came in before this, at the skeleton's hand.
   const std::size_t stored = size();
-  if (index.size() < keep.size()) {
-    Bytes passing;
-    Scratch s(passing);
-    s.values.resize(live().size() * outputs());
-    drop(keep, s);
+  if (index.size() < live().size()) {
+    scratch().values.resize(live().size() * outputs());
+    drop(scratch());
     agree(has_kernel() || stored == 0);
   }
   for (std::size_t b = 0; b < live().size(); ++b) {
@@ -198,6 +196,7 @@ void Budgetron<T>::load_rule(const State& state) {
   for (std::size_t i = 0; i < keys.size(); ++i) {
     agree(rows_.find({keys[i], false}) == RowTable::kNone);
     const bool known = clusters != state.integers.end() && clusters->second.size() == keys.size();
+    rows_.reserve(1);
     const auto at = rows_.add({keys[i], false}, known ? clusters->second[i] : 0);
     std::copy_n(linear.begin() + static_cast<std::ptrdiff_t>(i * split), split, rows_.values(at));
     std::copy_n(kernel.begin() + static_cast<std::ptrdiff_t>(i * rest), rest, rows_.values(at) + split);
@@ -229,8 +228,8 @@ template class Budgetron<float>;
 template class Budgetron<double>;
 
 std::unique_ptr<Learner> make_budgetron(const Config& config) {
-  if (config.single) return std::make_unique<Budgetron<float>>(config);
-  return std::make_unique<Budgetron<double>>(config);
+  if (config.single) return make_counted<Budgetron<float>>(config);
+  return make_counted<Budgetron<double>>(config);
 }
 
 }  // namespace budgetron

@@ -19,8 +19,7 @@ namespace budgetron {
 
 class Covariance {
  public:
-  Covariance(Bytes& bytes, std::size_t capacity, std::size_t outputs, bool growing)
-      : outputs_(outputs), growing_(growing), m_(bytes), u_(bytes), t_(bytes), work_(bytes) {
+  Covariance(Bytes& bytes, std::size_t capacity, std::size_t outputs) : outputs_(outputs), m_(bytes), u_(bytes), t_(bytes), work_(bytes) {
     reserve(capacity);
   }
 
@@ -63,7 +62,6 @@ class Covariance {
 
   void append(const double* alpha, double scale) {  // scale is s/δ²
     settle();
-    if (growing_ && n_ == stride_) reserve(std::max<std::size_t>(16, 2 * n_));
     double* row = m_.data() + triangle(n_);
     for (std::size_t j = 0; j < n_; ++j) {
       row[j] = 0.0;
@@ -129,6 +127,19 @@ class Covariance {
     std::copy_n(m_in, triangle(n), m_.begin());
   }
 
+  // Allocates first: where it throws, nothing is changed.
+  void reserve(std::size_t capacity) {
+    if (capacity <= stride_) return;
+    Vec<double> wider(*m_.get_allocator().bytes, outputs_ * capacity);
+    m_.resize(triangle(capacity));
+    t_.resize(capacity);
+    work_.resize(capacity);
+    for (std::size_t o = 0; o < outputs_ && stride_; ++o)
+      std::copy(u(o), u(o) + stride_, wider.begin() + static_cast<std::ptrdiff_t>(o * capacity));
+    u_.swap(wider);
+    stride_ = capacity;
+  }
+
   void settle() {  // the same arithmetic as in spread(), so that it does not matter when it happens
     if (pending_ == 0.0) return;
     simd().symmetric_pass(m_.data(), n_, 1, pending_, t_.data(), 0.0, nullptr, t_.data(), work_.data());
@@ -151,20 +162,7 @@ class Covariance {
     u[r] = 0.0;
     simd().axpy(lost, gamma, n_, u);
   }
-  void reserve(std::size_t capacity) {
-    if (capacity <= stride_) return;
-    Vec<double> wider(*m_.get_allocator().bytes, outputs_ * capacity);
-    for (std::size_t o = 0; o < outputs_ && stride_; ++o)
-      std::copy(u(o), u(o) + stride_, wider.begin() + static_cast<std::ptrdiff_t>(o * capacity));
-    u_.swap(wider);
-    stride_ = capacity;
-    m_.resize(triangle(capacity));
-    t_.resize(capacity);
-    work_.resize(capacity);
-  }
-
   std::size_t n_ = 0, outputs_, stride_ = 0;
-  bool growing_;
   Vec<double> m_, u_;
   double pending_ = 0.0;  // M += pending t tᵀ is still to be done
   Vec<double> t_, work_;

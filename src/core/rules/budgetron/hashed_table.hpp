@@ -10,7 +10,6 @@
 #include <cstddef>
 #include <cstdint>
 #include <type_traits>
-#include <vector>
 
 #include "intrinsics.hpp"
 #include "simd/simd.hpp"
@@ -92,20 +91,22 @@ class HashedTable {
     }
   }
 
-  // Keeps the columns of the beliefs marked in `keep`.
-  void narrow(Bytes& bytes, const std::vector<bool>& keep) {
-    const auto kept = static_cast<std::size_t>(std::count(keep.begin(), keep.end(), true));
-    HashedTable smaller(bytes, slots_, kept, outputs_);
+  // Keeps the columns of the beliefs that keep(belief) marks, in place: a number only ever moves to a lower address.
+  template <class Keep>
+  void narrow(Keep keep) noexcept {
+    std::size_t kept = 0;
+    for (std::size_t b = 0; b < beliefs_; ++b) kept += keep(b);
+    T* to = cells_.data();
+    const T* from = cells_.data();
     for (std::size_t slot = 0; slot < slots_; ++slot) {
-      for (std::size_t b = 0, to = 0; b < beliefs_; ++b)
-        if (keep[b]) {
-          for (std::size_t o = 0; o <= outputs_; ++o) smaller.weight(slot, to, o) = weight(slot, b, o);
-          ++to;
-        }
-      smaller.typical(slot) = typical(slot);
+      for (std::size_t o = 0; o <= outputs_; ++o)
+        for (std::size_t b = 0; b < beliefs_; ++b, ++from)
+          if (keep(b)) *to++ = *from;
+      *to++ = *from++;  // the typical |x|
     }
-    cells_.swap(smaller.cells_);
     beliefs_ = kept;
+    cells_.resize(slots_ * stride());
+    shrink(cells_);
   }
 
  private:

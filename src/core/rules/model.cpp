@@ -1,0 +1,91 @@
+#include "rules/model.hpp"
+
+#include <algorithm>
+#include <cstddef>
+#include <utility>
+#include <vector>
+
+namespace budgetron {
+
+Model::Model(const Config& config) : config_(config), learner_(make_learner(config)) {}
+
+void Model::learn(const Rows& rows, const std::int32_t* labels, const std::int64_t* keys, const std::int64_t* clusters,
+                  const double* weights, double* margins, std::uint8_t* flags, const std::function<void()>& between) {
+  const std::lock_guard<std::mutex> writing(writing_);
+  learn_held(rows, labels, keys, clusters, weights, margins, flags, between);
+}
+
+bool Model::learn_one(const Rows& row, std::int32_t label, Task task, double weight, double* margins, std::uint8_t* flags) {
+  const std::lock_guard<std::mutex> writing(writing_);
+  if (learner_->first_bad_row(row) != row.count) return false;  // it reads the row and the settings: nobody changes these
+  learn_held(row, &label, &task.key, &task.cluster, &weight, margins, flags, {});
+  return true;
+}
+
+void Model::learn_held(const Rows& rows, const std::int32_t* labels, const std::int64_t* keys, const std::int64_t* clusters,
+                       const double* weights, double* margins, std::uint8_t* flags, const std::function<void()>& between) {
+  const std::size_t n = rows.count;
+  std::unique_lock<FairLock> alone(lock);
+  if (n <= 1 || learner_->modest(rows, keys)) {
+    learner_->reserve(rows, 0, n, keys, clusters);
+    struct End {  // also where `between` throws
+      Learner& learner;
+      ~End() { learner.end_reserve(); }
+    } end{*learner_};
+    for (std::size_t from = 0; from < n; from += kTurn) {
+      if (from > 0) {
+        alone.unlock();
+        try {
+          between();
+        } catch (...) {
+          alone.lock();
+          throw;
+        }
+        alone.lock();
+      }
+      learner_->learn(rows, from, std::min(n, from + kTurn), labels, keys, clusters, weights, margins, flags);
+    }
+    return;
+  }
+  auto copy = copied();
+  alone.unlock();
+  const std::size_t step = copy->lookahead();
+  for (std::size_t from = 0; from < n; from += step) {
+    const std::size_t to = std::min(n, from + step);
+    copy->reserve(rows, from, to, keys, clusters);
+    copy->learn(rows, from, to, labels, keys, clusters, weights, margins, flags);
+    copy->end_reserve();
+    if (to % kTurn < step) between();
+  }
+  alone.lock();
+  learner_.swap(copy);
+}
+
+void Model::load(const State& state, const Rows& rows) {
+  auto loaded = make_learner(config_);
+  loaded->load(state, rows);
+  const Exclusive hold(*this);
+  learner_.swap(loaded);
+}
+
+// By way of the saved state, from which a learner continues bit for bit.
+std::unique_ptr<Learner> Model::copied() {
+  auto copy = make_learner(config_);
+  if (learner_->n_seen() == 0) return copy;
+  State state;
+  learner_->save(state);
+  const Store::Dump dump = learner_->store().dump();
+  const std::vector<float> single(dump.values.begin(), dump.values.end());
+  const std::vector<std::int32_t> indices(dump.indices.begin(), dump.indices.end());
+  Rows rows;
+  rows.count = learner_->size();
+  rows.d = config_.d;
+  rows.dense_f64 = rows.data_f64 = dump.values.data();
+  rows.dense_f32 = rows.data_f32 = single.data();
+  rows.indptr = dump.indptr.data();
+  rows.indices = indices.data();
+  copy->load(state, rows);
+  return copy;
+}
+
+}  // namespace budgetron

@@ -1,0 +1,221 @@
+// Memory that runs out: every rule and store learns a random stream while the n-th allocation of a call fails, for every n
+// until the call succeeds. After each failed call the saved state must be what it was, bit for bit, and at the end the model
+// must be that of a twin whose memory never ran out. Built with the sanitizers by `make sanitize`.
+//
+// It also measures what learning allocates at its peak, which `memory_bytes` and the byte budgets must cover, and how well
+// the hash tables resist values that were chosen to collide.
+#include <malloc.h>
+
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <new>
+
+#include "stores/row_table.hpp"
+#include "streams.hpp"
+
+namespace {
+
+// Allocations of this thread, which is the only one.
+long until_failure = -1;  // −1: none fails
+std::size_t allocated = 0, peak = 0;
+
+void* take(std::size_t size, std::size_t alignment) {
+  if (until_failure == 0) throw std::bad_alloc();
+  if (until_failure > 0) --until_failure;
+  void* p = std::aligned_alloc(alignment, (size + alignment - 1) / alignment * alignment);
+  if (!p) throw std::bad_alloc();
+  allocated += malloc_usable_size(p);
+  if (allocated > peak) peak = allocated;
+  return p;
+}
+
+void give(void* p) noexcept {
+  if (p) allocated -= malloc_usable_size(p);
+  std::free(p);
+}
+
+}  // namespace
+
+void* operator new(std::size_t size) { return take(size, alignof(std::max_align_t)); }
+void* operator new(std::size_t size, std::align_val_t alignment) { return take(size, static_cast<std::size_t>(alignment)); }
+void operator delete(void* p) noexcept { give(p); }
+void operator delete(void* p, std::size_t) noexcept { give(p); }
+void operator delete(void* p, std::align_val_t) noexcept { give(p); }
+void operator delete(void* p, std::size_t, std::align_val_t) noexcept { give(p); }
+
+using namespace budgetron;
+
+namespace {
+
+long failures = 0;
+const Config* current = nullptr;
+
+void expect(bool holds, const char* what) {
+  if (holds) return;
+  std::fprintf(stderr, "faults: %s\n", what);
+  if (const Config* c = current)
+    std::fprintf(stderr, "rule %d, kernel %d, %s, float%d, capacity %zu, pool %zu, %zu outputs, %s graph, patience %ld\n",
+                 static_cast<int>(c->rule), static_cast<int>(c->kernel.kind), c->sparse ? "sparse" : "dense", c->single ? 32 : 64,
+                 c->capacity, c->pool, c->n_outputs, dynamic_cast<const Clique*>(c->similarity.get()) ? "closed" : "explicit",
+                 static_cast<long>(c->patience));
+  std::exit(1);
+}
+
+struct Saved {
+  explicit Saved(Model& model) : rows(model.learner()) { model.learner().save(state); }
+  State state;
+  SavedRows rows;
+};
+
+template <class Values>
+bool same_bits(const Values& a, const Values& b) {
+  return a.size() == b.size() && (a.empty() || std::memcmp(a.data(), b.data(), a.size() * sizeof(a[0])) == 0);
+}
+
+bool same(const Saved& a, const Saved& b) {
+  if (a.state.reals.size() != b.state.reals.size() || a.state.integers.size() != b.state.integers.size()) return false;
+  for (const auto& [name, values] : a.state.reals)
+    if (!b.state.reals.count(name) || !same_bits(values, b.state.reals.at(name))) return false;
+  for (const auto& [name, values] : a.state.integers)
+    if (!b.state.integers.count(name) || !same_bits(values, b.state.integers.at(name))) return false;
+  return same_bits(a.rows.dump.values, b.rows.dump.values) && a.rows.dump.indptr == b.rows.dump.indptr &&
+         a.rows.dump.indices == b.rows.dump.indices;
+}
+
+// Calls until it succeeds, the n-th time with the n-th allocation failing; after each failure the model is as before.
+template <class Call>
+void with_every_failure(Model& model, Call call) {
+  const Saved before(model);
+  for (long n = 0;; ++n) {
+    until_failure = n;
+    try {
+      call();
+      until_failure = -1;
+      return;
+    } catch (const std::bad_alloc&) {
+      until_failure = -1;
+    }
+    ++failures;
+    expect(same(before, Saved(model)), "a failed call has changed the model");
+  }
+}
+
+void run(const Config& c, bool by_cluster, unsigned seed) {
+  const std::size_t n = 64;
+  const Stream s(n, c.d, c.n_outputs == 1 ? 2 : static_cast<int>(c.n_outputs), 5, by_cluster, seed % 3 == 0 ? 0 : seed % 3 == 1 ? 30 : n, seed);
+  Model model(c), twin(c);
+  std::vector<double> margins(n * c.n_outputs), twin_margins(n * c.n_outputs), out(n * c.n_outputs);
+  std::vector<std::uint8_t> flags(n), twin_flags(n);
+  const auto learn = [&](Model& one, std::size_t from, std::size_t to, std::vector<double>& m, std::vector<std::uint8_t>& f) {
+    one.learn(s.rows(c, from, to), s.labels.data() + from, s.keys.data() + from, s.clusters.data() + from, nullptr,
+              m.data() + from * c.n_outputs, f.data() + from);
+  };
+  // One example at a time, blocks, and at the end one that is larger than the model.
+  const std::size_t cuts[] = {0, 1, 2, 3, 12, 13, 29, 30, n};
+  for (std::size_t i = 0; i + 1 < sizeof cuts / sizeof cuts[0]; ++i) {
+    const std::size_t from = cuts[i], to = cuts[i + 1];
+    with_every_failure(model, [&] { learn(model, from, to, margins, flags); });
+    learn(twin, from, to, twin_margins, twin_flags);
+    if (to == 13) {
+      with_every_failure(model, [&] { model.learner().forget(2); });
+      twin.learner().forget(2);
+      with_every_failure(model, [&] {
+        model.learner().margins(s.rows(c, 0, n), 0, n, s.keys.data(), s.clusters.data(), out.data());
+      });
+      if (c.rule == Rule::budgetron) {  // which may rebuild a Gram matrix that rounding has broken
+        with_every_failure(model, [&] { model.learner().variances(s.rows(c, 0, n), s.keys.data(), s.clusters.data(), out.data()); });
+        twin.learner().variances(s.rows(c, 0, n), s.keys.data(), s.clusters.data(), out.data());
+      }
+      with_every_failure(model, [&] { Saved saved(model); });
+    }
+    if (to == 30) {
+      const Saved saved(twin);
+      with_every_failure(model, [&] { model.load(saved.state, saved.rows.rows()); });
+      twin.load(saved.state, saved.rows.rows());
+    }
+  }
+  expect(same_bits(margins, twin_margins) && flags == twin_flags, "a model that met failures learns otherwise");
+  expect(same(Saved(model), Saved(twin)), "a model that met failures ends otherwise");
+}
+
+// All that a model allocates, at any moment of learning a stream, is what it counts.
+void measure(const Config& c, bool by_cluster, unsigned seed) {
+  const std::size_t n = 200;
+  const Stream s(n, c.d, c.n_outputs == 1 ? 2 : static_cast<int>(c.n_outputs), 5, by_cluster, seed % 2 ? n / 2 : 0, seed);
+  std::vector<double> margins(n * c.n_outputs);
+  std::vector<std::uint8_t> flags(n);
+  const std::size_t before = allocated;
+  Model model(c);
+  for (std::size_t i = 0; i < n; ++i) {
+    const std::size_t counted = model.learner().memory_bytes();
+    peak = allocated;
+    model.learn(s.rows(c, i, i + 1), s.labels.data() + i, s.keys.data() + i, s.clusters.data() + i, nullptr,
+                margins.data() + i * c.n_outputs, flags.data() + i);
+    const std::size_t after = model.learner().memory_bytes(), most = std::max(counted, after);
+    // What the allocator adds to each block is not counted: below 6 KiB here, in some 60 blocks. Where parts have grown, the
+    // old ones were there as well for a moment.
+    const std::size_t grown = after > counted ? 2 * after : most;
+    if (peak - before > grown + grown / 8 + 6 * 1024)
+      std::fprintf(stderr, "rule %d: at most %zu bytes at once, counted %zu\n", static_cast<int>(c.rule), peak - before, most);
+    expect(peak - before <= grown + grown / 8 + 6 * 1024, "more was allocated than is counted");
+  }
+}
+
+// A million ids that all fall into the first bucket of a table of two million under the unkeyed hash (x ^ x >> 32) · φ >> 32,
+// which this table used to have. Probes are counted, not seconds.
+void crafted_ids() {
+  constexpr std::size_t kIds = 1000000;
+  Bytes bytes;
+  RowTable table(bytes, 0, 0, 0x243F6A8885A308D3ull);
+  std::vector<std::int64_t> ids;
+  // From the hash back to the id: multiplying by φ and x ^ x >> 32 can both be undone.
+  const std::uint64_t inverse = 0xF1DE83E19937733Dull;  // of φ modulo 2⁶⁴
+  static_assert(0x9E3779B97F4A7C15ull * 0xF1DE83E19937733Dull == 1, "the inverse of the old multiplier");
+  for (std::uint64_t j = 0; ids.size() < kIds; ++j) {
+    const std::uint64_t x = j * inverse;  // j < 2³²: the upper half of the hash is 0
+    const std::uint64_t before_shift = x ^ (x >> 32);
+    if (before_shift & 1) continue;  // a task's own row: name · 2
+    const auto id = static_cast<std::int64_t>(before_shift >> 1);
+    if (static_cast<std::uint64_t>(id) >> 61) continue;  // not an integer task
+    ids.push_back(id);
+  }
+  for (const std::int64_t id : ids) {
+    std::uint64_t h = static_cast<std::uint64_t>(id) * 2;
+    h = (h ^ (h >> 32)) * 0x9E3779B97F4A7C15ull;
+    expect((h >> 32 & ((1u << 21) - 1)) == 0, "an id was crafted wrongly");
+  }
+  std::size_t total = 0, longest = 0;
+  for (const std::int64_t id : ids) {
+    table.reserve(1);
+    table.add({id, false}, 0);
+  }
+  for (const std::int64_t id : ids) {
+    const std::size_t probes = table.probes({id, false});
+    total += probes;
+    longest = std::max(longest, probes);
+  }
+  table.end_reserve();
+  std::printf("crafted ids: %.2f probes on average, %zu at most\n", static_cast<double>(total) / kIds, longest);
+  // Linear probing at a load of up to 2/3 needs 2 probes on average for ids at random, and some hundred at most.
+  expect(total < 3 * kIds && longest < 1000, "crafted ids cluster in the row table");
+}
+
+}  // namespace
+
+int main(int argc, char**) {
+  const bool all = argc > 1;
+  unsigned seed = 0;
+  // Every configuration in the long run; else each of them in turn by a step that shares no factor with the loops.
+  each_config([&](const Config& c, bool by_cluster) {
+    ++seed;
+    current = &c;
+    if (!all && seed % 7 != 1) return;
+    run(c, by_cluster, seed);
+    measure(c, by_cluster, seed);
+  });
+  current = nullptr;
+  crafted_ids();
+  std::printf("core_faults: %ld failed allocations in %u streams, every one of them harmless\n", failures, seed);
+  return 0;
+}

@@ -1,0 +1,182 @@
+// Random streams and every configuration of the core: what the programs that run it without Python share.
+#pragma once
+
+#include <cmath>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <random>
+#include <vector>
+
+#include "rules/model.hpp"
+
+namespace budgetron {
+
+struct Stream {
+  std::size_t n, d;
+  std::vector<double> dense, data;
+  std::vector<float> dense32, data32;
+  std::vector<std::int64_t> indptr{0}, keys, clusters;
+  std::vector<std::int32_t> indices, labels;
+
+  // The first `whole` rows are whole numbers.
+  Stream(std::size_t n_, std::size_t d_, int classes, std::int64_t tasks, bool by_cluster, std::size_t whole, unsigned seed) : n(n_), d(d_) {
+    std::mt19937 rng(seed);
+    std::normal_distribution<double> normal;
+    std::uniform_int_distribution<int> percent(0, 99);
+    for (std::size_t i = 0; i < n; ++i) {
+      const bool zero = percent(rng) < 5, again = i && percent(rng) < 10;
+      for (std::size_t f = 0; f < d; ++f) {
+        double v = zero || percent(rng) < 40 ? 0.0 : normal(rng);
+        if (i < whole) v = std::round(3.0 * v);
+        if (again) v = dense[(i - 1) * d + f];
+        dense.push_back(v);
+        dense32.push_back(static_cast<float>(v));
+        if (v == 0) continue;
+        indices.push_back(static_cast<std::int32_t>(f));
+        data.push_back(v);
+        data32.push_back(static_cast<float>(v));
+      }
+      indptr.push_back(static_cast<std::int64_t>(indices.size()));
+      labels.push_back(percent(rng) % classes);
+      keys.push_back(percent(rng) % tasks);
+      clusters.push_back(by_cluster ? keys.back() % 2 : keys.back());
+    }
+  }
+
+  Rows rows(const Config& c, std::size_t from, std::size_t to) const {
+    Rows r;
+    r.count = to - from;
+    r.d = d;
+    if (c.sparse) {
+      r.indptr = indptr.data() + from;
+      r.indices = indices.data();
+      r.data_f64 = data.data();
+      r.data_f32 = data32.data();
+    } else {
+      r.dense_f64 = dense.data() + from * d;
+      r.dense_f32 = dense32.data() + from * d;
+    }
+    return r;
+  }
+};
+
+// The rows of a saved model, as the bindings would hand them back.
+struct SavedRows {
+  explicit SavedRows(const Learner& learner)
+      : count(learner.size()),
+        d(learner.config().d),
+        dump(learner.store().dump()),
+        single(dump.values.begin(), dump.values.end()),
+        indices(dump.indices.begin(), dump.indices.end()) {}
+
+  Rows rows() const {
+    Rows r;
+    r.count = count;
+    r.d = d;
+    r.dense_f64 = r.data_f64 = dump.values.data();
+    r.dense_f32 = r.data_f32 = single.data();
+    r.indptr = dump.indptr.data();
+    r.indices = indices.data();
+    return r;
+  }
+
+  std::size_t count, d;
+  Store::Dump dump;
+  std::vector<float> single;
+  std::vector<std::int32_t> indices;
+};
+
+// The part of a configuration that does not depend on the rule.
+inline Config configured(int kernel, int store, std::size_t outputs, std::size_t capacity) {
+  Config c;
+  c.kernel.kind = kernel == 0   ? Kernel::Kind::linear
+                  : kernel == 1 ? Kernel::Kind::polynomial
+                  : kernel == 2 ? Kernel::Kind::gaussian
+                                : Kernel::Kind::none;
+  c.kernel.degree = kernel == 1 ? 2 : 1;
+  c.kernel.bias = kernel == 1 ? 1.0 : 0.0;
+  c.kernel.gamma = 0.3;
+  c.d = 9;
+  c.n_outputs = outputs;
+  c.sparse = store >= 2;
+  c.single = store == 1 || store == 3;
+  c.pool = store == 4 && capacity ? 40 : 0;
+  c.capacity = capacity;
+  return c;
+}
+
+// Calls use(config, by_cluster) for every rule, kernel, store, kind of graph, number of outputs and budget.
+template <class Use>
+void each_config(Use use) {
+  const auto clique = std::make_shared<Clique>(1.0, 0.5);
+  const auto alone = std::make_shared<Clique>(1.0, 0.0);
+  // A path of five tasks: A⁻¹ as a dense table, and A as a sparse matrix to be solved.
+  std::vector<double> a(25);
+  Explicit::Sparse sparse;
+  sparse.indptr.push_back(0);
+  for (std::size_t i = 0; i < 5; ++i) {
+    for (std::size_t j = 0; j < 5; ++j) {
+      const double v = i == j ? (i == 0 || i == 4 ? 2.0 : 3.0) : (i + 1 == j || j + 1 == i ? -1.0 : 0.0);
+      if (v == 0) continue;
+      sparse.indices.push_back(static_cast<std::int32_t>(j));
+      sparse.data.push_back(v);
+    }
+    sparse.indptr.push_back(static_cast<std::int64_t>(sparse.indices.size()));
+    sparse.component.push_back(0);
+  }
+  const auto solved = std::make_shared<Explicit>(sparse, 5, 1.0, 1 << 16);
+  Bytes passing;
+  const auto room = solved->new_room(passing);
+  for (std::int64_t i = 0; i < 5; ++i)
+    for (std::int64_t j = 0; j < 5; ++j) a[static_cast<std::size_t>(i * 5 + j)] = solved->column(i, room.get())[j];
+  const auto dense = std::make_shared<Explicit>(a, 5, 1.0);
+  const std::shared_ptr<const Similarity> graphs[] = {clique, alone, dense, solved};
+
+
+  for (Rule rule : {Rule::perceptron, Rule::random, Rule::forgetron, Rule::projectron, Rule::shared_projectron})
+    for (int kernel = 0; kernel < 3; ++kernel)
+      for (int store = 0; store < 5; ++store)
+        for (int graph = 0; graph < 4; ++graph)
+          for (std::size_t outputs : {std::size_t{1}, std::size_t{3}})
+            for (std::size_t capacity : {std::size_t{1}, std::size_t{12}, std::size_t{0}}) {
+              if (rule == Rule::perceptron && capacity) continue;
+              Config c = configured(kernel, store, outputs, capacity);
+              c.rule = rule;
+              c.kernel.normalize = kernel == 1;
+              c.similarity = graphs[graph];
+              c.eta = rule == Rule::projectron || rule == Rule::shared_projectron ? 0.01 : 0.0;
+              c.max_task_rows = capacity ? 4 : 0;
+              c.n_tasks = graph >= 2 ? 5 : 0;
+              use(c, graph == 0 || graph >= 2);
+            }
+  // Budgetron: shared and own parts, shared only, own only; patience so short that beliefs are dropped on the way.
+  for (int kernel = 0; kernel < 4; ++kernel)
+    for (int store = 0; store < 5; ++store)
+      for (int parts = 0; parts < 3; ++parts)
+        for (std::size_t outputs : {std::size_t{1}, std::size_t{3}})
+          for (std::size_t capacity : {std::size_t{1}, std::size_t{20}, std::size_t{0}})
+            for (std::int64_t patience : {std::int64_t{3}, std::int64_t{10000}}) {
+              Config c = configured(kernel, store, outputs, capacity);
+              c.rule = Rule::budgetron;
+              c.similarity = clique;
+              c.eta = kernel == 0 ? 1e-3 : 0.1;
+              c.max_task_rows = capacity ? 3 : 0;
+              c.shared = parts != 2;
+              c.own = parts != 1;
+              c.whole = c.shared && !c.sparse && capacity != 1;
+              c.own_rank = !c.own || kernel == 3 ? 0 : capacity == 1 ? 0 : 2;
+              c.table_slots = c.sparse ? 64 : 0;
+              c.patience = patience;
+              c.sure = patience == 3 ? 0.0 : 0.01;
+              const double rho = parts == 0 ? 0.1 : parts == 1 ? 0.0 : 1.0;
+              c.beliefs = {{1, rho, 0, 0, 0}, {3, rho, 0, 0, 0.1}};
+              if (kernel != 3) {
+                c.beliefs.push_back({3, rho, 3, rho, 0});
+                c.beliefs.push_back({0, 0, 10, rho, 0});
+              }
+              use(c, true);
+            }
+}
+
+}  // namespace budgetron

@@ -1,0 +1,159 @@
+"""The boundary between Python and C++: what does not fit the engine is refused there, and never read as something else."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from scipy import sparse
+
+from budgetron.engine import native
+from budgetron.engine.settings import Settings
+from budgetron.graphs import complete, from_similarity
+from budgetron.kernels import Gaussian
+
+pytestmark = pytest.mark.skipif(not native.available, reason="built without a compiler")
+_core = native._core
+
+
+def settings(**more):
+    similarity = more.pop("similarity", None) or _core.clique(1.0, 0.5)
+    plain = native._plain(Settings(rule="projectron", kernel=Gaussian(gamma=1.0), graph=complete(), n_features=3,
+                                   capacity=10, eta=0.1), similarity)  # fmt: skip
+    return {**plain, **more}
+
+
+@pytest.fixture(params=["dense", "sparse"])
+def taught(request):
+    """A learner of three columns with two examples, and a function that makes rows for it."""
+    is_sparse = request.param == "sparse"
+    learner = _core.make(settings(sparse=is_sparse))
+
+    def rows(X, dtype=np.float64):
+        X = np.asarray(X, dtype=dtype)
+        if not is_sparse:
+            return _core.rows(X)
+        X = sparse.csr_matrix(X)
+        return _core.csr(X.indptr.astype(np.int64), X.indices.astype(np.int32), X.data)
+
+    learner.learn(rows([[1.0, 2.0, 3.0], [4.0, 5.0, 6.0]]), *columns([0, 1]))
+    return learner, rows
+
+
+def columns(labels, keys=None):
+    keys = np.zeros(len(labels), np.int64) if keys is None else np.array(keys, np.int64)
+    return np.array(labels, np.int32), keys, keys
+
+
+@pytest.mark.parametrize("name, value", [
+    ("rule", "projektron"), ("rule", ""), ("kernel", "gauss"), ("n_outputs", 0), ("n_outputs", 2), ("d", 0),
+    ("d", 2**31), ("degree", 0), ("max_task_rows", 1), ("pool", 100), ("capacity", 2**50), ("kernel", "none"),
+])  # fmt: skip
+def test_settings_that_mean_nothing_are_refused(name, value):
+    with pytest.raises(ValueError, match=name if value != "none" else "kernel"):
+        _core.make(settings(**{name: value}))
+
+
+def test_a_similarity_that_is_none_is_refused():
+    with pytest.raises((ValueError, TypeError)):
+        _core.make({**settings(), "similarity": None})
+
+
+def test_rows_of_another_precision_are_refused(taught):
+    learner, rows = taught
+    single = rows([[1.0, 2.0, 3.0]], np.float32)
+    for call in (lambda: learner.learn(single, *columns([0])), lambda: learner.first_bad_row(single),
+                 lambda: learner.margins(single, *columns([0])[1:])):  # fmt: skip
+        with pytest.raises(TypeError, match="float64 rows; got .* float32"):
+            call()
+    assert learner.n_seen == 2
+
+
+def test_one_row_of_another_precision_is_refused():
+    learner = _core.make(settings())
+    with pytest.raises(TypeError, match="float64"):
+        learner.learn_one(np.ones(3, np.float32), 0, 0, 0, 1.0)
+
+
+def test_rows_of_the_other_kind_are_refused():
+    dense, one_sparse = _core.rows(np.ones((1, 3))), sparse.csr_matrix(np.ones((1, 3)))
+    packed = _core.csr(one_sparse.indptr.astype(np.int64), one_sparse.indices, one_sparse.data)
+    for is_sparse, rows in ((True, dense), (False, packed)):
+        learner = _core.make(settings(sparse=is_sparse))
+        with pytest.raises(TypeError, match="sparse"):
+            learner.learn(rows, *columns([0]))
+
+
+@pytest.mark.parametrize("label", [-1, 2, 2**31 - 1])
+def test_labels_that_are_no_class_are_refused(taught, label):
+    learner, rows = taught
+    with pytest.raises(ValueError, match="label"):
+        learner.learn(rows([[1.0, 2.0, 3.0], [3.0, 2.0, 1.0]]), *columns([0, label]))
+    assert learner.n_seen == 2
+
+
+def test_one_label_that_is_no_class_is_refused():
+    learner = _core.make(settings(n_outputs=3))
+    with pytest.raises(ValueError, match="label"):
+        learner.learn_one(np.ones(3), 3, 0, 0, 1.0)
+    learner.learn_one(np.ones(3), 2, 0, 0, 1.0)
+
+
+@pytest.mark.parametrize("width", [2, 4])
+def test_rows_of_another_width_are_refused(width):
+    learner = _core.make(settings())
+    with pytest.raises(ValueError, match="columns"):
+        learner.learn(_core.rows(np.ones((1, width))), *columns([0]))
+    with pytest.raises(ValueError, match="columns"):
+        learner.learn_one(np.ones(width), 0, 0, 0, 1.0)
+
+
+def test_a_sparse_column_beyond_the_width_is_refused():
+    learner = _core.make(settings(sparse=True))
+    rows = _core.csr(np.array([0, 1]), np.array([3], np.int32), np.array([1.0]))
+    with pytest.raises(ValueError, match="columns"):
+        learner.learn(rows, *columns([0]))
+
+
+@pytest.mark.parametrize("indptr, indices", [
+    ([0, 2], [1, 1]), ([0, 2], [2, 1]), ([0, 1], [-1]), ([0, 3], [0, 1]), ([0, 2, 1], [0, 1]), ([-1, 1], [0, 1]), ([], [0]),
+])  # fmt: skip
+def test_csr_arrays_that_are_none_are_refused(indptr, indices):
+    with pytest.raises(ValueError):
+        _core.csr(np.array(indptr, np.int64), np.array(indices, np.int32), np.ones(len(indices)))
+
+
+@pytest.mark.parametrize("key", [-1, 3, 2**62])
+@pytest.mark.parametrize("rule", ["perceptron", "projectron", "shared_projectron"])
+def test_tasks_that_an_explicit_graph_does_not_have_are_refused(rule, key):
+    learner = _core.make(settings(rule=rule, capacity=0, similarity=_core.dense_graph(np.eye(3), 1.0)))
+    one = _core.rows(np.ones((1, 3)))
+    for call in (lambda: learner.learn(one, *columns([0], [key])), lambda: learner.margins(one, *columns([0], [key])[1:]),
+                 lambda: learner.learn_one(np.ones(3), 0, key, 0, 1.0), lambda: learner.task_weights(key, 0)):  # fmt: skip
+        with pytest.raises(ValueError, match="graph"):
+            call()
+    assert learner.n_seen == 0
+
+
+def test_arrays_of_other_lengths_are_refused(taught):
+    learner, rows = taught
+    two = rows([[1.0, 2.0, 3.0], [3.0, 2.0, 1.0]])
+    labels, keys, clusters = columns([0, 1])
+    for wrong in ((labels[:1], keys, clusters), (labels, keys[:1], clusters), (labels, keys, clusters[:1])):
+        with pytest.raises(ValueError, match="as many as the rows"):
+            learner.learn(two, *wrong)
+    with pytest.raises(ValueError, match="as many as the rows"):
+        learner.learn(two, labels, keys, clusters, np.ones(1))
+    with pytest.raises(ValueError, match="as many as the rows"):
+        learner.margins(two, keys[:1], clusters)
+
+
+@pytest.mark.parametrize("weight", [-1.0, float("nan"), float("inf")])
+def test_weights_that_are_none_are_refused(taught, weight):
+    learner, rows = taught
+    with pytest.raises(ValueError, match="weight"):
+        learner.learn(rows([[1.0, 2.0, 3.0]]), *columns([0]), np.array([weight]))
+
+
+def test_graphs_still_come_through():
+    graph = from_similarity(np.eye(3), ["a", "b", "c"])
+    assert native.graph_bytes(graph) > 3 * 3 * 8
