@@ -1,4 +1,4 @@
-"""The boundary between Python and C++: what does not fit the engine is refused there, and never read as something else."""
+"""The boundary between Python and C++ rejects whatever does not fit the engine."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ def test_rows_of_another_precision_are_refused(taught):
     single = rows([[1.0, 2.0, 3.0]], np.float32)
     for call in (lambda: learner.learn(single, *columns([0])), lambda: learner.first_bad_row(single),
                  lambda: learner.margins(single, *columns([0])[1:])):  # fmt: skip
-        with pytest.raises(TypeError, match="float64 rows; got .* float32"):
+        with pytest.raises(TypeError, match=r"float64 rows; got .* float32"):
             call()
     assert learner.n_seen == 2
 

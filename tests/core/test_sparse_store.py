@@ -84,7 +84,7 @@ def test_counts_take_a_fraction_of_the_memory_of_other_numbers():
     )
     assert counts.memory_bytes_ < 0.8 * fractions.memory_bytes_
     mixed = counts.partial_fit(X[:1] * 0.3, [1 - counts.predict(X[:1] * 0.3)[0]])  # a mistake, and so it is stored
-    assert mixed.memory_bytes_ > 0.9 * fractions.memory_bytes_
+    assert mixed.memory_bytes_ > 0.8 * fractions.memory_bytes_  # one fraction turns the 16-bit store into floats
 
 
 @pytest.mark.parametrize("fraction", [1.0, 0.3], ids=["counts", "fractions"])

@@ -45,7 +45,10 @@ def on_ray(folder, **parameters):
 
 
 def kills(cluster, folder, n):
-    """Kill a worker at a random moment of a block, n times; the two workers in turn."""
+    """Kill a worker at a random moment of a block, n times; the workers in turn.
+
+    On a busy machine a killed worker may not be replaced yet when the next one is chosen.
+    """
     rng = np.random.default_rng(n)
     rows = 1600 * n
     X, y, tasks = stream(rows, 1)
@@ -54,7 +57,8 @@ def kills(cluster, folder, n):
         got.append(learn(model, X, y, tasks, 0, 400 - 400 % BLOCK))
         done = len(got[0])
         for number in range(n):
-            worker = sorted(model.workers_, key=lambda worker: worker["name"])[number % 2]
+            workers = sorted(model.workers_, key=lambda worker: worker["name"])
+            worker = workers[number % len(workers)]
             timer = threading.Timer(float(rng.uniform(0, 0.03)), os.kill, (worker["pid"], signal.SIGKILL))
             timer.start()
             stop = rows if number == n - 1 else done + 1500
@@ -63,7 +67,7 @@ def kills(cluster, folder, n):
             ray_cluster.wait_until(lambda pid=worker["pid"]: ray_cluster.is_gone(pid))
             killed += 1
             done = min(stop, rows)
-            model.predict(X[:50], tasks=tasks[:50])  # whoever was idle when killed is found out here
+            model.predict(X[:50], tasks=tasks[:50])  # notices a worker that was idle when it was killed
         equal = np.array_equal(np.concatenate(got), undisturbed(X, y, tasks))
         return {"killed": killed, "equal": equal, "n_seen": model.n_seen_, "recovered": model.n_recoveries_ >= n // 2}
 
