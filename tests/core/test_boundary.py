@@ -115,7 +115,8 @@ def test_a_sparse_column_beyond_the_width_is_refused():
 
 
 @pytest.mark.parametrize("indptr, indices", [
-    ([0, 2], [1, 1]), ([0, 2], [2, 1]), ([0, 1], [-1]), ([0, 3], [0, 1]), ([0, 2, 1], [0, 1]), ([-1, 1], [0, 1]), ([], [0]),
+    ([0, 2], [1, 1]), ([0, 2], [2, 1]), ([0, 1], [-1]), ([0, 3], [0, 1]),
+    ([0, 2, 1], [0, 1]), ([-1, 1], [0, 1]), ([], [0]),
 ])  # fmt: skip
 def test_csr_arrays_that_are_none_are_refused(indptr, indices):
     with pytest.raises(ValueError):
@@ -127,8 +128,12 @@ def test_csr_arrays_that_are_none_are_refused(indptr, indices):
 def test_tasks_that_an_explicit_graph_does_not_have_are_refused(rule, key):
     learner = _core.make(settings(rule=rule, capacity=0, similarity=_core.dense_graph(np.eye(3), 1.0)))
     one = _core.rows(np.ones((1, 3)))
-    for call in (lambda: learner.learn(one, *columns([0], [key])), lambda: learner.margins(one, *columns([0], [key])[1:]),
-                 lambda: learner.learn_one(np.ones(3), 0, key, 0, 1.0), lambda: learner.task_weights(key, 0)):  # fmt: skip
+    for call in (
+        lambda: learner.learn(one, *columns([0], [key])),
+        lambda: learner.margins(one, *columns([0], [key])[1:]),
+        lambda: learner.learn_one(np.ones(3), 0, key, 0, 1.0),
+        lambda: learner.task_weights(key, 0),
+    ):
         with pytest.raises(ValueError, match="graph"):
             call()
     assert learner.n_seen == 0

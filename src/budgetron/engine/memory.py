@@ -174,7 +174,7 @@ def bytes_of(settings: Settings, compiled: bool = True) -> int:
 
 
 def _graph(settings: Settings) -> int:
-    """What the core keeps of an explicit graph: A⁻¹, or a partial factor of A and some of its columns; and work space."""
+    """What the core keeps of an explicit graph: A⁻¹, or a partial factor of A with some columns; and work space."""
     graph = settings.graph
     if not isinstance(graph, Explicit) or not native.available:
         return 0
