@@ -1,4 +1,4 @@
-"""A small stream with three users and two labels, and the command line to run it through."""
+"""Fixtures: a small stream of three users with two labels, and the command line."""
 
 from __future__ import annotations
 

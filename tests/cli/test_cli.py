@@ -1,4 +1,4 @@
-"""The command line: quick help, refusals without a traceback, exit codes, JSON."""
+"""The command line: quick help, errors without a traceback, exit codes, JSON."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def test_version(runner: CliRunner) -> None:
     assert runner.invoke(main, ["--version"]).output == f"budgetron {__version__} ({engine})\n"
 
 
-def test_a_refusal_is_one_sentence_and_exit_code_2(runner: CliRunner, tmp_path: Path) -> None:
+def test_wrong_input_is_one_sentence_and_exit_code_2(runner: CliRunner, tmp_path: Path) -> None:
     refused = runner.invoke(main, ["reproduce", "--sets", "spam,ham", "--out", str(tmp_path / "out")])
     assert refused.exit_code == 2
     assert refused.output == "Error: reproduce: sets must be one or more of spam, school, sentiment; got 'ham'.\n"

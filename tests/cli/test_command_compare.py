@@ -1,4 +1,4 @@
-"""`budgetron compare` and `tune`: the figures of separate runs, and advice that chance alone does not give."""
+"""`budgetron compare` and `tune`: figures equal those of separate runs; advice needs a significant difference."""
 
 from __future__ import annotations
 
@@ -42,19 +42,19 @@ def test_learners_are_measured_against_the_constant_answer(tmp_path: Path, told,
     assert "None of them is better" in " ".join(budgetron(*words).stdout.split())
 
 
-def test_what_cannot_run_is_left_out_with_its_reason(mail: Path, tmp_path: Path, told, budgetron) -> None:
+def test_learners_that_cannot_run_are_listed_with_the_reason(mail: Path, tmp_path: Path, told, budgetron) -> None:
     (tmp_path / "g.csv").write_text("ann,a\nbob,a\n")
     graph = f"clusters:{tmp_path / 'g.csv'}"
     found = told("compare", mail, "--learners", "Budgetron,Forgetron", "--budgets", "10", "--graphs", graph)
     assert [one["learner"] for one in found["learners"]] == ["Forgetron"]
     assert "graph must be complete()" in found["refused"]["Budgetron, 10"]
-    assert "Left out: Budgetron" in budgetron("compare", mail, "--budgets", "10", "--graphs", graph).stdout
+    assert "Not run: Budgetron" in budgetron("compare", mail, "--budgets", "10", "--graphs", graph).stdout
 
 
 @pytest.mark.parametrize(
     ("words", "says"),
     [
-        (["--learners", "nobody"], "--learner must be one of"),
+        (["--learners", "nosuch"], "--learner must be one of"),
         (["--budgets", "0"], "--budget must be"),
         (["--learners", ""], "must be 1 to 100; got 0"),
         (["--budgets", ",".join(map(str, range(1, 60)))], "must be 1 to 100; got 295"),

@@ -1,4 +1,4 @@
-"""`budgetron inspect`: what the model says of itself, and neighbours that can be computed by hand."""
+"""`budgetron inspect`: the attributes of the model, and explanations that agree with a computation by hand."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def saved(mail: Path, tmp_path: Path, budgetron):
     return save
 
 
-def test_the_model_as_it_is(saved, told) -> None:
+def test_the_attributes_of_the_model(saved, told) -> None:
     found = told("inspect", saved())
     model, columns = io.load_model(found["file"])
     assert (found["learner"], found["seen"], found["mistakes"]) == ("Budgetron", 600, model.n_mistakes_)
@@ -57,7 +57,7 @@ def test_an_example_of_a_budgetron(saved, told, budgetron) -> None:
         and found["missing"] == []
     )
     shown = budgetron("inspect", path, "--example", json.dumps({"size": 1}), "--task", "ann").stdout
-    for words in ("learner  Budgetron", "Columns", "Beliefs", "for task ann", "not given: links, colour", "nearest"):
+    for words in ("learner  Budgetron", "Columns", "Beliefs", "for task ann", "not given: links, colour", "similar"):
         assert words in shown
 
 
@@ -75,13 +75,13 @@ def test_sparse_rows_and_many_labels(tmp_path: Path, budgetron, told) -> None:
     assert "predicted as spam" in budgetron("inspect", tmp_path / "m", "--example", example).stdout
 
 
-def test_refusals(saved, tmp_path: Path, budgetron) -> None:
+def test_errors(saved, tmp_path: Path, budgetron) -> None:
     path = saved()
     for words, says in [
         (["--example", "[1, 2]"], "--example must be a JSON object"),
         (["--example", "{size: 1}"], "--example must be a JSON object"),
         (["--example", json.dumps(EXAMPLE)], "--task must be given"),
-        (["--task", "ann"], "--task must be with --example"),
+        (["--task", "ann"], "--task must be used with --example"),
         (["--example", '{"size": "much"}', "--task", "ann"], "size"),
     ]:
         refused = budgetron("inspect", path, *words, code=2).output
@@ -94,7 +94,7 @@ def test_refusals(saved, tmp_path: Path, budgetron) -> None:
     assert budgetron("inspect", path, code=2).output.startswith("Error: ")
 
 
-def test_a_directory_without_a_model_is_told_what_would_be_one(tmp_path: Path, budgetron) -> None:
+def test_a_directory_without_a_model(tmp_path: Path, budgetron) -> None:
     for words in (["inspect", tmp_path], ["predict", tmp_path, tmp_path / "rows.csv"]):
         refused = budgetron(*words, code=2).output
         assert "a model file, or a directory with a model in shards" in " ".join(refused.split())

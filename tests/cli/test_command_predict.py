@@ -1,4 +1,4 @@
-"""`budgetron predict`: the model's own answers, in CSV and NDJSON, from files that lack or have more columns."""
+"""`budgetron predict`: the model's predictions, as CSV and NDJSON, from files with more or fewer columns."""
 
 from __future__ import annotations
 
@@ -76,7 +76,7 @@ def test_columns_are_found_by_name(model: Path, mail: Path, tmp_path: Path, budg
     assert "learned from: ['links'" in budgetron("predict", model, other, code=2).output
 
 
-def test_output_is_whole_or_not_there(model: Path, mail: Path, tmp_path: Path, budgetron) -> None:
+def test_output_is_complete_or_absent(model: Path, mail: Path, tmp_path: Path, budgetron) -> None:
     out = tmp_path / "out.ndjson"
     said = budgetron("predict", model, mail, "-o", out)
     assert said.stdout == "" and "600 rows predicted" in said.stderr
@@ -87,7 +87,7 @@ def test_output_is_whole_or_not_there(model: Path, mail: Path, tmp_path: Path, b
     assert "line 602" in budgetron("predict", model, mail, "-o", out, "--overwrite", code=2).output
     assert out.read_text() == before and {path.name for path in tmp_path.iterdir()} == {out.name, model.name, mail.name}
     skipped = budgetron("predict", model, mail, "-o", out, "--overwrite", "--on-error", "skip", "--to", "csv")
-    assert "1 bad line left out" in skipped.stderr and len(out.read_text().splitlines()) == 601
+    assert "1 bad line skipped" in skipped.stderr and len(out.read_text().splitlines()) == 601
 
 
 def test_limit_and_quiet(model: Path, mail: Path, budgetron) -> None:
@@ -103,7 +103,7 @@ def test_names_with_commas_stay_one_field(tmp_path: Path, budgetron) -> None:
     assert rows[0]["task"] == 'a, "b"' and rows[0]["prediction"] == "yes, sir"
 
 
-def test_what_is_no_model(mail: Path, tmp_path: Path, budgetron) -> None:
+def test_files_that_are_not_models(mail: Path, tmp_path: Path, budgetron) -> None:
     damaged = tmp_path / "m"
     damaged.write_bytes(b"not a model at all")
     assert budgetron("predict", damaged, mail, code=2).output.startswith("Error: ")

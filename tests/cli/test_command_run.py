@@ -1,4 +1,4 @@
-"""`budgetron run`: the figures of the library, models that go on, and refusals that help."""
+"""`budgetron run`: the figures equal those of the library, models can be resumed, and errors name a remedy."""
 
 from __future__ import annotations
 
@@ -71,7 +71,7 @@ def test_graphs_from_files(tmp_path: Path, budgetron) -> None:
         assert library.load(tmp_path / kind).graph == expected
 
 
-def test_a_stopped_and_resumed_run_is_one_run(mail: Path, tmp_path: Path, budgetron) -> None:
+def test_a_stopped_and_resumed_run_equals_one_run(mail: Path, tmp_path: Path, budgetron) -> None:
     whole, part = tmp_path / "whole", tmp_path / "part"
     options = ["--budget", 40, "--kernel", "gaussian:0.3"]  # "scale" would look at another first block
     budgetron("run", mail, *options, "--save", whole)
@@ -92,11 +92,11 @@ def test_a_resumed_model_keeps_its_settings(mail: Path, tmp_path: Path, budgetro
     assert "saved from Python without them" in budgetron("run", mail, "--resume", model, code=2).output
 
 
-def test_nothing_is_overwritten_unasked(mail: Path, tmp_path: Path, budgetron) -> None:
+def test_nothing_is_overwritten_without_the_option(mail: Path, tmp_path: Path, budgetron) -> None:
     model = tmp_path / "m"
     model.write_text("precious")
     refused = budgetron("run", mail, "--save", model, code=2)
-    assert "which exists. --overwrite replaces it." in refused.output and model.read_text() == "precious"
+    assert "which exists. Replace it with --overwrite." in refused.output and model.read_text() == "precious"
     budgetron("run", mail, "--save", model, "--overwrite")
     assert library.load(model).n_seen_ == 600
     assert "which is a folder" in budgetron("run", mail, "--save", tmp_path, code=2).output
@@ -114,15 +114,15 @@ def test_bad_lines(mail: Path, tmp_path: Path, budgetron, told) -> None:
     found = told("run", mail, "--classes", "ham,spam", "--on-error", "skip")
     assert found["bad_lines"] == 4 and found["validation"]["overall"]["n"] == 597
     shown = budgetron("run", mail, "--classes", "ham,spam", "--on-error", "skip")
-    assert "4 bad lines left out" in shown.stderr and "line 11" in shown.stderr
+    assert "4 bad lines skipped" in shown.stderr and "line 11" in shown.stderr
 
 
-def test_labels_that_cannot_be_meant(tmp_path: Path, budgetron, told) -> None:
+def test_wrong_label_columns(tmp_path: Path, budgetron, told) -> None:
     stream = tmp_path / "s.csv"
     stream.write_text("x,label\n" + "1,ham\n" * 30)
     assert "--classes A,B" in budgetron("run", stream, code=2).output
     assert told("run", stream, "--classes", "ham,spam")["validation"]["overall"]["n"] == 30
-    stream.write_text("x,label\n" + "1,1\n" * 30)  # on sight a positive label
+    stream.write_text("x,label\n" + "1,1\n" * 30)  # 1 counts as the positive label
     assert told("run", stream)["model"]["classes"] == [0, 1]
     assert "whole numbers" in budgetron("run", stream, "--classes", "a,b", code=2).output
     assert "two labels or more" in budgetron("run", stream, "--classes", "a", code=2).output
@@ -165,7 +165,7 @@ def test_a_stream_without_examples(tmp_path: Path, budgetron, content: str) -> N
         (["--label", "nosuch"], "label: there is no column 'nosuch'"),
     ],
 )
-def test_refusals_are_one_sentence(mail: Path, budgetron, words: list[str], says: str) -> None:
+def test_errors_are_one_sentence(mail: Path, budgetron, words: list[str], says: str) -> None:
     refused = budgetron("run", *(words if words == ["nosuch.csv"] else [mail, *words]), code=2)
     assert says in refused.output and "Traceback" not in refused.output and refused.stdout == ""
 
@@ -183,7 +183,7 @@ def test_the_summary_is_for_people(mail: Path, tmp_path: Path, budgetron) -> Non
     assert quiet.stdout == "" and quiet.stderr == ""
 
 
-def test_names_from_outside_cannot_write_on_the_terminal(tmp_path: Path, budgetron) -> None:
+def test_names_from_user_data_cannot_control_the_terminal(tmp_path: Path, budgetron) -> None:
     stream = tmp_path / "s.csv"
     rows = "\x1b[2J\x07evil,0.5,no\nother,-0.5,yes\n" * 20
     stream.write_text("task,x,label\n" + rows)
@@ -207,7 +207,7 @@ def test_tasks_that_a_graph_does_not_name(mail: Path, tmp_path: Path, budgetron,
     found = told("run", mail, *options, "--on-error", "skip", "--save", tmp_path / "m")
     of_cid = mail.read_text().count("\ncid,")
     assert found["bad_lines"] == of_cid > 100 and found["validation"]["overall"]["n"] == 600 - of_cid
-    assert "task that the graph names, not 'cid'" in found["bad"][0]
+    assert "the graph does not name task 'cid'" in found["bad"][0]
     again = told("run", mail, "--resume", tmp_path / "m", "--on-error", "skip")
     assert again["bad_lines"] == of_cid and found["rows"] == 600
 
@@ -227,7 +227,7 @@ def test_figures_are_shown_even_if_nothing_can_be_saved(mail: Path, tmp_path: Pa
     def full(*_: object) -> None:
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr(io, "save_model", full)  # no disk is full here when one is needed
+    monkeypatch.setattr(io, "save_model", full)  # stands in for a full disk
     refused = budgetron("run", mail, "--save", tmp_path / "m", code=3)
     assert "No space left on device" in refused.stderr and "error    " in refused.stdout
 
@@ -238,7 +238,7 @@ def test_only_so_many_tasks_are_counted_one_by_one(mail: Path, told) -> None:
     assert found["others"]["n"] + sum(row["n"] for row in found["per_task"].values()) == 600
 
 
-def test_a_word_among_numbers_is_pointed_at(tmp_path: Path, budgetron) -> None:
+def test_a_word_among_numbers_gives_a_warning(tmp_path: Path, budgetron) -> None:
     file = tmp_path / "small.csv"
     file.write_text("a,b,label\n1,2,x\nmissing,3,y\n2,4,x\n", encoding="utf-8")
     assert "'missing' is not" in budgetron("run", file, "--quiet").stderr

@@ -1,4 +1,4 @@
-"""`budgetron run` on a model in shards: begun on a Ray cluster of its own, and gone on with there or in threads."""
+"""`budgetron run` with a model in shards: created on a Ray cluster, and resumed there or in threads."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def told(*words):
 
 @pytest.fixture(params=["disconnected", "complete"])
 def begun(request, tmp_path):
-    """A live directory with the columns of its stream, as `run --ray` leaves it; its stream, and one to go on with."""
+    """A live directory with the columns of its stream, as `run --ray` leaves it; and a stream to continue with."""
     stream = rows(tmp_path / "s.csv")
     options = {"workers": 2, "directory": tmp_path / "m"}
     if request.param == "disconnected":
@@ -50,7 +50,7 @@ def begun(request, tmp_path):
     return tmp_path / "m", rows(tmp_path / "t.csv", 600)
 
 
-def test_a_directory_is_asked_while_another_has_it(tmp_path, begun):
+def test_predict_and_inspect_read_a_directory_that_another_process_owns(tmp_path, begun):
     directory, stream = begun
     kind = ShardedModel if "ShardedModel" in (directory / "sharded.json").read_text() else ReplicatedModel
     with kind.open(directory, workers=1) as owner:
@@ -65,11 +65,11 @@ def test_a_directory_is_asked_while_another_has_it(tmp_path, begun):
         asked = io.columns_of(owner).block([{"a": 2, "b": 1, "user": "u3"}])
         assert example["example"]["margin"] == owner.decision_function(asked.X, tasks=asked.tasks)[0]
         assert example["example"]["nearest"]
-        owner.partial_fit(block.X[:10], [0] * 10, tasks=block.tasks[:10])  # it was not shut out
+        owner.partial_fit(block.X[:10], [0] * 10, tasks=block.tasks[:10])  # the owner still has the directory
     assert "shards   3, with" in told("inspect", directory)
 
 
-def test_a_run_goes_on_in_threads_and_saves_and_reports(tmp_path, begun):
+def test_a_run_resumes_in_threads_and_saves_and_reports(tmp_path, begun):
     directory, stream = begun
     report, copy = tmp_path / "r.html", tmp_path / "copy"
     first = json.loads(told("run", stream, "--resume", directory, "--save", copy, "--report", report, "--json"))
@@ -81,15 +81,15 @@ def test_a_run_goes_on_in_threads_and_saves_and_reports(tmp_path, begun):
     assert json.loads(told("inspect", directory, "--json"))["seen"] == 1200
 
 
-def test_what_does_not_fit_is_refused_before_anything_is_learned(tmp_path, begun):
+def test_wrong_options_are_rejected_before_anything_is_learned(tmp_path, begun):
     directory, stream = begun
     told("run", stream, "--task", "user", "--budget", 20, "--save", tmp_path / "one.budgetron", "-q")
     for words, said in (
-        (["--ray", directory, "--budget", 9], "--budget must be left out where --ray has a model"),
+        (["--ray", directory, "--budget", 9], "--budget must be left out if --ray holds a model already"),
         (["--resume", directory, "--shards", 4], "--shards must be left out with --resume"),
         (["--resume", tmp_path / "one.budgetron", "--ray", tmp_path / "new"], "cannot be divided"),
         (["--resume", directory, "--save", directory], "--save must be a new folder, or one that --save wrote"),
-        (["--resume", directory, "--save", stream], "--save must be a folder, where the model is in shards"),
+        (["--resume", directory, "--save", stream], "--save must be a folder, because the model is in shards"),
         (["--resume", directory, "--save", tmp_path / "no" / "where"], "in a folder that exists"),
     ):
         done = called("run", stream, *words)
@@ -100,7 +100,7 @@ def test_what_does_not_fit_is_refused_before_anything_is_learned(tmp_path, begun
 
 @pytest.mark.parametrize("graph", [graphs.complete(), graphs.disconnected()])
 def test_a_budget_is_the_total_of_what_ray_begins(tmp_path, graph):
-    model = models.begun(Budgetron(budget=100, graph=graph), str(tmp_path / "m"), shards=8, workers=2)
+    model = models.start_sharded(Budgetron(budget=100, graph=graph), str(tmp_path / "m"), shards=8, workers=2)
     assert model._first_budgets() == [13, 13, 13, 13, 12, 12, 12, 12]
 
 

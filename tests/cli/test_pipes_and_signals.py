@@ -23,17 +23,17 @@ from written_mail import write_mail
 import budgetron
 
 COMMAND = [sys.executable, "-m", "budgetron"]
-PATIENCE = 600  # seconds until a test gives up; nothing is measured
+TIMEOUT = 600  # seconds; only ends a test that hangs
 
 
 def processed(*words, **more) -> subprocess.CompletedProcess:
-    return subprocess.run([*COMMAND, *map(str, words)], capture_output=True, text=True, timeout=PATIENCE, **more)
+    return subprocess.run([*COMMAND, *map(str, words)], capture_output=True, text=True, timeout=TIMEOUT, **more)
 
 
 def wait_until(condition, process: subprocess.Popen) -> None:
-    end = time.monotonic() + PATIENCE
+    end = time.monotonic() + TIMEOUT
     while not condition():
-        assert process.poll() is None and time.monotonic() < end, "it ended, or nothing came"
+        assert process.poll() is None and time.monotonic() < end, "the process ended or the condition never held"
         time.sleep(0.02)
 
 
@@ -65,7 +65,7 @@ def test_from_a_pipe_into_a_pipe(tmp_path: Path) -> None:
                                            stderr=told) as process:  # fmt: skip
         assert process.stdout.readline().startswith("line,task,prediction")
         process.stdout.close()  # as head -1 does
-        assert process.wait(PATIENCE) == 1
+        assert process.wait(TIMEOUT) == 1
     assert errors.read_text() == ""
 
 
@@ -81,7 +81,7 @@ def test_a_signal_saves_what_was_learned(tmp_path: Path, number: int, name: str)
         process.stdin.flush()
         wait_until(lambda: _waits(process), process)
         process.send_signal(number)
-        assert process.wait(PATIENCE) == 130
+        assert process.wait(TIMEOUT) == 130
     said = errors.read_text()
     assert f"Stopped by {name} after " in said and f"saved in {model}" in said and "Traceback" not in said
     learned = budgetron.load(model)
@@ -102,7 +102,7 @@ def test_an_ignored_sighup_stays_ignored(tmp_path: Path) -> None:
         wait_until(lambda: _waits(process), process)
         process.send_signal(signal.SIGHUP)
         process.stdin.close()
-        assert process.wait(PATIENCE) == 0, errors.read_text()
+        assert process.wait(TIMEOUT) == 0, errors.read_text()
     finally:
         process.kill()
         process.wait()
@@ -121,14 +121,14 @@ def _waits(process: subprocess.Popen) -> bool:
     return True
 
 
-def test_a_signal_before_the_first_rows_ends_it_at_once(tmp_path: Path) -> None:
+def test_a_signal_before_the_first_rows_stops_at_once(tmp_path: Path) -> None:
     errors = tmp_path / "errors"
     with errors.open("w") as told, started("run", "-", "--save", tmp_path / "m", stdout=subprocess.DEVNULL,
                                            stderr=told) as process:  # fmt: skip
         process.stdin.write("x,label\n" + "1,0\n2,1\n" * 20_000)  # more than a pipe holds: it reads
         process.stdin.flush()
         process.send_signal(signal.SIGINT)
-        assert process.wait(PATIENCE) == 130
+        assert process.wait(TIMEOUT) == 130
     assert "Stopped" in errors.read_text() and "Traceback" not in errors.read_text()
 
 
@@ -139,7 +139,7 @@ def on_a_terminal(*words, columns: int = 80, **environment) -> tuple[int, str]:
         os.environ.update({"TERM": "xterm", "COLUMNS": str(columns), **environment})
         os.execv(COMMAND[0], [*COMMAND, *map(str, words)])
     sent = b""
-    while select.select([terminal], [], [], PATIENCE)[0]:
+    while select.select([terminal], [], [], TIMEOUT)[0]:
         try:
             part = os.read(terminal, 65536)
         except OSError:  # its other end is closed

@@ -1,4 +1,4 @@
-"""Mail of three users as a file, for the commands to learn from."""
+"""Write a CSV file with mail of three users, for tests of the commands."""
 
 from __future__ import annotations
 

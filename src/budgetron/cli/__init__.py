@@ -1,10 +1,13 @@
-"""The command line: `budgetron COMMAND`. A command is imported when it is called, so that --help is quick.
+"""The command line: `budgetron COMMAND`.
 
-exit code 0     done
-          1     done, and what was asked about is not so (a damaged file, for instance)
-          2     refused: the sentence says who, what is accepted, what came, and the remedy
-          3     failed: a disk, the network, a worker or a missing package; the command itself was right
-          130   stopped by Ctrl-C, SIGTERM or SIGHUP; what was learned is saved where that was asked for
+This module holds the group of commands, the exit codes, and the one place where exceptions become messages. It must
+never import a command's module before that command is called: `budgetron --help` and shell completion stay quick.
+
+exit code 0     success
+          1     the command ran, and its check failed (a damaged file, for instance)
+          2     wrong input; the message says what is accepted and what to change
+          3     operational failure: a disk, the network, a worker or a missing package
+          130   stopped by Ctrl-C, SIGTERM or SIGHUP; with --save, what was learned has been saved
 """
 
 from __future__ import annotations
@@ -21,23 +24,25 @@ import click
 if TYPE_CHECKING:
     from click.shell_completion import CompletionItem
 
-REFUSED, FAILED, INTERRUPTED = 2, 3, 130
-COMMANDS = {  # name → module, what --help says
-    "run": ("budgetron.cli.run", "Learn from a stream in one pass, and tell how well."),
+WRONG_INPUT, FAILED, INTERRUPTED = 2, 3, 130
+COMMANDS = {  # name → module, and the line that --help prints
+    "run": ("budgetron.cli.run", "Learn from a stream in one pass and report the error."),
     "predict": ("budgetron.cli.predict", "Predict the rows of a stream with a saved model."),
-    "compare": ("budgetron.cli.compare", "Run several learners side by side, and say which to take."),
-    "tune": ("budgetron.cli.tune", "Look for a better bandwidth and budget, seldom needed."),
-    "inspect": ("budgetron.cli.inspect", "Look into a saved model."),
-    "serve": ("budgetron.cli.serve", "Serve models over HTTP; they keep learning and lose nothing."),
-    "keys": ("budgetron.cli.keys", "Make and list API keys for the service."),
-    "datasets": ("budgetron.cli.datasets", "List, fetch, verify and export the data sets."),
-    "pictures": ("budgetron.cli.pictures", "Draw the paper's remarks as pictures."),
-    "reproduce": ("budgetron.cli.reproduce", "Run the paper's Table 1 and show it beside the printed one."),
-    "completion": ("budgetron.cli.completion", "Print what completes commands in your shell."),
+    "compare": ("budgetron.cli.compare", "Compare learners, budgets and graphs, and recommend one."),
+    "tune": ("budgetron.cli.tune", "Search for a better kernel bandwidth and budget."),
+    "inspect": ("budgetron.cli.inspect", "Show a saved model, and explain a prediction."),
+    "serve": ("budgetron.cli.serve", "Serve models over HTTP while they keep learning."),
+    "keys": ("budgetron.cli.keys", "Create and list API keys for the service."),
+    "datasets": ("budgetron.cli.datasets", "List, download, verify and export data sets."),
+    "pictures": ("budgetron.cli.pictures", "Draw figures that illustrate the paper's remarks."),
+    "reproduce": ("budgetron.cli.reproduce", "Rerun the paper's Table 1 and compare it with print."),
+    "completion": ("budgetron.cli.completion", "Print a completion script for your shell."),
 }
 
+# These errors mean that the user named a wrong path, which is wrong input (exit code 2). Any other OSError, a full disk
+# for instance, is an operational failure (exit code 3).
 _WRONG_PATH = {errno.ENOENT, errno.ENOTDIR, errno.EISDIR, errno.EACCES, errno.EPERM, errno.ENAMETOOLONG, errno.ELOOP}
-_OPTIONS = {  # a remedy in Python → the same on the command line
+_OPTIONS = {  # a remedy as the library words it for Python → the same remedy as an option
     'on_error="skip"': "--on-error skip",
     "classes=[...]": "--classes A,B",
     "label=...": "--label COLUMN",
@@ -47,7 +52,7 @@ _OPTIONS = {  # a remedy in Python → the same on the command line
 
 
 class LazyGroup(click.Group):
-    """Commands by name; their modules are imported on use."""
+    """A group that imports a command's module only when that command is called."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         return list(COMMANDS)
@@ -59,7 +64,7 @@ class LazyGroup(click.Group):
         return command
 
     def shell_complete(self, ctx: click.Context, incomplete: str) -> list[CompletionItem]:
-        """The commands that begin so, none of them imported: a shell must not wait."""
+        """Complete command names without importing the commands, so that the shell does not wait."""
         from click.shell_completion import CompletionItem
 
         own = [CompletionItem(name, help=text) for name, (_, text) in COMMANDS.items() if name.startswith(incomplete)]
@@ -75,35 +80,34 @@ class LazyGroup(click.Group):
         try:
             return super().invoke(ctx)
         except BudgetronError as error:
-            _end(_in_options(str(error)), REFUSED if isinstance(error, InputError) else FAILED)
+            _exit_with_error(_with_options(str(error)), WRONG_INPUT if isinstance(error, InputError) else FAILED)
         except OSError as error:
             if error.errno == errno.EPIPE:  # the reader closed the pipe
                 raise
-            # A wrong path is wrong input, as click's own checks of paths say; all else is the system's failure.
-            _end(_said(ctx, error), REFUSED if error.errno in _WRONG_PATH else FAILED)
+            _exit_with_error(_os_error_message(ctx, error), WRONG_INPUT if error.errno in _WRONG_PATH else FAILED)
         except KeyboardInterrupt:
             click.echo("Stopped.", err=True)
             sys.exit(INTERRUPTED)
 
 
-def _end(sentence: str, exit_code: int) -> NoReturn:
-    """Show an error of the library as it is, without a traceback, and exit."""
+def _exit_with_error(sentence: str, exit_code: int) -> NoReturn:
+    """Print the message on standard error, without a traceback, and exit."""
     click.echo(f"Error: {sentence}", err=True)
     sys.exit(exit_code)
 
 
-def _in_options(sentence: str) -> str:
-    """The library names parameters, the command line options."""
+def _with_options(sentence: str) -> str:
+    """Replace Python remedies, such as on_error="skip", by the matching options."""
     for parameter, option in _OPTIONS.items():
         sentence = sentence.replace(parameter, option)
     return re.sub(r'categorical=\["(.+?)"\]', r"--categorical '\1'", sentence)
 
 
-def _said(ctx: click.Context, error: OSError) -> str:
-    """What the system refused, in our words."""
-    what = "the file" if error.filename is None else repr(os.fsdecode(error.filename))
+def _os_error_message(ctx: click.Context, error: OSError) -> str:
+    """The system's own reason and the path it is about: `run: No such file or directory: mail.csv`."""
     reason = error.strerror or str(error)
-    return f"{ctx.invoked_subcommand}: {what} must be one that can be read or written; got: {reason}."
+    where = "" if error.filename is None else f": {os.fsdecode(error.filename)}"
+    return f"{ctx.invoked_subcommand}: {reason}{where}"
 
 
 def _version(ctx: click.Context, _: click.Parameter, wanted: bool) -> None:
@@ -126,4 +130,4 @@ def _version(ctx: click.Context, _: click.Parameter, wanted: bool) -> None:
     help="Show the version and the engine.",
 )
 def main() -> None:
-    """Online kernel classifiers for thousands of related tasks inside one fixed memory budget."""
+    """Online classifiers for many related tasks, in a fixed amount of memory."""

@@ -1,4 +1,8 @@
-"""`budgetron compare`: learners × budgets × graphs over one stream, side by side in one pass, and which to take."""
+"""`budgetron compare`: run learners × budgets × graphs over one stream in one pass, and recommend one of them.
+
+`tune` uses `most_accurate` and `command_for` from here. All models are in memory together, hence the limit on their
+number.
+"""
 
 from __future__ import annotations
 
@@ -12,17 +16,17 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from budgetron.cli import INTERRUPTED
-from budgetron.cli.options import StreamText, json_option, stream_argument, stream_options
-from budgetron.cli.settings import LEARNERS, LearnerText, has_budget, learner_named
-from budgetron.cli.summary import commonest, constant_words
-from budgetron.cli.wording import console, counted, cut, percent, plain, rate, size, source_words, table
+from budgetron.cli.formatting import console, counted, percent, plain, rate, shorten, size, source_words, table
+from budgetron.cli.learner_spec import LEARNERS, LearnerSpec, has_budget, learner_named
+from budgetron.cli.options import StreamOptions, json_option, stream_argument, stream_options
+from budgetron.cli.summary import constant_words, most_frequent_class
 from budgetron.errors import refuse, shown
 
 if TYPE_CHECKING:
     from budgetron.evaluate import ComparedModel, Comparison
 
 WHO = "compare"
-_MOST = 100  # learners at once: all are in memory together
+_MAX_LEARNERS = 100  # all of them are in memory at the same time
 
 
 @click.command()
@@ -32,68 +36,68 @@ _MOST = 100  # learners at once: all are in memory together
     "--learners",
     default=",".join(name for name in LEARNERS if name != "Perceptron"),
     metavar="NAMES",
-    help="By comma; all.  [default: all but Perceptron, which has no budget]",
+    help="Separated by commas, or all.  [default: all but Perceptron, which has no budget]",
 )
-@click.option("--budgets", default="100,500", show_default=True, metavar="LIST", help="By comma: 100,64KiB,none.")
-@click.option("--graphs", default="complete", show_default=True, metavar="LIST", help="By comma.")
-@click.option("--kernel", default="gaussian", show_default=True, help="The same for all.")
+@click.option("--budgets", default="100,500", show_default=True, metavar="LIST", help="List, as in 100,64KiB,none.")
+@click.option("--graphs", default="complete", show_default=True, metavar="LIST", help="Separated by commas.")
+@click.option("--kernel", default="gaussian", show_default=True, help="Kernel of every learner.")
 @json_option
 def command(stream: str, learners: str, budgets: str, graphs: str, kernel: str, as_json: bool, **given: Any) -> None:
-    """Run several learners over one stream, in one pass and the same order, and say which to take.
+    """Compare learners on one stream, in one pass, and recommend one.
 
-    Every learner is tried with every budget and every graph. The smallest in memory is recommended among those that
-    err no more than the best by more than chance explains.
+    Every learner runs with every budget and every graph, on the same examples in the same order. Among the settings
+    whose error does not differ significantly from the lowest one, the one with the least memory is recommended.
 
     \b
     budgetron compare mail.csv --task user --budgets 100,1000,64KiB --graphs complete,disconnected
     """
     from budgetron.cli import progress
-    from budgetron.cli.reading import Labelled
-    from budgetron.cli.stopping import Stopping
+    from budgetron.cli.labelled_stream import LabelledStream
+    from budgetron.cli.signals import SignalGuard
     from budgetron.evaluate import Comparison
 
-    text = StreamText.taken(stream, given)
+    text = StreamOptions.from_options(stream, given)
     entries = {_name(entry, graphs): entry for entry in _entries(learners, budgets, graphs, kernel)}
-    models = {name: entry.made(WHO) for name, entry in entries.items()}
+    models = {name: entry.build(WHO) for name, entry in entries.items()}
     comparison: Comparison | None = None
     with (
-        Stopping(text.source) as stopping,
-        Labelled(WHO, text) as labelled,
-        progress.shown(as_json, text.limit) as line,
+        SignalGuard(text.source) as guard,
+        LabelledStream(WHO, text) as labelled,
+        progress.progress_line(as_json, text.limit) as line,
     ):
-        labelled.keep_to_graphs(models.values())
-        for rows in labelled.blocks(stopping):
+        labelled.skip_unknown_tasks(models.values())
+        for rows in labelled.blocks(guard):
             if comparison is None:
                 comparison = Comparison(models, classes=labelled.classes)
             comparison.add(*rows)
             if line.due():
                 line.show(comparison.n, labelled.stream, full=counted(len(entries), "learner"))
         if comparison is None:
-            raise refuse(WHO, "the stream", "one with at least one example", f"{stream!r} with none")
-    found, chosen = comparison.results(), recommended(comparison)
+            raise refuse(WHO, "STREAM", "a stream with at least one example", f"{stream!r}, which has none")
+    found, chosen = comparison.results(), recommend(comparison)
     if as_json:
         click.echo(json.dumps(_record(text, entries, comparison, chosen)))
     else:
         _show(text, labelled, entries, comparison, chosen)
     if labelled.n_bad:
-        click.echo(f"{counted(labelled.n_bad, 'bad line')} left out.", err=True)
-    if stopping.asked:
+        click.echo(f"{counted(labelled.n_bad, 'bad line')} skipped.", err=True)
+    if guard.signal_name:
         n = next(iter(found.values())).validation.overall.n
-        click.echo(f"Stopped by {stopping.asked} after {counted(n, 'example')}; the figures are of these.", err=True)
+        click.echo(f"Stopped by {guard.signal_name} after {counted(n, 'example')}; the figures cover these.", err=True)
         sys.exit(INTERRUPTED)
 
 
-def _entries(learners: str, budgets: str, graphs: str, kernel: str) -> Iterator[LearnerText]:
+def _entries(learners: str, budgets: str, graphs: str, kernel: str) -> Iterator[LearnerSpec]:
     names = list(LEARNERS) if learners.strip() == "all" else [learner_named(WHO, name) for name in _listed(learners)]
     made = []
     for name in dict.fromkeys(names):
         allowed = _listed(budgets) if has_budget(name) else [None]
         made += [
-            LearnerText(name, budget, kernel, graph)
+            LearnerSpec(name, budget, kernel, graph)
             for budget, graph in itertools.product(allowed, _listed(graphs))
         ]
-    if not 1 <= len(made) <= _MOST:
-        raise refuse(WHO, "learners × budgets × graphs", f"1 to {_MOST}", shown(len(made)))
+    if not 1 <= len(made) <= _MAX_LEARNERS:
+        raise refuse(WHO, "learners × budgets × graphs", f"1 to {_MAX_LEARNERS}", shown(len(made)))
     yield from (entry.checked(WHO) for entry in made)
 
 
@@ -101,30 +105,30 @@ def _listed(text: str) -> list[str]:
     return list(dict.fromkeys(part.strip() for part in text.split(",") if part.strip()))
 
 
-def _name(entry: LearnerText, graphs: str) -> str:
+def _name(entry: LearnerSpec, graphs: str) -> str:
     graph = f", {entry.graph}" if len(_listed(graphs)) > 1 else ""
     return f"{entry.learner}, {entry.budget or 'no limit'}{graph}"
 
 
-def recommended(comparison: Comparison) -> str:
-    """The smallest of those that chance may have kept from being the best."""
+def recommend(comparison: Comparison) -> str:
+    """The model with the least memory among those that are not significantly worse than the best."""
     found = comparison.results()
-    best = best_of(found)
+    best = most_accurate(found)
     close = [name for name in found if not comparison.is_worse(name, best)]
     return min(close, key=lambda name: (found[name].model.memory_bytes_, found[name].validation.overall.error))
 
 
-def best_of(found: dict[str, ComparedModel]) -> str:
-    """The one that errs least."""
+def most_accurate(found: dict[str, ComparedModel]) -> str:
+    """The name of the model with the lowest error."""
     return min(found, key=lambda name: found[name].validation.overall.error or 0.0)
 
 
 def _show(
-    text: StreamText, labelled: Any, entries: dict[str, LearnerText], comparison: Comparison, chosen: str
+    text: StreamOptions, labelled: Any, entries: dict[str, LearnerSpec], comparison: Comparison, chosen: str
 ) -> None:
     out = console()
     found = comparison.results()
-    best = found[best_of(found)].validation
+    best = found[most_accurate(found)].validation
     out.print(
         f"{source_words(text.source)}: {counted(best.overall.n, 'example')} of {counted(len(best.per_task), 'task')}, "
         f"each predicted, then learned, by {counted(len(found), 'learner')};\n{constant_words(best)}\n"
@@ -142,21 +146,22 @@ def _show(
         )  # fmt: skip
     out.print(rows)
     for name, reason in comparison.refused.items():
-        out.print(f"\nLeft out: {name}. {reason}")
-    out.print(f"\n{why(comparison, chosen)}")
+        out.print(f"\nNot run: {name}. {reason}")
+    out.print(f"\n{explain(comparison, chosen)}")
     out.print(f"  {command_for(text, entries[chosen])}", soft_wrap=True)
 
 
-def why(comparison: Comparison, chosen: str) -> str:
-    """The recommendation in words."""
+def explain(comparison: Comparison, chosen: str) -> str:
+    """The recommendation and its reason, in one or two sentences."""
     found = comparison.results()
-    constant = commonest(found[chosen].validation)
+    constant = most_frequent_class(found[chosen].validation)
     if constant is not None and (found[chosen].validation.overall.error or 0.0) >= constant[1]:
         return (
-            f"None of them is better than always saying {cut(constant[0], 20)}, which errs {percent(constant[1])}: are "
-            f"label and columns the right ones, and the rows in no order that hides them? The nearest is {chosen}:"
+            f"None of them is better than always saying {shorten(constant[0], 20)}, which errs {percent(constant[1])}. "
+            "Check --label and the columns, and shuffle the rows if they are sorted. "
+            f"The closest is {chosen}:"
         )
-    best = best_of(found)
+    best = most_accurate(found)
     error = percent(found[chosen].validation.overall.error)
     memory = size(found[chosen].model.memory_bytes_)
     if len(found) == 1:
@@ -164,20 +169,23 @@ def why(comparison: Comparison, chosen: str) -> str:
     if chosen != best:
         other = found[best]
         return (
-            f"Take {chosen}: {error} wrong, in {memory}. {best} errs least, {percent(other.validation.overall.error)} "
-            f"in {size(other.model.memory_bytes_)}, but the difference may be chance."
+            f"Take {chosen}: {error} wrong, in {memory}. {best} has the lowest error, "
+            f"{percent(other.validation.overall.error)} in {size(other.model.memory_bytes_)}, but the difference is "
+            "not significant."
         )
     rivals = [name for name in found if name != best and not comparison.is_worse(name, best)]
     if not rivals:
-        return f"Take {chosen}: it errs least, {error}, by more than chance explains, in {memory}."
+        return f"Take {chosen}: it has the lowest error, {error}, by a significant difference, in {memory}."
+    others = "One other setting is" if len(rivals) == 1 else f"{len(rivals)} other settings are"
+    uses = "uses" if len(rivals) == 1 else "use"
     return (
-        f"Take {chosen}: it errs least, {error}, in {memory}. {counted(len(rivals), 'other')} may be as good, "
-        "and none of them is smaller."
+        f"Take {chosen}: it has the lowest error, {error}, in {memory}. {others} as good, but {uses} at least as much "
+        "memory."
     )
 
 
-def command_for(text: StreamText, entry: LearnerText) -> str:
-    """The command that learns and saves it."""
+def command_for(text: StreamOptions, entry: LearnerSpec) -> str:
+    """The `budgetron run` command that trains and saves this learner."""
     words = ["budgetron run", shlex.quote(text.source)]
     words += [f"--{name} {shlex.quote(value)}" for name in ("label", "task") if (value := getattr(text, name))]
     for name in ("drop", "text", "categorical", "classes"):
@@ -186,10 +194,12 @@ def command_for(text: StreamText, entry: LearnerText) -> str:
     return " ".join(word for word in [*words, entry.options(), "--save MODEL"] if word)
 
 
-def _record(text: StreamText, entries: dict[str, LearnerText], comparison: Comparison, chosen: str) -> dict[str, Any]:
+def _record(
+    text: StreamOptions, entries: dict[str, LearnerSpec], comparison: Comparison, chosen: str
+) -> dict[str, Any]:
     found = comparison.results()
-    best = best_of(found)
-    constant = commonest(found[best].validation)
+    best = most_accurate(found)
+    constant = most_frequent_class(found[best].validation)
     return {
         "source": text.source,
         "learners": [
@@ -211,6 +221,6 @@ def _record(text: StreamText, entries: dict[str, LearnerText], comparison: Compa
         "constant": None if constant is None else {"label": plain(constant[0]), "error": constant[1]},
         "best": best,
         "recommended": chosen,
-        "why": why(comparison, chosen),
+        "why": explain(comparison, chosen),
         "command": command_for(text, entries[chosen]),
     }

@@ -1,4 +1,4 @@
-"""`budgetron completion`: the lines that teach a shell to complete budgetron's commands and options."""
+"""`budgetron completion`: print a script with which a shell completes commands and options."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ SHELLS = {"bash": "~/.bashrc", "zsh": "~/.zshrc", "fish": "~/.config/fish/comple
 @click.command()
 @click.argument("shell", type=click.Choice(list(SHELLS)))
 def command(shell: str) -> None:
-    """Print a script that completes commands and options in your shell.
+    """Print a completion script for commands and options.
 
     \b
     bash   echo 'eval "$(budgetron completion bash)"' >> ~/.bashrc

@@ -1,4 +1,7 @@
-"""`budgetron datasets list | fetch | verify | export`."""
+"""`budgetron datasets`: list, download, verify and export the data sets of `budgetron.data`.
+
+A folder given with --from belongs to the user. No command here writes to it.
+"""
 
 from __future__ import annotations
 
@@ -17,16 +20,16 @@ from budgetron.errors import BudgetronError, refuse
 
 _NAMES = click.argument("names", nargs=-1, type=click.Choice(list(data.available())))
 _FROM = click.option(
-    "--from", "folder", type=click.Path(), help="A folder of files you already have (never written to)."
+    "--from", "folder", type=click.Path(), help="Folder of files that you already have; never written to."
 )
 _JSON = click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 
 
 @click.group()
 def command() -> None:
-    """List, fetch, verify and export the data sets.
+    """List, download, verify and export data sets.
 
-    Files are taken from --from, else from the folder in $BUDGETRON_DATA, else from the cache.
+    Files are searched in --from, then in the folder $BUDGETRON_DATA, then in the cache.
     """
 
 
@@ -34,7 +37,7 @@ def command() -> None:
 @_FROM
 @_JSON
 def list_sets(folder: str | None, as_json: bool) -> None:
-    """Every set: its size, whether it is here, its licence and citation."""
+    """List the data sets: size, whether it is on this machine, licence and citation."""
     names = ("name", "description", "n", "d", "k", "positives", "licence", "citation", "source")
     rows = [
         {field: getattr(entry, field) for field in names} | {"here": data.is_here(name, folder=folder)}
@@ -54,7 +57,7 @@ def list_sets(folder: str | None, as_json: bool) -> None:
 @_NAMES
 @_FROM
 def fetch(names: tuple[str, ...], folder: str | None) -> None:
-    """Bring sets to this machine (all of them if none is named) and check every byte."""
+    """Download data sets (all of them if none is named) and verify their checksums."""
     for name in names or _all(folder):
         data.fetch(name, folder=folder, progress=True)
         click.echo(f"{name}: here")
@@ -65,7 +68,7 @@ def fetch(names: tuple[str, ...], folder: str | None) -> None:
 @_FROM
 @_JSON
 def verify(names: tuple[str, ...], folder: str | None, as_json: bool) -> None:
-    """Check sets that are here: SHA-256, size, tasks and label balance. Nothing is downloaded."""
+    """Verify data sets on this machine: SHA-256, size, tasks and label balance. Nothing is downloaded."""
     problems: dict[str, str | None] = {}
     for name in names or _all(folder):
         try:
@@ -86,15 +89,15 @@ def verify(names: tuple[str, ...], folder: str | None, as_json: bool) -> None:
 @click.argument("name", type=click.Choice(list(data.available())))
 @click.argument("file", type=click.Path(allow_dash=True))
 @_FROM
-@click.option("--shuffle", type=int, metavar="SEED", help="In the random order of this seed, not in the set's own.")
-@click.option("--rows", type=click.IntRange(min=1), help="The first rows only.")
+@click.option("--shuffle", type=int, metavar="SEED", help="Shuffle the rows with this seed.")
+@click.option("--rows", type=click.IntRange(min=1), help="Write only this many rows.")
 @overwrite_option
 def export(
     name: str, file: str, folder: str | None, shuffle: int | None, rows: int | None, overwrite: bool
 ) -> None:
-    """Write a set as a CSV file: its features by name, then `task` and `label`. A FILE of - is standard output.
+    """Write a data set as CSV: the features by name, then `task` and `label`. A FILE of - is standard output.
 
-    Columns of 0 and 1 that say which value a thing has (origin=EWR, origin=JFK) are one column again (origin).
+    One-hot columns (origin=EWR, origin=JFK) are written as one categorical column (origin).
     """
     from scipy import sparse
 
@@ -102,8 +105,8 @@ def export(
     outputs.check("datasets export", "FILE", path, overwrite)
     found = data.load(name, folder=folder)
     if sparse.issparse(found.X):
-        accepted = "of a set whose rows are dense"
-        raise refuse("datasets export", "NAME", accepted, f"{name!r}, {found.d:,} features wide and nearly all 0")
+        accepted = "a data set with dense rows"
+        raise refuse("datasets export", "NAME", accepted, f"{name!r}, whose rows are sparse with {found.d:,} features")
     found = found if shuffle is None else found.shuffled(shuffle)
     found = found if rows is None else found.take(rows)
     columns = _columns(found) | {"task": found.tasks.tolist(), "label": found.y.tolist()}
@@ -116,7 +119,7 @@ def export(
 
 
 def _columns(found: data.DataSet) -> dict[str, list[Any]]:
-    """The features as columns of a table."""
+    """The features as named columns; one-hot groups are merged into one categorical column."""
     names = found.feature_names or tuple(f"x{place}" for place in range(found.d))
     groups: dict[str, list[int]] = {}
     for place, name in enumerate(names):
@@ -133,10 +136,10 @@ def _columns(found: data.DataSet) -> dict[str, list[Any]]:
 
 
 def _short(value: float) -> float | int:
-    """A whole number without its point."""
+    """Drop the decimal point of a whole number, so that the CSV file is smaller."""
     return int(value) if value.is_integer() else value
 
 
 def _all(folder: str | None) -> list[str]:
-    """Every set; with a folder only those that come by files."""
+    """Every data set; with a folder only those that consist of files."""
     return [name for name, entry in data.available().items() if folder is None or entry.files]

@@ -1,4 +1,7 @@
-"""`budgetron inspect`: what a saved model is, what it holds, and what it would say of an example, and why."""
+"""`budgetron inspect`: show a saved model and explain one prediction.
+
+It only reads: a live directory of `run --ray` may go on learning meanwhile.
+"""
 
 from __future__ import annotations
 
@@ -9,8 +12,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from budgetron.cli.formatting import console, counted, kernel_words, percent, plain, shorten, size, table
 from budgetron.cli.options import json_option, model_argument
-from budgetron.cli.wording import console, counted, cut, kernel_words, percent, plain, size, table
 from budgetron.errors import refuse, shown
 
 if TYPE_CHECKING:
@@ -21,23 +24,23 @@ WHO = "inspect"
 
 @click.command()
 @model_argument
-@click.option("--example", metavar="JSON", help='Predict this one, as in \'{"age": 41, "city": "Oslo"}\'.')
-@click.option("--task", help="Whose example it is.")
+@click.option("--example", metavar="JSON", help='Predict this example, as in \'{"age": 41, "city": "Oslo"}\'.')
+@click.option("--task", help="Task of the example.")
 @click.option("--nearest", type=click.IntRange(min=1), default=5, show_default=True, help="Stored examples to list.")
 @click.option("--tasks", "n_tasks", type=click.IntRange(min=0), default=10, show_default=True, help="Tasks to list.")
 @json_option
 def command(model: str, example: str | None, task: str | None, nearest: int, n_tasks: int, as_json: bool) -> None:
-    """Look into a saved model: settings, memory, columns, whose examples it keeps, what a Budgetron believes.
+    """Show a saved model: settings, memory, columns, and stored examples per task.
 
     MODEL is a file of `budgetron run --save`, or a directory of `run --ray`, which may go on learning meanwhile.
 
-    With --example it is predicted, and the stored examples nearest to it are listed: where they came in the stream,
-    whose they are, how alike they are (the kernel's value), and how much each of them pulls the answer: above 0 to the
-    second label, below 0 to the first. (A Budgetron has a linear part too, which no example stands for.)
+    With --example, the example is predicted, and the most similar stored examples are listed: their position in the
+    stream, their task, their kernel value (alike), and what each adds to the margin (pull). A pull above 0 favours the
+    second label, one below 0 the first. (A Budgetron also has a linear part, which is not listed.)
     """
     from budgetron.cli import models
 
-    learner, columns = models.loaded(model)
+    learner, columns = models.load(model)
     found: dict[str, Any] = {
         "file": model,
         **_settings(learner),
@@ -49,7 +52,7 @@ def command(model: str, example: str | None, task: str | None, nearest: int, n_t
     if example is not None:
         found["example"] = _explained(model, learner, columns, example, task, nearest)
     elif task is not None:
-        raise refuse(WHO, "--task", "with --example", "it alone", "Give the example that is to be predicted.")
+        raise refuse(WHO, "--task", "used with --example", "--task alone", "Add the example: --example JSON.")
     if as_json:
         click.echo(json.dumps(found))
     else:
@@ -59,7 +62,7 @@ def command(model: str, example: str | None, task: str | None, nearest: int, n_t
 def _settings(model: Any) -> dict[str, Any]:
     from budgetron.cli.summary import model_record
 
-    learner = getattr(model, "learner", model)  # what every shard is, where there are shards
+    learner = getattr(model, "learner", model)  # a sharded model has one learner as the template of its shards
     others = {
         name: plain(value)
         for name, value in learner.get_params(deep=False).items()
@@ -77,7 +80,7 @@ def _is_json(value: Any) -> bool:
     return value is None or isinstance(value, bool | int | float | str)
 
 
-# ---- one example
+# ---- Explaining one example
 
 
 def _explained(path: str, model: Any, columns: Any, text: str, task: str | None, nearest: int) -> dict[str, Any]:
@@ -92,8 +95,8 @@ def _explained(path: str, model: Any, columns: Any, text: str, task: str | None,
         raise refuse(WHO, "--example", 'a JSON object of columns, {"column": value}', shown(text))
     if columns.task is not None:
         if task is None and columns.task not in record:
-            accepted = f"given where the model has tasks, here column {columns.task!r}"
-            raise refuse(WHO, "--task", accepted, "none", "A task that the model never met may be named too.")
+            accepted = f"given, because the model has tasks (column {columns.task!r})"
+            raise refuse(WHO, "--task", accepted, "none", "Add --task NAME; a new task is allowed.")
         record = record | ({} if task is None else {columns.task: task})
     elif task is not None:
         raise refuse(WHO, "--task", "left out for a model without tasks", shown(task))
@@ -101,7 +104,7 @@ def _explained(path: str, model: Any, columns: Any, text: str, task: str | None,
     row, tasks = block.X, block.tasks
     whose = None if tasks is None else plain(tasks[0])
     margins = model.decision_function(row, tasks=tasks)
-    in_shards = hasattr(model, "learner_of")  # then only those of its own shard are near
+    in_shards = hasattr(model, "learner_of")  # a sharded model predicts with the stored examples of one shard
     found: dict[str, Any] = {
         "task": whose,
         "missing": [name for name in columns.names if name not in record],
@@ -116,7 +119,7 @@ def _explained(path: str, model: Any, columns: Any, text: str, task: str | None,
 
 
 def _nearest(model: Any, row: Any, task: Any, n: int) -> Iterator[dict[str, Any]]:
-    """The stored examples that are most like this one."""
+    """The stored examples with the largest kernel values, and what each adds to the margin of this task."""
     import numpy as np
 
     active, kernel = model.active_set_, model.kernel_
@@ -145,19 +148,19 @@ def _squares(rows: Any) -> Any:
     return (np.asarray(rows, dtype=np.float64) ** 2).sum(axis=1)
 
 
-# ---- on the terminal
+# ---- Terminal output
 
 
 def _show(out: Console, found: dict[str, Any], n_tasks: int) -> None:
     capacity = found["capacity"]
     room = "no limit" if capacity is None else f"room for {capacity:,}"
-    labels = ", ".join(cut(label, 20) for label in found["classes"][:10])
+    labels = ", ".join(shorten(label, 20) for label in found["classes"][:10])
     lines = [
         ("learner", found["learner"]),
         ("kernel", found["kernel_words"]),
-        ("graph", cut(found["graph"], 60)),
+        ("graph", shorten(found["graph"], 60)),
         ("budget", str(found["budget"])),
-        ("others", ", ".join(f"{name}={value}" for name, value in _changed(found).items()) or "as they come"),
+        ("others", ", ".join(f"{name}={value}" for name, value in _changed(found).items()) or "defaults"),
         ("labels", labels + (" …" if len(found["classes"]) > 10 else "")),
         ("seen", f"{counted(found['seen'], 'example')}, {counted(found['mistakes'], 'mistake')}"),
         ("stored", f"{counted(found['stored'], 'example')}, {room}"),
@@ -173,13 +176,13 @@ def _show(out: Console, found: dict[str, Any], n_tasks: int) -> None:
         names = list(found["columns"][0])
         rows = table(names, left=names)
         for row in found["columns"][:100]:
-            rows.add_row(*(cut(value, 60) for value in row.values()))
+            rows.add_row(*(shorten(value, 60) for value in row.values()))
         out.print(rows)
     if n_tasks and len(found["budget_share"]) > 1:
-        out.print(f"\nWhose examples are stored ({counted(len(found['budget_share']), 'task')})")
+        out.print(f"\nStored examples by task ({counted(len(found['budget_share']), 'task')})")
         rows = table(["task", "stored %"], left=["task"])
         for name, share in list(found["budget_share"].items())[:n_tasks]:
-            rows.add_row(cut(name), percent(share, ""))
+            rows.add_row(shorten(name), percent(share, ""))
         out.print(rows)
     if found["beliefs"]:
         _beliefs(out, found["beliefs"])
@@ -188,7 +191,7 @@ def _show(out: Console, found: dict[str, Any], n_tasks: int) -> None:
 
 
 def _changed(found: dict[str, Any]) -> dict[str, Any]:
-    """The parameters that differ from those of a new learner."""
+    """The parameters that differ from their defaults."""
     import budgetron
 
     usual = getattr(budgetron, found["learner"])().get_params(deep=False)
@@ -208,19 +211,19 @@ def _beliefs(out: Console, beliefs: list[dict[str, float]]) -> None:
 
 
 def _example(out: Console, found: dict[str, Any]) -> None:
-    whose = "" if found["task"] is None else f" for task {cut(found['task'])}"
-    out.print(f"\nThe example{whose} is predicted as {cut(found['prediction'])}")
+    whose = "" if found["task"] is None else f" for task {shorten(found['task'])}"
+    out.print(f"\nThe example{whose} is predicted as {shorten(found['prediction'])}")
     for label, share in found.get("probability", {}).items():
-        out.print(f"  {cut(label, 20)}: {percent(share)}")
+        out.print(f"  {shorten(label, 20)}: {percent(share)}")
     if found["missing"]:
-        out.print(f"  not given: {', '.join(cut(name, 20) for name in found['missing'][:10])}")
+        out.print(f"  not given: {', '.join(shorten(name, 20) for name in found['missing'][:10])}")
     if not found["nearest"]:
-        out.print("  nothing is stored that it could be compared with")
+        out.print("  no stored examples to compare it with")
         return
     one_pull = not isinstance(found["nearest"][0]["pull"], list)
     rows = table(["example no.", "task", "alike", *(["pull"] if one_pull else [])], left=["task"])
     for near in found["nearest"]:
         pull = [f"{near['pull']:+.3f}"] if one_pull else []
-        rows.add_row(f"{near['arrival'] + 1:,}", cut(near["task"]), f"{near['alike']:.3f}", *pull)
-    out.print("The nearest stored examples:")
+        rows.add_row(f"{near['arrival'] + 1:,}", shorten(near["task"]), f"{near['alike']:.3f}", *pull)
+    out.print("The most similar stored examples:")
     out.print(rows)

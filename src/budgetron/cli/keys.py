@@ -1,4 +1,4 @@
-"""`budgetron keys`: API keys for `budgetron serve`."""
+"""`budgetron keys`: create and list the API keys of `budgetron serve`."""
 
 from __future__ import annotations
 
@@ -11,18 +11,21 @@ from budgetron.service import keys
 
 @click.group("keys")
 def command() -> None:
-    """Make and list API keys for `budgetron serve`. To withdraw one, delete its line: a running service notices."""
+    """Create and list API keys for `budgetron serve`.
+
+    To revoke a key, delete its line in the file; a running service rereads the file within two seconds.
+    """
 
 
 @command.command("add")
 @click.argument("file", type=click.Path(path_type=Path, dir_okay=False))
 @click.argument("name")
 @click.argument("role", type=click.Choice(keys.ROLES))
-@click.option("--rate", type=click.FloatRange(min=0, min_open=True), help="Examples a second that it may send.")
+@click.option("--rate", type=click.FloatRange(min=0, min_open=True), help="Examples per second that the key may send.")
 def add(file: Path, name: str, role: str, rate: float | None) -> None:
-    """Add a key to FILE and show it, this once: the file keeps only its SHA-256."""
+    """Add a key to FILE and print it once; the file holds only its SHA-256."""
     click.echo(keys.add(file, name, role, rate))
-    click.echo(f"Added to {file}. Keep the key above: it cannot be shown again.", err=True)
+    click.echo(f"Added to {file}. Store the key above safely: it cannot be shown again.", err=True)
 
 
 @command.command("list")

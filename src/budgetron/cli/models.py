@@ -1,4 +1,4 @@
-"""The model that a command asks or goes on with: a file, or a directory of shards."""
+"""Load, resume or create the model of a command: a model file, or a directory with a sharded model."""
 
 from __future__ import annotations
 
@@ -12,7 +12,8 @@ if TYPE_CHECKING:
 
 
 def in_shards(path: str | None) -> bool:
-    """Whether a model in shards is there; a file is the usual case, and quickly told."""
+    """Whether the path holds a sharded model."""
+    # A plain file is the usual case. It is recognised before `distributed` is imported, which takes a while.
     if path is None or not ("://" in path or Path(path).is_dir()):
         return False
     from budgetron.distributed import is_in_shards
@@ -20,14 +21,14 @@ def in_shards(path: str | None) -> bool:
     return is_in_shards(path)
 
 
-def loaded(path: str) -> tuple[Any, Columns | None]:
-    """A model to be asked, with its columns. Of a live directory it is a copy: a run that has it goes on."""
+def load(path: str) -> tuple[Any, Columns | None]:
+    """Load a model for prediction, with its columns. A live directory is copied, so its owner keeps running."""
     from budgetron import io
 
     if not in_shards(path):
         if Path(path).is_dir():
             accepted = "a model file, or a directory with a model in shards"
-            raise refuse("model", "MODEL", accepted, f"{path!r}, without one")
+            raise refuse("model", "MODEL", accepted, f"{path!r}, a directory without a model")
         return io.load_model(path)
     from budgetron.distributed import class_at
 
@@ -35,8 +36,8 @@ def loaded(path: str) -> tuple[Any, Columns | None]:
     return model, io.columns_of(model)
 
 
-def resumed(who: str, path: str, ray: str | None, workers: int) -> Any:
-    """A model in shards to go on with: in its own directory, or from a copy in a new one; on Ray, or in threads."""
+def resume_sharded(who: str, path: str, ray: str | None, workers: int) -> Any:
+    """Open a sharded model to continue learning: in its own directory, or from a copy in a new one."""
     from budgetron.distributed import class_at, is_live
 
     kind = class_at(path)
@@ -45,12 +46,12 @@ def resumed(who: str, path: str, ray: str | None, workers: int) -> Any:
         return kind.open(path, **options)
     if not is_live(path) and ray is not None and Path(path).absolute() == Path(ray).absolute():
         came = f"{ray!r}, which --save wrote"
-        raise refuse(who, "--ray", "a new directory", came, f"--resume {path} --ray ANOTHER goes on from it.")
+        raise refuse(who, "--ray", "a new directory", came, f"Continue in another one: --resume {path} --ray ANOTHER.")
     return kind.load(path, directory=ray, **options)
 
 
-def begun(learner: Any, directory: str, shards: int, workers: int) -> Any:
-    """A new model on Ray: in shards by component, exactly; one component in replicas by groups of tasks."""
+def start_sharded(learner: Any, directory: str, shards: int, workers: int) -> Any:
+    """Create a model on Ray: shards by component of the task graph (exact), or replicas of its only component."""
     from budgetron import distributed
 
     options: dict[str, Any] = {"workers": workers, "backend": "ray", "directory": directory}

@@ -1,4 +1,4 @@
-"""Options that several commands share, each written once."""
+"""Options that several commands share, and the records that hold their values."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any
 
 import click
 
-from budgetron.cli.settings import GRAPHS, LEARNERS, LearnerText
+from budgetron.cli.learner_spec import GRAPHS, LEARNERS, LearnerSpec
 from budgetron.errors import refuse, shown
 
 FORMATS = ("auto", "csv", "tsv", "parquet", "arrow", "ndjson", "svmlight", "vw")
@@ -16,15 +16,15 @@ Decorator = Callable[[Callable[..., Any]], Callable[..., Any]]
 
 stream_argument = click.argument("stream", type=click.Path(allow_dash=True))
 model_argument = click.argument("model", type=click.Path())
-json_option = click.option("--json", "as_json", is_flag=True, help="Print JSON, for machines.")
-overwrite_option = click.option("--overwrite", is_flag=True, help="Replace files that are there.")
+json_option = click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+overwrite_option = click.option("--overwrite", is_flag=True, help="Replace existing files.")
 limit_option = click.option("--limit", type=click.IntRange(min=1), help="Stop after this many rows.")
 on_error_option = click.option(
     "--on-error",
     type=click.Choice(["stop", "skip"]),
     default="stop",
     show_default=True,
-    help="A bad line ends the run, or is skipped and counted.",
+    help="On a bad line: stop, or skip and count it.",
 )
 format_option = click.option(
     "--format",
@@ -32,20 +32,20 @@ format_option = click.option(
     type=click.Choice(FORMATS),
     default="auto",
     show_default=True,
-    help="What the stream is; auto looks at its name and its content.",
+    help="Format of the stream; auto detects it from name and content.",
 )
 
 
 def stream_options(command: Callable[..., Any]) -> Callable[..., Any]:
-    """How to read a labelled stream."""
+    """Add the options that say how to read a labelled stream."""
     names: list[Decorator] = [
         format_option,
         click.option("--label", metavar="COLUMN", help="The column to predict."),
-        click.option("--task", metavar="COLUMN", help="The column that says whose example it is."),
-        click.option("--drop", multiple=True, metavar="COLUMNS", help="Columns to leave out, by comma."),
-        click.option("--text", multiple=True, metavar="COLUMNS", help="Columns of raw text, by comma."),
-        click.option("--categorical", multiple=True, metavar="COLUMNS", help="Columns of categories, by comma."),
-        click.option("--classes", metavar="LABELS", help="All labels, by comma, where the first rows lack some."),
+        click.option("--task", metavar="COLUMN", help="The column with the task: user, machine, shop."),
+        click.option("--drop", multiple=True, metavar="COLUMNS", help="Columns to ignore: A,B."),
+        click.option("--text", multiple=True, metavar="COLUMNS", help="Columns of raw text: A,B."),
+        click.option("--categorical", multiple=True, metavar="COLUMNS", help="Categorical columns: A,B."),
+        click.option("--classes", metavar="LABELS", help="All labels, as in ham,spam, if the first rows lack some."),
         on_error_option,
         limit_option,
     ]
@@ -53,7 +53,7 @@ def stream_options(command: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def learner_options(command: Callable[..., Any]) -> Callable[..., Any]:
-    """Which learner."""
+    """Add the options that choose and configure a learner."""
     learners = [*LEARNERS, *(paper for paper in LEARNERS.values() if paper)]
     names: list[Decorator] = [
         click.option(
@@ -85,8 +85,8 @@ def _all(command: Callable[..., Any], options: list[Decorator]) -> Callable[...,
 
 
 @dataclass(frozen=True)
-class StreamText:
-    """How the caller wants a stream to be read."""
+class StreamOptions:
+    """How to read a stream, from the command's options."""
 
     source: str
     file_format: str = "auto"
@@ -100,24 +100,24 @@ class StreamText:
     limit: int | None = None
 
     @classmethod
-    def taken(cls, source: str, given: dict[str, Any]) -> StreamText:
-        """Out of a command's options, which are then without it."""
+    def from_options(cls, source: str, given: dict[str, Any]) -> StreamOptions:
+        """Take these options out of `given`; the others stay."""
         lists: dict[str, Any] = {name: _split(given.pop(name)) for name in ("drop", "text", "categorical")}
         labels = given.pop("classes")
         classes = () if labels is None else _split([labels])
         if labels is not None and len(set(classes)) < 2:
-            raise refuse("the command line", "--classes", "two labels or more, by comma", shown(labels))
+            raise refuse("the command line", "--classes", "two labels or more, separated by commas", shown(labels))
         names = ("file_format", "label", "task", "on_error", "limit")
         plain: dict[str, Any] = {name: given.pop(name) for name in names}
         return cls(source, **plain, **lists, classes=classes)
 
 
-def learner_text(who: str, given: dict[str, Any]) -> LearnerText:
-    """Out of a command's options, which are then without it."""
+def learner_spec_from_options(who: str, given: dict[str, Any]) -> LearnerSpec:
+    """Take these options out of `given`; the others stay."""
     names = ("learner", "budget", "kernel", "graph", "others")
-    return LearnerText(**{name: given.pop(name) for name in names}).checked(who)
+    return LearnerSpec(**{name: given.pop(name) for name in names}).checked(who)
 
 
 def _split(values: Any) -> tuple[str, ...]:
-    """Repeated options, each a list by comma."""
+    """The values of a repeatable option, each of which may be a list separated by commas."""
     return tuple(part.strip() for value in values for part in value.split(",") if part.strip())

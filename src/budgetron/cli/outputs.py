@@ -1,7 +1,7 @@
-"""Files that a command writes: asked about before the work, written whole or not at all.
+"""Output files: checked before the work begins, then written completely or not at all.
 
-An existing file is not replaced unless --overwrite says so: a model that learned for a week is easily lost to an arrow
-key. A file is written beside its place and moved there when it is complete.
+An existing file is replaced only with --overwrite, so that a repeated command from the shell history cannot destroy a
+model. A file is written under a temporary name in the same folder and renamed when it is complete.
 """
 
 from __future__ import annotations
@@ -20,9 +20,10 @@ from budgetron.errors import refuse
 def check(
     who: str, option: str, path: str | None, overwrite: bool, own: str | None = None, devices: bool = False
 ) -> None:
-    """Refuse now what could not be written at the end.
+    """Fail before the run rather than after it if the output cannot be written.
 
-    `own` is a file that may be replaced without asking; `devices` says that a pipe or a device will do.
+    `own` is a file that may be replaced without --overwrite (the model being resumed); `devices` allows pipes and
+    devices.
     """
     if path is None:
         return
@@ -30,46 +31,46 @@ def check(
     if target.is_dir():
         raise refuse(who, option, "a file", f"{path!r}, which is a folder")
     if target.exists() and not (target.is_file() or devices):
-        raise refuse(who, option, "a regular file", f"{path!r}, which is none")
+        raise refuse(who, option, "a regular file", f"{path!r}, which is a device or a pipe")
     folder = target.absolute().parent
     if not folder.is_dir():
-        raise refuse(who, option, "in a folder that exists", repr(path), f"mkdir -p {folder} makes it.")
+        raise refuse(who, option, "in a folder that exists", repr(path), f"Create it with mkdir -p {folder}.")
     if not os.access(folder, os.W_OK):
         raise refuse(who, option, "in a folder you may write to", repr(path))
     mine = own is not None and Path(own).exists() and target.exists() and target.samefile(own)
     if target.exists() and target.is_file() and not (overwrite or mine):
-        raise refuse(who, option, "a new file", f"{path!r}, which exists", "--overwrite replaces it.")
+        raise refuse(who, option, "a new file", f"{path!r}, which exists", "Replace it with --overwrite.")
 
 
 def check_folder(who: str, option: str, path: str | None, overwrite: bool, own: str | None = None) -> None:
-    """Refuse now a place where a model in shards could not be written at the end."""
+    """Fail before the run if a sharded model could not be saved to this folder."""
     if path is None or "://" in path:
         return
     from budgetron.distributed import is_in_shards, is_live
 
     target = Path(path)
     if target.exists() and not target.is_dir():
-        raise refuse(who, option, "a folder, where the model is in shards", f"{path!r}, which is a file")
+        raise refuse(who, option, "a folder, because the model is in shards", f"{path!r}, which is a file")
     above = target.absolute().parent
     if not above.is_dir():
-        raise refuse(who, option, "in a folder that exists", repr(path), f"mkdir -p {above} makes it.")
+        raise refuse(who, option, "in a folder that exists", repr(path), f"Create it with mkdir -p {above}.")
     if not target.exists() or not any(target.iterdir()):
         return
     if not is_in_shards(path) or is_live(path):
-        raise refuse(who, option, "a new folder, or one that --save wrote", f"{path!r}, which has something else")
+        raise refuse(who, option, "a new folder, or one that --save wrote", f"{path!r}, which holds other files")
     mine = own is not None and Path(own).exists() and target.samefile(own)
     if not (overwrite or mine):
-        raise refuse(who, option, "a new folder", f"{path!r}, which has a model", "--overwrite replaces it.")
+        raise refuse(who, option, "a new folder", f"{path!r}, which holds a model", "Replace it with --overwrite.")
 
 
 @contextmanager
 def text_file(path: str | None) -> Iterator[IO[str]]:
-    """Where text goes: standard output, or a file that appears when it is complete."""
+    """Open standard output, or a file that appears under its name only when it is complete."""
     if path is None or path == "-":
         yield sys.stdout
         return
     target = Path(os.path.realpath(path))
-    if target.exists() and not target.is_file():  # a pipe or a device takes what comes
+    if target.exists() and not target.is_file():  # a pipe or a device cannot be renamed, so write to it directly
         with open(target, "w", newline="", encoding="utf-8") as file:
             yield file
         return

@@ -1,4 +1,4 @@
-"""`budgetron pictures`: draw the remarks of the paper."""
+"""`budgetron pictures`: draw figures that illustrate the remarks of the paper."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ import click
 
 @click.command()
 @click.option(
-    "--out", type=click.Path(path_type=Path), default=Path("pictures"), show_default=True, help="Folder."
+    "--out", type=click.Path(path_type=Path), default=Path("pictures"), show_default=True, help="Output folder."
 )
 def command(out: Path) -> None:
-    """Draw the paper's remarks as pictures (SVG): what graphs do to tasks, budgets and bounds."""
+    """Draw the paper's remarks as SVG figures: how graphs affect tasks, budgets and bounds."""
     from budgetron.theory.plotting import all_figures
 
     out.mkdir(parents=True, exist_ok=True)

@@ -1,4 +1,4 @@
-"""`budgetron predict`: a saved model over a stream; one line of output for each row."""
+"""`budgetron predict`: predict the rows of a stream with a saved model, one line of output per row."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ from typing import IO, Any
 import click
 
 from budgetron.cli import INTERRUPTED, outputs
+from budgetron.cli.formatting import counted, rate
 from budgetron.cli.options import (
     format_option,
     limit_option,
@@ -20,7 +21,6 @@ from budgetron.cli.options import (
     overwrite_option,
     stream_argument,
 )
-from budgetron.cli.wording import counted, rate
 
 WHO = "predict"
 
@@ -31,60 +31,61 @@ WHO = "predict"
 @format_option
 @on_error_option
 @limit_option
-@click.option("--output", "-o", metavar="FILE", help="Where to write; standard output if left out.")
+@click.option("--output", "-o", metavar="FILE", help="Output file; standard output if left out.")
 @click.option(
     "--to",
     type=click.Choice(["auto", "csv", "ndjson"]),
     default="auto",
     show_default=True,
-    help="How to write; auto is by the name of --output, else csv.",
+    help="Output format; auto follows the name of --output.",
 )
 @click.option("--json", "as_json", is_flag=True, help="The same as --to ndjson.")
 @overwrite_option
-@click.option("--quiet", "-q", is_flag=True, help="No progress, and no last line on standard error.")
+@click.option("--quiet", "-q", is_flag=True, help="Print no progress and no final line.")
 @click.pass_context
 def command(
     ctx: click.Context, /, model: str, stream: str, output: str | None, to: str, as_json: bool, **given: Any
 ) -> None:
-    """Predict every row of a stream with a model that `budgetron run --save` wrote, or the directory of `run --ray`.
+    """Predict every row of a stream with a model from `budgetron run --save`, or the directory of `run --ray`.
 
-    The model remembers its columns, finds them by name and ignores all others, the label among them. Written are the
-    line of the file (the row, where a file has no lines), the task, the predicted label, and the probability of each
-    label (Budgetron) or else the margin: above 0 it means the second label, and the further from 0 the surer.
+    The model finds its columns by name and ignores all others, also the label. Each line of output has the line number
+    in the file (in Parquet and Arrow files the row), the task, the predicted label, and the probability of each label.
+    Learners without probabilities print the margin: above 0 means the second label, and a larger distance from 0 means
+    more confidence.
     """
     from budgetron import io
     from budgetron.cli import models, progress
     from budgetron.cli.run import known_columns
-    from budgetron.cli.stopping import Stopping
+    from budgetron.cli.signals import SignalGuard
 
     outputs.check(WHO, "--output", output, given["overwrite"], devices=True)
-    learner, kept = models.loaded(model)
+    learner, kept = models.load(model)
     columns = known_columns(WHO, "MODEL", model, kept)
     ndjson = as_json or to == "ndjson" or (to == "auto" and _is_ndjson(output))
     written = 0
     reading = {"format": given["file_format"], "on_error": given["on_error"], "limit": given["limit"]}
     quiet = given["quiet"] or (output is None and sys.stdout.isatty())
     with (
-        Stopping(stream) as stopping,
+        SignalGuard(stream) as guard,
         io.read(stream, columns=columns, labelled=False, **reading) as source,
         outputs.text_file(output) as file,
-        progress.shown(quiet, given["limit"]) as line,
+        progress.progress_line(quiet, given["limit"]) as line,
     ):
         write = _writer(file, learner, ndjson, columns.task is not None)
-        for block in stopping.blocks(source):
+        for block in guard.blocks(source):
             write(block.rows, block.tasks, learner.decision_function(block.X, tasks=block.tasks))
             written += len(block.rows)
             if line.due():
                 line.show(written, source)
-        if stopping.asked:
+        if guard.signal_name:
             unwritten = "" if output is None else f" {output} was not written."
-            click.echo(f"Stopped by {stopping.asked} after {counted(written, 'row')}.{unwritten}", err=True)
+            click.echo(f"Stopped by {guard.signal_name} after {counted(written, 'row')}.{unwritten}", err=True)
             ctx.exit(INTERRUPTED)
         file.flush()
     if not given["quiet"]:
-        skipped = f"; {counted(source.n_bad, 'bad line')} left out" if source.n_bad else ""
+        skipped = f"; {counted(source.n_bad, 'bad line')} skipped" if source.n_bad else ""
         where = "" if output is None else f" in {output}"
-        said = f"{counted(written, 'row')} predicted{where}, {rate(written / line.seconds)} a second{skipped}."
+        said = f"{counted(written, 'row')} predicted{where}, {rate(written / line.seconds)} per second{skipped}."
         click.echo(said, err=True)
 
 
@@ -93,7 +94,7 @@ def _is_ndjson(output: str | None) -> bool:
 
 
 def _writer(file: IO[str], model: Any, ndjson: bool, with_tasks: bool) -> Callable[[Any, Any, Any], None]:
-    """What writes one block of row numbers, tasks and margins."""
+    """A function that writes one block: row numbers, tasks and margins."""
     classes = model.classes_.tolist()
     probabilistic = hasattr(model, "predict_proba")
     names = ["line", *(["task"] if with_tasks else []), "prediction", *_figure_names(classes, probabilistic)]

@@ -1,4 +1,7 @@
-"""The live line: how far, how fast, how well, how full. On a terminal only, and on standard error."""
+"""The progress line: examples, speed, error so far and use of the budget.
+
+It appears on standard error, and only on a terminal, so that pipes and logs stay clean.
+"""
 
 from __future__ import annotations
 
@@ -7,23 +10,23 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
-from budgetron.cli.wording import NOTHING, percent, rate
+from budgetron.cli.formatting import NOTHING, percent, rate
 
 if TYPE_CHECKING:
     from budgetron.evaluate import Figures
     from budgetron.io import Stream
 
-_WIDE = 100  # columns from which the bar is long and words are whole
-_OFTEN = 0.1  # seconds between two looks at the figures
+_WIDE = 100  # from this many columns on, the bar is long and words are not abbreviated
+_INTERVAL = 0.1  # seconds between updates; computing the figures costs time
 
 
 class Line:
-    """One line that is told what happened; `quiet` ones tell nobody."""
+    """A progress line. Without a display it prints nothing but still measures time."""
 
     def __init__(self, display: Any = None, limit: int | None = None, wide: bool = True) -> None:
         self.begun = time.perf_counter()
         self._unit = "examples" if wide else "seen"
-        self._display, self._limit, self._looked = display, limit, 0.0
+        self._display, self._limit, self._updated = display, limit, 0.0
         self._bar = None if display is None else display.add_task("", total=None, words="reading …")
 
     @property
@@ -31,14 +34,14 @@ class Line:
         return max(time.perf_counter() - self.begun, 1e-9)
 
     def due(self) -> bool:
-        """Whether anyone would see new figures."""
-        return self._display is not None and time.perf_counter() - self._looked > _OFTEN
+        """Whether it is time to compute and show new figures."""
+        return self._display is not None and time.perf_counter() - self._updated > _INTERVAL
 
     def show(self, n: int, stream: Stream | None, figures: Figures | None = None, full: str = "") -> None:
-        """So many examples are done."""
+        """Show that n examples are done."""
         if self._display is None:
             return
-        self._looked = time.perf_counter()
+        self._updated = time.perf_counter()
         words = [f"{n:,} {self._unit}", f"{rate(n / self.seconds)}/s"]
         if figures is not None:
             words += [f"error {percent(figures.error)}", f"F {percent(figures.f_measure)}"]
@@ -52,8 +55,8 @@ class Line:
 
 
 @contextmanager
-def shown(quiet: bool, limit: int | None = None) -> Iterator[Line]:
-    """A line while the work lasts; gone afterwards."""
+def progress_line(quiet: bool, limit: int | None = None) -> Iterator[Line]:
+    """Show a progress line while the block runs, and erase it afterwards."""
     if quiet or not _is_terminal():
         yield Line()
         return

@@ -1,4 +1,4 @@
-"""`budgetron reproduce`: the paper's table, run here and shown beside the printed one."""
+"""`budgetron reproduce`: rerun the paper's Table 1 and compare it with the printed one."""
 
 from __future__ import annotations
 
@@ -25,23 +25,23 @@ from budgetron.experiments.schedule import perform_all
 
 @click.command()
 @click.option(
-    "--orders", type=click.IntRange(min=1), default=10, show_default=True, help="Random orders of each set."
+    "--orders", type=click.IntRange(min=1), default=10, show_default=True, help="Random orders per data set."
 )
-@click.option("--sets", default="spam,school,sentiment", show_default=True, help="Which sets, by comma.")
+@click.option("--sets", default="spam,school,sentiment", show_default=True, help="Data sets, separated by commas.")
 @click.option(
     "--jobs",
     type=click.IntRange(min=1),
     default=os.cpu_count() or 1,
-    help="Processes.  [default: one a core]",
+    help="Processes.  [default: one per core]",
 )
-@click.option("--paper-only", is_flag=True, help="Leave out our own rows.")
-@click.option("--quick", is_flag=True, help="One order only. A later full run goes on from it.")
+@click.option("--paper-only", is_flag=True, help="Run only the paper's learners.")
+@click.option("--quick", is_flag=True, help="Run one order only. A later full run reuses it.")
 @click.option(
-    "--out", type=click.Path(path_type=Path), default=Path("reproduction"), show_default=True, help="Results."
+    "--out", type=click.Path(path_type=Path), default=Path("reproduction"), show_default=True, help="Output folder."
 )
-@click.option("--from", "folder", type=click.Path(), help="A folder with the data files you already have.")
+@click.option("--from", "folder", type=click.Path(), help="Folder with data files that you already have.")
 @click.option(
-    "--page", type=click.Path(path_type=Path, exists=True), help="Also put the table into this Markdown page."
+    "--page", type=click.Path(path_type=Path, exists=True), help="Also insert the table into this Markdown page."
 )
 @click.option("--json", "as_json", is_flag=True, help="Print the table as JSON.")
 def command(
@@ -55,13 +55,14 @@ def command(
     page: Path | None,
     as_json: bool,
 ) -> None:
-    """Run the paper's Table 1 and show it beside the printed one.
+    """Rerun the paper's Table 1 and compare it with the printed one.
 
-    Each run is one JSON below --out; runs that are there are not run again, so Ctrl-C loses nothing. The
-    table is rendered from the JSONs: in the terminal, as table.md, table.html and a figure.
+    Each run writes one JSON file below --out. Existing files are not computed again, so you can stop with Ctrl-C and
+    continue later. The table is printed and written as table.md, table.html and a figure.
     """
     blocks = chosen_blocks(name.strip() for name in sets.split(",") if name.strip())
-    import_extra("reproduce", "matplotlib", "plot")  # before hours of runs, not after them
+    # Missing packages are reported before hours of runs, not after them.
+    import_extra("reproduce", "matplotlib", "plot")
     runs = planned(blocks, 1 if quick else orders, paper_only)
     missing = [run for run in runs if not is_done(run, out)]
     for name in dict.fromkeys(block_named(run.block).set_name for run in missing):
@@ -69,9 +70,9 @@ def command(
     try:
         refused = _perform(missing, len(runs), out, folder, jobs)
     except KeyboardInterrupt:
-        kept = sum(is_done(run, out) for run in runs)
+        finished = sum(is_done(run, out) for run in runs)
         click.echo(
-            f"Stopped; {kept} of {len(runs)} runs are kept. The same command goes on from there.", err=True
+            f"Stopped; {finished} of {len(runs)} runs are finished. Repeat the command to continue.", err=True
         )
         sys.exit(INTERRUPTED)
 
@@ -92,10 +93,10 @@ def command(
         click.echo(json.dumps(content))
     else:
         Console().print(render.terminal(table, found))
-        click.echo(f"Also in {out}: table.md, table.html, {render.FIGURE}, and runs/ with one JSON a run.")
+        click.echo(f"Also in {out}: table.md, table.html, {render.FIGURE}, and runs/ with one JSON file per run.")
 
     for run, reason in refused.items():
-        click.echo(f"Left out: {run.block}, order {run.seed}, {run.algorithm}. {reason}", err=True)
+        click.echo(f"Failed: {run.block}, order {run.seed}, {run.algorithm}. {reason}", err=True)
     if refused:
         sys.exit(1)
 
@@ -110,7 +111,7 @@ def _perform(missing: list[Run], n_runs: int, out: Path, folder: str | None, job
 
 @contextmanager
 def _progress(missing: list[Run], n_runs: int) -> Iterator[Any]:
-    """A bar measured in effort, so that the time left is about right; counted in runs."""
+    """A progress bar that counts runs but advances by their estimated effort, so that the time left is realistic."""
     from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 
     columns = (TextColumn("{task.description}"), BarColumn(), TextColumn("{task.fields[runs]}"))

@@ -1,4 +1,8 @@
-"""`budgetron serve`: a service that keeps learning."""
+"""`budgetron serve`: models over HTTP that keep learning.
+
+This module turns the options into settings of the service and the arguments into models; `budgetron.service` does the
+rest. Existing models in the data directory are always served as they are.
+"""
 
 from __future__ import annotations
 
@@ -13,30 +17,30 @@ import click
 
 from budgetron.errors import MissingExtra, import_extra, refuse, shown
 
-DEFAULT = "default"  # the model of the short paths
-_SHARDS = 8  # with --ray, as `run` has them
+DEFAULT = "default"  # the model whose paths have no name, /v1/predict
+_SHARDS = 8  # default with --ray, as in `run`
 
 
 @click.command("serve")
 @click.argument("models", nargs=-1, metavar="[[NAME=]MODEL]...")
-@click.option("--data", type=click.Path(path_type=Path, file_okay=False), required=True, help="Directory of its state.")
-@click.option("--host", default="127.0.0.1", show_default=True, help="Address to listen at.")
+@click.option("--data", type=click.Path(path_type=Path, file_okay=False), required=True, help="Directory of models.")
+@click.option("--host", default="127.0.0.1", show_default=True, help="Address to listen on.")
 @click.option("--port", default=8000, show_default=True, type=click.IntRange(0, 65535), help="Port; 0: a free one.")
 @click.option("--keys", type=click.Path(path_type=Path, dir_okay=False, exists=True), help="File of API keys.")
-@click.option("--without-keys", is_flag=True, help="Listen beyond this machine without keys.")
-@click.option("--rate", default=0.0, type=click.FloatRange(min=0), help="Examples a second for each key; 0: no limit.")
+@click.option("--without-keys", is_flag=True, help="Allow other machines to connect without an API key.")
+@click.option("--rate", default=0.0, type=click.FloatRange(min=0), help="Examples per second and key; 0: no limit.")
 @click.option("--tls-certificate", type=click.Path(path_type=Path, exists=True), help="PEM file.")
 @click.option("--tls-key", type=click.Path(path_type=Path, exists=True), help="PEM file.")
 @click.option("--snapshot-every", default=50_000, show_default=True, type=click.IntRange(min=1), help="Examples.")
-@click.option("--shards", type=click.IntRange(min=1), help="Shards of each new model; they divide its budget.")
+@click.option("--shards", type=click.IntRange(min=1), help="Shards per new model; they divide its budget.")
 @click.option("--workers", type=click.IntRange(min=1), default=2, show_default=True,
-              help="Threads, or Ray actors, of the shards of a model.")
+              help="Threads or Ray actors per model in shards.")
 @click.option("--ray", type=click.Path(path_type=Path, file_okay=False), metavar="DIRECTORY",
-              help="Have the shards on Ray, with their logs in a directory that its nodes share; 8 unless --shards.")
+              help="Run the shards on Ray, with logs in a directory that all nodes share; 8 unless --shards.")
 @click.option("--pending", default=100_000, show_default=True, type=click.IntRange(min=1),
-              help="Predictions that wait for a label at most.")  # fmt: skip
-@click.option("--grace", default=10.0, show_default=True, type=click.FloatRange(min=1), help="Seconds to stop in.")
-@click.option("--log-requests", is_flag=True, help="Log every request, not only faults.")
+              help="Most predictions that may wait for a label.")  # fmt: skip
+@click.option("--grace", default=10.0, show_default=True, type=click.FloatRange(min=1), help="Seconds to stop cleanly.")
+@click.option("--log-requests", is_flag=True, help="Log every request, not only errors.")
 def command(
     models: tuple[str, ...],
     data: Path,
@@ -55,11 +59,11 @@ def command(
     grace: float,
     log_requests: bool,
 ) -> None:
-    """Serve models over HTTP; they keep learning, and what was acknowledged survives anything.
+    """Serve models over HTTP while they keep learning. An acknowledged label is never lost.
 
-    MODEL is a model file, or a learner such as Budgetron or "Forgetron budget=100 kernel=gaussian:0.5"; without a
-    NAME it is the one of the short paths. Nothing named: a default Budgetron. A model that is already in the
-    directory goes on as it was, whatever is said here.
+    MODEL is a model file, or a learner such as Budgetron or "Forgetron budget=100 kernel=gaussian:0.5". Its paths are
+    /v1/models/NAME/...; without NAME they are /v1/.... Without any MODEL, a default Budgetron is served. A model that
+    is in the data directory already keeps its state and settings.
     """
     try:
         from budgetron.service.run import serve
@@ -81,7 +85,7 @@ def command(
 
 
 def _models(texts: tuple[str, ...], data: Path) -> dict[str, Callable[[], Any] | None]:
-    """What each named model begins with; those that are in the directory already go on by themselves."""
+    """Each model's name, and a function that creates it if the data directory does not hold it yet."""
     named: dict[str, Callable[[], Any] | None] = {}
     for text in texts:
         found = re.fullmatch(r"(?:([A-Za-z0-9_-]{1,64})=)?(.+)", text)
@@ -89,27 +93,28 @@ def _models(texts: tuple[str, ...], data: Path) -> dict[str, Callable[[], Any] |
             raise refuse("serve", "MODEL", "NAME=MODEL, with a name of letters, digits, - and _", shown(text))
         name = found[1] or DEFAULT
         if name in named:
-            raise refuse("serve", "MODEL", "one for each name", f"{name!r} twice", "Name the others.")
-        named[name] = _beginning(found[2])
+            raise refuse("serve", "MODEL", "one model per name", f"two named {name!r}", "Give each a name: NAME=MODEL.")
+        named[name] = _initial_model(found[2])
     if data.is_dir():
         for folder in sorted(data.iterdir()):
             if (folder / "host.sqlite").is_file() or (folder / "requests.sqlite").is_file():
-                # one that was killed before its first example has a directory and nothing in it
-                named.setdefault(folder.name, _beginning("Budgetron") if folder.name == DEFAULT else None)
-    return named or {DEFAULT: _beginning("Budgetron")}
+                # The default model may have been killed before its first example: its directory is then empty,
+                # and the model has to be created again.
+                named.setdefault(folder.name, _initial_model("Budgetron") if folder.name == DEFAULT else None)
+    return named or {DEFAULT: _initial_model("Budgetron")}
 
 
-def _beginning(text: str) -> Callable[[], Any]:
-    """A model file, or a learner by its name and settings."""
+def _initial_model(text: str) -> Callable[[], Any]:
+    """A function that loads a model file, or creates a learner from its name and settings."""
     if Path(text).is_file():
         from budgetron import load
 
         return lambda: load(text)
-    from budgetron.cli.settings import LearnerText
+    from budgetron.cli.learner_spec import LearnerSpec
 
     first, *words = shlex.split(text) or [""]
     if first.endswith(".budgetron") or "/" in first:
-        raise refuse("serve", "MODEL", "a model file that is there, or the name of a learner", shown(text))
+        raise refuse("serve", "MODEL", "an existing model file, or the name of a learner", shown(text))
     given: dict[str, str] = {}
     others = []
     for word in words:
@@ -118,5 +123,5 @@ def _beginning(text: str) -> Callable[[], Any]:
             given[key] = value
         else:
             others.append(word)
-    learner = LearnerText(learner=first, others=tuple(others), **given).checked("serve")
-    return lambda: learner.made("serve")
+    learner = LearnerSpec(learner=first, others=tuple(others), **given).checked("serve")
+    return lambda: learner.build("serve")

@@ -1,4 +1,4 @@
-"""The end of a run, in words, as a table of tasks, and as JSON."""
+"""The result of `budgetron run`: summary on the terminal, warnings, and JSON."""
 
 from __future__ import annotations
 
@@ -6,64 +6,75 @@ import shlex
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
-from budgetron.cli.wording import console, counted, cut, kernel_words, percent, plain, rate, size, source_words, table
+from budgetron.cli.formatting import (
+    console,
+    counted,
+    kernel_words,
+    percent,
+    plain,
+    rate,
+    shorten,
+    size,
+    source_words,
+    table,
+)
 from budgetron.errors import is_whole
 
 if TYPE_CHECKING:
-    from budgetron.cli.run import Ended
+    from budgetron.cli.run import RunResult
     from budgetron.evaluate import Validation
 
-_MOST_LABELS = 6
+_MAX_LABELS = 6
 
 
-def show(ended: Ended, n_tasks: int) -> None:
-    """What was read, what learned it, how well, and for which tasks worst."""
+def show(result: RunResult, n_tasks: int) -> None:
+    """Print the stream, the model, its figures and the tasks with the most significant errors."""
     out = console()
-    out.print(f"{source_words(ended.source)}: {_read(ended)}")
-    out.print(f"{model_words(ended.model)}\n")
-    for name, figure, more in _figures(ended):
+    out.print(f"{source_words(result.source)}: {_read(result)}")
+    out.print(f"{model_words(result.model)}\n")
+    for name, figure, more in _figures(result):
         out.print(f"{name:<9}{figure:<10}{more}".rstrip())
-    if n_tasks and len(ended.validation.per_task) > 1:
+    if n_tasks and len(result.validation.per_task) > 1:
         out.print()
-        _tasks(out, ended, n_tasks)
+        _tasks(out, result, n_tasks)
     out.print()
-    for note in _notes(ended):
+    for note in _notes(result):
         out.print(note, soft_wrap=True)
 
 
-def _figures(ended: Ended) -> Iterator[tuple[str, str, str]]:
-    model, found = ended.model, ended.validation.overall
-    yield "error", percent(found.error), constant_words(ended.validation)
+def _figures(result: RunResult) -> Iterator[tuple[str, str, str]]:
+    model, found = result.model, result.validation.overall
+    yield "error", percent(found.error), constant_words(result.validation)
     yield "F", percent(found.f_measure), _precision(model, found)
-    if found.log_loss is not None and ended.validation.calibration is not None:
-        calibration = percent(ended.validation.calibration.ece)
+    if found.log_loss is not None and result.validation.calibration is not None:
+        calibration = percent(result.validation.calibration.ece)
         yield "log loss", f"{found.log_loss:.3f}", f"probabilities are off by {calibration} on average"
     yield "stored", f"{model.n_stored_:,}", _stored(model)
-    yield "memory", size(model.memory_bytes_), "all that the model holds"
-    yield "speed", f"{rate(found.n / ended.seconds)}/s", f"{found.n:,} examples in {ended.seconds:.1f} s"
+    yield "memory", size(model.memory_bytes_), "of the whole model"
+    yield "speed", f"{rate(found.n / result.seconds)}/s", f"{found.n:,} examples in {result.seconds:.1f} s"
 
 
-def _read(ended: Ended) -> str:
-    found = ended.validation
+def _read(result: RunResult) -> str:
+    found = result.validation
     words = [counted(found.overall.n, "example")]
-    columns = ended.columns
+    columns = result.columns
     if columns.task is not None:
         more = "" if found.others is None else " and more"
-        words.append(f"{counted(len(found.per_task), 'task')}{more} (column {cut(columns.task)})")
-    labels = [cut(label, 12) for label in ended.model.classes_.tolist()]
-    said = " or ".join(labels) if len(labels) <= _MOST_LABELS else counted(len(labels), "class", "classes")
-    return ", ".join([*words, f"labels {said} (column {cut(columns.label)})"])
+        words.append(f"{counted(len(found.per_task), 'task')}{more} (column {shorten(columns.task)})")
+    labels = [shorten(label, 12) for label in result.model.classes_.tolist()]
+    said = " or ".join(labels) if len(labels) <= _MAX_LABELS else counted(len(labels), "class", "classes")
+    return ", ".join([*words, f"labels {said} (column {shorten(columns.label)})"])
 
 
 def model_words(model: Any) -> str:
-    """A model in one line."""
+    """The model in one line: learner, budget, kernel and graph."""
     budget = getattr(model, "budget", None)
     words = "without limit" if budget is None else f"of budget {budget:,}" if is_whole(budget) else f"of {budget}"
-    return f"{type(model).__name__} {words}, {kernel_words(model.kernel_)}, {cut(model.graph, 60)}"
+    return f"{type(model).__name__} {words}, {kernel_words(model.kernel_)}, {shorten(model.graph, 60)}"
 
 
-def commonest(validation: Validation) -> tuple[Any, float] | None:
-    """The commonest label, and what always saying it would err; None where there are too many to count."""
+def most_frequent_class(validation: Validation) -> tuple[Any, float] | None:
+    """The most frequent class and the error of always predicting it; None if there are too many classes to count."""
     confusion = validation.confusion
     if confusion is None:
         return None
@@ -73,15 +84,15 @@ def commonest(validation: Validation) -> tuple[Any, float] | None:
 
 
 def constant_words(validation: Validation) -> str:
-    """What one would get without learning anything."""
-    found = commonest(validation)
-    return "" if found is None else f"always saying {cut(found[0], 20)} errs {percent(found[1])}"
+    """The error of the constant prediction: what one gets without learning."""
+    found = most_frequent_class(validation)
+    return "" if found is None else f"always saying {shorten(found[0], 20)} errs {percent(found[1])}"
 
 
 def _precision(model: Any, found: Any) -> str:
     said = f"precision {percent(found.precision)}, recall {percent(found.recall)}"
     classes = model.classes_.tolist()
-    return f"of {cut(classes[1], 20)}: {said}" if len(classes) == 2 else f"mean over classes: {said}"
+    return f"of {shorten(classes[1], 20)}: {said}" if len(classes) == 2 else f"mean over classes: {said}"
 
 
 def _stored(model: Any) -> str:
@@ -91,82 +102,85 @@ def _stored(model: Any) -> str:
     return f"{room}, from {counted(len(share), 'task')}"
 
 
-def _tasks(out: Any, ended: Ended, n_tasks: int) -> None:
-    found = ended.validation
+def _tasks(out: Any, result: RunResult, n_tasks: int) -> None:
+    found = result.validation
     worst = found.worst_first()
     more = f"The {n_tasks} worst of" if len(worst) > n_tasks else "Worst first,"
     out.print(f"{more} {counted(len(worst), 'task')}")
-    share = ended.model.budget_share_
+    share = result.model.budget_share_
     rows = table(["task", "examples", "error %", "F %", "stored %"], left=["task"])
     for task, row in worst[:n_tasks]:
         stored = percent(share.get(task, 0.0), "")
-        rows.add_row(cut(task), f"{row.n:,}", percent(row.error, ""), percent(row.f_measure, ""), stored)
+        rows.add_row(shorten(task), f"{row.n:,}", percent(row.error, ""), percent(row.f_measure, ""), stored)
     if found.others is not None:
         other = found.others
         rows.add_row("later tasks", f"{other.n:,}", percent(other.error, ""), percent(other.f_measure, ""), "")
     out.print(rows)
 
 
-def _notes(ended: Ended) -> Iterator[str]:
-    if ended.saved is not None:
-        where = shlex.quote(ended.saved)
-        yield f"Saved in {ended.saved}. To use it: budgetron predict {where} FILE"
-    elif ended.kept is not None:
-        where = shlex.quote(str(ended.kept))
-        yield f"Kept in shards in {ended.kept}. To use it: budgetron predict {where} FILE; to go on: --ray {where}"
-    elif ended.stopped is None:
-        yield "Nothing was saved: --save MODEL keeps the model."
-    yield from ended.notes
+def _notes(result: RunResult) -> Iterator[str]:
+    if result.saved is not None:
+        where = shlex.quote(result.saved)
+        yield f"Saved in {result.saved}. To use it: budgetron predict {where} FILE"
+    elif result.directory is not None:
+        where = shlex.quote(str(result.directory))
+        yield (
+            f"The shards are in {result.directory}. To use them: budgetron predict {where} FILE; "
+            f"to continue: --ray {where}"
+        )
+    elif result.stopped is None:
+        yield "The model was not saved; use --save MODEL."
+    yield from result.notes
 
 
-def warnings(ended: Ended) -> Iterator[str]:
-    """What must be said even where nothing else is."""
-    yield from ended.columns.warnings()
-    if ended.n_bad:
-        yield f"{counted(ended.n_bad, 'bad line')} left out; the first:"
-        yield from (f"  {line}" for line in ended.bad[:3])
-    if ended.stopped is not None:
-        learned = counted(ended.validation.overall.n, "example")
-        yield f"Stopped by {ended.stopped} after {learned}. " + _goes_on(ended)
+def warnings(result: RunResult) -> Iterator[str]:
+    """Warnings, printed on standard error even with --quiet and --json."""
+    yield from result.columns.warnings()
+    if result.n_bad:
+        yield f"{counted(result.n_bad, 'bad line')} skipped; the first:"
+        yield from (f"  {line}" for line in result.bad[:3])
+    if result.stopped is not None:
+        learned = counted(result.validation.overall.n, "example")
+        yield f"Stopped by {result.stopped} after {learned}. " + _how_to_continue(result)
 
 
-def _goes_on(ended: Ended) -> str:
-    if ended.kept is not None and ended.saved is None:
-        where = shlex.quote(str(ended.kept))
-        if ended.source == "-":
-            return f"What was learned is in {ended.kept}. To go on: --ray {where}"
-        again = f"budgetron run {shlex.quote(ended.source)} --ray {where} --skip {ended.rows}"
-        return f"What was learned is in {ended.kept}. To go on:\n  {again}"
-    if ended.saved is None:
+def _how_to_continue(result: RunResult) -> str:
+    if result.directory is not None and result.saved is None:
+        where = shlex.quote(str(result.directory))
+        if result.source == "-":
+            return f"What was learned is in {result.directory}. To continue: --ray {where}"
+        again = f"budgetron run {shlex.quote(result.source)} --ray {where} --skip {result.rows}"
+        return f"What was learned is in {result.directory}. To continue:\n  {again}"
+    if result.saved is None:
         return "Nothing was saved: --save MODEL was not given."
-    where = shlex.quote(ended.saved)
-    if ended.source == "-":
-        return f"What was learned is saved in {ended.saved}. To go on: --resume {where}"
-    again = f"budgetron run {shlex.quote(ended.source)} --resume {where} --skip {ended.rows} --save {where}"
-    return f"What was learned is saved in {ended.saved}. To go on:\n  {again}"
+    where = shlex.quote(result.saved)
+    if result.source == "-":
+        return f"What was learned is saved in {result.saved}. To continue: --resume {where}"
+    again = f"budgetron run {shlex.quote(result.source)} --resume {where} --skip {result.rows} --save {where}"
+    return f"What was learned is saved in {result.saved}. To continue:\n  {again}"
 
 
-def record(ended: Ended) -> dict[str, Any]:
-    """Everything, for JSON."""
-    model = ended.model
+def record(result: RunResult) -> dict[str, Any]:
+    """The whole result as JSON values."""
+    model = result.model
     return {
-        "source": ended.source,
-        "rows": ended.rows,
-        "bad_lines": ended.n_bad,
-        "bad": ended.bad,
-        "seconds": ended.seconds,
-        "examples_per_second": ended.validation.overall.n / ended.seconds,
-        "stopped": ended.stopped,
-        "saved": ended.saved,
-        "label": ended.columns.label,
-        "task": ended.columns.task,
+        "source": result.source,
+        "rows": result.rows,
+        "bad_lines": result.n_bad,
+        "bad": result.bad,
+        "seconds": result.seconds,
+        "examples_per_second": result.validation.overall.n / result.seconds,
+        "stopped": result.stopped,
+        "saved": result.saved,
+        "label": result.columns.label,
+        "task": result.columns.task,
         "model": model_record(model),
-        "validation": ended.validation.to_dict(),
+        "validation": result.validation.to_dict(),
     }
 
 
 def model_record(model: Any) -> dict[str, Any]:
-    """What a model is and holds, for JSON."""
+    """A model's settings and size as JSON values."""
     return {
         "learner": type(model).__name__,
         "budget": plain(getattr(model, "budget", None)),

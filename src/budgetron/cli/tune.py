@@ -1,7 +1,7 @@
-"""`budgetron tune`: bandwidth and budget by progressive validation on the first rows of a stream.
+"""`budgetron tune`: search for a kernel bandwidth and a budget on the first rows of a stream.
 
-First the bandwidth at the budget asked for, then the budget at the better bandwidth. What is not better by more than
-chance explains is not better: then the default stays.
+First the bandwidth is tuned at the given budget, then the budget at the chosen bandwidth. A candidate replaces the
+default only if its error is significantly lower, so that tuning does not fit noise.
 """
 
 from __future__ import annotations
@@ -14,17 +14,17 @@ from typing import Any
 import click
 
 from budgetron.cli import INTERRUPTED
-from budgetron.cli.compare import best_of, command_for
+from budgetron.cli.compare import command_for, most_accurate
+from budgetron.cli.formatting import console, counted, percent, rate, size, source_words, table
+from budgetron.cli.learner_spec import LearnerSpec, budget_from, has_budget
 from budgetron.cli.options import (
-    StreamText,
+    StreamOptions,
     json_option,
     learner_options,
-    learner_text,
+    learner_spec_from_options,
     stream_argument,
     stream_options,
 )
-from budgetron.cli.settings import LearnerText, budget_from, has_budget
-from budgetron.cli.wording import console, counted, percent, rate, size, source_words, table
 from budgetron.errors import refuse
 
 WHO = "tune"
@@ -34,15 +34,15 @@ _BUDGETS = (1 / 4, 1 / 2, 1, 2)
 
 @dataclass(frozen=True)
 class Round:
-    """One question: the candidates by what is asked about, how they did, and which is to be used."""
+    """One tuned parameter: its candidates, their results, and the choice."""
 
     what: str
-    texts: dict[str, LearnerText]
+    texts: dict[str, LearnerSpec]
     results: dict[str, Any]
     default: str
     best: str
-    better: bool  # than the default, by more than chance explains
-    smaller: str | None  # a candidate that takes less memory and is as good as the best
+    better: bool  # significantly better than the default
+    smaller: str | None  # a candidate with less memory that is not significantly worse than the best
     refused: dict[str, str]  # candidates that could not run, and why
 
     @property
@@ -54,16 +54,15 @@ class Round:
 @stream_argument
 @stream_options
 @learner_options
-@click.option("--rows", type=click.IntRange(min=100), default=5000, show_default=True, help="Rows to try them on.")
+@click.option("--rows", type=click.IntRange(min=100), default=5000, show_default=True, help="Rows to tune on.")
 @json_option
 def command(stream: str, rows: int, as_json: bool, **given: Any) -> None:
-    """Look for a better bandwidth and budget on the first rows of a stream.
+    """Search for a better kernel bandwidth and budget on the first rows of a stream.
 
-    Seldom needed: gamma="scale" follows the data, and a Budgetron weighs its beliefs by itself. The command says
-    whether the default is as good.
+    This is seldom needed: the default bandwidth adapts to the data. The command also says if the default is as good.
     """
-    text = StreamText.taken(stream, given)
-    learner = learner_text(WHO, given)
+    text = StreamOptions.from_options(stream, given)
+    learner = learner_spec_from_options(WHO, given)
     text = replace(text, limit=min(rows, text.limit or rows))
     prefix = _Prefix(text, learner)
     rounds = []
@@ -84,39 +83,39 @@ def command(stream: str, rows: int, as_json: bool, **given: Any) -> None:
 
 
 class _Prefix:
-    """The first rows, held in memory, to be run through again and again."""
+    """The first rows of the stream, held in memory because every candidate runs over them."""
 
-    def __init__(self, text: StreamText, learner: LearnerText) -> None:
+    def __init__(self, text: StreamOptions, learner: LearnerSpec) -> None:
         from budgetron.cli import progress
-        from budgetron.cli.reading import Labelled
-        from budgetron.cli.stopping import Stopping
+        from budgetron.cli.labelled_stream import LabelledStream
+        from budgetron.cli.signals import SignalGuard
 
-        with Stopping(text.source) as stopping, Labelled(WHO, text) as labelled:
-            labelled.keep_to_graphs([learner.made(WHO)])
-            self.blocks = list(labelled.blocks(stopping))
-            if stopping.asked:
-                click.echo(f"Stopped by {stopping.asked}.", err=True)
+        with SignalGuard(text.source) as guard, LabelledStream(WHO, text) as labelled:
+            labelled.skip_unknown_tasks([learner.build(WHO)])
+            self.blocks = list(labelled.blocks(guard))
+            if guard.signal_name:
+                click.echo(f"Stopped by {guard.signal_name}.", err=True)
                 sys.exit(INTERRUPTED)
             self.classes = labelled.classes
         if not self.blocks:
-            raise refuse(WHO, "the stream", "one with at least one example", f"{text.source!r} with none")
+            raise refuse(WHO, "STREAM", "a stream with at least one example", f"{text.source!r}, which has none")
         self.n = sum(len(block.y) for block in self.blocks)
-        self._shown = progress.shown
+        self._progress_line = progress.progress_line
 
-    def comparison(self, texts: dict[str, LearnerText]) -> Any:
-        """All candidates over the rows."""
+    def comparison(self, texts: dict[str, LearnerSpec]) -> Any:
+        """Run all candidates over the rows."""
         from budgetron.evaluate import Comparison
 
-        comparison = Comparison({name: text.made(WHO) for name, text in texts.items()}, classes=self.classes)
-        with self._shown(False, self.n) as line:
+        comparison = Comparison({name: text.build(WHO) for name, text in texts.items()}, classes=self.classes)
+        with self._progress_line(False, self.n) as line:
             for block in self.blocks:
                 comparison.add(*block)
                 line.show(comparison.n, None, full=counted(len(texts), "candidate"))
         return comparison
 
 
-def _bandwidth(prefix: _Prefix, learner: LearnerText) -> Round:
-    """Multiples of what the data suggest."""
+def _bandwidth(prefix: _Prefix, learner: LearnerSpec) -> Round:
+    """Try multiples of the default bandwidth, which is estimated from the data."""
     scale = _scale(prefix, learner)
     texts = {}
     for times in _BANDWIDTHS:
@@ -126,23 +125,23 @@ def _bandwidth(prefix: _Prefix, learner: LearnerText) -> Round:
     return _round(prefix, "gamma", texts, learner)
 
 
-def _scale(prefix: _Prefix, learner: LearnerText) -> float:
-    model = learner.made(WHO)
+def _scale(prefix: _Prefix, learner: LearnerSpec) -> float:
+    model = learner.build(WHO)
     first = prefix.blocks[0]
-    rows = slice(0, 1000)  # the first window of a validation
+    rows = slice(0, 1000)  # as many as a validation learns first, so that gamma is the same
     model.partial_fit(first.X[rows], first.y[rows], tasks=None if first.tasks is None else first.tasks[rows],
                       classes=prefix.classes)  # fmt: skip
     if model.kernel_ is None:
-        raise refuse(WHO, "--kernel", "one that the learner uses", "none: the budget leaves no room for it")
+        raise refuse(WHO, "--budget", "large enough for a kernel part", "a budget that leaves no room for one")
     return float(model.kernel_.gamma)
 
 
-def _budget(prefix: _Prefix, learner: LearnerText) -> Round:
+def _budget(prefix: _Prefix, learner: LearnerSpec) -> Round:
     return _round(prefix, "budget", {text.budget or "500": text for text in _sizes(learner)}, learner)
 
 
-def _sizes(learner: LearnerText) -> list[LearnerText]:
-    """The same learner with less and more."""
+def _sizes(learner: LearnerSpec) -> list[LearnerSpec]:
+    """The learner with smaller and larger budgets; empty if its budget is unlimited."""
     from budgetron.engine.memory import budget_of
 
     budget = budget_of(WHO, budget_from(WHO, learner.budget or "500"), "--budget")
@@ -156,13 +155,13 @@ def _sizes(learner: LearnerText) -> list[LearnerText]:
     return [learner if at == place else replace(learner, budget=size) for at, size in enumerate(sizes)]
 
 
-def _round(prefix: _Prefix, what: str, texts: dict[str, LearnerText], default: LearnerText) -> Round:
+def _round(prefix: _Prefix, what: str, texts: dict[str, LearnerSpec], default: LearnerSpec) -> Round:
     comparison = prefix.comparison(texts)
     results = comparison.results()
     name = next(name for name, text in texts.items() if text is default)
     if name not in results:
-        raise refuse(WHO, what, "such that the learner takes the stream", comparison.refused[name])
-    best = best_of(results)
+        raise refuse(WHO, what, "such that the learner accepts the stream", comparison.refused[name])
+    best = most_accurate(results)
     better = comparison.is_worse(name, best)
     memory = {candidate: finish.model.memory_bytes_ for candidate, finish in results.items()}
     close = [candidate for candidate in results if not comparison.is_worse(candidate, best)]
@@ -171,7 +170,7 @@ def _round(prefix: _Prefix, what: str, texts: dict[str, LearnerText], default: L
     return Round(what, texts, results, name, best, better, smallest if is_smaller else None, comparison.refused)
 
 
-def _show(text: StreamText, prefix: _Prefix, rounds: list[Round], learner: LearnerText) -> None:
+def _show(text: StreamOptions, prefix: _Prefix, rounds: list[Round], learner: LearnerSpec) -> None:
     out = console()
     out.print(f"{source_words(text.source)}: the first {counted(prefix.n, 'example')}, each predicted, then learned\n")
     for one in rounds:
@@ -185,14 +184,14 @@ def _show(text: StreamText, prefix: _Prefix, rounds: list[Round], learner: Learn
             )  # fmt: skip
         out.print(rows)
         for name, reason in one.refused.items():
-            out.print(f"{one.what} {name} is left out: {reason}")
+            out.print(f"{one.what} {name} was not run: {reason}")
         out.print(_verdict(one))
         if one.smaller is not None:
             memory = size(one.results[one.smaller].model.memory_bytes_)
-            out.print(f"{one.what} {one.smaller} may do as well, in {memory}.")
+            out.print(f"{one.what} {one.smaller} is not significantly worse and takes only {memory}.")
         out.print()
     if any(one.better for one in rounds):
-        out.print("To learn with what was found:")
+        out.print("To train with the better setting:")
     else:
         out.print("The default is as good as anything tried:")
     out.print(f"  {command_for(replace(text, limit=None), learner)}", soft_wrap=True)
@@ -202,13 +201,13 @@ def _verdict(one: Round) -> str:
     error = percent(one.results[one.best].validation.overall.error)
     usual = percent(one.results[one.default].validation.overall.error)
     if one.better:
-        return f"{one.what} {one.best} is better: {error} wrong against {usual}, more than chance explains."
+        return f"{one.what} {one.best} is better: {error} wrong against {usual}, a significant difference."
     if one.best == one.default:
-        return f"{one.what} {one.default}, as it was, errs least."
-    return f"{one.what} {one.default}, as it was, is as good: {usual} against {error} at best may be chance."
+        return f"{one.what} {one.default}, the default, has the lowest error."
+    return f"{one.what} {one.default}, the default, is as good: {usual} against at best {error} is not significant."
 
 
-def _record(text: StreamText, prefix: _Prefix, rounds: list[Round], learner: LearnerText) -> dict[str, Any]:
+def _record(text: StreamOptions, prefix: _Prefix, rounds: list[Round], learner: LearnerSpec) -> dict[str, Any]:
     return {
         "source": text.source,
         "examples": prefix.n,

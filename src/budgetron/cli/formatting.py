@@ -1,4 +1,4 @@
-"""Figures as people read them."""
+"""Format numbers, sizes, names and tables for the terminal."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 NOTHING = "–"
 SHOWN_LETTERS = 40
-_UNBOUND = 160
+_UNBOUND = 160  # columns of output into a pipe or file; no table needs more
 
 
 def percent(share: float | None, unit: str = " %") -> str:
@@ -20,7 +20,7 @@ def percent(share: float | None, unit: str = " %") -> str:
 
 
 def size(count: float) -> str:
-    """Bytes in the unit that makes them short."""
+    """A number of bytes in a fitting unit, as in 64.5 KiB."""
     for unit in ("B", "KiB", "MiB"):
         if count < 1024:
             return f"{count:.0f} {unit}" if unit == "B" or count >= 100 else f"{count:.1f} {unit}"
@@ -29,7 +29,7 @@ def size(count: float) -> str:
 
 
 def rate(per_second: float) -> str:
-    """Two digits tell a speed."""
+    """A speed with two significant digits; more would be noise."""
     return f"{float(f'{per_second:.2g}'):,.0f}"
 
 
@@ -37,14 +37,14 @@ def counted(n: int, one: str, many: str | None = None) -> str:
     return f"{n:,} {one if n == 1 else many or one + 's'}"
 
 
-def cut(text: Any, limit: int = SHOWN_LETTERS) -> str:
-    """A name from outside on one line: no control characters, not too long."""
+def shorten(text: Any, limit: int = SHOWN_LETTERS) -> str:
+    """Text from user data for one line: shortened, and without control characters, which could alter the terminal."""
     plain = "".join(letter if letter.isprintable() else "�" for letter in str(text))
     return plain if len(plain) <= limit else plain[: limit - 1] + "…"
 
 
 def console() -> Console:
-    """Standard output: as wide as the terminal; into a pipe or file, as wide as a table needs."""
+    """A console for standard output: as wide as the terminal, or wide enough for any table in a pipe or file."""
     import sys
 
     from rich.console import Console
@@ -54,12 +54,12 @@ def console() -> Console:
 
 
 def source_words(source: str) -> str:
-    """A stream's name, short."""
-    return "standard input" if source == "-" else cut(os.path.basename(source))
+    """The short name of a stream."""
+    return "standard input" if source == "-" else shorten(os.path.basename(source))
 
 
 def kernel_words(kernel: Any) -> str:
-    """A kernel with its parameters, those aside that say nothing."""
+    """A kernel with its numeric parameters, in words."""
     if kernel is None:
         return "no kernel"
     figures = [f"{name} {value:.3g}" for name, value in vars(kernel).items() if not isinstance(value, bool | str)]
@@ -68,7 +68,7 @@ def kernel_words(kernel: Any) -> str:
 
 
 def table(columns: Sequence[str], left: Sequence[str] = ()) -> Table:
-    """A plain table without lines; figures to the right, names to the left."""
+    """A table without rules; columns named in `left` are aligned left, the others right."""
     from rich.table import Table
 
     made = Table(box=None, pad_edge=False, header_style="bold", padding=(0, 0, 0, 2 if len(columns) < 7 else 1))
@@ -78,5 +78,5 @@ def table(columns: Sequence[str], left: Sequence[str] = ()) -> Table:
 
 
 def plain(value: Any) -> Any:
-    """A NumPy number as Python has it, for JSON."""
+    """A NumPy scalar as a Python value, for JSON."""
     return value.item() if hasattr(value, "item") else value

@@ -1,4 +1,4 @@
-"""A labelled stream as a command sees it: the rows asked for, and the labels there are."""
+"""A labelled stream for `run`, `compare` and `tune`: its rows, its classes, and checks of its label column."""
 
 from __future__ import annotations
 
@@ -9,16 +9,16 @@ import numpy as np
 from numpy.typing import NDArray
 
 from budgetron import io
-from budgetron.cli.options import StreamText
-from budgetron.cli.stopping import Stopping
+from budgetron.cli.options import StreamOptions
+from budgetron.cli.signals import SignalGuard
 from budgetron.errors import refuse, shown
 
-_MOST_SHOWN = 5
-_MOST_GUESSED = 20  # labels in a column that nobody named: more than that is no label
+_MAX_SHOWN = 5
+_MAX_GUESSED_CLASSES = 20  # a guessed label column with more values is probably not the label
 
 
 class Rows(NamedTuple):
-    """Some rows of the stream, in order."""
+    """Consecutive rows of the stream."""
 
     X: Any
     y: NDArray[Any]
@@ -26,22 +26,22 @@ class Rows(NamedTuple):
     weights: Any
 
 
-class Labelled:
-    """Reads a stream with labels; `classes` are those that a learner should be told at its first rows."""
+class LabelledStream:
+    """Reads a stream with labels; `classes` are to be passed to a learner with its first rows."""
 
     def __init__(
         self,
         who: str,
-        text: StreamText,
+        text: StreamOptions,
         columns: Any = None,
         classes: Sequence[Any] | None = None,
         skip: int = 0,
     ) -> None:
         self._who, self._text = who, text
-        self.taken = skip  # rows of the stream that are behind us
+        self.rows_read = skip  # including those that --skip left out
         self._tasks: set[Any] | None = None
-        self._strangers: list[str] = []
-        self._n_strangers = 0
+        self._unknown_tasks: list[str] = []
+        self._n_unknown_tasks = 0
         self.stream = io.read(
             text.source,
             format=text.file_format,
@@ -59,7 +59,7 @@ class Labelled:
             if classes is not None:
                 self.stream.classes = classes
             elif text.classes:
-                self.stream.classes = _typed(who, text.classes, self.stream.columns)
+                self.stream.classes = _parsed_classes(who, text.classes, self.stream.columns)
         except BaseException:
             self.stream.close()
             raise
@@ -77,68 +77,68 @@ class Labelled:
 
     @property
     def n_bad(self) -> int:
-        """Lines that were left out."""
-        return int(self.stream.n_bad) + self._n_strangers
+        """How many lines were skipped."""
+        return int(self.stream.n_bad) + self._n_unknown_tasks
 
     @property
     def bad(self) -> list[str]:
-        """The first few of them, with number, content and reason."""
+        """The first few skipped lines, with number, reason and content."""
         lines = [f"line {line.number:,}: {line.reason}, in {shown(line.content)}" for line in self.stream.bad]
-        return lines + self._strangers
+        return lines + self._unknown_tasks
 
-    def blocks(self, stopping: Stopping) -> Iterator[Rows]:
-        """Blocks until the stream, the limit or a signal ends them."""
+    def blocks(self, guard: SignalGuard) -> Iterator[Rows]:
+        """Yield blocks until the stream ends, the limit is reached or a signal comes."""
         begun = False
-        for block in stopping.blocks(self.stream):
+        for block in guard.blocks(self.stream):
             if not begun:
                 self._check(block.y)
                 begun = True
-            self.taken += len(block.rows)
-            rows = self._of_known_tasks(block)
+            self.rows_read += len(block.rows)
+            rows = self._without_unknown_tasks(block)
             if len(rows.y):
                 yield rows
 
-    def keep_to_graphs(self, models: Iterable[Any]) -> None:
-        """With --on-error skip, leave out rows of tasks that a graph of these learners does not name."""
+    def skip_unknown_tasks(self, models: Iterable[Any]) -> None:
+        """With --on-error skip, skip rows of tasks that are missing in the graph of any of these models."""
         if self._text.on_error == "skip":
             named = [set(model.graph.tasks) for model in models if not model.graph.is_open]
             self._tasks = set.intersection(*named) if named else None
 
-    def _of_known_tasks(self, block: Any) -> Rows:
+    def _without_unknown_tasks(self, block: Any) -> Rows:
         if self._tasks is None or block.tasks is None:
             return Rows(block.X, block.y, block.tasks, block.weights)
         known = np.array([task in self._tasks for task in block.tasks.tolist()])
-        for place in np.flatnonzero(~known)[: _MOST_SHOWN - len(self._strangers)].tolist():
+        for place in np.flatnonzero(~known)[: _MAX_SHOWN - len(self._unknown_tasks)].tolist():
             task = shown(block.tasks[place])
-            self._strangers.append(f"line {block.rows[place]:,}: must be of a task that the graph names, not {task}")
-        self._n_strangers += int((~known).sum())
+            self._unknown_tasks.append(f"line {block.rows[place]:,}: the graph does not name task {task}")
+        self._n_unknown_tasks += int((~known).sum())
         weights = None if block.weights is None else block.weights[known]
         return Rows(block.X[known], block.y[known], block.tasks[known], weights)
 
     def _check(self, labels: NDArray[Any]) -> None:
-        """Whether the first rows look as if the label were one."""
+        """Reject a label column that cannot be right, judging by the first rows."""
         found = np.unique(labels).tolist()
         label = self.stream.columns.label
-        if len(found) > _MOST_GUESSED and self._text.label is None and not self._text.classes:
+        if len(found) > _MAX_GUESSED_CLASSES and self._text.label is None and not self._text.classes:
             raise refuse(
                 self._who,
                 "the label",
                 "a column with few values",
-                f"column {label!r}, a guess, with {len(found):,} in the first {len(labels):,} rows",
-                "--label COLUMN says which it is.",
+                f"column {label!r}, a guess, with {len(found):,} values in the first {len(labels):,} rows",
+                "Name the column with --label COLUMN.",
             )
         if self.classes is None and found[0] not in (-1, 0, 1):
             raise refuse(
                 self._who,
                 "the label",
-                f"of two kinds at least in the first {len(labels):,} rows",
+                f"a column with two values or more in the first {len(labels):,} rows",
                 f"only {shown(found[0])} in column {label!r}",
-                "--classes A,B names all labels; a file sorted by label should be shuffled.",
+                "Name all labels with --classes A,B; shuffle a file that is sorted by label.",
             )
 
 
-def _typed(who: str, classes: tuple[str, ...], columns: Any) -> list[Any]:
-    """Labels from text, whole numbers where the stream's labels are."""
+def _parsed_classes(who: str, classes: tuple[str, ...], columns: Any) -> list[Any]:
+    """The labels of --classes, as integers if the stream's labels are integers."""
     if not columns.plan.whole_labels:
         return sorted(set(classes))
     try:

@@ -1,4 +1,4 @@
-"""A learner from text: its name, kernel, graph, budget and other parameters as they are written on the command line.
+"""Parse a learner's name, kernel, graph, budget and other parameters from the command line.
 
     --learner Forgetron      or the paper's name, mtforg
     --kernel gaussian:0.5    NAME, NAME:VALUE, or NAME:parameter=value,parameter=value
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from budgetron.graphs import TaskGraph
     from budgetron.kernels import Kernel
 
-LEARNERS = {  # the paper's name for each
+LEARNERS = {  # class → the paper's name
     "Budgetron": None,
     "SharedProjectron": "mtbprj-2",
     "BudgetProjectron": "mtbprj",
@@ -33,37 +33,37 @@ LEARNERS = {  # the paper's name for each
 }
 KERNELS = {"gaussian": ("Gaussian", "gamma"), "polynomial": ("Polynomial", "degree"), "linear": ("Linear", "bias")}
 GRAPHS = "complete, complete:COUPLING, disconnected, clusters:FILE or edges:FILE"
-_MOST_GRAPH_LINES = 10_000_000
+_MAX_GRAPH_LINES = 10_000_000
 _OWN_OPTIONS = {"budget", "kernel", "graph"}
 
 
 @dataclass(frozen=True)
-class LearnerText:
-    """What the caller wrote of a learner; `made` makes it."""
+class LearnerSpec:
+    """A learner as written on the command line; `build` creates it."""
 
     learner: str = "Budgetron"
-    budget: str | None = None  # as the learner has it
+    budget: str | None = None  # None: the default of the learner
     kernel: str = "gaussian"
     graph: str = "complete"
     others: tuple[str, ...] = ()
     graph_rows: Sequence[Sequence[str]] = field(default=(), repr=False, compare=False)
 
-    def checked(self, who: str) -> LearnerText:
-        """The same with names in full and the graph's file read; a refusal where something cannot be meant."""
+    def checked(self, who: str) -> LearnerSpec:
+        """Validate every part, complete the learner's name and read the graph's file."""
         name = learner_named(who, self.learner)
         kernel_of(who, self.kernel)
         _parameters(who, name, self.others)
         if self.budget is not None:
             if not has_budget(name):
-                raise refuse(who, "--budget", f"left out for {name}, which keeps all it errs on", shown(self.budget))
+                raise refuse(who, "--budget", f"left out for {name}, which stores every mistake", shown(self.budget))
             budget_from(who, self.budget)
         rows = _graph_rows(who, self.graph)
         if not rows:
             graph_of(who, self.graph, rows)
         return replace(self, learner=name, graph_rows=rows)
 
-    def made(self, who: str) -> Any:
-        """The learner, new."""
+    def build(self, who: str) -> Any:
+        """Create the learner."""
         import budgetron
 
         learner = getattr(budgetron, self.learner)
@@ -77,8 +77,8 @@ class LearnerText:
         return learner(**given)
 
     def options(self) -> str:
-        """The options that say it again, those left out that are the defaults."""
-        plain = LearnerText()
+        """The command-line options that give this learner, without defaults."""
+        plain = LearnerSpec()
         words = [f"--learner {self.learner}"] if self.learner != plain.learner else []
         words += [f"--budget {_quoted(self.budget)}"] if self.budget is not None else []
         words += [f"--kernel {self.kernel}"] if self.kernel != plain.kernel else []
@@ -94,7 +94,7 @@ def has_budget(learner: str) -> bool:
 
 
 def learner_named(who: str, text: str) -> str:
-    """The class of this name, or of the paper's name, in any case."""
+    """The class name for a class or paper name, ignoring case."""
     for name, paper in LEARNERS.items():
         if text.lower() in (name.lower(), paper):
             return name
@@ -116,7 +116,7 @@ def budget_from(who: str, text: str) -> int | str | None:
 
 
 def kernel_of(who: str, text: str) -> Kernel | None:
-    """The kernel that is meant, or None for a linear Budgetron without a kernel part."""
+    """Parse a kernel; None means a linear Budgetron without a kernel part."""
     from budgetron import kernels
 
     name, _, rest = text.strip().partition(":")
@@ -141,7 +141,7 @@ def kernel_of(who: str, text: str) -> Kernel | None:
 
 
 def graph_of(who: str, text: str, rows: Sequence[Sequence[str]]) -> TaskGraph:
-    """The task graph; names in its file are read as those of a stream are."""
+    """Create the task graph. Task names are parsed as in a stream, so that both denote the same tasks."""
     from budgetron import graphs
     from budgetron.io.values import parse_task
 
@@ -159,7 +159,7 @@ def graph_of(who: str, text: str, rows: Sequence[Sequence[str]]) -> TaskGraph:
 
 
 def _graph_rows(who: str, text: str) -> list[list[str]]:
-    """The rows of the file of a graph: task and cluster; or task, task and perhaps a weight, or a task alone."""
+    """Read a graph's file: lines of task,cluster; or of task,task[,weight], or a task alone."""
     kind, _, rest = text.strip().partition(":")
     if kind == "complete" or (kind == "disconnected" and not rest):
         return []
@@ -174,14 +174,14 @@ def _graph_rows(who: str, text: str) -> list[list[str]]:
             if not any(row) or (number == 1 and _is_header(row, kind)):
                 continue
             if kind == "edges" and len(row) == 1:
-                row.append("")  # a task with no edge
+                row.append("")  # a task without edges
             if not 2 <= len(row) <= most or not row[0] or (kind == "clusters" and not row[1]):
-                raise refuse(who, "--graph", f"a file with {wanted} on a line", f"{rest}:{number}: {shown(row)}")
-            if len(found) >= _MOST_GRAPH_LINES:
-                raise refuse(who, "--graph", f"a file of at most {_MOST_GRAPH_LINES} lines", rest)
+                raise refuse(who, "--graph", f"a file with lines {wanted}", f"{shown(row)} in line {number} of {rest}")
+            if len(found) >= _MAX_GRAPH_LINES:
+                raise refuse(who, "--graph", f"a file of at most {_MAX_GRAPH_LINES} lines", rest)
             found.append(row)
     if not found:
-        raise refuse(who, "--graph", f"a file with {wanted} on a line", f"{rest}, which has none")
+        raise refuse(who, "--graph", f"a file with lines {wanted}", f"{rest}, which has no such lines")
     return found
 
 
@@ -198,11 +198,11 @@ def _weight(who: str, text: str, row: Sequence[str]) -> float:
     try:
         return float(row[2]) if len(row) > 2 and row[2] else 1.0
     except ValueError:
-        raise refuse(who, "--graph", "a file whose weights are numbers", f"{text}: {shown(row[2])}") from None
+        raise refuse(who, "--graph", "a file whose weights are numbers", f"{shown(row[2])} in {text}") from None
 
 
 def _parameters(who: str, learner: str, others: Iterable[str]) -> Mapping[str, Any]:
-    """Further parameters, NAME=VALUE, of this learner."""
+    """Parse the values of --set, NAME=VALUE."""
     import budgetron
 
     known = set(inspect.signature(getattr(budgetron, learner)).parameters) - _OWN_OPTIONS - {"task_column", "beliefs"}
@@ -216,13 +216,13 @@ def _parameters(who: str, learner: str, others: Iterable[str]) -> Mapping[str, A
 
 
 def _weights(text: str) -> dict[Any, Any]:
-    """Weights of classes, as in ham:1,spam:5."""
+    """Parse class weights, as in ham:1,spam:5."""
     pairs = [part.rpartition(":") for part in text.split(",")]
     return {_value(label): _value(weight) for label, _, weight in pairs}
 
 
 def _value(text: str) -> Any:
-    """An integer, a number, true, false or none, or else the text itself."""
+    """Parse an integer, a number, true, false or none; anything else stays text."""
     words = {"true": True, "false": False, "none": None}
     text = text.strip()
     if text.lower() in words:

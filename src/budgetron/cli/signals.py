@@ -1,7 +1,7 @@
-"""Ctrl-C, SIGTERM and a closed terminal end a pass between two blocks: what was learned is whole and can be saved.
+"""Ctrl-C, SIGTERM and SIGHUP stop a run between two blocks, so that the model is consistent and can be saved.
 
-While a pass waits for a pipe it is ended at once: no block has come that could be cut in two. A second signal does not
-wait for the end of a block.
+While the run waits for input from a pipe it stops at once, because no block is being learned. A second signal stops it
+at once in any case.
 """
 
 from __future__ import annotations
@@ -21,19 +21,20 @@ if hasattr(signal, "SIGHUP"):
     _NAMES[signal.SIGHUP] = "SIGHUP"
 
 
-class Stopping:
-    """Inside the `with`, signals are noted in `asked` (the signal's name) instead of ending the process."""
+class SignalGuard:
+    """Within the `with` block, a signal sets `signal_name` instead of ending the process."""
 
     def __init__(self, source: str) -> None:
-        self.asked: str | None = None
+        self.signal_name: str | None = None
         self._endless = not _is_regular(source)
         self._waiting = True  # for the first rows
         self._before: dict[int, Any] = {}
 
     def __enter__(self) -> Self:
-        if threading.current_thread() is threading.main_thread():  # elsewhere signals cannot be taken
+        if threading.current_thread() is threading.main_thread():  # Python allows signal handlers there only
             for number in _NAMES:
-                if number in _ALWAYS or signal.getsignal(number) is not signal.SIG_IGN:  # nohup is respected
+                # Under nohup, SIGHUP is ignored and stays so.
+                if number in _ALWAYS or signal.getsignal(number) is not signal.SIG_IGN:
                     self._before[number] = signal.signal(number, self._note)
         return self
 
@@ -42,9 +43,9 @@ class Stopping:
             signal.signal(number, handler)
 
     def blocks(self, stream: Iterable[Any]) -> Iterator[Any]:
-        """The blocks of a stream until a signal comes."""
+        """Yield the blocks of a stream until a signal comes."""
         pieces = iter(stream)
-        while self.asked is None:
+        while self.signal_name is None:
             try:
                 self._waiting = True
                 block = next(pieces, None)
@@ -56,7 +57,7 @@ class Stopping:
             yield block
 
     def _note(self, number: int, frame: FrameType | None) -> None:
-        again, self.asked = self.asked is not None, _NAMES[number]
+        again, self.signal_name = self.signal_name is not None, _NAMES[number]
         if again or (self._waiting and self._endless):
             self._waiting = False
             raise KeyboardInterrupt
@@ -68,4 +69,4 @@ def _is_regular(source: str) -> bool:
     try:
         return source != "-" and stat.S_ISREG(os.stat(source).st_mode)
     except OSError:
-        return True  # reading it will say what is wrong
+        return True  # opening the stream will report the error
