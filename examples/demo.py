@@ -1,9 +1,8 @@
-"""Six learners, one tight memory, real data: who errs least, and what did the unlimited baseline need?
+"""Compare six learners on real data under the same memory budget, with an unlimited baseline.
 
-Chem97: 31,022 students sat A-level chemistry in 2,410 British schools; will this one get a grade A or B? Each
-school is a task with few students, so a school alone learns little. One pass: predict, then learn. Features
-are standardised beforehand. Every learner has the same budget, twice: as a number of stored examples, and as bytes
-that bound all it holds.
+Chem97 has 31,022 students in 2,410 British schools. The label is a grade A or B in A-level chemistry. Each school is a
+task with few students. Every student is predicted, then learned, in one pass; features are standardised before. Every
+learner runs with the same budget twice: as a number of stored examples, and as bytes for the whole model.
 
     python examples/demo.py [--examples 200] [--bytes "64 KiB"] [--orders 3]
 """
@@ -34,7 +33,7 @@ NO_LIMIT = "No limit"
 
 @dataclass(frozen=True)
 class Entry:
-    """A line of the table: a learner under a budget."""
+    """One line of the table: a learner with a budget."""
 
     section: str
     name: str
@@ -43,26 +42,26 @@ class Entry:
 
 @dataclass(frozen=True)
 class Result:
-    """What became of it: means over the orders of the stream."""
+    """Figures of one entry, averaged over the random orders of the stream."""
 
     entry: Entry
     error: float  # share of wrong predictions
     f: float  # F-measure of the positive class
     stored: float
     memory: float  # bytes, at the end
-    speed: float  # examples a second, predicting and learning
+    speed: float  # examples per second, for predicting and learning
 
 
 @click.command(help=__doc__.splitlines()[0])
 @click.option("--examples", default=200, show_default=True, help="The budget as a number of stored examples.")
-@click.option("--bytes", "size", default="64 KiB", show_default=True, help="The budget as memory in all.")
+@click.option("--bytes", "size", default="64 KiB", show_default=True, help="The budget as bytes for the whole model.")
 @click.option("--orders", default=3, show_default=True, help="Random orders of the stream to average over.")
 def main(examples: int, size: str, orders: int) -> None:
     console = Console()
     chem = data.load("chem97")
     streams = [chem.shuffled(seed=seed) for seed in range(orders)]
     if not native.available:
-        console.print(f"Built without a compiler: the slow engine runs, on one order of {SLOW_EXAMPLES:,} students.\n")
+        console.print(f"No compiled core: the slow NumPy engine runs on one order of {SLOW_EXAMPLES:,} students.\n")
         streams = [streams[0].take(SLOW_EXAMPLES)]
     always_no = f"{chem.y.mean():.1%}"
     console.print(
@@ -89,7 +88,7 @@ def main(examples: int, size: str, orders: int) -> None:
 
 def _entries(examples: int, size: str) -> Iterator[Entry]:
     kernel = kernels.Gaussian(gamma=1 / 3)  # three features of variance 1
-    budgets = {f"{examples:,} stored examples at most": examples, f"{size} each, everything counted": size}
+    budgets = {f"{examples:,} stored examples at most": examples, f"{size} each, for the whole model": size}
     for section, budget in budgets.items():
         for name in LEARNERS:
             if hasattr(budgetron, name):
@@ -97,7 +96,7 @@ def _entries(examples: int, size: str) -> Iterator[Entry]:
                 yield Entry(section, name, lambda learner=learner, budget=budget: learner(budget=budget, kernel=kernel))
     yield Entry(NO_LIMIT, "Perceptron", lambda: budgetron.Perceptron(kernel=kernel))
     apart = graphs.disconnected()
-    yield Entry(NO_LIMIT, "Perceptron a school", lambda: budgetron.Perceptron(kernel=kernel, graph=apart))
+    yield Entry(NO_LIMIT, "Perceptron per school", lambda: budgetron.Perceptron(kernel=kernel, graph=apart))
 
 
 def _run(entry: Entry, streams: list[data.DataSet], advance: Callable[[int], object]) -> Result:
@@ -135,11 +134,11 @@ def _table(results: list[Result]) -> Table:
 
 
 def _conclusions(results: list[Result]) -> Iterator[str]:
-    """The point in words, whatever the numbers say."""
+    """Sentences that state the result, derived from the figures."""
     sections = list(dict.fromkeys(result.entry.section for result in results if result.entry.section != NO_LIMIT))
     for section in sections:
         best = _best(results, section)
-        yield f"{section}: {best.entry.name} errs least, {best.error:.1%}, in {_size(best.memory)}."
+        yield f"{section}: {best.entry.name} has the lowest error, {best.error:.1%}, in {_size(best.memory)}."
     best = _best(results, sections[-1])
     for result in results:
         if result.entry.section == NO_LIMIT:

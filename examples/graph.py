@@ -1,9 +1,8 @@
-"""Twenty-four weather stations along a river: each is like its neighbours, and less like those further off.
+"""Use a task graph: 24 weather stations along a river, each similar to its neighbours.
 
-Stations are tasks, and the river is a graph: an edge joins a station to the next, and a tributary joins at station 8.
-Labels are made from that graph (budgetron.data.synthetic), so that it is known to be the right one. Does telling a
-learner help? It is compared with no graph, with all stations alike, and with a river of the right shape but names
-shuffled.
+Each station is a task. An edge joins each station to the next one, and a tributary joins the river at station 8. The
+labels are generated from that graph (budgetron.data.synthetic), so the graph is known to be right. The program compares
+it with no graph, with all stations equally related, and with the same river with shuffled names.
 
     python examples/graph.py
 """
@@ -19,11 +18,11 @@ from budgetron.data import synthetic
 RIVER = [f"river {km:02}" for km in range(16)]
 STREAM = [f"stream {km:02}" for km in range(8)]
 EDGES = [*pairwise(RIVER), *pairwise(STREAM), (STREAM[-1], RIVER[8])]
-STRENGTH = 8.0  # of an edge: how much a station takes from the next
+STRENGTH = 8.0  # weight of an edge: how strongly neighbours are coupled
 
 
 def shuffled(edges: list[tuple[str, str]], seed: int) -> list[tuple[str, str]]:
-    """The same shape with the names exchanged."""
+    """The same shape with permuted names."""
     names = [*RIVER, *STREAM]
     other = dict(zip(names, random.Random(seed).sample(names, len(names)), strict=True))
     return [(other[a], other[b]) for a, b in edges]

@@ -1,8 +1,8 @@
-"""2,410 schools, thirteen pupils each: will this pupil get a good grade in chemistry?
+"""Learn 2,410 related tasks with about thirteen examples each: will a pupil get a good grade in chemistry?
 
-Chem97 is real: 31,022 pupils in British schools, their average grade at sixteen, age and sex; the label is a grade A or
-B at eighteen. A school alone has too few pupils to learn from. All together hide that schools differ. Each pupil is
-predicted, then learned from, once.
+Chem97 has 31,022 pupils in British schools: average grade at sixteen, age and sex. The label is a grade A or B at
+eighteen. One school has too few pupils to learn from, and one model for all ignores that schools differ. Each pupil is
+predicted, then learned, once.
 
     python examples/schools.py        (needs the extra `data`)
 """
@@ -20,8 +20,8 @@ def main() -> None:
 
     models = {
         "one model for all schools": Budgetron(budget=200, graph=graphs.complete(coupling=float("inf"))),
-        "a model a school, apart": Budgetron(budget=200, graph=graphs.disconnected()),
-        "a model a school, related": Budgetron(budget=200),
+        "one model per school": Budgetron(budget=200, graph=graphs.disconnected()),
+        "related models": Budgetron(budget=200),
         "the same in 64 KiB": Budgetron(budget="64 KiB"),
     }
     print(f"{'':28}{'wrong':>7}{'log loss':>10}{'calibration':>13}{'stored':>8}{'memory':>11}")
@@ -34,12 +34,12 @@ def main() -> None:
             f"{model.n_stored_:8}{model.memory_bytes_ // 1024:7,} KiB"
         )
 
-    best = results["a model a school, related"]
-    print("\nThe schools it is most surely bad at:")
+    best = results["related models"]
+    print("\nThe schools with the clearest errors:")
     for school, row in best.worst_first()[:3]:
         print(f"  school {school}: {row.error:.0%} of {row.n} pupils wrong")
-    print("\nWhat it came to believe, by weight:")
-    for belief, weight in sorted(models["a model a school, related"].beliefs_, key=lambda pair: -pair[1])[:2]:
+    print("\nBeliefs with the largest weights:")
+    for belief, weight in sorted(models["related models"].beliefs_, key=lambda pair: -pair[1])[:2]:
         print(f"  {weight:.2f}  {belief.in_words()}")
 
 

@@ -1,8 +1,8 @@
-"""Forty machines with twelve sensors each; half-way, maintenance changes what the readings mean. Who notices?
+"""Concept drift: forty machines with twelve sensors each, whose readings change their meaning half-way.
 
-The readings are made (budgetron.data.synthetic), so the right answer is known: the machines are alike to 80 %, one
-label in twenty is wrong, and at reading 10,000 of 20,000 every machine's rule turns by 60 degrees, all in the same
-way. No learner is told. What counts is how soon each is back.
+The readings are generated (budgetron.data.synthetic), so the best possible error is known. The machines are 80 %
+related, and one label in twenty is wrong. At reading 10,000 of 20,000 the decision rule of every machine turns by 60
+degrees. The learners are not told; the table shows how fast each of them recovers.
 
     python examples/sensors.py
 """
@@ -32,7 +32,7 @@ def main() -> None:
         "Budgetron": Budgetron(budget=200),
     }
     ends = (1_000, 10_000, 11_000, 12_000, 20_000)
-    print("wrong in the thousand readings up to")
+    print("errors in the thousand readings before reading")
     print(f"{'':24}" + "".join(f"{end:>9,}" for end in ends) + f"{'stored':>9}")
     for name, model in models.items():
         points = {point.position: point for point in evaluate.progressive(model, stream, window=WINDOW).curve}

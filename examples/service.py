@@ -1,10 +1,10 @@
-"""Chem97 through a running service: predict, hear the grade later, learn; killed half-way, and nothing is lost.
+"""Stream Chem97 through a service: predict, send the label later, and survive a `kill -9`.
 
     python examples/service.py [--pupils 4000] [--url http://127.0.0.1:8000]
 
-31,022 pupils of 2,410 schools; the schools are the tasks. Without --url a service of its own is started in a folder
-that is removed afterwards, ended with `kill -9` in the middle, and started again. With --url it talks to yours, and
-kills nobody.
+The data are 31,022 pupils of 2,410 schools; each school is a task. Without --url, the program starts a service in a
+temporary folder, ends it with `kill -9` half-way, and starts it again. With --url it uses a running service, which it
+does not kill.
 """
 
 from __future__ import annotations
@@ -20,8 +20,8 @@ from collections.abc import Sequence
 from budgetron import Client, data
 
 
-def started(folder: str) -> tuple[subprocess.Popen[bytes], str]:
-    """A service on a free port, and its address, which it logs when it is ready."""
+def start_service(folder: str) -> tuple[subprocess.Popen[bytes], str]:
+    """Start a service on a free port. Returns its process and the address, which it logs when it is ready."""
     command = [sys.executable, "-m", "budgetron", "serve", "Budgetron budget=200", "--data", folder, "--port", "0"]
     process = subprocess.Popen(command, stderr=subprocess.PIPE)
     assert process.stderr is not None
@@ -32,8 +32,8 @@ def started(folder: str) -> tuple[subprocess.Popen[bytes], str]:
     raise SystemExit("the service did not start")
 
 
-def taught(client: Client, X: Sequence, y: Sequence, schools: Sequence) -> tuple[int, int]:
-    """Each pupil is predicted, and the grade sent ten pupils later. How many were wrong, of how many."""
+def learn_with_delay(client: Client, X: Sequence, y: Sequence, schools: Sequence) -> tuple[int, int]:
+    """Predict each pupil and send the label ten pupils later. Returns the number of errors and of pupils."""
     waiting, wrong, n = [], 0, 0
     for row, label, school in zip(X, y, schools, strict=True):
         prediction = client.predict(row, school, remember=True)
@@ -61,7 +61,7 @@ def main() -> None:
     half, few = len(X) // 2, min(200, len(X) // 4)
 
     with tempfile.TemporaryDirectory() as folder:
-        process, url = (None, given.url) if given.url else started(folder)
+        process, url = (None, given.url) if given.url else start_service(folder)
         with Client(url) as client:
             client.learn_many(X[:half], y[:half], schools[:half], classes=sorted(set(y)))
             print(f"{half} pupils learned, in blocks of 512; each block was on disk before it was acknowledged")
@@ -69,11 +69,11 @@ def main() -> None:
             process.send_signal(signal.SIGKILL)
             process.wait()
             process.stderr.close()
-            process, url = started(folder)
+            process, url = start_service(folder)
             print("killed, and started again")
         with Client(url) as client:
             print(f"{client.model()['seen']} pupils are known; none was lost, none learned twice")
-            wrong, n = taught(client, X[half : half + few], y[half : half + few], schools[half : half + few])
+            wrong, n = learn_with_delay(client, X[half : half + few], y[half : half + few], schools[half : half + few])
             print(f"{n} predicted one by one, their grades sent later: {wrong / n:.1%} wrong")
             client.learn_many(X[half + few :], y[half + few :], schools[half + few :])
             live = client.live()

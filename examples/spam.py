@@ -1,8 +1,8 @@
-"""A spam filter for each of a hundred users, from the first word of their first mail, in one megabyte.
+"""One spam filter per user for a hundred users, on raw text, in one megabyte for all of them.
 
-No set of mail by user comes by pip, so the mail is made: a hundred users, 5,000 messages in all, words drawn by topic.
-Phishing is spam to everybody, and notes from colleagues to nobody. Newsletters are the hard part: each user wants some
-topics and marks the others as spam, as people do. So users are alike in most things, and each differs in a few.
+The mail is generated: 5,000 messages of a hundred users, with words drawn by topic. Phishing is spam for every user and
+notes from colleagues are spam for none. Newsletters are the hard part: each user wants some topics and marks the others
+as spam. So users agree on most messages but not on all.
 
     python examples/spam.py
 """
@@ -31,7 +31,7 @@ WORDS = HashingVectorizer(alternate_sign=False)
 
 
 def mails(n: int, n_users: int = 100, seed: int = 0) -> Iterator[tuple[str, str, str]]:
-    """Messages as they arrive: user, text, and what the user says of it."""
+    """Yield messages in order of arrival: user, text, and the user's label."""
     rng = np.random.default_rng(seed)
     wanted = rng.random((n_users, len(NEWSLETTERS))) < 0.5
     topics = list(TOPICS)
@@ -41,7 +41,7 @@ def mails(n: int, n_users: int = 100, seed: int = 0) -> Iterator[tuple[str, str,
         words = [*rng.choice(TOPICS[topic].split(), size=8), *rng.choice(COMMON.split(), size=8)]
         rng.shuffle(words)
         spam = topic == "phishing" or (topic in NEWSLETTERS and not wanted[user, NEWSLETTERS.index(topic)])
-        if rng.random() < 0.03:  # people press the wrong button
+        if rng.random() < 0.03:  # users make mistakes: 3 % of the labels are wrong
             spam = not spam
         yield f"user {user}", " ".join(words), "spam" if spam else "ham"
 
@@ -59,8 +59,8 @@ def main() -> None:
 
     models = {
         "one filter for all": Budgetron(budget="1 MiB", graph=graphs.complete(coupling=float("inf"))),
-        "a filter for each, apart": Budgetron(budget="1 MiB", graph=graphs.disconnected()),
-        "a filter for each, related": Budgetron(budget="1 MiB"),
+        "one filter per user": Budgetron(budget="1 MiB", graph=graphs.disconnected()),
+        "related filters": Budgetron(budget="1 MiB"),
     }
     print(f"{len(texts):,} messages of {len(seen)} users, {np.mean(labels == 'spam'):.0%} spam; wrong, in %\n")
     print(f"{'':28}{'all':>6}{'first 5':>9}{'6 to 20':>9}{'later':>7}{'memory':>10}")
@@ -71,7 +71,7 @@ def main() -> None:
         figures = "".join(f"{part.mean():{width}.1f}" for part, width in zip(parts, (6, 9, 9, 7), strict=True))
         print(f"{name:28}{figures}{model.memory_bytes_ // 1024:>6} KiB")
 
-    model, mail = models["a filter for each, related"], "travel newsletter: beach hotel and city weekend"
+    model, mail = models["related filters"], "travel newsletter: beach hotel and city weekend"
     row = WORDS.transform([mail])
     print(f"\nIs it spam? {mail!r}")
     for user in ("user 0", "user 1", "user 2", "a new user"):

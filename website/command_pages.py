@@ -1,4 +1,4 @@
-"""The commands as `budgetron COMMAND --help` tells of them, at 80 columns."""
+"""Generates the reference page of the commands from their --help texts. Called by `hooks`."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ PAGES = ["reference/commands.md"]
 
 
 def written() -> dict[str, str]:
-    """Where the page goes, and its text."""
+    """The path of the page and its text."""
     from budgetron.cli import main
 
-    parts = ["# Commands\n\nWhat `--help` says, command by command.\n"]
+    parts = ["# Commands\n\nThe `--help` text of every command.\n"]
     parts += [f"## {name}\n\n```text\n{text}\n```\n" for name, text in _helps(main, "budgetron", None)]
     return {PAGES[0]: "\n".join(parts)}
 

@@ -1,9 +1,10 @@
-"""What mkdocs calls while it builds the site: the reference is generated, and no page or file is left out.
+"""Hooks that mkdocs calls while it builds the site.
 
-- Pages of docs/ that `nav` does not name go into the section of their folder.
-- The reference is written from the docstrings and from `budgetron --help`, at build time.
-- Pages link to files of the repository as a reader of the repository needs it; files outside docs/ that a page links to
-  come along under repository/, and the links are turned to them. A page of an example shows its program.
+- Pages of docs/ that `nav` does not name are added to the section of their folder.
+- The reference is generated from the docstrings and from `budgetron --help`.
+- Links in pages are relative to the repository, so that they work there too. Linked files outside docs/ are copied to
+  repository/, and the links are rewritten.
+- The page of an example ends with the source of its program.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ from typing import Any
 
 from mkdocs.structure.files import File, Files, InclusionLevel
 
-sys.path.insert(0, os.path.dirname(__file__))  # mkdocs loads this file alone
+sys.path.insert(0, os.path.dirname(__file__))  # mkdocs imports this file without its folder on the path
 
 import command_pages
 import reference_pages
@@ -42,13 +43,14 @@ def on_config(config: Any) -> Any:
 def on_files(files: Files, config: Any) -> Files:
     for uri, text in {**reference_pages.written(), **command_pages.written()}.items():
         files.append(File.generated(config, uri, content=text))
+    # A linked Markdown file may link to further files, so the list grows while it is worked through.
     waiting = [Path(file.abs_src_path) for file in files.documentation_pages() if file.abs_src_path]
     while waiting:
         for target in _outside(waiting.pop(), Path(config.docs_dir)):
             uri = _uri(target)
             if files.get_file_from_path(uri) is None:
-                by_link_alone = InclusionLevel.NOT_IN_NAV
-                files.append(File.generated(config, uri, abs_src_path=str(target), inclusion=by_link_alone))
+                not_in_nav = InclusionLevel.NOT_IN_NAV
+                files.append(File.generated(config, uri, abs_src_path=str(target), inclusion=not_in_nav))
                 if target.suffix == ".md":
                     waiting.append(target)
     return files
@@ -64,17 +66,18 @@ def on_page_markdown(markdown: str, page: Any, config: Any, files: Files) -> str
     if page.file.src_uri.startswith("examples/") and program.exists():
         markdown += f"\n## The program\n\n```python\n{program.read_text(encoding='utf-8')}```\n"
 
-    def turned(link: re.Match[str]) -> str:
+    def rewritten(link: re.Match[str]) -> str:
         target = (here / link[2]).resolve()
         uri = _uri(target, Path(config.docs_dir))
         if files.get_file_from_path(uri) is None:
             return link[0]
         return link[1] + posixpath.relpath(uri, posixpath.dirname(page.file.src_uri) or ".") + link[3]
 
+    # Links inside code blocks are code: only the text between the blocks is rewritten.
     pieces, at = [], 0
     for fence in [*FENCE.finditer(markdown), None]:
         end = len(markdown) if fence is None else fence.start()
-        pieces.append(LINK.sub(turned, markdown[at:end]))
+        pieces.append(LINK.sub(rewritten, markdown[at:end]))
         if fence is not None:
             pieces.append(fence[0])
             at = fence.end()
@@ -82,7 +85,7 @@ def on_page_markdown(markdown: str, page: Any, config: Any, files: Files) -> str
 
 
 def _outside(page: Path, docs: Path) -> list[Path]:
-    """The files of the repository, outside docs/, that a page links to."""
+    """Files of the repository outside docs/ that a page links to."""
     if page.suffix != ".md":
         return []
     text = FENCE.sub("", page.read_text(encoding="utf-8"))

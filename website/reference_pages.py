@@ -1,6 +1,6 @@
-"""The reference, written from the docstrings of whatever is public: a page a room, in the order of a reader's need.
+"""Generates the API reference from the docstrings of public names, one page per module. Called by `hooks`.
 
-Docstrings are prose in Markdown, `>>>` examples, and numpydoc's sections (Parameters, Attributes, …).
+Docstrings are Markdown with `>>>` examples and numpydoc sections (Parameters, Attributes, …).
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from typing import Any
 
 import budgetron
 
-ROOMS = {  # page → title, and the modules it tells of; rooms that are not named here come after them
+PAGES = {  # page → title and modules, in reading order; modules that are missing here are appended
     "learners": ("Learners", ["budgetron.learners"]),
     "kernels": ("Kernels", ["budgetron.kernels"]),
     "graphs": ("Task graphs", ["budgetron.graphs"]),
@@ -30,37 +30,37 @@ ROOMS = {  # page → title, and the modules it tells of; rooms that are not nam
 SECTION = re.compile(r"^(\w[\w ]*)\n-{3,}\n", re.M)
 
 
-def rooms() -> dict[str, tuple[str, list[str]]]:
-    """Every page: those of ROOMS, and one for each further room that a name of `budgetron.__all__` lives in."""
-    found = dict(ROOMS)
+def all_pages() -> dict[str, tuple[str, list[str]]]:
+    """PAGES, and one more page per further module that defines a name of `budgetron.__all__`."""
+    found = dict(PAGES)
     for name in budgetron.__all__:
-        thing = getattr(budgetron, name)
-        room = (thing.__name__ if inspect.ismodule(thing) else thing.__module__).split(".")[1]
-        found.setdefault(room, (room.capitalize(), [f"budgetron.{room}"]))
+        value = getattr(budgetron, name)
+        module = (value.__name__ if inspect.ismodule(value) else value.__module__).split(".")[1]
+        found.setdefault(module, (module.capitalize(), [f"budgetron.{module}"]))
     return found
 
 
 def pages() -> list[str]:
-    """Where the pages go."""
-    return [f"reference/{name}.md" for name in rooms()]
+    """The paths of the pages."""
+    return [f"reference/{name}.md" for name in all_pages()]
 
 
 def written() -> dict[str, str]:
-    """Each page of the reference: where it goes, and its text."""
-    return {f"reference/{name}.md": _page(title, modules) for name, (title, modules) in rooms().items()}
+    """The path and the text of each page."""
+    return {f"reference/{name}.md": _page(title, modules) for name, (title, modules) in all_pages().items()}
 
 
 def public(module: ModuleType) -> list[str]:
-    """The names a module gives: its __all__, or the classes and functions it defines itself."""
+    """The public names of a module: its __all__, or the classes and functions that it defines."""
     listed = getattr(module, "__all__", None)
     if listed is not None:
         return list(listed)
     return [
         name
-        for name, thing in vars(module).items()
+        for name, value in vars(module).items()
         if not name.startswith("_")
-        and (inspect.isclass(thing) or inspect.isfunction(thing))
-        and thing.__module__ == module.__name__
+        and (inspect.isclass(value) or inspect.isfunction(value))
+        and value.__module__ == module.__name__
     ]
 
 
@@ -73,50 +73,50 @@ def _page(title: str, modules: list[str]) -> str:
             parts += _learners(module)
             continue
         shown = [(each, getattr(module, each)) for each in public(module)]
-        for each, thing in shown:
-            if inspect.isclass(thing):
-                parts += _class(name, each, thing)
-            elif callable(thing):
-                parts += _function(f"{name}.{each}", thing, "##")
+        for each, value in shown:
+            if inspect.isclass(value):
+                parts += _class(name, each, value)
+            elif callable(value):
+                parts += _function(f"{name}.{each}", value, "##")
     return "\n\n".join(part for part in parts if part) + "\n"
 
 
 def _learners(module: ModuleType) -> Iterator[str]:
-    """Every learner's own page of docstring; what they all do is said once, below."""
+    """The docstring of every learner, then the methods that all learners share, once."""
     from budgetron.learners.learner import Learner
 
     shared = dict(_members(Learner))
     for name in sorted(public(module), key=lambda name: (name != "Budgetron", name)):
         yield from _class("budgetron", name, getattr(module, name), without=shared)
-    yield "## What every learner does\n"
+    yield "## Methods of all learners\n"
     for name, member in shared.items():
         yield from _function(name, member, "###")
     yield from _function("budgetron.load", budgetron.load, "##")
 
 
-def _class(module: str, name: str, thing: type, without: dict[str, Any] | None = None) -> Iterator[str]:
+def _class(module: str, name: str, value: type, without: dict[str, Any] | None = None) -> Iterator[str]:
     yield f"## {module}.{name}\n"
-    if not issubclass(thing, Exception):
-        yield _signature(name, thing)
-    yield _text(inspect.getdoc(thing) or "")
-    for member_name, member in _members(thing):
+    if not issubclass(value, Exception):
+        yield _signature(name, value)
+    yield _text(inspect.getdoc(value) or "")
+    for member_name, member in _members(value):
         if getattr(member, "__doc__", None) and (without or {}).get(member_name) is not member:
             yield from _function(f"{name}.{member_name}", member, "###")
 
 
-def _function(name: str, thing: Any, heading: str) -> Iterator[str]:
+def _function(name: str, value: Any, heading: str) -> Iterator[str]:
     yield f"{heading} {name}\n"
-    if isinstance(thing, property):
-        thing = thing.fget
+    if isinstance(value, property):
+        value = value.fget
     else:
-        yield _signature(name.rsplit(".", 1)[-1], thing)
-    yield _text(inspect.getdoc(thing) or "")
+        yield _signature(name.rsplit(".", 1)[-1], value)
+    yield _text(inspect.getdoc(value) or "")
 
 
-def _members(thing: type) -> Iterator[tuple[str, Any]]:
-    """Public methods and properties that are ours, in the order they are written, the base's first."""
+def _members(value: type) -> Iterator[tuple[str, Any]]:
+    """Public methods and properties defined in budgetron, base classes first, in source order."""
     seen = {}
-    for owner in reversed(thing.__mro__):
+    for owner in reversed(value.__mro__):
         if owner.__module__.startswith("budgetron"):
             for name, member in vars(owner).items():
                 inner = member.__func__ if isinstance(member, classmethod | staticmethod) else member
@@ -125,9 +125,9 @@ def _members(thing: type) -> Iterator[tuple[str, Any]]:
     yield from seen.items()
 
 
-def _signature(name: str, thing: Any) -> str:
+def _signature(name: str, value: Any) -> str:
     try:
-        signature = inspect.signature(thing)
+        signature = inspect.signature(value)
     except (TypeError, ValueError):
         return ""
     kept = [
@@ -142,7 +142,7 @@ def _signature(name: str, thing: Any) -> str:
 
 
 def _text(docstring: str) -> str:
-    """A docstring as Markdown."""
+    """Convert a docstring to Markdown."""
     pieces = SECTION.split(docstring)
     parts = [_with_examples(pieces[0])]
     for title, body in zip(pieces[1::2], pieces[2::2], strict=True):
@@ -152,7 +152,7 @@ def _text(docstring: str) -> str:
 
 
 def _described(body: str) -> str:
-    """`name : kind`, and its description indented below; or all on one line."""
+    """Convert entries `name : type` with an indented description, or on one line, to a definition list."""
     entries: list[tuple[str, list[str]]] = []
     for line in body.strip().splitlines():
         if line.startswith(" ") and entries:
@@ -171,7 +171,7 @@ def _described(body: str) -> str:
 
 
 def _with_examples(text: str) -> str:
-    """Prose, with each run of `>>>` lines and what they print as a block of code."""
+    """Put every run of `>>>` lines and their output into a code block."""
     parts, code = [], False
     for line in text.splitlines():
         begins = line.startswith(">>> ")
