@@ -139,7 +139,8 @@ def peers_part(peers: Record) -> Iterator[str]:
 
 def profile_page(found: Record) -> Iterator[str]:
     """docs/speed.md."""
-    yield "# Where a microsecond goes\n"
+    yield "# Speed\n"
+    yield "This page shows where the time of one example goes, and which speed targets are missed.\n"
     yield "Written by `python benchmarks/speed/run.py --docs docs/speed.md` from the same run as"
     yield "[the results](../benchmarks/speed/RESULTS.md); no figure here is typed. d = 28, Gaussian kernel, one thread,"
     yield f"core compiled for {found['machine']['instruction_set']}.\n"
@@ -148,18 +149,18 @@ def profile_page(found: Record) -> Iterator[str]:
     yield "| part | " + " | ".join(parts) + " |\n|---|" + "--:|" * len(parts)
     for name in next(iter(parts.values())):
         yield f"| {name} | " + " | ".join(f"{one[name]:.2f}" for one in parts.values()) + " |"
-    yield "\nSmall budgets are bound by what surrounds the arithmetic, large ones by the arithmetic. Blocks of a"
-    yield "thousand rows or more spread the first; `learn_one` pays it every time.\n"
+    yield "\nWith small budgets most time is overhead around the arithmetic; with large budgets it is the arithmetic. Blocks of a"
+    yield "thousand rows or more spread the overhead over the rows; `learn_one` has it every time.\n"
     if found["phases"]["functions"]:
-        yield "## By function, as perf sees it, % of the time\n"
+        yield "## Share of the time per function, measured by perf\n"
         yield "`products` are inner products, `gaussian` the exp, `symmetric_pass` the pass over a B × B triangle,"
-        yield "`scatter` and `columns` the inverted index, `table` the hashed table. A stripped wheel shows them as"
-        yield "loops without a name.\n"
+        yield "`scatter` and `columns` the inverted index, `table` the hashed table. In a stripped wheel they"
+        yield "are loops without a name.\n"
         for name, shares in found["phases"]["functions"].items():
             yield f"- **{name}**: " + ", ".join(f"{function} {share:.0f} %" for function, share in shares if share >= 2)
     if found["float32"]:
         yield "\n## float32\n"
-        yield "X in float32 is stored and multiplied in float32; weights, inverses and margins stay float64."
+        yield "Rows in float32 are stored and multiplied in float32; weights, inverses and margins stay float64."
         for name, gain in found["float32"].items():
             yield f"- {name.replace('-', ', ')}: {gain:.2f} × as fast, half the bytes of the rows"
     missed = [row for row in found["rows"] if row["met"] is False]
