@@ -149,8 +149,8 @@ def profile_page(found: Record) -> Iterator[str]:
     yield "| part | " + " | ".join(parts) + " |\n|---|" + "--:|" * len(parts)
     for name in next(iter(parts.values())):
         yield f"| {name} | " + " | ".join(f"{one[name]:.2f}" for one in parts.values()) + " |"
-    yield "\nWith small budgets most time is overhead around the arithmetic; with large budgets it is the arithmetic. Blocks of a"
-    yield "thousand rows or more spread the overhead over the rows; `learn_one` has it every time.\n"
+    yield "\nWith small budgets most time is overhead around the arithmetic; with large budgets it is the arithmetic."
+    yield "Blocks of a thousand rows or more spread the overhead over the rows; `learn_one` has it every time.\n"
     if found["phases"]["functions"]:
         yield "## Share of the time per function, measured by perf\n"
         yield "`products` are inner products, `gaussian` the exp, `symmetric_pass` the pass over a B × B triangle,"
