@@ -99,7 +99,7 @@ def test_frames_that_cannot_be_taken():
     with pytest.raises(InputError, match="collect"):
         fitted(pl.LazyFrame(COLUMNS))
     begun = fitted(pd.DataFrame(COLUMNS))
-    with pytest.raises(InputError, match=r"columns that the model began with.* z") as refusal:
+    with pytest.raises(InputError, match=r"same columns as in the first call.* z") as refusal:
         begun.predict(pd.DataFrame({"a": X[:, 0], "z": X[:, 1]}))
     assert "\n" not in str(refusal.value)
 

@@ -211,7 +211,7 @@ LIES = [
     ("columns", say("text", "columns", "columns", 0, "kind"), "gaps"),
     ("columns", say(True, "columns", "columns", 0, "clock"), "clock"),
     ("columns", say(["a"], "columns", "columns", 0, "values"), "values"),
-    ("columns", say(["a", "a"], "columns", "columns", 1, "values"), "none twice"),
+    ("columns", say(["a", "a"], "columns", "columns", 1, "values"), "none of them twice"),
     ("columns", say(["a"] * 5000, "columns", "columns", 1, "values"), "values"),
     ("columns", say([1], "columns", "columns", 1, "values"), "values"),
     ("columns", say(None, "columns", "columns", 1, "values"), "hashed"),
@@ -269,7 +269,7 @@ def test_an_unbounded_model_with_an_absurd_rank(tmp_path):
 def test_the_container(files, tmp_path):
     content = files["random"]
     refused(tmp_path / "m", b"", "a Budgetron model")
-    refused(tmp_path / "m", content[:40], "byte for byte")
+    refused(tmp_path / "m", content[:40], "unchanged since it was saved")
     refused(tmp_path / "m", b"PK" + content, "a Budgetron model")
     refused(tmp_path / "m", content + b"\0", "SHA-256")
     refused(tmp_path / "m", content[:100], "SHA-256")

@@ -22,7 +22,7 @@ from budgetron.learners.files import LEARNERS
 from budgetron.learners.learner import Learner
 from budgetron.learners.saved import content_of, model_of
 from budgetron.persist import unpacked
-from budgetron.persist.schema import read as read_schema
+from budgetron.persist.schema import decode_record as read_schema
 
 MOST_BYTES = 2**34  # of a model that is restored: our own file, or an administrator's
 

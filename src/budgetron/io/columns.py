@@ -20,7 +20,7 @@ from budgetron.io.infer_types import AS_ASKED
 from budgetron.io.running_scale import RunningScale
 from budgetron.io.table import Selection, Table, table_from_values
 from budgetron.io.values import NO_NAME, CodedColumn, parse_date, parse_integer, parse_task
-from budgetron.persist.columns import ARRAYS, Kept, is_hashed, width
+from budgetron.persist.columns import ARRAYS, SavedColumns, is_hashed, width
 from budgetron.persist.schema import Plan
 
 MAX_LABEL = 1000  # characters
@@ -158,13 +158,13 @@ class Columns:
     # ---- model files
 
     @classmethod
-    def of(cls, kept: Kept) -> Columns:
+    def of(cls, kept: SavedColumns) -> Columns:
         """Restore the columns of a model file, with the scales as they were saved."""
         return cls(kept.plan, RunningScale(*(kept.arrays[name].copy() for name in ARRAYS)))
 
-    def saved(self) -> Kept:
+    def saved(self) -> SavedColumns:
         """Return the column types and scales in the form that a model file stores."""
-        return Kept(self.plan, {name: getattr(self.scaling, name) for name in ARRAYS})
+        return SavedColumns(self.plan, {name: getattr(self.scaling, name) for name in ARRAYS})
 
     # ---- rows to X
 

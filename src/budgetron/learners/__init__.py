@@ -1,4 +1,8 @@
-"""The learners: one file a rule, over one skeleton."""
+"""The learners: scikit-learn estimators, one file per learning rule.
+
+`learner` is their base class; `validation`, `frames`, `classes`, `hashing` and `task_names` check and encode input;
+`start` chooses the engine; `files` and `saved` load and save. The rules themselves are in `budgetron.engine`.
+"""
 
 from budgetron.learners.budget_projectron import BudgetProjectron
 from budgetron.learners.budgetron import Belief, Budgetron

@@ -23,37 +23,38 @@ from budgetron.learners.threshold import checked_eta
 
 
 class BudgetProjectron(Learner):
-    """The Budget Projectron on the multitask kernel (mtbprj).
+    """Budget Projectron on the multitask kernel (mtbprj).
 
-    What is removed is not lost: it is projected on what remains. ``budget=None`` is the Projectron proper.
+    An evicted example is projected on the remaining ones, so that most of its effect is preserved. With
+    ``budget=None`` this is the Projectron.
 
     Parameters
     ----------
     budget : int, str or None, default=500
-        How many examples may be stored, by all tasks together; or a size such as ``"64 MiB"`` that bounds
-        everything the model holds; or None for no limit.
+        The number of examples that all tasks together may store; or a size such as ``"64 MiB"`` that bounds all
+        memory of the model; or None for no limit.
     kernel : kernels.Kernel, default=Gaussian(gamma="scale")
         K' between instances.
     graph : graphs.TaskGraph, default=complete()
-        Who learns from whom.
+        How strongly tasks are related.
     eta : float, default=0.01
-        An instance closer than this to the span of what is stored is projected on it instead of being stored.
-        A norm in the multitask kernel, so it depends on the graph's scale.
+        An example closer than this to the span of the stored examples is projected on it instead of being stored.
+        It is a norm in the multitask kernel, so it depends on the graph's scale.
     task_column : int or str, optional
-        The column of X that holds the task, for those who keep it there; otherwise give `tasks`.
+        The column of X that holds the task, as an alternative to the argument `tasks`.
     engine : {"auto", "core", "numpy"}, default="auto"
-        The compiled core, or the NumPy reference (slow; it also runs kernels of your own).
+        The compiled engine or the NumPy one, which is slow but also runs kernels that you write in Python.
 
     Attributes
     ----------
-    classes_, n_features_in_, kernel_, capacity_ : what the first block settled
+    classes_, n_features_in_, kernel_, capacity_ : fixed by the first block of examples
     active_set_ : records.ActiveSet
-        What is stored, in slot order.
+        The stored examples, in slot order.
     n_stored_, n_seen_, n_mistakes_ : int
     budget_share_ : dict
-        Each task's share of the stored examples right now.
+        Each task's current share of the stored examples.
     memory_bytes_ : int
-        What is really allocated, all of it.
+        All bytes allocated for the model.
 
     Examples
     --------

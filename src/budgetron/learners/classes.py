@@ -1,7 +1,8 @@
-"""Labels as codes: which classes there are, and when that is settled.
+"""Classes and label codes: a label's code is its position among the sorted classes.
 
-Until classes are known, −1, 0 and False are negative and 1 and True positive on sight, so that a stream may
-begin with any one of them. Two or more labels in the first block, or `classes=`, settle it for good.
+Called by `Learner.validate`. Classes become final with the first block that has two different labels, or with
+`classes=`. Before that a stream may begin with a single label if it is one of −1, 0, False (taken as the negative
+class) or 1, True (taken as the positive class). A model never gains a class later: its outputs are allocated once.
 """
 
 from __future__ import annotations
@@ -15,11 +16,11 @@ from budgetron.errors import UnknownLabel, refusal, refuse, shown
 
 
 class Classes:
-    """The known classes, sorted; label → code is the position. Immutable: `seeing` gives the next one."""
+    """The known classes, sorted. Immutable: `seeing` returns a new object where more is known."""
 
     def __init__(self, values: NDArray[Any], settled: bool = True) -> None:
         self.values = values
-        self.settled = settled  # False while only the positive label has been seen, and the negative is assumed
+        self.settled = settled  # False while only the positive label has been seen and the negative one is a guess
         self._codes = {label: code for code, label in enumerate(values.tolist())}
 
     @property
@@ -27,10 +28,10 @@ class Classes:
         return 1 if len(self.values) == 2 else len(self.values)
 
     def code(self, who: str, label: Any) -> int:
-        """The code of one label."""
+        """Return the code of one label."""
         try:
             code = self._codes.get(label)
-        except TypeError:
+        except TypeError:  # a label that is not hashable cannot be a known class
             code = None
         if code is None:
             raise UnknownLabel(
@@ -39,13 +40,14 @@ class Classes:
                     "y",
                     f"one of the known classes {shown(self.values.tolist())}",
                     shown(label),
-                    "Name all classes in the first call, classes=[...], or fit anew.",
+                    "Name all classes in the first call with classes=[...], or fit again.",
                 )
             )
         return code
 
     def codes(self, who: str, y: NDArray[Any]) -> NDArray[np.int32]:
-        """The codes of many labels."""
+        """Return the codes of many labels."""
+        # Numeric labels take one vectorised binary search instead of one dict lookup per label.
         if y.dtype.kind in "iufb" and self.values.dtype.kind in "iufb":
             codes = np.minimum(np.searchsorted(self.values, y), len(self.values) - 1)
             wrong = self.values[codes] != y
@@ -55,14 +57,14 @@ class Classes:
         return np.array([self.code(who, label) for label in y.tolist()], dtype=np.int32)
 
     def of_margins(self, margins: NDArray[np.float64]) -> NDArray[Any]:
-        """The predicted labels: the sign of a single output, or the class with the largest one."""
+        """Turn margins into labels: by the sign of a single output, or the class with the largest output."""
         codes = (margins > 0).astype(np.intp) if margins.ndim == 1 else margins.argmax(axis=1)
         labels: NDArray[Any] = self.values[codes]
         return labels
 
 
 def known(who: str, classes: Any) -> Classes:
-    """Classes named by the caller."""
+    """Return the classes that the caller named with `classes=`."""
     try:
         values = np.unique(np.asarray(classes))
     except TypeError:
@@ -73,7 +75,7 @@ def known(who: str, classes: Any) -> Classes:
 
 
 def first_seen(who: str, y: NDArray[Any]) -> Classes:
-    """Classes from the labels of a first block."""
+    """Return the classes found in the labels of the first block."""
     try:
         values = np.unique(y)
     except TypeError:
@@ -86,7 +88,7 @@ def first_seen(who: str, y: NDArray[Any]) -> Classes:
 
 
 def seeing(who: str, classes: Classes, y: NDArray[Any]) -> Classes:
-    """The classes after one more block: what was assumed may be settled now."""
+    """Return the classes after one more block: a negative label that was guessed is now replaced or confirmed."""
     if classes.settled:
         return classes
     others = [label for label in np.unique(y).tolist() if label not in (classes.values[1].item(),)]
@@ -98,6 +100,7 @@ def seeing(who: str, classes: Classes, y: NDArray[Any]) -> Classes:
 
 
 def _assumed(who: str, label: Any) -> Classes:
+    """Guess both classes from a single label that is −1, 0, 1, False or True; reject any other."""
     value = label.item() if isinstance(label, np.generic) else label
     if isinstance(value, (bool, int, float)) and value in (-1, 0, 1):
         positive = type(value)(1)
@@ -109,5 +112,5 @@ def _assumed(who: str, label: Any) -> Classes:
         "y",
         "labels of at least two classes, or −1, 0, 1, False or True",
         f"only {shown(value)}",
-        "Name all classes in the first call: classes=[...].",
+        "Name all classes in the first call with classes=[...].",
     )

@@ -1,4 +1,6 @@
-"""Models to files and back: `save` and `load`, and the closed list of what a file may hold.
+"""`budgetron.load`: read a model file. `LEARNERS` is the closed list of classes that a file may name.
+
+The format is in `budgetron.persist`; `saved` turns its records into learners. Nothing here may run code from a file.
 
 >>> import budgetron, tempfile, pathlib
 >>> model = budgetron.Budgetron(budget=50).partial_fit([[0.0, 1.0], [1.0, 0.0]], ["ham", "spam"], tasks=["ann", "bob"])
@@ -25,7 +27,7 @@ from budgetron.learners.random_budget_perceptron import RandomBudgetPerceptron
 from budgetron.learners.saved import model_of
 from budgetron.learners.shared_projectron import SharedProjectron
 from budgetron.persist import read_bytes, unpacked
-from budgetron.persist.schema import read
+from budgetron.persist.schema import decode_record
 
 LEARNERS: dict[str, type[Learner]] = {
     learner.__name__: learner
@@ -34,25 +36,25 @@ LEARNERS: dict[str, type[Learner]] = {
 
 
 def load(path: str | os.PathLike[str], max_bytes: int | str = "1 GiB", engine: str | None = None) -> Any:
-    """The model that `save` wrote, to go on bit for bit where it stopped.
+    """Load a model that `save` wrote; it continues bit for bit where it stopped.
 
-    No code is run from the file, and nothing in it is believed before it was checked: a file that is damaged, too
-    large, of another format or inconsistent is refused with `budgetron.errors.ModelFileError`.
+    No code is run from the file, and everything in it is validated before use. A file that is damaged, too large, of
+    another format or inconsistent raises `budgetron.errors.ModelFileError`.
 
     Parameters
     ----------
     path : str or path
     max_bytes : int or str, default="1 GiB"
-        The largest file that is read, and the most that its model may allocate.
+        The largest file to read, and the most memory that its model may allocate.
     engine : {"auto", "core", "numpy"}, optional
-        In place of the engine that the model was made with. Either reads what the other wrote.
+        Replaces the engine that the model was saved with. Each engine reads what the other wrote.
     """
     limit = budget_of("load", max_bytes, "max_bytes")
-    if limit == budget_of("load", None):
+    if limit == budget_of("load", None):  # a budget may be None, the limit of a file may not
         raise refuse("load", "max_bytes", 'a number of bytes or a size such as "1 GiB"', shown(max_bytes))
     if engine not in (None, "auto", "core", "numpy"):
         raise refuse("load", "engine", '"auto", "core", "numpy" or None', shown(engine))
-    most = limit.bytes or limit.examples or 0
+    most = limit.bytes or limit.examples or 0  # an integer is parsed as a number of examples; here it means bytes
     text, arrays = unpacked(read_bytes(path, most))
-    saved = read(text)
+    saved = decode_record(text)
     return model_of(LEARNERS[saved.learner], saved, arrays, most, engine)

@@ -19,35 +19,35 @@ from budgetron.learners.learner import Learner
 
 
 class Forgetron(Learner):
-    """The Self-Tuned Forgetron on the multitask kernel (mtforg).
+    """Self-Tuned Forgetron on the multitask kernel (mtforg).
 
-    A mistake is stored; when the budget is full, the oldest member goes, after all weights have shrunk just
-    enough to make that harmless. The budget follows the tasks that are frequent now.
+    A mistake is stored. When the budget is full, the oldest example is evicted, after all weights have shrunk just
+    enough to keep the mistake bound. The budget follows the tasks that are frequent now.
 
     Parameters
     ----------
     budget : int, str or None, default=500
-        How many examples may be stored, by all tasks together; or a size such as ``"64 MiB"`` that bounds
-        everything the model holds; or None for no limit.
+        The number of examples that all tasks together may store; or a size such as ``"64 MiB"`` that bounds all
+        memory of the model; or None for no limit.
     kernel : kernels.Kernel, default=Gaussian(gamma="scale")
         K' between instances.
     graph : graphs.TaskGraph, default=complete()
-        Who learns from whom.
+        How strongly tasks are related.
     task_column : int or str, optional
-        The column of X that holds the task, for those who keep it there; otherwise give `tasks`.
+        The column of X that holds the task, as an alternative to the argument `tasks`.
     engine : {"auto", "core", "numpy"}, default="auto"
-        The compiled core, or the NumPy reference (slow; it also runs kernels of your own).
+        The compiled engine or the NumPy one, which is slow but also runs kernels that you write in Python.
 
     Attributes
     ----------
-    classes_, n_features_in_, kernel_, capacity_ : what the first block settled
+    classes_, n_features_in_, kernel_, capacity_ : fixed by the first block of examples
     active_set_ : records.ActiveSet
-        What is stored, in slot order.
+        The stored examples, in slot order.
     n_stored_, n_seen_, n_mistakes_ : int
     budget_share_ : dict
-        Each task's share of the stored examples right now.
+        Each task's current share of the stored examples.
     memory_bytes_ : int
-        What is really allocated, all of it.
+        All bytes allocated for the model.
 
     Examples
     --------

@@ -1,6 +1,7 @@
-"""Data frames of pandas and polars at the door: what is not a number is refused by the name of its column.
+"""Validation of data frames of pandas and polars: columns without numbers are rejected by their name.
 
-Neither library is imported here: a frame brings what is needed to look at it.
+Called by `validation`, for every X that is a data frame. It must not import pandas or polars: neither is required, and
+a frame's own methods are enough to check it.
 """
 
 from __future__ import annotations
@@ -14,21 +15,21 @@ from budgetron.errors import refuse, refuse_type, shown
 
 
 def is_frame(X: Any) -> bool:
-    """Whether X is a data frame, of a library that tells the kind of each column."""
-    kind = type(X)  # a frame may have a column that is called schema
+    """Whether X is a data frame whose library states the type of each column."""
+    kind = type(X)  # asked of the class, because a pandas frame with a column "schema" has such an attribute too
     return hasattr(kind, "columns") and (hasattr(kind, "dtypes") or hasattr(kind, "schema"))
 
 
 def check_frame(who: str, X: Any) -> None:
-    """Refuse a frame with a column that holds no numbers, or not all of them."""
+    """Reject a frame with a column that is not numeric or has missing values, or with two columns of one name."""
     if not hasattr(X, "to_numpy"):
         if hasattr(X, "collect"):
-            raise refuse_type(who, "X", "a frame with its rows at hand", type(X).__name__, "Call collect() first.")
+            raise refuse_type(who, "X", "a data frame with rows in memory", type(X).__name__, "Call collect() first.")
         return
     names = list(X.columns)
     twice = [name for name, count in Counter(map(str, names)).items() if count > 1]
     if twice:
-        raise refuse(who, "X", "a frame whose columns have different names", f"{shown(twice[0])} twice")
+        raise refuse(who, "X", "a data frame with distinct column names", f"{shown(twice[0])} twice")
     if hasattr(type(X), "schema"):
         _check_polars(who, X)
     else:
@@ -38,7 +39,7 @@ def check_frame(who: str, X: Any) -> None:
 def _check_polars(who: str, X: Any) -> None:
     for name, dtype in X.schema.items():
         if dtype.is_temporal():
-            raise _not_numbers(who, name, dtype, "Make a number of a date: days since one.")
+            raise _not_numbers(who, name, dtype, "Convert dates to numbers, such as days since a fixed date.")
         if not (dtype.is_numeric() or str(dtype) == "Boolean"):
             raise _not_numbers(who, name, dtype)
         if X[name].null_count():
@@ -49,16 +50,16 @@ def _check_pandas(who: str, X: Any) -> None:
     for name, dtype in zip(X.columns, X.dtypes, strict=True):
         kind = getattr(dtype, "kind", "O")
         if kind in "mM":
-            raise _not_numbers(who, name, dtype, "Make a number of a date: days since one.")
+            raise _not_numbers(who, name, dtype, "Convert dates to numbers, such as days since a fixed date.")
         if kind == "O" and not _holds_numbers(X[name]):
             raise _not_numbers(who, name, dtype)
-        plain = isinstance(dtype, np.dtype) and kind != "O"  # nothing is missing there; NaN is seen later
+        plain = isinstance(dtype, np.dtype) and kind != "O"  # has no missing values but NaN, which the engine rejects
         if not plain and X[name].hasnans:
             raise _missing(who, name, int(X[name].isna().argmax()))
 
 
 def _holds_numbers(column: Any) -> bool:
-    """Whether a column of any kind can be read as numbers: objects may be, categories may stand for some."""
+    """Whether a column of objects or categories converts to numbers."""
     try:
         column.astype("float64")
     except (TypeError, ValueError):
@@ -67,7 +68,7 @@ def _holds_numbers(column: Any) -> bool:
 
 
 def _not_numbers(who: str, name: Any, dtype: Any, remedy: str = "") -> Exception:
-    usual = "Encode it (OneHotEncoder) or drop it; if it is the task, say so: task_column=..."
+    usual = "Encode it (OneHotEncoder) or drop it; if it holds the task, pass task_column=..."
     return refuse_type(who, "X", "numbers in every column", f"column {shown(name)} of dtype {dtype}", remedy or usual)
 
 

@@ -1,4 +1,7 @@
-"""The lock of a model: threads are served in the order in which they came."""
+"""The fair lock of a model: threads acquire it in the order in which they asked for it.
+
+`Learner` makes one per model and takes it around learning and saving.
+"""
 
 from __future__ import annotations
 
@@ -6,7 +9,7 @@ from collections import deque
 from threading import Lock, get_ident
 from typing import Any
 
-beginning = Lock()  # held only while a model makes its first engine
+beginning = Lock()  # serialises the creation of engines, before a model has a lock of its own
 
 
 class Guard:
@@ -18,12 +21,13 @@ class Guard:
 
     def __init__(self) -> None:
         self._state = Lock()  # held for a few lines at a time
-        self._owner: int | None = None  # the thread that has the lock; None only where nobody waits
+        self._owner: int | None = None  # the thread that holds the lock; None only if no thread waits
         self._depth = 0
-        self._waiting: deque[tuple[int, Lock]] = deque()  # threads, and what each waits at
+        self._waiting: deque[tuple[int, Lock]] = deque()  # each thread with the lock that it sleeps on
 
     def __enter__(self) -> None:
         me = get_ident()
+        # Safe to read without `_state`: here the owner is this thread exactly if this thread holds the lock already.
         if self._owner == me:
             self._depth += 1
             return
@@ -35,8 +39,8 @@ class Guard:
             turn.acquire()
             self._waiting.append((me, turn))
         try:
-            turn.acquire()  # until the owner before us hands the lock over
-        except BaseException:  # Ctrl-C: the queue must not wait for a thread that has given up
+            turn.acquire()  # sleeps until the owner releases it in `_hand_over`
+        except BaseException:  # Ctrl-C: leave the queue, or it would wait for this thread for ever
             with self._state:
                 if self._owner == me:
                     self._hand_over()
@@ -51,7 +55,7 @@ class Guard:
                 self._hand_over()
 
     def _hand_over(self) -> None:
-        """Make the thread that has waited longest the owner; there is no moment at which a later one could step in."""
+        """Make the thread that has waited longest the owner. The lock is never free in between for a later thread."""
         if not self._waiting:
             self._owner = None
             return

@@ -30,7 +30,7 @@ def hashed_rows(who: str, dicts: Iterable[Mapping[Any, Any]], n_features: int) -
 
 
 def hashed_row(who: str, features: Mapping[Any, Any], n_features: int, dtype: str) -> SparseRow:
-    """One dict as a sparse row. Building a SciPy matrix would take longer than learning from it."""
+    """One dict as a sparse row for the compiled engine. A SciPy matrix would take longer to build than to learn."""
     columns, values = _entries(who, features, n_features)
     return SparseRow(
         np.array([0, len(columns)]), np.array(columns, dtype=np.int32), np.array(values, dtype=dtype)
@@ -69,5 +69,5 @@ def _as_float(who: str, name: Any, value: Any) -> float:
         return float(value)
     except OverflowError:
         raise refuse(
-            who, f"the value of feature {shown(name)}", "a number that float64 can hold", shown(value)
+            who, f"the value of feature {shown(name)}", "a number within the range of float64", shown(value)
         ) from None

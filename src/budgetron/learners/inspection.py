@@ -1,4 +1,7 @@
-"""Looking inside a learner: what is stored, whose it is, and what it weighs."""
+"""Read-only attributes of a fitted learner: stored examples, weights, counts, memory.
+
+Base class of `Learner`. Reading an attribute never changes the model.
+"""
 
 from __future__ import annotations
 
@@ -20,9 +23,9 @@ from budgetron.learners.validation import located_one
 
 
 class Inspection:
-    """What a learner can say of itself. Everything here is there from the first example on."""
+    """The attributes that a learner has from its first example on."""
 
-    _engine: Any  # core.Engine or reference.Engine
+    _engine: Any  # native.Engine or reference.Engine
     _guard: Guard
     _graph: TaskGraph
     _names: TaskNames
@@ -31,7 +34,7 @@ class Inspection:
 
     @property
     def active_set_(self) -> ActiveSet:
-        """What is stored, in slot order."""
+        """The stored examples, in slot order."""
         self._check_begun()
         with self._guard:
             active = self._engine.active()
@@ -40,10 +43,10 @@ class Inspection:
         return ActiveSet(task=names, arrival=active["arrival"], rows=active["rows"], coef=coef)
 
     def task_weights(self, task: Hashable = None) -> NDArray[np.float64]:
-        """The weights w of one task over the stored examples: f_task(x) = Σ_j w_j K'(x_j, x)."""
+        """Return the weights w of one task over the stored examples: f_task(x) = Σ_j w_j K'(x_j, x)."""
         self._check_begun()
-        key, cluster = located_one(self._who, task, self._graph, self._tasked)
-        weights: NDArray[np.float64] = self._engine.task_weights(key, cluster)
+        task_id, cluster = located_one(self._who, task, self._graph, self._tasked)
+        weights: NDArray[np.float64] = self._engine.task_weights(task_id, cluster)
         return weights[0] if len(weights) == 1 else weights.T
 
     @property
@@ -66,26 +69,26 @@ class Inspection:
         """Each task's share of the stored examples, largest first."""
         self._check_begun()
         with self._guard:
-            keys = self._engine.keys
-            counts = Counter(keys.tolist()).most_common()
-            names = self._names.of(np.array([key for key, _ in counts], dtype=np.int64))
-        return {name: count / len(keys) for name, (_, count) in zip(names, counts, strict=True)}
+            task_ids = self._engine.keys
+            counts = Counter(task_ids.tolist()).most_common()
+            names = self._names.of(np.array([task_id for task_id, _ in counts], dtype=np.int64))
+        return {name: count / len(task_ids) for name, (_, count) in zip(names, counts, strict=True)}
 
     @property
     def memory_bytes_(self) -> int:
-        """Bytes that are allocated for the model right now, all of them; the columns of files, if it has any, aside."""
+        """Bytes allocated for the model now, without the column descriptions of a model that learned from files."""
         return int(self._begun_engine().memory_bytes()) + self._names.bytes
 
     @property
     def capacity_(self) -> int | None:
-        """How many examples may be stored at most; None where there is no limit."""
+        """The largest number of stored examples; None if there is no limit."""
         self._check_begun()
         capacity: int | None = self._engine.settings.capacity
         return capacity
 
     @property
     def max_task_rows_(self) -> int | None:
-        """How many tasks may have weights of their own at most; None where there is no limit, or no such weights."""
+        """The largest number of tasks with weights of their own; None if unlimited or if there are no such weights."""
         self._check_begun()
         rows: int | None = self._engine.settings.max_task_rows
         return rows
@@ -98,7 +101,7 @@ class Inspection:
 
     @property
     def kernel_(self) -> Kernel | None:
-        """The kernel in use, every parameter a number."""
+        """The kernel in use, with gamma="scale" replaced by its value."""
         self._check_begun()
         kernel: Kernel | None = self._engine.settings.kernel
         return kernel
@@ -117,11 +120,10 @@ class Inspection:
     def _check_begun(self) -> None:
         if not self._begun:
             raise NotFittedError(
-                f"{self._who}: the model must have learned something first; got a call on a new one. "
-                "This instance is not fitted yet. Call fit, partial_fit or learn_one."
+                f"{self._who}: this instance is not fitted yet. Call fit, partial_fit or learn_one first."
             )
 
     def _begun_engine(self) -> Any:
-        if not self._begun:  # an AttributeError, so that hasattr tells the truth
+        if not self._begun:  # an AttributeError, so that hasattr(model, "n_seen_") is False before fitting
             raise AttributeError(f"{self._who} has learned nothing yet")
         return self._engine

@@ -36,7 +36,8 @@ from budgetron.learners.task_names import TaskNames
 Margins = NDArray[np.float64]
 Ints = NDArray[np.int64]
 NOT_GIVEN: Any = object()  # tells "no labels" apart from `y=None`, which is rejected
-PIECE = 64  # rows per hold of the lock in a prediction, as in the compiled engine
+PIECE = 64  # rows predicted per lock acquisition, as in the compiled engine
+# The attributes that learning sets; `fit` replaces all of them.
 _LEARNED = (
     "_guard", "_graph", "_names", "_classes", "_engine", "_tasked", "n_features_in_", "feature_names_in_", "_columns",
 )  # fmt: skip
@@ -97,7 +98,8 @@ class Learner(Pictures, ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         fresh = type(self)(**self.get_params(deep=False))
         fresh.learn_block(fresh.validate(X, y, tasks=tasks, classes=classes, sample_weight=sample_weight))
         learned = {name: vars(fresh)[name] for name in _LEARNED if name in vars(fresh)}
-        self.__dict__.update(learned)  # only now that nothing was rejected, and in one step
+        # Only now, after nothing was rejected: a failed `fit` must leave the old model as it was.
+        self.__dict__.update(learned)
         for name in _LEARNED:
             if name not in learned:
                 self.__dict__.pop(name, None)
@@ -128,6 +130,7 @@ class Learner(Pictures, ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             checked = validation.weights(self._who, [sample_weight], 1)
             assert checked is not None
             weight = float(checked[0])
+        # Fast path: a fitted model and a plain row skip the block machinery, which costs more than a small update.
         engine = getattr(self, "_engine", None)
         row = None if engine is None or classes is not None else self._short_row(engine, x)
         if engine is None or row is None:
@@ -141,7 +144,7 @@ class Learner(Pictures, ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         with self._guard:
             task_id, cluster = validation.located_one(self._who, task, self._graph, self._tasked)
             done = engine.learn_one(row, code, task_id, cluster, self._weight_of(code, weight))
-            if done is None:
+            if done is None:  # the engine rejects rows with NaN, infinity or too large values, unchanged itself
                 self._refuse_bad_rows(row if isinstance(row, SparseRow) else row.reshape(1, -1))
             margin, flags = done
             if task is not None:
@@ -197,7 +200,7 @@ class Learner(Pictures, ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     # not carry the core count of the machine it was trained on.
 
     def decision_function(self, X: Any, *, tasks: Iterable[Any] | None = None, n_jobs: int | None = None) -> Margins:
-        """The margins: (n,), positive for ``classes_[1]``; or (n, classes).
+        """Return the margins: shape (n,), positive for ``classes_[1]``; with three or more classes (n, n_classes).
 
         `n_jobs` threads share the rows (None is 1, −1 all cores); the result does not depend on it.
         """
@@ -206,31 +209,32 @@ class Learner(Pictures, ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         return self.block_margins(self.validate(X, tasks=tasks), threads)
 
     def predict(self, X: Any, *, tasks: Iterable[Any] | None = None, n_jobs: int | None = None) -> NDArray[Any]:
-        """The labels. A margin of zero is ``classes_[0]``. For `n_jobs` see `decision_function`."""
+        """Predict the label of each row. A margin of zero is ``classes_[0]``. For `n_jobs` see `decision_function`."""
         margins = self.decision_function(X, tasks=tasks, n_jobs=n_jobs)
         return self._classes.of_margins(margins)
 
     def predict_one(self, x: Any, *, task: Hashable = None) -> Any:
-        """The label of one example, an array row or a dict of features."""
+        """Predict the label of one example, an array row or a dict of features."""
         self._check_begun()
         label = self._classes.of_margins(self._margins_of_one(x, task))[0]
         return label.item() if isinstance(label, np.generic) else label
 
     def score(self, X: Any, y: Any, *, tasks: Iterable[Any] | None = None, sample_weight: Any = None) -> float:
-        """The share of rows whose label is predicted correctly."""
+        """Return the accuracy: the share of rows whose label is predicted correctly."""
         correct = np.asarray(self.predict(X, tasks=tasks)) == np.asarray(y).ravel()
         return float(np.average(correct, weights=sample_weight))
 
     # ---- memory
 
     def memory_bound(self, n_features: int, n_classes: int = 2, dtype: str = "float64") -> int | None:
-        """The most bytes the model can hold on dense rows, task names aside; None where nothing bounds it.
+        """Return an upper bound of the model's memory on dense rows, without task names; None if there is no bound.
 
-        It follows from the parameters and the width of the rows, before the first example.
+        The bound follows from the parameters and the number of features, before the first example.
         """
         rows = np.zeros((1, n_features), dtype=dtype)
         classes = Classes(np.arange(n_classes))
         settings, _ = self._settings(rows, classes, self._checked_graph())
+        # These rules hold one weight row per task: without a limit on the rows, memory grows with the tasks.
         open_rows = settings.max_task_rows is None and self.rule in ("shared_projectron", "budgetron")
         if settings.capacity is None or open_rows:
             return None
@@ -286,15 +290,15 @@ class Learner(Pictures, ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         return margins
 
     def block_margins(self, block: Block, threads: int = 1) -> Margins:
-        """The margins of a validated block; nothing is learned."""
+        """Return the margins of a validated block without learning from it."""
         return self._margins(self._engine, block.rows, block.task_ids, block.clusters, threads)
 
     def _classes_to_fit(self, X: Any, y: Any, tasks: Any, sample_weight: Any) -> NDArray[Any]:
-        """The classes in y, checked as `fit` demands: at least two of them, and some weight above zero."""
+        """Return the classes in y; reject fewer than two of them, and sample weights that are all zero."""
         n = validation.matrix(self._who, self._split_task_column(X, tasks)[0]).shape[0]
         weights = validation.weights(self._who, sample_weight, n)
         if weights is not None and not weights.any():
-            raise refuse(self._who, "sample_weight", "such that some weight is not zero", "only zero weights")
+            raise refuse(self._who, "sample_weight", "above zero for at least one row", "only zero weights")
         classes: NDArray[Any] = np.unique(validation.labels(self._who, y, n))
         if len(classes) < 2:
             raise refuse(
@@ -307,7 +311,11 @@ class Learner(Pictures, ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         return classes
 
     def _short_row(self, engine: Any, x: Any) -> Any:
-        """One row as the engine takes it, where the short way is open: nothing is left to settle."""
+        """Encode one row for the engine; None if it needs the full path through `validate`.
+
+        The full path is needed while classes are still assumed, with a task column, and for conversions between
+        sparse and dense input.
+        """
         settings = engine.settings
         if self.task_column is not None or not self._classes.settled:
             return None
@@ -323,21 +331,21 @@ class Learner(Pictures, ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             x, tasks = self._one_row(x, task)
             return self.decision_function(x, tasks=tasks)
         rows = row if isinstance(row, SparseRow) else row.reshape(1, -1)
-        key, cluster = validation.located_one(self._who, task, self._graph, self._tasked)
+        task_id, cluster = validation.located_one(self._who, task, self._graph, self._tasked)
         self._refuse_bad_rows(rows)
-        return self._margins(engine, rows, np.array([key]), np.array([cluster]))
+        return self._margins(engine, rows, np.array([task_id]), np.array([cluster]))
 
-    def _margins(self, engine: Any, rows: Any, keys: Any, clusters: Any, threads: int = 1) -> Margins:
-        """The margins of a block. The model's lock is held for one piece at a time, so that learning need not wait for
-        the whole block: the compiled engine takes its own lock so, and for the other it is done here."""
+    def _margins(self, engine: Any, rows: Any, task_ids: Any, clusters: Any, threads: int = 1) -> Margins:
+        """Return the margins of a block. The lock is held for `PIECE` rows at a time, so that learning does not wait
+        for a whole block. The compiled engine locks in this way itself; for the NumPy engine it is done here."""
         if engine.side_by_side:
-            margins: Margins = engine.margins(rows, keys, clusters, threads)
+            margins: Margins = engine.margins(rows, task_ids, clusters, threads)
             return margins
-        pieces = []
-        for start in range(0, len(keys), PIECE):
+        n, pieces = len(task_ids), []
+        for start in range(0, n, PIECE):
             part = slice(start, start + PIECE)
             with self._guard:
-                pieces.append(engine.margins(rows if len(keys) <= PIECE else rows[part], keys[part], clusters[part]))
+                pieces.append(engine.margins(rows if n <= PIECE else rows[part], task_ids[part], clusters[part]))
         return np.concatenate(pieces)
 
     def _one_row(self, x: Any, task: Hashable) -> tuple[Any, list[Hashable] | None]:
@@ -347,16 +355,16 @@ class Learner(Pictures, ClassifierMixin, BaseEstimator):  # type: ignore[misc]
                 raise refuse_type(
                     self._who,
                     "x",
-                    f"a row of {width} numbers, as the first was",
+                    f"a row of {width} numbers, like the first example",
                     "a dict",
-                    "A model keeps to one kind of input.",
+                    "A model takes either dicts or rows of numbers, not both.",
                 )
             row: Any = hashed_rows(self._who, [x], width)
         elif sparse.issparse(x):
             row = x
         else:
             if self._begun and self._engine.settings.sparse:
-                raise refuse_type(self._who, "x", "a dict or a sparse row, as the first was", shown(type(x).__name__))
+                raise refuse_type(self._who, "x", "a dict or a sparse row, like the first example", type(x).__name__)
             row = validation.vector(
                 self._who, x, None, "float32" if getattr(x, "dtype", None) == np.float32 else "float64"
             ).reshape(1, -1)
@@ -375,40 +383,43 @@ class Learner(Pictures, ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             raise refuse(
                 self._who,
                 "X",
-                f"{settings.n_features} columns, as many as the first",
+                f"of {settings.n_features} columns, as in the first call",
                 f"{rows.shape[1]}: X has {rows.shape[1]} features, but {self._who} is expecting "
                 f"{settings.n_features} features as input",
             )
         if not sparse.issparse(X) and (hasattr(self, "feature_names_in_") or not isinstance(X, np.ndarray)):
             try:
-                validate_data(self, X, skip_check_array=True, reset=False)  # the names of its columns
+                validate_data(self, X, skip_check_array=True, reset=False)  # compares the column names
             except ValueError as error:
                 said = " ".join(str(error).split()).rstrip(".")
-                raise refuse(self._who, "X", "of the columns that the model began with", said) from None
+                raise refuse(self._who, "X", "of the same columns as in the first call", said) from None
         return rows.astype(settings.dtype, copy=False)
 
     def _begin(self, rows: Any, classes: Any, labels: NDArray[Any], X: Any) -> bool:
-        """Make the engine, once, from the first block; whether it was made now."""
+        """Create the engine from the first block. Returns False if another thread created it in the meantime."""
         with beginning:
             if self._begun:
                 return False
             chosen = first_seen(self._who, labels) if classes is None else known(self._who, classes)
-            chosen.codes(self._who, labels)
+            chosen.codes(self._who, labels)  # raises for a label outside `classes` before anything is created
             graph = self._checked_graph()
             settings, budget = self._settings(rows, chosen, graph)
             try:
                 engine = self._engine_kind(settings.kernel)(settings)
             except MemoryError:
                 raise refuse(
-                    self._who, "budget", "within what this machine has", f"{bytes_of(settings)} bytes for it"
+                    self._who, "budget", "small enough for this machine's memory",
+                    f"one that needs {bytes_of(settings)} bytes", "Lower the budget.",
                 ) from None
             bad = engine.first_bad_row(rows)
             if bad is not None:
                 self._refuse_row(rows, bad, getattr(X, "columns", None))
-            if isinstance(X, np.ndarray):  # no names to look for: scikit-learn looks through all installed packages
+            # An array has no column names. `validate_data` would search all installed data frame packages for them.
+            if isinstance(X, np.ndarray):
                 self.n_features_in_ = rows.shape[1]
             else:
                 validate_data(self, X, skip_check_array=True, reset=True)
+            # `_engine` is set last: other threads take its presence as the sign that the model is complete.
             self._guard = Guard()
             self._graph = graph
             self._names = TaskNames(graph, None if budget.bytes is None else name_bytes(budget.bytes))
@@ -427,7 +438,7 @@ class Learner(Pictures, ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         return settings, budget
 
     def _with_rule(self, settings: Settings) -> Settings:
-        """The settings with what the rule itself wants to know. A learner's own file says it."""
+        """Add the rule's own parameters to the settings. Learners with such parameters override it."""
         return settings
 
     def _engine_kind(self, kernel: Kernel | None) -> Any:
@@ -444,24 +455,25 @@ class Learner(Pictures, ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         return self.graph
 
     def _split_task_column(self, X: Any, tasks: Any) -> tuple[Any, Any]:
-        """X without its task column, and the tasks in it, where `task_column` names one."""
+        """Split X into features and tasks where `task_column` names a column; otherwise return both unchanged."""
         column = self.task_column
         if column is None:
             return X, tasks
         if tasks is not None:
-            raise refuse(self._who, "tasks", "None where task_column is set", "both", "Give the task once.")
+            raise refuse(self._who, "tasks", "None if task_column is set", "both", "Name the tasks in one place only.")
         return validation.without_column(self._who, X, column)
 
-    def _keep_names(self, keys: NDArray[np.int64], names: Any, flags: NDArray[np.uint8]) -> None:
-        places = np.flatnonzero((flags & Outcome.STORED).astype(bool) & self._names.wanted(keys))
+    def _keep_names(self, task_ids: NDArray[np.int64], names: Any, flags: NDArray[np.uint8]) -> None:
+        """Remember the names of tasks whose examples were stored, so that they can be shown."""
+        places = np.flatnonzero((flags & Outcome.STORED).astype(bool) & self._names.wanted(task_ids))
         if places.size == 0:
             return
         engine = self._engine
-        places = places[np.isin(keys[places], engine.keys)]  # some may have been evicted in the same block
+        places = places[np.isin(task_ids[places], engine.keys)]  # some may have been evicted in the same block
         n_stored = engine.n_stored
-        firsts = np.sort(np.unique(keys[places], return_index=True)[1])
+        firsts = np.sort(np.unique(task_ids[places], return_index=True)[1])  # one name per task, in stream order
         for place in places[firsts].tolist():
-            self._names.keep(int(keys[place]), names[place], lambda: engine.keys, n_stored)
+            self._names.keep(int(task_ids[place]), names[place], lambda: engine.keys, n_stored)
 
     # ---- rejecting input
 
@@ -476,7 +488,7 @@ class Learner(Pictures, ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             raise refuse(
                 self._who,
                 "X",
-                "of a size that the kernel can be computed for",
+                "small enough for the kernel to be computed without overflow",
                 f"row {bad} with values up to {np.abs(row).max():g}",
                 "Scale the features.",
             )
@@ -510,7 +522,7 @@ class Learner(Pictures, ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             )
 
     def _weighted(self, codes: NDArray[np.int32], weights: NDArray[np.float64] | None) -> NDArray[np.float64] | None:
-        """The weight of each example, its class's included. Most rules have no use for it."""
+        """Combine sample weights with class weights. Learners with a `class_weight` override it."""
         return weights
 
     def _weight_of(self, code: int, weight: float) -> float:

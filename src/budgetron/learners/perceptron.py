@@ -3,7 +3,7 @@
     f_i(x) = Σ_j β_j (A⁻¹)_{i_j, i} K'(x_j, x)
     on a mistake, y_t f_{i_t}(x_t) ≤ 0:   S ← S ∪ {t},  β_t = y_t
 
-With a disconnected graph this is a battery of k independent Perceptrons. Its memory grows with its mistakes.
+With a disconnected graph these are k independent Perceptrons. Memory grows with every mistake.
 The rule is in `src/core/rules/perceptron.cpp`, and in NumPy in `budgetron/engine/reference/perceptron.py`.
 """
 
@@ -17,31 +17,31 @@ from budgetron.learners.learner import Learner
 
 
 class Perceptron(Learner):
-    """The unbounded multitask kernel Perceptron.
+    """Multitask kernel Perceptron without a memory limit.
 
-    Every mistake is stored, for ever. It is what the budget learners are measured against.
+    Every mistake is stored and never evicted. It is the baseline for the learners with a budget.
 
     Parameters
     ----------
     kernel : kernels.Kernel, default=Gaussian(gamma="scale")
         K' between instances.
     graph : graphs.TaskGraph, default=complete()
-        Who learns from whom.
+        How strongly tasks are related.
     task_column : int or str, optional
-        The column of X that holds the task, for those who keep it there; otherwise give `tasks`.
+        The column of X that holds the task, as an alternative to the argument `tasks`.
     engine : {"auto", "core", "numpy"}, default="auto"
-        The compiled core, or the NumPy reference (slow; it also runs kernels of your own).
+        The compiled engine or the NumPy one, which is slow but also runs kernels that you write in Python.
 
     Attributes
     ----------
-    classes_, n_features_in_, kernel_, capacity_ : what the first block settled
+    classes_, n_features_in_, kernel_, capacity_ : fixed by the first block of examples
     active_set_ : records.ActiveSet
-        What is stored, in slot order.
+        The stored examples, in slot order.
     n_stored_, n_seen_, n_mistakes_ : int
     budget_share_ : dict
-        Each task's share of the stored examples right now.
+        Each task's current share of the stored examples.
     memory_bytes_ : int
-        What is really allocated, all of it.
+        All bytes allocated for the model.
 
     Examples
     --------

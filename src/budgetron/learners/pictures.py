@@ -1,4 +1,7 @@
-"""A model in pictures (matplotlib, the extra `plot`), and as a table in a notebook."""
+"""Plots of a fitted model (matplotlib, the extra `plot`), and its HTML table for notebooks.
+
+Base class of `Learner`. Plots read the public attributes of `inspection` only and never change the model.
+"""
 
 from __future__ import annotations
 
@@ -15,10 +18,10 @@ from budgetron.plots import COLOURS, MANY, axes_for, bars, checked_top, plain_te
 
 
 class Pictures(Inspection):
-    """What a learner can show of itself. Every plot gives its Axes, and takes them as `ax`."""
+    """The plot methods of learners. Each draws on `ax`, or on new axes, and returns the axes."""
 
     def plot_budget_share(self, *, top: int = MANY, ax: Any = None) -> Any:
-        """Bars: which share of the stored examples each task has, the `top` largest."""
+        """Plot the share of the stored examples per task as bars, for the `top` largest shares."""
         self._check_begun()
         shares = list(self.budget_share_.items())
         shown_ = shares[: checked_top(self._who, top)]
@@ -29,21 +32,22 @@ class Pictures(Inspection):
             names.append(f"{len(shares) - len(shown_):,} others")
             values.append(100 * rest)
         ax = axes_for(self._who, ax)
-        bars(ax, names, values, "% of what is stored", COLOURS[0])
+        bars(ax, names, values, "% of stored examples", COLOURS[0])
         ax.set_title(f"{self.n_stored_:,} stored examples")
         return ax
 
     def plot_similarity(self, tasks: Iterable[Any] | None = None, *, top: int = MANY, ax: Any = None) -> Any:
-        """A matrix in shades: how much tasks learn from each other, as the graph says, 1 from itself.
+        """Plot the graph's similarity of each pair of tasks as a shaded matrix, scaled to 1 on the diagonal.
 
-        `tasks` are those shown; left out, the `top` tasks with the largest share of the budget.
+        `tasks` selects the tasks; by default the `top` tasks with the largest share of the budget.
         """
         self._check_begun()
         chosen = list(self.budget_share_)[: checked_top(self._who, top)] if tasks is None else list(tasks)
         if not chosen:
             raise refuse(self._who, "tasks", "at least one task", "none")
         similarity = np.array([[self._graph.similarity(a, b) for b in chosen] for a in chosen])
-        scale = np.sqrt(np.where(np.diag(similarity) > 0, np.diag(similarity), 1.0))  # a task may have no part at all
+        # A similarity given by the user may be 0 on the diagonal: such a task is unrelated even to itself.
+        scale = np.sqrt(np.where(np.diag(similarity) > 0, np.diag(similarity), 1.0))
         shades = similarity / np.outer(scale, scale)
         ax = axes_for(self._who, ax)
         opposed = bool((shades < 0).any())
@@ -55,13 +59,13 @@ class Pictures(Inspection):
         return ax
 
     def _html_repr(self) -> str:
-        """scikit-learn's diagram, and below it what was learned."""
+        """Return scikit-learn's diagram followed by a table of what was learned."""
         diagram: str = estimator_html_repr(self)
         return diagram + learned_table(self) if self._begun else diagram
 
 
 def learned_table(model: Any) -> str:
-    """A small table of what a model has come to, as HTML."""
+    """Return an HTML table with the model's counts, memory, classes and largest tasks."""
     wrong = f" ({model.n_mistakes_ / model.n_seen_:.1%})" if model.n_seen_ else ""
     share = list(model.budget_share_.items())
     rows = {
@@ -73,7 +77,7 @@ def learned_table(model: Any) -> str:
     }
     if share:
         largest = ", ".join(f"{_short(task)} {part:.0%}" for task, part in share[:3])
-        rows["tasks with something stored"] = f"{len(share):,}: {largest}" + (", …" if len(share) > 3 else "")
+        rows["tasks with stored examples"] = f"{len(share):,}: {largest}" + (", …" if len(share) > 3 else "")
     if getattr(model, "beliefs_", None):
         belief, weight = max(model.beliefs_, key=lambda pair: pair[1])
         rows["strongest belief"] = f"{belief.in_words()}, weight {weight:.0%}"

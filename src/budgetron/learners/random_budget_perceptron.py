@@ -22,37 +22,37 @@ from budgetron.learners.learner import Learner
 
 
 class RandomBudgetPerceptron(Learner):
-    """The Randomized Budget Perceptron on the multitask kernel (mtrbp).
+    """Randomized Budget Perceptron on the multitask kernel (mtrbp).
 
-    A mistake is stored; when the budget is full, a random member makes room. The cheapest rule, with an
+    A mistake is stored. When the budget is full, a random stored example is evicted. It is the fastest rule and has an
     optimal guarantee in expectation.
 
     Parameters
     ----------
     budget : int, str or None, default=500
-        How many examples may be stored, by all tasks together; or a size such as ``"64 MiB"`` that bounds
-        everything the model holds; or None for no limit.
+        The number of examples that all tasks together may store; or a size such as ``"64 MiB"`` that bounds all
+        memory of the model; or None for no limit.
     kernel : kernels.Kernel, default=Gaussian(gamma="scale")
         K' between instances.
     graph : graphs.TaskGraph, default=complete()
-        Who learns from whom.
+        How strongly tasks are related.
     random_state : int, RandomState or None, default=0
-        The coin. Equal seeds give equal models; None takes a fresh one at every fit.
+        The seed of the evictions. Equal seeds give equal models; None takes a new seed at every fit.
     task_column : int or str, optional
-        The column of X that holds the task, for those who keep it there; otherwise give `tasks`.
+        The column of X that holds the task, as an alternative to the argument `tasks`.
     engine : {"auto", "core", "numpy"}, default="auto"
-        The compiled core, or the NumPy reference (slow; it also runs kernels of your own).
+        The compiled engine or the NumPy one, which is slow but also runs kernels that you write in Python.
 
     Attributes
     ----------
-    classes_, n_features_in_, kernel_, capacity_ : what the first block settled
+    classes_, n_features_in_, kernel_, capacity_ : fixed by the first block of examples
     active_set_ : records.ActiveSet
-        What is stored, in slot order.
+        The stored examples, in slot order.
     n_stored_, n_seen_, n_mistakes_ : int
     budget_share_ : dict
-        Each task's share of the stored examples right now.
+        Each task's current share of the stored examples.
     memory_bytes_ : int
-        What is really allocated, all of it.
+        All bytes allocated for the model.
 
     Examples
     --------
@@ -91,10 +91,10 @@ class RandomBudgetPerceptron(Learner):
 
     def _with_rule(self, settings: Settings) -> Settings:
         if isinstance(self.random_state, int) and not isinstance(self.random_state, bool) and self.random_state >= 0:
-            return replace(settings, seed=self.random_state % 2**64)
+            return replace(settings, seed=self.random_state % 2**64)  # the engines' generators have 64 bits of state
         try:
-            coin = check_random_state(self.random_state)
+            generator = check_random_state(self.random_state)
         except ValueError:
             accepted = "an integer >= 0, a numpy RandomState, or None"
             raise refuse(self._who, "random_state", accepted, shown(self.random_state)) from None
-        return replace(settings, seed=int(coin.randint(0, 2**31 - 1)))
+        return replace(settings, seed=int(generator.randint(0, 2**31 - 1)))

@@ -1,11 +1,13 @@
-"""Another budget for a model at work: room to grow into, or members let go by the learner's own rule.
+"""Change the budget of a fitted model. A smaller budget evicts stored examples by the learner's own rule.
 
-    RandomBudgetPerceptron            random ones leave, by the learner's own coin
+    RandomBudgetPerceptron            evicts at random, with the learner's own generator
     BudgetProjectron, SharedProjectron, Budgetron
-                                      the cheapest leaves, projected on the others, as when a newcomer takes its place
-    Forgetron                         only room that is not used: its shrinking step has to be paid for by a mistake
+                                      evict the example of least loss, projected on the others, as in learning
+    Forgetron                         cannot go below what is stored: its eviction shrinks all weights, and its mistake
+                                      bound allows that only after a mistake
 
-The step is rare, so it is written once, in the NumPy engine, and both engines go on from the state it leaves.
+Called by `Learner.resize`. Resizing is rare, so eviction is implemented once, in the NumPy engine; the compiled engine
+continues from the state that it leaves. The given engine is never changed: a failed resize leaves the model as it was.
 """
 
 from __future__ import annotations
@@ -17,29 +19,31 @@ from budgetron.errors import is_whole, refuse, shown
 
 
 def resized(who: str, engine: Any, capacity: Any) -> Any:
-    """An engine like this one, with room for `capacity` examples."""
+    """Return a copy of the engine that stores at most `capacity` examples."""
     settings = engine.settings
     if not is_whole(capacity) or capacity < 1:
-        raise refuse(who, "budget", "an integer >= 1 to go on with", shown(capacity))
+        raise refuse(who, "budget", "an integer >= 1", shown(capacity))
     if settings.capacity is None or settings.pool is not None:
+        # A byte budget also fixes the size of tables that cannot change once they are allocated.
         raise refuse(
-            who, "budget", "a number of stored examples before and after", "a model without a limit, or in bytes"
+            who, "budget", "a number of stored examples, both before and after resizing",
+            "a model without a limit or with one in bytes",
         )
     anchored = settings.extra.get("own_rank", 0)
     if settings.rule == "budgetron" and (not settings.extra["shared"] or capacity <= anchored):
         raise refuse(
             who, "budget", f"more than the {anchored} anchors, on a graph that relates tasks", shown(capacity),
-            "Anchors are never let go, and a disconnected Budgetron stores nothing else.",
+            "Anchors are never evicted, and a Budgetron on a disconnected graph stores nothing else.",
         )  # fmt: skip
     state = engine.state()
     if engine.n_stored > capacity:
-        from budgetron.engine.reference import Engine  # half of all start-up time, and seldom needed
+        from budgetron.engine.reference import Engine  # imported here: it takes half of the import time of budgetron
 
         smaller = Engine.restore(settings, state)
         if not smaller.shrink(capacity):
             raise refuse(
-                who, "budget", f"at least {engine.n_stored}, what is stored now", shown(capacity),
-                "This rule lets nothing go but for a newcomer.",
+                who, "budget", f"at least {engine.n_stored}, the number of stored examples", shown(capacity),
+                "This rule evicts only when it stores a new example.",
             )  # fmt: skip
         state = smaller.state()
     return type(engine).restore(replace(settings, capacity=int(capacity)), state)

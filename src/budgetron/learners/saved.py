@@ -1,8 +1,8 @@
-"""A learner as the record of a model file, and back.
+"""Conversion between a learner and the record of a model file.
 
-The record says what the constructor was given, what the first block settled, and what was learned since; a learner
-made of it goes on bit for bit where the saved one stopped. What is written is first read again by the same checks
-that a stranger's file meets, so a file that was written can be read.
+The record holds the constructor's parameters, what the first block fixed, and everything learned. A learner restored
+from it continues bit for bit. `content_of` (for saving) and `model_of` (for loading) run the same validation, so that a
+file that was written can also be read. Called by `Learner.save`, `load`, and by durable and distributed models.
 """
 
 from __future__ import annotations
@@ -24,10 +24,10 @@ from budgetron.learners.classes import Classes
 from budgetron.learners.guard import Guard
 from budgetron.learners.task_names import TaskNames
 from budgetron.learners.validation import ONE_TASK
-from budgetron.persist import Saved, engines, packed, parts, schema
-from budgetron.persist.columns import Kept, check_columns
+from budgetron.persist import ModelRecord, engines, packed, parts, schema
+from budgetron.persist.columns import SavedColumns, check_columns
+from budgetron.persist.file_errors import PICKLE, reported_as_file_error, require
 from budgetron.persist.names import NoJSON, decoded, encoded
-from budgetron.persist.refusals import PICKLE, refusing, require
 
 Arrays = dict[str, NDArray[Any]]
 _MOST_LABEL_BYTES = 64 * 2**20
@@ -35,25 +35,24 @@ _KINDS: dict[str, Any] = {"b": bool, "i": int, "u": int, "f": float, "U": str, "
 
 
 def content_of(model: Any) -> bytes:
-    """The model file of a model that has begun; the caller holds its guard."""
+    """Return the bytes of a model file for a fitted model. The caller holds the model's lock."""
     saved, arrays = _record(model)
-    text = schema.written(saved)
+    text = schema.encode_record(saved)
     settings = model._engine.settings
+    # Read the record back as `load` will: an error now is better than a file that cannot be opened later.
     try:
-        again = schema.read(text)
+        again = schema.decode_record(text)
         settings = engines.settings_of(settings.rule, again.settings, settings.graph)
         engines.checked_state(settings, _under(arrays, "state."))
         _classes(again.labels)
         if again.columns is not None:
             check_columns(again.columns, _under(arrays, "columns."), settings)
     except ModelFileError as error:
-        who = type(model).__name__
-        accepted, came = "one that load would take", f"one that it would refuse: {error}"
-        raise refuse(who, "the model", accepted, came, PICKLE) from error
+        raise InputError(f"{type(model).__name__}: this model cannot be saved: {error} {PICKLE}") from error
     return packed(text, arrays)
 
 
-def _record(model: Any) -> tuple[Saved, Arrays]:
+def _record(model: Any) -> tuple[ModelRecord, Arrays]:
     who: Any = type(model).__name__
     engine, learners = model._engine, get_args(schema.Learner)
     if who not in learners or not type(model).__module__.startswith("budgetron.learners."):
@@ -62,11 +61,11 @@ def _record(model: Any) -> tuple[Saved, Arrays]:
             "the model",
             f"one of {', '.join(learners)} to be saved",
             shown(type(model)),
-            f"A class of your own is code, which no model file holds: {PICKLE}",
+            f"A class of your own is code, which model files do not contain. {PICKLE}",
         )
     settings = engine.settings
     graphs = [settings.graph]
-    if isinstance(model.graph, TaskGraph) and model.graph != settings.graph:  # set anew since the model began
+    if isinstance(model.graph, TaskGraph) and model.graph != settings.graph:  # changed by set_params since
         graphs.append(model.graph)
     arrays = {f"state.{name}": array for name, array in engines.state_arrays(settings, engine.state()).items()}
     graph_records = []
@@ -78,7 +77,7 @@ def _record(model: Any) -> tuple[Saved, Arrays]:
     columns = None if model._columns is None else model._columns.saved()
     if columns is not None:
         arrays |= {f"columns.{name}": array for name, array in columns.arrays.items()}
-    saved = Saved(
+    saved = ModelRecord(
         learner=who,
         version=_version(),
         parameters=_parameters(who, model.get_params(deep=False), len(graphs) - 1),
@@ -94,13 +93,16 @@ def _record(model: Any) -> tuple[Saved, Arrays]:
     return saved, arrays
 
 
-def model_of(learner: Any, saved: Saved, arrays: Mapping[str, NDArray[Any]], limit: int, engine: str | None) -> Any:
-    """The model again: nothing in the record or the arrays is believed that was not checked."""
+def model_of(
+    learner: Any, saved: ModelRecord, arrays: Mapping[str, NDArray[Any]], limit: int, engine: str | None
+) -> Any:
+    """Restore a model from a record and arrays. Everything in them is validated before it is used."""
     by_graph = [_under(arrays, f"graph.{number}.") for number in range(len(saved.graphs))]
     state, columns = _under(arrays, "state."), _under(arrays, "columns.")
     known = len(state) + len(columns) + sum(map(len, by_graph))
     require(known == len(arrays), "the tensors", "named model, state.…, columns.… or graph.…", "others")
     graphs = [parts.graph_of(record, described) for record, described in zip(saved.graphs, by_graph, strict=True)]
+    # The order matters: sizes are checked against `limit` before the engine allocates by them.
     model = learner(**_arguments(learner, saved.parameters, graphs))
     if engine is not None:
         model.engine = engine
@@ -114,16 +116,17 @@ def model_of(learner: Any, saved: Saved, arrays: Mapping[str, NDArray[Any]], lim
     kind = model._engine_kind(settings.kernel)
     engines.check_size(settings, counts, limit, kind is native.Engine)
     names = TaskNames(graphs[0], saved.name_limit)
-    with refusing("names", "names of tasks"):
+    with reported_as_file_error("names", "names of tasks"):
         for name in map(decoded, saved.names):
-            key = key_of(name)
-            require(is_named(key) and names.put(key, name), "names", "names of tasks that are not integers, none twice")
+            task_id = key_of(name)
+            fine = is_named(task_id) and names.put(task_id, name)
+            require(fine, "names", "names of tasks that are not integers, none of them twice")
     model._guard, model._graph, model._names, model._classes = Guard(), graphs[0], names, classes
     model._engine = engines.restored(kind, settings, engines.state_of(settings, state))
-    model._tasked = saved.tasked or bool((model._engine.keys != ONE_TASK).any())  # older files do not say it
+    model._tasked = saved.tasked or bool((model._engine.keys != ONE_TASK).any())  # older files lack the field
     model.n_features_in_ = settings.n_features
     if saved.columns is not None:
-        model._columns = Kept(saved.columns, columns)
+        model._columns = SavedColumns(saved.columns, columns)
     if saved.feature_names is not None:
         names_in = [decoded(name) for name in saved.feature_names]
         require(len(names_in) == settings.n_features and all(isinstance(name, str) for name in names_in),
@@ -139,7 +142,7 @@ def _under(arrays: Mapping[str, NDArray[Any]], prefix: str) -> Arrays:
 def _version() -> str:
     try:
         return version("budgetron")
-    except PackageNotFoundError:  # run from its source
+    except PackageNotFoundError:  # run from a source tree that is not installed
         return "unknown"
 
 
@@ -163,15 +166,15 @@ def _parameters(who: str, given: dict[str, Any], graph: int) -> schema.Parameter
         elif name == "eta":
             value = float(value)
         written[name] = value
-    try:  # each in its place and range
+    try:  # msgspec checks the type and range of each parameter
         return msgspec.convert({name: _plain(value) for name, value in written.items()}, schema.Parameters)
     except msgspec.ValidationError as error:
         raise refuse(
             who,
             "parameters",
-            "plain numbers and strings in their range to be saved",
+            "numbers and strings within the range that the model file allows",
             f"others ({error})",
-            f"set_params sets them right; or {PICKLE}",
+            f"Change them with set_params. {PICKLE}",
         ) from None
 
 
@@ -196,7 +199,7 @@ def _arguments(learner: Any, record: schema.Parameters, graphs: list[TaskGraph])
     if isinstance(given.get("class_weight"), list):
         given["class_weight"] = {decoded(label): weight for label, weight in given["class_weight"]}
     if isinstance(given.get("beliefs"), list):
-        with refusing("parameters.beliefs", "beliefs"):
+        with reported_as_file_error("parameters.beliefs", "beliefs"):
             given["beliefs"] = tuple(learner.belief(*numbers) for numbers in given["beliefs"])
     return given
 
@@ -207,14 +210,14 @@ def _arguments(learner: Any, record: schema.Parameters, graphs: list[TaskGraph])
 def _labels(who: str, classes: Classes) -> schema.Labels:
     values = classes.values
     if values.dtype.kind not in "biufUSO" or (values.dtype.kind == "f" and values.dtype.itemsize > 8):
-        accepted = "numbers, strings or plain Python values to be saved"
+        accepted = "numbers, strings or other plain Python values in a model that is saved"
         raise refuse(who, "classes", accepted, f"dtype {values.dtype}", PICKLE)
     dtype = "O" if values.dtype.kind == "O" else values.dtype.newbyteorder("<").str
     return schema.Labels(dtype, parts.names_record(who, "labels", values.tolist()), classes.settled)
 
 
 def _classes(record: schema.Labels) -> Classes:
-    with refusing("labels", "sorted labels of one kind, none twice"):
+    with reported_as_file_error("labels", "sorted labels of one kind, none twice"):
         labels = [decoded(label) for label in record.values]
         dtype = np.dtype(record.dtype)
         require(dtype.itemsize * len(labels) <= _MOST_LABEL_BYTES, "labels", f"of at most {_MOST_LABEL_BYTES} bytes")
@@ -230,12 +233,12 @@ def _classes(record: schema.Labels) -> Classes:
 
 
 def _names(names: TaskNames) -> list[Any]:
-    """The names that JSON can hold; other tasks go on under their keys, as where names do not fit."""
+    """Encode the names that JSON can represent; other tasks continue under their task ids."""
     written = []
-    for key, name in names.items():
+    for task_id, name in names.items():
         try:
             text = encoded(name)
-            if key_of(decoded(text)) == key:
+            if key_of(decoded(text)) == task_id:
                 written.append(text)
         except (NoJSON, InputError):
             continue

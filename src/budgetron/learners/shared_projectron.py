@@ -1,4 +1,4 @@
-"""mtbprj-2, the multitask projection that ignores tasks.
+"""mtbprj-2, the multitask Budget Projectron whose projection ignores tasks.
 
     H = Gram matrix of K' alone; each task l has its own weights:  f_l(x) = Σ_j (β_l)_j K'(x_j, x)
     on a mistake:  α = H⁻¹k',  δ² = K'_tt − k'ᵀα
@@ -7,8 +7,8 @@
                r = argmin over the old of ‖((β_1)_j … (β_k)_j)‖ / √P_jj,   γ_j = −P_jr / P_rr,
                (β_l)_j += γ_j (β_l)_r  for every l and j ≠ r,   S ← S ∖ {r}
 
-Kept is C with β = A⁻¹C, one row a task that ever erred. The rule is in `src/core/rules/shared_projectron.cpp`, and in
-NumPy in `budgetron/engine/reference/shared_projectron.py`.
+The engines store C with β = A⁻¹C, one row per task that made a mistake. The rule is in
+`src/core/rules/shared_projectron.cpp`, and in NumPy in `budgetron/engine/reference/shared_projectron.py`.
 """
 
 from __future__ import annotations
@@ -26,40 +26,40 @@ from budgetron.learners.threshold import checked_eta
 
 
 class SharedProjectron(Learner):
-    """The Budget Projectron with one projection for all tasks (mtbprj-2).
+    """Budget Projectron with one projection for all tasks (mtbprj-2).
 
-    Stored instances serve every task; each task has a row of weights over them. The best of the paper's four,
-    at the price of those rows.
+    All tasks share the stored examples; each task has its own row of weights over them. It is the most accurate of the
+    paper's four budget learners, and the rows are extra memory.
 
     Parameters
     ----------
     budget : int, str or None, default=500
-        How many examples may be stored, by all tasks together; or a size such as ``"64 MiB"`` that bounds
-        everything the model holds; or None for no limit.
+        The number of examples that all tasks together may store; or a size such as ``"64 MiB"`` that bounds all
+        memory of the model; or None for no limit.
     kernel : kernels.Kernel, default=Gaussian(gamma="scale")
         K' between instances.
     graph : graphs.TaskGraph, default=complete()
-        Who learns from whom.
+        How strongly tasks are related.
     eta : float, default=0.01
-        An instance closer than this to the span of what is stored is projected on it instead of being stored.
+        An example closer than this to the span of the stored examples is projected on it instead of being stored.
     max_task_rows : int or None, default=10000
-        How many weight rows there may be. Past that the least recently updated row is folded away: its part in the
-        common sum stays, and its task falls back to that. A byte budget sets its own cap below this.
+        The largest number of weight rows. Beyond it the least recently updated row is evicted: its part in the sum
+        of its cluster stays, and its task predicts from that sum. A byte budget may set a lower limit.
     task_column : int or str, optional
-        The column of X that holds the task, for those who keep it there; otherwise give `tasks`.
+        The column of X that holds the task, as an alternative to the argument `tasks`.
     engine : {"auto", "core", "numpy"}, default="auto"
-        The compiled core, or the NumPy reference (slow; it also runs kernels of your own).
+        The compiled engine or the NumPy one, which is slow but also runs kernels that you write in Python.
 
     Attributes
     ----------
-    classes_, n_features_in_, kernel_, capacity_ : what the first block settled
+    classes_, n_features_in_, kernel_, capacity_ : fixed by the first block of examples
     active_set_ : records.ActiveSet
-        What is stored, in slot order.
+        The stored examples, in slot order.
     n_stored_, n_seen_, n_mistakes_ : int
     budget_share_ : dict
-        Each task's share of the stored examples right now.
+        Each task's current share of the stored examples.
     memory_bytes_ : int
-        What is really allocated, all of it.
+        All bytes allocated for the model.
 
     Examples
     --------
@@ -80,7 +80,7 @@ class SharedProjectron(Learner):
 
     rule: ClassVar[str] = "shared_projectron"
     exemptions: ClassVar[Mapping[str, str]] = {
-        "disconnected_is_separate": "tasks share the span of what is stored, related or not",
+        "disconnected_is_separate": "all tasks share the span of the stored examples, even unrelated ones",
     }
 
     def __init__(

@@ -1,4 +1,7 @@
-"""From the first block to an engine: what is settled once, and then stays."""
+"""Settings and engine class of a new model, derived from its first block of examples.
+
+Called by `Learner` once per model. Kernel bandwidth, dtype, sparsity and number of outputs are fixed here.
+"""
 
 from __future__ import annotations
 
@@ -16,7 +19,7 @@ from budgetron.kernels import Kernel, resolved
 
 
 def settings_of(rule: str, kernel: Kernel | None, graph: TaskGraph, rows: Any, n_outputs: int) -> Settings:
-    """The settings that every rule has, from the first block."""
+    """Return the settings that all rules share, derived from the first block."""
     n, d = rows.shape
     is_sparse = bool(sparse.issparse(rows))
     if kernel is not None:
@@ -33,30 +36,35 @@ def settings_of(rule: str, kernel: Kernel | None, graph: TaskGraph, rows: Any, n
 
 
 def usual_nonzeros(rows: Any) -> float:
-    """Non-zeros that a sparse row usually has; a few rows tell little, and then it is at least 64."""
+    """Estimate the non-zeros per sparse row for the memory planner.
+
+    Fewer than 20 rows are too small a sample to trust a low mean, so the estimate is then at least 64. Too high an
+    estimate wastes some of the budget; too low a one would evict examples long before the capacity is reached.
+    """
     mean = float(rows.nnz) / float(rows.shape[0])
     return mean if rows.shape[0] >= 20 else max(mean, 64.0)
 
 
 def engine_kind(who: str, engine: Any, kernel: Kernel | None) -> Any:
-    """The class of engine: the compiled one, or NumPy's where it was asked for, or is the only one that serves."""
+    """Return the engine class: the compiled one, or the NumPy engine if requested or if the compiled one cannot run."""
     if engine not in ("auto", "core", "numpy"):
         raise refuse(who, "engine", '"auto", "core" or "numpy"', shown(engine))
     if engine != "numpy" and native.available and native.supports(kernel):
         return native.Engine
     if engine == "core":
-        why = "a package built without a compiler"
+        why = "budgetron was built without a compiler"
         if native.available:
-            why = "this kernel, which only the NumPy engine runs"
-        raise refuse(who, "engine", '"auto" or "numpy" here', f'"core" with {why}')
+            why = "only the NumPy engine runs this kernel"
+        raise refuse(who, "engine", '"auto" or "numpy" here', '"core"', f"The compiled engine cannot run: {why}.")
     if engine == "auto" and not native.available:
-        _say_once()
-    from budgetron.engine.reference import Engine  # half of all start-up time, and seldom needed
+        _warn_once()
+    from budgetron.engine.reference import Engine  # imported here: it takes half of the import time of budgetron
 
     return Engine
 
 
 def _variance(rows: Any) -> float:
+    """Return the variance of all entries, for gamma="scale"; the zeros of a sparse matrix count."""
     with np.errstate(all="ignore"):
         if sparse.issparse(rows):
             n = rows.shape[0] * rows.shape[1]
@@ -65,16 +73,16 @@ def _variance(rows: Any) -> float:
         return float(rows.var(dtype=np.float64))
 
 
-_said = False
+_warned = False
 
 
-def _say_once() -> None:
-    global _said
-    if not _said:
-        _said = True
+def _warn_once() -> None:
+    global _warned
+    if not _warned:
+        _warned = True
         warnings.warn(
-            "budgetron was built without a compiler: the NumPy engine serves, exact and slow. "
-            "Install a C++ compiler and reinstall for the fast one.",
+            "budgetron was built without a compiler and uses the NumPy engine, which gives the same results but is "
+            "slow. Install a C++ compiler and reinstall budgetron for the compiled engine.",
             RuntimeWarning,
             stacklevel=6,
         )

@@ -1,4 +1,4 @@
-"""The cap on weight rows."""
+"""Validation of `max_task_rows`, the limit on weight rows per model (SharedProjectron, Budgetron)."""
 
 from __future__ import annotations
 
@@ -8,7 +8,10 @@ from budgetron.errors import is_whole, refuse, shown
 
 
 def checked_rows(who: str, rows: Any) -> int | None:
-    """`max_task_rows` as an integer, or None for no cap. One task and its cluster's common row must fit."""
+    """Return `max_task_rows` as an integer, or None for no limit.
+
+    The least is 2: one row for a task and one for the sum of its cluster.
+    """
     if rows is None:
         return None
     if not is_whole(rows) or rows < 2:

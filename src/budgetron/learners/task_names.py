@@ -1,4 +1,7 @@
-"""Names of the tasks that have something stored; the engines know keys alone."""
+"""Names of tasks with stored examples. Engines know only 64-bit task ids; names are for display and for saving.
+
+Used by `Learner`. Nothing that is learned or predicted may depend on a name in here, since names can be dropped.
+"""
 
 from __future__ import annotations
 
@@ -14,10 +17,9 @@ from budgetron.graphs.task_ids import HASHED, is_named, plain
 
 
 class TaskNames:
-    """key → name, for tasks with stored examples; forgotten with them.
+    """A map from task id to name, for tasks with stored examples.
 
-    With `limit` bytes, names that do not fit are not kept: the task goes on under its key, and is shown as
-    ``#key``. Only what is shown depends on names, nothing that is learned.
+    Names that do not fit into `limit` bytes are dropped: the task continues under its id and is shown as ``#id``.
     """
 
     def __init__(self, graph: TaskGraph, limit: int | None = None) -> None:
@@ -26,45 +28,50 @@ class TaskNames:
         self._names: dict[int, Hashable] = {}
         self._size = 0
 
-    def wanted(self, keys: NDArray[np.int64]) -> NDArray[np.bool_]:
-        """Which of the keys do not say their task by themselves."""
-        return np.full(len(keys), False) if self._graph.tasks is not None else keys >= HASHED
+    def wanted(self, task_ids: NDArray[np.int64]) -> NDArray[np.bool_]:
+        """Which of the task ids need a name: those that are hashes, and not integers or positions in a graph."""
+        return np.full(len(task_ids), False) if self._graph.tasks is not None else task_ids >= HASHED
 
-    def keep(self, key: int, task: Any, live: Callable[[], NDArray[np.int64]], n_live: int) -> None:
-        """Remember the name of a task that was just stored. `live` gives the keys of all stored examples."""
-        if self._graph.tasks is not None or not is_named(key) or key in self._names:
+    def keep(self, task_id: int, task: Any, live: Callable[[], NDArray[np.int64]], n_live: int) -> None:
+        """Remember the name of a task that was just stored. `live` returns the task ids of all stored examples."""
+        if self._graph.tasks is not None or not is_named(task_id) or task_id in self._names:
             return
         task = plain(task)
-        size = sys.getsizeof(task) + 104  # the entry of a dict, key included
+        size = sys.getsizeof(task) + 104  # 104 bytes for the dict entry and its integer
+        # Evicted examples leave names behind. They are dropped in bulk, when they outnumber the live ones or the limit
+        # is reached, so that the cost per stored example stays constant.
         if len(self._names) > 2 * n_live + 64 or (self.limit is not None and self._size + size > self.limit):
             self.drop_all_but(live())
         if self.limit is None or self._size + size <= self.limit:
-            self._names[key] = task
+            self._names[task_id] = task
             self._size += size
 
-    def put(self, key: int, task: Hashable) -> bool:
-        """Take up a name that was kept before; False where the key has one already."""
-        if key in self._names:
+    def put(self, task_id: int, task: Hashable) -> bool:
+        """Add a name from a model file; False if the task id has one already."""
+        if task_id in self._names:
             return False
-        self._names[key] = task
+        self._names[task_id] = task
         self._size += sys.getsizeof(task) + 104
         return True
 
     def items(self) -> list[tuple[int, Hashable]]:
-        """Keys and names, as they were kept."""
+        """Task ids and names, in the order in which they were added."""
         return list(self._names.items())
 
     def drop_all_but(self, live: NDArray[np.int64]) -> None:
-        """Forget the names of tasks that have nothing stored."""
+        """Drop the names of tasks without stored examples."""
         stored = set(live.tolist())
-        self._names = {key: name for key, name in self._names.items() if key in stored}
+        self._names = {task_id: name for task_id, name in self._names.items() if task_id in stored}
         self._size = sum(sys.getsizeof(name) + 104 for name in self._names.values())
 
-    def of(self, keys: NDArray[np.int64]) -> list[Hashable]:
-        """The tasks of many keys."""
+    def of(self, task_ids: NDArray[np.int64]) -> list[Hashable]:
+        """Return the tasks of many task ids."""
         if self._graph.tasks is not None:
-            return [self._graph.tasks[key] for key in keys.tolist()]
-        return [self._names.get(key, f"#{key:x}") if is_named(key) else key for key in keys.tolist()]
+            return [self._graph.tasks[task_id] for task_id in task_ids.tolist()]
+        return [
+            self._names.get(task_id, f"#{task_id:x}") if is_named(task_id) else task_id
+            for task_id in task_ids.tolist()
+        ]
 
     @property
     def bytes(self) -> int:

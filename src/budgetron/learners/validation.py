@@ -49,14 +49,14 @@ def vector(who: str, x: Any, n_features: int | None, dtype: str) -> NDArray[Any]
 
 
 def threads(who: str, n_jobs: Any) -> int:
-    """How many threads `n_jobs` asks for: itself, or all cores for −1; None is one."""
+    """Return the number of threads for `n_jobs`: itself, all cores for −1, one for None."""
     if n_jobs is None:
         return 1
     if not is_whole(n_jobs) or not (n_jobs == -1 or 1 <= n_jobs <= 1024):
         raise refuse(who, "n_jobs", "an integer from 1 to 1024, −1 for all cores, or None for one", shown(n_jobs))
     if n_jobs > 0:
         return int(n_jobs)
-    from joblib import cpu_count  # those that this process may use
+    from joblib import cpu_count  # counts only the cores that this process may use
 
     return int(cpu_count())
 
@@ -68,6 +68,7 @@ def labels(who: str, y: Any, n: int) -> NDArray[Any]:
             who, "y", "one label for each row", "None", f"{who} requires y to be passed, but the target y is None."
         )
     array = np.asarray(y)
+    # NumPy turns a list of mixed numbers and strings into strings; reject it instead of learning "1" for 1.
     if (
         array.dtype.kind in "US"
         and not isinstance(y, np.ndarray)
@@ -95,12 +96,12 @@ def labels(who: str, y: Any, n: int) -> NDArray[Any]:
             raise refuse(
                 who,
                 "y",
-                "labels, not measurements",
+                "class labels, not continuous values",
                 f"fractions such as {array[array != np.floor(array)][0]}",
-                "Unknown label type: continuous. Classify by a threshold first.",
+                "Unknown label type: continuous. Turn the values into classes first.",
             )
     if array.dtype.kind == "O" and any(label is None or label != label for label in array):
-        raise refuse(who, "y", "labels without gaps", "None or NaN among them: Input y contains NaN")
+        raise refuse(who, "y", "labels without missing values", "None or NaN among them: Input y contains NaN")
     return array
 
 
@@ -112,7 +113,7 @@ def weights(who: str, values: Any, n: int, parameter: str = "sample_weight") -> 
         values = np.full(n, values)
     array = _numbers(who, parameter, values).astype(np.float64)
     if array.shape != (n,):
-        raise refuse(who, parameter, f"one number for each of the {n}", f"shape {array.shape}")
+        raise refuse(who, parameter, f"one number per item, {n} in all", f"shape {array.shape}")
     if not np.isfinite(array).all() or (array < 0).any():
         wrong = array[~(np.isfinite(array) & (array >= 0))]
         raise refuse(who, parameter, "finite and not negative", shown(float(wrong[0])))
@@ -144,10 +145,13 @@ def _csr(who: str, X: Any) -> sparse.csr_matrix:
         )
     _check_extent(who, X.shape)
     csr = X.tocsr()
+    # The engines rely on sorted columns without duplicates and on no stored zeros. A matrix that is so already is used
+    # as it is, because a copy would double the memory of a large block.
     tidy = csr.dtype in (np.float32, np.float64) and csr.has_canonical_format and np.count_nonzero(csr.data) == csr.nnz
     if tidy and len(csr.data) == csr.nnz:
         return csr
-    csr = csr.astype(csr.dtype if csr.dtype in (np.float32, np.float64) else np.float64)  # a copy, ours to tidy
+    # `astype` copies, so that the caller's matrix is not changed.
+    csr = csr.astype(csr.dtype if csr.dtype in (np.float32, np.float64) else np.float64)
     csr.sum_duplicates()
     csr.eliminate_zeros()
     return csr
@@ -157,18 +161,19 @@ def _numbers(who: str, parameter: str, values: Any) -> NDArray[Any]:
     try:
         array = np.asarray(values.to_numpy() if hasattr(values, "to_numpy") else values)
     except ValueError:
-        raise refuse(who, parameter, "numbers in rows of one length", shown(values)) from None
+        raise refuse(who, parameter, "numbers, with all rows of the same length", shown(values)) from None
     if isinstance(values, np.ma.MaskedArray) and np.ma.is_masked(values):
-        raise refuse(who, parameter, "without masked values", "a masked array", "Fill or drop what is masked.")
+        raise refuse(who, parameter, "without masked values", "a masked array", "Fill or drop the masked values.")
     if array.dtype.kind == "c":
         raise refuse_type(who, parameter, "real numbers", f"dtype {array.dtype}", "Complex data not supported.")
     if array.dtype.kind in "mM":
-        raise refuse_type(who, parameter, "numbers", f"dtype {array.dtype}", "Make a number of a date: days since one.")
+        remedy = "Convert dates to numbers, such as days since a fixed date."
+        raise refuse_type(who, parameter, "numbers", f"dtype {array.dtype}", remedy)
     if array.dtype.kind not in "fiub":
         try:
             array = array.astype(np.float64)
         except OverflowError:
-            raise refuse(who, parameter, "numbers that float64 can hold", shown(values)) from None
+            raise refuse(who, parameter, "numbers within the range of float64", shown(values)) from None
         except (TypeError, ValueError) as error:
             kind = refuse_type if isinstance(error, TypeError) else refuse
             raise kind(
@@ -187,27 +192,27 @@ def _check_extent(who: str, shape: tuple[int, ...]) -> None:
 
 # ---- tasks
 #
-# A model that was never given tasks has a single one. From the first call that names tasks on, every call must name
-# them: otherwise it would silently be answered for task 0.
+# A model that was never given tasks has a single one. After the first call that names tasks, every call must name
+# them. Without this check a forgotten `tasks` argument would silently be answered for task 0.
 
 
 def located(
     who: str, tasks: Any, n: int, graph: TaskGraph, tasked: bool
 ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """The key and the cluster of each row's task; `tasked` says that the model was taught with tasks."""
+    """Return the task id and the cluster of each row; `tasked` says whether the model was trained with tasks."""
     if tasks is None:
         _refuse_none(who, "tasks", " for each row", graph, tasked)
         return np.full(n, ONE_TASK, dtype=np.int64), np.full(n, ONE_TASK, dtype=np.int64)
     names = listed(who, tasks, n)
     try:
-        keys, clusters = graph.locate(names)
+        task_ids, clusters = graph.locate(names)
     except InputError as error:
         raise _named(who, error) from None
-    return keys, np.ascontiguousarray(clusters)
+    return task_ids, np.ascontiguousarray(clusters)
 
 
 def located_one(who: str, task: Hashable, graph: TaskGraph, tasked: bool) -> tuple[int, int]:
-    """The key and the cluster of one task."""
+    """Return the task id and the cluster of one task."""
     if task is not None:
         try:
             return graph.locate_one(task)
@@ -222,7 +227,7 @@ def _refuse_none(who: str, parameter: str, each: str, graph: TaskGraph, tasked: 
         raise refuse(who, parameter, f"a task of the graph{each}", "None")
     if tasked:
         accepted = f"given{each}, since the model was taught with tasks"
-        raise refuse(who, parameter, accepted, "None", f"Pass {parameter}=, as when it learned.")
+        raise refuse(who, parameter, accepted, "None", f"Pass {parameter}= in every call.")
 
 
 def listed(who: str, tasks: Any, n: int) -> Any:
@@ -241,13 +246,14 @@ def listed(who: str, tasks: Any, n: int) -> Any:
 
 
 def _named(who: str, error: InputError) -> InputError:
-    """What a graph or a name refuses, said by the learner that was asked."""
+    """Replace the graph's name at the start of its error message by the learner's, which is what the caller used."""
     return type(error)(f"{who}: {str(error).partition(': ')[2]}")
 
 
 def without_column(who: str, X: Any, column: Any) -> tuple[Any, Any]:
-    """X without its task column, and the tasks in it."""
+    """Split X into the other columns and the tasks in `column`, a position or the name of a data frame's column."""
     if is_frame(X):
+        # A data frame may have integer column names; a name takes precedence over a position.
         if is_whole(column) and column not in X.columns and -len(X.columns) <= column < len(X.columns):
             column = X.columns[column]
         if column not in X.columns:
@@ -255,7 +261,7 @@ def without_column(who: str, X: Any, column: Any) -> tuple[Any, Any]:
         rest = X.drop(columns=column) if hasattr(X, "loc") else X.drop(column)
         return rest, X[column].to_numpy()
     if not is_whole(column):
-        raise refuse_type(who, "task_column", "a column's number, or its name where X is a data frame", shown(column))
+        raise refuse_type(who, "task_column", "a column's position, or its name if X is a data frame", shown(column))
     array: Any = X.tocsc() if sparse.issparse(X) else X.to_numpy() if hasattr(X, "to_numpy") else np.asarray(X)
     if array.ndim != 2 or not -array.shape[1] <= column < array.shape[1]:
         raise refuse(who, "task_column", "a column of X", f"{column} for X of shape {array.shape}")

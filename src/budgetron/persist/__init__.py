@@ -1,20 +1,26 @@
-"""Models on disk: one file, safetensors inside, that is checked in full before anything is made of it.
+"""The format of model files: one file per model, a safetensors payload, validated in full before it is used.
 
     model file = magic · format number · SHA-256 · safetensors payload
 
-`disk` bytes to a folder and back, all or nothing · `container` bytes as one JSON text and named arrays ·
-`schema` what the JSON may say, and nothing else · `names` tasks and labels as JSON · `parts` kernels and graphs ·
-`layout` which arrays a learner has, and their shapes · `verify` what must be true of the numbers in them ·
-`engines` settings and state of an engine, out and in.
+    disk         atomic replacement of a file, and bounded reading
+    container    the bytes of a file as one JSON text and named arrays
+    schema       the JSON text: names, types and ranges
+    names        tasks and labels as JSON
+    parts        kernels and graphs
+    columns      the columns of the files that a model learned from
+    layout       the arrays of a learner's state: names, dtypes and shapes
+    verify       validation of the numbers in these arrays
+    engines      settings and state of an engine
+    file_errors  errors about the content of a file
 
-Nothing here runs code from a file, allocates by a number in it before that number was checked, or knows a
-learner: `budgetron.learners` puts the parts together.
+`budgetron.learners` calls these modules to save and load. Nothing in here may run code from a file, or allocate memory
+by a number from a file before that number was validated, or import a learner.
 """
 
 from __future__ import annotations
 
 from budgetron.persist.container import FORMAT, packed, unpacked
 from budgetron.persist.disk import read_bytes, replace_file
-from budgetron.persist.schema import Saved
+from budgetron.persist.schema import ModelRecord
 
-__all__ = ["FORMAT", "Saved", "packed", "read_bytes", "replace_file", "unpacked"]
+__all__ = ["FORMAT", "ModelRecord", "packed", "read_bytes", "replace_file", "unpacked"]

@@ -1,4 +1,7 @@
-"""The columns of the files that a model learned from: what of X each makes, and what must be true of them."""
+"""The column descriptions of a model that learned from files: how each column becomes columns of X.
+
+`budgetron.io` makes and uses them; `budgetron.learners` saves them with the model and validates them on loading.
+"""
 
 from __future__ import annotations
 
@@ -9,8 +12,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from budgetron.engine.settings import Settings
+from budgetron.persist.file_errors import require
 from budgetron.persist.parts import check_arrays
-from budgetron.persist.refusals import require
 from budgetron.persist.schema import Column, Plan
 
 ARRAYS = ("center", "count", "total", "squares")
@@ -19,22 +22,22 @@ SCALED = ("number", "date")
 _MOST_ROWS = 2.0**62
 
 
-class Kept(NamedTuple):
-    """The plan and its running state, as a model file has them; `budgetron.io` makes columns of it."""
+class SavedColumns(NamedTuple):
+    """The column plan and its running state, as stored in a model file; `budgetron.io` makes columns of it."""
 
     plan: Plan
     arrays: dict[str, NDArray[Any]]
 
-    def saved(self) -> Kept:
-        """What to write."""
+    def saved(self) -> SavedColumns:
+        """Return what a model file stores, as `budgetron.io.columns.Columns.saved` does."""
         return self
 
 
 def width(column: Column) -> int:
-    """How many columns of X a column makes, those it is hashed into aside."""
+    """Return how many columns of X a column makes, without hashed ones."""
     if column.kind == "number":
         return 1 + column.gaps
-    if column.kind == "date":
+    if column.kind == "date":  # days; sine and cosine of weekday, day of year and hour
         return 5 + 2 * column.clock + column.gaps
     return len(column.values) + 1 if column.kind == "category" and column.values is not None else 0
 
@@ -45,28 +48,30 @@ def is_hashed(column: Column) -> bool:
 
 
 def check_columns(plan: Plan, arrays: Mapping[str, NDArray[Any]], settings: Settings) -> None:
-    """Refuse a plan that contradicts itself, its state or the model."""
+    """Reject a plan that contradicts itself, its state or the model."""
     names = [column.name for column in plan.columns]
     taken = [*names, *(name for name in (plan.label, plan.task) if name is not None and plan.layout == "table")]
     require(len(set(taken)) == len(taken), "columns", "of different names")
     require(plan.layout == "table" or not names, "columns", "none where the layout has no names")
     for column in plan.columns:
-        require(column.kind in SCALED or not column.gaps, "columns", "such that numbers and dates alone have gaps")
-        require(column.kind == "date" or not column.clock, "columns", "such that dates alone have a clock")
+        require(column.kind in SCALED or not column.gaps, "columns", "with gaps in columns of numbers and dates only")
+        require(column.kind == "date" or not column.clock, "columns", "with a clock in columns of dates only")
         values = column.values
         require(values is None or (column.kind == "category" and len(set(values)) == len(values)),
-                "columns", "such that categories alone have values, none twice")  # fmt: skip
+                "columns", "with values, none of them twice, in columns of categories only")  # fmt: skip
     hashed = plan.layout != "table" or any(map(is_hashed, plan.columns))
-    require(hashed == (plan.hashed > 0), "columns.hashed", "above 0 exactly where something is hashed")
+    require(hashed == (plan.hashed > 0), "columns.hashed", "above 0 if and only if a column is hashed")
     total = plan.hashed + sum(map(width, plan.columns))
     require(total == settings.n_features, "columns", f"{settings.n_features} columns of X in all", str(total))
-    require(hashed == settings.sparse, "columns", "hashed exactly where the model is sparse")
+    require(hashed == settings.sparse, "columns", "hashed if and only if the model is sparse")
     k = sum(column.kind in SCALED for column in plan.columns)
     check_arrays("columns", arrays, {name: ("float64", (k,)) for name in ARRAYS})
     center, count, total_off, squares = (arrays[name] for name in ARRAYS)
     require((np.abs(center) <= LARGEST).all(), "columns.center", f"of numbers up to {LARGEST:g}")
     whole = (count >= 0).all() and (count <= _MOST_ROWS).all() and (count == np.floor(count)).all()
     require(whole, "columns.count", "counts of rows")
+    # Sums are of differences from `center`, each at most 2 LARGEST, so that many of them bound the sums.
     most = 2 * LARGEST * count
     require((np.abs(total_off) <= most).all(), "columns.total", "sums of as many values as were counted")
-    require(((squares >= 0) & (squares <= most * 2 * LARGEST)).all(), "columns.squares", "sums of squares of so many")
+    fine = ((squares >= 0) & (squares <= most * 2 * LARGEST)).all()
+    require(fine, "columns.squares", "sums of squares of as many values")

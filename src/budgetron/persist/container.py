@@ -5,8 +5,8 @@
     16  32 bytes   SHA-256 of every other byte of the file: bytes 0 to 15, then byte 48 to the end
     48  …          a safetensors payload; tensor "model" (U8) is the JSON text, all others are numbers
 
-There is no length in the header to be lied about: the payload is the rest of the file, and safetensors holds its
-own offsets against that.
+The header has no length field that could be wrong: the payload is the rest of the file, and safetensors checks its own
+offsets against it. The digest finds damage, not tampering: an attacker can compute it, so all content is validated too.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 from safetensors import SafetensorError
 from safetensors.numpy import load, save
 
-from budgetron.persist.refusals import lie, require
+from budgetron.persist.file_errors import invalid, require
 
 MAGIC = b"\x8fBudget\n"
 FORMAT = 1
@@ -32,7 +32,7 @@ Arrays = Mapping[str, NDArray[Any]]
 
 
 def packed(text: bytes, arrays: Arrays) -> bytes:
-    """The model file with this text and these arrays."""
+    """Return the bytes of a model file with this text and these arrays."""
     tensors = {name: np.ascontiguousarray(array) for name, array in arrays.items()}
     payload = save({**tensors, JSON: np.frombuffer(text, dtype=np.uint8)})
     head = MAGIC + FORMAT.to_bytes(8, "little")
@@ -42,22 +42,22 @@ def packed(text: bytes, arrays: Arrays) -> bytes:
 
 
 def unpacked(content: bytes) -> tuple[bytes, dict[str, NDArray[Any]]]:
-    """The text and the arrays of a model file."""
+    """Split the bytes of a model file into its text and arrays."""
     if content[:8] != MAGIC:
-        raise lie("the file", "a Budgetron model", f"{len(content)} bytes that begin with {content[:8]!r}",
-                  "Model.save writes such files.")
+        raise invalid("the file", "a Budgetron model", f"{len(content)} bytes that begin with {content[:8]!r}",
+                  "Files of this kind are written by save().")
     number = int.from_bytes(content[8:16], "little")
     if len(content) >= _START and number != FORMAT:
-        raise lie("the file", f"of format {FORMAT}", f"format {number}", "A newer budgetron may read it.")
-    digest = sha256(content[:16])
+        raise invalid("the file", f"of format {FORMAT}", f"format {number}", "A newer budgetron may read it.")
+    digest = sha256(content[:16])  # the format number is checked first: a later format may place its digest elsewhere
     digest.update(memoryview(content)[_START:])
     if digest.digest() != content[16:_START]:
-        raise lie("the file", "as it was written, byte for byte", "a SHA-256 that differs from the one inside",
-                  "It was changed or cut short: take another copy.")
+        raise invalid("the file", "unchanged since it was saved", "content that does not match its SHA-256",
+                  "The file was changed or cut short: use another copy.")
     arrays = _tensors(content[_START:])
     text = arrays.pop(JSON, None)
     if text is None or text.dtype != np.uint8 or text.ndim != 1:
-        raise lie("the file", f"with a tensor {JSON!r} of bytes", "none")
+        raise invalid("the file", f"with a tensor {JSON!r} of bytes", "none")
     return text.tobytes(), arrays
 
 
@@ -65,7 +65,7 @@ def _tensors(payload: bytes) -> dict[str, NDArray[Any]]:
     try:
         arrays: dict[str, NDArray[Any]] = load(payload)
     except (SafetensorError, KeyError, ValueError, TypeError, OverflowError, AttributeError) as error:
-        raise lie("the payload", "in safetensors form", f"something else ({error})") from None
+        raise invalid("the payload", "in safetensors form", f"other bytes ({error})") from None
     for name, array in arrays.items():
         dtype = array.dtype.name
         require(dtype in _DTYPES, f"tensor {name[:60]!r}", f"of dtype {', '.join(sorted(_DTYPES))}", dtype)

@@ -1,7 +1,8 @@
-"""Bytes to a file and back: the whole file or the old one, and never more than was allowed.
+"""Atomic replacement of a file, and reading of a file up to a limit.
 
-A file is written beside its final place, forced to the disk, and moved over it in one step; then the folder is
-forced to the disk too. Whatever fails on the way, the old file is untouched and nothing else is left.
+A file is written to a temporary file in the same folder, synced, and renamed over the target; then the folder is
+synced too, since the rename is a change of the folder. If any step fails, the old file is untouched and the temporary
+file is removed. Used for model files, API key files and reports.
 """
 
 from __future__ import annotations
@@ -14,27 +15,27 @@ import stat
 from pathlib import Path
 
 from budgetron.errors import refuse
-from budgetron.persist.refusals import lie
+from budgetron.persist.file_errors import invalid
 
 _READ = os.O_RDONLY | getattr(os, "O_CLOEXEC", 0) | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0)
 _WRITE = os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_CLOEXEC", 0) | getattr(os, "O_BINARY", 0)
 
 
 def replace_file(path: str | os.PathLike[str], content: bytes) -> None:
-    """The file at `path` (through links) now has this content, or nothing has changed."""
+    """Replace the content of the file at `path` atomically. Symbolic links are followed."""
     target = Path(os.path.realpath(os.fspath(path)))
     old = _mode_of(target)
     beside = target.parent / f".budgetron-{secrets.token_hex(8)}.tmp"
-    descriptor = os.open(beside, _WRITE, 0o666)  # less what the umask takes, as for any new file
+    descriptor = os.open(beside, _WRITE, 0o666)  # the umask applies, as for any new file
     try:
         with open(descriptor, "wb") as file:
-            if old is not None and hasattr(os, "fchmod"):
+            if old is not None and hasattr(os, "fchmod"):  # keep the permissions of the file that is replaced
                 os.fchmod(file.fileno(), old)
             file.write(content)
             file.flush()
             os.fsync(file.fileno())
         os.replace(beside, target)
-    except BaseException:
+    except BaseException:  # also on Ctrl-C, so that no temporary file stays behind
         with contextlib.suppress(FileNotFoundError):
             beside.unlink()
         raise
@@ -42,41 +43,41 @@ def replace_file(path: str | os.PathLike[str], content: bytes) -> None:
 
 
 def read_bytes(path: str | os.PathLike[str], limit: int) -> bytes:
-    """The content of a regular file of at most `limit` bytes."""
-    descriptor = os.open(os.fspath(path), _READ)  # without waiting, should it be a pipe
+    """Read a regular file of at most `limit` bytes."""
+    descriptor = os.open(os.fspath(path), _READ)  # non-blocking: opening a named pipe would wait for a writer
     try:
         status = os.fstat(descriptor)
         if not stat.S_ISREG(status.st_mode):
-            raise lie("path", "that of a regular file", f"{os.fspath(path)!r}, which is none")
+            raise invalid("path", "that of a regular file", f"{os.fspath(path)!r}, which is not one")
         with open(descriptor, "rb", closefd=False) as file:
-            content = b"" if status.st_size > limit else file.read(limit + 1)  # it may grow meanwhile
+            content = b"" if status.st_size > limit else file.read(limit + 1)  # the file may grow while it is read
         if status.st_size > limit or len(content) > limit:
-            raise lie("the file", f"of at most {limit} bytes", f"{max(status.st_size, len(content))} bytes",
-                      "Where you trust the file and have the memory, raise max_bytes.")
+            raise invalid("the file", f"of at most {limit} bytes", f"{max(status.st_size, len(content))} bytes",
+                      "If you trust the file and have the memory, raise max_bytes.")
         return content
     finally:
         os.close(descriptor)
 
 
 def _mode_of(target: Path) -> int | None:
-    """The permissions of the file that is there, if one is."""
+    """Return the permissions of an existing file; None if there is none."""
     try:
         mode = os.stat(target).st_mode
     except FileNotFoundError:
         return None
     if not stat.S_ISREG(mode):
-        raise refuse("save", "path", "that of a regular file", f"{str(target)!r}, which is none")
+        raise refuse("save", "path", "that of a regular file", f"{str(target)!r}, which is not one")
     return stat.S_IMODE(mode)
 
 
 def _sync_folder(folder: Path) -> None:
-    if os.name == "nt":  # folders cannot be opened there
+    if os.name == "nt":  # Windows cannot open folders
         return
     descriptor = os.open(folder, os.O_RDONLY)
     try:
         os.fsync(descriptor)
     except OSError as error:
-        if error.errno not in (errno.EINVAL, errno.ENOTSUP):  # a file system that has no such thing
+        if error.errno not in (errno.EINVAL, errno.ENOTSUP):  # file systems that cannot sync folders
             raise
     finally:
         os.close(descriptor)

@@ -1,4 +1,4 @@
-"""The words of a refused file."""
+"""Errors about the content of a model file. All are `ModelFileError`s in the package's three-part wording."""
 
 from __future__ import annotations
 
@@ -10,29 +10,33 @@ import numpy as np
 from budgetron.errors import InputError, ModelFileError, refusal
 
 WHO = "load"
-PICKLE = "pickle or joblib keeps it (load such a file only from people you trust)."
+PICKLE = "Use pickle or joblib instead (load such a file only from people you trust)."
 
 
-def lie(parameter: str, accepted: str, came: str, remedy: str = "") -> ModelFileError:
-    """A refusal of something in a file, to be raised by the caller."""
+def invalid(parameter: str, accepted: str, came: str, remedy: str = "") -> ModelFileError:
+    """Return an error about something in a file, for the caller to raise."""
     return ModelFileError(refusal(WHO, parameter, accepted, came, remedy))
 
 
-def require(holds: object, parameter: str, accepted: str, came: str = "something else") -> None:
-    """Refuse the file unless this holds."""
+def require(holds: object, parameter: str, accepted: str, came: str = "other values") -> None:
+    """Reject the file unless the condition holds."""
     if not holds:
-        raise lie(parameter, accepted, came)
+        raise invalid(parameter, accepted, came)
 
 
 @contextmanager
-def refusing(parameter: str, accepted: str) -> Iterator[None]:
-    """What a part's own maker refuses is refused as a lie of the file; floating point overflows in silence."""
+def reported_as_file_error(parameter: str, accepted: str) -> Iterator[None]:
+    """Turn errors of constructors called with values from a file into a `ModelFileError`.
+
+    NumPy's floating-point warnings are silenced: a hostile file may overflow any computation, and the checks on the
+    results reject it then.
+    """
     try:
         with np.errstate(all="ignore"):
             yield
     except ModelFileError:
         raise
     except InputError as error:
-        raise lie(parameter, accepted, f"one that is not: {error}") from None
+        raise invalid(parameter, accepted, f"an invalid value: {error}") from None
     except (ValueError, TypeError, LookupError, ArithmeticError, RuntimeError, RecursionError) as error:
-        raise lie(parameter, accepted, f"one that is not ({type(error).__name__}: {error})") from error
+        raise invalid(parameter, accepted, f"an invalid value ({type(error).__name__}: {error})") from error

@@ -1,10 +1,11 @@
-"""Which arrays a learner's state has, their dtypes and shapes, given its settings and a few counts.
+"""The arrays of a learner's state: names, dtypes and shapes, as functions of its settings and a few counts.
 
-    n  stored examples        outputs  1 for two classes, else the number of classes
+    n  stored examples        outputs  1 for two classes, otherwise the number of classes
     r  rows of tasks          s        sums of clusters (SharedProjectron)
     b  beliefs left, of them  l  with a linear part,  q  with a kernel part (Budgetron)
 
-The two engines keep nearly the same; what only the compiled one keeps comes in groups, all of one or none.
+Saving and loading both use `layout`, so a file has exactly these arrays. The two engines have nearly the same state.
+Arrays that only the compiled engine has, or that older files lack, are optional in groups: all of a group, or none.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ from numpy.typing import NDArray
 from budgetron.engine.settings import Settings
 from budgetron.graphs import Clique
 from budgetron.kernels import Gaussian
-from budgetron.persist.refusals import require
+from budgetron.persist.file_errors import require
 
 Layout = dict[str, tuple[str, tuple[int, ...]]]
 SCALARS = frozenset({"n_seen", "n_mistakes", "rng", "factor_age", "scale", "q", "unit", "moments_count",
@@ -35,7 +36,7 @@ REBUILDS = ("gram_rebuilds",)
 
 @dataclass(frozen=True)
 class Counts:
-    """What the shapes depend on beside the settings."""
+    """The numbers that shapes depend on, in addition to the settings."""
 
     stored: int
     nonzeros: int = 0
@@ -46,10 +47,10 @@ class Counts:
 
 
 def counted(settings: Settings, arrays: Mapping[str, NDArray[Any]]) -> Counts:
-    """The counts that the arrays claim."""
+    """Read the counts from the arrays' lengths. The arrays are not validated yet, so only lengths are used."""
 
     def length(name: str) -> int:
-        require(name in arrays and arrays[name].ndim == 1, f"state.{name}", "there, and one-dimensional")
+        require(name in arrays and arrays[name].ndim == 1, f"state.{name}", "present and one-dimensional")
         return len(arrays[name])
 
     flagship = settings.rule == "budgetron"
@@ -73,7 +74,7 @@ def counted(settings: Settings, arrays: Mapping[str, NDArray[Any]]) -> Counts:
 
 
 def layout(settings: Settings, counts: Counts, present: Iterable[str]) -> Layout:
-    """The arrays of a state; of the groups that need not be there, those with a name among `present`."""
+    """Return the arrays of a state, including each optional group that has a name among `present`."""
     names = set(present)
     n, outputs = counts.stored, settings.n_outputs
     wanted: Layout = {name: ("int64", (n,)) for name in ("key", "cluster", "arrival")}
@@ -83,7 +84,7 @@ def layout(settings: Settings, counts: Counts, present: Iterable[str]) -> Layout
                    "data": (settings.dtype, (counts.nonzeros,))}  # fmt: skip
     else:
         each_feature = (settings.dtype, (settings.n_features,))
-        wanted["rows"] = (settings.dtype, (n, settings.n_features))  # less the reference point, where there is one
+        wanted["rows"] = (settings.dtype, (n, settings.n_features))  # minus the reference point
         if isinstance(settings.kernel, Gaussian):
             points: Layout = {"reference": each_feature, "reference_candidate": each_feature,
                               "reference_streak": ("int64", (1,)), "reference_moves": ("int64", (1,))}  # fmt: skip
@@ -108,12 +109,12 @@ def layout(settings: Settings, counts: Counts, present: Iterable[str]) -> Layout
 
 
 def has_sums(settings: Settings) -> bool:
-    """Whether a SharedProjectron keeps the sums of clusters beside the rows of tasks."""
+    """Whether a SharedProjectron stores sums of clusters in addition to rows of tasks."""
     return isinstance(settings.graph, Clique) and settings.graph.off_diagonal != 0
 
 
 def blocks(settings: Settings, counts: Counts) -> tuple[int, int]:
-    """How many of the beliefs that are left have a linear part, and how many a kernel part."""
+    """Return how many of the remaining beliefs have a linear part, and how many have a kernel part."""
     left = [settings.extra["beliefs"][index] for index in counts.beliefs]
     return sum(belief[0] > 0 for belief in left), sum(belief[2] > 0 for belief in left)
 
@@ -132,7 +133,7 @@ def _flagship(settings: Settings, counts: Counts) -> Layout:
     linear, kernel = blocks(settings, counts)
     shared, own, rank = settings.extra["shared"], settings.extra["own"], settings.extra["own_rank"]
     whole = settings.extra["whole"]
-    both = outputs + 1  # weights, then the variance
+    both = outputs + 1  # the weights of each output, then the variance
     wanted: Layout = {"unit": ("float64", (1,)), "belief_index": ("int64", (b,)), "belief_idle": ("int64", (b,)),
                       "belief_weight": ("float64", (b,)), "anchors": ("int64", (counts.anchors,)),
                       "table_key": ("int64", (r,)), "table_stamp": ("int64", (r,))}  # fmt: skip
@@ -157,4 +158,5 @@ def _group(group: tuple[str, ...], shapes: Layout, present: set[str]) -> Layout:
 
 
 def _triangle(n: int) -> int:
+    """Return the number of entries of the lower triangle of an n × n matrix, which symmetric matrices are stored as."""
     return n * (n + 1) // 2

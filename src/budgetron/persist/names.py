@@ -1,9 +1,10 @@
-"""Tasks and labels as JSON, and back: every plain kind of name, by a closed list.
+"""Tasks and labels as JSON, and back, for a closed list of types.
 
     null, true, 7, 0.5, "ann"       as they are
-    ["kind", …]                      anything else: bytes, dates, UUIDs, tuples, …
+    ["kind", …]                      any other type: bytes, dates, UUIDs, tuples, …
 
-A name whose kind has no JSON here (an enum, a class of your own) is not encoded: `encoded` says so.
+A name of another type (an enum, a class of your own) raises `NoJSON`. Decoding never imports or calls anything outside
+this list. Used in model files, in the write-ahead log and between shards.
 """
 
 from __future__ import annotations
@@ -18,14 +19,14 @@ from collections.abc import Callable, Hashable
 from typing import Any
 
 from budgetron.errors import BudgetronError
-from budgetron.persist.refusals import lie, refusing
+from budgetron.persist.file_errors import invalid, reported_as_file_error
 
-_DEEPEST = 16
-_LONGEST_NUMBER = 4000  # digits
+_DEEPEST = 16  # nesting of tuples; it bounds the recursion on a hostile file
+_LONGEST_NUMBER = 4000  # digits; Python itself refuses to parse integers of more than 4300
 
 
 class NoJSON(BudgetronError):
-    """A name that cannot be written."""
+    """A name that JSON cannot represent."""
 
 
 _WRITE: dict[type, tuple[str, Callable[[Any], Any]]] = {
@@ -55,7 +56,7 @@ _READ: dict[str, Callable[[Any], Any]] = {
 
 
 def encoded(name: Any) -> Any:
-    """The name as JSON values; `NoJSON` where that would not give the same name back."""
+    """Encode a name as JSON values. Raises `NoJSON` unless decoding them returns the same name."""
     written = _encoded(name, 0)
     try:
         back = decoded(written)
@@ -67,8 +68,8 @@ def encoded(name: Any) -> Any:
 
 
 def decoded(written: Any) -> Hashable:
-    """The name that was encoded."""
-    with refusing("a name", "a task or label as JSON"):
+    """Decode a name."""
+    with reported_as_file_error("a name", "a task or label as JSON"):
         return _decoded(written, 0)
 
 
@@ -86,7 +87,7 @@ def _encoded(name: Any, depth: int) -> Any:
     if isinstance(name, str):
         try:
             name.encode()
-        except UnicodeEncodeError:  # half of a surrogate pair, from a file name perhaps
+        except UnicodeEncodeError:  # a lone surrogate, as in undecodable file names
             return ["str", name.encode("utf-8", "surrogatepass").hex()]
         return str(name)
     if isinstance(name, (tuple, frozenset)):
@@ -104,25 +105,25 @@ def _decoded(written: Any, depth: int) -> Hashable:
         return written
     if depth > _DEEPEST or not isinstance(written, list) or not written or not isinstance(written[0], str):
         accepted = f"a plain value, or a list that begins with its kind, at most {_DEEPEST} deep"
-        raise lie("a name", accepted, "something else")
+        raise invalid("a name", accepted, "another value")
     kind, parts = written[0], written[1:]
     if kind in ("tuple", "frozenset"):
         values = [_decoded(part, depth + 1) for part in parts]
         return tuple(values) if kind == "tuple" else frozenset(values)
     if kind not in _READ or len(parts) != 1:
-        raise lie("a name", f"of a kind that is known ({', '.join(_READ)}, tuple, frozenset)", repr(kind)[:40])
+        raise invalid("a name", f"of a known kind ({', '.join(_READ)}, tuple, frozenset)", repr(kind)[:40])
     value: Hashable = _READ[kind](parts[0])
     return value
 
 
 def _short(number: Any) -> int:
     if not isinstance(number, int) or number.bit_length() > 4 * _LONGEST_NUMBER:
-        raise lie("a name", f"an integer of at most {_LONGEST_NUMBER} digits", "another")
+        raise invalid("a name", f"an integer of at most {_LONGEST_NUMBER} digits", "another")
     return number
 
 
 def _same(back: Any, name: Any) -> bool:
-    """Whether nothing was lost: a time zone's name, a fold, a NaN's payload, …"""
+    """Whether nothing was lost in encoding, such as a time zone's name or the fold of a time."""
     if isinstance(name, tuple):
         return len(back) == len(name) and all(map(_same, back, name))
     if isinstance(name, (str, int, float, frozenset)):

@@ -1,4 +1,8 @@
-"""Kernels and task graphs as plain values and arrays, and back; each kind by its name, from a closed list."""
+"""Kernels and task graphs as JSON records and arrays, and back, for a closed list of kinds.
+
+Also the checks of arrays that other modules share (`check_arrays`, `check_csr`). Kernels and graphs from a file go
+through the same public constructors as those of a caller, so that the same validation applies.
+"""
 
 from __future__ import annotations
 
@@ -12,15 +16,15 @@ from numpy.typing import NDArray
 from budgetron import graphs, kernels
 from budgetron.errors import refuse, shown
 from budgetron.persist import schema
+from budgetron.persist.file_errors import PICKLE, reported_as_file_error, require
 from budgetron.persist.names import NoJSON, decoded, encoded
-from budgetron.persist.refusals import PICKLE, refusing, require
 
 Array = NDArray[Any]
-LARGEST = 1e150  # what a graph's entries may be: their squares are still numbers
+LARGEST = 1e150  # of a graph's entries; their squares do not overflow
 
 
 def kernel_record(who: str, kernel: kernels.Kernel | None) -> schema.Kernel | None:
-    """The kernel as JSON."""
+    """Return the record of a kernel."""
     if kernel is None:
         return None
     if type(kernel) is kernels.Linear:
@@ -30,15 +34,15 @@ def kernel_record(who: str, kernel: kernels.Kernel | None) -> schema.Kernel | No
     if type(kernel) is kernels.Gaussian:
         gamma: Any = kernel.gamma if isinstance(kernel.gamma, str) else float(kernel.gamma)
         return schema.Gaussian(gamma, bool(kernel.normalize))
-    raise refuse(who, "kernel", "Linear, Polynomial or Gaussian to be saved", shown(kernel),
-                 f"A kernel of your own is code, which no model file holds: {PICKLE}")
+    raise refuse(who, "kernel", "Linear, Polynomial or Gaussian in a model that is saved", shown(kernel),
+                 f"A kernel of your own is code, which model files do not contain. {PICKLE}")
 
 
 def kernel_of(record: schema.Kernel | None) -> kernels.Kernel | None:
-    """The kernel again."""
+    """Restore a kernel from its record."""
     if record is None:
         return None
-    with refusing("kernel", "a kernel of budgetron.kernels"):
+    with reported_as_file_error("kernel", "a kernel of budgetron.kernels"):
         if isinstance(record, schema.Linear):
             return kernels.Linear(record.bias, record.normalize)
         if isinstance(record, schema.Polynomial):
@@ -47,19 +51,19 @@ def kernel_of(record: schema.Kernel | None) -> kernels.Kernel | None:
 
 
 def names_record(who: str, parameter: str, names: Iterable[Any]) -> list[Any]:
-    """Names that must all be kept, as JSON."""
+    """Encode names as JSON; reject the first that cannot be encoded."""
     written = []
     for name in names:
         try:
             written.append(encoded(name))
         except NoJSON:
-            raise refuse(who, parameter, "numbers, strings and other plain values to be saved", shown(name),
-                         f"Use strings; or {PICKLE}") from None
+            raise refuse(who, parameter, "numbers, strings or other plain values in a model that is saved", shown(name),
+                         f"Use strings. {PICKLE}") from None
     return written
 
 
 def graph_record(who: str, graph: graphs.TaskGraph) -> tuple[schema.Graph, dict[str, Array]]:
-    """The graph as JSON and arrays."""
+    """Return the record and the arrays of a graph."""
     described = graph.describe()
     tasks = None if described.get("tasks") is None else names_record(who, "tasks of the graph", described["tasks"])
     if type(graph) is graphs.Clique:
@@ -67,7 +71,7 @@ def graph_record(who: str, graph: graphs.TaskGraph) -> tuple[schema.Graph, dict[
         arrays = {} if tasks is None else {"clusters": described["clusters"]}
         return schema.Clique(coupling, graph.n_tasks, tasks), arrays
     if type(graph) is not graphs.Explicit or tasks is None:
-        raise refuse(who, "graph", "one of budgetron.graphs to be saved", shown(graph), PICKLE)
+        raise refuse(who, "graph", "one from budgetron.graphs in a model that is saved", shown(graph), PICKLE)
     if "similarity" in described:
         names = ("component", "similarity")
         return schema.Similarity(tasks), {name: described[name] for name in names}
@@ -76,8 +80,8 @@ def graph_record(who: str, graph: graphs.TaskGraph) -> tuple[schema.Graph, dict[
 
 
 def graph_of(record: schema.Graph, arrays: Mapping[str, Array]) -> graphs.TaskGraph:
-    """The graph again, everything about it checked."""
-    with refusing("a task graph", "one that the format describes"):
+    """Restore a graph from its record and arrays; both are validated."""
+    with reported_as_file_error("a task graph", "valid"):
         tasks = None if record.tasks is None else [decoded(task) for task in record.tasks]
         k = 0 if tasks is None else len(tasks)
         if isinstance(record, schema.Clique):
@@ -100,7 +104,7 @@ def graph_of(record: schema.Graph, arrays: Mapping[str, Array]) -> graphs.TaskGr
         values = arrays["data"] if "data" in arrays else arrays["similarity"]
         require((np.abs(values) <= LARGEST).all(), "a task graph", f"of entries up to {LARGEST:g}", "larger ones")
         graph = graphs.from_description({"kind": "explicit", "tasks": tasks, "component": component, **described})
-        require(math.isfinite(graph.c_g), "a task graph", "such that no similarity is infinite")
+        require(math.isfinite(graph.c_g), "a task graph", "with finite similarities")
         return graph
 
 
@@ -113,12 +117,12 @@ def _clique(record: schema.Clique, tasks: list[Any] | None, arrays: Mapping[str,
     graph = graphs.from_description({**described, "tasks": tasks, "clusters": arrays["clusters"]})
     assert isinstance(graph, graphs.Clique) and graph.mapped is not None
     in_order = list(graph.mapped.names) == tasks and np.array_equal(graph.mapped.numbers, arrays["clusters"])
-    require(in_order, "graph.clusters", "tasks in the order of their keys, none twice, and clusters numbered so")
+    require(in_order, "graph.clusters", "tasks and clusters in the order of the task ids, no task twice")
     return graph
 
 
 def check_arrays(where: str, arrays: Mapping[str, Array], expected: Mapping[str, tuple[str, tuple[int, ...]]]) -> None:
-    """Refuse arrays of other names, dtypes or shapes than these, and numbers that are not finite."""
+    """Reject arrays whose names, dtypes or shapes differ from the expected ones, and numbers that are not finite."""
     for name in sorted(arrays.keys() ^ expected.keys()):
         found = "with" if name in arrays else "without"
         require(False, f"the tensors of {where}", "those that the format lists", f"a file {found} {name[:60]!r}")
@@ -131,7 +135,10 @@ def check_arrays(where: str, arrays: Mapping[str, Array], expected: Mapping[str,
 
 
 def check_csr(where: str, indptr: Array, indices: Array, columns: int) -> None:
-    """Refuse what is not CSR: rows in order, and in each the columns strictly ascending."""
+    """Reject arrays that are not canonical CSR: row starts in order, and ascending columns within each row.
+
+    The engines use these numbers as indices into memory without further checks.
+    """
     lengths = np.diff(indptr)
     require(indptr[0] == 0 and (indptr >= 0).all() and (indptr <= len(indices)).all() and (lengths >= 0).all()
             and indptr[-1] == len(indices), f"{where}.indptr", "row starts in order, from 0 to the number of entries")

@@ -1,7 +1,7 @@
-"""What the JSON of a model file may say: a closed list of names, kinds and ranges, and nothing else.
+"""The schema of the JSON text in a model file: field names, types and ranges.
 
-msgspec holds the text against these classes while it reads it: an unknown name, a missing one, another type or a
-number out of range is refused there.
+msgspec validates the text against these classes while it decodes it; an unknown or missing field, a wrong type or a
+number out of range is an error. Field names are the file format: renaming one makes existing files unreadable.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from typing import Annotated, Any, Literal
 import msgspec
 from msgspec import UNSET, Meta, UnsetType
 
-from budgetron.persist.refusals import lie
+from budgetron.persist.file_errors import invalid
 
 Count = Annotated[int, Meta(ge=1, le=2**53)]
 Natural = Annotated[int, Meta(ge=0, le=2**53)]
@@ -25,7 +25,7 @@ Learner = Literal[
 
 
 class Part(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
-    """A JSON object whose names are known."""
+    """A JSON object without unknown fields."""
 
 
 class Linear(Part, tag="linear", tag_field="kind", frozen=True):
@@ -48,7 +48,7 @@ Kernel = Linear | Polynomial | Gaussian
 
 
 class Clique(Part, tag="clique", tag_field="kind", frozen=True):
-    """With `tasks`, the tensor ``graph.N.clusters`` says which cluster each is in."""
+    """With `tasks`, the tensor ``graph.N.clusters`` holds the cluster of each task."""
 
     coupling: NotNegative | Literal["inf"]
     n_tasks: Count | None
@@ -72,7 +72,7 @@ Graph = Clique | Similarity | Sparse
 
 
 class Flagship(Part, frozen=True):
-    """The settings that Budgetron has beside the others'."""
+    """The settings of Budgetron that other learners do not have."""
 
     beliefs: Annotated[list[BeliefNumbers], Meta(min_length=1, max_length=10_000)]
     shared: bool
@@ -80,12 +80,12 @@ class Flagship(Part, frozen=True):
     own_rank: Natural
     slots: Annotated[int, Meta(ge=0, le=2**31)]
     patience: Count
-    whole: bool = False  # whether the shared linear part has a whole covariance
-    sure: Annotated[float, Meta(ge=0, le=1)] = 0.0  # below which ω max|g| teaches a kernel belief nothing
+    whole: bool = False  # whether the shared linear part has a full covariance
+    sure: Annotated[float, Meta(ge=0, le=1)] = 0.0  # a kernel belief is not updated where ω max|g| is below this
 
 
 class Settings(Part, frozen=True):
-    """What the engine was told before its first example; its graph is the first of `Saved.graphs`."""
+    """The settings that the engine was created with; its graph is the first of `ModelRecord.graphs`."""
 
     kernel: Kernel | None
     n_features: Columns
@@ -102,11 +102,11 @@ class Settings(Part, frozen=True):
 
 
 class Parameters(Part, frozen=True):
-    """What the constructor was given; each learner has some of these."""
+    """The constructor's parameters; each learner has some of these."""
 
     budget: Count | str | UnsetType | None = UNSET
     kernel: Kernel | UnsetType | None = UNSET
-    graph: Annotated[int, Meta(ge=0, le=1)] | UnsetType | None = UNSET  # its number among `Saved.graphs`
+    graph: Annotated[int, Meta(ge=0, le=1)] | UnsetType | None = UNSET  # its position in `ModelRecord.graphs`
     eta: NotNegative | UnsetType = UNSET
     random_state: Annotated[int, Meta(ge=0)] | UnsetType | None = UNSET
     beliefs: str | list[BeliefNumbers] | UnsetType = UNSET
@@ -119,7 +119,7 @@ class Parameters(Part, frozen=True):
 
 
 class Labels(Part, frozen=True):
-    """The classes, sorted; `dtype` as NumPy writes it, "O" for Python values."""
+    """The classes, sorted; `dtype` in NumPy's notation, "O" for Python values."""
 
     dtype: Annotated[str, Meta(pattern=r"^(O|\|b1|\|[iu]1|<[iu][248]|<f[248]|(<U|\|S)[0-9]{1,7})$")]
     values: Annotated[list[Any], Meta(min_length=2)]
@@ -131,18 +131,18 @@ class Column(Part, frozen=True):
 
     name: Annotated[str, Meta(max_length=2**12)]
     kind: Literal["number", "category", "date", "text", "ignored"]
-    gaps: bool = False  # number, date: whether a column of X says where a value is missing
-    clock: bool = False  # date: whether the time of day is a part
-    values: Annotated[list[str], Meta(max_length=2**10)] | None = None  # category: a column of X each; null: hashed
-    note: Annotated[str, Meta(max_length=2**10)] = ""  # why it is of this kind; only shown
+    gaps: bool = False  # number, date: whether a column of X marks missing values
+    clock: bool = False  # date: whether it includes the time of day
+    values: Annotated[list[str], Meta(max_length=2**10)] | None = None  # category: one column of X each; null: hashed
+    note: Annotated[str, Meta(max_length=2**10)] = ""  # why it is of this kind; for display only
 
 
 class Plan(Part, frozen=True):
-    """What the columns of a file are. Tensors ``columns.center``, ``.count``, ``.total``, ``.squares``: the scales."""
+    """The columns of a data file. Tensors ``columns.center``, ``.count``, ``.total``, ``.squares``: the scales."""
 
     layout: Literal["table", "svmlight", "vw"]
     label: Annotated[str, Meta(max_length=2**12)] | None
-    whole_labels: bool  # labels are whole numbers; else they are text
+    whole_labels: bool  # whether labels are whole numbers; otherwise they are text
     task: Annotated[str, Meta(max_length=2**12)] | None
     columns: Annotated[list[Column], Meta(max_length=2**16)]
     hashed: Annotated[int, Meta(ge=0, le=2**30)]  # columns of X that words and many categories are hashed into
@@ -150,30 +150,30 @@ class Plan(Part, frozen=True):
     task_note: Annotated[str, Meta(max_length=2**10)] = ""
 
 
-class Saved(Part, frozen=True):
-    """All of it. Numbers that were learned are in the tensors ``state.NAME``."""
+class ModelRecord(Part, frozen=True):
+    """The whole JSON text of a model file. Everything learned is in the tensors ``state.NAME``."""
 
     learner: Learner
-    version: Annotated[str, Meta(max_length=100)]  # of the budgetron that wrote it; only shown
+    version: Annotated[str, Meta(max_length=100)]  # of the budgetron that wrote it; for display only
     parameters: Parameters
     settings: Settings
     graphs: Annotated[list[Graph], Meta(min_length=1, max_length=2)]
     labels: Labels
-    names: list[Any]  # of tasks with something stored
+    names: list[Any]  # of tasks with stored examples
     name_limit: Natural | None
     feature_names: list[Any] | None
     columns: Plan | None = None  # of a model that learned from files
-    tasked: bool = False  # whether it was taught with tasks
+    tasked: bool = False  # whether it was trained with tasks
 
 
-def written(saved: Saved) -> bytes:
-    """The JSON text."""
+def encode_record(saved: ModelRecord) -> bytes:
+    """Encode a record as JSON text."""
     return msgspec.json.encode(saved)
 
 
-def read(text: bytes) -> Saved:
-    """The text, if it says what it may."""
+def decode_record(text: bytes) -> ModelRecord:
+    """Decode and validate the JSON text of a model file."""
     try:
-        return msgspec.json.decode(text, type=Saved)
+        return msgspec.json.decode(text, type=ModelRecord)
     except (msgspec.DecodeError, RecursionError, UnicodeDecodeError) as error:
-        raise lie("the settings", "as the format describes them", f"others ({error})") from None
+        raise invalid("the settings", "valid for this format", f"invalid ones ({error})") from None
