@@ -1,7 +1,8 @@
-"""The compiled engine, behind the same interface as `budgetron.engine.reference`.
+"""The compiled engine, with the same interface as the NumPy engine in `budgetron.engine.reference`.
 
-Only contiguous arrays, sizes and plain settings cross to C++, a whole block at once and with the GIL
-released. `available` is False where the package was built without a compiler; then the NumPy engine serves.
+Learners call it with blocks that passed validation: only contiguous arrays and plain settings cross to C++, a whole
+block per call and with the GIL released. `available` is False if the package was built without a compiler; then
+learners use the NumPy engine. State dicts have the same names in both engines, so that each restores the other's.
 """
 
 from __future__ import annotations
@@ -21,10 +22,10 @@ from budgetron.graphs import Clique, Explicit
 from budgetron.kernels import Gaussian, Kernel, Linear, Polynomial
 
 LEVELS = ("baseline", "v3", "v4")
-"""The levels of x86-64 that the core is compiled for; other processors have only the first."""
+"""The x86-64 instruction set levels that the core is compiled for; other processors have only the first."""
 
 _cap = os.environ.get("BUDGETRON_LEVEL", "")
-if _cap and _cap not in LEVELS:  # the core reads the variable too, once, when it is loaded
+if _cap and _cap not in LEVELS:  # checked before the import below, since the core reads it while it loads
     raise refuse(
         "budgetron", "the environment variable BUDGETRON_LEVEL", "baseline, v3 or v4", shown(_cap),
         "Unset it to use the best level of this CPU.",
@@ -33,12 +34,12 @@ if _cap and _cap not in LEVELS:  # the core reads the variable too, once, when i
 _core: Any
 try:
     _core = import_module("budgetron._core")
-except ModuleNotFoundError:  # built without a compiler; a core that cannot be loaded is an error
+except ModuleNotFoundError:  # built without a compiler; a core that exists but fails to load is an error
     _core = None
 
 available = _core is not None
 level: str | None = _core.level() if available else None
-"""The level in use: the best one of this CPU, at most that of BUDGETRON_LEVEL. None without the core."""
+"""The level in use: the best of this CPU, limited by BUDGETRON_LEVEL. None without the core."""
 scan: Any = getattr(_core, "scan", None)  # delimited text, for `budgetron.io`; None without the core
 sparse_lines: Any = getattr(_core, "sparse_lines", None)  # svmlight and Vowpal Wabbit text, likewise
 
@@ -50,14 +51,14 @@ _INTEGERS = frozenset(
 
 
 def supports(kernel: Kernel | None) -> bool:
-    """Whether the kernel is one the compiled engine knows; others run through the NumPy engine."""
+    """Whether the compiled engine implements the kernel; others, such as subclasses, need the NumPy engine."""
     return kernel is None or type(kernel) in (Linear, Polynomial, Gaussian)
 
 
 class Engine:
     """A learner in C++."""
 
-    side_by_side = True  # predictions run together, under a lock of the engine's own
+    side_by_side = True  # several threads may predict at once: the engine has a read-write lock of its own
 
     def __init__(self, settings: Settings) -> None:
         self.settings = settings
@@ -80,7 +81,7 @@ class Engine:
         return engine
 
     def first_bad_row(self, X: Any) -> int | None:
-        """The first row that is not finite, or too large for the kernel to be computed."""
+        """Return the first row that is not finite or would overflow the kernel; None if there is none."""
         row: int | None = self._learner.first_bad_row(self._block(X))
         return row
 
@@ -113,7 +114,7 @@ class Engine:
         return self._shaped(self._learner.margins(self._block(X), keys, clusters, threads))
 
     def variances(self, X: Any, keys: NDArray[np.int64], clusters: NDArray[np.int64]) -> NDArray[np.float64]:
-        """The variance of each output, of a rule that knows one."""
+        """Return the predictive variance of each output, for a rule that has one."""
         return self._shaped(self._learner.variances(self._block(X), keys, clusters))
 
     def forget(self, key: int) -> None:
@@ -152,7 +153,7 @@ class Engine:
         coef = self._learner.coefficients().reshape(self.settings.n_outputs, -1)
         names = ("key", "cluster", "arrival")
         rows = _rows_of(state, self.settings)
-        if state.get("reference_moves"):  # rows are held less the reference point
+        if state.get("reference_moves"):  # stored rows have the reference point subtracted
             rows = (rows.astype(np.float64) + state["reference"]).astype(rows.dtype)
         return {**{name: state[name] for name in names}, "coef": coef, "rows": rows}
 
@@ -161,12 +162,12 @@ class Engine:
         return weights.reshape(self.settings.n_outputs, -1)
 
     def beliefs(self) -> list[tuple[int, float]]:
-        """The beliefs that are left: their number in the settings, and their weight."""
+        """Return the remaining beliefs: their position in the settings, and their weight."""
         return list(zip(*self._learner.beliefs(), strict=True))
 
     @property
     def keys(self) -> NDArray[np.int64]:
-        """The task key of each stored example, in slot order."""
+        """The task id of each stored example, in slot order."""
         keys: NDArray[np.int64] = self._learner.key
         return keys
 
@@ -201,7 +202,7 @@ _APART = frozenset({"sum", "sum_cluster", "sum_stamp", "table_place", "sum_place
 
 
 def _parted(state: dict[str, Any]) -> dict[str, Any]:
-    """Task rows and common rows apart, as in `reference`."""
+    """Split the core's table into rows of tasks and sums of clusters, as in the NumPy engine's state."""
     common = state.pop("table_common").astype(bool)
     table, keys, clusters, stamps = (state.pop(name) for name in ("table", "table_key", "table_cluster", "table_stamp"))
     rows = {
@@ -215,7 +216,11 @@ def _parted(state: dict[str, Any]) -> dict[str, Any]:
 
 
 def _joined(state: dict[str, Any]) -> dict[str, Any]:
-    """All rows in one table, each in its place: sums are added up in that order."""
+    """Merge rows of tasks and sums of clusters into the core's one table; the inverse of `_parted`.
+
+    The order matters: the core adds rows up in table order, and floating-point sums depend on it. States without
+    places, from the NumPy engine, are ordered by their last update.
+    """
     if "sum" not in state:
         return state
     common = np.repeat([0, 1], [len(state["table_key"]), len(state["sum_cluster"])])
@@ -270,7 +275,7 @@ def _plain(settings: Settings, similarity: Any) -> dict[str, Any]:
 
 
 def graph_bytes(graph: Explicit) -> int:
-    """What the core keeps of a graph before its first column is asked for, and the working memory for solving one."""
+    """Return the bytes of the core's copy of a graph and of the work space of a solve, without cached columns."""
     return int(_core.graph_bytes(_similarity(graph, 0)))
 
 
