@@ -152,7 +152,8 @@ class Lockstep:
         """Whether rounding decides what the event does to this engine."""
         row, task, code = event
         rule = before.rule
-        t = rule.see(next(iter(rule.store.instances(self.rows[row]))), int(self.keys[task]), int(self.clusters[task]))
+        x = next(iter(rule.store.instances(self.rows[row])))
+        t = rule.with_kernel_row(x, int(self.keys[task]), int(self.clusters[task]))
         for margins in (np.atleast_1d(f_core), np.atleast_1d(f)):
             others = np.sort(np.delete(margins, code) if len(margins) > 1 else np.zeros(1))
             gaps = np.append(
@@ -166,7 +167,7 @@ class Lockstep:
         if abs(delta2 - rule.eta2) < TIED or abs(t.k_tt - rule.eta2) < TIED:
             return True
         if self.settings.rule == "shared_projectron":
-            rule.weights.open(t.key, t.cluster, t.arrival)  # which may fold another row away
+            rule.weights.ensure_row(t.key, t.cluster, t.arrival)  # which may evict another row
         norms = rule.weights.norms()
         rule.gram.append(t.k, t.k_tt)
         scores = norms / np.sqrt(rule.gram.inverse().diagonal()[: len(norms)])

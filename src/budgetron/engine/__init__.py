@@ -1,6 +1,6 @@
-"""The engines that do the arithmetic, and what both of them need.
+"""The engines, which implement the learning rules, and what both of them need.
 
-`settings` says what an engine must know before its first example, `memory` plans a byte budget, `records` holds
-what comes out of a step. `reference` is the definition of every rule, in NumPy; `native` is the compiled core behind
-the same interface. Learners choose between the two; nothing in here knows scikit-learn.
+`settings` are the inputs of a new engine, `memory` plans byte budgets, `records` are the results of a step. `reference`
+defines every rule in NumPy; `native` is the compiled core with the same interface. Learners choose between the two.
+Nothing in here may import scikit-learn or a learner.
 """

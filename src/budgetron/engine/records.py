@@ -1,4 +1,4 @@
-"""The plain records that come out of a learner: what an example did, and what is stored."""
+"""Plain records that engines and learners exchange: the outcome of an example, the stored examples, a sparse row."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 
 class Outcome(IntFlag):
-    """What one example did to the model."""
+    """What one example did to the model. The values are the compiled engine's bits."""
 
     MISTAKE = 1
     UPDATED = 2
@@ -21,7 +21,7 @@ class Outcome(IntFlag):
 
 @dataclass(frozen=True)
 class ActiveSet:
-    """What is stored, in slot order."""
+    """The stored examples, in slot order."""
 
     task: list[Hashable]
     arrival: NDArray[np.int64]  # 0-based position in the stream
@@ -33,7 +33,7 @@ class ActiveSet:
 
 
 class SparseRow(NamedTuple):
-    """One sparse row on its way to the compiled engine: a CSR matrix without the ceremony of being one."""
+    """One sparse row in CSR form for the compiled engine, without the cost of constructing a SciPy matrix."""
 
     indptr: NDArray[np.int64]
     indices: NDArray[np.int32]

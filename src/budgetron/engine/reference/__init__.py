@@ -1,7 +1,8 @@
-"""The reference engine: the paper's rules, and Budgetron's, in plain NumPy, each readable next to its formula.
+"""The NumPy engine: the definition of every learning rule, written to be read next to its formula.
 
-It is the definition, and it serves where no compiler was found. In the order an example meets them:
-rows · store · weights (shared_table) · rule · gram · one file a rule (a folder for Budgetron) · engine.
+The compiled core is tested against it, and learners use it where the core is missing. In the order in which an example
+passes through them: rows, store, weights (or shared_table), rule, gram, one file per rule (a folder for Budgetron),
+engine. Clarity is more important than speed here.
 """
 
 from __future__ import annotations

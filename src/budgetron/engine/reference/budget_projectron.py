@@ -9,8 +9,8 @@
 
     y  y_t    alpha  α    delta2  δ²    eta2  η²    gram.H  H    P  P    gamma  γ    weights.beta  β
 
-With more than two classes |β_j| is ‖β_j‖₂. Scores within 1e-10 are tied: the lowest arrival goes.
-Where the rows also share a pool of non-zeros, members leave by the same rule, without t, until x_t fits.
+With more than two classes |β_j| is ‖β_j‖₂. Scores within 1e-10 of each other are ties: the oldest example is evicted.
+If sparse rows share a pool of non-zeros, examples are evicted by the same rule, before t is added, until x_t fits.
 """
 
 from __future__ import annotations
@@ -22,51 +22,55 @@ import numpy as np
 from budgetron.engine.records import Outcome
 from budgetron.engine.reference.gram import Gram, cheapest, noise_of, regrown
 from budgetron.engine.reference.rows import Array, without
-from budgetron.engine.reference.rule import MistakeDriven, Newcomer
+from budgetron.engine.reference.rule import Example, MistakeDriven
 from budgetron.engine.reference.weights import Coefficients, Weights
 from budgetron.engine.settings import Settings
 
 
 class BudgetProjectron(MistakeDriven):
-    """A mistake is projected on what is stored, or stored; the cheapest member is projected on the others."""
+    """A mistake is projected on the stored examples, or stored; evicted examples are projected on the others."""
 
     def __init__(self, settings: Settings, weights: Weights | None = None) -> None:
         super().__init__(settings, Coefficients(settings) if weights is None else weights)
         self.gram = Gram(noise_of(settings))
         self.eta2 = settings.eta**2
 
-    def correct(self, t: Newcomer, y: Array) -> Outcome:
+    def correct(self, t: Example, y: Array) -> Outcome:
         alpha, delta2 = self.gram.project(t.k, t.k_tt)
+        # x_t is (nearly) a combination of stored examples: adding y_t α to their weights has the effect of storing it.
         if delta2 <= self.eta2:
             self.weights.add(t.key, t.cluster, y, alpha)
             return Outcome.UPDATED
         if not self.store.fits_alone(t.x):
             return Outcome(0)
         while not self.store.fits(t.x):
-            t.k = without(t.k, self.evict(len(self.store)))
+            t.k = without(t.k, self.evict(len(self.store)))  # the kernel row of x_t loses the evicted slot too
         self.append(t, y)
         if self.store.is_over():
-            self.evict(len(self.store) - 1)
+            self.evict(len(self.store) - 1)  # among the old examples only: x_t itself always stays
         return Outcome.UPDATED | Outcome.STORED
 
     def evict(self, n_old: int) -> int:
-        """Project the cheapest of the first n_old members on all the others, and drop it; the slot it had."""
+        """Evict the example of least loss among the first n_old, projected on all others; return its slot.
+
+        Evicting slot j changes f by ‖β_j‖ times the distance of x_j from the span of the others, ‖β_j‖ / √P_jj.
+        """
         P = self.gram.inverse()
         r = cheapest(self.weights.norms()[:n_old], P, self.store.arrival)
         self.project_out(r, P)
         return r
 
-    def let_go(self) -> bool:
+    def evict_one(self) -> bool:
         self.evict(len(self.store))
         return True
 
     def project_out(self, r: int, P: Array) -> None:
-        """β_j ← β_j + β_r γ_j for every j ≠ r; r leaves."""
+        """Project x_r on the other examples, β_j ← β_j + β_r γ_j for every j ≠ r, and remove slot r."""
         gamma = -P[r] / P[r, r]
-        self.weights.hand_over(r, gamma)
+        self.weights.distribute(r, gamma)
         self.remove(r)
 
-    def append(self, t: Newcomer, y: Array) -> None:
+    def append(self, t: Example, y: Array) -> None:
         super().append(t, y)
         self.gram.append(t.k, t.k_tt)
 
@@ -86,9 +90,9 @@ class BudgetProjectron(MistakeDriven):
         self.gram.H = regrown(self.store.arrival, self.row_of)
 
     def row_of(self, j: int) -> tuple[Array, float]:
-        """k and K_jj of the member in slot j."""
+        """Return the kernel row and K_jj of the stored example in slot j."""
         store = self.store
-        x_j = self.see(store.rows.instance(j), int(store.key[j]), int(store.cluster[j]))
+        x_j = self.with_kernel_row(store.rows.instance(j), int(store.key[j]), int(store.cluster[j]))
         return x_j.k, x_j.k_tt
 
     @property

@@ -1,6 +1,7 @@
-"""The engine: blocks of examples in, margins and outcomes out, one example after the other.
+"""The NumPy engine: learns blocks of examples one by one, and returns margins and outcomes.
 
-The same surface as the compiled core, and the definition it is held to.
+It has the same interface as `budgetron.engine.native.Engine` and defines its results. `key` is a task id here, as in
+the names of saved states.
 """
 
 from __future__ import annotations
@@ -29,13 +30,13 @@ RULES: dict[str, Callable[[Settings], Rule]] = {
     "shared_projectron": SharedProjectron,
     "budgetron": Budgetron,
 }
-"""A rule by its name in the settings. A new one is a file with a `Rule` in it, and a line here."""
+"""Rules by their name in the settings. A new rule is a file with a subclass of `Rule`, and a line here."""
 
 
 class Engine:
-    """A rule at work on blocks of examples."""
+    """Runs a rule on blocks of examples."""
 
-    side_by_side = False  # one call at a time: the caller holds the model's lock
+    side_by_side = False  # not thread-safe: the caller holds the model's lock during every call
 
     def __init__(self, settings: Settings) -> None:
         self.settings = settings
@@ -43,26 +44,27 @@ class Engine:
 
     @classmethod
     def restore(cls, settings: Settings, state: dict[str, Any]) -> Engine:
-        """The engine that `state` was taken from, to go on where it stopped."""
+        """Return an engine that continues from a state."""
         engine = cls(settings)
         engine.rule.restore(state)
         return engine
 
     def learn(self, X: Any, codes: NDArray[np.int32], keys: Integers, clusters: Integers,
               weights: Array | None = None) -> tuple[Array, NDArray[np.uint8]]:
-        """Margins before each update, and flags (`records.Outcome`)."""
+        """Learn a block. Returns the margins before each update, and flags (`records.Outcome`)."""
         n = len(codes)
         margins = np.empty((n, self.settings.n_outputs))
         flags = np.zeros(n, dtype=np.uint8)
         for t, x in enumerate(self.rule.store.instances(X)):
             weight = 1.0 if weights is None else float(weights[t])
+            # Before the rule sees x: the stored rows may have to be centred on another point for x to be accurate.
             if self.rule.store.follow(x):
                 self.rule.rows_moved()
             margins[t], flags[t] = self.rule.learn(x, int(keys[t]), int(clusters[t]), int(codes[t]), weight)
         return self._shaped(margins), flags
 
     def learn_one(self, x: NDArray[Any], code: int, key: int, cluster: int, weight: float) -> tuple[Any, int] | None:
-        """One dense row: its margin and flags, or None if the row must be refused."""
+        """Learn one dense row. Returns its margin and flags, or None if the row is rejected."""
         if self.first_bad_row(x[None]) is not None:
             return None
         margin, flags = self.learn(x[None], np.array([code], dtype=np.int32), np.array([key]), np.array([cluster]),
@@ -70,8 +72,10 @@ class Engine:
         return (float(margin[0]) if margin.ndim == 1 else margin[0]), int(flags[0])
 
     def first_bad_row(self, X: Any) -> int | None:
-        """The first row that is not finite, or too large for the kernel to be computed."""
+        """Return the first row that is not finite or would overflow the kernel; None if there is none."""
         settings = self.settings
+        # Larger kernel values would overflow later, in products of two of them; inner products in float32 overflow much
+        # sooner. The comparison below is False for NaN, so that NaN is rejected too.
         largest = 1e37 if settings.dtype == "float32" and not settings.sparse else 1e150
         with np.errstate(all="ignore"):
             for t, x in enumerate(self.rule.store.instances(X)):
@@ -82,51 +86,51 @@ class Engine:
         return None
 
     def margins(self, X: Any, keys: Integers, clusters: Integers, threads: int = 1) -> Array:
-        """Margins of each example; nothing changes. (`threads` is for the compiled engine.)"""
+        """Return the margins of each example without learning. (`threads` is for the compiled engine.)"""
         margins = np.empty((len(keys), self.settings.n_outputs))
         for t, x in enumerate(self.rule.store.instances(X)):
             margins[t] = self.rule.predict(x, int(keys[t]), int(clusters[t]))
         return self._shaped(margins)
 
     def variances(self, X: Any, keys: Integers, clusters: Integers) -> Array:
-        """The variance of each output, of a rule that knows one."""
+        """Return the predictive variance of each output, for a rule that has one."""
         variances = np.empty((len(keys), self.settings.n_outputs))
         for t, x in enumerate(self.rule.store.instances(X)):
             variances[t] = self.rule.variance(x, int(keys[t]), int(clusters[t]))
         return self._shaped(variances)
 
     def forget(self, key: int) -> None:
-        """Remove a task's stored examples, and its row where there is one."""
+        """Remove a task's stored examples, and its row of weights if there is one."""
         self.rule.forget(key)
 
     def shrink(self, capacity: int) -> bool:
-        """Let members go until `capacity` are left; False where the rule cannot, and then perhaps some are gone."""
+        """Evict examples until `capacity` are left. Returns False if the rule cannot; some may be evicted then."""
         while self.n_stored > capacity:
-            if not self.rule.let_go():
+            if not self.rule.evict_one():
                 return False
         return True
 
     def state(self) -> dict[str, Any]:
-        """Everything learned, as plain arrays and numbers."""
+        """Return everything learned, as plain arrays and numbers."""
         return self.rule.state()
 
     def active(self) -> dict[str, Any]:
-        """What is stored, in slot order."""
+        """Return the stored examples, in slot order."""
         store = self.rule.store
         named = {"key": store.key.copy(), "cluster": store.cluster.copy(), "arrival": store.arrival.copy()}
         return named | {"coef": self.rule.coef(), "rows": store.shown()}
 
     def task_weights(self, key: int, cluster: int) -> Array:
-        """w (n_outputs, n) with f_task(x) = Σ_j w_j K'(x_j, x)."""
+        """Return w (n_outputs, n) with f_task(x) = Σ_j w_j K'(x_j, x)."""
         return self.rule.of_task(key, cluster)
 
     def beliefs(self) -> list[tuple[int, float]]:
-        """The live beliefs of a rule that has some: their number in `settings.extra["beliefs"]`, and weight."""
+        """Return the remaining beliefs of a Budgetron: position in `settings.extra["beliefs"]`, and weight."""
         return self.rule.beliefs()
 
     @property
     def keys(self) -> Integers:
-        """The task key of each stored example, in slot order."""
+        """The task id of each stored example, in slot order."""
         return self.rule.store.key.copy()
 
     @property
@@ -145,7 +149,7 @@ class Engine:
         return Engine.restore, (self.settings, self.state())
 
     def memory_bytes(self) -> int:
-        """Bytes of all that is held."""
+        """Return the bytes of all arrays."""
         return self.rule.nbytes
 
     def _shaped(self, margins: Array) -> Array:

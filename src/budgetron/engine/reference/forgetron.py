@@ -10,9 +10,9 @@ With more than two classes c² is 2c_G² and μ = f'_y(x_r) − f'_c(x_r) for th
     c2   c²     sigma      σ      y_r    the signs of β_r: ±1, or +1 for y and −1 for c
     Q    Q      sigma_mu   σμ     n_mistakes   M
 
-Where the rows also share a pool of non-zeros, several of the oldest may have to leave at once. They leave in
-one step: what goes is Σ_r β_r x_r, so σ and σμ are the sums of theirs, and one φ pays for all. (A second step
-under the same M would find its inequality tight already, and φ = 0.)
+If sparse rows share a pool of non-zeros, one new row may require the eviction of several examples. They are evicted
+in one step: the sum Σ_r β_r x_r is removed, so σ and σμ are sums over all r, and one φ serves for all. (Several steps
+with the same M would not work: the first makes the inequality tight, and the next would give φ = 0.)
 """
 
 from __future__ import annotations
@@ -24,13 +24,13 @@ import numpy as np
 
 from budgetron.engine.records import Outcome
 from budgetron.engine.reference.rows import Array, flushed
-from budgetron.engine.reference.rule import MistakeDriven, Newcomer
+from budgetron.engine.reference.rule import Example, MistakeDriven
 from budgetron.engine.reference.weights import Coefficients
 from budgetron.engine.settings import Settings
 
 
 class Forgetron(MistakeDriven):
-    """Every mistake is stored; all weights shrink until the oldest is too light to be missed."""
+    """Every mistake is stored. Before the oldest example is evicted, all weights shrink to bound the loss."""
 
     weights: Coefficients
 
@@ -39,11 +39,11 @@ class Forgetron(MistakeDriven):
         self.c2 = settings.graph.c_g**2 * (1 if settings.n_outputs == 1 else 2)
         self.Q = 0.0
 
-    def correct(self, t: Newcomer, y: Array) -> Outcome:
+    def correct(self, t: Example, y: Array) -> Outcome:
         if not self.store.fits_alone(t.x):
             return Outcome(0)
         self.append(t, y)
-        leaving = self.store.surplus()
+        leaving = self.store.surplus()  # arrival numbers, since slots change with every removal
         if leaving:
             self.shrink([self.store.slot(arrival) for arrival in leaving])
         for arrival in leaving:
@@ -51,17 +51,19 @@ class Forgetron(MistakeDriven):
         return Outcome.UPDATED | Outcome.STORED
 
     def shrink(self, leaving: list[int]) -> None:
-        """The φ step, for the one r that leaves (or for several, at once)."""
+        """Multiply all weights by φ before the examples in the slots `leaving` are evicted."""
         sigma = sigma_mu = 0.0
         for r in leaving:
             beta_r = self.weights.beta[:, r]
             sigma_r, y_r = float(abs(beta_r).max()), np.sign(beta_r)
-            x_r = self.see(self.store.rows.instance(r), int(self.store.key[r]), int(self.store.cluster[r]))
+            x_r = self.with_kernel_row(self.store.rows.instance(r), int(self.store.key[r]), int(self.store.cluster[r]))
             mu_r = float(y_r @ self.margins(x_r))
             sigma += sigma_r
             sigma_mu += sigma_r * mu_r
         phi = largest_phi(self.c2, sigma, sigma_mu, self.Q, self.n_mistakes)
-        if phi < 1:  # then the inequality is an equality
+        # For φ < 1 the inequality holds with equality. Setting Q to its right side avoids a rounding error that would
+        # otherwise accumulate over millions of steps.
+        if phi < 1:
             self.Q = 15 / 32 * self.c2 * self.n_mistakes
         else:
             self.Q += self.c2 * sigma**2 + 2 * self.c2 * sigma - 2 * sigma_mu
@@ -77,7 +79,10 @@ class Forgetron(MistakeDriven):
 
 
 def largest_phi(c2: float, sigma: float, sigma_mu: float, Q: float, M: int) -> float:
-    """The largest φ in (0, 1] with aφ² + bφ + c ≤ 0; c < 0, so there is one."""
+    """Return the largest φ in (0, 1] with aφ² + bφ + c ≤ 0. It exists because c < 0.
+
+    The root is computed as −2c / (b + √(b² − 4ac)): this form has no cancellation, since b > 0, and also covers a = 0.
+    """
     a = c2 * sigma**2 - 2 * sigma_mu
     b = 2 * c2 * sigma
     c = Q - 15 / 32 * c2 * M

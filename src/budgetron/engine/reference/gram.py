@@ -1,12 +1,13 @@
-"""The Gram matrix of the active set, and what projections need of it, solved fresh each time.
+"""The Gram matrix of the stored examples, and the linear algebra of projections.
 
     H_ij = K(x_i, x_j)                 H
     α = H⁻¹ k_t,  δ² = K_tt − k_tᵀα    `project`: x_t on the span of S, and the squared distance left
     P = H⁻¹                            `inverse`: 1/√P_jj is the distance of x_j from the span of the others
     γ_j = −P_jr / P_rr                 Σ_{j≠r} γ_j x_j is the projection of x_r on the others
 
-Nothing is updated from step to step but the entries of H itself. Kernel values are exact to about `noise` of K_tt,
-which depends on the precision of the rows, so a δ² below that counts as 0.
+Every system is solved from scratch; only H itself is updated from step to step. That is slow but has no accumulated
+error, and the core's incremental factors are tested against it. Kernel values are exact to about `noise` · K_tt, which
+depends on the precision of the rows, so a δ² below that counts as 0.
 """
 
 from __future__ import annotations
@@ -20,12 +21,12 @@ import scipy.linalg
 from budgetron.engine.reference.rows import Array, Integers, without
 from budgetron.engine.settings import Settings
 
-TIED = 1 + 1e-10
-ZERO = 1e-12  # of the largest score: what rounding has left of a zero
+TIED = 1 + 1e-10  # scores within this factor are ties, so that rounding does not decide which example is evicted
+ZERO = 1e-12  # relative to the largest score: smaller scores are rounding errors of zero
 
 
 class Gram:
-    """H, kept in step with the store."""
+    """H, with a row and column per slot of the store."""
 
     def __init__(self, noise: float) -> None:
         self.noise = noise
@@ -41,7 +42,7 @@ class Gram:
         self.H = without(without(self.H, r, axis=0), r, axis=1)
 
     def project(self, k: Array, k_tt: float) -> tuple[Array, float]:
-        """α and δ²."""
+        """Return α and δ² of an example with kernel row k."""
         if not len(k):
             return k, k_tt
         alpha: Array = scipy.linalg.cho_solve(factor(self.H), k)
@@ -49,7 +50,7 @@ class Gram:
         return alpha, delta2 if delta2 > self.noise * k_tt else 0.0
 
     def inverse(self) -> Array:
-        """P."""
+        """Return P = H⁻¹, made exactly symmetric."""
         if not len(self.H):
             return self.H
         P: Array = scipy.linalg.cho_solve(factor(self.H), np.eye(len(self.H)))
@@ -57,23 +58,27 @@ class Gram:
 
 
 def noise_of(settings: Settings) -> float:
-    """How exact kernel values are: the core multiplies dense float32 rows in float32, all others in double."""
+    """Relative error of kernel values. The core multiplies dense float32 rows in float32, others in double."""
     return 2.0**-16 if settings.dtype == "float32" and not settings.sparse else 2.0**-36
 
 
 def cheapest(norms: Array, P: Array, arrival: Integers) -> int:
-    """argmin_j ‖β_j‖ / √P_jj over the slots that `norms` covers; among ties the lowest arrival."""
+    """Return argmin_j ‖β_j‖ / √P_jj over the slots that `norms` covers; among ties the oldest example."""
     return least(norms / np.sqrt(np.diagonal(P)[: len(norms)]), arrival)
 
 
 def least(scores: Array, arrival: Integers) -> int:
-    """argmin of the scores; among ties the lowest arrival."""
+    """Return the argmin of the scores; among ties the oldest example."""
     tied = np.flatnonzero(scores <= scores.min() * TIED + ZERO * scores.max())
     return int(tied[np.argmin(arrival[tied])])
 
 
 def regrown(arrival: Integers, row_of: Callable[[int], tuple[Array, float]]) -> Array:
-    """H again, from the row k_j and K_jj of every slot j: of each pair the later one asked for the row."""
+    """Recompute H from the kernel row and K_jj of every slot j.
+
+    In order of arrival, so that each entry comes from the later example of its pair, as when it was learned; the two
+    ways to compute an entry may differ in the last bit.
+    """
     H = np.empty((len(arrival), len(arrival)))
     for j in np.argsort(arrival):
         k, k_jj = row_of(int(j))
@@ -83,7 +88,7 @@ def regrown(arrival: Integers, row_of: Callable[[int], tuple[Array, float]]) -> 
 
 
 def factor(H: Array) -> Any:
-    """The Cholesky factor; where rounding made H indefinite, of H with the least ridge that has one."""
+    """Return the Cholesky factor of H. If rounding made H indefinite, a ridge is added, as small as possible."""
     ridge = 0.0
     scale = float(np.trace(H)) / len(H)
     while True:

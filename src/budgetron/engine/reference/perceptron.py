@@ -4,7 +4,7 @@
 
     on a mistake:  S ← S ∪ {t},  β_t = y_t
 
-With the graph disconnected it is the paper's "battery of k Perceptrons".
+With a disconnected graph these are k independent Perceptrons.
 
     y  y_t (or +1 and −1 for the two classes of the mistake)     `append` stores x_t with β_t = y
 """
@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from budgetron.engine.records import Outcome
 from budgetron.engine.reference.rows import Array
-from budgetron.engine.reference.rule import MistakeDriven, Newcomer
+from budgetron.engine.reference.rule import Example, MistakeDriven
 from budgetron.engine.reference.weights import Coefficients
 from budgetron.engine.settings import Settings
 
@@ -24,6 +24,6 @@ class Perceptron(MistakeDriven):
     def __init__(self, settings: Settings) -> None:
         super().__init__(settings, Coefficients(settings))
 
-    def correct(self, t: Newcomer, y: Array) -> Outcome:
+    def correct(self, t: Example, y: Array) -> Outcome:
         self.append(t, y)
         return Outcome.UPDATED | Outcome.STORED

@@ -1,17 +1,17 @@
-"""The reference point c that a dense store subtracts from every row under the Gaussian kernel.
+"""The reference point c, which dense stores subtract from every row under the Gaussian kernel.
 
 ‖x − y‖² is computed as ‖x‖² + ‖y‖² − 2⟨x, y⟩, whose rounding error grows with ‖x‖². Rows far from 0 but near each
 other would lose all digits, and the kernel would no longer be positive semidefinite. Distances do not change under a
-shift, so rows are held as x − c, rounded to their dtype.
+shift, so rows are stored as x − c, rounded to their dtype.
 
     far:    γ‖x − c‖² > REACH                         c = 0 at first
     x is far:  if γ‖x − p‖² ≤ REACH for the candidate p: streak + 1;  else p = x, streak = 1
     x is not far:  streak = 0
     streak = 2^(1 + min(moves, 9)):  c = p, moves + 1, streak = 0; stored rows are shifted by the difference
 
-Two consecutive rows must agree before c moves, so one absurd row alone never becomes the reference point. Each move
-asks for a longer streak: a stream that alternates between two places must not move c again and again. The rule sees
-one row after the other, so it does not depend on how a stream is cut into blocks.
+At least two consecutive rows must agree before c moves, so that a single outlier never becomes the reference point.
+Each move requires a longer streak, because a stream that alternates between two places must not move c again and again.
+The rule takes one row after the other, so it does not depend on how a stream is cut into blocks.
 """
 
 from __future__ import annotations
@@ -44,11 +44,11 @@ class ReferencePoint:
 
     @property
     def is_used(self) -> bool:
-        """Whether rows are centred at all: dense ones, for the Gaussian kernel."""
+        """Whether rows are centred: only dense rows under the Gaussian kernel are."""
         return self.reach2 < np.inf
 
     def follow(self, x: Array, square: float) -> Array | None:
-        """See a row x with ‖x − c‖²; what to add to stored rows if c moved, else None."""
+        """Update c with a row x and `square` = ‖x − c‖². Returns what to add to stored rows if c moved, or None."""
         if not square > self.reach2:
             self.streak = 0
             return None
@@ -63,7 +63,7 @@ class ReferencePoint:
         return shift
 
     def release(self) -> None:
-        """Nothing will be stored any more."""
+        """Free the memory of c when nothing will be stored any more."""
         self.reach2 = np.inf
         self.c, self.candidate = self.c[:0], self.candidate[:0]
         self.streak = self.moves = 0
@@ -75,7 +75,7 @@ class ReferencePoint:
                 "reference_streak": self.streak, "reference_moves": self.moves}
 
     def restore(self, state: dict[str, Any]) -> None:
-        """Files from before there was a reference point have none: c is 0."""
+        """Restore c; it is 0 in states of versions without a reference point."""
         if "reference" not in state:
             return
         self.c = np.array(state["reference"], dtype=self.c.dtype)

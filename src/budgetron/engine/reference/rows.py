@@ -1,7 +1,7 @@
-"""The stored instances, dense or sparse: append, remove, and inner products with all of them.
+"""The rows of stored examples, dense or sparse: append, remove, and inner products with all of them.
 
-Removal moves the last slot into the hole. Rows are held in the dtype of the settings; every product is
-float64, and ⟨x, x'⟩ is the same to the last bit whichever of the two is stored.
+Removing a row moves the last slot into its place. Rows are stored in the dtype of the settings. All products are
+float64, and ⟨x, x'⟩ is the same to the last bit whichever of the two is stored: H must be exactly symmetric.
 """
 
 from __future__ import annotations
@@ -21,27 +21,27 @@ Scalar = TypeVar("Scalar", bound=np.generic)
 
 @dataclass(frozen=True)
 class Instance:
-    """One x in float64, rounded to the dtype of the store: all features, or those at `indices`; and ‖x‖²."""
+    """One row x in float64, rounded to the dtype of the store: all features, or those at `indices`; and ‖x‖²."""
 
     values: Array
     indices: NDArray[np.int32] | None
     square: float
-    is_centred: bool = False  # less the store's reference point
+    is_centred: bool = False  # whether the store's reference point was subtracted
 
 
-TINY = 1e-300
+TINY = 1e-300  # smaller weights count as 0, in the core too
 
 
 def flushed(values: Array) -> Array:
-    """The values, with 0 for those that have decayed to nearly nothing: subnormal numbers are slow to compute with."""
+    """Return the values with tiny ones set to 0: weights that decay become subnormal numbers, which are slow."""
     return np.where(np.abs(values) < TINY, 0.0, values)
 
 
 def without(array: NDArray[Scalar], r: int, axis: int = -1) -> NDArray[Scalar]:
-    """The array with slot r gone and the last slot moved into the hole."""
+    """Return the array without slot r; the last slot takes its place."""
     last = array.shape[axis] - 1
     order = np.arange(last)
-    order[r:r + 1] = last  # nothing to move where r is the last
+    order[r:r + 1] = last  # an empty slice if r is the last slot
     return array.take(order, axis=axis)
 
 
@@ -59,12 +59,12 @@ class DenseRows:
             yield Instance(x, None, _square(x))
 
     def less(self, x: Instance, point: NDArray[Any]) -> Instance:
-        """x − point, rounded as it would be stored."""
+        """Return x − point, rounded as it would be stored."""
         z = (x.values - point).astype(self.rows.dtype).astype(np.float64)
         return Instance(z, None, _square(z), is_centred=True)
 
     def shift(self, by: Array) -> Array:
-        """Add a vector to every row; the ‖x_j‖² after it."""
+        """Add a vector to every row; return the new ‖x_j‖²."""
         self.rows = (self.rows + by).astype(self.rows.dtype)
         return np.array([self.instance(r).square for r in range(len(self.rows))])
 
@@ -80,11 +80,11 @@ class DenseRows:
 
     @property
     def sizes(self) -> Integers:
-        """Non-zeros a slot takes from the pool: dense rows take none."""
+        """Non-zeros that each slot takes from the pool: dense rows take none."""
         return np.zeros(len(self.rows), dtype=np.int64)
 
     def instance(self, r: int) -> Instance:
-        """x_r, as it is held."""
+        """Return x_r as it is stored."""
         x = self.rows[r].astype(np.float64)
         return Instance(x, None, _square(x), is_centred=True)
 
@@ -106,7 +106,7 @@ class DenseRows:
 
 
 class SparseRows:
-    """Slots of non-zeros, one after the other: slot j is indices and data from indptr[j] to indptr[j+1]."""
+    """Sparse rows, one after the other: slot j is indices and data from indptr[j] to indptr[j+1]."""
 
     def __init__(self, n_features: int, dtype: str) -> None:
         self.n_features = n_features
@@ -137,7 +137,7 @@ class SparseRows:
         self.indices, self.data = self.indices[order], self.data[order]
 
     def products(self, x: Instance) -> Array:
-        """⟨x_j, x⟩ for every slot j: each stored non-zero looks for its partner in x."""
+        """⟨x_j, x⟩ for every slot j: each stored non-zero is looked up in x."""
         lengths = self.sizes
         if x.indices is None or len(x.indices) == 0:
             return np.zeros(len(lengths))
@@ -147,7 +147,7 @@ class SparseRows:
 
     @property
     def sizes(self) -> Integers:
-        """Non-zeros a slot takes from the pool."""
+        """Non-zeros that each slot takes from the pool."""
         return np.diff(self.indptr)
 
     def instance(self, r: int) -> Instance:
@@ -177,12 +177,12 @@ def _square(x: Array) -> float:
 
 
 def _products(rows: Array, x: Array) -> Array:
-    """⟨row, x⟩ each by itself (a BLAS would round one row by how many stand beside it)."""
+    """Return ⟨row, x⟩ for each row. Not with BLAS, where the rounding of one row depends on the number of rows."""
     products: Array = (rows * x).sum(axis=1)
     return products
 
 
 def _sums(values: Array, lengths: Any) -> Array:
-    """Sums of consecutive stretches, each from left to right."""
+    """Return the sums of consecutive segments of these lengths, each added from left to right."""
     slots = np.repeat(np.arange(len(lengths)), lengths)
     return np.bincount(slots, weights=values, minlength=len(lengths)).astype(np.float64, copy=False)

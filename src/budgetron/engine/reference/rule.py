@@ -1,11 +1,11 @@
-"""The path of one example, and the hook where the rules differ.
+"""The interface of learning rules, and the steps that mistake-driven rules share.
 
-    x, task → one row of kernel values → margins f → right: leave
-                                                      wrong: `correct`, with the same row
+    x, task → one row of kernel values → margins f → correct: no change
+                                                      mistake: `correct`, with the same row
 
-A `MistakeDriven` rule has a store (who is remembered) and weights (what each counts for); `correct` says what a
-mistake does to them. Its kernel is K = A⁻¹ ⊗ K' unless it overrides `similarity`. `Rule` is what an engine asks of
-any rule, also of the one that learns from every example (`budgetron`).
+`Rule` is the interface that the engine calls. A `MistakeDriven` rule has a store (the stored examples) and weights
+(their coefficients); a subclass implements `correct`, which is called on a mistake. Its kernel is K = A⁻¹ ⊗ K' unless
+it overrides `similarity`. Budgetron, which learns from every example, implements `Rule` directly.
 """
 
 from __future__ import annotations
@@ -24,8 +24,8 @@ from budgetron.engine.settings import Settings
 
 
 @dataclass
-class Newcomer:
-    """The example of step t with its row: k_t = K(x_j, x_t) for every slot j, and K_tt."""
+class Example:
+    """The example of step t with its kernel row: k_t = K(x_j, x_t) for every slot j, and K_tt."""
 
     x: Instance
     key: int
@@ -36,7 +36,7 @@ class Newcomer:
 
 
 class Rule(ABC):
-    """What an engine drives: example in, margins and outcome out."""
+    """A learning rule: takes examples, returns margins and outcomes. `key` is the task id of an example."""
 
     store: Store
     n_seen: int = 0
@@ -44,55 +44,58 @@ class Rule(ABC):
 
     @abstractmethod
     def predict(self, x: Instance, key: int, cluster: int) -> Array:
-        """Margins, one an output; nothing changes."""
+        """Return the margins, one per output, without learning."""
 
     @abstractmethod
     def learn(self, x: Instance, key: int, cluster: int, code: int, weight: float) -> tuple[Array, Outcome]:
-        """Margins before the update, and what the example did; `weight` is for rules with a step to scale."""
+        """Learn one example. Returns the margins before the update, and the outcome.
+
+        `weight` scales the step of rules that have a step size; other rules ignore it.
+        """
 
     @abstractmethod
     def forget(self, key: int) -> None:
-        """Drop the stored examples of a task, lowest slot first."""
+        """Remove the stored examples of a task, lowest slot first."""
 
     @abstractmethod
-    def let_go(self) -> bool:
-        """One member leaves by the rule's own choice though nothing came; False where the rule has no such step."""
+    def evict_one(self) -> bool:
+        """Evict one example without adding another. Returns False if the rule cannot."""
 
     @abstractmethod
     def coef(self) -> Array:
-        """One coefficient an output for each slot (n_outputs, n)."""
+        """Return one coefficient per output and slot (n_outputs, n)."""
 
     @abstractmethod
     def of_task(self, key: int, cluster: int) -> Array:
-        """w (n_outputs, n) with f_task(x) = Σ_j w_j K'(x_j, x)."""
+        """Return w (n_outputs, n) with f_task(x) = Σ_j w_j K'(x_j, x)."""
 
     @abstractmethod
     def state(self) -> dict[str, Any]:
-        """Everything learned."""
+        """Return everything learned."""
 
     @abstractmethod
     def restore(self, state: dict[str, Any]) -> None:
-        """Take up a state, into a rule that has seen nothing."""
+        """Restore a state. The rule must be new."""
 
-    def rows_moved(self) -> None:  # noqa: B027 - most rules keep no kernel values
-        """The store's reference point moved: kernel values that are kept must be computed again."""
+    def rows_moved(self) -> None:  # noqa: B027 - most rules store no kernel values
+        """Recompute stored kernel values; called after the store's reference point has moved."""
 
     def variance(self, x: Instance, key: int, cluster: int) -> Array:
-        """The variance of f, one an output, for the rule that knows one."""
+        """Return the predictive variance of f, one per output, for a rule that has one."""
         raise NotImplementedError
 
     def beliefs(self) -> list[tuple[int, float]]:
-        """Number and weight of the live beliefs, for the rule that has some."""
+        """Return position and weight of the remaining beliefs, for a rule that has some."""
         return []
 
     @property
     @abstractmethod
     def nbytes(self) -> int:
-        """Bytes held."""
+        """Bytes of all arrays."""
 
 
 class MistakeDriven(Rule):
-    """The skeleton of the paper's rules: without a mistake nothing changes."""
+    """The base class of the paper's rules: only mistakes change the model."""
 
     def __init__(self, settings: Settings, weights: Weights) -> None:
         self.settings = settings
@@ -100,54 +103,56 @@ class MistakeDriven(Rule):
         self.weights = weights
         self.eta2 = 0.0  # η², for the rules that have one
 
-    # The hook.
+    # ---- what each rule implements
 
     @abstractmethod
-    def correct(self, t: Newcomer, y: Array) -> Outcome:
-        """What a mistake does. y holds +1 and −1 for the outputs to raise and to lower, else 0."""
+    def correct(self, t: Example, y: Array) -> Outcome:
+        """Update the model after a mistake. y is +1 for the output to raise, −1 for the one to lower, otherwise 0."""
 
-    # The path.
+    # ---- the steps of one example
 
-    def see(self, x: Instance, key: int, cluster: int) -> Newcomer:
-        """The row, computed once."""
+    def with_kernel_row(self, x: Instance, key: int, cluster: int) -> Example:
+        """Compute the kernel row of x. Margin and update share it, since it is most of the cost of a step."""
         row, own = self.store.kernel_row(x)
         row = row * self.similarity(key, cluster, self.store.key, self.store.cluster)
         own *= float(self.similarity(key, cluster, np.array([key]), np.array([cluster]))[0])
-        return Newcomer(x, key, cluster, self.n_seen, row, own)
+        return Example(x, key, cluster, self.n_seen, row, own)
 
     def similarity(self, key: int, cluster: int, keys: Integers, clusters: Integers) -> Array:
-        """(A⁻¹)_{i_j,i} for the tasks i_j in `keys`: what K' is multiplied by."""
+        """Return (A⁻¹)_{i_j,i} for the tasks i_j in `keys`, the factor of K' in the kernel K."""
         return self.settings.graph.row(key, cluster, keys, clusters)
 
-    def margins(self, t: Newcomer) -> Array:
-        """f, one value an output."""
+    def margins(self, t: Example) -> Array:
+        """Return f, one value per output."""
         return self.weights.margins(t.k, t.key, t.cluster, self.store)
 
     def predict(self, x: Instance, key: int, cluster: int) -> Array:
-        return self.margins(self.see(x, key, cluster))
+        return self.margins(self.with_kernel_row(x, key, cluster))
 
     def learn(self, x: Instance, key: int, cluster: int, code: int, weight: float) -> tuple[Array, Outcome]:
-        t = self.see(x, key, cluster)
+        t = self.with_kernel_row(x, key, cluster)
         f = self.margins(t)
         y = mistaken(f, code)
         outcome = Outcome(0)
         if y is not None:
             self.n_mistakes += 1
             outcome = Outcome.MISTAKE
-            if t.k_tt > self.eta2:  # else x_t is as good as zero: nothing to learn from
+            # An x_t whose norm is at most η is zero for the projection rules (η = 0 for the others): storing it would
+            # make the Gram matrix singular without changing any margin.
+            if t.k_tt > self.eta2:
                 outcome |= self.correct(t, y)
         self.n_seen += 1
         return f, outcome
 
-    # What all rules do to the active set.
+    # ---- changes of the stored examples
 
-    def append(self, t: Newcomer, y: Array) -> None:
+    def append(self, t: Example, y: Array) -> None:
         """Store x_t in slot n with β_t = y."""
         self.weights.append(t.key, t.cluster, y)
         self.store.append(t.x, t.key, t.cluster, t.arrival)
 
     def remove(self, r: int) -> None:
-        """Drop slot r and its weights; the last slot moves into the hole."""
+        """Remove slot r and its weights; the last slot takes its place."""
         self.weights.remove(r)
         self.store.remove(r)
 
@@ -155,10 +160,10 @@ class MistakeDriven(Rule):
         while (slots := np.flatnonzero(self.store.key == key)).size:
             self.remove(int(slots[0]))
 
-    def let_go(self) -> bool:
+    def evict_one(self) -> bool:
         return False
 
-    # What is held.
+    # ---- state
 
     def coef(self) -> Array:
         return self.weights.coef()
@@ -181,9 +186,10 @@ class MistakeDriven(Rule):
 
 
 def mistaken(f: Array, code: int) -> Array | None:
-    """Where to push after a mistake; None where there was none.
+    """Return the direction of the update after a mistake; None if there was no mistake.
 
-    Two classes (one output, y = ±1): y f ≤ 0. More: f_y ≤ max_{c≠y} f_c; + for y, − for the lowest such c.
+    Two classes (one output, y = ±1): a mistake is y f ≤ 0. More classes: a mistake is f_y ≤ max_{c≠y} f_c, and the
+    direction is +1 for y and −1 for the first such c.
     """
     if len(f) == 1:
         y = 2.0 * code - 1.0

@@ -8,8 +8,8 @@
             r = argmin over the old members of ‖(β_1)_j … (β_k)_j‖₂ / √P_jj,   γ_j = −P_jr / P_rr
             (β_l)_j ← (β_l)_j + γ_j (β_l)_r for every l and every j ≠ r (t too),   S ← S \\ {r}
 
-It is mtbprj with K' for K and a table of weights for β: the steps are those of `BudgetProjectron`, the table,
-kept as C with β = A⁻¹C, is `SharedTable`.
+It is mtbprj with K' in place of K and a table of weights in place of β. The steps are those of `BudgetProjectron`; the
+table is `SharedTable`, which stores C with β = A⁻¹C.
 """
 
 from __future__ import annotations
@@ -19,13 +19,13 @@ import numpy as np
 from budgetron.engine.records import Outcome
 from budgetron.engine.reference.budget_projectron import BudgetProjectron
 from budgetron.engine.reference.rows import Array, Integers
-from budgetron.engine.reference.rule import Newcomer
+from budgetron.engine.reference.rule import Example
 from budgetron.engine.reference.shared_table import SharedTable
 from budgetron.engine.settings import Settings
 
 
 class SharedProjectron(BudgetProjectron):
-    """All tasks share the stored instances; each has its own weights on them."""
+    """All tasks share the stored examples; each task has its own weights over them."""
 
     weights: SharedTable
 
@@ -33,15 +33,15 @@ class SharedProjectron(BudgetProjectron):
         super().__init__(settings, SharedTable(settings))
 
     def similarity(self, key: int, cluster: int, keys: Integers, clusters: Integers) -> Array:
-        """The kernel of the projection is K' itself."""
+        """Return ones: the kernel of the projection is K' itself."""
         return np.ones(len(keys))
 
-    def correct(self, t: Newcomer, y: Array) -> Outcome:
-        self.weights.open(t.key, t.cluster, t.arrival)
+    def correct(self, t: Example, y: Array) -> Outcome:
+        self.weights.ensure_row(t.key, t.cluster, t.arrival)
         return super().correct(t, y)
 
     def forget(self, key: int) -> None:
-        """Drop the task's row and project its instances out, so that other tasks keep what they know."""
+        """Remove the task's row, and project its examples on the others, to preserve the other tasks' predictions."""
         self.weights.forget(key)
         while (slots := np.flatnonzero(self.store.key == key)).size:
             self.project_out(int(slots[0]), self.gram.inverse())

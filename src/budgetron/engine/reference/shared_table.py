@@ -1,15 +1,15 @@
-"""The weights of mtbprj-2: one row of weights a task, kept as C with β = A⁻¹C.
+"""The weights of mtbprj-2: one row of weights per task, stored as C with β = A⁻¹C.
 
-An update of task i then touches row C_i alone, whatever the number of tasks, and only tasks that ever updated
-have a row. A clique (diagonal d, off-diagonal o of A⁻¹) keeps one row more a cluster, s = Σ_l C_l:
+An update of task i then changes row C_i only, whatever the number of tasks, and only tasks that made a mistake have a
+row. A clique (diagonal d, off-diagonal o of A⁻¹) has one more row per cluster, the sum s = Σ_l C_l:
 
     clique:    β_i = (d − o) C_i + o s     ‖β_·j‖² = Σ_clusters (d − o)² Σ_l C_lj² + (2(d − o)o + n o²) s_j²
     explicit:  β_i = Σ_l (A⁻¹)_il C_l      ‖β_·j‖² = Σ_lm C_lj (A⁻²)_lm C_mj, which is over all tasks
 
-n is the number of tasks: the graph's where it says, else that of the cluster's rows. With several outputs all
-norms run over them too. At most `max_task_rows` rows of both kinds: past it the least recently updated goes.
-A task row's part in s stays, and its task falls back to that. (Of a task row and a sum row of one step the
-task row goes first, so that a sum outlives its tasks.)
+n is the number of tasks, if the graph knows it, otherwise the number of the cluster's rows. With several outputs norms
+are over all of them. There are at most `max_task_rows` rows of both kinds; beyond that the least recently updated row
+is evicted. The part of an evicted task row in s stays, and its task predicts from s. (If a task row and a sum were last
+updated in the same step, the task row is evicted first, so that a sum outlives its tasks.)
 
     rows[key].values  C_i      sums[cluster].values  s      both (n_outputs, n)
 """
@@ -50,8 +50,8 @@ class SharedTable(Weights):
         self.rows: dict[int, Row] = {}
         self.sums: dict[int, Row] = {}
 
-    def open(self, key: int, cluster: int, stamp: int) -> None:
-        """See to it that the task (and its cluster's sum) has a row, and mark it as updated now."""
+    def ensure_row(self, key: int, cluster: int, stamp: int) -> None:
+        """Add rows for the task and its cluster's sum if they are missing, and mark them as updated in this step."""
         self.rows.setdefault(key, self._blank(cluster, stamp)).stamp = stamp
         if self.has_sums:
             self.sums.setdefault(cluster, self._blank(cluster, stamp)).stamp = stamp
@@ -59,12 +59,12 @@ class SharedTable(Weights):
             stale = [(row.stamp, kind, name) for kind, rows in enumerate((self.rows, self.sums))
                      for name, row in rows.items() if row.stamp < stamp]
             if not stale:
-                break  # the rows of the example itself are never dropped
+                break  # the rows of the current example are never evicted
             _, kind, name = min(stale)
             del (self.rows, self.sums)[kind][name]
 
     def forget(self, key: int) -> None:
-        """Drop the task's row and take it out of its cluster's sum."""
+        """Remove the task's row, and subtract it from its cluster's sum."""
         row = self.rows.pop(key, None)
         if row is not None and row.cluster in self.sums:
             total = self.sums[row.cluster]
@@ -74,7 +74,7 @@ class SharedTable(Weights):
         return self.of_task(key, cluster, store) @ k
 
     def of_task(self, key: int, cluster: int, store: Store) -> Array:
-        """β_i."""
+        """Return β_i."""
         if isinstance(self.graph, Explicit):
             keys = np.array(list(self.rows), dtype=np.int64)
             clusters = np.array([row.cluster for row in self.rows.values()], dtype=np.int64)
@@ -86,7 +86,7 @@ class SharedTable(Weights):
         return (d - o) * C_i + o * s + np.zeros((self.n_outputs, self.n))
 
     def norms(self) -> Array:
-        """‖β_·j‖."""
+        """Return ‖β_·j‖ for every slot j."""
         C = self._stacked(self.rows)
         if isinstance(self.graph, Explicit):
             keys = list(self.rows)
@@ -98,17 +98,18 @@ class SharedTable(Weights):
             for cluster, s in self.sums.items():
                 n = self.graph.n_tasks or sum(row.cluster == cluster for row in self.rows.values())
                 squares = squares + (2 * (d - o) * o + n * o**2) * (s.values**2).sum(axis=0)
-        nothing = 1e-14 * squares.max(initial=0.0)  # what is left of one that cancelled is rounding
-        norms: Array = np.sqrt(np.where(squares > nothing, squares, 0.0))
+        # A square whose terms cancelled is a rounding error, possibly negative; it counts as 0.
+        rounding = 1e-14 * squares.max(initial=0.0)
+        norms: Array = np.sqrt(np.where(squares > rounding, squares, 0.0))
         return norms
 
     def coef(self) -> Array:
-        """Σ_l C_l over the task rows: y where an example was stored, plus what it took over since."""
+        """Return Σ_l C_l over the task rows: y of each stored example, plus what projections have added since."""
         total: Array = self._stacked(self.rows).sum(axis=0)
         return total
 
     def append(self, key: int, cluster: int, y: Array) -> None:
-        """C_i gets y in the new slot, and so does s; all other rows 0."""
+        """Add a slot: y in C_i and in s, 0 in all other rows."""
         slot = np.zeros(self.n + 1)
         slot[self.n] = 1.0
         self.n += 1
@@ -122,12 +123,12 @@ class SharedTable(Weights):
             row.values = without(row.values, r)
 
     def add(self, key: int, cluster: int, y: Array, alpha: Array) -> None:
-        """C_i += y α and s += y α, which is (β_l)_j += α_j y (A⁻¹)_li for all l."""
+        """Add y α to C_i and to s, which is (β_l)_j += α_j y (A⁻¹)_li for all l."""
         for row in [self.rows[key]] + ([self.sums[cluster]] if self.has_sums else []):
             row.values = flushed(row.values + np.outer(y, alpha))
 
-    def hand_over(self, r: int, gamma: Array) -> None:
-        """C_lj += C_lr γ_j for every l, which is the same for β."""
+    def distribute(self, r: int, gamma: Array) -> None:
+        """Add C_lr γ_j to C_lj for every l; since β is linear in C, this does the same to β."""
         for row in self._all():
             row.values = flushed(row.values + np.outer(row.values[:, r], gamma))
 
@@ -152,7 +153,7 @@ class SharedTable(Weights):
 
     @property
     def nbytes(self) -> int:
-        return sum(row.values.nbytes + 24 for row in self._all())  # and key, cluster, stamp
+        return sum(row.values.nbytes + 24 for row in self._all())  # 24 for task id, cluster and stamp
 
     def _all(self) -> list[Row]:
         return [*self.rows.values(), *self.sums.values()]

@@ -1,9 +1,9 @@
-"""Who is remembered: for each slot an instance, its task (key, cluster) and its arrival number.
+"""The stored examples: for each slot a row, its task (task id `key`, cluster) and its arrival number.
 
-A new example is appended; removal moves the last slot into the hole. So an example that is appended to a
-full store and followed by one removal stands in the slot of the one it replaced.
+A new example is appended; removing one moves the last slot into its place. So an example that is appended to a full
+store before one is evicted ends up in the slot of the evicted one. The compiled core does the same; their slots agree.
 
-Dense rows under the Gaussian kernel are held less a reference point c (`reference`).
+Dense rows under the Gaussian kernel are stored minus a reference point c (`reference_point`).
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from budgetron.engine.settings import Settings
 
 
 class Store:
-    """The active set S."""
+    """The set S of stored examples."""
 
     def __init__(self, settings: Settings) -> None:
         kind = SparseRows if settings.sparse else DenseRows
@@ -35,23 +35,23 @@ class Store:
         return len(self.key)
 
     def is_over(self) -> bool:
-        """Whether there are more than B."""
+        """Whether more than B examples are stored."""
         return self.settings.capacity is not None and len(self) > self.settings.capacity
 
     def fits(self, x: Instance, without: Sequence[int] | Integers = ()) -> bool:
-        """Whether the pool of non-zeros, where there is one, has room for x beside what is stored (less some slots)."""
+        """Whether the pool of non-zeros has space for x in addition to the stored rows, without those in some slots."""
         if self.settings.pool is None:
             return True
         sizes = self.rows.sizes
-        kept = int(sizes.sum()) - int(sizes[list(without)].sum())
-        return kept + len(x.values) <= self.settings.pool
+        remaining = int(sizes.sum()) - int(sizes[list(without)].sum())
+        return remaining + len(x.values) <= self.settings.pool
 
     def fits_alone(self, x: Instance) -> bool:
-        """Whether the pool has room for x if all others went; a row that is longer is never stored."""
+        """Whether x fits into an empty pool; a longer row is never stored."""
         return self.settings.pool is None or len(x.values) <= self.settings.pool
 
     def surplus(self) -> list[int]:
-        """The arrivals of the fewest oldest members without whom the rest are within B and the pool."""
+        """Return the arrivals of the oldest examples to evict: as few as bring the rest within B and the pool."""
         order = np.argsort(self.arrival)
         B = len(self) if self.settings.capacity is None else self.settings.capacity
         sizes = self.rows.sizes[order]
@@ -62,11 +62,11 @@ class Store:
         return [int(arrival) for arrival in self.arrival[order[:m]]]
 
     def slot(self, arrival: int) -> int:
-        """Where the member with this arrival number stands."""
+        """Return the slot of the example with this arrival number."""
         return int(np.flatnonzero(self.arrival == arrival)[0])
 
     def kernel_row(self, x: Instance) -> tuple[Array, float]:
-        """K'(x_j, x) for every slot j, and K'(x, x)."""
+        """Return K'(x_j, x) for every slot j, and K'(x, x)."""
         kernel = self.settings.kernel
         assert kernel is not None
         x = self.centred(x)
@@ -74,14 +74,14 @@ class Store:
         return row, float(kernel.of_self(np.array([x.square]))[0])
 
     def centred(self, x: Instance) -> Instance:
-        """x − c, rounded as it would be stored."""
+        """Return x − c, rounded as it would be stored."""
         if x.is_centred or not self.point.moves:
             return x
         assert isinstance(self.rows, DenseRows)
         return self.rows.less(x, self.point.c)
 
     def follow(self, x: Instance) -> bool:
-        """Let c follow the stream before x is learned from; whether it moved."""
+        """Update the reference point c before x is learned. Returns whether it moved."""
         shift = self.point.follow(x.values, self.centred(x).square) if self.point.is_used else None
         if shift is None:
             return False
@@ -90,7 +90,7 @@ class Store:
         return True
 
     def shown(self) -> Any:
-        """The rows in slot order as they came in: to within one rounding where c is not 0."""
+        """Return the rows in slot order as the caller gave them, up to one rounding if c is not 0."""
         rows = self.rows.all()
         return (rows + self.point.c).astype(rows.dtype) if self.point.moves else rows
 
@@ -118,7 +118,7 @@ class Store:
         named = zip(state["key"], state["cluster"], state["arrival"], strict=True)
         for x, (key, cluster, arrival) in zip(self.instances(block), named, strict=True):
             self.append(x, int(key), int(cluster), int(arrival))
-        self.point.restore(state)  # after the rows: they are saved less c
+        self.point.restore(state)  # after the rows, which are saved minus c and must not be centred again
 
     def instances(self, X: Any) -> Iterator[Instance]:
         """The rows of a block, one by one, rounded as the store would hold them."""

@@ -1,9 +1,9 @@
-"""What each stored example counts for: one coefficient an output, β.
+"""The weights of stored examples: one coefficient β per example and output.
 
     f_i(x) = Σ_j β_j (A⁻¹)_{i_j,i} K'(x_j, x)      weights[c, j] = β_j of output c
 
-`Weights` is what any kind of weights can do; `Coefficients` are those of Perceptron, mtrbp, mtforg and
-mtbprj. (mtbprj-2 has a table of its own, in `shared_table`.)
+`Weights` is the interface that rules use; `Coefficients` implements it for Perceptron, mtrbp, mtforg and mtbprj, and
+`shared_table` for mtbprj-2. Every change of the store's slots must be made here too.
 """
 
 from __future__ import annotations
@@ -20,55 +20,55 @@ from budgetron.graphs import TaskGraph
 
 
 class Weights(ABC):
-    """Weights over the slots of a store, kept in step with it."""
+    """Weights over the slots of a store."""
 
     @abstractmethod
     def margins(self, k: Array, key: int, cluster: int, store: Store) -> Array:
-        """f for a task, from the row k of the rule's kernel."""
+        """Return f for a task, from the row k of the rule's kernel."""
 
     @abstractmethod
     def of_task(self, key: int, cluster: int, store: Store) -> Array:
-        """w (n_outputs, n) with f_task(x) = Σ_j w_j K'(x_j, x)."""
+        """Return w (n_outputs, n) with f_task(x) = Σ_j w_j K'(x_j, x)."""
 
     @abstractmethod
     def coef(self) -> Array:
-        """One coefficient an output for each slot (n_outputs, n)."""
+        """Return one coefficient per output and slot (n_outputs, n)."""
 
     @abstractmethod
     def append(self, key: int, cluster: int, y: Array) -> None:
-        """A new last slot for the task, with weight y."""
+        """Add a last slot for the task, with weight y."""
 
     @abstractmethod
     def remove(self, r: int) -> None:
-        """Drop slot r; the last moves into the hole."""
+        """Remove slot r; the last slot takes its place."""
 
     @abstractmethod
     def add(self, key: int, cluster: int, y: Array, alpha: Array) -> None:
-        """β += y α, for the task's example."""
+        """Add y α to the weights, for an example of the task that is projected on the stored ones."""
 
     @abstractmethod
     def norms(self) -> Array:
-        """‖β_j‖₂ for every slot j."""
+        """Return ‖β_j‖₂ for every slot j."""
 
     @abstractmethod
-    def hand_over(self, r: int, gamma: Array) -> None:
-        """β_j += β_r γ_j for every slot j."""
+    def distribute(self, r: int, gamma: Array) -> None:
+        """Add β_r γ_j to β_j for every slot j: distribute the weight of r over the examples it is projected on."""
 
     def state(self) -> dict[str, Any]:
         return {"coef": self.coef()}
 
     @abstractmethod
     def restore(self, state: dict[str, Any]) -> None:
-        """Take up the weights of a state."""
+        """Restore the weights of a state."""
 
     @property
     @abstractmethod
     def nbytes(self) -> int:
-        """Bytes held."""
+        """Bytes of all arrays."""
 
 
 class Coefficients(Weights):
-    """β."""
+    """The matrix β (n_outputs, n)."""
 
     def __init__(self, settings: Settings) -> None:
         self.graph: TaskGraph = settings.graph
@@ -96,7 +96,7 @@ class Coefficients(Weights):
         norms: Array = np.sqrt((self.beta**2).sum(axis=0))
         return norms
 
-    def hand_over(self, r: int, gamma: Array) -> None:
+    def distribute(self, r: int, gamma: Array) -> None:
         self.beta = flushed(self.beta + np.outer(self.beta[:, r], gamma))
 
     def restore(self, state: dict[str, Any]) -> None:

@@ -133,7 +133,7 @@ class Budgetron(Rule):
         if self.kernel.forget(key):
             self.rows.restart_kernel()
 
-    def let_go(self) -> bool:
+    def evict_one(self) -> bool:
         """The least harmful member leaves; anchors never do."""
         if not self.kernel.shared or not len(self.kernel.span.evictable(len(self.store))):
             return False
