@@ -1,8 +1,8 @@
 """The exceptions of the package, and the wording of their messages.
 
     BudgetronError              the root: `except BudgetronError` catches everything that this package raises
-        InputError              the call was wrong, and would be wrong again (a ValueError)
-        OperationalError        the call was right, but a disk, a worker, the network or a package failed it
+        InputError              the call was wrong, and a retry does not help (a ValueError)
+        OperationalError        the call was right, but a disk, a worker, the network or a package failed
 
 Messages have three parts: who and which parameter; what is accepted; what came, and the remedy.
 
@@ -25,11 +25,11 @@ class BudgetronError(Exception):
 
 
 class InputError(BudgetronError, ValueError):
-    """A value that is not accepted. The model that raised it is as it was before the call."""
+    """A value that is not accepted. The model is as it was before the call."""
 
 
 class InputTypeError(InputError, TypeError):
-    """A value of a kind that is not accepted."""
+    """A value of a type that is not accepted."""
 
 
 class UnknownTask(InputError, KeyError):
@@ -43,24 +43,24 @@ class UnknownLabel(InputError):
 
 
 class TooFewBytes(InputError):
-    """A byte budget that is too small for any model; `needed` is what the smallest takes under such a budget."""
+    """A byte budget that is too small for any model; `needed` is the smallest budget that suffices."""
 
     needed: int = 0
 
 
 class ModelFileError(InputError):
-    """A model file that is damaged, too large, of another format, or lies about what it holds.
+    """A model file that is damaged, too large, of another format, or inconsistent.
 
-    Wrong input, not an operational failure: the caller chose the file, and reading it again does not help.
+    It is wrong input and not an operational failure: the caller chose the file, and a retry does not help.
     """
 
 
 class InputFileMissing(InputError, FileNotFoundError):
-    """A path to read from where there is no file."""
+    """A path to read from at which there is no file."""
 
 
 class OperationalError(BudgetronError):
-    """The call was right, but something outside it failed. Nothing of the call was done unless the message says so."""
+    """The call was right, but the environment failed. The call had no effect unless the message says otherwise."""
 
 
 class StorageError(OperationalError):
@@ -68,46 +68,46 @@ class StorageError(OperationalError):
 
 
 class WorkerError(OperationalError):
-    """A worker of a distributed model does not answer, or there are too few of them."""
+    """A worker of a distributed model does not respond, or there are too few workers."""
 
 
 class Closed(OperationalError):
-    """Something was used after it was closed, as happens to calls that are under way while a process stops."""
+    """A model or connection was used after it was closed, as happens to calls in progress while a process stops."""
 
 
 class MissingExtra(OperationalError, ImportError):
-    """A package that only one part of the library needs, and that is not installed."""
+    """An optional package that is not installed."""
 
 
 def import_extra(who: str, module: str, extra: str) -> Any:
-    """A module that an extra brings, imported on use."""
+    """Import an optional module, or raise an error that names the extra to install."""
     try:
         return import_module(module)
     except ImportError:
         raise MissingExtra(
-            refusal(who, module, "installed", "no such package", f"pip install 'budgetron[{extra}]' brings it.")
+            refusal(who, module, "installed", "no such package", f"Install it with: pip install 'budgetron[{extra}]'")
         ) from None
 
 
 def shown(value: Any, limit: int = 80) -> str:
-    """What came, short enough for one line."""
+    """Return the repr of a value, shortened to fit on one line."""
     text = repr(value)
     return text if len(text) <= limit else text[: limit - 1] + "…"
 
 
 def refusal(who: str, parameter: str, accepted: str, came: str, remedy: str = "") -> str:
-    """The sentence: who and which parameter, what is accepted, what came, and the remedy."""
+    """Return an error message: who and which parameter, what is accepted, what came, and the remedy."""
     sentence = f"{who}: {parameter} must be {accepted}; got {came}."
     return f"{sentence} {remedy}" if remedy else sentence
 
 
 def refuse(who: str, parameter: str, accepted: str, came: str, remedy: str = "") -> InputError:
-    """An `InputError` in three parts, to be raised by the caller."""
+    """Return an `InputError` with a three-part message, for the caller to raise."""
     return InputError(refusal(who, parameter, accepted, came, remedy))
 
 
 def refuse_type(who: str, parameter: str, accepted: str, came: str, remedy: str = "") -> InputTypeError:
-    """An `InputTypeError` in three parts, to be raised by the caller."""
+    """Return an `InputTypeError` with a three-part message, for the caller to raise."""
     return InputTypeError(refusal(who, parameter, accepted, came, remedy))
 
 

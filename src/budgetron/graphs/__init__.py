@@ -2,10 +2,9 @@
 
     K([x, i], [x', j]) = (A⁻¹)_ij K'(x, x'),   A = I + L,   L the Laplacian of the task graph
 
-Closed forms (`complete`, `disconnected`, `clusters`) serve any number of tasks, and new ones may appear
-at any time. Explicit graphs (`from_edges`, `from_networkx`, `from_laplacian`, `from_similarity`) name
-their tasks once and for all. A graph is a value: it never changes, compares by content, and is pickled
-and copied freely.
+Closed forms (`complete`, `disconnected`, `clusters`) take any number of tasks, and new tasks may appear at any time.
+Explicit graphs (`from_edges`, `from_networkx`, `from_laplacian`, `from_similarity`) have a fixed list of tasks. A graph
+is a value: it never changes, compares by content, and can be pickled and copied.
 
 >>> from budgetron import graphs
 >>> graphs.complete().similarity("ann", "bob")

@@ -5,8 +5,8 @@
     n known:     diagonal (1 + w)/(1 + wn),  off-diagonal w/(1 + wn)     the paper's scale
     open-ended:  diagonal 1,                 off-diagonal w/(1 + w)      the same, times (1 + wn)/(1 + w)
 
-w = 0 is no edge at all (k independent learners), w = ∞ is one learner for all (pooling).
-Two numbers and no table: any number of tasks costs nothing, and a new one may appear at any time.
+w = 0 means no edges (independent learners), w = ∞ one learner for all tasks (pooling). Two numbers describe all
+similarities, so memory does not depend on the number of tasks, and new tasks may appear at any time.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from budgetron.graphs.taskgraph import Floats, Ints, TaskGraph, grouped, read_on
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Clique(TaskGraph):
-    """One clique of all tasks, or one a cluster; made by `complete`, `disconnected` and `clusters`."""
+    """One clique of all tasks, or one per cluster; made by `complete`, `disconnected` and `clusters`."""
 
     coupling: float
     n_tasks: int | None = None
@@ -68,7 +68,7 @@ class Clique(TaskGraph):
         return np.where(keys == key, self.diagonal, related)
 
     def components(self, tasks: Iterable[Any] | None = None) -> list[list[Hashable]]:
-        """The tasks given, or those of the mapping, by connected component."""
+        """Return the given tasks, or those of the mapping, grouped by connected component."""
         if tasks is None:
             tasks = () if self.mapped is None else self.mapped.names
         names = list(dict.fromkeys(plain(task) for task in tasks))
@@ -102,9 +102,9 @@ class Clique(TaskGraph):
 
 
 class Mapped:
-    """Which cluster each named task is in, kept in the order of the keys.
+    """The cluster of each mapped task, sorted by task id (`keys`).
 
-    The clusters are numbered in that order too, whatever their labels: mappings that say the same are equal.
+    Clusters are numbered in that order too, whatever their labels, so that equivalent mappings are equal.
     """
 
     def __init__(self, names: Iterable[Hashable], labels: Iterable[Hashable]) -> None:
@@ -117,6 +117,7 @@ class Mapped:
         self.keys: Ints = read_only(keys[order])
         self.numbers: Ints = read_only(np.array(numbers, dtype=np.int64))
 
+        # A hash table of arrays: `_starts` delimits the tasks of each bucket within `_found`.
         self._shift = np.uint64(64 - max(1, (len(keys) - 1).bit_length()))  # about as many buckets as tasks
         buckets = self._bucket_of(self.keys)
         by_bucket = np.argsort(buckets, kind="stable")
@@ -125,16 +126,16 @@ class Mapped:
         self._found: Ints = np.stack([self.keys[by_bucket], NOT_A_TASK + self.numbers[by_bucket]], axis=1)
 
     def clusters_of(self, keys: Ints) -> Ints:
-        """The cluster of each key: a number no task has as its key, or the key itself where unmapped.
+        """Return the cluster of each task id: a number that is not a task id, or the task id itself if unmapped.
 
-        By hashing: a binary search among a million tasks misses the cache at every step.
+        It uses hashing, because a binary search among a million tasks misses the cache at every step.
         """
         clusters = keys.copy()
         bucket = self._bucket_of(keys)
         place, end = self._starts[bucket], self._starts[bucket + 1]
         asked = np.flatnonzero(place < end)
         place, end = place[asked], end[asked]
-        while asked.size:  # one more of each bucket in every round; the longest has a few
+        while asked.size:  # each round compares one more entry per bucket; buckets are short
             candidate = self._found[place]
             hit = candidate[:, 0] == keys[asked]
             clusters[asked[hit]] = candidate[hit, 1]
@@ -144,6 +145,7 @@ class Mapped:
         return clusters
 
     def _bucket_of(self, keys: Ints) -> Ints:
+        # Fibonacci hashing: the upper bits of a product with 2⁶⁴/φ spread consecutive ids over the buckets.
         mixed = keys.view(np.uint64) * np.uint64(0x9E3779B97F4A7C15)
         return (mixed >> self._shift).view(np.int64)
 
@@ -163,16 +165,16 @@ class Mapped:
 
 
 def complete(n_tasks: int | None = None, coupling: float = 1.0) -> Clique:
-    """All tasks related alike.
+    """Return the graph in which all pairs of tasks are related equally.
 
-    Without `n_tasks` the graph is open-ended, with similarity 1 of a task to itself, w/(1 + w) to any other.
-    With it, similarities have the paper's scale: (1 + w)/(1 + wk) and w/(1 + wk). Tasks need not be named;
-    that at most `n_tasks` of them appear is your promise.
+    Without `n_tasks` the number of tasks is open; a task has similarity 1 to itself and w/(1 + w) to any other.
+    With `n_tasks` = k, similarities have the paper's scale: (1 + w)/(1 + wk) and w/(1 + wk). Tasks need not be named;
+    it is not checked that at most `n_tasks` of them appear.
 
     Parameters
     ----------
-    n_tasks : k, or None.
-    coupling : the weight w >= 0 of every edge; ``math.inf`` is one common learner.
+    n_tasks : the number of tasks k, or None if it is open.
+    coupling : the weight w >= 0 of every edge, how strongly tasks are related; ``math.inf`` pools all tasks.
 
     >>> complete(n_tasks=4).similarity("ann", "ann"), complete(n_tasks=4).similarity("ann", "bob")
     (0.4, 0.2)
@@ -193,7 +195,7 @@ def complete(n_tasks: int | None = None, coupling: float = 1.0) -> Clique:
 
 
 def disconnected() -> Clique:
-    """No two tasks related: as many independent learners as there are tasks, sharing only the budget.
+    """Return the graph without edges: tasks learn independently and share only the budget.
 
     >>> disconnected().similarity("ann", "ann"), disconnected().similarity("ann", "bob")
     (1.0, 0.0)
@@ -202,15 +204,15 @@ def disconnected() -> Clique:
 
 
 def clusters(mapping: Mapping[Any, Hashable], coupling: float = 1.0) -> Clique:
-    """Tasks related within their cluster, and not at all across clusters.
+    """Return the graph in which tasks are related within their cluster, and unrelated across clusters.
 
-    Each cluster is an open-ended clique: similarity 1 of a task to itself, w/(1 + w) within the cluster.
-    A task that is not mapped is a cluster of its own.
+    A task has similarity 1 to itself and w/(1 + w) to others of its cluster. A task that is not in the mapping forms a
+    cluster of its own.
 
     Parameters
     ----------
     mapping : the cluster of each task, any hashable label.
-    coupling : the weight w >= 0 of every edge; ``math.inf`` is one learner a cluster.
+    coupling : the weight w >= 0 of every edge; ``math.inf`` pools the tasks of each cluster.
 
     >>> graph = clusters({"ann": "sales", "bob": "sales", "cid": "law"})
     >>> graph.similarity("ann", "bob"), graph.similarity("ann", "cid"), graph.similarity("new", "new")
@@ -233,7 +235,7 @@ def clusters(mapping: Mapping[Any, Hashable], coupling: float = 1.0) -> Clique:
             "mapping",
             "a mapping with at least one task",
             "an empty one",
-            "graphs.disconnected() is the graph with no relation.",
+            "graphs.disconnected() is the graph without relations.",
         )
     for task, label in mapping.items():
         if not isinstance(label, Hashable) or label != label:
@@ -248,7 +250,7 @@ def clusters(mapping: Mapping[Any, Hashable], coupling: float = 1.0) -> Clique:
 
 
 def _divided(w: float, extra: float, n: int) -> float:
-    """(extra + w)/(1 + wn), for w up to and including infinity."""
+    """Return (extra + w)/(1 + wn). For w > 1 both parts are divided by w, so that w = ∞ needs no special case."""
     return (extra + w) / (1.0 + w * n) if w <= 1 else (extra / w + 1.0) / (1.0 / w + n)
 
 
@@ -260,6 +262,6 @@ def _checked_coupling(who: str, coupling: Any) -> float:
             "coupling",
             "a number >= 0 (math.inf pools the tasks)",
             shown(coupling),
-            "0 makes the tasks independent; a negative weight would make them repel.",
+            "0 makes the tasks independent; negative weights are not supported.",
         )
     return float(coupling)

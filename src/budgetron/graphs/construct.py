@@ -1,4 +1,7 @@
-"""Making an explicit graph: from edges, a networkx graph, a Laplacian, or the similarities themselves."""
+"""Constructors of explicit graphs: from edges, a networkx graph, a Laplacian or a similarity matrix.
+
+They validate everything; `Explicit` itself takes only values that were checked here or in `saved`.
+"""
 
 from __future__ import annotations
 
@@ -15,21 +18,21 @@ from budgetron.graphs.task_ids import plain
 from budgetron.graphs.taskgraph import Floats
 
 _SPARSE_SIMILARITY_LIMIT = 16 * DENSE_LIMIT
-_LARGEST = 1e10
+_LARGEST = 1e10  # of a task's weights in sum: beyond it I + L is numerically singular
 
 
 def from_edges(
     edges: Iterable[Any], weights: ArrayLike | None = None, tasks: Iterable[Any] | None = None
 ) -> Explicit:
-    """The graph of these edges, A = I + L.
+    """Return the graph with these undirected edges, A = I + L.
 
-    Tasks are indexed in the order of `tasks`, then as the edges name them. An edge has no direction.
+    Tasks are indexed in the order of `tasks`, then in the order in which edges name them.
 
     Parameters
     ----------
-    edges : pairs of tasks; an integer array of two columns will do.
-    weights : one positive number an edge, how strongly it relates its two tasks; 1 if None.
-    tasks : names to list first, in particular those of isolated tasks.
+    edges : pairs of tasks, also as an integer array of two columns.
+    weights : one positive number per edge, how strongly it relates its two tasks; 1 if None.
+    tasks : tasks to list first, in particular tasks without an edge.
 
     >>> graph = from_edges([("ann", "bob"), ("bob", "cid")], weights=[1.0, 3.0])
     >>> round(graph.similarity("bob", "ann"), 4), round(graph.similarity("bob", "cid"), 4)
@@ -39,7 +42,7 @@ def from_edges(
 
 
 def from_networkx(graph: Any) -> Explicit:
-    """The graph of a networkx graph; an edge's attribute "weight" is its weight, 1 where there is none.
+    """Return the graph of a networkx graph; the edge attribute "weight" is used if present, otherwise 1.
 
     Parameters
     ----------
@@ -51,17 +54,17 @@ def from_networkx(graph: Any) -> Explicit:
     """
     who = "graphs.from_networkx"
     if not all(hasattr(graph, name) for name in ("nodes", "edges", "is_directed")):
-        raise refuse_type(who, "graph", "a networkx graph", shown(graph), "Edges go to graphs.from_edges.")
+        raise refuse_type(who, "graph", "a networkx graph", shown(graph), "Use graphs.from_edges for a list of edges.")
     if graph.is_directed():
         raise refuse(
-            who, "graph", "undirected", "a directed graph", "graph.to_undirected() forgets the directions."
+            who, "graph", "undirected", "a directed graph", "Use graph.to_undirected()."
         )
     found = list(graph.edges(data="weight", default=1.0))
     return _from_edges(who, [edge[:2] for edge in found], [edge[-1] for edge in found], graph.nodes)
 
 
 def from_laplacian(laplacian: Any, identity: bool = True, tasks: Iterable[Any] | None = None) -> Explicit:
-    """The graph with this Laplacian, or any symmetric positive semidefinite matrix in its place.
+    """Return the graph with this Laplacian L, or with any symmetric positive semidefinite matrix as L.
 
     Parameters
     ----------
@@ -84,7 +87,7 @@ def from_laplacian(laplacian: Any, identity: bool = True, tasks: Iterable[Any] |
 
 
 def from_similarity(similarity: Any, tasks: Iterable[Any] | None = None) -> Explicit:
-    """The graph whose similarities A⁻¹ are given outright.
+    """Return the graph with these similarities A⁻¹.
 
     Parameters
     ----------
@@ -105,7 +108,7 @@ def from_similarity(similarity: Any, tasks: Iterable[Any] | None = None) -> Expl
                 "similarity",
                 f"an array, or sparse with at most {_SPARSE_SIMILARITY_LIMIT} tasks",
                 f"a sparse matrix of {size} tasks",
-                "It would be held in full: give the graph to graphs.from_edges or graphs.from_laplacian.",
+                "It would be stored as a full matrix: use graphs.from_edges or graphs.from_laplacian.",
             )
         matrix = matrix.toarray()
     check_semidefinite(who, "similarity", matrix)
@@ -118,7 +121,7 @@ def _from_edges(who: str, edges: Iterable[Any], weights: Any, tasks: Iterable[An
     ends, index = _indexed(who, edges, () if tasks is None else distinct(who, tasks))
     if not index:
         raise refuse(
-            who, "edges", "at least one pair of tasks", "none", "tasks=[...] names tasks without an edge."
+            who, "edges", "at least one pair of tasks", "none", "Name tasks without an edge with tasks=[...]."
         )
     strength = _checked_weights(who, weights, len(ends))
     here, there = ends.min(axis=1), ends.max(axis=1)
@@ -129,7 +132,7 @@ def _from_edges(who: str, edges: Iterable[Any], weights: Any, tasks: Iterable[An
             "edges",
             "pairs of different tasks",
             f"a self-loop at task {shown(names[here[loops[0]]])}",
-            "Leave it out: a task is always related to itself.",
+            "Remove it: a task is always related to itself.",
         )
     codes, first, counts = np.unique(here * len(index) + there, return_index=True, return_counts=True)
     if len(codes) < len(ends):
@@ -137,9 +140,9 @@ def _from_edges(who: str, edges: Iterable[Any], weights: Any, tasks: Iterable[An
         raise refuse(
             who,
             "edges",
-            "pairs that differ",
+            "distinct pairs",
             f"{shown(names[pair[0]])} and {shown(names[pair[1]])} twice",
-            "An edge has no direction: give it once, with the sum of the weights if that is meant.",
+            "Edges have no direction: list each once, with the sum of the weights if both count.",
         )
     rows, columns = np.concatenate([here, there]), np.concatenate([there, here])
     both = np.concatenate([strength, strength])
@@ -155,7 +158,7 @@ def _from_edges(who: str, edges: Iterable[Any], weights: Any, tasks: Iterable[An
 def _indexed(
     who: str, edges: Any, names: Sequence[Hashable]
 ) -> tuple[np.ndarray[Any, np.dtype[np.int64]], dict[Hashable, int]]:
-    """The edges as an (m, 2) array of task indices, and the index of each task."""
+    """Return the edges as an (m, 2) array of task indices, and the index of each task."""
     pair_of = "pairs of tasks, such as [(1, 2), (2, 3)]"
     if isinstance(edges, (str, bytes)) or not isinstance(edges, Iterable):
         raise refuse_type(who, "edges", pair_of, shown(edges))
@@ -163,11 +166,11 @@ def _indexed(
     ends: list[int] = []
     for edge in edges.tolist() if isinstance(edges, np.ndarray) else edges:
         if not isinstance(edge, (tuple, list, np.ndarray)) or len(edge) != 2:
-            raise refuse_type(who, "edges", pair_of, f"the edge {shown(edge)}", "Weights go to weights=.")
+            raise refuse_type(who, "edges", pair_of, f"the edge {shown(edge)}", "Pass weights with weights=[...].")
         try:
             ends += [index.setdefault(plain(task), len(index)) for task in edge]
         except TypeError as error:
-            if isinstance(error, ValueError):  # ours, in three parts already
+            if isinstance(error, ValueError):  # an InputTypeError of `plain`, whose message is complete
                 raise
             raise refuse_type(
                 who,
@@ -185,34 +188,34 @@ def _checked_weights(who: str, weights: Any, n_edges: int) -> Floats:
     try:
         strength: Floats = np.array(weights, dtype=np.float64)
     except (TypeError, ValueError):
-        raise refuse_type(who, "weights", "one positive number an edge", shown(weights)) from None
+        raise refuse_type(who, "weights", "one positive number per edge", shown(weights)) from None
     if strength.shape != (n_edges,):
-        raise refuse(who, "weights", f"one number an edge, {n_edges} in all", f"shape {strength.shape}")
+        raise refuse(who, "weights", f"one number per edge, {n_edges} in all", f"shape {strength.shape}")
     if len(bad := np.flatnonzero(~((strength > 0) & np.isfinite(strength)))):
         raise refuse(
             who,
             "weights",
             "finite and positive",
             f"{float(strength[bad[0]])!r} for edge {bad[0]}",
-            "Leave out an edge that relates nothing; opposed tasks need graphs.from_similarity.",
+            "Omit edges of weight 0; for negatively related tasks use graphs.from_similarity.",
         )
     return strength
 
 
 def _from_checked(who: str, laplacian: Any, identity: bool, tasks: tuple[Hashable, ...]) -> Explicit:
-    """The graph of a matrix known to be symmetric and positive semidefinite."""
+    """Return the graph of a matrix that is known to be symmetric and positive semidefinite."""
     from scipy.sparse import csr_array, eye_array
 
     size = len(tasks)
     if (
         identity and not laplacian.diagonal().max() <= _LARGEST
-    ):  # I + L would be L, and singular, after rounding
+    ):  # the identity would be lost to rounding, and L alone is singular
         raise refuse(
             who,
             "the weights at a task",
             f"at most {_LARGEST:.0e} in sum",
             f"{laplacian.diagonal().max():.3g}",
-            "Scale the weights down, or give tasks that are one and the same one name.",
+            "Scale the weights down, or give tasks that should be identical the same name.",
         )
     component = connected(laplacian)
     if size <= DENSE_LIMIT:
@@ -227,13 +230,13 @@ def _from_checked(who: str, laplacian: Any, identity: bool, tasks: tuple[Hashabl
             "laplacian",
             f"a graph's Laplacian where identity=False and there are over {DENSE_LIMIT} tasks",
             "a matrix with positive off-diagonal entries, or rows that do not sum to 0",
-            "Use identity=True, or give numpy.linalg.pinv of it to graphs.from_similarity.",
+            "Use identity=True, or pass numpy.linalg.pinv(laplacian) to graphs.from_similarity.",
         )
     return Explicit(tasks, component, matrix=sparse, singular=True)
 
 
 def _inverted(laplacian: Floats, component: Any, identity: bool) -> Floats:
-    """(I + L)⁻¹, or L⁺, block by block, so that tasks of different components have exactly 0."""
+    """Return (I + L)⁻¹ or L⁺. It is computed per component, so that similarities across components are exactly 0."""
     result = np.zeros_like(laplacian)
     for number in range(int(component.max()) + 1):
         block = np.ix_(component == number, component == number)

@@ -1,9 +1,9 @@
-"""Graphs that name their tasks: A⁻¹ in full for a small one, column by column for a large one.
+"""Graphs with a fixed list of tasks: small ones store A⁻¹, large ones solve for its columns when needed.
 
-    dense    A⁻¹ (k × k), for k ≤ 1024 or where it was given
-    matrix   A, sparse; column i of A⁻¹ solves A c = e_i on the component of i, and is found when asked for
+    dense    A⁻¹ (k × k), for k ≤ 1024 or if the user gave it
+    matrix   A, sparse; column i of A⁻¹ solves A c = e_i on the component of i
 
-Key = index of the task, cluster = number of its connected component.
+The task id (`key`) is the index of the task, the cluster is the number of its connected component.
 """
 
 from __future__ import annotations
@@ -23,12 +23,14 @@ from budgetron.graphs.task_ids import plain
 from budgetron.graphs.taskgraph import Floats, Ints, TaskGraph, grouped, read_only
 
 DENSE_LIMIT = 1024
-"""The largest number of tasks for which a graph's A⁻¹ is held in full."""
+"""The largest number of tasks for which a graph stores A⁻¹ as a full matrix (8 MiB)."""
 
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Explicit(TaskGraph):
-    """A graph of named tasks; made by `from_edges`, `from_networkx`, `from_laplacian` and `from_similarity`.
+    """A graph with a fixed list of tasks.
+
+    Made by `from_edges`, `from_networkx`, `from_laplacian` and `from_similarity`.
 
     Attributes
     ----------
@@ -36,8 +38,8 @@ class Explicit(TaskGraph):
     component : the number of each task's connected component, int64.
     dense : A⁻¹, or None.
     matrix : A as a SciPy CSR array where dense is None, else None.
-    singular : whether `matrix` is a Laplacian whose pseudoinverse is meant.
-    cache : the columns solved for and kept; the only part that ever changes.
+    singular : whether `matrix` is a Laplacian, whose pseudoinverse takes the place of the inverse.
+    cache : recently solved columns; the only part that ever changes.
 
     >>> from budgetron import graphs
     >>> graphs.from_edges([(1, 2), (2, 3)], tasks=[9])
@@ -82,7 +84,7 @@ class Explicit(TaskGraph):
 
     @cached_property
     def _rank(self) -> Ints:
-        """The place of each task among the members of its component."""
+        """The position of each task among the members of its component."""
         rank = np.empty(self.n_tasks, dtype=np.int64)
         rank[self._members] = np.arange(self.n_tasks) - self._starts[self.component[self._members]]
         return rank
@@ -101,7 +103,7 @@ class Explicit(TaskGraph):
             return np.asarray(self.dense[key, keys])
         related = clusters == cluster
         similarities = np.zeros(len(keys))
-        if related.any():  # no column is solved for where none can matter
+        if related.any():  # solving for a column is slow, and unrelated tasks have similarity 0
             similarities[related] = self._local_column(key, 1)[self._rank[keys[related]]]
         return similarities
 
@@ -136,7 +138,7 @@ class Explicit(TaskGraph):
             largest = float(self.dense.diagonal().max())
             return largest, largest
         low = high = 0.0
-        for number in np.argsort(np.diff(self._starts), kind="stable"):  # small ones first: they are exact
+        for number in np.argsort(np.diff(self._starts), kind="stable"):  # small, exact ones first
             low, top = largest_diagonal(self.block(number), self.singular, floor=low)
             high = max(high, top)
         return low, high
@@ -147,7 +149,7 @@ class Explicit(TaskGraph):
         return math.sqrt(low), math.sqrt(high)
 
     def components(self, tasks: Iterable[Any] | None = None) -> list[list[Hashable]]:
-        """The connected components, or those of the tasks given, in the order of their tasks."""
+        """Return the connected components, or those of the given tasks, in the order of their tasks."""
         if tasks is None:
             return grouped(self.tasks, self.component)
         keys = np.unique(self.locate(tasks)[0])
@@ -168,9 +170,9 @@ class Explicit(TaskGraph):
         )
 
     def restricted(self, places: Ints) -> Explicit:
-        """The graph of some tasks, by ascending index and whole components: every similarity is as it was.
+        """Return the subgraph of some tasks, given by ascending index. They must be a union of whole components.
 
-        Bit for bit where A⁻¹ is held in full; within the solver's tolerance where columns are solved for.
+        Similarities do not change: bit for bit if A⁻¹ is stored, otherwise within the tolerance of the solver.
 
         >>> from budgetron import graphs
         >>> graph = graphs.from_edges([("ann", "bob"), ("cid", "dan")])
@@ -181,7 +183,7 @@ class Explicit(TaskGraph):
         tasks = tuple(self.tasks[place] for place in places.tolist())
         present, component = np.unique(self.component[places], return_inverse=True)
         if int(np.diff(self._starts)[present].sum()) != len(places):
-            raise refuse("graph", "restricted", "a union of whole components", f"{len(places)} tasks that are none")
+            raise refuse("graph", "restricted", "a union of whole components", f"{len(places)} tasks that are not one")
         if self.dense is not None:
             return Explicit(tasks, component.astype(np.int64), dense=self.dense[np.ix_(places, places)])
         rows = self.matrix[places]
@@ -192,7 +194,7 @@ class Explicit(TaskGraph):
         return Explicit(tasks, component.astype(np.int64), matrix=matrix, singular=self.singular, cache=cache)
 
     def with_cache(self, cache_bytes: int) -> Explicit:
-        """The same graph, keeping solved columns within that many bytes."""
+        """Return the same graph with a column cache of that many bytes."""
         return replace(self, cache=ColumnCache(cache_bytes))
 
     def describe(self) -> dict[str, Any]:
@@ -208,7 +210,7 @@ class Explicit(TaskGraph):
         }
 
     def _local_column(self, i: int, power: int) -> Floats:
-        """Column i of A⁻¹ (or A⁻²) on the component of i."""
+        """Return column i of A⁻¹ (or A⁻²), restricted to the component of i."""
         number = int(self.component[i])
 
         def compute() -> Floats:
@@ -226,7 +228,7 @@ class Explicit(TaskGraph):
         return column
 
     def _place(self, task: Any) -> int:
-        """The index of a task that was not found as it stands, such as a NumPy date."""
+        """Return the index of a task that was not found unconverted, such as a NumPy date."""
         place = _looked_up(self._index, plain(task))
         if place is None:
             known = ", ".join(shown(name, 24) for name in self.tasks[:3]) + (

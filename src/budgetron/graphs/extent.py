@@ -1,4 +1,7 @@
-"""The largest diagonal entry of A⁻¹, without A⁻¹: certified bounds, tightened where the largest may be.
+"""Bounds of the largest diagonal entry of A⁻¹ of a large graph, without computing A⁻¹.
+
+`Explicit.c_g_range` calls `largest_diagonal` per component. The bounds are proved, not estimated: the Forgetron's
+guarantee depends on the upper one.
 
 *All tasks at once.* Let ν be the spectral measure of L at e_i, its moments ν_j = (L^j)_ii. Then
     (A⁻¹)_ii = ∫ dν/(1 + s) = 1 − ∫ s dν/(1 + s),
@@ -7,9 +10,9 @@ and a Gauss rule for the measure s dν, of one node (from ν₁, ν₂) or two (
 *A ball B around a task.* With X = (A_BB)⁻¹ and r = e_i − A x the residual of column i of X, padded by zeros,
     (A⁻¹)_ii = X_ii + rᵀA⁻¹r,  so  X_ii ≤ (A⁻¹)_ii ≤ X_ii + ‖r‖²  (no eigenvalue of A is below 1).
 
-So, again and again: take the task whose upper bound is largest; tighten it, and its neighbours, by a ball;
-the second time solve for it exactly. Done when no bound is above the largest value found. Where very many
-tasks tie (a torus of 100,000) the work is cut off, and the two bounds stay apart.
+The algorithm repeats: take the task with the largest upper bound; the first time tighten it and its neighbours with a
+ball, the second time solve for it exactly. It stops when no upper bound is above the largest value found. If very many
+tasks tie (a torus of 100,000 tasks) it stops after a fixed amount of work, and the two bounds differ.
 
 *The pseudoinverse of a Laplacian.* Its eigenvalues have no such floor. There, with c column j of L⁺,
     (L⁺)_ii = R_ij + 2c_i − c_j ≤ d_ij + 2c_i − c_j,
@@ -26,16 +29,16 @@ import numpy as np
 from budgetron.graphs.solve import solved
 from budgetron.graphs.taskgraph import Floats, Ints
 
-_DENSE_BLOCK = 2048
-_BALL = 128
+_DENSE_BLOCK = 2048  # components of up to this size are inverted outright
+_BALL = 128  # tasks per ball
 _MAX_BALLS = 400
 _MAX_SOLVES = 24
-_MAX_PRODUCTS = 10**8
-_CLOSE = 1e-10
+_MAX_PRODUCTS = 10**8  # multiplications to square L; above it only two moments are used
+_CLOSE = 1e-10  # relative difference at which the bounds count as equal
 
 
 def largest_diagonal(matrix: Any, singular: bool, floor: float = 0.0) -> tuple[float, float]:
-    """Bounds of max_i (A⁻¹)_ii, or (A⁺)_ii, of one component from below and above; at least `floor`."""
+    """Return a lower and an upper bound of max_i (A⁻¹)_ii, or of (A⁺)_ii, for one component; at least `floor`."""
     size = matrix.shape[0]
     if size <= _DENSE_BLOCK:
         mean = 1.0 / size if singular else 0.0
@@ -75,7 +78,7 @@ def _by_balls(matrix: Any, floor: float) -> tuple[float, float]:
 
 
 def _bounds_from_moments(matrix: Any) -> Floats:
-    """An upper bound of each (A⁻¹)_ii from the first two or four moments of L = A − I."""
+    """Return an upper bound of each (A⁻¹)_ii from the first two or four moments of L = A − I."""
     from scipy.sparse import csr_array, eye_array
 
     laplacian = csr_array(matrix - eye_array(matrix.shape[0], format="csr"))
@@ -87,7 +90,7 @@ def _bounds_from_moments(matrix: Any) -> Floats:
     if int((degrees.astype(np.float64) ** 2).sum()) > _MAX_PRODUCTS:
         return np.asarray(np.minimum(bound, 1.0))
     third, fourth = np.empty_like(first), np.empty_like(first)
-    for start in range(0, len(first), 4096):  # the square in slices: all of it may be large
+    for start in range(0, len(first), 4096):  # L² in slices, since all of it may not fit in memory
         rows = laplacian[start : start + 4096]
         square = rows @ laplacian
         third[start : start + 4096] = _row_products(rows, square)
@@ -105,7 +108,7 @@ def _row_products(left: Any, right: Any) -> Floats:
 
 
 def _ball(matrix: Any, center: int) -> Ints:
-    """The tasks nearest to the centre, layer by layer, up to a fixed number."""
+    """Return the tasks nearest to the centre, by breadth-first search, up to a fixed number."""
     inside = np.array([center], dtype=np.int64)
     layer = inside
     while len(layer) and len(inside) < _BALL:
@@ -115,7 +118,7 @@ def _ball(matrix: Any, center: int) -> Ints:
 
 
 def _bounds_within(matrix: Any, ball: Ints) -> tuple[Floats, Floats]:
-    """Lower and upper bounds of (A⁻¹)_ii for every i of the ball."""
+    """Return lower and upper bounds of (A⁻¹)_ii for every i of the ball."""
     rows = matrix[ball]
     inside = np.isin(rows.indices, ball)
     outward = rows.copy()

@@ -1,4 +1,4 @@
-"""Reading a matrix somebody gives us, and refusing what is none of ours: each check, and its words, once."""
+"""Validation of matrices and task lists that users pass to graph constructors."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from budgetron.errors import InputError, refuse, refuse_type, shown
 from budgetron.graphs.task_ids import plain
 from budgetron.graphs.taskgraph import Floats, Ints
 
-_ROUNDING = 1e-10  # relative: what a matrix may lack in symmetry or definiteness, having been computed
+_ROUNDING = 1e-10  # relative tolerance of symmetry and definiteness, for matrices that were computed
 
 
 def symmetric(who: str, name: str, given: Any) -> Any:
-    """A private float64 copy of a symmetric matrix, an array or CSR as it came, made exactly symmetric."""
+    """Return a float64 copy of a symmetric matrix, an array or CSR like the given one, made exactly symmetric."""
     from scipy.sparse import csr_array, issparse
 
     try:
@@ -25,7 +25,7 @@ def symmetric(who: str, name: str, given: Any) -> Any:
     if matrix.dtype.kind not in "fiub":
         raise refuse_type(who, name, "a square matrix of real numbers", f"dtype {matrix.dtype}")
     if matrix.ndim != 2 or matrix.shape[0] != matrix.shape[1]:
-        raise refuse(who, name, "a square matrix", f"shape {matrix.shape}", "One row and one column a task.")
+        raise refuse(who, name, "a square matrix", f"shape {matrix.shape}", "It has one row and one column per task.")
     if matrix.shape[0] == 0:
         raise refuse(who, name, "a matrix of at least one task", "an empty one")
     matrix = matrix.astype(np.float64)
@@ -56,7 +56,10 @@ def symmetric(who: str, name: str, given: Any) -> Any:
 
 
 def check_semidefinite(who: str, name: str, matrix: Any) -> None:
-    """Refuse a symmetric matrix (an array or CSR) that has a negative eigenvalue."""
+    """Reject a symmetric matrix (an array or CSR) that has a negative eigenvalue.
+
+    Diagonal dominance proves definiteness at once and holds for all Laplacians, so most graphs need no factorisation.
+    """
     if _is_dominant(matrix):
         return
     if isinstance(matrix, np.ndarray):
@@ -79,7 +82,7 @@ def is_laplacian(matrix: Any) -> bool:
 
 
 def connected(matrix: Any) -> Ints:
-    """The number of the connected component of each task."""
+    """Return the number of each task's connected component."""
     from scipy.sparse import csr_array
     from scipy.sparse.csgraph import connected_components
 
@@ -88,17 +91,17 @@ def connected(matrix: Any) -> Ints:
 
 
 def named(who: str, tasks: Iterable[Any] | None, size: int) -> tuple[Hashable, ...]:
-    """The task of each row: as given, or 0, 1, …"""
+    """Return the task of each row: the given ones, or 0, 1, …"""
     if tasks is None:
         return tuple(range(size))
     names = distinct(who, tasks)
     if len(names) != size:
-        raise refuse(who, "tasks", f"one name a row, {size} in all", f"{len(names)} names")
+        raise refuse(who, "tasks", f"one name per row, {size} in all", f"{len(names)} names")
     return names
 
 
 def distinct(who: str, tasks: Any) -> tuple[Hashable, ...]:
-    """The tasks as plain names, none twice."""
+    """Return the tasks as plain names; reject duplicates."""
     if isinstance(tasks, (str, bytes)) or not isinstance(tasks, Iterable):
         raise refuse_type(who, "tasks", "a list of names", shown(tasks), "Put a single name in a list.")
     known: set[Hashable] = set()
@@ -114,14 +117,14 @@ def distinct(who: str, tasks: Any) -> tuple[Hashable, ...]:
                 who, "a task", "a hashable name", shown(task), "Turn a list into a tuple."
             ) from None
         if repeated:
-            raise refuse(who, "tasks", "names that differ", f"{shown(name)} twice", "Name each task once.")
+            raise refuse(who, "tasks", "distinct names", f"{shown(name)} twice", "Name each task once.")
         known.add(name)
         names.append(name)
     return tuple(names)
 
 
 def _parts(matrix: Any) -> tuple[Floats, Floats, Floats]:
-    """The diagonal, and the sums of each row's off-diagonal entries, signed and absolute."""
+    """Return the diagonal, and the sums of each row's off-diagonal entries, signed and absolute."""
     diagonal = np.asarray(matrix.diagonal(), dtype=np.float64)
     signed = np.asarray(matrix.sum(axis=1)).ravel() - diagonal
     absolute = np.asarray(abs(matrix).sum(axis=1)).ravel() - abs(diagonal)
@@ -129,20 +132,23 @@ def _parts(matrix: Any) -> tuple[Floats, Floats, Floats]:
 
 
 def _is_dominant(matrix: Any) -> bool:
-    """Whether each diagonal entry outweighs its row (up to rounding), which makes a matrix semidefinite."""
+    """Whether the matrix is diagonally dominant (up to rounding), which makes it positive semidefinite."""
     diagonal, _, absolute = _parts(matrix)
     return bool((diagonal - absolute >= -_ROUNDING * diagonal).all())
 
 
 def _lowest_eigenvalue(matrix: Any) -> float:
-    """The smallest eigenvalue by Lanczos iteration, from above: only a negative answer is proof."""
+    """Estimate the smallest eigenvalue by Lanczos iteration. The estimate is never too low, so a negative one is proof.
+
+    If the iteration does not converge, 0 is returned and the matrix is accepted.
+    """
     from scipy.sparse import eye_array
     from scipy.sparse.linalg import ArpackNoConvergence, eigsh
 
     ceiling = float(abs(matrix).sum(axis=1).max())
     shifted = matrix - ceiling * eye_array(matrix.shape[0], format="csr")
-    most = min(10 * matrix.shape[0], max(300, 10**8 // max(matrix.nnz, 1)))  # bounded, whatever the matrix
-    start = np.random.default_rng(0).standard_normal(matrix.shape[0])  # fixed, so that the verdict is
+    most = min(10 * matrix.shape[0], max(300, 10**8 // max(matrix.nnz, 1)))  # bounds the time for any matrix
+    start = np.random.default_rng(0).standard_normal(matrix.shape[0])  # fixed, so that the result is reproducible
     try:
         found = eigsh(shifted, k=1, which="LM", v0=start, tol=1e-8, maxiter=most, return_eigenvectors=False)
         return float(found[0]) + ceiling
@@ -156,5 +162,5 @@ def _indefinite(who: str, name: str, eigenvalue: float) -> InputError:
         name,
         "positive semidefinite",
         f"a matrix with eigenvalue {eigenvalue:.3g}",
-        "A graph's Laplacian, or any matrix of inner products, is.",
+        "Laplacians of graphs and matrices of inner products are positive semidefinite.",
     )

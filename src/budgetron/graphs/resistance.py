@@ -1,11 +1,11 @@
-"""What a graph does to each pair of tasks, and how it reads as an electrical network (Proposition 3.1).
+"""Similarity matrices of graphs, and their interpretation as resistance distances (Proposition 3.1 of the paper).
 
     G'          G with a dummy node 0 joined to every task by an edge of weight 1
     R           resistance distances of G' (an edge of weight w is a resistor of 1/w)
     (A⁻¹)_ij = −R_ij/2 + (Σ_l R_il + Σ_l R_jl)/(2(k+1)) − ‖R‖₁/(2(k+1)²) + (k+2)/(k+1)²
 
-The paper prints ‖R‖₁/(k+1)²: a slip by a factor of two. Grounding the dummy node gives the way back,
-R_i0 = (A⁻¹)_ii and R_ij = (A⁻¹)_ii + (A⁻¹)_jj − 2(A⁻¹)_ij: near tasks, in many short ways, are similar tasks.
+The paper prints ‖R‖₁/(k+1)², which is wrong by a factor of two. The inverse formulas are R_i0 = (A⁻¹)_ii and
+R_ij = (A⁻¹)_ii + (A⁻¹)_jj − 2(A⁻¹)_ij: tasks joined by many short paths are close and similar.
 """
 
 from __future__ import annotations
@@ -21,12 +21,12 @@ from budgetron.graphs.taskgraph import Floats, TaskGraph
 
 
 def similarity_matrix(graph: TaskGraph, tasks: Iterable[Any] | None = None) -> Floats:
-    """(A⁻¹)_ij for all pairs of the tasks given.
+    """Return (A⁻¹)_ij for all pairs of the given tasks.
 
     Parameters
     ----------
     graph : any task graph.
-    tasks : the tasks to compare; all of the graph if None, which then has to know how many there are.
+    tasks : the tasks to compare; None for all tasks, if the graph knows their number.
 
     >>> from budgetron import graphs
     >>> similarity_matrix(graphs.complete(), tasks=["ann", "bob"])
@@ -43,9 +43,9 @@ def similarity_matrix(graph: TaskGraph, tasks: Iterable[Any] | None = None) -> F
 
 
 def relatedness(graph: TaskGraph, tasks: Iterable[Any] | None = None) -> Floats:
-    """(A⁻¹)_ij / √((A⁻¹)_ii (A⁻¹)_jj): the effect of the graph on each pair of tasks.
+    """Return the normalised similarities (A⁻¹)_ij / √((A⁻¹)_ii (A⁻¹)_jj) of each pair of tasks.
 
-    1 means that the two are one task to the learner, 0 that they never touch each other.
+    1 means that the learner treats the two as one task, 0 that neither learns from the other.
 
     Parameters
     ----------
@@ -65,7 +65,7 @@ def relatedness(graph: TaskGraph, tasks: Iterable[Any] | None = None) -> Floats:
 
 
 def resistance_distances(graph: TaskGraph) -> Floats:
-    """R, (k+1) × (k+1): the resistance distances of the augmented graph G', its dummy node last.
+    """Return the resistance distances R, (k+1) × (k+1), of the augmented graph G'; the dummy node is last.
 
     Parameters
     ----------
@@ -84,7 +84,7 @@ def resistance_distances(graph: TaskGraph) -> Floats:
             "graph",
             "one with A = I + L, L a graph's Laplacian",
             shown(graph),
-            "Make it by graphs.from_edges, or give n_tasks to graphs.complete.",
+            "Make it with graphs.from_edges, or with graphs.complete(n_tasks=...).",
         )
     to_ground = np.append(inverse.diagonal(), 0.0)
     between = np.zeros((len(to_ground), len(to_ground)))
@@ -95,7 +95,7 @@ def resistance_distances(graph: TaskGraph) -> Floats:
 
 
 def similarities_from_resistances(resistances: ArrayLike) -> Floats:
-    """A⁻¹ from the resistance distances of the augmented graph: Proposition 3.1, its coefficient put right.
+    """Return A⁻¹ from the resistance distances of the augmented graph: Proposition 3.1 with a corrected coefficient.
 
     Parameters
     ----------
@@ -111,9 +111,9 @@ def similarities_from_resistances(resistances: ArrayLike) -> Floats:
         raise refuse(
             "graphs.similarities_from_resistances",
             "resistances",
-            "a square matrix, one row a task and one more",
+            "a square matrix with one row per task and one for the dummy node",
             f"shape {r.shape}",
-            "The last row is the dummy node's.",
+            "The dummy node is last.",
         )
     n = len(r)  # k + 1
     sums = r.sum(axis=1)
@@ -126,8 +126,8 @@ def _known_size(graph: TaskGraph) -> int:
         raise refuse(
             "graphs",
             "graph",
-            "one that knows its tasks",
+            "one with a known number of tasks",
             shown(graph),
-            "Name the tasks (tasks=...), or give n_tasks to graphs.complete.",
+            "Name the tasks with tasks=[...], or pass n_tasks to graphs.complete.",
         )
     return graph.n_tasks

@@ -1,4 +1,7 @@
-"""A graph back from its description, which may come from a file nobody vouches for: all is checked again."""
+"""`from_description`: make a graph from the description that `TaskGraph.describe` returned.
+
+Descriptions may come from untrusted files, so that everything is validated again. Called by `budgetron.persist`.
+"""
 
 from __future__ import annotations
 
@@ -24,7 +27,7 @@ _NAMES = {
 
 
 def from_description(description: Mapping[str, Any]) -> TaskGraph:
-    """The graph that `describe` described, equal to it in every bit.
+    """Return the graph that `describe` described, identical in every bit.
 
     >>> from budgetron import graphs
     >>> graphs.from_description(graphs.complete(n_tasks=3).describe())
@@ -45,7 +48,7 @@ def _clique(description: Mapping[str, Any]) -> Clique:
         return complete(description["n_tasks"], description["coupling"])
     tasks, numbers = list(description["tasks"]), np.asarray(description["clusters"]).tolist()
     if len(tasks) != len(numbers) or description["n_tasks"] is not None:
-        raise refuse(_WHO, "clusters", "one number a task", f"{len(numbers)} for {len(tasks)} tasks")
+        raise refuse(_WHO, "clusters", "one number per task", f"{len(numbers)} for {len(tasks)} tasks")
     return clusters(dict(zip(tasks, numbers, strict=True)), description["coupling"])
 
 
@@ -73,7 +76,7 @@ def _sparse(description: Mapping[str, Any]) -> Any:
         matrix.check_format(full_check=True)
     except (ValueError, TypeError, IndexError) as error:
         raise refuse(
-            _WHO, "data, indices, indptr", "a sparse matrix in CSR form", f"one that is not: {error}"
+            _WHO, "data, indices, indptr", "a sparse matrix in CSR form", f"an invalid one: {error}"
         ) from None
     matrix = symmetric(_WHO, "data", matrix)
     floor = 0.0 if description["singular"] else 1.0  # A = I + L
@@ -82,7 +85,10 @@ def _sparse(description: Mapping[str, Any]) -> Any:
 
 
 def _components(description: Mapping[str, Any], matrix: Any) -> Ints:
-    """The component numbers as they were: an entry of A⁻¹ between far tasks may be too small to show."""
+    """Return the described component numbers after validation.
+
+    They are not recomputed from A⁻¹, where an entry between distant tasks may have been rounded to 0.
+    """
     component = np.array(description["component"])
     accepted = f"{matrix.shape[0]} component numbers 0, 1, …, with no entry between components"
     if component.shape != (matrix.shape[0],) or component.dtype.kind not in "iu":

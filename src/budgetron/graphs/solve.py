@@ -1,9 +1,9 @@
-"""Solving A c = b on a sparse graph, and keeping some of the answers.
+"""Solves A c = b on a large sparse graph by conjugate gradients, and caches columns of A⁻¹.
 
-Conjugate gradients with the diagonal as preconditioner. The factors of a sparse graph fill up (a random one
-of 100,000 tasks would need tens of gigabytes), its products do not; and A = I + L has all eigenvalues ≥ 1,
-so a few dozen products suffice unless the weights are large. (The compiled engine eliminates tasks of few
-neighbours first; see src/core/algebra/sparse_inverse.hpp.)
+Factors of a sparse graph fill up (those of a random graph of 100,000 tasks would need tens of gigabytes); products with
+A need no extra memory. A = I + L has no eigenvalue below 1, so a few dozen products suffice unless the weights are
+large. The diagonal is the preconditioner. (The compiled engine first eliminates tasks with few neighbours; see
+src/core/algebra/sparse_inverse.hpp.)
 """
 
 from __future__ import annotations
@@ -18,21 +18,21 @@ import numpy as np
 from budgetron.graphs.taskgraph import Floats, read_only
 
 TOLERANCE = 1e-13
-"""Residual of a solution relative to the right-hand side (or rounding, where that is larger)."""
+"""Residual of a solution relative to the right-hand side, unless rounding errors are larger."""
 
 
 def solved(matrix: Any, b: Floats, singular: bool = False) -> Floats:
-    """c with A c = b; where A is the Laplacian of a connected graph (`singular`), c = A⁺ b."""
+    """Return c with A c = b; if A is the Laplacian of a connected graph (`singular`), c = A⁺ b."""
     if singular:
         b = b - b.mean()
     scale = matrix.diagonal()
-    scale[scale == 0] = 1.0  # an isolated task of a Laplacian: its row is zero, and so is b there
+    scale[scale == 0] = 1.0  # an isolated task of a Laplacian has a zero row, and b is 0 there
     rounding = (
         4 * np.finfo(np.float64).eps * 2 * float(scale.max(initial=0.0))
     )  # ‖A‖ ≤ 2 max A_ii for a Laplacian
     c = np.zeros_like(b)
     residual, norm = b.copy(), float(np.linalg.norm(b))
-    for _ in range(3):  # the recurrence drifts from the true residual: start again from that, twice at most
+    for _ in range(3):  # the recurrence drifts from the true residual, so restart from it, at most twice
         c += _descended(matrix, residual, scale, 0.3 * TOLERANCE * norm)
         if singular:
             c -= c.mean()
@@ -43,7 +43,7 @@ def solved(matrix: Any, b: Floats, singular: bool = False) -> Floats:
 
 
 def _descended(matrix: Any, b: Floats, scale: Floats, goal: float) -> Floats:
-    """Preconditioned conjugate gradients from zero until the residual's norm is at most the goal."""
+    """Run preconditioned conjugate gradients from zero until the residual's norm is at most `goal`."""
     c, residual = np.zeros_like(b), b.copy()
     z = residual / scale
     direction, energy = z.copy(), float(residual @ z)
@@ -52,7 +52,7 @@ def _descended(matrix: Any, b: Floats, scale: Floats, goal: float) -> Floats:
             break
         image = matrix @ direction
         curvature = float(direction @ image)
-        if not curvature > 0:  # nothing left but rounding
+        if not curvature > 0:  # only rounding errors are left
             break
         step = energy / curvature
         c += step * direction
@@ -65,7 +65,7 @@ def _descended(matrix: Any, b: Floats, scale: Floats, goal: float) -> Floats:
 
 
 class ColumnCache:
-    """The most recently used columns, within a fixed number of bytes; safe to use from several threads."""
+    """A thread-safe LRU cache of columns, limited in bytes."""
 
     def __init__(self, limit: int = 64 * 2**20) -> None:
         self.limit = limit
@@ -74,15 +74,15 @@ class ColumnCache:
         self._lock = Lock()
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return ColumnCache, (self.limit,)  # what is kept can be solved for again, and a lock cannot travel
+        return ColumnCache, (self.limit,)  # columns can be recomputed, and locks cannot be pickled
 
     @property
     def nbytes(self) -> int:
-        """What the kept columns take."""
+        """Bytes of the cached columns."""
         return self._bytes
 
     def get(self, name: Hashable, compute: Callable[[], Floats]) -> Floats:
-        """The column of that name, computed (outside the lock) if it is not kept."""
+        """Return the column of that name; if it is not cached, compute it, without holding the lock."""
         with self._lock:
             if name in self._columns:
                 self._columns.move_to_end(name)

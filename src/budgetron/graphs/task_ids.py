@@ -1,12 +1,12 @@
-"""Tasks as the engines know them: one 64-bit key each.
+"""Task ids: the 64-bit number under which the engines know a task (called `key` in code and in saved states).
 
-An integer is its own key; any other name gets a key by a stable hash, the same in every process and on
-every machine. So a model needs no table of the tasks it has met: it may see a million and remember by
-name only those it stores something for.
+An integer task is its own id; any other name gets its id from a stable hash, which is the same in every process and on
+every machine. So a model needs no table of all tasks: it remembers the names only of tasks with stored examples.
+Changing the hash would make saved models unusable.
 
-    key  in (−2⁶¹, 2⁶¹)         an integer task, itself
-    key  = 2⁶² + 61 hash bits   any other name
-    2⁶² + 2⁶¹ and above         never a task: `graphs.clusters` numbers its clusters there
+    in (−2⁶¹, 2⁶¹)         an integer task, itself
+    2⁶² + 61 hash bits     any other name
+    2⁶² + 2⁶¹ and above    never a task id: `graphs.clusters` numbers its clusters there
 """
 
 from __future__ import annotations
@@ -30,24 +30,24 @@ NOT_A_TASK = HASHED + (1 << 61)
 _INTEGER_LIMIT = 1 << 61
 _HASH_MASK = (1 << 61) - 1
 _ACCEPTED = "an integer, a string or another plain hashable (bytes, float, date, UUID, enum, tuple, frozenset)"
-_WRITTEN_PLAINLY = (  # repr says all there is to say, in every process
+_WRITTEN_PLAINLY = (  # types whose repr identifies the value, in every process
     complex, datetime.date, datetime.time, datetime.timedelta, uuid.UUID, decimal.Decimal, fractions.Fraction,
 )  # fmt: skip
 
 
 def plain(task: Any) -> Hashable:
-    """The task as plain Python: equal names (1, 1.0, True, np.int64(1)) become one."""
+    """Convert a task to plain Python, so that equal names (1, 1.0, True, np.int64(1)) are one task."""
     if isinstance(task, np.generic):
         task = task.item()
     if isinstance(task, bool) or (isinstance(task, float) and task.is_integer()):
         return int(task)
     if isinstance(task, float) and task != task:
-        raise refuse_type("tasks", "a task", _ACCEPTED, "NaN", "A missing task needs a name of its own.")
+        raise refuse_type("tasks", "a task", _ACCEPTED, "NaN", "Use a name for missing tasks, such as 'unknown'.")
     return task  # type: ignore[no-any-return]
 
 
 def key_of(task: Any) -> int:
-    """The 64-bit key of one task."""
+    """Return the id of one task."""
     if type(task) is int and -_INTEGER_LIMIT < task < _INTEGER_LIMIT:
         return task
     if type(task) is str:
@@ -59,10 +59,10 @@ def key_of(task: Any) -> int:
 
 
 def keys_of(tasks: Iterable[Any]) -> NDArray[np.int64]:
-    """The keys of many tasks, in order. Integer arrays pass through."""
+    """Return the ids of many tasks, in order. Integer arrays are returned as they are."""
     if isinstance(tasks, np.ndarray) and tasks.dtype.kind in "iub" and _within(tasks):
         return np.ascontiguousarray(tasks, dtype=np.int64)
-    known: dict[Any, int] = {}
+    known: dict[Any, int] = {}  # hashes each distinct name once, as blocks repeat their tasks
     keys = []
     for task in tasks.tolist() if isinstance(tasks, np.ndarray) else tasks:
         try:
@@ -76,7 +76,7 @@ def keys_of(tasks: Iterable[Any]) -> NDArray[np.int64]:
 
 
 def is_named(key: int) -> bool:
-    """Whether the key was hashed, so that its name must be kept beside it to be shown."""
+    """Whether the id is a hash, so that the name must be stored in order to be shown."""
     return key >= HASHED
 
 
@@ -93,7 +93,10 @@ def _hashed(canonical: bytes) -> int:
 
 
 def _canonical(task: Any) -> bytes:
-    """Bytes that are equal exactly where the names are, in every process."""
+    """Return bytes that are equal if and only if the names are equal, in every process.
+
+    The first byte is the type. Parts of tuples and sets are prefixed by their length, so that they cannot run together.
+    """
     task = plain(task)
     if isinstance(task, enum.Enum):
         return b"e" + f"{type(task).__module__}.{type(task).__qualname__}.{task.name}".encode()

@@ -1,4 +1,7 @@
-"""What every task graph can say."""
+"""`TaskGraph`, the interface of all task graphs, and helpers that its implementations share.
+
+Learners call `locate` to turn tasks into task ids and clusters; the NumPy engine calls `row` for similarities.
+"""
 
 from __future__ import annotations
 
@@ -16,8 +19,8 @@ Floats = NDArray[np.float64]
 class TaskGraph(ABC):
     """The relations among tasks, as the entries of A⁻¹.
 
-    A task reaches an engine as two 64-bit numbers, its key and its cluster. Tasks of different clusters
-    have similarity 0, so an engine need not ask about them.
+    An engine knows a task as two 64-bit numbers, its task id (`key`) and its cluster. Tasks of different clusters have
+    similarity 0, so that an engine can skip them.
     """
 
     is_open: bool
@@ -25,41 +28,41 @@ class TaskGraph(ABC):
     tasks: tuple[Hashable, ...] | None
     """The tasks of an explicit graph, in index order; None for a closed form."""
     n_tasks: int | None
-    """k, where it is known."""
+    """The number of tasks k, if it is known."""
 
     @abstractmethod
     def locate(self, tasks: Iterable[Any]) -> tuple[Ints, Ints]:
-        """The key and the cluster of each task."""
+        """Return the task id and the cluster of each task."""
 
     def locate_one(self, task: Any) -> tuple[int, int]:
-        """The key and the cluster of one task."""
+        """Return the task id and the cluster of one task."""
         keys, clusters = self.locate([task])
         return int(keys[0]), int(clusters[0])
 
     @abstractmethod
     def row(self, key: int, cluster: int, keys: Ints, clusters: Ints) -> Floats:
-        """The similarities (A⁻¹)_ij of one task i with many tasks j, all of them already located."""
+        """Return the similarities (A⁻¹)_ij of one task i with many tasks j, given by ids and clusters."""
 
     @property
     @abstractmethod
     def c_g_range(self) -> tuple[float, float]:
-        """Certified bounds of √(max_i (A⁻¹)_ii) from below and above; they agree unless the graph is huge."""
+        """Lower and upper bound of √(max_i (A⁻¹)_ii), proved; they are equal unless the graph is very large."""
 
     @abstractmethod
     def components(self, tasks: Iterable[Any] | None = None) -> list[list[Hashable]]:
-        """The connected components, as lists of tasks: of the tasks given, or of all known by name."""
+        """Return the connected components as lists of tasks, for the given tasks or for all that have names."""
 
     @abstractmethod
     def describe(self) -> dict[str, Any]:
-        """The graph as plain values and arrays; `from_description` gives back an equal one."""
+        """Return the graph as plain values and arrays; `from_description` makes an equal graph of them."""
 
     @property
     def c_g(self) -> float:
-        """c_G = √(max_i (A⁻¹)_ii), the largest norm of [x, i] where K'(x, x) = 1."""
+        """c_G = √(max_i (A⁻¹)_ii), the largest norm of an example [x, i] under a kernel with K'(x, x) = 1."""
         return self.c_g_range[1]
 
     def similarity(self, task: Hashable, other: Hashable) -> float:
-        """The entry (A⁻¹)_ij for two tasks."""
+        """Return the entry (A⁻¹)_ij for two tasks."""
         keys, clusters = self.locate([task, other])
         return float(self.row(int(keys[0]), int(clusters[0]), keys[1:], clusters[1:])[0])
 
@@ -70,11 +73,11 @@ class TaskGraph(ABC):
         return self
 
     def __deepcopy__(self, memo: dict[int, Any]) -> TaskGraph:
-        return self  # a value: a copy could not be told from the original
+        return self  # graphs are immutable, so that copies are not needed
 
 
 def grouped(tasks: Iterable[Hashable], numbers: Ints) -> list[list[Hashable]]:
-    """The tasks in lists, one a number, in order of first appearance."""
+    """Group the tasks by their numbers, in order of first appearance."""
     groups: dict[int, list[Hashable]] = {}
     for task, number in zip(tasks, numbers.tolist(), strict=True):
         groups.setdefault(number, []).append(task)
@@ -82,6 +85,6 @@ def grouped(tasks: Iterable[Hashable], numbers: Ints) -> list[list[Hashable]]:
 
 
 def read_only(array: NDArray[Any]) -> NDArray[Any]:
-    """The array, closed to writing."""
+    """Make the array read-only, in place, and return it."""
     array.flags.writeable = False
     return array
