@@ -114,7 +114,7 @@ def test_margins_of_several_classes(learner):
     assert np.shape(model.learn_one(X[0], 2, task=0)) == (3,)
 
 
-def test_fit_begins_anew(learner):
+def test_fit_forgets_what_was_learned(learner):
     model = made(learner).fit(X, Y, tasks=TASKS).fit(X[:30, :3], Y[:30], tasks=TASKS[:30])
     same(model, made(learner).fit(X[:30, :3], Y[:30], tasks=TASKS[:30]))
     assert model.n_seen_ == 30 and model.n_features_in_ == 3

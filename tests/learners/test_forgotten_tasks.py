@@ -1,4 +1,4 @@
-"""Whoever forgets `tasks=` is told so; whoever never had tasks needs none."""
+"""A call that omits `tasks=` is rejected by a model that was trained with tasks, and accepted by one that was not."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ X = RNG.normal(size=(60, 3))
 Y = (X[:, 0] > 0).astype(int)
 TASKS = {"integers": RNG.integers(3, size=60).tolist(), "only 0": [0] * 60, "strings": RNG.choice(list("abc"), 60)}
 SAID = re.compile(r"^\w+: tasks? must be given.*, since the model was taught with tasks; got None\. Pass tasks?=")
-DOORS = {
+CALLS = {
     "predict": lambda model: model.predict(X),
     "decision_function": lambda model: model.decision_function(X),
     "predict_proba": lambda model: model.predict_proba(X),
@@ -42,8 +42,8 @@ def made(learner):
     return learner(**{name: chosen[name] for name in chosen if name in learner().get_params()})
 
 
-def doors_of(model):
-    found = [door for door in DOORS if hasattr(model, door)]
+def calls_of(model):
+    found = [call for call in CALLS if hasattr(model, call)]
     assert len(found) >= 9
     return found
 
@@ -52,16 +52,16 @@ def doors_of(model):
 def test_every_door_refuses_a_forgotten_task(learner, names):
     model = made(learner).partial_fit(X, Y, tasks=TASKS[names])
     before = inside(model)
-    for door in doors_of(model):
+    for call in calls_of(model):
         with pytest.raises(InputError, match=SAID):
-            DOORS[door](model)
-        require_same(before, inside(model), f"the model, after {door} was refused")
+            CALLS[call](model)
+        require_same(before, inside(model), f"the model, after {call} was refused")
 
 
 def test_a_model_without_tasks_needs_none(learner):
     model = made(learner).partial_fit(X, Y)
-    for door in doors_of(model):
-        DOORS[door](model)
+    for call in calls_of(model):
+        CALLS[call](model)
 
 
 @pytest.mark.parametrize("names", TASKS)
@@ -87,7 +87,7 @@ def test_from_the_first_tasks_on_they_are_needed(learner):
     with pytest.raises(InputError, match=SAID):
         model.predict(X)
     assert len(model.predict(X, tasks=[0] * 60)) == 60
-    assert len(model.fit(X, Y).predict(X)) == 60  # fit begins anew
+    assert len(model.fit(X, Y).predict(X)) == 60  # fit starts again
 
 
 def test_a_refused_block_does_not_count(learner):
@@ -114,9 +114,9 @@ def test_shards(tmp_path):
         assert len(model.predict(X)) == 60
         assert len(model.task_weights()) == model.n_stored_
         model.partial_fit(X, Y, tasks=TASKS["strings"])
-        for door in ("predict", "learn_one", "partial_fit", "score", "predict_one", "task_weights"):
+        for call in ("predict", "learn_one", "partial_fit", "score", "predict_one", "task_weights"):
             with pytest.raises(InputError, match=SAID):
-                DOORS[door](model)
+                CALLS[call](model)
         seen = model.n_seen_
     with ShardedModel.open(tmp_path) as model:
         assert model.n_seen_ == seen

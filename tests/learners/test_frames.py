@@ -1,4 +1,4 @@
-"""Data frames of pandas and polars: names kept, and what is no number refused by the name of its column."""
+"""Data frames of pandas and polars: column names are remembered, and columns without numbers are rejected by name."""
 
 from __future__ import annotations
 

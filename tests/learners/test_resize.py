@@ -1,4 +1,4 @@
-"""Another budget for a model at work."""
+"""Changing the budget of a fitted model."""
 
 from __future__ import annotations
 

@@ -170,7 +170,7 @@ def test_the_lock_of_a_model_serves_in_the_order_of_arrival():
     assert order == ["a", "b", "c", "d", "first again"]
 
 
-def test_a_waiter_that_gives_up_holds_nobody_up(monkeypatch):
+def test_a_thread_that_stops_waiting_blocks_no_other(monkeypatch):
     guard, order = Guard(), []
 
     class Interrupted:

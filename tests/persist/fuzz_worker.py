@@ -143,7 +143,7 @@ def changed_inside(coin, content):
 
 
 def use(model):
-    """Predict, and learn a little. Lies about weights may lead to any margin, but not further."""
+    """Predict, and learn a little. Wrong weights may give any margin, but no crash."""
     settings, graph = model._engine.settings, model._engine.settings.graph
     rng = np.random.default_rng(0)
     width = min(settings.n_features, 64)

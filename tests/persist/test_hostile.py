@@ -1,4 +1,4 @@
-"""Well-formed files that lie: the digest is right, the contents are not. Each is refused, in the same words."""
+"""Model files with a correct digest and invalid content: each is rejected with a `ModelFileError`."""
 
 from __future__ import annotations
 
@@ -83,7 +83,7 @@ def unrelated_sum(record, arrays):
         arrays[f"state.sum_{name}"] = np.zeros(1, dtype=np.int64)
 
 
-LIES = [
+INVALID = [
     # who is stored
     ("inverse", put("state.key", 5), "5 tasks"),
     ("inverse", put("state.key", -1), "5 tasks"),
@@ -244,7 +244,7 @@ LIES = [
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize(("name", "change", "word"), LIES, ids=[f"{n}-{lie[0]}-{lie[2]}" for n, lie in enumerate(LIES)])
+@pytest.mark.parametrize(("name", "change", "word"), INVALID, ids=[f"{n}-{case[0]}-{case[2]}" for n, case in enumerate(INVALID)])
 def test_a_lie_is_refused(name, change, word, files, tmp_path):
     refused(tmp_path / "m", lying(files[name], change), word)
 

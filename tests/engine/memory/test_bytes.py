@@ -1,4 +1,4 @@
-"""Bytes: what a model says it holds against the allocator, and budgets in bytes, kept at every step."""
+"""Memory: the bytes that a model reports against the allocator's count, and byte budgets after every step."""
 
 from __future__ import annotations
 

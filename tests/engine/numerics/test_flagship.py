@@ -86,7 +86,7 @@ def replay(engine, X, y, eta, capacity):
                 M = M + np.outer(gamma, M[r]) + np.outer(M[r], gamma) + np.outer(gamma, gamma) * M[r, r]
                 U = U + U[r] * gamma
                 order = np.arange(capacity)
-                order[r] = capacity  # the newcomer takes the slot
+                order[r] = capacity  # the new example takes the slot
                 rows, U, M = rows[order], U[order], M[np.ix_(order, order)]
             k, delta2 = gram(rows, x)[:, 0], long(0)
             f = U @ k

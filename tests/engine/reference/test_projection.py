@@ -85,7 +85,7 @@ def test_scores_are_tied_within_1e_10():
 
 
 def test_ties_go_to_the_lowest_arrival(run):
-    # Orthonormal rows and equal weights: every score is 1, whoever is where.
+    # Orthonormal rows and equal weights: every score is 1 in any order.
     model = run("projectron", 12, capacity=3, eta=0.1)
     seen = []
     for t in range(9):
