@@ -36,7 +36,7 @@ def refused(path, content, *words, **more):
         assert word in sentence, sentence
 
 
-def lying(content, change):
+def corrupted(content, change):
     """The file after `change(record, arrays)`, its digest made right again."""
     text, arrays = unpacked(content)
     record = json.loads(text)
@@ -84,7 +84,7 @@ def unrelated_sum(record, arrays):
 
 
 INVALID = [
-    # who is stored
+    # stored examples
     ("inverse", put("state.key", 5), "5 tasks"),
     ("inverse", put("state.key", -1), "5 tasks"),
     ("inverse", put("state.key", 2**62), "5 tasks"),
@@ -244,14 +244,16 @@ INVALID = [
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize(("name", "change", "word"), INVALID, ids=[f"{n}-{case[0]}-{case[2]}" for n, case in enumerate(INVALID)])
-def test_a_lie_is_refused(name, change, word, files, tmp_path):
-    refused(tmp_path / "m", lying(files[name], change), word)
+@pytest.mark.parametrize(
+    ("name", "change", "word"), INVALID, ids=[f"{n}-{case[0]}-{case[2]}" for n, case in enumerate(INVALID)]
+)
+def test_invalid_content_is_rejected(name, change, word, files, tmp_path):
+    refused(tmp_path / "m", corrupted(files[name], change), word)
 
 
 @pytest.mark.parametrize("name", ["random", "inverse", "flagship", "flagship-sparse", "shared"])
 def test_a_small_file_that_asks_for_much_memory(name, files, tmp_path):
-    refused(tmp_path / "m", lying(files[name], say(2**50, "settings", "capacity")), "bytes", "needs", "max_bytes")
+    refused(tmp_path / "m", corrupted(files[name], say(2**50, "settings", "capacity")), "bytes", "needs", "max_bytes")
 
 
 def test_an_unbounded_model_with_an_absurd_rank(tmp_path):
