@@ -97,7 +97,7 @@ class Engine:
         return self._shaped(margins), flags
 
     def learn_one(self, x: Any, code: int, key: int, cluster: int, weight: float) -> tuple[Any, int] | None:
-        """One row, dense or a `SparseRow`: its margin and flags, or None if the row must be refused."""
+        """One row, dense or a `SparseRow`: its margin and flags, or None if the row is rejected."""
         if not isinstance(x, SparseRow):
             return self._learner.learn_one(x, code, key, cluster, weight)  # type: ignore[no-any-return]
         block = self._block(x)
