@@ -130,14 +130,14 @@ def _signature(name: str, value: Any) -> str:
         signature = inspect.signature(value)
     except (TypeError, ValueError):
         return ""
-    kept = [
+    parameters = [
         parameter.replace(annotation=inspect.Parameter.empty)
         for parameter in signature.parameters.values()
         if parameter.name != "self"
     ]
-    text = f"{name}{signature.replace(parameters=kept, return_annotation=inspect.Signature.empty)}"
+    text = f"{name}{signature.replace(parameters=parameters, return_annotation=inspect.Signature.empty)}"
     if len(text) > 90:
-        text = f"{name}(\n" + "".join(f"    {parameter},\n" for parameter in map(str, kept)) + ")"
+        text = f"{name}(\n" + "".join(f"    {parameter},\n" for parameter in map(str, parameters)) + ")"
     return f"```python\n{text}\n```"
 
 

@@ -38,7 +38,7 @@ def test_learners_are_measured_against_the_constant_answer(tmp_path: Path, told,
     found = told(*words)
     ones = stream.read_text().count(",1\n")
     assert found["constant"] == {"label": 0, "error": pytest.approx(ones / 400)}
-    assert found["why"].startswith("None of them is better than always saying 0")
+    assert found["why"].startswith("None of them is better than always predicting 0")
     assert "None of them is better" in " ".join(budgetron(*words).stdout.split())
 
 

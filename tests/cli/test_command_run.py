@@ -175,7 +175,7 @@ def test_the_summary_is_for_people(mail: Path, tmp_path: Path, budgetron) -> Non
     found = evaluate.progressive(library.Budgetron(50), blocks(mail), classes=["ham", "spam"], window=50)
     assert "600 examples, 3 tasks (column user), labels ham or spam (column label)" in shown
     assert f"error    {100 * found.overall.error:.1f} %" in shown
-    assert "always saying" in shown and f"budgetron predict {tmp_path / 'm'} FILE" in shown
+    assert "always predicting" in shown and f"budgetron predict {tmp_path / 'm'} FILE" in shown
     listed = [line.split()[0] for line in shown.splitlines() if line.split()[:1] and line.split()[0] in found.per_task]
     assert listed == [task for task, _ in found.worst_first()] and len(listed) == 3
     assert all(len(line) <= 80 or str(tmp_path) in line for line in shown.splitlines())

@@ -1,4 +1,4 @@
-"""Compares printed text with what a page says, so that the last digits of one build do not matter.
+"""Compare printed text with a page, allowing for last digits that differ between builds.
 
 Two builds of the core, or two BLAS libraries, add up in different orders. Their results differ in the last digits, and
 their byte counts in what vectors are padded to. The text between the numbers must be equal; the numbers must agree:

@@ -1,11 +1,12 @@
-"""Every terminal session in the pages, command by command, prints what it shows.
+"""Every command of the terminal sessions in the pages prints what the page shows.
 
 A block of ```console has lines `$ budgetron …` and what each prints. A page's commands run one after another in one new
-folder. Numbers are compared as `printed` says; speeds and seconds are not compared. After an intended change,
+folder. Numbers are compared as `printed` says; speeds and seconds are not compared.
+After an intended change,
 
     python tests/docs/test_console.py
 
-writes what is printed now into the pages. Read the difference before you commit it.
+records the current output in the pages. Record on an idle machine, and read the difference before you commit it.
 """
 
 from __future__ import annotations
@@ -58,7 +59,7 @@ def without_speeds(text: str) -> str:
 
 
 def difference(written: str, now: str) -> str | None:
-    """What differs between the output that a page shows and another, speeds aside."""
+    """The difference between the output in a page and another output, ignoring speeds."""
     return disagreement(without_speeds(written), without_speeds(now), rounded=True)
 
 
@@ -94,7 +95,7 @@ def rewrite(page: str) -> None:
     with tempfile.TemporaryDirectory() as folder, chdir(folder):
         for command, written, printed in sessions(page):
             if difference(written, printed) is None:
-                continue  # the page keeps its digits, so that a recording shows what really changed
+                continue  # keep digits that agree, so that the diff shows only real changes
             text = text.replace(f"$ {command}\n{written}", f"$ {command}\n{printed}")
     (ROOT / page).write_text(text, encoding="utf-8")
 

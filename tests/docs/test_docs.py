@@ -43,7 +43,7 @@ def blocks(page, *languages):
 
 @pytest.fixture(autouse=True)
 def _as_found():
-    """A page that switches something on for its reader does not do so for the next test."""
+    """Restore the scikit-learn configuration, which some pages change, after every test."""
     with sklearn.config_context():
         yield
 
@@ -96,7 +96,7 @@ def test_commands(page):
             words = shlex.split(line, comments=True)
             if words:
                 known = COMMANDS.get(Path(words[0]).name)
-                assert known, f"{page}: nobody here knows the command {line!r}"
+                assert known, f"{page}: no test knows how to check the command {line!r}"
                 known(page, words[1:])
 
 

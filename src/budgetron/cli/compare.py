@@ -157,7 +157,7 @@ def explain(comparison: Comparison, chosen: str) -> str:
     constant = most_frequent_class(found[chosen].validation)
     if constant is not None and (found[chosen].validation.overall.error or 0.0) >= constant[1]:
         return (
-            f"None of them is better than always saying {shorten(constant[0], 20)}, which errs {percent(constant[1])}. "
+            f"None of them is better than always predicting {shorten(constant[0], 20)} ({percent(constant[1])} wrong). "
             "Check --label and the columns, and shuffle the rows if they are sorted. "
             f"The closest is {chosen}:"
         )

@@ -1,6 +1,6 @@
 """`budgetron inspect`: show a saved model and explain one prediction.
 
-It only reads: a live directory of `run --ray` may go on learning meanwhile.
+It only reads: a live directory of `run --ray` may continue learning meanwhile.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ WHO = "inspect"
 def command(model: str, example: str | None, task: str | None, nearest: int, n_tasks: int, as_json: bool) -> None:
     """Show a saved model: settings, memory, columns, and stored examples per task.
 
-    MODEL is a file of `budgetron run --save`, or a directory of `run --ray`, which may go on learning meanwhile.
+    MODEL is a file of `budgetron run --save`, or a directory of `run --ray`, which may continue learning meanwhile.
 
     With --example, the example is predicted, and the most similar stored examples are listed: their position in the
     stream, their task, their kernel value (alike), and what each adds to the margin (pull). A pull above 0 favours the

@@ -59,8 +59,8 @@ def command(
     from budgetron.cli.signals import SignalGuard
 
     outputs.check(WHO, "--output", output, given["overwrite"], devices=True)
-    learner, kept = models.load(model)
-    columns = known_columns(WHO, "MODEL", model, kept)
+    learner, saved_columns = models.load(model)
+    columns = known_columns(WHO, "MODEL", model, saved_columns)
     ndjson = as_json or to == "ndjson" or (to == "auto" and _is_ndjson(output))
     written = 0
     reading = {"format": given["file_format"], "on_error": given["on_error"], "limit": given["limit"]}

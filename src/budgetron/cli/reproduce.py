@@ -68,7 +68,7 @@ def command(
     for name in dict.fromkeys(block_named(run.block).set_name for run in missing):
         data.fetch(name, folder=folder, progress=True)
     try:
-        refused = _perform(missing, len(runs), out, folder, jobs)
+        failed = _perform(missing, len(runs), out, folder, jobs)
     except KeyboardInterrupt:
         finished = sum(is_done(run, out) for run in runs)
         click.echo(
@@ -95,9 +95,9 @@ def command(
         Console().print(render.terminal(table, found))
         click.echo(f"Also in {out}: table.md, table.html, {render.FIGURE}, and runs/ with one JSON file per run.")
 
-    for run, reason in refused.items():
+    for run, reason in failed.items():
         click.echo(f"Failed: {run.block}, order {run.seed}, {run.algorithm}. {reason}", err=True)
-    if refused:
+    if failed:
         sys.exit(1)
 
 

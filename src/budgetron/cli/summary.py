@@ -86,7 +86,7 @@ def most_frequent_class(validation: Validation) -> tuple[Any, float] | None:
 def constant_words(validation: Validation) -> str:
     """The error of the constant prediction: what one gets without learning."""
     found = most_frequent_class(validation)
-    return "" if found is None else f"always saying {shorten(found[0], 20)} errs {percent(found[1])}"
+    return "" if found is None else f"always predicting {shorten(found[0], 20)}: {percent(found[1])}"
 
 
 def _precision(model: Any, found: Any) -> str:
