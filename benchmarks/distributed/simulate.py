@@ -17,7 +17,7 @@ from pathlib import Path
 
 import numpy as np
 
-from budgetron.distributed.placement import spread, workers_of
+from budgetron.distributed.placement import splitmix64, workers_of
 
 HERE = Path(__file__).parent
 SHARDS, TASKS, RATE = 16_000, 10**8, 1e6
@@ -34,7 +34,7 @@ def shard_rates(pinned: int) -> np.ndarray:
     weights = ranks**-EXPONENT
     rest = ((TASKS + 0.5) ** (1 - EXPONENT) - (BUSY + 0.5) ** (1 - EXPONENT)) / (1 - EXPONENT)
     scale = RATE / (weights.sum() + rest)
-    shards = (spread(np.arange(BUSY)) % np.uint64(SHARDS - pinned)).astype(np.int64)
+    shards = (splitmix64(np.arange(BUSY)) % np.uint64(SHARDS - pinned)).astype(np.int64)
     shards[:pinned] = SHARDS - pinned + np.arange(pinned)
     rates = np.bincount(shards, weights=weights * scale, minlength=SHARDS)
     rates[: SHARDS - pinned] += rest * scale / (SHARDS - pinned)
@@ -76,7 +76,7 @@ def main() -> None:
     recovery = measured["recovery"]["seconds, median"]
     model_bytes = 1000 * 28 * 4 + 1000 * 1001 / 2 * 8 * 2  # rows, and the triangles that a snapshot writes
     found: dict = {"cost µs": 1e6 * cost, "recovery s": recovery, "model MB": model_bytes / 1e6}
-    for label, n, pinned in (("1000", 1000, 0), ("200", 200, 0), ("200, 16 hot tasks apart", 200, 16)):
+    for label, n, pinned in (("1000", 1000, 0), ("200", 200, 0), ("200, the 16 busiest tasks apart", 200, 16)):
         names = [f"worker-{number}" for number in range(n)]
         number = {name: place for place, name in enumerate(names)}
         rates = shard_rates(pinned)

@@ -115,7 +115,7 @@ def test_what_cannot_be_reached_is_said():
         taken.bind(("127.0.0.1", 0))  # bound, and nobody listens
         with (
             budgetron.Client(f"http://127.0.0.1:{taken.getsockname()[1]}", retries=1) as client,
-            pytest.raises(Unreachable, match="in 2 tries"),
+            pytest.raises(Unreachable, match="in 2 attempts"),
         ):
             client.model()
 

@@ -95,28 +95,28 @@ def node(cluster, folder, name="node"):
 
 
 def stale(cluster, folder):
-    """A worker is stopped in its tracks and taken for dead; when it wakes, its writes are refused by the log."""
+    """A worker is stopped in its tracks and take_rows for dead; when it wakes, its writes are refused by the log."""
     import ray
 
     X, y, tasks = stream(1200, 3)
     with on_ray(folder / "stale", workers=1, patience=4.0) as model:
         got = [learn(model, X, y, tasks, 0, 600)]
-        crew = model._team.crew
-        former, pid = crew._actors["worker-0"], model.workers_[0]["pid"]
-        epoch = model._team.epoch[0]
-        crew._kill = lambda name: crew._actors.pop(name)  # as if cut off: it cannot be killed from here
+        pool = model._workers.pool
+        former, pid = pool._actors["worker-0"], model.workers_[0]["pid"]
+        epoch = model._workers.epoch[0]
+        pool._kill = lambda name: pool._actors.pop(name)  # as if cut off: it cannot be killed from here
         os.kill(pid, signal.SIGSTOP)
         try:
             got.append(learn(model, X, y, tasks, 600, 1200))
         finally:
             os.kill(pid, signal.SIGCONT)
-        del crew._kill
-        from budgetron.distributed.worker import Parcel
+        del pool._kill
+        from budgetron.distributed.worker import ShardMessage
 
         mine = [task for task in tasks if int(model._placement.shards_of_tasks([task])[0]) == 0][:1]
         refused = False
         try:
-            ray.get(former.learn.remote([Parcel(0, epoch, X[:1], mine, y[:1], None, "late")]), timeout=300)
+            ray.get(former.learn.remote([ShardMessage(0, epoch, X[:1], mine, y[:1], None, "late")]), timeout=300)
         except ray.exceptions.RayTaskError as error:
             refused = isinstance(error.cause, StaleOwner)
         ray.kill(former)

@@ -12,7 +12,7 @@ from streams import stream
 
 from budgetron import BudgetProjectron, Budgetron, Forgetron, SharedProjectron, graphs, kernels
 from budgetron.distributed import ReplicatedModel, ShardedModel, record
-from budgetron.distributed.exchange import left_behind_bytes
+from budgetron.distributed.replica_exchange import exchange_baseline_bytes
 from budgetron.errors import InputError
 
 KERNEL = kernels.Gaussian(gamma=0.3)
@@ -73,14 +73,14 @@ def test_what_the_last_exchange_left_is_counted_as_it_is_planned():
             settings = model.learner_of(tasks[0])._engine.settings
             assert settings.extra["whole"] == (d == 8)
             kept = model.memory_bytes_ - sum(shard.memory_bytes for shard in model.shards_)
-            assert kept == 2 * left_behind_bytes(settings) > 0
+            assert kept == 2 * exchange_baseline_bytes(settings) > 0
 
 
 @pytest.mark.parametrize(
     ("model", "words"),
     [
         (ReplicatedModel(Budgetron(budget=3), replicas=4),
-         r"at least 4, one stored example per replica; got 3\. Give a larger budget, or take 3 replicas or fewer"),
+         r"at least 4, one stored example per replica; got 3\. Raise the budget, or use 3 replicas or fewer"),
         (ShardedModel(Forgetron(budget=7, graph=graphs.disconnected()), shards=8),
          "at least 8, one stored example per shard; got 7"),
     ],
@@ -106,9 +106,9 @@ def test_too_few_bytes_are_refused_with_what_would_do(make_model, number):
     model = make_model("60 kB", 8)
     with pytest.raises(InputError, match=f"for 8 {number}s") as refused:
         model.partial_fit(X, y, tasks=tasks)
-    assert not hasattr(model, "_team")
+    assert not hasattr(model, "_workers")
     bytes_needed = re.search(r"at least (\d+) bytes", str(refused.value))[1]
-    parts = re.search(rf"take (\d+) {number}s? or fewer", str(refused.value))[1]
+    parts = re.search(rf"use (\d+) {number}s? or fewer", str(refused.value))[1]
     with make_model(f"{bytes_needed} B", 8) as enough:
         enough.partial_fit(X, y, tasks=tasks)
         assert enough.memory_bytes_ <= int(bytes_needed)
@@ -135,7 +135,7 @@ def test_moving_shares_keep_the_sum_at_every_step_and_after_a_break(tmp_path, mo
     options = {"shares": "demand", "rebalance_every": 10**9, "block": 128}
     model = ShardedModel(learner, shards=4, directory=tmp_path / "m", **options)
     model.partial_fit(X[:600], y[:600], tasks=tasks[:600])
-    ask, sums = model._team.ask_owner, []
+    ask, sums = model._workers.call_owner, []
 
     def counting(shard, method, *arguments):
         if method == "resize" and len(sums) == 2:
@@ -144,7 +144,7 @@ def test_moving_shares_keep_the_sum_at_every_step_and_after_a_break(tmp_path, mo
         sums.append(model.capacity_)
         return answer
 
-    monkeypatch.setattr(model._team, "ask_owner", counting)
+    monkeypatch.setattr(model._workers, "call_owner", counting)
     with pytest.raises(OSError, match="in the middle"):
         model.rebalance()
     assert len(sums) == 2 and max(sums) <= 40

@@ -55,7 +55,7 @@ class _Stopped(Exception):
 
 def broken_off(model, after, X, y, tasks, key):
     """Send a call, and lose the coordinator when it has sent so many messages."""
-    send, sent = model._team.crew.send, []
+    send, sent = model._workers.pool.send, []
 
     def sending(name, method, *rest):
         if method == "learn":
@@ -64,10 +64,10 @@ def broken_off(model, after, X, y, tasks, key):
             sent.append(name)
         return send(name, method, *rest)
 
-    model._team.crew.send = sending
+    model._workers.pool.send = sending
     with pytest.raises(_Stopped):
         model.predict_then_learn(X, y, tasks=tasks, key=key)
-    model._team.crew.send = send
+    model._workers.pool.send = send
 
 
 @pytest.mark.parametrize("blocks", [(128, 512), (512, 128), (384, 250)])
@@ -117,7 +117,7 @@ def test_a_key_that_came_with_other_rows_teaches_no_shard_anything(tmp_path):
 
 def test_rows_whose_answer_is_forgotten_are_not_learned_again(tmp_path, monkeypatch):
     X, y, tasks = stream(1200, 14)
-    monkeypatch.setattr("budgetron.durable.ledger.KEYS", 2)
+    monkeypatch.setattr("budgetron.durable.log_and_snapshots.MAX_KEYS", 2)
     with ShardedModel(learner(), shards=2, directory=tmp_path / "m", block=128) as model:
         first = model.predict_then_learn(X, y, tasks=tasks, key="batch")
         model.snapshot()  # which forgets all but two keys
@@ -190,9 +190,9 @@ def test_a_directory_is_not_begun_twice(tmp_path):
     with ShardedModel(learner(), shards=2, directory=tmp_path) as model:
         model.partial_fit(X, y, tasks=tasks)
         model.snapshot()
-    with pytest.raises(InputError, match=r"ShardedModel.open goes on with it"):
+    with pytest.raises(InputError, match=r"Continue it with ShardedModel.open"):
         ShardedModel(learner(), shards=2, directory=tmp_path).partial_fit(X, y, tasks=tasks)
-    with pytest.raises(InputError, match=r"ShardedModel.open goes on with it"):
+    with pytest.raises(InputError, match=r"Continue it with ShardedModel.open"):
         ShardedModel.load(tmp_path, directory=tmp_path)
 
 

@@ -11,9 +11,9 @@ from streams import TASKS, random_graph
 import budgetron
 from budgetron import graphs
 from budgetron.distributed import Placement, ShardedModel, workers_of
-from budgetron.distributed.placement import spread
+from budgetron.distributed.placement import splitmix64
 from budgetron.distributed.routing import cuts
-from budgetron.distributed.shares import divided, following, unused_only
+from budgetron.distributed.shares import divided, rebalanced_shares, unused_only
 from budgetron.errors import InputError
 
 
@@ -27,7 +27,7 @@ def test_components_stay_whole(kind):
 
 def test_the_hash_is_splitmix64():
     """Its published first outputs for the seeds 0 and 1; tasks themselves have keys that no process sees otherwise."""
-    assert [int(value) for value in spread(np.array([0, 1]))] == [0xE220A8397B1DCDAF, 0x910A2DEC89025CC1]
+    assert [int(value) for value in splitmix64(np.array([0, 1]))] == [0xE220A8397B1DCDAF, 0x910A2DEC89025CC1]
 
 
 def test_hashing_spreads_integers_that_follow_each_other():
@@ -54,7 +54,7 @@ def test_pins():
     assert Placement(pairs, 3, {2: 0, 5: 0}).shards_of_tasks([1, 2, 5, 6]).tolist() == [0, 0, 0, 0]
     groups = graphs.clusters({"ann": 1, "bob": 1, "cid": 2})
     assert Placement(groups, 64, {"bob": 7}).shards_of_tasks(["ann", "bob"]).tolist() == [7, 7]
-    with pytest.raises(InputError, match="pins must be one shard a component"):
+    with pytest.raises(InputError, match="pins must be one shard per component"):
         Placement(pairs, 3, {1: 0, 2: 1})
     with pytest.raises(InputError, match="pins must be a shard from 0 to 2"):
         Placement(pairs, 3, {1: 3})
@@ -94,9 +94,9 @@ def test_shares_add_up(data):
     assert sum(shares) == total and min(shares) >= least
     capacities = divided(total, [1] * len(weights), least)
     mistakes = data.draw(st.lists(st.integers(0, 99), min_size=len(weights), max_size=len(weights)))
-    assert sum(following(total, capacities, mistakes, least)) == total
+    assert sum(rebalanced_shares(total, capacities, mistakes, least)) == total
     stored = [data.draw(st.integers(0, capacity)) for capacity in capacities]
-    kept = unused_only(following(total, capacities, mistakes, least), capacities, stored)
+    kept = unused_only(rebalanced_shares(total, capacities, mistakes, least), capacities, stored)
     assert sum(kept) <= total and all(now >= n for now, n in zip(kept, stored, strict=True))
 
 
@@ -109,7 +109,7 @@ def test_shares_add_up(data):
         ({"shares": "fair"}, 'shares must be "fixed" or "demand"'),
         ({"pins": ["ann"]}, "pins must be a mapping"),
         ({"shards": 200}, "budget must be at least 200, one stored example per shard"),
-        ({"learner": budgetron.Budgetron(budget=100)}, "shards must be 1 where the graph has one component"),
+        ({"learner": budgetron.Budgetron(budget=100)}, "shards must be 1 if the graph has one component"),
         ({"learner": "Budgetron"}, "learner must be a learner of budgetron"),
         ({"backend": "ray"}, "directory must be a folder that all nodes share"),
     ],

@@ -8,7 +8,7 @@ from scipy import sparse
 
 from budgetron import Budgetron, Forgetron, SharedProjectron, graphs, kernels
 from budgetron.distributed import ReplicatedModel
-from budgetron.distributed.exchange import combined, gram, shared_part, with_shared_part
+from budgetron.distributed.replica_exchange import combined, gram, shared_part, with_shared_part
 from budgetron.errors import InputError
 
 KERNEL = kernels.Gaussian(gamma=0.3)
@@ -44,7 +44,7 @@ def test_linear_parts_of_replicas_add_up_to_those_of_one_learner():
         rows = np.arange(100, 400)[g::2]
         model.partial_fit(X[rows], y[rows])
     now = [shared_part(model._engine) for model in models]
-    after = combined(None, now, [part.left_behind() for part in last])
+    after = combined(None, now, [part.exchange_baseline() for part in last])
     one = shared_part(make().partial_fit(X, y)._engine)
     for part in after:
         count, mean, m2 = part.moments
@@ -69,7 +69,7 @@ def test_what_is_received_is_the_mean_of_functions(is_sparse):
     for g, model in enumerate(models):
         model.partial_fit(X[g * 150 : g * 150 + 150], y[g * 150 : g * 150 + 150], tasks=tasks[g * 150 : g * 150 + 150])
     now = [shared_part(model._engine) for model in models]
-    after = combined(KERNEL, now, [part.left_behind() for part in now])
+    after = combined(KERNEL, now, [part.exchange_baseline() for part in now])
     for g, part in enumerate(after):
         own = gram(KERNEL, part.rows, part.rows)
         mean = sum(gram(KERNEL, part.rows, one.rows) @ one.weights[0].T for one in now) / 2
@@ -113,7 +113,7 @@ def test_refusals():
         ReplicatedModel(Forgetron(budget=10)).partial_fit(X, y, tasks=tasks)
     with pytest.raises(InputError, match=r"graph must be complete\(\)"):
         ReplicatedModel(SharedProjectron(graph=graphs.disconnected())).partial_fit(X, y, tasks=tasks)
-    with pytest.raises(InputError, match="X must be dense where the learner is a Budgetron"):
+    with pytest.raises(InputError, match="X must be dense if the learner is a Budgetron"):
         ReplicatedModel(Budgetron()).partial_fit(sparse.csr_matrix(X), y, tasks=tasks)
     with pytest.raises(InputError, match="exchange_every must be an integer >= 1"):
         ReplicatedModel(SharedProjectron(), exchange_every=0).partial_fit(X, y, tasks=tasks)

@@ -43,7 +43,7 @@ def test_a_hot_task_is_seen_and_gets_a_worker_of_its_own():
     X, y, tasks = stream(800, 4)
     with ShardedModel(projectron(), shards=6, workers=3) as model:
         model.partial_fit(X, y, tasks=tasks)
-        (task, count, shard), *_ = model.hot_tasks(3)
+        (task, count, shard), *_ = model.busy_tasks(3)
         assert count == max(tasks.count(name) for name in tasks) == tasks.count(task)
         assert model.pin(task, "worker-2") == shard
         assert model.shards_[shard].worker == "worker-2"

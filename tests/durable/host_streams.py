@@ -36,7 +36,7 @@ def fed(make_model, given, classes=None):
 
 def dropped(host):
     """As after a kill: nothing is written, only the file handles go."""
-    host._ledger.close()
+    host._storage.close()
     if host._lock is not None:
         host._lock.release()
 

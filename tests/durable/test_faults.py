@@ -67,7 +67,7 @@ def test_an_epoch_wins_over_a_lock(tmp_path):
 
 def test_a_flipped_byte_in_the_log_is_refused_and_nothing_changes(tmp_path):
     host = learned(tmp_path, 100)
-    host._ledger._store._db.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+    host._storage._store._db.execute("PRAGMA wal_checkpoint(TRUNCATE)")
     dropped(host)
     with sqlite3.connect(tmp_path / "host.sqlite") as db:
         (block,) = db.execute("SELECT block FROM log WHERE number = 3").fetchone()
@@ -116,7 +116,7 @@ def test_a_damaged_snapshot_falls_back_to_the_one_before(tmp_path):
     with sqlite3.connect(tmp_path / "host.sqlite") as db:
         db.execute("UPDATE snapshot SET content = x'00'")
     db.close()
-    with pytest.raises(DamagedLog, match="no snapshot is good"):
+    with pytest.raises(DamagedLog, match="no snapshot is intact"):
         Host.open(tmp_path)
 
 
@@ -161,7 +161,7 @@ for _ in range(300):
         host.learn(*given)
         n += 1
     except DiskRefused as error:
-        assert "with room left" in str(error), error
+        assert "with free space left" in str(error), error
         assert host.content() == before
         refused += 1
         if refused == 3:
@@ -222,7 +222,7 @@ def test_an_interrupt_between_log_and_model_is_noticed(tmp_path, monkeypatch):
     def interrupted(*_):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(host._kept, "learn", interrupted)
+    monkeypatch.setattr(host._hosted, "learn", interrupted)
     with pytest.raises(KeyboardInterrupt):
         host.learn(*block)
     monkeypatch.undo()

@@ -61,7 +61,7 @@ def test_a_repeated_key_gets_the_first_answer(tmp_path):
             repeated = again.learn(*block, key=key)
             assert repeated.repeated and repeated.position == answer.position
             assert np.array_equal(repeated.margins, answer.margins)
-        with pytest.raises(KeyReused, match="came before with others"):
+        with pytest.raises(KeyReused, match="used before with other examples"):
             again.learn(*third, key="a")
         assert again.model.n_seen_ == 40
     again.close()
@@ -262,7 +262,7 @@ def test_the_directory_stays_small(tmp_path):
 
 
 def test_old_keys_are_forgotten(tmp_path, monkeypatch):
-    monkeypatch.setattr("budgetron.durable.ledger.KEYS", 10)
+    monkeypatch.setattr("budgetron.durable.log_and_snapshots.MAX_KEYS", 10)
     given = blocks(200, size=5)
     with Host.open(tmp_path, MODELS["random"], snapshot_every=50) as host:
         for place, block in enumerate(given):

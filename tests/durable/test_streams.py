@@ -92,7 +92,7 @@ def test_a_refused_row_that_later_rows_have_passed_stays_refused(tmp_path):
         assert isinstance(host.learn_many([one(31, [*bad[:31], "other"])])[0], InputError)
         assert host.learn_many([one(32, labels)])[0].margins.shape == (1,)
         again = host.learn_many([one(31, labels)])[0]
-        assert isinstance(again, InputError) and "row 31, which was refused when it came first" in str(again)
+        assert isinstance(again, InputError) and "row 31, which was rejected the first time" in str(again)
         assert host.model.n_seen_ == 32
 
 
@@ -106,7 +106,7 @@ def test_two_streams_and_requests_do_not_meet(tmp_path):
 
 
 def test_how_far_a_stream_came_is_known_after_its_answers_are_forgotten(tmp_path, monkeypatch):
-    monkeypatch.setattr("budgetron.durable.ledger.KEYS", 3)
+    monkeypatch.setattr("budgetron.durable.log_and_snapshots.MAX_KEYS", 3)
     with Host.open(tmp_path, MODELS["random"], snapshot_every=10) as host:
         sent(host, range(10, 101, 10))
         answers = sent(host, [50, 120])

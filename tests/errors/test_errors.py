@@ -13,7 +13,7 @@ from click.testing import CliRunner
 import budgetron
 from budgetron.cli import main
 from budgetron.client import ServiceFailed, ServiceRefused
-from budgetron.client.answers import error_of
+from budgetron.client.responses import error_of
 from budgetron.errors import (
     BudgetronError,
     InputError,

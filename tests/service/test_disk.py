@@ -21,7 +21,7 @@ def test_a_full_disk_is_507_and_passes(tmp_path):
             seen = client.get("/v1/model").json()["seen"]
             answer = client.post("/v1/learn", json={"examples": examples})
             if answer.status_code == 507:
-                assert "with room left" in answer.json()["error"]["message"]
+                assert "with free space left" in answer.json()["error"]["message"]
                 assert client.get("/v1/model").json()["seen"] == seen
                 refused += 1
             else:

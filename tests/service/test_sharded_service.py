@@ -16,7 +16,7 @@ from running import Running, running
 from budgetron import Budgetron, RandomBudgetPerceptron, graphs, kernels
 from budgetron.distributed import Placement, ShardedModel
 from budgetron.durable import AlreadyOwned, Host, Request
-from budgetron.durable.answers import flat
+from budgetron.durable.answers import margins_to_bytes
 from budgetron.durable.idempotency import Entry
 from budgetron.errors import InputError
 from budgetron.service.journal import Journal
@@ -174,7 +174,7 @@ def test_a_fault_that_nobody_foresaw_is_finished_like_a_lost_worker(tmp_path):
     first, second = (Request(X[part], y[part], tasks[part], f"at {part.start}") for part in _parts(200, 100))
     host = ShardedHost.open(tmp_path / "model", learner, Settings(data=tmp_path, shards=4, workers=2))
     assert host.learn_many([first])[0].margins.tolist() == expected[0]
-    workers = host.model._team.crew._workers
+    workers = host.model._workers.pool._workers
     worker, thread = workers["worker-1"]
     thread.shutdown()  # "cannot schedule new futures", when the other worker has its rows already
     for _ in range(2):
@@ -204,7 +204,7 @@ def test_requests_of_one_commit_go_together_and_in_order(tmp_path):
             margins = alone.predict_then_learn(request.X, request.y, tasks=request.tasks, classes=request.classes)
             assert answer.margins.tolist() == margins.tolist() and not answer.repeated
         assert answers[40].repeated and answers[40].margins.tolist() == answers[3].margins.tolist()
-        assert [fact.n_seen for fact in host.model.shards_] == [fact.n_seen for fact in alone.shards_]
+        assert [one.n_seen for one in host.model.shards_] == [one.n_seen for one in alone.shards_]
     host.close()
 
 
@@ -243,9 +243,9 @@ def test_kills_at_any_moment(tmp_path, kills):
 
 def test_a_journal_and_its_shards_belong_together(tmp_path):
     first, second = Journal(_folder(tmp_path / "a"), tmp_path, 4), Journal(_folder(tmp_path / "b"), tmp_path, 4)
-    assert first.name != second.name  # so keys made from the numbers of one are never taken for those of the other
+    assert first.name != second.name  # so keys made from the numbers of one are never take_rows for those of the other
     first.append([Entry(b"rows", "key", digest=b"digest"), Entry(b"others")])
-    first.finish([(1, flat(np.array([0.5])))], [2])
+    first.finish([(1, margins_to_bytes(np.array([0.5])))], [2])
     first.close()
     again = Journal(tmp_path / "a", tmp_path / "elsewhere", 9)
     assert (again.place, again.shards, again.position) == (tmp_path, 4, 2)

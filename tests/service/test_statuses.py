@@ -8,9 +8,9 @@ import pytest
 from sklearn.exceptions import NotFittedError
 
 from budgetron.data import DataCorrupt, DataUnavailable
-from budgetron.distributed.crew import Lost
-from budgetron.distributed.team import WorkersLost
 from budgetron.distributed.worker import NotTheOwner
+from budgetron.distributed.worker_group import WorkersLost
+from budgetron.distributed.worker_pool import WorkerLost
 from budgetron.durable import (
     AlreadyOwned,
     DamagedLog,
@@ -58,7 +58,7 @@ STATUSES = {  # class → status, and whether the client is told when to come ag
     WorkerError: (503, True),
     WorkersLost: (503, True),
     NotTheOwner: (503, True),
-    Lost: (503, True),
+    WorkerLost: (503, True),
     Closed: (503, True),
     DataUnavailable: (503, True),
     DataCorrupt: (503, True),

@@ -1,4 +1,4 @@
-"""`AsyncClient`: the same calls, awaited."""
+"""`AsyncClient`: the client of `budgetron serve` for event loops, with the methods of `Client`."""
 
 from __future__ import annotations
 
@@ -13,34 +13,34 @@ import numpy as np
 from numpy.typing import NDArray
 
 from budgetron.client import calls
-from budgetron.client.answers import Answered, Prediction, error_of
-from budgetron.client.calls import BATCH, Call, Settings
-from budgetron.client.tries import Tries
+from budgetron.client.calls import BATCH, Call, ClientSettings
+from budgetron.client.responses import Answered, Prediction, error_of
+from budgetron.client.retries import Retries
 from budgetron.persist import replace_file
 
 
 class AsyncClient:
-    """A running `budgetron serve` on an event loop; parameters and methods as those of `Client`."""
+    """A client of a running `budgetron serve` for asyncio. Parameters and methods are those of `Client`."""
 
     def __init__(
         self, url: str, key: str | None = None, model: str = "default", *, timeout: float = 30.0, retries: int = 6
     ) -> None:
-        self._settings = Settings(url, key, model, timeout, retries)
-        httpx = calls.http()
-        self._lost = httpx.TransportError
+        self._settings = ClientSettings(url, key, model, timeout, retries)
+        httpx = calls.import_httpx()
+        self._transport_error = httpx.TransportError
         self._http = httpx.AsyncClient(base_url=url, headers=self._settings.headers, timeout=timeout, trust_env=False)
 
     # ---- predicting and learning
 
     async def predict(self, features: Any, task: Any = None, *, remember: bool = False) -> Prediction:
-        """Predict one example."""
+        """Predict one example: a row of numbers, a sparse row, or a dict. `remember` gives it an `id` for feedback."""
         prediction: Prediction = await self._call(calls.predict(self._settings, features, task, remember))
         return prediction
 
     async def predict_many(
         self, X: Any, tasks: Any = None, *, remember: bool = False, batch: int = BATCH
     ) -> list[Prediction]:
-        """Predict many examples, so many a request."""
+        """Predict many examples, `batch` per request."""
         found: list[Prediction] = []
         for examples in calls.batches(X, None, tasks, batch):
             found += (await self._call(calls.predict_many(self._settings, examples, remember))).predictions
@@ -49,7 +49,7 @@ class AsyncClient:
     async def learn(
         self, features: Any, label: Any, task: Any = None, *, key: str | None = None, classes: Any = None
     ) -> Answered:
-        """Learn one example. It is on disk when this returns."""
+        """Learn one example. It is on disk when this returns. `key` is an idempotency key; a random one if left out."""
         examples = next(calls.batches([features], [label], None if task is None else [task], 1))
         answered: Answered = await self._call(calls.learn_many(self._settings, examples, key, classes))
         return answered
@@ -57,33 +57,33 @@ class AsyncClient:
     async def learn_many(
         self, X: Any, y: Any, tasks: Any = None, *, classes: Any = None, batch: int = BATCH
     ) -> NDArray[np.float64]:
-        """Learn many examples in order, so many a request; the margins before learning."""
+        """Learn many examples in order, `batch` per request. Returns the margins before learning."""
         margins: list[Any] = []
         for examples in calls.batches(X, y, tasks, batch):
             margins += (await self._call(calls.learn_many(self._settings, examples, None, classes))).margins
         return np.array(margins, dtype=np.float64)
 
     async def feedback(self, id: str, label: Any) -> dict[str, Any]:
-        """The label of an earlier prediction, by its id."""
+        """Send the label of an earlier prediction, by its id."""
         answer: dict[str, Any] = await self._call(calls.feedback(self._settings, id, label))
         return answer
 
-    # ---- looking
+    # ---- statistics
 
     async def model(self) -> dict[str, Any]:
-        """The model's settings, and what it holds."""
-        return await self._look("model")
+        """The model's settings and statistics."""
+        return await self._get("model")
 
     async def task(self, task: Any) -> dict[str, Any]:
-        """One task."""
-        return await self._look(calls.task_path(task))
+        """The statistics of one task: accuracy, and what is stored for it."""
+        return await self._get(calls.task_path(task))
 
     async def live(self) -> dict[str, Any]:
-        """What the live page shows."""
-        return await self._look("live")
+        """The figures of the live page."""
+        return await self._get("live")
 
     async def events(self) -> AsyncIterator[dict[str, Any]]:
-        """The same once a second, for ever."""
+        """The figures of the live page, once per second, without end."""
         async with self._http.stream("GET", self._settings.path("events")) as answer:
             if answer.status_code != 200:
                 raise error_of(answer.status_code, await answer.aread())
@@ -94,38 +94,38 @@ class AsyncClient:
     # ---- administration
 
     async def forget(self, task: Any) -> int:
-        """Remove what the model keeps of a task; the number of the record."""
+        """Remove a task's stored examples and weights. Returns the number of the log record."""
         call = Call("DELETE", self._settings.path(calls.task_path(task)), answer=dict[str, int])
         return int((await self._call(call))["position"])
 
     async def snapshot(self, path: str | os.PathLike[str]) -> None:
-        """Save the model file, as of now."""
+        """Download the current model file."""
         replace_file(path, await self._call(Call("GET", self._settings.path("snapshot"))))
 
     async def restore(self, path: str | os.PathLike[str]) -> int:
-        """Put the model of a model file in this one's place; the number of the record."""
+        """Replace the model by that of a model file. Returns the number of the log record."""
         call = Call("PUT", self._settings.path("snapshot"), content=Path(path).read_bytes(), answer=dict[str, int])
         return int((await self._call(call))["position"])
 
     async def backup(self, path: str | os.PathLike[str]) -> None:
-        """Save the whole state, log and keys included."""
+        """Download a backup of model, log and keys. Put it into an empty directory as `host.sqlite` to restore it."""
         replace_file(path, await self._call(Call("GET", self._settings.path("backup"))))
 
-    # ---- the wire
+    # ---- HTTP
 
-    async def _look(self, rest: str) -> dict[str, Any]:
-        answer: dict[str, Any] = await self._call(calls.look(self._settings, rest))
+    async def _get(self, rest: str) -> dict[str, Any]:
+        answer: dict[str, Any] = await self._call(calls.get(self._settings, rest))
         return answer
 
     async def _call(self, call: Call) -> Any:
-        tries = Tries(self._settings, call)
-        for wait in tries:
+        attempts = Retries(self._settings, call)
+        for wait in attempts:
             await asyncio.sleep(wait)
             try:
-                tries.heard(await self._http.request(**tries.request))
-            except self._lost as error:
-                tries.lost(error)
-        return tries.answer
+                attempts.on_response(await self._http.request(**attempts.request))
+            except self._transport_error as error:
+                attempts.on_no_response(error)
+        return attempts.answer
 
     async def close(self) -> None:
         await self._http.aclose()

@@ -1,4 +1,7 @@
-"""Past one machine: a model in shards, in threads of one process or on a Ray cluster.
+"""Distributed models: one model in shards or replicas, in threads of one process or on a Ray cluster.
+
+`ShardedModel` splits a model exactly, by connected component of the task graph. `ReplicatedModel` splits one component
+approximately. The command line and the service use both; this package must not import either of them.
 
 >>> from budgetron import Forgetron, distributed, graphs
 >>> model = distributed.ShardedModel(Forgetron(budget=4000, graph=graphs.disconnected()), shards=16, workers=2)
@@ -6,12 +9,12 @@
 (16, 'local')
 """
 
-from budgetron.distributed.at import class_at, is_in_shards, is_live
-from budgetron.distributed.inside import Shard
+from budgetron.distributed.introspection import Shard
+from budgetron.distributed.locations import class_at, is_in_shards, is_live
 from budgetron.distributed.placement import Placement, has_one_component, workers_of
 from budgetron.distributed.replicated import ReplicatedModel
 from budgetron.distributed.sharded import ShardedModel
-from budgetron.distributed.team import WorkersLost
+from budgetron.distributed.worker_group import WorkersLost
 
 __all__ = [
     "Placement",

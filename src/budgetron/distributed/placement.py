@@ -1,12 +1,15 @@
-"""Who goes where: component → shard for the life of the model, shard → worker for as long as the worker is there.
+"""Placement: which component of the task graph goes to which shard, and which shard to which worker.
 
-Tasks of different components have similarity 0 and never influence each other, so a shard that holds whole components
-is exact. Components are told apart by the number that the graph gives them, the same in every process:
+Component → shard is fixed for the life of the model; shard → worker changes as workers come and go. Tasks of different
+components have similarity 0 and never influence each other, so a shard that holds whole components is exact. The graph
+numbers its components identically in every process:
 
     open graphs       shard = h(component) mod n          h: splitmix64
     explicit graphs   largest component first, each to the shard with the fewest tasks so far
-    shard → worker    the worker with the largest h(shard, worker) that has room (rendezvous hashing, bounded): one
-                      that comes or goes moves about its own share of the shards and no others
+    shard → worker    the worker with the largest h(shard, worker) among those with capacity (rendezvous hashing with
+                      bounded loads): adding or removing a worker moves about its own share of the shards
+
+The hash is part of the file format: a directory written today must place its tasks the same way tomorrow.
 """
 
 from __future__ import annotations
@@ -26,8 +29,8 @@ WHO = "ShardedModel"
 Ints = NDArray[np.int64]
 
 
-def spread(numbers: Ints) -> NDArray[np.uint64]:
-    """splitmix64 of each number: neighbours end far apart, alike on every machine."""
+def splitmix64(numbers: Ints) -> NDArray[np.uint64]:
+    """Hash each number with splitmix64, which gives the same values on every machine."""
     z = numbers.astype(np.uint64) + np.uint64(0x9E3779B97F4A7C15)
     z = (z ^ (z >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
     z = (z ^ (z >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
@@ -35,16 +38,16 @@ def spread(numbers: Ints) -> NDArray[np.uint64]:
 
 
 class Located(Protocol):
-    """Rows with their task's key and component."""
+    """Rows with their task ids and components."""
 
     @property
-    def keys(self) -> Ints: ...
+    def task_ids(self) -> Ints: ...
     @property
     def components(self) -> Ints: ...
 
 
 class Placement:
-    """The shard of every component: by hash or by size, and by pins where a task is named in them.
+    """Assigns components to shards: by hash or by size, except for tasks that are pinned to a shard.
 
     >>> from budgetron import graphs
     >>> Placement(graphs.disconnected(), 4, {"ann": 0}).shards_of_tasks(["ann", "bob", "cid", "dan"]).tolist()
@@ -59,19 +62,19 @@ class Placement:
         self.pins = dict(pins or {})
         if n_shards > 1 and has_one_component(graph):
             raise refuse(
-                WHO, "shards", "1 where the graph has one component", f"{n_shards} for {shown(graph)}",
-                "ReplicatedModel splits one component by groups of tasks, approximately.",
+                WHO, "shards", "1 if the graph has one component", f"{n_shards} for {shown(graph)}",
+                "ReplicatedModel splits one component approximately, by groups of tasks.",
             )  # fmt: skip
         for task, shard in self.pins.items():
             if not is_whole(shard) or not 0 <= shard < n_shards:
-                raise refuse(WHO, "pins", f"a shard from 0 to {n_shards - 1} a task", f"{shown(shard)} for {task!r}")
+                raise refuse(WHO, "pins", f"a shard from 0 to {n_shards - 1} per task", f"{shown(shard)} for {task!r}")
         self._pinned: dict[int, int] = {}
         for task, shard in self.pins.items():
             component = graph.locate_one(task)[1]
             if self._pinned.setdefault(component, int(shard)) != shard:
                 raise refuse(
-                    WHO, "pins", "one shard a component", f"two for the component of {task!r}",
-                    "Tasks of one component stay together.",
+                    WHO, "pins", "one shard per component", f"two for the component of {task!r}",
+                    "Pin all tasks of a component to the same shard.",
                 )  # fmt: skip
 
     def shards_of(self, block: Located) -> Ints:
@@ -80,8 +83,8 @@ class Placement:
 
     def _shards_of(self, components: Ints) -> Ints:
         if isinstance(self.graph, Explicit):
-            return self._dealt[components]
-        shards = (spread(components) % np.uint64(self.n_shards)).astype(np.int64)
+            return self._shard_of_component[components]
+        shards = (splitmix64(components) % np.uint64(self.n_shards)).astype(np.int64)
         for component, shard in self._pinned.items():
             shards[components == component] = shard
         return shards
@@ -91,52 +94,52 @@ class Placement:
         return self._shards_of(self.graph.locate(tasks)[1])
 
     def graph_of(self, shard: int) -> TaskGraph:
-        """What the learner of one shard must know of the graph: the same similarities, for its tasks."""
+        """The part of the graph with the tasks of one shard, with unchanged similarities."""
         if not isinstance(self.graph, Explicit) or self.n_shards == 1:
-            return self.graph  # a closed form serves any task, and costs two numbers
-        mine = np.flatnonzero(self._dealt[self.graph.component] == shard)
+            return self.graph  # a graph in closed form takes two numbers, so there is nothing to cut
+        mine = np.flatnonzero(self._shard_of_component[self.graph.component] == shard)
         return self.graph.restricted(mine) if len(mine) else self.graph
 
     @cached_property
-    def _dealt(self) -> Ints:
+    def _shard_of_component(self) -> Ints:
         """The shard of each component of an explicit graph."""
         assert isinstance(self.graph, Explicit)
         sizes = np.bincount(self.graph.component)
         load = np.zeros(self.n_shards, dtype=np.int64)
-        dealt = np.zeros(len(sizes), dtype=np.int64)
+        shard_of = np.zeros(len(sizes), dtype=np.int64)
         for component, shard in self._pinned.items():
-            dealt[component] = shard
+            shard_of[component] = shard
             load[shard] += sizes[component]
         for component in np.argsort(-sizes, kind="stable").tolist():
             if component not in self._pinned:
-                dealt[component] = int(np.argmin(load))
-                load[dealt[component]] += sizes[component]
-        return dealt
+                shard_of[component] = int(np.argmin(load))
+                load[shard_of[component]] += sizes[component]
+        return shard_of
 
 
 class GroupPlacement(Placement):
-    """The replica of every task, by a hash of the task itself: one component is split."""
+    """Assigns each task to a replica by a hash of its task id, which splits one component."""
 
     def __init__(self, graph: TaskGraph, n_shards: int) -> None:
         if not isinstance(graph, Clique) or not has_one_component(graph):
             raise refuse(
                 "ReplicatedModel", "graph", "complete(), with one component", shown(graph),
-                "ShardedModel splits other graphs by component, exactly.",
+                "Use ShardedModel for other graphs: it splits them exactly.",
             )  # fmt: skip
         self.graph, self.n_shards, self.pins = graph, n_shards, {}
 
     def shards_of(self, block: Located) -> Ints:
-        return self._shards_of(block.keys)
+        return self._shards_of(block.task_ids)
 
     def shards_of_tasks(self, tasks: Sequence[Hashable]) -> Ints:
         return self._shards_of(self.graph.locate(tasks)[0])
 
     def _shards_of(self, components: Ints) -> Ints:
-        return (spread(components) % np.uint64(self.n_shards)).astype(np.int64)
+        return (splitmix64(components) % np.uint64(self.n_shards)).astype(np.int64)
 
 
 def workers_of(n_shards: int, workers: Sequence[str], pins: Mapping[int, str] | None = None) -> dict[int, str]:
-    """The worker of every shard; a shard pinned to a worker stays there, the others even the load out.
+    """Assign every shard to a worker. Pinned shards go to their worker; the others balance the number of shards.
 
     >>> before = workers_of(6, ["a", "b"])
     >>> after = workers_of(6, ["a", "b", "c"])
@@ -144,15 +147,15 @@ def workers_of(n_shards: int, workers: Sequence[str], pins: Mapping[int, str] | 
     [(1, 'b', 'c'), (4, 'a', 'b'), (5, 'b', 'c')]
     """
     if not workers:
-        raise refuse(WHO, "workers", "at least one", "none")
+        raise refuse(WHO, "workers", "at least one", "none", "Pass workers=1 or more.")
     names = np.array([_number(worker) for worker in workers], dtype=np.int64)
     place = {worker: number for number, worker in enumerate(workers)}
     chosen = {shard: place[worker] for shard, worker in (pins or {}).items() if worker in place}
     load = np.bincount(list(chosen.values()), minlength=len(workers))
-    room = -(-n_shards // len(workers))
+    room = -(-n_shards // len(workers))  # the bound of the load: shards per worker, rounded up
     for shard in range(n_shards):
         if shard not in chosen:
-            scores = spread(names ^ spread(np.array([shard])).astype(np.int64))
+            scores = splitmix64(names ^ splitmix64(np.array([shard])).astype(np.int64))
             free = load < room
             chosen[shard] = int(np.argmax(np.where(free, scores, 0) if free.any() else scores))
             load[chosen[shard]] += 1
@@ -160,7 +163,7 @@ def workers_of(n_shards: int, workers: Sequence[str], pins: Mapping[int, str] | 
 
 
 def checked_pins(pins: Any) -> dict[Any, int]:
-    """The pins as given, task → shard."""
+    """Validate the pins: a mapping from task to shard."""
     if pins is None:
         return {}
     if not isinstance(pins, Mapping):
@@ -173,7 +176,7 @@ def _number(worker: str) -> int:
 
 
 def has_one_component(graph: TaskGraph) -> bool:
-    """Whether all tasks are related, directly or not: such a graph does not split exactly.
+    """Whether all tasks are related, directly or indirectly. Such a graph cannot be split exactly.
 
     >>> from budgetron import graphs
     >>> has_one_component(graphs.complete()), has_one_component(graphs.clusters({"ann": 1, "bob": 2}))

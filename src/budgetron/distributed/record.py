@@ -1,4 +1,8 @@
-"""What a sharded model is, on disk: a small JSON beside the shards, replaced in one step and written last."""
+"""`sharded.json`: the description of a sharded model beside its shards.
+
+`on_disk` writes it last and atomically, so a folder contains the old model or the new one, never a mixture. Fields and
+file names are a format: folders of every earlier version must open.
+"""
 
 from __future__ import annotations
 
@@ -6,10 +10,10 @@ from typing import Any
 
 import msgspec
 
-from budgetron.distributed.door import Door
-from budgetron.distributed.files import get, put
+from budgetron.distributed.file_access import read_file, write_file
+from budgetron.distributed.input_validation import InputValidator
 from budgetron.distributed.placement import WHO
-from budgetron.durable.models import kept_of
+from budgetron.durable.hosted_model import hosted_model_from
 from budgetron.engine.memory import budget_of
 from budgetron.errors import refuse
 from budgetron.learners.saved import content_of
@@ -20,48 +24,52 @@ FORMAT = 2
 
 
 class ShardFile(msgspec.Struct, forbid_unknown_fields=True):
-    """One shard in a saved model."""
+    """The name and SHA-256 of a model file."""
 
     name: str
     digest: str
 
 
-class Record(msgspec.Struct, forbid_unknown_fields=True):
-    """Everything but the shards themselves."""
+class ModelRecord(msgspec.Struct, forbid_unknown_fields=True):
+    """Everything about a sharded model except the shards themselves."""
 
     format: int
     kind: str  # the class: ShardedModel or ReplicatedModel
-    term: int  # of the coordinator that wrote it: a later one has a higher number, and its epochs are higher
+    term: int  # counts coordinators: a later one has a higher term, and so higher epochs
     shards: int
     shares: str
     pins: list[tuple[Any, int]]
-    budget: int | str | None  # the total; in format 1 that of each replica, where there are replicas
-    door: ShardFile  # the learner that has begun and learned nothing: parameters, graph, classes, kernel
-    files: list[ShardFile] = []  # of a saved model; a live one has a folder a shard
-    exchange_every: int | None = None  # of replicas
+    budget: int | str | None  # the total; in format 1 that of each replica
+    # The learner that has begun and learned nothing: parameters, graph, classes, kernel. The field is called "door" in
+    # the file since format 1, and a directory of any version must open.
+    prototype: ShardFile = msgspec.field(name="door")
+    files: list[ShardFile] = []  # of a saved model; a live one has one folder per shard
+    exchange_every: int | None = None  # of a ReplicatedModel
 
 
 def pins_record(pins: dict[Any, int]) -> list[tuple[Any, int]]:
     try:
         return [(encoded(task), shard) for task, shard in pins.items()]
     except NoJSON:
-        raise refuse(WHO, "pins", "of tasks that JSON can hold (numbers, strings, dates, tuples)", "another") from None
+        raise refuse(WHO, "pins", "for tasks that JSON can hold (numbers, strings, dates, tuples)",
+                     "another kind of task", "Use such values as tasks.") from None  # fmt: skip
 
 
-def write(target: str, record: Record) -> None:
-    put(target, NAME, msgspec.json.encode(record))
+def write(target: str, record: ModelRecord) -> None:
+    write_file(target, NAME, msgspec.json.encode(record))
 
 
-def read(source: str) -> Record:
-    """The record of a place; refused where there is none, or one of another format."""
+def read(source: str) -> ModelRecord:
+    """Read the record of a folder or URL. Raises `InputError` if there is none, or one of a newer format."""
     try:
-        record = msgspec.json.decode(get(source, NAME), type=Record)
+        record = msgspec.json.decode(read_file(source, NAME), type=ModelRecord)
     except msgspec.DecodeError as error:
-        raise refuse(WHO, NAME, "one that a sharded model wrote", f"something else ({error})") from None
+        raise refuse(WHO, NAME, "one that a sharded model wrote", f"something else ({error})",
+                     "Restore the file from a backup.") from None  # fmt: skip
     if not 1 <= record.format <= FORMAT:
-        raise refuse(WHO, NAME, f"of format {FORMAT} or earlier", str(record.format), "A newer budgetron reads it.")
+        raise refuse(WHO, NAME, f"of format {FORMAT} or earlier", str(record.format), "Use a newer budgetron.")
     if record.format == 1 and record.kind == "ReplicatedModel":
-        # Each replica had the whole budget, and keeps it: the total is what they have together.
+        # In format 1 the budget was that of each replica. They keep it, so the total is the sum.
         each = budget_of(WHO, record.budget)
         if each.bytes is not None:
             record.budget = f"{each.bytes * record.shards} B"
@@ -70,23 +78,24 @@ def read(source: str) -> Record:
     return record
 
 
-def put_door(target: str, door: Door, stamp: str) -> ShardFile:
+def write_prototype(target: str, validator: InputValidator, stamp: str) -> ShardFile:
+    """Write the model file of the prototype, under a name that no earlier save used."""
     name = f"door-{stamp}.budgetron"
-    with door.scout._guard:
-        content = content_of(door.scout)
-    return ShardFile(name, put(target, name, content))
+    with validator.prototype._guard:
+        content = content_of(validator.prototype)
+    return ShardFile(name, write_file(target, name, content))
 
 
-def get_door(source: str, record: Record) -> Door:
-    """The door again, and with it the learner as the caller made it."""
-    scout = kept_of(get(source, record.door.name, record.door.digest)).model
-    learner = type(scout)(**scout.get_params(deep=False))
+def read_validator(source: str, record: ModelRecord) -> InputValidator:
+    """Read the prototype, and restore the validator with the learner as the caller created it."""
+    prototype = hosted_model_from(read_file(source, record.prototype.name, record.prototype.digest)).model
+    learner = type(prototype)(**prototype.get_params(deep=False))
     if "budget" in learner.get_params(deep=False):
         learner.set_params(budget=record.budget)
-    door = Door(learner)
-    door.scout = scout
-    return door
+    validator = InputValidator(learner)
+    validator.prototype = prototype
+    return validator
 
 
-def pins_of(record: Record) -> dict[Any, int]:
+def pins_of(record: ModelRecord) -> dict[Any, int]:
     return {decoded(task): shard for task, shard in record.pins}

@@ -1,8 +1,8 @@
-"""`ReplicatedModel`: one component that is too much for one machine, split by groups of tasks. An approximation.
+"""`ReplicatedModel`: one component of the task graph, split by groups of tasks into replicas. An approximation.
 
-Each replica learns the rows of its own tasks with the whole of the learner; every so often the replicas exchange what
-all tasks have in common (`exchange`). In between they do not know of each other: that is the difference to one learner.
-What it costs is measured in docs/distributed.md.
+Each replica learns the rows of its own tasks. Every `exchange_every` examples the replicas exchange the part of the
+model that all tasks share (`replica_exchange`). Between two exchanges they are independent, which is the difference to
+one learner. Its cost in accuracy is measured in docs/distributed.md.
 """
 
 from __future__ import annotations
@@ -10,10 +10,10 @@ from __future__ import annotations
 from functools import partial
 from typing import Any
 
-from budgetron.distributed.door import Door
-from budgetron.distributed.exchange import LinearParts, SharedPart, combined, left_behind_bytes
+from budgetron.distributed.input_validation import InputValidator
 from budgetron.distributed.placement import GroupPlacement
-from budgetron.distributed.record import Record
+from budgetron.distributed.record import ModelRecord
+from budgetron.distributed.replica_exchange import LinearParts, SharedPart, combined, exchange_baseline_bytes
 from budgetron.distributed.sharded import ShardedModel
 from budgetron.distributed.shares import Plan, first_shares, least_bytes, refuse_bytes
 from budgetron.engine.memory import budget_of
@@ -24,20 +24,20 @@ RULES = ("shared_projectron", "budgetron")
 
 
 class ReplicatedModel(ShardedModel):
-    """One component in replicas: each has the tasks that are hashed to it, and shares with the others what is common.
+    """One model in replicas for a graph with one component. Each replica has some of the tasks.
 
-    For `Budgetron` and `SharedProjectron` on ``graphs.complete()``. Where the graph has components `ShardedModel` is
-    exact.
+    For `Budgetron` and `SharedProjectron` on ``graphs.complete()``. If the graph has several components, use
+    `ShardedModel`, which is exact.
 
     Parameters
     ----------
     learner : Budgetron or SharedProjectron
-        What every replica is. Its `budget` is the total, which the replicas divide: stored examples; or bytes, of all
-        replicas' models and what the coordinator keeps of the last exchange.
+        The learner of every replica. Its `budget` is the total, which is divided among the replicas: stored examples,
+        or bytes of all replicas' models and of what the coordinator keeps of the last exchange.
     replicas : int, default=2
-        How many there are, for the life of the model.
+        The number of replicas, fixed for the life of the model.
     exchange_every : int, default=4096
-        Examples, over all replicas, after which the shared parts are exchanged.
+        Examples, counted over all replicas, between two exchanges of the shared parts.
     workers, backend, directory, block, in_flight, snapshot_every, patience, ray_options
         As for `ShardedModel`.
 
@@ -59,7 +59,7 @@ class ReplicatedModel(ShardedModel):
     pins = None
     rebalance_every = 1
     n_exchanges_: int
-    _last: list[LinearParts]  # what the last exchange left each replica with, as far as the next one must know it
+    _last: list[LinearParts]  # what the next exchange must know of the last one, per replica
 
     def __init__(
         self,
@@ -88,21 +88,21 @@ class ReplicatedModel(ShardedModel):
         self.ray_options = ray_options
 
     def exchange(self) -> int:
-        """Exchange the shared parts now; the bytes that were sent."""
+        """Exchange the shared parts now. Returns the number of bytes sent."""
         self._check_begun()
-        with self._rebalancing, self._team.holding(range(self.shards)):
+        with self._rebalancing, self._workers.locked(range(self.shards)):
             now = self._parts()
-            after = combined(self._door.scout._engine.settings.kernel, now, self._last)
+            after = combined(self._validator.prototype._engine.settings.kernel, now, self._last)
             for replica, part in enumerate(after):
-                self._team.ask_owner(replica, "receive", part)
-            self._last = [part.left_behind() for part in after]
-            self._since = 0
+                self._workers.call_owner(replica, "receive", part)
+            self._last = [part.exchange_baseline() for part in after]
+            self._examples_since = 0
             self.n_exchanges_ += 1
         return sum(part.nbytes for part in now) + sum(part.nbytes for part in after)
 
     @property
     def memory_bytes_(self) -> int:
-        """Bytes of all replicas' models and of what is kept of the last exchange: at most the byte budget, if any."""
+        """Bytes of all replicas' models and of what is kept of the last exchange. At most the byte budget, if any."""
         kept = sum(array.nbytes for parts in self._last for pair in parts.values() for array in pair)
         return super().memory_bytes_ + kept
 
@@ -111,40 +111,41 @@ class ReplicatedModel(ShardedModel):
         return self.replicas
 
     def _parts(self) -> list[SharedPart]:
-        return [self._team.ask_owner(replica, "shared_part") for replica in range(self.shards)]
+        return [self._workers.call_owner(replica, "shared_part") for replica in range(self.shards)]
 
     def _interval(self) -> int | None:
         return self.exchange_every
 
-    def _care(self) -> None:
+    def _maintain(self) -> None:
         self.exchange()
 
     def _start(self, models: list[Any] | None) -> None:
         super()._start(models)
-        # After a restart from disk: what was learned since the last exchange is not told to the others any more.
-        self._last = [part.left_behind() for part in self._parts()]
+        # The baselines are not on disk. After a restart, what a replica learned since the last exchange stays with it.
+        self._last = [part.exchange_baseline() for part in self._parts()]
         self.n_exchanges_ = 0
 
     def _new_placement(self) -> GroupPlacement:
         return GroupPlacement(self.learner.graph, self.replicas)
 
-    def _first_budgets(self, door: Door | None = None) -> list[int | str | None]:
+    def _first_budgets(self, validator: InputValidator | None = None) -> list[int | str | None]:
         shares = first_shares(self.learner.budget, self.replicas, WHO, "replica")
         total = budget_of(WHO, self.learner.budget).bytes
-        if door is not None and self.learner.rule == "budgetron" and door.is_sparse:
-            raise refuse(WHO, "X", "dense where the learner is a Budgetron", "sparse rows",
-                         "A hashed table cannot be exchanged: take a SharedProjectron, or one Budgetron.")  # fmt: skip
-        if door is None or total is None:
+        if validator is not None and self.learner.rule == "budgetron" and validator.is_sparse:
+            raise refuse(WHO, "X", "dense if the learner is a Budgetron", "sparse rows",
+                         "Use SharedProjectron, or a Budgetron without replicas.")  # fmt: skip
+        if validator is None or total is None:
             return shares
-        plan: Plan = partial(door.settings_of, graph=self.learner.graph)
-        each = total // self.replicas  # for a replica, and for what the coordinator keeps of its last exchange
+        plan: Plan = partial(validator.shard_settings, graph=self.learner.graph)
+        each = total // self.replicas  # for the model, and for what the coordinator keeps of the last exchange
         least, settings = least_bytes(plan)
-        if least + left_behind_bytes(settings) > each:
-            raise refuse_bytes(WHO, "replica", total, self.replicas, least + left_behind_bytes(settings))
+        if least + exchange_baseline_bytes(settings) > each:
+            raise refuse_bytes(WHO, "replica", total, self.replicas, least + exchange_baseline_bytes(settings))
+        # Both the model and the baseline grow with the share, so the largest share that fits is found by bisection.
         high = each + 1
         while high - least > 1:
             share = (least + high) // 2
-            if share + left_behind_bytes(plan(f"{share} B")) <= each:
+            if share + exchange_baseline_bytes(plan(f"{share} B")) <= each:
                 least = share
             else:
                 high = share
@@ -160,5 +161,5 @@ class ReplicatedModel(ShardedModel):
         super()._check_parameters()
 
     @staticmethod
-    def _parameters_of(written: Record) -> dict[str, Any]:
+    def _parameters_of(written: ModelRecord) -> dict[str, Any]:
         return {"replicas": written.shards, "exchange_every": written.exchange_every or 4096}

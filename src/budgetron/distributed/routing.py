@@ -1,6 +1,7 @@
-"""A block of examples cut by shard, and the answers put back in the caller's order.
+"""Cut blocks of examples by shard into messages, and return margins in the caller's order.
 
-Rows of one shard keep their order, so every task sees its examples as they came.
+`ShardedModel` calls this; nothing here sends anything. Rows of one shard keep their order, so every task sees its
+examples in the order in which they came.
 """
 
 from __future__ import annotations
@@ -12,8 +13,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from budgetron.distributed.door import Admitted
-from budgetron.distributed.worker import Parcel
+from budgetron.distributed.input_validation import ValidatedBlock
+from budgetron.distributed.worker import ShardMessage
 from budgetron.errors import BudgetronError
 
 Ints = NDArray[np.int64]
@@ -28,7 +29,9 @@ class Cut:
 
 
 def cuts(shards: Ints, rows: Ints | None = None) -> Iterator[Cut]:
-    """One cut for each shard that has rows, shards ascending; `rows` are the numbers of the rows, 0, 1, … if left out.
+    """Cut rows by shard: one cut per shard that has rows, shards ascending.
+
+    `rows` are the numbers of the rows in the block; 0, 1, … if left out.
 
     >>> [(cut.shard, cut.rows.tolist()) for cut in cuts(np.array([2, 0, 2, 0, 0]))]
     [(0, [1, 3, 4]), (2, [0, 2])]
@@ -41,8 +44,8 @@ def cuts(shards: Ints, rows: Ints | None = None) -> Iterator[Cut]:
             yield Cut(int(shards[places[0]]), numbers[places])
 
 
-def taken(values: Any, rows: Ints) -> Any:
-    """The rows of an array, a CSR matrix or a list; None of None."""
+def take_rows(values: Any, rows: Ints) -> Any:
+    """Select rows of an array, a CSR matrix or a list. None stays None."""
     if values is None:
         return None
     if isinstance(values, (list, tuple)):
@@ -50,29 +53,30 @@ def taken(values: Any, rows: Ints) -> Any:
     return values[rows]
 
 
-class OtherRows(BudgetronError):
-    """A key that came before with other rows."""
+class DifferentRows(BudgetronError):
+    """An idempotency key that was used before with different rows."""
 
 
 @dataclass(frozen=True)
 class Job:
-    """A block that was admitted, on its way: its rows' shards, what its keys begin with, and where the margins go.
+    """A valid block while it is processed: the shard of each row, and the array that receives the margins.
 
-    `learned` marks rows that their shards have learned already, under the same key: these are not sent to be learned.
+    `call_key` is the idempotency key of the whole call; the keys of its messages begin with it. `learned` marks rows
+    that their shards learned before under the same key, and that are not sent again.
     """
 
-    block: Admitted
+    block: ValidatedBlock
     shards: Ints
     margins: NDArray[np.float64]
-    stem: str | None = None
+    call_key: str | None = None
     learned: NDArray[np.bool_] | None = None
 
     def resumed(self, remembered: Mapping[int, Sequence[tuple[int, int]]]) -> tuple[Job, list[Cut]]:
-        """The job without the rows that are learned already, and the cuts in which those were sent.
+        """The job without the rows that were learned before, and the cuts in which those rows were sent.
 
-        `remembered` has what each shard remembers of the key: the number of the first row of each cut, and how many
-        rows of the shard it had. The cuts are those of the call that sent them, whatever its block size was. Sent again
-        just so, each is answered from the shard's log, which compares the rows.
+        `remembered` maps each shard to the cuts that its log has under this key: the number of the first row, and the
+        number of rows of the shard. These are the cuts of the earlier call, whatever its block size was. Sent again
+        unchanged, each is answered from the shard's log, which also compares the rows.
         """
         learned = np.zeros(self.block.n, dtype=bool)
         cuts: list[Cut] = []
@@ -81,31 +85,31 @@ class Job:
             for first, n in sent:
                 place = int(np.searchsorted(mine, first))
                 if len(mine) < place + n or mine[place] != first:
-                    raise OtherRows
+                    raise DifferentRows
                 cuts.append(Cut(shard, mine[place : place + n]))
-            # A shard learns its rows in order. So all rows before the last cut are learned, even where the log has
-            # forgotten what it answered (it remembers the latest 100,000 keys): their margins are not known any more.
+            # A shard learns its rows in order. So all rows before the last cut were learned, even if the log has
+            # deleted their keys (it stores the latest 100,000). The margins of such rows are NaN.
             last = max(int(cut.rows[-1]) for cut in cuts if cut.shard == shard)
             learned[mine[mine <= last]] = True
         self.margins[learned] = np.nan
         return replace(self, learned=learned), cuts
 
     def unlearned(self, start: int, stop: int) -> Ints:
-        """The numbers of the rows from `start` to `stop` that are still to be sent."""
+        """The numbers of the rows from `start` to `stop` that still have to be sent."""
         if self.learned is None:
             return np.arange(start, stop)
         return start + np.flatnonzero(~self.learned[start:stop])
 
-    def parcel(self, cut: Cut) -> Parcel:
-        """What one shard is sent. Its key is that of the call and the position of its first row in the call."""
+    def message(self, cut: Cut) -> ShardMessage:
+        """The message for one shard. Its key is the key of the call and the number of its first row in the call."""
         block, rows = self.block, cut.rows
-        key = None if self.stem is None else f"{self.stem}/{rows[0]}"
-        named = taken(block.tasks, rows), taken(block.labels, rows), taken(block.weights, rows)
-        return Parcel(cut.shard, 0, taken(block.rows, rows), *named, key)
+        key = None if self.call_key is None else f"{self.call_key}/{rows[0]}"
+        columns = take_rows(block.tasks, rows), take_rows(block.labels, rows), take_rows(block.weights, rows)
+        return ShardMessage(cut.shard, 0, take_rows(block.rows, rows), *columns, key)
 
 
 def batches(jobs: Sequence[Job], rows: range, size: int) -> Iterator[list[tuple[Job, Cut]]]:
-    """The rows of each job in parts of `size`, and small jobs together until there are as many rows."""
+    """Cut jobs into batches of about `size` rows: large jobs are divided, small jobs are sent together."""
     batch: list[tuple[Job, Cut]] = []
     n = 0
     for job in jobs:

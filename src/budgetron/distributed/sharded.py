@@ -2,8 +2,12 @@
 
     task → component → shard → worker
 
-A shard is a learner with its own share of the budget, and components never influence each other: so each shard is
-exactly the local learner of that budget on the rows of its tasks, margin for margin, whatever the number of workers.
+A shard is a learner with its own share of the budget. Tasks of different components never influence each other, so each
+shard computes exactly the margins of a local learner with that budget on the rows of its tasks, whatever the number
+of workers.
+
+A block passes through `input_validation` (here, in the coordinator), `placement`, `routing`, `worker_group` and
+`worker`. The coordinator must validate a block completely before any shard learns a row of it.
 """
 
 from __future__ import annotations
@@ -21,69 +25,70 @@ from numpy.typing import NDArray
 from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.utils.metaestimators import available_if
 
-from budgetron.distributed.crew import Crew, LocalCrew
-from budgetron.distributed.door import Admitted, Door
-from budgetron.distributed.hot import HotTasks
+from budgetron.distributed.busy_tasks import BusyTasks
+from budgetron.distributed.input_validation import InputValidator, ValidatedBlock
 from budgetron.distributed.on_disk import OnDisk
 from budgetron.distributed.placement import WHO, Placement, checked_pins
-from budgetron.distributed.routing import Cut, Job, OtherRows, batches
+from budgetron.distributed.routing import Cut, DifferentRows, Job, batches
 from budgetron.distributed.shares import checked_policy, first_shares, least_bytes, refuse_bytes
-from budgetron.distributed.team import Team
 from budgetron.distributed.worker import folder_of
+from budgetron.distributed.worker_group import WorkerGroup
+from budgetron.distributed.worker_pool import LocalPool, WorkerPool
 from budgetron.durable import KeyReused, Request
-from budgetron.durable.idempotency import check_key, reused
+from budgetron.durable.idempotency import check_key, key_reused_error
 from budgetron.engine.memory import budget_of
 from budgetron.errors import TooFewBytes, is_whole, refuse, shown
 from budgetron.learners.budgetron import probabilities
 
 Margins = NDArray[np.float64]
 BACKENDS = ("local", "ray")
-LONGEST_KEY = 180  # the shards' logs take 200 characters, and the position of a row comes after the key
+MAX_KEY_LENGTH = 180  # the shards' logs take 200 characters, and the position of a row comes after the key
 
 
 class ShardedModel(OnDisk, ClassifierMixin, BaseEstimator):  # type: ignore[misc]
-    """One model in shards: by connected component of the task graph, each with its own share of the budget.
+    """One model in shards, split by connected component of the task graph. Each shard has a share of the budget.
 
     Parameters
     ----------
     learner : a learner of budgetron
-        What every shard is, with its graph. Its `budget` is the total, which the shards divide: stored examples, or
-        bytes of all shards' models together.
+        The learner of every shard, with the whole task graph. Its `budget` is the total, which is divided among the
+        shards: stored examples, or bytes of all shards' models together.
     shards : int, default=8
-        How many learners there are, for the life of the model. Results depend on this, and not on `workers`.
+        The number of shards, fixed for the life of the model. Results depend on it, and do not depend on `workers`.
     workers : int, default=1
-        How many threads or Ray actors the shards are divided among at first; see `add_worker` and `remove_worker`.
+        The initial number of threads or Ray actors; see `add_worker` and `remove_worker`.
     backend : {"local", "ray"}, default="local"
+        Threads of this process, or actors of a Ray cluster.
     directory : path, optional
-        Where the logs and snapshots are. With it every block is on disk before it is acknowledged, and
-        `ShardedModel.open` goes on from there. Ray needs one, which all its nodes share.
+        The directory of the logs and snapshots. With it, every block is on disk before it is acknowledged, and
+        `ShardedModel.open` continues the model. Ray needs one that all nodes share.
     shares : {"fixed", "demand"}, default="fixed"
         Equal shares of the budget, or shares that follow the mistakes of each shard.
     rebalance_every : int, default=50000
-        Examples after which shares are moved where they follow demand, at the end of a call.
+        Examples between two moves of shares with ``shares="demand"``.
     pins : mapping from task to shard, optional
-        Tasks whose component has a shard named for it. For a worker of its own see `pin`.
+        Assigns the component of a task to a shard. To assign a shard to a worker, see `pin`.
     block : int, default=1024
-        Rows that are cut and sent at a time; 128 at least.
+        Rows per message to the workers, at least 128.
     in_flight : int, default=4
-        Blocks that may be under way; past them the caller waits.
+        Blocks that may be under way at the same time; after that the caller waits.
     snapshot_every : int, default=50000
-        Examples after which a shard writes its model anew and trims its log.
+        Examples between two snapshots of a shard, each of which trims its log.
     patience : float, default=60
-        Seconds that an answer may take before its worker counts as lost (Ray).
+        Timeout of a call to a Ray worker in seconds, after which the worker counts as lost.
     ray_options : dict, optional
-        For every actor, such as ``{"num_cpus": 0.5}`` or a scheduling strategy.
+        Options of every Ray actor, such as ``{"num_cpus": 0.5}`` or a scheduling strategy.
 
     Attributes
     ----------
     shards_ : list of Shard
-        What each shard has seen, stored and may store, and whose it is.
-    classes_, kernel_ : what the first block settled
+        The statistics of each shard, and its worker.
+    classes_, kernel_ : determined by the first block
     n_seen_, n_mistakes_, n_stored_, memory_bytes_, capacity_ : int
-        Over all shards. `memory_bytes_` leaves out what does not grow with what is learned: an empty model that the
-        coordinator checks input with, blocks on their way, and the counters of `hot_tasks`.
+        Over all shards. `memory_bytes_` leaves out what does not grow with learning: the empty prototype with which the
+        coordinator validates input, blocks under way, and the counters of `busy_tasks`.
     budget_share_ : dict
-        Each task's share of the stored examples right now.
+        Each task's current share of the stored examples.
 
     Examples
     --------
@@ -100,7 +105,7 @@ class ShardedModel(OnDisk, ClassifierMixin, BaseEstimator):  # type: ignore[misc
     400 60 ['spam']
     """
 
-    _unrecorded = False  # whether a block has settled something that is not in the record yet
+    _unrecorded = False  # whether a block determined something that is not in the record yet
 
     def __init__(
         self,
@@ -138,7 +143,7 @@ class ShardedModel(OnDisk, ClassifierMixin, BaseEstimator):  # type: ignore[misc
         self, X: Any, y: Any, *, tasks: Any = None, classes: Any = None, sample_weight: Any = None,
         key: str | None = None,
     ) -> Self:
-        """Learn the rows in order, going on from what was learned before."""
+        """Learn the rows in order. `key` is an idempotency key, as for `predict_then_learn`."""
         self.predict_then_learn(X, y, tasks=tasks, classes=classes, sample_weight=sample_weight, key=key)
         return self
 
@@ -146,29 +151,29 @@ class ShardedModel(OnDisk, ClassifierMixin, BaseEstimator):  # type: ignore[misc
         self, X: Any, y: Any, *, tasks: Any = None, classes: Any = None, sample_weight: Any = None,
         key: str | None = None,
     ) -> Margins:
-        """One pass: the decision value of each row as it was just before the row was learned, in the order given.
+        """Learn the rows in order, and return the margin of each row just before it was learned.
 
-        With a directory everything is on disk when this returns. The same `key` with the same rows again gives the
-        first answer and learns nothing: after an error it is safe to send the block once more. Rows that some shards
-        have learned already, from a call that broke off, are not learned again, also where `block` is another now. Of
-        rows whose answer is no longer remembered (each shard remembers 100,000 of its blocks) the margin is NaN.
+        With a directory, everything is on disk when this returns. `key` is an idempotency key: a second call with the
+        same key and rows returns the first answer and learns nothing, so a call that failed can be retried. Shards that
+        learned their rows before a call failed do not learn them again, even if `block` has changed. Each shard stores
+        the answers of its last 100,000 messages; the margins of older rows are NaN.
         """
-        block = self._admitted(Request(X, y, tasks, key, classes, sample_weight))
+        block = self._validated(Request(X, y, tasks, key, classes, sample_weight))
         self._prepare()
         return self._learned(block, key)
 
     def learn_many(self, requests: Sequence[Request], new_keys: bool = False) -> list[Margins | Exception]:
-        """Several calls of `predict_then_learn`, sent together and learned in order: one round trip and not one each.
+        """Learn several requests in order, in one round trip to the workers.
 
-        A request that is refused teaches no shard anything; its exception is in its place. Whatever happens to the
-        others on their way is raised: with their keys they may be sent again. `new_keys` says that no key was ever sent
-        before, also not in part: then the shards are not asked what they remember of them, which saves a round trip.
+        Returns margins or an exception per request. No shard learns a row of a rejected request. Errors of workers or
+        disks are raised; requests with keys can then be sent again. `new_keys=True` promises that none of the keys was
+        ever sent before, not even in part, which saves asking the shards for them.
         """
         answers: list[Any] = [None] * len(requests)
         jobs: dict[int, Job] = {}
         for place, request in enumerate(requests):
             try:
-                block = self._admitted(request)
+                block = self._validated(request)
             except (OSError, MemoryError):
                 raise
             except Exception as error:
@@ -176,8 +181,8 @@ class ShardedModel(OnDisk, ClassifierMixin, BaseEstimator):  # type: ignore[misc
                 continue
             self._prepare()
             if self._interval() is None:
-                jobs[place] = self._job(block, request.key)
-            else:  # the shards are looked after between the blocks
+                jobs[place] = self._new_job(block, request.key)
+            else:  # rebalancing or exchange happens between blocks, so requests are learned one by one
                 answers[place] = self._learned(block, request.key)
         if jobs:
             again = {} if new_keys else {place: job for place, job in jobs.items() if requests[place].key is not None}
@@ -196,51 +201,53 @@ class ShardedModel(OnDisk, ClassifierMixin, BaseEstimator):  # type: ignore[misc
     def learn_one(
         self, x: Any, y: Any, *, task: Hashable = None, classes: Any = None, sample_weight: float | None = None
     ) -> Any:
-        """Learn one example. Returns the decision value before the update. Blocks are far cheaper."""
+        """Learn one example and return its margin before the update. Larger blocks are far cheaper per example."""
         if np.ndim(y):
-            raise refuse(WHO, "y", "one label", shown(y))
-        row, tasks = self._door_or_new().one_row(x, task)
+            raise refuse(WHO, "y", "one label", shown(y), "Use partial_fit for several.")
+        row, tasks = self._get_validator().one_row(x, task)
         weights = None if sample_weight is None else [sample_weight]
         margins = self.predict_then_learn(row, [y], tasks=tasks, classes=classes, sample_weight=weights)
         return float(margins[0]) if margins.ndim == 1 else margins[0]
 
     def forget_task(self, task: Hashable) -> None:
-        """Remove a task's stored examples and weights; all else stays."""
+        """Remove a task's stored examples and weights. Other tasks do not change."""
         self._check_begun()
         shard = int(self._placement.shards_of_tasks([task])[0])
-        self._team.ask_owner(shard, "forget", task)
+        self._workers.call_owner(shard, "forget", task)
 
-    def _admitted(self, request: Request) -> Admitted:
-        """What every shard will take; or a refusal, with nothing changed."""
-        check_key(request.key, LONGEST_KEY)
-        door = self._door_or_new()
-        with self._entering:
-            settled = door.settled
-            door.learner.check_streaming()
-            block = door.admit(request.X, request.y, request.tasks, request.classes, request.sample_weight)
-            self._unrecorded |= settled != door.settled
+    def _validated(self, request: Request) -> ValidatedBlock:
+        """Validate a request for all shards. If it is rejected, nothing changes."""
+        check_key(request.key, MAX_KEY_LENGTH)
+        validator = self._get_validator()
+        with self._validation_lock:
+            settled = validator.settled
+            validator.learner.check_streaming()
+            block = validator.validate_examples(
+                request.X, request.y, request.tasks, request.classes, request.sample_weight
+            )
+            self._unrecorded |= settled != validator.settled
         return block
 
     def _prepare(self) -> None:
-        """Make the shards, where this is the first block; and write down what a block has settled."""
-        with self._entering:
+        """Start the shards if this is the first block, and write to the record what the block determined."""
+        with self._validation_lock:
             if not self._begun:
                 self._begin()
             elif self._unrecorded:
                 self._write_record()
             self._unrecorded = False
 
-    def _job(self, block: Admitted, key: str | None = None) -> Job:
-        """A block to be learned, under this key or one that nobody else has."""
-        self._hot.see([None] if block.tasks is None else block.tasks)
-        return Job(block, self._placement.shards_of(block), self._room(block), key or secrets.token_hex(8))
+    def _new_job(self, block: ValidatedBlock, key: str | None = None) -> Job:
+        """A job to learn a block, under the given key or a random one."""
+        self._busy_tasks.count([None] if block.tasks is None else block.tasks)
+        return Job(block, self._placement.shards_of(block), self._empty_margins(block), key or secrets.token_hex(8))
 
-    def _room(self, block: Admitted) -> Margins:
-        outputs = self._door.classes.n_outputs
+    def _empty_margins(self, block: ValidatedBlock) -> Margins:
+        outputs = self._validator.classes.n_outputs
         return np.empty(block.n if outputs == 1 else (block.n, outputs))
 
-    def _learned(self, block: Admitted, key: str | None) -> Margins:
-        job = self._job(block, key)
+    def _learned(self, block: ValidatedBlock, key: str | None) -> Margins:
+        job = self._new_job(block, key)
         if key is not None:
             resumed = self._resumed([job])[0]
             if isinstance(resumed, Exception):
@@ -250,23 +257,23 @@ class ShardedModel(OnDisk, ClassifierMixin, BaseEstimator):  # type: ignore[misc
         step = block.n if interval is None else max(1, interval // self.block) * self.block
         for start in range(0, block.n, step):
             rows = range(start, min(start + step, block.n))
-            with self._team.holding(job.shards[rows.start : rows.stop].tolist()):
-                self._through("learn", [job], rows)
-            self._since += len(job.unlearned(rows.start, rows.stop))
-            if interval is not None and self._since >= interval:
-                self._care()
+            with self._workers.locked(job.shards[rows.start : rows.stop].tolist()):
+                self._run("learn", [job], rows)
+            self._examples_since += len(job.unlearned(rows.start, rows.stop))
+            if interval is not None and self._examples_since >= interval:
+                self._maintain()
         return job.margins
 
     def _resumed(self, jobs: list[Job]) -> list[Job | Exception]:
-        """The jobs without what was learned already under their keys, with the margins of that; or a refusal.
+        """The jobs without the rows that were learned before under their keys, or a `KeyReused` for each that differs.
 
-        What the shards remember is sent again as it was cut then, so that their logs compare it and answer: nothing
-        is learned by that, so where a key came with other rows no shard has learned any of them.
+        Cuts that the shards have in their logs are sent again unchanged: the logs compare the rows and return the first
+        margins. That learns nothing, so if the rows differ, no shard has learned any of the new ones.
         """
         if self.directory is None or not jobs:
             return list(jobs)
         found: list[dict[int, list[tuple[int, int]]]] = [{} for _ in jobs]
-        for shards in self._team.ask_all("remembered", [job.stem for job in jobs]):
+        for shards in self._workers.call_all("remembered", [job.call_key for job in jobs]):
             for shard, by_job in shards.items():
                 for remembered, cuts in zip(found, by_job, strict=True):
                     if cuts:
@@ -276,31 +283,31 @@ class ShardedModel(OnDisk, ClassifierMixin, BaseEstimator):  # type: ignore[misc
             try:
                 if remembered:
                     job, cuts = job.resumed(remembered)
-                    with self._team.holding(remembered):
+                    with self._workers.locked(remembered):
                         self._sent("learn", [[(job, cut)] for cut in cuts])
                 resumed.append(job)
-            except (OtherRows, KeyReused):
-                resumed.append(reused(job.stem))
+            except (DifferentRows, KeyReused):
+                resumed.append(key_reused_error(job.call_key))
         return resumed
 
     def _learned_together(self, jobs: list[Job]) -> None:
-        with self._team.holding(np.unique(np.concatenate([job.shards for job in jobs])).tolist()):
-            self._through("learn", jobs)
+        with self._workers.locked(np.unique(np.concatenate([job.shards for job in jobs])).tolist()):
+            self._run("learn", jobs)
 
     def _interval(self) -> int | None:
-        """Examples after which the shards are looked after."""
+        """Examples between two runs of `_maintain`, or None if there is nothing to maintain."""
         return self.rebalance_every if self.shares == "demand" else None
 
-    def _care(self) -> None:
+    def _maintain(self) -> None:
         self.rebalance()
 
-    def _through(self, method: str, jobs: Sequence[Job], rows: range | None = None) -> None:
-        """Cut, send, collect, and put the margins back in the caller's order; of these rows of each job, or of all."""
+    def _run(self, method: str, jobs: Sequence[Job], rows: range | None = None) -> None:
+        """Send jobs (or some of their rows) to the shards, and write the margins in the caller's order."""
         self._sent(method, list(batches(jobs, rows or range(max(job.block.n for job in jobs)), self.block)))
 
     def _sent(self, method: str, plan: list[list[tuple[Job, Cut]]]) -> None:
-        parcels = ([job.parcel(cut) for job, cut in batch] for batch in plan)
-        for batch, answers in zip(plan, self._team.stream(method, parcels, self.in_flight), strict=True):
+        messages = ([job.message(cut) for job, cut in batch] for batch in plan)
+        for batch, answers in zip(plan, self._workers.stream(method, messages, self.in_flight), strict=True):
             for (job, cut), answer in zip(batch, answers, strict=True):
                 job.margins[cut.rows] = answer
 
@@ -309,41 +316,41 @@ class ShardedModel(OnDisk, ClassifierMixin, BaseEstimator):  # type: ignore[misc
     def decision_function(self, X: Any, *, tasks: Iterable[Any] | None = None) -> Margins:
         """The margins: (n,), positive for ``classes_[1]``; or (n, classes)."""
         self._check_begun()
-        block = self._door.look(X, tasks)
-        job = Job(block, self._placement.shards_of(block), self._room(block))
-        self._through("margins", [job])
+        block = self._validator.validate_rows(X, tasks)
+        job = Job(block, self._placement.shards_of(block), self._empty_margins(block))
+        self._run("margins", [job])
         return job.margins
 
     def predict(self, X: Any, *, tasks: Iterable[Any] | None = None) -> NDArray[Any]:
-        """The labels. A margin of zero is ``classes_[0]``."""
+        """Predict labels. A margin of zero is ``classes_[0]``."""
         margins = self.decision_function(X, tasks=tasks)
-        return self._door.classes.of_margins(margins)
+        return self._validator.classes.of_margins(margins)
 
     @available_if(lambda self: hasattr(self.learner, "predict_proba"))  # type: ignore[untyped-decorator, unused-ignore]
     def predict_proba(self, X: Any, *, tasks: Iterable[Any] | None = None) -> NDArray[np.float64]:
-        """The probability of each class, (n, classes), where the learner gives probabilities."""
+        """The probability of each class, (n, classes), if the learner has probabilities."""
         return probabilities(self.decision_function(X, tasks=tasks))
 
     def predict_one(self, x: Any, *, task: Hashable = None) -> Any:
         """The label of one example, an array row or a dict of features."""
         self._check_begun()
-        row, tasks = self._door.one_row(x, task)
+        row, tasks = self._validator.one_row(x, task)
         label = self.predict(row, tasks=tasks)[0]
         return label.item() if isinstance(label, np.generic) else label
 
     def score(self, X: Any, y: Any, *, tasks: Any = None, sample_weight: Any = None) -> float:
-        """The share of rows whose label is predicted right."""
+        """The accuracy: the share of rows whose label is predicted correctly."""
         return float(np.average(self.predict(X, tasks=tasks) == np.asarray(y).ravel(), weights=sample_weight))
 
-    # ---- beginning and ending
+    # ---- start and end
 
-    def _door_or_new(self) -> Door:
-        if not hasattr(self, "_door"):
-            door = Door(self.learner, self._first_budgets)
+    def _get_validator(self) -> InputValidator:
+        if not hasattr(self, "_validator"):
+            validator = InputValidator(self.learner, self._first_budgets)
             self._check_parameters()
-            self._door = door
-            self._entering = threading.Lock()
-        return self._door
+            self._validator = validator
+            self._validation_lock = threading.Lock()
+        return self._validator
 
     def _check_parameters(self) -> None:
         for name, least in (("shards", 1), ("workers", 1), ("block", 128), ("in_flight", 1), ("rebalance_every", 1)):
@@ -360,15 +367,18 @@ class ShardedModel(OnDisk, ClassifierMixin, BaseEstimator):  # type: ignore[misc
     def _new_placement(self) -> Placement:
         return Placement(self.learner.graph, self.shards, checked_pins(self.pins))
 
-    def _first_budgets(self, door: Door | None = None) -> list[int | str | None]:
-        """The share of each shard. With a `door` that has begun, shares of bytes are checked against what rows take."""
+    def _first_budgets(self, validator: InputValidator | None = None) -> list[int | str | None]:
+        """The share of the budget of each shard.
+
+        With a `validator` that has seen the first block, shares of bytes are checked against what a model needs.
+        """
         budget = getattr(self.learner, "budget", None)
         shares = first_shares(budget, self.shards)
         total = budget_of(WHO, budget).bytes
-        if door is not None and total is not None:
+        if validator is not None and total is not None:
             placement, least = self._new_placement(), 0
             for shard, share in enumerate(shares):
-                plan = partial(door.settings_of, graph=placement.graph_of(shard))
+                plan = partial(validator.shard_settings, graph=placement.graph_of(shard))
                 try:
                     plan(share)
                 except TooFewBytes:
@@ -378,15 +388,16 @@ class ShardedModel(OnDisk, ClassifierMixin, BaseEstimator):  # type: ignore[misc
         return shares
 
     def _begin(self, models: list[Any] | None = None) -> None:
-        """Make the shards: new ones after the first block, or given ones."""
+        """Start the shards: new ones after the first block, or with the given models."""
         self._ready(term=1)
         if models is None:
-            budgets = self._first_budgets(self._door)
-            models = [self._door.first_model(budget, self._placement.graph_of(shard))
+            budgets = self._first_budgets(self._validator)
+            models = [self._validator.new_shard_model(budget, self._placement.graph_of(shard))
                       for shard, budget in enumerate(budgets)]  # fmt: skip
-            self._door.release_first_rows()
+            self._validator.release_first_rows()
         if self.directory is not None:
-            for shard in range(self.shards):  # of a start that was broken off: nothing in it was acknowledged
+            # Folders without a record are left from a start that failed. Nothing in them was acknowledged.
+            for shard in range(self.shards):
                 shutil.rmtree(Path(self.directory) / folder_of(shard), ignore_errors=True)
         self._start(models)
         self._write_record()
@@ -397,37 +408,37 @@ class ShardedModel(OnDisk, ClassifierMixin, BaseEstimator):  # type: ignore[misc
         self._start(None)
 
     def _ready(self, term: int) -> None:
-        if not hasattr(self, "_entering"):
-            self._entering = threading.Lock()
+        if not hasattr(self, "_validation_lock"):
+            self._validation_lock = threading.Lock()
         self._placement = self._new_placement()
         self._term = term
-        self._hot = HotTasks()
+        self._busy_tasks = BusyTasks()
         self._rebalancing = threading.Lock()
-        self._since = 0
+        self._examples_since = 0
 
     def _start(self, models: list[Any] | None) -> None:
-        team = Team(self._crew(), self.shards, self._term)
+        workers = WorkerGroup(self._new_pool(), self.shards, self._term)
         try:
-            team.begin(self.workers, models)
+            workers.begin(self.workers, models)
         except BaseException:
-            team.close()
+            workers.close()
             raise
-        self._team = team
-        self._mistakes = [fact.n_mistakes for fact in self._facts()]
+        self._workers = workers
+        self._mistakes = [one.n_mistakes for one in self._statistics()]
 
-    def _crew(self) -> Crew:
+    def _new_pool(self) -> WorkerPool:
         directory = None if self.directory is None else str(Path(self.directory).absolute())
         if self.backend == "local":
-            return LocalCrew(directory, self.snapshot_every)
-        from budgetron.distributed.ray_crew import RayCrew
+            return LocalPool(directory, self.snapshot_every)
+        from budgetron.distributed.ray_pool import RayPool
 
-        return RayCrew(directory, self.snapshot_every, self.patience, self.ray_options)
+        return RayPool(directory, self.snapshot_every, self.patience, self.ray_options)
 
     def close(self) -> None:
-        """Stop the workers; what is in the directory stays there."""
+        """Stop the workers. The files in the directory stay."""
         if self._begun:
-            self._team.close()
-            del self._team
+            self._workers.close()
+            del self._workers
 
     def __enter__(self) -> Self:
         return self

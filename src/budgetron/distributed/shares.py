@@ -1,10 +1,11 @@
-"""How a budget is divided among shards, or among replicas. A budget is the total: the shares add up to it.
+"""Divide a budget among shards or replicas. The budget is the total: the shares add up to it.
 
-    fixed     every shard has its equal share for ever: each shard is a learner of B/n examples
-    demand    shares follow the mistakes that a shard makes; at every rebalancing half of a share is kept, so that no
-              shard is emptied by a quiet hour, and givers let go before takers grow: the total is never exceeded
+    fixed     every shard has an equal share for the life of the model: each shard is a learner of B/n examples
+    demand    shares follow the mistakes of each shard. A rebalancing moves at most half of a share, so that a quiet
+              hour does not empty a shard. Shards that shrink do so before others grow, so the total is never exceeded.
 
-One learner with one budget for all tasks is a third algorithm: there the tasks compete for every single place.
+Both differ from one learner with one budget, in which all tasks compete for every stored example. Everything here is
+arithmetic: `introspection` and `sharded` apply the results.
 """
 
 from __future__ import annotations
@@ -19,12 +20,12 @@ from budgetron.errors import TooFewBytes, refusal, refuse, refuse_type, shown
 
 WHO = "ShardedModel"
 POLICIES = ("fixed", "demand")
-Plan = Callable[[int | str | None], Settings]  # a budget → the settings of a model with it
-INERTIA = 0.5  # the part of a share that one rebalancing leaves alone
+Plan = Callable[[int | str | None], Settings]  # from a budget to the settings of a model with that budget
+INERTIA = 0.5  # the part of a share that one rebalancing does not touch
 
 
 def divided(total: int, weights: Sequence[float], least: int = 1) -> list[int]:
-    """Whole shares in proportion to the weights, each at least `least`, that add up to the total exactly.
+    """Divide a total into integer shares in proportion to the weights, each at least `least`.
 
     >>> divided(10, [1, 1, 1]), divided(10, [8, 1, 0]), divided(10, [0, 0])
     ([4, 3, 3], [8, 1, 1], [5, 5])
@@ -34,7 +35,7 @@ def divided(total: int, weights: Sequence[float], least: int = 1) -> list[int]:
         w = np.ones(len(w))
     exact = np.full(len(w), float(least))
     wanting = np.ones(len(w), dtype=bool)
-    while wanting.any():  # clamp shares to the minimum, and divide the rest among the others
+    while wanting.any():  # Clamp shares to the minimum and redistribute the rest.
         free = total - least * int((~wanting).sum())
         exact[wanting] = free * w[wanting] / w[wanting].sum() if w[wanting].sum() > 0 else free / wanting.sum()
         short = wanting & (exact < least)
@@ -43,13 +44,14 @@ def divided(total: int, weights: Sequence[float], least: int = 1) -> list[int]:
         exact[short] = least
         wanting &= ~short
     shares = np.floor(exact + 1e-9).astype(np.int64)
+    # The units lost to rounding go to the largest remainders, so that the shares add up to the total exactly.
     order = np.argsort(-(exact - shares), kind="stable")
     shares[order[: total - int(shares.sum())]] += 1
     return [int(share) for share in shares]
 
 
 def first_shares(budget: int | str | None, n: int, who: str = WHO, part: str = "shard") -> list[int | str | None]:
-    """The budget of each shard at the start: equal shares, the remainder one by one to the first.
+    """The initial budget of each shard: equal shares, and the remainder one by one to the first shards.
 
     >>> first_shares(10, 3), first_shares("1 MiB", 2), first_shares(None, 2)
     ([4, 3, 3], ['524288 B', '524288 B'], [None, None])
@@ -62,41 +64,41 @@ def first_shares(budget: int | str | None, n: int, who: str = WHO, part: str = "
     if whole.examples < n:
         raise refuse(
             who, "budget", f"at least {n}, one stored example per {part}", f"{whole.examples}",
-            f"Give a larger budget, or take {whole.examples} {part}s or fewer.",
+            f"Raise the budget, or use {whole.examples} {part}s or fewer.",
         )  # fmt: skip
     return list(divided(whole.examples, [1] * n))
 
 
 def least_bytes(plan: Plan) -> tuple[int, Settings]:
-    """The smallest byte budget found that a model can be planned with, and its settings."""
+    """A byte budget close to the smallest with which a model can be planned, and its settings."""
     budget = 1
     while True:
         try:
             return budget, plan(f"{budget} B")
-        except TooFewBytes as error:  # what is needed may grow with the budget: some tables are a part of it
+        except TooFewBytes as error:  # the need may grow with the budget, which sets the size of some tables
             budget = max(error.needed, budget + budget // 16 + 1)
 
 
 def refuse_bytes(who: str, part: str, budget: int, n: int, each: int) -> TooFewBytes:
-    """The refusal of a byte budget that does not reach for n models of so many bytes each."""
-    fewer = f", or take {counted(budget // each, part)} or fewer" if budget >= each else ""
+    """The error for a byte budget that is too small for n models of `each` bytes."""
+    fewer = f", or use {counted(budget // each, part)} or fewer" if budget >= each else ""
     return TooFewBytes(
         refusal(who, "budget", f"at least {n * each} bytes for {counted(n, part)}, {each} for each", f"{budget} bytes",
-                f"Give a larger budget{fewer}.")
+                f"Raise the budget{fewer}.")
     )  # fmt: skip
 
 
 def counted(n: int, part: str) -> str:
-    """A number of shards or replicas, in words."""
+    """A number of shards or replicas, such as "1 shard" or "8 shards"."""
     return f"{n} {part}" if n == 1 else f"{n} {part}s"
 
 
-def following(total: int, capacities: Sequence[int], mistakes: Sequence[int], least: int = 1) -> list[int]:
-    """The capacities after one rebalancing: half as they were, half by the mistakes since the last one.
+def rebalanced_shares(total: int, capacities: Sequence[int], mistakes: Sequence[int], least: int = 1) -> list[int]:
+    """The capacities after a rebalancing: half by the old capacities, half by the mistakes since the last one.
 
-    >>> following(40, [10, 10, 10, 10], [0, 0, 0, 60])
+    >>> rebalanced_shares(40, [10, 10, 10, 10], [0, 0, 0, 60])
     [5, 5, 5, 25]
-    >>> following(40, [5, 5, 5, 25], [0, 0, 0, 0])
+    >>> rebalanced_shares(40, [5, 5, 5, 25], [0, 0, 0, 0])
     [5, 5, 5, 25]
     """
     if sum(mistakes) == 0:
@@ -107,18 +109,19 @@ def following(total: int, capacities: Sequence[int], mistakes: Sequence[int], le
 
 
 def checked_policy(shares: object, budget: object) -> str:
-    """The policy, if it is one and the budget allows it."""
+    """Validate the policy of shares against the kind of budget."""
     if shares not in POLICIES:
         raise refuse(WHO, "shares", '"fixed" or "demand"', shown(shares))
     if shares == "demand" and budget_of(WHO, budget).examples is None:
         raise refuse_type(
-            WHO, "shares", '"fixed" unless the budget is a number of stored examples', f'"demand" with {shown(budget)}'
+            WHO, "shares", '"fixed" unless the budget is a number of stored examples', f'"demand" with {shown(budget)}',
+            "Give the budget as a number of examples.",
         )
     return str(shares)
 
 
 def unused_only(wanted: Sequence[int], capacities: Sequence[int], stored: Sequence[int]) -> list[int]:
-    """As wanted, but no shard below what it has stored; takers get what is given and no more.
+    """Limit a rebalancing to unused capacity: no shard shrinks below what it stores.
 
     >>> unused_only([2, 18], [10, 10], [6, 10])
     [6, 14]

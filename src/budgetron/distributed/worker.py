@@ -1,7 +1,7 @@
-"""A worker: some shards, each a model of its own in a host of its own. The same class runs in a thread and as an actor.
+"""`Worker`: owns some shards, each a model of its own in a `Host` of its own. Runs in a thread or as a Ray actor.
 
-Every message names the epoch under which the sender believes the worker to own the shard; another epoch is refused
-here, and by the shard's log whatever this process believes of itself.
+Every message names the epoch under which the coordinator assigned the shard. A worker rejects other epochs, and so does
+the shard's log: the log is what counts, because a worker that was cut off does not know that it lost the shard.
 """
 
 from __future__ import annotations
@@ -18,23 +18,23 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from budgetron.distributed.exchange import SharedPart, shared_part, with_shared_part
-from budgetron.distributed.files import put
+from budgetron.distributed.file_access import write_file
+from budgetron.distributed.replica_exchange import SharedPart, shared_part, with_shared_part
 from budgetron.durable import Host, KeyReused, Learned, Request
-from budgetron.durable.models import Kept, kept_of
+from budgetron.durable.hosted_model import HostedModel, hosted_model_from
 from budgetron.errors import WorkerError, refusal
 from budgetron.learners.saved import content_of
 
-WRITERS = 8  # threads that write logs: they wait for the disk nearly all the time
+WRITERS = 8  # threads that write logs: more than cores, because they mostly wait for fsync
 
 
 class NotTheOwner(WorkerError):
-    """A message for a shard that this worker does not own, or not under that epoch."""
+    """A message for a shard that this worker does not own, or not under this epoch."""
 
 
 @dataclass(frozen=True)
-class Parcel:
-    """Rows for one shard."""
+class ShardMessage:
+    """Rows for one shard, with the epoch of its owner and the idempotency key of this message."""
 
     shard: int
     epoch: int
@@ -46,8 +46,8 @@ class Parcel:
 
 
 @dataclass(frozen=True)
-class Facts:
-    """What a shard says of itself."""
+class ShardStatistics:
+    """The statistics of one shard."""
 
     shard: int
     epoch: int
@@ -60,83 +60,85 @@ class Facts:
 
 
 @dataclass
-class _Held:
+class _OwnedShard:
     epoch: int
     host: Host | None
-    bare: Any = None  # the model, where no directory keeps it
-    is_behind: bool = False  # something could not be learned: what comes after it must not be learned before it
+    in_memory: Any = None  # the model, if there is no directory
+    is_behind: bool = False  # a message failed: later ones must wait until it is sent again, to keep the rows in order
 
     @property
     def model(self) -> Any:
-        return self.bare if self.host is None else self.host.model
+        return self.in_memory if self.host is None else self.host.model
 
 
 class Worker:
-    """Shards by number. Calls come one at a time."""
+    """A worker. The pool calls its methods one at a time."""
 
     def __init__(self, name: str, directory: str | None, snapshot_every: int = 50_000) -> None:
         self.name = name
         self._directory = directory
         self._snapshot_every = snapshot_every
-        self._held: dict[int, _Held] = {}
-        self._turn = threading.Lock()  # one model learns at a time: a worker is one core
+        self._owned: dict[int, _OwnedShard] = {}
+        self._learning_lock = threading.Lock()  # one model learns at a time, so that a worker uses one core
         self._writers = ThreadPoolExecutor(WRITERS, thread_name_prefix=f"{name}-log")
 
     def ping(self) -> dict[str, Any]:
-        """That it is there, and where, and what its process has worked so far."""
-        here = {"name": self.name, "pid": os.getpid(), "host": socket.gethostname(), "shards": sorted(self._held)}
+        """Name, process, host name, shards and CPU seconds: also shows that the worker answers."""
+        here = {"name": self.name, "pid": os.getpid(), "host": socket.gethostname(), "shards": sorted(self._owned)}
         return {**here, "cpu_seconds": time.process_time()}
 
     def check_ready(self) -> None:
-        """Raise what learning would fail with now, in any of the shards."""
-        for held in self._held.values():
-            if held.host is not None:
-                held.host.check_ready()
+        """Raise the error that learning would raise now, in any of the shards."""
+        for owned in self._owned.values():
+            if owned.host is not None:
+                owned.host.check_ready()
 
-    # ---- owning
+    # ---- ownership
 
     def own(self, shard: int, epoch: int, model: Any = None) -> int:
-        """Take a shard over under a new epoch. A `model` is what a new shard begins with."""
-        if shard in self._held:  # it stays to be looked at, should the log not be had again
-            self._close(self._held[shard])
+        """Become the owner of a shard under a new epoch. A new shard starts with `model`."""
+        if shard in self._owned:  # keep the entry: statistics still work if the log cannot be opened
+            self._close(self._owned[shard])
         if self._directory is None:
-            self._held[shard] = _Held(epoch, None, model)
+            self._owned[shard] = _OwnedShard(epoch, None, model)
             return epoch
         folder = Path(self._directory) / folder_of(shard)
-        host = Host.open(folder, model=model, epoch=epoch, snapshot_every=self._snapshot_every, turn=self._turn)
+        host = Host.open(
+            folder, model=model, epoch=epoch, snapshot_every=self._snapshot_every, learning_lock=self._learning_lock
+        )
         if model is not None and host.position == 0:
-            host.snapshot()  # what it began with is settled, whatever is given next time
-        self._held[shard] = _Held(epoch, host)
+            host.snapshot()  # a recovery must start from this model, whatever is passed next time
+        self._owned[shard] = _OwnedShard(epoch, host)
         return epoch
 
     def release(self, shard: int, epoch: int) -> Any:
-        """Give a shard up, snapshot written; the model itself, where no directory keeps it."""
-        held = self._of(shard, epoch)
-        self._close(held)
-        del self._held[shard]
-        return held.bare
+        """Give up a shard after a snapshot. Returns the model if there is no directory to recover it from."""
+        owned = self._of(shard, epoch)
+        self._close(owned)
+        del self._owned[shard]
+        return owned.in_memory
 
     def close(self) -> None:
-        for held in self._held.values():
-            self._close(held)
-        self._held = {}
+        for owned in self._owned.values():
+            self._close(owned)
+        self._owned = {}
         self._writers.shutdown()
 
     # ---- learning and predicting
 
-    def learn(self, parcels: list[Parcel]) -> list[NDArray[np.float64]]:
-        """The margins of each parcel, as they were before it was learned.
+    def learn(self, messages: list[ShardMessage]) -> list[NDArray[np.float64]]:
+        """Learn messages and return the margins of each, as they were before it was learned.
 
-        Parcels of one shard share a commit; the shards write side by side, and each writes while another learns.
+        Messages of one shard share a commit. Shards write their logs in parallel, and write while another one learns.
         """
         by_shard: dict[int, list[int]] = {}
-        for place, parcel in enumerate(parcels):
-            if self._of(parcel.shard, parcel.epoch).is_behind:  # until it is owned anew, and sent what it missed
-                raise self._not_mine(parcel.shard, parcel.epoch, "one that it could not finish")
-            by_shard.setdefault(parcel.shard, []).append(place)
-        groups = [[parcels[place] for place in places] for places in by_shard.values()]
+        for place, message in enumerate(messages):
+            if self._of(message.shard, message.epoch).is_behind:  # until the coordinator assigns it again
+                raise self._not_owner(message.shard, message.epoch, "an earlier message failed")
+            by_shard.setdefault(message.shard, []).append(place)
+        groups = [[messages[place] for place in places] for places in by_shard.values()]
         helpers = self._writers.map if self._directory is not None and len(groups) > 1 else map
-        answers: list[Any] = [None] * len(parcels)
+        answers: list[Any] = [None] * len(messages)
         for places, learned in zip(by_shard.values(), list(helpers(self._learned, groups)), strict=True):
             for place, answer in zip(places, learned, strict=True):
                 answers[place] = answer
@@ -145,130 +147,133 @@ class Worker:
                 raise answer
         return answers
 
-    def remembered(self, stems: list[str]) -> dict[int, list[list[tuple[int, int]]]]:
-        """What the shards here have learned under these keys: for each shard and key the cuts, in the order of rows.
+    def remembered(self, call_keys: list[str]) -> dict[int, list[list[tuple[int, int]]]]:
+        """What the shards of this worker have learned under the keys of these calls.
 
-        A cut is the number of its first row in the call, and how many rows it had. Shards that remember none of the
-        keys are left out.
+        Returns, per shard and key, the cuts in the order of rows. A cut is the number of its first row in the call, and
+        its number of rows. Shards that have none of the keys are left out.
         """
         found = {}
-        for shard, held in self._held.items():
-            if held.host is not None:
-                cuts = [_remembered(held.host, stem) for stem in stems]
+        for shard, owned in self._owned.items():
+            if owned.host is not None:
+                cuts = [_remembered(owned.host, call_key) for call_key in call_keys]
                 if any(cuts):
                     found[shard] = cuts
         return found
 
-    def margins(self, parcels: list[Parcel]) -> list[NDArray[np.float64]]:
-        """The margins of each parcel; nothing is learned."""
-        held = [self._of(parcel.shard, parcel.epoch) for parcel in parcels]
+    def margins(self, messages: list[ShardMessage]) -> list[NDArray[np.float64]]:
+        """Compute the margins of each message without learning."""
+        owned = [self._of(message.shard, message.epoch) for message in messages]
         return [
-            one.model.decision_function(parcel.X, tasks=parcel.tasks) for one, parcel in zip(held, parcels, strict=True)
+            shard.model.decision_function(message.X, tasks=message.tasks)
+            for shard, message in zip(owned, messages, strict=True)
         ]
 
     def forget(self, shard: int, epoch: int, task: Any) -> None:
-        held = self._of(shard, epoch)
-        (held.model if held.host is None else held.host).forget_task(task)
+        owned = self._of(shard, epoch)
+        (owned.model if owned.host is None else owned.host).forget_task(task)
 
     def task_weights(self, shard: int, epoch: int, task: Any) -> NDArray[np.float64]:
         weights: NDArray[np.float64] = self._of(shard, epoch).model.task_weights(task)
         return weights
 
-    def _learned(self, parcels: list[Parcel]) -> list[Any]:
-        """The margins, or the exception, of each parcel of one shard."""
-        held = self._held[parcels[0].shard]
-        host = held.host
+    def _learned(self, messages: list[ShardMessage]) -> list[Any]:
+        """Learn messages of one shard; the margins or the exception of each."""
+        owned = self._owned[messages[0].shard]
+        host = owned.host
         if host is None:
-            return [self._learned_in_memory(parcel) for parcel in parcels]
-        requests = [Request(p.X, p.y, p.tasks, p.key, None, p.weights) for p in parcels]
+            return [self._learned_in_memory(message) for message in messages]
+        requests = [Request(p.X, p.y, p.tasks, p.key, None, p.weights) for p in messages]
         answers = host.learn_many(requests, in_order=True)
-        held.is_behind = any(isinstance(one, Exception) and not isinstance(one, KeyReused) for one in answers)
+        owned.is_behind = any(isinstance(one, Exception) and not isinstance(one, KeyReused) for one in answers)
         return [one.margins if isinstance(one, Learned) else one for one in answers]
 
-    def _learned_in_memory(self, parcel: Parcel) -> Any:
-        weights = {} if parcel.weights is None else {"sample_weight": parcel.weights}
-        return self._held[parcel.shard].bare.predict_then_learn(parcel.X, parcel.y, tasks=parcel.tasks, **weights)
+    def _learned_in_memory(self, message: ShardMessage) -> Any:
+        weights = {} if message.weights is None else {"sample_weight": message.weights}
+        model = self._owned[message.shard].in_memory
+        return model.predict_then_learn(message.X, message.y, tasks=message.tasks, **weights)
 
-    # ---- care
+    # ---- maintenance
 
-    def facts(self, by_task: bool = False) -> list[Facts]:
-        """What every shard here says of itself."""
-        return [_facts(shard, held, by_task) for shard, held in sorted(self._held.items())]
+    def statistics(self, by_task: bool = False) -> list[ShardStatistics]:
+        """The statistics of every shard of this worker."""
+        return [_statistics(shard, owned, by_task) for shard, owned in sorted(self._owned.items())]
 
     def resize(self, shard: int, epoch: int, capacity: int) -> int:
-        """Another capacity for a shard, on disk before this returns. Members that leave do so by the learner's rule."""
-        held = self._of(shard, epoch)
-        if held.host is None:
-            held.bare.resize(capacity)
+        """Change the capacity of a shard, on disk before this returns. The learner evicts examples by its own rule."""
+        owned = self._of(shard, epoch)
+        if owned.host is None:
+            owned.in_memory.resize(capacity)
         else:
-            smaller = kept_of(held.host.content())
+            smaller = hosted_model_from(owned.host.content())
             smaller.model.resize(capacity)
-            held.host.restore(smaller.content())
-        return int(held.model.capacity_)
+            owned.host.restore(smaller.content())
+        return int(owned.model.capacity_)
 
     def shared_part(self, shard: int, epoch: int) -> SharedPart:
-        """What the shard's tasks have in common."""
+        """The part of the shard's model that all tasks share."""
         model = self._of(shard, epoch).model
         with model._guard:
             return shared_part(model._engine)
 
     def receive(self, shard: int, epoch: int, part: SharedPart) -> None:
-        """Put another shared part in place, on disk before this returns. Done twice it is as done once."""
-        held = self._of(shard, epoch)
-        kept = Kept(held.bare) if held.host is None else kept_of(held.host.content())
-        with kept.model._guard:
-            kept.model._engine = with_shared_part(kept.model._engine, part)
-        if held.host is not None:
-            held.host.restore(kept.content())
+        """Replace the shared part of a shard, on disk before this returns. Safe to repeat."""
+        owned = self._of(shard, epoch)
+        hosted = HostedModel(owned.in_memory) if owned.host is None else hosted_model_from(owned.host.content())
+        with hosted.model._guard:
+            hosted.model._engine = with_shared_part(hosted.model._engine, part)
+        if owned.host is not None:
+            owned.host.restore(hosted.content())
 
     def snapshot(self, shard: int, epoch: int) -> None:
         """Write the shard's model into its directory and trim its log."""
-        held = self._of(shard, epoch)
-        if held.host is not None:
-            held.host.snapshot()
+        owned = self._of(shard, epoch)
+        if owned.host is not None:
+            owned.host.snapshot()
 
     def content(self, shard: int, epoch: int) -> bytes:
-        """The shard as a model file."""
-        held = self._of(shard, epoch)
-        if held.host is not None:
-            return held.host.content()
-        with held.bare._guard:
-            return content_of(held.bare)
+        """The bytes of the shard's model file."""
+        owned = self._of(shard, epoch)
+        if owned.host is not None:
+            return owned.host.content()
+        with owned.in_memory._guard:
+            return content_of(owned.in_memory)
 
     def save(self, shard: int, epoch: int, target: str, name: str) -> str:
-        """Write the shard's model file to a folder or URL from here, not through the coordinator; its digest."""
-        return put(target, name, self.content(shard, epoch))
+        """Write the shard's model file to a folder or URL, directly from this worker. Returns its SHA-256."""
+        return write_file(target, name, self.content(shard, epoch))
 
-    def _of(self, shard: int, epoch: int) -> _Held:
-        held = self._held.get(shard)
-        if held is None or held.epoch != epoch:
-            raise self._not_mine(shard, epoch, "none" if held is None else f"epoch {held.epoch}")
-        return held
+    def _of(self, shard: int, epoch: int) -> _OwnedShard:
+        owned = self._owned.get(shard)
+        if owned is None or owned.epoch != epoch:
+            raise self._not_owner(shard, epoch, "none" if owned is None else f"epoch {owned.epoch}")
+        return owned
 
-    def _not_mine(self, shard: int, epoch: int, mine: str) -> NotTheOwner:
-        accepted = f"for a shard it owns, under its epoch ({mine})"
+    def _not_owner(self, shard: int, epoch: int, mine: str) -> NotTheOwner:
+        accepted = f"for a shard that this worker owns, under its epoch ({mine})"
         return NotTheOwner(refusal(f"worker {self.name}", "a message", accepted, f"shard {shard}, epoch {epoch}"))
 
-    def _close(self, held: _Held) -> None:
-        if held.host is not None:
-            held.host.close()
+    def _close(self, owned: _OwnedShard) -> None:
+        if owned.host is not None:
+            owned.host.close()
 
 
 def folder_of(shard: int) -> str:
-    """The name of a shard's folder."""
+    """The name of a shard's folder inside the directory of the model."""
     return f"shard-{shard:05d}"
 
 
-def _remembered(host: Host, stem: str) -> list[tuple[int, int]]:
-    prefix = f"{stem}/"
+def _remembered(host: Host, call_key: str) -> list[tuple[int, int]]:
+    prefix = f"{call_key}/"
     found = [(key[len(prefix) :], len(learned.margins)) for key, learned in host.remembered(prefix).items()]
-    return sorted((int(first), n) for first, n in found if first.isdecimal())  # "a/1/0" is of the key "a/1", not of "a"
+    # The key "a/1/0" belongs to the call "a/1", not to "a": only digits may follow the prefix.
+    return sorted((int(first), n) for first, n in found if first.isdecimal())
 
 
-def _facts(shard: int, held: _Held, by_task: bool) -> Facts:
-    model = held.model
+def _statistics(shard: int, owned: _OwnedShard, by_task: bool) -> ShardStatistics:
+    model = owned.model
     stored: dict[Any, int] = {}
     if by_task:
         stored = {task: round(share * model.n_stored_) for task, share in model.budget_share_.items()}
     counts = model.n_seen_, model.n_mistakes_, model.n_stored_
-    return Facts(shard, held.epoch, *counts, model.capacity_, model.memory_bytes_, stored)
+    return ShardStatistics(shard, owned.epoch, *counts, model.capacity_, model.memory_bytes_, stored)

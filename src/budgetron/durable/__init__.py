@@ -1,16 +1,18 @@
-"""A model that owns a directory: what it learned is on disk before it is acknowledged, and is applied exactly once.
+"""Durable learning: a model with a write-ahead log and snapshots in a directory of its own.
+
+Every example is on disk before it is acknowledged, and is learned exactly once.
 
     host = Host.open("spam", make_model=lambda: Budgetron(budget=500))
     learned = host.learn(X, y, tasks, key="batch-17")     # logged, forced to disk, learned, then returned
     host.predict(X, tasks)
 
-No web server, no stream engine: any loop may use it. `budgetron serve` and the shards are two of them.
+`budgetron serve` and the workers of `budgetron.distributed` are built on `Host`. It needs neither a web server nor a
+stream engine, so any program can use it. This package must not import the service or the distributed models.
 """
 
 from budgetron.durable.answers import Learned
 from budgetron.durable.blocks import Request, StreamRows, row_digest, row_digests
-from budgetron.durable.host import Host
-from budgetron.durable.refusals import (
+from budgetron.durable.errors import (
     AlreadyOwned,
     DamagedLog,
     DirectoryGone,
@@ -19,6 +21,7 @@ from budgetron.durable.refusals import (
     NothingLearned,
     StaleOwner,
 )
+from budgetron.durable.host import Host
 
 __all__ = [
     "AlreadyOwned",

@@ -1,10 +1,12 @@
-"""A block of examples as bytes, and back: what the log holds.
+"""Encode blocks of examples as bytes for the log, and decode them.
 
     [version, kind, shape, arrays, records, y, tasks, classes, weights]      in msgpack
 
-kind is "dense", "csr", "records" (raw, for a model with columns) or "forget". Arrays are little-endian bytes beside
-their dtype; tasks and labels are written as in a model file, so any plain hashable may be one. What is learned is the
-block read back from these bytes, at once and in any replay: the two cannot differ.
+`kind` is "dense", "csr", "records" (raw, for a model with columns) or "forget". Arrays are little-endian bytes with
+their dtype. Tasks and labels are written as in a model file, so they may be any plain hashable value.
+
+The model always learns the block as decoded from these bytes, never the caller's own arrays. So a replay of the log
+after a crash learns exactly what the first call learned.
 """
 
 from __future__ import annotations
@@ -26,15 +28,21 @@ from budgetron.persist.names import NoJSON, decoded, encoded
 
 VERSION = 1
 WHO = "Host"
-DIGEST = 8  # bytes of a row's digest
+DIGEST_BYTES = 8  # per row: enough to notice rows that changed by mistake; not a defence against forgery
 
 
 @dataclass(frozen=True)
 class StreamRows:
-    """Where the rows of a request belong in a stream that may be sent again: `Request.key` names the stream.
+    """The positions of a request's rows in a stream that may be sent again. `Request.key` names the stream.
 
-    `places` rise along the stream, within a request and from one to the next; a row sent again has the same place.
-    `digests` are eight bytes per row, as `row_digest` makes them; with them other rows at the same places are noticed.
+    Parameters
+    ----------
+    places : array of int
+        One position per row, such as a line number or an offset. Positions rise along the stream, within a request and
+        from one request to the next. A row that is sent again has the same position.
+    digests : bytes, optional
+        Eight bytes per row, from `row_digest` or `row_digests`. With them, a different row at the same position is
+        rejected instead of skipped.
     """
 
     places: NDArray[np.int64]
@@ -44,24 +52,24 @@ class StreamRows:
         places = np.asarray(self.places, dtype=np.int64)
         if places.ndim != 1 or not len(places) or places[0] < 0 or (np.diff(places) <= 0).any():
             raise refuse(WHO, "places", "rising integers >= 0, one per row", shown(self.places))
-        if self.digests and len(self.digests) != DIGEST * len(places):
-            raise refuse(WHO, "digests", f"{DIGEST} bytes per row", f"{len(self.digests)} for {len(places)} rows")
+        if self.digests and len(self.digests) != DIGEST_BYTES * len(places):
+            raise refuse(WHO, "digests", f"{DIGEST_BYTES} bytes per row", f"{len(self.digests)} for {len(places)} rows")
         object.__setattr__(self, "places", places)
 
     def first(self, n: int) -> StreamRows:
-        return StreamRows(self.places[:n], self.digests[: DIGEST * n])
+        return StreamRows(self.places[:n], self.digests[: DIGEST_BYTES * n])
 
     def after(self, n: int) -> StreamRows:
-        return StreamRows(self.places[n:], self.digests[DIGEST * n :])
+        return StreamRows(self.places[n:], self.digests[DIGEST_BYTES * n :])
 
 
 def row_digest(content: bytes) -> bytes:
-    """What tells the content of one row from another, in `StreamRows.digests`."""
-    return blake2b(content, digest_size=DIGEST).digest()
+    """Hash the content of one row, for `StreamRows.digests`."""
+    return blake2b(content, digest_size=DIGEST_BYTES).digest()
 
 
 def row_digests(X: Any, y: Any, tasks: Any = None, sample_weight: Any = None) -> bytes:
-    """The digests of rows that are arrays or CSR matrices, with their labels, tasks and weights."""
+    """Hash every row of an array or CSR matrix together with its label, task and weight, for `StreamRows.digests`."""
     sides = [values.tolist() if hasattr(values, "tolist") else values for values in (y, tasks, sample_weight)]
     if sparse.issparse(X):
         X = X.tocsr()
@@ -75,9 +83,10 @@ def row_digests(X: Any, y: Any, tasks: Any = None, sample_weight: Any = None) ->
 
 @dataclass(frozen=True)
 class Request:
-    """One call of `learn`: labelled examples that are learned together or refused together.
+    """The arguments of one call of `learn`: labelled examples that are learned together or rejected together.
 
-    With `rows` the key names a stream, and these are some of its rows; without, it names this request alone.
+    `key` is the idempotency key. Without `rows` it names this request alone. With `rows` it names a stream, and the
+    examples are some rows of that stream.
     """
 
     X: Any
@@ -91,7 +100,7 @@ class Request:
 
 @dataclass(frozen=True)
 class Block:
-    """A request as it is learned: read back from its bytes."""
+    """A request as decoded from its bytes, ready to be learned."""
 
     kind: str
     X: Any
@@ -101,7 +110,7 @@ class Block:
     sample_weight: Any
 
 
-class _Written(msgspec.Struct, array_like=True):
+class _EncodedBlock(msgspec.Struct, array_like=True):
     version: int
     kind: str
     shape: tuple[int, int] = (0, 0)
@@ -114,15 +123,19 @@ class _Written(msgspec.Struct, array_like=True):
 
 
 _encoder = msgspec.msgpack.Encoder()
-_decoder = msgspec.msgpack.Decoder(_Written)
+_decoder = msgspec.msgpack.Decoder(_EncodedBlock)
 
 
-def written(request: Request, width: int | None, raw: bool) -> bytes:
-    """The bytes of a request. `width` hashes dicts for a model without columns; `raw` keeps them for one that has."""
+def encode_request(request: Request, width: int | None, raw: bool) -> bytes:
+    """Encode a request for the log.
+
+    A list of dicts is stored as it is if `raw` (the model has columns that encode it), otherwise hashed to `width`
+    features.
+    """
     kind, shape, arrays, records = _rows(request.X, width, raw)
     n = shape[0]
     weights = validation.weights(WHO, request.sample_weight, n)
-    block = _Written(
+    block = _EncodedBlock(
         version=VERSION,
         kind=kind,
         shape=shape,
@@ -136,16 +149,17 @@ def written(request: Request, width: int | None, raw: bool) -> bytes:
     return _bytes(block)
 
 
-def forgetting(task: Any) -> bytes:
-    """The bytes of a wish that a task be forgotten."""
-    return _bytes(_Written(version=VERSION, kind="forget", tasks=_values("task", [task], 1)))
+def encode_forget(task: Any) -> bytes:
+    """Encode the request to forget a task."""
+    return _bytes(_EncodedBlock(version=VERSION, kind="forget", tasks=_values("task", [task], 1)))
 
 
-def read(payload: bytes) -> Block:
-    """The block that was written."""
+def decode_block(payload: bytes) -> Block:
+    """Decode a block of the log."""
     block = _decoder.decode(payload)
     if block.version != VERSION:
-        raise refuse(WHO, "the log", f"of version {VERSION}", f"version {block.version}", "A newer budgetron reads it.")
+        raise refuse(WHO, "the log", f"of version {VERSION}", f"version {block.version}",
+                     "Open the directory with a newer budgetron.")  # fmt: skip
     if block.kind == "dense":
         X: Any = _numbers(block.arrays[0]).reshape(block.shape)
     elif block.kind == "csr":
@@ -157,26 +171,26 @@ def read(payload: bytes) -> Block:
     return Block(block.kind, X, _read(block.y), _read(block.tasks), _read(block.classes), weights)
 
 
-def after(payload: bytes, n: int) -> bytes:
-    """The bytes of the same request without its first rows."""
-    block = read(payload)
+def without_first_rows(payload: bytes, n: int) -> bytes:
+    """Encode the same request without its first n rows."""
+    block = decode_block(payload)
     rest = [None if values is None else values[n:] for values in (block.X, block.y, block.tasks, block.sample_weight)]
     X, y, tasks, weights = rest
     request = Request(X, y, tasks, classes=block.classes, sample_weight=weights)
-    return written(request, None, block.kind == "records")
+    return encode_request(request, None, block.kind == "records")
 
 
 def are_records(X: Any) -> bool:
-    """Whether X is a list of dicts."""
+    """Whether X is a list of dicts. A list of dicts and other rows is rejected."""
     if not (isinstance(X, Sequence) and not isinstance(X, str) and len(X) and isinstance(X[0], Mapping)):
         return False
     if not all(isinstance(row, Mapping) for row in X):
-        raise refuse(WHO, "X", "rows of one kind", "dicts and other rows together")
+        raise refuse(WHO, "X", "a list of dicts, or rows of numbers", "both in one list")
     return True
 
 
 def hashed(records: Sequence[Mapping[str, Any]], width: int | None) -> Any:
-    """Dicts of features as sparse rows, as `learn_one` hashes them."""
+    """Hash dicts of features to sparse rows, with the same hash as `learn_one`."""
     return hashed_rows(WHO, records, width or DICT_FEATURES)
 
 
@@ -198,7 +212,7 @@ def _plain_numbers(y: Any) -> bool:
 
 
 def _values(parameter: str, values: Any, n: int | None) -> Any:
-    """Labels or tasks: numbers as an array, all else one by one."""
+    """Encode labels or tasks: an array of numbers as its bytes, everything else value by value."""
     if values is None:
         return None
     if hasattr(values, "to_numpy"):
@@ -208,17 +222,17 @@ def _values(parameter: str, values: Any, n: int | None) -> Any:
             return _array(_counted(parameter, values, n))
         values = values.tolist()
     if isinstance(values, str | bytes) or not isinstance(values, Iterable):
-        raise refuse(WHO, parameter, "one for each row", shown(values))
+        raise refuse(WHO, parameter, "a list or array with one value per row", shown(values))
     values = _counted(parameter, list(values), n)
     try:
-        return [value if type(value) in _AS_THEY_ARE else encoded(_item(value)) for value in values]
+        return [value if type(value) in _JSON_TYPES else encoded(_item(value)) for value in values]
     except NoJSON:
         raise refuse(
             WHO, parameter, "numbers, strings or other plain values (bytes, date, UUID, tuple)", shown(values)
         ) from None
 
 
-_AS_THEY_ARE = frozenset({bool, float, int, str})
+_JSON_TYPES = frozenset({bool, float, int, str})  # written as they are; other types are encoded with their name
 
 
 def _item(value: Any) -> Any:
@@ -227,7 +241,7 @@ def _item(value: Any) -> Any:
 
 def _counted(parameter: str, values: Any, n: int | None) -> Any:
     if n is not None and len(values) != n:
-        raise refuse(WHO, parameter, f"as long as X, {n}", str(len(values)))
+        raise refuse(WHO, parameter, f"as long as X, which has {n} rows", f"{len(values)} values")
     return values
 
 
@@ -237,23 +251,25 @@ def _array(values: NDArray[Any]) -> tuple[str, bytes]:
     return little.dtype.str, little.tobytes()
 
 
-def _numbers(written: Any) -> NDArray[Any]:
-    dtype, content = written
+def _numbers(encoded_array: Any) -> NDArray[Any]:
+    dtype, content = encoded_array
     return np.frombuffer(content, dtype=np.dtype(dtype))
 
 
 def _read(values: Any) -> Any:
     if values is None:
         return None
+    # An array is the pair (dtype, bytes). A list of two labels cannot be mistaken for one: bytes labels are encoded.
     if len(values) == 2 and isinstance(values[1], bytes):
         return _numbers(values)
     return [decoded(value) if isinstance(value, list) else value for value in values]
 
 
-def _bytes(block: _Written) -> bytes:
+def _bytes(block: _EncodedBlock) -> bytes:
     try:
         return _encoder.encode(block)
     except (TypeError, ValueError, OverflowError) as error:
         raise refuse(
-            WHO, "the examples", "numbers, strings and plain values, integers below 2**63", f"something else ({error})"
+            WHO, "the examples", "numbers, strings and other plain values, integers below 2**63",
+            f"a value that cannot be encoded ({error})",
         ) from None

@@ -1,11 +1,14 @@
-"""`Host`: a model and the directory that it survives in.
+"""`Host`: a model with a write-ahead log and snapshots in a directory.
 
-Learning: the block is written to the log and forced to disk, then learned, then acknowledged. Calls that wait at the
-same time share one commit. A block that the model refuses is taken out of the log again; should the process end before
-that, the replay refuses it in the same way.
+Learning: a block is appended to the log and forced to disk, then learned, then acknowledged. Calls that wait at the
+same time share one commit. A block that the model rejects is deleted from the log; if the process ends before that,
+the replay rejects it in the same way.
 
-Recovery: the newest good snapshot, and the log after it, block by block. The very first block is acknowledged only when
-the model that began with it is a snapshot too, so a replay never depends on settings given anew.
+Recovery: the newest intact snapshot is loaded, and the log after it is replayed block by block. The first block is
+acknowledged only after the first snapshot is written, so a replay never depends on the arguments of `Host.open`.
+
+`budgetron serve` and the workers of `budgetron.distributed` use this class. It must never acknowledge a block
+that is not on disk, and never learn one that is not logged.
 """
 
 from __future__ import annotations
@@ -23,20 +26,20 @@ from numpy.typing import NDArray
 from budgetron.durable import blocks
 from budgetron.durable.answers import Learned
 from budgetron.durable.blocks import Request
-from budgetron.durable.claim import Lock, Mark
-from budgetron.durable.idempotency import Entry, answer_of, commits, entry_of
-from budgetron.durable.ledger import Ledger
-from budgetron.durable.models import Kept, kept_of
-from budgetron.durable.recovery import Recovery, recovered
-from budgetron.durable.refusals import DiskRefused, NothingLearned, StaleOwner, speaking_of
+from budgetron.durable.errors import DiskRefused, NothingLearned, StaleOwner, storage_errors
+from budgetron.durable.hosted_model import HostedModel, hosted_model_from
+from budgetron.durable.idempotency import Entry, answer_of, entry_of, group_into_commits
+from budgetron.durable.log_and_snapshots import LogAndSnapshots
+from budgetron.durable.ownership import AcknowledgedMark, DirectoryLock
+from budgetron.durable.recovery import Recovery, recover
 from budgetron.durable.store import Store
 from budgetron.errors import Closed, InputError, StorageError, is_whole, refuse, shown
 
-_PATIENCE = 0.5  # seconds
+_LOCK_TIMEOUT = 0.5  # seconds that check_ready waits for a commit under way
 
 
 class Host:
-    """A model whose acknowledged examples survive anything but the loss of the disk. `Host.open` makes one.
+    """A model whose acknowledged examples survive crashes, kills and power loss. Created by `Host.open`.
 
     >>> import tempfile
     >>> from budgetron import Budgetron
@@ -52,23 +55,24 @@ class Host:
 
     def __init__(
         self,
-        ledger: Ledger,
-        lock: Lock | None,
+        storage: LogAndSnapshots,
+        lock: DirectoryLock | None,
         found: Recovery,
         snapshot_every: int,
-        turn: AbstractContextManager[Any] | None = None,
+        learning_lock: AbstractContextManager[Any] | None = None,
     ) -> None:
-        self._ledger, self._lock = ledger, lock
-        self._kept = found.kept
-        self.recovery = found  # what was found on opening
+        self._storage, self._lock = storage, lock
+        self._hosted = found.hosted
+        self.recovery = found  # what was recovered on opening
         self.snapshot_every = snapshot_every
-        self.snapshot_error: DiskRefused | None = None  # of the last try; the log keeps growing until one succeeds
-        self._writer = threading.Lock()
-        self._gate = threading.Lock()
+        self.snapshot_error: DiskRefused | None = None  # of the last attempt; the log grows until one succeeds
+        self._commit_lock = threading.Lock()
+        self._queue_lock = threading.Lock()
         self._waiting: list[Entry] = []
-        self._turn = turn or nullcontext()
+        self._learning_lock = learning_lock or nullcontext()
         self._open = True
-        self._in_step = True  # False where learning was interrupted between the log and the model (Ctrl-C)
+        # False after learning was interrupted (Ctrl-C) between log and model: they differ until the next recovery.
+        self._is_consistent = True
 
     @classmethod
     def open(
@@ -80,43 +84,43 @@ class Host:
         epoch: int | None = None,
         snapshot_every: int = 50_000,
         accept_loss: bool = False,
-        turn: AbstractContextManager[Any] | None = None,
+        learning_lock: AbstractContextManager[Any] | None = None,
     ) -> Self:
-        """Take a directory, new or with what a host left there, and recover the model.
+        """Open a directory: start a new model in an empty one, or recover the model that is there.
 
         Parameters
         ----------
         directory : path
-            Made if missing. One host at a time has it; a second one is refused.
+            Created if missing. Only one host at a time may have it open; a second one raises `AlreadyOwned`.
         make_model : callable, or model : a learner
-            What to begin with in a new directory. One that has a model goes on with that, and both are ignored.
+            The model that a new directory starts with. Both are ignored if the directory has a model already.
         epoch : int, optional
-            For owners on several processes: a number higher than any before takes the directory over without asking,
-            and what the former owner still tries to write is refused. None takes a lock instead.
+            For a supervisor that moves a model between processes: a number higher than all before takes the directory
+            over, and later writes of the former owner raise `StaleOwner`. With None, the directory is locked instead.
         snapshot_every : int
-            Examples after which the model file is written anew and the log trimmed.
+            Examples between two snapshots. A snapshot writes the model file and trims the log.
         accept_loss : bool
-            Go on from the last good state of a damaged log, giving up what came after.
-        turn : context manager, optional
-            Entered while the model learns, and not while the log is written: several hosts with one lock take one core
-            together, and each writes while another learns.
+            If the log is damaged, continue from the last good state and discard later records.
+        learning_lock : context manager, optional
+            Entered while the model learns, and not while the log is written. Hosts that share one lock use one core
+            together: one of them learns while others write to disk.
         """
         if not is_whole(snapshot_every) or snapshot_every < 1:
             raise refuse("Host", "snapshot_every", "an integer >= 1", shown(snapshot_every))
         if epoch is not None and (not is_whole(epoch) or epoch < 1):
             raise refuse("Host", "epoch", "an integer >= 1, or None", shown(epoch))
         folder = Path(directory)
-        with speaking_of(folder / "lock"):
+        with storage_errors(folder / "lock"):
             folder.mkdir(parents=True, exist_ok=True)
-            lock = Lock(folder) if epoch is None else None
-            mark = Mark(folder)
+            lock = DirectoryLock(folder) if epoch is None else None
+            mark = AcknowledgedMark(folder)
         store = None
         try:
             store = Store(folder)
             store.take_over(epoch)
             begin = make_model if model is None else lambda: model
-            found = recovered(store, mark, begin, accept_loss)
-            return cls(Ledger(store, mark, found), lock, found, int(snapshot_every), turn)
+            found = recover(store, mark, begin, accept_loss)
+            return cls(LogAndSnapshots(store, mark, found), lock, found, int(snapshot_every), learning_lock)
         except BaseException:
             for part in (store, mark):
                 if part is not None:
@@ -137,18 +141,34 @@ class Host:
         classes: Any = None,
         sample_weight: Any = None,
     ) -> Learned:
-        """Learn the rows in order, once and for good; refused as a whole or not at all.
+        """Learn the rows in order, exactly once. Returns when they are on disk and learned.
 
-        Returns when the rows are on disk and learned. The same `key` again gives the first answer and learns nothing;
-        the last 100,000 keys are remembered. X is as for a learner, or a list of dicts.
+        Parameters
+        ----------
+        X : array, sparse matrix, data frame, or list of dicts
+        y, tasks : one label and one task per row
+        key : str, optional
+            An idempotency key. A second call with the same key and rows returns the first answer and learns nothing,
+            so a call that failed or timed out can be retried. The last 100,000 keys are stored.
+        classes : labels, optional
+            All labels that may occur; needed with the first block if it does not contain them all.
+        sample_weight : one weight per row, optional
+
+        Raises
+        ------
+        InputError
+            If the model rejects the rows, or the key was used with other rows. No row is learned.
+        StorageError
+            If the rows could not be written to disk. No row is learned.
         """
         entry = self._entry(Request(X, y, tasks, key, classes, sample_weight))
         return self._acknowledged([entry])[0]
 
     def learn_many(self, requests: Sequence[Request], in_order: bool = False) -> list[Learned | Exception]:
-        """Several calls of `learn` in one commit. Each is refused by itself: its exception is in its place.
+        """Learn several requests in one commit, which costs one fsync instead of one each.
 
-        Where they must be learned `in_order` nothing is learned after one that the model refused.
+        Returns one acknowledgement or exception per request: a rejected request does not affect the others. With
+        `in_order`, nothing is learned after the first request that the model rejects.
         """
         entries: list[Entry | Exception] = []
         for request in requests:
@@ -156,27 +176,31 @@ class Host:
                 entries.append(self._entry(request))
             except InputError as error:
                 entries.append(error)
-        with self._writer:
+        with self._commit_lock:
             self._commit([entry for entry in entries if isinstance(entry, Entry)], in_order)
         return [entry if isinstance(entry, Exception) else answer_of(entry) for entry in entries]
 
     def forget_task(self, task: Hashable) -> Learned:
-        """Remove what the model keeps of a task; logged as examples are.
+        """Remove a task's stored examples and weights from the model. Logged like examples.
 
-        The examples themselves leave the directory with the second snapshot after this.
+        The task's examples stay in the log until the second snapshot after this call.
         """
-        return self._acknowledged([Entry(blocks.forgetting(task))])[0]
+        return self._acknowledged([Entry(blocks.encode_forget(task))])[0]
 
     def _entry(self, request: Request) -> Entry:
-        kept = self._kept  # once: a restore may put another in its place meanwhile
-        return entry_of(request, kept.width, kept.columns is not None)
+        hosted = self._hosted  # read once: a restore in another thread may replace it
+        return entry_of(request, hosted.width, hosted.columns is not None)
 
     def _acknowledged(self, entries: list[Entry]) -> list[Learned]:
-        """Whoever holds the lock commits for all that wait."""
-        with self._gate:
+        """Commit the entries and return their answers.
+
+        Threads queue their entries. The thread that gets the commit lock commits everything that is queued at that
+        moment, so threads that wait at the same time share one fsync.
+        """
+        with self._queue_lock:
             self._waiting += entries
-        with self._writer:
-            with self._gate:
+        with self._commit_lock:
+            with self._queue_lock:
                 waiting, self._waiting = self._waiting, []
             if waiting:
                 self._commit(waiting)
@@ -189,10 +213,10 @@ class Host:
         return answers
 
     def _commit(self, entries: list[Entry], in_order: bool = False) -> None:
-        """Log, force to disk, learn, in this order. Afterwards every entry has its answer."""
+        """Log, force to disk, learn, in this order. Every entry has an answer afterwards."""
         refused: Exception | None = None
-        for together in commits(entries):
-            if refused is not None:  # nothing is learned after what was refused, where order matters
+        for together in group_into_commits(entries):
+            if refused is not None:
                 for entry in together:
                     entry.answer = refused
                 continue
@@ -203,183 +227,183 @@ class Host:
     def _commit_together(self, entries: list[Entry], in_order: bool) -> None:
         try:
             self._check_open()
-            new = self._ledger.new_among(entries, self._classes)
+            new = self._storage.select_unlearned(entries, self._classes)
             if new:
-                self._ledger.append(new)
-        except Exception as error:  # nothing was logged, so nothing is learned
+                self._storage.append(new)
+        except Exception as error:  # The commit failed: nothing was logged, so nothing may be learned.
             for entry in entries:
                 entry.answer = entry.answer or error
             return
-        self._in_step = False  # the log is ahead of the model until the next line but one
-        with self._turn:
+        self._is_consistent = False  # The log is ahead of the model until all entries are learned.
+        with self._learning_lock:
             refused = None
             for entry in new:
                 self._learn(entry, refused)
                 refused = entry.answer if in_order and isinstance(entry.answer, Exception) else None
-        self._in_step = True
+        self._is_consistent = True
         try:
             self._snapshot_if_due()
-        except Exception as error:  # of the very first snapshot: not acknowledged without it
+        except Exception as error:  # Only the first snapshot raises: without it the first block is not acknowledged.
             for entry in new:
                 entry.answer = error
 
     @property
     def _classes(self) -> Any:
-        return self._kept.model.classes_ if self._kept.begun else None
+        return self._hosted.model.classes_ if self._hosted.begun else None
 
     def _learn(self, entry: Entry, refused: Exception | None) -> None:
-        """Learn what was logged; or refuse it as one before it was."""
+        """Learn a logged entry, or reject it with the exception of an earlier entry."""
         try:
             if refused is not None:
                 raise refused
-            margins = self._kept.learn(blocks.read(entry.payload))
+            margins = self._hosted.learn(blocks.decode_block(entry.payload))
         except Exception as error:
-            self._ledger.refused(entry.number)
+            self._storage.refused(entry.number)
             entry.answer = error
         else:
-            self._ledger.learned(entry, margins)
+            self._storage.learned(entry, margins)
             entry.answer = entry.learned(entry.number, margins, self._classes)
 
     # ---- snapshots
 
     def snapshot(self) -> None:
         """Write the model file into the directory and trim the log, in one transaction."""
-        with self._writer:
+        with self._commit_lock:
             self._check_open()
             self._snapshot()
 
     def _snapshot_if_due(self) -> None:
-        if not self._kept.begun:
+        if not self._hosted.begun:
             return
-        if not self._ledger.has_snapshot:
+        if not self._storage.has_snapshot:
             self._snapshot()
-        elif self._ledger.is_due(self.snapshot_every):
+        elif self._storage.is_due(self.snapshot_every):
             try:
                 self._snapshot()
-            except DiskRefused as error:  # what was learned is in the log: it is safe, and tried again
+            except DiskRefused as error:  # The log has everything, so nothing is lost; the next commit tries again.
                 self.snapshot_error = error
 
     def _snapshot(self) -> None:
-        if self._kept.begun:
-            self._ledger.snapshot(self._kept.content())
+        if self._hosted.begun:
+            self._storage.snapshot(self._hosted.content())
             self.snapshot_error = None
 
     def content(self) -> bytes:
-        """The model file as of now, as `save` would write it."""
-        if not self._kept.begun:
+        """The bytes of the current model file, as `save` would write it."""
+        if not self._hosted.begun:
             raise NothingLearned
-        with self._writer:
-            return self._kept.content()
+        with self._commit_lock:
+            return self._hosted.content()
 
     def restore(self, content: bytes, swapping: AbstractContextManager[Any] | None = None) -> None:
-        """Put the model of a model file in this one's place, for good. Keys that were answered stay so.
+        """Replace the model by that of a model file, on disk too. Stored answers to idempotency keys stay.
 
-        `swapping` is entered while the one model takes the place of the other, after all that takes time: whoever keeps
-        figures about the model can replace them in the same step.
+        `swapping` is a context manager entered only for the moment in which the new model takes the place of the old
+        one. A caller that keeps statistics about the model can replace them in the same step.
         """
-        kept = kept_of(content)
-        with self._writer:
+        hosted = hosted_model_from(content)
+        with self._commit_lock:
             self._check_open()
-            self._ledger.begin_anew(kept.content())
+            self._storage.replace_model(hosted.content())
             with swapping or nullcontext():
-                self._kept = kept
+                self._hosted = hosted
 
     def backup(self, path: str | os.PathLike[str]) -> None:
-        """A copy of the whole directory's state in one file, while learning goes on.
+        """Write a copy of model, log and keys to one file, while learning continues.
 
-        Put into an empty directory as `host.sqlite` it is opened like any other.
+        To restore it, put it into an empty directory as `host.sqlite` and open that directory.
         """
         self._check_open()
-        self._ledger.copy_to(Path(path))
+        self._storage.copy_to(Path(path))
 
-    # ---- predicting, which is not logged
+    # ---- predictions, which are not logged
 
     def predict(self, X: Any, tasks: Any = None) -> NDArray[Any]:
-        """The labels, by the model as it is now; X as for `learn`."""
-        kept = self._kept
-        labels: NDArray[Any] = kept.model.predict(kept.rows(X), tasks=tasks)
+        """Predict labels with the current model; X as for `learn`."""
+        hosted = self._hosted
+        labels: NDArray[Any] = hosted.model.predict(hosted.rows(X), tasks=tasks)
         return labels
 
     def decision_function(self, X: Any, tasks: Any = None) -> NDArray[np.float64]:
-        """The margins, by the model as it is now; X as for `learn`."""
-        kept = self._kept
-        margins: NDArray[np.float64] = kept.model.decision_function(kept.rows(X), tasks=tasks)
+        """Compute margins with the current model; X as for `learn`."""
+        hosted = self._hosted
+        margins: NDArray[np.float64] = hosted.model.decision_function(hosted.rows(X), tasks=tasks)
         return margins
 
-    # ---- what it is
+    # ---- state
 
     @property
     def model(self) -> Any:
-        """The model. Learn through the host: what is learned past it is not on disk."""
-        return self._kept.model
+        """The current model, for reading. Learn through `Host.learn` only: other changes are not on disk."""
+        return self._hosted.model
 
     @property
-    def kept(self) -> Kept:
-        """The model with its columns, as one thing: a restore puts another in its place."""
-        return self._kept
+    def hosted_model(self) -> HostedModel:
+        """The current model and its columns, as one object: a restore replaces both in one step."""
+        return self._hosted
 
     @property
     def columns(self) -> Any:
-        """The columns of raw records, where the model has them."""
-        return self._kept.columns
+        """The columns that encode raw records, or None."""
+        return self._hosted.columns
 
     @property
     def position(self) -> int:
-        """The number of the last record; a refused one takes a number too."""
-        return self._ledger.position
+        """The number of the last record in the log. Rejected records are counted too."""
+        return self._storage.position
 
     @property
     def epoch(self) -> int:
-        return self._ledger.epoch
+        return self._storage.epoch
 
     @property
     def directory(self) -> Path:
-        return self._ledger.directory
+        return self._storage.directory
 
     def remembered(self, prefix: str) -> dict[str, Learned]:
-        """The remembered keys that begin so, and their first answers."""
-        with self._writer:
-            return dict(self._ledger.answers_to(prefix))
+        """The stored idempotency keys that begin with `prefix`, and their answers."""
+        with self._commit_lock:
+            return dict(self._storage.answers_to(prefix))
 
     def check_ready(self) -> None:
-        """Raise what `learn` would fail with now: a full disk, a later owner, a directory that is gone, a closed host.
+        """Raise the error that `learn` would raise now: a full disk, a later owner, a removed directory, a closed host.
 
-        It writes a little to find out, and retries a snapshot that failed. While rows are being learned it does not
-        wait for them, and goes by the last commit.
+        Writes a few bytes to find out, and retries a failed snapshot. While a commit is under way it does not wait
+        for it, and reports the outcome of the commit before.
         """
-        if not self._writer.acquire(timeout=_PATIENCE):
-            if self._ledger.write_error is not None:
-                raise self._ledger.write_error
+        if not self._commit_lock.acquire(timeout=_LOCK_TIMEOUT):
+            if self._storage.write_error is not None:
+                raise self._storage.write_error
             return
         try:
             self._check_open()
-            self._ledger.try_to_write()
+            self._storage.try_to_write()
             if self.snapshot_error is not None:
                 self._snapshot()
         finally:
-            self._writer.release()
+            self._commit_lock.release()
 
     def _check_open(self) -> None:
         if not self._open:
-            raise Closed("Host: this host was closed. Host.open takes the directory again.")
-        if not self._in_step:
+            raise Closed("Host: this host was closed. Open the directory again with Host.open.")
+        if not self._is_consistent:
             raise StorageError(
-                "Host: learning was interrupted between the log and the model. Close this host and open it again: "
-                "the log has everything."
+                "Host: learning was interrupted between the log and the model. Close this host and open the directory "
+                "again; nothing that was acknowledged is lost."
             )
 
     def close(self) -> None:
-        """Write a snapshot, so that the next start need not replay, and give the directory up."""
-        with self._writer:
+        """Write a snapshot, so that the next start has nothing to replay, and release the directory."""
+        with self._commit_lock:
             if not self._open:
                 return
             self._open = False
             try:
-                if self._in_step and self._ledger.is_ahead:
-                    with suppress(StaleOwner):  # the later owner has it all
+                if self._is_consistent and self._storage.is_ahead:
+                    with suppress(StaleOwner):  # A later owner has recovered everything from the log.
                         self._snapshot()
             finally:
-                self._ledger.close()
+                self._storage.close()
                 if self._lock is not None:
                     self._lock.release()
 

@@ -1,19 +1,19 @@
-"""Idempotency keys: what was learned under which key, so that nothing is learned twice.
+"""Idempotency keys: which requests and streams were learned, so that a retry learns nothing twice.
 
 A key names one of two things:
 
-    a request   The same key with the same rows gets the first answer; with other rows it is refused (`KeyReused`).
-    a stream    Rows that may be sent again from the beginning, cut into requests anywhere. Each row has a place, a
-                number that rises along the stream. Rows before the end of what was learned are not learned again,
-                whatever requests they come in; other rows at the same places are refused (`KeyReused`).
+    a request   The same key with the same rows gets the first answer. With different rows it raises `KeyReused`.
+    a stream    Rows that may be sent again from the beginning, cut into requests anywhere. Each row has a position, a
+                number that rises along the stream. Rows before the end of what was learned are skipped, in whatever
+                requests they come. Different rows at the same positions raise `KeyReused`.
 
 The tables are written in the transaction that logs the rows, so a key is known exactly when its rows are on disk. The
-log of a `Host` and the journal of a model in shards both use them.
+log of a `Host` and the service's journal of a model in shards both use them.
 
     answer             key, record number, digest of the request, margins (once known)
-    stream_block       record number, key, first and last place; the places (NULL: all from first to last), eight bytes
-                       of digest per row (NULL: not known), margins (once known)
-    stream_forgotten   key, and the place before which answers of this stream are no longer kept
+    stream_block       record number, key, first and last position; the positions (NULL: all from first to last), a
+                       digest of eight bytes per row (NULL: not known), margins (once known)
+    stream_forgotten   key, and the position before which answers of this stream have been deleted
 """
 
 from __future__ import annotations
@@ -28,15 +28,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from budgetron.durable import blocks
-from budgetron.durable.answers import Learned, shaped
+from budgetron.durable.answers import Learned, margins_from_bytes
 from budgetron.durable.blocks import Request
-from budgetron.durable.refusals import KeyReused
+from budgetron.durable.errors import KeyReused
 from budgetron.durable.sqlite_file import SqliteFile
 from budgetron.errors import InputError, refusal, refuse, shown
 
-LONGEST_KEY = 200
-KEYS = 100_000  # that are remembered, the latest; beyond them a repeated key is a new one
-KEY_BYTES = 64 * 2**20  # of margins and digests held for them
+MAX_KEY_LENGTH = 200
+MAX_KEYS = 100_000  # the latest are stored; an older key that is sent again counts as a new one
+MAX_KEY_BYTES = 64 * 2**20  # of margins and digests stored for the keys
 STREAM_SCHEMA = """
 CREATE TABLE stream_block (number INTEGER PRIMARY KEY, key TEXT, first INTEGER, last INTEGER, places BLOB, digests BLOB,
     margins BLOB) STRICT;
@@ -52,7 +52,7 @@ CREATE INDEX answer_by_number ON answer (number);
 
 @dataclass
 class Entry:
-    """A request on its way: as it is logged, and what it is answered with."""
+    """A request while it is processed: its bytes for the log, and its answer once there is one."""
 
     payload: bytes
     key: str | None = None
@@ -60,36 +60,39 @@ class Entry:
     digest: bytes = b""
     number: int = 0
     answer: Learned | Exception | None = None
-    twin: Entry | None = None  # the same key, earlier in the same commit
-    n_before: int = 0  # rows that were learned before: they are no longer in the payload
-    before: NDArray[np.float64] | None = None  # the margins of those
+    duplicate_of: Entry | None = None  # an earlier entry of the same commit with the same key
+    n_before: int = 0  # rows that were learned before, and have been removed from the payload
+    before: NDArray[np.float64] | None = None  # the margins of those rows
 
     def learned(self, number: int, margins: NDArray[np.float64], classes: Any) -> Learned:
-        """The answer once the rows are learned, those from before included."""
+        """The answer after the rows were learned. It includes the margins of the rows that were learned before."""
         if self.n_before:
             before = self.before
-            if before is None or before.shape[1:] != margins.shape[1:]:  # of a model that was replaced since
+            if before is None or before.shape[1:] != margins.shape[1:]:  # from a model that has been replaced since
                 before = np.full((self.n_before, *margins.shape[1:]), np.nan)
             margins = np.concatenate([before, margins])
         return Learned(number, margins, classes=classes, n_before=self.n_before)
 
 
 def entry_of(request: Request, width: int | None, raw: bool) -> Entry:
-    """A request with its bytes; refused where the key or the rows are none."""
+    """Validate the key and the stream positions of a request, and encode its rows."""
     check_key(request.key)
-    payload = blocks.written(request, width, raw)
+    payload = blocks.encode_request(request, width, raw)
     if request.rows is not None:
         if request.key is None:
-            raise refuse("Host", "rows", "given with the key of their stream", "no key")
+            raise refuse("Host", "rows", "given together with the key of their stream", "no key", "Pass key= as well.")
         n = len(request.y)
         if len(request.rows.places) != n:
-            raise refuse("Host", "rows", f"as many places as there are examples, {n}", str(len(request.rows.places)))
+            raise refuse("Host", "rows", f"one place per example, {n}", f"{len(request.rows.places)} places")
         return Entry(payload, request.key, request.rows)
     return Entry(payload, request.key, digest=b"" if request.key is None else blake2b(payload, digest_size=16).digest())
 
 
-def commits(entries: Sequence[Entry]) -> Iterator[list[Entry]]:
-    """Entries that may share a commit, in order: no two of one stream, as the first decides what the second skips."""
+def group_into_commits(entries: Sequence[Entry]) -> Iterator[list[Entry]]:
+    """Group entries, in order, into commits.
+
+    Two entries of one stream never share a commit: which rows of the second one are skipped depends on the first.
+    """
     together: list[Entry] = []
     streams: set[str | None] = set()
     for entry in entries:
@@ -105,22 +108,25 @@ def commits(entries: Sequence[Entry]) -> Iterator[list[Entry]]:
 
 @dataclass
 class Unwritten:
-    """Refused records and margins that are known only since the last commit: they go along with the next one."""
+    """Rejected records, and margins for keys, that became known after the last commit and go into the next one."""
 
     refused: list[int] = field(default_factory=list)
     answers: dict[int, bytes] = field(default_factory=dict)
 
 
-class Keys:
-    """The tables of one SQLite file. What changes them is called inside a transaction of that file."""
+class IdempotencyKeys:
+    """The tables of idempotency keys in a SQLite file. Methods that change them need an open transaction."""
 
     def __init__(self, db: SqliteFile) -> None:
         self._db = db
 
-    # ---- what is new
+    # ---- which rows are new
 
-    def new_among(self, entries: Sequence[Entry], unwritten: Unwritten, classes: Any) -> list[Entry]:
-        """The entries with something to learn, less the rows that were learned before; the others have their answer."""
+    def select_unlearned(self, entries: Sequence[Entry], unwritten: Unwritten, classes: Any) -> list[Entry]:
+        """The entries with rows that were not learned before, without the rows that were.
+
+        The other entries are given their answer: the first one, or a `KeyReused`.
+        """
         new: list[Entry] = []
         first: dict[str, Entry] = {}
         for entry in entries:
@@ -130,29 +136,29 @@ class Keys:
                 except InputError as error:
                     entry.answer = error
             elif entry.key is not None:
-                entry.twin = first.setdefault(entry.key, entry)
-                if entry.twin is entry:
-                    entry.twin, entry.answer = None, self._first_answer(entry, unwritten, classes)
-            if entry.answer is None and entry.twin is None:
+                entry.duplicate_of = first.setdefault(entry.key, entry)
+                if entry.duplicate_of is entry:
+                    entry.duplicate_of, entry.answer = None, self._first_answer(entry, unwritten, classes)
+            if entry.answer is None and entry.duplicate_of is None:
                 new.append(entry)
         return new
 
     def _first_answer(self, entry: Entry, unwritten: Unwritten, classes: Any) -> Learned | Exception | None:
-        """What the key of a request was answered with before."""
+        """The stored answer to the key of a request, or None if the key is new."""
         query = "SELECT number, digest, margins FROM answer WHERE key = ?"
         found = self._db.one(query, (entry.key,))
-        if found is None or found[0] in unwritten.refused:  # refused before: the key was not used up
+        if found is None or found[0] in unwritten.refused:  # a rejected request does not use up its key
             return None
         number, digest, margins = found
         margins = unwritten.answers.get(number, margins)
         if digest != entry.digest or margins is None:
-            return reused(entry.key)
-        return _repeated(number, shaped(margins), classes)
+            return key_reused_error(entry.key)
+        return _repeated(number, margins_from_bytes(margins), classes)
 
     def _skip_learned(
         self, entry: Entry, key: str, rows: blocks.StreamRows, unwritten: Unwritten, classes: Any
     ) -> None:
-        """Take the rows that were learned before out of an entry of a stream."""
+        """Remove the rows that were learned before from an entry of a stream."""
         n = int(np.searchsorted(rows.places, self._end(key, unwritten)))
         if n == 0:
             return
@@ -161,10 +167,10 @@ class Keys:
             entry.answer = _repeated(number, margins, classes)
         else:
             entry.n_before, entry.before = n, margins
-            entry.rows, entry.payload = rows.after(n), blocks.after(entry.payload, n)
+            entry.rows, entry.payload = rows.after(n), blocks.without_first_rows(entry.payload, n)
 
     def _end(self, key: str, unwritten: Unwritten) -> int:
-        """The place after the last that was learned."""
+        """The position after the last learned row of a stream."""
         forgotten = self._forgotten(key)
         query = "SELECT number, last FROM stream_block WHERE key = ? ORDER BY last DESC"
         for number, last in self._db.rows(query, (key,)):
@@ -177,7 +183,7 @@ class Keys:
         return 0 if found is None else int(found[0])
 
     def _margins(self, key: str, rows: blocks.StreamRows, unwritten: Unwritten) -> tuple[int, NDArray[np.float64]]:
-        """The last record with some of these rows, and their margins (NaN where they are no longer kept)."""
+        """The last record that contains some of these rows, and their margins (NaN where they have been deleted)."""
         wanted = rows.places
         known = wanted < self._forgotten(key)
         margins: NDArray[np.float64] | None = None
@@ -190,41 +196,41 @@ class Keys:
             content = unwritten.answers.get(record, stored)
             if record in unwritten.refused or content is None:
                 continue
-            here = shaped(content)
+            here = margins_from_bytes(content)
             at = np.arange(first, first + len(here)) if places is None else np.frombuffer(places, dtype="<i8")
             where = np.minimum(np.searchsorted(at, wanted), len(at) - 1)
             hit = at[where] == wanted
             if digests is not None and rows.digests:
                 given, before = np.frombuffer(rows.digests, dtype="<u8"), np.frombuffer(digests, dtype="<u8")
                 if (given[hit] != before[where[hit]]).any():
-                    raise reused(key)
+                    raise key_reused_error(key)
             if margins is None:
                 margins = np.full((len(wanted), *here.shape[1:]), np.nan)
             elif margins.shape[1:] != here.shape[1:]:
-                raise refuse("Host", "rows", "of one model, where they are sent again", "rows from before and after a "
-                             "restore together", "Send them one by one.")  # fmt: skip
+                raise refuse("Host", "rows", "all from before or all from after a restore of the model",
+                             "a request with both", "Send these rows again one by one.")  # fmt: skip
             margins[hit] = here[where[hit]]
             known = known | hit
             number = record
         if not known.all():
             place = int(wanted[~known][0])
-            raise refuse("Host", "rows", f"new ones, after the end of the stream {shown(key)}",
-                         f"row {place}, which was refused when it came first; later rows of the stream were learned",
+            raise refuse("Host", "rows", f"after the last learned row of the stream {shown(key)}",
+                         f"row {place}, which was rejected the first time; later rows of the stream were learned",
                          "Send a corrected row under another key.")  # fmt: skip
         return number, np.full(len(wanted), np.nan) if margins is None else margins
 
     def answers_to(self, prefix: str, unwritten: Unwritten) -> Iterator[tuple[str, Learned]]:
-        """The remembered keys of requests that begin so, and their answers."""
+        """The stored keys of requests that begin with `prefix`, and their answers."""
         query = "SELECT key, number, margins FROM answer WHERE key >= ? AND key < ?"
         for key, number, stored in self._db.rows(query, (prefix, prefix + "\U0010ffff")):
             margins = unwritten.answers.get(number, stored)
             if margins is not None and number not in unwritten.refused:
-                yield key, Learned(number, shaped(margins), repeated=True)
+                yield key, Learned(number, margins_from_bytes(margins), repeated=True)
 
     # ---- changes, inside a transaction
 
     def put(self, entry: Entry) -> None:
-        """Note the key of an entry that is logged in the same transaction, under its number."""
+        """Store the key of an entry, in the transaction that logs the entry."""
         if entry.key is None:
             return
         if entry.rows is None:
@@ -238,12 +244,13 @@ class Keys:
         self._db.execute("INSERT INTO stream_block VALUES (?, ?, ?, ?, ?, ?, NULL)", values)
 
     def answered(self, margins: Iterable[tuple[int, bytes]]) -> None:
+        """Store the margins of records, so that a retry gets the same answer."""
         rows = [(content, number) for number, content in margins]
         self._db.executemany("UPDATE answer SET margins = ? WHERE number = ?", rows)
         self._db.executemany("UPDATE stream_block SET margins = ? WHERE number = ?", rows)
 
     def remove(self, numbers: Iterable[int]) -> None:
-        """Records that the model refused: their keys were not used up."""
+        """Delete the keys of records that the model rejected: the keys may be used again."""
         rows = [(number,) for number in numbers]
         self._db.executemany("DELETE FROM answer WHERE number = ?", rows)
         self._db.executemany("DELETE FROM stream_block WHERE number = ?", rows)
@@ -253,7 +260,10 @@ class Keys:
         self._db.execute("DELETE FROM stream_block WHERE number > ?", (number,))
 
     def forget(self, most: int, most_bytes: int) -> None:
-        """Keep the latest keys only: so many, and so many bytes of answers. How far a stream came is kept longer."""
+        """Delete all but the latest keys: at most `most` keys, and `most_bytes` bytes of answers.
+
+        How far a stream was learned takes few bytes and is kept longer, so that a long stream still resumes correctly.
+        """
         for table, size in (
             ("answer", "length(margins)"),
             ("stream_block", "coalesce(length(margins), 0) + coalesce(length(digests), 0)"),
@@ -275,10 +285,10 @@ class Keys:
         oldest = "SELECT number FROM stream_forgotten ORDER BY number DESC LIMIT 1 OFFSET ?"
         self._db.execute(f"DELETE FROM stream_forgotten WHERE number <= ({oldest})", (most,))
 
-    def adopt_old_streams(self) -> None:
-        """Up to format 1 the blocks of a stream had keys of their own, "KEY:FIRST-LAST": make them a stream.
+    def migrate_format_1_streams(self) -> None:
+        """Convert the streams of format 1, whose blocks had keys of the form "KEY:FIRST-LAST".
 
-        The keys stay as well, should one have been the key of a request.
+        The old keys are kept too, because a client may have used a key of this form for a single request.
         """
         found = list(self._db.rows("SELECT key, number, margins FROM answer WHERE key LIKE '%:%-%' ORDER BY number"))
         for key, number, margins in found:
@@ -289,33 +299,33 @@ class Keys:
 
 
 def answer_of(entry: Entry) -> Learned | Exception:
-    """What to say to an entry after its commit."""
+    """The answer to an entry after its commit: an acknowledgement or an exception."""
     answer = entry.answer
-    if entry.twin is not None and answer is None:
-        if entry.digest != entry.twin.digest:
-            return reused(entry.key)
-        answer = answer_of(entry.twin)
+    if entry.duplicate_of is not None and answer is None:
+        if entry.digest != entry.duplicate_of.digest:
+            return key_reused_error(entry.key)
+        answer = answer_of(entry.duplicate_of)
         if isinstance(answer, Learned):
             return Learned(answer.position, answer.margins, True, answer.classes, len(answer.margins))
     assert answer is not None
     return answer
 
 
-def check_key(key: Any, longest: int = LONGEST_KEY) -> None:
+def check_key(key: Any, longest: int = MAX_KEY_LENGTH) -> None:
     """Reject an idempotency key that is not a printable string of at most `longest` characters."""
     if key is not None and (not isinstance(key, str) or not 1 <= len(key) <= longest or not key.isprintable()):
         raise refuse("Host", "key", f"a printable string of 1 to {longest} characters", shown(key))
 
 
-def reused(key: Any) -> KeyReused:
-    """The refusal of a key that came before with other examples."""
+def key_reused_error(key: Any) -> KeyReused:
+    """The error for a key that was used before with different examples."""
     return KeyReused(
-        refusal("Host", "key", "a new one for new examples", f"{shown(key)}, which came before with others",
-                "Send the same examples again to get their answer, or take another key.")
+        refusal("Host", "key", "a new one for new examples", f"{shown(key)}, which was used before with other examples",
+                "Send the same examples again to get their answer, or use another key.")
     )  # fmt: skip
 
 
 def _repeated(number: int, margins: NDArray[np.float64], classes: Any) -> Learned:
-    """An answer from before; its margins may be those of another model, which had other classes."""
+    """A repeated answer. `classes` is None if the margins come from a replaced model with other classes."""
     fits = classes is not None and (len(classes) == margins.shape[1] if margins.ndim == 2 else len(classes) <= 2)
     return Learned(number, margins, True, classes if fits else None, len(margins))

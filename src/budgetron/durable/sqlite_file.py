@@ -1,7 +1,10 @@
-"""A SQLite file of ours: in WAL mode, with a format number, its transactions whole, its errors in our words.
+"""A SQLite file in WAL mode with a format number, migrations and translated errors.
 
     file.execute(...), file.executemany(...)     inside `with file.writing():`
     file.one(...), file.rows(...)                anywhere
+
+Used for the log of a host, and by the service for its journal and its remembered predictions. Nothing here knows what
+the tables mean.
 """
 
 from __future__ import annotations
@@ -14,23 +17,29 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
-from budgetron.durable.refusals import DirectoryGone, DiskRefused, damaged, speaking_of
+from budgetron.durable.errors import DirectoryGone, DiskRefused, damaged_log, storage_errors
 from budgetron.errors import refusal
 
-LEAST_FREE = 64 * 2**10  # bytes on the disk
+MIN_FREE_BYTES = 64 * 2**10  # below this the disk counts as full
 
 Migrations = Mapping[int, Callable[["SqliteFile"], None]]
 _NONE: Migrations = MappingProxyType({})
 
 
 class SqliteFile:
-    """One connection, not for several threads at once.
+    """One connection to a SQLite file. Callers must not use it from two threads at the same time.
 
-    Where it is `durable` every commit is forced to the disk, and the file is looked over on opening. Where it is not,
-    the last commits may go with the power, though not with the process.
-
-    A new file is made with `schema`. One of an earlier format is brought to the next by `migrations`, each from the
-    format that is its index to the one after it, in one transaction each: a crash leaves a format whole.
+    Parameters
+    ----------
+    path : Path
+    schema : str
+        The statements that create the tables of a new file.
+    durable : bool
+        True forces every commit to disk (fsync) and checks the file on opening. False survives a crash of the process,
+        but a power loss may take the last commits.
+    migrations : mapping from format number to function
+        Each function brings a file of that format to the next one. It runs in a transaction of its own, so a crash
+        leaves the file in one format or the other.
     """
 
     def __init__(
@@ -40,11 +49,11 @@ class SqliteFile:
         self._migrations = migrations
         self._format = max(migrations, default=0) + 1
         self._identity: tuple[int, int] | None = None  # of the file that was opened
-        with speaking_of(path):
+        with storage_errors(path):
             self._connection = sqlite3.connect(path, timeout=10.0, isolation_level=None, check_same_thread=False)
             try:
                 self._prepare(schema, durable)
-                self._identity = self._found()
+                self._identity = self._file_identity()
             except BaseException:
                 self.close()
                 raise
@@ -54,11 +63,12 @@ class SqliteFile:
         self.execute(f"PRAGMA synchronous={'FULL' if durable else 'NORMAL'}")
         (number,) = self.execute("PRAGMA user_version").fetchone()
         if number > self._format:
-            raise damaged(self.path, f"its format is {number}, and this budgetron knows {self._format}")
+            newest = f"this version of budgetron reads formats up to {self._format}"
+            raise damaged_log(self.path, f"its format is {number}, but {newest}")
         if durable:
             found = self.execute("PRAGMA quick_check(1)").fetchone()[0]
             if found != "ok":
-                raise damaged(self.path, found)
+                raise damaged_log(self.path, found)
         if number == 0:
             self._connection.executescript(f"BEGIN; {schema} PRAGMA user_version={self._format}; COMMIT")
             return
@@ -69,9 +79,9 @@ class SqliteFile:
 
     @contextmanager
     def writing(self) -> Iterator[None]:
-        """One transaction: all of it is written when the block is left, or nothing."""
-        with speaking_of(self.path):
-            self.check_place()
+        """A transaction: committed at the end of the `with` block, rolled back if an exception leaves it."""
+        with storage_errors(self.path):
+            self.check_not_replaced()
             self.execute("BEGIN IMMEDIATE")
             try:
                 yield
@@ -81,16 +91,19 @@ class SqliteFile:
                     self.execute("ROLLBACK")
                 raise
 
-    def check_place(self) -> None:
-        """Refuse where the file is no longer at its path: SQLite would go on writing to a file that has no name."""
-        if self._identity is not None and self._found() != self._identity:
+    def check_not_replaced(self) -> None:
+        """Raise `DirectoryGone` if the file is no longer at its path.
+
+        SQLite keeps writing to a deleted file through its open descriptor, and that file vanishes with the process.
+        """
+        if self._identity is not None and self._file_identity() != self._identity:
             raise DirectoryGone(
                 refusal("Host", "the directory", "left in place while it is in use",
                         f"{str(self.path.parent)!r}, which was removed or replaced",
-                        "Nothing was learned from this call. Put the files back, or start again with a backup.")
+                        "Nothing was learned from this call. Restore a backup, then open the directory again.")
             )  # fmt: skip
 
-    def _found(self) -> tuple[int, int] | None:
+    def _file_identity(self) -> tuple[int, int] | None:
         try:
             status = os.stat(self.path)
         except OSError:
@@ -98,26 +111,33 @@ class SqliteFile:
         return status.st_dev, status.st_ino
 
     def try_to_write(self, n_bytes: int) -> None:
-        """Write so many bytes, inside a transaction, to see whether there is room for them."""
+        """Write `n_bytes` to a table of its own, to find out whether the disk has space. Needs an open transaction."""
         self.execute("CREATE TABLE IF NOT EXISTS probe (one INTEGER PRIMARY KEY CHECK (one = 1), content BLOB) STRICT")
         self.execute("INSERT OR REPLACE INTO probe VALUES (1, zeroblob(?))", (n_bytes,))
 
-    def check_room(self) -> None:
-        """Refuse where the disk is full, even if the next commit would still fit into a file that has its size."""
+    def check_free_space(self) -> None:
+        """Raise `DiskRefused` if the disk is full.
+
+        A write may succeed on a full disk, because SQLite reuses free pages of the file. Free space tells more.
+        """
         if hasattr(os, "statvfs"):
             status = os.statvfs(self.path.parent)
-            blocks = status.f_bfree if os.geteuid() == 0 else status.f_bavail  # some blocks are root's only
-            if blocks * status.f_frsize < LEAST_FREE:
+            blocks = status.f_bfree if os.geteuid() == 0 else status.f_bavail  # some blocks are reserved for root
+            if blocks * status.f_frsize < MIN_FREE_BYTES:
                 raise DiskRefused(
-                    refusal("Host", "the directory", "on a disk with room left", f"{str(self.path.parent)!r}, full",
-                            "Make room.")
+                    refusal("Host", "the directory", "on a disk with free space left",
+                            f"{str(self.path.parent)!r}, which is full",
+                            "Free disk space.")
                 )  # fmt: skip
 
     def execute(self, statement: str, values: Sequence[Any] = ()) -> sqlite3.Cursor:
         return self._connection.execute(statement, values)
 
     def executescript(self, statements: str) -> None:
-        """Several statements, inside the transaction that is open."""
+        """Run several statements inside the open transaction.
+
+        sqlite3's own `executescript` would commit that transaction first.
+        """
         for statement in statements.split(";"):
             if statement.strip():
                 self.execute(statement)
@@ -126,18 +146,18 @@ class SqliteFile:
         self._connection.executemany(statement, values)
 
     def one(self, query: str, values: Sequence[Any] = ()) -> Any:
-        """The first row, or None."""
-        with speaking_of(self.path):
+        """The first row of the result, or None."""
+        with storage_errors(self.path):
             return self.execute(query, values).fetchone()
 
     def rows(self, query: str, values: Sequence[Any] = ()) -> Iterator[Any]:
-        """Every row, read as they are asked for."""
-        with speaking_of(self.path):
+        """Iterate over the rows of the result without loading them all."""
+        with storage_errors(self.path):
             yield from self.execute(query, values)
 
     def copy_to(self, target: Path) -> None:
-        """A consistent copy by a reader of its own: the writer does not wait."""
-        with speaking_of(self.path):
+        """Write a consistent copy through a separate connection, so that the writer does not wait."""
+        with storage_errors(self.path):
             reader = sqlite3.connect(f"{self.path.absolute().as_uri()}?mode=ro", uri=True)
             copy = sqlite3.connect(target, isolation_level=None)
             try:

@@ -1,11 +1,13 @@
-"""The file of a host: one SQLite database in WAL mode, every commit forced to the disk.
+"""The tables of a host: one SQLite database in WAL mode, every commit forced to disk.
 
     owner      epoch of the owner, and the number of the last record
-    log        record number, the commit it came with, CRC-32, bytes of the block
-    keys       idempotency keys: the tables of `idempotency`
-    snapshot   record number that the model file stands for, the file in parts
+    log        record number, first record number of the same commit, CRC-32, bytes of the block
+    answer, stream_block, stream_forgotten      idempotency keys; see `idempotency`
+    snapshot   the number of the last record that the model file contains, and the file in parts
 
-No clock is read: records are ordered by their number alone. Every write checks the epoch inside its transaction.
+Used by `LogAndSnapshots` and `recovery` only. No clock is read: records are ordered by their number, so a clock that
+runs backwards does no harm. Every write checks the owner's epoch inside its transaction, so a former owner cannot
+write.
 """
 
 from __future__ import annotations
@@ -16,13 +18,13 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from budgetron.durable.idempotency import SCHEMA, STREAM_SCHEMA, Entry, Keys
-from budgetron.durable.refusals import StaleOwner, damaged
+from budgetron.durable.errors import StaleOwner, damaged_log
+from budgetron.durable.idempotency import SCHEMA, STREAM_SCHEMA, Entry, IdempotencyKeys
 from budgetron.durable.sqlite_file import SqliteFile
 from budgetron.errors import refusal
 
 NAME = "host.sqlite"
-_PART = 16 * 2**20  # bytes of a snapshot in one row
+_PART_BYTES = 16 * 2**20  # of a snapshot per row, because SQLite limits a value to 1 GB and holds it in memory
 _SCHEMA = f"""
 CREATE TABLE IF NOT EXISTS owner (one INTEGER PRIMARY KEY CHECK (one = 1), epoch INTEGER, position INTEGER) STRICT;
 CREATE TABLE IF NOT EXISTS log (number INTEGER PRIMARY KEY, batch INTEGER, crc INTEGER, block BLOB) STRICT;
@@ -33,9 +35,9 @@ INSERT OR IGNORE INTO owner VALUES (1, 0, 0);
 
 
 def _to_format_2(db: SqliteFile) -> None:
-    """Streams have tables of their own since."""
+    """Add the tables of streams, which format 1 did not have."""
     db.executescript(STREAM_SCHEMA)
-    Keys(db).adopt_old_streams()
+    IdempotencyKeys(db).migrate_format_1_streams()
 
 
 _MIGRATIONS = {1: _to_format_2}
@@ -43,38 +45,38 @@ _MIGRATIONS = {1: _to_format_2}
 
 @dataclass(frozen=True)
 class Record:
-    """One block of the log. `batch` is the number of the first record of the same commit."""
+    """One record of the log. `batch` is the number of the first record of the same commit."""
 
     number: int
     batch: int
     block: bytes
-    keyed: bool = False  # whether its answer is kept for an idempotency key
+    keyed: bool = False  # whether its margins are stored for an idempotency key
 
 
 class Store:
-    """The database of one owner. Not for several threads at once: the host has a lock for that."""
+    """The database of one owner. Callers must not use it from two threads at once; `Host` has a lock for that."""
 
     def __init__(self, directory: Path) -> None:
         self.path = directory / NAME
         self.epoch = 0
         self._db = SqliteFile(self.path, _SCHEMA, migrations=_MIGRATIONS)
-        self.keys = Keys(self._db)
+        self.keys = IdempotencyKeys(self._db)
 
     def take_over(self, epoch: int | None) -> None:
-        """Become the owner: with the next epoch, or with a given one that is higher than any before."""
+        """Become the owner, with the next epoch or with a given one that must be higher than all before."""
         with self._db.writing():
             (stored,) = self._db.one("SELECT epoch FROM owner")
             if epoch is not None and epoch <= stored:
                 raise StaleOwner(
                     refusal("Host", "epoch", f"higher than that of the last owner, {stored}", str(epoch),
-                            "A later owner has the directory: ask for a new epoch.")
+                            "A later owner has the directory. Pass a higher epoch to take it over.")
                 )  # fmt: skip
             self.epoch = stored + 1 if epoch is None else epoch
             self._db.execute("UPDATE owner SET epoch = ?", (self.epoch,))
 
     @contextmanager
     def writing(self) -> Iterator[None]:
-        """One transaction: all of it is on disk when the block is left, or nothing."""
+        """A transaction by the current owner: on disk at the end of the `with` block, or rolled back."""
         with self._db.writing():
             self._check_owner()
             yield
@@ -84,7 +86,7 @@ class Store:
         if stored != self.epoch:
             raise StaleOwner(
                 refusal("Host", "the owner", f"the one of epoch {stored}, which took the directory over",
-                        f"epoch {self.epoch}", "Close this host; nothing more may be written through it.")
+                        f"epoch {self.epoch}", "Close this host: it can no longer write.")
             )  # fmt: skip
 
     # ---- the log
@@ -94,8 +96,9 @@ class Store:
         return int(self._db.one("SELECT position FROM owner")[0])
 
     def append(self, entries: Sequence[Entry]) -> None:
-        """Write entries, which have their numbers, as the records of one commit."""
+        """Write numbered entries as the records of one commit, with their idempotency keys."""
         for entry in entries:
+            # The number seeds the checksum, so that a record in the wrong place is noticed too.
             crc = zlib.crc32(entry.payload, entry.number & 0xFFFFFFFF)
             values = (entry.number, entries[0].number, crc, entry.payload)
             self._db.execute("INSERT INTO log VALUES (?, ?, ?, ?)", values)
@@ -103,7 +106,7 @@ class Store:
         self.set_position(entries[-1].number)
 
     def remove(self, numbers: Iterable[int]) -> None:
-        """Take refused records out, with their keys."""
+        """Delete records that the model rejected, with their idempotency keys."""
         numbers = list(numbers)
         self._db.executemany("DELETE FROM log WHERE number = ?", [(number,) for number in numbers])
         self.keys.remove(numbers)
@@ -113,7 +116,7 @@ class Store:
         self.keys.remove_after(number)
 
     def records_after(self, start: int) -> Iterator[Record]:
-        """The log in order; a record whose bytes have changed is refused."""
+        """Iterate over the log in order. Raises `DamagedLog` at a record whose bytes have changed."""
         query = (
             "SELECT number, batch, crc, block, EXISTS (SELECT 1 FROM answer WHERE answer.number = log.number) "
             "OR EXISTS (SELECT 1 FROM stream_block WHERE stream_block.number = log.number) "
@@ -121,7 +124,7 @@ class Store:
         )
         for number, batch, crc, block, keyed in self._db.rows(query, (start,)):
             if zlib.crc32(block, number & 0xFFFFFFFF) != crc:
-                raise damaged(self.path, f"record {number} has other bytes than were written")
+                raise damaged_log(self.path, f"record {number} has other bytes than were written")
             yield Record(number, batch, block, bool(keyed))
 
     def log_bytes_after(self, number: int) -> int:
@@ -131,7 +134,7 @@ class Store:
     # ---- snapshots
 
     def snapshots(self) -> list[int]:
-        """Their record numbers, the newest first."""
+        """The record numbers of the snapshots, newest first."""
         query = "SELECT DISTINCT number FROM snapshot ORDER BY number DESC"
         return [number for (number,) in self._db.rows(query)]
 
@@ -141,12 +144,12 @@ class Store:
 
     def put_snapshot(self, number: int, content: bytes) -> None:
         self._db.execute("DELETE FROM snapshot WHERE number = ?", (number,))
-        for part, start in enumerate(range(0, len(content), _PART)):
-            values = (number, part, content[start : start + _PART])
+        for part, start in enumerate(range(0, len(content), _PART_BYTES)):
+            values = (number, part, content[start : start + _PART_BYTES])
             self._db.execute("INSERT INTO snapshot VALUES (?, ?, ?)", values)
 
     def trim(self, before: int) -> None:
-        """Forget snapshots older than this one, and the log that it already holds."""
+        """Delete older snapshots, and the records that this snapshot contains."""
         self._db.execute("DELETE FROM snapshot WHERE number < ?", (before,))
         self._db.execute("DELETE FROM log WHERE number <= ?", (before,))
 
@@ -159,13 +162,13 @@ class Store:
     # ---- the file
 
     def try_to_write(self, n_bytes: int) -> None:
-        """Write so many bytes as the owner, to see whether that works; what fails is raised."""
+        """Write `n_bytes` in a transaction, to find out whether a commit would succeed. Raises its error if not."""
         with self.writing():
             self._db.try_to_write(n_bytes)
-        self._db.check_room()
+        self._db.check_free_space()
 
     def copy_to(self, target: Path) -> None:
-        """A consistent copy; the writer does not wait."""
+        """Write a consistent copy of the database. The writer does not wait."""
         self._db.copy_to(target)
 
     def close(self) -> None:

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from scipy import sparse
 
-from budgetron.durable.models import Kept
+from budgetron.durable.hosted_model import HostedModel
 from budgetron.errors import refuse, refuse_type, shown
 from budgetron.learners.hashing import DICT_FEATURES
 from budgetron.service.settings import Limits
@@ -18,7 +18,7 @@ _SPARSE = {"indices", "values"}
 _PLAIN = (str, int, float, bool, type(None))
 
 
-def rows_of(kept: Kept, features: Sequence[Any], limits: Limits) -> Any:
+def rows_of(kept: HostedModel, features: Sequence[Any], limits: Limits) -> Any:
     """X for the model: an array, a CSR matrix, or the dicts as they are, for the host to encode or hash."""
     kind = type(features[0])
     for row in features:
@@ -63,7 +63,7 @@ def _dense(features: Sequence[list[float]]) -> Any:
     return np.array(features, dtype=np.float64)
 
 
-def _sparse(kept: Kept, features: Sequence[dict[str, Any]], limits: Limits) -> Any:
+def _sparse(kept: HostedModel, features: Sequence[dict[str, Any]], limits: Limits) -> Any:
     width = kept.width or DICT_FEATURES
     counts, columns, data = [0], [], []
     for row in features:
@@ -84,7 +84,7 @@ def _sparse(kept: Kept, features: Sequence[dict[str, Any]], limits: Limits) -> A
     return sparse.csr_matrix(matrix, shape=(len(features), width))
 
 
-def _named(kept: Kept, features: Sequence[dict[str, Any]]) -> Any:
+def _named(kept: HostedModel, features: Sequence[dict[str, Any]]) -> Any:
     for row in features:
         for name, value in row.items():
             if not isinstance(value, _PLAIN):

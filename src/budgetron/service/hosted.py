@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from budgetron.durable import Host
-from budgetron.durable.models import Kept
+from budgetron.durable.hosted_model import HostedModel
 from budgetron.service.pending import KEY, Pending
 from budgetron.service.predicting import Predictor
 from budgetron.service.problems import Refused, refused_of
@@ -40,8 +40,8 @@ class Hosted:
         return cls(name, Host.open(directory, make_model, snapshot_every=settings.snapshot_every), settings)
 
     @property
-    def kept(self) -> Kept:
-        return self.host.kept
+    def kept(self) -> HostedModel:
+        return self.host.hosted_model
 
     @property
     def in_shards(self) -> bool:

@@ -17,7 +17,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 
 from budgetron.durable import Learned
-from budgetron.durable.idempotency import KEY_BYTES, KEYS, SCHEMA, Entry, Keys, Unwritten
+from budgetron.durable.idempotency import MAX_KEY_BYTES, MAX_KEYS, SCHEMA, Entry, IdempotencyKeys, Unwritten
 from budgetron.durable.sqlite_file import SqliteFile
 
 NAME = "requests.sqlite"
@@ -36,7 +36,7 @@ def _to_format_2(db: SqliteFile) -> None:
     """Up to format 1 the keys and their answers were columns of the table of requests."""
     db.executescript(SCHEMA)
     db.execute("INSERT INTO answer SELECT key, number, digest, margins FROM request WHERE key IS NOT NULL")
-    Keys(db).adopt_old_streams()
+    IdempotencyKeys(db).migrate_format_1_streams()
     found = db.one("SELECT seq FROM sqlite_sequence WHERE name = 'request'")
     db.execute("ALTER TABLE request RENAME TO old_request")
     db.executescript(_REQUEST)
@@ -52,7 +52,7 @@ class Journal:
 
     def __init__(self, directory: Path, place: Path, shards: int) -> None:
         self._db = SqliteFile(directory / NAME, _SCHEMA, migrations={1: _to_format_2})
-        self._keys = Keys(self._db)
+        self._keys = IdempotencyKeys(self._db)
         try:
             with self._db.writing():
                 about = (secrets.token_hex(8), str(place), shards)
@@ -71,7 +71,7 @@ class Journal:
 
     def new_among(self, entries: Sequence[Entry], classes: object) -> list[Entry]:
         """The entries with something to learn; the others have their answer."""
-        return self._keys.new_among(entries, Unwritten(), classes)
+        return self._keys.select_unlearned(entries, Unwritten(), classes)
 
     def append(self, entries: Sequence[Entry]) -> None:
         """Write rows and keys of each, all forced to disk in one commit; each then has its number."""
@@ -97,7 +97,7 @@ class Journal:
             self._keys.answered(answers)
             self._keys.remove(refused)
             if done and max(done) % _TIDY < len(done):
-                self._keys.forget(KEYS, KEY_BYTES)
+                self._keys.forget(MAX_KEYS, MAX_KEY_BYTES)
 
     def answers_to(self, prefix: str) -> Iterator[tuple[str, Learned]]:
         """The remembered keys that begin so, and their answers."""
@@ -107,7 +107,7 @@ class Journal:
         """Write a little, to see whether that works; what fails is raised."""
         with self._db.writing():
             self._db.try_to_write(_PROBE)
-        self._db.check_room()
+        self._db.check_free_space()
 
     def close(self) -> None:
         self._db.close()

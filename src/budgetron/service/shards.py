@@ -18,11 +18,11 @@ import numpy as np
 from budgetron.distributed import ShardedModel, has_one_component
 from budgetron.distributed.record import NAME as RECORD
 from budgetron.durable import Learned, Request, blocks
-from budgetron.durable.answers import flat
-from budgetron.durable.claim import Lock
-from budgetron.durable.idempotency import Entry, answer_of, commits, entry_of
-from budgetron.durable.models import Kept
-from budgetron.durable.refusals import speaking_of
+from budgetron.durable.answers import margins_to_bytes
+from budgetron.durable.errors import storage_errors
+from budgetron.durable.hosted_model import HostedModel
+from budgetron.durable.idempotency import Entry, answer_of, entry_of, group_into_commits
+from budgetron.durable.ownership import DirectoryLock
 from budgetron.durable.store import NAME as HOST
 from budgetron.errors import Closed, InputError, refusal, refuse, shown
 from budgetron.service.journal import NAME, Journal
@@ -33,7 +33,7 @@ _PATIENCE = 0.5  # seconds
 FOLDER = "shards"  # below the model's directory, where no other is named
 
 
-class KeptInShards(Kept):
+class KeptInShards(HostedModel):
     """What is to be known of rows before they are sent."""
 
     def __init__(self, model: ShardedModel) -> None:
@@ -45,16 +45,16 @@ class KeptInShards(Kept):
 
     @property
     def sparse(self) -> bool:
-        return bool(self.model._door.scout._engine.settings.sparse)
+        return bool(self.model._validator.is_sparse)
 
 
 class ShardedHost:
     """A `ShardedModel` and the journal of what it was asked to learn. `ShardedHost.open` makes one."""
 
-    def __init__(self, directory: Path, lock: Lock, journal: Journal, model: ShardedModel) -> None:
+    def __init__(self, directory: Path, lock: DirectoryLock, journal: Journal, model: ShardedModel) -> None:
         self.directory, self._lock, self._journal = directory, lock, journal
         self.model = model
-        self.kept = KeptInShards(model)
+        self.hosted_model = KeptInShards(model)
         self.failing: Exception | None = None  # why something that was written is not learned yet
         self.position = journal.position
         self._writer = threading.Lock()
@@ -64,9 +64,9 @@ class ShardedHost:
     @classmethod
     def open(cls, directory: Path, make_model: Callable[[], Any] | None, settings: Settings) -> Self:
         """Take a directory, new or left by another, and finish what was begun there."""
-        with speaking_of(directory / "lock"):
+        with storage_errors(directory / "lock"):
             directory.mkdir(parents=True, exist_ok=True)
-            lock = Lock(directory)
+            lock = DirectoryLock(directory)
         with ExitStack() as undone:
             undone.callback(lock.release)
             _refuse_another_kind(directory)
@@ -89,11 +89,11 @@ class ShardedHost:
         entries: list[Entry | Exception] = []
         for request in requests:
             try:
-                entries.append(entry_of(request, self.kept.width, False))
+                entries.append(entry_of(request, self.hosted_model.width, False))
             except InputError as error:
                 entries.append(error)
         with self._writer:
-            for together in commits([entry for entry in entries if isinstance(entry, Entry)]):
+            for together in group_into_commits([entry for entry in entries if isinstance(entry, Entry)]):
                 self._commit(together)
         return [entry if isinstance(entry, Exception) else answer_of(entry) for entry in entries]
 
@@ -110,11 +110,11 @@ class ShardedHost:
 
     @property
     def _classes(self) -> Any:
-        return self.model.classes_ if self.kept.begun else None
+        return self.model.classes_ if self.hosted_model.begun else None
 
     def forget_task(self, task: Hashable) -> Learned:
         """Remove what the shard of a task keeps of it; written down as examples are."""
-        entry = Entry(blocks.forgetting(task))
+        entry = Entry(blocks.encode_forget(task))
         with self._writer:
             try:
                 self._finish_earlier()
@@ -164,7 +164,7 @@ class ShardedHost:
         answers: list[tuple[int, Any]] = []
         together: list[tuple[int, blocks.Block]] = []
         for number, rows in written:
-            block = blocks.read(rows)
+            block = blocks.decode_block(rows)
             if block.kind == "forget":
                 answers += self._taught(together, is_new)
                 answers.append((number, self._forgotten(number, block.tasks[0])))
@@ -185,16 +185,16 @@ class ShardedHost:
         ]
 
     def _forgotten(self, number: int, task: Hashable) -> Learned | Exception:
-        if self.kept.begun:
+        if self.hosted_model.begun:
             try:
-                self.model._door.one_task(task)
+                self.model._validator.locate_task(task)
             except InputError as error:
                 return error
             self.model.forget_task(task)
         return Learned(number, np.empty(0))
 
     def _finish(self, answers: Sequence[tuple[int, Any]]) -> None:
-        learned = [(number, flat(answer.margins)) for number, answer in answers if isinstance(answer, Learned)]
+        learned = [(number, margins_to_bytes(one.margins)) for number, one in answers if isinstance(one, Learned)]
         self._journal.finish(learned, [number for number, answer in answers if isinstance(answer, Exception)])
 
     def _waiting(self, error: Exception) -> Exception:
@@ -217,8 +217,8 @@ class ShardedHost:
                 raise Closed("Host: this host was closed.")
             self._journal.try_to_write()
             self._finish_earlier()
-            if self.kept.begun:
-                self.model._team.ask_all("check_ready")
+            if self.hosted_model.begun:
+                self.model._workers.call_all("check_ready")
         finally:
             self._writer.release()
 
@@ -226,7 +226,7 @@ class ShardedHost:
 
     def snapshot(self) -> None:
         """Every shard writes its model and trims its log."""
-        if self.kept.begun:
+        if self.hosted_model.begun:
             self.model.snapshot()
 
     def content(self) -> NoReturn:

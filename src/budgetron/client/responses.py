@@ -1,4 +1,7 @@
-"""What comes back from a service: predictions, acknowledgements, refusals."""
+"""The responses of the service as Python objects, and the exceptions for its errors.
+
+Both clients decode into these. Unknown fields are ignored, so that a client works with a newer service.
+"""
 
 from __future__ import annotations
 
@@ -10,7 +13,7 @@ from budgetron.errors import BudgetronError, InputError, OperationalError
 
 
 class Prediction(msgspec.Struct, frozen=True):
-    """A prediction; `id` is there where it was to be remembered, `probabilities` where the model has them."""
+    """A prediction. `id` is set if it is remembered for feedback, `probabilities` if the model has them."""
 
     label: Any
     margin: Any
@@ -19,7 +22,7 @@ class Prediction(msgspec.Struct, frozen=True):
 
 
 class Answered(msgspec.Struct, frozen=True):
-    """An acknowledgement: on disk as record `position`. `margins` are those before learning."""
+    """The acknowledgement of learned examples: on disk as record `position`, with the margins before learning."""
 
     position: int
     learned: int
@@ -28,7 +31,7 @@ class Answered(msgspec.Struct, frozen=True):
 
 
 class ServiceError(BudgetronError):
-    """The service did not do it, in the words that it gave; `status` is HTTP's, `kind` is for programs."""
+    """An error response: the service's message, with the HTTP `status`, and the error `kind` for programs."""
 
     def __init__(self, status: int, kind: str, message: str) -> None:
         super().__init__(message)
@@ -39,15 +42,15 @@ class ServiceError(BudgetronError):
 
 
 class ServiceRefused(ServiceError, InputError):
-    """The request was wrong (4xx): sent again, it would be refused again."""
+    """The request was wrong (4xx). A retry would fail in the same way."""
 
 
 class ServiceFailed(ServiceError, OperationalError):
-    """The service could not do it now (5xx, 408 or 429), however often it was tried. The request may be right."""
+    """The service failed (5xx, 408 or 429), after all retries. The request itself may be right."""
 
 
 class Unreachable(OperationalError, ConnectionError):
-    """No answer, however often it was tried."""
+    """The service did not respond, after all retries."""
 
 
 class _Problem(msgspec.Struct):
@@ -60,10 +63,11 @@ class _ProblemAnswer(msgspec.Struct):
 
 
 def error_of(status: int, content: bytes) -> ServiceError:
-    """The error in an answer."""
+    """The exception for an error response."""
     try:
         problem = msgspec.json.decode(content, type=_ProblemAnswer).error
-    except (msgspec.DecodeError, UnicodeDecodeError):  # from something between us and the service
-        problem = _Problem("unknown", f"service: an answer of status {status}, and no word of why")
+    except (msgspec.DecodeError, UnicodeDecodeError):  # for example from a proxy in front of the service
+        message = f"service: status {status} without an error message. Check proxies between client and service."
+        problem = _Problem("unknown", message)
     kind = ServiceFailed if status >= 500 or status in (408, 429) else ServiceRefused
     return kind(status, problem.kind, problem.message)

@@ -1,8 +1,12 @@
-"""Who has the directory, and how far it has acknowledged.
+"""The two small files beside the database: `lock`, and `acknowledged`.
 
-The lock is one of the operating system: it goes with its process, however that ends. The mark is a small file beside
-the database, written after each commit and not forced to disk: it can only be behind the database. Should it ever be
-ahead, a commit that was acknowledged has vanished from the disk, which SQLite by itself would pass over in silence.
+`lock` is locked through the operating system, which releases it when the process ends, however it ends.
+
+`acknowledged` holds the number of the last acknowledged record. It is written after each commit and not forced to disk,
+so it can be behind the database but never ahead of it. If it is ahead, an acknowledged commit has been lost from the
+disk. SQLite does not detect that: a truncated write-ahead file looks like one that was never longer.
+
+Used by `Host` and by the service's host of a model in shards. Nothing here reads or writes the database.
 """
 
 from __future__ import annotations
@@ -13,14 +17,14 @@ import struct
 import zlib
 from pathlib import Path
 
-from budgetron.durable.refusals import AlreadyOwned
+from budgetron.durable.errors import AlreadyOwned
 from budgetron.errors import refusal
 
 _MARK = struct.Struct("<QI")
 
 
-class Lock:
-    """Held from `__init__` to `release`."""
+class DirectoryLock:
+    """An exclusive lock on a directory, held from construction to `release`."""
 
     def __init__(self, directory: Path) -> None:
         self._descriptor = os.open(directory / "lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
@@ -29,8 +33,9 @@ class Lock:
         except OSError:
             os.close(self._descriptor)
             raise AlreadyOwned(
-                refusal("Host", "the directory", "open in one host at a time", f"{str(directory)!r}, which another has",
-                        "Stop the other, or give this one a directory of its own.")
+                refusal("Host", "the directory", "open in one host at a time",
+                        f"{str(directory)!r}, which another process has open",
+                        "Stop the other process, or choose another directory.")
             ) from None  # fmt: skip
 
     def release(self) -> None:
@@ -39,8 +44,8 @@ class Lock:
             self._descriptor = -1
 
 
-class Mark:
-    """The last number that was acknowledged, as far as is known without the database."""
+class AcknowledgedMark:
+    """The number of the last acknowledged record, in a file apart from the database."""
 
     def __init__(self, directory: Path) -> None:
         self._descriptor = os.open(directory / "acknowledged", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
@@ -52,11 +57,11 @@ class Mark:
             number, crc = _MARK.unpack(content)
             if zlib.crc32(content[:8]) == crc:
                 return int(number)
-        return 0  # new, or half written when the power went: then nothing is claimed
+        return 0  # A new file, or one torn by a power loss, counts as nothing acknowledged.
 
     def write(self, number: int) -> None:
         content = struct.pack("<Q", number)
-        with contextlib.suppress(OSError):  # a full disk: it stays behind, and claims less
+        with contextlib.suppress(OSError):  # On a full disk it stays behind the database, which is harmless.
             os.lseek(self._descriptor, 0, os.SEEK_SET)
             os.write(self._descriptor, content + struct.pack("<I", zlib.crc32(content)))
 

@@ -1,19 +1,22 @@
-"""The shared part of a learner, taken out, combined with that of other replicas, and put back.
+"""The exchange between replicas: extract the shared part of a model, combine it with those of others, put it back.
 
-Every replica has a shared part, and the own parts of its tasks. At an exchange each sends its shared part, a few arrays
-over the examples that it stores, and receives that of the others, projected on what it stores itself:
+`ReplicatedModel.exchange` calls this. Every replica g has a shared part, and a part of its own for each task. At an
+exchange it sends its shared part, a few arrays over its stored examples S_g, and receives those of the others,
+projected on its own stored examples:
 
     SharedProjectron   s, the sum of all tasks' rows:   s_g ← the mean of proj_g(s_h) over all h
-    Budgetron, kernel  U_g ← the mean of proj_g(U_h);   M stays: a replica is as sure as its own rows make it
+    Budgetron, kernel  U_g ← the mean of proj_g(U_h);   M does not change: it measures the rows of this replica
     Budgetron, linear  with Λ = Σ⁻¹:                    Λ_g ← Λ_g + Σ_{h≠g} ΔΛ_h,  (ΛW)_g ← (ΛW)_g + Σ_{h≠g} Δ(ΛW)_h
-                       with Δ since the last exchange: what each replica saw is counted once. A belief that never stops
-                       adapting (floor > 0) has no such sum: there W is the mean of all
-    moments            of all rows together, exactly
+                       where Δ is the change since the last exchange, so that each row is counted once. If a belief
+                       keeps adapting (floor > 0), there is no such sum, and W becomes the mean over all replicas
+    moments            mean and variance of all rows together, exactly
 
-    proj_g(w) = H_g⁻¹ K'(S_g, S_h) w, the nearest function in the span of S_g
+    proj_g(w) = H_g⁻¹ K'(S_g, S_h) w, the projection on the span of S_g
 
-The mean, where a sum might be expected: all replicas find out the same, each from its own rows, and a sum would count
-it as often as there are replicas. Beliefs are weighed by each replica for its own tasks.
+Why the mean and not the sum: all replicas estimate the same function, each from its own rows, so a sum would count it
+once per replica. The weights of beliefs are not exchanged.
+
+In code: s is `sum`, U is `u`, W and Σ are the pair in `linear`, H_g is the Gram matrix of the stored examples.
 """
 
 from __future__ import annotations
@@ -32,18 +35,18 @@ from budgetron.kernels import Kernel
 
 Array = NDArray[np.float64]
 LinearParts = dict[int, tuple[Array, Array]]
-JITTER = 1e-10  # of the Gram matrix of stored examples, which are apart by η
+JITTER = 1e-10  # added to the diagonal of the Gram matrix, relative; stored examples are at least η apart, so tiny
 
 
 @dataclass(frozen=True)
 class SharedPart:
-    """What all tasks have in common: weights over the stored rows, and the linear part where there is one."""
+    """The part of a model that all tasks share: weights over the stored rows, and the linear part if there is one."""
 
     rows: Any
-    weights: dict[int, Array]  # (outputs, n) by belief, or one under 0
-    linear: dict[int, tuple[Array, Array]]  # W (outputs, features), and Σ: (features, features) or its diagonal
+    weights: dict[int, Array]  # (outputs, n) per belief; SharedProjectron has one, under 0
+    linear: dict[int, tuple[Array, Array]]  # W: (outputs, features), Σ: (features, features) or its diagonal
     moments: tuple[float, Array, Array] | None  # count, mean, m2
-    summed: frozenset[int] = frozenset()  # beliefs whose precisions add up: those that do not go on adapting for ever
+    summed: frozenset[int] = frozenset()  # beliefs whose precisions are summed: those with floor 0
 
     @property
     def nbytes(self) -> int:
@@ -52,13 +55,13 @@ class SharedPart:
         arrays = [*self.weights.values(), *linear, *([] if self.moments is None else self.moments[1:])]
         return int(rows + sum(array.nbytes for array in arrays))
 
-    def left_behind(self) -> LinearParts:
-        """What the next exchange must know of this one: W and Σ of the beliefs that add up, of Σ the lower triangle."""
+    def exchange_baseline(self) -> LinearParts:
+        """What the next exchange must know of this one: W and Σ (its lower triangle) of the summed beliefs."""
         return {index: (W, _triangle(S)) for index, (W, S) in self.linear.items() if index in self.summed}
 
 
-def left_behind_bytes(settings: Any) -> int:
-    """Bytes of `SharedPart.left_behind` of a replica with these settings."""
+def exchange_baseline_bytes(settings: Any) -> int:
+    """Bytes of `SharedPart.exchange_baseline` for a replica with these settings."""
     if settings.rule != "budgetron":
         return 0
     summed = sum(belief[0] > 0 and belief[4] == 0 for belief in settings.extra["beliefs"])
@@ -68,7 +71,7 @@ def left_behind_bytes(settings: Any) -> int:
 
 
 def shared_part(engine: Any) -> SharedPart:
-    """The shared part as it is now."""
+    """Extract the shared part of an engine."""
     settings, state = engine.settings, engine.state()
     rows = engine.active()["rows"]
     n, outputs = rows.shape[0], settings.n_outputs
@@ -86,12 +89,12 @@ def shared_part(engine: Any) -> SharedPart:
 
 
 def with_shared_part(engine: Any, part: SharedPart) -> Any:
-    """An engine like this one with another shared part, over the rows that it stores."""
+    """A copy of an engine with another shared part, over the same stored rows."""
     settings, state = engine.settings, dict(engine.state())
     if settings.rule == "shared_projectron":
         if len(state["sum"]):
             state["sum"] = part.weights[0][None]
-            state.pop("table_squares", None)  # made anew from the rows
+            state.pop("table_squares", None)  # restore computes it from the rows
         return type(engine).restore(settings, state)
     linear, kernel = _beliefs(settings, state)
     state["u"] = np.array([part.weights[index] for index in kernel]).reshape(np.shape(state["u"]))
@@ -102,7 +105,7 @@ def with_shared_part(engine: Any, part: SharedPart) -> Any:
 
 
 def combined(kernel: Kernel | None, now: Sequence[SharedPart], last: Sequence[LinearParts]) -> list[SharedPart]:
-    """The part of each replica after an exchange, from what all have now and what the last exchange left them with."""
+    """Combine the shared parts of all replicas; `last` are their baselines of the previous exchange."""
     return [_received(kernel, g, now, last) for g in range(len(now))]
 
 
@@ -123,13 +126,13 @@ def _received(kernel: Kernel | None, g: int, now: Sequence[SharedPart], last: Se
 def _summed(
     index: int, own: tuple[Array, Array], others: list[int], now: Sequence[SharedPart], last: Sequence[LinearParts]
 ) -> tuple[Array, Array]:
-    """Precisions add up, and so do weights times precisions: what each replica saw is counted once."""
+    """Add up precisions, and weights times precisions, so that what each replica saw is counted once."""
     W, S = own
     precision = _inverse(S)
     moment = _times(W, precision)
     for h in others:
         if index not in now[h].linear:
-            continue  # that replica has given the belief up
+            continue  # that replica has dropped the belief
         after, before = now[h].linear[index], last[h][index]
         gained, had = _inverse(after[1]), _inverse(_square(before[1]) if after[1].ndim == 2 else before[1])
         precision = precision + gained - had
@@ -153,7 +156,7 @@ def _inverse(S: Array) -> Array:
 
 
 def _triangle(S: Array) -> Array:
-    """The lower triangle of a symmetric matrix, row by row; a diagonal stays as it is."""
+    """The lower triangle of a symmetric matrix, row by row. A diagonal is returned unchanged."""
     return S if S.ndim == 1 else S[np.tril_indices(len(S))]
 
 
@@ -171,7 +174,7 @@ def _times(W: Array, S: Array) -> Array:
 
 
 def _linear_of(state: dict[str, Any], n: int, outputs: int) -> list[tuple[Array, Array]]:
-    """W and Σ of each belief: Σ is whole where there are few features, else a diagonal."""
+    """W and Σ of each belief. Σ is a full matrix if there are few features, otherwise a diagonal."""
     blocks = np.asarray(state["linear"], dtype=np.float64)
     if "linear_covariance" not in state:
         return [(block[:outputs], block[outputs]) for block in blocks.reshape(n, outputs + 1, -1)]
@@ -191,7 +194,7 @@ def _put_linear(state: dict[str, Any], pairs: list[tuple[Array, Array]]) -> None
 
 
 def _pooled(g: int, now: Sequence[SharedPart]) -> tuple[float, Array, Array] | None:
-    """Mean and variance of all rows, under the replica's own count: they are weighed by it at the next exchange."""
+    """Mean and variance of all rows, with the replica's own count, which is its weight at the next exchange."""
     own = now[g].moments
     if own is None:
         return None
@@ -205,7 +208,7 @@ def _pooled(g: int, now: Sequence[SharedPart]) -> tuple[float, Array, Array] | N
 
 
 class _Projection:
-    """proj_g: functions over other rows, on the span of these."""
+    """proj_g: projects functions over other rows on the span of these rows."""
 
     def __init__(self, kernel: Kernel | None, rows: Any) -> None:
         self._kernel, self._rows = kernel, rows
@@ -223,7 +226,7 @@ class _Projection:
 
 
 def gram(kernel: Kernel, a: Any, b: Any) -> Array:
-    """K' of the rows of one matrix against those of another, dense or sparse."""
+    """The Gram matrix K' between the rows of two matrices, dense or sparse."""
     if not sparse.issparse(a):
         return kernel(a, b)
     dot = np.asarray((a @ b.T).todense(), dtype=np.float64)
@@ -232,8 +235,8 @@ def gram(kernel: Kernel, a: Any, b: Any) -> Array:
 
 
 def _beliefs(settings: Any, state: dict[str, Any]) -> tuple[list[int], list[int]]:
-    """The live beliefs with a shared linear and with a shared kernel part."""
+    """The indices of live beliefs with a shared linear part, and of those with a shared kernel part."""
     rows, live = settings.extra["beliefs"], [int(index) for index in state["belief_index"]]
     if not settings.extra["shared"]:
-        raise refuse("ReplicatedModel", "graph", "one that relates tasks", "a disconnected one", "Take ShardedModel.")
+        raise refuse("ReplicatedModel", "graph", "one that relates tasks", "a disconnected one", "Use ShardedModel.")
     return [i for i in live if rows[i][0] > 0], [i for i in live if rows[i][2] > 0]

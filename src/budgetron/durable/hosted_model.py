@@ -1,7 +1,8 @@
-"""The model that a host keeps: to a file's bytes and back, and one block at a time.
+"""`HostedModel`: a learner together with the columns that encode raw records for it.
 
-A model with columns (trained by `budgetron run`) is given raw records; its running means are part of what is learned,
-so they are put back should the block be refused.
+`Host`, recovery and the service learn and predict through it. A model with columns (trained by `budgetron run`) is
+given raw records. The running means of the columns are part of what is learned, so they are restored if the model
+rejects a block.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ from numpy.typing import NDArray
 
 from budgetron.durable import blocks
 from budgetron.durable.blocks import Block
-from budgetron.durable.refusals import NothingLearned
+from budgetron.durable.errors import NothingLearned
 from budgetron.errors import refuse, shown
 from budgetron.io import columns_of
 from budgetron.learners.files import LEARNERS
@@ -24,35 +25,36 @@ from budgetron.learners.saved import content_of, model_of
 from budgetron.persist import unpacked
 from budgetron.persist.schema import decode_record as read_schema
 
-MOST_BYTES = 2**34  # of a model that is restored: our own file, or an administrator's
+MAX_BYTES = 2**34  # of a restored model; a high limit, because only an administrator can restore one
 
 
-class Kept:
-    """A model and, where it carries them, its columns."""
+class HostedModel:
+    """A model and its columns, if it has any."""
 
     def __init__(self, model: Any) -> None:
         if not isinstance(model, Learner):
-            raise refuse("Host", "model", "a learner of budgetron, whose file is kept", shown(type(model)))
+            raise refuse("Host", "model", "a learner of budgetron", shown(type(model)), "For example Budgetron().")
         self.model = model
         self.columns = columns_of(model)
-        self._encoding = threading.Lock()  # a prediction must not see scales that are half learned
+        self._encoding = threading.Lock()  # a prediction must not see running means in the middle of an update
 
     @property
     def begun(self) -> bool:
+        """Whether the model has learned a first block."""
         return hasattr(self.model, "_engine")
 
     @property
     def width(self) -> int | None:
-        """Columns of the rows, once they are known."""
+        """The number of features, or None before the first block."""
         return int(self.model.n_features_in_) if self.begun else None
 
     @property
     def sparse(self) -> bool:
-        """Whether the rows are sparse, once the model has begun."""
+        """Whether the rows are sparse. Known after the first block."""
         return bool(self.model._engine.settings.sparse)
 
     def rows(self, X: Any) -> Any:
-        """X for a prediction: dicts as the columns encode them, or hashed."""
+        """Encode X for a prediction: dicts go through the columns if there are any, otherwise they are hashed."""
         if not self.begun:
             raise NothingLearned
         if not blocks.are_records(X):
@@ -63,7 +65,7 @@ class Kept:
         return blocks.hashed(X, self.width)
 
     def learn(self, block: Block) -> NDArray[np.float64]:
-        """The margins before learning; or a refusal, with everything as it was."""
+        """Learn a block and return its margins before learning. If the model rejects the block, nothing changes."""
         if block.kind == "forget":
             if self.begun:
                 self.model.forget_task(block.tasks[0])
@@ -71,8 +73,9 @@ class Kept:
         weights = {} if block.sample_weight is None else {"sample_weight": block.sample_weight}
         if block.kind != "records":
             return self._margins(block.X, block, weights)
-        if self.columns is None:  # another model was restored while this waited
-            raise refuse("Host", "X", "rows for a model without columns", "raw records")
+        if self.columns is None:  # the model was replaced while this block waited
+            raise refuse("Host", "X", "rows of numbers for a model without columns", "raw records",
+                         "The model was replaced; send numbers or dicts of features.")  # fmt: skip
         before = deepcopy(self.columns)
         try:
             with self._encoding:
@@ -89,13 +92,13 @@ class Kept:
         return margins
 
     def content(self) -> bytes:
-        """The model file."""
+        """The bytes of the model file."""
         with self.model._guard:
             return content_of(self.model)
 
 
-def kept_of(content: bytes, limit: int = MOST_BYTES) -> Kept:
-    """The model of a model file's bytes; nothing in them is believed before it was checked."""
+def hosted_model_from(content: bytes, limit: int = MAX_BYTES) -> HostedModel:
+    """Load a model from the bytes of a model file. Everything in them is validated before it is used."""
     text, arrays = unpacked(content)
     saved = read_schema(text)
-    return Kept(model_of(LEARNERS[saved.learner], saved, arrays, limit, None))
+    return HostedModel(model_of(LEARNERS[saved.learner], saved, arrays, limit, None))

@@ -1,4 +1,8 @@
-"""Files in a folder, or under any URL that fsspec knows (s3://, gs://, memory://, …)."""
+"""Read and write whole files in a folder, or under any URL that fsspec supports (s3://, gs://, memory://, …).
+
+`save` and `load` of sharded models use it, in the coordinator and in the workers. A file is written whole or
+not at all.
+"""
 
 from __future__ import annotations
 
@@ -9,15 +13,15 @@ from typing import Any
 from budgetron.errors import InputFileMissing, MissingExtra, ModelFileError, refusal
 from budgetron.persist import read_bytes, replace_file
 
-MOST_BYTES = 2**34  # of one file
+MAX_BYTES = 2**34  # of one file
 
 
-def put(target: str, name: str, content: bytes) -> str:
-    """Write a file; its SHA-256."""
+def write_file(target: str, name: str, content: bytes) -> str:
+    """Write a file atomically and return its SHA-256."""
     if _is_url(target):
         system, folder = _system(target)
         system.makedirs(folder, exist_ok=True)
-        with system.open(f"{folder}/{name}", "wb") as file:  # an object is there when it is whole, or not at all
+        with system.open(f"{folder}/{name}", "wb") as file:  # object stores show an object only once it is complete
             file.write(content)
     else:
         Path(target).mkdir(parents=True, exist_ok=True)
@@ -25,24 +29,25 @@ def put(target: str, name: str, content: bytes) -> str:
     return sha256(content).hexdigest()
 
 
-def get(source: str, name: str, digest: str | None = None) -> bytes:
-    """Read a file, and hold it against its digest where that is known."""
+def read_file(source: str, name: str, digest: str | None = None) -> bytes:
+    """Read a file and verify its SHA-256, if one is given."""
     try:
         if _is_url(source):
             system, folder = _system(source)
             content: bytes = system.cat_file(f"{folder}/{name}")
         else:
-            content = read_bytes(Path(source) / name, MOST_BYTES)
+            content = read_bytes(Path(source) / name, MAX_BYTES)
     except FileNotFoundError:
-        message = refusal("ShardedModel.load", "the place", f"one with a file {name!r}", repr(source))
+        message = refusal("ShardedModel.load", "source", f"one with a file {name!r}", repr(source),
+                          "Pass a folder or URL that ShardedModel.save wrote.")  # fmt: skip
         raise InputFileMissing(message) from None
     if digest is not None and sha256(content).hexdigest() != digest:
-        raise ModelFileError(refusal("ShardedModel.load", name, "as it was saved", "other bytes", "Take another copy."))
+        raise ModelFileError(refusal("ShardedModel.load", name, "as it was saved", "other bytes", "Load another copy."))
     return content
 
 
-def remove_others(target: str, keep: set[str]) -> None:
-    """Remove the model files of earlier saves."""
+def remove_other_models(target: str, keep: set[str]) -> None:
+    """Delete the model files of earlier saves."""
     if _is_url(target):
         system, folder = _system(target)
         for path in system.ls(folder, detail=False):
@@ -64,8 +69,8 @@ def _system(target: str) -> tuple[Any, str]:
         from fsspec.core import url_to_fs
     except ImportError:
         raise MissingExtra(
-            refusal("ShardedModel", "a URL", "one of a file system, with fsspec installed", repr(target),
-                    "pip install 'budgetron[ray]', or give a folder.")
+            refusal("ShardedModel", "the location", "a folder, or a URL if fsspec is installed", repr(target),
+                    "Install it with pip install 'budgetron[ray]', or pass a folder.")
         ) from None  # fmt: skip
     system, folder = url_to_fs(target)
     return system, folder.rstrip("/")

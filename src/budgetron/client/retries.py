@@ -1,0 +1,74 @@
+"""The retry loop of both clients, which differ only in how they send and sleep.
+
+    for wait in attempts:          # seconds, 0 for the first attempt
+        sleep(wait); attempts.on_response(response) or attempts.on_no_response(error)
+    attempts.answer
+
+The loop ends with an answer, or raises the last error after all retries. Only requests that are safe to repeat may go
+through it.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Iterator
+from typing import Any
+
+from budgetron.client.calls import Call, ClientSettings
+from budgetron.client.responses import Unreachable, error_of
+
+# Statuses of conditions that may pass: the service is busy, restarting, or short of disk space.
+RETRIED_STATUSES = frozenset({408, 429, 502, 503, 504, 507})
+_MAX_WAIT = 10.0  # seconds
+
+
+class Retries:
+    """One call with its retries. Every attempt sends the same bytes, so the idempotency key is the same too."""
+
+    def __init__(self, settings: ClientSettings, call: Call) -> None:
+        self._settings, self._call = settings, call
+        content, headers = call.sent()
+        self.request = {"method": call.method, "url": call.path, "content": content, "headers": headers}
+        self.answer: Any = None
+        self._is_answered = False
+        self._retry_after: str | None = None
+        self._refused: Exception | None = None
+
+    def __iter__(self) -> Iterator[float]:
+        yield 0.0
+        for attempt in range(self._settings.retries):
+            if self._is_answered:
+                return
+            yield _wait(attempt, self._retry_after)
+        if not self._is_answered:
+            assert self._refused is not None
+            raise self._refused
+
+    def on_response(self, answer: Any) -> None:
+        """Handle a response: decode it, keep an error for a retry, or raise an error that a retry would not change."""
+        if answer.status_code == 200:
+            self.answer, self._is_answered = self._call.decoded(answer.content), True
+            return
+        self._refused = error_of(answer.status_code, answer.content)
+        if answer.status_code not in RETRIED_STATUSES:
+            raise self._refused
+        self._retry_after = answer.headers.get("retry-after")
+
+    def on_no_response(self, error: Exception) -> None:
+        """Handle a failed connection or a timeout: keep the error, which is raised after the last retry."""
+        self._retry_after = None
+        attempts = self._settings.retries + 1
+        self._refused = Unreachable(
+            f"Client: {self._settings.url} did not respond in {attempts} attempts. The last error was "
+            f"{type(error).__name__}: {error}. Check the URL and that the service is running."
+        )
+
+
+def _wait(attempt: int, retry_after: str | None) -> float:
+    """Seconds before the next attempt: what the service asks for, or exponential backoff.
+
+    The random factor keeps clients that failed together from retrying together.
+    """
+    if retry_after is not None and retry_after.isdigit():
+        return min(float(retry_after), _MAX_WAIT)
+    return min(_MAX_WAIT, 0.05 * 2.0**attempt) * random.uniform(0.5, 1.0)

@@ -1,0 +1,148 @@
+"""Validate input in the coordinator, before anything is sent to a shard.
+
+`InputValidator` has a prototype: a learner of the same settings that never learns. The first block determines classes,
+kernel, number of features, and kind and precision of the rows for all shards at once. Later blocks are validated by the
+prototype with the same code and the same messages as in a local model. So a block can never be learned by one
+shard and rejected by another.
+
+`ShardedModel` calls this under its validation lock. Nothing here may send messages or change a shard.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.base import clone
+
+from budgetron.engine.settings import Settings
+from budgetron.errors import refuse_type, shown
+from budgetron.graphs import TaskGraph
+from budgetron.learners import validation
+from budgetron.learners.classes import Classes
+from budgetron.learners.learner import Learner
+from budgetron.learners.validation import located_one
+
+WHO = "ShardedModel"
+Ints = NDArray[np.int64]
+
+
+@dataclass(frozen=True)
+class ValidatedBlock:
+    """A valid block: its rows, tasks, task ids, components of the task graph, labels and weights."""
+
+    rows: Any
+    tasks: Any
+    task_ids: Ints
+    components: Ints
+    labels: Any = None
+    weights: NDArray[np.float64] | None = None
+
+    @property
+    def n(self) -> int:
+        return int(self.rows.shape[0])
+
+
+class InputValidator:
+    """Validates blocks with a prototype, and creates the models that shards start with."""
+
+    def __init__(self, learner: Any, check_shares: Callable[[InputValidator], object] = lambda validator: None) -> None:
+        if not isinstance(learner, Learner):
+            raise refuse_type(WHO, "learner", "a learner of budgetron", shown(learner), "For example Budgetron().")
+        self.learner = learner
+        self.prototype: Learner
+        self._first: Any  # rows of the first block: a byte budget for sparse rows is planned from them
+        self._check_shares = check_shares
+        self._reset()
+
+    @property
+    def begun(self) -> bool:
+        """Whether the first block has been validated."""
+        return self.prototype._begun
+
+    @property
+    def is_sparse(self) -> bool:
+        """Whether the rows are sparse. Known after the first block."""
+        return bool(self.prototype._engine.settings.sparse)
+
+    @property
+    def classes(self) -> Classes:
+        return self.prototype._classes
+
+    @property
+    def settled(self) -> tuple[bool, bool]:
+        """Whether all classes are known, and whether tasks are used. Blocks after the first may still change these."""
+        return self.begun and self.classes.settled, self.prototype._tasked
+
+    def validate_examples(self, X: Any, y: Any, tasks: Any, classes: Any, sample_weight: Any) -> ValidatedBlock:
+        """Validate a block to be learned. If it is rejected, nothing changes."""
+        prototype = self.prototype
+        who = prototype._who
+        first = not prototype._begun
+        block = prototype.validate(X, y, tasks=tasks, classes=classes, sample_weight=sample_weight)
+        assert block.classes is not None
+        if first:
+            self._begin(block.rows)
+        prototype._classes = block.classes
+        prototype._tasked = prototype._tasked or block.tasks is not None
+        weights = validation.weights(who, sample_weight, len(block))  # the shards multiply by class weights themselves
+        return ValidatedBlock(block.rows, block.tasks, block.task_ids, block.clusters, block.labels, weights)
+
+    def validate_rows(self, X: Any, tasks: Any) -> ValidatedBlock:
+        """Validate a block to be predicted."""
+        prototype = self.prototype
+        prototype._check_begun()
+        block = prototype.validate(X, tasks=tasks)
+        return ValidatedBlock(block.rows, block.tasks, block.task_ids, block.clusters)
+
+    def release_first_rows(self) -> None:
+        """Release the rows of the first block, which are not needed once the shards have started."""
+        self._first = None
+
+    def locate_task(self, task: Hashable) -> ValidatedBlock:
+        """The task id and component of one task, as a block without rows."""
+        prototype = self.prototype
+        key, component = located_one(prototype._who, task, prototype._graph, prototype._tasked)
+        return ValidatedBlock(None, None, np.array([key]), np.array([component]))
+
+    def one_row(self, x: Any, task: Hashable) -> tuple[Any, list[Hashable] | None]:
+        """One example, an array row or a dict of features, as a block of one row."""
+        return self.prototype._one_row(x, task)
+
+    def shard_settings(self, budget: int | str | None, graph: TaskGraph) -> Settings:
+        """The settings that a shard would start with. Raises `TooFewBytes` if the budget is too small."""
+        return self._shard(budget, graph)._settings(self._first, self.classes, graph)[0]
+
+    def _shard(self, budget: int | str | None, graph: TaskGraph) -> Learner:
+        model: Learner = clone(self.learner)
+        model.set_params(graph=graph, kernel=self.prototype.kernel_ if self.learner.kernel is not None else None)
+        if "budget" in self.learner.get_params(deep=False):
+            model.set_params(budget=budget)
+        model.task_column = None  # the coordinator has split that column off already
+        return model
+
+    def new_shard_model(self, budget: int | str | None, graph: TaskGraph) -> Learner:
+        """The model that a shard starts with: classes and kernel are set, and nothing is learned."""
+        model = self._shard(budget, graph)
+        values = self.classes.values
+        model._begin(self._first, values, values, self._first)
+        model._classes = Classes(values, self.classes.settled)
+        return model
+
+    def _begin(self, rows: Any) -> None:
+        """Check that every shard can start with its share of the budget. If not, forget the first block."""
+        self._first = rows[:64]
+        try:
+            self._check_shares(self)
+        except BaseException:
+            self._reset()
+            raise
+
+    def _reset(self) -> None:
+        self.prototype = clone(self.learner)
+        if "budget" in self.learner.get_params(deep=False):
+            self.prototype.set_params(budget=1)  # the prototype never stores an example
+        self._first = None

@@ -1,0 +1,208 @@
+"""Statistics of a sharded model, and what can be changed while it runs: its workers and the shares of the budget.
+
+`Introspection` is a base class of `ShardedModel`. It asks the workers for numbers; it never learns and never predicts.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Hashable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from budgetron.distributed.busy_tasks import BusyTasks
+from budgetron.distributed.input_validation import InputValidator
+from budgetron.distributed.placement import WHO, Placement
+from budgetron.distributed.shares import checked_policy, rebalanced_shares, unused_only
+from budgetron.distributed.worker import ShardStatistics
+from budgetron.distributed.worker_group import WorkerGroup
+from budgetron.errors import refuse, shown
+
+
+@dataclass(frozen=True)
+class Shard(ShardStatistics):
+    """Statistics of one shard, and the name of the worker that owns it."""
+
+    worker: str = ""
+
+
+class Introspection:
+    """Properties and methods that are available after the first block."""
+
+    learner: Any
+    shards: int
+    shares: str
+    _validator: InputValidator
+    _busy_tasks: BusyTasks
+    _placement: Placement
+    _workers: WorkerGroup
+    _mistakes: list[int]
+    _examples_since: int
+    _rebalancing: threading.Lock
+
+    # ---- workers and shares
+
+    def add_worker(self) -> str:
+        """Start another worker and return its name. Shards move to it one by one, while the others continue."""
+        self._check_begun()
+        return self._workers.add_worker()
+
+    def remove_worker(self, name: str) -> None:
+        """Move a worker's shards to the others, and stop it."""
+        self._check_begun()
+        self._workers.remove_worker(name)
+
+    def pin(self, task: Hashable, worker: str | None) -> int:
+        """Keep the shard of a task on one worker, or unpin it with None. Returns the number of the shard."""
+        self._check_begun()
+        shard = int(self._placement.shards_of_tasks([task])[0])
+        self._workers.pin(shard, worker)
+        return shard
+
+    def busy_tasks(self, n: int = 10) -> list[tuple[Hashable, int, int]]:
+        """The n tasks with the most examples since this model was opened, as (task, examples, shard)."""
+        self._check_begun()
+        top = [(task, count) for task, count in self._busy_tasks.top(n) if task is not None]
+        shards = self._placement.shards_of_tasks([task for task, _ in top]).tolist() if top else []
+        return [(task, count, shard) for (task, count), shard in zip(top, shards, strict=True)]
+
+    def rebalance(self) -> list[int]:
+        """Move shares of the budget to the shards that make mistakes. Needs ``shares="demand"``.
+
+        Returns the new capacities. Shards that lose a share evict examples first, and each change is on disk before the
+        next one starts, so the total never exceeds the budget.
+        """
+        self._check_begun()
+        if checked_policy(self.shares, self.learner.budget) != "demand":
+            raise refuse(WHO, "shares", '"demand" to rebalance', shown(self.shares),
+                         'Create the model with shares="demand".')  # fmt: skip
+        with self._rebalancing, self._workers.locked(range(self.shards)):
+            statistics = self._statistics()
+            mistakes = [one.n_mistakes for one in statistics]
+            fresh = [now - before for now, before in zip(mistakes, self._mistakes, strict=True)]
+            capacities = [int(one.capacity or 0) for one in statistics]
+            wanted = rebalanced_shares(self.learner.budget, capacities, fresh, self._min_capacity())
+            if type(self.learner).__name__ == "Forgetron":
+                # A Forgetron can evict only as part of a mistake, so it gives away unused capacity only.
+                wanted = unused_only(wanted, capacities, [one.n_stored for one in statistics])
+            # Shards that shrink come first, so that the total never exceeds the budget.
+            order = sorted(range(self.shards), key=lambda shard: wanted[shard] - capacities[shard])
+            for shard in order:
+                if wanted[shard] != capacities[shard]:
+                    self._workers.call_owner(shard, "resize", wanted[shard])
+            self._mistakes, self._examples_since = mistakes, 0
+        return wanted
+
+    def _min_capacity(self) -> int:
+        rank = getattr(self.learner, "own_rank", 0)
+        return min(int(rank) + 1, max(1, int(self.learner.budget) // self.shards))
+
+    # ---- statistics
+
+    @property
+    def shards_(self) -> list[Shard]:
+        """The statistics of each shard, and its worker."""
+        self._check_begun()
+        return [Shard(**vars(one), worker=self._workers.owner[one.shard]) for one in self._statistics()]
+
+    @property
+    def workers_(self) -> list[dict[str, Any]]:
+        """The workers: name, process id, host name, shards, and CPU seconds of the process."""
+        self._check_begun()
+        return self._workers.call_all("ping")
+
+    @property
+    def classes_(self) -> NDArray[Any]:
+        """The labels, sorted."""
+        self._check_begun()
+        return self._validator.classes.values
+
+    @property
+    def kernel_(self) -> Any:
+        """The kernel of every shard, with numbers for all parameters."""
+        self._check_begun()
+        return self._validator.prototype.kernel_
+
+    @property
+    def graph(self) -> Any:
+        """The whole task graph."""
+        return self.learner.graph
+
+    @property
+    def budget(self) -> int | str | None:
+        """The total budget of all shards."""
+        budget: int | str | None = getattr(self.learner, "budget", None)
+        return budget
+
+    @property
+    def n_features_in_(self) -> int:
+        """The number of features."""
+        if not self._begun:
+            raise AttributeError(f"{WHO} has learned nothing yet")
+        return int(self._validator.prototype.n_features_in_)
+
+    @property
+    def n_seen_(self) -> int:
+        return sum(one.n_seen for one in self._statistics())
+
+    @property
+    def n_mistakes_(self) -> int:
+        return sum(one.n_mistakes for one in self._statistics())
+
+    @property
+    def n_stored_(self) -> int:
+        return sum(one.n_stored for one in self._statistics())
+
+    @property
+    def capacity_(self) -> int | None:
+        """How many examples all shards together may store, or None without a budget."""
+        capacities = [one.capacity for one in self._statistics()]
+        return None if None in capacities else sum(capacity or 0 for capacity in capacities)
+
+    @property
+    def memory_bytes_(self) -> int:
+        """Bytes of all shards' models. At most the byte budget, if there is one."""
+        return sum(one.memory_bytes for one in self._statistics())
+
+    @property
+    def budget_share_(self) -> dict[Hashable, float]:
+        """Each task's share of the stored examples, largest first."""
+        stored: dict[Hashable, int] = {}
+        for one in self._statistics(by_task=True):
+            stored |= one.stored_by_task
+        total = sum(stored.values())
+        return {task: count / total for task, count in sorted(stored.items(), key=lambda item: -item[1])}
+
+    @property
+    def n_recoveries_(self) -> int:
+        """How often a worker was lost and its shards were assigned again."""
+        self._check_begun()
+        return self._workers.n_recoveries
+
+    def task_weights(self, task: Hashable = None) -> NDArray[np.float64]:
+        """The weights of one task over the stored examples of its shard."""
+        self._check_begun()
+        shard = int(self._placement.shards_of(self._validator.locate_task(task))[0])
+        weights: NDArray[np.float64] = self._workers.call_owner(shard, "task_weights", task)
+        return weights
+
+    def _statistics(self, by_task: bool = False) -> list[ShardStatistics]:
+        if not self._begun:
+            raise AttributeError(f"{WHO} has learned nothing yet")
+        statistics = [one for some in self._workers.call_all("statistics", by_task) for one in some]
+        return sorted(statistics, key=lambda one: one.shard)
+
+    @property
+    def _begun(self) -> bool:
+        return hasattr(self, "_workers")
+
+    def __sklearn_is_fitted__(self) -> bool:
+        return self._begun
+
+    def _check_begun(self) -> None:
+        if not self._begun:
+            raise refuse(WHO, "the model", "one that has learned something", "a new one, or one that was closed",
+                         "Call partial_fit first, or ShardedModel.open.")  # fmt: skip
