@@ -1,4 +1,4 @@
-"""The clients against a real service: the same words, the same margins, and no label learned twice."""
+"""The clients against a real service: the same error messages, the same margins, and no label learned twice."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def bare():
 
 def test_learning_and_predicting_are_a_bare_models(service, tmp_path):
     X, y, tasks = stream()
-    with budgetron.Client(service.url, model="bare") as client:  # a model that no other test teaches
+    with budgetron.Client(service.url, model="bare") as client:  # a model that no other test uses
         margins = client.learn_many(X, y, tasks, classes=["ham", "spam"], batch=50)
         model = bare()
         assert np.array_equal(margins, model.predict_then_learn(X, y, tasks=tasks, classes=["ham", "spam"]))
@@ -112,7 +112,7 @@ def test_a_refusal_has_the_services_words(service):
 
 def test_what_cannot_be_reached_is_said():
     with socket.socket() as taken:
-        taken.bind(("127.0.0.1", 0))  # bound, and nobody listens
+        taken.bind(("127.0.0.1", 0))  # bound, but not listening
         with (
             budgetron.Client(f"http://127.0.0.1:{taken.getsockname()[1]}", retries=1) as client,
             pytest.raises(Unreachable, match="in 2 attempts"),
@@ -121,7 +121,7 @@ def test_what_cannot_be_reached_is_said():
 
 
 class Forgetful(threading.Thread):
-    """A proxy that passes requests on, and loses the answer of every second one."""
+    """A proxy that forwards requests, and drops every second response."""
 
     def __init__(self, port):
         super().__init__(daemon=True)

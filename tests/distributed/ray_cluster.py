@@ -18,7 +18,7 @@ FAST = {"health_check_initial_delay_ms": 500, "health_check_period_ms": 300, "he
 
 @contextmanager
 def two_nodes(cpus=2):
-    """The cluster, with this process connected to it; all of it is gone afterwards."""
+    """The cluster, with this process connected to it; everything is stopped afterwards."""
     os.environ |= {"RAY_AUTH_MODE": "token", "RAY_AUTH_TOKEN": secrets.token_hex(32), "RAY_USAGE_STATS_ENABLED": "0"}
     os.environ |= {"RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO": "0", "OMP_NUM_THREADS": "1"}
     import ray
@@ -40,7 +40,7 @@ def add_node(cluster, cpus=2):
 
 
 def kill_raylet(node):
-    """The node's own process ends at once, as when its machine does; its workers follow."""
+    """Kill the node's own process at once, as a power failure does. Its workers end too."""
     for info in node.all_processes["raylet"]:
         os.kill(info.process.pid, signal.SIGKILL)
 
@@ -52,13 +52,13 @@ def nodes_alive():
 
 
 def is_gone(pid):
-    """Whether the process has ended; one that nobody has collected yet has ended too."""
+    """Whether the process has ended. A zombie process counts as ended."""
     try:
         os.kill(pid, 0)
         return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] == "Z"
     except ProcessLookupError:
         return True
-    except FileNotFoundError:  # no such folder on this system, or gone between the two lines
+    except FileNotFoundError:  # no /proc on this system, or the process ended between the two lines
         return False
 
 

@@ -1,4 +1,4 @@
-"""Streams and graphs that the tests of this room share, and the local run that a sharded one must equal."""
+"""Streams and graphs for the tests of distributed models, and the local run that a sharded run must equal."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def random_graph(kind, seed, tasks=TASKS):
         return graphs.clusters({task: group[task] for task in tasks[:-4]}, coupling=1.5)
     edges = [pair for pair in itertools.combinations(tasks, 2) if group[pair[0]] == group[pair[1]]]
     edges = [edge for edge in edges if rng.random() < 0.7] or edges[:1]
-    if kind == "large":  # too many tasks for a dense inverse: pairs of others, whose extent is soon known
+    if kind == "large":  # too many tasks for a dense inverse
         fillers = [(f"filler {number}", f"partner {number}") for number in range(520)]
         return graphs.from_edges(edges + fillers, tasks=tasks)
     weights = rng.uniform(0.2, 3.0, size=len(edges))
@@ -49,7 +49,7 @@ def random_graph(kind, seed, tasks=TASKS):
 
 
 def local_run(learner, X, y, tasks, n_shards, classes, pins=None, whole_graph=False):
-    """Margins of a plain loop: one local learner a shard, each given its rows one by one."""
+    """Margins of a plain loop: one local learner per shard, which learns its rows one by one."""
     placement = Placement(learner.graph, n_shards, pins)
     budgets = first_shares(getattr(learner, "budget", None), n_shards)
     models = []

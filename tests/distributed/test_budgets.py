@@ -1,4 +1,4 @@
-"""A budget is the total: over shards, over replicas, in examples and in bytes, at every moment."""
+"""A budget is the total of all shards or replicas, in examples and in bytes, at every moment."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ def test_bytes_are_the_total_after_every_block(kind, number, make, graph, budget
 
 
 def test_what_the_last_exchange_left_is_counted_as_it_is_planned():
-    for d in (8, 300):  # with whole covariances, and with diagonal ones
+    for d in (8, 300):  # with full covariances, and with diagonal ones
         X, y, tasks = rows(300, d)
         with ReplicatedModel(Budgetron(budget="800 kB", kernel=KERNEL), replicas=2) as model:
             model.partial_fit(X, y, tasks=tasks)
@@ -101,7 +101,7 @@ def test_a_count_below_the_number_of_parts_is_refused(model, words):
     ],
 )  # fmt: skip
 def test_too_few_bytes_are_refused_with_what_would_do(make_model, number):
-    """Both remedies of the message hold: so many bytes, or so many parts."""
+    """Both remedies in the message work: that many bytes, or that many shards or replicas."""
     X, y, tasks = rows(300, 20)
     model = make_model("60 kB", 8)
     with pytest.raises(InputError, match=f"for 8 {number}s") as refused:

@@ -1,4 +1,4 @@
-"""A sharded run is the local run with per-shard budgets, margin for margin, whatever the workers and the cuts."""
+"""A sharded run equals local runs with per-shard budgets, margin for margin, for any workers and block sizes."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ def test_sharded_is_local(rule, kind, data):
 @pytest.mark.parametrize("kind", ["edges", "similarity", "large"])
 @pytest.mark.parametrize("rule", [budgetron.Perceptron, budgetron.BudgetProjectron, budgetron.SharedProjectron])
 def test_a_shard_knows_as_much_of_the_graph_as_it_needs(rule, kind):
-    """On the whole graph the shards' learners would do the same; all but the Forgetron, which looks at all of it."""
+    """Learners with the whole graph give the same margins, except the Forgetron, whose step depends on all of it."""
     X, y, tasks = stream(N, 11)
     learner = made(rule, random_graph(kind, 11), budget=40)
     own, _ = local_run(learner, X, y, tasks, 3, [0, 1])
@@ -76,7 +76,7 @@ def test_budgetron_is_local(is_sparse):
 
 
 def test_ample_budget_on_components_is_one_learner():
-    """With room enough the shards together are the one learner of the whole graph, which shares nothing across them."""
+    """With a large enough budget, the shards together equal one learner on the whole graph."""
     graph = random_graph("edges", 5)
     X, y, tasks = stream(400, 5)
     whole = budgetron.BudgetProjectron(budget=2000, kernel=kernels.Gaussian(gamma=0.4), graph=graph)
@@ -107,7 +107,7 @@ def test_weights_and_labels_reach_the_shards(weights):
 
 
 def test_lone_first_labels():
-    """A stream may begin with ones alone, and with a shard that sees no other label for long."""
+    """A stream may begin with one label only, and a shard may not see the other one for long."""
     X, y, tasks = stream(60, 4)
     signs = np.where(y == 1, 1, -1)
     ones = np.flatnonzero(signs == 1)[:3]

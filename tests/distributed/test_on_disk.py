@@ -1,4 +1,4 @@
-"""Saved to a folder or URL, and living in a directory: nothing acknowledged is lost or learned twice."""
+"""Models saved to a folder or URL, and live in a directory: nothing acknowledged is lost or learned twice."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ class _Stopped(Exception):
 
 
 def broken_off(model, after, X, y, tasks, key):
-    """Send a call, and lose the coordinator when it has sent so many messages."""
+    """Send a call, and end the coordinator after it has sent that many messages."""
     send, sent = model._workers.pool.send, []
 
     def sending(name, method, *rest):
@@ -73,7 +73,7 @@ def broken_off(model, after, X, y, tasks, key):
 @pytest.mark.parametrize("blocks", [(128, 512), (512, 128), (384, 250)])
 @pytest.mark.parametrize("together", [False, True])
 def test_a_call_that_broke_off_is_resumed_with_any_block_size(tmp_path, blocks, together):
-    """A key means the same rows wherever the stream was cut: each shard learns just what it had not learned yet."""
+    """A key means the same rows for any block size: each shard learns only what it had not learned yet."""
     X, y, tasks = stream(1500, 12)
     with ShardedModel(learner(), shards=3) as undisturbed:
         undisturbed.partial_fit(X[:100], y[:100], tasks=tasks[:100])
@@ -108,7 +108,7 @@ def test_a_key_that_came_with_other_rows_teaches_no_shard_anything(tmp_path):
             refused = model.learn_many([Request(rows, labels, other, "batch")])[0]
             assert isinstance(refused, InputError)
             assert [shard.n_seen for shard in model.shards_] == seen
-        model.predict_then_learn(X[:60], y[:60], tasks=tasks[:60], key="batch/128")  # another key, that begins alike
+        model.predict_then_learn(X[:60], y[:60], tasks=tasks[:60], key="batch/128")  # another key with the same prefix
         model.predict_then_learn(X, y, tasks=tasks, key="batch")
         assert model.n_seen_ == 50 + 60 + 900
         with pytest.raises(InputError, match="1 to 180 characters"):
@@ -120,7 +120,7 @@ def test_rows_whose_answer_is_forgotten_are_not_learned_again(tmp_path, monkeypa
     monkeypatch.setattr("budgetron.durable.log_and_snapshots.MAX_KEYS", 2)
     with ShardedModel(learner(), shards=2, directory=tmp_path / "m", block=128) as model:
         first = model.predict_then_learn(X, y, tasks=tasks, key="batch")
-        model.snapshot()  # which forgets all but two keys
+        model.snapshot()  # which deletes all but two keys
         again = model.predict_then_learn(X, y, tasks=tasks, key="batch")
         assert model.n_seen_ == 1200
         known = ~np.isnan(again)
@@ -162,9 +162,9 @@ def test_saved_and_loaded(tmp_path, where):
         rest = model.predict_then_learn(X[200:], labels[200:], tasks=tasks[200:])
         np.testing.assert_array_equal(np.concatenate([first, rest]), expected)
     if where == "folder":
-        assert len(list(target.iterdir())) == 4 + 2  # shards, door and the record: nothing of earlier saves
+        assert len(list(target.iterdir())) == 4 + 2  # shards, prototype and record: nothing of earlier saves
         shard = budgetron.load(next(target.glob("shard-00000*")))
-        assert shard.classes_.tolist() == ["ham", "spam"]  # each shard is a model file like any other
+        assert shard.classes_.tolist() == ["ham", "spam"]  # each shard is an ordinary model file
 
 
 def test_a_damaged_save_is_refused(tmp_path):

@@ -1,4 +1,4 @@
-"""Who goes where, and how a budget is divided."""
+"""Placement of tasks and shards, and the division of a budget."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def test_components_stay_whole(kind):
 
 
 def test_the_hash_is_splitmix64():
-    """Its published first outputs for the seeds 0 and 1; tasks themselves have keys that no process sees otherwise."""
+    """The published first outputs of splitmix64 for the seeds 0 and 1."""
     assert [int(value) for value in splitmix64(np.array([0, 1]))] == [0xE220A8397B1DCDAF, 0x910A2DEC89025CC1]
 
 

@@ -1,6 +1,6 @@
 """Shards on a real Ray cluster: two nodes, token authentication, and kills under load.
 
-A cluster takes seconds to start, so a test plays all its scenes on one.
+A cluster takes seconds to start, so a test runs all its scenarios on one.
 """
 
 from __future__ import annotations
@@ -18,33 +18,33 @@ pytestmark = [
     pytest.mark.skipif(sys.platform == "win32", reason="Ray's local clusters are for Linux and macOS"),
     pytest.mark.timeout(1800),
 ]
-SCENES = Path(__file__).with_name("ray_scenes.py")
+SCENARIOS = Path(__file__).with_name("ray_scenarios.py")
 
 
-def played(tmp_path, *scenes):
-    """What happened, told by a process of its own: Ray's threads, warnings and signals stay there."""
+def run_scenarios(tmp_path, *scenarios):
+    """The result of a scenario, run in a process of its own because of Ray's threads, warnings and signals."""
     result = tmp_path / "result.json"
-    command = [sys.executable, str(SCENES), str(result), str(tmp_path), *scenes]
+    command = [sys.executable, str(SCENARIOS), str(result), str(tmp_path), *scenarios]
     done = subprocess.run(command, capture_output=True, text=True, timeout=1700)
     assert done.returncode == 0, (done.stdout + done.stderr)[-6000:]
     return json.loads(result.read_text())
 
 
 def test_kills_of_workers_and_of_a_node(tmp_path):
-    told = played(tmp_path, "kills:2", "node")
+    told = run_scenarios(tmp_path, "kills:2", "node")
     assert told["kills:2"] == {"killed": 2, "equal": True, "n_seen": 3200, "recovered": True}
     assert told["node"] == {"equal": True, "n_seen": 2400, "moved": True, "added": True}
 
 
 @pytest.mark.long
 def test_fences(tmp_path):
-    told = played(tmp_path, "stale", "strangers")
+    told = run_scenarios(tmp_path, "stale", "strangers")
     assert told["stale"] == {"refused": True, "equal": True, "n_seen": 1200}
     assert told["strangers"] == {"refused": True}
 
 
 @pytest.mark.long
 def test_twenty_kills_end_bit_identical(tmp_path):
-    told = played(tmp_path, "kills:18", "node", "node-again")
+    told = run_scenarios(tmp_path, "kills:18", "node", "node-again")
     assert told["kills:18"]["killed"] == 18 and told["kills:18"]["equal"]
     assert told["node"]["equal"] and told["node-again"]["equal"]

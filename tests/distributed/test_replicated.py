@@ -15,7 +15,7 @@ KERNEL = kernels.Gaussian(gamma=0.3)
 
 
 def related(n, seed=0, n_tasks=60):
-    """Tasks with a rule in common and a little of their own."""
+    """Tasks with a common rule and small differences."""
     rng = np.random.default_rng(seed)
     X, tasks = rng.normal(size=(n, 4)), rng.integers(0, n_tasks, size=n)
     own = 0.4 * np.random.default_rng(99).normal(size=(n_tasks, 4))

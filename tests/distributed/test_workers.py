@@ -1,4 +1,4 @@
-"""Workers that come and go, shares that move, and what is refused, in threads of one process."""
+"""Adding and removing workers, moving shares, and rejected input, in threads of one process."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ def test_a_hot_task_is_seen_and_gets_a_worker_of_its_own():
 
 
 def test_callers_of_other_shards_go_on_while_shards_move():
-    """Four threads, each with tasks of its own; workers come and go meanwhile; every thread gets its own local run."""
+    """Four threads with tasks of their own, while workers are added and removed: each equals its local run."""
     learner = projectron(budget=80)
     streams = []
     for number in range(4):
@@ -102,7 +102,7 @@ RULES = {
 def test_shares_follow_demand_within_the_total(tmp_path, rule, on_disk):
     X, y, tasks = stream(1500, 6)
     rng = np.random.default_rng(0)
-    # One task is pure noise: mistakes without end.
+    # One task is pure noise, so it never stops making mistakes.
     busiest = max(tasks, key=tasks.count)
     y = np.where([task == busiest for task in tasks], rng.integers(0, 2, size=1500), y)
     learner = RULES[rule](budget=48, kernel=KERNEL, graph=graphs.disconnected())
@@ -115,11 +115,11 @@ def test_shares_follow_demand_within_the_total(tmp_path, rule, on_disk):
             capacities.append([shard.capacity for shard in model.shards_])
             assert model.n_stored_ <= sum(capacities[-1]) <= 48
         hot = int(model._placement.shards_of_tasks([busiest])[0])
-        if rule != "forgetron":  # it gives only what it does not use, and all is used here
+        if rule != "forgetron":  # it gives away unused capacity only, and there is none here
             assert capacities[-1][hot] == max(capacities[-1]) > 12
             assert sum(capacities[-1]) == 48
         margins = model.decision_function(X[:50], tasks=tasks[:50])
-    if on_disk:  # the shares are part of what is kept
+    if on_disk:  # the shares are stored too
         with ShardedModel.open(directory, workers=2) as model:
             assert [shard.capacity for shard in model.shards_] == capacities[-1]
             np.testing.assert_array_equal(model.decision_function(X[:50], tasks=tasks[:50]), margins)

@@ -1,4 +1,4 @@
-"""What the tests of the host learn from."""
+"""Streams and models for the tests of durable models."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from budgetron.learners.saved import content_of
 
 
 def stream(n=300, d=5, seed=0):
-    """Examples of three tasks that a model errs on now and then."""
+    """Examples of three tasks on which a model makes some mistakes."""
     rng = np.random.default_rng(seed)
     X = rng.normal(size=(n, d))
     y = (X[:, 0] + 0.5 * X[:, 1] * X[:, 2] + 0.3 * rng.normal(size=n) > 0).astype(int)
@@ -23,19 +23,19 @@ def blocks(n=300, size=20, seed=0):
 
 
 def same(one, other):
-    """Whether two models are the same, bit for bit: their files are."""
+    """Whether two models are identical bit for bit: compares their model files."""
     return content_of(one) == content_of(other)
 
 
 def fed(make_model, given, classes=None):
-    """A bare model that learned the blocks, and its margins."""
+    """A model without a host that learned the blocks, and its margins."""
     model = make_model()
     margins = [model.predict_then_learn(*block[:2], tasks=block[2], classes=classes) for block in given]
     return model, margins
 
 
 def dropped(host):
-    """As after a kill: nothing is written, only the file handles go."""
+    """Close the files without a snapshot, as a kill does."""
     host._storage.close()
     if host._lock is not None:
         host._lock.release()

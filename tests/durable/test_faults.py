@@ -1,4 +1,4 @@
-"""What a host does when the world is not as it should be: two owners, damaged files, a full or read-only disk."""
+"""Faults of a host: two owners, damaged files, a full or read-only disk."""
 
 from __future__ import annotations
 
@@ -88,13 +88,13 @@ def test_a_flipped_byte_in_the_log_is_refused_and_nothing_changes(tmp_path):
 def test_an_acknowledged_commit_that_vanished_from_the_write_ahead_file_is_noticed(tmp_path):
     host = learned(tmp_path, 100)
     dropped_files = {name: (tmp_path / name).read_bytes() for name in ("host.sqlite", "host.sqlite-wal")}
-    dropped(host)  # closing folds the write-ahead file in; a kill would not
+    dropped(host)  # a normal close would checkpoint the write-ahead file; a kill does not
     for name, content in dropped_files.items():
         (tmp_path / name).write_bytes(content)
     (tmp_path / "host.sqlite-shm").unlink(missing_ok=True)
     wal = tmp_path / "host.sqlite-wal"
     content = bytearray(wal.read_bytes())
-    content[-3000] ^= 0xFF  # in the last commit: SQLite would leave it out without a word
+    content[-3000] ^= 0xFF  # in the last commit, which SQLite then drops silently
     wal.write_bytes(content)
     with pytest.raises(DamagedLog, match="ends at record 4, but record 5 was acknowledged"):
         Host.open(tmp_path)
@@ -202,7 +202,7 @@ except DiskRefused as error:
 
 def test_a_directory_without_the_right_to_write(tmp_path):
     learned(tmp_path / "host", 20).close()
-    for parent in (tmp_path, *tmp_path.parents[:2]):  # pytest makes them for its own user alone
+    for parent in (tmp_path, *tmp_path.parents[:2]):  # pytest creates them for its own user only
         parent.chmod(0o755)
     done = subprocess.run([sys.executable, "-c", READ_ONLY, tmp_path / "host"], capture_output=True, text=True)
     (tmp_path / "host").chmod(0o755)
@@ -234,7 +234,7 @@ def test_an_interrupt_between_log_and_model_is_noticed(tmp_path, monkeypatch):
 
 
 def test_records_are_numbered_not_dated(tmp_path, monkeypatch):
-    """A clock that runs backwards has nothing to disturb: no room of the host reads one."""
+    """A clock that runs backwards does no harm: no module of the package reads one."""
     import time
 
     def forbidden(*_):

@@ -1,4 +1,4 @@
-"""A host learns what a bare model would, survives being dropped, and answers a repeated key as it did at first."""
+"""A host learns like a model without one, survives kills, and gives a repeated key its first answer."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ def test_a_repeated_key_gets_the_first_answer(tmp_path):
     answers = [host.learn(*first, key="a"), host.learn(*second, key="b")]
     assert not any(answer.repeated for answer in answers)
     for again in (host, None):
-        if again is None:  # the same after a kill, when the answers must come from the replay
+        if again is None:  # after a kill the answers must come from the replay
             dropped(host)
             again = Host.open(tmp_path)
         for block, key, answer in zip((first, second), "ab", answers, strict=True):
@@ -99,17 +99,17 @@ def test_a_refused_block_is_not_learned_now_nor_in_any_replay(tmp_path):
     with pytest.raises(InputError, match="finite"):
         host.learn(np.full((1, 5), np.nan), [1], ["ann"])
     assert host.content() == before
-    assert not host.learn(*second, key="bad").repeated  # a refusal does not use a key up
+    assert not host.learn(*second, key="bad").repeated  # a rejected request does not use up its key
     before = host.content()
     with pytest.raises(UnknownLabel):
         host.learn(second[0], ["never"] * 20, second[2], key="other")
-    dropped(host)  # the refused records are still in the log
+    dropped(host)  # the rejected records are still in the log
     host = Host.open(tmp_path)
     assert len(host.recovery.refused) == 1 and host.content() == before
     host.learn(*third)
     after = host.content()
     dropped(host)
-    host = Host.open(tmp_path)  # now they are gone
+    host = Host.open(tmp_path)  # this deletes them
     assert host.recovery.refused == [] and host.content() == after
     host.close()
 

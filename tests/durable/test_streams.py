@@ -1,4 +1,4 @@
-"""Streams under one key: rows are learned once, wherever the stream was cut before and is cut now."""
+"""Streams with one idempotency key: every row is learned once, however the stream is cut into requests."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ X, Y, TASKS = stream(120)
 
 
 def part(start, stop, key="s", y=Y, gaps=1):
-    """Rows of the stream as a request; `gaps` is the distance between the places of two rows."""
+    """Rows of the stream as a request; `gaps` is the distance between the positions of two rows."""
     digests = row_digests(X[start:stop], y[start:stop], TASKS[start:stop])
     rows = StreamRows(gaps * np.arange(start, stop), digests)
     return Request(X[start:stop], y[start:stop], TASKS[start:stop], key, rows=rows)
@@ -88,7 +88,8 @@ def test_a_refused_row_that_later_rows_have_passed_stays_refused(tmp_path):
         whole = Request(X[:30], labels[:30], TASKS[:30], "s", ["0", "1"], rows=StreamRows(np.arange(30)))
         assert host.learn_many([whole])[0].position
         assert isinstance(host.learn_many([one(30, bad)])[0], InputError)
-        assert host.learn_many([one(30, labels)])[0].margins.shape == (1,)  # nothing came after it: it may be mended
+        # No later row was learned, so a corrected row may take its position.
+        assert host.learn_many([one(30, labels)])[0].margins.shape == (1,)
         assert isinstance(host.learn_many([one(31, [*bad[:31], "other"])])[0], InputError)
         assert host.learn_many([one(32, labels)])[0].margins.shape == (1,)
         again = host.learn_many([one(31, labels)])[0]
@@ -125,7 +126,7 @@ def test_a_restored_model_keeps_the_places(tmp_path):
         answer = host.learn_many([part(0, 120)])[0]
         assert answer.n_before == 50 and answer.margins.shape == (120, 3) and host.model.n_seen_ == 60 + 70
         assert np.isnan(answer.margins[:50]).all() and answer.classes.tolist() == [0, 1, 2]
-        mixed = host.learn_many([part(0, 120)])[0]  # two models gave these answers
+        mixed = host.learn_many([part(0, 120)])[0]  # these answers come from two models
         assert isinstance(mixed, InputError) and host.model.n_seen_ == 130
 
 
@@ -145,7 +146,7 @@ def test_rows_need_a_key_and_a_place_each(tmp_path):
         assert all(isinstance(answer, InputError) for answer in host.learn_many([without_key, too_few]))
 
 
-# What `host.sqlite` had up to format 1, word for word.
+# The schema of `host.sqlite` in format 1, verbatim.
 FORMAT_1 = """
 CREATE TABLE answer_1 (key TEXT PRIMARY KEY, number INTEGER, digest BLOB, margins BLOB) STRICT;
 INSERT INTO answer_1 SELECT * FROM answer;

@@ -243,7 +243,7 @@ def test_kills_at_any_moment(tmp_path, kills):
 
 def test_a_journal_and_its_shards_belong_together(tmp_path):
     first, second = Journal(_folder(tmp_path / "a"), tmp_path, 4), Journal(_folder(tmp_path / "b"), tmp_path, 4)
-    assert first.name != second.name  # so keys made from the numbers of one are never take_rows for those of the other
+    assert first.name != second.name  # so keys made from the numbers of one are never taken for those of the other
     first.append([Entry(b"rows", "key", digest=b"digest"), Entry(b"others")])
     first.finish([(1, margins_to_bytes(np.array([0.5])))], [2])
     first.close()

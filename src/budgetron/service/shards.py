@@ -265,7 +265,7 @@ def _model(journal: Journal, make_model: Callable[[], Any] | None, settings: Set
     options: dict[str, Any] = {
         "workers": settings.workers,
         "backend": "local" if settings.ray is None else "ray",
-        "block": max(128, settings.limits.examples),  # a request is one parcel a shard
+        "block": max(128, settings.limits.examples),  # a request is one message per shard
         "snapshot_every": settings.snapshot_every,
     }
     if (journal.place / RECORD).exists():

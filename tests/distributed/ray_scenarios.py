@@ -1,6 +1,6 @@
-"""Scenes on a Ray cluster, played by a process of their own; what happened is written as JSON.
+"""Scenarios on a Ray cluster, run by a process of their own. The results are written as JSON.
 
-    python ray_scenes.py result.json folder scene scene …
+    python ray_scenarios.py result.json folder scenario scenario …
 """
 
 from __future__ import annotations
@@ -73,7 +73,7 @@ def kills(cluster, folder, n):
 
 
 def node(cluster, folder, name="node"):
-    """A worker is added, its node's raylet is killed under load, and all goes on elsewhere."""
+    """Add a worker and kill the raylet of its node under load: its shards continue on the other node."""
     X, y, tasks = stream(2400, 2)
     with on_ray(folder / name, patience=8.0) as model:
         got = [learn(model, X, y, tasks, 0, 600)]
@@ -95,7 +95,7 @@ def node(cluster, folder, name="node"):
 
 
 def stale(cluster, folder):
-    """A worker is stopped in its tracks and take_rows for dead; when it wakes, its writes are refused by the log."""
+    """Suspend a worker until it counts as lost. When it resumes, the log rejects its writes."""
     import ray
 
     X, y, tasks = stream(1200, 3)
@@ -125,7 +125,7 @@ def stale(cluster, folder):
 
 
 def strangers(cluster, folder):
-    """Who does not have the token does not get in."""
+    """A process without the token cannot connect."""
     program = "import ray, sys; ray.init(address=sys.argv[1], log_to_driver=False)"
     environment = os.environ | {"RAY_AUTH_TOKEN": "0" * 64}
     command = [sys.executable, "-c", program, cluster.address]
@@ -140,16 +140,16 @@ def main():
     result, folder, *wanted = sys.argv[1:]
     told = {}
     with ray_cluster.two_nodes() as cluster:
-        for scene in wanted:
-            name, _, number = scene.partition(":")
+        for scenario in wanted:
+            name, _, number = scenario.partition(":")
             began = time.monotonic()
             if name == "kills":
-                told[scene] = kills(cluster, Path(folder), int(number))
+                told[scenario] = kills(cluster, Path(folder), int(number))
             elif name.startswith("node"):
-                told[scene] = node(cluster, Path(folder), name)
+                told[scenario] = node(cluster, Path(folder), name)
             else:
-                told[scene] = {"stale": stale, "strangers": strangers}[name](cluster, Path(folder))
-            print(f"{scene} {time.monotonic() - began:.1f} s {told[scene]}", flush=True)
+                told[scenario] = {"stale": stale, "strangers": strangers}[name](cluster, Path(folder))
+            print(f"{scenario} {time.monotonic() - began:.1f} s {told[scenario]}", flush=True)
     Path(result).write_text(json.dumps(told))
 
 
