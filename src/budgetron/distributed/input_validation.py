@@ -86,6 +86,7 @@ class InputValidator:
         assert block.classes is not None
         if first:
             self._begin(block.rows)
+        # Change the prototype only now: everything that can reject the block has run.
         prototype._classes = block.classes
         prototype._tasked = prototype._tasked or block.tasks is not None
         weights = validation.weights(who, sample_weight, len(block))  # the shards multiply by class weights themselves
@@ -105,8 +106,8 @@ class InputValidator:
     def locate_task(self, task: Hashable) -> ValidatedBlock:
         """The task id and component of one task, as a block without rows."""
         prototype = self.prototype
-        key, component = located_one(prototype._who, task, prototype._graph, prototype._tasked)
-        return ValidatedBlock(None, None, np.array([key]), np.array([component]))
+        task_id, component = located_one(prototype._who, task, prototype._graph, prototype._tasked)
+        return ValidatedBlock(None, None, np.array([task_id]), np.array([component]))
 
     def one_row(self, x: Any, task: Hashable) -> tuple[Any, list[Hashable] | None]:
         """One example, an array row or a dict of features, as a block of one row."""
@@ -128,6 +129,8 @@ class InputValidator:
         """The model that a shard starts with: classes and kernel are set, and nothing is learned."""
         model = self._shard(budget, graph)
         values = self.classes.values
+        # Every shard starts with the classes and rows of the first block, even if none of its rows is for this shard.
+        # Otherwise shards would choose different kernels and orders of labels.
         model._begin(self._first, values, values, self._first)
         model._classes = Classes(values, self.classes.settled)
         return model

@@ -56,6 +56,7 @@ class OnDisk(Introspection):
         The list of files is written last, so the target contains the old model or the new one, never a mixture.
         """
         self._check_begun()
+        # The stamp gives every save new file names: the files of the last save stay valid until the record changes.
         target, stamp = str(target), secrets.token_hex(4)
         with self._workers.locked(range(self.shards)):
             files = []

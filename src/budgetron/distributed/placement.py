@@ -104,6 +104,7 @@ class Placement:
     def _shard_of_component(self) -> Ints:
         """The shard of each component of an explicit graph."""
         assert isinstance(self.graph, Explicit)
+        # Largest first to the least loaded shard: the usual greedy rule for balancing loads.
         sizes = np.bincount(self.graph.component)
         load = np.zeros(self.n_shards, dtype=np.int64)
         shard_of = np.zeros(len(sizes), dtype=np.int64)

@@ -220,7 +220,7 @@ class ShardedModel(OnDisk, ClassifierMixin, BaseEstimator):  # type: ignore[misc
         check_key(request.key, MAX_KEY_LENGTH)
         validator = self._get_validator()
         with self._validation_lock:
-            settled = validator.settled
+            settled = validator.settled  # to see whether this block adds something that belongs into the record
             validator.learner.check_streaming()
             block = validator.validate_examples(
                 request.X, request.y, request.tasks, request.classes, request.sample_weight
@@ -254,6 +254,7 @@ class ShardedModel(OnDisk, ClassifierMixin, BaseEstimator):  # type: ignore[misc
                 raise resumed
             job = resumed
         interval = self._interval()
+        # Steps are whole blocks, so that the cuts, and with them the idempotency keys, do not depend on the interval.
         step = block.n if interval is None else max(1, interval // self.block) * self.block
         for start in range(0, block.n, step):
             rows = range(start, min(start + step, block.n))
@@ -403,6 +404,7 @@ class ShardedModel(OnDisk, ClassifierMixin, BaseEstimator):  # type: ignore[misc
         self._write_record()
 
     def _reopen(self, term: int) -> None:
+        # The record goes first: a crash in between then leaves a higher term, and no epoch is ever used twice.
         self._ready(term + 1)
         self._write_record()
         self._start(None)

@@ -137,6 +137,7 @@ class Worker:
                 raise self._not_owner(message.shard, message.epoch, "an earlier message failed")
             by_shard.setdefault(message.shard, []).append(place)
         groups = [[messages[place] for place in places] for places in by_shard.values()]
+        # Without a directory, or with one shard only, there is no fsync to overlap, so threads would not help.
         helpers = self._writers.map if self._directory is not None and len(groups) > 1 else map
         answers: list[Any] = [None] * len(messages)
         for places, learned in zip(by_shard.values(), list(helpers(self._learned, groups)), strict=True):

@@ -142,7 +142,7 @@ class WorkerGroup:
 
     def call_owner(self, shard: int, method: str, *arguments: Any) -> Any:
         """Call a method of a shard's owner, and retry if the owner is lost. Only for calls that may be repeated."""
-        with self._locks[shard]:
+        with self._locks[shard]:  # the shard must not move between the lookup of its owner and the answer
             for _ in range(MAX_ATTEMPTS):
                 worker, epoch = self.owner[shard], self.epoch[shard]
                 try:
@@ -193,6 +193,8 @@ class WorkerGroup:
             except WorkerLost:
                 unanswered += places
         if unanswered:
+            # Later batches may have reached the lost worker or not. They are all sent again, in order, after the failed
+            # messages; the shards' logs answer those that were learned.
             self._drain(pending)
             for place in sorted(unanswered):
                 answers[place] = self._send_until_answered(method, batch[place])
