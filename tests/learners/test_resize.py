@@ -70,11 +70,11 @@ def test_refusals_change_nothing():
     X, _, tasks = stream()
     model = begun(budgetron.Forgetron)
     before = model.decision_function(X, tasks=tasks)
-    for budget, words in ((20, "at least 40, what is stored"), (0, "an integer >= 1"), ("1 MiB", "an integer >= 1")):
+    for budget, words in ((20, "at least 40, the number"), (0, "an integer >= 1"), ("1 MiB", "an integer >= 1")):
         with pytest.raises(InputError, match=words):
             model.resize(budget)
     np.testing.assert_array_equal(model.decision_function(X, tasks=tasks), before)
-    with pytest.raises(InputError, match="a number of stored examples before and after"):
+    with pytest.raises(InputError, match="a number of stored examples, both before and after"):
         begun(budgetron.SharedProjectron, budget=None).resize(10)
     alone = budgetron.Budgetron(budget=40, kernel=KERNEL, graph=graphs.disconnected())
     alone.partial_fit(X, X[:, 0] > 0, tasks=tasks)
