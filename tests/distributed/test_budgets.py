@@ -162,7 +162,7 @@ def test_a_directory_of_replicas_from_before_keeps_what_each_replica_had(tmp_pat
     """In format 1 every replica had the whole budget. It keeps that, and the total is what they have together."""
     X, y, tasks = rows(600, 4)
     with monkeypatch.context() as patched:
-        patched.setattr(ReplicatedModel, "_first_budgets", lambda self, door=None: [budget] * 3)
+        patched.setattr(ReplicatedModel, "_first_budgets", lambda self, validator=None: [budget] * 3)
         learner = Budgetron(budget=budget, kernel=KERNEL)
         with ReplicatedModel(learner, replicas=3, directory=tmp_path / "m", exchange_every=256, block=128) as model:
             model.partial_fit(X[:400], y[:400], tasks=tasks[:400])

@@ -114,9 +114,9 @@ def test_shares_follow_demand_within_the_total(tmp_path, rule, on_disk):
             model.partial_fit(X[part], y[part], tasks=tasks[part])
             capacities.append([shard.capacity for shard in model.shards_])
             assert model.n_stored_ <= sum(capacities[-1]) <= 48
-        hot = int(model._placement.shards_of_tasks([busiest])[0])
+        shard = int(model._placement.shards_of_tasks([busiest])[0])
         if rule != "forgetron":  # it gives away unused capacity only, and there is none here
-            assert capacities[-1][hot] == max(capacities[-1]) > 12
+            assert capacities[-1][shard] == max(capacities[-1]) > 12
             assert sum(capacities[-1]) == 48
         margins = model.decision_function(X[:50], tasks=tasks[:50])
     if on_disk:  # the shares are stored too
