@@ -90,7 +90,7 @@ def command(stream: str, learners: str, budgets: str, graphs: str, kernel: str, 
 def _entries(learners: str, budgets: str, graphs: str, kernel: str) -> Iterator[LearnerSpec]:
     names = list(LEARNERS) if learners.strip() == "all" else [learner_named(WHO, name) for name in _listed(learners)]
     made = []
-    for name in dict.fromkeys(names):
+    for name in dict.fromkeys(names):  # without duplicates, in the order given
         allowed = _listed(budgets) if has_budget(name) else [None]
         made += [
             LearnerSpec(name, budget, kernel, graph)
@@ -114,6 +114,7 @@ def recommend(comparison: Comparison) -> str:
     """The model with the least memory among those that are not significantly worse than the best."""
     found = comparison.results()
     best = most_accurate(found)
+    # Ties in memory are broken by the error, so that the choice does not depend on the order of the learners.
     close = [name for name in found if not comparison.is_worse(name, best)]
     return min(close, key=lambda name: (found[name].model.memory_bytes_, found[name].validation.overall.error))
 
@@ -154,6 +155,7 @@ def _show(
 def explain(comparison: Comparison, chosen: str) -> str:
     """The recommendation and its reason, in one or two sentences."""
     found = comparison.results()
+    # A learner that is not better than a constant prediction has learned nothing, however it compares with others.
     constant = most_frequent_class(found[chosen].validation)
     if constant is not None and (found[chosen].validation.overall.error or 0.0) >= constant[1]:
         return (

@@ -72,6 +72,7 @@ def verify(names: tuple[str, ...], folder: str | None, as_json: bool) -> None:
     problems: dict[str, str | None] = {}
     for name in names or _all(folder):
         try:
+            # Without a folder, a data set that consists of files is read from the cache, so that nothing is downloaded.
             by_files = bool(data.available()[name].files)
             data.load(name, folder=(own_folder(folder) or cache_folder()) if by_files else folder)
             problems[name] = None

@@ -77,6 +77,7 @@ def _settings(model: Any) -> dict[str, Any]:
 
 
 def _is_json(value: Any) -> bool:
+    # Parameters such as a random generator have no JSON form and are left out of the record.
     return value is None or isinstance(value, bool | int | float | str)
 
 
@@ -127,8 +128,10 @@ def _nearest(model: Any, row: Any, task: Any, n: int) -> Iterator[dict[str, Any]
         return
     stored = active.rows
     dot = np.asarray((row @ stored.T).todense() if hasattr(row @ stored.T, "todense") else row @ stored.T).ravel()
+    # Kernels are functions of inner products and squared norms, so sparse and dense rows take the same path.
     alike = kernel.row(dot, np.full(len(dot), _squares(row)[0]), _squares(stored))
     weights = model.task_weights(task).reshape(len(active), -1)
+    # A margin is the sum over stored examples of weight times kernel value; each summand is the pull of one example.
     pulls = weights * alike[:, None]
     for place in np.argsort(-alike, kind="stable")[:n].tolist():
         yield {

@@ -55,6 +55,7 @@ class LabelledStream:
             skip=skip,
             limit=text.limit,
         )
+        # The stream is open from here on, so it must be closed if the classes are wrong.
         try:
             if classes is not None:
                 self.stream.classes = classes
@@ -90,6 +91,7 @@ class LabelledStream:
         """Yield blocks until the stream ends, the limit is reached or a signal comes."""
         begun = False
         for block in guard.blocks(self.stream):
+            # Only the first block is checked: later blocks of a long stream may well contain a single label.
             if not begun:
                 self._check(block.y)
                 begun = True
@@ -101,6 +103,7 @@ class LabelledStream:
     def skip_unknown_tasks(self, models: Iterable[Any]) -> None:
         """With --on-error skip, skip rows of tasks that are missing in the graph of any of these models."""
         if self._text.on_error == "skip":
+            # An open graph accepts any task. Several models learn the same rows, hence the intersection.
             named = [set(model.graph.tasks) for model in models if not model.graph.is_open]
             self._tasks = set.intersection(*named) if named else None
 
@@ -127,6 +130,7 @@ class LabelledStream:
                 f"column {label!r}, a guess, with {len(found):,} values in the first {len(labels):,} rows",
                 "Name the column with --label COLUMN.",
             )
+        # The labels −1, 0 and 1 need no second label: learners know which of them is positive.
         if self.classes is None and found[0] not in (-1, 0, 1):
             raise refuse(
                 self._who,

@@ -57,6 +57,7 @@ class LearnerSpec:
             if not has_budget(name):
                 raise refuse(who, "--budget", f"left out for {name}, which stores every mistake", shown(self.budget))
             budget_from(who, self.budget)
+        # The file is read once, here; `build` may be called several times.
         rows = _graph_rows(who, self.graph)
         if not rows:
             graph_of(who, self.graph, rows)
@@ -105,6 +106,7 @@ def budget_from(who: str, text: str) -> int | str | None:
     """A number of examples, a size, or None for no limit."""
     from budgetron.engine.memory import budget_of
 
+    # 1,000 and 1_000 are accepted, as people write large numbers.
     plain = text.strip().replace(",", "").replace("_", "")
     budget: int | str | None = text
     if plain.lower() in ("none", "unlimited"):
@@ -131,6 +133,7 @@ def kernel_of(who: str, text: str) -> Kernel | None:
     given = {}
     for place, part in enumerate(filter(None, rest.split(","))):
         key, equals, value = part.partition("=")
+        # gaussian:0.5 sets the main parameter; in polynomial:3,normalize a bare name later on is a flag.
         if not equals:
             key, value = (first, part) if place == 0 else (part, "true")
         if key.strip() not in known:
@@ -167,6 +170,7 @@ def _graph_rows(who: str, text: str) -> list[list[str]]:
         raise refuse(who, "--graph", GRAPHS, shown(text))
     most, wanted = (2, "task,cluster") if kind == "clusters" else (3, "task,task or task,task,weight")
     found: list[list[str]] = []
+    # utf-8-sig drops the byte order mark that spreadsheet programs write.
     with open(rest, newline="", encoding="utf-8-sig") as file:
         tabs = Path(rest).suffix.lower() in (".tsv", ".tab")
         for number, row in enumerate(csv.reader(_lines(file), delimiter="\t" if tabs else ","), start=1):

@@ -69,6 +69,7 @@ def text_file(path: str | None) -> Iterator[IO[str]]:
     if path is None or path == "-":
         yield sys.stdout
         return
+    # A symbolic link stays a link: its target is replaced.
     target = Path(os.path.realpath(path))
     if target.exists() and not target.is_file():  # a pipe or a device cannot be renamed, so write to it directly
         with open(target, "w", newline="", encoding="utf-8") as file:
@@ -79,7 +80,7 @@ def text_file(path: str | None) -> Iterator[IO[str]]:
         with open(beside, "x", newline="", encoding="utf-8") as file:
             yield file
             file.flush()
-            os.fsync(file.fileno())
+            os.fsync(file.fileno())  # otherwise a power failure could leave an empty file under the final name
         os.replace(beside, target)
     finally:
         with suppress(FileNotFoundError):

@@ -64,6 +64,7 @@ def command(
     ndjson = as_json or to == "ndjson" or (to == "auto" and _is_ndjson(output))
     written = 0
     reading = {"format": given["file_format"], "on_error": given["on_error"], "limit": given["limit"]}
+    # On a terminal, a progress line would be mixed with the predictions.
     quiet = given["quiet"] or (output is None and sys.stdout.isatty())
     with (
         SignalGuard(stream) as guard,
@@ -77,6 +78,7 @@ def command(
             written += len(block.rows)
             if line.due():
                 line.show(written, source)
+        # Leaving with an exit code also leaves text_file without renaming, so an incomplete file never appears.
         if guard.signal_name:
             unwritten = "" if output is None else f" {output} was not written."
             click.echo(f"Stopped by {guard.signal_name} after {counted(written, 'row')}.{unwritten}", err=True)

@@ -84,6 +84,7 @@ def _is_terminal() -> bool:
 
 
 def _share(n: int, limit: int | None, stream: Stream | None) -> float | None:
+    # With --limit and a known file size, whichever ends the run first determines the progress.
     by_rows = None if limit is None else n / limit
     total = None if stream is None else stream.bytes_total
     by_bytes = min(stream.bytes_read / total, 1.0) if stream is not None and total else None

@@ -93,6 +93,7 @@ def command(ctx: click.Context, /, stream: str, **given: Any) -> None:
     budgetron run more.csv --resume mail.budgetron --save mail.budgetron
     """
     text = StreamOptions.from_options(stream, given)
+    # --ray with a directory that holds a model means: continue that model.
     if given["resume"] is None and models.in_shards(given["ray"]):
         given["resume"] = given["ray"]
     if given["resume"] is not None:
@@ -102,6 +103,7 @@ def command(ctx: click.Context, /, stream: str, **given: Any) -> None:
             given.pop(name)
     else:
         learner = learner_spec_from_options(WHO, given)
+    # All outputs are checked here: a run of hours must not fail at its end because of a wrong path.
     sharded = given["ray"] is not None or models.in_shards(given["resume"])
     check = outputs.check_folder if sharded else outputs.check
     check(WHO, "--save", given["save"], given["overwrite"], own=given["resume"])
@@ -140,6 +142,7 @@ def _learn(text: StreamOptions, learner: LearnerSpec | None, given: dict[str, An
         else:
             model, columns = io.load_model(given["resume"])
         columns = known_columns(WHO, "--resume", given["resume"], columns)
+        # The stream must use the classes of the model, even if its first rows show only some of them.
         classes = model.classes_.tolist()
     validator, columns_saved = None, False
     with (
@@ -156,6 +159,7 @@ def _learn(text: StreamOptions, learner: LearnerSpec | None, given: dict[str, An
         directory = getattr(model, "directory", None)
         labelled.skip_unknown_tasks([model])
         for rows in labelled.blocks(guard):
+            # The validator is created with the first rows, because the classes and the window depend on them.
             if validator is None:
                 window = given["window"] or _window(len(rows.y))
                 options = {"delay": given["delay"], "window": window, "max_tasks": given["max_tasks"]}
@@ -166,6 +170,7 @@ def _learn(text: StreamOptions, learner: LearnerSpec | None, given: dict[str, An
                 model.keep_columns(labelled.stream.columns)
                 columns_saved = True
             if line.due():
+                # With --delay the model may have learned nothing yet, and then has no figures.
                 full = progress.full_words(model) if hasattr(model, "n_seen_") else ""
                 line.show(validator.position, labelled.stream, validator.so_far, full)
         if validator is None:
@@ -215,6 +220,7 @@ def _refuse_settings(ctx: click.Context, source: str) -> None:
     """Reject options that a resumed model cannot change."""
     of_learner = ("learner", "budget", "kernel", "graph", "others", "shards")
     for name in (*of_learner, "label", "task", "drop", "text", "categorical"):
+        # Only options that the user wrote are rejected; defaults have no meaning for a resumed model.
         if ctx.get_parameter_source(name) not in (None, click.core.ParameterSource.DEFAULT):
             option = "--set" if name == "others" else f"--{name}"
             accepted = "left out with --resume" if source == "--resume" else "left out if --ray holds a model already"

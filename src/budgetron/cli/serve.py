@@ -89,6 +89,7 @@ def _models(texts: tuple[str, ...], data: Path) -> dict[str, Callable[[], Any] |
     named: dict[str, Callable[[], Any] | None] = {}
     for text in texts:
         found = re.fullmatch(r"(?:([A-Za-z0-9_-]{1,64})=)?(.+)", text)
+        # "b@d=Budgetron" has an invalid name and must not be read as the name of a learner.
         if found is None or (found[1] is None and Path(text).suffix == "" and "=" in text.split()[0]):
             raise refuse("serve", "MODEL", "NAME=MODEL, with a name of letters, digits, - and _", shown(text))
         name = found[1] or DEFAULT
@@ -106,6 +107,7 @@ def _models(texts: tuple[str, ...], data: Path) -> dict[str, Callable[[], Any] |
 
 def _initial_model(text: str) -> Callable[[], Any]:
     """A function that loads a model file, or creates a learner from its name and settings."""
+    # The functions are called only for models that the data directory does not hold yet.
     if Path(text).is_file():
         from budgetron import load
 

@@ -58,10 +58,13 @@ class SignalGuard:
 
     def _note(self, number: int, frame: FrameType | None) -> None:
         again, self.signal_name = self.signal_name is not None, _NAMES[number]
+        # Only an exception ends a read that waits for a pipe. While a block is being learned, an exception could stop
+        # the model in the middle of a block, so the flag is checked between blocks instead.
         if again or (self._waiting and self._endless):
             self._waiting = False
             raise KeyboardInterrupt
         if sys.stderr.isatty():
+            # os.write is safe in a signal handler; buffered output is not.
             os.write(2, b"\r\nStopping after this block ...\r\n")
 
 

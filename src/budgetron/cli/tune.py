@@ -28,6 +28,7 @@ from budgetron.cli.options import (
 from budgetron.errors import refuse
 
 WHO = "tune"
+# Multiples of the default; 1 must be among them.
 _BANDWIDTHS = (1 / 16, 1 / 4, 1, 4, 16)
 _BUDGETS = (1 / 4, 1 / 2, 1, 2)
 
@@ -166,6 +167,7 @@ def _round(prefix: _Prefix, what: str, texts: dict[str, LearnerSpec], default: L
     memory = {candidate: finish.model.memory_bytes_ for candidate, finish in results.items()}
     close = [candidate for candidate in results if not comparison.is_worse(candidate, best)]
     smallest = min(close, key=lambda candidate: memory[candidate])
+    # A smaller candidate is worth a line only if it saves at least a quarter of the memory.
     is_smaller = memory[smallest] < 0.75 * memory[best if better else name]
     return Round(what, texts, results, name, best, better, smallest if is_smaller else None, comparison.refused)
 
