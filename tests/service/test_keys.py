@@ -165,7 +165,7 @@ def test_tls(tmp_path):
 def test_what_the_command_refuses(tmp_path):
     invoke = CliRunner().invoke
     for arguments, words in (
-        (["=Budgetron"], "NAME=MODEL"), (["no.budgetron"], "a model file that is there"), (["Nothing"], "--learner"),
+        (["=Budgetron"], "NAME=MODEL"), (["no.budgetron"], "an existing model file"), (["Nothing"], "--learner"),
         (["Budgetron", "Forgetron"], "one for each name"), (["Budgetron budget=0"], "--budget"),
     ):  # fmt: skip
         done = invoke(main, ["serve", *arguments, "--data", str(tmp_path)])
