@@ -60,7 +60,8 @@ def test_each_class_has_the_root_and_its_side(kind):
 
 OPERATIONAL = {
     "AlreadyOwned", "StaleOwner", "DamagedLog", "DiskRefused", "StorageError", "WorkerError", "WorkersLost",
-    "WorkerLost", "NotTheOwner", "DataUnavailable", "DataCorrupt", "MissingExtra", "ServiceFailed", "Unreachable", "Closed",
+    "WorkerLost", "NotTheOwner", "DataUnavailable", "DataCorrupt", "MissingExtra", "ServiceFailed", "Unreachable",
+    "Closed",
 }  # fmt: skip
 
 
