@@ -154,7 +154,7 @@ def test_ctrl_c_keeps_finished_runs_and_the_next_call_continues(paper_files: Pat
     runs = planned(chosen_blocks(["spam"]), 1, paper_only=True)
     assert first.returncode == 130, said
     assert 2 <= len(kept) < len(runs)
-    assert f"Stopped; {len(kept)} of {len(runs)} runs are kept." in said and "Traceback" not in said
+    assert f"Stopped; {len(kept)} of {len(runs)} runs are finished." in said and "Traceback" not in said
     assert not (out / "table.md").exists() and not list(out.rglob("*.part"))
     assert all(json.loads(content)["cells"] for content in kept.values())
 

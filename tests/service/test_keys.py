@@ -166,7 +166,7 @@ def test_what_the_command_refuses(tmp_path):
     invoke = CliRunner().invoke
     for arguments, words in (
         (["=Budgetron"], "NAME=MODEL"), (["no.budgetron"], "an existing model file"), (["Nothing"], "--learner"),
-        (["Budgetron", "Forgetron"], "one for each name"), (["Budgetron budget=0"], "--budget"),
+        (["Budgetron", "Forgetron"], "one model per name"), (["Budgetron budget=0"], "--budget"),
     ):  # fmt: skip
         done = invoke(main, ["serve", *arguments, "--data", str(tmp_path)])
         assert done.exit_code == 2 and words in done.output, (arguments, done.output)
