@@ -81,7 +81,8 @@ assert np.array_equal(found, expected)
 
 def run(script, **names):
     assigned = "".join(f"{name} = {value!r}\n" for name, value in names.items())
-    done = subprocess.run([sys.executable, "-c", PREPARE + assigned + script], capture_output=True, text=True, check=False)
+    command = [sys.executable, "-c", PREPARE + assigned + script]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
 
 
