@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import threading
+from concurrent.futures import ThreadPoolExecutor
 
 import httpx
 import numpy as np
@@ -49,7 +50,9 @@ def serving(tmp_path, test):
                 await test(service, service.models["default"], client)
         await service.close()
 
-    asyncio.run(main())
+    # In a thread of its own: a browser test in this process may have left an event loop running in the main one.
+    with ThreadPoolExecutor(1) as thread:
+        thread.submit(asyncio.run, main()).result()
 
 
 def example(label=1):
