@@ -9,7 +9,7 @@ import pandas as pd
 import pytest
 from scipy import sparse
 
-from budgetron import graphs, kernels
+from budgetron import Budgetron, graphs, kernels
 from budgetron.checks import explicit_graphs
 from budgetron.checks.case import inside, require_same
 from budgetron.errors import InputError, InputTypeError, UnknownLabel, UnknownTask
@@ -234,3 +234,17 @@ def test_the_kinds_of_errors(graph, model):
         model.partial_fit(X[:1], [5], tasks=[0])
     with pytest.raises(InputTypeError):
         model.partial_fit(None, [1], tasks=[0])
+
+
+@pytest.mark.parametrize("value", [np.nan, np.inf, 1e200])
+@pytest.mark.parametrize("is_sparse", [False, True], ids=["dense", "sparse"])
+def test_rows_of_a_model_without_a_kernel(is_sparse, value):
+    """Without a kernel nothing is stored, so the norms of the rows are checked apart."""
+
+    made = sparse.csr_matrix if is_sparse else np.asarray
+    model = Budgetron(kernel=None).partial_fit(made(X[:8]), Y[:8])
+    bad = made(spoiled(value))
+    for call in (lambda: model.partial_fit(bad, Y[:4]), lambda: model.predict(bad)):
+        assert "X" in refused(call, model)
+    one = {"a": value} if is_sparse else spoiled(value)[2]
+    refused(lambda: model.learn_one(one, 1), model)

@@ -82,6 +82,8 @@ class Engine:
 
     def first_bad_row(self, X: Any) -> int | None:
         """Return the first row that is not finite or would overflow the kernel; None if there is none."""
+        if self.settings.kernel is None:  # without a kernel the core has no store to compute squared norms with
+            return _first_without_finite_norm(X)
         row: int | None = self._learner.first_bad_row(self._block(X))
         return row
 
@@ -98,10 +100,12 @@ class Engine:
 
     def learn_one(self, x: Any, code: int, key: int, cluster: int, weight: float) -> tuple[Any, int] | None:
         """One row, dense or a `SparseRow`: its margin and flags, or None if the row is rejected."""
+        if self.settings.kernel is None and _first_without_finite_norm(x) is not None:
+            return None
         if not isinstance(x, SparseRow):
             return self._learner.learn_one(x, code, key, cluster, weight)  # type: ignore[no-any-return]
         block = self._block(x)
-        if self._learner.first_bad_row(block) is not None:
+        if self.first_bad_row(x) is not None:
             return None
         margins, flags = self._learner.learn(
             block, np.array([code], dtype=np.int32), np.array([key]), np.array([cluster]), np.array([weight])
@@ -272,6 +276,18 @@ def _plain(settings: Settings, similarity: Any) -> dict[str, Any]:
         "n_tasks": settings.graph.n_tasks or 0,
         **settings.extra,
     }
+
+
+def _first_without_finite_norm(X: Any) -> int | None:
+    """Return the first row whose squared norm is not finite or above 1e150, as in the NumPy engine."""
+    with np.errstate(all="ignore"):
+        if hasattr(X, "indptr"):  # a CSR matrix or a `SparseRow`
+            rows = np.repeat(np.arange(len(X.indptr) - 1), np.diff(X.indptr))
+            squares = np.bincount(rows, X.data.astype(np.float64) ** 2, minlength=len(X.indptr) - 1)
+        else:
+            squares = (np.atleast_2d(X).astype(np.float64) ** 2).sum(axis=1)
+        bad = np.flatnonzero(~(squares <= 1e150))
+    return int(bad[0]) if bad.size else None
 
 
 def graph_bytes(graph: Explicit) -> int:
