@@ -10,6 +10,8 @@
 #include <cstdlib>
 #include <cstring>
 #include <new>
+#include <set>
+#include <string>
 
 #include "stores/row_table.hpp"
 #include "streams.hpp"
@@ -51,14 +53,25 @@ namespace {
 long failures = 0;
 const Config* current = nullptr;
 
+// What has had failures, and whose reference point has moved in a call of which every allocation was failed.
+std::set<std::string> covered, moved;
+
+std::string name_of(const Config& c) {
+  const char* const kernels[] = {"none", "linear", "polynomial", "gaussian"};
+  std::string name = "rule " + std::to_string(static_cast<int>(c.rule)) + ", kernel " + kernels[static_cast<int>(c.kernel.kind)];
+  name += c.sparse ? ", sparse" : ", dense";
+  name += c.single ? ", float32" : ", float64";
+  name += c.pool ? ", pool" : "";
+  name += c.capacity ? ", budget" : ", unbounded";
+  return name;
+}
+
 void expect(bool holds, const char* what) {
   if (holds) return;
   std::fprintf(stderr, "faults: %s\n", what);
   if (const Config* c = current)
-    std::fprintf(stderr, "rule %d, kernel %d, %s, float%d, capacity %zu, pool %zu, %zu outputs, %s graph, patience %ld\n",
-                 static_cast<int>(c->rule), static_cast<int>(c->kernel.kind), c->sparse ? "sparse" : "dense", c->single ? 32 : 64,
-                 c->capacity, c->pool, c->n_outputs, dynamic_cast<const Clique*>(c->similarity.get()) ? "closed" : "explicit",
-                 static_cast<long>(c->patience));
+    std::fprintf(stderr, "%s, capacity %zu, %zu outputs, %s graph, patience %ld\n", name_of(*c).c_str(), c->capacity, c->n_outputs,
+                 dynamic_cast<const Clique*>(c->similarity.get()) ? "closed" : "explicit", static_cast<long>(c->patience));
   std::exit(1);
 }
 
@@ -97,13 +110,14 @@ void with_every_failure(Model& model, Call call) {
       until_failure = -1;
     }
     ++failures;
+    covered.insert(name_of(model.learner().config()));
     expect(same(before, Saved(model)), "a failed call has changed the model");
   }
 }
 
-void run(const Config& c, bool by_cluster, unsigned seed) {
-  const std::size_t n = 64;
-  const Stream s(n, c.d, c.n_outputs == 1 ? 2 : static_cast<int>(c.n_outputs), 5, by_cluster, seed % 3 == 0 ? 0 : seed % 3 == 1 ? 30 : n, seed);
+void run(const Config& c, bool by_cluster, unsigned seed, double offset) {
+  const std::size_t n = 64, whole = seed % 3 == 0 ? 0 : seed % 3 == 1 ? 30 : n;
+  const Stream s(n, c.d, c.n_outputs == 1 ? 2 : static_cast<int>(c.n_outputs), 5, by_cluster, whole, seed, offset);
   Model model(c), twin(c);
   std::vector<double> margins(n * c.n_outputs), twin_margins(n * c.n_outputs), out(n * c.n_outputs);
   std::vector<std::uint8_t> flags(n), twin_flags(n);
@@ -115,7 +129,9 @@ void run(const Config& c, bool by_cluster, unsigned seed) {
   const std::size_t cuts[] = {0, 1, 2, 3, 12, 13, 29, 30, n};
   for (std::size_t i = 0; i + 1 < sizeof cuts / sizeof cuts[0]; ++i) {
     const std::size_t from = cuts[i], to = cuts[i + 1];
+    const std::int64_t moves = model.learner().store().reference().moves;
     with_every_failure(model, [&] { learn(model, from, to, margins, flags); });
+    if (model.learner().size() > 0 && model.learner().store().reference().moves > moves) moved.insert(name_of(c));
     learn(twin, from, to, twin_margins, twin_flags);
     if (to == 13) {
       with_every_failure(model, [&] { model.learner().forget(2); });
@@ -140,9 +156,9 @@ void run(const Config& c, bool by_cluster, unsigned seed) {
 }
 
 // All that a model allocates, at any moment of learning a stream, is what it counts.
-void measure(const Config& c, bool by_cluster, unsigned seed) {
+void measure(const Config& c, bool by_cluster, unsigned seed, double offset) {
   const std::size_t n = 200;
-  const Stream s(n, c.d, c.n_outputs == 1 ? 2 : static_cast<int>(c.n_outputs), 5, by_cluster, seed % 2 ? n / 2 : 0, seed);
+  const Stream s(n, c.d, c.n_outputs == 1 ? 2 : static_cast<int>(c.n_outputs), 5, by_cluster, seed % 2 ? n / 2 : 0, seed, offset);
   std::vector<double> margins(n * c.n_outputs);
   std::vector<std::uint8_t> flags(n);
   const std::size_t before = allocated;
@@ -205,17 +221,29 @@ void crafted_ids() {
 
 int main(int argc, char**) {
   const bool all = argc > 1;
-  unsigned seed = 0;
+  unsigned seed = 0, streams = 0;
+  const auto stream = [&](const Config& c, bool by_cluster, double offset) {
+    run(c, by_cluster, seed, offset);
+    measure(c, by_cluster, seed, offset);
+    ++streams;
+  };
   // Every configuration in the long run; else each of them in turn by a step that shares no factor with the loops.
   each_config([&](const Config& c, bool by_cluster) {
     ++seed;
     current = &c;
     if (!all && seed % 7 != 1) return;
-    run(c, by_cluster, seed);
-    measure(c, by_cluster, seed);
+    stream(c, by_cluster, 0);
+    if (runs_off_centre(c, seed)) stream(c, by_cluster, kFar);
+  });
+  each_config([&](const Config& c, bool) {
+    current = &c;
+    expect(covered.count(name_of(c)) > 0, "no allocation of this one has failed");
+    if (c.kernel.kind == Kernel::Kind::gaussian && !c.sparse)
+      expect(moved.count(name_of(c)) > 0, "no reference point has moved while allocations failed");
   });
   current = nullptr;
   crafted_ids();
-  std::printf("core_faults: %ld failed allocations in %u streams, every one of them harmless\n", failures, seed);
+  std::printf("core_faults: %ld failed allocations in %u streams, every one of them harmless; %zu kinds of rule, kernel and store\n",
+              failures, streams, covered.size());
   return 0;
 }
