@@ -1,7 +1,8 @@
 """`Learner`, the base class of all learners: public methods, locking and the life cycle of the engine.
 
-One call takes one path: `validate` checks and encodes the input, `learn_block` gives it to the engine. Sharded and
-served models use the same two methods, so that nothing is checked or encoded twice. The learning rule itself is in the
+One call takes one path: `validate` converts the input and checks it against the model, `learn_block` gives it to the
+engine. Models on disk and in shards call the same steps (`validation.convert`, `check`, `learn_block`) in the places
+where they need them, so that nothing is converted or checked twice. The learning rule itself is in the
 engine; the file of a learner adds its parameters and turns them into engine settings.
 """
 
@@ -32,10 +33,10 @@ from budgetron.learners.hashing import DICT_FEATURES, hashed_row, hashed_rows
 from budgetron.learners.pictures import Pictures
 from budgetron.learners.start import engine_kind, settings_of, usual_nonzeros
 from budgetron.learners.task_names import TaskNames
+from budgetron.learners.validation import NOT_GIVEN, Examples
 
 Margins = NDArray[np.float64]
 Ints = NDArray[np.int64]
-NOT_GIVEN: Any = object()  # tells "no labels" apart from `y=None`, which is rejected
 PIECE = 64  # rows predicted per lock acquisition, as in the compiled engine
 # The attributes that learning sets; `fit` replaces all of them.
 _LEARNED = (
@@ -249,28 +250,32 @@ class Learner(Pictures, ClassifierMixin, BaseEstimator):  # type: ignore[misc]
 
         With `y` the block is to be learned, without it predicted. An `InputError` leaves the model as it was.
         """
-        who, learning = self._who, y is not NOT_GIVEN
-        self._check_takes_weights(sample_weight)
         X, tasks = self._split_task_column(X, tasks)
-        first = not self._begun
-        rows = self._rows(X, reset=first)
-        n = rows.shape[0]
-        labels = validation.labels(who, y, n) if learning else None
-        weights = validation.weights(who, sample_weight, n)
-        names = None if tasks is None else validation.listed(who, tasks, n)
+        return self.check(validation.convert(self._who, X, y, tasks, sample_weight), classes)
+
+    def check(self, examples: Examples, classes: Any = None) -> Block:
+        """Check converted examples against this model. The second half of `validate`, for models that log in between.
+
+        Examples without labels are to be predicted. An `InputError` leaves the model as it was.
+        """
+        who, first = self._who, not self._begun
+        self._check_takes_weights(examples.weights)
+        rows = examples.rows if first else self._fitting_rows(examples)
+        labels, tasks = examples.labels, examples.tasks
         graph = self._checked_graph() if first else self._graph
-        task_ids, clusters = validation.located(who, names, n, graph, self._tasked)
+        task_ids, clusters = validation.located(who, tasks, len(examples), graph, self._tasked)
         if labels is None:
             self._refuse_bad_rows(rows)
-            return Block(rows, task_ids, clusters, names)
-        if not self._begin(rows, classes, labels, X) and first:  # another thread made the engine from its rows
-            rows = self._rows(X, reset=False)
+            return Block(rows, task_ids, clusters, tasks)
+        if not self._begin(rows, classes, labels, examples.source) and first:  # another thread made the engine
+            rows = self._fitting_rows(examples)
         seen = seeing(who, self._classes, labels)
         if classes is not None:
             self._refuse_other_classes(classes)
         codes = seen.codes(who, labels)
         self._refuse_bad_rows(rows)
-        return Block(rows, task_ids, clusters, names, labels, codes, self._weighted(codes, weights), seen)
+        weights = self._weighted(codes, examples.weights)
+        return Block(rows, task_ids, clusters, tasks, labels, codes, weights, seen)
 
     def learn_block(self, block: Block) -> Margins:
         """Learn a validated block, and return the margin of each row just before it was learned."""
@@ -372,10 +377,9 @@ class Learner(Pictures, ClassifierMixin, BaseEstimator):  # type: ignore[misc]
 
     # ---- making the engine
 
-    def _rows(self, X: Any, reset: bool) -> Any:
-        rows = validation.matrix(self._who, X)
-        if reset:
-            return rows
+    def _fitting_rows(self, examples: Examples) -> Any:
+        """The rows of examples in the kind and precision of the engine, if they have its columns."""
+        rows, X = examples.rows, examples.source
         settings = self._engine.settings
         if sparse.issparse(rows) != settings.sparse:
             rows = sparse.csr_matrix(rows) if settings.sparse else rows.toarray()

@@ -1,13 +1,15 @@
 """Input validation: X, y, tasks, sample weights and n_jobs, for every entry point.
 
-Local, sharded and served models call the functions in here, through `Learner.validate`. They convert what is accepted
-and raise an `InputError` otherwise; they never change a model, so a rejected call leaves it as it was.
+Local, sharded and served models call the functions in here. `convert` needs no model: it turns what a caller passed
+into arrays, or raises an `InputError`. `Learner.check` then compares these with a model. Nothing in here changes a
+model, so a rejected call leaves it as it was.
 """
 
 from __future__ import annotations
 
 import warnings
 from collections.abc import Hashable, Iterable
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -20,6 +22,30 @@ from budgetron.graphs import TaskGraph
 from budgetron.learners.frames import check_frame, is_frame
 
 ONE_TASK = 0  # the task id that `tasks=None` stands for
+NOT_GIVEN: Any = object()  # tells "no labels" apart from `y=None`, which is rejected
+
+
+@dataclass(frozen=True)
+class Examples:
+    """The arguments of a call as arrays of one length. Whether they fit a certain model is not checked yet."""
+
+    rows: Any  # a C-contiguous array or a canonical CSR matrix of float32 or float64
+    labels: NDArray[Any] | None = None  # None: to be predicted
+    tasks: Any = None  # an array, list or tuple; None: no tasks
+    weights: NDArray[np.float64] | None = None
+    source: Any = None  # X as it was passed, which may have column names
+
+    def __len__(self) -> int:
+        return int(self.rows.shape[0])
+
+
+def convert(who: str, X: Any, y: Any = NOT_GIVEN, tasks: Any = None, sample_weight: Any = None) -> Examples:
+    """Convert the arguments of a call, with labels (to learn) or without (to predict)."""
+    rows = matrix(who, X)
+    n = rows.shape[0]
+    labels_ = None if y is NOT_GIVEN else labels(who, y, n)
+    checked_weights = weights(who, sample_weight, n)
+    return Examples(rows, labels_, None if tasks is None else listed(who, tasks, n), checked_weights, X)
 
 
 def matrix(who: str, X: Any) -> Any:
@@ -203,9 +229,8 @@ def located(
     if tasks is None:
         _refuse_none(who, "tasks", " for each row", graph, tasked)
         return np.full(n, ONE_TASK, dtype=np.int64), np.full(n, ONE_TASK, dtype=np.int64)
-    names = listed(who, tasks, n)
     try:
-        task_ids, clusters = graph.locate(names)
+        task_ids, clusters = graph.locate(tasks)
     except InputError as error:
         raise _named(who, error) from None
     return task_ids, np.ascontiguousarray(clusters)
