@@ -141,15 +141,19 @@ class SharedProjectron final : public Learner {
       if (to - from == 1) return table_.find({ids[from], common}) == RowTable::kNone;
       Bytes passing;
       Vec<std::int64_t> absent(passing);
-      for (std::size_t i = from; i < to; ++i)
+      for (std::size_t i = from; i < to; ++i) {
+        if (i > from && ids[i] == ids[i - 1]) continue;  // often one cluster for all
         if (table_.find({ids[i], common}) == RowTable::kNone) absent.push_back(ids[i]);
+      }
       return count_distinct(absent);
     };
     return missing(keys, false) + (coupled() ? missing(clusters, true) : 0);
   }
 
   bool modest_rule(std::size_t n, const std::int64_t* keys) const override {
-    return missing_rows(0, n, keys, keys) <= std::max<std::size_t>(64, table_.size()) || config_.max_task_rows;
+    const std::size_t few = std::max<std::size_t>(64, table_.size());
+    // Looking for every task costs more than many blocks' learning: only where it may make a difference.
+    return config_.max_task_rows || 2 * n <= few || missing_rows(0, n, keys, keys) <= few;
   }
 
   void reserve_rule(const Rows&, std::size_t from, std::size_t to, const std::int64_t* keys, const std::int64_t* clusters) override {
