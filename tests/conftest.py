@@ -1,8 +1,7 @@
 """What all tests share: the lists of learners, kernels, graphs, rows and labels, and the long run's switch.
 
 A test that asks for `learner` runs for every learner, one that asks for `case` for every combination (in the usual
-run for half of the pairs of kernel and graph, with rows and labels taken in turn). A new learner is one line in
-LEARNERS.
+run for half of the pairs of kernel and graph, with rows and labels taken in turn). A new learner is found by its file.
 `pytest --long`, or BUDGETRON_LONG=1, runs all combinations, and the tests that are marked `long`.
 """
 
@@ -19,18 +18,11 @@ from hypothesis import HealthCheck, Phase
 from hypothesis import settings as hypothesis_settings
 from threadpoolctl import threadpool_limits
 
-import budgetron
 from budgetron import graphs, kernels
 from budgetron.checks import Case, explicit_graphs
+from budgetron.learners.registry import learner_class, learner_names
 
-LEARNERS = [
-    budgetron.Perceptron,
-    budgetron.RandomBudgetPerceptron,
-    budgetron.Forgetron,
-    budgetron.BudgetProjectron,
-    budgetron.SharedProjectron,
-    budgetron.Budgetron,
-]
+LEARNERS = [learner_class(name) for name in learner_names()]
 
 KERNELS = {
     "linear": kernels.Linear(),

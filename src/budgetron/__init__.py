@@ -5,32 +5,25 @@ from __future__ import annotations
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
+from budgetron.learners.registry import learner_names
 from budgetron.version import __version__ as __version__
 
 if TYPE_CHECKING:
     from budgetron import checks, data, durable, evaluate, graphs, io, kernels, report, theory
     from budgetron.client import AsyncClient, Client
-    from budgetron.learners import (
-        Belief,
-        BudgetProjectron,
-        Budgetron,
-        Forgetron,
-        Perceptron,
-        RandomBudgetPerceptron,
-        SharedProjectron,
-    )
+    from budgetron.learners import Belief as Belief
+    from budgetron.learners import BudgetProjectron as BudgetProjectron
+    from budgetron.learners import Budgetron as Budgetron
+    from budgetron.learners import Forgetron as Forgetron
+    from budgetron.learners import Perceptron as Perceptron
+    from budgetron.learners import RandomBudgetPerceptron as RandomBudgetPerceptron
+    from budgetron.learners import SharedProjectron as SharedProjectron
     from budgetron.learners.files import load
 
 __all__ = [
     "AsyncClient",
     "Belief",
-    "BudgetProjectron",
-    "Budgetron",
     "Client",
-    "Forgetron",
-    "Perceptron",
-    "RandomBudgetPerceptron",
-    "SharedProjectron",
     "checks",
     "data",
     "durable",
@@ -42,6 +35,7 @@ __all__ = [
     "report",
     "theory",
 ]
+__all__ += learner_names()
 
 _MODULES = frozenset({"checks", "data", "durable", "evaluate", "graphs", "io", "kernels", "report", "theory"})
 

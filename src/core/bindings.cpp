@@ -28,8 +28,9 @@
 #include <vector>
 
 #include "readers/delimited.hpp"
-#include "rules/model.hpp"
 #include "readers/sparse_lines.hpp"
+#include "rules/model.hpp"
+#include "rules/registry.hpp"
 
 namespace nb = nanobind;
 using namespace nb::literals;
@@ -80,17 +81,29 @@ Value named(const char* what, const std::string& name, std::initializer_list<std
   throw std::invalid_argument(std::string("_core.make: ") + what + " must be one of " + names + "; got " + name);
 }
 
+// Whole numbers, booleans among them; other numbers; arrays of doubles.
+Parameters parameters_of(const nb::dict& given) {
+  Parameters parameters;
+  for (auto [key, value] : given) {
+    const auto name = nb::cast<std::string>(key);
+    if (nb::isinstance<nb::bool_>(value) || (nb::isinstance<nb::int_>(value) && nb::cast<double>(value) >= 0)) {
+      parameters.set(name, nb::isinstance<nb::bool_>(value) ? std::uint64_t{nb::cast<bool>(value)} : nb::cast<std::uint64_t>(value));
+    } else if (nb::isinstance<nb::int_>(value) || nb::isinstance<nb::float_>(value)) {
+      parameters.set(name, nb::cast<double>(value));
+    } else {
+      Line<double> array;
+      if (!nb::try_cast(value, array)) throw std::invalid_argument("_core.make: parameters must be numbers or arrays of doubles; got another " + name);
+      parameters.set(name, std::vector<double>(array.data(), array.data() + array.shape(0)));
+    }
+  }
+  return parameters;
+}
+
 Config config_of(const nb::dict& d) {
   Config c;
   const auto text = [&](const char* name) { return nb::cast<std::string>(d[name]); };
   const auto whole = [&](const char* name) { return nb::cast<std::size_t>(d[name]); };
-  c.rule = named<Rule>("rule", text("rule"),
-                       {{"perceptron", Rule::perceptron},
-                        {"random", Rule::random},
-                        {"forgetron", Rule::forgetron},
-                        {"projectron", Rule::projectron},
-                        {"shared_projectron", Rule::shared_projectron},
-                        {"budgetron", Rule::budgetron}});
+  c.rule = text("rule");
   c.kernel.kind = named<Kernel::Kind>("kernel", text("kernel"),
                                       {{"none", Kernel::Kind::none},
                                        {"linear", Kernel::Kind::linear},
@@ -107,40 +120,17 @@ Config config_of(const nb::dict& d) {
   c.single = nb::cast<bool>(d["single"]);
   c.capacity = whole("capacity");
   c.pool = whole("pool");
-  c.eta = nb::cast<double>(d["eta"]);
-  c.seed = nb::cast<std::uint64_t>(d["seed"]);
   c.hash_seed = nb::cast<std::uint64_t>(d["hash_seed"]);
-  c.max_task_rows = whole("max_task_rows");
   c.n_tasks = whole("n_tasks");
-  if (c.rule == Rule::budgetron) {
-    for (const auto& b : nb::cast<std::vector<std::vector<double>>>(d["beliefs"])) {
-      if (b.size() != 5) throw std::invalid_argument("a belief is five numbers");
-      c.beliefs.push_back({b[0], b[1], b[2], b[3], b[4]});
-    }
-    c.shared = nb::cast<bool>(d["shared"]);
-    c.own = nb::cast<bool>(d["own"]);
-    c.whole = nb::cast<bool>(d["whole"]);
-    c.own_rank = whole("own_rank");
-    c.table_slots = whole("slots");
-    c.sure = nb::cast<double>(d["sure"]);
-    c.patience = nb::cast<std::int64_t>(d["patience"]);
-    require(!c.beliefs.empty(), "_core.make: beliefs must not be empty");
-    require(c.sparse == (c.table_slots > 0), "_core.make: slots must be above 0 for sparse rows, and 0 for dense ones");
-    require(c.table_slots <= (std::size_t{1} << 31), "_core.make: slots must be at most 2**31");
-    require(!c.whole || (c.shared && !c.sparse), "_core.make: whole needs a shared part and dense rows");
-  } else {
-    require(c.kernel.kind != Kernel::Kind::none, "_core.make: this rule needs a kernel");
-  }
+  c.parameters = parameters_of(nb::cast<nb::dict>(d["parameters"]));
   constexpr std::size_t kLargest = std::size_t{1} << 40;
   require(c.similarity != nullptr, "_core.make: similarity must be a graph");
   require(c.n_outputs == 1 || (c.n_outputs > 2 && c.n_outputs <= kLargest),
           "_core.make: n_outputs must be 1 for two classes, else the number of classes");
   require(c.d > 0 && c.d <= static_cast<std::size_t>(INT32_MAX), "_core.make: d must be from 1 to 2**31 - 1");
-  require(c.capacity <= kLargest && c.pool <= kLargest && c.own_rank <= kLargest, "_core.make: capacity, pool and own_rank must be at most 2**40");
-  require(c.rule != Rule::perceptron || c.capacity == 0, "_core.make: a Perceptron has no capacity");
+  require(c.capacity <= kLargest && c.pool <= kLargest, "_core.make: capacity and pool must be at most 2**40");
   require(c.pool == 0 || (c.sparse && c.capacity > 0), "_core.make: pool needs sparse rows and a capacity");
   require(c.kernel.degree >= 1 && c.kernel.degree <= 1000, "_core.make: degree must be from 1 to 1000");
-  require(c.max_task_rows != 1, "_core.make: max_task_rows must be 0 for no cap, or at least 2");
   return c;
 }
 
@@ -307,19 +297,41 @@ nb::object margins(const Model& model, const Block& block, const Line<std::int64
   return to_numpy(std::move(out));
 }
 
-nb::object variances(Model& model, const Block& block, const Line<std::int64_t>& keys, const Line<std::int64_t>& clusters) {
+State state_of(const nb::dict& reals, const nb::dict& integers) {
+  State state;
+  for (auto [name, values] : reals) {
+    const auto array = nb::cast<Line<double>>(values);
+    state.reals[nb::cast<std::string>(name)].assign(array.data(), array.data() + array.shape(0));
+  }
+  for (auto [name, values] : integers) {
+    const auto array = nb::cast<Line<std::int64_t>>(values);
+    state.integers[nb::cast<std::string>(name)].assign(array.data(), array.data() + array.shape(0));
+  }
+  return state;
+}
+
+nb::dict to_dict(State&& state) {
+  nb::dict out;
+  for (auto& [name, values] : state.reals) out[name.c_str()] = to_numpy(std::move(values));
+  for (auto& [name, values] : state.integers) out[name.c_str()] = to_numpy(std::move(values));
+  return out;
+}
+
+nb::dict query(Model& model, const std::string& name, const Block* block, const Line<std::int64_t>& keys,
+               const Line<std::int64_t>& clusters, const nb::dict& reals, const nb::dict& integers) {
   const Config& c = model.config();
-  const std::size_t n = block.rows.count;
+  const std::size_t n = block ? block->rows.count : 0;
   require(keys.shape(0) == n && clusters.shape(0) == n, "_core: keys and clusters must be as many as the rows");
-  require_rows(c, block);
+  if (block) require_rows(c, *block);
   require_tasks(c, keys.data(), n);
-  std::vector<double> out(n * c.n_outputs);
+  const Query asked{name, block ? &block->rows : nullptr, keys.data(), clusters.data(), state_of(reals, integers)};
+  State answer;
   {
     nb::gil_scoped_release free;
     const Model::Exclusive hold(model);
-    model.learner().variances(block.rows, keys.data(), clusters.data(), out.data());
+    answer = model.learner().query(asked);
   }
-  return to_numpy(std::move(out));
+  return to_dict(std::move(answer));
 }
 
 // One example: (margin or array of margins, flags), or None if the row must be refused.
@@ -362,9 +374,7 @@ nb::dict save(Model& model) {
     model.learner().save(state);
     rows = model.learner().store().dump();
   }
-  nb::dict out;
-  for (auto& [name, values] : state.reals) out[name.c_str()] = to_numpy(std::move(values));
-  for (auto& [name, values] : state.integers) out[name.c_str()] = to_numpy(std::move(values));
+  nb::dict out = to_dict(std::move(state));
   out["rows"] = to_numpy(std::move(rows.values));
   out["indptr"] = to_numpy(std::move(rows.indptr));
   out["indices"] = to_numpy(std::move(rows.indices));
@@ -375,15 +385,7 @@ void load(Model& model, const nb::dict& reals, const nb::dict& integers, const B
   const Config& c = model.config();
   if (block.rows.count) require_rows(c, block);
   else require_kind(c, block.sparse, block.single);
-  State state;
-  for (auto [name, values] : reals) {
-    const auto array = nb::cast<Line<double>>(values);
-    state.reals[nb::cast<std::string>(name)].assign(array.data(), array.data() + array.shape(0));
-  }
-  for (auto [name, values] : integers) {
-    const auto array = nb::cast<Line<std::int64_t>>(values);
-    state.integers[nb::cast<std::string>(name)].assign(array.data(), array.data() + array.shape(0));
-  }
+  const State state = state_of(reals, integers);
   nb::gil_scoped_release free;
   model.load(state, block.rows);
 }
@@ -531,7 +533,7 @@ NB_MODULE(_core, m) {
       .def("learn_one", &learn_one<double>, "x"_a.noconvert(), "label"_a, "key"_a, "cluster"_a, "weight"_a)
       .def("learn_one", &learn_one<float>, "x"_a.noconvert(), "label"_a, "key"_a, "cluster"_a, "weight"_a)
       .def("margins", &margins, "rows"_a, "keys"_a.noconvert(), "clusters"_a.noconvert(), "threads"_a = 1)
-      .def("variances", &variances, "rows"_a, "keys"_a.noconvert(), "clusters"_a.noconvert())
+      .def("query", &query, "name"_a, "rows"_a.none(), "keys"_a.noconvert(), "clusters"_a.noconvert(), "reals"_a, "integers"_a)
       .def("forget",
            [](Model& model, std::int64_t key) {
              nb::gil_scoped_release free;
@@ -542,13 +544,6 @@ NB_MODULE(_core, m) {
       .def("load", &load)
       .def("coefficients",
            [](const Model& model) { return per_slot(model, [](const Learner& l, double* out) { l.coefficients(out); }); })
-      .def("beliefs",
-           [](const Model& model) {
-             std::vector<std::int64_t> index;
-             std::vector<double> weight;
-             shared(model, [&](const Learner& l) { l.belief_weights(index, weight); });
-             return nb::make_tuple(index, weight);
-           })
       .def("task_weights",
            [](const Model& model, std::int64_t key, std::int64_t cluster) {
              require_tasks(model.config(), &key, 1);
@@ -562,6 +557,7 @@ NB_MODULE(_core, m) {
       .def_prop_ro("n_mistakes", [](const Model& m) { return shared(m, [](const Learner& l) { return l.n_mistakes(); }); })
       .def_prop_ro("memory_bytes", [](const Model& m) { return shared(m, [](const Learner& l) { return sizeof(Model) + l.memory_bytes(); }); });
 
+  m.def("rules", &rule_names);
   m.def("make", [](const nb::dict& settings) { return new Model(config_of(settings)); }, nb::rv_policy::take_ownership);
 }
 

@@ -139,9 +139,11 @@ void run(const Config& c, bool by_cluster, unsigned seed, double offset) {
       with_every_failure(model, [&] {
         model.learner().margins(s.rows(c, 0, n), 0, n, s.keys.data(), s.clusters.data(), out.data());
       });
-      if (c.rule == Rule::budgetron) {  // which may rebuild a Gram matrix that rounding has broken
-        with_every_failure(model, [&] { model.learner().variances(s.rows(c, 0, n), s.keys.data(), s.clusters.data(), out.data()); });
-        twin.learner().variances(s.rows(c, 0, n), s.keys.data(), s.clusters.data(), out.data());
+      if (c.rule == "budgetron") {  // which may rebuild a Gram matrix that rounding has broken
+        const Rows rows = s.rows(c, 0, n);
+        const Query variances{"variances", &rows, s.keys.data(), s.clusters.data(), {}};
+        with_every_failure(model, [&] { model.learner().query(variances); });
+        twin.learner().query(variances);
       }
       with_every_failure(model, [&] { Saved saved(model); });
     }

@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <memory>
 #include <random>
+#include <string>
 #include <vector>
 
 #include "rules/model.hpp"
@@ -144,19 +145,20 @@ void each_config(Use use) {
   const auto dense = std::make_shared<Explicit>(a, 5, 1.0);
   const std::shared_ptr<const Similarity> graphs[] = {clique, alone, dense, solved};
 
-  for (Rule rule : {Rule::perceptron, Rule::random, Rule::forgetron, Rule::projectron, Rule::shared_projectron})
+  for (const char* name : {"perceptron", "random_budget_perceptron", "forgetron", "budget_projectron", "shared_projectron"})
     for (int kernel = 0; kernel < 3; ++kernel)
       for (int store = 0; store < 5; ++store)
         for (int graph = 0; graph < 4; ++graph)
           for (std::size_t outputs : {std::size_t{1}, std::size_t{3}})
             for (std::size_t capacity : {std::size_t{1}, std::size_t{12}, std::size_t{0}}) {
-              if (rule == Rule::perceptron && capacity) continue;
+              const std::string rule = name;
+              if (rule == "perceptron" && capacity) continue;
               Config c = configured(kernel, store, outputs, capacity);
               c.rule = rule;
               c.kernel.normalize = kernel == 1;
               c.similarity = graphs[graph];
-              c.eta = rule == Rule::projectron || rule == Rule::shared_projectron ? 0.01 : 0.0;
-              c.max_task_rows = capacity ? 4 : 0;
+              if (rule == "budget_projectron" || rule == "shared_projectron") c.parameters.set("eta", 0.01);
+              if (rule == "shared_projectron" && capacity) c.parameters.set("max_task_rows", std::uint64_t{4});
               c.n_tasks = graph >= 2 ? 5 : 0;
               use(c, graph == 0 || graph >= 2);
             }
@@ -168,23 +170,23 @@ void each_config(Use use) {
           for (std::size_t capacity : {std::size_t{1}, std::size_t{20}, std::size_t{0}})
             for (std::int64_t patience : {std::int64_t{3}, std::int64_t{10000}}) {
               Config c = configured(kernel, store, outputs, capacity);
-              c.rule = Rule::budgetron;
+              c.rule = "budgetron";
               c.similarity = clique;
-              c.eta = kernel == 0 ? 1e-3 : 0.1;
-              c.max_task_rows = capacity ? 3 : 0;
-              c.shared = parts != 2;
-              c.own = parts != 1;
-              c.whole = c.shared && !c.sparse && capacity != 1;
-              c.own_rank = !c.own || kernel == 3 ? 0 : capacity == 1 ? 0 : 2;
-              c.table_slots = c.sparse ? 64 : 0;
-              c.patience = patience;
-              c.sure = patience == 3 ? 0.0 : 0.01;
+              const bool shared = parts != 2, own = parts != 1;
+              const auto word = [&](const char* name, std::size_t value) { c.parameters.set(name, std::uint64_t{value}); };
+              c.parameters.set("eta", kernel == 0 ? 1e-3 : 0.1);
+              word("max_task_rows", capacity ? 3 : 0);
+              word("shared", shared);
+              word("own", own);
+              word("whole", shared && !c.sparse && capacity != 1);
+              word("own_rank", !own || kernel == 3 || capacity == 1 ? 0 : 2);
+              word("slots", c.sparse ? 64 : 0);
+              word("patience", static_cast<std::size_t>(patience));
+              c.parameters.set("sure", patience == 3 ? 0.0 : 0.01);
               const double rho = parts == 0 ? 0.1 : parts == 1 ? 0.0 : 1.0;
-              c.beliefs = {{1, rho, 0, 0, 0}, {3, rho, 0, 0, 0.1}};
-              if (kernel != 3) {
-                c.beliefs.push_back({3, rho, 3, rho, 0});
-                c.beliefs.push_back({0, 0, 10, rho, 0});
-              }
+              std::vector<double> beliefs = {1, rho, 0, 0, 0, 3, rho, 0, 0, 0.1};
+              if (kernel != 3) beliefs.insert(beliefs.end(), {3, rho, 3, rho, 0, 0, 0, 10, rho, 0});
+              c.parameters.set("beliefs", beliefs);
               use(c, true);
             }
 }

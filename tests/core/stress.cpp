@@ -78,10 +78,11 @@ void run(const Config& c, bool by_cluster, unsigned seed, double offset) {
     }
   }
   for (double m : margins) expect(m == m && m - m == 0, "a margin is not finite");
-  if (c.rule == Rule::budgetron) {
-    std::vector<double> variances(s.n * c.n_outputs);
-    model->learner().variances(s.rows(c, 0, s.n), s.keys.data(), s.clusters.data(), variances.data());
-    for (double v : variances) expect(v >= 0 && v - v == 0, "a variance is not finite");
+  if (c.rule == "budgetron") {
+    const Rows rows = s.rows(c, 0, s.n);
+    const State answer = model->learner().query({"variances", &rows, s.keys.data(), s.clusters.data(), {}});
+    expect(answer.reals.at("variance").size() == s.n * c.n_outputs, "a variance is missing");
+    for (double v : answer.reals.at("variance")) expect(v >= 0 && v - v == 0, "a variance is not finite");
   }
   // A Budgetron that no longer believes in its kernel has released its store.
   if (offset != 0 && c.kernel.kind == Kernel::Kind::gaussian && !c.sparse && model->learner().size() > 0)

@@ -7,7 +7,7 @@ import pytest
 from scipy import sparse
 
 from budgetron.engine import native
-from budgetron.engine.settings import Settings
+from budgetron.engine.settings import make_settings
 from budgetron.graphs import complete, from_similarity
 from budgetron.kernels import Gaussian
 
@@ -17,8 +17,10 @@ _core = native._core
 
 def settings(**more):
     similarity = more.pop("similarity", None) or _core.clique(1.0, 0.5)
-    plain = native._plain(Settings(rule="projectron", kernel=Gaussian(gamma=1.0), graph=complete(), n_features=3,
-                                   capacity=10, eta=0.1), similarity)  # fmt: skip
+    chosen = make_settings(
+        rule="budget_projectron", kernel=Gaussian(gamma=1.0), graph=complete(), n_features=3, capacity=10, eta=0.1
+    )
+    plain = native._plain(chosen, similarity)
     return {**plain, **more}
 
 
@@ -46,11 +48,21 @@ def columns(labels, keys=None):
 
 @pytest.mark.parametrize("name, value", [
     ("rule", "projektron"), ("rule", ""), ("kernel", "gauss"), ("n_outputs", 0), ("n_outputs", 2), ("d", 0),
-    ("d", 2**31), ("degree", 0), ("max_task_rows", 1), ("pool", 100), ("capacity", 2**50), ("kernel", "none"),
+    ("d", 2**31), ("degree", 0), ("parameters", {"eta": "x"}), ("pool", 100), ("capacity", 2**50), ("kernel", "none"),
 ])  # fmt: skip
 def test_settings_that_mean_nothing_are_refused(name, value):
     with pytest.raises(ValueError, match=name if value != "none" else "kernel"):
         _core.make(settings(**{name: value}))
+
+
+@pytest.mark.parametrize("rule, parameters, said", [
+    ("budget_projectron", {"more": 1}, "no parameter more"), ("shared_projectron", {"max_task_rows": 1}, "at least 2"),
+    ("shared_projectron", {"max_task_rows": 2.5}, "whole number"),
+    ("shared_projectron", {"max_task_rows": 2**50}, "2\\*\\*40"),
+])  # fmt: skip
+def test_parameters_that_a_rule_does_not_have_are_refused(rule, parameters, said):
+    with pytest.raises(ValueError, match=said):
+        _core.make(settings(rule=rule, parameters=parameters))
 
 
 def test_a_similarity_that_is_none_is_refused():
@@ -124,9 +136,9 @@ def test_csr_arrays_that_are_none_are_refused(indptr, indices):
 
 
 @pytest.mark.parametrize("key", [-1, 3, 2**62])
-@pytest.mark.parametrize("rule", ["perceptron", "projectron", "shared_projectron"])
+@pytest.mark.parametrize("rule", ["perceptron", "budget_projectron", "shared_projectron"])
 def test_tasks_that_an_explicit_graph_does_not_have_are_refused(rule, key):
-    learner = _core.make(settings(rule=rule, capacity=0, similarity=_core.dense_graph(np.eye(3), 1.0)))
+    learner = _core.make(settings(rule=rule, capacity=0, parameters={}, similarity=_core.dense_graph(np.eye(3), 1.0)))
     one = _core.rows(np.ones((1, 3)))
     for call in (
         lambda: learner.learn(one, *columns([0], [key])),

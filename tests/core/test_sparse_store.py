@@ -11,7 +11,7 @@ from scipy import sparse
 
 from budgetron import RandomBudgetPerceptron, graphs, kernels
 from budgetron.engine import native, reference
-from budgetron.engine.settings import Settings
+from budgetron.engine.settings import make_settings
 
 pytestmark = pytest.mark.skipif(not native.available, reason="built without a compiler")
 
@@ -45,8 +45,9 @@ def test_products_and_rows_are_those_of_numpy(dtype):
     @given(streams())
     def holds(stream):
         d, blocks, capacity, pool = stream
-        settings = Settings(
-            rule="random", kernel=kernels.Linear(), graph=graphs.disconnected(), n_features=d, sparse=True, dtype=dtype,
+        settings = make_settings(
+            rule="random_budget_perceptron", kernel=kernels.Linear(),
+            graph=graphs.disconnected(), n_features=d, sparse=True, dtype=dtype,
             capacity=capacity, pool=pool, seed=3,
         )  # fmt: skip
         engines = native.Engine(settings), reference.Engine(settings)

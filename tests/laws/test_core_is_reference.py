@@ -16,7 +16,7 @@ from scipy import sparse
 
 from budgetron.checks.case import N_TASKS
 from budgetron.engine import native, reference
-from budgetron.engine.settings import Settings
+from budgetron.engine.settings import make_settings
 
 pytestmark = pytest.mark.skipif(not native.available, reason="built without a compiler")
 
@@ -62,13 +62,16 @@ def scripts(draw, n_classes, n_bulk):
 
 def settings_of(case, script):
     rule, graph = case.learner.rule, case.graph(range(N_TASKS))
-    return Settings(
+    return make_settings(
         rule=rule, kernel=case.kernel, graph=graph, n_features=N_FEATURES,
         n_outputs=1 if case.n_classes == 2 else case.n_classes, sparse=case.sparse, dtype=case.dtype,
         capacity=None if rule == "perceptron" else script.capacity,
         pool=script.pool if case.sparse and rule != "perceptron" else None,
-        eta=script.eta if rule in ("projectron", "shared_projectron") else 0.0, seed=11,
-        max_task_rows=script.max_task_rows if rule == "shared_projectron" else None,
+        **{
+            "random_budget_perceptron": {"seed": 11},
+            "budget_projectron": {"eta": script.eta},
+            "shared_projectron": {"eta": script.eta, "max_task_rows": script.max_task_rows},
+        }.get(rule, {}),
     )  # fmt: skip
 
 

@@ -78,9 +78,7 @@ def test_beliefs_that_were_dropped_and_tasks_that_were_forgotten(is_sparse, kern
     model = budgetron.Budgetron(budget=20, kernel=kernel, beliefs=beliefs if kernel else beliefs[:1])
     model.partial_fit(X[:2], y[:2], tasks=tasks[:2], classes=[0, 1])
     engine = model._engine
-    impatient = engine.settings.extra | {"patience": 20}
-    settings = type(engine.settings)(**{**vars(engine.settings), "extra": impatient})
-    model._engine = type(engine).restore(settings, engine.state())
+    model._engine = type(engine).restore(engine.settings.with_parameters(patience=20), engine.state())
     model.partial_fit(X[:200], y[:200], tasks=tasks[:200])
     assert kernel is None or len(model.beliefs_) < 3
     model.forget_task("bob")

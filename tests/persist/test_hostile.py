@@ -77,7 +77,7 @@ def twice(name):
 
 
 def unrelated_sum(record, arrays):
-    record["settings"]["max_task_rows"] = 99
+    record["settings"]["parameters"]["max_task_rows"] = 99
     arrays["state.sum"] = np.zeros((1, *arrays["state.sum"].shape[1:]))
     for name in ("cluster", "stamp", "place"):
         arrays[f"state.sum_{name}"] = np.zeros(1, dtype=np.int64)
@@ -132,7 +132,7 @@ INVALID = [
     ("shared", put("state.table_stamp", 10**6), "table_stamp"),
     ("shared", put("state.table_place", 99), "places"),
     ("shared", put("state.sum_place", 99, -1), "places"),
-    ("shared", say(2, "settings", "max_task_rows"), "at most 2 rows"),
+    ("shared", say(2, "settings", "parameters", "max_task_rows"), "at most 2 rows"),
     ("shared-edges", put("state.table_key", 77), "5 tasks"),
     ("shared-edges", lambda *both: unrelated_sum(*both), "state.sum must be empty"),
     # beliefs
@@ -147,19 +147,19 @@ INVALID = [
     ("flagship", put("state.unit", 0.0), "unit"),
     ("flagship", put("state.linear_covariance", -1.0, -1), "variances"),
     ("flagship", put("state.own_linear", -1.0, -1), "variances"),
-    ("flagship", say(False, "settings", "flagship", "whole"), "tensors"),
-    ("flagship-sparse", say(True, "settings", "flagship", "whole"), "whole"),
+    ("flagship", say(False, "settings", "parameters", "whole"), "tensors"),
+    ("flagship-sparse", say(True, "settings", "parameters", "whole"), "whole"),
     ("flagship", put("state.moments_count", 1e9), "moments_count"),
-    ("flagship", say(2**40, "settings", "flagship", "own_rank"), "own_rank"),
-    ("flagship", say(0, "settings", "flagship", "patience"), "patience"),
-    ("flagship", say(2.0, "settings", "flagship", "sure"), "sure"),
-    ("flagship", say(64, "settings", "flagship", "slots"), "slots"),
-    ("flagship-sparse", say(0, "settings", "flagship", "slots"), "slots"),
-    ("flagship-sparse", say(2**31, "settings", "flagship", "slots"), "shape"),
-    ("flagship", say(False, "settings", "flagship", "shared"), "as the graph"),
-    ("flagship", say([], "settings", "flagship", "beliefs"), "beliefs"),
-    ("flagship", say([0, 0, 0, 0, 0], "settings", "flagship", "beliefs", 0), "beliefs"),
-    ("flagship", say(None, "settings", "flagship"), "flagship"),
+    ("flagship", say(2**40, "settings", "parameters", "own_rank"), "own_rank"),
+    ("flagship", say(0, "settings", "parameters", "patience"), "patience"),
+    ("flagship", say(2.0, "settings", "parameters", "sure"), "sure"),
+    ("flagship", say(64, "settings", "parameters", "slots"), "slots"),
+    ("flagship-sparse", say(0, "settings", "parameters", "slots"), "slots"),
+    ("flagship-sparse", say(2**31, "settings", "parameters", "slots"), "shape"),
+    ("flagship", say(False, "settings", "parameters", "shared"), "as the graph"),
+    ("flagship", say([], "settings", "parameters", "beliefs"), "beliefs"),
+    ("flagship", say([0, 0, 0, 0, 0], "settings", "parameters", "beliefs", 0), "beliefs"),
+    ("flagship", say({}, "settings", "parameters"), "beliefs"),
     # settings
     ("random", say("os.system", "learner"), "learner"),
     ("random", say("Forgetron", "learner"), "parameters"),
@@ -173,8 +173,10 @@ INVALID = [
     ("random", say("float16", "settings", "dtype"), "dtype"),
     ("random", say(2, "settings", "n_outputs"), "n_outputs"),
     ("random", say(3, "settings", "n_outputs"), "labels"),
-    ("random", say(-1.0, "settings", "eta"), "eta"),
-    ("random", say(2**64, "settings", "seed"), "seed"),
+    ("inverse", say(-1.0, "settings", "parameters", "eta"), "eta"),
+    ("random", say(2**64, "settings", "parameters", "seed"), "seed"),
+    ("random", say(0.5, "settings", "eta"), "in one place"),
+    ("random", say({"more": 1}, "settings", "parameters"), "more"),
     ("random", say("gpu", "parameters", "engine"), "engine"),
     ("random", say(3, "parameters", "graph"), "graph"),
     ("random", say(["x"] * 3, "feature_names"), "12 strings"),
@@ -260,7 +262,7 @@ def test_an_unbounded_model_with_an_absurd_rank(tmp_path):
     budgetron.Budgetron(budget=None).fit([[1.0], [2.0], [3.0]], [0, 1, 0], tasks=["a", "b", "a"]).save(tmp_path / "m")
     text, arrays = unpacked((tmp_path / "m").read_bytes())
     record = json.loads(text)
-    record["settings"]["flagship"]["own_rank"] = 2**40
+    record["settings"]["parameters"]["own_rank"] = 2**40
     shape = arrays["state.own_kernel"].shape
     arrays["state.own_kernel"] = np.zeros((0, *shape[1:3], 2**40))
     for name in ("own_linear", "table_key", "table_stamp"):

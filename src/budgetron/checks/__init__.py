@@ -93,13 +93,18 @@ def exemption(law: str, case: Case) -> str:
         return _exemptions(case.learner)[law]
     if law in ("within_budget", "constant_bytes") and "budget" not in parameters:
         return "it has no budget"
-    if law == "core_is_reference" and ("engine" not in parameters or not native.available):
+    if law == "core_is_reference" and not _has_two_engines(case):
         return "it has only one engine"
     if law == "closed_form_is_general" and explicit_graphs(case.learner):
         return explicit_graphs(case.learner)
     if law == "closed_form_is_general" and not graph.is_open:
         return "the graph of this case is explicit already"
     return ""
+
+
+def _has_two_engines(case: Case) -> bool:
+    rule = getattr(case.learner, "rule", None)
+    return "engine" in case.parameters and native.available and (rule is None or native.supports(rule, None))
 
 
 def check_learner(learner: Any, cases: Iterable[Case] | None = None) -> Report:

@@ -17,10 +17,11 @@ import click
 
 from budgetron.cli import INTERRUPTED
 from budgetron.cli.formatting import console, counted, percent, plain, rate, shorten, size, source_words, table
-from budgetron.cli.learner_spec import LEARNERS, LearnerSpec, has_budget, learner_named
+from budgetron.cli.learner_spec import LearnerSpec, learner_named, takes
 from budgetron.cli.options import StreamOptions, json_option, stream_argument, stream_options
 from budgetron.cli.summary import constant_words, most_frequent_class
 from budgetron.errors import refuse, shown
+from budgetron.learners.registry import learner_names
 
 if TYPE_CHECKING:
     from budgetron.evaluate import ComparedModel, Comparison
@@ -34,15 +35,16 @@ _MAX_LEARNERS = 100  # all of them are in memory at the same time
 @stream_options
 @click.option(
     "--learners",
-    default=",".join(name for name in LEARNERS if name != "Perceptron"),
     metavar="NAMES",
-    help="Separated by commas, or all.  [default: all but Perceptron, which has no budget]",
+    help="Separated by commas, or all.  [default: all that have a budget]",
 )
 @click.option("--budgets", default="100,500", show_default=True, metavar="LIST", help="List, as in 100,64KiB,none.")
 @click.option("--graphs", default="complete", show_default=True, metavar="LIST", help="Separated by commas.")
 @click.option("--kernel", default="gaussian", show_default=True, help="Kernel of every learner.")
 @json_option
-def command(stream: str, learners: str, budgets: str, graphs: str, kernel: str, as_json: bool, **given: Any) -> None:
+def command(
+    stream: str, learners: str | None, budgets: str, graphs: str, kernel: str, as_json: bool, **given: Any
+) -> None:
     """Compare learners on one stream, in one pass, and recommend one.
 
     Every learner runs with every budget and every graph, on the same examples in the same order. Among the settings
@@ -87,11 +89,16 @@ def command(stream: str, learners: str, budgets: str, graphs: str, kernel: str, 
         sys.exit(INTERRUPTED)
 
 
-def _entries(learners: str, budgets: str, graphs: str, kernel: str) -> Iterator[LearnerSpec]:
-    names = list(LEARNERS) if learners.strip() == "all" else [learner_named(WHO, name) for name in _listed(learners)]
+def _entries(learners: str | None, budgets: str, graphs: str, kernel: str) -> Iterator[LearnerSpec]:
+    if learners is None:
+        names = [name for name in learner_names() if takes(name, "budget")]
+    elif learners.strip() == "all":
+        names = list(learner_names())
+    else:
+        names = [learner_named(WHO, name) for name in _listed(learners)]
     made = []
     for name in dict.fromkeys(names):  # without duplicates, in the order given
-        allowed = _listed(budgets) if has_budget(name) else [None]
+        allowed = _listed(budgets) if takes(name, "budget") else [None]
         made += [
             LearnerSpec(name, budget, kernel, graph)
             for budget, graph in itertools.product(allowed, _listed(graphs))

@@ -18,19 +18,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from budgetron.errors import refuse, shown
+from budgetron.learners.registry import learner_class, learner_names
 
 if TYPE_CHECKING:
     from budgetron.graphs import TaskGraph
     from budgetron.kernels import Kernel
 
-LEARNERS = {  # class → the paper's name
-    "Budgetron": None,
-    "SharedProjectron": "mtbprj-2",
-    "BudgetProjectron": "mtbprj",
-    "Forgetron": "mtforg",
-    "RandomBudgetPerceptron": "mtrbp",
-    "Perceptron": None,
-}
 KERNELS = {"gaussian": ("Gaussian", "gamma"), "polynomial": ("Polynomial", "degree"), "linear": ("Linear", "bias")}
 GRAPHS = "complete, complete:COUPLING, disconnected, clusters:FILE or edges:FILE"
 _MAX_GRAPH_LINES = 10_000_000
@@ -54,7 +47,7 @@ class LearnerSpec:
         kernel_of(who, self.kernel)
         _parameters(who, name, self.others)
         if self.budget is not None:
-            if not has_budget(name):
+            if not takes(name, "budget"):
                 raise refuse(who, "--budget", f"left out for {name}, which stores every mistake", shown(self.budget))
             budget_from(who, self.budget)
         # The file is read once, here; `build` may be called several times.
@@ -65,14 +58,17 @@ class LearnerSpec:
 
     def build(self, who: str) -> Any:
         """Create the learner."""
-        import budgetron
-
-        learner = getattr(budgetron, self.learner)
+        learner, plain = learner_class(self.learner), LearnerSpec()
         given: dict[str, Any] = {
             "kernel": kernel_of(who, self.kernel),
             "graph": graph_of(who, self.graph, self.graph_rows),
             **_parameters(who, self.learner, self.others),
         }
+        for name in ("kernel", "graph"):
+            if not takes(self.learner, name):
+                if getattr(self, name) != getattr(plain, name):
+                    raise refuse(who, f"--{name}", f"left out for {self.learner}", shown(getattr(self, name)))
+                del given[name]
         if self.budget is not None:
             given["budget"] = budget_from(who, self.budget)
         return learner(**given)
@@ -87,19 +83,20 @@ class LearnerSpec:
         return " ".join([*words, *(f"--set {_quoted(other)}" for other in self.others)])
 
 
-def has_budget(learner: str) -> bool:
-    """Whether this learner takes a budget."""
-    import budgetron
-
-    return "budget" in inspect.signature(getattr(budgetron, learner)).parameters
+def takes(learner: str, parameter: str) -> bool:
+    """Whether this learner has such a parameter."""
+    return parameter in inspect.signature(learner_class(learner)).parameters
 
 
 def learner_named(who: str, text: str) -> str:
     """The class name for a class or paper name, ignoring case."""
-    for name, paper in LEARNERS.items():
-        if text.lower() in (name.lower(), paper):
+    for name in learner_names():
+        if text.lower() == name.lower():
             return name
-    raise refuse(who, "--learner", f"one of {', '.join(LEARNERS)}, or the paper's name for it", shown(text))
+    for name in learner_names():  # only now, because this imports the learners
+        if text.lower() == learner_class(name).paper_name:
+            return name
+    raise refuse(who, "--learner", f"one of {', '.join(learner_names())}, or the paper's name for it", shown(text))
 
 
 def budget_from(who: str, text: str) -> int | str | None:
@@ -207,9 +204,9 @@ def _weight(who: str, text: str, row: Sequence[str]) -> float:
 
 def _parameters(who: str, learner: str, others: Iterable[str]) -> Mapping[str, Any]:
     """Parse the values of --set, NAME=VALUE."""
-    import budgetron
-
-    known = set(inspect.signature(getattr(budgetron, learner)).parameters) - _OWN_OPTIONS - {"task_column", "beliefs"}
+    hints = inspect.signature(learner_class(learner)).parameters
+    # A value on the command line is a number or a word; parameters of other types can be set in Python only.
+    known = {name for name in hints if "Sequence" not in str(hints[name].annotation)} - _OWN_OPTIONS - {"task_column"}
     given = {}
     for text in others:
         name, equals, value = text.partition("=")

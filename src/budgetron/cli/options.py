@@ -7,9 +7,11 @@ from dataclasses import dataclass
 from typing import Any
 
 import click
+from click.shell_completion import CompletionItem
 
-from budgetron.cli.learner_spec import GRAPHS, LEARNERS, LearnerSpec
+from budgetron.cli.learner_spec import GRAPHS, LearnerSpec, learner_named
 from budgetron.errors import refuse, shown
+from budgetron.learners.registry import learner_class, learner_names
 
 FORMATS = ("auto", "csv", "tsv", "parquet", "arrow", "ndjson", "svmlight", "vw")
 Decorator = Callable[[Callable[..., Any]], Callable[..., Any]]
@@ -52,17 +54,29 @@ def stream_options(command: Callable[..., Any]) -> Callable[..., Any]:
     return _all(command, names)
 
 
+class LearnerName(click.ParamType):  # type: ignore[type-arg]
+    """A learner's class name or paper name, in any case."""
+
+    name = "learner"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> str:
+        return learner_named("the command line", value)
+
+    def shell_complete(self, ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
+        found = [*learner_names(), *filter(None, (learner_class(name).paper_name for name in learner_names()))]
+        return [CompletionItem(name) for name in found if name.lower().startswith(incomplete.lower())]
+
+
 def learner_options(command: Callable[..., Any]) -> Callable[..., Any]:
     """Add the options that choose and configure a learner."""
-    learners = [*LEARNERS, *(paper for paper in LEARNERS.values() if paper)]
     names: list[Decorator] = [
         click.option(
             "--learner",
-            type=click.Choice(learners, case_sensitive=False),
+            type=LearnerName(),
             default="Budgetron",
             show_default=True,
             metavar="NAME",
-            help=f"{', '.join(LEARNERS)}; or the paper's name.",
+            help=f"{', '.join(learner_names())}; or the paper's name.",
         ),
         click.option(
             "--budget",

@@ -16,7 +16,7 @@ import click
 from budgetron.cli import INTERRUPTED
 from budgetron.cli.compare import command_for, most_accurate
 from budgetron.cli.formatting import console, counted, percent, rate, size, source_words, table
-from budgetron.cli.learner_spec import LearnerSpec, budget_from, has_budget
+from budgetron.cli.learner_spec import LearnerSpec, budget_from, takes
 from budgetron.cli.options import (
     StreamOptions,
     json_option,
@@ -70,7 +70,7 @@ def command(stream: str, rows: int, as_json: bool, **given: Any) -> None:
     if learner.kernel == "gaussian":
         rounds.append(_bandwidth(prefix, learner))
         learner = rounds[-1].texts[rounds[-1].chosen]
-    if has_budget(learner.learner) and _sizes(learner):
+    if takes(learner.learner, "budget") and _sizes(learner):
         rounds.append(_budget(prefix, learner))
         learner = rounds[-1].texts[rounds[-1].chosen]
     if not rounds:

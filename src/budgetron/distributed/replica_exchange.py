@@ -64,9 +64,9 @@ def exchange_baseline_bytes(settings: Any) -> int:
     """Bytes of `SharedPart.exchange_baseline` for a replica with these settings."""
     if settings.rule != "budgetron":
         return 0
-    summed = sum(belief[0] > 0 and belief[4] == 0 for belief in settings.extra["beliefs"])
+    summed = sum(belief[0] > 0 and belief[4] == 0 for belief in settings.parameters.beliefs)
     width = settings.n_features + 1
-    covariance = width * (width + 1) // 2 if settings.extra["whole"] else width
+    covariance = width * (width + 1) // 2 if settings.parameters.whole else width
     return int(8 * summed * (settings.n_outputs * width + covariance))
 
 
@@ -84,7 +84,7 @@ def shared_part(engine: Any) -> SharedPart:
     moments = None
     if "moments_mean" in state:
         moments = (float(state["moments_count"]), np.array(state["moments_mean"]), np.array(state["moments_m2"]))
-    summed = frozenset(index for index in linear if settings.extra["beliefs"][index][4] == 0)
+    summed = frozenset(index for index in linear if settings.parameters.beliefs[index][4] == 0)
     return SharedPart(rows, dict(zip(kernel, u, strict=True)), dict(zip(linear, pairs, strict=True)), moments, summed)
 
 
@@ -236,7 +236,7 @@ def gram(kernel: Kernel, a: Any, b: Any) -> Array:
 
 def _beliefs(settings: Any, state: dict[str, Any]) -> tuple[list[int], list[int]]:
     """The indices of live beliefs with a shared linear part, and of those with a shared kernel part."""
-    rows, live = settings.extra["beliefs"], [int(index) for index in state["belief_index"]]
-    if not settings.extra["shared"]:
+    rows, live = settings.parameters.beliefs, [int(index) for index in state["belief_index"]]
+    if not settings.parameters.shared:
         raise refuse("ReplicatedModel", "graph", "one that relates tasks", "a disconnected one", "Use ShardedModel.")
     return [i for i in live if rows[i][0] > 0], [i for i in live if rows[i][2] > 0]

@@ -19,7 +19,6 @@ from budgetron.durable.blocks import Block
 from budgetron.durable.errors import NothingLearned
 from budgetron.errors import refuse, shown
 from budgetron.io import columns_of
-from budgetron.learners.files import LEARNERS
 from budgetron.learners.learner import Learner
 from budgetron.learners.saved import content_of, model_of
 from budgetron.persist import unpacked
@@ -101,4 +100,4 @@ def hosted_model_from(content: bytes, limit: int = MAX_BYTES) -> HostedModel:
     """Load a model from the bytes of a model file. Everything in them is validated before it is used."""
     text, arrays = unpacked(content)
     saved = read_schema(text)
-    return HostedModel(model_of(LEARNERS[saved.learner], saved, arrays, limit, None))
+    return HostedModel(model_of(saved, arrays, limit, None))

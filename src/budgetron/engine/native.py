@@ -12,10 +12,13 @@ import secrets
 from importlib import import_module
 from typing import Any
 
+import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
 from budgetron.engine.records import SparseRow
+from budgetron.engine.registry import rule_class
+from budgetron.engine.saved_state import Field
 from budgetron.engine.settings import Settings
 from budgetron.errors import refuse, shown
 from budgetron.graphs import Clique, Explicit
@@ -43,16 +46,9 @@ level: str | None = _core.level() if available else None
 scan: Any = getattr(_core, "scan", None)  # delimited text, for `budgetron.io`; None without the core
 sparse_lines: Any = getattr(_core, "sparse_lines", None)  # svmlight and Vowpal Wabbit text, likewise
 
-_INTEGERS = frozenset(
-    {"key", "cluster", "arrival", "n_seen", "n_mistakes", "rng", "factor_order", "factor_age",
-     "table_key", "table_cluster", "table_stamp", "table_common", "belief_index", "belief_idle", "anchors",
-     "reference_streak", "reference_moves", "gram_rebuilds", "unit_set"}
-)  # fmt: skip
-
-
-def supports(kernel: Kernel | None) -> bool:
-    """Whether the compiled engine implements the kernel; others, such as subclasses, need the NumPy engine."""
-    return kernel is None or type(kernel) in (Linear, Polynomial, Gaussian)
+def supports(rule: str, kernel: Kernel | None) -> bool:
+    """Whether the core implements the rule and the kernel; others, such as subclasses, need the NumPy engine."""
+    return rule in _core.rules() and (kernel is None or type(kernel) in (Linear, Polynomial, Gaussian))
 
 
 class Engine:
@@ -70,13 +66,17 @@ class Engine:
         engine = cls(settings)
         reals: dict[str, Any] = {}
         integers: dict[str, Any] = {}
-        for name, values in _joined(state).items():
-            if name in ("rows", "indptr", "indices", "data") or (
-                name == "coef" and settings.rule == "shared_projectron"
-            ):
+        rule = rule_class(settings.rule)
+        arrays = {name: np.asarray(values) for name, values in state.items()}
+        for name, field in rule.layout(settings, arrays).items():  # a real that is given as 0 is a real
+            if name in arrays:
+                arrays[name] = arrays[name].astype(field.dtype, copy=False)
+        for name, values in rule.to_core(arrays).items():
+            if name in ("rows", "indptr", "indices", "data"):
                 continue
-            target, dtype = (integers, np.int64) if name in _INTEGERS else (reals, np.float64)
-            target[name] = np.ascontiguousarray(np.asarray(values).ravel().astype(dtype, copy=False))
+            flat = values.ravel()
+            target, dtype = (reals, np.float64) if flat.dtype.kind == "f" else (integers, np.int64)
+            target[name] = np.ascontiguousarray(flat.astype(dtype, copy=False))
         engine._learner.load(reals, integers, engine._block(_rows_of(state, settings)))
         return engine
 
@@ -117,40 +117,35 @@ class Engine:
     ) -> NDArray[np.float64]:
         return self._shaped(self._learner.margins(self._block(X), keys, clusters, threads))
 
-    def variances(self, X: Any, keys: NDArray[np.int64], clusters: NDArray[np.int64]) -> NDArray[np.float64]:
-        """Return the predictive variance of each output, for a rule that has one."""
-        return self._shaped(self._learner.variances(self._block(X), keys, clusters))
+    def query(
+        self, name: str, X: Any = None, keys: Any = (), clusters: Any = (), arrays: dict[str, Any] | None = None
+    ) -> dict[str, Any]:
+        """Answer a question that only this rule knows, about some rows and other arrays, or about itself."""
+        given = {key: np.asarray(values).ravel() for key, values in (arrays or {}).items()}
+        reals = {key: values for key, values in given.items() if values.dtype.kind == "f"}
+        integers = {key: values.astype(np.int64) for key, values in given.items() if key not in reals}
+        task_ids, of_tasks = np.asarray(keys, dtype=np.int64), np.asarray(clusters, dtype=np.int64)
+        answer: dict[str, Any] = self._learner.query(
+            name, None if X is None else self._block(X), task_ids, of_tasks, reals, integers
+        )
+        return answer
 
     def forget(self, key: int) -> None:
         self._learner.forget(key)
 
     def state(self) -> dict[str, Any]:
-        state: dict[str, Any] = self._learner.save()
-        n, settings = len(state["key"]), self.settings
+        """Return everything learned, with the names and shapes of the NumPy engine's state."""
+        settings, rule = self.settings, rule_class(self.settings.rule)
+        saved: dict[str, Any] = self._learner.save()
         if settings.sparse:
-            state["data"] = state.pop("rows").astype(settings.dtype, copy=False)
-            state["indices"] = state["indices"].astype(np.int32)
-            if settings.kernel is None:  # no store at all
-                state["indptr"] = np.zeros(1, dtype=np.int64)
+            saved["data"] = saved.pop("rows")
+            if not len(saved["indptr"]):  # without a kernel there is no store at all
+                saved["indptr"] = np.zeros(1, dtype=np.int64)
         else:
-            del state["indptr"], state["indices"]
-            state["rows"] = (
-                state["rows"].astype(settings.dtype, copy=False).reshape(n, -1 if n else settings.n_features)
-            )
-            for name in {"reference", "reference_candidate"} & state.keys():
-                state[name] = state[name].astype(settings.dtype)
-        if "coef" in state:
-            state["coef"] = state["coef"].reshape(settings.n_outputs, n)
-        if settings.rule == "shared_projectron":
-            state["table"] = state["table"].reshape(len(state["table_key"]), settings.n_outputs, n)
-            state = _parted(state)
-        for name in ("n_seen", "n_mistakes", "rng", "factor_age", "reference_streak", "reference_moves", "unit_set"):
-            if name in state:
-                state[name] = int(state[name][0])
-        for name in ("scale", "q", "unit", "moments_count"):
-            if name in state:
-                state[name] = float(state[name][0])
-        return state
+            del saved["indptr"], saved["indices"]
+        state = rule.from_core(saved)
+        fields = rule.layout(settings, state)
+        return {name: _shaped_as(field, state[name]) for name, field in fields.items()}
 
     def active(self) -> dict[str, Any]:
         state = self.state()
@@ -164,10 +159,6 @@ class Engine:
     def task_weights(self, key: int, cluster: int) -> NDArray[np.float64]:
         weights: NDArray[np.float64] = self._learner.task_weights(key, cluster)
         return weights.reshape(self.settings.n_outputs, -1)
-
-    def beliefs(self) -> list[tuple[int, float]]:
-        """Return the remaining beliefs: their position in the settings, and their weight."""
-        return list(zip(*self._learner.beliefs(), strict=True))
 
     @property
     def keys(self) -> NDArray[np.int64]:
@@ -202,45 +193,9 @@ class Engine:
         return margins if self.settings.n_outputs == 1 else margins.reshape(-1, self.settings.n_outputs)
 
 
-_APART = frozenset({"sum", "sum_cluster", "sum_stamp", "table_place", "sum_place"})
-
-
-def _parted(state: dict[str, Any]) -> dict[str, Any]:
-    """Split the core's table into rows of tasks and sums of clusters, as in the NumPy engine's state."""
-    common = state.pop("table_common").astype(bool)
-    table, keys, clusters, stamps = (state.pop(name) for name in ("table", "table_key", "table_cluster", "table_stamp"))
-    rows = {
-        "table": table[~common],
-        "table_key": keys[~common],
-        "table_cluster": clusters[~common],
-        "table_stamp": stamps[~common],
-    }
-    sums = {"sum": table[common], "sum_cluster": clusters[common], "sum_stamp": stamps[common]}
-    return state | rows | sums | {"table_place": np.flatnonzero(~common), "sum_place": np.flatnonzero(common)}
-
-
-def _joined(state: dict[str, Any]) -> dict[str, Any]:
-    """Merge rows of tasks and sums of clusters into the core's one table; the inverse of `_parted`.
-
-    The order matters: the core adds rows up in table order, and floating-point sums depend on it. States without
-    places, from the NumPy engine, are ordered by their last update.
-    """
-    if "sum" not in state:
-        return state
-    common = np.repeat([0, 1], [len(state["table_key"]), len(state["sum_cluster"])])
-    stamps = np.concatenate([state["table_stamp"], state["sum_stamp"]])
-    if "table_place" in state:
-        order = np.argsort(np.concatenate([state["table_place"], state["sum_place"]]))
-    else:
-        order = np.lexsort((common, stamps))
-    joined = {
-        "table": np.concatenate([state["table"], state["sum"]])[order],
-        "table_key": np.concatenate([state["table_key"], state["sum_cluster"]])[order],
-        "table_cluster": np.concatenate([state["table_cluster"], state["sum_cluster"]])[order],
-        "table_stamp": stamps[order],
-        "table_common": common[order],
-    }
-    return {name: values for name, values in state.items() if name not in _APART} | joined
+def _shaped_as(field: Field, values: NDArray[Any]) -> Any:
+    values = values.astype(field.dtype, copy=False).reshape(field.shape)
+    return values if field.shape else values.item()
 
 
 def _rows_of(state: dict[str, Any], settings: Settings) -> Any:
@@ -269,12 +224,13 @@ def _plain(settings: Settings, similarity: Any) -> dict[str, Any]:
         "single": settings.dtype == "float32",
         "capacity": settings.capacity or 0,
         "pool": settings.pool or 0,
-        "eta": settings.eta,
-        "seed": settings.seed,
         "hash_seed": secrets.randbits(64),  # keys the hash tables; results do not depend on it, so it is not saved
-        "max_task_rows": settings.max_task_rows or 0,
         "n_tasks": settings.graph.n_tasks or 0,
-        **settings.extra,
+        "parameters": {
+            name: np.asarray(value, dtype=np.float64).ravel() if isinstance(value, list | tuple) else value
+            for name, value in msgspec.structs.asdict(settings.parameters).items()
+            if value is not None
+        },
     }
 
 

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, fields, replace
 from typing import Any
 
+import msgspec
+
+from budgetron.engine.registry import rule_class
 from budgetron.graphs import TaskGraph
 from budgetron.kernels import Kernel
 
@@ -14,7 +16,7 @@ from budgetron.kernels import Kernel
 class Settings:
     """Everything that an engine needs before its first example. It never changes afterwards."""
 
-    rule: str  # perceptron | random | forgetron | projectron | shared_projectron | budgetron
+    rule: str  # the name of its files, see `registry`
     kernel: Kernel | None
     graph: TaskGraph
     n_features: int
@@ -23,8 +25,20 @@ class Settings:
     dtype: str = "float64"  # of the stored rows
     capacity: int | None = None  # B, or None for unbounded
     pool: int | None = None  # sparse rows: the non-zeros of all stored rows together, or None for no limit
-    eta: float = 0.0
-    seed: int = 0
-    max_task_rows: int | None = None
     column_cache: int = 64 * 2**20  # bytes for columns of A⁻¹ of a large sparse graph
-    extra: Mapping[str, Any] = field(default_factory=dict)  # settings that only one rule has
+    parameters: Any = None  # the rule's own, an instance of its `Parameters`; None stands for their defaults
+
+    def __post_init__(self) -> None:
+        if self.parameters is None:
+            object.__setattr__(self, "parameters", rule_class(self.rule).Parameters())
+
+    def with_parameters(self, **changes: Any) -> Settings:
+        """Return a copy with some of the rule's own parameters changed."""
+        return replace(self, parameters=msgspec.structs.replace(self.parameters, **changes))
+
+
+def make_settings(**given: Any) -> Settings:
+    """Return settings from one flat list of names: those of `Settings`, and the parameters of the rule."""
+    shared = {field.name for field in fields(Settings)}
+    settings = Settings(**{name: value for name, value in given.items() if name in shared})
+    return settings.with_parameters(**{name: value for name, value in given.items() if name not in shared})

@@ -1,22 +1,32 @@
 """The learners: scikit-learn estimators, one file per learning rule.
 
-`learner` is their base class; `validation`, `frames`, `classes`, `hashing` and `task_names` check and encode input;
-`start` chooses the engine; `files` and `saved` load and save. The rules themselves are in `budgetron.engine`.
+`learner` is their base class, `registry` lists them; `validation`, `frames`, `classes`, `hashing` and `task_names`
+check and encode input; `start` chooses the engine; `files` and `saved` load and save. The rules themselves are in
+`budgetron.engine`.
 """
 
-from budgetron.learners.budget_projectron import BudgetProjectron
-from budgetron.learners.budgetron import Belief, Budgetron
-from budgetron.learners.forgetron import Forgetron
-from budgetron.learners.perceptron import Perceptron
-from budgetron.learners.random_budget_perceptron import RandomBudgetPerceptron
-from budgetron.learners.shared_projectron import SharedProjectron
+from __future__ import annotations
 
-__all__ = [
-    "Belief",
-    "BudgetProjectron",
-    "Budgetron",
-    "Forgetron",
-    "Perceptron",
-    "RandomBudgetPerceptron",
-    "SharedProjectron",
-]
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:  # for editors and type checkers; at run time `registry` finds the learners
+    from budgetron.learners.budget_projectron import BudgetProjectron as BudgetProjectron
+    from budgetron.learners.budgetron import Belief as Belief
+    from budgetron.learners.budgetron import Budgetron as Budgetron
+    from budgetron.learners.forgetron import Forgetron as Forgetron
+    from budgetron.learners.perceptron import Perceptron as Perceptron
+    from budgetron.learners.random_budget_perceptron import RandomBudgetPerceptron as RandomBudgetPerceptron
+    from budgetron.learners.shared_projectron import SharedProjectron as SharedProjectron
+
+
+def __getattr__(name: str) -> Any:
+    """Import a learner on first use."""
+    from budgetron.learners.registry import learner_class, learner_names
+
+    if name in learner_names():
+        return learner_class(name)
+    if name == "Belief":
+        from budgetron.learners.budgetron import Belief
+
+        return Belief
+    raise AttributeError(f"module 'budgetron.learners' has no attribute {name!r}")

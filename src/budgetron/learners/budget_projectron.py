@@ -12,7 +12,6 @@ The rule is in `src/core/rules/budget_projectron.cpp`, and in NumPy in
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import ClassVar
 
 from budgetron.engine.settings import Settings
@@ -73,7 +72,8 @@ class BudgetProjectron(Learner):
     G. Cavallanti and N. Cesa-Bianchi. Memory Constraint Online Multitask Classification. 2012.
     """
 
-    rule: ClassVar[str] = "projectron"
+    rule: ClassVar[str] = "budget_projectron"
+    paper_name: ClassVar[str | None] = "mtbprj"
 
     def __init__(
         self,
@@ -92,4 +92,4 @@ class BudgetProjectron(Learner):
         self.engine = engine
 
     def _with_rule(self, settings: Settings) -> Settings:
-        return replace(settings, eta=checked_eta(self._who, self.eta, settings.kernel, settings.graph.c_g))
+        return settings.with_parameters(eta=checked_eta(self._who, self.eta, settings.kernel, settings.graph.c_g))

@@ -23,7 +23,8 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import expit
 
-from budgetron.engine.memory import budget_of, table_slots
+from budgetron.engine.memory import budget_of
+from budgetron.engine.reference.budgetron.declaration import slots_of
 from budgetron.engine.settings import Settings
 from budgetron.errors import is_real, is_whole, refuse, refuse_type, shown
 from budgetron.graphs import Clique, TaskGraph, complete
@@ -167,7 +168,6 @@ class Budgetron(Learner):
 
     rule: ClassVar[str] = "budgetron"
     takes_weights: ClassVar[bool] = True
-    belief: ClassVar[type[Belief]] = Belief
     exemptions: ClassVar[Mapping[str, str]] = {
         "no_mistake_no_change": "it learns from every example",
         "ample_budget_is_perceptron": "it is not a Perceptron",
@@ -241,8 +241,9 @@ class Budgetron(Learner):
         self._check_begun()
         block = self.validate(X, tasks=tasks)
         with self._guard:
-            variances: NDArray[np.float64] = self._engine.variances(block.rows, block.task_ids, block.clusters)
-        return np.sqrt(variances)
+            answer = self._engine.query("variances", block.rows, block.task_ids, block.clusters)
+        variances: NDArray[np.float64] = answer["variance"].reshape(len(block), -1)
+        return np.sqrt(variances[:, 0] if variances.shape[1] == 1 else variances)
 
     # ---- looking inside
 
@@ -250,7 +251,9 @@ class Budgetron(Learner):
     def beliefs_(self) -> list[tuple[Belief, float]]:
         """The beliefs that are left, and their weights."""
         engine = self._begun_engine()
-        return [(Belief(*engine.settings.extra["beliefs"][index]), weight) for index, weight in engine.beliefs()]
+        answer, given = engine.query("beliefs"), engine.settings.parameters.beliefs
+        pairs = zip(answer["index"].tolist(), answer["weight"].tolist(), strict=True)
+        return [(Belief(*given[index]), weight) for index, weight in pairs]
 
     def plot_beliefs(self, *, ax: Any = None) -> Any:
         """Bars: what it believes about the problem, by weight. Gives the Axes."""
@@ -269,28 +272,23 @@ class Budgetron(Learner):
             raise refuse(self._who, "own_rank", "an integer >= 0", shown(self.own_rank))
         table = budget_of(self._who, self.table, "table")
         beliefs = _adapted(self._chosen(settings), shared, own, settings.kernel is not None)
-        extra: dict[str, Any] = {
-            "beliefs": beliefs, "shared": shared, "own": own, "own_rank": int(self.own_rank), "slots": 0,
-            "patience": 10_000, "whole": False, "sure": SURE,
-        }  # fmt: skip
-        settings = replace(
-            settings,
-            kernel=settings.kernel if any(belief[2] > 0 for belief in beliefs) else None,
-            eta=self._checked_eta(),
-            max_task_rows=checked_rows(self._who, self.max_task_rows),
-            extra=extra,
-        )
+        kernel = settings.kernel if any(belief[2] > 0 for belief in beliefs) else None
+        settings = replace(settings, kernel=kernel).with_parameters(
+            beliefs=beliefs, shared=shared, own=own, own_rank=int(self.own_rank), sure=SURE,
+            eta=self._checked_eta(), max_task_rows=checked_rows(self._who, self.max_task_rows),
+        )  # fmt: skip
         if not shared and settings.capacity is not None:  # nothing but anchors is stored
             settings = replace(settings, capacity=min(settings.capacity, max(1, int(self.own_rank))))
-        extra["own_rank"] = anchors(settings)
-        extra["whole"] = (
-            shared and not settings.sparse and settings.n_features <= MOST_WHOLE and any(b[0] > 0 for b in beliefs)
-        )
-        if settings.sparse:
-            extra["slots"] = table_slots(
-                self._who, settings, table.bytes if table.bytes is not None else table.examples or 0
-            )
-        return settings
+        linear = any(belief[0] > 0 for belief in beliefs)
+        whole = shared and not settings.sparse and settings.n_features <= MOST_WHOLE and linear
+        settings = settings.with_parameters(own_rank=anchors(settings), whole=whole)
+        if not settings.sparse:
+            return settings
+        size = table.bytes if table.bytes is not None else table.examples or 0
+        slots = slots_of(settings, size)
+        if slots < 1:
+            raise refuse(self._who, "table", "a size of at least one cell", f"{size} bytes")
+        return settings.with_parameters(slots=slots)
 
     def _checked_eta(self) -> float:
         """η relative to √K'(x, x). Below 1e-3 a covariance over stored examples cannot be kept in float64."""
@@ -299,9 +297,6 @@ class Budgetron(Learner):
                 self._who, "eta", "a number from 0.001 to below 1, relative to an instance's norm", shown(self.eta)
             )
         return float(self.eta)
-
-    def _checked_kernel(self) -> Kernel | None:
-        return None if self.kernel is None else super()._checked_kernel()
 
     def _parts(self, graph: TaskGraph) -> tuple[bool, bool]:
         """Whether there are shared parts, and whether there are own parts."""
@@ -324,6 +319,18 @@ class Budgetron(Learner):
         if not beliefs or not all(isinstance(belief, Belief) for belief in beliefs):
             raise refuse_type(self._who, "beliefs", '"auto" or a sequence of Belief', shown(self.beliefs))
         return beliefs
+
+    @classmethod
+    def _parameter_to_json(cls, name: str, value: Any) -> Any:
+        if name == "beliefs" and not isinstance(value, str):
+            return [[float(number) for number in vars(belief).values()] for belief in value]
+        return value
+
+    @classmethod
+    def _parameter_from_json(cls, name: str, value: Any) -> Any:
+        if name == "beliefs" and not isinstance(value, str):
+            return tuple(Belief(*numbers) for numbers in value)
+        return value
 
     # ---- weights of classes
 
@@ -384,12 +391,12 @@ def probabilities(margins: Margins) -> NDArray[np.float64]:
 
 def anchors(settings: Settings) -> int:
     """How many anchors there are: an eighth of the budget at most, unless nothing else is stored."""
-    rank: int = settings.extra["own_rank"]
-    if not settings.extra["own"] or settings.kernel is None:
+    rank: int = settings.parameters.own_rank
+    if not settings.parameters.own or settings.kernel is None:
         return 0
     if settings.capacity is None:
         return rank
-    return min(rank, settings.capacity if not settings.extra["shared"] else settings.capacity // 8)
+    return min(rank, settings.capacity if not settings.parameters.shared else settings.capacity // 8)
 
 
 def _adapted(beliefs: Sequence[Belief], shared: bool, own: bool, kernel: bool) -> list[tuple[float, ...]]:

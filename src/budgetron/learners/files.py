@@ -1,4 +1,4 @@
-"""`budgetron.load`: read a model file. `LEARNERS` is the closed list of classes that a file may name.
+"""`budgetron.load`: read a model file.
 
 The format is in `budgetron.persist`; `saved` turns its records into learners. Nothing here may run code from a file.
 
@@ -18,21 +18,9 @@ from typing import Any
 
 from budgetron.engine.memory import budget_of
 from budgetron.errors import refuse, shown
-from budgetron.learners.budget_projectron import BudgetProjectron
-from budgetron.learners.budgetron import Budgetron
-from budgetron.learners.forgetron import Forgetron
-from budgetron.learners.learner import Learner
-from budgetron.learners.perceptron import Perceptron
-from budgetron.learners.random_budget_perceptron import RandomBudgetPerceptron
 from budgetron.learners.saved import model_of
-from budgetron.learners.shared_projectron import SharedProjectron
 from budgetron.persist import read_bytes, unpacked
 from budgetron.persist.schema import decode_record
-
-LEARNERS: dict[str, type[Learner]] = {
-    learner.__name__: learner
-    for learner in (Perceptron, RandomBudgetPerceptron, Forgetron, BudgetProjectron, SharedProjectron, Budgetron)
-}
 
 
 def load(path: str | os.PathLike[str], max_bytes: int | str = "1 GiB", engine: str | None = None) -> Any:
@@ -57,4 +45,4 @@ def load(path: str | os.PathLike[str], max_bytes: int | str = "1 GiB", engine: s
     most = limit.bytes or limit.examples or 0  # an integer is parsed as a number of examples; here it means bytes
     text, arrays = unpacked(read_bytes(path, most))
     saved = decode_record(text)
-    return model_of(LEARNERS[saved.learner], saved, arrays, most, engine)
+    return model_of(saved, arrays, most, engine)

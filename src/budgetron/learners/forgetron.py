@@ -67,6 +67,7 @@ class Forgetron(Learner):
     """
 
     rule: ClassVar[str] = "forgetron"
+    paper_name: ClassVar[str | None] = "mtforg"
 
     def __init__(
         self,

@@ -90,7 +90,7 @@ class Inspection:
     def max_task_rows_(self) -> int | None:
         """The largest number of tasks with weights of their own; None if unlimited or if there are no such weights."""
         self._check_begun()
-        rows: int | None = self._engine.settings.max_task_rows
+        rows: int | None = getattr(self._engine.settings.parameters, "max_task_rows", None)
         return rows
 
     @property

@@ -11,7 +11,7 @@ from __future__ import annotations
 import os
 from collections.abc import Hashable, Iterable, Mapping
 from dataclasses import dataclass, replace
-from typing import Any, ClassVar, Self
+from typing import Any, ClassVar, Self, get_args, get_type_hints
 
 import numpy as np
 from numpy.typing import NDArray
@@ -22,9 +22,10 @@ from sklearn.utils.validation import validate_data
 from budgetron.engine import native
 from budgetron.engine.memory import Budget, budget_of, bytes_of, name_bytes, planned
 from budgetron.engine.records import Outcome, SparseRow
+from budgetron.engine.registry import rule_class
 from budgetron.engine.settings import Settings
 from budgetron.errors import refuse, refuse_type, shown
-from budgetron.graphs import TaskGraph
+from budgetron.graphs import TaskGraph, complete
 from budgetron.kernels import Kernel
 from budgetron.learners import validation
 from budgetron.learners.classes import Classes, first_seen, known, seeing
@@ -64,8 +65,15 @@ class Block:
 class Learner(Pictures, ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     """The methods that all learners share."""
 
-    rule: ClassVar[str]
+    rule: ClassVar[str]  # the name of its files, see `engine.registry`
+    paper_name: ClassVar[str | None] = None  # the command line accepts it in place of the class name
     takes_weights: ClassVar[bool] = False
+    # Constructor parameters that a learner may leave out, with what then holds.
+    budget: Any = None
+    kernel: Any = None
+    graph: Any = complete()
+    task_column: Any = None
+    engine: Any = "auto"
     _tasked = False  # whether tasks were ever named; from then on every call must name them
     _columns: Any = None  # the columns of the files it learned from (`budgetron.io`); saved with it, dropped by `fit`
     exemptions: ClassVar[Mapping[str, str]] = {}  # laws of `budgetron.checks` that do not hold for it, and why
@@ -235,9 +243,7 @@ class Learner(Pictures, ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         rows = np.zeros((1, n_features), dtype=dtype)
         classes = Classes(np.arange(n_classes))
         settings, _ = self._settings(rows, classes, self._checked_graph())
-        # These rules hold one weight row per task: without a limit on the rows, memory grows with the tasks.
-        open_rows = settings.max_task_rows is None and self.rule in ("shared_projectron", "budgetron")
-        if settings.capacity is None or open_rows:
+        if not rule_class(self.rule).is_bounded(settings):
             return None
         return bytes_of(settings, self._engine_kind(settings.kernel) is native.Engine)
 
@@ -432,7 +438,7 @@ class Learner(Pictures, ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             return True
 
     def _settings(self, rows: Any, classes: Classes, graph: TaskGraph) -> tuple[Settings, Budget]:
-        budget = budget_of(self._who, getattr(self, "budget", None))
+        budget = budget_of(self._who, self.budget)
         settings = settings_of(self.rule, self._checked_kernel(), graph, rows, classes.n_outputs)
         settings = self._with_rule(replace(settings, capacity=budget.examples))
         if budget.bytes is not None:
@@ -446,9 +452,11 @@ class Learner(Pictures, ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         return settings
 
     def _engine_kind(self, kernel: Kernel | None) -> Any:
-        return engine_kind(self._who, self.engine, kernel)
+        return engine_kind(self._who, self.engine, self.rule, kernel)
 
     def _checked_kernel(self) -> Kernel | None:
+        if self.kernel is None and not rule_class(self.rule).needs_kernel:
+            return None
         if not isinstance(self.kernel, Kernel):
             raise refuse_type(self._who, "kernel", "a kernel from budgetron.kernels", shown(self.kernel))
         return self.kernel
@@ -532,7 +540,24 @@ class Learner(Pictures, ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     def _weight_of(self, code: int, weight: float) -> float:
         return weight
 
-    # ---- pickling and scikit-learn
+    # ---- saving, pickling and scikit-learn
+
+    @classmethod
+    def _parameter_type(cls, name: str) -> Any:
+        """Return the type of a constructor parameter as JSON, for msgspec to check; by default from the signature."""
+        hint = get_type_hints(cls.__init__)[name]
+        plain = (bool, int, float, str, type(None))
+        return hint if all(kind in plain for kind in get_args(hint) or (hint,)) else Any
+
+    @classmethod
+    def _parameter_to_json(cls, name: str, value: Any) -> Any:
+        """Convert a constructor parameter that is not a plain number or string for a model file."""
+        return value
+
+    @classmethod
+    def _parameter_from_json(cls, name: str, value: Any) -> Any:
+        """The inverse of `_parameter_to_json`."""
+        return value
 
     def __getstate__(self) -> dict[str, Any]:
         if not self._begun:

@@ -9,7 +9,6 @@ The rule is in `src/core/rules/random_budget_perceptron.cpp`, and in NumPy in
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Any, ClassVar
 
 from sklearn.utils import check_random_state
@@ -71,7 +70,8 @@ class RandomBudgetPerceptron(Learner):
     G. Cavallanti and N. Cesa-Bianchi. Memory Constraint Online Multitask Classification. 2012.
     """
 
-    rule: ClassVar[str] = "random"
+    rule: ClassVar[str] = "random_budget_perceptron"
+    paper_name: ClassVar[str | None] = "mtrbp"
 
     def __init__(
         self,
@@ -91,10 +91,11 @@ class RandomBudgetPerceptron(Learner):
 
     def _with_rule(self, settings: Settings) -> Settings:
         if isinstance(self.random_state, int) and not isinstance(self.random_state, bool) and self.random_state >= 0:
-            return replace(settings, seed=self.random_state % 2**64)  # the engines' generators have 64 bits of state
+            # The engines' generators have 64 bits of state.
+            return settings.with_parameters(seed=self.random_state % 2**64)
         try:
             generator = check_random_state(self.random_state)
         except ValueError:
             accepted = "an integer >= 0, a numpy RandomState, or None"
             raise refuse(self._who, "random_state", accepted, shown(self.random_state)) from None
-        return replace(settings, seed=int(generator.randint(0, 2**31 - 1)))
+        return settings.with_parameters(seed=int(generator.randint(0, 2**31 - 1)))

@@ -15,6 +15,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
+from budgetron.engine.registry import rule_class
 from budgetron.errors import is_whole, refuse, shown
 
 
@@ -29,12 +30,7 @@ def resized(who: str, engine: Any, capacity: Any) -> Any:
             who, "budget", "a number of stored examples, both before and after resizing",
             "a model without a limit or with one in bytes",
         )
-    anchored = settings.extra.get("own_rank", 0)
-    if settings.rule == "budgetron" and (not settings.extra["shared"] or capacity <= anchored):
-        raise refuse(
-            who, "budget", f"more than the {anchored} anchors, on a graph that relates tasks", shown(capacity),
-            "Anchors are never evicted, and a Budgetron on a disconnected graph stores nothing else.",
-        )  # fmt: skip
+    rule_class(settings.rule).check_resize(who, settings, capacity)
     state = engine.state()
     if engine.n_stored > capacity:
         from budgetron.engine.reference import Engine  # imported here: it takes half of the import time of budgetron

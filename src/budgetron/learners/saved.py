@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from importlib.metadata import PackageNotFoundError, version
 from itertools import pairwise
-from typing import Any, get_args
+from typing import Any
 
 import msgspec
 import numpy as np
@@ -18,15 +18,16 @@ from numpy.typing import NDArray
 
 from budgetron.engine import native
 from budgetron.errors import InputError, ModelFileError, refuse, shown
+from budgetron.file_errors import PICKLE, invalid, reported_as_file_error, require
 from budgetron.graphs import TaskGraph
 from budgetron.graphs.task_ids import is_named, key_of
 from budgetron.learners.classes import Classes
 from budgetron.learners.guard import Guard
+from budgetron.learners.registry import learner_class, learner_names
 from budgetron.learners.task_names import TaskNames
 from budgetron.learners.validation import ONE_TASK
 from budgetron.persist import ModelRecord, engines, packed, parts, schema
 from budgetron.persist.columns import SavedColumns, check_columns
-from budgetron.persist.file_errors import PICKLE, reported_as_file_error, require
 from budgetron.persist.names import NoJSON, decoded, encoded
 
 Arrays = dict[str, NDArray[Any]]
@@ -54,8 +55,8 @@ def content_of(model: Any) -> bytes:
 
 def _record(model: Any) -> tuple[ModelRecord, Arrays]:
     who: Any = type(model).__name__
-    engine, learners = model._engine, get_args(schema.Learner)
-    if who not in learners or not type(model).__module__.startswith("budgetron.learners."):
+    engine, learners = model._engine, learner_names()
+    if who not in learners or type(model) is not learner_class(who):
         raise refuse(
             "save",
             "the model",
@@ -80,7 +81,7 @@ def _record(model: Any) -> tuple[ModelRecord, Arrays]:
     saved = ModelRecord(
         learner=who,
         version=_version(),
-        parameters=_parameters(who, model.get_params(deep=False), len(graphs) - 1),
+        parameters=_parameters(model, len(graphs) - 1),
         settings=engines.settings_record(who, settings),
         graphs=graph_records,
         labels=_labels(who, model._classes),
@@ -93,10 +94,10 @@ def _record(model: Any) -> tuple[ModelRecord, Arrays]:
     return saved, arrays
 
 
-def model_of(
-    learner: Any, saved: ModelRecord, arrays: Mapping[str, NDArray[Any]], limit: int, engine: str | None
-) -> Any:
+def model_of(saved: ModelRecord, arrays: Mapping[str, NDArray[Any]], limit: int, engine: str | None) -> Any:
     """Restore a model from a record and arrays. Everything in them is validated before it is used."""
+    require(saved.learner in learner_names(), "learner", f"one of {', '.join(learner_names())}", shown(saved.learner))
+    learner = learner_class(saved.learner)
     by_graph = [_under(arrays, f"graph.{number}.") for number in range(len(saved.graphs))]
     state, columns = _under(arrays, "state."), _under(arrays, "columns.")
     known = len(state) + len(columns) + sum(map(len, by_graph))
@@ -112,9 +113,9 @@ def model_of(
     require(saved.columns is not None or not columns, "the tensors", "without columns.… where there are none", "some")
     classes = _classes(saved.labels)
     require(classes.n_outputs == settings.n_outputs, "labels", "as many as the outputs say", str(len(classes.values)))
-    counts = engines.checked_state(settings, state)
+    engines.checked_state(settings, state)
     kind = model._engine_kind(settings.kernel)
-    engines.check_size(settings, counts, limit, kind is native.Engine)
+    engines.check_size(settings, state, limit, kind is native.Engine)
     names = TaskNames(graphs[0], saved.name_limit)
     with reported_as_file_error("names", "names of tasks"):
         for name in map(decoded, saved.names):
@@ -149,59 +150,60 @@ def _version() -> str:
 # ---- parameters
 
 
-def _parameters(who: str, given: dict[str, Any], graph: int) -> schema.Parameters:
-    written: dict[str, Any] = {}
-    for name, value in given.items():
-        if isinstance(value, np.generic):
-            value = value.item()
+def _parameters(model: Any, graph: int) -> dict[str, Any]:
+    who, written = type(model).__name__, {}
+    for name, value in model.get_params(deep=False).items():
         if name == "kernel":
             value = parts.kernel_record(who, value)
         elif name == "graph" and isinstance(value, TaskGraph):
             value = graph
-        elif name == "beliefs" and not isinstance(value, str):
-            value = [tuple(float(number) for number in vars(belief).values()) for belief in value]
         elif name == "class_weight" and isinstance(value, Mapping):
             labels = parts.names_record(who, "labels of class_weight", [_item(label) for label in value])
             value = list(zip(labels, map(float, value.values()), strict=True))
-        elif name == "eta":
-            value = float(value)
-        written[name] = value
-    try:  # msgspec checks the type and range of each parameter
-        return msgspec.convert({name: _plain(value) for name, value in written.items()}, schema.Parameters)
+        try:
+            written[name] = msgspec.to_builtins(model._parameter_to_json(name, _item(value)))
+            _check_parameter(type(model), name, written[name])
+        except (TypeError, ModelFileError) as error:
+            raise refuse(
+                who,
+                name,
+                "a number or string within the range that the model file allows",
+                f"another value ({error})",
+                f"Change it with set_params. {PICKLE}",
+            ) from None
+    return written
+
+
+def _item(value: Any) -> Any:
+    return value.item() if isinstance(value, np.generic) else value
+
+
+def _check_parameter(learner: Any, name: str, value: Any) -> None:
+    """Reject a JSON value that is not of the type that the constructor's signature names."""
+    expected = schema.COMMON_PARAMETERS.get(name) or learner._parameter_type(name)
+    try:
+        msgspec.convert(value, expected)
     except msgspec.ValidationError as error:
-        raise refuse(
-            who,
-            "parameters",
-            "numbers and strings within the range that the model file allows",
-            f"others ({error})",
-            f"Change them with set_params. {PICKLE}",
-        ) from None
+        raise invalid(f"parameters.{name}", f"valid for {learner.__name__}", f"another value ({error})") from None
 
 
-def _plain(value: Any) -> Any:
-    return msgspec.to_builtins(value) if isinstance(value, msgspec.Struct) else value
-
-
-def _item(label: Any) -> Any:
-    return label.item() if isinstance(label, np.generic) else label
-
-
-def _arguments(learner: Any, record: schema.Parameters, graphs: list[TaskGraph]) -> dict[str, Any]:
-    given = {name: value for name in record.__struct_fields__ if (value := getattr(record, name)) is not msgspec.UNSET}
+def _arguments(learner: Any, given: dict[str, Any], graphs: list[TaskGraph]) -> dict[str, Any]:
     wanted = set(learner._get_param_names())
     require(given.keys() == wanted, "parameters", f"those of {learner.__name__}", f"{sorted(given)}")
-    given["kernel"] = parts.kernel_of(given["kernel"])
-    if given["graph"] is not None:
+    for name, value in given.items():
+        _check_parameter(learner, name, value)
+    given = dict(given)
+    if "kernel" in given:
+        given["kernel"] = parts.kernel_of(msgspec.convert(given["kernel"], schema.Kernel | None))
+    if given.get("graph") is not None:
         require(given["graph"] == len(graphs) - 1, "parameters.graph", "the last graph of the file")
         given["graph"] = graphs[given["graph"]]
     else:
         require(len(graphs) == 1, "graphs", "one where the parameter is null", "two")
     if isinstance(given.get("class_weight"), list):
-        given["class_weight"] = {decoded(label): weight for label, weight in given["class_weight"]}
-    if isinstance(given.get("beliefs"), list):
-        with reported_as_file_error("parameters.beliefs", "beliefs"):
-            given["beliefs"] = tuple(learner.belief(*numbers) for numbers in given["beliefs"])
-    return given
+        given["class_weight"] = {decoded(label): float(weight) for label, weight in given["class_weight"]}
+    with reported_as_file_error("parameters", f"valid for {learner.__name__}"):
+        return {name: learner._parameter_from_json(name, value) for name, value in given.items()}
 
 
 # ---- labels and names

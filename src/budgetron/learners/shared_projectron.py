@@ -14,7 +14,6 @@ The engines store C with β = A⁻¹C, one row per task that made a mistake. The
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import replace
 from typing import ClassVar
 
 from budgetron.engine.settings import Settings
@@ -79,6 +78,7 @@ class SharedProjectron(Learner):
     """
 
     rule: ClassVar[str] = "shared_projectron"
+    paper_name: ClassVar[str | None] = "mtbprj-2"
     exemptions: ClassVar[Mapping[str, str]] = {
         "disconnected_is_separate": "all tasks share the span of the stored examples, even unrelated ones",
     }
@@ -102,8 +102,7 @@ class SharedProjectron(Learner):
         self.engine = engine
 
     def _with_rule(self, settings: Settings) -> Settings:
-        return replace(
-            settings,
+        return settings.with_parameters(
             eta=checked_eta(self._who, self.eta, settings.kernel, 1.0),
             max_task_rows=checked_rows(self._who, self.max_task_rows),
         )

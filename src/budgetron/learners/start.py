@@ -45,16 +45,16 @@ def usual_nonzeros(rows: Any) -> float:
     return mean if rows.shape[0] >= 20 else max(mean, 64.0)
 
 
-def engine_kind(who: str, engine: Any, kernel: Kernel | None) -> Any:
+def engine_kind(who: str, engine: Any, rule: str, kernel: Kernel | None) -> Any:
     """Return the engine class: the compiled one, or the NumPy engine if requested or if the compiled one cannot run."""
     if engine not in ("auto", "core", "numpy"):
         raise refuse(who, "engine", '"auto", "core" or "numpy"', shown(engine))
-    if engine != "numpy" and native.available and native.supports(kernel):
+    if engine != "numpy" and native.available and native.supports(rule, kernel):
         return native.Engine
     if engine == "core":
         why = "budgetron was built without a compiler"
         if native.available:
-            why = "only the NumPy engine runs this kernel"
+            why = "only the NumPy engine runs this rule with this kernel"
         raise refuse(who, "engine", '"auto" or "numpy" here', '"core"', f"The compiled engine cannot run: {why}.")
     if engine == "auto" and not native.available:
         _warn_once()

@@ -8,10 +8,8 @@
     names        tasks and labels as JSON
     parts        kernels and graphs
     columns      the columns of the files that a model learned from
-    layout       the arrays of a learner's state: names, dtypes and shapes
-    verify       validation of the numbers in these arrays
-    engines      settings and state of an engine
-    file_errors  errors about the content of a file
+    verify       validation of the stored examples
+    engines      settings and state of an engine, as its rule declares them
 
 `budgetron.learners` calls these modules to save and load. Nothing in here may run code from a file, or allocate memory
 by a number from a file before that number was validated, or import a learner.

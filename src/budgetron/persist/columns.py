@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from budgetron.engine.settings import Settings
-from budgetron.persist.file_errors import require
+from budgetron.file_errors import require
 from budgetron.persist.parts import check_arrays
 from budgetron.persist.schema import Column, Plan
 

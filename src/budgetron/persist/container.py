@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 from safetensors import SafetensorError
 from safetensors.numpy import load, save
 
-from budgetron.persist.file_errors import invalid, require
+from budgetron.file_errors import invalid, require
 
 MAGIC = b"\x8fBudget\n"
 FORMAT = 1

@@ -15,7 +15,7 @@ import stat
 from pathlib import Path
 
 from budgetron.errors import refuse
-from budgetron.persist.file_errors import invalid
+from budgetron.file_errors import invalid
 
 _READ = os.O_RDONLY | getattr(os, "O_CLOEXEC", 0) | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0)
 _WRITE = os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_CLOEXEC", 0) | getattr(os, "O_BINARY", 0)

@@ -19,7 +19,7 @@ from collections.abc import Callable, Hashable
 from typing import Any
 
 from budgetron.errors import BudgetronError
-from budgetron.persist.file_errors import invalid, reported_as_file_error
+from budgetron.file_errors import invalid, reported_as_file_error
 
 _DEEPEST = 16  # nesting of tuples; it bounds the recursion on a hostile file
 _LONGEST_NUMBER = 4000  # digits; Python itself refuses to parse integers of more than 4300

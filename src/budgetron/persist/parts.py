@@ -15,8 +15,8 @@ from numpy.typing import NDArray
 
 from budgetron import graphs, kernels
 from budgetron.errors import refuse, shown
+from budgetron.file_errors import PICKLE, reported_as_file_error, require
 from budgetron.persist import schema
-from budgetron.persist.file_errors import PICKLE, reported_as_file_error, require
 from budgetron.persist.names import NoJSON, decoded, encoded
 
 Array = NDArray[Any]

@@ -11,17 +11,13 @@ from typing import Annotated, Any, Literal
 import msgspec
 from msgspec import UNSET, Meta, UnsetType
 
-from budgetron.persist.file_errors import invalid
+from budgetron.file_errors import invalid
 
 Count = Annotated[int, Meta(ge=1, le=2**53)]
 Natural = Annotated[int, Meta(ge=0, le=2**53)]
 NotNegative = Annotated[float, Meta(ge=0.0)]  # JSON has no infinity and no NaN
 Columns = Annotated[int, Meta(ge=1, le=2**31 - 1)]
-BeliefNumbers = tuple[NotNegative, NotNegative, NotNegative, NotNegative, NotNegative]
 Dtype = Literal["float64", "float32"]
-Learner = Literal[
-    "Perceptron", "RandomBudgetPerceptron", "Forgetron", "BudgetProjectron", "SharedProjectron", "Budgetron"
-]
 
 
 class Part(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
@@ -71,17 +67,7 @@ class Sparse(Part, tag="sparse", tag_field="kind", frozen=True):
 Graph = Clique | Similarity | Sparse
 
 
-class Flagship(Part, frozen=True):
-    """The settings of Budgetron that other learners do not have."""
-
-    beliefs: Annotated[list[BeliefNumbers], Meta(min_length=1, max_length=10_000)]
-    shared: bool
-    own: bool
-    own_rank: Natural
-    slots: Annotated[int, Meta(ge=0, le=2**31)]
-    patience: Count
-    whole: bool = False  # whether the shared linear part has a full covariance
-    sure: Annotated[float, Meta(ge=0, le=1)] = 0.0  # a kernel belief is not updated where ω max|g| is below this
+OLD_PARAMETERS = ("eta", "seed", "max_task_rows", "flagship")
 
 
 class Settings(Part, frozen=True):
@@ -94,28 +80,13 @@ class Settings(Part, frozen=True):
     dtype: Dtype
     capacity: Count | None
     pool: Count | None
-    eta: NotNegative
-    seed: Annotated[int, Meta(ge=0)]
-    max_task_rows: Annotated[int, Meta(ge=2, le=2**53)] | None
     column_cache: Annotated[int, Meta(ge=0, le=2**40)]
-    flagship: Flagship | None
-
-
-class Parameters(Part, frozen=True):
-    """The constructor's parameters; each learner has some of these."""
-
-    budget: Count | str | UnsetType | None = UNSET
-    kernel: Kernel | UnsetType | None = UNSET
-    graph: Annotated[int, Meta(ge=0, le=1)] | UnsetType | None = UNSET  # its position in `ModelRecord.graphs`
-    eta: NotNegative | UnsetType = UNSET
-    random_state: Annotated[int, Meta(ge=0)] | UnsetType | None = UNSET
-    beliefs: str | list[BeliefNumbers] | UnsetType = UNSET
-    own_rank: Natural | UnsetType = UNSET
-    table: Count | str | UnsetType = UNSET
-    max_task_rows: Annotated[int, Meta(ge=2, le=2**53)] | UnsetType | None = UNSET
-    class_weight: str | list[tuple[Any, NotNegative]] | UnsetType | None = UNSET
-    task_column: int | str | UnsetType | None = UNSET
-    engine: Literal["auto", "core", "numpy"] | UnsetType = UNSET
+    parameters: dict[str, Any] | UnsetType = UNSET  # the rule's own; the rule declares their types and ranges
+    # Version 0.1 wrote these in place of `parameters`.
+    eta: Any = UNSET
+    seed: Any = UNSET
+    max_task_rows: Any = UNSET
+    flagship: dict[str, Any] | UnsetType | None = UNSET
 
 
 class Labels(Part, frozen=True):
@@ -150,12 +121,22 @@ class Plan(Part, frozen=True):
     task_note: Annotated[str, Meta(max_length=2**10)] = ""
 
 
+# The constructor parameters that several learners have, as JSON; those of one learner have the types of its signature.
+COMMON_PARAMETERS: dict[str, Any] = {
+    "budget": Count | str | None,
+    "kernel": Kernel | None,
+    "graph": Annotated[int, Meta(ge=0, le=1)] | None,  # its position in `ModelRecord.graphs`
+    "class_weight": str | list[tuple[Any, NotNegative]] | None,
+    "engine": Literal["auto", "core", "numpy"],
+}
+
+
 class ModelRecord(Part, frozen=True):
     """The whole JSON text of a model file. Everything learned is in the tensors ``state.NAME``."""
 
-    learner: Learner
+    learner: Annotated[str, Meta(max_length=100)]
     version: Annotated[str, Meta(max_length=100)]  # of the budgetron that wrote it; for display only
-    parameters: Parameters
+    parameters: dict[str, Any]  # of the constructor; `learners.saved` validates them against its signature
     settings: Settings
     graphs: Annotated[list[Graph], Meta(min_length=1, max_length=2)]
     labels: Labels

@@ -104,7 +104,7 @@ def guarantee(
     reason = "" if math.isfinite(bound.mistakes) else terms.reason(factor, bound)
     return Guarantee(
         learner=type(model).__name__,
-        theorem={"random": 1, "forgetron": 2}.get(model.rule),
+        theorem={"random_budget_perceptron": 1, "forgetron": 2}.get(model.rule),
         mistakes=float(model.n_mistakes_ if mistakes is None else mistakes),
         budget=model.capacity_,
         hinge_loss=terms.hinge_loss(factor),
@@ -143,7 +143,7 @@ class _Terms:
         if self._budget is None:
             return nothing
         loss, norm = self.hinge_loss(scale), scale * self._norm
-        if self._rule == "random":
+        if self._rule == "random_budget_perceptron":
             return random_budget_bound(loss, norm, scale * self._shift, self.c, self._budget)
         if self._rule == "forgetron" and self._shift == 0 and self._largest <= 1 + 1e-9:
             return forgetron_bound(loss, norm, self.c, self._budget)
@@ -165,7 +165,7 @@ class _Terms:
         return float(grid[int(np.argmin(values))])
 
     def reason(self, scale: float, bound: Bound) -> str:
-        if self._rule not in ("random", "forgetron"):
+        if self._rule not in ("random_budget_perceptron", "forgetron"):
             return "the paper proves one only for mtrbp and mtforg"
         if self._budget is None:
             return "the theorems need a budget in examples, and this run had none"

@@ -7,9 +7,8 @@
 #include <cmath>
 #include <cstddef>
 #include <cstdint>
-#include <memory>
 
-#include "rules/rules.hpp"
+#include "rules/coefficient_learner.hpp"
 #include "algebra/span.hpp"
 
 namespace budgetron {
@@ -19,14 +18,13 @@ namespace {
 class BudgetProjectron final : public CoefficientLearner {
  public:
   explicit BudgetProjectron(const Config& config)
-      : CoefficientLearner(config), span_(bytes_, capacity(), small_eta(config), config.single && !config.sparse) {}
+      : CoefficientLearner(config, eta_of(config)), span_(bytes_, capacity(), small_eta(config), config.single && !config.sparse) {}
 
  protected:
   std::uint8_t on_mistake(const Example& example, double kk, const Step& step, Scratch& scratch) override {
-    const double eta2 = config_.eta * config_.eta;
     const double* k = scratch.task_row.data();
     double delta2 = span_.project(k, kk, rows());
-    if (delta2 <= eta2) {
+    if (delta2 <= eta2_) {
       add(step, span_.alpha.data());
       return kMistake | kUpdated;
     }
@@ -82,9 +80,10 @@ class BudgetProjectron final : public CoefficientLearner {
 
  private:
   // K_tt is at most c_G² where the kernel is normalised; where it is not, nothing is known and the safe way is taken.
+  static double eta_of(const Config& config) { return config.parameters.real("eta", 0.0); }
   static bool small_eta(const Config& config) {
     const bool normalised = config.kernel.kind == Kernel::Kind::gaussian || config.kernel.normalize;
-    return !normalised || config.eta < 1e-2 * std::sqrt(config.similarity->largest_self());
+    return !normalised || eta_of(config) < 1e-2 * std::sqrt(config.similarity->largest_self());
   }
 
   Gram::RowOf rows() {
@@ -121,10 +120,8 @@ class BudgetProjectron final : public CoefficientLearner {
   Span span_;
 };
 
-}  // namespace
+const Registered registered("budget_projectron", {"eta"}, make_counted<BudgetProjectron>);
 
-std::unique_ptr<Learner> make_budget_projectron(const Config& config) {
-  return make_counted<BudgetProjectron>(config);
-}
+}  // namespace
 
 }  // namespace budgetron

@@ -8,13 +8,17 @@
 #include <cstdint>
 #include <stdexcept>
 
-#include "rules/learner.hpp"
+#include "rules/registry.hpp"
 
 namespace budgetron {
 
 class CoefficientLearner : public Learner {
  public:
-  explicit CoefficientLearner(const Config& config) : Learner(config), beta_(bytes_) { grow(capacity()); }
+  // An example whose norm is at most η is never learned from; 0: only an example that is zero.
+  explicit CoefficientLearner(const Config& config, double eta = 0) : Learner(config), eta2_(eta * eta), beta_(bytes_) {
+    require_kernel();
+    grow(capacity());
+  }
 
   void task_weights(Task task, double* out) const override {
     Bytes passing;
@@ -43,7 +47,7 @@ class CoefficientLearner : public Learner {
     Step step;
     if (!mistaken(example, scratch, step)) return 0;
     const double kk = example.self * config_.similarity->self(example.task, scratch.room.get());  // K_tt
-    return kk <= config_.eta * config_.eta ? kMistake : on_mistake(example, kk, step, scratch);
+    return kk <= eta2_ ? kMistake : on_mistake(example, kk, step, scratch);
   }
 
   void grow(std::size_t capacity) override {
@@ -87,6 +91,7 @@ class CoefficientLearner : public Learner {
   double* beta(std::size_t output) { return beta_.data() + output * stride_; }
   const double* beta(std::size_t output) const { return beta_.data() + output * stride_; }
 
+  const double eta2_;
   double scale_ = 1.0;  // every β is scale_ times what is kept (the Forgetron shrinks all at once)
 
  private:

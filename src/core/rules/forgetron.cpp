@@ -11,10 +11,9 @@
 #include <cmath>
 #include <cstddef>
 #include <cstdint>
-#include <memory>
 #include <vector>
 
-#include "rules/rules.hpp"
+#include "rules/coefficient_learner.hpp"
 
 namespace budgetron {
 
@@ -107,8 +106,8 @@ class Forgetron final : public CoefficientLearner {
   Vec<std::size_t> leaving_;  // slots
 };
 
-}  // namespace
+const Registered registered("forgetron", {}, make_counted<Forgetron>);
 
-std::unique_ptr<Learner> make_forgetron(const Config& config) { return make_counted<Forgetron>(config); }
+}  // namespace
 
 }  // namespace budgetron

@@ -38,18 +38,22 @@ Learner::Learner(const Config& config)
   allocate(scratch_, bytes_);
 }
 
+void Learner::require_kernel() const {
+  if (config_.kernel.kind == Kernel::Kind::none) throw std::invalid_argument("_core.make: this rule needs a kernel");
+}
+
 void Learner::allocate(Scratch& scratch, Bytes& bytes) const {
   scratch.products = store_->new_products(bytes);
   scratch.room = config_.similarity->new_room(bytes);
-  fit(scratch);
+  size_all(scratch);
 }
 
-void Learner::fit(Scratch& scratch) const {
+void Learner::size_all(Scratch& scratch) const {
   store_->fit(*scratch.products);
   if (scratch.row.size() < capacity_) scratch.row.resize(capacity_);
   if (scratch.task_row.size() < capacity_) scratch.task_row.resize(capacity_);
   scratch.margins.resize(config_.n_outputs);
-  fit_rule(scratch);
+  size_scratch(scratch);
 }
 
 bool Learner::modest(const Rows& rows, const std::int64_t* keys) const {
@@ -95,7 +99,6 @@ void Learner::learn(const Rows& rows, std::size_t from, std::size_t to, const st
                     const std::int64_t* clusters, const double* weights, double* margins, std::uint8_t* flags) {
   Scratch& s = scratch_;
   s.keys = keys;
-  s.coming_at = SIZE_MAX;
   const std::size_t outputs = config_.n_outputs;
   std::size_t moved_at = SIZE_MAX;
   for (std::size_t first = from, q; first < to; first += q) {
@@ -143,21 +146,7 @@ void Learner::margins(const Rows& rows, std::size_t from, std::size_t to, const 
   }
 }
 
-void Learner::variances(const Rows& rows, const std::int64_t* keys, const std::int64_t* clusters, double* out) {
-  Bytes passing;
-  Scratch s(passing);
-  allocate(s, passing);
-  s.keys = keys;
-  for (std::size_t i = 0; i < rows.count; ++i) {
-    store_->compute(rows, i, 1, *s.products);
-    const Instance x{&rows, i, s.products->squares[0]};
-    store_->kernel_row(config_.kernel, *s.products, 0, x.sq, s.row.data());
-    score(x, {keys[i], clusters[i]}, s);
-    variance({keys[i], clusters[i]}, config_.kernel.self(x.sq), s, out + i * config_.n_outputs);
-  }
-}
-
-void Learner::variance(Task, double, Scratch&, double*) { throw std::logic_error("this rule knows no variance"); }
+State Learner::query(const Query& query) { throw std::invalid_argument("_core: this rule has no query " + query.name); }
 
 bool Learner::mistaken(const Example& example, const Scratch& scratch, Step& step) const {
   const auto& f = scratch.margins;

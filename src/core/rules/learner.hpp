@@ -4,21 +4,20 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <string>
 #include <vector>
 
-#include "rules/budgetron/beliefs.hpp"
 #include "algebra/gram.hpp"
 #include "kernel.hpp"
 #include "memory.hpp"
+#include "rules/parameters.hpp"
 #include "similarity.hpp"
 #include "stores/store.hpp"
 
 namespace budgetron {
 
-enum class Rule { perceptron, random, forgetron, projectron, shared_projectron, budgetron };
-
 struct Config {
-  Rule rule = Rule::perceptron;
+  std::string rule;  // its name, see registry.hpp
   Kernel kernel;
   std::shared_ptr<const Similarity> similarity;
   std::size_t d = 0;
@@ -27,19 +26,9 @@ struct Config {
   bool single = false;        // rows are stored in float32
   std::size_t capacity = 0;   // B; 0: unbounded
   std::size_t pool = 0;       // sparse: non-zeros in all; 0: no limit
-  double eta = 0;
-  std::uint64_t seed = 0;
-  std::uint64_t hash_seed = 0;    // keys the hash tables; nothing but speed depends on it
-  std::size_t max_task_rows = 0;  // 0: no cap
-  std::size_t n_tasks = 0;        // k, where the graph says it; 0: open-ended
-  // Budgetron's own:
-  std::vector<Belief> beliefs;
-  bool shared = true, own = true;  // pooled: no own parts; disconnected: no shared ones
-  bool whole = false;              // the shared linear part on dense input has a whole covariance, not a diagonal
-  std::size_t own_rank = 0;        // anchors
-  std::size_t table_slots = 0;     // of the hashed table, sparse input
-  double sure = 0.0;               // a belief with a kernel part learns nothing from ω max|g| below this
-  std::int64_t patience = 10000;   // steps that a kernel belief may stay faint
+  std::uint64_t hash_seed = 0;  // keys the hash tables; nothing but speed depends on it
+  std::size_t n_tasks = 0;      // k, where the graph says it; 0: open-ended
+  Parameters parameters;        // the rule's own
 };
 
 constexpr std::uint8_t kMistake = 1, kUpdated = 2, kStored = 4;
@@ -59,23 +48,41 @@ struct Example {
   double self;  // K'(x, x)
 };
 
+// The part of a caller's working memory that only one rule needs; the rule derives its own struct.
+struct RuleScratch {
+  virtual ~RuleScratch() = default;
+};
+
 // Working memory of one caller.
 struct Scratch {
-  explicit Scratch(Bytes& bytes)
-      : row(bytes), task_row(bytes), margins(bytes), features(bytes), psi(bytes), values(bytes), logs(bytes), linear(bytes), step(bytes), entries(bytes), coming(bytes) {}
+  explicit Scratch(Bytes& counted) : bytes(counted), row(counted), task_row(counted), margins(counted) {}
+  Bytes& bytes;  // counts all of it
   std::unique_ptr<Store::Products> products;
   std::unique_ptr<Similarity::Room> room;
   Vec<double> row;       // K'(x_j, x)
   Vec<double> task_row;  // K([x_j, i_j], [x, i])
   Vec<double> margins;   // one per output
-  // Budgetron's own: scaled features, the anchors' basis, f of each belief and the logs of its probabilities; hashed
-  // features, what the table says of them, and the step it is to take.
-  Vec<double> features, psi, values, logs, linear, step;
-  Vec<Entry> entries;
-  // The hashed features of the row after this one, found early so that its cells are there in time.
-  Vec<Entry> coming;
-  std::size_t coming_at = SIZE_MAX;  // its place in the block; SIZE_MAX: none
   const std::int64_t* keys = nullptr;  // the tasks of the block
+  std::unique_ptr<RuleScratch> own;    // made by Learner::size_scratch of the rule
+
+  // The rule's own part, made on first use.
+  template <class Own>
+  Own& made() {
+    if (!own) {
+      own = std::make_unique<Own>(bytes);
+      bytes.used += sizeof(Own);
+    }
+    return static_cast<Own&>(*own);
+  }
+};
+
+// A question to a rule, beyond what every rule answers; its answer is a State.
+struct Query {
+  std::string name;
+  const Rows* rows = nullptr;  // with as many keys and clusters; or none
+  const std::int64_t* keys = nullptr;
+  const std::int64_t* clusters = nullptr;
+  State arrays;
 };
 
 class Learner {
@@ -97,12 +104,11 @@ class Learner {
   std::size_t first_bad_row(const Rows& rows) const;
   void margins(const Rows& rows, std::size_t from, std::size_t to, const std::int64_t* keys,
                const std::int64_t* clusters, double* out) const;
-  // The variance of f, one an output, of a rule that knows one. Work that was put off is done on the way, so not const.
-  void variances(const Rows& rows, const std::int64_t* keys, const std::int64_t* clusters, double* out);
+  // Answers what only this rule knows, such as "variances". No prediction changes, but work that was put off may be done.
+  virtual State query(const Query& query);
   virtual void forget(std::int64_t key);  // where it throws, nothing is forgotten
   virtual void task_weights(Task task, double* out) const = 0;  // n_outputs × size
   virtual void coefficients(double* out) const = 0;             // n_outputs × size
-  virtual void belief_weights(std::vector<std::int64_t>&, std::vector<double>&) const {}  // of those that are left
 
   void save(State& state);
   void load(const State& state, const Rows& rows);
@@ -119,7 +125,6 @@ class Learner {
 
  protected:
   virtual void score(const Instance& x, Task task, Scratch& scratch) const = 0;  // scratch.row → scratch.margins
-  virtual void variance(Task, double self, Scratch&, double* out);  // after score()
   virtual std::uint8_t absorb(const Example& example, Scratch& scratch) = 0;
   // Room for more slots. Where it throws, parts may be larger than they need be, and nothing else has changed.
   virtual void grow(std::size_t capacity) = 0;
@@ -127,12 +132,18 @@ class Learner {
   virtual bool stores() const { return config_.kernel.kind != Kernel::Kind::none; }
   virtual bool modest_rule(std::size_t, const std::int64_t*) const { return true; }
   virtual void reserve_rule(const Rows&, std::size_t, std::size_t, const std::int64_t*, const std::int64_t*) {}
-  virtual void fit_rule(Scratch&) const {}  // sizes of a rule's own working memory
+  // Makes a rule's own working memory, or sizes it again. A rule that has some calls size_all(scratch()) in its constructor,
+  // because the skeleton's constructor cannot reach it.
+  virtual void size_scratch(Scratch&) const {}
+  // Calls use(i, x, scratch) for every row of a query, scored, with its kernel row.
+  template <class Use>
+  void score_each(const Query& query, Use use) const;
   virtual void slot_removed(std::size_t slot, std::size_t last) = 0;
   virtual void rows_moved() {}  // the store's reference point moved: kernel values are less rounded from here on
   virtual void save_rule(State& state) = 0;
   virtual void load_rule(const State& state) = 0;
 
+  void require_kernel() const;  // for constructors of rules that cannot do without
   std::size_t capacity() const { return capacity_; }
   bool unbounded() const { return config_.capacity == 0; }
   bool full() const { return !unbounded() && size() == config_.capacity; }
@@ -155,7 +166,7 @@ class Learner {
   Vec<std::int64_t> keys_, clusters_, arrivals_;
   std::int64_t n_seen_ = 0, n_mistakes_ = 0;
 
-  void fit(Scratch& scratch) const;
+  void size_all(Scratch& scratch) const;
   Scratch& scratch() { return scratch_; }
 
  private:
@@ -174,14 +185,19 @@ class Learner {
   Scratch scratch_;
 };
 
-std::unique_ptr<Learner> make_learner(const Config& config);
-
-// A rule's object counts as its memory, and so do the beliefs that its settings list.
-template <class Rule>
-std::unique_ptr<Learner> make_counted(const Config& config) {
-  auto learner = std::make_unique<Rule>(config);
-  learner->bytes_.used += sizeof(Rule) + config.beliefs.size() * sizeof(Belief);
-  return learner;
+template <class Use>
+void Learner::score_each(const Query& query, Use use) const {
+  Bytes passing;
+  Scratch s(passing);
+  allocate(s, passing);
+  s.keys = query.keys;
+  for (std::size_t i = 0; query.rows && i < query.rows->count; ++i) {
+    store_->compute(*query.rows, i, 1, *s.products);
+    const Instance x{query.rows, i, s.products->squares[0]};
+    store_->kernel_row(config_.kernel, *s.products, 0, x.sq, s.row.data());
+    score(x, {query.keys[i], query.clusters[i]}, s);
+    use(i, x, s);
+  }
 }
 
 }  // namespace budgetron

@@ -5,6 +5,8 @@
 #include <utility>
 #include <vector>
 
+#include "rules/registry.hpp"
+
 namespace budgetron {
 
 Model::Model(const Config& config) : config_(config), learner_(make_learner(config)) {}

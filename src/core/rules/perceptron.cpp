@@ -2,9 +2,9 @@
 //
 //   on a mistake   y_t f_{i_t}(x_t) ≤ 0:   S ← S ∪ {t},  β_t = y_t
 #include <cstdint>
-#include <memory>
+#include <stdexcept>
 
-#include "rules/rules.hpp"
+#include "rules/coefficient_learner.hpp"
 
 namespace budgetron {
 
@@ -12,7 +12,9 @@ namespace {
 
 class Perceptron final : public CoefficientLearner {
  public:
-  using CoefficientLearner::CoefficientLearner;
+  explicit Perceptron(const Config& config) : CoefficientLearner(config) {
+    if (config.capacity) throw std::invalid_argument("_core.make: a Perceptron has no capacity");
+  }
 
  protected:
   std::uint8_t on_mistake(const Example& example, double, const Step& step, Scratch&) override {
@@ -21,8 +23,8 @@ class Perceptron final : public CoefficientLearner {
   }
 };
 
-}  // namespace
+const Registered registered("perceptron", {}, make_counted<Perceptron>);
 
-std::unique_ptr<Learner> make_perceptron(const Config& config) { return make_counted<Perceptron>(config); }
+}  // namespace
 
 }  // namespace budgetron

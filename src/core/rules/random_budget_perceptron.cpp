@@ -5,10 +5,9 @@
 // The coin is splitmix64, one draw an eviction.
 #include <cstddef>
 #include <cstdint>
-#include <memory>
 
 #include "intrinsics.hpp"
-#include "rules/rules.hpp"
+#include "rules/coefficient_learner.hpp"
 
 namespace budgetron {
 
@@ -16,7 +15,7 @@ namespace {
 
 class RandomBudgetPerceptron final : public CoefficientLearner {
  public:
-  explicit RandomBudgetPerceptron(const Config& config) : CoefficientLearner(config), coin_(config.seed) {}
+  explicit RandomBudgetPerceptron(const Config& config) : CoefficientLearner(config), coin_(config.parameters.word("seed", 0)) {}
 
  protected:
   std::uint8_t on_mistake(const Example& example, double, const Step& step, Scratch&) override {
@@ -52,10 +51,8 @@ class RandomBudgetPerceptron final : public CoefficientLearner {
   std::uint64_t coin_;
 };
 
-}  // namespace
+const Registered registered("random_budget_perceptron", {"seed"}, make_counted<RandomBudgetPerceptron>);
 
-std::unique_ptr<Learner> make_random_budget_perceptron(const Config& config) {
-  return make_counted<RandomBudgetPerceptron>(config);
-}
+}  // namespace
 
 }  // namespace budgetron

@@ -13,12 +13,11 @@
 #include <cmath>
 #include <cstddef>
 #include <cstdint>
-#include <memory>
 #include <stdexcept>
 #include <vector>
 
 #include "stores/row_table.hpp"
-#include "rules/rules.hpp"
+#include "rules/registry.hpp"
 #include "algebra/span.hpp"
 
 namespace budgetron {
@@ -29,13 +28,18 @@ class SharedProjectron final : public Learner {
  public:
   explicit SharedProjectron(const Config& config)
       : Learner(config),
+        eta_(config.parameters.real("eta", 0.0)),
+        max_rows_(config.parameters.count("max_task_rows", 0)),
         clique_(dynamic_cast<const Clique*>(config.similarity.get())),
         explicit_(dynamic_cast<const Explicit*>(config.similarity.get())),
-        span_(bytes_, capacity(), small_eta(config), config.single && !config.sparse),
-        table_(bytes_, config.n_outputs * capacity(), config.max_task_rows, config.hash_seed),
+        span_(bytes_, capacity(), small_eta(), config.single && !config.sparse),
+        table_(bytes_, config.n_outputs * capacity(), max_rows_, config.hash_seed),
         squares_(bytes_, capacity()),
         cross_(bytes_, explicit_ ? capacity() : 0),
-        stride_(capacity()) {}
+        stride_(capacity()) {
+    require_kernel();
+    if (max_rows_ == 1) throw std::invalid_argument("_core.make: max_task_rows must be 0 for no cap, or at least 2");
+  }
 
   void task_weights(Task task, double* out) const override {
     Bytes passing;
@@ -90,7 +94,7 @@ class SharedProjectron final : public Learner {
   std::uint8_t absorb(const Example& example, Scratch& scratch) override {
     Step step;
     if (!mistaken(example, scratch, step)) return 0;
-    const double eta2 = config_.eta * config_.eta, kk = example.self;
+    const double eta2 = eta_ * eta_, kk = example.self;
     if (kk <= eta2) return kMistake;
     open_rows(example.task);
     const double* k = scratch.row.data();
@@ -153,7 +157,7 @@ class SharedProjectron final : public Learner {
   bool modest_rule(std::size_t n, const std::int64_t* keys) const override {
     const std::size_t few = std::max<std::size_t>(64, table_.size());
     // Looking for every task costs more than many blocks' learning: only where it may make a difference.
-    return config_.max_task_rows || 2 * n <= few || missing_rows(0, n, keys, keys) <= few;
+    return max_rows_ || 2 * n <= few || missing_rows(0, n, keys, keys) <= few;
   }
 
   void reserve_rule(const Rows&, std::size_t from, std::size_t to, const std::int64_t* keys, const std::int64_t* clusters) override {
@@ -200,7 +204,7 @@ class SharedProjectron final : public Learner {
     const auto& common = state.integers.at("table_common");
     const auto& values = state.reals.at("table");
     const std::size_t n = keys.size(), width = config_.n_outputs * size();
-    if (clusters.size() != n || stamps.size() != n || common.size() != n || values.size() != n * width || (config_.max_task_rows && n > config_.max_task_rows))
+    if (clusters.size() != n || stamps.size() != n || common.size() != n || values.size() != n * width || (max_rows_ && n > max_rows_))
       throw std::invalid_argument("a saved model whose weight rows do not agree in number");
     for (std::size_t i = 0; i < n; ++i) {
       const RowTable::Name name{keys[i], common[i] != 0};
@@ -229,9 +233,9 @@ class SharedProjectron final : public Learner {
   }
 
  private:
-  static bool small_eta(const Config& config) {
-    const bool normalised = config.kernel.kind == Kernel::Kind::gaussian || config.kernel.normalize;
-    return !normalised || config.eta < 1e-2;
+  bool small_eta() const {
+    const bool normalised = config_.kernel.kind == Kernel::Kind::gaussian || config_.kernel.normalize;
+    return !normalised || eta_ < 1e-2;
   }
 
   Gram::RowOf rows() {
@@ -432,6 +436,8 @@ class SharedProjectron final : public Learner {
       }
   }
 
+  const double eta_;
+  const std::size_t max_rows_;  // 0: no cap
   const Clique* clique_;
   const Explicit* explicit_;
   Span span_;
@@ -441,10 +447,8 @@ class SharedProjectron final : public Learner {
   std::size_t stride_;
 };
 
-}  // namespace
+const Registered registered("shared_projectron", {"eta", "max_task_rows"}, make_counted<SharedProjectron>);
 
-std::unique_ptr<Learner> make_shared_projectron(const Config& config) {
-  return make_counted<SharedProjectron>(config);
-}
+}  // namespace
 
 }  // namespace budgetron

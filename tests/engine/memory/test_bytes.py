@@ -11,10 +11,10 @@ from scipy import sparse
 
 from budgetron import graphs, kernels
 from budgetron.engine import memory, native
-from budgetron.engine.settings import Settings
+from budgetron.engine.settings import make_settings
 
 pytestmark = pytest.mark.skipif(not native.available, reason="built without a compiler")
-RULES = ["perceptron", "random", "forgetron", "projectron", "shared_projectron"]
+RULES = ["perceptron", "random_budget_perceptron", "forgetron", "budget_projectron", "shared_projectron"]
 
 
 MALLINFO2 = "arena ordblks smblks hblks hblkhd usmblks fsmblks uordblks fordblks keepcost"
@@ -36,9 +36,12 @@ def allocated():
 
 
 def settings_of(rule, d, is_sparse, **more):
-    eta = 0.01 if "projectron" in rule else 0.0
+    if "projectron" in rule:
+        more["eta"] = 0.01
+    if rule != "shared_projectron":
+        more.pop("max_task_rows", None)
     kernel, graph = kernels.Gaussian(0.1), graphs.complete()
-    return Settings(rule=rule, kernel=kernel, graph=graph, n_features=d, sparse=is_sparse, eta=eta, **more)
+    return make_settings(rule=rule, kernel=kernel, graph=graph, n_features=d, sparse=is_sparse, **more)
 
 
 def made(learner, **parameters):

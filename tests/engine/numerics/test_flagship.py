@@ -10,7 +10,7 @@ import pytest
 from test_projections import GRAPH, KERNEL, N_FEATURES, fresh_delta2, kept_delta2, near_duplicates
 
 from budgetron.engine import native
-from budgetron.engine.settings import Settings
+from budgetron.engine.settings import make_settings
 
 pytestmark = pytest.mark.skipif(not native.available, reason="built without a compiler")
 
@@ -23,8 +23,8 @@ def engine_of(capacity, eta):
         "beliefs": [(0.0, 0.0, S, 0.0, 0.0)], "shared": True, "own": False, "own_rank": 0, "slots": 0,
         "patience": 10_000, "whole": False, "sure": 0.0,
     }  # fmt: skip
-    settings = Settings(
-        rule="budgetron", kernel=KERNEL, graph=GRAPH, n_features=N_FEATURES, capacity=capacity, eta=eta, extra=extra
+    settings = make_settings(
+        rule="budgetron", kernel=KERNEL, graph=GRAPH, n_features=N_FEATURES, capacity=capacity, eta=eta, **extra
     )
     return native.Engine(settings)
 

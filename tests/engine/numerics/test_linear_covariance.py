@@ -16,7 +16,7 @@ from test_projections import GRAPH
 
 from budgetron.engine import native
 from budgetron.engine.records import Outcome
-from budgetron.engine.settings import Settings
+from budgetron.engine.settings import make_settings
 
 pytestmark = pytest.mark.skipif(not native.available, reason="built without a compiler")
 
@@ -28,7 +28,7 @@ def engine():
         "beliefs": [(S, 0.0, 0.0, 0.0, 0.0)], "shared": True, "own": False, "own_rank": 0, "slots": 0,
         "patience": 10_000, "whole": True, "sure": 0.0,
     }  # fmt: skip
-    return native.Engine(Settings(rule="budgetron", kernel=None, graph=GRAPH, n_features=D, capacity=1, extra=extra))
+    return native.Engine(make_settings(rule="budgetron", kernel=None, graph=GRAPH, n_features=D, capacity=1, **extra))
 
 
 def features(X):

@@ -11,19 +11,19 @@ from scipy.linalg import solve_triangular
 
 from budgetron import graphs, kernels
 from budgetron.engine import native
-from budgetron.engine.settings import Settings
+from budgetron.engine.settings import make_settings
 
 pytestmark = pytest.mark.skipif(not native.available, reason="built without a compiler")
 
 KERNEL = kernels.Gaussian(gamma=1.0)
 GRAPH = graphs.complete()
-RULES = ["projectron", "shared_projectron"]
+RULES = ["budget_projectron", "shared_projectron"]
 ETAS = [1e-1, 1e-2, 1e-3, 1e-4, 1e-5]
 N_FEATURES, N_TASKS, BLOCK = 6, 5, 500
 
 
 def engine_of(rule, capacity, eta, n_outputs=1):
-    settings = Settings(
+    settings = make_settings(
         rule=rule, kernel=KERNEL, graph=GRAPH, n_features=N_FEATURES, capacity=capacity, eta=eta, n_outputs=n_outputs
     )
     return native.Engine(settings)
@@ -88,7 +88,7 @@ def examine(engine, rng, eta):
     probes = near_duplicates(rng, 60, eta)
     similar = np.ones((60, len(rows))), np.ones((len(rows), len(rows)))
     tasks = rng.integers(N_TASKS, size=60)
-    if engine.settings.rule == "projectron":
+    if engine.settings.rule == "budget_projectron":
         similar = np.where(tasks[:, None] == keys, 1.0, 0.5), np.where(keys[:, None] == keys, 1.0, 0.5)
     k, H = exact(probes, rows) * similar[0], exact(rows, rows) * similar[1]
     errors = np.abs(kept_delta2(engine.state(), k.astype(np.float64), 1.0) - fresh_delta2(H, k, 1.0))
@@ -137,7 +137,7 @@ def test_forgetting_keeps_the_matrix(rule, eta):
 
 
 @pytest.mark.parametrize("scale", [1e-160, 1e-30, 1.0, 1e30, 1e70])
-@pytest.mark.parametrize("rule", ["perceptron", "random", "forgetron", *RULES])
+@pytest.mark.parametrize("rule", ["perceptron", "random_budget_perceptron", "forgetron", *RULES])
 @pytest.mark.parametrize(
     "kernel", [kernels.Linear(), kernels.Linear(normalize=True), kernels.Gaussian(0.5), kernels.Polynomial(2)], ids=str
 )
@@ -148,8 +148,8 @@ def test_huge_tiny_and_equal_rows(rule, kernel, scale):
     X[rng.random(300) < 0.2] = X[0]
     X[rng.random(300) < 0.1] = 0.0
     X[7] *= 1e-10
-    capacity, eta = None if rule == "perceptron" else 20, 0.01 if rule in RULES else 0.0
-    settings = Settings(rule=rule, kernel=kernel, graph=GRAPH, n_features=N_FEATURES, capacity=capacity, eta=eta)
+    capacity, eta = None if rule == "perceptron" else 20, {"eta": 0.01} if rule in RULES else {}
+    settings = make_settings(rule=rule, kernel=kernel, graph=GRAPH, n_features=N_FEATURES, capacity=capacity, **eta)
     engine = native.Engine(settings)
     if engine.first_bad_row(X) is not None:
         assert scale >= 1e70

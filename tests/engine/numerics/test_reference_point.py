@@ -15,11 +15,11 @@ from budgetron import graphs, kernels
 from budgetron.engine import native, reference
 from budgetron.engine.memory import bytes_of
 from budgetron.engine.records import Outcome
-from budgetron.engine.settings import Settings
+from budgetron.engine.settings import make_settings
 
 needs_core = pytest.mark.skipif(not native.available, reason="built without a compiler")
 ENGINES = [pytest.param(native.Engine, marks=needs_core), reference.Engine]
-RULES = ["perceptron", "random", "forgetron", "projectron", "shared_projectron", "budgetron"]
+RULES = ["perceptron", "random_budget_perceptron", "forgetron", "budget_projectron", "shared_projectron", "budgetron"]
 PROJECTING = RULES[3:]
 RATIOS = [0.0, 10.0, 100.0, 1e3, 1e4]
 D, N_TASKS = 6, 3
@@ -31,10 +31,10 @@ FLAGSHIP = {
 
 
 def settings_of(rule, dtype, capacity=25, eta=0.1, gamma=GAMMA, kernel=None, is_sparse=False, n_features=D):
-    return Settings(
+    return make_settings(
         rule=rule, kernel=kernels.Gaussian(gamma) if kernel is None else kernel, graph=graphs.complete(),
         n_features=n_features, sparse=is_sparse, dtype=dtype, capacity=None if rule == "perceptron" else capacity,
-        eta=eta if rule in PROJECTING else 0.0, seed=3, extra=FLAGSHIP if rule == "budgetron" else {},
+        **({"eta": eta} if rule in PROJECTING else {}), **(FLAGSHIP if rule == "budgetron" else {}),
     )  # fmt: skip
 
 
@@ -114,7 +114,7 @@ def test_float64_far_from_0(kind):
     rng = np.random.default_rng(0)
     Z = np.round(rng.normal(size=(150, D)) * 2**16) / 2**16  # so that adding the mean rounds nothing away
     codes, keys = (Z[:, 0] * Z[:, 1] > 0).astype(np.int32), np.zeros(150, dtype=np.int64)
-    near, far = (kind(settings_of("projectron", "float64")) for _ in range(2))
+    near, far = (kind(settings_of("budget_projectron", "float64")) for _ in range(2))
     f, g = fed(near, Z, codes, keys)[0], fed(far, Z + 2.0**26, codes, keys)[0]
     assert far.state()["reference_moves"] == 1 and np.abs(f - g).max() < 1e-6
 
@@ -125,7 +125,7 @@ def test_an_absurd_row_is_not_the_reference_point(kind, absurd):
     for place in (0, 1, 7):
         X, codes, keys = stream(160, 1e3, seed=4)
         X[place] = absurd
-        single, double = kind(settings_of("projectron", "float32")), kind(settings_of("projectron", "float64"))
+        single, double = (kind(settings_of("budget_projectron", dtype)) for dtype in ("float32", "float64"))
         f, g = fed(single, X, codes, keys)[0], fed(double, X, codes, keys)[0]
         assert np.abs(f - g)[3:].max() < 1e-3, "from the second good row in a row on"
         assert np.abs(np.abs(single.state()["reference"]) - 1e3).max() < 10
@@ -135,7 +135,7 @@ def test_an_absurd_row_is_not_the_reference_point(kind, absurd):
 def test_rows_near_0_have_no_reference_point(kind):
     X, codes, keys = stream(100, 0.0)
     X[50] = 1e4  # one far row is a candidate until the next row
-    engine = kind(settings_of("random", "float32"))
+    engine = kind(settings_of("random_budget_perceptron", "float32"))
     fed(engine, X[:51], codes[:51], keys[:51])
     assert engine.state()["reference_streak"] == 1 and engine.state()["reference_moves"] == 0
     fed(engine, X[51:], codes[51:], keys[51:])
@@ -147,7 +147,7 @@ def test_rows_near_0_have_no_reference_point(kind):
 def test_other_kernels_and_sparse_rows_are_not_shifted(kind, kernel):
     X, codes, keys = stream(60, 100.0)
     is_sparse = kernel is None
-    engine = kind(settings_of("random", "float32", kernel=kernel, is_sparse=is_sparse))
+    engine = kind(settings_of("random_budget_perceptron", "float32", kernel=kernel, is_sparse=is_sparse))
     rows = sparse.csr_matrix(X) if is_sparse else X
     engine.learn(rows, codes, keys, np.zeros_like(keys))
     assert "reference" not in engine.state()
@@ -159,9 +159,9 @@ def test_other_kernels_and_sparse_rows_are_not_shifted(kind, kernel):
 def test_sparse_float32_rows_far_from_0():
     """Their products are added up in double: no reference point is needed at these ratios."""
     X, codes, keys = stream(600, 1e3)
-    single = native.Engine(settings_of("projectron", "float32", is_sparse=True))
+    single = native.Engine(settings_of("budget_projectron", "float32", is_sparse=True))
     f, _ = single.learn(sparse.csr_matrix(X), codes, keys, np.zeros_like(keys))
-    g, _ = fed(native.Engine(settings_of("projectron", "float64")), X, codes, keys)
+    g, _ = fed(native.Engine(settings_of("budget_projectron", "float64")), X, codes, keys)
     assert np.abs(f - g).max() < 1e-5
 
 
@@ -209,7 +209,7 @@ def test_stored_rows_are_shown_as_they_came(engine):
 def test_a_stream_that_alternates_does_not_move_the_point_for_ever():
     X, codes, keys = stream(4000, 0.0, seed=8)
     X[np.arange(4000) // 8 % 2 == 1] += 1e3
-    engine = native.Engine(settings_of("projectron", "float32"))
+    engine = native.Engine(settings_of("budget_projectron", "float32"))
     margins, _ = fed(engine, X, codes, keys)
     assert engine.state()["reference_moves"] <= 3 and np.abs(margins).max() < 100
 
@@ -217,8 +217,8 @@ def test_a_stream_that_alternates_does_not_move_the_point_for_ever():
 @needs_core
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
 def test_the_point_is_counted(dtype):
-    plain = settings_of("random", dtype, capacity=64, kernel=kernels.Linear(), n_features=500)
-    centred = settings_of("random", dtype, capacity=64, n_features=500)
+    plain = settings_of("random_budget_perceptron", dtype, capacity=64, kernel=kernels.Linear(), n_features=500)
+    centred = settings_of("random_budget_perceptron", dtype, capacity=64, n_features=500)
     more = native.Engine(centred).memory_bytes() - native.Engine(plain).memory_bytes()
     row = 500 * np.dtype(dtype).itemsize
     assert more >= 2 * row, "the point and its candidate"
@@ -242,7 +242,7 @@ def test_huge_tiny_and_equal_float32_rows(rule, scale):
 
 @pytest.mark.parametrize("kind", ENGINES)
 def test_rows_too_large_for_float32_are_refused(kind):
-    engine = kind(settings_of("random", "float32"))
+    engine = kind(settings_of("random_budget_perceptron", "float32"))
     X = np.zeros((3, D), dtype=np.float32)
     X[1], X[2] = 1e18, 3e18  # 9e36 · 6 is beyond 1e37, 1e36 · 6 is not
     assert engine.first_bad_row(X) == 2

@@ -10,7 +10,7 @@ import budgetron
 from budgetron import graphs, kernels
 from budgetron.engine import native, reference
 from budgetron.engine.records import Outcome
-from budgetron.engine.settings import Settings
+from budgetron.engine.settings import make_settings
 
 needs_core = pytest.mark.skipif(not native.available, reason="built without a compiler")
 ENGINES = [pytest.param(native.Engine, marks=needs_core), reference.Engine]
@@ -24,9 +24,9 @@ EXTRA = {
 def flagship(kind, is_sparse=False, dtype="float64", n_outputs=1, whole=False, kernel=None):
     extra = EXTRA | {"slots": 64 if is_sparse else 0, "whole": whole}
     kernel = kernels.Gaussian(0.5) if kernel is None else kernel
-    return kind(Settings(
+    return kind(make_settings(
         rule="budgetron", kernel=kernel, graph=graphs.complete(), n_features=D, n_outputs=n_outputs, sparse=is_sparse,
-        dtype=dtype, capacity=8, eta=0.1, extra=extra,
+        dtype=dtype, capacity=8, eta=0.1, **extra,
     ))  # fmt: skip
 
 
@@ -59,7 +59,7 @@ def test_the_largest_weights(kind, form, n_outputs, heavy):
     rows = sparse.csr_matrix(X) if is_sparse else X
     margins, _ = engine.learn(rows, codes, keys, np.zeros_like(keys), weights)
     assert np.isfinite(margins).all()
-    shares = np.array([weight for _, weight in engine.beliefs()])
+    shares = engine.query("beliefs")["weight"]
     assert (shares > 0).all() and shares.sum() == pytest.approx(1.0)
     check_state(engine)
     assert np.isfinite(engine.margins(rows, keys, np.zeros_like(keys))).all()
@@ -74,7 +74,7 @@ def test_core_is_reference_with_large_weights(heavy):
     core, definition = flagship(native.Engine), flagship(reference.Engine)
     f, g = (engine.learn(X, codes, keys, np.zeros_like(keys), weights)[0] for engine in (core, definition))
     assert np.allclose(f, g, rtol=1e-6, atol=1e-6)
-    assert np.allclose(*([weight for _, weight in engine.beliefs()] for engine in (core, definition)), atol=1e-9)
+    assert np.allclose(*(engine.query("beliefs")["weight"] for engine in (core, definition)), atol=1e-9)
 
 
 def test_the_largest_weight_through_the_learner():
@@ -117,7 +117,7 @@ def test_a_unit_of_an_older_file(kind):
 
 def decaying(kind, steps):
     """Every 40 steps the tasks change for good, so that the rows of earlier ones only shrink; yields the engine."""
-    settings = Settings(
+    settings = make_settings(
         rule="shared_projectron", kernel=kernels.Gaussian(200.0), graph=graphs.complete(), n_features=2, capacity=6,
         eta=0.05, max_task_rows=200,
     )  # fmt: skip
@@ -148,7 +148,7 @@ def test_task_rows_do_not_decay_to_subnormal_numbers_in_full():
 @pytest.mark.parametrize("kind", ENGINES)
 def test_a_forgetron_that_shrank_to_nothing(kind):
     """All weights of a Forgetron shrink together; the oldest may be tiny when the common factor is folded into them."""
-    settings = Settings(
+    settings = make_settings(
         rule="forgetron", kernel=kernels.Gaussian(1.0), graph=graphs.complete(), n_features=1, capacity=3
     )  # fmt: skip
     engine = kind(settings)

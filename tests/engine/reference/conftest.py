@@ -11,7 +11,7 @@ import scipy.sparse
 
 from budgetron import graphs, kernels
 from budgetron.engine.reference import Engine
-from budgetron.engine.settings import Settings
+from budgetron.engine.settings import make_settings
 
 Stream = tuple[np.ndarray, np.ndarray, np.ndarray]
 
@@ -21,7 +21,7 @@ class Run:
 
     def __init__(self, rule: str, n_features: int, **settings: Any) -> None:
         chosen: dict[str, Any] = {"kernel": kernels.Linear(), "graph": graphs.complete()} | settings
-        self.settings = Settings(rule=rule, n_features=n_features, **chosen)
+        self.settings = make_settings(rule=rule, n_features=n_features, **chosen)
         self.engine = Engine(self.settings)
 
     def block(self, X: Any) -> Any:

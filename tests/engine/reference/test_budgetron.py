@@ -10,7 +10,7 @@ import scipy.sparse
 
 from budgetron import graphs, kernels
 from budgetron.engine.reference import Engine
-from budgetron.engine.settings import Settings
+from budgetron.engine.settings import make_settings
 
 GAUSSIAN = kernels.Gaussian(0.3)
 BELIEFS = [(1, 0.1, 0, 0, 0), (3, 0.1, 0, 0, 0.1), (3, 0.1, 3, 0.1, 0), (0, 0, 10, 0.1, 0), (0, 0, 1, 10, 0)]
@@ -24,8 +24,13 @@ def made(d, beliefs, graph="complete", own_rank=0, slots=0, patience=10_000, ker
         beliefs = [(s_l, rho, s, rho, floor) for s_l, _, s, _, floor in beliefs]
     extra = {"beliefs": beliefs, "shared": graph != "disconnected", "own": graph != "pooled", "patience": patience,
              "own_rank": 0 if graph == "pooled" else own_rank, "slots": slots, "sure": sure}
-    return Engine(Settings(rule="budgetron", kernel=kernel, graph=graphs.complete(), n_features=d, extra=extra,
+    return Engine(make_settings(rule="budgetron", kernel=kernel, graph=graphs.complete(), n_features=d, **extra,
                            sparse=slots > 0, **{"eta": 0.1} | settings))
+
+
+def beliefs_of(engine):
+    answer = engine.query("beliefs")
+    return list(zip(answer["index"], answer["weight"], strict=True))
 
 
 def block(engine, X):
@@ -153,8 +158,8 @@ def test_every_step_in_feature_space(stream, n_outputs):
         total = sum(w_b * W_b for w_b, W_b in zip(w, W, strict=True))
         assert engine.active()["coef"] @ X[stored] == pytest.approx(total, abs=1e-8)
     assert evictions > 10
-    assert [index for index, _ in engine.beliefs()] == [0, 1]
-    assert [weight for _, weight in engine.beliefs()] == pytest.approx(w)
+    assert list(engine.query("beliefs")["index"]) == [0, 1]
+    assert list(engine.query("beliefs")["weight"]) == pytest.approx(w)
 
 
 @pytest.mark.parametrize("graph", ["complete", "disconnected"])
@@ -263,7 +268,7 @@ def test_one_dense_feature_by_hand(graph):
                 for block, phi in held:
                     block[0] += step[0][0] * block[1] * phi
                     block[1] = max(block[1] / (1 + step[2] * block[1] * phi**2), block[2])
-    assert [weight for _, weight in engine.beliefs()] == pytest.approx(w)
+    assert list(engine.query("beliefs")["weight"]) == pytest.approx(w)
     assert engine.n_seen == 120 and engine.n_stored == 0
     state = engine.state()
     assert state["moments_mean"] == pytest.approx([np.mean(past)])
@@ -347,12 +352,12 @@ def test_a_belief_without_weight_is_dropped_and_the_last_never(stream):
     for slots in (0, 64):
         engine = made(5, [(3, 0.1, 0, 0, 0), (0, 0, 1e-3, 0.1, 0), (1e-3, 0.1, 1e-3, 0.1, 0)], own_rank=3, capacity=24,
                       kernel=kernel, patience=20, slots=slots)
-        held = [(len(engine.beliefs()), engine.n_stored)]
+        held = [(len(engine.query("beliefs")["index"]), engine.n_stored)]
         for t in range(250):
             _, flags = fed(engine, X[t:t + 1], codes[t:t + 1], tasks[t:t + 1])
-            held.append((len(engine.beliefs()), engine.n_stored))
+            held.append((len(engine.query("beliefs")["index"]), engine.n_stored))
             if held[-1][0] == 1:
-                assert engine.beliefs() == [(0, 1.0)] and engine.n_stored == 0 and not flags[0] & 4
+                assert beliefs_of(engine) == [(0, 1.0)] and engine.n_stored == 0 and not flags[0] & 4
         assert held[0][0] == 3 and held[-1][0] == 1 and max(n for _, n in held) == 24
         assert engine.active()["coef"].shape == (1, 0) == engine.task_weights(0, 0).shape
         f = asked(engine, X, tasks)
@@ -361,7 +366,7 @@ def test_a_belief_without_weight_is_dropped_and_the_last_never(stream):
         fed(engine, X, codes, tasks)
     only = made(5, [(0, 0, 1, 0.1, 0)], capacity=24, patience=1)
     fed(only, X, codes, tasks)
-    assert only.beliefs() == [(0, 1.0)] and only.n_stored == 24
+    assert beliefs_of(only) == [(0, 1.0)] and only.n_stored == 24
 
 
 def test_one_belief_is_its_own_margin_however_large():
@@ -371,7 +376,7 @@ def test_one_belief_is_its_own_margin_however_large():
     assert asked(engine, [[1.0]])[0] == state["linear"][0, 0, 1]
     two = made(1, [(1e6, 0, 0, 0, 0), (1e5, 0, 0, 0, 0)], "pooled", kernel=None)
     fed(two, np.ones((4, 1)), [1, 1, 0, 0], weights=[1e6] * 4)  # p^ω of every belief is far below 1e-308
-    assert np.isfinite([weight for _, weight in two.beliefs()]).all() and np.isfinite(asked(two, [[1.0]])).all()
+    assert np.isfinite(list(two.query("beliefs")["weight"])).all() and np.isfinite(asked(two, [[1.0]])).all()
 
 
 # Rows, the store, and what is kept of them.

@@ -52,7 +52,7 @@ def test_the_coin_is_splitmix64(run):
     # Orthogonal rows: every example is a mistake. splitmix64 from seed 0 gives, as published,
     # 0xE220A8397B1DCDAF, 0x6E789E6AA1B965F4, 0x06C45D188009454F: the fractions 0.883…, 0.431…, 0.026… of 2⁶⁴.
     # Times 3: slots 2, 1, 0. So arrival 3 takes slot 2, arrival 4 slot 1, arrival 5 slot 0.
-    model = run("random", 8, capacity=3)
+    model = run("random_budget_perceptron", 8, capacity=3)
     model.learn(E[:4], [1, 1, 0, 0])
     assert model.arrivals == [0, 1, 3]
     model.learn(E[4:6], [1, 1])
@@ -88,7 +88,7 @@ def test_projectron_projects(run):
     # (1,0)+ stored. (2,0)−: f = 2, a mistake in the span, α = 2: β = 1 − 2.
     # (0,.005)+: f = 0, a mistake, but K_tt ≤ η²: nothing changes.
     # (3,.005)+: f = −3; δ² = .000025 ≤ η², α = 3: β = −1 + 3 = 2. (0,1)+: f = 0, δ² = 1: stored.
-    model = run("projectron", 2, capacity=5, eta=0.01)
+    model = run("budget_projectron", 2, capacity=5, eta=0.01)
     margins, flags = model.learn([(1, 0), (2, 0), (0, 0.005), (3, 0.005), (0, 1)], [1, 0, 1, 1, 1])
     assert margins == pytest.approx([0, 2, 0, -3, 0])
     assert flags.tolist() == [7, 3, 1, 3, 7]
@@ -97,13 +97,13 @@ def test_projectron_projects(run):
 
 def test_a_distance_of_exactly_eta_is_projected(run):
     # (1,0)+ stored. (1,½)−: f = 1, α = 1, δ² = 5/4 − 1 = ¼ = η², all exact in binary: β = 1 − 1.
-    model = run("projectron", 2, eta=0.5)
+    model = run("budget_projectron", 2, eta=0.5)
     _, flags = model.learn([(1, 0), (1, 0.5)], [1, 0])
     assert flags.tolist() == [7, 3]
     assert model.coef.tolist() == [[0]]
 
 
-@pytest.mark.parametrize("rule", ["projectron", "shared_projectron"])
+@pytest.mark.parametrize("rule", ["budget_projectron", "shared_projectron"])
 def test_projectron_evicts(run, rule):
     # B = 2 holds a = (1,0,0) and b = (0,2,0), both +. x_t = (−1,−4,2)+: f = −1 − 8 < 0; δ² = 4: stored.
     # Distance of a from the span of b and x_t, which is that of (0,1,0) and (−1,0,2): 2/√5.

@@ -39,7 +39,7 @@ def test_every_step_of_budget_projectron(run, stream, n_outputs):
     n, B, eta = 220, 10, 0.25
     X, codes, tasks = stream(n, 6, n_tasks=4, n_classes=max(n_outputs, 2))
     features = np.array([np.kron(np.linalg.cholesky(PATH)[i], x) for x, i in zip(X, tasks, strict=True)])
-    model = run("projectron", 6, graph=graphs.from_similarity(PATH), capacity=B, eta=eta, n_outputs=n_outputs)
+    model = run("budget_projectron", 6, graph=graphs.from_similarity(PATH), capacity=B, eta=eta, n_outputs=n_outputs)
     met = {"projected": 0, "evicted": 0}
     W = np.zeros((n_outputs, features.shape[1]))
     stored: list[int] = []
@@ -86,7 +86,7 @@ def test_scores_are_tied_within_1e_10():
 
 def test_ties_go_to_the_lowest_arrival(run):
     # Orthonormal rows and equal weights: every score is 1 in any order.
-    model = run("projectron", 12, capacity=3, eta=0.1)
+    model = run("budget_projectron", 12, capacity=3, eta=0.1)
     seen = []
     for t in range(9):
         model.learn(np.eye(12)[t:t + 1], [t % 2])
@@ -94,7 +94,7 @@ def test_ties_go_to_the_lowest_arrival(run):
     assert seen[2:] == [[0, 1, 2], [3, 1, 2], [3, 4, 2], [3, 4, 5], [6, 4, 5], [6, 7, 5], [6, 7, 8]]
 
 
-@pytest.mark.parametrize("rule", ["projectron", "shared_projectron"])
+@pytest.mark.parametrize("rule", ["budget_projectron", "shared_projectron"])
 def test_the_pool_is_cleared_by_projection_before_the_new_one_comes(run, rule):
     # Stored (+): a = (1,0,0,…), b = (−1,1,0,…), c = (0,0,1,…): 4 non-zeros in a pool of 6.
     # (0,0,0,1,1,1)+ would make it 7.
@@ -109,7 +109,7 @@ def test_the_pool_is_cleared_by_projection_before_the_new_one_comes(run, rule):
 
 
 @pytest.mark.parametrize("eta", [0.0, 1e-7])
-@pytest.mark.parametrize("rule", ["projectron", "shared_projectron"])
+@pytest.mark.parametrize("rule", ["budget_projectron", "shared_projectron"])
 def test_near_duplicates_leave_no_nan(run, rule, eta):
     rng = np.random.default_rng(3)
     X = np.repeat(rng.normal(size=(6, 3)), 30, axis=0) + 1e-8 * rng.normal(size=(180, 3))

@@ -15,25 +15,49 @@ If sparse rows share a pool of non-zeros, examples are evicted by the same rule,
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Annotated, Any, ClassVar
 
-import numpy as np
+from msgspec import Meta
 
+from budgetron.engine import memory
 from budgetron.engine.records import Outcome
+from budgetron.engine.reference.declaration import Arrays, RuleParameters
 from budgetron.engine.reference.gram import Gram, cheapest, noise_of, regrown
 from budgetron.engine.reference.rows import Array, without
 from budgetron.engine.reference.rule import Example, MistakeDriven
 from budgetron.engine.reference.weights import Coefficients, Weights
+from budgetron.engine.saved_state import Layout, gram_fields, verify_gram
 from budgetron.engine.settings import Settings
+
+
+class Parameters(RuleParameters, frozen=True):
+    eta: Annotated[float, Meta(ge=0.0)] = 0.0
 
 
 class BudgetProjectron(MistakeDriven):
     """A mistake is projected on the stored examples, or stored; evicted examples are projected on the others."""
 
+    name = "budget_projectron"
+    Parameters: ClassVar[type[RuleParameters]] = Parameters
+
+    @classmethod
+    def layout(cls, settings: Settings, arrays: Arrays) -> Layout:
+        return super().layout(settings, arrays) | gram_fields(arrays)
+
+    @classmethod
+    def verify(cls, settings: Settings, arrays: Arrays) -> None:
+        super().verify(settings, arrays)
+        verify_gram(arrays)
+
+    @classmethod
+    def bytes_beyond(cls, settings: Settings, compiled: bool) -> int:
+        assert settings.capacity is not None
+        return super().bytes_beyond(settings, compiled) + memory.gram_bytes(settings.capacity, compiled)
+
     def __init__(self, settings: Settings, weights: Weights | None = None) -> None:
         super().__init__(settings, Coefficients(settings) if weights is None else weights)
         self.gram = Gram(noise_of(settings))
-        self.eta2 = settings.eta**2
+        self.eta2 = settings.parameters.eta**2
 
     def correct(self, t: Example, y: Array) -> Outcome:
         alpha, delta2 = self.gram.project(t.k, t.k_tt)
@@ -77,10 +101,6 @@ class BudgetProjectron(MistakeDriven):
     def remove(self, r: int) -> None:
         super().remove(r)
         self.gram.remove(r)
-
-    def state(self) -> dict[str, Any]:
-        P = self.gram.inverse()
-        return super().state() | {"inverse": P[np.tril_indices(len(P))]}
 
     def restore(self, state: dict[str, Any]) -> None:
         super().restore(state)

@@ -6,31 +6,16 @@ the names of saved states.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from budgetron.engine.reference.budget_projectron import BudgetProjectron
-from budgetron.engine.reference.budgetron import Budgetron
-from budgetron.engine.reference.forgetron import Forgetron
-from budgetron.engine.reference.perceptron import Perceptron
-from budgetron.engine.reference.random_budget_perceptron import RandomBudgetPerceptron
 from budgetron.engine.reference.rows import Array, Integers
-from budgetron.engine.reference.rule import Rule
-from budgetron.engine.reference.shared_projectron import SharedProjectron
+from budgetron.engine.reference.rule import Located, Rule
+from budgetron.engine.registry import rule_class
 from budgetron.engine.settings import Settings
-
-RULES: dict[str, Callable[[Settings], Rule]] = {
-    "perceptron": Perceptron,
-    "random": RandomBudgetPerceptron,
-    "forgetron": Forgetron,
-    "projectron": BudgetProjectron,
-    "shared_projectron": SharedProjectron,
-    "budgetron": Budgetron,
-}
-"""Rules by their name in the settings. A new rule is a file with a subclass of `Rule`, and a line here."""
 
 
 class Engine:
@@ -40,7 +25,7 @@ class Engine:
 
     def __init__(self, settings: Settings) -> None:
         self.settings = settings
-        self.rule: Rule = RULES[settings.rule](settings)
+        self.rule: Rule = rule_class(settings.rule)(settings)
 
     @classmethod
     def restore(cls, settings: Settings, state: dict[str, Any]) -> Engine:
@@ -92,12 +77,15 @@ class Engine:
             margins[t] = self.rule.predict(x, int(keys[t]), int(clusters[t]))
         return self._shaped(margins)
 
-    def variances(self, X: Any, keys: Integers, clusters: Integers) -> Array:
-        """Return the predictive variance of each output, for a rule that has one."""
-        variances = np.empty((len(keys), self.settings.n_outputs))
-        for t, x in enumerate(self.rule.store.instances(X)):
-            variances[t] = self.rule.variance(x, int(keys[t]), int(clusters[t]))
-        return self._shaped(variances)
+    def query(
+        self, name: str, X: Any = None, keys: Any = (), clusters: Any = (), arrays: dict[str, Any] | None = None
+    ) -> dict[str, Any]:
+        """Answer a question that only this rule knows, about some rows and other arrays, or about itself."""
+        return self.rule.query(name, self._located(X, keys, clusters), arrays or {})
+
+    def _located(self, X: Any, keys: Any, clusters: Any) -> Iterator[Located]:
+        instances = () if X is None else self.rule.store.instances(X)
+        return ((x, int(key), int(cluster)) for x, key, cluster in zip(instances, keys, clusters, strict=True))
 
     def forget(self, key: int) -> None:
         """Remove a task's stored examples, and its row of weights if there is one."""
@@ -123,10 +111,6 @@ class Engine:
     def task_weights(self, key: int, cluster: int) -> Array:
         """Return w (n_outputs, n) with f_task(x) = Σ_j w_j K'(x_j, x)."""
         return self.rule.of_task(key, cluster)
-
-    def beliefs(self) -> list[tuple[int, float]]:
-        """Return the remaining beliefs of a Budgetron: position in `settings.extra["beliefs"]`, and weight."""
-        return self.rule.beliefs()
 
     @property
     def keys(self) -> Integers:

@@ -23,20 +23,41 @@ from typing import Any
 import numpy as np
 
 from budgetron.engine.records import Outcome
+from budgetron.engine.reference.declaration import Arrays
 from budgetron.engine.reference.rows import Array, flushed
 from budgetron.engine.reference.rule import Example, MistakeDriven
 from budgetron.engine.reference.weights import Coefficients
+from budgetron.engine.saved_state import Field, Layout, require
 from budgetron.engine.settings import Settings
 
 
 class Forgetron(MistakeDriven):
     """Every mistake is stored. Before the oldest example is evicted, all weights shrink to bound the loss."""
 
+    name = "forgetron"
     weights: Coefficients
+
+    @classmethod
+    def layout(cls, settings: Settings, arrays: Arrays) -> Layout:
+        return super().layout(settings, arrays) | {"q": Field("float64")}
+
+    @classmethod
+    def verify(cls, settings: Settings, arrays: Arrays) -> None:
+        scale = float(arrays["scale"][0])
+        require(0 < scale <= 1, "state.scale", "above 0 and at most 1", str(scale))
+        # The Forgetron's invariant: the shrinking so far, Q, is paid for by the mistakes so far, M.
+        most = 15 / 32 * c2_of(settings) * int(arrays["n_mistakes"][0])
+        require(float(arrays["q"][0]) <= most * (1 + 1e-6), "state.q", "at most (15/32) c² M", str(arrays["q"][0]))
+
+    @classmethod
+    def bytes_beyond(cls, settings: Settings, compiled: bool) -> int:
+        assert settings.capacity is not None
+        # The kernel row of the oldest example, and the order of arrival.
+        return super().bytes_beyond(settings, compiled) + 2 * settings.capacity * 8
 
     def __init__(self, settings: Settings) -> None:
         super().__init__(settings, Coefficients(settings))
-        self.c2 = settings.graph.c_g**2 * (1 if settings.n_outputs == 1 else 2)
+        self.c2 = c2_of(settings)
         self.Q = 0.0
 
     def correct(self, t: Example, y: Array) -> Outcome:
@@ -70,12 +91,17 @@ class Forgetron(MistakeDriven):
         self.weights.beta = flushed(phi * self.weights.beta)
 
     def state(self) -> dict[str, Any]:
-        return super().state() | {"q": self.Q, "scale": 1.0}
+        return super().state() | {"q": self.Q}
 
     def restore(self, state: dict[str, Any]) -> None:
         super().restore(state)
         self.Q = float(state["q"])
         self.weights.beta = flushed(float(state["scale"]) * self.weights.beta)
+
+
+def c2_of(settings: Settings) -> float:
+    """Return c²."""
+    return settings.graph.c_g**2 * (1 if settings.n_outputs == 1 else 2)
 
 
 def largest_phi(c2: float, sigma: float, sigma_mu: float, Q: float, M: int) -> float:

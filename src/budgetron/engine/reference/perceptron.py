@@ -15,11 +15,19 @@ from budgetron.engine.records import Outcome
 from budgetron.engine.reference.rows import Array
 from budgetron.engine.reference.rule import Example, MistakeDriven
 from budgetron.engine.reference.weights import Coefficients
+from budgetron.engine.saved_state import require
 from budgetron.engine.settings import Settings
 
 
 class Perceptron(MistakeDriven):
     """Every mistake is stored."""
+
+    name = "perceptron"
+
+    @classmethod
+    def check(cls, settings: Settings) -> None:
+        super().check(settings)
+        require(settings.capacity is None, "capacity", "null for Perceptron", "a number")
 
     def __init__(self, settings: Settings) -> None:
         super().__init__(settings, Coefficients(settings))

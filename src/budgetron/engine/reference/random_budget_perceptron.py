@@ -11,23 +11,43 @@ out because both engines must draw the same numbers.
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Annotated, Any
+
+from msgspec import Meta
 
 from budgetron.engine.records import Outcome
+from budgetron.engine.reference.declaration import Arrays, RuleParameters
 from budgetron.engine.reference.rows import Array
 from budgetron.engine.reference.rule import Example, MistakeDriven
 from budgetron.engine.reference.weights import Coefficients
+from budgetron.engine.saved_state import Field, Layout, require
 from budgetron.engine.settings import Settings
 
 _WORD = (1 << 64) - 1
 
 
+class Parameters(RuleParameters, frozen=True):
+    seed: Annotated[int, Meta(ge=0)] = 0
+
+
 class RandomBudgetPerceptron(MistakeDriven):
     """Every mistake is stored; if the budget is full, a random stored example is evicted."""
 
+    name = "random_budget_perceptron"
+    Parameters = Parameters
+
+    @classmethod
+    def check(cls, settings: Settings) -> None:
+        super().check(settings)
+        require(settings.parameters.seed <= _WORD, "seed", "below 2⁶⁴", "more")
+
+    @classmethod
+    def layout(cls, settings: Settings, arrays: Arrays) -> Layout:
+        return super().layout(settings, arrays) | {"rng": Field("uint64")}
+
     def __init__(self, settings: Settings) -> None:
         super().__init__(settings, Coefficients(settings))
-        self.generator = settings.seed & _WORD
+        self.generator: int = settings.parameters.seed & _WORD
 
     def correct(self, t: Example, y: Array) -> Outcome:
         if not self.store.fits_alone(t.x):

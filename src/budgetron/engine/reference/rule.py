@@ -11,16 +11,22 @@ it overrides `similarity`. Budgetron, which learns from every example, implement
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from budgetron.engine.records import Outcome
+from budgetron.engine.reference.declaration import Arrays, Declaration
 from budgetron.engine.reference.rows import Array, Instance, Integers
 from budgetron.engine.reference.store import Store
 from budgetron.engine.reference.weights import Weights
+from budgetron.engine.saved_state import Field, Layout, require
 from budgetron.engine.settings import Settings
+
+Located = tuple[Instance, int, int]
+"""An instance with its task id and its cluster."""
 
 
 @dataclass
@@ -35,8 +41,11 @@ class Example:
     k_tt: float
 
 
-class Rule(ABC):
-    """A learning rule: takes examples, returns margins and outcomes. `key` is the task id of an example."""
+class Rule(Declaration, ABC):
+    """A learning rule: takes examples, returns margins and outcomes. `key` is the task id of an example.
+
+    What the rule declares about itself is in `Declaration`.
+    """
 
     store: Store
     n_seen: int = 0
@@ -77,16 +86,12 @@ class Rule(ABC):
     def restore(self, state: dict[str, Any]) -> None:
         """Restore a state. The rule must be new."""
 
-    def rows_moved(self) -> None:  # noqa: B027 - most rules store no kernel values
+    def rows_moved(self) -> None:
         """Recompute stored kernel values; called after the store's reference point has moved."""
 
-    def variance(self, x: Instance, key: int, cluster: int) -> Array:
-        """Return the predictive variance of f, one per output, for a rule that has one."""
-        raise NotImplementedError
-
-    def beliefs(self) -> list[tuple[int, float]]:
-        """Return position and weight of the remaining beliefs, for a rule that has some."""
-        return []
+    def query(self, name: str, examples: Iterable[Located], arrays: Arrays) -> dict[str, Any]:
+        """Answer a question that only this rule knows, such as "variances", without changing what it predicts."""
+        raise ValueError(f"{self.name} has no query {name!r}")
 
     @property
     @abstractmethod
@@ -102,6 +107,23 @@ class MistakeDriven(Rule):
         self.store = Store(settings)
         self.weights = weights
         self.eta2 = 0.0  # η², for the rules that have one
+
+    # ---- the declaration
+
+    @classmethod
+    def layout(cls, settings: Settings, arrays: Arrays) -> Layout:
+        coef = Field("float64", (settings.n_outputs, len(arrays["key"])))
+        return super().layout(settings, arrays) | {"coef": coef, "scale": Field("float64")}
+
+    @classmethod
+    def verify(cls, settings: Settings, arrays: Arrays) -> None:
+        require(float(arrays["scale"][0]) == 1.0, "state.scale", "1", str(arrays["scale"][0]))
+
+    @classmethod
+    def bytes_beyond(cls, settings: Settings, compiled: bool) -> int:
+        # One double per slot and output; twice, because the array is copied to a wider one when it grows.
+        assert settings.capacity is not None
+        return 2 * settings.capacity * 8 * settings.n_outputs
 
     # ---- what each rule implements
 

@@ -14,20 +14,113 @@ table is `SharedTable`, which stores C with β = A⁻¹C.
 
 from __future__ import annotations
 
-import numpy as np
+from typing import Annotated, Any
 
+import numpy as np
+from msgspec import Meta
+
+from budgetron.engine import memory
 from budgetron.engine.records import Outcome
+from budgetron.engine.reference import budget_projectron
 from budgetron.engine.reference.budget_projectron import BudgetProjectron
+from budgetron.engine.reference.declaration import Arrays
 from budgetron.engine.reference.rows import Array, Integers
 from budgetron.engine.reference.rule import Example
-from budgetron.engine.reference.shared_table import SharedTable
+from budgetron.engine.reference.shared_table import SharedTable, joined, parted
+from budgetron.engine.saved_state import (
+    Field,
+    Layout,
+    are_stamps,
+    counts_fields,
+    gram_fields,
+    length,
+    optional,
+    require,
+    store_fields,
+    verify_gram,
+    verify_task_rows,
+)
 from budgetron.engine.settings import Settings
+from budgetron.graphs import Clique, Explicit
+
+
+class Parameters(budget_projectron.Parameters, frozen=True):
+    max_task_rows: Annotated[int, Meta(ge=2, le=2**53)] | None = None
 
 
 class SharedProjectron(BudgetProjectron):
     """All tasks share the stored examples; each task has its own weights over them."""
 
+    name = "shared_projectron"
+    Parameters = Parameters
     weights: SharedTable
+
+    # ---- the declaration
+
+    @classmethod
+    def layout(cls, settings: Settings, arrays: Arrays) -> Layout:
+        n, outputs = length(arrays, "key"), settings.n_outputs
+        r, s = length(arrays, "table_key"), length(arrays, "sum_cluster")
+        rows, sums = Field("int64", (r,)), Field("int64", (s,))
+        tables = {"table_key": rows, "table_cluster": rows, "table_stamp": rows, "sum_cluster": sums, "sum_stamp": sums,
+                  "table": Field("float64", (r, outputs, n)), "sum": Field("float64", (s, outputs, n))}  # fmt: skip
+        places = {"table_place": rows, "sum_place": sums, "table_squares": Field("float64", (n,))}
+        kept = tables | optional(places, arrays) | gram_fields(arrays)
+        return counts_fields() | store_fields(settings, arrays) | kept
+
+    @classmethod
+    def verify(cls, settings: Settings, arrays: Arrays) -> None:
+        sums, graph, seen = arrays["sum_cluster"], settings.graph, int(arrays["n_seen"][0])
+        verify_task_rows(settings, len(arrays["table_key"]) + len(sums), arrays, arrays["table_cluster"])
+        has_sums = isinstance(graph, Clique) and graph.off_diagonal != 0
+        require(len(sums) == 0 or has_sums, "state.sum", "empty for a graph without closed-form clusters")
+        require(len(np.unique(sums)) == len(sums), "state.sum_cluster", "clusters, none of them twice")
+        require(are_stamps(arrays["sum_stamp"], seen), "state.sum_stamp", "different steps before n_seen")
+        if isinstance(graph, Clique) and graph.mapped is None and graph.coupling != 0:
+            require((sums == 0).all(), "state.sum_cluster", "0, the only cluster")
+        if "table_place" in arrays:
+            both = np.concatenate([arrays["table_place"], arrays["sum_place"]])
+            in_order = all((np.diff(arrays[name]) > 0).all() for name in ("table_place", "sum_place"))
+            every = np.array_equal(np.sort(both), np.arange(len(both)))
+            require(every and in_order, "state.table_place", "the places of all rows, each once, in order")
+        verify_gram(arrays)
+
+    @classmethod
+    def sized_for(cls, settings: Settings, arrays: Arrays) -> Settings:
+        return settings.with_parameters(max_task_rows=len(arrays["table_key"]) + len(arrays["sum_cluster"]))
+
+    @classmethod
+    def to_core(cls, state: dict[str, Any]) -> dict[str, Any]:
+        return joined(state)
+
+    @classmethod
+    def from_core(cls, state: dict[str, Any]) -> dict[str, Any]:
+        return parted(state)
+
+    @classmethod
+    def is_bounded(cls, settings: Settings) -> bool:
+        return settings.capacity is not None and settings.parameters.max_task_rows is not None
+
+    @classmethod
+    def bytes_beyond(cls, settings: Settings, compiled: bool) -> int:
+        assert settings.capacity is not None and settings.parameters.max_task_rows is not None
+        # The squared norms of the table's columns, and on an explicit graph one task's row of them.
+        squares = settings.capacity * 8 * (2 if isinstance(settings.graph, Explicit) else 1)
+        rows: int = settings.parameters.max_task_rows * cls._row_bytes(settings)
+        return memory.gram_bytes(settings.capacity, compiled) + squares + rows
+
+    @classmethod
+    def with_capacity(cls, settings: Settings, capacity: int, limit: int, nonzeros: float) -> Settings:
+        settings = super().with_capacity(settings, capacity, limit, nonzeros)
+        # Rows get half of the bytes: they are as long as the capacity, so both grow together.
+        return memory.with_task_rows(settings, cls._row_bytes(settings), limit // 2, limit)
+
+    @classmethod
+    def _row_bytes(cls, settings: Settings) -> int:
+        assert settings.capacity is not None
+        return memory.task_row_bytes(settings.capacity * settings.n_outputs)
+
+    # ---- learning
 
     def __init__(self, settings: Settings) -> None:
         super().__init__(settings, SharedTable(settings))

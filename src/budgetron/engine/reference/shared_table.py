@@ -43,7 +43,7 @@ class SharedTable(Weights):
     def __init__(self, settings: Settings) -> None:
         assert isinstance(settings.graph, (Clique, Explicit))
         self.graph = settings.graph
-        self.max_rows = settings.max_task_rows
+        self.max_rows = settings.parameters.max_task_rows
         self.has_sums = isinstance(self.graph, Clique) and self.graph.off_diagonal != 0
         self.n = 0
         self.n_outputs = settings.n_outputs
@@ -134,7 +134,7 @@ class SharedTable(Weights):
 
     def state(self) -> dict[str, Any]:
         rows, sums = list(self.rows.values()), list(self.sums.values())
-        return super().state() | {
+        return {
             "table_key": np.array(list(self.rows), dtype=np.int64),
             "table_cluster": np.array([row.cluster for row in rows], dtype=np.int64),
             "table_stamp": np.array([row.stamp for row in rows], dtype=np.int64),
@@ -169,3 +169,46 @@ class SharedTable(Weights):
 def _read(names: Any, tables: Any, clusters: list[int], stamps: Any) -> dict[int, Row]:
     return {int(name): Row(np.array(values, dtype=np.float64), cluster, int(stamp))
             for name, values, cluster, stamp in zip(names, tables, clusters, stamps, strict=True)}
+
+
+# ---- the core has one table for both kinds of rows
+
+_APART = frozenset({"sum", "sum_cluster", "sum_stamp", "table_place", "sum_place"})
+
+
+def parted(state: dict[str, Any]) -> dict[str, Any]:
+    """Split the core's table into rows of tasks and sums of clusters, as in the NumPy engine's state."""
+    common = state.pop("table_common").astype(bool)
+    keys, clusters, stamps = (state.pop(name) for name in ("table_key", "table_cluster", "table_stamp"))
+    table = state.pop("table")
+    table = table.reshape(len(keys), table.size // max(len(keys), 1))
+    rows = {
+        "table": table[~common],
+        "table_key": keys[~common],
+        "table_cluster": clusters[~common],
+        "table_stamp": stamps[~common],
+    }
+    sums = {"sum": table[common], "sum_cluster": clusters[common], "sum_stamp": stamps[common]}
+    return state | rows | sums | {"table_place": np.flatnonzero(~common), "sum_place": np.flatnonzero(common)}
+
+
+def joined(state: dict[str, Any]) -> dict[str, Any]:
+    """Merge rows of tasks and sums of clusters into the core's one table; the inverse of `parted`.
+
+    The order matters: the core adds rows up in table order, and floating-point sums depend on it. States without
+    places, from the NumPy engine, are ordered by their last update.
+    """
+    common = np.repeat([0, 1], [len(state["table_key"]), len(state["sum_cluster"])])
+    stamps = np.concatenate([state["table_stamp"], state["sum_stamp"]])
+    if "table_place" in state:
+        order = np.argsort(np.concatenate([state["table_place"], state["sum_place"]]))
+    else:
+        order = np.lexsort((common, stamps))
+    table = {
+        "table": np.concatenate([state["table"], state["sum"]])[order],
+        "table_key": np.concatenate([state["table_key"], state["sum_cluster"]])[order],
+        "table_cluster": np.concatenate([state["table_cluster"], state["sum_cluster"]])[order],
+        "table_stamp": stamps[order],
+        "table_common": common[order],
+    }
+    return {name: values for name, values in state.items() if name not in _APART} | table

@@ -54,8 +54,9 @@ class Weights(ABC):
     def distribute(self, r: int, gamma: Array) -> None:
         """Add β_r γ_j to β_j for every slot j: distribute the weight of r over the examples it is projected on."""
 
+    @abstractmethod
     def state(self) -> dict[str, Any]:
-        return {"coef": self.coef()}
+        """Return the weights, under the names of the rule's layout."""
 
     @abstractmethod
     def restore(self, state: dict[str, Any]) -> None:
@@ -98,6 +99,9 @@ class Coefficients(Weights):
 
     def distribute(self, r: int, gamma: Array) -> None:
         self.beta = flushed(self.beta + np.outer(self.beta[:, r], gamma))
+
+    def state(self) -> dict[str, Any]:
+        return {"coef": self.coef(), "scale": 1.0}  # the core stores β divided by a common factor
 
     def restore(self, state: dict[str, Any]) -> None:
         self.beta = np.array(state["coef"], dtype=np.float64)

@@ -20,6 +20,8 @@
 #include <cmath>
 #include <cstddef>
 #include <cstdint>
+#include <memory>
+#include <stdexcept>
 #include <type_traits>
 #include <vector>
 
@@ -27,7 +29,7 @@
 #include "rules/budgetron/hashed_table.hpp"
 #include "rules/budgetron/linear_block.hpp"
 #include "stores/row_table.hpp"
-#include "rules/rules.hpp"
+#include "rules/registry.hpp"
 #include "algebra/span.hpp"
 
 namespace budgetron {
@@ -36,56 +38,107 @@ constexpr double kNegligible = 1e-3;        // τ
 constexpr double kHeaviest = 1e6;           // ω of a step: beyond it steps would overshoot until weights overflow
 constexpr std::size_t kKeptEntries = 192;   // hashed features of a row that there is always room for
 
+// What a Budgetron is made with, from Config::parameters.
+struct BudgetronGiven {
+  explicit BudgetronGiven(const Config& config)
+      : eta(config.parameters.real("eta", 0.0)),
+        max_task_rows(config.parameters.count("max_task_rows", 0)),
+        shared(config.parameters.flag("shared", true)),
+        own(config.parameters.flag("own", true)),
+        whole(config.parameters.flag("whole", false)),
+        own_rank(config.parameters.count("own_rank", 0)),
+        table_slots(config.parameters.count("slots", 0)),
+        sure(config.parameters.real("sure", 0.0)),
+        patience(static_cast<std::int64_t>(config.parameters.word("patience", 10000))) {
+    const auto require = [](bool holds, const char* what) {
+      if (!holds) throw std::invalid_argument(what);
+    };
+    const auto numbers = config.parameters.array("beliefs");
+    require(!numbers.empty() && numbers.size() % 5 == 0, "_core.make: beliefs must be five numbers each, of one belief at least");
+    for (auto b = numbers.begin(); b != numbers.end(); b += 5) beliefs.push_back({b[0], b[1], b[2], b[3], b[4]});
+    require(config.sparse == (table_slots > 0), "_core.make: slots must be above 0 for sparse rows, and 0 for dense ones");
+    require(table_slots <= (std::size_t{1} << 31), "_core.make: slots must be at most 2**31");
+    require(!whole || (shared && !config.sparse), "_core.make: whole needs a shared part and dense rows");
+    require(max_task_rows != 1, "_core.make: max_task_rows must be 0 for no cap, or at least 2");
+  }
+
+  double eta;
+  std::size_t max_task_rows;  // 0: no cap
+  std::vector<Belief> beliefs;
+  bool shared, own;         // pooled: no own parts; disconnected: no shared ones
+  bool whole;               // the shared linear part on dense input has a whole covariance, not a diagonal
+  std::size_t own_rank;     // anchors
+  std::size_t table_slots;  // of the hashed table, sparse input
+  double sure;              // a belief with a kernel part learns nothing from ω max|g| below this
+  std::int64_t patience;    // steps that a kernel belief may stay faint
+};
+
+// Scaled features, the anchors' basis, f of each belief and the logs of its probabilities; hashed features, what the table
+// says of them, and the step it is to take.
+struct BudgetronScratch : RuleScratch {
+  explicit BudgetronScratch(Bytes& bytes)
+      : features(bytes), psi(bytes), values(bytes), logs(bytes), linear(bytes), step(bytes), entries(bytes), coming(bytes) {}
+  Vec<double> features, psi, values, logs, linear, step;
+  Vec<Entry> entries;
+  // The hashed features of the row after this one, found early so that its cells are there in time.
+  Vec<Entry> coming;
+  std::size_t coming_at = SIZE_MAX;  // its place in the block; SIZE_MAX: none
+};
+
 template <class T>
 class Budgetron final : public Learner {
+  static BudgetronScratch& mine(Scratch& s) { return static_cast<BudgetronScratch&>(*s.own); }
+  static const BudgetronScratch& mine(const Scratch& s) { return static_cast<const BudgetronScratch&>(*s.own); }
+
  public:
   explicit Budgetron(const Config& config)
       : Learner(config),
-        mixture_(bytes_, config.beliefs),
+        given_(config),
+        mixture_(bytes_, given_.beliefs),
         moments_(bytes_, config.sparse ? 0 : config.d),
-        table_(bytes_, config.sparse ? config.table_slots : 0, count_linear(), config.n_outputs),
+        table_(bytes_, config.sparse ? given_.table_slots : 0, count_linear(), config.n_outputs),
         roots_(bytes_),
         floors_(bytes_),
         linear_(bytes_),
         linear_covariances_(bytes_),
-        rows_(bytes_, 0, config.max_task_rows, config.hash_seed),
-        span_(bytes_, has_kernel() ? capacity() : 0, config.eta < 1e-2, config.single && !config.sparse),
+        rows_(bytes_, 0, given_.max_task_rows, config.hash_seed),
+        span_(bytes_, has_kernel() ? capacity() : 0, given_.eta < 1e-2, config.single && !config.sparse),
         covariances_(bytes_),
         lambda_(bytes_),
         anchors_(bytes_),
-        anchor_factor_(bytes_, triangle(config.own_rank)),
-        keep_(bytes_, 3 * config.beliefs.size()) {
-    lambda_.reserve(triangle(config.own_rank));
-    anchors_.reserve(config.own_rank);
+        anchor_factor_(bytes_, triangle(given_.own_rank)),
+        keep_(bytes_, 3 * given_.beliefs.size()) {
+    lambda_.reserve(triangle(given_.own_rank));
+    anchors_.reserve(given_.own_rank);
     lay_out();
-    fit(scratch());
+    size_all(scratch());
     rows_.widen(row_width_);
     if (config.sparse) {
-      for (std::size_t slot = 0; slot < config.table_slots; ++slot)
+      for (std::size_t slot = 0; slot < given_.table_slots; ++slot)
         for (std::size_t b = 0, l = 0; b < live().size(); ++b)
           if (live()[b].belief.linear > 0)
             table_.variance(slot, l++) = static_cast<T>(live()[b].belief.linear);
-    } else if (config.whole) {
+    } else if (given_.whole) {
       linear_covariances_.reserve(count_linear());
       for (std::size_t b = 0; b < live().size(); ++b)
         if (live()[b].belief.linear > 0) {
           linear_covariances_.emplace_back(bytes_, width(), outputs());
           linear_covariances_.back().begin(live()[b].belief.linear);
         }
-    } else if (config.shared) {
+    } else if (given_.shared) {
       linear_.assign(count_linear() * (outputs() + 1) * width(), 0.0);
       for (std::size_t b = 0, l = 0; b < live().size(); ++b)
         if (live()[b].belief.linear > 0) fill_variances(shared_linear(l++), live()[b].belief.linear);
     }
-    if (config.shared) covariances_.reserve(count_kernel());
+    if (given_.shared) covariances_.reserve(count_kernel());
     for (std::size_t b = 0; b < live().size(); ++b)
-      if (live()[b].belief.kernel > 0 && config.shared)
+      if (live()[b].belief.kernel > 0 && given_.shared)
         covariances_.emplace_back(bytes_, capacity(), outputs());
   }
 
   void end_reserve() noexcept override {
     rows_.end_reserve();
-    for (auto* entries : {&scratch().entries, &scratch().coming})
+    for (auto* entries : {&mine(scratch()).entries, &mine(scratch()).coming})
       if (entries->capacity() > kKeptEntries) release(*entries);  // a long row leaves nothing behind
   }
 
@@ -108,7 +161,7 @@ class Budgetron final : public Learner {
   void coefficients(double* out) const override {
     std::fill(out, out + outputs() * size(), 0.0);
     for (std::size_t b = 0, q = 0; b < live().size(); ++b) {
-      if (live()[b].belief.kernel <= 0 || !config_.shared) continue;
+      if (live()[b].belief.kernel <= 0 || !given_.shared) continue;
       for (std::size_t o = 0; o < outputs(); ++o)
         simd().axpy(live()[b].weight, covariances_[q].u(o), size(), out + o * size());
       ++q;
@@ -129,11 +182,23 @@ class Budgetron final : public Learner {
     }
   }
 
-  void belief_weights(std::vector<std::int64_t>& index, std::vector<double>& weight) const override {
-    for (const auto& one : live()) {
-      index.push_back(static_cast<std::int64_t>(one.index));
-      weight.push_back(one.weight);
+  State query(const Query& query) override {
+    State answer;
+    if (query.name == "beliefs") {
+      for (const auto& one : live()) {
+        answer.integers["index"].push_back(static_cast<std::int64_t>(one.index));
+        answer.reals["weight"].push_back(one.weight);
+      }
+    } else if (query.name == "variances") {
+      auto& out = answer.reals["variance"];
+      out.resize(query.rows ? query.rows->count * outputs() : 0);
+      score_each(query, [&](std::size_t i, const Instance& x, Scratch& s) {
+        variance({query.keys[i], query.clusters[i]}, config_.kernel.self(x.sq), s, out.data() + i * outputs());
+      });
+    } else {
+      return Learner::query(query);
     }
+    return answer;
   }
 
  protected:
@@ -141,21 +206,21 @@ class Budgetron final : public Learner {
     features(x, task, s);
     anchor_basis(s);
     const double* row = own_row(task);
-    s.values.resize(live().size() * outputs());
+    mine(s).values.resize(live().size() * outputs());
     for (std::size_t b = 0, l = 0, q = 0; b < live().size(); ++b) {
       const bool linear = live()[b].belief.linear > 0, kernel = live()[b].belief.kernel > 0;
       value(b, linear ? l : 0, kernel ? q : 0, row, s);
       l += linear;
       q += kernel;
     }
-    mixture_.logs(s.values.data(), outputs(), s.logs);
-    mixture_.margins(s.values.data(), s.logs.data(), outputs(), s.margins.data());
+    mixture_.logs(mine(s).values.data(), outputs(), mine(s).logs);
+    mixture_.margins(mine(s).values.data(), mine(s).logs.data(), outputs(), s.margins.data());
   }
 
   // Of the mixture: Σ_b w_b (v_b + f_b²) − (Σ_b w_b f_b)², with v_b as in step 5.
-  void variance(Task task, double self, Scratch& s, double* out) override {
-    const double outside = std::max(0.0, self - simd().dot(s.psi.data(), s.psi.data(), config_.own_rank));
-    const double residual = has_kernel() && config_.shared ? span_.project(s.row.data(), self, kernel_rows()) : 0.0;
+  void variance(Task task, double self, Scratch& s, double* out) {
+    const double outside = std::max(0.0, self - simd().dot(mine(s).psi.data(), mine(s).psi.data(), given_.own_rank));
+    const double residual = has_kernel() && given_.shared ? span_.project(s.row.data(), self, kernel_rows()) : 0.0;
     const double* row = own_row(task);
     std::fill(out, out + outputs(), 0.0);
     std::fill(s.margins.begin(), s.margins.end(), 0.0);
@@ -163,12 +228,12 @@ class Budgetron final : public Learner {
       const Belief& belief = live()[b].belief;
       double v = belief.linear > 0 ? linear_spread(belief, l++, row, s) : 0.0;
       if (belief.kernel > 0) {
-        if (config_.shared) v += covariances_[q].spread(s.row.data()) + kernel_scale(belief) * residual;
-        if (config_.own) v += own_scale(belief) * (own_spread(q, row, s) + outside);
+        if (given_.shared) v += covariances_[q].spread(s.row.data()) + kernel_scale(belief) * residual;
+        if (given_.own) v += own_scale(belief) * (own_spread(q, row, s) + outside);
         ++q;
       }
       for (std::size_t o = 0; o < outputs(); ++o) {
-        const double f = s.values[b * outputs() + o];
+        const double f = mine(s).values[b * outputs() + o];
         s.margins[o] += live()[b].weight * f;  // the mean
         out[o] += live()[b].weight * (v + f * f);
       }
@@ -181,20 +246,20 @@ class Budgetron final : public Learner {
     std::uint8_t flags = mistaken(example, s, step) ? kMistake : 0;
     if (example.weight == 0) return flags;
     const double margin = own_margin(example, s);
-    mixture_.learn(s.logs.data(), outputs(), example.label, example.weight);
+    mixture_.learn(mine(s).logs.data(), outputs(), example.label, example.weight);
     drop_faint(s);
 
     double delta2 = -1.0;  // not yet computed
     if (wants(example, flags & kMistake, margin)) {
       delta2 = span_.project(s.row.data(), example.self, kernel_rows());
-      if (delta2 > config_.eta * config_.eta * example.self && make_room(example, s, delta2)) {
+      if (delta2 > given_.eta * given_.eta * example.self && make_room(example, s, delta2)) {
         store(example, s, delta2);
         flags |= kStored;
       }
     }
     if (learn(example, s, delta2, flags & kStored)) flags |= kUpdated;
     if (config_.sparse) {
-      if (count_linear()) table_.learn_typical(data(example.x), nonzeros(example.x), s.entries);
+      if (count_linear()) table_.learn_typical(data(example.x), nonzeros(example.x), mine(s).entries);
     } else {
       moments_.learn(dense(example.x));
     }
@@ -219,27 +284,29 @@ class Budgetron final : public Learner {
     return count_distinct(absent);
   }
   bool modest_rule(std::size_t n, const std::int64_t* keys) const override {
-    return config_.max_task_rows || missing_rows(0, n, keys) <= std::max<std::size_t>(64, rows_.size());
+    return given_.max_task_rows || missing_rows(0, n, keys) <= std::max<std::size_t>(64, rows_.size());
   }
   void reserve_rule(const Rows& rows, std::size_t from, std::size_t to, const std::int64_t* keys, const std::int64_t*) override {
     rows_.reserve(missing_rows(from, to, keys));
     if (!config_.sparse || !count_linear()) return;
+    mine(scratch()).coming_at = SIZE_MAX;  // what was found early belongs to another block
     std::size_t longest = 0;
     for (std::size_t i = from; i < to; ++i) longest = std::max(longest, nonzeros({&rows, i, 0.0}));
-    for (auto* entries : {&scratch().entries, &scratch().coming}) entries->reserve(longest + 1);
+    for (auto* entries : {&mine(scratch()).entries, &mine(scratch()).coming}) entries->reserve(longest + 1);
   }
-  void fit_rule(Scratch& s) const override {
+  void size_scratch(Scratch& s) const override {
+    s.made<BudgetronScratch>();
     const std::size_t n = roots_.size(), beliefs = live().size();
-    s.psi.resize(config_.own_rank);
-    s.values.reserve(beliefs * outputs());
-    s.logs.reserve(beliefs * (outputs() == 1 ? 2 : outputs()));
-    s.step.reserve((n + 1) * outputs() + n);
+    mine(s).psi.resize(given_.own_rank);
+    mine(s).values.reserve(beliefs * outputs());
+    mine(s).logs.reserve(beliefs * (outputs() == 1 ? 2 : outputs()));
+    mine(s).step.reserve((n + 1) * outputs() + n);
     if (n && config_.sparse) {
-      s.linear.reserve(2 * n * (outputs() + 1));
-      s.entries.reserve(kKeptEntries);
-      s.coming.reserve(kKeptEntries);
+      mine(s).linear.reserve(2 * n * (outputs() + 1));
+      mine(s).entries.reserve(kKeptEntries);
+      mine(s).coming.reserve(kKeptEntries);
     } else if (n) {
-      s.features.resize(width());
+      mine(s).features.resize(width());
     }
   }
 
@@ -282,19 +349,19 @@ class Budgetron final : public Learner {
         roots_.push_back(root_own(one.belief));
         floors_.push_back(one.belief.floor * one.belief.linear);
       }
-    row_linear_ = config_.own && !config_.sparse ? count_linear() : 0;
-    row_kernel_ = config_.own ? count_kernel() : 0;
-    row_width_ = (outputs() + 1) * (row_linear_ * width() + row_kernel_ * config_.own_rank);
+    row_linear_ = given_.own && !config_.sparse ? count_linear() : 0;
+    row_kernel_ = given_.own ? count_kernel() : 0;
+    row_width_ = (outputs() + 1) * (row_linear_ * width() + row_kernel_ * given_.own_rank);
   }
   Diagonal block(double* at, std::size_t n) const { return {at, at + outputs() * n, n, outputs()}; }
   Diagonal shared_linear(std::size_t l) { return block(linear_.data() + l * (outputs() + 1) * width(), width()); }
   const double* shared_linear(std::size_t l) const { return linear_.data() + l * (outputs() + 1) * width(); }
   const double* shared_weights(std::size_t l, std::size_t output) const {
-    return config_.whole ? linear_covariances_[l].u(output) : shared_linear(l) + output * width();
+    return given_.whole ? linear_covariances_[l].u(output) : shared_linear(l) + output * width();
   }
   Diagonal own_linear(double* row, std::size_t l) const { return block(row + l * (outputs() + 1) * width(), width()); }
   Diagonal own_kernel(double* row, std::size_t q) const {
-    return block(row + (outputs() + 1) * (row_linear_ * width() + q * config_.own_rank), config_.own_rank);
+    return block(row + (outputs() + 1) * (row_linear_ * width() + q * given_.own_rank), given_.own_rank);
   }
   static void fill_variances(const Diagonal& d, double value) { std::fill(d.s, d.s + d.width, value); }
 
@@ -341,33 +408,33 @@ class Budgetron final : public Learner {
     if (!count_linear()) return;
     if (config_.sparse) {
       find_entries(x, task, s);
-      table_.scale(data(x), s.entries);
+      table_.scale(data(x), mine(s).entries);
       read_table(s);
     } else {
-      s.features.resize(width());
-      moments_.features(dense(x), s.features.data());
+      mine(s).features.resize(width());
+      moments_.features(dense(x), mine(s).features.data());
     }
   }
 
-  // Into s.entries, and those of the next row into s.coming.
+  // Into mine(s).entries, and those of the next row into mine(s).coming.
   void find_entries(const Instance& x, Task task, Scratch& s) const {
-    if (s.coming_at == x.at)
-      s.entries.swap(s.coming);
+    if (mine(s).coming_at == x.at)
+      mine(s).entries.swap(mine(s).coming);
     else
-      table_.find(indices(x), data(x), nonzeros(x), task.key, s.entries);
-    s.coming_at = SIZE_MAX;
+      table_.find(indices(x), data(x), nonzeros(x), task.key, mine(s).entries);
+    mine(s).coming_at = SIZE_MAX;
     const Instance next{x.rows, x.at + 1, 0.0};
-    if (next.at >= x.rows->count || nonzeros(next) >= s.coming.capacity()) return;
-    table_.find(indices(next), data(next), nonzeros(next), s.keys[next.at], s.coming);
-    s.coming_at = next.at;
+    if (next.at >= x.rows->count || nonzeros(next) >= mine(s).coming.capacity()) return;
+    table_.find(indices(next), data(next), nonzeros(next), s.keys[next.at], mine(s).coming);
+    mine(s).coming_at = next.at;
   }
 
-  // Into s.linear: f of the linear part for each output and belief, then V for each belief.
+  // Into mine(s).linear: f of the linear part for each output and belief, then V for each belief.
   void read_table(Scratch& s) const {
     const std::size_t n = roots_.size(), all = n * (outputs() + 1);
-    s.linear.assign(2 * all, 0.0);
-    double *shared = s.linear.data(), *own = shared + all;
-    table_.read(s.entries, config_.shared ? shared : nullptr, config_.own ? own : nullptr);
+    mine(s).linear.assign(2 * all, 0.0);
+    double *shared = mine(s).linear.data(), *own = shared + all;
+    table_.read(mine(s).entries, given_.shared ? shared : nullptr, given_.own ? own : nullptr);
     for (std::size_t k = 0; k < all; ++k) {
       const double root = roots_[k % n];
       shared[k] += k < n * outputs() ? root * own[k] : root * root * own[k];
@@ -375,56 +442,56 @@ class Budgetron final : public Learner {
   }
 
   void anchor_basis(Scratch& s) const {
-    s.psi.resize(config_.own_rank);
-    std::fill(s.psi.begin(), s.psi.end(), 0.0);
+    mine(s).psi.resize(given_.own_rank);
+    std::fill(mine(s).psi.begin(), mine(s).psi.end(), 0.0);
     for (std::size_t a = 0; a < anchors_.size(); ++a)
-      for (std::size_t c = 0; c <= a; ++c) s.psi[a] += lambda_[triangle(a) + c] * s.row[anchors_[c]];
+      for (std::size_t c = 0; c <= a; ++c) mine(s).psi[a] += lambda_[triangle(a) + c] * s.row[anchors_[c]];
   }
 
   double kernel_scale(const Belief& belief) const { return belief.kernel / unit_; }
-  double own_scale(const Belief& belief) const { return config_.own ? kernel_scale(belief) * belief.kernel_own : 0.0; }
-  double root_own(const Belief& belief) const { return config_.shared ? std::sqrt(belief.linear_own) : 1.0; }
+  double own_scale(const Belief& belief) const { return given_.own ? kernel_scale(belief) * belief.kernel_own : 0.0; }
+  double root_own(const Belief& belief) const { return given_.shared ? std::sqrt(belief.linear_own) : 1.0; }
 
-  // ---- step 1: f of belief b, into s.values; l and q count its linear and its kernel block
+  // ---- step 1: f of belief b, into mine(s).values; l and q count its linear and its kernel block
 
   void value(std::size_t b, std::size_t l, std::size_t q, const double* row, Scratch& s) const {
     const Belief& belief = live()[b].belief;
-    double* f = s.values.data() + b * outputs();
+    double* f = mine(s).values.data() + b * outputs();
     std::fill(f, f + outputs(), 0.0);
     if (belief.linear > 0 && config_.sparse) {
-      for (std::size_t o = 0; o < outputs(); ++o) f[o] = s.linear[o * roots_.size() + l];
+      for (std::size_t o = 0; o < outputs(); ++o) f[o] = mine(s).linear[o * roots_.size() + l];
     } else if (belief.linear > 0) {
       for (std::size_t o = 0; o < outputs(); ++o) {
-        if (config_.shared) f[o] += value_of(shared_weights(l, o), s.features.data(), width());
-        if (row) f[o] += value_of(own_linear(const_cast<double*>(row), l).w + o * width(), s.features.data(), width());
+        if (given_.shared) f[o] += value_of(shared_weights(l, o), mine(s).features.data(), width());
+        if (row) f[o] += value_of(own_linear(const_cast<double*>(row), l).w + o * width(), mine(s).features.data(), width());
       }
     }
     if (belief.kernel > 0)
       for (std::size_t o = 0; o < outputs(); ++o) {
-        if (config_.shared) f[o] += simd().dot(covariances_[q].u(o), s.row.data(), size());
-        if (row) f[o] += value_of(own_kernel(const_cast<double*>(row), q).w + o * config_.own_rank, s.psi.data(), config_.own_rank);
+        if (given_.shared) f[o] += simd().dot(covariances_[q].u(o), s.row.data(), size());
+        if (row) f[o] += value_of(own_kernel(const_cast<double*>(row), q).w + o * given_.own_rank, mine(s).psi.data(), given_.own_rank);
       }
   }
 
   // V of the linear part of a belief.
   double linear_spread(const Belief& belief, std::size_t l, const double* row, const Scratch& s) {
     double v = 0;
-    if (config_.sparse) return s.linear[outputs() * roots_.size() + l];
-    if (config_.whole)
-      v += linear_covariances_[l].spread(s.features.data());
-    else if (config_.shared)
-      v += variance_of(static_cast<const Budgetron*>(this)->shared_linear(l) + outputs() * width(), s.features.data(), width());
-    if (!config_.own) return v;
-    if (row) return v + variance_of(own_linear(const_cast<double*>(row), l).s, s.features.data(), width());
+    if (config_.sparse) return mine(s).linear[outputs() * roots_.size() + l];
+    if (given_.whole)
+      v += linear_covariances_[l].spread(mine(s).features.data());
+    else if (given_.shared)
+      v += variance_of(static_cast<const Budgetron*>(this)->shared_linear(l) + outputs() * width(), mine(s).features.data(), width());
+    if (!given_.own) return v;
+    if (row) return v + variance_of(own_linear(const_cast<double*>(row), l).s, mine(s).features.data(), width());
     double square = 0;
-    for (double z : s.features) square += z * z;
+    for (double z : mine(s).features) square += z * z;
     return v + belief.linear * belief.linear_own * square;
   }
 
   double own_spread(std::size_t q, const double* row, const Scratch& s) const {  // Σ N ψ², relative to the prior
     double v = 0;
     const double* n = row ? own_kernel(const_cast<double*>(row), q).s : nullptr;
-    for (std::size_t a = 0; a < config_.own_rank; ++a) v += (n ? n[a] : 1.0) * s.psi[a] * s.psi[a];
+    for (std::size_t a = 0; a < given_.own_rank; ++a) v += (n ? n[a] : 1.0) * mine(s).psi[a] * mine(s).psi[a];
     return v;
   }
 
@@ -439,7 +506,7 @@ class Budgetron final : public Learner {
   }
 
   void drop_faint(Scratch& s) {
-    const auto faint = [&](const Mixture::Live& one) { return one.belief.kernel > 0 && one.idle >= config_.patience; };
+    const auto faint = [&](const Mixture::Live& one) { return one.belief.kernel > 0 && one.idle >= given_.patience; };
     if (std::none_of(live().begin(), live().end(), faint)) return;
     std::size_t left = live().size();
     for (std::size_t b = 0; b < live().size(); ++b) {
@@ -454,7 +521,7 @@ class Budgetron final : public Learner {
 
   bool wants(const Example& example, bool mistake, double margin) const {
     if (!has_kernel() || example.self <= 0) return false;
-    if (!config_.shared && anchors_.size() >= config_.own_rank) return false;
+    if (!given_.shared && anchors_.size() >= given_.own_rank) return false;
     return mistake || (!full() && margin < 1.0);
   }
 
@@ -482,7 +549,7 @@ class Budgetron final : public Learner {
     for (std::size_t j = 0; j < size(); ++j) {
       double stake = 0;
       for (std::size_t b = 0, q = 0; b < live().size(); ++b)
-        if (live()[b].belief.kernel > 0 && config_.shared)
+        if (live()[b].belief.kernel > 0 && given_.shared)
           stake += live()[b].weight * (covariances_[q++].stake(j) + kernel_scale(live()[b].belief) * grown(j));
       const double root = root_diagonal(j);
       span_.scores[j] = stake / (root * root);
@@ -509,15 +576,15 @@ class Budgetron final : public Learner {
                       [&](std::size_t j) { return alpha[j] * alpha[j] / delta2; });
       span_.replace(slot, s.row.data(), example.self, delta2);
       for (std::size_t b = 0, q = 0; b < live().size(); ++b)
-        if (live()[b].belief.kernel > 0 && config_.shared)
+        if (live()[b].belief.kernel > 0 && given_.shared)
           covariances_[q++].replace(slot, alpha, kernel_scale(live()[b].belief) / delta2, span_.gamma.data());
       replace(slot, example);
     } else {
       span_.append(s.row.data(), example.self, delta2);
       for (std::size_t b = 0, q = 0; b < live().size(); ++b)
-        if (live()[b].belief.kernel > 0 && config_.shared)
+        if (live()[b].belief.kernel > 0 && given_.shared)
           covariances_[q++].append(alpha, kernel_scale(live()[b].belief) / delta2);
-      const bool anchor = anchors_.size() < config_.own_rank && anchors_.size() == size();
+      const bool anchor = anchors_.size() < given_.own_rank && anchors_.size() == size();
       slot = append(example);
       if (anchor) add_anchor(slot, alpha, delta2, s);
     }
@@ -530,13 +597,13 @@ class Budgetron final : public Learner {
     for (std::size_t c = 0; c < a; ++c) lambda_.push_back(-alpha[anchors_[c]] / delta);
     lambda_.push_back(1.0 / delta);
     anchors_.push_back(static_cast<std::uint32_t>(slot));
-    s.psi[a] = delta;
+    mine(s).psi[a] = delta;
   }
 
   // After an anchor was forgotten: the lowest arrivals are the anchors, and every own kernel part begins again.
   void anchor_anew() {
     anchors_.clear();
-    while (anchors_.size() < std::min(size(), config_.own_rank)) {
+    while (anchors_.size() < std::min(size(), given_.own_rank)) {
       std::size_t next = size();
       for (std::size_t j = 0; j < size(); ++j)
         if ((anchors_.empty() || arrivals_[j] > arrivals_[anchors_.back()]) && (next == size() || arrivals_[j] < arrivals_[next])) next = j;
@@ -575,15 +642,15 @@ class Budgetron final : public Learner {
 
   bool learn(const Example& example, Scratch& s, double delta2, bool stored) {
     const double omega = std::min(example.weight, kHeaviest);
-    double outside = std::max(0.0, example.self - simd().dot(s.psi.data(), s.psi.data(), config_.own_rank));  // o²
-    if (stored && !anchors_.empty() && s.psi[anchors_.size() - 1] > 0 && arrivals_[anchors_.back()] == n_seen_) outside = 0.0;
+    double outside = std::max(0.0, example.self - simd().dot(mine(s).psi.data(), mine(s).psi.data(), given_.own_rank));  // o²
+    if (stored && !anchors_.empty() && mine(s).psi[anchors_.size() - 1] > 0 && arrivals_[anchors_.back()] == n_seen_) outside = 0.0;
     double residual = stored ? 0.0 : delta2;  // δ², computed when first needed
     double* row = const_cast<double*>(own_row(example.task));
     bool any = false, own_any = false;
     const std::size_t classes = outputs() == 1 ? 2 : outputs(), n_linear = roots_.size();
     // The step of the table: G, then h; and G of the belief at hand.
-    s.step.assign((n_linear + 1) * outputs() + n_linear, 0.0);
-    double *step_h = s.step.data() + n_linear * outputs(), *g = step_h + n_linear;
+    mine(s).step.assign((n_linear + 1) * outputs() + n_linear, 0.0);
+    double *step_h = mine(s).step.data() + n_linear * outputs(), *g = step_h + n_linear;
     std::fill(step_h, g, -1.0);
     bool table_moves = false;
     for (std::size_t b = 0, l = 0, q = 0; b < live().size(); ++b) {
@@ -592,10 +659,10 @@ class Budgetron final : public Learner {
       const std::size_t at_l = l, at_q = q;
       l += linear;
       q += kernel;
-      double* logs = s.logs.data() + b * classes;
+      double* logs = mine(s).logs.data() + b * classes;
       if (stored && kernel) {
         value(b, at_l, at_q, row, s);
-        log_probabilities(s.values.data() + b * outputs(), outputs(), logs);
+        log_probabilities(mine(s).values.data() + b * outputs(), outputs(), logs);
       }
       double largest = 0;
       for (std::size_t o = 0; o < outputs(); ++o) {
@@ -603,58 +670,59 @@ class Budgetron final : public Learner {
         g[o] = (outputs() == 1 ? example.label == 1 : example.label == o) ? 1.0 - p : -p;
         largest = std::max(largest, std::abs(g[o]));
       }
-      if (kernel && omega * largest < config_.sure) continue;  // no pass over the covariance for next to nothing
+      if (kernel && omega * largest < given_.sure) continue;  // no pass over the covariance for next to nothing
       const double q_y = std::exp(logs[example.label]);
 
       double v = linear ? linear_spread(belief, at_l, row, s) : 0.0;
       if (kernel) {
         const double scale = kernel_scale(belief), own = own_scale(belief);
         // V and the residuals of the kernel block are at most the prior: often that is enough to see that nothing matters.
-        const double most = v + ((config_.shared ? scale : 0.0) + own) * example.self;
+        const double most = v + ((given_.shared ? scale : 0.0) + own) * example.self;
         if (omega * largest * most < kNegligible) continue;
-        if (config_.shared) {
+        if (given_.shared) {
           if (residual < 0) residual = span_.project(s.row.data(), example.self, kernel_rows());
           v += covariances_[at_q].spread(s.row.data()) + scale * residual;
         }
-        if (config_.own) v += own * (own_spread(at_q, row, s) + outside);
+        if (given_.own) v += own * (own_spread(at_q, row, s) + outside);
       }
       if (omega * largest * v < kNegligible) continue;
       any = true;
       const double h = omega * q_y * (1.0 - q_y), over = 1.0 + h * v;
       for (std::size_t o = 0; o < outputs(); ++o) g[o] *= omega / over;
-      const bool in_row = (linear && row_linear_) || (kernel && row_kernel_ && config_.own_rank);
+      const bool in_row = (linear && row_linear_) || (kernel && row_kernel_ && given_.own_rank);
       own_any |= in_row;
       if (in_row && !row) row = row_for(example.task);
       if (linear && config_.sparse) {
-        for (std::size_t o = 0; o < outputs(); ++o) s.step[o * n_linear + at_l] = g[o];
+        for (std::size_t o = 0; o < outputs(); ++o) mine(s).step[o * n_linear + at_l] = g[o];
         step_h[at_l] = h;
         table_moves = true;
       } else if (linear) {
         learn_linear(belief, at_l, row, g, h, h / over, s);
       }
-      if (kernel && config_.shared) covariances_[at_q].learn(g, h / over);
-      if (kernel && config_.own && row) {
+      if (kernel && given_.shared) covariances_[at_q].learn(g, h / over);
+      if (kernel && given_.own && row) {
         Diagonal own = own_kernel(row, at_q);
-        learn_diagonal(own, s.psi.data(), g, h, own_scale(belief), 0.0);
+        learn_diagonal(own, mine(s).psi.data(), g, h, own_scale(belief), 0.0);
       }
     }
     if (table_moves)
-      table_.learn(s.entries, {s.step.data(), step_h, floors_.data(), roots_.data(), config_.shared, config_.own});
+      table_.learn(mine(s).entries, {mine(s).step.data(), step_h, floors_.data(), roots_.data(), given_.shared, given_.own});
     if (own_any) row_for(example.task);  // the most recently updated from here on
     return any;
   }
 
   void learn_linear(const Belief& belief, std::size_t l, double* row, const double* g, double h, double c, const Scratch& s) {
     const double floor = belief.floor * belief.linear;
-    if (config_.whole) {
+    if (given_.whole) {
       linear_covariances_[l].learn(g, c);
       if (floor > 0) linear_covariances_[l].keep_above(floor);
-    } else if (config_.shared) {
-      learn_diagonal(shared_linear(l), s.features.data(), g, h, 1.0, floor);
+    } else if (given_.shared) {
+      learn_diagonal(shared_linear(l), mine(s).features.data(), g, h, 1.0, floor);
     }
-    if (config_.own) learn_diagonal(own_linear(row, l), s.features.data(), g, h, 1.0, floor * belief.linear_own);
+    if (given_.own) learn_diagonal(own_linear(row, l), mine(s).features.data(), g, h, 1.0, floor * belief.linear_own);
   }
 
+  const BudgetronGiven given_;
   Mixture mixture_;
   Moments moments_;
   HashedTable<T> table_;

@@ -35,24 +35,24 @@ inline double* keep_blocks(double* to, const double* from, std::size_t n, std::s
 // done in place, so that it cannot fail in the middle of an example.
 template <class T>
 void Budgetron<T>::drop(Scratch& s) noexcept {
-  std::uint8_t *keep_linear = keep_.data() + config_.beliefs.size(), *keep_kernel = keep_linear + config_.beliefs.size();
+  std::uint8_t *keep_linear = keep_.data() + given_.beliefs.size(), *keep_kernel = keep_linear + given_.beliefs.size();
   for (std::size_t b = 0, l = 0, q = 0; b < live().size(); ++b) {
     if (live()[b].belief.linear > 0) keep_linear[l++] = keep_[b];
     if (live()[b].belief.kernel > 0) keep_kernel[q++] = keep_[b];
   }
-  const std::size_t linear_block = (outputs() + 1) * width(), kernel_block = (outputs() + 1) * config_.own_rank;
+  const std::size_t linear_block = (outputs() + 1) * width(), kernel_block = (outputs() + 1) * given_.own_rank;
   const std::size_t n_linear = count_linear(), before_linear = row_linear_, before_kernel = row_kernel_, before = row_width_;
   if (config_.sparse) {
     table_.narrow([&](std::size_t b) { return keep_linear[b] != 0; });
-  } else if (config_.whole) {
+  } else if (given_.whole) {
     keep_marked(linear_covariances_, keep_linear);
-  } else if (config_.shared) {
+  } else if (given_.shared) {
     const double* end = keep_blocks(linear_.data(), linear_.data(), n_linear, linear_block, keep_linear);
     linear_.resize(static_cast<std::size_t>(end - linear_.data()));
     shrink(linear_);
   }
-  if (config_.shared) keep_marked(covariances_, keep_kernel);
-  keep_blocks(s.values.data(), s.values.data(), live().size(), outputs(), keep_.data());
+  if (given_.shared) keep_marked(covariances_, keep_kernel);
+  keep_blocks(mine(s).values.data(), mine(s).values.data(), live().size(), outputs(), keep_.data());
   keep_marked(mixture_.live, keep_.data());
   double total = 0;
   for (const auto& one : live()) total += one.weight;
@@ -63,7 +63,7 @@ void Budgetron<T>::drop(Scratch& s) noexcept {
       double* next = keep_blocks(row, row, before_linear, linear_block, keep_linear);
       keep_blocks(next, row + before_linear * linear_block, before_kernel, kernel_block, keep_kernel);
     });
-  mixture_.logs(s.values.data(), outputs(), s.logs);
+  mixture_.logs(mine(s).values.data(), outputs(), mine(s).logs);
   if (config_.sparse) read_table(s);
   if (has_kernel()) return;
   release_store();
@@ -71,7 +71,7 @@ void Budgetron<T>::drop(Scratch& s) noexcept {
   release(lambda_);
   release(anchor_factor_);
   anchors_.clear();
-  std::fill(s.psi.begin(), s.psi.end(), 0.0);
+  std::fill(mine(s).psi.begin(), mine(s).psi.end(), 0.0);
 }
 
 // The hashed table in the order of a model file: slot by slot the typical |x|; slot by slot, belief by belief the weights
@@ -104,19 +104,17 @@ void Budgetron<T>::save_rule(State& state) {
     state.reals["moments_mean"].assign(moments_.mean_.begin(), moments_.mean_.end());
     state.reals["moments_m2"].assign(moments_.m2_.begin(), moments_.m2_.end());
     state.reals["linear"].assign(linear_.begin(), linear_.end());
-    if (config_.whole)
+    if (given_.whole)
       for (auto& one : linear_covariances_) one.save(state.reals["linear"], state.reals["linear_covariance"]);
   }
   auto& keys = state.integers["table_key"];
   auto& stamps = state.integers["table_stamp"];
-  auto& clusters = state.integers["table_cluster"];
   auto& linear = state.reals["own_linear"];
   auto& kernel = state.reals["own_kernel"];
   const std::size_t split = (outputs() + 1) * row_linear_ * width();
   for (std::size_t at = 0; at < rows_.size(); ++at) {
     keys.push_back(rows_.row(at).name.id);
     stamps.push_back(rows_.row(at).stamp);
-    clusters.push_back(rows_.row(at).cluster);
     linear.insert(linear.end(), rows_.values(at), rows_.values(at) + split);
     kernel.insert(kernel.end(), rows_.values(at) + split, rows_.values(at) + row_width_);
   }
@@ -150,7 +148,7 @@ void Budgetron<T>::load_rule(const State& state) {
   // Which beliefs are left decides the shapes; stored examples came in before this, at the skeleton's hand.
   const std::size_t stored = size();
   if (index.size() < live().size()) {
-    scratch().values.resize(live().size() * outputs());
+    mine(scratch()).values.resize(live().size() * outputs());
     drop(scratch());
     agree(has_kernel() || stored == 0);
   }
@@ -173,7 +171,7 @@ void Budgetron<T>::load_rule(const State& state) {
     moments_.count_ = state.reals.at("moments_count").at(0);
     fill(moments_.mean_, "moments_mean");
     fill(moments_.m2_, "moments_m2");
-    if (config_.whole) {
+    if (given_.whole) {
       const auto& weights = state.reals.at("linear");
       const auto& packed = state.reals.at("linear_covariance");
       const std::size_t n = linear_covariances_.size(), each = outputs() * width();
@@ -188,16 +186,14 @@ void Budgetron<T>::load_rule(const State& state) {
   const auto& stamps = state.integers.at("table_stamp");
   const auto& linear = state.reals.at("own_linear");
   const auto& kernel = state.reals.at("own_kernel");
-  const auto clusters = state.integers.find("table_cluster");
   const std::size_t split = (outputs() + 1) * row_linear_ * width(), rest = row_width_ - split;
   agree(stamps.size() == keys.size() && linear.size() == keys.size() * split && kernel.size() == keys.size() * rest &&
-        (!config_.max_task_rows || keys.size() <= config_.max_task_rows));
+        (!given_.max_task_rows || keys.size() <= given_.max_task_rows));
   std::vector<std::uint32_t> by_age(keys.size());
   for (std::size_t i = 0; i < keys.size(); ++i) {
     agree(rows_.find({keys[i], false}) == RowTable::kNone);
-    const bool known = clusters != state.integers.end() && clusters->second.size() == keys.size();
     rows_.reserve(1);
-    const auto at = rows_.add({keys[i], false}, known ? clusters->second[i] : 0);
+    const auto at = rows_.add({keys[i], false}, 0);
     std::copy_n(linear.begin() + static_cast<std::ptrdiff_t>(i * split), split, rows_.values(at));
     std::copy_n(kernel.begin() + static_cast<std::ptrdiff_t>(i * rest), rest, rows_.values(at) + split);
     by_age[i] = at;
@@ -212,7 +208,7 @@ void Budgetron<T>::load_rule(const State& state) {
   for (std::size_t q = 0; q < covariances_.size(); ++q)
     covariances_[q].load(u.data() + q * outputs() * size(), m.data() + q * triangle(size()), size());
   const auto& anchors = state.integers.at("anchors");
-  agree(anchors.size() <= config_.own_rank);
+  agree(anchors.size() <= given_.own_rank);
   for (auto slot : anchors) {
     agree(slot >= 0 && static_cast<std::size_t>(slot) < size() && !is_anchor(static_cast<std::size_t>(slot)));
     anchors_.push_back(static_cast<std::uint32_t>(slot));
@@ -227,9 +223,15 @@ void Budgetron<T>::load_rule(const State& state) {
 template class Budgetron<float>;
 template class Budgetron<double>;
 
-std::unique_ptr<Learner> make_budgetron(const Config& config) {
-  if (config.single) return make_counted<Budgetron<float>>(config);
-  return make_counted<Budgetron<double>>(config);
-}
+namespace {
+
+const Registered registered(
+    "budgetron",
+    {"eta", "max_task_rows", "beliefs", "shared", "own", "own_rank", "slots", "patience", "whole", "sure"},
+    [](const Config& config) {
+      return config.single ? make_counted<Budgetron<float>>(config) : make_counted<Budgetron<double>>(config);
+    });
+
+}  // namespace
 
 }  // namespace budgetron

@@ -27,7 +27,7 @@ LIGHT = 0.01
 
 @dataclass(frozen=True)
 class Belief:
-    """One line of `settings.extra["beliefs"]`, and its number there."""
+    """One line of `settings.parameters.beliefs`, and its number there."""
 
     index: int
     s_linear: float
@@ -49,8 +49,8 @@ class Mixture:
     """The live beliefs with their weights w."""
 
     def __init__(self, settings: Settings) -> None:
-        self.all = [Belief(i, *map(float, numbers)) for i, numbers in enumerate(settings.extra["beliefs"])]
-        self.patience = int(settings.extra.get("patience", 10_000))
+        self.all = [Belief(i, *map(float, numbers)) for i, numbers in enumerate(settings.parameters.beliefs)]
+        self.patience = int(settings.parameters.patience)
         self.live = list(self.all)
         self.w: Array = np.full(len(self.live), 1 / len(self.live))
         self.idle: Integers = np.zeros(len(self.live), dtype=np.int64)

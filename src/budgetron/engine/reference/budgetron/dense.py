@@ -5,7 +5,7 @@
                                    n ← n + 1,   e = x − mean,   mean ← mean + e/n,   m2 ← m2 + e (x − mean)
 
 Prior variances: s_ℓ shared, s_ℓ ρ_ℓ own. A task's own covariance is diagonal. The shared one is whole where d is
-small (`extra["whole"]`): columns that move together are then told apart.
+small (`parameters.whole`): columns that move together are then told apart.
 
     shared[b]   W and S of belief b, (outputs + 1, d + 1); or W and Σ, (outputs + d + 1, d + 1)
 """
@@ -31,11 +31,11 @@ class DenseLinear:
 
     def __init__(self, settings: Settings, beliefs: list[Belief]) -> None:
         self.n_outputs, self.d = settings.n_outputs, settings.n_features
-        self.has_shared = bool(settings.extra["shared"])
+        self.has_shared = bool(settings.parameters.shared)
         self.count = 0
         self.mean: Array = np.zeros(self.d)
         self.m2: Array = np.zeros(self.d)
-        self.is_whole = bool(settings.extra.get("whole", False))
+        self.is_whole = bool(settings.parameters.whole)
         make = blank_whole if self.is_whole else blank
         self.shared = {b.index: make(self.n_outputs, self.d + 1, b.s_linear) for b in beliefs if self.has_shared}
 

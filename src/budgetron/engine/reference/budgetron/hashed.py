@@ -43,8 +43,8 @@ class HashedLinear:
     """The typical |x| of each slot, and the table of each belief that has one."""
 
     def __init__(self, settings: Settings, beliefs: list[Belief]) -> None:
-        self.m, self.n_outputs, self.dtype = int(settings.extra["slots"]), settings.n_outputs, settings.dtype
-        self.has_shared, self.has_own = bool(settings.extra["shared"]), bool(settings.extra["own"])
+        self.m, self.n_outputs, self.dtype = int(settings.parameters.slots), settings.n_outputs, settings.dtype
+        self.has_shared, self.has_own = bool(settings.parameters.shared), bool(settings.parameters.own)
         self.scale: NDArray[Any] = np.zeros(self.m, dtype=self.dtype)  # a
         self.tables = {b.index: blank(self.n_outputs, self.m, b.s_linear, self.dtype).T.copy() for b in beliefs}
 

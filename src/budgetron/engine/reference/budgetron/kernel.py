@@ -28,8 +28,8 @@ class KernelPart:
 
     def __init__(self, settings: Settings, store: Store, mixture: Mixture) -> None:
         self.store, self.mixture = store, mixture
-        self.has_shared, self.has_own = bool(settings.extra["shared"]), bool(settings.extra["own"])
-        self.B, self.eta2, self.n_outputs = settings.capacity, settings.eta**2, settings.n_outputs
+        self.has_shared, self.has_own = bool(settings.parameters.shared), bool(settings.parameters.own)
+        self.B, self.eta2, self.n_outputs = settings.capacity, settings.parameters.eta**2, settings.n_outputs
         self.span = Span(settings, store)
         self.shared = {b.index: SharedKernel(self.n_outputs) for b in mixture.kernel if self.has_shared}
 

@@ -33,10 +33,10 @@ class Rows:
     """The rows by task key."""
 
     def __init__(self, settings: Settings) -> None:
-        own = bool(settings.extra["own"])
+        own = bool(settings.parameters.own)
         self.d = settings.n_features + 1 if own and not settings.sparse else 0
-        self.r = int(settings.extra["own_rank"]) if own else 0
-        self.n_outputs, self.max_rows = settings.n_outputs, settings.max_task_rows
+        self.r = int(settings.parameters.own_rank) if own else 0
+        self.n_outputs, self.max_rows = settings.n_outputs, settings.parameters.max_task_rows
         self.held: dict[int, Row] = {}
 
     def holds(self, b: Belief) -> bool:

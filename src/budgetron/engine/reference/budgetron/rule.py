@@ -15,20 +15,23 @@ Unrelated tasks (`shared` false) have own parts only; one task for all (`own` fa
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any
 
 import numpy as np
 
 from budgetron.engine.records import Outcome
 from budgetron.engine.reference.budgetron.beliefs import Belief, Mixture, lead, log_probabilities
+from budgetron.engine.reference.budgetron.declaration import BudgetronDeclaration
 from budgetron.engine.reference.budgetron.dense import DenseLinear
 from budgetron.engine.reference.budgetron.hashed import HashedLinear
 from budgetron.engine.reference.budgetron.kernel import KernelPart
 from budgetron.engine.reference.budgetron.own import Row, Rows
 from budgetron.engine.reference.budgetron.parts import Part
 from budgetron.engine.reference.budgetron.span import Place
+from budgetron.engine.reference.declaration import Arrays
 from budgetron.engine.reference.rows import Array, Instance
-from budgetron.engine.reference.rule import Rule
+from budgetron.engine.reference.rule import Located
 from budgetron.engine.reference.store import Store
 from budgetron.engine.settings import Settings
 
@@ -36,12 +39,14 @@ NEGLIGIBLE = 1e-3
 HEAVIEST = 1e6  # ω of a step: beyond it steps would overshoot until weights overflow
 
 
-class Budgetron(Rule):
+class Budgetron(BudgetronDeclaration):
     """Every example teaches every belief; the beliefs are mixed by how well they foretold."""
+
+    name = "budgetron"
 
     def __init__(self, settings: Settings) -> None:
         self.n_outputs = settings.n_outputs
-        self.sure = float(settings.extra.get("sure", 0.0))
+        self.sure = float(settings.parameters.sure)
         self.store = Store(settings)
         self.mixture = Mixture(settings)
         self.linear = (HashedLinear if settings.sparse else DenseLinear)(settings, self.mixture.linear)
@@ -50,6 +55,15 @@ class Budgetron(Rule):
 
     def predict(self, x: Instance, key: int, cluster: int) -> Array:
         return self.mixture.margins(self.f(self.linear.features(x, key), self.kernel.see(x), key))
+
+    def query(self, name: str, examples: Iterable[Located], arrays: Arrays) -> dict[str, Any]:
+        """Answer "variances" of f, one row per example; "beliefs": position and weight of those that are left."""
+        if name == "variances":
+            variances = [self.variance(*example) for example in examples]
+            return {"variance": np.array(variances).reshape(len(variances), self.n_outputs)}
+        if name == "beliefs":
+            return {"index": np.array([b.index for b in self.mixture.live]), "weight": self.mixture.w.copy()}
+        return super().query(name, examples, arrays)
 
     def variance(self, x: Instance, key: int, cluster: int) -> Array:
         """Of the mixture: Σ_b w_b (v_b + f_b²) − (Σ_b w_b f_b)², with v_b as in step 5."""
@@ -149,9 +163,6 @@ class Budgetron(Rule):
     def of_task(self, key: int, cluster: int) -> Array:
         """The kernel part of the mixture's f."""
         return self.kernel.of_row(self.rows.find(key, self.mixture.live))
-
-    def beliefs(self) -> list[tuple[int, float]]:
-        return [(b.index, float(w)) for b, w in zip(self.mixture.live, self.mixture.w, strict=True)]
 
     def state(self) -> dict[str, Any]:
         counts = {"n_seen": self.n_seen, "n_mistakes": self.n_mistakes}

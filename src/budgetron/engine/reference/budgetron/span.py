@@ -93,7 +93,7 @@ class Span:
         self.store = store
         self.gram = Gram(noise_of(settings))
         self.anchors: list[int] = []  # arrival numbers, in order
-        self.r = int(settings.extra["own_rank"]) if settings.extra["own"] else 0
+        self.r = int(settings.parameters.own_rank) if settings.parameters.own else 0
         self.unit, self.is_unit_set = 1.0, False
 
     def clear(self) -> None:

@@ -1,0 +1,99 @@
+"""What a rule declares about itself, for everything outside of the rule that must know it.
+
+    name, Parameters        the settings file, the compiled core, `Settings.parameters`
+    layout, verify          model files: names, dtypes and shapes of the state's arrays, and which numbers are possible
+    bytes_beyond, planned   the memory planner (`engine.memory`)
+    to_core, from_core      the compiled engine, if its arrays differ from those of the NumPy engine
+
+`Rule` inherits these class methods; a rule overrides those that its own state or memory requires.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, ClassVar
+
+import msgspec
+from numpy.typing import NDArray
+
+from budgetron.engine import memory
+from budgetron.engine.saved_state import Layout, counts_fields, require, store_fields
+from budgetron.engine.settings import Settings
+
+Arrays = Mapping[str, NDArray[Any]]
+
+
+class RuleParameters(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """The parameters of one rule. A field's type and range are checked when a model file is read.
+
+    Fields are numbers, booleans, None, or lists of them; the core receives lists as flat arrays of doubles.
+    """
+
+
+class Declaration:
+    """The class methods of a rule that others read."""
+
+    name: ClassVar[str]
+    Parameters: ClassVar[type[RuleParameters]] = RuleParameters
+    needs_kernel: ClassVar[bool] = True
+
+    @classmethod
+    def check(cls, settings: Settings) -> None:
+        """Reject settings, read from a model file, that contradict each other."""
+        require(settings.kernel is not None or not cls.needs_kernel, "kernel", "a kernel", "null")
+
+    # ---- state
+
+    @classmethod
+    def layout(cls, settings: Settings, arrays: Arrays) -> Layout:
+        """Return the fields of a state. Sizes that learning decides are the lengths of one-dimensional `arrays`."""
+        return counts_fields() | store_fields(settings, arrays)
+
+    @classmethod
+    def verify(cls, settings: Settings, arrays: Arrays) -> None:
+        """Reject numbers, in arrays of the right shapes, that learning cannot produce; see `engine.saved_state`."""
+
+    @classmethod
+    def sized_for(cls, settings: Settings, arrays: Arrays) -> Settings:
+        """Return settings whose `bytes_of` is the memory of this state, where the settings have no limit."""
+        return settings
+
+    @classmethod
+    def to_core(cls, state: dict[str, Any]) -> dict[str, Any]:
+        """Convert a state to the names and arrays of the compiled rule."""
+        return state
+
+    @classmethod
+    def from_core(cls, state: dict[str, Any]) -> dict[str, Any]:
+        """Convert a state of the compiled rule to that of the NumPy engine."""
+        return state
+
+    # ---- memory
+
+    @classmethod
+    def bytes_beyond(cls, settings: Settings, compiled: bool) -> int:
+        """Return an upper bound of the rule's own bytes, beyond stored rows, their bookkeeping and the graph."""
+        return 0
+
+    @classmethod
+    def is_bounded(cls, settings: Settings) -> bool:
+        """Whether these settings bound the memory."""
+        return settings.capacity is not None
+
+    @classmethod
+    def with_capacity(cls, settings: Settings, capacity: int, limit: int, nonzeros: float) -> Settings:
+        """Return the settings with this capacity, and with everything that goes with it under a limit of bytes."""
+        return memory.with_pool(settings, capacity, nonzeros)
+
+    @classmethod
+    def planned(cls, settings: Settings, limit: int, nonzeros: float, compiled: bool) -> Settings | None:
+        """Turn a byte budget into settings; None if it is too small.
+
+        The default is the largest capacity that fits. A rule that divides bytes differently overrides it; what it
+        returns must satisfy `memory.bytes_of(settings, compiled) <= limit`.
+        """
+        return memory.largest(lambda capacity: cls.with_capacity(settings, capacity, limit, nonzeros), limit, compiled)
+
+    @classmethod
+    def check_resize(cls, who: str, settings: Settings, capacity: int) -> None:
+        """Raise an `InputError` if a model in use cannot change to this capacity."""

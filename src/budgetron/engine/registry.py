@@ -1,0 +1,30 @@
+"""Learning rules by name. A rule's name is the name of its files, so no list of rules has to be kept anywhere.
+
+    engine/reference/NAME.py      the definition in NumPy: a subclass of `Rule` with `name = NAME`
+    src/core/rules/NAME.cpp       the same rule in the compiled core, registered under the same name
+    learners/NAME.py              the estimator, with `rule = NAME`
+"""
+
+from __future__ import annotations
+
+from functools import cache
+from importlib import import_module
+from typing import Any
+
+from budgetron.errors import refuse, shown
+
+
+@cache
+def rule_class(name: str) -> Any:
+    """Return the subclass of `reference.rule.Rule` with this name. It is imported on first use."""
+    module = f"budgetron.engine.reference.{name}"
+    found: dict[str, Any] = {}
+    try:
+        found = vars(import_module(module))
+    except ModuleNotFoundError as error:
+        if error.name != module:  # the file exists, but imports something that does not
+            raise
+    for value in found.values():
+        if isinstance(value, type) and vars(value).get("name") == name:
+            return value
+    raise refuse("engine", "rule", f"defined in {module.replace('.', '/')}.py, by a class with this name", shown(name))

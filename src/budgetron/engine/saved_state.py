@@ -1,0 +1,150 @@
+"""The state of an engine as named arrays: their dtypes and shapes, and checks of the numbers in them.
+
+Rules declare their fields with these functions; `engine.native` converts by them, `persist` saves and validates by
+them. A saved file with a correct digest may still be hostile. Weights may have any finite value, since a stream could
+have led to it. But indices must stay within the stored examples, nothing may be listed twice, and counts, variances and
+scales must be ones that learning can produce: the compiled engine uses them without further checks.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from budgetron.engine.settings import Settings
+from budgetron.file_errors import require as require
+from budgetron.graphs import Clique, Explicit
+from budgetron.graphs.task_ids import HASHED, NOT_A_TASK
+from budgetron.kernels import Gaussian
+
+Arrays = Mapping[str, NDArray[Any]]
+Ints = NDArray[np.int64]
+_INTEGERS = 2**61  # integer tasks are their own task ids within ± this limit (`graphs.task_ids`)
+
+
+class Field(NamedTuple):
+    """One array of a state. The shape () is a Python number in the state, and an array of length 1 in a file."""
+
+    dtype: str
+    shape: tuple[int, ...] = ()
+
+    @property
+    def is_integer(self) -> bool:
+        return "int" in self.dtype
+
+
+Layout = dict[str, Field]
+
+
+# ---- fields
+
+
+def length(arrays: Arrays, name: str) -> int:
+    """Return the length of a one-dimensional array, which may not have been validated yet."""
+    require(name in arrays and arrays[name].ndim == 1, f"state.{name}", "present and one-dimensional")
+    return len(arrays[name])
+
+
+def triangle(n: int) -> int:
+    """Return the number of entries of the lower triangle of an n × n matrix, which symmetric matrices are stored as."""
+    return n * (n + 1) // 2
+
+
+def optional(fields: Layout, arrays: Arrays) -> Layout:
+    """Return the fields if one of them is present, otherwise none: older files, or the other engine, lack them all."""
+    return fields if fields.keys() & arrays.keys() else {}
+
+
+def counts_fields() -> Layout:
+    """Return the two counts that every rule has."""
+    return {"n_seen": Field("int64"), "n_mistakes": Field("int64")}
+
+
+def store_fields(settings: Settings, arrays: Arrays) -> Layout:
+    """Return the fields of the stored examples."""
+    n = length(arrays, "key")
+    fields = {name: Field("int64", (n,)) for name in ("key", "cluster", "arrival")}
+    if settings.sparse:
+        nonzeros = length(arrays, "indices")
+        return fields | {"indptr": Field("int64", (n + 1,)), "indices": Field("int32", (nonzeros,)),
+                         "data": Field(settings.dtype, (nonzeros,))}  # fmt: skip
+    fields["rows"] = Field(settings.dtype, (n, settings.n_features))  # minus the reference point
+    if isinstance(settings.kernel, Gaussian):
+        point = Field(settings.dtype, (settings.n_features,))
+        fields |= optional({"reference": point, "reference_candidate": point, "reference_streak": Field("int64"),
+                            "reference_moves": Field("int64")}, arrays)  # fmt: skip
+    return fields
+
+
+def gram_fields(arrays: Arrays) -> Layout:
+    """Return the fields of the core's inverse Gram matrix, or of its factor; the NumPy engine recomputes both."""
+    n = length(arrays, "key")
+    packed, each = Field("float64", (triangle(n),)), Field("float64", (n,))
+    if "factor" in arrays:
+        fields = {"factor": packed, "inverse_diagonal": each, "factor_order": Field("int64", (n,)),
+                  "factor_age": Field("int64")}  # fmt: skip
+    else:
+        fields = optional({"inverse": packed, "inverse_diagonal": each}, arrays)
+    return fields | optional({"gram_rebuilds": Field("int64", (2,))}, arrays)
+
+
+# ---- checks
+
+
+def verify_gram(arrays: Arrays) -> None:
+    """Check the numbers of `gram_fields`."""
+    n = len(arrays["key"])
+    diagonal = np.cumsum(np.arange(1, n + 1)) - 1  # positions of the diagonal in a packed lower triangle
+    for name in ("inverse", "factor"):
+        if name in arrays:
+            require((arrays[name][diagonal] > 0).all(), f"state.{name}", "with a positive diagonal")
+            require((arrays["inverse_diagonal"] > 0).all(), "state.inverse_diagonal", "positive")
+    if "factor_order" in arrays:
+        every = np.array_equal(np.sort(arrays["factor_order"]), np.arange(n))
+        require(every, "state.factor_order", f"0 … {n - 1}, each once")
+        age = int(arrays["factor_age"][0])
+        require(0 <= age <= max(n, 16) * 4, "state.factor_age", "a count of steps since the last refresh", str(age))
+    if "gram_rebuilds" in arrays:
+        require((arrays["gram_rebuilds"] >= 0).all(), "state.gram_rebuilds", "counts")
+
+
+def verify_tasks(settings: Settings, name: str, keys: Ints, clusters: Ints) -> None:
+    """Check task ids against the graph, and the clusters that go with them."""
+    graph = settings.graph
+    if isinstance(graph, Explicit):
+        k = graph.n_tasks
+        require(((keys >= 0) & (keys < k)).all(), name, f"numbers of the graph's {k} tasks")
+        require(np.array_equal(clusters, graph.component[keys]), f"clusters of {name}", "those of the graph")
+        return
+    assert isinstance(graph, Clique)
+    is_task = ((keys > -_INTEGERS) & (keys < _INTEGERS)) | ((keys >= HASHED) & (keys < NOT_A_TASK))
+    require(is_task.all(), name, "valid task ids")
+    expected = clusters_of(graph, keys)
+    alone = (keys == 0) & (clusters == 0)  # `tasks=None` is task 0 in cluster 0, even if the graph maps a task named 0
+    require(((clusters == expected) | alone).all(), f"clusters of {name}", "those of the graph")
+
+
+def clusters_of(graph: Clique, keys: Ints) -> Ints:
+    """Return the cluster of each task id."""
+    if graph.coupling == 0:
+        return keys
+    return np.zeros_like(keys) if graph.mapped is None else graph.mapped.clusters_of(keys)
+
+
+def verify_task_rows(settings: Settings, n_rows: int, arrays: Arrays, clusters: Ints) -> None:
+    """Check the tasks and the last updates of a table with one row per task, of `n_rows` rows in all."""
+    limit = settings.parameters.max_task_rows
+    require(limit is None or n_rows <= limit, "state.table_key", f"at most {limit} rows", str(n_rows))
+    keys = arrays["table_key"]
+    require(len(np.unique(keys)) == len(keys), "state.table_key", "tasks, none of them twice")
+    verify_tasks(settings, "state.table_key", keys, clusters)
+    seen = int(arrays["n_seen"][0])
+    require(are_stamps(arrays["table_stamp"], seen), "state.table_stamp", "different steps before n_seen")
+
+
+def are_stamps(steps: Ints, seen: int) -> bool:
+    """Whether these are different steps before `seen`."""
+    return bool(((steps >= 0) & (steps < seen)).all()) and len(np.unique(steps)) == len(steps)

@@ -1,0 +1,39 @@
+#include "rules/registry.hpp"
+
+#include <algorithm>
+#include <stdexcept>
+#include <utility>
+
+namespace budgetron {
+
+namespace {
+
+// Constant-initialised, hence 0 before any rule registers itself.
+const Registered* first = nullptr;
+
+}  // namespace
+
+Registered::Registered(const char* name_, std::vector<std::string> parameters_, Make make_)
+    : name(name_), parameters(std::move(parameters_)), make(make_), next(first) {
+  first = this;
+}
+
+std::vector<std::string> rule_names() {
+  std::vector<std::string> names;
+  for (const Registered* one = first; one; one = one->next) names.emplace_back(one->name);
+  std::sort(names.begin(), names.end());
+  return names;
+}
+
+std::unique_ptr<Learner> make_learner(const Config& config) {
+  for (const Registered* one = first; one; one = one->next)
+    if (config.rule == one->name) {
+      config.parameters.check_names(one->parameters);
+      return one->make(config);
+    }
+  std::string names;
+  for (const auto& name : rule_names()) names += (names.empty() ? "" : ", ") + name;
+  throw std::invalid_argument("_core.make: rule must be one of " + names + "; got " + config.rule);
+}
+
+}  // namespace budgetron

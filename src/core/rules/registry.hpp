@@ -1,0 +1,38 @@
+// Rules by name. A rule's file registers it under the file's name; no other file has to know the rule:
+//
+//   const Registered registered("forgetron", {}, make_counted<Forgetron>);
+#pragma once
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "rules/learner.hpp"
+
+namespace budgetron {
+
+// Must have static storage: it stays in the list of rules for the life of the process. The list is built before main(), in
+// any order, and is only read afterwards; rules are looked up by name, so the order does not matter.
+class Registered {
+ public:
+  using Make = std::unique_ptr<Learner> (*)(const Config&);
+  Registered(const char* name, std::vector<std::string> parameters, Make make);
+
+  const char* name;
+  std::vector<std::string> parameters;  // the names that the rule's constructor reads
+  Make make;
+  const Registered* next;
+};
+
+std::vector<std::string> rule_names();
+std::unique_ptr<Learner> make_learner(const Config& config);
+
+// A rule's object counts as its memory, and so do the arrays among its parameters.
+template <class Rule>
+std::unique_ptr<Learner> make_counted(const Config& config) {
+  auto learner = std::make_unique<Rule>(config);
+  learner->bytes_.used += sizeof(Rule) + config.parameters.bytes();
+  return learner;
+}
+
+}  // namespace budgetron
