@@ -58,7 +58,7 @@ std::set<std::string> covered, moved;
 
 std::string name_of(const Config& c) {
   const char* const kernels[] = {"none", "linear", "polynomial", "gaussian"};
-  std::string name = "rule " + std::to_string(static_cast<int>(c.rule)) + ", kernel " + kernels[static_cast<int>(c.kernel.kind)];
+  std::string name = c.rule + ", kernel " + kernels[static_cast<int>(c.kernel.kind)];
   name += c.sparse ? ", sparse" : ", dense";
   name += c.single ? ", float32" : ", float64";
   name += c.pool ? ", pool" : "";
@@ -70,8 +70,8 @@ void expect(bool holds, const char* what) {
   if (holds) return;
   std::fprintf(stderr, "faults: %s\n", what);
   if (const Config* c = current)
-    std::fprintf(stderr, "%s, capacity %zu, %zu outputs, %s graph, patience %ld\n", name_of(*c).c_str(), c->capacity, c->n_outputs,
-                 dynamic_cast<const Clique*>(c->similarity.get()) ? "closed" : "explicit", static_cast<long>(c->patience));
+    std::fprintf(stderr, "%s, capacity %zu, %zu outputs, %s graph, patience %.0f\n", name_of(*c).c_str(), c->capacity, c->n_outputs,
+                 dynamic_cast<const Clique*>(c->similarity.get()) ? "closed" : "explicit", c->parameters.real("patience", 0));
   std::exit(1);
 }
 
@@ -175,7 +175,7 @@ void measure(const Config& c, bool by_cluster, unsigned seed, double offset) {
     // old ones were there as well for a moment.
     const std::size_t grown = after > counted ? 2 * after : most;
     if (peak - before > grown + grown / 8 + 6 * 1024)
-      std::fprintf(stderr, "rule %d: at most %zu bytes at once, counted %zu\n", static_cast<int>(c.rule), peak - before, most);
+      std::fprintf(stderr, "rule %s: at most %zu bytes at once, counted %zu\n", c.rule.c_str(), peak - before, most);
     expect(peak - before <= grown + grown / 8 + 6 * 1024, "more was allocated than is counted");
   }
 }
