@@ -1,7 +1,7 @@
 """The bytes of a model file: one JSON text and named arrays, under a format number and a digest.
 
     0   8 bytes    magic, 8F "Budget" 0A
-    8   8 bytes    format number, unsigned, little-endian: 1
+    8   8 bytes    format number, unsigned, little-endian: 2, or 1 in older files (`engines` reads their settings)
     16  32 bytes   SHA-256 of every other byte of the file: bytes 0 to 15, then byte 48 to the end
     48  …          a safetensors payload; tensor "model" (U8) is the JSON text, all others are numbers
 
@@ -23,7 +23,7 @@ from safetensors.numpy import load, save
 from budgetron.file_errors import invalid, require
 
 MAGIC = b"\x8fBudget\n"
-FORMAT = 1
+FORMAT = 2
 JSON = "model"
 _START = 48
 _DTYPES = frozenset({"float64", "float32", "int64", "int32", "uint64", "uint8"})
@@ -47,8 +47,8 @@ def unpacked(content: bytes) -> tuple[bytes, dict[str, NDArray[Any]]]:
         raise invalid("the file", "a Budgetron model", f"{len(content)} bytes that begin with {content[:8]!r}",
                   "Files of this kind are written by save().")
     number = int.from_bytes(content[8:16], "little")
-    if len(content) >= _START and number != FORMAT:
-        raise invalid("the file", f"of format {FORMAT}", f"format {number}", "A newer budgetron may read it.")
+    if len(content) >= _START and not 1 <= number <= FORMAT:
+        raise invalid("the file", f"of format 1 to {FORMAT}", f"format {number}", "A newer budgetron may read it.")
     digest = sha256(content[:16])  # the format number is checked first: a later format may place its digest elsewhere
     digest.update(memoryview(content)[_START:])
     if digest.digest() != content[16:_START]:

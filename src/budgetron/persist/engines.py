@@ -56,7 +56,7 @@ def settings_of(rule: str, record: schema.Settings, graph: TaskGraph) -> Setting
 
 
 def _parameters_of(kind: Any, record: schema.Settings) -> Any:
-    """Restore the rule's parameters. Files of version 0.1 have those of all rules side by side."""
+    """Restore the rule's parameters. Files of format 1 have those of all rules side by side."""
     given = record.parameters
     old = {name: value for name in schema.OLD_PARAMETERS if (value := getattr(record, name)) is not msgspec.UNSET}
     if given is msgspec.UNSET:

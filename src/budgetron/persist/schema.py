@@ -82,7 +82,7 @@ class Settings(Part, frozen=True):
     pool: Count | None
     column_cache: Annotated[int, Meta(ge=0, le=2**40)]
     parameters: dict[str, Any] | UnsetType = UNSET  # the rule's own; the rule declares their types and ranges
-    # Version 0.1 wrote these in place of `parameters`.
+    # Format 1 has these in place of `parameters`.
     eta: Any = UNSET
     seed: Any = UNSET
     max_task_rows: Any = UNSET
