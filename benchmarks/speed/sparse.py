@@ -11,7 +11,7 @@ from measure import WALL_TIME, Row, compared, seconds
 from streams import Passing, Stream, text
 from yardsticks import csr_products
 
-from budgetron import Budgetron, RandomBudgetPerceptron, kernels
+from budgetron import Belief, Budgetron, RandomBudgetPerceptron, kernels
 
 
 def text_rows(repetitions: int, quick: bool) -> Iterator[Row]:
@@ -69,7 +69,7 @@ def vowpal_rows(repetitions: int, quick: bool) -> Iterator[Row]:
             """The loop alone: making and closing a workspace, measured on an empty file, is no part of it."""
             return seconds(lambda: pass_over(path), WALL_TIME) - seconds(lambda: pass_over(empty), WALL_TIME)
 
-        one = [Budgetron.belief(linear=10, linear_own=0.1)]
+        one = [Belief(linear=10, linear_own=0.1)]
         for this, beliefs in (
             (row, "auto"),
             (replace(row, name="linear-text-one-belief", work="the same with one belief: one model, as theirs"), one),

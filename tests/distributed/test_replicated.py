@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from scipy import sparse
 
-from budgetron import Budgetron, Forgetron, SharedProjectron, graphs, kernels
+from budgetron import Belief, Budgetron, Forgetron, SharedProjectron, graphs, kernels
 from budgetron.distributed import ReplicatedModel
 from budgetron.distributed.replica_exchange import combined, gram, shared_part, with_shared_part
 from budgetron.errors import InputError
@@ -36,7 +36,7 @@ def test_linear_parts_of_replicas_add_up_to_those_of_one_learner():
     rng = np.random.default_rng(1)
     X = rng.normal(size=(400, 3))
     y = (X @ [1.0, -1.0, 0.3] > 0).astype(int)
-    belief = Budgetron.belief(linear=1.0, linear_own=0.0)
+    belief = Belief(linear=1.0, linear_own=0.0)
     make = lambda: Budgetron(budget=8, kernel=None, beliefs=[belief], graph=graphs.complete(coupling=float("inf")))  # noqa: E731
     models = [make().partial_fit(X[:100], y[:100]) for _ in range(2)]
     last = [shared_part(model._engine) for model in models]
