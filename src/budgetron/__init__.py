@@ -11,7 +11,6 @@ from budgetron.version import __version__ as __version__
 if TYPE_CHECKING:
     from budgetron import checks, data, durable, evaluate, graphs, io, kernels, report, theory
     from budgetron.client import AsyncClient, Client
-    from budgetron.learners import Belief as Belief
     from budgetron.learners import BudgetProjectron as BudgetProjectron
     from budgetron.learners import Budgetron as Budgetron
     from budgetron.learners import Forgetron as Forgetron
@@ -22,7 +21,6 @@ if TYPE_CHECKING:
 
 __all__ = [
     "AsyncClient",
-    "Belief",
     "Client",
     "checks",
     "data",

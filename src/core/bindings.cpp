@@ -202,9 +202,11 @@ void require_rows(const Config& c, const Block& block) {
 // Explicit graphs read a column at the place of the task.
 void require_tasks(const Config& c, const std::int64_t* keys, std::size_t n) {
   const auto* graph = dynamic_cast<const Explicit*>(c.similarity.get());
-  if (!graph) return;
+  const auto* factor = dynamic_cast<const Factored*>(c.similarity.get());
+  if (!graph && !factor) return;
+  const std::size_t tasks = graph ? graph->tasks() : factor->n_tasks();
   for (std::size_t i = 0; i < n; ++i)
-    require(keys[i] >= 0 && static_cast<std::size_t>(keys[i]) < graph->tasks(), "_core: a task must be one of the graph's");
+    require(keys[i] >= 0 && static_cast<std::size_t>(keys[i]) < tasks, "_core: a task must be one of the graph's");
 }
 
 void require_label(const Config& c, std::int32_t label) {
@@ -512,6 +514,17 @@ NB_MODULE(_core, m) {
           a.component.assign(component.data(), component.data() + component.size());
           a.singular = singular;
           return std::make_shared<Explicit>(std::move(a), component.size(), c_g2, cache_bytes);
+        });
+  m.def("factored_graph",
+        [](const Line<std::int64_t>& starts, const Line<std::int32_t>& tasks, const Line<double>& values) -> std::shared_ptr<Similarity> {
+          require(starts.shape(0) > 1 && tasks.shape(0) == values.shape(0), "a factor's arrays must agree in number");
+          const std::size_t k = starts.shape(0) - 1;
+          require_starts(starts.data(), k + 1, tasks.shape(0));
+          for (std::size_t e = 0; e < tasks.shape(0); ++e)
+            require(tasks.data()[e] >= 0 && static_cast<std::size_t>(tasks.data()[e]) < k, "a factor's entries must be of its tasks");
+          return std::make_shared<Factored>(std::vector<std::int64_t>(starts.data(), starts.data() + starts.size()),
+                                            std::vector<std::int32_t>(tasks.data(), tasks.data() + tasks.size()),
+                                            std::vector<double>(values.data(), values.data() + values.size()));
         });
   m.def("graph_bytes", [](const std::shared_ptr<Similarity>& similarity) {
     const auto* graph = dynamic_cast<const Explicit*>(similarity.get());

@@ -59,6 +59,52 @@ class Clique final : public Similarity {
   const double diagonal, off;
 };
 
+// A graph on k tasks as a sparse factor R with R Rᵀ ≈ A⁻¹, row by row: what a rule needs that couples the weights of tasks
+// instead of their examples. Row i begins at starts[i]; tasks are in ascending order within a row.
+class Factored final : public Similarity {
+ public:
+  using Similarity::multiply;
+  Factored(std::vector<std::int64_t> starts_, std::vector<std::int32_t> tasks_, std::vector<double> values_)
+      : starts(std::move(starts_)), tasks(std::move(tasks_)), values(std::move(values_)) {
+    for (std::size_t i = 0; i + 1 < starts.size(); ++i) {
+      most_ = std::max(most_, static_cast<std::size_t>(starts[i + 1] - starts[i]));
+      largest_ = std::max(largest_, product(i, i));
+    }
+  }
+  std::size_t n_tasks() const { return starts.size() - 1; }
+  std::size_t longest_row() const { return most_; }
+  double self(Task task, Room*) const override { return product(static_cast<std::size_t>(task.key), static_cast<std::size_t>(task.key)); }
+  double multiply(Task task, const std::int64_t* keys, const std::int64_t*, std::size_t n, const double* row, const double* weights,
+                  double* out, Room*) const override {
+    double sum = 0;
+    for (std::size_t j = 0; j < n; ++j) {
+      out[j] = row[j] * product(static_cast<std::size_t>(task.key), static_cast<std::size_t>(keys[j]));
+      sum += weights[j] * out[j];
+    }
+    return sum;
+  }
+  double largest_self() const override { return largest_; }
+
+  const std::vector<std::int64_t> starts;
+  const std::vector<std::int32_t> tasks;
+  const std::vector<double> values;
+
+ private:
+  double product(std::size_t i, std::size_t j) const {
+    double sum = 0;
+    auto b = static_cast<std::size_t>(starts[j]);
+    const auto end = static_cast<std::size_t>(starts[j + 1]);
+    for (auto a = static_cast<std::size_t>(starts[i]); a < static_cast<std::size_t>(starts[i + 1]); ++a) {
+      while (b < end && tasks[b] < tasks[a]) ++b;
+      if (b < end && tasks[b] == tasks[a]) sum += values[a] * values[b];
+    }
+    return sum;
+  }
+
+  std::size_t most_ = 0;
+  double largest_ = 0;
+};
+
 // A graph on k named tasks: A⁻¹ as a dense table, or solved column by column from the sparse matrix A.
 class Explicit final : public Similarity {
  public:

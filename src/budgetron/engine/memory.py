@@ -154,8 +154,8 @@ def _graph(settings: Settings) -> int:
     holds at least one column; and the work space of a solve.
     """
     graph = settings.graph
-    if not isinstance(graph, Explicit) or not native.available:
-        return 0
+    if not isinstance(graph, Explicit) or not native.available or rule_class(settings.rule).follows_factor:
+        return 0  # a factor belongs to the graph, is shared by all models on it, and is not counted
     if graph.dense is not None:
         return int(graph.dense.size) * 8 + 16 * graph.n_tasks
     if graph not in _FACTORS:

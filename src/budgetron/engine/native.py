@@ -21,7 +21,7 @@ from budgetron.engine.registry import rule_class
 from budgetron.engine.saved_state import Field
 from budgetron.engine.settings import Settings
 from budgetron.errors import refuse, shown
-from budgetron.graphs import Clique, Explicit
+from budgetron.graphs import Clique, Explicit, factor_of
 from budgetron.kernels import Gaussian, Kernel, Linear, Polynomial
 
 LEVELS = ("baseline", "v3", "v4")
@@ -58,7 +58,7 @@ class Engine:
 
     def __init__(self, settings: Settings) -> None:
         self.settings = settings
-        self._similarity = _similarity(settings.graph, settings.column_cache)
+        self._similarity = _similarity_for(settings)
         self._learner = _core.make(_plain(settings, self._similarity))
 
     @classmethod
@@ -249,6 +249,14 @@ def _first_without_finite_norm(X: Any) -> int | None:
 def graph_bytes(graph: Explicit) -> int:
     """Return the bytes of the core's copy of a graph and of the work space of a solve, without cached columns."""
     return int(_core.graph_bytes(_similarity(graph, 0)))
+
+
+def _similarity_for(settings: Settings) -> Any:
+    graph = settings.graph
+    if isinstance(graph, Explicit) and rule_class(settings.rule).follows_factor:
+        factor = factor_of(graph)
+        return _core.factored_graph(factor.starts, factor.tasks.astype(np.int32), factor.values)
+    return _similarity(graph, settings.column_cache)
 
 
 def _similarity(graph: Any, column_cache: int) -> Any:

@@ -13,7 +13,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from budgetron.evaluate.counts import Figures, figures
-from budgetron.learners import Belief
 
 MAX_POINTS = 512
 MAX_SHARES = 32  # tasks kept in the budget share of a point, largest first
@@ -29,7 +28,7 @@ class Point:
     stored: int | None
     memory_bytes: int | None
     budget_share: Mapping[Hashable, float]  # share of the stored examples per task
-    beliefs: Sequence[tuple[Belief, float]] = ()  # the beliefs of a Budgetron with their weights
+    beliefs: Sequence[tuple[str, float]] = ()  # the beliefs of a Budgetron with their weights
 
     def to_dict(self) -> dict[str, Any]:
         return {
@@ -50,7 +49,7 @@ class _End:
     stored: int | None
     memory_bytes: int | None
     budget_share: dict[Hashable, float]
-    beliefs: list[tuple[Belief, float]]
+    beliefs: list[tuple[str, float]]
 
 
 class Curve:

@@ -21,6 +21,7 @@ from __future__ import annotations
 from budgetron.graphs.closed import Clique, clusters, complete, disconnected
 from budgetron.graphs.construct import from_edges, from_laplacian, from_networkx, from_similarity
 from budgetron.graphs.explicit import DENSE_LIMIT, Explicit
+from budgetron.graphs.factor import Factor, factor_of
 from budgetron.graphs.resistance import (
     relatedness,
     resistance_distances,
@@ -34,10 +35,12 @@ __all__ = [
     "DENSE_LIMIT",
     "Clique",
     "Explicit",
+    "Factor",
     "TaskGraph",
     "clusters",
     "complete",
     "disconnected",
+    "factor_of",
     "from_description",
     "from_edges",
     "from_laplacian",

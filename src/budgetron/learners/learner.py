@@ -273,6 +273,7 @@ class Learner(Pictures, ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         if labels is None:
             self._refuse_bad_rows(rows)
             return Block(rows, task_ids, clusters, tasks)
+        self._has_tasks = tasks is not None
         if not self._begin(rows, classes, labels, examples.source) and first:  # another thread made the engine
             rows = self._fitting_rows(examples)
         seen = seeing(who, self._classes, labels)

@@ -8,6 +8,7 @@ namespace budgetron {
 namespace BUDGETRON_TARGET {
 namespace {
 
+using std::int8_t;
 using std::int16_t;
 using std::int64_t;
 using std::uint32_t;
@@ -154,84 +155,6 @@ double sparse_square(const T* x, size_t n) {
   double sum = 0;
   for (size_t i = 0; i < n; ++i) sum += static_cast<double>(x[i]) * static_cast<double>(x[i]);
   return sum;
-}
-
-inline double signed_at(uint32_t place, double value) {
-  return __builtin_bit_cast(double, __builtin_bit_cast(uint64_t, value) ^ static_cast<uint64_t>(place >> 31) << 63);
-}
-
-// Beliefs == 0: as many as the shape says; outputs likewise.
-template <class T, size_t Beliefs, size_t Outputs>
-void table_read_of(const T* cells, TableShape shape, const Entry* entries, size_t n, double* shared, double* own) {
-  constexpr bool fixed = Beliefs > 0;
-  constexpr size_t room = fixed ? Beliefs * (Outputs + 1) : 1;
-  const size_t beliefs = fixed ? Beliefs : shape.beliefs, outputs = fixed ? Outputs : shape.outputs;
-  const size_t weights = beliefs * outputs, all = weights + beliefs;
-  double kept[2][room];
-  double* const out[2] = {shared, own};
-  double* const sums[2] = {fixed ? kept[0] : shared, fixed ? kept[1] : own};
-  for (int part = 0; part < 2; ++part)
-    for (size_t k = 0; k < all && out[part]; ++k) sums[part][k] = 0.0;
-  for (size_t e = 0; e < n; ++e) {
-    const double square = entries[e].value * entries[e].value;
-    for (int part = 0; part < 2; ++part) {
-      if (!out[part]) continue;
-      const uint32_t place = part ? entries[e].own : entries[e].shared;
-      const T* cell = cells + (place & kSlotBits) * (all + 1);
-      const double phi = signed_at(place, entries[e].value);
-      double* sum = sums[part];
-      for (size_t k = 0; k < weights; ++k) sum[k] += static_cast<double>(cell[k]) * phi;
-      for (size_t k = weights; k < all; ++k) sum[k] += static_cast<double>(cell[k]) * square;
-    }
-  }
-  for (int part = 0; part < 2; ++part)
-    for (size_t k = 0; k < all && out[part]; ++k) out[part][k] = sums[part][k];
-}
-
-template <class T, size_t Beliefs, size_t Outputs>
-void table_learn_of(T* cells, TableShape shape, const Entry* entries, size_t n, const TableStep& step) {
-  constexpr bool fixed = Beliefs > 0;
-  const size_t beliefs = fixed ? Beliefs : shape.beliefs, outputs = fixed ? Outputs : shape.outputs;
-  const size_t weights = beliefs * outputs, all = weights + beliefs;
-  for (size_t e = 0; e < n; ++e)
-    for (int part = 0; part < 2; ++part) {
-      if (part ? !step.own : !step.shared) continue;
-      const uint32_t place = part ? entries[e].own : entries[e].shared;
-      T* __restrict cell = cells + (place & kSlotBits) * (all + 1);
-      const double value = signed_at(place, entries[e].value);
-      for (size_t b = 0; b < beliefs; ++b) {
-        const double phi = part ? value * step.root[b] : value, h = step.h[b];
-        const double spread = static_cast<double>(cell[weights + b]), t = spread * phi;
-        for (size_t o = 0; o < outputs; ++o)
-          cell[o * beliefs + b] = static_cast<T>(static_cast<double>(cell[o * beliefs + b]) + step.g[o * beliefs + b] * t);
-        const double less = spread / (1.0 + (h < 0 ? 0.0 : h) * t * phi);
-        const double least = sizeof(T) == sizeof(float) ? 1e-37 : 1e-300;  // nothing subnormal is kept
-        const double next = less < step.floor[b] ? step.floor[b] : less < least ? 0.0 : less;
-        cell[weights + b] = static_cast<T>(h < 0 ? spread : next);
-      }
-    }
-}
-
-// Two classes and a few beliefs have loops of their own: sums stay in registers.
-template <class T>
-void table_read(const T* cells, TableShape shape, const Entry* entries, size_t n, double* shared, double* own) {
-  switch (shape.outputs == 1 ? shape.beliefs : 0) {
-    case 1: return table_read_of<T, 1, 1>(cells, shape, entries, n, shared, own);
-    case 2: return table_read_of<T, 2, 1>(cells, shape, entries, n, shared, own);
-    case 3: return table_read_of<T, 3, 1>(cells, shape, entries, n, shared, own);
-    case 4: return table_read_of<T, 4, 1>(cells, shape, entries, n, shared, own);
-    default: return table_read_of<T, 0, 0>(cells, shape, entries, n, shared, own);
-  }
-}
-template <class T>
-void table_learn(T* cells, TableShape shape, const Entry* entries, size_t n, const TableStep& step) {
-  switch (shape.outputs == 1 ? shape.beliefs : 0) {
-    case 1: return table_learn_of<T, 1, 1>(cells, shape, entries, n, step);
-    case 2: return table_learn_of<T, 2, 1>(cells, shape, entries, n, step);
-    case 3: return table_learn_of<T, 3, 1>(cells, shape, entries, n, step);
-    case 4: return table_learn_of<T, 4, 1>(cells, shape, entries, n, step);
-    default: return table_learn_of<T, 0, 0>(cells, shape, entries, n, step);
-  }
 }
 
 // exp for arguments <= 0: x = n ln 2 + r, a Chebyshev fit of degree 11 (3e-18) in r, then n added to the
@@ -426,6 +349,62 @@ void symmetric_pass(double* s, size_t n, int terms, double c0, const double* v0,
   if (terms == 2) symmetric<2>(s, n, c0, v0, c1, v1, x, y);
 }
 
+void phases(const int8_t* __restrict frequencies, size_t d, size_t count, const double* z, double* __restrict phase) {
+  for (size_t q = 0; q < count; ++q) phase[q] = 0.0;
+  for (size_t j = 0; j < d; ++j, frequencies += count) {
+    const double value = z[j];
+    if (value == 0.0) continue;
+#pragma omp simd
+    for (size_t q = 0; q < count; ++q) phase[q] += value * static_cast<double>(frequencies[q]);
+  }
+}
+
+// x = n π/2 + r with |r| ≤ π/4, π/2 in three parts; polynomials of degree 13 and 14 in r; then n mod 4 chooses and signs.
+void cos_sin(const double* __restrict phase, size_t count, double s, double* __restrict out) {
+  constexpr double shift = 6755399441055744.0;  // 1.5 * 2^52: adding it rounds to an integer
+#pragma omp simd
+  for (size_t q = 0; q < count; ++q) {
+    const double x = s * phase[q];
+    const double shifted = x * 0.63661977236758134308 + shift, n = shifted - shift;
+    const double r = ((x - n * 1.5707963109016418457) - n * 1.5893254712295857e-8) - n * 6.12323399573676603587e-17;
+    const double t = r * r;
+    double sine = 1.58962301576546568060e-10;
+    sine = sine * t - 2.50507477628578072866e-8;
+    sine = sine * t + 2.75573136213857245213e-6;
+    sine = sine * t - 1.98412698295895385996e-4;
+    sine = sine * t + 8.33333333332211858878e-3;
+    sine = sine * t - 1.66666666666666307295e-1;
+    sine = r + r * t * sine;
+    double cosine = -1.13585365213876817300e-11;
+    cosine = cosine * t + 2.08757008419747316778e-9;
+    cosine = cosine * t - 2.75573141792967388112e-7;
+    cosine = cosine * t + 2.48015872888517045348e-5;
+    cosine = cosine * t - 1.38888888888730564116e-3;
+    cosine = cosine * t + 4.16666666666665929218e-2;
+    cosine = 1.0 - 0.5 * t + t * t * cosine;
+    const int64_t quarter = __builtin_bit_cast(int64_t, shifted);
+    const double c = quarter & 1 ? sine : cosine, w = quarter & 1 ? cosine : sine;
+    out[2 * q] = (quarter + 1) & 2 ? -c : c;
+    out[2 * q + 1] = quarter & 2 ? -w : w;
+  }
+}
+
+double dot_f32(const float* __restrict w, const double* __restrict x, size_t n) {
+  double sum = 0;
+#pragma omp simd reduction(+ : sum)
+  for (size_t j = 0; j < n; ++j) sum += static_cast<double>(w[j]) * x[j];
+  return sum;
+}
+
+void adagrad(float* __restrict w, float* __restrict squares, const double* __restrict x, double pull, float rate, size_t n) {
+#pragma omp simd
+  for (size_t j = 0; j < n; ++j) {
+    const float u = static_cast<float>(pull * x[j]);
+    squares[j] += u * u + 1e-30f;
+    w[j] += rate * u / __builtin_sqrtf(squares[j]);
+  }
+}
+
 void symmetric_add(double* s, size_t n, double c, const double* a, const double* g, const double* m) {
   for (size_t i = 0; i < n; ++i) {
     double* __restrict row = s + i * (i + 1) / 2;
@@ -455,10 +434,6 @@ const Simd table = {BUDGETRON_NAME(BUDGETRON_TARGET),
                    find,
                    sparse_square<float>,
                    sparse_square<double>,
-                   table_read<float>,
-                   table_read<double>,
-                   table_learn<float>,
-                   table_learn<double>,
                    gaussian<float>,
                    gaussian<double>,
                    polynomial<float>,
@@ -468,6 +443,10 @@ const Simd table = {BUDGETRON_NAME(BUDGETRON_TARGET),
                    axpy,
                    axpy_squares,
                    symmetric_pass,
+                   phases,
+                   cos_sin,
+                   dot_f32,
+                   adagrad,
                    symmetric_add};
 
 }  // namespace BUDGETRON_TARGET

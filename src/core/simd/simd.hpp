@@ -33,23 +33,6 @@ struct WholeRun {
   std::int32_t x;
 };
 
-// One feature of a sparse row in a hashed table: its place for all tasks, its place for this task (the slot, and above it
-// a bit that is set where the value changes its sign), and its scaled value.
-struct Entry {
-  std::uint32_t shared, own;
-  double value;
-};
-constexpr std::uint32_t kSlotBits = 0x7FFFFFFF;
-struct TableShape {
-  std::size_t beliefs, outputs;
-};
-// What a step does to the cells: G (outputs × beliefs), h (below 0: nothing), the floor of a variance, and the root of
-// the own part's share; the last three one a belief.
-struct TableStep {
-  const double *g, *h, *floor, *root;
-  bool shared, own;
-};
-
 struct Simd {
   const char* name;
 
@@ -78,12 +61,6 @@ struct Simd {
   double (*sparse_square_f32)(const float* x, std::size_t n);
   double (*sparse_square_f64)(const double* x, std::size_t n);
 
-  // The hashed table (hashed_table.hpp): sums over the entries (nullptr: not wanted), and a step.
-  void (*table_read_f32)(const float* cells, TableShape shape, const Entry* entries, std::size_t n, double* shared, double* own);
-  void (*table_read_f64)(const double* cells, TableShape shape, const Entry* entries, std::size_t n, double* shared, double* own);
-  void (*table_learn_f32)(float* cells, TableShape shape, const Entry* entries, std::size_t n, const TableStep& step);
-  void (*table_learn_f64)(double* cells, TableShape shape, const Entry* entries, std::size_t n, const TableStep& step);
-
   // row_j = exp(−γ max(0, sq_j + sq − 2 dot_j)), the distance in the precision of the products
   void (*gaussian_f32)(const float* dot, const float* sq_stored, double sq, double gamma, std::size_t n,
                        double* row);
@@ -109,6 +86,13 @@ struct Simd {
   // (skipped where terms is smaller), then y = S x, in one pass over S.
   void (*symmetric_pass)(double* s, std::size_t n, int terms, double c0, const double* v0, double c1,
                          const double* v1, const double* x, double* y);
+  // phase_q = Σ_j z_j frequency_jq, column by column of a d × count table of small integers.
+  void (*phases)(const std::int8_t* frequencies, std::size_t d, std::size_t count, const double* z, double* phase);
+  // cos(s phase_q), sin(s phase_q) in turn, for |s phase_q| up to 1e6
+  void (*cos_sin)(const double* phase, std::size_t count, double s, double* out);
+  double (*dot_f32)(const float* w, const double* x, std::size_t n);
+  // AdaGrad: with u = pull · x_j in float32, G_j += u², w_j += rate · u/√G_j
+  void (*adagrad)(float* w, float* squares, const double* x, double pull, float rate, std::size_t n);
   // S += c a aᵀ + g mᵀ + m gᵀ
   void (*symmetric_add)(double* s, std::size_t n, double c, const double* a, const double* g, const double* m);
 };

@@ -33,6 +33,7 @@ class RowTable {
       : bytes_(bytes), width_(width), limit_(limit), seed_(seed), rows_(bytes), values_(bytes), spare_(bytes), index_(bytes, 64, kNone) {}
 
   std::size_t size() const { return rows_.size(); }
+  bool limited() const { return limit_ != 0; }
   bool at_limit() const { return limit_ && rows_.size() >= limit_; }
   Row& row(std::size_t at) { return rows_[at]; }
   const Row& row(std::size_t at) const { return rows_[at]; }

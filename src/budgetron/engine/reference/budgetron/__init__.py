@@ -1,10 +1,10 @@
-"""Budgetron: approximate Bayesian filtering on the paper's model, in one fixed memory.
+"""Budgetron: many small models side by side, mixed by how well they predict, inside one fixed memory.
 
-    f_i = shared + own_i,   each a linear and a kernel part;   a belief says how large each part is expected to be
+    f_i = shared + own_i,   on linear features, random Fourier features, or a hashed table of sparse features
 
-`beliefs` what is believed and how beliefs are mixed · `parts` a block of weights with its variances ·
-`dense`, `hashed` the linear blocks · `span`, `kernel` the stored examples and the kernel blocks on them ·
-`own` one row a task · `rule` one example's path through all of them.
+`rule` one example's path · `declaration` parameters, state and bytes · `parts` the interface of a part ·
+`filters`, `latent`, `adagrad`, `table` the parts · `mixture` their weights · `scaler`, `waves`, `hashing` features ·
+`steps` the size of an update · `task_rows` what is known of each task.
 """
 
 from __future__ import annotations

@@ -1,16 +1,9 @@
-"""Budgetron: one example (x, i, y, ω) after the other.
+"""Budgetron: features, margins of every belief, their mixture, and the update, one example (x, i, y, ω) at a time.
 
-    1  features of every part; f_b and V_b, the sums over the parts of belief b
-    2  margin of p̄ = Σ w_b p_b; a mistake is a lead of the true class ≤ 0.      ω = 0 stops here
-    3  w, and the beliefs that are given up                                     (`beliefs`)
-    4  the store                                                                (`kernel`)
-    5  each belief, with f_b and V_b as they are after 4, q = p_b, g_c = [y = c] − q_c, h = ω q_y(1 − q_y):
-           v = V_b + (s/unit) δ² + (sρ/unit) o²       δ² = 0 where x was stored: what the span cannot
-                                                      express damps the step
-           (ω at most 1e6 here)   ω max_c|g_c| v < 1e-3: no step;  else every part with G = ω g/(1 + hv), c = h/(1 + hv)
-    6  the moments of the features                                              (`dense`, `hashed`)
-
-Unrelated tasks (`shared` false) have own parts only; one task for all (`own` false) has shared parts only.
+    1  features of x, and the rows of the tasks related to i
+    2  f_b of every belief; the margin is that of the mixture; a mistake is a lead of the true class ≤ 0.  ω = 0 ends here
+    3  the weights of the beliefs
+    4  every part learns; a part without weight is dropped; the columns are counted
 """
 
 from __future__ import annotations
@@ -21,162 +14,172 @@ from typing import Any
 import numpy as np
 
 from budgetron.engine.records import Outcome
-from budgetron.engine.reference.budgetron.beliefs import Belief, Mixture, lead, log_probabilities
-from budgetron.engine.reference.budgetron.declaration import BudgetronDeclaration
-from budgetron.engine.reference.budgetron.dense import DenseLinear
-from budgetron.engine.reference.budgetron.hashed import HashedLinear
-from budgetron.engine.reference.budgetron.kernel import KernelPart
-from budgetron.engine.reference.budgetron.own import Row, Rows
-from budgetron.engine.reference.budgetron.parts import Part
-from budgetron.engine.reference.budgetron.span import Place
+from budgetron.engine.reference.budgetron import mixture
+from budgetron.engine.reference.budgetron.declaration import BudgetronDeclaration, make_parts
+from budgetron.engine.reference.budgetron.parts import Part, Seen
+from budgetron.engine.reference.budgetron.scaler import Scaler
+from budgetron.engine.reference.budgetron.task_rows import Name, TaskRows
+from budgetron.engine.reference.budgetron.waves import Waves
 from budgetron.engine.reference.declaration import Arrays
 from budgetron.engine.reference.rows import Array, Instance
-from budgetron.engine.reference.rule import Located
+from budgetron.engine.reference.rule import Located, mistaken
 from budgetron.engine.reference.store import Store
 from budgetron.engine.settings import Settings
-
-NEGLIGIBLE = 1e-3
-HEAVIEST = 1e6  # ω of a step: beyond it steps would overshoot until weights overflow
+from budgetron.graphs import Explicit, factor_of
 
 
 class Budgetron(BudgetronDeclaration):
-    """Every example teaches every belief; the beliefs are mixed by how well they foretold."""
+    """Learns from every example; stores weights, no examples."""
 
     name = "budgetron"
 
     def __init__(self, settings: Settings) -> None:
-        self.n_outputs = settings.n_outputs
-        self.sure = float(settings.parameters.sure)
-        self.store = Store(settings)
-        self.mixture = Mixture(settings)
-        self.linear = (HashedLinear if settings.sparse else DenseLinear)(settings, self.mixture.linear)
-        self.kernel = KernelPart(settings, self.store, self.mixture)
-        self.rows = Rows(settings)
+        given, d = settings.parameters, settings.n_features
+        self.settings, self.store, self.outputs = settings, Store(settings), settings.n_outputs
+        self.scaler = None if settings.sparse else Scaler(d)
+        self.waves = Waves(d, given.waves, given.bandwidth) if given.waves and not settings.sparse else None
+        self.parts: list[Part] = make_parts(settings)
+        self.index = np.arange(len(self.parts))
+        self.idle = np.zeros(len(self.parts), dtype=np.int64)
+        beliefs = sum(part.count for part in self.parts)
+        self.w = np.full(beliefs, 1 / beliefs)
+        self.rows = TaskRows(self.parts, given.max_task_rows)
+        self.factor = factor_of(settings.graph) if isinstance(settings.graph, Explicit) else None
+
+    # ---- one example
+
+    def related(self, task_id: int, cluster: int) -> list[tuple[float, Name]]:
+        """Return coefficients and names of the tasks whose own weights this task uses."""
+        if self.factor is not None:
+            tasks, values = self.factor.row(task_id)
+            return [(float(r), (int(j), False)) for j, r in zip(tasks, values, strict=True)]
+        given = self.settings.parameters
+        if given.clustered:
+            share = given.cluster_share
+            return [(share**0.5, (cluster, True)), ((1 - share) ** 0.5, (task_id, False))]
+        return [(1.0, (task_id, False))]
+
+    def see(self, x: Instance, task_id: int, cluster: int) -> tuple[Seen, dict[Name, Array]]:
+        """Return the example as the parts see it, and the rows that it takes part in."""
+        linear = waves = np.zeros(0)
+        if self.scaler is not None:
+            z = self.scaler.features(x.values)
+            linear = np.append(z / np.sqrt(len(z)), 1.0)
+            waves = waves if self.waves is None else self.waves.features(z)
+        related = self.related(task_id, cluster)
+        names = dict.fromkeys([name for _, name in related] + [(task_id, False)])
+        rows = {name: self.rows.peek(name) for name in names}
+        using = [(r, name[0], rows[name]) for r, name in related]
+        return Seen(x, task_id, linear, waves, rows[task_id, False], using), rows
+
+    def values(self, e: Seen) -> Array:
+        """Return f of every belief, (beliefs, outputs)."""
+        return np.concatenate([part.margins(e) for part in self.parts])
 
     def predict(self, x: Instance, key: int, cluster: int) -> Array:
-        return self.mixture.margins(self.f(self.linear.features(x, key), self.kernel.see(x), key))
-
-    def query(self, name: str, examples: Iterable[Located], arrays: Arrays) -> dict[str, Any]:
-        """Answer "variances" of f, one row per example; "beliefs": position and weight of those that are left."""
-        if name == "variances":
-            variances = [self.variance(*example) for example in examples]
-            return {"variance": np.array(variances).reshape(len(variances), self.n_outputs)}
-        if name == "beliefs":
-            return {"index": np.array([b.index for b in self.mixture.live]), "weight": self.mixture.w.copy()}
-        return super().query(name, examples, arrays)
-
-    def variance(self, x: Instance, key: int, cluster: int) -> Array:
-        """Of the mixture: Σ_b w_b (v_b + f_b²) − (Σ_b w_b f_b)², with v_b as in step 5."""
-        phi, place, row = self.linear.features(x, key), self.kernel.see(x), self.rows.find(key, self.mixture.live)
-        mean, square = np.zeros(self.n_outputs), np.zeros(self.n_outputs)
-        for b, w in zip(self.mixture.live, self.mixture.w, strict=True):
-            f, V = self.total(self.parts(b, phi, place, row))
-            mean += w * f
-            square += w * (V + self.kernel.unexpressed(b, place) + f**2)
-        return np.maximum(square - mean**2, 0.0)
+        return mixture.margins(self.values(self.see(x, key, cluster)[0]), self.w)
 
     def learn(self, x: Instance, key: int, cluster: int, code: int, weight: float) -> tuple[Array, Outcome]:
-        phi, place = self.linear.features(x, key), self.kernel.see(x)
-        f = self.f(phi, place, key)
-        margins = self.mixture.margins(f)
-        ahead = lead(margins, code)
-        outcome = Outcome.MISTAKE if ahead <= 0 else Outcome(0)
-        self.n_mistakes += ahead <= 0
+        e, rows = self.see(x, key, cluster)
+        f = self.values(e)
+        margins = mixture.margins(f, self.w)
+        outcome = Outcome(0) if mistaken(margins, code) is None else Outcome.MISTAKE
+        self.n_mistakes += bool(outcome)
         if weight > 0:
-            self.mixture.learn(f, code, weight)
-            for b in self.mixture.drop():
-                self.give_up(b)
-            if self.kernel.wants(place, ahead):
-                is_stored, place = self.kernel.remember(x, key, cluster, self.n_seen, place)
-                outcome |= Outcome.STORED if is_stored else Outcome(0)
-            row = self.rows.find(key, self.mixture.live)
-            if any([self.step(b, phi, place, key, row, code, weight) for b in self.mixture.live]):  # all of them
+            self.w = mixture.weights(f, self.w, code, weight)
+            if self._learn_parts(e, f, code, weight):
                 outcome |= Outcome.UPDATED
-            self.linear.observe(x)
+            self.rows.keep(rows)
+            self._drop_idle()
+            if self.scaler is not None:
+                self.scaler.learn(x.values)
         self.n_seen += 1
         return margins, outcome
 
-    def f(self, phi: Any, place: Place, key: int) -> Array:
-        """f_b of the live beliefs (beliefs, outputs)."""
-        row = self.rows.find(key, self.mixture.live)
-        return np.array([self.total(self.parts(b, phi, place, row))[0] for b in self.mixture.live])
+    def _learn_parts(self, e: Seen, f: Array, code: int, weight: float) -> bool:
+        changed, at = False, 0
+        for part in self.parts:
+            changed |= part.learn(e, f[at : at + part.count], code, weight, self.n_seen)
+            at += part.count
+        return changed
 
-    def parts(self, b: Belief, phi: Any, place: Place, row: Row) -> list[Part]:
-        """All that belief b predicts with."""
-        return self.linear.parts(b, phi, row) + self.kernel.parts(b, place, row)
+    def _drop_idle(self) -> None:
+        ends = np.cumsum([part.count for part in self.parts])
+        shares = np.array([share.sum() for share in np.split(self.w, ends[:-1])])
+        self.idle = np.where(shares < mixture.NEGLIGIBLE, self.idle + 1, 0)
+        longest = int(np.argmax(self.idle))
+        if self.idle[longest] >= mixture.PATIENCE:
+            self._drop(longest)
 
-    def total(self, parts: list[Part]) -> tuple[Array, float]:
-        """f_b and V_b."""
-        f, V = np.zeros(self.n_outputs), 0.0
-        for part in parts:
-            f_part, V_part = part.predict()
-            f, V = f + f_part, V + V_part
-        return f, V
+    def _drop(self, place: int) -> None:
+        part = self.parts[place]
+        at = sum(other.count for other in self.parts[:place])
+        self.w = np.delete(self.w, range(at, at + part.count))
+        self.w /= self.w.sum()
+        self.rows.drop_part(part)
+        del self.parts[place]
+        self.index, self.idle = np.delete(self.index, place), np.delete(self.idle, place)
 
-    def step(self, b: Belief, phi: Any, place: Place, key: int, row: Row, code: int, omega: float) -> bool:
-        """Belief b learns; whether there was something to learn."""
-        parts = self.parts(b, phi, place, row)
-        f, V = self.total(parts)
-        q = np.exp(log_probabilities(f))  # of each class
-        g = (np.arange(len(q)) == code) - q
-        omega = min(omega, HEAVIEST)
-        h = omega * float(q[code] * (1 - q[code]))
-        v = V + self.kernel.unexpressed(b, place)
-        pull = omega * float(np.abs(g).max())
-        if pull * v < NEGLIGIBLE or (b.has_kernel and pull < self.sure):
-            return False
-        if self.rows.holds(b):
-            self.rows.keep(key, row, self.n_seen)
-        G = omega * g[-self.n_outputs:] / (1 + h * v)  # two classes: of class 1
-        for part in parts:
-            part.step(G, h, h / (1 + h * v))
-        return True
+    # ---- answers
 
-    def give_up(self, b: Belief) -> None:
-        """Free all that a dropped belief held."""
-        self.linear.drop(b)
-        self.kernel.drop(b)
-        self.rows.drop(b)
+    def query(self, name: str, examples: Iterable[Located], arrays: Arrays) -> dict[str, Any]:
+        if name == "beliefs":
+            pairs = [(index, k) for index, part in zip(self.index, self.parts, strict=True) for k in range(part.count)]
+            parts, beliefs = np.array(pairs, dtype=np.int64).T
+            return {"part": parts, "belief": beliefs, "weight": self.w.copy()}
+        if name == "variances":
+            return {"variance": np.concatenate([self._variance(*located) for located in examples] or [np.zeros(0)])}
+        if name == "linear_weights":
+            return {"weights": np.concatenate([self._linear(*located) for located in examples] or [np.zeros(0)])}
+        return super().query(name, examples, arrays)
+
+    def _variance(self, x: Instance, key: int, cluster: int) -> Array:
+        """Return the variance of the mixture: Σ_b w_b (V_b + f_b²) − (Σ_b w_b f_b)², one per output."""
+        e, _ = self.see(x, key, cluster)
+        f = self.values(e)
+        v = np.concatenate([part.variances(e) for part in self.parts])
+        return np.maximum(0.0, self.w @ (v[:, None] + f**2) - (self.w @ f) ** 2)
+
+    def _linear(self, x: Instance, key: int, cluster: int) -> Array:
+        """Return the weights of the linear features for a task, averaged over the beliefs."""
+        e, _ = self.see(x, key, cluster)
+        each = np.concatenate([part.linear_weights(e) for part in self.parts])
+        return np.tensordot(self.w, each, 1).ravel()
 
     def forget(self, key: int) -> None:
-        """Drop the task's row and project its examples out; new anchors where one was among them.
-
-        Its own cells in the hashed table cannot be told apart from others, and stay.
-        """
+        """Drop the task's row. Its cells in hashed arrays cannot be told apart from others, and stay."""
         self.rows.forget(key)
-        if self.kernel.forget(key):
-            self.rows.restart_kernel()
 
     def evict_one(self) -> bool:
-        """The least harmful member leaves; anchors never do."""
-        if not self.kernel.shared or not len(self.kernel.span.evictable(len(self.store))):
-            return False
-        self.kernel.evict(len(self.store))
-        return True
-
-    def rows_moved(self) -> None:
-        self.kernel.span.regrow()
+        return False
 
     def coef(self) -> Array:
-        return self.kernel.coef()
+        return np.empty((self.outputs, 0))
 
     def of_task(self, key: int, cluster: int) -> Array:
-        """The kernel part of the mixture's f."""
-        return self.kernel.of_row(self.rows.find(key, self.mixture.live))
+        return self.coef()
+
+    # ---- state
 
     def state(self) -> dict[str, Any]:
-        counts = {"n_seen": self.n_seen, "n_mistakes": self.n_mistakes}
-        learned = self.mixture.state() | self.linear.state() | self.kernel.state()
-        return counts | learned | self.rows.state(self.mixture.live)
+        state = self.store.state() | {"n_seen": self.n_seen, "n_mistakes": self.n_mistakes}
+        state |= {"part_index": self.index.copy(), "part_idle": self.idle.copy(), "belief_weight": self.w.copy()}
+        for source in [*self.parts, self.rows] + ([] if self.scaler is None else [self.scaler]):
+            state |= {name: value.copy() if isinstance(value, np.ndarray) else value for name, value in source.state().items()}
+        return state
 
     def restore(self, state: dict[str, Any]) -> None:
         self.n_seen, self.n_mistakes = int(state["n_seen"]), int(state["n_mistakes"])
-        self.mixture.restore(state)
-        self.linear.restore(state, self.mixture.linear)
-        self.kernel.restore(state)
-        self.rows.restore(state, self.mixture.live)
+        left = set(np.asarray(state["part_index"]).tolist())
+        for place in reversed(range(len(self.parts))):
+            if place not in left:
+                self._drop(place)
+        self.w, self.idle = np.array(state["belief_weight"]), np.array(state["part_idle"])
+        for source in [*self.parts, self.rows] + ([] if self.scaler is None else [self.scaler]):
+            source.restore(state)
 
     @property
     def nbytes(self) -> int:
-        weights = self.mixture.w.nbytes + self.mixture.idle.nbytes
-        return self.kernel.nbytes + self.linear.nbytes + self.rows.nbytes + weights
+        waves = 0 if self.waves is None else self.waves.nbytes
+        scaler = 0 if self.scaler is None else self.scaler.nbytes
+        return waves + scaler + self.rows.nbytes + sum(part.nbytes for part in self.parts)

@@ -1,0 +1,98 @@
+"""Columns of dense rows, pulled in and standardised by what has been seen of them.
+
+For a column with value x, by stochastic approximation: m its median, s its spread (1.48 × median distance from m):
+
+    r = x − m,   x̃ = m + sign(r) s ℓ(|r|/s),   ℓ(u) = u up to 1.5, then 1.5 + log(u − 0.5)
+    z = (x̃ − μ)/σ, between −3 and 3,           μ, σ² running mean and variance of x̃
+
+x̃ is x without its far values, so that one absurd row, codes such as −999 and heavy tails leave μ and σ usable. A column
+of two values, or mostly zeros, is standardised as usual. Rates fall as 1/t to 0.002, so that columns may drift.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from budgetron.engine.reference.rows import Array
+
+BEND = 1.5
+CLIP = 3.0
+FLOOR = 0.002
+"""The least rate of all running estimates."""
+NEAR = 0.02
+"""A value closer to m than this, in units of s, does not move m or s: a column of mostly zeros keeps the spread of the
+others."""
+NORMAL = 0.6745
+"""Median distance from the median of a standard normal."""
+FIRST = 3
+"""Rows before the first estimate: their median withstands one absurd row among them."""
+
+
+class Scaler:
+    """Running estimates for d columns."""
+
+    def __init__(self, d: int) -> None:
+        self.count = 0
+        self.centre, self.spread, self.mean, self.variance = (np.zeros(d) for _ in range(4))
+
+    def features(self, x: Array) -> Array:
+        """Return z; zeros until there are estimates."""
+        z = np.zeros(len(x))
+        if self.count < FIRST:
+            return z
+        known = self.variance > 0
+        away = self._pulled(x)[known] - self.mean[known]
+        z[known] = np.clip(away / np.sqrt(self.variance[known]), -CLIP, CLIP)
+        return z
+
+    def learn(self, x: Array) -> None:
+        self.count += 1
+        if self.count <= FIRST:
+            self._begin(x)
+            return
+        t = self.count - 1
+        self.spread = np.where(self.spread == 0, np.abs(x - self.centre), self.spread)
+        away = self._pulled(x) - self.mean
+        rate = max(1 / (t - 1), FLOOR)
+        self.mean += rate * away
+        self.variance = (1 - rate) * (self.variance + rate * away**2)
+        rate = max(2 / (2 + t), FLOOR)
+        r = x - self.centre
+        moves = np.abs(r) > NEAR * self.spread
+        wider = np.abs(r) > NORMAL * self.spread
+        self.centre += np.where(moves, 0.7 * rate * self.spread * np.sign(r), 0.0)
+        self.spread *= np.where(moves, np.where(wider, np.exp(rate / 2), np.exp(-rate / 2)), 1.0)
+
+    def _begin(self, x: Array) -> None:
+        # The first rows wait in the arrays of the estimates, which are not needed before the third.
+        if self.count < FIRST:
+            (self.centre if self.count == 1 else self.spread)[:] = x
+            return
+        rows = np.stack([self.centre, self.spread, x])
+        self.centre = np.median(rows, axis=0)
+        self.spread = np.median(np.abs(rows - self.centre), axis=0) / NORMAL
+        self.mean = self.centre.copy()
+
+    def _pulled(self, x: Array) -> Array:
+        r = x - self.centre
+        far = np.abs(r) > BEND * self.spread
+        with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
+            bent = self.spread * (BEND + np.log(np.abs(r) / self.spread - (BEND - 1)))
+        return self.centre + np.where(far & (self.spread > 0), np.sign(r) * bent, r)
+
+    def state(self) -> dict[str, Any]:
+        return {
+            "scaler_count": self.count, "scaler_centre": self.centre, "scaler_spread": self.spread,
+            "scaler_mean": self.mean, "scaler_variance": self.variance,
+        }  # fmt: skip
+
+    def restore(self, state: dict[str, Any]) -> None:
+        self.count = int(state["scaler_count"])
+        for name in ("centre", "spread", "mean", "variance"):
+            setattr(self, name, np.array(state[f"scaler_{name}"], dtype=np.float64))
+
+    @property
+    def nbytes(self) -> int:
+        return 4 * self.centre.nbytes

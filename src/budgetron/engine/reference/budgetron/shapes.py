@@ -1,0 +1,150 @@
+"""The sizes of every part: beliefs, numbers per task, arrays of its state, and bytes. Nothing is allocated.
+
+They must agree with the parts of both engines: the tests compare them with the arrays of a model and with the compiled
+core's own count of bytes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from budgetron.engine.reference.declaration import Arrays
+from budgetron.engine.saved_state import Field, Layout, require, triangle
+from budgetron.engine.settings import Settings
+from budgetron.graphs import Explicit
+from budgetron.graphs.factor import ENTRIES
+
+OBJECT = 1024
+"""Bytes of a part's object, its small arrays and the allocator's overhead."""
+KEPT_ENTRIES = 256
+ENTRY = 40
+ROW = 2 * (56 + 32) + 24
+"""Bytes of a task's row beside its numbers: two headers, doubled for array growth, and its place in the index."""
+
+
+@dataclass(frozen=True)
+class Shape:
+    """One part of the model."""
+
+    count: int
+    row_width: int
+    fields: Callable[[Arrays], Layout]
+    nbytes: int
+
+
+def wave_width(settings: Settings) -> int:
+    """Return the features that AdaGrad sees: linear ones, and two per frequency."""
+    return settings.n_features + 1 + 2 * int(settings.parameters.waves)
+
+
+def shapes_of(settings: Settings) -> list[Shape]:
+    """Return the shapes of the parts, in the order in which `make_parts` makes them."""
+    given = settings.parameters
+    if settings.sparse:
+        return [_table(settings)]
+    shapes = [_filter(settings, k) for k in range(len(given.filters))]
+    if given.latent and given.shared and given.own:
+        shapes.append(_latent(settings))
+    return [*shapes, _adagrad(settings)] if given.rates else shapes
+
+
+def row_bytes(settings: Settings) -> int:
+    """Return the bytes of a task's row; 0 if tasks have none."""
+    width = sum(shape.row_width for shape in shapes_of(settings))
+    return 8 * width + ROW if width else 0
+
+
+def bytes_beyond(settings: Settings, compiled: bool) -> int:
+    """Return an upper bound of the bytes of an engine."""
+    given, d, outputs = settings.parameters, settings.n_features, settings.n_outputs
+    shapes = shapes_of(settings)
+    total = sum(shape.nbytes + OBJECT for shape in shapes) + 16 * outputs * sum(shape.count for shape in shapes)
+    if settings.sparse:
+        total += KEPT_ENTRIES * ENTRY
+    else:
+        # Four estimates per column; one byte per column and frequency; and the features of one example.
+        total += 4 * 8 * d + d * given.waves + 8 * (2 * d + 1 + 3 * given.waves)
+    related = ENTRIES if isinstance(settings.graph, Explicit) else 2
+    total += (related + 1) * 8 * sum(shape.row_width for shape in shapes)
+    return int(total + (given.max_task_rows or 0) * row_bytes(settings))
+
+
+def _matrix(n: int, outputs: int) -> int:
+    """Return the bytes of weights with a whole covariance: its triangle, and vectors beside it."""
+    return 8 * (triangle(n) + n * (outputs + 2))
+
+
+def _shared_bytes(settings: Settings, n: int) -> int:
+    outputs = settings.n_outputs
+    if not settings.parameters.shared:
+        return 0
+    return _matrix(n, outputs) if settings.parameters.whole else 8 * n * (outputs + 1)
+
+
+def _shared_fields(settings: Settings, name: str, n: int) -> Layout:
+    if not settings.parameters.shared:
+        n = 0
+    covariance = triangle(n) if settings.parameters.whole else n
+    return {f"{name}_weights": Field("float64", (settings.n_outputs, n)),
+            f"{name}_covariance": Field("float64", (covariance,))}  # fmt: skip
+
+
+def _filter(settings: Settings, k: int) -> Shape:
+    given, columns, name = settings.parameters, settings.n_features + 1, f"filter{k}"
+    most = given.whole_waves if k == given.wave_filter and given.shared else 0
+
+    def fields(arrays: Arrays) -> Layout:
+        require(f"{name}_waves" in arrays and arrays[f"{name}_waves"].size == 1, f"state.{name}_waves", "one number")
+        waves = int(arrays[f"{name}_waves"].ravel()[0])
+        require(0 <= waves <= most, f"state.{name}_waves", f"from 0 to {most}", str(waves))
+        return _shared_fields(settings, name, columns + 2 * waves) | {f"{name}_waves": Field("int64")}
+
+    width = (settings.n_outputs + 1) * columns if given.own else 0
+    return Shape(1, width, fields, _shared_bytes(settings, columns + 2 * most))
+
+
+def _latent(settings: Settings) -> Shape:
+    rank, outputs, columns = settings.parameters.latent, settings.n_outputs, settings.n_features + 1
+
+    def fields(arrays: Arrays) -> Layout:
+        return _shared_fields(settings, "latent", columns) | {
+            "latent_dimensions": Field("float64", (rank, outputs, columns)),
+            "latent_variances": Field("float64", (rank, columns)),
+        }
+
+    nbytes = _shared_bytes(settings, columns) + 8 * rank * (outputs + 1) * columns
+    return Shape(1, rank + rank * rank + (outputs + 1) * columns, fields, nbytes)
+
+
+def _adagrad(settings: Settings) -> Shape:
+    given, outputs, width = settings.parameters, settings.n_outputs, wave_width(settings)
+    count, cells = len(given.rates), given.own_cells if given.own else 0
+    shared = width if given.shared else 0
+
+    def fields(arrays: Arrays) -> Layout:
+        own, common = Field("float32", (count, outputs, cells)), Field("float32", (count, outputs, shared))
+        return {"adagrad_weights": common, "adagrad_squares": common,
+                "adagrad_own_weights": own, "adagrad_own_squares": own}  # fmt: skip
+
+    return Shape(count, 0, fields, 2 * 4 * count * outputs * (shared + cells))
+
+
+def _table(settings: Settings) -> Shape:
+    given, outputs = settings.parameters, settings.n_outputs
+    count, classes, cells = len(given.rates), max(2, outputs), given.cells
+
+    def fields(arrays: Arrays) -> Layout:
+        each = Field("float64", (count, outputs))
+        return {"table_cells": Field("float32", (cells, 1 + classes + 2 * count * outputs)),
+                "table_seen": Field("int64", (cells,)), "table_used": Field("int64"),
+                "table_total": Field("float64", (classes,)), "table_bias": each, "table_bias_squares": each,
+                "table_bayes": Field("float64", (count,)), "table_bayes_squares": Field("float64", (count,))}  # fmt: skip
+
+    return Shape(count, 0, fields, cells * cell_bytes(settings))
+
+
+def cell_bytes(settings: Settings) -> int:
+    """Return the bytes of a cell of the table: typical size, masses, weights with their squares, and eight bits."""
+    outputs = settings.n_outputs
+    return 4 * (1 + max(2, outputs) + 2 * len(settings.parameters.rates) * outputs) + 1

@@ -1,0 +1,56 @@
+"""Probabilities of the classes, and the size of a step that cannot overshoot.
+
+A filter with variance V moves f along its own direction to the maximum of the posterior:
+
+    α = ω τ ([y] − p(f)),   τ ∈ (0, 1] solves   τ (1 − p_y(f)) = 1 − p_y(f + V α)
+
+For two classes this is the exact maximum. The right side falls with τ, so the root is unique; Newton's method finds it,
+with bisection where Newton leaves the bracket. A confidently wrong example moves f just past the boundary, whatever its
+weight ω.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from budgetron.engine.reference.rows import Array
+
+
+def per_class(f: Array) -> Array:
+    """Return one number per class; a single output belongs to the second of two classes."""
+    return np.concatenate([[0.0], f]) if len(f) == 1 else f
+
+
+def log_probabilities(f: Array) -> Array:
+    """Return log p of each class from the margins, one per output."""
+    f = per_class(f)
+    return f - (f.max() + np.log(np.exp(f - f.max()).sum()))
+
+
+def gradient(f: Array, code: int) -> Array:
+    """Return [y] − p of each class."""
+    p = np.exp(log_probabilities(f))
+    g = -p
+    g[code] = p.sum() - p[code]  # 1 − p_y without cancellation
+    return g
+
+
+def step(f: Array, code: int, omega: float, v: float) -> tuple[Array, float]:
+    """Return α, one number per output, and the curvature h = ω p_y (1 − p_y) at the end of the step."""
+    g = gradient(f, code)
+    full = omega * g[-len(f):]
+    direction = per_class(v * full)
+    low, high, tau, last = 0.0, 1.0, 0.0, 1.0
+    for _ in range(100):
+        p = np.exp(log_probabilities(f + tau * v * full))
+        residual = (p.sum() - p[code]) / g[code] - tau
+        low, high = (tau, high) if residual > 0 else (low, tau)
+        move = residual / (1.0 + p[code] * (direction[code] - p @ direction) / g[code])
+        # Newton, unless it leaves the bracket or does not even halve its step: then bisection.
+        slow = not low <= tau + move <= high or abs(2 * move) > abs(last)
+        last = (low + high) / 2 - tau if slow else move
+        if abs(last) <= 1e-12 * tau:
+            break
+        tau += last
+    p = np.exp(log_probabilities(f + tau * v * full))
+    return tau * full, float(omega * p[code] * (p.sum() - p[code]))

@@ -1,0 +1,82 @@
+"""Rows of weights per task, at most so many: the least recently updated one makes room for another.
+
+A row holds what every part wants to know about a task, side by side. A task without a row has the prior of every part.
+Common rows belong to clusters. Rows are kept in the order of their last update.
+"""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from budgetron.engine.reference.budgetron.parts import Part
+from budgetron.engine.reference.rows import Array
+
+Name = tuple[int, bool]
+"""Task id or cluster, and whether it is a cluster."""
+
+
+class TaskRows:
+    """Rows by name."""
+
+    def __init__(self, parts: Sequence[Part], most: int | None) -> None:
+        self.most = most
+        self.rows: OrderedDict[Name, Array] = OrderedDict()
+        self.lay_out(parts)
+
+    def lay_out(self, parts: Sequence[Part]) -> None:
+        """Give every part its place in a row."""
+        self.parts, self.width = list(parts), 0
+        for part in parts:
+            part.at = self.width
+            self.width += part.row_width
+
+    def drop_part(self, part: Part) -> None:
+        """Take the place of a part out of every row."""
+        for row_name, row in self.rows.items():
+            self.rows[row_name] = np.delete(row, range(part.at, part.at + part.row_width))
+        self.lay_out([other for other in self.parts if other is not part])
+
+    def peek(self, name: Name) -> Array:
+        """Return the row, or a new one at its prior that is not kept."""
+        row = self.rows.get(name)
+        if row is None:
+            row = np.zeros(self.width)
+            for part in self.parts:
+                part.begin_row(row, name[0])
+        return row
+
+    def keep(self, rows: dict[Name, Array]) -> None:
+        """Store rows as the most recently updated ones: first those that exist, so that none makes room for another."""
+        if self.width == 0:
+            return
+        for name in rows:
+            if name in self.rows:
+                self.rows.move_to_end(name)
+        for name, row in rows.items():
+            if name not in self.rows and self.most is not None and len(self.rows) >= self.most:
+                self.rows.popitem(last=False)
+            self.rows.setdefault(name, row)
+
+    def forget(self, task_id: int) -> None:
+        self.rows.pop((task_id, False), None)
+
+    def state(self) -> dict[str, Any]:
+        names = list(self.rows)
+        return {
+            "row_id": np.array([name[0] for name in names], dtype=np.int64),
+            "row_common": np.array([name[1] for name in names], dtype=np.int64),
+            "row_values": np.array(list(self.rows.values())).reshape(len(names), self.width),
+        }
+
+    def restore(self, state: dict[str, Any]) -> None:
+        values = np.asarray(state["row_values"], dtype=np.float64).reshape(len(state["row_id"]), self.width)
+        names = zip(np.asarray(state["row_id"]).tolist(), np.asarray(state["row_common"]).astype(bool).tolist(), strict=True)
+        self.rows = OrderedDict((name, row.copy()) for name, row in zip(names, values, strict=True))
+
+    @property
+    def nbytes(self) -> int:
+        return len(self.rows) * (8 * self.width + 64)

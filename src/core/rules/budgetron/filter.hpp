@@ -1,0 +1,238 @@
+// One belief as a Bayesian filter: weights with a covariance, shared by all tasks, and own weights of every task.
+//
+//   f = theta·phi + sum_j R_ij (v_j·phi),      V = phi' P phi + sum_j R_ij^2 sum S_j phi^2
+//   alpha, h from Steps;  c = h/(1 + hV)
+//   theta += alpha P phi,  P -= c P phi (P phi)',   v_j += alpha R_ij S_j phi,  S_j <- S_j/(1 + h R_ij^2 S_j phi^2)
+//
+// R_ij are the coefficients of the related tasks. P is a whole matrix, or a diagonal for many columns. With waves, phi has
+// random Fourier features too; they become more as the stream goes on, and own weights have the linear features alone.
+#pragma once
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <string>
+
+#include "rules/budgetron/covariance.hpp"
+#include "rules/budgetron/part.hpp"
+#include "rules/budgetron/steps.hpp"
+#include "rules/learner.hpp"
+
+namespace budgetron {
+
+constexpr double kNegligibleStep = 1e-3;  // a step that would change f by less is not taken
+
+// Own weights with a diagonal covariance: `outputs` rows of weights, then the variances, each `columns` long.
+struct OwnWeights {
+  double *w, *s;
+  std::size_t columns, outputs;
+
+  double value(std::size_t output, const double* phi) const { return simd().dot(w + output * columns, phi, columns); }
+  double variance(const double* phi) const {
+    double sum = 0;
+    for (std::size_t j = 0; j < columns; ++j) sum += s[j] * phi[j] * phi[j];
+    return sum;
+  }
+  void learn(const double* phi, const double* alpha, double h, double r, double floor) const {
+    for (std::size_t j = 0; j < columns; ++j) {
+      const double t = r * s[j] * phi[j];
+      for (std::size_t o = 0; o < outputs; ++o) w[o * columns + j] = flushed(w[o * columns + j] + alpha[o] * t);
+      s[j] = std::max(flushed(s[j] / (1.0 + h * r * t * phi[j])), floor);
+    }
+  }
+  void begin(double prior) const {
+    std::fill_n(w, outputs * columns, 0.0);
+    std::fill_n(s, columns, prior);
+  }
+};
+
+// The shared weights of a filter: a Covariance, or weights and variances one by one.
+class SharedWeights {
+ public:
+  SharedWeights(Bytes& bytes, std::size_t outputs, bool whole) : whole_(whole), outputs_(outputs), dense_(bytes, outputs), diagonal_(bytes) {}
+
+  void begin(std::size_t columns, double prior) {
+    if (whole_) {
+      dense_.reserve(columns);
+      dense_.extend(columns, prior);
+    } else {
+      diagonal_.assign((outputs_ + 1) * columns, 0.0);
+      columns_ = columns;
+      own().begin(prior);
+    }
+  }
+  std::size_t size() const { return whole_ ? dense_.size() : columns_; }
+  double value(std::size_t output, const double* phi) const {
+    return whole_ ? simd().dot(dense_.theta(output), phi, size()) : simd().dot(diagonal_.data() + output * columns_, phi, columns_);
+  }
+  const double* weights(std::size_t output) const { return whole_ ? dense_.theta(output) : diagonal_.data() + output * columns_; }
+  double variance(const double* phi) { return whole_ ? dense_.spread(phi) : own().variance(phi); }
+  // After variance() of the same example.
+  void learn(const double* phi, const double* alpha, double h, double v, double floor) {
+    if (!whole_) {
+      own().learn(phi, alpha, h, 1.0, floor);
+      return;
+    }
+    dense_.learn(alpha, h / (1.0 + h * v));
+    if (floor > 0) dense_.hold_floor(floor);
+  }
+  Covariance& dense() { return dense_; }
+
+  void save(State& state, const std::string& name);
+  void load(const State& state, const std::string& name, std::size_t n);
+
+ private:
+  OwnWeights own() { return {diagonal_.data(), diagonal_.data() + outputs_ * columns_, columns_, outputs_}; }
+
+  bool whole_;
+  std::size_t outputs_, columns_ = 0;
+  Covariance dense_;
+  Vec<double> diagonal_;
+};
+
+inline void SharedWeights::save(State& state, const std::string& name) {
+  auto& weights = state.reals[name + "_weights"];
+  auto& covariance = state.reals[name + "_covariance"];
+  if (!whole_) {
+    weights.assign(diagonal_.begin(), diagonal_.begin() + static_cast<std::ptrdiff_t>(outputs_ * columns_));
+    covariance.assign(diagonal_.begin() + static_cast<std::ptrdiff_t>(outputs_ * columns_), diagonal_.end());
+    return;
+  }
+  dense_.settle();
+  for (std::size_t o = 0; o < outputs_; ++o) weights.insert(weights.end(), dense_.theta(o), dense_.theta(o) + size());
+  covariance.assign(dense_.triangle_data(), dense_.triangle_data() + triangle(size()));
+}
+
+inline void SharedWeights::load(const State& state, const std::string& name, std::size_t n) {
+  const auto& weights = state.reals.at(name + "_weights");
+  const auto& covariance = state.reals.at(name + "_covariance");
+  if (weights.size() != outputs_ * n || covariance.size() != (whole_ ? triangle(n) : n))
+    throw std::invalid_argument("a saved model whose weights do not agree in number");
+  if (!whole_) {
+    std::copy(weights.begin(), weights.end(), diagonal_.begin());
+    std::copy(covariance.begin(), covariance.end(), diagonal_.begin() + static_cast<std::ptrdiff_t>(outputs_ * columns_));
+    return;
+  }
+  dense_.reserve(n);
+  if (n > size()) dense_.extend(n - size(), 0.0);
+  for (std::size_t o = 0; o < outputs_; ++o) std::copy_n(weights.begin() + static_cast<std::ptrdiff_t>(o * n), n, dense_.theta(o));
+  std::copy(covariance.begin(), covariance.end(), dense_.triangle_data());
+}
+
+struct FilterBelief {
+  double prior, own, floor;  // of a shared weight; of an own one as a multiple; the least share that variances keep
+};
+
+class Filter final : public Part {
+ public:
+  static constexpr double kConfident = 0.01, kWavePrior = 0.125;
+  static constexpr std::int64_t kRowsPerWave = 16;
+  static constexpr std::size_t kFirstWaves = 32;
+
+  struct Shape {
+    std::size_t outputs, columns, waves;
+    bool whole, shared, own;
+  };
+
+  Filter(Bytes& bytes, std::string name, FilterBelief belief, Shape shape)
+      : name_(std::move(name)), belief_(belief), shape_(shape), shared_(bytes, shape.outputs, shape.whole), steps_(bytes, shape.outputs) {
+    if (!shape.shared) return;
+    shared_.begin(shape.columns, belief.prior);
+    reserve(0);
+    add_waves(0);
+  }
+
+  std::size_t row_width() const override { return shape_.own ? (shape_.outputs + 1) * shape_.columns : 0; }
+  void begin_row(double* row, std::int64_t) const override {
+    if (shape_.own) own(row).begin(own_prior());
+  }
+
+  void margins(const Seen& e, double* f) const override {
+    for (std::size_t o = 0; o < shape_.outputs; ++o) {
+      f[o] = shape_.shared ? shared_.value(o, e.features) : 0.0;
+      for (std::size_t j = 0; shape_.own && j < e.n_related; ++j)
+        f[o] += e.related[j].coefficient * own(e.related[j].row).value(o, e.features);
+    }
+  }
+
+  void variances(const Seen& e, double* v) override { v[0] = variance(e); }
+
+  bool learn(const Seen& e, const double* f, std::size_t label, double omega, std::int64_t n_seen) override {
+    const bool changed = learn_weights(e, f, label, omega);
+    if (shape_.shared) add_waves(n_seen + 1);
+    return changed;
+  }
+
+  void linear_weights(const Seen& e, double* out) const override {
+    for (std::size_t o = 0; o < shape_.outputs; ++o) {
+      if (shape_.shared) simd().axpy(1.0, shared_.weights(o), shape_.columns, out + o * shape_.columns);
+      for (std::size_t j = 0; shape_.own && j < e.n_related; ++j)
+        simd().axpy(e.related[j].coefficient, own(e.related[j].row).w + o * shape_.columns, shape_.columns, out + o * shape_.columns);
+    }
+  }
+
+  void reserve(std::int64_t n_seen) override {
+    if (shape_.shared && shape_.waves) shared_.dense().reserve(shape_.columns + 2 * waves_at(n_seen));
+  }
+
+  void save(State& state) override {
+    if (shape_.shared) shared_.save(state, name_);
+    state.integers[name_ + "_waves"] = {static_cast<std::int64_t>(n_waves_)};
+  }
+  void load(const State& state) override {
+    const auto waves = static_cast<std::size_t>(state.integers.at(name_ + "_waves").at(0));
+    if (waves > shape_.waves) throw std::invalid_argument("a saved model with more waves than it may have");
+    n_waves_ = waves;
+    if (shape_.shared) shared_.load(state, name_, shape_.columns + 2 * n_waves_);
+  }
+
+ private:
+  OwnWeights own(double* row) const {
+    double* w = row + at;
+    return {w, w + shape_.outputs * shape_.columns, shape_.columns, shape_.outputs};
+  }
+  double own_prior() const { return belief_.prior * (shape_.shared ? belief_.own : 1.0); }
+
+  // 32, 64, 128 ... up to the most: a stream must be long enough to fill them.
+  std::size_t waves_at(std::int64_t n_seen) const {
+    std::size_t n = kFirstWaves;
+    while (static_cast<std::int64_t>(2 * n) * kRowsPerWave <= n_seen) n *= 2;
+    return std::min(n, shape_.waves);
+  }
+  void add_waves(std::int64_t n_seen) {
+    const std::size_t wanted = shape_.waves ? waves_at(n_seen) : 0;
+    if (wanted <= n_waves_) return;
+    shared_.dense().extend(2 * (wanted - n_waves_), kWavePrior);
+    n_waves_ = wanted;
+  }
+
+  double variance(const Seen& e) {
+    double v = shape_.shared ? shared_.variance(e.features) : 0.0;
+    for (std::size_t j = 0; shape_.own && j < e.n_related; ++j) {
+      const double r = e.related[j].coefficient;
+      v += r * r * own(e.related[j].row).variance(e.features);
+    }
+    return v;
+  }
+
+  bool learn_weights(const Seen& e, const double* f, std::size_t label, double omega) {
+    const double pull = omega * steps_.gradient(f, label);
+    if (shape_.waves && pull < kConfident) return false;  // an update over waves costs a pass over their covariance
+    const double v = variance(e);
+    if (pull * v < kNegligibleStep) return false;
+    const double h = steps_.solve(f, omega, v);
+    if (shape_.shared) shared_.learn(e.features, steps_.alpha(), h, v, belief_.floor * belief_.prior);
+    for (std::size_t j = 0; shape_.own && j < e.n_related; ++j)
+      own(e.related[j].row).learn(e.features, steps_.alpha(), h, e.related[j].coefficient, belief_.floor * own_prior());
+    return true;
+  }
+
+  std::string name_;
+  FilterBelief belief_;
+  Shape shape_;
+  SharedWeights shared_;
+  Steps steps_;
+  std::size_t n_waves_ = 0;
+};
+
+}  // namespace budgetron

@@ -1,0 +1,157 @@
+// One belief that learns how tasks are related: every task is a point u_i in a space of r dimensions.
+//
+//   f = sum_{q=0..r} u_iq a_q + w_i·phi,   a_q = theta_q·phi,   u_i0 = 1: what all tasks share; q >= 1: what some tasks share
+//   V = sum_q u_iq^2 phi' Sigma_q phi + b' C_i b + sum S_i phi^2,   b = sum_c g_c a_c / g_y   (two classes: a, or -a)
+//   theta_q += alpha u_iq Sigma_q phi,   u_i += |alpha_y| C_i b,   w_i += alpha S_i phi;   covariances shrink as in Filter
+//
+// Sigma_0 is that of a filter; the other Sigma_q and S_i are diagonal, C_i is r × r. A step in u and theta at once changes f
+// by another alpha^2 e, e = sum_q u_iq (phi' Sigma_q phi)(C_i b)_q: the step is shortened until that is at most half of
+// alpha V, so that the product cannot diverge. Tasks start near 0 at points of their own, and theta_q at random, or nothing
+// would tell one q from another.
+#pragma once
+
+#include <algorithm>
+#include <cmath>
+#include <cstddef>
+#include <cstdint>
+
+#include "rules/budgetron/filter.hpp"
+#include "rules/budgetron/hashing.hpp"
+
+namespace budgetron {
+
+class Latent final : public Part {
+ public:
+  static constexpr double kPrior = 3.0, kOwn = 0.1, kStart = 0.1;
+
+  Latent(Bytes& bytes, std::size_t rank, std::size_t outputs, std::size_t columns, bool whole)
+      : rank_(rank), outputs_(outputs), columns_(columns), shared_(bytes, outputs, whole), theta_(bytes, rank * outputs * columns),
+        sigma_(bytes, rank * columns, kPrior), steps_(bytes, outputs), b_(bytes, rank), cb_(bytes, rank),
+        spread_(bytes, rank) {
+    shared_.begin(columns, kPrior);
+    for (std::size_t k = 0; k < theta_.size(); ++k)
+      theta_[k] = 0.5 * std::sqrt(kPrior) * gaussian_integer(mix64(static_cast<std::uint64_t>(k + 1000000))) / 32.0;
+  }
+
+  std::size_t row_width() const override { return rank_ + rank_ * rank_ + (outputs_ + 1) * columns_; }
+
+  void begin_row(double* row, std::int64_t task_id) const override {
+    const Row r = parts(row);
+    for (std::size_t q = 0; q < rank_; ++q) {
+      r.u[q] = kStart / 32.0 * gaussian_integer(mix64(mix64(task_id) ^ mix64(static_cast<std::uint64_t>(q + 2000000))));
+      for (std::size_t s = 0; s < rank_; ++s) r.c[q * rank_ + s] = q == s;
+    }
+    r.own.begin(kPrior * kOwn);
+  }
+
+  void margins(const Seen& e, double* f) const override {
+    const Row r = parts(e.mine);
+    for (std::size_t o = 0; o < outputs_; ++o) {
+      f[o] = shared_.value(o, e.features) + r.own.value(o, e.features);
+      for (std::size_t q = 0; q < rank_; ++q) f[o] += r.u[q] * simd().dot(theta(q, o), e.features, columns_);
+    }
+  }
+
+  void variances(const Seen& e, double* v) override {
+    const Row r = parts(e.mine);
+    v[0] = shared_.variance(e.features) + r.own.variance(e.features);
+    for (std::size_t q = 0; q < rank_; ++q) v[0] += r.u[q] * r.u[q] * latent_variance(q, e.features);
+  }
+
+  bool learn(const Seen& e, const double* f, std::size_t label, double omega, std::int64_t) override {
+    const Row r = parts(e.mine);
+    const double* phi = e.features;
+    const double pull = steps_.gradient(f, label);
+    find_direction(phi, label);
+    double v = shared_.variance(phi) + r.own.variance(phi), twice = 0;
+    for (std::size_t q = 0; q < rank_; ++q) {
+      cb_[q] = simd().dot(r.c + q * rank_, b_.data(), rank_);
+      spread_[q] = latent_variance(q, phi);
+      v += r.u[q] * r.u[q] * spread_[q] + b_[q] * cb_[q];
+      twice += r.u[q] * spread_[q] * cb_[q];
+    }
+    if (omega * pull * v < kNegligibleStep) return false;
+    const double h = steps_.solve(f, omega, v);
+    double size = std::abs(steps_.alpha()[outputs_ == 1 ? 0 : label]);
+    if (size * std::abs(twice) > v / 2) {
+      const double shorter = v / 2 / (size * std::abs(twice));
+      for (std::size_t o = 0; o < outputs_; ++o) steps_.alpha()[o] *= shorter;
+      size *= shorter;
+    }
+    shared_.learn(phi, steps_.alpha(), h, v, 0.0);
+    for (std::size_t q = 0; q < rank_; ++q) learn_dimension(q, r.u[q], phi, h);
+    const double c = h / (1.0 + h * v);
+    for (std::size_t q = 0; q < rank_; ++q) {
+      r.u[q] += size * cb_[q];
+      for (std::size_t s = 0; s < rank_; ++s) r.c[q * rank_ + s] -= c * cb_[q] * cb_[s];
+    }
+    r.own.learn(phi, steps_.alpha(), h, 1.0, 0.0);
+    return true;
+  }
+
+  void linear_weights(const Seen& e, double* out) const override {
+    const Row r = parts(e.mine);
+    for (std::size_t o = 0; o < outputs_; ++o) {
+      double* to = out + o * columns_;
+      simd().axpy(1.0, shared_.weights(o), columns_, to);
+      simd().axpy(1.0, r.own.w + o * columns_, columns_, to);
+      for (std::size_t q = 0; q < rank_; ++q) simd().axpy(r.u[q], theta(q, o), columns_, to);
+    }
+  }
+
+  void save(State& state) override {
+    shared_.save(state, "latent");
+    state.reals["latent_dimensions"].assign(theta_.begin(), theta_.end());
+    state.reals["latent_variances"].assign(sigma_.begin(), sigma_.end());
+  }
+  void load(const State& state) override {
+    shared_.load(state, "latent", columns_);
+    const auto& theta = state.reals.at("latent_dimensions");
+    const auto& sigma = state.reals.at("latent_variances");
+    if (theta.size() != theta_.size() || sigma.size() != sigma_.size())
+      throw std::invalid_argument("a saved model whose learned dimensions do not agree in number");
+    std::copy(theta.begin(), theta.end(), theta_.begin());
+    std::copy(sigma.begin(), sigma.end(), sigma_.begin());
+  }
+
+ private:
+  struct Row {
+    double *u, *c;
+    OwnWeights own;
+  };
+  Row parts(double* row) const {
+    double* u = row + at;
+    double* w = u + rank_ + rank_ * rank_;
+    return {u, u + rank_, {w, w + outputs_ * columns_, columns_, outputs_}};
+  }
+  const double* theta(std::size_t q, std::size_t output) const { return theta_.data() + (q * outputs_ + output) * columns_; }
+  double latent_variance(std::size_t q, const double* phi) const {
+    double sum = 0;
+    for (std::size_t j = 0; j < columns_; ++j) sum += sigma_[q * columns_ + j] * phi[j] * phi[j];
+    return sum;
+  }
+  // b: how the lead of the true class depends on u.
+  void find_direction(const double* phi, std::size_t label) {
+    for (std::size_t q = 0; q < rank_; ++q) {
+      if (outputs_ == 1) {
+        b_[q] = steps_.sign() * simd().dot(theta(q, 0), phi, columns_);
+        continue;
+      }
+      b_[q] = 0;
+      for (std::size_t o = 0; o < outputs_; ++o) b_[q] += steps_.g()[o] * simd().dot(theta(q, o), phi, columns_);
+      b_[q] /= steps_.g()[label];
+    }
+  }
+  void learn_dimension(std::size_t q, double u, const double* phi, double h) {
+    const OwnWeights one{theta_.data() + q * outputs_ * columns_, sigma_.data() + q * columns_, columns_, outputs_};
+    one.learn(phi, steps_.alpha(), h, u, 0.0);
+  }
+
+  std::size_t rank_, outputs_, columns_;
+  SharedWeights shared_;
+  Vec<double> theta_, sigma_;  // of the learned dimensions: rank × outputs × columns, and rank × columns
+  Steps steps_;
+  Vec<double> b_, cb_, spread_;
+};
+
+}  // namespace budgetron

@@ -1,0 +1,83 @@
+// Mixes the beliefs of all parts by how well they predict.
+//
+//   p = sum_b w_b p_b,   margin: its logit (log p_c for more than two classes)
+//   w_b <- w_b p_b(y)^omega, normalised; then every belief gets an equal share of 1e-4, so that it can come back
+#pragma once
+
+#include <algorithm>
+#include <cmath>
+#include <cstddef>
+#include <vector>
+
+#include "memory.hpp"
+#include "rules/budgetron/steps.hpp"
+
+namespace budgetron {
+
+class Mixture {
+ public:
+  static constexpr double kShare = 1e-4;
+
+  Mixture(Bytes& bytes, std::size_t beliefs) : weights(bytes, beliefs, 1.0 / static_cast<double>(beliefs)) {}
+
+  // log p of each class under each belief, from their f.
+  static void logs(const double* f, std::size_t beliefs, std::size_t outputs, double* out) {
+    const std::size_t classes = std::max<std::size_t>(2, outputs);
+    for (std::size_t b = 0; b < beliefs; ++b) log_probabilities(f + b * outputs, outputs, out + b * classes);
+  }
+
+  // The margins of the mixture; with one belief of two classes that is its f.
+  void margins(const double* f, const double* logs, std::size_t outputs, double* out) const {
+    if (weights.size() == 1 && outputs == 1) {
+      out[0] = f[0];
+      return;
+    }
+    const std::size_t classes = std::max<std::size_t>(2, outputs);
+    double first = 0;
+    for (std::size_t c = 0; c < classes; ++c) {
+      double top = -HUGE_VAL, sum = 0;
+      for (std::size_t b = 0; b < weights.size(); ++b) top = std::max(top, logs[b * classes + c]);
+      for (std::size_t b = 0; b < weights.size(); ++b) sum += weights[b] * std::exp(logs[b * classes + c] - top);
+      const double mixed = top + std::log(sum);
+      if (outputs > 1)
+        out[c] = mixed;
+      else if (c == 0)
+        first = mixed;
+      else
+        out[0] = mixed - first;
+    }
+  }
+
+  // Relative to the best p_b(y), and in logarithms: the largest finite omega must give neither 0/0 nor inf - inf.
+  void learn(const double* logs, std::size_t outputs, std::size_t label, double omega) {
+    if (weights.size() == 1) return;
+    const std::size_t classes = std::max<std::size_t>(2, outputs);
+    const auto log_p = [&](std::size_t b) { return std::max(logs[b * classes + label], std::log(1e-15)); };
+    double top = -HUGE_VAL, best = -HUGE_VAL, total = 0;
+    for (std::size_t b = 0; b < weights.size(); ++b) best = std::max(best, log_p(b));
+    for (std::size_t b = 0; b < weights.size(); ++b) {
+      weights[b] = std::log(weights[b]) + omega * (log_p(b) - best);
+      top = std::max(top, weights[b]);
+    }
+    for (double& w : weights) total += w = std::exp(w - top);
+    const double share = kShare / static_cast<double>(weights.size());
+    for (double& w : weights) w = (1 - kShare) * w / total + share;
+  }
+
+  // The weight of beliefs `from` to `from + count`.
+  double weight_of(std::size_t from, std::size_t count) const {
+    double sum = 0;
+    for (std::size_t b = from; b < from + count; ++b) sum += weights[b];
+    return sum;
+  }
+
+  void drop(std::size_t from, std::size_t count) noexcept {
+    weights.erase(weights.begin() + static_cast<std::ptrdiff_t>(from), weights.begin() + static_cast<std::ptrdiff_t>(from + count));
+    const double total = weight_of(0, weights.size());
+    for (double& w : weights) w /= total;
+  }
+
+  Vec<double> weights;
+};
+
+}  // namespace budgetron

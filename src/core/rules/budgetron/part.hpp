@@ -1,0 +1,64 @@
+// What the parts of a Budgetron have in common: an example as they see it, and their interface.
+//
+// A part holds one or more beliefs, models that each have a margin of their own. The rule mixes all beliefs of all parts by
+// how well they predict, and knows nothing else about a part.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <vector>
+
+#include "memory.hpp"
+#include "rules/learner.hpp"
+
+namespace budgetron {
+
+// A task whose own weights the example's task uses: f gets coefficient times its own part. `row` is its row of numbers.
+struct Related {
+  double coefficient;
+  std::int64_t id;
+  double* row;
+};
+
+// A non-zero feature of a sparse row: its hash, its cell in the table, |x|, and its two scaled values (see table.hpp).
+struct TableEntry {
+  std::uint64_t hash;
+  std::size_t cell;
+  double size;
+  double phi[2];
+};
+
+// One example: its features, computed once, and the rows of weights that its task takes part in.
+struct Seen {
+  Instance x;
+  std::int64_t task_id = 0;
+  const double* features = nullptr;  // dense rows: columns / sqrt(d), 1 for the bias, then cos and sin of each frequency
+  double* mine = nullptr;            // the row of the task itself
+  const Related* related = nullptr;
+  std::size_t n_related = 0;
+  // Sparse rows: filled by the table's margins, and used again by its update.
+  Vec<TableEntry>* entries = nullptr;
+  double* evidence = nullptr;  // one number per output
+};
+
+class Part {
+ public:
+  virtual ~Part() = default;
+
+  virtual std::size_t count() const { return 1; }  // beliefs
+  virtual std::size_t row_width() const { return 0; }
+  virtual void begin_row(double*, std::int64_t) const {}  // the prior of this part of a task's row
+
+  virtual void margins(const Seen& e, double* f) const = 0;       // beliefs × outputs
+  virtual void variances(const Seen& e, double* v) = 0;           // one per belief
+  // `f` is what margins() gave for the same example. Returns whether anything changed. Allocates nothing.
+  virtual bool learn(const Seen& e, const double* f, std::size_t label, double omega, std::int64_t n_seen) = 0;
+  virtual void linear_weights(const Seen&, double*) const {}      // beliefs × outputs × (d + 1), added to
+  virtual void save(State& state) = 0;
+  virtual void load(const State& state) = 0;
+  virtual void reserve(std::int64_t) {}  // allocates what learning up to this many examples needs; only it may throw
+
+  std::size_t at = 0;  // where this part begins in the row of a task
+};
+
+}  // namespace budgetron

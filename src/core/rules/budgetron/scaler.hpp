@@ -1,0 +1,86 @@
+// Columns of dense rows, pulled in and standardised by what has been seen of them.
+//
+// For a column with value x, by stochastic approximation: m its median, s its spread (1.48 times the median distance from m):
+//
+//   r = x - m,   x~ = m + sign(r) s l(|r|/s),   l(u) = u up to 1.5, then 1.5 + log(u - 0.5)
+//   z = (x~ - mean)/sd, between -3 and 3,       mean and variance of x~ by running averages
+//
+// x~ is x without its far values, so one absurd row, codes such as -999 and heavy tails leave mean and variance usable.
+#pragma once
+
+#include <algorithm>
+#include <cmath>
+#include <cstddef>
+#include <cstdint>
+
+#include "memory.hpp"
+
+namespace budgetron {
+
+class Scaler {
+ public:
+  static constexpr double kBend = 1.5, kClip = 3.0, kLeastRate = 0.002, kNear = 0.02, kNormal = 0.6745;
+  static constexpr std::int64_t kFirst = 3;  // rows before the first estimate: their median withstands one absurd row
+
+  Scaler(Bytes& bytes, std::size_t d) : centre(bytes, d), spread(bytes, d), mean(bytes, d), variance(bytes, d) {}
+
+  // z of every column; zeros until there are estimates.
+  template <class T>
+  void features(const T* x, double* z) const {
+    const std::size_t d = centre.size();
+    for (std::size_t j = 0; j < d; ++j) {
+      z[j] = 0.0;
+      if (count >= kFirst && variance[j] > 0)
+        z[j] = std::max(-kClip, std::min(kClip, (pulled(j, static_cast<double>(x[j])) - mean[j]) / std::sqrt(variance[j])));
+    }
+  }
+
+  template <class T>
+  void learn(const T* x) {
+    const std::size_t d = centre.size();
+    if (++count <= kFirst) {
+      for (std::size_t j = 0; j < d; ++j) begin(j, static_cast<double>(x[j]));
+      return;
+    }
+    const double t = static_cast<double>(count - 1);
+    const double averaging = std::max(1.0 / (t - 1.0), kLeastRate), rate = std::max(2.0 / (2.0 + t), kLeastRate);
+    const double widen = std::exp(rate / 2), narrow = std::exp(-rate / 2);
+    for (std::size_t j = 0; j < d; ++j) {
+      const double r = static_cast<double>(x[j]) - centre[j], size = std::abs(r);
+      if (spread[j] == 0) spread[j] = size;
+      const double away = pulled(j, static_cast<double>(x[j])) - mean[j];
+      mean[j] += averaging * away;
+      variance[j] = flushed((1.0 - averaging) * (variance[j] + averaging * away * away));
+      // A value this close says nothing about the spread: a column of mostly zeros keeps the spread of the others.
+      if (!(size > kNear * spread[j])) continue;
+      const bool wider = size > kNormal * spread[j];
+      centre[j] += std::copysign(0.7 * rate * spread[j], r);
+      spread[j] = flushed(spread[j] * (wider ? widen : narrow));
+    }
+  }
+
+  std::int64_t count = 0;
+  Vec<double> centre, spread, mean, variance;
+
+ private:
+  double pulled(std::size_t j, double x) const {
+    const double r = x - centre[j], size = std::abs(r), s = spread[j];
+    if (!(size > kBend * s) || s == 0) return x;
+    return centre[j] + std::copysign(s * (kBend + std::log(size / s - (kBend - 1.0))), r);
+  }
+
+  // The first rows wait in the arrays of the estimates, which are not needed before the third.
+  void begin(std::size_t j, double x) {
+    if (count < kFirst) {
+      (count == 1 ? centre : spread)[j] = x;
+      return;
+    }
+    const double a = centre[j], b = spread[j];
+    centre[j] = middle(a, b, x);
+    spread[j] = middle(std::abs(a - centre[j]), std::abs(b - centre[j]), std::abs(x - centre[j])) / kNormal;
+    mean[j] = centre[j];
+  }
+  static double middle(double a, double b, double c) { return std::max(std::min(a, b), std::min(std::max(a, b), c)); }
+};
+
+}  // namespace budgetron

@@ -1,0 +1,113 @@
+// Probabilities of the classes, and the size of a step that cannot overshoot.
+//
+// A filter with variance V moves f along its own direction to the maximum of the posterior:
+//
+//   alpha = w tau ([y] - p(f)),   tau in (0, 1] solves   tau (1 - p_y(f)) = 1 - p_y(f + V alpha)
+//
+// For two classes this is the exact maximum. The right side falls with tau, so the root is unique; Newton's method finds
+// it, with bisection where Newton leaves the bracket. A confidently wrong example moves f just past the boundary, whatever
+// its weight w.
+#pragma once
+
+#include <algorithm>
+#include <cmath>
+#include <cstddef>
+
+#include "memory.hpp"
+
+namespace budgetron {
+
+// log p of each class: two numbers (first, second class) for one output, otherwise one per output.
+inline void log_probabilities(const double* f, std::size_t outputs, double* out) {
+  if (outputs == 1) {
+    const double size = std::abs(f[0]), likely = -std::log1p(std::exp(-size));
+    out[f[0] >= 0] = likely;
+    out[f[0] < 0] = likely - size;
+    return;
+  }
+  double top = f[0], sum = 0;
+  for (std::size_t c = 1; c < outputs; ++c) top = std::max(top, f[c]);
+  for (std::size_t c = 0; c < outputs; ++c) sum += std::exp(f[c] - top);
+  const double log_sum = top + std::log(sum);
+  for (std::size_t c = 0; c < outputs; ++c) out[c] = f[c] - log_sum;
+}
+
+// The gradient of one belief and the step that follows from it. Holds its own working memory.
+class Steps {
+ public:
+  Steps(Bytes& bytes, std::size_t outputs)
+      : outputs_(outputs), g_(bytes, outputs), alpha_(bytes, outputs), moved_(bytes, outputs), p_(bytes, outputs) {}
+
+  // Computes [y] - p and returns 1 - p_y.
+  double gradient(const double* f, std::size_t label) {
+    label_ = label;
+    pull_ = probabilities(f, g_.data());
+    if (outputs_ == 1) {
+      g_[0] = label ? pull_ : -pull_;
+    } else {
+      for (std::size_t c = 0; c < outputs_; ++c) g_[c] = -g_[c];
+      g_[label] = pull_;
+    }
+    return pull_;
+  }
+  const double* g() const { return g_.data(); }
+  double* alpha() { return alpha_.data(); }
+  double sign() const { return label_ ? 1.0 : -1.0; }
+
+  // After gradient(). Leaves alpha; returns the curvature h = w p_y (1 - p_y) at the end of the step.
+  double solve(const double* f, double omega, double v) {
+    for (std::size_t c = 0; c < outputs_; ++c) alpha_[c] = omega * g_[c];
+    double low = 0.0, high = 1.0, tau = 0.0, last = 1.0, rest = pull_;
+    for (int iteration = 0; iteration < 100; ++iteration) {
+      double along = 0.0;  // d p_y / d tau, divided by p_y
+      rest = at(f, v, tau, along);
+      const double residual = rest / pull_ - tau;
+      (residual > 0 ? low : high) = tau;
+      const double move = residual / (1.0 + (1.0 - rest) * along / pull_);
+      // Newton, unless it leaves the bracket or does not even halve its step: then bisection.
+      const bool slow = !(tau + move >= low && tau + move <= high) || std::abs(2 * move) > std::abs(last);
+      last = slow ? (low + high) / 2 - tau : move;
+      if (std::abs(last) <= 1e-12 * tau) break;
+      tau += last;
+    }
+    for (std::size_t c = 0; c < outputs_; ++c) alpha_[c] *= tau;
+    return omega * rest * (1.0 - rest);
+  }
+
+ private:
+  // Probabilities of the outputs' classes into p; returns 1 - p_y without cancellation.
+  double probabilities(const double* f, double* p) const {
+    if (outputs_ == 1) {
+      const double e = std::exp(-std::abs(f[0])), likely = 1.0 / (1.0 + e), unlikely = e / (1.0 + e);
+      p[0] = f[0] >= 0 ? likely : unlikely;
+      return (f[0] >= 0) == (label_ == 1) ? unlikely : likely;
+    }
+    double top = f[0], sum = 0, rest = 0;
+    for (std::size_t c = 1; c < outputs_; ++c) top = std::max(top, f[c]);
+    for (std::size_t c = 0; c < outputs_; ++c) sum += p[c] = std::exp(f[c] - top);
+    for (std::size_t c = 0; c < outputs_; ++c) {
+      p[c] /= sum;
+      if (c != label_) rest += p[c];
+    }
+    return rest;
+  }
+
+  double at(const double* f, double v, double tau, double& along) {
+    for (std::size_t c = 0; c < outputs_; ++c) moved_[c] = f[c] + tau * v * alpha_[c];
+    const double rest = probabilities(moved_.data(), p_.data());
+    if (outputs_ == 1) {
+      along = std::abs(v * alpha_[0]) * rest;
+      return rest;
+    }
+    double mean = 0;
+    for (std::size_t c = 0; c < outputs_; ++c) mean += p_[c] * v * alpha_[c];
+    along = v * alpha_[label_] - mean;
+    return rest;
+  }
+
+  std::size_t outputs_, label_ = 0;
+  double pull_ = 0;
+  Vec<double> g_, alpha_, moved_, p_;
+};
+
+}  // namespace budgetron

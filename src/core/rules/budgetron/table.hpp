@@ -1,0 +1,258 @@
+// Beliefs on sparse rows: one hashed table of cells for the weights of all features, shared and own, one belief per rate.
+//
+// For the non-zero features j of a row, a_j the typical |x_j| of the feature's cell (running mean, rate 1/8):
+//
+//   v_j = sign(x_j) log(1 + |x_j|/a_j)  or  sign(x_j), by belief;   phi = v/|v|
+//   n   = sum_j phi_j log(M_jc/M_c)           naive Bayes: mass |phi_j| seen with class c, phi of the signs
+//   f   = b + sum_j (w_j + o w_ji) phi_j + k n,   w_ji in the cell of (feature, task), o = 0.3
+//   every weight with its feature phi: G += (g phi)^2, w += lambda g phi/sqrt(G) (AdaGrad); b and k likewise; then M_jc += |phi_j|
+//
+// Once a quarter of the cells hold a shared feature, a feature gets a cell only when it is seen for the second time: one bit
+// per feature in a Bloom filter tells. Most features of a text occur once, and would only take the cells of others.
+#pragma once
+
+#include <algorithm>
+#include <cmath>
+#include <cstddef>
+#include <cstdint>
+#include <stdexcept>
+#include <string>
+#include <vector>
+
+#include "intrinsics.hpp"
+#include "rules/budgetron/hashing.hpp"
+#include "rules/budgetron/part.hpp"
+#include "rules/budgetron/steps.hpp"
+#include "rules/budgetron/wave_adagrad.hpp"
+
+namespace budgetron {
+
+class HashedTable final : public Part {
+ public:
+  static constexpr double kOwn = 0.3, kMass = 0.1, kTypicalRate = 1.0 / 8.0, kBayesRate = 0.3;
+
+  HashedTable(Bytes& bytes, const std::vector<double>& rates, const std::vector<double>& signs, std::size_t outputs, std::size_t cells,
+              bool single, bool shared, bool own)
+      : rates_(rates), outputs_(outputs), classes_(std::max<std::size_t>(2, outputs)), cells_(cells), single_(single), shared_(shared),
+        own_(own), root_own_(shared ? kOwn : 1.0), steps_(bytes, outputs), data_(bytes, cells * stride()), seen_(bytes, cells),
+        total_(bytes, classes_, 1000 * kMass), bias_(bytes, width()), bias_squares_(bytes, width()), bayes_(bytes, rates.size(), 0.5),
+        bayes_squares_(bytes, rates.size(), 1.0), pull_(bytes, width()) {
+    for (const double one : signs) values_.push_back(one != 0);
+  }
+
+  std::size_t count() const override { return rates_.size(); }
+
+  void margins(const Seen& e, double* f) const override {
+    find(e);
+    find_evidence(e);
+    for (std::size_t b = 0; b < rates_.size(); ++b)
+      for (std::size_t o = 0; o < outputs_; ++o) f[b * outputs_ + o] = bias_[b * outputs_ + o] + bayes_[b] * e.evidence[o];
+    for (const TableEntry& entry : *e.entries) {
+      if (shared_) read(weights(entry.cell), entry, 1.0, f);
+      for (std::size_t j = 0; own_ && j < e.n_related; ++j)
+        read(weights(own_cell(entry, e.related[j].id)), entry, root_own_ * e.related[j].coefficient, f);
+    }
+  }
+
+  void variances(const Seen& e, double* v) override {
+    find(e);
+    for (std::size_t b = 0; b < rates_.size(); ++b) v[b] = rates_[b];
+    for (const TableEntry& entry : *e.entries) {
+      if (shared_) add_step_sizes(weights(entry.cell), entry, 1.0, v);
+      for (std::size_t j = 0; own_ && j < e.n_related; ++j) {
+        const double r = root_own_ * e.related[j].coefficient;
+        add_step_sizes(weights(own_cell(entry, e.related[j].id)), entry, r * r, v);
+      }
+    }
+  }
+
+  bool learn(const Seen& e, const double* f, std::size_t label, double omega, std::int64_t) override {
+    const bool moving = find_pulls(f, label, omega);
+    for (const TableEntry& entry : *e.entries) {  // one after the other: two features may have the same cell
+      if (shared_) step(weights(entry.cell), entry, 1.0);
+      for (std::size_t j = 0; own_ && j < e.n_related; ++j)
+        step(weights(own_cell(entry, e.related[j].id)), entry, root_own_ * e.related[j].coefficient);
+    }
+    for (std::size_t b = 0; b < rates_.size(); ++b) {
+      double lean = 0;
+      for (std::size_t o = 0; o < outputs_; ++o) {
+        const std::size_t k = b * outputs_ + o;
+        bias_squares_[k] += pull_[k] * pull_[k];
+        bias_[k] += rates_[b] * pull_[k] / std::sqrt(bias_squares_[k] + 1e-9);
+        lean += pull_[k] * e.evidence[o];
+      }
+      bayes_squares_[b] += lean * lean;
+      bayes_[b] += kBayesRate * lean / std::sqrt(bayes_squares_[b]);
+    }
+    remember(e, label);
+    return moving;
+  }
+
+  void save(State& state) override;
+  void load(const State& state) override;
+
+ private:
+  std::size_t width() const { return rates_.size() * outputs_; }
+  std::size_t stride() const { return 1 + classes_ + 2 * width(); }
+  float& typical(std::size_t cell) { return data_[cell * stride()]; }
+  float typical(std::size_t cell) const { return data_[cell * stride()]; }
+  float* mass(std::size_t cell) { return data_.data() + cell * stride() + 1; }
+  const float* mass(std::size_t cell) const { return data_.data() + cell * stride() + 1; }
+  float* weights(std::size_t cell) { return data_.data() + cell * stride() + 1 + classes_; }  // then the squares
+  const float* weights(std::size_t cell) const { return data_.data() + cell * stride() + 1 + classes_; }
+
+  std::size_t cell_of(std::uint64_t h) const { return static_cast<std::size_t>(((h >> 32) * cells_) >> 32); }
+  std::size_t own_cell(const TableEntry& entry, std::int64_t id) const { return cell_of(mix64(entry.hash ^ mix64(id))); }
+  double next_typical(std::size_t cell, double size) const {
+    const double old = static_cast<double>(typical(cell));
+    return old > 0 ? old + (size - old) * kTypicalRate : size;
+  }
+
+  template <class Use>
+  void for_each_nonzero(const Instance& x, Use use) const {
+    const Rows& rows = *x.rows;
+    for (auto k = rows.indptr[x.at]; k < rows.indptr[x.at + 1]; ++k) {
+      const double value = single_ ? static_cast<double>(rows.data_f32[k]) : rows.data_f64[k];
+      if (value != 0) use(mix64(static_cast<std::int64_t>(rows.indices[k])), value);
+    }
+  }
+
+  // Into e.entries: the features that have a cell, with both of their values.
+  void find(const Seen& e) const {
+    Vec<TableEntry>& entries = *e.entries;
+    entries.clear();
+    const bool admitting = 4 * used_ > cells_;
+    for_each_nonzero(e.x, [&](std::uint64_t h, double value) {
+      const std::size_t cell = cell_of(h);
+      if (admitting && !(seen_[cell] >> (h & 7) & 1)) return;
+      prefetch(data_.data() + cell * stride());
+      entries.push_back({h, cell, value, {0.0, 0.0}});
+    });
+    double squares = 0;
+    for (TableEntry& entry : entries) {
+      for (std::size_t j = 0; own_ && j < e.n_related; ++j) prefetch(weights(own_cell(entry, e.related[j].id)));
+      const double sign = entry.size < 0 ? -1.0 : 1.0;
+      entry.size *= sign;
+      entry.phi[0] = sign * std::log1p(entry.size / next_typical(entry.cell, entry.size));
+      entry.phi[1] = sign;
+      squares += entry.phi[0] * entry.phi[0];
+    }
+    const double logs = std::sqrt(squares), signs = std::sqrt(static_cast<double>(entries.size()));
+    for (TableEntry& entry : entries) {
+      entry.phi[0] /= logs > 0 ? logs : 1.0;
+      entry.phi[1] /= signs;
+    }
+  }
+
+  // n, one number per output, into e.evidence; for two classes the log ratio of the second to the first.
+  void find_evidence(const Seen& e) const {
+    double* n = e.evidence;
+    std::fill_n(n, outputs_, 0.0);
+    if (!shared_) return;
+    if (outputs_ == 1) {
+      for (const TableEntry& entry : *e.entries) {
+        const float* m = mass(entry.cell);
+        n[0] += entry.phi[1] * std::log((static_cast<double>(m[1]) + kMass) * total_[0] / ((static_cast<double>(m[0]) + kMass) * total_[1]));
+      }
+      return;
+    }
+    double mean = 0;
+    for (std::size_t c = 0; c < classes_; ++c) {
+      for (const TableEntry& entry : *e.entries)
+        n[c] += entry.phi[1] * std::log((static_cast<double>(mass(entry.cell)[c]) + kMass) / total_[c]);
+      mean += n[c] / static_cast<double>(classes_);
+    }
+    for (std::size_t c = 0; c < classes_; ++c) n[c] -= mean;
+  }
+
+  void read(const float* w, const TableEntry& entry, double r, double* f) const {
+    for (std::size_t b = 0; b < rates_.size(); ++b)
+      for (std::size_t o = 0; o < outputs_; ++o)
+        f[b * outputs_ + o] += r * static_cast<double>(w[b * outputs_ + o]) * entry.phi[values_[b]];
+  }
+  void add_step_sizes(const float* w, const TableEntry& entry, double r, double* v) const {
+    for (std::size_t b = 0; b < rates_.size(); ++b) {
+      double mean = 0;
+      for (std::size_t o = 0; o < outputs_; ++o) mean += static_cast<double>(w[width() + b * outputs_ + o]);
+      v[b] += r * rates_[b] * entry.phi[values_[b]] * entry.phi[values_[b]] / std::sqrt(1.0 + mean / static_cast<double>(outputs_));
+    }
+  }
+  void step(float* w, const TableEntry& entry, double r) const {
+    for (std::size_t b = 0; b < rates_.size(); ++b) {
+      const double phi = r * entry.phi[values_[b]];
+      const auto rate = static_cast<float>(rates_[b]);
+      for (std::size_t k = b * outputs_; k < (b + 1) * outputs_; ++k) {
+        const auto pull = static_cast<float>(phi * pull_[k]);
+        if (pull == 0) continue;
+        float& squares = w[width() + k];
+        squares += pull * pull + 1e-30f;
+        w[k] += rate * pull / std::sqrt(squares);
+      }
+    }
+  }
+
+  // w ([y] - p) of every belief and output, 0 for beliefs that have nothing to learn; returns whether any has.
+  bool find_pulls(const double* f, std::size_t label, double omega) {
+    bool moving = false;
+    for (std::size_t b = 0; b < rates_.size(); ++b) {
+      const bool moves = omega * steps_.gradient(f + b * outputs_, label) >= kNoPull;
+      for (std::size_t o = 0; o < outputs_; ++o) pull_[b * outputs_ + o] = moves ? omega * steps_.g()[o] : 0.0;
+      moving |= moves;
+    }
+    return moving;
+  }
+
+  // Counts typical sizes, masses, and the features that have been seen.
+  void remember(const Seen& e, std::size_t label) {
+    for_each_nonzero(e.x, [&](std::uint64_t h, double) { seen_[cell_of(h)] |= static_cast<std::uint8_t>(1u << (h & 7)); });
+    for (const TableEntry& entry : *e.entries) {
+      used_ += typical(entry.cell) == 0;
+      typical(entry.cell) = static_cast<float>(next_typical(entry.cell, entry.size));
+      const double phi = std::abs(entry.phi[1]);
+      mass(entry.cell)[label] += static_cast<float>(phi);
+      total_[label] += phi;
+    }
+  }
+
+  std::vector<double> rates_;
+  std::vector<std::size_t> values_;  // which of the two values each belief sees
+  std::size_t outputs_, classes_, cells_;
+  bool single_, shared_, own_;
+  double root_own_;
+  Steps steps_;
+  Vec<float> data_;         // per cell: typical |x|, mass per class, weights (beliefs × outputs), squares
+  Vec<std::uint8_t> seen_;  // eight bits per cell: features that have been seen
+  std::size_t used_ = 0;    // cells that hold a shared feature
+  Vec<double> total_, bias_, bias_squares_, bayes_, bayes_squares_, pull_;
+};
+
+inline void HashedTable::save(State& state) {
+  state.reals["table_cells"].assign(data_.begin(), data_.end());
+  state.integers["table_seen"].assign(seen_.begin(), seen_.end());
+  state.integers["table_used"] = {static_cast<std::int64_t>(used_)};
+  state.reals["table_total"].assign(total_.begin(), total_.end());
+  state.reals["table_bias"].assign(bias_.begin(), bias_.end());
+  state.reals["table_bias_squares"].assign(bias_squares_.begin(), bias_squares_.end());
+  state.reals["table_bayes"].assign(bayes_.begin(), bayes_.end());
+  state.reals["table_bayes_squares"].assign(bayes_squares_.begin(), bayes_squares_.end());
+}
+
+inline void HashedTable::load(const State& state) {
+  const auto& cells = state.reals.at("table_cells");
+  const auto& seen = state.integers.at("table_seen");
+  const auto copy = [](const std::vector<double>& from, Vec<double>& to) {
+    if (from.size() != to.size()) throw std::invalid_argument("a saved model whose table does not agree in size");
+    std::copy(from.begin(), from.end(), to.begin());
+  };
+  if (cells.size() != data_.size() || seen.size() != seen_.size()) throw std::invalid_argument("a saved model whose table does not agree in size");
+  std::transform(cells.begin(), cells.end(), data_.begin(), [](double x) { return static_cast<float>(x); });
+  std::transform(seen.begin(), seen.end(), seen_.begin(), [](std::int64_t x) { return static_cast<std::uint8_t>(x); });
+  used_ = static_cast<std::size_t>(state.integers.at("table_used").at(0));
+  copy(state.reals.at("table_total"), total_);
+  copy(state.reals.at("table_bias"), bias_);
+  copy(state.reals.at("table_bias_squares"), bias_squares_);
+  copy(state.reals.at("table_bayes"), bayes_);
+  copy(state.reals.at("table_bayes_squares"), bayes_squares_);
+}
+
+}  // namespace budgetron
