@@ -7,12 +7,15 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from budgetron.evaluate.counts import Figures, figures
+
+if TYPE_CHECKING:
+    from budgetron.learners.budgetron import Belief
 
 MAX_POINTS = 512
 MAX_SHARES = 32  # tasks kept in the budget share of a point, largest first
@@ -28,7 +31,7 @@ class Point:
     stored: int | None
     memory_bytes: int | None
     budget_share: Mapping[Hashable, float]  # share of the stored examples per task
-    beliefs: Sequence[tuple[str, float]] = ()  # the beliefs of a Budgetron with their weights
+    beliefs: Sequence[tuple[Belief, float]] = ()  # the beliefs of a Budgetron with their weights
 
     def to_dict(self) -> dict[str, Any]:
         return {
@@ -49,7 +52,7 @@ class _End:
     stored: int | None
     memory_bytes: int | None
     budget_share: dict[Hashable, float]
-    beliefs: list[tuple[str, float]]
+    beliefs: list[tuple[Belief, float]]
 
 
 class Curve:

@@ -16,6 +16,7 @@ from scipy.special import expit
 
 from budgetron.engine import native
 from budgetron.engine.reference.budgetron import plan
+from budgetron.engine.reference.budgetron.plan import Belief as Belief
 from budgetron.engine.settings import Settings
 from budgetron.errors import refuse, refuse_type, shown
 from budgetron.graphs import Clique, TaskGraph, complete
@@ -63,8 +64,8 @@ class Budgetron(Learner):
     Attributes
     ----------
     classes_, n_features_in_ : fixed by the first block of examples
-    beliefs_ : list of (str, float)
-        The models that are left, in words, and their weights.
+    beliefs_ : list of (Belief, float)
+        The models that are left and their weights; `str` of a belief is a line.
     n_seen_, n_mistakes_ : int
     memory_bytes_ : int
         What is allocated, all of it.
@@ -160,19 +161,19 @@ class Budgetron(Learner):
     # ---- looking inside
 
     @property
-    def beliefs_(self) -> list[tuple[str, float]]:
-        """The models that are left, in words, and their weights."""
+    def beliefs_(self) -> list[tuple[Belief, float]]:
+        """The models that are left, and their weights."""
         engine = self._begun_engine()
-        answer, words = engine.query("beliefs"), plan.in_words(engine.settings)
+        answer, beliefs = engine.query("beliefs"), plan.beliefs_of(engine.settings)
         numbers = zip(answer["part"].tolist(), answer["belief"].tolist(), answer["weight"].tolist(), strict=True)
-        return [(words[part][belief], weight) for part, belief, weight in numbers]
+        return [(beliefs[part][belief], weight) for part, belief, weight in numbers]
 
     def plot_beliefs(self, *, ax: Any = None) -> Any:
         """Draw the models that are mixed, by weight, as bars. Returns the Axes."""
         self._check_begun()
         beliefs = sorted(self.beliefs_, key=lambda pair: -pair[1])
         ax = axes_for(self._who, ax)
-        bars(ax, [words for words, _ in beliefs], [weight for _, weight in beliefs], "weight", COLOURS[0])
+        bars(ax, [belief.words for belief, _ in beliefs], [weight for _, weight in beliefs], "weight", COLOURS[0])
         ax.set_xlim(0, 1)
         return ax
 

@@ -80,7 +80,7 @@ def learned_table(model: Any) -> str:
         rows["tasks with stored examples"] = f"{len(share):,}: {largest}" + (", …" if len(share) > 3 else "")
     if getattr(model, "beliefs_", None):
         belief, weight = max(model.beliefs_, key=lambda pair: pair[1])
-        rows["strongest belief"] = f"{belief.in_words()}, weight {weight:.0%}"
+        rows["strongest belief"] = f"{belief}, weight {weight:.0%}"
     body = "".join(
         f'<tr><th style="text-align:left;font-weight:normal">{escape(name)}</th>'
         f'<td style="text-align:left">{escape(value)}</td></tr>'

@@ -29,7 +29,7 @@ namespace budgetron {
 
 namespace {
 
-constexpr std::size_t kKeptEntries = 256;  // features of a sparse row that there is always room for; longer rows allocate temporarily
+constexpr std::size_t kKeptEntries = 64;  // features of a sparse row that there is always room for; longer rows allocate temporarily
 
 struct Working : RuleScratch {
   explicit Working(Bytes& bytes)
@@ -139,7 +139,7 @@ class Budgetron final : public Learner {
     mixture_.learn(own.logs.data(), outputs(), example.label, example.weight);
     std::size_t b = 0;
     for (const auto& part : parts_) {
-      if (part->learn(own.seen, own.values.data() + b * outputs(), example.label, example.weight, n_seen_)) flags |= kUpdated;
+      if (part->learn(own.seen, own.values.data() + b * outputs(), example.label, example.weight)) flags |= kUpdated;
       b += part->count();
     }
     drop_idle();
@@ -156,7 +156,6 @@ class Budgetron final : public Learner {
   }
   void reserve_rule(const Rows& rows, std::size_t from, std::size_t to, const std::int64_t* ids, const std::int64_t* clusters) override {
     rows_.reserve(missing_rows(from, to, ids, clusters));
-    for (const auto& part : parts_) part->reserve(n_seen_ + static_cast<std::int64_t>(to - from));
     if (!config_.sparse) return;
     std::int64_t longest = 0;
     for (std::size_t i = from; i < to; ++i) longest = std::max(longest, rows.indptr[i + 1] - rows.indptr[i]);
@@ -202,7 +201,7 @@ class Budgetron final : public Learner {
                        Filter::Shape{outputs(), columns, waves, whole, shared, own});
     }
     if (rank && shared && own) add_part<Latent>(rank, outputs(), columns, whole);
-    if (!rates.empty()) add_part<WaveAdaGrad>(rates, outputs(), columns, waves_.count(), shared, own ? config_.parameters.count("own_cells", 0) : 0);
+    if (!rates.empty()) add_part<WaveAdaGrad>(rates, config_.parameters.array("owns"), outputs(), columns, waves_.count(), shared, own ? config_.parameters.count("own_cells", 0) : 0);
   }
 
   // Gives every part its place in the row of a task.
@@ -453,7 +452,7 @@ void Budgetron::load_rule(const State& state) {
 
 const Registered registered("budgetron",
                             {"shared", "own", "clustered", "cluster_share", "filters", "wave_filter", "whole", "whole_waves", "waves",
-                             "bandwidth", "latent", "rates", "signs", "own_cells", "cells", "max_task_rows"},
+                             "bandwidth", "latent", "rates", "owns", "signs", "own_cells", "cells", "max_task_rows"},
                             make_counted<Budgetron>);
 
 }  // namespace

@@ -1,8 +1,6 @@
 // Weights with a whole covariance P, kept as its lower triangle:  f = theta·phi,  V = phi' P phi.
 //
 //   learn:  t = P phi,   theta += alpha t,   P -= c t t'     (put off until the next pass over P, which then reads it once)
-//
-// Features may be added at the end with a prior variance of their own.
 #pragma once
 
 #include <algorithm>
@@ -19,35 +17,21 @@ class Covariance {
   Covariance(Bytes& bytes, std::size_t outputs) : outputs_(outputs), p_(bytes), theta_(bytes), t_(bytes), work_(bytes) {}
 
   std::size_t size() const { return n_; }
-  std::size_t capacity() const { return stride_; }
   double* theta(std::size_t output) { return theta_.data() + output * stride_; }
   const double* theta(std::size_t output) const { return theta_.data() + output * stride_; }
   double* triangle_data() { return p_.data(); }
 
-  // Allocates first: where it throws, nothing is changed.
-  void reserve(std::size_t capacity) {
-    if (capacity <= stride_) return;
-    Vec<double> wider(*p_.get_allocator().bytes, outputs_ * capacity);
-    p_.reserve(triangle(capacity));
-    t_.reserve(capacity);
-    work_.reserve(capacity);
+  void allocate(std::size_t capacity) {
     p_.resize(triangle(capacity));
+    theta_.resize(outputs_ * capacity);
     t_.resize(capacity);
     work_.resize(capacity);
-    for (std::size_t o = 0; o < outputs_ && stride_; ++o)
-      std::copy(theta(o), theta(o) + n_, wider.begin() + static_cast<std::ptrdiff_t>(o * capacity));
-    theta_.swap(wider);
     stride_ = capacity;
   }
 
-  // After reserve().
+  // Adds features with this prior variance. After allocate().
   void extend(std::size_t more, double prior) {
-    settle();
-    for (std::size_t j = n_; j < n_ + more; ++j) {
-      std::fill_n(p_.data() + triangle(j), j, 0.0);
-      p_[triangle(j) + j] = prior;
-      for (std::size_t o = 0; o < outputs_; ++o) theta(o)[j] = 0.0;
-    }
+    for (std::size_t j = n_; j < n_ + more; ++j) p_[triangle(j) + j] = prior;
     n_ += more;
   }
 

@@ -5,7 +5,7 @@
 //   theta += alpha P phi,  P -= c P phi (P phi)',   v_j += alpha R_ij S_j phi,  S_j <- S_j/(1 + h R_ij^2 S_j phi^2)
 //
 // R_ij are the coefficients of the related tasks. P is a whole matrix, or a diagonal for many columns. With waves, phi has
-// random Fourier features too; they become more as the stream goes on, and own weights have the linear features alone.
+// random Fourier features too; own weights have the linear features alone.
 #pragma once
 
 #include <algorithm>
@@ -51,10 +51,11 @@ class SharedWeights {
  public:
   SharedWeights(Bytes& bytes, std::size_t outputs, bool whole) : whole_(whole), outputs_(outputs), dense_(bytes, outputs), diagonal_(bytes) {}
 
-  void begin(std::size_t columns, double prior) {
+  void begin(std::size_t columns, double prior, std::size_t waves = 0, double wave_prior = 0) {
     if (whole_) {
-      dense_.reserve(columns);
+      dense_.allocate(columns + waves);
       dense_.extend(columns, prior);
+      dense_.extend(waves, wave_prior);
     } else {
       diagonal_.assign((outputs_ + 1) * columns, 0.0);
       columns_ = columns;
@@ -79,7 +80,7 @@ class SharedWeights {
   Covariance& dense() { return dense_; }
 
   void save(State& state, const std::string& name);
-  void load(const State& state, const std::string& name, std::size_t n);
+  void load(const State& state, const std::string& name);
 
  private:
   OwnWeights own() { return {diagonal_.data(), diagonal_.data() + outputs_ * columns_, columns_, outputs_}; }
@@ -103,7 +104,8 @@ inline void SharedWeights::save(State& state, const std::string& name) {
   covariance.assign(dense_.triangle_data(), dense_.triangle_data() + triangle(size()));
 }
 
-inline void SharedWeights::load(const State& state, const std::string& name, std::size_t n) {
+inline void SharedWeights::load(const State& state, const std::string& name) {
+  const std::size_t n = size();
   const auto& weights = state.reals.at(name + "_weights");
   const auto& covariance = state.reals.at(name + "_covariance");
   if (weights.size() != outputs_ * n || covariance.size() != (whole_ ? triangle(n) : n))
@@ -113,8 +115,6 @@ inline void SharedWeights::load(const State& state, const std::string& name, std
     std::copy(covariance.begin(), covariance.end(), diagonal_.begin() + static_cast<std::ptrdiff_t>(outputs_ * columns_));
     return;
   }
-  dense_.reserve(n);
-  if (n > size()) dense_.extend(n - size(), 0.0);
   for (std::size_t o = 0; o < outputs_; ++o) std::copy_n(weights.begin() + static_cast<std::ptrdiff_t>(o * n), n, dense_.theta(o));
   std::copy(covariance.begin(), covariance.end(), dense_.triangle_data());
 }
@@ -126,8 +126,6 @@ struct FilterBelief {
 class Filter final : public Part {
  public:
   static constexpr double kConfident = 0.01, kWavePrior = 0.125;
-  static constexpr std::int64_t kRowsPerWave = 16;
-  static constexpr std::size_t kFirstWaves = 32;
 
   struct Shape {
     std::size_t outputs, columns, waves;
@@ -137,9 +135,7 @@ class Filter final : public Part {
   Filter(Bytes& bytes, std::string name, FilterBelief belief, Shape shape)
       : name_(std::move(name)), belief_(belief), shape_(shape), shared_(bytes, shape.outputs, shape.whole), steps_(bytes, shape.outputs) {
     if (!shape.shared) return;
-    shared_.begin(shape.columns, belief.prior);
-    reserve(0);
-    add_waves(0);
+    shared_.begin(shape.columns, belief.prior, 2 * shape.waves, kWavePrior);
   }
 
   std::size_t row_width() const override { return shape_.own ? (shape_.outputs + 1) * shape_.columns : 0; }
@@ -157,65 +153,7 @@ class Filter final : public Part {
 
   void variances(const Seen& e, double* v) override { v[0] = variance(e); }
 
-  bool learn(const Seen& e, const double* f, std::size_t label, double omega, std::int64_t n_seen) override {
-    const bool changed = learn_weights(e, f, label, omega);
-    if (shape_.shared) add_waves(n_seen + 1);
-    return changed;
-  }
-
-  void linear_weights(const Seen& e, double* out) const override {
-    for (std::size_t o = 0; o < shape_.outputs; ++o) {
-      if (shape_.shared) simd().axpy(1.0, shared_.weights(o), shape_.columns, out + o * shape_.columns);
-      for (std::size_t j = 0; shape_.own && j < e.n_related; ++j)
-        simd().axpy(e.related[j].coefficient, own(e.related[j].row).w + o * shape_.columns, shape_.columns, out + o * shape_.columns);
-    }
-  }
-
-  void reserve(std::int64_t n_seen) override {
-    if (shape_.shared && shape_.waves) shared_.dense().reserve(shape_.columns + 2 * waves_at(n_seen));
-  }
-
-  void save(State& state) override {
-    if (shape_.shared) shared_.save(state, name_);
-    state.integers[name_ + "_waves"] = {static_cast<std::int64_t>(n_waves_)};
-  }
-  void load(const State& state) override {
-    const auto waves = static_cast<std::size_t>(state.integers.at(name_ + "_waves").at(0));
-    if (waves > shape_.waves) throw std::invalid_argument("a saved model with more waves than it may have");
-    n_waves_ = waves;
-    if (shape_.shared) shared_.load(state, name_, shape_.columns + 2 * n_waves_);
-  }
-
- private:
-  OwnWeights own(double* row) const {
-    double* w = row + at;
-    return {w, w + shape_.outputs * shape_.columns, shape_.columns, shape_.outputs};
-  }
-  double own_prior() const { return belief_.prior * (shape_.shared ? belief_.own : 1.0); }
-
-  // 32, 64, 128 ... up to the most: a stream must be long enough to fill them.
-  std::size_t waves_at(std::int64_t n_seen) const {
-    std::size_t n = kFirstWaves;
-    while (static_cast<std::int64_t>(2 * n) * kRowsPerWave <= n_seen) n *= 2;
-    return std::min(n, shape_.waves);
-  }
-  void add_waves(std::int64_t n_seen) {
-    const std::size_t wanted = shape_.waves ? waves_at(n_seen) : 0;
-    if (wanted <= n_waves_) return;
-    shared_.dense().extend(2 * (wanted - n_waves_), kWavePrior);
-    n_waves_ = wanted;
-  }
-
-  double variance(const Seen& e) {
-    double v = shape_.shared ? shared_.variance(e.features) : 0.0;
-    for (std::size_t j = 0; shape_.own && j < e.n_related; ++j) {
-      const double r = e.related[j].coefficient;
-      v += r * r * own(e.related[j].row).variance(e.features);
-    }
-    return v;
-  }
-
-  bool learn_weights(const Seen& e, const double* f, std::size_t label, double omega) {
+  bool learn(const Seen& e, const double* f, std::size_t label, double omega) override {
     const double pull = omega * steps_.gradient(f, label);
     if (shape_.waves && pull < kConfident) return false;  // an update over waves costs a pass over their covariance
     const double v = variance(e);
@@ -227,12 +165,42 @@ class Filter final : public Part {
     return true;
   }
 
+  void linear_weights(const Seen& e, double* out) const override {
+    for (std::size_t o = 0; o < shape_.outputs; ++o) {
+      if (shape_.shared) simd().axpy(1.0, shared_.weights(o), shape_.columns, out + o * shape_.columns);
+      for (std::size_t j = 0; shape_.own && j < e.n_related; ++j)
+        simd().axpy(e.related[j].coefficient, own(e.related[j].row).w + o * shape_.columns, shape_.columns, out + o * shape_.columns);
+    }
+  }
+
+  void save(State& state) override {
+    if (shape_.shared) shared_.save(state, name_);
+  }
+  void load(const State& state) override {
+    if (shape_.shared) shared_.load(state, name_);
+  }
+
+ private:
+  OwnWeights own(double* row) const {
+    double* w = row + at;
+    return {w, w + shape_.outputs * shape_.columns, shape_.columns, shape_.outputs};
+  }
+  double own_prior() const { return belief_.prior * (shape_.shared ? belief_.own : 1.0); }
+
+  double variance(const Seen& e) {
+    double v = shape_.shared ? shared_.variance(e.features) : 0.0;
+    for (std::size_t j = 0; shape_.own && j < e.n_related; ++j) {
+      const double r = e.related[j].coefficient;
+      v += r * r * own(e.related[j].row).variance(e.features);
+    }
+    return v;
+  }
+
   std::string name_;
   FilterBelief belief_;
   Shape shape_;
   SharedWeights shared_;
   Steps steps_;
-  std::size_t n_waves_ = 0;
 };
 
 }  // namespace budgetron

@@ -58,7 +58,7 @@ class Latent final : public Part {
     for (std::size_t q = 0; q < rank_; ++q) v[0] += r.u[q] * r.u[q] * latent_variance(q, e.features);
   }
 
-  bool learn(const Seen& e, const double* f, std::size_t label, double omega, std::int64_t) override {
+  bool learn(const Seen& e, const double* f, std::size_t label, double omega) override {
     const Row r = parts(e.mine);
     const double* phi = e.features;
     const double pull = steps_.gradient(f, label);
@@ -105,7 +105,7 @@ class Latent final : public Part {
     state.reals["latent_variances"].assign(sigma_.begin(), sigma_.end());
   }
   void load(const State& state) override {
-    shared_.load(state, "latent", columns_);
+    shared_.load(state, "latent");
     const auto& theta = state.reals.at("latent_dimensions");
     const auto& sigma = state.reals.at("latent_variances");
     if (theta.size() != theta_.size() || sigma.size() != sigma_.size())

@@ -52,11 +52,10 @@ class Part {
   virtual void margins(const Seen& e, double* f) const = 0;       // beliefs × outputs
   virtual void variances(const Seen& e, double* v) = 0;           // one per belief
   // `f` is what margins() gave for the same example. Returns whether anything changed. Allocates nothing.
-  virtual bool learn(const Seen& e, const double* f, std::size_t label, double omega, std::int64_t n_seen) = 0;
+  virtual bool learn(const Seen& e, const double* f, std::size_t label, double omega) = 0;
   virtual void linear_weights(const Seen&, double*) const {}      // beliefs × outputs × (d + 1), added to
   virtual void save(State& state) = 0;
   virtual void load(const State& state) = 0;
-  virtual void reserve(std::int64_t) {}  // allocates what learning up to this many examples needs; only it may throw
 
   std::size_t at = 0;  // where this part begins in the row of a task
 };

@@ -66,7 +66,7 @@ class HashedTable final : public Part {
     }
   }
 
-  bool learn(const Seen& e, const double* f, std::size_t label, double omega, std::int64_t) override {
+  bool learn(const Seen& e, const double* f, std::size_t label, double omega) override {
     const bool moving = find_pulls(f, label, omega);
     for (const TableEntry& entry : *e.entries) {  // one after the other: two features may have the same cell
       if (shared_) step(weights(entry.cell), entry, 1.0);

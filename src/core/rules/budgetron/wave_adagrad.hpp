@@ -1,6 +1,7 @@
-// Beliefs that learn many features by AdaGrad, one belief per rate: linear features and all waves.
+// Beliefs that learn many features by AdaGrad, each with its rate lambda and own share rho: linear features and
+// all waves.
 //
-//   phi = [linear, sqrt(1/waves) waves],   f = sum (w + sqrt(rho) w_i) phi,   rho = 0.1
+//   phi = [linear, sqrt(1/waves) waves],   f = sum (w + sqrt(rho) w_i) phi,
 //   G += (g phi)^2,   w += lambda g phi / sqrt(G),   and the same for own weights with sqrt(rho) phi
 //
 // Own weights of all tasks lie in one array, those of a task as one run of cells that begins at the hash of its task id. Runs
@@ -27,12 +28,14 @@ constexpr double kNoPull = 1e-3;  // an example whose class has at least 99.9 % 
 
 class WaveAdaGrad final : public Part {
  public:
-  WaveAdaGrad(Bytes& bytes, const std::vector<double>& rates, std::size_t outputs, std::size_t columns, std::size_t waves, bool shared,
+  WaveAdaGrad(Bytes& bytes, const std::vector<double>& rates, const std::vector<double>& owns, std::size_t outputs, std::size_t columns, std::size_t waves, bool shared,
               std::size_t own_cells)
       : rates_(rates), outputs_(outputs), columns_(columns), width_(columns + 2 * waves), shared_(shared),
-        amplitude_(1.0 / std::sqrt(static_cast<double>(std::max<std::size_t>(waves, 1)))), root_own_(shared ? std::sqrt(0.1) : 1.0),
+        amplitude_(1.0 / std::sqrt(static_cast<double>(std::max<std::size_t>(waves, 1)))),
         own_cells_(own_cells >= width_ ? own_cells : 0), steps_(bytes, outputs), w_(bytes, shared ? beliefs() * outputs * width_ : 0),
-        squares_(bytes, w_.size()), own_w_(bytes, beliefs() * outputs * own_cells_), own_squares_(bytes, own_w_.size()) {}
+        squares_(bytes, w_.size()), own_w_(bytes, beliefs() * outputs * own_cells_), own_squares_(bytes, own_w_.size()) {
+    for (std::size_t b = 0; b < rates.size(); ++b) roots_.push_back(shared ? std::sqrt(owns.at(b)) : 1.0);
+  }
 
   std::size_t count() const override { return beliefs(); }
 
@@ -40,7 +43,7 @@ class WaveAdaGrad final : public Part {
     for (std::size_t k = 0; k < beliefs() * outputs_; ++k) {
       f[k] = shared_ ? dot(w_.data() + k * width_, e.features) : 0.0;
       for (std::size_t j = 0; own_cells_ && j < e.n_related; ++j)
-        f[k] += root_own_ * e.related[j].coefficient * dot(own_w_.data() + k * own_cells_ + run_of(e.related[j].id), e.features);
+        f[k] += roots_[k / outputs_] * e.related[j].coefficient * dot(own_w_.data() + k * own_cells_ + run_of(e.related[j].id), e.features);
     }
   }
 
@@ -49,14 +52,14 @@ class WaveAdaGrad final : public Part {
     for (std::size_t b = 0; b < beliefs(); ++b) {
       v[b] = shared_ ? step_size(squares_.data() + b * outputs_ * width_, width_, e.features) : 0.0;
       for (std::size_t j = 0; own_cells_ && j < e.n_related; ++j) {
-        const double r = root_own_ * e.related[j].coefficient;
+        const double r = roots_[b] * e.related[j].coefficient;
         v[b] += r * r * step_size(own_squares_.data() + b * outputs_ * own_cells_ + run_of(e.related[j].id), own_cells_, e.features);
       }
       v[b] *= rates_[b];
     }
   }
 
-  bool learn(const Seen& e, const double* f, std::size_t label, double omega, std::int64_t) override {
+  bool learn(const Seen& e, const double* f, std::size_t label, double omega) override {
     bool changed = false;
     for (std::size_t b = 0; b < beliefs(); ++b) {
       if (omega * steps_.gradient(f + b * outputs_, label) < kNoPull) continue;
@@ -67,7 +70,7 @@ class WaveAdaGrad final : public Part {
         if (shared_) step(w_.data() + k * width_, squares_.data() + k * width_, e.features, pull, rates_[b]);
         for (std::size_t j = 0; own_cells_ && j < e.n_related; ++j) {
           const std::size_t at_run = k * own_cells_ + run_of(e.related[j].id);
-          step(own_w_.data() + at_run, own_squares_.data() + at_run, e.features, pull * root_own_ * e.related[j].coefficient, rates_[b]);
+          step(own_w_.data() + at_run, own_squares_.data() + at_run, e.features, pull * roots_[b] * e.related[j].coefficient, rates_[b]);
         }
       }
     }
@@ -80,7 +83,7 @@ class WaveAdaGrad final : public Part {
         double& to = out[k * columns_ + c];
         if (shared_) to += static_cast<double>(w_[k * width_ + c]);
         for (std::size_t j = 0; own_cells_ && j < e.n_related; ++j)
-          to += root_own_ * e.related[j].coefficient * static_cast<double>(own_w_[k * own_cells_ + run_of(e.related[j].id) + c]);
+          to += roots_[k / outputs_] * e.related[j].coefficient * static_cast<double>(own_w_[k * own_cells_ + run_of(e.related[j].id) + c]);
       }
   }
 
@@ -125,10 +128,10 @@ class WaveAdaGrad final : public Part {
     return sum;
   }
 
-  std::vector<double> rates_;
+  std::vector<double> rates_, roots_;
   std::size_t outputs_, columns_, width_;
   bool shared_;
-  double amplitude_, root_own_;
+  double amplitude_;
   std::size_t own_cells_;
   Steps steps_;
   Vec<float> w_, squares_, own_w_, own_squares_;

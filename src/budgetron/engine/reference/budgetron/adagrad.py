@@ -1,6 +1,6 @@
-"""Beliefs that learn many features by AdaGrad, one belief per rate: linear features and all waves.
+"""Beliefs that learn many features by AdaGrad, each with its rate λ and own share ρ: linear features and all waves.
 
-    φ = [linear, √(1/waves) · waves],   f = Σ (w + √ρ w_i) φ,   ρ = 0.1
+    φ = [linear, √(1/waves) · waves],   f = Σ (w + √ρ w_i) φ,   λ and ρ by belief
     G += (gφ)²,   w += λ gφ/√G,         and the same for own weights with √ρ φ
 
 Own weights of all tasks lie in one array, those of a task as one run of cells that begins at the hash of the task id. Runs
@@ -20,7 +20,6 @@ from budgetron.engine.reference.budgetron.parts import Seen
 from budgetron.engine.reference.budgetron.steps import gradient
 from budgetron.engine.reference.rows import Array
 
-ROOT_OWN = 0.1**0.5
 LEAST = np.float32(1e-30)
 NOTHING = 1e-3
 """An example whose class has at least 99.9 % changes nothing."""
@@ -34,14 +33,15 @@ def adagrad(w: NDArray[np.float32], squares: NDArray[np.float32], pull: Array, r
 
 
 class WaveAdaGrad:
-    """Beliefs with the given rates. `cells`: own weights of all tasks together, at least one run or 0."""
+    """Beliefs with the given rates and own shares. `cells`: own weights of all tasks together, at least one run or 0."""
 
     name = "adagrad"
     row_width, at = 0, 0
 
-    def __init__(self, rates: list[float], outputs: int, columns: int, waves: int, shared: bool, cells: int) -> None:
+    def __init__(self, rates: list[float], owns: list[float], outputs: int, columns: int, waves: int, shared: bool, cells: int) -> None:
         self.rates, self.outputs, self.columns, self.shared = rates, outputs, columns, shared
         self.count = len(rates)
+        self.roots = np.sqrt(owns) if shared else np.ones(len(rates))
         self.width = columns + 2 * waves
         self.amplitude = 1 / np.sqrt(max(waves, 1))
         shape = (self.count, outputs, self.width)
@@ -61,14 +61,13 @@ class WaveAdaGrad:
         return slice(start, start + self.width)
 
     def own_runs(self, e: Seen) -> list[tuple[float, slice]]:
-        root = ROOT_OWN if self.shared else 1.0
-        return [(root * r, self.run_of(task_id)) for r, task_id, _ in e.related] if self.starts else []
+        return [(r, self.run_of(task_id)) for r, task_id, _ in e.related] if self.starts else []
 
     def margins(self, e: Seen) -> Array:
         phi = self.features(e)
         f = self.w.astype(np.float64) @ phi if self.shared else np.zeros((self.count, self.outputs))
         for r, run in self.own_runs(e):
-            f = f + r * (self.own_w[:, :, run].astype(np.float64) @ phi)
+            f = f + r * self.roots[:, None] * (self.own_w[:, :, run].astype(np.float64) @ phi)
         return f
 
     def variances(self, e: Seen) -> Array:
@@ -80,10 +79,10 @@ class WaveAdaGrad:
             v += (rates[:, None] * phi2 / np.sqrt(1 + self.squares.mean(axis=1, dtype=np.float64))).sum(axis=1)
         for r, run in self.own_runs(e):
             squares = self.own_squares[:, :, run].mean(axis=1, dtype=np.float64)
-            v += (rates[:, None] * r * r * phi2 / np.sqrt(1 + squares)).sum(axis=1)
+            v += rates * (r * self.roots) ** 2 * (phi2 / np.sqrt(1 + squares)).sum(axis=1)
         return v
 
-    def learn(self, e: Seen, f: Array, code: int, omega: float, n_seen: int) -> bool:
+    def learn(self, e: Seen, f: Array, code: int, omega: float) -> bool:
         phi = self.features(e)
         runs = self.own_runs(e)
         changed = False
@@ -96,7 +95,7 @@ class WaveAdaGrad:
                 if self.shared:
                     adagrad(self.w[b, o], self.squares[b, o], pull * phi, rate)
                 for r, run in runs:
-                    adagrad(self.own_w[b, o, run], self.own_squares[b, o, run], pull * r * phi, rate)
+                    adagrad(self.own_w[b, o, run], self.own_squares[b, o, run], pull * r * self.roots[b] * phi, rate)
         return changed
 
     def linear_weights(self, e: Seen) -> Array:
@@ -104,7 +103,7 @@ class WaveAdaGrad:
         if self.shared:
             w += self.w[:, :, : self.columns]
         for r, run in self.own_runs(e):
-            w += r * self.own_w[:, :, run][:, :, : self.columns]
+            w += r * self.roots[:, None, None] * self.own_w[:, :, run][:, :, : self.columns]
         return w
 
     def state(self) -> dict[str, Any]:

@@ -37,6 +37,7 @@ class Parameters(RuleParameters, frozen=True):
     bandwidth: Annotated[float, Meta(gt=0.0, le=1e6)] = 1.0
     latent: Annotated[int, Meta(ge=0, le=64)] = 0  # dimensions of the learned relations
     rates: Annotated[list[NotNegative], Meta(max_length=64)] = []  # noqa: RUF012 - of AdaGrad: waves, or the table
+    owns: Annotated[list[NotNegative], Meta(max_length=64)] = []  # noqa: RUF012 - own shares of waves, one per rate
     signs: Annotated[list[NotNegative], Meta(max_length=64)] = []  # noqa: RUF012 - 1 for beliefs that see signs alone
     own_cells: Count = 0
     cells: Annotated[int, Meta(ge=0, le=2**31)] = 0
@@ -57,7 +58,7 @@ def make_parts(settings: Settings) -> list[Part]:
     if given.latent and shared and own:
         parts.append(Latent(given.latent, outputs, columns, given.whole))
     if given.rates:
-        parts.append(WaveAdaGrad(given.rates, outputs, columns, given.waves, shared, given.own_cells if own else 0))
+        parts.append(WaveAdaGrad(given.rates, given.owns, outputs, columns, given.waves, shared, given.own_cells if own else 0))
     return parts
 
 
@@ -82,6 +83,7 @@ class BudgetronDeclaration(Rule):
         require(settings.sparse or bool(given.filters) or bool(given.rates), "filters", "at least one belief")
         require(given.whole_waves <= given.waves, "whole_waves", "at most waves", str(given.whole_waves))
         require(given.whole or not given.whole_waves, "whole", "true where a filter sees waves")
+        require(settings.sparse or len(given.owns) == len(given.rates), "owns", "as many as rates")
         require(settings.sparse or given.own_cells == 0 or given.own_cells >= shapes.wave_width(settings), "own_cells",
                 "0, or at least one run", str(given.own_cells))  # fmt: skip
 

@@ -5,8 +5,8 @@
     θ += α Pφ,   P −= c Pφ(Pφ)ᵀ,     v_j += α R_ij S_j φ,   S_j ← S_j/(1 + h R_ij² S_j φ²)
 
 R_ij are the coefficients of the related tasks: 1 for the task itself on a complete graph, a row of a factor R of A⁻¹ on an
-explicit one. P is a whole matrix, or a diagonal for many columns. With `waves`, φ has random Fourier features too; they
-become more as the stream goes on, and own weights have the linear features alone.
+explicit one. P is a whole matrix, or a diagonal for many columns. With `waves`, φ has random Fourier features too; own
+weights have the linear features alone.
 """
 
 from __future__ import annotations
@@ -26,9 +26,6 @@ CONFIDENT = 0.01
 """A filter over waves learns nothing from an example whose class it gives at least 99 %: its update costs O(width²)."""
 WAVE_PRIOR = 0.125
 """Prior variance of the weight of a wave; a wave has mean square ½."""
-FIRST_WAVES = 32
-ROWS_PER_WAVE = 16
-"""There are at most n_seen/16 waves (32 at least): a stream must be long enough to fill them."""
 
 
 @dataclass(frozen=True)
@@ -41,50 +38,24 @@ class FilterBelief:
 
 
 class Filter:
-    """`belief` on `columns` linear features (the last is the bias), and at most `waves` frequencies."""
+    """`belief` on `columns` linear features (the last is the bias) and on the first `waves` frequencies."""
 
     count = 1
 
     def __init__(self, index: int, belief: FilterBelief, outputs: int, columns: int, waves: int, whole: bool,
                  shared: bool, own: bool) -> None:  # fmt: skip
         self.name = f"filter{index}"
-        self.belief, self.outputs, self.columns, self.most_waves = belief, outputs, columns, waves
+        self.belief, self.outputs, self.columns, self.waves = belief, outputs, columns, waves
         self.whole, self.shared, self.own = whole, shared, own
-        self.n_waves = 0
-        self.theta, self.P = np.zeros((outputs, 0)), np.zeros((0, 0) if whole else 0)
-        if shared:
-            self._extend(np.full(columns, belief.prior))
-            self._add_waves(0)
+        prior = np.concatenate([np.full(columns, belief.prior), np.full(2 * waves, WAVE_PRIOR)])
+        self.theta = np.zeros((outputs, len(prior) if shared else 0))
+        self.P = (np.diag(prior) if whole else prior) if shared else np.zeros(0)
         self.row_width, self.at = ((outputs + 1) * columns if own else 0), 0
-
-    # ---- the number of waves
-
-    def waves_at(self, n_seen: int) -> int:
-        """Return how many waves there are when this many examples have been learned: 32, 64, 128 … up to the most."""
-        n = FIRST_WAVES
-        while 2 * n * ROWS_PER_WAVE <= n_seen:
-            n *= 2
-        return min(n, self.most_waves)
-
-    def _add_waves(self, n_seen: int) -> None:
-        more = self.waves_at(n_seen) - self.n_waves
-        if more > 0:
-            self._extend(np.full(2 * more, WAVE_PRIOR))
-            self.n_waves += more
-
-    def _extend(self, prior: Array) -> None:
-        n = self.theta.shape[1]
-        self.theta = np.pad(self.theta, ((0, 0), (0, len(prior))))
-        self.P = np.pad(self.P, (0, len(prior)))
-        if self.whole:
-            self.P[range(n, n + len(prior)), range(n, n + len(prior))] = prior
-        else:
-            self.P[n:] = prior
 
     # ---- margins and variances
 
     def features(self, e: Seen) -> Array:
-        return np.concatenate([e.linear, e.waves[: 2 * self.n_waves]]) if self.n_waves else e.linear
+        return np.concatenate([e.linear, e.waves[: 2 * self.waves]]) if self.waves else e.linear
 
     def own_of(self, row: Array) -> tuple[Array, Array]:
         """Return views of v (outputs, columns) and S of a row."""
@@ -120,15 +91,10 @@ class Filter:
 
     # ---- the update
 
-    def learn(self, e: Seen, f: Array, code: int, omega: float, n_seen: int) -> bool:
-        changed = self._learn(e, f[0], code, omega)
-        if self.shared:
-            self._add_waves(n_seen + 1)
-        return changed
-
-    def _learn(self, e: Seen, f: Array, code: int, omega: float) -> bool:
+    def learn(self, e: Seen, f: Array, code: int, omega: float) -> bool:
+        f = f[0]
         pull = omega * gradient(f, code)[code]
-        if self.most_waves and pull < CONFIDENT:
+        if self.waves and pull < CONFIDENT:
             return False
         spread = self._spread(e)
         v = self._variance(e, spread)
@@ -176,14 +142,13 @@ class Filter:
 
     def state(self) -> dict[str, Any]:
         n = self.theta.shape[1]
-        P = self.P[np.tril_indices(n)] if self.whole else self.P
-        return {f"{self.name}_weights": self.theta, f"{self.name}_covariance": P, f"{self.name}_waves": self.n_waves}
+        P = self.P[np.tril_indices(n)] if self.whole and self.shared else self.P
+        return {f"{self.name}_weights": self.theta, f"{self.name}_covariance": P}
 
     def restore(self, state: dict[str, Any]) -> None:
-        self.n_waves = int(state[f"{self.name}_waves"])
-        self.theta = np.array(state[f"{self.name}_weights"]).reshape(self.outputs, -1)
+        self.theta = np.array(state[f"{self.name}_weights"]).reshape(self.theta.shape)
         P = np.array(state[f"{self.name}_covariance"])
-        if self.whole:
+        if self.whole and self.shared:
             n = self.theta.shape[1]
             full = np.zeros((n, n))
             full[np.tril_indices(n)] = P

@@ -71,7 +71,7 @@ class Latent:
         first = e.linear @ (self.P @ e.linear) if self.whole else self.P @ e.linear**2
         return np.concatenate([[first], self.sigma @ e.linear**2])
 
-    def learn(self, e: Seen, f: Array, code: int, omega: float, n_seen: int) -> bool:
+    def learn(self, e: Seen, f: Array, code: int, omega: float) -> bool:
         f, phi = f[0], e.linear
         u, c, w, s = self.own_of(e.mine)
         g = gradient(f, code)

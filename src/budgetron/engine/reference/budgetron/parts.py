@@ -41,7 +41,7 @@ class Part(Protocol):
     def variances(self, e: Seen) -> Array:
         """Return the variance of f, one per belief."""
 
-    def learn(self, e: Seen, f: Array, code: int, omega: float, n_seen: int) -> bool:
+    def learn(self, e: Seen, f: Array, code: int, omega: float) -> bool:
         """Update all beliefs; `f` is what `margins` returned. Returns whether anything changed."""
 
     def linear_weights(self, e: Seen) -> Array:

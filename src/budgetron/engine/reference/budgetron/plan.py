@@ -7,7 +7,7 @@ costs matters more than another belief about all of them.
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 from budgetron.engine.memory import bytes_of
 from budgetron.engine.reference.budgetron import shapes
@@ -21,12 +21,12 @@ WAVE_FILTER = 4
 FEW = ((3.0, 0.1, 0.0), (1.0, 10.0, 0.0))
 """The filters where bytes are few: the first sees waves."""
 LATENT = 6
-WAVE_RATES = (0.3, 1.0)
-TABLE_RATES, TABLE_SIGNS = (0.1, 0.3, 0.7), (0.0, 0.0, 1.0)
+WAVE_RATES, WAVE_OWNS = (0.1, 0.3, 1.0), (0.1, 1.0, 0.1)
+TABLE_RATES, TABLE_SIGNS = (0.15, 0.4, 1.0), (0.0, 1.0, 1.0)
 MOST_WHOLE = 128
 """Columns up to which filters have a whole covariance."""
-MOST_WAVES, MOST_WHOLE_WAVES = 1024, 256
-ENOUGH_ROWS = 1_000
+MOST_WAVES, MOST_WHOLE_WAVES = 1024, 192
+ENOUGH_ROWS = 200
 
 
 def beginning(settings: Settings, kernel: bool) -> Settings:
@@ -41,7 +41,7 @@ def beginning(settings: Settings, kernel: bool) -> Settings:
         filters = list({(prior, 0.0, floor): None for prior, _, floor in filters})
     return settings.with_parameters(
         filters=filters, wave_filter=len(filters) - 1 if kernel and whole else 2**20, whole=whole, waves=1 if kernel else 0,
-        rates=list(WAVE_RATES) if kernel else [], latent=LATENT if given.shared and given.own else 0,
+        rates=list(WAVE_RATES) if kernel else [], owns=list(WAVE_OWNS) if kernel else [], latent=LATENT if given.shared and given.own else 0,
     )  # fmt: skip
 
 
@@ -49,7 +49,7 @@ def least(settings: Settings) -> Settings:
     """Return the smallest model that is still one."""
     if settings.sparse:
         return settings.with_parameters(cells=16)
-    return _lean(settings).with_parameters(max_task_rows=16, waves=0, rates=[], whole=False, wave_filter=2**20)
+    return _lean(settings).with_parameters(max_task_rows=16, waves=0, rates=[], owns=[], whole=False, wave_filter=2**20)
 
 
 def planned(settings: Settings, limit: int, compiled: bool) -> Settings | None:
@@ -137,19 +137,39 @@ def of_count(settings: Settings, count: int | None, compiled: bool, most: int, r
     return found.with_parameters(max_task_rows=wanted if wanted is not None else rows)
 
 
-def in_words(settings: Settings) -> list[list[str]]:
-    """Return the beliefs of every part in words."""
+@dataclass(frozen=True)
+class Belief:
+    """What one of the models assumes about the stream, for people."""
+
+    words: str
+    curved: bool = False  # it has waves, or a table
+    apart: bool = False  # tasks have more of their own than they share
+    learned: bool = False  # it learns which tasks resemble which
+    adapting: bool = False  # it expects the stream to keep changing
+
+    def __str__(self) -> str:
+        return self.words
+
+
+def beliefs_of(settings: Settings) -> list[list[Belief]]:
+    """Return the beliefs of every part."""
     given = settings.parameters
     if settings.sparse:
-        kinds = ("signs" if sign else "sizes" for sign in given.signs)
-        return [[f"table of {kind}, rate {rate:g}" for kind, rate in zip(kinds, given.rates, strict=True)]]
-    words = []
+        kinds = ("presence" if sign else "size" for sign in given.signs)
+        return [[Belief(f"{kind} of features, rate {rate:g}") for kind, rate in zip(kinds, given.rates, strict=True)]]
+    both = given.own and given.shared
+    parts = []
     for k, (prior, own, floor) in enumerate(given.filters):
-        kind = "linear and waves" if k == given.wave_filter else "linear"
-        tasks = f", own {own:g}" if given.own and given.shared else ""
-        words.append([f"{kind} {prior:g}{tasks}{', adapting' if floor else ''}"])
-    if given.latent and given.shared and given.own:
-        words.append([f"learned relations in {given.latent} dimensions"])
+        curved, apart = k == given.wave_filter, both and own > 1
+        words = ["linear and waves" if curved else "linear", {1.0: "calm", 10.0: "bold"}.get(prior, "")]
+        words += ["tasks differ" if apart else "tasks alike"] * both + ["adapting"] * (floor > 0)
+        parts.append([Belief(", ".join(filter(None, words)), curved, apart, adapting=floor > 0)])
+    if given.latent and both:
+        parts.append([Belief("linear, kinds of tasks", learned=True)])
     if given.rates:
-        words.append([f"waves, rate {rate:g}" for rate in given.rates])
-    return words
+        apart = [both and own >= 1 for own in given.owns]
+        parts.append([
+            Belief(f"waves, rate {rate:g}" + (", tasks differ" if own else ", tasks alike") * both, True, own)
+            for rate, own in zip(given.rates, apart, strict=True)
+        ])  # fmt: skip
+    return parts

@@ -99,7 +99,7 @@ class Budgetron(BudgetronDeclaration):
     def _learn_parts(self, e: Seen, f: Array, code: int, weight: float) -> bool:
         changed, at = False, 0
         for part in self.parts:
-            changed |= part.learn(e, f[at : at + part.count], code, weight, self.n_seen)
+            changed |= part.learn(e, f[at : at + part.count], code, weight)
             at += part.count
         return changed
 

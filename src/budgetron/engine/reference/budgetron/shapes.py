@@ -10,14 +10,14 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from budgetron.engine.reference.declaration import Arrays
-from budgetron.engine.saved_state import Field, Layout, require, triangle
+from budgetron.engine.saved_state import Field, Layout, triangle
 from budgetron.engine.settings import Settings
 from budgetron.graphs import Explicit
 from budgetron.graphs.factor import ENTRIES
 
 OBJECT = 1024
 """Bytes of a part's object, its small arrays and the allocator's overhead."""
-KEPT_ENTRIES = 256
+KEPT_ENTRIES = 64
 ENTRY = 40
 ROW = 2 * (56 + 32) + 24
 """Bytes of a task's row beside its numbers: two headers, doubled for array growth, and its place in the index."""
@@ -92,16 +92,13 @@ def _shared_fields(settings: Settings, name: str, n: int) -> Layout:
 
 def _filter(settings: Settings, k: int) -> Shape:
     given, columns, name = settings.parameters, settings.n_features + 1, f"filter{k}"
-    most = given.whole_waves if k == given.wave_filter and given.shared else 0
+    waves = given.whole_waves if k == given.wave_filter and given.shared else 0
 
     def fields(arrays: Arrays) -> Layout:
-        require(f"{name}_waves" in arrays and arrays[f"{name}_waves"].size == 1, f"state.{name}_waves", "one number")
-        waves = int(arrays[f"{name}_waves"].ravel()[0])
-        require(0 <= waves <= most, f"state.{name}_waves", f"from 0 to {most}", str(waves))
-        return _shared_fields(settings, name, columns + 2 * waves) | {f"{name}_waves": Field("int64")}
+        return _shared_fields(settings, name, columns + 2 * waves)
 
     width = (settings.n_outputs + 1) * columns if given.own else 0
-    return Shape(1, width, fields, _shared_bytes(settings, columns + 2 * most))
+    return Shape(1, width, fields, _shared_bytes(settings, columns + 2 * waves))
 
 
 def _latent(settings: Settings) -> Shape:

@@ -121,7 +121,7 @@ class HashedTable:
 
     # ---- the update
 
-    def learn(self, e: Seen, f: Array, code: int, omega: float, n_seen: int) -> bool:
+    def learn(self, e: Seen, f: Array, code: int, omega: float) -> bool:
         entries = self._entries(e)
         evidence = self._evidence(entries)
         g = omega * np.stack([gradient(row, code) for row in f])  # (beliefs, classes)
