@@ -194,11 +194,12 @@ class Budgetron final : public Learner {
       add_part<HashedTable>(rates, config_.parameters.array("signs"), outputs(), config_.parameters.count("cells", 1), config_.single, shared, own);
       return;
     }
-    const std::size_t wave_filter = config_.parameters.count("wave_filter", SIZE_MAX >> 32);
+    const std::size_t none = std::size_t{1} << 20, wave_filter = config_.parameters.count("wave_filter", none);
+    const std::size_t plain_filter = config_.parameters.count("plain_filter", none), cells = config_.parameters.count("wave_cells", 0);
     for (std::size_t k = 0; 3 * k < filters.size(); ++k) {
       const std::size_t waves = k == wave_filter && shared ? config_.parameters.count("whole_waves", 0) : 0;
       add_part<Filter>("filter" + std::to_string(k), FilterBelief{filters[3 * k], filters[3 * k + 1], filters[3 * k + 2]},
-                       Filter::Shape{outputs(), columns, waves, whole, shared, own});
+                       Filter::Shape{outputs(), columns, waves, whole, shared, own, k == wave_filter ? cells : 0, k == plain_filter});
     }
     if (rank && shared && own) add_part<Latent>(rank, outputs(), columns, whole);
     if (!rates.empty()) add_part<WaveAdaGrad>(rates, config_.parameters.array("owns"), outputs(), columns, waves_.count(), shared, own ? config_.parameters.count("own_cells", 0) : 0);
@@ -451,7 +452,7 @@ void Budgetron::load_rule(const State& state) {
 }
 
 const Registered registered("budgetron",
-                            {"shared", "own", "clustered", "cluster_share", "filters", "wave_filter", "whole", "whole_waves", "waves",
+                            {"shared", "own", "clustered", "cluster_share", "filters", "wave_filter", "wave_cells", "plain_filter", "whole", "whole_waves", "waves",
                              "bandwidth", "latent", "rates", "owns", "signs", "own_cells", "cells", "max_task_rows"},
                             make_counted<Budgetron>);
 

@@ -5,7 +5,9 @@
 //   theta += alpha P phi,  P -= c P phi (P phi)',   v_j += alpha R_ij S_j phi,  S_j <- S_j/(1 + h R_ij^2 S_j phi^2)
 //
 // R_ij are the coefficients of the related tasks. P is a whole matrix, or a diagonal for many columns. With waves, phi has
-// random Fourier features too; own weights have the linear features alone.
+// random Fourier features too; own weights have the linear features alone. A filter with cells has own weights of the bias
+// alone, outputs + 1 numbers per task in a hashed array: the cheapest own part. Tasks whose hashes agree share a cell. A
+// plain filter ignores the graph: its own weights are those of the task itself, so that a wrong graph costs little.
 #pragma once
 
 #include <algorithm>
@@ -14,6 +16,7 @@
 #include <string>
 
 #include "rules/budgetron/covariance.hpp"
+#include "rules/budgetron/hashing.hpp"
 #include "rules/budgetron/part.hpp"
 #include "rules/budgetron/steps.hpp"
 #include "rules/learner.hpp"
@@ -130,24 +133,29 @@ class Filter final : public Part {
   struct Shape {
     std::size_t outputs, columns, waves;
     bool whole, shared, own;
+    std::size_t cells = 0;
+    bool plain = false;
   };
 
   Filter(Bytes& bytes, std::string name, FilterBelief belief, Shape shape)
-      : name_(std::move(name)), belief_(belief), shape_(shape), shared_(bytes, shape.outputs, shape.whole), steps_(bytes, shape.outputs) {
+      : name_(std::move(name)), belief_(belief), shape_(shape), shared_(bytes, shape.outputs, shape.whole), steps_(bytes, shape.outputs),
+        cells_(bytes, shape.own ? shape.cells * (shape.outputs + 1) : 0) {
+    for (std::size_t k = shape.outputs; k < cells_.size(); k += shape.outputs + 1) cells_[k] = static_cast<float>(own_prior());
     if (!shape.shared) return;
     shared_.begin(shape.columns, belief.prior, 2 * shape.waves, kWavePrior);
   }
 
-  std::size_t row_width() const override { return shape_.own ? (shape_.outputs + 1) * shape_.columns : 0; }
+  std::size_t row_width() const override { return has_rows() ? (shape_.outputs + 1) * shape_.columns : 0; }
   void begin_row(double* row, std::int64_t) const override {
-    if (shape_.own) own(row).begin(own_prior());
+    if (has_rows()) own(row).begin(own_prior());
   }
 
   void margins(const Seen& e, double* f) const override {
     for (std::size_t o = 0; o < shape_.outputs; ++o) {
       f[o] = shape_.shared ? shared_.value(o, e.features) : 0.0;
-      for (std::size_t j = 0; shape_.own && j < e.n_related; ++j)
-        f[o] += e.related[j].coefficient * own(e.related[j].row).value(o, e.features);
+      for_each_related(e, [&](const Related& one) {
+        f[o] += one.coefficient * (has_rows() ? own(one.row).value(o, e.features) : static_cast<double>(cell(one.id)[o]));
+      });
     }
   }
 
@@ -160,24 +168,31 @@ class Filter final : public Part {
     if (pull * v < kNegligibleStep) return false;
     const double h = steps_.solve(f, omega, v);
     if (shape_.shared) shared_.learn(e.features, steps_.alpha(), h, v, belief_.floor * belief_.prior);
-    for (std::size_t j = 0; shape_.own && j < e.n_related; ++j)
-      own(e.related[j].row).learn(e.features, steps_.alpha(), h, e.related[j].coefficient, belief_.floor * own_prior());
+    for_each_related(e, [&](const Related& one) { learn_own(one, e.features, h); });
     return true;
   }
 
   void linear_weights(const Seen& e, double* out) const override {
     for (std::size_t o = 0; o < shape_.outputs; ++o) {
       if (shape_.shared) simd().axpy(1.0, shared_.weights(o), shape_.columns, out + o * shape_.columns);
-      for (std::size_t j = 0; shape_.own && j < e.n_related; ++j)
-        simd().axpy(e.related[j].coefficient, own(e.related[j].row).w + o * shape_.columns, shape_.columns, out + o * shape_.columns);
+      for_each_related(e, [&](const Related& one) {
+        if (has_rows())
+          simd().axpy(one.coefficient, own(one.row).w + o * shape_.columns, shape_.columns, out + o * shape_.columns);
+        else
+          out[(o + 1) * shape_.columns - 1] += one.coefficient * static_cast<double>(cell(one.id)[o]);
+      });
     }
   }
 
   void save(State& state) override {
     if (shape_.shared) shared_.save(state, name_);
+    state.reals[name_ + "_cells"].assign(cells_.begin(), cells_.end());
   }
   void load(const State& state) override {
     if (shape_.shared) shared_.load(state, name_);
+    const auto& cells = state.reals.at(name_ + "_cells");
+    if (cells.size() != cells_.size()) throw std::invalid_argument("a saved model whose cells do not agree in number");
+    std::transform(cells.begin(), cells.end(), cells_.begin(), [](double x) { return static_cast<float>(x); });
   }
 
  private:
@@ -185,14 +200,41 @@ class Filter final : public Part {
     double* w = row + at;
     return {w, w + shape_.outputs * shape_.columns, shape_.columns, shape_.outputs};
   }
+  bool has_rows() const { return shape_.own && shape_.cells == 0; }
+  template <class Use>
+  void for_each_related(const Seen& e, Use use) const {
+    if (!shape_.own) return;
+    if (shape_.plain) {
+      use(Related{1.0, e.task_id, e.mine});
+      return;
+    }
+    for (std::size_t j = 0; j < e.n_related; ++j) use(e.related[j]);
+  }
+  // The weight of the bias for each output, then their variance.
+  const float* cell(std::int64_t id) const { return cells_.data() + mix64(id) % shape_.cells * (shape_.outputs + 1); }
+  float* cell(std::int64_t id) { return cells_.data() + mix64(id) % shape_.cells * (shape_.outputs + 1); }
+
+  void learn_own(const Related& one, const double* phi, double h) {
+    const double r = one.coefficient, floor = belief_.floor * own_prior();
+    if (has_rows()) {
+      own(one.row).learn(phi, steps_.alpha(), h, r, floor);
+      return;
+    }
+    float* own_cell = cell(one.id);
+    float& variance = own_cell[shape_.outputs];
+    const double t = r * static_cast<double>(variance);
+    for (std::size_t o = 0; o < shape_.outputs; ++o) own_cell[o] = static_cast<float>(static_cast<double>(own_cell[o]) + steps_.alpha()[o] * t);
+    variance = static_cast<float>(std::max(static_cast<double>(variance) / (1.0 + h * r * t), floor));
+  }
+
   double own_prior() const { return belief_.prior * (shape_.shared ? belief_.own : 1.0); }
 
   double variance(const Seen& e) {
     double v = shape_.shared ? shared_.variance(e.features) : 0.0;
-    for (std::size_t j = 0; shape_.own && j < e.n_related; ++j) {
-      const double r = e.related[j].coefficient;
-      v += r * r * own(e.related[j].row).variance(e.features);
-    }
+    for_each_related(e, [&](const Related& one) {
+      const double own_variance = has_rows() ? own(one.row).variance(e.features) : static_cast<double>(cell(one.id)[shape_.outputs]);
+      v += one.coefficient * one.coefficient * own_variance;
+    });
     return v;
   }
 
@@ -201,6 +243,7 @@ class Filter final : public Part {
   Shape shape_;
   SharedWeights shared_;
   Steps steps_;
+  Vec<float> cells_;
 };
 
 }  // namespace budgetron

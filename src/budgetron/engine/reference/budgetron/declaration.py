@@ -31,6 +31,8 @@ class Parameters(RuleParameters, frozen=True):
     cluster_share: Annotated[float, Meta(ge=0.0, le=1.0)] = 0.5  # of own variances, what a cluster has in common
     filters: Annotated[list[Belief], Meta(max_length=64)] = []  # noqa: RUF012 - prior, own, floor of each
     wave_filter: Count = 2**20  # the number of the filter that sees waves
+    wave_cells: Count = 0  # hashed own weights of the bias of that filter; 0: a row per task, as the others have
+    plain_filter: Count = 2**20  # the number of the filter that ignores the graph
     whole: bool = True  # whether filters have whole covariances
     whole_waves: Annotated[int, Meta(ge=0, le=2**16)] = 0  # frequencies of the filter over waves, at the end
     waves: Annotated[int, Meta(ge=0, le=2**20)] = 0
@@ -54,7 +56,9 @@ def make_parts(settings: Settings) -> list[Part]:
     parts: list[Part] = []
     for k, belief in enumerate(given.filters):
         waves = given.whole_waves if k == given.wave_filter and shared else 0
-        parts.append(Filter(k, FilterBelief(*belief), outputs, columns, waves, given.whole, shared, own))
+        cells = given.wave_cells if k == given.wave_filter and own else 0
+        plain = k == given.plain_filter
+        parts.append(Filter(k, FilterBelief(*belief), outputs, columns, waves, given.whole, shared, own, cells, plain))
     if given.latent and shared and own:
         parts.append(Latent(given.latent, outputs, columns, given.whole))
     if given.rates:

@@ -6,7 +6,9 @@
 
 R_ij are the coefficients of the related tasks: 1 for the task itself on a complete graph, a row of a factor R of A⁻¹ on an
 explicit one. P is a whole matrix, or a diagonal for many columns. With `waves`, φ has random Fourier features too; own
-weights have the linear features alone.
+weights have the linear features alone. A filter with `cells` has own weights of the bias alone, (outputs + 1) numbers per
+task in a hashed array: the cheapest own part. Tasks whose hashes agree share a cell. A `plain` filter ignores the graph:
+its own weights are those of the task itself, so that a wrong graph costs little.
 """
 
 from __future__ import annotations
@@ -15,7 +17,9 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
+from budgetron.engine.reference.budgetron.hashing import mix64
 from budgetron.engine.reference.budgetron.parts import Seen
 from budgetron.engine.reference.budgetron.steps import gradient, step
 from budgetron.engine.reference.rows import Array
@@ -43,19 +47,37 @@ class Filter:
     count = 1
 
     def __init__(self, index: int, belief: FilterBelief, outputs: int, columns: int, waves: int, whole: bool,
-                 shared: bool, own: bool) -> None:  # fmt: skip
+                 shared: bool, own: bool, cells: int = 0, plain: bool = False) -> None:  # fmt: skip
         self.name = f"filter{index}"
         self.belief, self.outputs, self.columns, self.waves = belief, outputs, columns, waves
         self.whole, self.shared, self.own = whole, shared, own
         prior = np.concatenate([np.full(columns, belief.prior), np.full(2 * waves, WAVE_PRIOR)])
         self.theta = np.zeros((outputs, len(prior) if shared else 0))
         self.P = (np.diag(prior) if whole else prior) if shared else np.zeros(0)
-        self.row_width, self.at = ((outputs + 1) * columns if own else 0), 0
+        self.row_width, self.at = ((outputs + 1) * columns if own and not cells else 0), 0
+        self.plain = plain
+        self.cells = np.zeros((cells if own else 0, outputs + 1), dtype=np.float32)
+        self.cells[:, -1] = self.own_prior
 
     # ---- margins and variances
 
     def features(self, e: Seen) -> Array:
         return np.concatenate([e.linear, e.waves[: 2 * self.waves]]) if self.waves else e.linear
+
+    @property
+    def own_prior(self) -> float:
+        return self.belief.prior * (self.belief.own if self.shared else 1.0)
+
+    def related(self, e: Seen) -> list[tuple[float, int, Array]]:
+        """Return coefficient, task id and row of the tasks whose own weights count."""
+        if not self.own:
+            return []
+        return [(1.0, e.task_id, e.mine)] if self.plain else e.related
+
+    def cell_of(self, task_id: int) -> NDArray[np.float32]:
+        """Return a view of the cell of a task: its weight for each output, and their variance."""
+        cell: NDArray[np.float32] = self.cells[int(mix64(np.int64(task_id)) % np.uint64(len(self.cells)))]
+        return cell
 
     def own_of(self, row: Array) -> tuple[Array, Array]:
         """Return views of v (outputs, columns) and S of a row."""
@@ -64,14 +86,14 @@ class Filter:
         return part[:split].reshape(self.outputs, self.columns), part[split:]
 
     def begin_row(self, row: Array, task_id: int) -> None:
-        if self.own:
+        if self.row_width:
             v, s = self.own_of(row)
-            v[:], s[:] = 0.0, self.belief.prior * (self.belief.own if self.shared else 1.0)
+            v[:], s[:] = 0.0, self.own_prior
 
     def margins(self, e: Seen) -> Array:
         f = self.theta @ self.features(e) if self.shared else np.zeros(self.outputs)
-        for r, _, row in e.related if self.own else ():
-            f = f + r * (self.own_of(row)[0] @ e.linear)
+        for r, task_id, row in self.related(e):
+            f = f + r * (self.cell_of(task_id)[:-1] if len(self.cells) else self.own_of(row)[0] @ e.linear)
         return f[None]
 
     def variances(self, e: Seen) -> Array:
@@ -85,8 +107,8 @@ class Filter:
 
     def _variance(self, e: Seen, spread: Array) -> float:
         v = float(self.features(e) @ spread) if self.shared else 0.0
-        for r, _, row in e.related if self.own else ():
-            v += r * r * float(self.own_of(row)[1] @ e.linear**2)
+        for r, task_id, row in self.related(e):
+            v += r * r * float(self.cell_of(task_id)[-1] if len(self.cells) else self.own_of(row)[1] @ e.linear**2)
         return v
 
     # ---- the update
@@ -108,16 +130,19 @@ class Filter:
             else:
                 self.P /= 1 + h * spread * self.features(e)
             self._hold_floor()
-        for r, _, row in e.related if self.own else ():
+        floor = self.belief.floor * self.own_prior
+        for r, task_id, row in self.related(e):
+            if len(self.cells):
+                cell = self.cell_of(task_id)
+                t = r * float(cell[-1])
+                cell[:-1] = cell[:-1] + alpha * t
+                cell[-1] = max(float(cell[-1]) / (1 + h * r * t), floor)
+                continue
             weights, s = self.own_of(row)
-            t = r * s * e.linear
-            weights += np.outer(alpha, t)
-            s[:] = np.maximum(s / (1 + h * r * t * e.linear), self.floor_of_own)
+            step_of_own = r * s * e.linear
+            weights += np.outer(alpha, step_of_own)
+            s[:] = np.maximum(s / (1 + h * r * step_of_own * e.linear), floor)
         return True
-
-    @property
-    def floor_of_own(self) -> float:
-        return self.belief.floor * self.belief.prior * (self.belief.own if self.shared else 1.0)
 
     def _hold_floor(self) -> None:
         """Add a little to variances that have fallen too low, so that the belief goes on adapting."""
@@ -134,8 +159,11 @@ class Filter:
         w = np.zeros((self.outputs, self.columns))
         if self.shared:
             w += self.theta[:, : self.columns]
-        for r, _, row in e.related if self.own else ():
-            w += r * self.own_of(row)[0]
+        for r, task_id, row in self.related(e):
+            if len(self.cells):
+                w[:, -1] += r * self.cell_of(task_id)[:-1]
+            else:
+                w += r * self.own_of(row)[0]
         return w[None]
 
     # ---- state
@@ -143,10 +171,11 @@ class Filter:
     def state(self) -> dict[str, Any]:
         n = self.theta.shape[1]
         P = self.P[np.tril_indices(n)] if self.whole and self.shared else self.P
-        return {f"{self.name}_weights": self.theta, f"{self.name}_covariance": P}
+        return {f"{self.name}_weights": self.theta, f"{self.name}_covariance": P, f"{self.name}_cells": self.cells}
 
     def restore(self, state: dict[str, Any]) -> None:
         self.theta = np.array(state[f"{self.name}_weights"]).reshape(self.theta.shape)
+        self.cells = np.array(state[f"{self.name}_cells"], dtype=np.float32).reshape(self.cells.shape)
         P = np.array(state[f"{self.name}_covariance"])
         if self.whole and self.shared:
             n = self.theta.shape[1]
@@ -158,4 +187,4 @@ class Filter:
 
     @property
     def nbytes(self) -> int:
-        return self.theta.nbytes + self.P.nbytes
+        return self.theta.nbytes + self.P.nbytes + self.cells.nbytes

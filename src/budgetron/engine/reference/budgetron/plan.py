@@ -12,17 +12,22 @@ from dataclasses import dataclass, replace
 from budgetron.engine.memory import bytes_of
 from budgetron.engine.reference.budgetron import shapes
 from budgetron.engine.settings import Settings
+from budgetron.graphs import Explicit
 
 # Prior variance of shared weights, of own ones as a multiple, and the least share that variances keep. Features have unit
 # size, so a number means the same on every stream: 1 is calm and 10 is bold; own parts are a tenth of the shared one
 # where tasks are alike, ten times it where they are not; one belief goes on adapting, for streams that drift.
 FILTERS = ((1.0, 0.1, 0.0), (10.0, 0.1, 0.0), (3.0, 0.1, 0.1), (1.0, 10.0, 0.0), (3.0, 0.1, 0.0))
 WAVE_FILTER = 4
+PLAIN = (1.0, 10.0, 0.0)
+"""On an explicit graph, one more filter that ignores it."""
 FEW = ((3.0, 0.1, 0.0), (1.0, 10.0, 0.0))
 """The filters where bytes are few: the first sees waves."""
 LATENT = 6
 WAVE_RATES, WAVE_OWNS = (0.1, 0.3, 1.0), (0.1, 1.0, 0.1)
 TABLE_RATES, TABLE_SIGNS = (0.15, 0.4, 1.0), (0.0, 1.0, 1.0)
+NONE = 2**20
+"""The number of a filter that there is not."""
 MOST_WHOLE = 128
 """Columns up to which filters have a whole covariance."""
 MOST_WAVES, MOST_WHOLE_WAVES = 1024, 192
@@ -39,8 +44,13 @@ def beginning(settings: Settings, kernel: bool) -> Settings:
     filters = [belief for k, belief in enumerate(FILTERS) if kernel or k != WAVE_FILTER]
     if not given.own:
         filters = list({(prior, 0.0, floor): None for prior, _, floor in filters})
+    wave_filter = len(filters) - 1 if kernel and whole else NONE
+    plain_filter = NONE
+    if isinstance(settings.graph, Explicit):
+        plain_filter = len(filters)
+        filters.append(PLAIN)
     return settings.with_parameters(
-        filters=filters, wave_filter=len(filters) - 1 if kernel and whole else 2**20, whole=whole, waves=1 if kernel else 0,
+        filters=filters, wave_filter=wave_filter, plain_filter=plain_filter, whole=whole, waves=1 if kernel else 0,
         rates=list(WAVE_RATES) if kernel else [], owns=list(WAVE_OWNS) if kernel else [], latent=LATENT if given.shared and given.own else 0,
     )  # fmt: skip
 
@@ -49,7 +59,7 @@ def least(settings: Settings) -> Settings:
     """Return the smallest model that is still one."""
     if settings.sparse:
         return settings.with_parameters(cells=16)
-    return _lean(settings).with_parameters(max_task_rows=16, waves=0, rates=[], owns=[], whole=False, wave_filter=2**20)
+    return _lean(settings).with_parameters(max_task_rows=16, waves=0, rates=[], owns=[], whole=False, wave_filter=NONE)
 
 
 def planned(settings: Settings, limit: int, compiled: bool) -> Settings | None:
@@ -68,12 +78,12 @@ def planned(settings: Settings, limit: int, compiled: bool) -> Settings | None:
 def _lean(settings: Settings) -> Settings:
     given = settings.parameters
     filters = [(prior, own if given.own else 0.0, floor) for prior, own, floor in FEW][: 2 if given.own else 1]
-    has_waves = given.wave_filter < 2**20
-    return settings.with_parameters(filters=filters, wave_filter=0 if has_waves else 2**20, latent=0)
+    has_waves = given.wave_filter < NONE
+    return settings.with_parameters(filters=filters, wave_filter=0 if has_waves else NONE, plain_filter=NONE, latent=0)
 
 
 def _diagonal(settings: Settings) -> Settings:
-    return _lean(settings).with_parameters(whole=False, wave_filter=2**20)
+    return _lean(settings).with_parameters(whole=False, wave_filter=NONE)
 
 
 def _wanted_rows(settings: Settings) -> int:
@@ -94,6 +104,9 @@ def _dense(settings: Settings, limit: int, compiled: bool) -> Settings | None:
         return None
     tasks, has_waves = given.own and _wanted_rows(settings) > 16, bool(given.waves)
     sized = bare
+    if tasks and given.wave_filter < NONE:
+        cells = max(16, left // 8 // (4 * (settings.n_outputs + 1)))
+        sized = sized.with_parameters(wave_cells=min(cells, 2**16, _wanted_rows(settings)))
     if has_waves:
         # A frequency costs a byte per column, two features with two numbers per rate and output, and work space.
         each = d + 2 * 8 * len(given.rates) * settings.n_outputs + 3 * 8
@@ -102,12 +115,12 @@ def _dense(settings: Settings, limit: int, compiled: bool) -> Settings | None:
         if tasks:
             cells = left // 8 // (8 * len(given.rates) * settings.n_outputs)
             sized = sized.with_parameters(own_cells=cells if cells >= shapes.wave_width(sized) else 0)
-    row = shapes.row_bytes(settings)
+    row = shapes.row_bytes(sized)
     if row and tasks:
         share = left // 2 if has_waves else left
         rows = min(_wanted_rows(settings), max(16, share // row), (limit - bytes_of(sized, compiled)) // row + 16)
         sized = sized.with_parameters(max_task_rows=int(max(16, rows)))
-    if given.wave_filter < 2**20:
+    if given.wave_filter < NONE:
         sized = _with_whole_waves(sized, limit, compiled)
     return sized if bytes_of(sized, compiled) <= limit else None
 
@@ -129,7 +142,7 @@ def of_count(settings: Settings, count: int | None, compiled: bool, most: int, r
     d = settings.n_features
     limit = most
     if count is not None:
-        limit = min(most, 8 * count * (2 * d + 2 * count)) if not settings.sparse else min(4 * 2**20, 8 * count * (d + 2 * count))
+        limit = min(most, 8 * count * (2 * d + 2 * count)) if not settings.sparse else min(4 * NONE, 8 * count * (d + 2 * count))
     wanted = settings.parameters.max_task_rows
     settings = settings.with_parameters(max_task_rows=16)
     limit += bytes_of(least(settings), compiled)

@@ -94,11 +94,14 @@ def _filter(settings: Settings, k: int) -> Shape:
     given, columns, name = settings.parameters, settings.n_features + 1, f"filter{k}"
     waves = given.whole_waves if k == given.wave_filter and given.shared else 0
 
-    def fields(arrays: Arrays) -> Layout:
-        return _shared_fields(settings, name, columns + 2 * waves)
+    cells = given.wave_cells if k == given.wave_filter and given.own else 0
+    own = settings.n_outputs + 1
 
-    width = (settings.n_outputs + 1) * columns if given.own else 0
-    return Shape(1, width, fields, _shared_bytes(settings, columns + 2 * waves))
+    def fields(arrays: Arrays) -> Layout:
+        return _shared_fields(settings, name, columns + 2 * waves) | {f"{name}_cells": Field("float32", (cells, own))}
+
+    width = own * columns if given.own and not cells else 0
+    return Shape(1, width, fields, _shared_bytes(settings, columns + 2 * waves) + 4 * own * cells)
 
 
 def _latent(settings: Settings) -> Shape:
