@@ -224,7 +224,7 @@ class Budgetron(Learner):
             share = graph.coupling / (1 + graph.coupling) if own else 1.0
         rows = checked_rows(self._who, self.max_task_rows)
         if not getattr(self, "_has_tasks", True):
-            rows = 16  # without tasks nothing is kept for them
+            rows = plan.NO_TASKS
         gaussian = isinstance(self.kernel, Gaussian)
         width = 1.0
         if isinstance(self.kernel, Gaussian) and not isinstance(self.kernel.gamma, str):

@@ -36,6 +36,7 @@ class Declaration:
     name: ClassVar[str]
     Parameters: ClassVar[type[RuleParameters]] = RuleParameters
     needs_kernel: ClassVar[bool] = True
+    fixed_bytes: ClassVar[int] = memory.FIXED
     follows_factor: ClassVar[bool] = False  # whether it couples tasks by `graphs.factor_of` instead of A⁻¹
 
     @classmethod

@@ -1,7 +1,7 @@
 // Random Fourier features of a Gaussian kernel on standardised columns: cos and sin of w·z for random frequencies w.
 //
 // Frequencies are drawn from N(0, 2 gamma I) as small integers in units of sqrt(2 gamma)/32, one byte each, column by column.
-// The first half of them has gamma = 0.7/d, the other half gamma = 2/d: a wrong bandwidth costs more than half of the
+// The first half of them has gamma = 1/d, the other half gamma = 2/d: a wrong bandwidth costs more than half of the
 // features.
 #pragma once
 
@@ -22,7 +22,7 @@ class Waves {
       for (std::size_t j = 0; j < d; ++j)
         frequencies_[j * count + q] = static_cast<std::int8_t>(gaussian_integer(mix64(static_cast<std::uint64_t>(q * d + j))));
     const double columns = static_cast<double>(d);
-    narrow_ = std::sqrt(2.0 * 0.7 * width / columns) / 32.0;
+    narrow_ = std::sqrt(2.0 * 1.0 * width / columns) / 32.0;
     wide_ = std::sqrt(2.0 * 2.0 * width / columns) / 32.0;
   }
 

@@ -72,6 +72,7 @@ class BudgetronDeclaration(Rule):
     Parameters = Parameters
     needs_kernel = False
     follows_factor = True
+    fixed_bytes = 3 * 1024  # no store
 
     @classmethod
     def check(cls, settings: Settings) -> None:

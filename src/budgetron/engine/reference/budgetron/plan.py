@@ -30,8 +30,12 @@ NONE = 2**20
 """The number of a filter that there is not."""
 MOST_WHOLE = 128
 """Columns up to which filters have a whole covariance."""
-MOST_WAVES, MOST_WHOLE_WAVES = 1024, 192
+MOST_WAVES, MOST_WHOLE_WAVES = 1024, 256
 ENOUGH_ROWS = 200
+FEWEST_CELLS = 16
+FEW_BYTES = 96 * 1024
+NO_TASKS = 2
+"""Rows of a stream without tasks."""
 
 
 def beginning(settings: Settings, kernel: bool) -> Settings:
@@ -42,8 +46,9 @@ def beginning(settings: Settings, kernel: bool) -> Settings:
         return settings.with_parameters(rates=list(TABLE_RATES), signs=list(TABLE_SIGNS), cells=1)
     whole = settings.n_features <= MOST_WHOLE
     filters = [belief for k, belief in enumerate(FILTERS) if kernel or k != WAVE_FILTER]
-    if not given.own:
-        filters = list({(prior, 0.0, floor): None for prior, _, floor in filters})
+    tasks = has_tasks(settings)
+    if not tasks:  # beliefs that differ in own weights alone are one
+        filters = list({(prior, 0.1 if given.own else 0.0, floor): None for prior, _, floor in filters[:-1]}) + filters[-1:]
     wave_filter = len(filters) - 1 if kernel and whole else NONE
     plain_filter = NONE
     if isinstance(settings.graph, Explicit):
@@ -51,15 +56,22 @@ def beginning(settings: Settings, kernel: bool) -> Settings:
         filters.append(PLAIN)
     return settings.with_parameters(
         filters=filters, wave_filter=wave_filter, plain_filter=plain_filter, whole=whole, waves=1 if kernel else 0,
-        rates=list(WAVE_RATES) if kernel else [], owns=list(WAVE_OWNS) if kernel else [], latent=LATENT if given.shared and given.own else 0,
+        rates=list(WAVE_RATES) if kernel else [], owns=list(WAVE_OWNS) if kernel else [], latent=LATENT if given.shared and tasks else 0,
     )  # fmt: skip
+
+
+def has_tasks(settings: Settings) -> bool:
+    """Whether there is something to keep for tasks. A stream without tasks has two rows, should tasks come later."""
+    return bool(settings.parameters.own) and settings.parameters.max_task_rows != NO_TASKS
 
 
 def least(settings: Settings) -> Settings:
     """Return the smallest model that is still one."""
     if settings.sparse:
         return settings.with_parameters(cells=16)
-    return _lean(settings).with_parameters(max_task_rows=16, waves=0, rates=[], owns=[], whole=False, wave_filter=NONE)
+    return _cells_only(settings).with_parameters(
+        max_task_rows=_fewest_rows(settings), waves=0, rates=[], owns=[], whole=False, wave_cells=FEWEST_CELLS, whole_waves=0
+    )
 
 
 def planned(settings: Settings, limit: int, compiled: bool) -> Settings | None:
@@ -68,28 +80,37 @@ def planned(settings: Settings, limit: int, compiled: bool) -> Settings | None:
         empty = bytes_of(settings.with_parameters(cells=0, max_task_rows=2), compiled)
         cells = (limit - empty) // shapes.cell_bytes(settings)
         return settings.with_parameters(cells=min(cells, 2**31), max_task_rows=2) if cells >= 16 else None
-    for candidate in (settings, _lean(settings), _diagonal(settings), least(settings)):
+    for candidate in (settings, _lean(settings), _cells_only(settings), _diagonal(settings), least(settings)):
         found = _dense(candidate, limit, compiled)
-        if found is not None and (found.parameters.max_task_rows >= min(ENOUGH_ROWS, _wanted_rows(settings))):
+        enough = found is not None and (
+            found.parameters.max_task_rows >= min(ENOUGH_ROWS, _wanted_rows(settings)) or not shapes.row_bytes(found)
+        )
+        if enough and bytes_of(_bare(candidate), compiled) <= limit // 2:
             return found
-    return _dense(_lean(settings), limit, compiled) or _dense(least(settings), limit, compiled)
+    return _dense(least(settings), limit, compiled)
 
 
 def _lean(settings: Settings) -> Settings:
     given = settings.parameters
-    filters = [(prior, own if given.own else 0.0, floor) for prior, own, floor in FEW][: 2 if given.own else 1]
+    filters = [(prior, own if given.own else 0.0, floor) for prior, own, floor in FEW][: 2 if has_tasks(settings) else 1]
     has_waves = given.wave_filter < NONE
     return settings.with_parameters(filters=filters, wave_filter=0 if has_waves else NONE, plain_filter=NONE, latent=0)
 
 
+def _cells_only(settings: Settings) -> Settings:
+    """Return the settings with one filter, whose own weights are hashed biases: no task has a row."""
+    filters = [(prior, own if settings.parameters.own else 0.0, floor) for prior, own, floor in FEW[:1]]
+    return settings.with_parameters(filters=filters, wave_filter=0, plain_filter=NONE, latent=0)
+
+
 def _diagonal(settings: Settings) -> Settings:
-    return _lean(settings).with_parameters(whole=False, wave_filter=NONE)
+    return _cells_only(settings).with_parameters(whole=False)
 
 
 def _wanted_rows(settings: Settings) -> int:
     given = settings.parameters
-    if not given.own:
-        return 2
+    if not has_tasks(settings):
+        return NO_TASKS
     known = settings.graph.n_tasks
     wanted = 10**9 if known is None else 2 * known + 2
     return min(wanted, given.max_task_rows or wanted)
@@ -98,19 +119,23 @@ def _wanted_rows(settings: Settings) -> int:
 def _dense(settings: Settings, limit: int, compiled: bool) -> Settings | None:
     """Divide the bytes between waves, rows of tasks and the filter over waves."""
     given, d = settings.parameters, settings.n_features
-    bare = settings.with_parameters(max_task_rows=16, waves=min(given.waves, 1), whole_waves=0, own_cells=0)
+    bare = _bare(settings)
     left = limit - bytes_of(bare, compiled)
     if left < 0:
         return None
-    tasks, has_waves = given.own and _wanted_rows(settings) > 16, bool(given.waves)
+    tasks, has_waves = has_tasks(settings), bool(given.waves)
     sized = bare
     if tasks and given.wave_filter < NONE:
-        cells = max(16, left // 8 // (4 * (settings.n_outputs + 1)))
+        # Where hashed biases are all that a task has of its own, they get twice as much.
+        share = left // (8 if shapes.row_bytes(sized) else 4)
+        cells = max(FEWEST_CELLS, share // (4 * (settings.n_outputs + 1)))
         sized = sized.with_parameters(wave_cells=min(cells, 2**16, _wanted_rows(settings)))
     if has_waves:
         # A frequency costs a byte per column, two features with two numbers per rate and output, and work space.
         each = d + 2 * 8 * len(given.rates) * settings.n_outputs + 3 * 8
-        waves = int(min(MOST_WAVES, 32 * d, left // (4 if tasks else 2) // each))
+        # AdaGrad over waves is the best use of few bytes, a filter over waves that of many.
+        share = left // 4 if tasks else max(left // 3, min(left * 3 // 4, FEW_BYTES))
+        waves = int(min(MOST_WAVES, 48 * d, share // each))
         sized = sized.with_parameters(waves=max(waves, 1))
         if tasks:
             cells = left // 8 // (8 * len(given.rates) * settings.n_outputs)
@@ -118,11 +143,25 @@ def _dense(settings: Settings, limit: int, compiled: bool) -> Settings | None:
     row = shapes.row_bytes(sized)
     if row and tasks:
         share = left // 2 if has_waves else left
-        rows = min(_wanted_rows(settings), max(16, share // row), (limit - bytes_of(sized, compiled)) // row + 16)
-        sized = sized.with_parameters(max_task_rows=int(max(16, rows)))
-    if given.wave_filter < NONE:
+        fewest = _fewest_rows(settings)
+        rows = min(_wanted_rows(settings), share // row, (limit - bytes_of(sized, compiled)) // row + fewest)
+        sized = sized.with_parameters(max_task_rows=int(max(fewest, rows)))
+    if given.wave_filter < NONE and given.whole and has_waves:
         sized = _with_whole_waves(sized, limit, compiled)
     return sized if bytes_of(sized, compiled) <= limit else None
+
+
+def _bare(settings: Settings) -> Settings:
+    """Return the settings with as little as possible of everything that has a size."""
+    few = min(settings.parameters.waves, 1)
+    return settings.with_parameters(
+        max_task_rows=_fewest_rows(settings), waves=few, whole_waves=0, own_cells=0, wave_cells=FEWEST_CELLS
+    )
+
+
+def _fewest_rows(settings: Settings) -> int:
+    """Return the least number of rows: more than one example can touch."""
+    return 16 if has_tasks(settings) else NO_TASKS
 
 
 def _with_whole_waves(settings: Settings, limit: int, compiled: bool) -> Settings:
@@ -144,10 +183,12 @@ def of_count(settings: Settings, count: int | None, compiled: bool, most: int, r
     if count is not None:
         limit = min(most, 8 * count * (2 * d + 2 * count)) if not settings.sparse else min(4 * NONE, 8 * count * (d + 2 * count))
     wanted = settings.parameters.max_task_rows
-    settings = settings.with_parameters(max_task_rows=16)
+    tasks = has_tasks(settings)
+    if tasks:
+        settings = settings.with_parameters(max_task_rows=16)
     limit += bytes_of(least(settings), compiled)
     found = planned(settings, limit, compiled) or least(settings)
-    return found.with_parameters(max_task_rows=wanted if wanted is not None else rows)
+    return found.with_parameters(max_task_rows=wanted if wanted is not None else rows) if tasks else found
 
 
 @dataclass(frozen=True)

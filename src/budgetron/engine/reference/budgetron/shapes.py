@@ -15,7 +15,7 @@ from budgetron.engine.settings import Settings
 from budgetron.graphs import Explicit
 from budgetron.graphs.factor import ENTRIES
 
-OBJECT = 1024
+OBJECT = 640
 """Bytes of a part's object, its small arrays and the allocator's overhead."""
 KEPT_ENTRIES = 64
 ENTRY = 40

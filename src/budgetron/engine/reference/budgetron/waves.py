@@ -1,7 +1,7 @@
 """Random Fourier features of a Gaussian kernel on standardised columns: cos(ω·z) and sin(ω·z) for frequencies ω.
 
 Frequencies are drawn once from N(0, 2γ I), as small integers in units of √(2γ)/32, one byte each. The first half has
-γ = 0.7/d, the other half γ = 2/d: a wrong bandwidth costs more than half of the features.
+γ = 1/d, the other half γ = 2/d: a wrong bandwidth costs more than half of the features.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ import numpy as np
 from budgetron.engine.reference.budgetron.hashing import gaussian, mix64
 from budgetron.engine.reference.rows import Array
 
-BANDWIDTHS = (0.7, 2.0)
+BANDWIDTHS = (1.0, 2.0)
 """γ·d of the two halves."""
 UNIT = 32
 
