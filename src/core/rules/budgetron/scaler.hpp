@@ -2,7 +2,7 @@
 //
 // For a column with value x, by stochastic approximation: m its median, s its spread (1.48 times the median distance from m):
 //
-//   r = x - m,   x~ = m + sign(r) s l(|r|/s),   l(u) = u up to 1.5, then 1.5 + log(u - 0.5)
+//   r = x - m,   x~ = m + sign(r) s l(|r|/s),   l(u) = u up to 3, then 3 + log(u - 2)
 //   z = (x~ - mean)/sd, between -3 and 3,       mean and variance of x~ by running averages
 //
 // x~ is x without its far values, so one absurd row, codes such as -999 and heavy tails leave mean and variance usable.
@@ -19,7 +19,7 @@ namespace budgetron {
 
 class Scaler {
  public:
-  static constexpr double kBend = 1.5, kClip = 3.0, kLeastRate = 0.002, kNear = 0.02, kNormal = 0.6745;
+  static constexpr double kBend = 3.0, kClip = 3.0, kLeastRate = 0.001, kNear = 0.02, kNormal = 0.6745;
   static constexpr std::int64_t kFirst = 3;  // rows before the first estimate: their median withstands one absurd row
 
   Scaler(Bytes& bytes, std::size_t d) : centre(bytes, d), spread(bytes, d), mean(bytes, d), variance(bytes, d) {}

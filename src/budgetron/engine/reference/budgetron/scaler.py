@@ -2,11 +2,11 @@
 
 For a column with value x, by stochastic approximation: m its median, s its spread (1.48 × median distance from m):
 
-    r = x − m,   x̃ = m + sign(r) s ℓ(|r|/s),   ℓ(u) = u up to 1.5, then 1.5 + log(u − 0.5)
+    r = x − m,   x̃ = m + sign(r) s ℓ(|r|/s),   ℓ(u) = u up to 3, then 3 + log(u − 2)
     z = (x̃ − μ)/σ, between −3 and 3,           μ, σ² running mean and variance of x̃
 
 x̃ is x without its far values, so that one absurd row, codes such as −999 and heavy tails leave μ and σ usable. A column
-of two values, or mostly zeros, is standardised as usual. Rates fall as 1/t to 0.002, so that columns may drift.
+of two values, or mostly zeros, is standardised as usual. Rates fall as 1/t to 0.001, so that columns may drift.
 """
 
 from __future__ import annotations
@@ -17,9 +17,9 @@ import numpy as np
 
 from budgetron.engine.reference.rows import Array
 
-BEND = 1.5
+BEND = 3.0
 CLIP = 3.0
-FLOOR = 0.002
+FLOOR = 0.001
 """The least rate of all running estimates."""
 NEAR = 0.02
 """A value closer to m than this, in units of s, does not move m or s: a column of mostly zeros keeps the spread of the
