@@ -142,6 +142,7 @@ class Budgetron final : public Learner {
       if (part->learn(own.seen, own.values.data() + b * outputs(), example.label, example.weight)) flags |= kUpdated;
       b += part->count();
     }
+    use_waves();
     drop_idle();
     if (!config_.sparse) with_row(example.x, [&](const auto* x) { scaler_.learn(x); });
     return flags;
@@ -211,6 +212,18 @@ class Budgetron final : public Learner {
     for (const auto& part : parts_) {
       part->at = row_width_;
       row_width_ += part->row_width();
+    }
+  }
+
+  // Lets a filter use all of its waves, once it has a fifth of the weight. It is decided when 16, 32, 64 ... examples have
+  // been learned: on a stream that a linear model describes, most waves of a filter are never used, and cost nothing.
+  void use_waves() {
+    const std::int64_t seen = n_seen_ + 1;
+    if (seen < 16 || (seen & (seen - 1)) != 0) return;
+    std::size_t b = 0;
+    for (const auto& part : parts_) {
+      if (part->curved() && mixture_.weight_of(b, part->count()) >= 0.2) part->use_all_waves();
+      b += part->count();
     }
   }
 

@@ -31,6 +31,7 @@ class Covariance {
 
   // Adds features with this prior variance. After allocate().
   void extend(std::size_t more, double prior) {
+    settle();
     for (std::size_t j = n_; j < n_ + more; ++j) p_[triangle(j) + j] = prior;
     n_ += more;
   }

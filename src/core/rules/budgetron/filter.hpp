@@ -54,11 +54,10 @@ class SharedWeights {
  public:
   SharedWeights(Bytes& bytes, std::size_t outputs, bool whole) : whole_(whole), outputs_(outputs), dense_(bytes, outputs), diagonal_(bytes) {}
 
-  void begin(std::size_t columns, double prior, std::size_t waves = 0, double wave_prior = 0) {
+  void begin(std::size_t columns, double prior, std::size_t more = 0) {
     if (whole_) {
-      dense_.allocate(columns + waves);
+      dense_.allocate(columns + more);
       dense_.extend(columns, prior);
-      dense_.extend(waves, wave_prior);
     } else {
       diagonal_.assign((outputs_ + 1) * columns, 0.0);
       columns_ = columns;
@@ -128,6 +127,7 @@ struct FilterBelief {
 
 class Filter final : public Part {
  public:
+  static constexpr std::size_t kFirstWaves = 32;  // few enough to cost little on a stream that does not need them
   static constexpr double kConfident = 0.01, kWavePrior = 0.125;
 
   struct Shape {
@@ -142,7 +142,9 @@ class Filter final : public Part {
         cells_(bytes, shape.own ? shape.cells * (shape.outputs + 1) : 0) {
     for (std::size_t k = shape.outputs; k < cells_.size(); k += shape.outputs + 1) cells_[k] = static_cast<float>(own_prior());
     if (!shape.shared) return;
-    shared_.begin(shape.columns, belief.prior, 2 * shape.waves, kWavePrior);
+    shared_.begin(shape.columns, belief.prior, 2 * shape.waves);
+    waves_ = std::min(shape.waves, kFirstWaves);
+    if (waves_) shared_.dense().extend(2 * waves_, kWavePrior);
   }
 
   std::size_t row_width() const override { return has_rows() ? (shape_.outputs + 1) * shape_.columns : 0; }
@@ -184,11 +186,20 @@ class Filter final : public Part {
     }
   }
 
+  bool curved() const override { return waves_ < shape_.waves && shape_.shared; }
+  void use_all_waves() noexcept override {
+    if (!curved()) return;
+    shared_.dense().extend(2 * (shape_.waves - waves_), kWavePrior);
+    waves_ = shape_.waves;
+  }
+
   void save(State& state) override {
+    state.integers[name_ + "_waves"] = {static_cast<std::int64_t>(waves_)};
     if (shape_.shared) shared_.save(state, name_);
     state.reals[name_ + "_cells"].assign(cells_.begin(), cells_.end());
   }
   void load(const State& state) override {
+    if (state.integers.at(name_ + "_waves").at(0) > static_cast<std::int64_t>(waves_)) use_all_waves();
     if (shape_.shared) shared_.load(state, name_);
     const auto& cells = state.reals.at(name_ + "_cells");
     if (cells.size() != cells_.size()) throw std::invalid_argument("a saved model whose cells do not agree in number");
@@ -244,6 +255,7 @@ class Filter final : public Part {
   SharedWeights shared_;
   Steps steps_;
   Vec<float> cells_;
+  std::size_t waves_ = 0;  // that are in use
 };
 
 }  // namespace budgetron

@@ -54,6 +54,8 @@ class Part {
   // `f` is what margins() gave for the same example. Returns whether anything changed. Allocates nothing.
   virtual bool learn(const Seen& e, const double* f, std::size_t label, double omega) = 0;
   virtual void linear_weights(const Seen&, double*) const {}      // beliefs × outputs × (d + 1), added to
+  virtual bool curved() const { return false; }  // whether it has more waves than it uses at first
+  virtual void use_all_waves() noexcept {}       // from now on: the stream has shown that they help
   virtual void save(State& state) = 0;
   virtual void load(const State& state) = 0;
 

@@ -36,7 +36,7 @@ class WaveAdaGrad:
     """Beliefs with the given rates and own shares. `cells`: own weights of all tasks together, at least one run or 0."""
 
     name = "adagrad"
-    row_width, at = 0, 0
+    row_width, at, curved = 0, 0, False
 
     def __init__(self, rates: list[float], owns: list[float], outputs: int, columns: int, waves: int, shared: bool, cells: int) -> None:
         self.rates, self.outputs, self.columns, self.shared = rates, outputs, columns, shared
@@ -97,6 +97,9 @@ class WaveAdaGrad:
                 for r, run in runs:
                     adagrad(self.own_w[b, o, run], self.own_squares[b, o, run], pull * r * self.roots[b] * phi, rate)
         return changed
+
+    def use_all_waves(self) -> None:
+        pass
 
     def linear_weights(self, e: Seen) -> Array:
         w = np.zeros((self.count, self.outputs, self.columns))

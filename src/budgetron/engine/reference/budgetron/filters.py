@@ -30,6 +30,8 @@ CONFIDENT = 0.01
 """A filter over waves learns nothing from an example whose class it gives at least 99 %: its update costs O(width²)."""
 WAVE_PRIOR = 0.125
 """Prior variance of the weight of a wave; a wave has mean square ½."""
+FIRST_WAVES = 32
+"""Frequencies that are used at first: few enough to cost little on a stream that does not need them."""
 
 
 @dataclass(frozen=True)
@@ -49,15 +51,25 @@ class Filter:
     def __init__(self, index: int, belief: FilterBelief, outputs: int, columns: int, waves: int, whole: bool,
                  shared: bool, own: bool, cells: int = 0, plain: bool = False) -> None:  # fmt: skip
         self.name = f"filter{index}"
-        self.belief, self.outputs, self.columns, self.waves = belief, outputs, columns, waves
+        self.belief, self.outputs, self.columns, self.most_waves = belief, outputs, columns, waves
+        self.waves = min(waves, FIRST_WAVES)
+        self.curved = waves > self.waves
         self.whole, self.shared, self.own = whole, shared, own
-        prior = np.concatenate([np.full(columns, belief.prior), np.full(2 * waves, WAVE_PRIOR)])
+        prior = np.concatenate([np.full(columns, belief.prior), np.full(2 * self.waves, WAVE_PRIOR)])
         self.theta = np.zeros((outputs, len(prior) if shared else 0))
         self.P = (np.diag(prior) if whole else prior) if shared else np.zeros(0)
         self.row_width, self.at = ((outputs + 1) * columns if own and not cells else 0), 0
         self.plain = plain
         self.cells = np.zeros((cells if own else 0, outputs + 1), dtype=np.float32)
         self.cells[:, -1] = self.own_prior
+
+    def use_all_waves(self) -> None:
+        more = 2 * (self.most_waves - self.waves) if self.shared else 0
+        n = self.theta.shape[1]
+        if more:
+            self.theta, self.P = np.pad(self.theta, ((0, 0), (0, more))), np.pad(self.P, (0, more))
+            self.P[range(n, n + more), range(n, n + more)] = WAVE_PRIOR
+        self.waves, self.curved = self.most_waves, False
 
     # ---- margins and variances
 
@@ -171,9 +183,12 @@ class Filter:
     def state(self) -> dict[str, Any]:
         n = self.theta.shape[1]
         P = self.P[np.tril_indices(n)] if self.whole and self.shared else self.P
-        return {f"{self.name}_weights": self.theta, f"{self.name}_covariance": P, f"{self.name}_cells": self.cells}
+        return {f"{self.name}_weights": self.theta, f"{self.name}_covariance": P, f"{self.name}_cells": self.cells,
+                f"{self.name}_waves": self.waves}  # fmt: skip
 
     def restore(self, state: dict[str, Any]) -> None:
+        if int(state[f"{self.name}_waves"]) > self.waves:
+            self.use_all_waves()
         self.theta = np.array(state[f"{self.name}_weights"]).reshape(self.theta.shape)
         self.cells = np.array(state[f"{self.name}_cells"], dtype=np.float32).reshape(self.cells.shape)
         P = np.array(state[f"{self.name}_covariance"])

@@ -33,6 +33,7 @@ class Latent:
     """A belief with `rank` learned dimensions on the linear features."""
 
     count = 1
+    curved = False
     name = "latent"
 
     def __init__(self, rank: int, outputs: int, columns: int, whole: bool) -> None:
@@ -103,6 +104,9 @@ class Latent:
         w += np.outer(alpha, t)
         s /= 1 + h * t * phi
         return True
+
+    def use_all_waves(self) -> None:
+        pass
 
     def linear_weights(self, e: Seen) -> Array:
         u, _, w, _ = self.own_of(e.mine)

@@ -31,6 +31,7 @@ class Part(Protocol):
     count: int  # beliefs
     row_width: int  # numbers in the row of a task
     at: int  # where they begin
+    curved: bool  # whether it has more waves than it uses at first
 
     def begin_row(self, row: Array, task_id: int) -> None:
         """Fill this part of a new row with its prior."""
@@ -43,6 +44,9 @@ class Part(Protocol):
 
     def learn(self, e: Seen, f: Array, code: int, omega: float) -> bool:
         """Update all beliefs; `f` is what `margins` returned. Returns whether anything changed."""
+
+    def use_all_waves(self) -> None:
+        """Use all waves from now on: the stream has shown that they help."""
 
     def linear_weights(self, e: Seen) -> Array:
         """Return the weights of the linear features for this task, (beliefs, outputs, d + 1)."""

@@ -28,6 +28,9 @@ from budgetron.engine.settings import Settings
 from budgetron.graphs import Explicit, factor_of
 
 
+FIRST_LOOK, ENOUGH_WEIGHT = 16, 0.2
+
+
 class Budgetron(BudgetronDeclaration):
     """Learns from every example; stores weights, no examples."""
 
@@ -90,6 +93,7 @@ class Budgetron(BudgetronDeclaration):
             if self._learn_parts(e, f, code, weight):
                 outcome |= Outcome.UPDATED
             self.rows.keep(rows)
+            self._use_waves()
             self._drop_idle()
             if self.scaler is not None:
                 self.scaler.learn(x.values)
@@ -102,6 +106,20 @@ class Budgetron(BudgetronDeclaration):
             changed |= part.learn(e, f[at : at + part.count], code, weight)
             at += part.count
         return changed
+
+    def _use_waves(self) -> None:
+        """Let a filter use all of its waves, once it has a fifth of the weight.
+
+        It is decided when 16, 32, 64 … examples have been learned: on a stream that a linear model describes, most
+        waves of a filter are never used, and cost nothing.
+        """
+        seen = self.n_seen + 1
+        if seen < FIRST_LOOK or seen & (seen - 1):
+            return
+        ends = np.cumsum([part.count for part in self.parts])
+        for part, share in zip(self.parts, np.split(self.w, ends[:-1]), strict=True):
+            if part.curved and share.sum() >= ENOUGH_WEIGHT:
+                part.use_all_waves()
 
     def _drop_idle(self) -> None:
         ends = np.cumsum([part.count for part in self.parts])

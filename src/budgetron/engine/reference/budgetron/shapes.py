@@ -9,8 +9,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
+from budgetron.engine.reference.budgetron import filters
 from budgetron.engine.reference.declaration import Arrays
-from budgetron.engine.saved_state import Field, Layout, triangle
+from budgetron.engine.saved_state import Field, Layout, require, triangle
 from budgetron.engine.settings import Settings
 from budgetron.graphs import Explicit
 from budgetron.graphs.factor import ENTRIES
@@ -90,6 +91,14 @@ def _shared_fields(settings: Settings, name: str, n: int) -> Layout:
             f"{name}_covariance": Field("float64", (covariance,))}  # fmt: skip
 
 
+def _used_waves(arrays: Arrays, name: str, most: int) -> int:
+    """Return how many waves a saved filter uses: the first ones, or all."""
+    require(name in arrays and arrays[name].size == 1, f"state.{name}", "one number")
+    used, first = int(arrays[name].ravel()[0]), min(most, filters.FIRST_WAVES)
+    require(used in (first, most), f"state.{name}", f"{first} or {most}", str(used))
+    return used
+
+
 def _filter(settings: Settings, k: int) -> Shape:
     given, columns, name = settings.parameters, settings.n_features + 1, f"filter{k}"
     waves = given.whole_waves if k == given.wave_filter and given.shared else 0
@@ -98,7 +107,10 @@ def _filter(settings: Settings, k: int) -> Shape:
     own = settings.n_outputs + 1
 
     def fields(arrays: Arrays) -> Layout:
-        return _shared_fields(settings, name, columns + 2 * waves) | {f"{name}_cells": Field("float32", (cells, own))}
+        used = _used_waves(arrays, f"{name}_waves", waves)
+        return _shared_fields(settings, name, columns + 2 * used) | {
+            f"{name}_cells": Field("float32", (cells, own)), f"{name}_waves": Field("int64")
+        }  # fmt: skip
 
     width = own * columns if given.own and not cells else 0
     return Shape(1, width, fields, _shared_bytes(settings, columns + 2 * waves) + 4 * own * cells)

@@ -45,7 +45,7 @@ class HashedTable:
     """Beliefs with the given rates; `signs` says for each whether it sees signs alone."""
 
     name = "table"
-    row_width, at, columns = 0, 0, 0
+    row_width, at, curved = 0, 0, False
 
     def __init__(self, rates: list[float], signs: list[bool], outputs: int, cells: int, shared: bool, own: bool) -> None:
         self.rates, self.signs, self.outputs, self.cells = rates, np.array(signs), outputs, cells
@@ -158,6 +158,9 @@ class HashedTable:
             self.typical[cell] = self._next_typical(np.array([cell]), np.array([size]))[0]
             self.mass[cell, code] += phi
             self.total[code] += phi
+
+    def use_all_waves(self) -> None:
+        pass
 
     def linear_weights(self, e: Seen) -> Array:
         return np.zeros((self.count, self.outputs, 0))
