@@ -1,4 +1,4 @@
-"""The baseline: an empty Starlette endpoint, which reads its body and answers `{}`, on the same server and event loop."""
+"""The baseline: an empty Starlette endpoint, which reads its body and answers `{}`, on the same server."""
 
 from __future__ import annotations
 

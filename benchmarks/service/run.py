@@ -193,7 +193,7 @@ def table(found: dict[str, Any]) -> str:
         "",
         "| | requests/s | × empty | CPU µs each | p99 at half load | learned/s, durable | CPU µs each | memory |",
         "|---|---|---|---|---|---|---|---|",
-        f"| empty Starlette endpoint | {spread(rates['empty'], ',.0f')} | 1 | {np.median(cpu_us['empty']):.0f} | | | | |",
+        f"| empty endpoint | {spread(rates['empty'], ',.0f')} | 1 | {np.median(cpu_us['empty']):.0f} | | | | |",
     ]
     for name in LEARNERS:
         one = found[name]

@@ -62,6 +62,9 @@ class Service:
             log("model", model=name, learner=type(host.model).__name__, position=host.position,
                 replayed=host.replayed_examples, seconds=round(time.perf_counter() - began, 3))  # fmt: skip
 
+    def is_stopping(self) -> bool:
+        return self.stopping
+
     def stop(self) -> None:
         """Begin to stop: streams end after their current block, and event streams end."""
         self.stopping = True

@@ -38,6 +38,8 @@ from budgetron.service.settings import is_loopback
 HTML = "text/html; charset=utf-8"
 ROUTE = "budgetron.route"  # in the ASGI scope: the path as metrics and the log name it
 KEY = "budgetron.key"  # in the ASGI scope: the name of the API key
+_OWN_SITES = (b"none", b"same-origin")
+_WITH_BODY = ("POST", "PUT")
 _LARGE = 2**16  # bytes of a response that may have to wait for the client to read
 
 
@@ -87,7 +89,7 @@ class Observe:
             return
         service, client = self._service, scope.get("client")
         began, status = time.perf_counter(), 0
-        may_ask = service.connections.request_began(client)
+        may_ask = service.connections.request_began(client, scope["method"] in _WITH_BODY)
 
         async def observed_send(message: Message) -> None:
             nonlocal status
@@ -157,7 +159,8 @@ class ModelEndpoint:
         model = service.models.get(name)
         if model is None:
             raise _no_model(service, name)
-        call = Call(request, model, key, service.settings.limits, service.rates, lambda: service.stopping)
+        limits = service.settings.limits
+        call = Call(request, model, key, limits, service.rates, service.connections, service.is_stopping)
         call.charge(1)
         handler = operation.handler
         if operation.request is not None:
@@ -240,14 +243,16 @@ def _check_origin(service: Service, request: Request) -> None:
     A page can make the browser send requests to localhost (Origin, Sec-Fetch-Site), or let its own host name point to
     this machine (Host).
     """
-    host = request.headers.get("host", "")
+    headers = dict(request.headers.raw)  # several look-ups: each by name would pass over all headers
+    host = headers.get(b"host", b"").decode("latin-1")
     if not service.settings.without_keys:
         name = host.rsplit(":", 1)[0] if not host.endswith("]") else host
         if not is_loopback(name.strip("[]")):
             raise HTTPProblem(421, "host", refusal("request", "Host", "localhost, 127.0.0.1 or [::1]", repr(host)[:80]))
-    origin, site = request.headers.get("origin"), request.headers.get("sec-fetch-site", "none")
-    if (origin is not None and urlsplit(origin).netloc != host) or site not in ("none", "same-origin"):
-        message = refusal("request", "Origin", "this service's own page", repr(origin or site)[:80],
+    origin, site = headers.get(b"origin"), headers.get(b"sec-fetch-site", b"none")
+    if (origin is not None and urlsplit(origin.decode("latin-1")).netloc != host) or site not in _OWN_SITES:
+        came = (origin or site).decode("latin-1")
+        message = refusal("request", "Origin", "this service's own page", repr(came)[:80],
                           "Use API keys (--keys) to call the service from other web pages.")  # fmt: skip
         raise HTTPProblem(403, "origin", message)
 

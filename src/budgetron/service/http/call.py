@@ -16,6 +16,7 @@ from starlette.types import Receive, Scope, Send
 
 from budgetron.errors import refusal
 from budgetron.service.http.api_keys import ApiKey
+from budgetron.service.http.connections import Connections
 from budgetron.service.http.problems import CLOSE, SAFE_HEADERS, HTTPProblem
 from budgetron.service.http.rates import Rates
 from budgetron.service.settings import Limits
@@ -37,6 +38,7 @@ class Call:
     api_key: ApiKey
     limits: Limits
     rates: Rates
+    connections: Connections
     is_stopping: Callable[[], bool]
 
     # ---- rate limits
@@ -62,9 +64,22 @@ class Call:
         declared = self.request.headers.get("content-length", "")
         if declared.isdigit() and int(declared) > limit:
             raise _too_long(limit)
-        loop = asyncio.get_running_loop()
-        latest = loop.time() + self.limits.seconds_to_send
-        pieces, size = [], 0
+        # Most bodies arrive in one piece. `connections` watches the clock until then: a timer of its own for every
+        # request would cost as much as the prediction.
+        message = await self.request.receive()
+        self.connections.body_began(self.request.scope["client"])
+        pieces: list[bytes] = [message.get("body", b"")]
+        if message.get("more_body"):
+            await self._read_rest(pieces, limit)
+        elif message["type"] == "http.disconnect":
+            raise ClientDisconnect
+        if sum(map(len, pieces)) > limit:
+            raise _too_long(limit)
+        return b"".join(pieces)
+
+    async def _read_rest(self, pieces: list[bytes], limit: int) -> None:
+        latest = asyncio.get_running_loop().time() + self.limits.seconds_to_send
+        size = len(pieces[0])
         try:
             async with asyncio.timeout_at(latest) as timeout:
                 async for piece in self.request.stream():
@@ -75,11 +90,11 @@ class Call:
                     timeout.reschedule(latest + size / _MIN_BYTES_PER_SECOND)
         except TimeoutError:
             raise _too_slow(self.limits.seconds_to_send) from None
-        return b"".join(pieces)
 
     async def pieces(self, pause: float) -> AsyncIterator[bytes | None]:
         """The body as it arrives. Yields None when nothing has arrived for `pause` seconds, and then now and then."""
         # Not `request.stream()`: a wait that is given up would cancel that generator, and with it lose what arrives.
+        self.connections.body_began(self.request.scope["client"])
         loop = asyncio.get_running_loop()
         waiting: asyncio.Task[Any] | None = None
         try:

@@ -5,7 +5,8 @@ end, and answers every request with 503 once too many connections are open, heal
 `asyncio.Protocol` class as `http=`. The class here passes everything on to uvicorn's own protocol and only looks at the
 clock and at the number of connections. It uses nothing of uvicorn beyond that.
 
-`http.app` reports when a request begins and ends: between the two, the handlers watch the clock themselves.
+`http.app` reports when a request begins and ends, `http.call` when its body begins. In between, the handlers watch the
+clock themselves.
 """
 
 from __future__ import annotations
@@ -53,13 +54,20 @@ class Connections:
 
     # ---- called by the application; `client` is that of the ASGI scope
 
-    def request_began(self, client: Client | None) -> bool:
+    def request_began(self, client: Client | None, has_body: bool) -> bool:
         """Note that the headers are complete. False if this connection may only ask whether the service is healthy."""
         connection = self._open.get(client) if client else None
         if connection is None:
             return True
-        connection.deadline = None
+        if not has_body:
+            connection.deadline = None
         return not connection.is_reserved
+
+    def body_began(self, client: Client | None) -> None:
+        """Note that a piece of the body has arrived, or that the handler watches the clock from here on."""
+        connection = self._open.get(client) if client else None
+        if connection is not None:
+            connection.deadline = None
 
     def request_ended(self, client: Client | None) -> None:
         """Note that the response is written: the next request has to come in time."""
@@ -99,7 +107,7 @@ class Connection(asyncio.Protocol):
         self._http: Any = None  # uvicorn's protocol; None for a connection beyond the limit
         self._loop = asyncio.get_running_loop()
         self.key: Client | int = id(self)
-        self.deadline: float | None = None  # when the next headers must be complete; None while a request is handled
+        self.deadline: float | None = None  # for the headers and the start of the body; None while a request is handled
         self.is_reserved = False
 
     def connection_made(self, transport: Any) -> None:
