@@ -50,7 +50,7 @@ test: browser
 
 test-long: $(VENV)/.tested portability build/sanitized/core_faults
 	build/sanitized/core_faults all
-	BUDGETRON_LONG=1 $(BIN)/python -m pytest -q --durations=20 -m long
+	BUDGETRON_LONG=1 $(BIN)/python -m pytest -q --durations=20 --timeout=3600 -m long
 
 lint: $(VENV)/.tested
 	$(BIN)/ruff check .

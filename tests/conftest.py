@@ -74,6 +74,9 @@ GRAPHS = {name: _once(make) for name, make in (CLOSED | EXPLICIT).items()}
 STORES = {"dense": (False, "float64"), "float32": (False, "float32"), "sparse": (True, "float64")}
 CLASSES = {"binary": 2, "classes": 3}
 
+# Ray starts its workers with the niceness of background work: beside anything else they would hardly run.
+os.environ.setdefault("RAY_worker_niceness", "0")
+
 hypothesis_settings.register_profile(
     "usual", derandomize=True, database=None, deadline=None, max_examples=2, print_blob=False,
     phases=[Phase.explicit, Phase.generate, Phase.shrink], suppress_health_check=list(HealthCheck),
@@ -141,7 +144,7 @@ def one_blas_thread():
 
 @pytest.fixture(scope="session")
 def browser():
-    """Chromium without a window, for the tests of pages."""
+    """Chromium without a window, for all tests of pages: Playwright starts only once in a thread."""
     chromium = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
     if chromium is None:
         pytest.skip("no Chromium on this machine to look at pages with")

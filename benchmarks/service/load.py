@@ -1,6 +1,6 @@
-"""A load of HTTP requests from one thread: so many connections, each with one request under way at a time.
+"""Generate HTTP requests from one thread over several connections, each with one request under way at a time.
 
-Written to the wire by hand, so that it costs the machine less than what it measures. Loopback only, bounded in time.
+The bytes are prepared in advance, so that the generator costs less than what it measures. Loopback only.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ import numpy as np
 
 @dataclass(frozen=True)
 class Measured:
-    """What came of it."""
+    """The number of requests, and the duration of each."""
 
     requests: int
     seconds: float
@@ -29,7 +29,7 @@ class Measured:
 
 
 class Connection(asyncio.Protocol):
-    """Sends the same request again as soon as it was answered, or when its turn comes."""
+    """Sends the same request again when it is answered, or when `turns` has the next one."""
 
     def __init__(self, request: bytes, times: list[float], turns: asyncio.Queue[None] | None) -> None:
         self._request, self._times, self._turns = request, times, turns
@@ -64,7 +64,7 @@ class Connection(asyncio.Protocol):
             if not found:
                 return
             if not head.startswith(b"HTTP/1.1 200"):
-                raise SystemExit(f"the service refused: {(head + body)[:500]!r}")
+                raise SystemExit(f"the service rejected the request: {(head + body)[:500]!r}")
             place = head.lower().index(b"content-length:") + 15
             self._left = int(head[place:].split(b"\r\n")[0]) - len(body)
             self._head = b""
@@ -82,7 +82,7 @@ class Connection(asyncio.Protocol):
 
 
 def measured(port: int, request: bytes, seconds: float, connections: int = 32, rate: float | None = None) -> Measured:
-    """Requests as fast as they are answered, or `rate` a second."""
+    """Send requests as fast as they are answered, or `rate` per second."""
     return asyncio.run(_measured(port, request, seconds, connections, rate))
 
 

@@ -1,9 +1,11 @@
-"""How fast the service is, beside an empty Starlette endpoint in the same run; and whether its memory stays flat.
+"""The speed of the service beside an empty Starlette endpoint on the same server; and whether its memory stays flat.
 
-    python benchmarks/service/run.py [--seconds 5] [--json FILE]
+    python benchmarks/service/run.py [--seconds 2] [--rounds 7] [--json FILE]
 
-d = 28, B = 500, 100 tasks. Single predictions are POSTs of one example over 32 connections; "half load" is half of the
-rate that was reached, sent evenly. Learning is NDJSON, durable: acknowledged lines are on disk.
+d = 28, B = 500, 100 tasks. A request is a POST of one example over 32 connections. All servers run during the whole
+measurement, and are measured in turn, round by round, so that other load on the machine affects them alike. The ratio
+is that of the two rates of one round; the table has the median and the range of all rounds. "Half load" is half of the
+median rate, sent evenly. Learning is NDJSON, durable: acknowledged lines are on disk.
 """
 
 from __future__ import annotations
@@ -47,7 +49,7 @@ def examples(n: int, seed: int) -> list[dict[str, Any]]:
 
 @contextlib.contextmanager
 def process(command: list[str], port: int) -> Iterator[subprocess.Popen[bytes]]:
-    """A server of our own, until it answers; ended by its id."""
+    """Start a server and wait until its port is open; stop it at the end."""
     env = {**os.environ, "OMP_NUM_THREADS": "1"}
     running = subprocess.Popen(command, stderr=subprocess.DEVNULL, env=env)
     try:
@@ -76,53 +78,73 @@ def memory(pid: int) -> int:
 
 
 def cpu(pid: int) -> float:
-    """Seconds of processor time that a process has used: what does not depend on who else is busy."""
+    """CPU seconds that a process has used, which depend less on other load than wall-clock time."""
     with open(f"/proc/{pid}/stat") as file:
         fields = file.read().rsplit(")", 1)[1].split()
     return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
 
-def bench_empty(seconds: float) -> dict[str, Any]:
-    port = free_port()
-    body = msgspec.json.encode({key: examples(1, 0)[0][key] for key in ("features", "task")})
-    with process([sys.executable, str(HERE / "empty.py"), str(port)], port) as server:
-        measured(port, post("/", body), 1.0)
-        began = cpu(server.pid)
-        full = measured(port, post("/", body), seconds)
-        took = cpu(server.pid) - began
-    times = {"p50_ms": full.percentile(50), "p99_ms": full.percentile(99)}
-    return {"requests_per_second": full.rate, "cpu_us": 1e6 * took / full.requests, **times}
-
-
-def bench_learner(text: str, seconds: float) -> dict[str, Any]:
-    port = free_port()
-    with tempfile.TemporaryDirectory() as folder:
-        command = [sys.executable, "-m", "budgetron", "serve", text, "--data", folder, "--port", str(port)]
-        url = f"http://127.0.0.1:{port}"
-        with process(command, port) as service, httpx.Client(base_url=url, timeout=600) as client:
-            learned = learning(client, service.pid, seconds)
-            one = examples(1, 5)[0]
-            request = post("/v1/predict", msgspec.json.encode({"features": one["features"], "task": one["task"]}))
-            measured(port, request, 1.0)
-            began = cpu(service.pid)
+def single_requests(servers: dict[str, tuple[int, int, bytes]], rounds: int, seconds: float) -> dict[str, Any]:
+    """Measure single requests to all servers in turn; `servers` maps names to process id, port and request."""
+    for _, port, request in servers.values():
+        measured(port, request, 1.0)  # warm up
+    rates: dict[str, list[float]] = {name: [] for name in servers}
+    cpu_us: dict[str, list[float]] = {name: [] for name in servers}
+    for turn in range(rounds):
+        # Rotate, so that no server always follows the same one.
+        names = list(servers)[turn % len(servers) :] + list(servers)[: turn % len(servers)]
+        for name in names:
+            pid, port, request = servers[name]
+            began = cpu(pid)
             full = measured(port, request, seconds)
-            took = cpu(service.pid) - began
-            half = measured(port, request, seconds, rate=full.rate / 2)
-            return {
-                "predictions_per_second": full.rate, "prediction_cpu_us": 1e6 * took / full.requests,
-                "p99_ms": full.percentile(99),
-                "half_load_per_second": half.rate, "half_load_p50_ms": half.percentile(50),
-                "half_load_p99_ms": half.percentile(99), **learned, **flat(client, port, request, service.pid, seconds),
-            }  # fmt: skip
+            rates[name].append(full.rate)
+            cpu_us[name].append(1e6 * (cpu(pid) - began) / full.requests)
+    return {"rates": rates, "cpu_us": cpu_us}
+
+
+def bench(rounds: int, seconds: float) -> dict[str, Any]:
+    """Everything, with the three servers running side by side."""
+    one = examples(1, 5)[0]
+    body = msgspec.json.encode({"features": one["features"], "task": one["task"]})
+    found: dict[str, Any] = {}
+    with contextlib.ExitStack() as stack:
+        port = free_port()
+        running = stack.enter_context(process([sys.executable, str(HERE / "empty.py"), str(port)], port))
+        servers = {"empty": (running.pid, port, post("/", body))}
+        clients = {}
+        for name, text in LEARNERS.items():
+            port, folder = free_port(), stack.enter_context(tempfile.TemporaryDirectory())
+            command = [sys.executable, "-m", "budgetron", "serve", text, "--data", folder, "--port", str(port)]
+            running = stack.enter_context(process(command, port))
+            clients[name] = stack.enter_context(httpx.Client(base_url=f"http://127.0.0.1:{port}", timeout=600))
+            servers[name] = (running.pid, port, post("/v1/predict", body))
+            wait_until_ready(clients[name])
+            found[name] = learning(clients[name], running.pid, seconds)
+        found |= single_requests(servers, rounds, seconds)
+        for name, client in clients.items():
+            pid, port, request = servers[name]
+            half = measured(port, request, seconds, rate=float(np.median(found["rates"][name])) / 2)
+            found[name] |= {"half_load_per_second": half.rate, "half_load_p50_ms": half.percentile(50),
+                            "half_load_p99_ms": half.percentile(99)}  # fmt: skip
+            found[name] |= flat(client, port, request, pid, seconds)
+    return found
+
+
+def wait_until_ready(client: httpx.Client) -> None:
+    for _ in range(600):
+        if client.get("/readyz").status_code == 200:
+            return
+        time.sleep(0.1)
+    raise SystemExit("the service did not become ready")
 
 
 def learning(client: httpx.Client, pid: int, seconds: float) -> dict[str, Any]:
-    """Lines of NDJSON, some thousand a request, until the time is over."""
+    """Send lines of NDJSON, 8,192 per request, until the time is over."""
     blocks = [b"\n".join(map(msgspec.json.encode, examples(8192, seed))) for seed in range(4)]
     kind = {"Content-Type": "application/x-ndjson"}
     done, began, used = 0, 0.0, 0.0
     for turn in range(10_000):
-        if turn == 1:  # the first fills the budget
+        if turn == 1:  # the first request fills the budget
             done, began, used = 0, time.perf_counter(), cpu(pid)
         answer = client.post("/v1/learn", content=blocks[turn % 4], headers=kind)
         last = json.loads(answer.text.splitlines()[-1])
@@ -137,7 +159,7 @@ def learning(client: httpx.Client, pid: int, seconds: float) -> dict[str, Any]:
 
 
 def flat(client: httpx.Client, port: int, request: bytes, pid: int, seconds: float) -> dict[str, Any]:
-    """The slope of the process's memory over mixed traffic: bytes a request, by least squares over the later half."""
+    """The slope of the memory over mixed traffic, in bytes per request, by least squares over the second half."""
     n, counts, sizes = 0, [], []
     for turn in range(20):
         n += measured(port, request, seconds / 2).requests
@@ -152,39 +174,42 @@ def flat(client: httpx.Client, port: int, request: bytes, pid: int, seconds: flo
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
-    parser.add_argument("--seconds", type=float, default=5.0)
+    parser.add_argument("--seconds", type=float, default=2.0)
+    parser.add_argument("--rounds", type=int, default=7)
     parser.add_argument("--json", type=Path)
     given = parser.parse_args()
-    found: dict[str, Any] = {"empty": bench_empty(given.seconds)}
-    found |= {name: bench_learner(text, given.seconds) for name, text in LEARNERS.items()}
-    found["empty again"] = bench_empty(given.seconds)
+    found = bench(given.rounds, given.seconds)
     found["load_average"] = os.getloadavg()[0]
     if given.json:
         given.json.write_text(json.dumps(found, indent=1) + "\n", encoding="utf-8")
-    print(shown(found))
+    print(table(found))
 
 
-def shown(found: dict[str, Any]) -> str:
-    """The figures as a table, with what the machine was doing besides."""
-    both = (found["empty"], found["empty again"])
-    empty = sum(one["requests_per_second"] for one in both) / 2
+def table(found: dict[str, Any]) -> str:
+    """The figures as Markdown, with the load of the machine."""
+    rates, cpu_us = found["rates"], found["cpu_us"]
     lines = [
-        f"load average of the machine: {found['load_average']:.1f}",
+        f"load average of the machine: {found['load_average']:.1f}; median (range) of {len(rates['empty'])} rounds",
         "",
         "| | requests/s | × empty | CPU µs each | p99 at half load | learned/s, durable | CPU µs each | memory |",
         "|---|---|---|---|---|---|---|---|",
-        f"| empty Starlette endpoint | {empty:,.0f} | 1 | {sum(one['cpu_us'] for one in both) / 2:.0f} | | | | |",
+        f"| empty endpoint | {spread(rates['empty'], ',.0f')} | 1 | {np.median(cpu_us['empty']):.0f} | | | | |",
     ]
     for name in LEARNERS:
         one = found[name]
-        slope = f"{one['memory_slope_bytes_per_request']:+.1f} bytes a request over {one['memory_requests']:,}"
+        ratios = [mine / empty for mine, empty in zip(rates[name], rates["empty"], strict=True)]
+        slope = f"{one['memory_slope_bytes_per_request']:+.1f} bytes per request over {one['memory_requests']:,}"
         cells = [
-            name, f"{one['predictions_per_second']:,.0f}", f"{one['predictions_per_second'] / empty:.2f}",
-            f"{one['prediction_cpu_us']:.0f}", f"{one['half_load_p99_ms']:.1f} ms", f"{one['learned_per_second']:,.0f}",
+            f"`{name}`", spread(rates[name], ",.0f"), spread(ratios, ".2f"), f"{np.median(cpu_us[name]):.0f}",
+            f"{one['half_load_p99_ms']:.1f} ms", f"{one['learned_per_second']:,.0f}",
             f"{one['learned_cpu_us']:.0f}", f"{one['memory_bytes'] / 2**20:.0f} MiB, {slope}",
         ]  # fmt: skip
         lines.append(f"| {' | '.join(cells)} |")
     return "\n".join(lines)
+
+
+def spread(values: list[float], form: str) -> str:
+    return f"{np.median(values):{form}} ({min(values):{form}}–{max(values):{form}})"
 
 
 if __name__ == "__main__":

@@ -94,7 +94,7 @@ def test_a_refusal_has_the_services_words(service):
         assert refused.value.status == 422 and refused.value.kind == "refused"
         with (
             budgetron.Client(service.url, model="none") as other,
-            pytest.raises(ServiceRefused, match=r"its name must be one of .*flag"),
+            pytest.raises(ServiceRefused, match=r"the name of the model must be one of .*flag"),
         ):
             other.model()
     for bad in ({"url": "localhost"}, {"url": service.url, "retries": -1}):

@@ -134,12 +134,13 @@ def is_ours(page, words):
 
 def is_curl(page, words):
     """Each is a path of the service, by a method that it takes."""
-    from budgetron.service.routes import BY_PATH, OWN_ROUTES
+    from budgetron.service.http.operations import MODEL_OPERATIONS, OWN_PATHS
 
     path = next(word for word in words if word.startswith("localhost:8000/")).removeprefix("localhost:8000")
     method = "POST" if {"-d", "--data-binary"} & set(words) else "PUT" if "--upload-file" in words else "GET"
     relative = re.sub("^tasks/.*", "tasks/{task}", path.removeprefix("/v1/"))
-    assert (method, relative) in BY_PATH or path in OWN_ROUTES, f"{page}: the service has no {method} {path}"
+    known = {(one.method, one.path) for one in MODEL_OPERATIONS}
+    assert (method, relative) in known or path in OWN_PATHS, f"{page}: the service has no {method} {path}"
 
 
 COMMANDS = {"make": is_make, "pip": is_pip, "python": is_python, "budgetron": is_ours, "curl": is_curl}

@@ -15,7 +15,6 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parents[2]
-CHROMIUM = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
 TIMEOUT = 200_000  # milliseconds; only ends a step that hangs
 pytest.importorskip("material", reason="the group `docs` is not installed")
 
@@ -77,18 +76,15 @@ def test_dead_links_fail_the_build(tmp_path):
         assert link in done.stdout + done.stderr
 
 
-@pytest.mark.skipif(CHROMIUM is None, reason="no Chromium here")
-def test_search_and_dark_mode(site):
-    playwright = pytest.importorskip("playwright.sync_api")
+def test_search_and_dark_mode(site, browser):
     quiet = type("Quiet", (http.server.SimpleHTTPRequestHandler,), {"log_message": lambda *_: None})
     server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), functools.partial(quiet, directory=site))
     threading.Thread(target=server.serve_forever, daemon=True).start()
     home = f"http://127.0.0.1:{server.server_port}/"
     asked = []
     try:
-        with playwright.sync_playwright() as session:
-            browser = session.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox"])
-            page = browser.new_page(color_scheme="light")
+        with browser.new_context(color_scheme="light") as context:
+            page = context.new_page()
             page.on("request", lambda request: asked.append(request.url))
             page.set_default_timeout(TIMEOUT)
             page.goto(home + "index.html")
@@ -103,7 +99,6 @@ def test_search_and_dark_mode(site):
             page.set_viewport_size({"width": 360, "height": 740})
             page.goto(home + "reference/learners.html")
             assert page.evaluate("document.documentElement.scrollWidth") <= 360  # no horizontal scrolling on a phone
-            browser.close()
     finally:
         server.shutdown()
         server.server_close()

@@ -26,7 +26,7 @@ from running import free_port, until
 
 import budgetron
 from budgetron import kernels
-from budgetron.client import ServiceRefused, Unreachable
+from budgetron.client import ServiceFailed, Unreachable
 from budgetron.learners.saved import content_of
 
 MODEL = "RandomBudgetPerceptron budget=40 kernel=gaussian:0.3"
@@ -115,8 +115,8 @@ class Sender(threading.Thread):
                 return ask(self._client)
             except Unreachable:
                 self.after_loss += 1
-            except ServiceRefused as refused:
-                if refused.status != 503:
+            except ServiceFailed as failed:  # stopping, or still recovering
+                if failed.status != 503:
                     raise
             time.sleep(0.005)
         raise AssertionError("no service for a long time")

@@ -10,7 +10,7 @@ from running import free_port, running
 
 from budgetron import Belief
 from budgetron.report.beliefs import described
-from budgetron.service import keys
+from budgetron.service.http import api_keys
 
 HOSTILE = "<img src=x onerror=\"document.title='owned'\">"
 TASKS = [*(f"user {number}" for number in range(20)), HOSTILE]
@@ -152,7 +152,7 @@ def test_a_service_that_was_killed_before_its_first_label_is_followed_again(open
 
 
 def test_with_keys_it_asks_for_one_and_forgets_it(opened, tmp_path):
-    token = keys.add(tmp_path / "keys", "eye", "predict")
+    token = api_keys.add(tmp_path / "keys", "eye", "predict")
     with running(tmp_path / "state", "--keys", tmp_path / "keys") as service:
         page = opened(service, expected=["401 (Unauthorized)", "ERR_", "Failed to load"])
         key, look = page.get_by_label("This service wants a key"), page.get_by_role("button", name="Look", exact=True)

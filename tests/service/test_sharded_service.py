@@ -14,15 +14,13 @@ import pytest
 from running import Running, running
 
 from budgetron import Budgetron, RandomBudgetPerceptron, graphs, kernels
-from budgetron.distributed import Placement, ShardedModel
+from budgetron.distributed import Placement, ShardedModel, Unfinished
+from budgetron.distributed.journal import Journal
+from budgetron.distributed.sharded_host import ShardedHost, ShardOptions
 from budgetron.durable import AlreadyOwned, Host, Request
 from budgetron.durable.answers import margins_to_bytes
 from budgetron.durable.idempotency import Entry
 from budgetron.errors import InputError
-from budgetron.service.journal import Journal
-from budgetron.service.problems import Refused
-from budgetron.service.settings import Settings
-from budgetron.service.shards import ShardedHost
 
 LEARNER = "RandomBudgetPerceptron budget=40 kernel=gaussian:0.5 graph=disconnected"
 SHARDS = ("--shards", 4)
@@ -172,14 +170,14 @@ def test_a_fault_that_nobody_foresaw_is_finished_like_a_lost_worker(tmp_path):
     with ShardedModel(learner(), shards=4) as alone:
         expected = [alone.predict_then_learn(X[part], y[part], tasks=tasks[part]).tolist() for part in _parts(200, 100)]
     first, second = (Request(X[part], y[part], tasks[part], f"at {part.start}") for part in _parts(200, 100))
-    host = ShardedHost.open(tmp_path / "model", learner, Settings(data=tmp_path, shards=4, workers=2))
+    host = ShardedHost.open(tmp_path / "model", learner, ShardOptions(shards=4, workers=2))
     assert host.learn_many([first])[0].margins.tolist() == expected[0]
     workers = host.model._workers.pool._workers
     worker, thread = workers["worker-1"]
     thread.shutdown()  # "cannot schedule new futures", when the other worker has its rows already
     for _ in range(2):
         (answer,) = host.learn_many([second])
-        assert isinstance(answer, Refused) and (answer.status, answer.kind) == (503, "unfinished")
+        assert isinstance(answer, Unfinished)
     assert isinstance(host.failing, RuntimeError)
     workers["worker-1"] = worker, ThreadPoolExecutor(1)
     (answer,) = host.learn_many([second])
@@ -189,7 +187,7 @@ def test_a_fault_that_nobody_foresaw_is_finished_like_a_lost_worker(tmp_path):
 
 
 def test_requests_of_one_commit_go_together_and_in_order(tmp_path):
-    settings = Settings(data=tmp_path, shards=4, workers=2)
+    settings = ShardOptions(shards=4, workers=2)
     parts = [made(int(n), seed) for seed, n in enumerate(np.random.default_rng(9).integers(1, 30, size=60), 50)]
     requests = [Request(*part, key=f"{number}", classes=["ham", "spam"]) for number, part in enumerate(parts)]
     requests[20] = Request(parts[20][0], ["egg"] * len(parts[20][1]), parts[20][2], key="20")
@@ -256,14 +254,14 @@ def test_a_journal_and_its_shards_belong_together(tmp_path):
 
 
 def test_what_cannot_begin_in_shards_is_refused(tmp_path):
-    settings = Settings(data=tmp_path, shards=4)
+    settings = ShardOptions(shards=4)
     X, y, tasks = made(20)
-    with pytest.raises(InputError, match="where the graph of the tasks has one component"):
+    with pytest.raises(InputError, match="if the task graph has a single component"):
         ShardedHost.open(tmp_path / "related", Budgetron, settings)
-    with pytest.raises(InputError, match="one that has learned already"):
+    with pytest.raises(InputError, match="which has learned already"):
         ShardedHost.open(tmp_path / "learned", lambda: learner().fit(X, y, tasks=tasks), settings)
     Host.open(tmp_path / "one", model=learner()).close()
-    with pytest.raises(InputError, match="which was begun without"):
+    with pytest.raises(InputError, match="which was started without shards"):
         ShardedHost.open(tmp_path / "one", learner, settings)
     with ShardedModel(learner(), shards=4, directory=tmp_path / "others" / "shards") as model:
         model.partial_fit(X, y, tasks=tasks)

@@ -8,6 +8,7 @@ import pytest
 from sklearn.exceptions import NotFittedError
 
 from budgetron.data import DataCorrupt, DataUnavailable
+from budgetron.distributed import Unfinished
 from budgetron.distributed.worker import NotTheOwner
 from budgetron.distributed.worker_group import WorkersLost
 from budgetron.distributed.worker_pool import WorkerLost
@@ -35,7 +36,9 @@ from budgetron.errors import (
     UnknownTask,
     WorkerError,
 )
-from budgetron.service.problems import refused_of
+from budgetron.service.http.api_keys import KeysUnreadable
+from budgetron.service.http.problems import problem_of
+from budgetron.service.writer import Busy, WriterEnded
 
 STATUSES = {  # class → status, and whether the client is told when to come again
     InputError: (422, False),
@@ -60,6 +63,10 @@ STATUSES = {  # class → status, and whether the client is told when to come ag
     NotTheOwner: (503, True),
     WorkerLost: (503, True),
     Closed: (503, True),
+    Busy: (503, True),
+    WriterEnded: (503, True),
+    Unfinished: (503, True),
+    KeysUnreadable: (503, True),
     DataUnavailable: (503, True),
     DataCorrupt: (503, True),
     OperationalError: (503, True),
@@ -69,8 +76,8 @@ STATUSES = {  # class → status, and whether the client is told when to come ag
 
 @pytest.mark.parametrize(("kind", "expected"), STATUSES.items(), ids=lambda value: getattr(value, "__name__", ""))
 def test_the_status_of_each_class(kind, expected):
-    answer = refused_of(kind("words"))
-    assert (answer.status, "retry-after" in {name.decode() for name, _ in answer.headers}) == expected
+    answer = problem_of(kind("words"))
+    assert (answer.status, "retry-after" in answer.headers) == expected
     assert answer.message == "words"
     assert (answer.status >= 500) == issubclass(kind, OperationalError | MemoryError)
 
@@ -89,10 +96,10 @@ def test_the_table_names_every_class_that_a_handler_may_raise():
 
 @pytest.mark.parametrize(("number", "status"), [(errno.ENOSPC, 507), (errno.EFBIG, 507), (errno.EIO, 503)])
 def test_an_error_of_the_system_is_5xx_and_hides_the_path(number, status):
-    answer = refused_of(OSError(number, "words of the system", "/secret/place"))
+    answer = problem_of(OSError(number, "words of the system", "/secret/place"))
     assert answer.status == status and "secret" not in answer.message
     assert answer.headers
 
 
 def test_an_internal_error_has_no_words_for_the_client():
-    assert refused_of(RuntimeError("a bug")) is None
+    assert problem_of(RuntimeError("a bug")) is None

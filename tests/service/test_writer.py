@@ -13,9 +13,10 @@ from running import running, until
 
 import budgetron
 from budgetron.durable import Request
-from budgetron.service.app import Service
-from budgetron.service.problems import Refused
+from budgetron.service.http.app import create_app
+from budgetron.service.lifecycle import Service
 from budgetron.service.settings import Settings
+from budgetron.service.writer import WriterEnded
 
 SECONDS = 60  # a request that is not answered by then hangs
 
@@ -43,8 +44,9 @@ def serving(tmp_path, test):
 
     async def main():
         service = Service(Settings(tmp_path / "data"), {"default": lambda: made(2)})
+        service.start()
         await service.open()
-        transport = httpx.ASGITransport(service)
+        transport = httpx.ASGITransport(create_app(service))
         async with httpx.AsyncClient(transport=transport, base_url="http://localhost") as client:
             async with asyncio.timeout(SECONDS):
                 await test(service, service.models["default"], client)
@@ -82,9 +84,10 @@ def test_whatever_is_raised_is_an_answer_and_the_writer_goes_on(tmp_path, monkey
         monkeypatch.setattr(hosted.host, "learn_many", failing)
         futures = [hosted.writer.submit(example(), 1) for _ in range(5)]
         answers = await asyncio.gather(*futures, return_exceptions=True)
-        assert all(isinstance(answer, type(error) if isinstance(error, Exception) else Refused) for answer in answers)
+        expected = type(error) if isinstance(error, Exception) else WriterEnded
+        assert all(isinstance(answer, expected) for answer in answers)
         monkeypatch.undo()
-        monkeypatch.setattr(hosted.watch, "learned", failing if isinstance(error, Exception) else lambda *_: None)
+        monkeypatch.setattr(hosted.statistics, "learned", failing if isinstance(error, Exception) else lambda *_: None)
         assert (await hosted.writer.submit(example(), 1)).position
         assert hosted.writer.alive and hosted.writer.waiting == 0
 
@@ -101,22 +104,22 @@ def test_a_dead_writer_is_503_and_started_again(tmp_path, monkeypatch):
         writer, thread = hosted.writer, hosted.writer._thread
 
         async def ready():
-            service._looked = float("-inf")  # look now, however short ago it was asked
+            service._ready_until = 0.0  # look now, however short ago it was asked
             return await client.get("/readyz")
 
         assert (await ready()).status_code == 200
         with monkeypatch.context() as patch:
-            patch.setattr(writer, "_taken", list)  # nothing is taken: the thread ends
-            await writer.submit(example(), 1)  # the thread is past `_taken`: this one is still learned
+            patch.setattr(writer, "_take", list)  # nothing is taken: the thread ends
+            await writer.submit(example(), 1)  # the thread is past `_take`: this one is still learned
             await asyncio.to_thread(thread.join)
         lost = writer._loop.create_future()
-        writer._in_hand = [type("Item", (), {"future": lost, "n": 0})()]  # what the thread had when it ended
+        writer._taken = [type("Item", (), {"future": lost, "n": 0})()]  # what the thread had when it ended
         assert not writer.alive
         answer = await ready()
         assert answer.status_code == 503 and answer.json()["failing"] == ["default"]
-        assert answer.json()["reasons"]["default"].startswith("writer: its thread had ended")
+        assert answer.json()["reasons"]["default"].startswith("writer: the writer thread had ended")
         assert writer.alive and writer.restarts == 1
-        with pytest.raises(Refused, match="Send them again"):
+        with pytest.raises(WriterEnded, match="Send them again"):
             await lost
         assert (await writer.submit(example(), 1)).position
         assert (await ready()).status_code == 200
@@ -128,7 +131,7 @@ def test_a_dead_writer_is_503_and_started_again(tmp_path, monkeypatch):
 def test_a_request_to_a_dead_writer_is_answered(tmp_path, monkeypatch):
     async def test(service, hosted, client):
         writer, thread = hosted.writer, hosted.writer._thread
-        monkeypatch.setattr(writer, "_taken", list)  # nothing taken: the thread ends
+        monkeypatch.setattr(writer, "_take", list)  # nothing taken: the thread ends
         await writer.submit(example(), 1)
         await asyncio.to_thread(thread.join)
         monkeypatch.undo()
@@ -146,14 +149,14 @@ def test_model_and_figures_change_in_one_step(tmp_path, contents, monkeypatch):
             await hosted.writer.submit(example(label), 1)
         assert hosted.state()["overall"]["n"] == 4
         states, looked = [], threading.Event()
-        replacing = hosted.watch.replacing
+        replacing = hosted.statistics.replacing
 
         def watched():
             looker = threading.Thread(target=lambda: (states.append(hosted.state()), looked.set()))
             looker.start()
             return replacing()
 
-        monkeypatch.setattr(hosted.watch, "replacing", watched)
+        monkeypatch.setattr(hosted.statistics, "replacing", watched)
         put = await client.put("/v1/snapshot", content=contents[1])
         assert put.status_code == 200
         await asyncio.to_thread(looked.wait, SECONDS)

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import datetime
 from pathlib import Path
 
 import click
 
-from budgetron.service import keys
+from budgetron.service.http import api_keys
 
 
 @click.group("keys")
@@ -20,17 +21,24 @@ def command() -> None:
 @command.command("add")
 @click.argument("file", type=click.Path(path_type=Path, dir_okay=False))
 @click.argument("name")
-@click.argument("role", type=click.Choice(keys.ROLES))
+@click.argument("role", type=click.Choice(api_keys.ROLES))
 @click.option("--rate", type=click.FloatRange(min=0, min_open=True), help="Examples per second that the key may send.")
-def add(file: Path, name: str, role: str, rate: float | None) -> None:
+@click.option("--expires", type=click.DateTime(["%Y-%m-%d"]), help="Last day (UTC) on which the key works.")
+@click.option("--model", "models", multiple=True, help="A model that the key may use; repeatable. Default: all.")
+def add(
+    file: Path, name: str, role: str, rate: float | None, expires: datetime.datetime | None, models: tuple[str, ...]
+) -> None:
     """Add a key to FILE and print it once; the file holds only its SHA-256."""
-    click.echo(keys.add(file, name, role, rate))
+    click.echo(api_keys.add(file, name, role, rate, None if expires is None else expires.date(), tuple(models)))
     click.echo(f"Added to {file}. Store the key above safely: it cannot be shown again.", err=True)
 
 
 @command.command("list")
 @click.argument("file", type=click.Path(path_type=Path, dir_okay=False, exists=True))
 def show(file: Path) -> None:
-    """Show the names and roles in FILE."""
-    for key in keys.read(file):
-        click.echo(f"{key.name}  {key.role}" + (f"  {key.rate:g} examples/s" if key.rate else ""))
+    """Show the names, roles and limits in FILE."""
+    for key in api_keys.read(file):
+        limits = [f"{key.rate:g} examples/s"] if key.rate else []
+        limits += [f"until {key.expires.isoformat()}"] if key.expires else []
+        limits += [f"models {', '.join(key.models)}"] if key.models else []
+        click.echo("  ".join([key.name, key.role, *limits]))

@@ -9,6 +9,7 @@ approximately. The command line and the service use both; this package must not 
 (16, 'local')
 """
 
+from budgetron.distributed.errors import InShards, Unfinished
 from budgetron.distributed.introspection import Shard
 from budgetron.distributed.locations import class_at, is_in_shards, is_live
 from budgetron.distributed.placement import Placement, has_one_component, workers_of
@@ -17,10 +18,12 @@ from budgetron.distributed.sharded import ShardedModel
 from budgetron.distributed.worker_group import WorkersLost
 
 __all__ = [
+    "InShards",
     "Placement",
     "ReplicatedModel",
     "Shard",
     "ShardedModel",
+    "Unfinished",
     "WorkersLost",
     "class_at",
     "has_one_component",

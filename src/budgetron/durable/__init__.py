@@ -22,6 +22,8 @@ from budgetron.durable.errors import (
     StaleOwner,
 )
 from budgetron.durable.host import Host
+from budgetron.durable.hosted_model import HostedModel
+from budgetron.durable.model_host import ModelHost
 
 __all__ = [
     "AlreadyOwned",
@@ -29,8 +31,10 @@ __all__ = [
     "DirectoryGone",
     "DiskRefused",
     "Host",
+    "HostedModel",
     "KeyReused",
     "Learned",
+    "ModelHost",
     "NothingLearned",
     "Request",
     "StaleOwner",

@@ -18,7 +18,7 @@ import threading
 from collections.abc import Callable, Hashable, Sequence
 from contextlib import AbstractContextManager, nullcontext, suppress
 from pathlib import Path
-from typing import Any, Self
+from typing import Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -52,6 +52,8 @@ class Host:
     ...         print(host.model.n_seen_, again.repeated, host.predict([[0.9, 0.1]], ["bob"]))
     2 True ['spam']
     """
+
+    in_shards: ClassVar[bool] = False
 
     def __init__(
         self,
@@ -351,6 +353,16 @@ class Host:
     def position(self) -> int:
         """The number of the last record in the log. Rejected records are counted too."""
         return self._storage.position
+
+    @property
+    def replayed_examples(self) -> int:
+        """How many examples were learned from the log when the directory was opened."""
+        return self.recovery.replayed_examples
+
+    @property
+    def failing(self) -> Exception | None:
+        """Why the last snapshot failed, or None. The log has everything nevertheless."""
+        return self.snapshot_error
 
     @property
     def epoch(self) -> int:

@@ -1,14 +1,12 @@
-"""A service that keeps learning: `budgetron serve`. Everything over HTTP, nothing acknowledged that is not on disk.
+"""A service that keeps learning: `budgetron serve`. It acknowledges a label only after the label is on disk.
 
-    settings    addresses, limits, times
-    keys        who may do what
-    wire        what requests and answers look like; openapi makes the document of it
-    exchange    one request and its answer
-    routes      which path does what, and who may
-    hosted      a named model: its host, its writer, its figures
-    predicting, learning, feedback, bulk, admin      what the paths do
-    watch, metrics, events                           what can be seen of it
-    app, run    the ASGI application, and the server around it
-
-There is no web framework here: a path is one look-up, a request one function. That is half the cost of a request.
+    settings       addresses and limits
+    run            the server: uvicorn's configuration, start and stop
+    lifecycle      the models of the process, and whether they can learn
+    served_model   one named model: its host, writer, pending predictions and statistics
+    writer         the thread that commits and learns
+    http/          connections, API keys, the Starlette application, requests and responses
+    handlers/      what each path does
+    monitoring/    statistics for the live page and for Prometheus
+    live/          the live page
 """

@@ -1,4 +1,4 @@
-"""One JSON object a line on standard error. Keys are named, never shown; bodies are not logged."""
+"""The log: one JSON object per line on standard error. API keys appear by name only; bodies are not logged."""
 
 from __future__ import annotations
 
@@ -6,14 +6,14 @@ import sys
 import time
 from typing import Any
 
-from budgetron.service.wire import encode
+from budgetron.service.http.wire import encode
 
 
 def log(event: str, **fields: Any) -> None:
-    """Something that happened."""
+    """Write one event."""
     line = encode({"time": round(time.time(), 3), "event": event, **fields}) + b"\n"
     try:
         sys.stderr.buffer.write(line)
         sys.stderr.buffer.flush()
-    except (OSError, ValueError):  # nobody reads it any more: no reason to stop serving
+    except (OSError, ValueError):  # The reader closed the pipe, which is no reason to stop serving.
         pass

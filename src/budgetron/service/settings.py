@@ -1,4 +1,4 @@
-"""What a service is told when it starts. Every limit is here, with its default."""
+"""The settings of a service, and every limit with its default."""
 
 from __future__ import annotations
 
@@ -12,57 +12,58 @@ from budgetron.errors import refuse
 
 @dataclass(frozen=True)
 class Limits:
-    """What one request, or one client, may ask for."""
+    """What one request or one client may use."""
 
+    header_bytes: int = 2**16  # of a request, its first line included
     body_bytes: int = 8 * 2**20  # of a request that is not a stream
     restore_bytes: int = 2**30  # of a model file
     line_bytes: int = 2**20  # of one line of a stream
     examples: int = 10_000  # in one request that is not a stream
     features: int = 100_000  # numbers in one example
     text: int = 1_000  # characters of a task, a label, an id
-    waiting_examples: int = 50_000  # for the writer; beyond them: 503, come again
-    watchers: int = 32  # of /v1/events at a time
-    connections: int = 1_000
-    seconds_to_send: float = 30.0  # a client's headers; its body; each further piece of a stream
-    seconds_to_read: float = 30.0  # a client's reading of each piece of an answer
-    rate: float = 0.0  # examples (or other requests) a second for each key; 0 is no limit
+    waiting_examples: int = 50_000  # for the writer; beyond that 503 with Retry-After
+    watchers: int = 32  # subscribers of /v1/events
+    connections: int = 1_000  # a few more are accepted for health checks
+    seconds_to_send: float = 30.0  # for the headers, for the first 10 kB/s of a body, for each pause in a stream
+    seconds_to_read: float = 30.0  # for the client to read each piece of a response
+    rate: float = 0.0  # examples (or other requests) per second and API key; 0: no limit
 
 
 @dataclass(frozen=True)
 class Settings:
-    """Where a service listens and what it keeps."""
+    """Where a service listens and where it stores its models."""
 
     data: Path
     host: str = "127.0.0.1"
     port: int = 8000
     keys: Path | None = None
-    without_keys: bool = False  # said aloud by whoever listens beyond this machine without keys
+    without_keys: bool = False  # allow other machines to connect without API keys
     tls_certificate: Path | None = None
     tls_key: Path | None = None
     snapshot_every: int = 50_000
-    shards: int | None = None  # of every new model; None is one host
-    workers: int = 2  # that the shards are divided among
-    ray: Path | None = None  # directory of the shards, where their workers are on Ray
-    pending: int = 100_000  # predictions that wait for their label, the latest
-    grace: float = 10.0  # seconds that a stop may take
+    shards: int | None = None  # of every new model; None: not in shards
+    workers: int = 2  # per model in shards
+    ray: Path | None = None  # directory of the shards if their workers run on Ray
+    pending: int = 100_000  # latest remembered predictions that may still be labelled
+    grace: float = 10.0  # seconds that running requests have when the service stops
     log_requests: bool = False
     limits: Limits = field(default_factory=Limits)
 
     def checked(self) -> Settings:
-        """The same; or a refusal where it would be open to the world by accident."""
+        """The same settings, if they do not open the service to other machines by accident."""
         if not self.keys and not self.without_keys and not is_loopback(self.host):
             raise refuse(
-                "serve", "--host", "this machine's own address (127.0.0.1, ::1 or localhost) where there are no keys",
-                self.host, "Give --keys FILE (budgetron keys makes one), or say --without-keys.",
+                "serve", "--host", "this machine's own address (127.0.0.1, ::1 or localhost) without API keys",
+                self.host, "Add --keys FILE (see: budgetron keys add), or allow it with --without-keys.",
             )  # fmt: skip
         if (self.tls_certificate is None) != (self.tls_key is None):
-            raise refuse("serve", "--tls-certificate and --tls-key", "given together", "one of them")
+            raise refuse("serve", "--tls-certificate and --tls-key", "given together", "only one of them")
         return self
 
 
 @lru_cache(maxsize=256)
 def is_loopback(host: str) -> bool:
-    """Whether only this machine can reach that address."""
+    """Whether only this machine can reach an address."""
     if host == "localhost":
         return True
     try:

@@ -275,11 +275,12 @@ class DenseStore final : public Store {
     scale_[slot] = kernel.scale(x.sq);
   }
 
-  static const T* row_of(const Rows& rows, std::size_t at) {
+  // Without a kernel the store has no columns, and the rows may be sparse or of the other precision: then these are null.
+  const T* row_of(const Rows& rows, std::size_t at) const {
     if constexpr (std::is_same_v<T, float>)
-      return rows.dense_f32 + at * rows.d;
+      return rows.dense_f32 + at * d_;
     else
-      return rows.dense_f64 + at * rows.d;
+      return rows.dense_f64 + at * d_;
   }
 
   CountedSize counted_;

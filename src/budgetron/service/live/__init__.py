@@ -1,7 +1,7 @@
-"""The page at `/`: the service at work, for people. What it is fed with is described in `budgetron.service.watch`.
+"""The live page at `/`. `budgetron.service.monitoring.statistics` describes the data that it shows.
 
-It is whole and asks only this service: `live.html` is its body, `words.js` and `live.js` are its scripts, the rest
-is of `budgetron.report.page`.
+It loads nothing from other hosts: `live.html` is its body, `words.js` and `live.js` are its scripts, and the rest comes
+from `budgetron.report.page`.
 """
 
 from __future__ import annotations
@@ -11,20 +11,20 @@ from importlib.resources import files
 from budgetron.report.page import Page, document
 
 
-def _made() -> Page:
+def _create() -> Page:
     body, *scripts = (
         files(__name__).joinpath(name).read_text(encoding="utf-8") for name in ("live.html", "words.js", "live.js")
     )
     return document("Budgetron", body, data={}, own_script="\n".join(scripts), connect="'self'")
 
 
-_PAGE = _made()
-# That a page may not be framed can only be said in a header.
-POLICY = [(b"content-security-policy", f"{_PAGE.policy}; frame-ancestors 'none'".encode())]
+_PAGE = _create()
+# Browsers accept `frame-ancestors` in a header only, not in the page itself.
+POLICY = {"content-security-policy": f"{_PAGE.policy}; frame-ancestors 'none'"}
 
 
 def page() -> bytes:
-    """The page, whole.
+    """The page, as UTF-8.
 
     >>> page().startswith(b"<!doctype html>"), b"connect-src 'self'" in page()
     (True, True)

@@ -1,8 +1,8 @@
-"""What requests and answers look like. The OpenAPI document is made from these classes.
+"""The JSON of requests and responses. The OpenAPI document is made from these classes.
 
 features    a list of numbers; or {"indices": […], "values": […]}, a sparse row; or an object of features by name, which
             are the columns of a model that has columns (or was trained on a data frame), and are hashed otherwise
-task        a string or an integer; left out where there is one task
+task        a string or an integer; omitted if the model has a single task
 label       a string, an integer or a boolean
 """
 
@@ -29,7 +29,7 @@ class Example(Struct, forbid_unknown_fields=True):
 
 
 class LabelledExample(Struct, forbid_unknown_fields=True):
-    """One example with its label, and perhaps a weight."""
+    """One example with its label and an optional weight."""
 
     features: Features
     label: Label
@@ -38,7 +38,7 @@ class LabelledExample(Struct, forbid_unknown_fields=True):
 
 
 class PredictRequest(Struct, forbid_unknown_fields=True):
-    """One example, or many in `examples`. With `remember` each prediction gets an id, to send its label to later."""
+    """One example, or several in `examples`. With `remember`, each prediction gets an id for labelling it later."""
 
     features: Features | UnsetType = UNSET
     task: Task = None
@@ -47,10 +47,10 @@ class PredictRequest(Struct, forbid_unknown_fields=True):
 
 
 class LearnRequest(Struct, forbid_unknown_fields=True):
-    """One labelled example, or many in `examples`, learned together or refused together.
+    """One labelled example, or several in `examples`, which are learned together or rejected together.
 
-    The same `key` again gets the first answer and teaches nothing. `classes` names all labels, where the first
-    examples may not show them all.
+    `key` is an idempotency key: sent again, it gets the first answer, and nothing is learned. `classes` lists all
+    labels, in case the first examples do not contain them all.
     """
 
     features: Features | UnsetType = UNSET
@@ -70,7 +70,7 @@ class Verdict(Struct, forbid_unknown_fields=True):
 
 
 class FeedbackRequest(Struct, forbid_unknown_fields=True):
-    """The label of one earlier prediction, or of many in `feedback`."""
+    """The label of one earlier prediction, or of several in `feedback`."""
 
     id: Id | UnsetType = UNSET
     label: Label | UnsetType = UNSET
@@ -78,7 +78,7 @@ class FeedbackRequest(Struct, forbid_unknown_fields=True):
 
 
 class Prediction(Struct, omit_defaults=True):
-    """`margin` is positive for the second class, or one number a class; `probabilities` where the model has them."""
+    """`margin` is positive for the second class, or one number per class; `probabilities` if the model has them."""
 
     label: Any
     margin: float | list[float]
@@ -87,14 +87,14 @@ class Prediction(Struct, omit_defaults=True):
 
 
 class Predictions(Struct):
-    """The answers in the order of the examples, by the model as it was after record `position`."""
+    """The predictions in the order of the examples, by the model as it was after record `position` of the log."""
 
     predictions: list[Prediction]
     position: int
 
 
 class LearnAnswer(Struct):
-    """What was learned is on disk, as record `position`. `margins` are those before learning."""
+    """The examples are learned and on disk as record `position`. `margins` are those before learning."""
 
     position: int
     learned: int
@@ -103,7 +103,7 @@ class LearnAnswer(Struct):
 
 
 class FeedbackAnswer(Struct, omit_defaults=True):
-    """What became of one label: `learned`, `repeated` (the same came before), `conflict` (another did) or `unknown`."""
+    """The outcome of one label: `learned`, `repeated`, `conflict` (another came first), `refused` or `unknown`."""
 
     id: str
     status: str
@@ -119,7 +119,7 @@ class FeedbackAnswers(Struct):
 
 
 class ShardAnswer(Struct):
-    """One shard: a learner of its own, with its own budget."""
+    """One shard: a learner with a share of the budget."""
 
     shard: int
     worker: str
@@ -131,10 +131,10 @@ class ShardAnswer(Struct):
 
 
 class ModelAnswer(Struct):
-    """A model: what it was made with, and what it holds now.
+    """The settings of a model and its current figures.
 
-    The budget among the settings is the total. `budget_scope` says who competes for it: all tasks of the `model`; or
-    those of each `shard`, for its share.
+    The budget in `settings` is the total. `budget_scope` says which tasks compete for it: all tasks of the `model`, or
+    the tasks of each `shard`, for its share.
     """
 
     name: str
@@ -163,7 +163,7 @@ class ModelsAnswer(Struct):
 
 
 class TaskAnswer(Struct):
-    """One task: how well it was predicted since the service started, and what is stored for it."""
+    """One task: its figures since the service started, and how many examples are stored for it."""
 
     task: Any
     stored: int
@@ -172,20 +172,20 @@ class TaskAnswer(Struct):
 
 
 class Done(Struct):
-    """It is done, and on disk."""
+    """The change is on disk as record `position`."""
 
     position: int
 
 
 class Problem(Struct):
-    """`kind` is for programs, `message` for people: who, what is accepted, what came, and the remedy."""
+    """`kind` is for programs, `message` for people: what is accepted, what came, and the remedy."""
 
     kind: str
     message: str
 
 
 class ProblemAnswer(Struct):
-    """Something was refused; the model is as it was."""
+    """The request was rejected; the model is unchanged."""
 
     error: Problem
 

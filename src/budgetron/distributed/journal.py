@@ -1,11 +1,11 @@
-"""What a model in shards was asked to learn, one row per request, beside the logs of its shards.
+"""The journal of a `ShardedHost`: one row per request to learn, beside the logs of the shards.
 
-A request may go to several shards, and each shard knows of its own rows only. Here it is whole: written and forced to
-disk before any shard hears of it, and kept until all shards have learned it. Its number makes the keys under which the
-shards are sent their rows, so that sending them again teaches nothing twice. The idempotency keys of the clients are
-kept as in the log of a host.
+A request may go to several shards, and each shard knows its own rows only. The journal has the whole request: written
+and forced to disk before it is sent to any shard, and kept until all shards have learned it. Its number makes the keys
+under which the rows are sent to the shards, so that sending them again learns nothing twice. The idempotency keys of
+clients are stored as in the log of a `Host`.
 
-    about      the name of this journal (no other has it), where the shards are, and how many
+    about      the unique name of this journal, where the shards are, and how many
     request    number and rows of what not all shards have learned yet
     keys       idempotency keys: the tables of `budgetron.durable.idempotency`
 """
@@ -21,8 +21,8 @@ from budgetron.durable.idempotency import MAX_KEY_BYTES, MAX_KEYS, SCHEMA, Entry
 from budgetron.durable.sqlite_file import SqliteFile
 
 NAME = "requests.sqlite"
-_TIDY = 1000  # requests after which old keys are forgotten: looking for them costs a pass over the keys
-_PROBE = 16 * 2**10  # bytes
+_FORGET_EVERY = 1000  # requests between two deletions of old keys, each of which reads all keys
+_PROBE_BYTES = 16 * 2**10  # written to find out whether the disk accepts writes
 _REQUEST = "CREATE TABLE request (number INTEGER PRIMARY KEY AUTOINCREMENT, rows BLOB) STRICT;"
 _SCHEMA = f"""
 CREATE TABLE about (one INTEGER PRIMARY KEY CHECK (one = 1), name TEXT, place TEXT, shards INTEGER)
@@ -33,7 +33,7 @@ CREATE TABLE about (one INTEGER PRIMARY KEY CHECK (one = 1), name TEXT, place TE
 
 
 def _to_format_2(db: SqliteFile) -> None:
-    """Up to format 1 the keys and their answers were columns of the table of requests."""
+    """In format 1 the keys and their answers were columns of the table of requests."""
     db.executescript(SCHEMA)
     db.execute("INSERT INTO answer SELECT key, number, digest, margins FROM request WHERE key IS NOT NULL")
     IdempotencyKeys(db).migrate_format_1_streams()
@@ -43,12 +43,12 @@ def _to_format_2(db: SqliteFile) -> None:
     db.execute("INSERT INTO request SELECT number, rows FROM old_request WHERE rows IS NOT NULL")
     db.execute("DROP TABLE old_request")
     db.execute("DELETE FROM sqlite_sequence WHERE name = 'request'")
-    if found is not None:  # numbers go on from there: none is given twice
+    if found is not None:  # numbers continue from there, so that none is used twice
         db.execute("INSERT INTO sqlite_sequence VALUES ('request', ?)", found)
 
 
 class Journal:
-    """The table of one model. Not for several threads at once."""
+    """The journal of one model. Callers must not use it from two threads at once."""
 
     def __init__(self, directory: Path, place: Path, shards: int) -> None:
         self._db = SqliteFile(directory / NAME, _SCHEMA, migrations={1: _to_format_2})
@@ -69,12 +69,12 @@ class Journal:
         found = self._db.one("SELECT seq FROM sqlite_sequence WHERE name = 'request'")
         return 0 if found is None else int(found[0])
 
-    def new_among(self, entries: Sequence[Entry], classes: object) -> list[Entry]:
-        """The entries with something to learn; the others have their answer."""
+    def select_unlearned(self, entries: Sequence[Entry], classes: object) -> list[Entry]:
+        """The entries with rows that were not learned before. The other entries are given their answer."""
         return self._keys.select_unlearned(entries, Unwritten(), classes)
 
     def append(self, entries: Sequence[Entry]) -> None:
-        """Write rows and keys of each, all forced to disk in one commit; each then has its number."""
+        """Number the entries and write them with their keys, in one commit that is forced to disk."""
         with self._db.writing():
             for entry in entries:
                 written = self._db.execute("INSERT INTO request (rows) VALUES (?)", (entry.payload,))
@@ -85,28 +85,28 @@ class Journal:
         return bool(self._db.one("SELECT EXISTS (SELECT 1 FROM request)")[0])
 
     def unfinished(self) -> list[tuple[int, bytes]]:
-        """Number and rows of what was written and not yet learned by all its shards, in order."""
+        """Number and rows of the requests that not all shards have learned, in order."""
         return list(self._db.rows("SELECT number, rows FROM request ORDER BY number"))
 
-    def finish(self, answers: Sequence[tuple[int, bytes]], refused: Iterable[int]) -> None:
-        """Note the margins of what was learned, and take out what was refused, with its key."""
-        refused = list(refused)
-        done = [*(number for number, _ in answers), *refused]
+    def finish(self, answers: Sequence[tuple[int, bytes]], rejected: Iterable[int]) -> None:
+        """Store the margins of learned requests, and delete rejected ones with their keys."""
+        rejected = list(rejected)
+        done = [*(number for number, _ in answers), *rejected]
         with self._db.writing():
             self._db.executemany("DELETE FROM request WHERE number = ?", [(number,) for number in done])
             self._keys.answered(answers)
-            self._keys.remove(refused)
-            if done and max(done) % _TIDY < len(done):
+            self._keys.remove(rejected)
+            if done and max(done) % _FORGET_EVERY < len(done):
                 self._keys.forget(MAX_KEYS, MAX_KEY_BYTES)
 
     def answers_to(self, prefix: str) -> Iterator[tuple[str, Learned]]:
-        """The remembered keys that begin so, and their answers."""
+        """The stored idempotency keys that begin with `prefix`, and their answers."""
         return self._keys.answers_to(prefix, Unwritten())
 
     def try_to_write(self) -> None:
-        """Write a little, to see whether that works; what fails is raised."""
+        """Write a few bytes, to find out whether a commit would succeed. Raises its error if not."""
         with self._db.writing():
-            self._db.try_to_write(_PROBE)
+            self._db.try_to_write(_PROBE_BYTES)
         self._db.check_free_space()
 
     def close(self) -> None:

@@ -1,4 +1,4 @@
-"""What can be seen of a model at work, in bounded memory: the state that `/v1/live` gives and `/v1/events` repeats.
+"""Statistics of a model at work, in bounded memory: what `/v1/live` returns and `/v1/events` repeats.
 
     {"model": "default", "learner": "Budgetron", "at": 1700000000.0, "position": 812, "begun": true,
      "traffic":  {"predicted": 9000, "learned": 1200, "refused": 3,               since the service started
@@ -6,14 +6,14 @@
      "overall":  {"n", "mistakes", "error", "f_measure", "precision", "recall", "log_loss"},    or null
      "curve":    [{"position", "window": {…}, "so_far": {…}, "stored", "memory_bytes", "budget_share"}, …]    ≤ 120
      "tasks":    [{"task", "n", "mistakes", "error", "f_measure", …}, …]          the 200 with most mistakes
-     "n_tasks":  1000, "tasks_counted_together": 17,                              those past the first 1,000
+     "n_tasks":  1000, "tasks_counted_together": 17,                              tasks after the first 1,000
      "share":    [["ann", 0.2], …]                                                ≤ 32, of the stored examples
      "stored": 500, "capacity": 500, "memory_bytes": 120000, "budget_bytes": null,
-     "beliefs":  [{"weight": 0.7, "linear": …, "linear_own": …, …}, …]            of a Budgetron, else []
+     "beliefs":  [{"weight": 0.7, "linear": …, "linear_own": …, …}, …]            of a Budgetron, otherwise []
      "mistakes": [{"position", "task", "label", "predicted", "margin"}, …]}       the last 50, newest first
 
-Error and F are progressive: each example is judged by the margin it had just before it was learned. All counts begin
-anew with the service; the model does not.
+Error and F-measure are progressive: each example is judged by its margin just before it was learned. All counts start
+from zero with the service, unlike the model.
 """
 
 from __future__ import annotations
@@ -35,20 +35,20 @@ from budgetron.evaluate.counts import MISTAKES, TaskCounts, figures
 from budgetron.evaluate.curve import Curve
 from budgetron.evaluate.scoring import Scored, count_increments
 
-WINDOW = 200  # examples to a point of the curve, doubled as it fills
-TASKS = 1000  # counted one by one
+WINDOW = 200  # examples per point of the curve; doubled when the curve is full
+TASKS = 1000  # counted one by one; later tasks are counted together
 _SHOWN_TASKS, _SHOWN_POINTS, _SHOWN_SHARES, _SHOWN_MISTAKES, _SECONDS = 200, 120, 32, 50, 300
 
 
-class Watch:
-    """Counts of one model. The writer adds what was learned; anyone may look."""
+class LiveStatistics:
+    """Counts of one model. The writer adds what was learned; any thread may read."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._counts, self._curve = TaskCounts(TASKS), Curve()
         self._calibration, self._confusion = Calibration.empty(), ConfusionCounts()
         self._in_window: Any = 0.0
-        self._shown_curve: list[dict[str, Any]] | None = None  # made when looked at, until a window ends
+        self._shown_curve: list[dict[str, Any]] | None = None  # computed when asked for, valid until a window ends
         self._position = self._next_end = 0
         self.n_learned = self.n_refused = self.n_predicted = self.n_mistakes = 0
         self._mistakes: deque[dict[str, Any]] = deque(maxlen=_SHOWN_MISTAKES)
@@ -67,7 +67,7 @@ class Watch:
     def _count(self, model: Any, request: Request, answer: Learned) -> None:
         known = answer.classes
         probabilistic = hasattr(model, "predict_proba")
-        start = answer.n_before  # rows of a stream that were counted when they came first
+        start = answer.n_before  # earlier rows of a stream were counted when they were learned
         y, margins = np.asarray(request.y)[start:], answer.margins[start:]
         tasks = None if request.tasks is None else request.tasks[start:]
         scored = Scored(y, tasks, margins)
@@ -91,12 +91,12 @@ class Watch:
             self._in_window, self._shown_curve = 0.0, None
 
     def tick(self, at: float) -> None:
-        """Note the traffic, once a second."""
+        """Record the traffic, once per second."""
         self._seconds.append((round(at, 3), self.n_predicted, self.n_learned))
 
     @contextmanager
     def replacing(self) -> Iterator[None]:
-        """While the model is replaced by another: nobody sees the figures of one beside the other."""
+        """Reset the counts while the model is replaced, so that no reader sees the counts of one beside the other."""
         with self._lock:
             yield
             self._counts, self._curve = TaskCounts(TASKS), Curve()
@@ -104,7 +104,7 @@ class Watch:
             self._in_window, self._position, self._next_end, self._shown_curve = 0.0, 0, 0, None
             self._mistakes.clear()
 
-    # ---- looking
+    # ---- reading
 
     def of_task(self, task: Hashable, probabilistic: bool) -> dict[str, Any] | None:
         with self._lock:
@@ -112,7 +112,7 @@ class Watch:
             return None if row is None else figures(row, probabilistic).to_dict()
 
     def state(self, name: str, host: Any) -> dict[str, Any]:
-        """The whole of it, as described above."""
+        """The state, as described at the top of this file."""
         with self._lock:
             model, position = host.model, host.position
             probabilistic = hasattr(model, "predict_proba")
@@ -122,7 +122,7 @@ class Watch:
             tasks = [{"task": plain(task), **figures(row, probabilistic).to_dict()} for task, row in worst]
             total, others = self._counts.total, self._counts.others
             overall = figures(total, probabilistic).to_dict() if self._position else None
-            curve = self._curve_shown(probabilistic)
+            curve = self._thinned_curve(probabilistic)
             mistakes = list(reversed(self._mistakes))
         share = list(model.budget_share_.items())[:_SHOWN_SHARES] if begun else []
         return {
@@ -138,8 +138,8 @@ class Watch:
             "beliefs": beliefs(model) if begun else [], "mistakes": mistakes,
         }  # fmt: skip
 
-    def _curve_shown(self, probabilistic: bool) -> list[dict[str, Any]]:
-        """Evenly thinned, in short numbers. It is sent every second, so it is made once a window."""
+    def _thinned_curve(self, probabilistic: bool) -> list[dict[str, Any]]:
+        """The curve, evenly thinned and rounded. It is sent every second, so it is computed once per window."""
         if self._shown_curve is None:
             points = self._curve.points(probabilistic)
             step = max(1, -(-len(points) // _SHOWN_POINTS))
@@ -148,7 +148,7 @@ class Watch:
 
 
 def _short(value: Any) -> Any:
-    """The same with four decimals."""
+    """The same value with numbers rounded to four decimals."""
     if isinstance(value, dict):
         return {name: _short(part) for name, part in value.items()}
     if isinstance(value, list):
@@ -157,7 +157,7 @@ def _short(value: Any) -> Any:
 
 
 def beliefs(model: Any) -> list[dict[str, float]]:
-    """How a Budgetron weighs its guesses about how related the tasks are."""
+    """The beliefs of a Budgetron about how related the tasks are, with their weights."""
     return [{"weight": weight, **vars(belief)} for belief, weight in getattr(model, "beliefs_", [])]
 
 
@@ -166,7 +166,7 @@ def budget_bytes(model: Any) -> int | None:
 
 
 def plain(value: Any) -> Any:
-    """A task or label for JSON: itself, or the words for it."""
+    """A task or label for JSON: itself, or its string."""
     if isinstance(value, np.generic):
         value = value.item()
     return value if value is None or isinstance(value, str | int | float | bool) else str(value)

@@ -1,4 +1,8 @@
-"""From the features of requests to rows for a model: numbers, sparse rows, or names."""
+"""Features, tasks and labels of requests as a host takes them.
+
+Only what JSON adds is checked here: lengths, and objects that are sparse rows or features by name. Everything else is
+validated with the model, in `budgetron.learners.validation`.
+"""
 
 from __future__ import annotations
 
@@ -8,75 +12,75 @@ from typing import Any
 import numpy as np
 from scipy import sparse
 
-from budgetron.durable.hosted_model import HostedModel
+from budgetron.durable import HostedModel
 from budgetron.errors import refuse, refuse_type, shown
 from budgetron.learners.hashing import DICT_FEATURES
 from budgetron.service.settings import Limits
 
-WHO = "features"
+WHO = "request"
 _SPARSE = {"indices", "values"}
 _PLAIN = (str, int, float, bool, type(None))
 
 
-def rows_of(kept: HostedModel, features: Sequence[Any], limits: Limits) -> Any:
-    """X for the model: an array, a CSR matrix, or the dicts as they are, for the host to encode or hash."""
+def rows_of(hosted: HostedModel, features: Sequence[Any], limits: Limits) -> Any:
+    """X for the host: an array, a CSR matrix, or dicts, which the host encodes with the columns or hashes."""
     kind = type(features[0])
     for row in features:
         if type(row) is not kind:
-            raise refuse_type(WHO, "features", "of one kind in one request", "lists and objects together")
+            raise refuse_type(WHO, '"features"', "of one kind in one request", "lists and objects")
         if len(row) > limits.features:
-            raise refuse(WHO, "features", f"at most {limits.features} in an example", str(len(row)))
+            raise refuse(WHO, '"features"', f"at most {limits.features} numbers per example", str(len(row)))
     if kind is list:
         return _dense(features)
     if features[0].keys() == _SPARSE and isinstance(features[0]["indices"], list):
-        return _sparse(kept, features, limits)
-    return _named(kept, features)
+        return _sparse(hosted, features, limits)
+    return _named(hosted, features)
 
 
 def tasks_of(tasks: Sequence[Any], limits: Limits) -> list[Any] | None:
-    """One task for each example, or none at all."""
+    """One task per example, or None if no example has one."""
     without = tasks.count(None)
     if without == len(tasks):
         return None
     if without:
-        raise refuse("task", "task", "given for every example of a request, or for none", f"{without} without one")
+        raise refuse(WHO, '"task"', "given for every example of a request, or for none", f"{without} without one")
     for task in tasks:
         check_text("task", task, limits)
     return list(tasks)
 
 
 def check_text(what: str, value: Any, limits: Limits) -> None:
-    """A name may not be longer than is sensible, nor an integer larger than the log holds."""
+    """Reject a task or label that is too long, or an integer that the log cannot hold."""
     if isinstance(value, str) and len(value) > limits.text:
-        raise refuse(what, what, f"of at most {limits.text} characters", f"{len(value)}")
+        raise refuse(WHO, f'"{what}"', f"at most {limits.text} characters long", f"{len(value)} characters")
     if isinstance(value, int) and not -(2**63) <= value < 2**63:
-        raise refuse(what, what, "an integer of 64 bits", shown(value))
+        raise refuse(WHO, f'"{what}"', "an integer of 64 bits", shown(value))
 
 
 def _dense(features: Sequence[list[float]]) -> Any:
     width = len(features[0])
     if not width:
-        raise refuse(WHO, "features", "at least one number", "none")
+        raise refuse(WHO, '"features"', "at least one number", "an empty list")
     for row in features:
         if len(row) != width:
-            raise refuse(WHO, "features", "of one length in one request", f"{width} and {len(row)} numbers")
+            raise refuse(WHO, '"features"', "of one length in one request", f"{width} and {len(row)} numbers")
     return np.array(features, dtype=np.float64)
 
 
-def _sparse(kept: HostedModel, features: Sequence[dict[str, Any]], limits: Limits) -> Any:
-    width = kept.width or DICT_FEATURES
+def _sparse(hosted: HostedModel, features: Sequence[dict[str, Any]], limits: Limits) -> Any:
+    width = hosted.width or DICT_FEATURES
     counts, columns, data = [0], [], []
     for row in features:
         indices, values = row.get("indices"), row.get("values")
         if row.keys() != _SPARSE or not isinstance(indices, list) or not isinstance(values, list):
-            raise refuse(WHO, "features", 'all with "indices" and "values"', "other objects between them")
+            raise refuse(WHO, '"features"', 'objects that all have "indices" and "values"', "other objects among them")
         if len(indices) != len(values) or len(indices) > limits.features:
             accepted = f"as many values as indices, at most {limits.features}"
-            raise refuse(WHO, "features", accepted, f"{len(indices)} indices and {len(values)} values")
+            raise refuse(WHO, '"features"', accepted, f"{len(indices)} indices and {len(values)} values")
         if not all(type(index) is int and 0 <= index < width for index in indices):
-            raise refuse(WHO, "indices", f"integers from 0 to {width - 1}", shown(indices))
+            raise refuse(WHO, '"indices"', f"integers from 0 to {width - 1}", shown(indices))
         if not all(type(value) in (int, float) and abs(value) < 1e300 for value in values):
-            raise refuse(WHO, "values", "numbers that float64 can hold", shown(values))
+            raise refuse(WHO, '"values"', "numbers within the range of float64", shown(values))
         columns += indices
         data += values
         counts.append(len(columns))
@@ -84,7 +88,7 @@ def _sparse(kept: HostedModel, features: Sequence[dict[str, Any]], limits: Limit
     return sparse.csr_matrix(matrix, shape=(len(features), width))
 
 
-def _named(kept: HostedModel, features: Sequence[dict[str, Any]]) -> Any:
+def _named(hosted: HostedModel, features: Sequence[dict[str, Any]]) -> Any:
     for row in features:
         for name, value in row.items():
             if not isinstance(value, _PLAIN):
@@ -92,28 +96,28 @@ def _named(kept: HostedModel, features: Sequence[dict[str, Any]]) -> Any:
                 raise refuse_type(WHO, f"feature {shown(name)}", "a number, a string or null", came)
             if type(value) is int and abs(value) >= 2**63:
                 raise refuse(WHO, f"feature {shown(name)}", "an integer of 64 bits, or a float", shown(value))
-    if kept.columns is not None:
+    if hosted.columns is not None:
         return list(features)
-    names = getattr(kept.model, "feature_names_in_", None)
+    names = getattr(hosted.model, "feature_names_in_", None)
     if names is not None:
         return _in_order(names.tolist(), features)
-    if kept.begun and not kept.sparse:
-        width = kept.width
-        raise refuse_type(WHO, "features", f"a list of {width} numbers, as the first was", "an object",
-                          "A model keeps to one kind of input.")  # fmt: skip
+    if hosted.begun and not hosted.sparse:
+        width = hosted.width
+        raise refuse_type(WHO, '"features"', f"a list of {width} numbers, like the first example", "an object",
+                          "A model takes either lists or objects, not both.")  # fmt: skip
     return list(features)
 
 
 def _in_order(names: list[str], features: Sequence[dict[str, Any]]) -> Any:
-    """Rows of a model that was trained on a data frame: its columns by name."""
+    """Features by name in the order of the columns of the data frame that the model was trained on."""
     rows = []
     for row in features:
         missing = [name for name in names if name not in row]
         others = [name for name in row if name not in names]
         if missing or others:
             came = f"without {shown(missing)}" if missing else f"also {shown(others)}"
-            raise refuse(WHO, "features", f"the columns {shown(names)}", came)
+            raise refuse(WHO, '"features"', f"an object with the columns {shown(names)}", came)
         if not all(type(row[name]) in (int, float, bool) for name in names):
-            raise refuse_type(WHO, "features", "numbers for this model", shown(row))
+            raise refuse_type(WHO, '"features"', "numbers for this model", shown(row))
         rows.append([float(row[name]) for name in names])
     return np.array(rows, dtype=np.float64)

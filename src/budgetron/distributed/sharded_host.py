@@ -1,0 +1,327 @@
+"""`ShardedHost`: a model in shards that keeps the promises of a `Host`, over several logs. `budgetron serve` uses it.
+
+Learning: a request is written to the journal and forced to disk, then sent to its shards, each of which writes its rows
+to its own log before it learns them. Then it is acknowledged. A request that was interrupted is finished before
+anything else is learned, now or after a restart. So every shard learns its rows in the order of the journal, once.
+
+It must never send a request to a shard that is not in the journal.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Hashable, Sequence
+from contextlib import AbstractContextManager, ExitStack
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, ClassVar, NoReturn, Self
+
+import numpy as np
+
+from budgetron.distributed.errors import InShards, Unfinished
+from budgetron.distributed.journal import NAME, Journal
+from budgetron.distributed.placement import has_one_component
+from budgetron.distributed.record import NAME as RECORD
+from budgetron.distributed.sharded import ShardedModel
+from budgetron.durable import HostedModel, Learned, Request, blocks
+from budgetron.durable.answers import margins_to_bytes
+from budgetron.durable.errors import storage_errors
+from budgetron.durable.idempotency import Entry, answer_of, entry_of, group_into_commits
+from budgetron.durable.ownership import DirectoryLock
+from budgetron.durable.store import NAME as HOST
+from budgetron.errors import Closed, InputError, refusal, refuse, shown
+
+_LOCK_TIMEOUT = 0.5  # seconds that check_ready waits for a commit under way
+FOLDER = "shards"  # inside the model's directory
+
+
+@dataclass(frozen=True)
+class ShardOptions:
+    """How to start the shards. `shards` counts for a new model only."""
+
+    shards: int = 1
+    workers: int = 2
+    ray: Path | None = None  # run the workers on Ray, with the logs in this directory, which all nodes share
+    block: int = 10_000  # rows per message
+    snapshot_every: int = 50_000
+
+
+class ShardedHostedModel(HostedModel):
+    """The properties of a sharded model that decide how rows are encoded."""
+
+    def __init__(self, model: ShardedModel) -> None:
+        self.model, self.columns = model, None
+
+    @property
+    def begun(self) -> bool:
+        return bool(self.model._begun)
+
+    @property
+    def sparse(self) -> bool:
+        return bool(self.model._validator.is_sparse)
+
+
+class ShardedHost:
+    """A `ShardedModel` and the journal of the requests to learn. Created by `ShardedHost.open`."""
+
+    in_shards: ClassVar[bool] = True
+
+    def __init__(self, directory: Path, lock: DirectoryLock, journal: Journal, model: ShardedModel) -> None:
+        self.directory, self._lock, self._journal = directory, lock, journal
+        self.model = model
+        self.hosted_model = ShardedHostedModel(model)
+        self.failing: Exception | None = None  # why something in the journal is not learned yet
+        self.position = journal.position
+        self._commit_lock = threading.Lock()
+        self._open = True
+        self.replayed_examples = self._finish_earlier()
+
+    @classmethod
+    def open(cls, directory: Path, make_model: Callable[[], Any] | None, options: ShardOptions) -> Self:
+        """Open a directory, new or not, and finish the requests that were interrupted."""
+        with storage_errors(directory / "lock"):
+            directory.mkdir(parents=True, exist_ok=True)
+            lock = DirectoryLock(directory)
+        with ExitStack() as undo:
+            undo.callback(lock.release)
+            _refuse_unsharded(directory)
+            chosen = (directory / FOLDER if options.ray is None else options.ray / directory.name).absolute()
+            journal = Journal(directory, chosen, options.shards)
+            undo.callback(journal.close)
+            if options.ray is not None and journal.place != chosen:
+                accepted = f"{str(journal.place.parent)!r}, where the shards of {directory.name!r} are"
+                raise refuse("serve", "--ray", accepted, repr(str(options.ray)))
+            model = _open_model(journal, make_model, options)
+            undo.callback(model.close)
+            host = cls(directory, lock, journal, model)
+            undo.pop_all()
+        return host
+
+    # ---- learning
+
+    def learn_many(self, requests: Sequence[Request]) -> list[Learned | Exception]:
+        """Learn several requests, each exactly once. Returns one acknowledgement or exception per request."""
+        entries: list[Entry | Exception] = []
+        for request in requests:
+            try:
+                entries.append(entry_of(request, self.hosted_model.width, False))
+            except InputError as error:
+                entries.append(error)
+        with self._commit_lock:
+            for together in group_into_commits([entry for entry in entries if isinstance(entry, Entry)]):
+                self._commit(together)
+        return [entry if isinstance(entry, Exception) else answer_of(entry) for entry in entries]
+
+    def _commit(self, entries: list[Entry]) -> None:
+        try:
+            self._finish_earlier()
+            new = self._journal.select_unlearned(entries, self._classes)
+            self._append(new)
+        except Exception as error:  # Nothing was written, so nothing may be learned.
+            for entry in entries:
+                entry.answer = entry.answer or self._not_now(error)
+        else:
+            self._learn(new)
+
+    @property
+    def _classes(self) -> Any:
+        return self.model.classes_ if self.hosted_model.begun else None
+
+    def forget_task(self, task: Hashable) -> Learned:
+        """Remove a task's stored examples and weights. Written to the journal like examples."""
+        entry = Entry(blocks.encode_forget(task))
+        with self._commit_lock:
+            try:
+                self._finish_earlier()
+                self._append([entry])
+            except Exception as error:
+                raise self._not_now(error) from error
+            self._learn([entry])
+        answer = answer_of(entry)
+        if isinstance(answer, Exception):
+            raise answer
+        return answer
+
+    def _append(self, new: list[Entry]) -> None:
+        if not self._open:
+            raise Closed("Host: this host was closed.")
+        if new:
+            self._journal.append(new)
+            self.position = new[-1].number
+
+    def _learn(self, new: list[Entry]) -> None:
+        """Send journaled entries to the shards. If that fails, all of them are sent again later."""
+        try:
+            answers = self._send([(entry.number, entry.payload) for entry in new], is_new=True)
+            self._finish(answers)
+        except Exception as error:
+            self.failing = error
+            for entry in new:
+                entry.answer = _unfinished(error)
+            return
+        for entry, (number, answer) in zip(new, answers, strict=True):
+            if isinstance(answer, Learned):
+                answer = entry.learned(number, answer.margins, self._classes)
+            entry.answer = answer
+
+    def _finish_earlier(self) -> int:
+        """Learn what is in the journal and was not acknowledged. Returns the number of examples."""
+        if not self._journal.any_unfinished():
+            self.failing = None
+            return 0
+        answers = self._send(self._journal.unfinished())
+        self._finish(answers)
+        self.failing = None
+        return sum(len(answer.margins) for _, answer in answers if isinstance(answer, Learned))
+
+    def _send(self, written: Sequence[tuple[int, bytes]], is_new: bool = False) -> list[tuple[int, Any]]:
+        """Send requests to the shards, in order. Returns the answer or `InputError` of each; a failure is raised."""
+        answers: list[tuple[int, Any]] = []
+        together: list[tuple[int, blocks.Block]] = []
+        for number, payload in written:
+            block = blocks.decode_block(payload)
+            if block.kind == "forget":
+                answers += self._send_examples(together, is_new)
+                answers.append((number, self._forget(number, block.tasks[0])))
+                together = []
+            else:
+                together.append((number, block))
+        return answers + self._send_examples(together, is_new)
+
+    def _send_examples(self, together: list[tuple[int, blocks.Block]], is_new: bool) -> list[tuple[int, Any]]:
+        requests = [
+            Request(block.X, block.y, block.tasks, f"{self._journal.name}-{number}", block.classes, block.sample_weight)
+            for number, block in together
+        ]
+        margins = self.model.learn_many(requests, new_keys=is_new)
+        return [
+            (number, found if isinstance(found, Exception) else Learned(number, found))
+            for (number, _), found in zip(together, margins, strict=True)
+        ]
+
+    def _forget(self, number: int, task: Hashable) -> Learned | Exception:
+        if self.hosted_model.begun:
+            try:
+                self.model._validator.locate_task(task)
+            except InputError as error:
+                return error
+            self.model.forget_task(task)
+        return Learned(number, np.empty(0))
+
+    def _finish(self, answers: Sequence[tuple[int, Any]]) -> None:
+        learned = [(number, margins_to_bytes(one.margins)) for number, one in answers if isinstance(one, Learned)]
+        self._journal.finish(learned, [number for number, answer in answers if isinstance(answer, Exception)])
+
+    def _not_now(self, error: Exception) -> Exception:
+        """Why a request was not written: the disk failed, or the shards still have to learn an earlier request."""
+        if not self._journal.any_unfinished():
+            return error
+        self.failing = error
+        remedy = "An earlier request must be learned first. This call wrote nothing: send it again with its key."
+        return Unfinished(refusal("service", "the shards", "all available", _described(error), remedy))
+
+    def check_ready(self) -> None:
+        """Raise the error that `learn_many` would raise now: of the journal, of a shard's log, or of a lost worker."""
+        if not self._commit_lock.acquire(timeout=_LOCK_TIMEOUT):
+            if self.failing is not None:
+                raise self.failing
+            return
+        try:
+            if not self._open:
+                raise Closed("Host: this host was closed.")
+            self._journal.try_to_write()
+            self._finish_earlier()
+            if self.hosted_model.begun:
+                self.model._workers.call_all("check_ready")
+        finally:
+            self._commit_lock.release()
+
+    # ---- snapshots, and what needs a model in one piece
+
+    def snapshot(self) -> None:
+        """Let every shard write a snapshot and trim its log."""
+        if self.hosted_model.begun:
+            self.model.snapshot()
+
+    def content(self) -> NoReturn:
+        raise _in_shards("its model file")
+
+    def restore(self, content: bytes, swapping: AbstractContextManager[Any] | None = None) -> NoReturn:
+        raise _in_shards("a model file to restore")
+
+    def backup(self, path: Path) -> NoReturn:
+        raise _in_shards("a backup in one file")
+
+    def remembered(self, prefix: str) -> dict[str, Learned]:
+        """The stored idempotency keys that begin with `prefix`, and their answers."""
+        with self._commit_lock:
+            return dict(self._journal.answers_to(prefix))
+
+    def close(self) -> None:
+        """Stop the workers, each shard with a snapshot, and release the directory."""
+        with self._commit_lock:
+            if self._open:
+                self._open = False
+                try:
+                    self.model.close()
+                finally:
+                    self._journal.close()
+                    self._lock.release()
+
+
+def is_sharded_host(directory: Path) -> bool:
+    """Whether the directory belongs to a `ShardedHost`."""
+    return (directory / NAME).is_file()
+
+
+def _open_model(journal: Journal, make_model: Callable[[], Any] | None, options: ShardOptions) -> ShardedModel:
+    """The sharded model of the directory; or a new one, which starts with the first block."""
+    parameters: dict[str, Any] = {
+        "workers": options.workers,
+        "backend": "local" if options.ray is None else "ray",
+        "block": max(128, options.block),
+        "snapshot_every": options.snapshot_every,
+    }
+    if (journal.place / RECORD).exists():
+        if not journal.position:  # The shards belong to another coordinator, and opening them would lock it out.
+            came = f"{str(journal.place)!r}, which contains shards"
+            raise refuse("serve", "--ray", "a directory of its own for a new model", came)
+        return ShardedModel.open(journal.place, **parameters)
+    learner = None if make_model is None else make_model()
+    if learner is None or hasattr(learner, "_engine"):
+        came = "none" if learner is None else "a model file, which has learned already"
+        raise refuse("serve", "MODEL", "the name of a learner if a new model is to be in shards", came)
+    if journal.shards > 1 and has_one_component(learner.graph):
+        raise refuse(
+            "serve", "--shards", "1 if the task graph has a single component", f"{journal.shards}",
+            'Use a learner with another graph, such as "Budgetron graph=disconnected".',
+        )  # fmt: skip
+    return ShardedModel(learner, shards=journal.shards, directory=journal.place, **parameters)
+
+
+def _refuse_unsharded(directory: Path) -> None:
+    if (directory / HOST).is_file():
+        raise refuse(
+            "serve", "--shards", "for new models", f"{directory.name!r}, which was started without shards",
+            "Serve it without --shards and --ray, or give the new model another name.",
+        )  # fmt: skip
+
+
+def _unfinished(error: Exception) -> Unfinished:
+    remedy = (
+        "The request is on disk and will be learned before any other. To get its answer, send it again with the same "
+        "key. If it had no key, do not send it again."
+    )
+    return Unfinished(refusal("service", "the shards", "all available", _described(error), remedy))
+
+
+def _described(error: Exception) -> str:
+    return f"{type(error).__name__}: {shown(str(error), 200)}"
+
+
+def _in_shards(what: str) -> InShards:
+    remedy = (
+        "POST snapshot lets every shard write its snapshot. To copy the model, stop the service and call "
+        "ShardedModel.open(directory).save(target)."
+    )
+    return InShards(refusal("service", what, "asked of a model in one piece", "a model in shards", remedy))

@@ -1,0 +1,58 @@
+"""`ModelHost`: what the service needs of a model on disk, whether it is in one piece (`Host`) or in shards."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Sequence
+from contextlib import AbstractContextManager
+from pathlib import Path
+from typing import Any, Protocol
+
+from budgetron.durable.answers import Learned
+from budgetron.durable.blocks import Request
+from budgetron.durable.hosted_model import HostedModel
+
+
+class ModelHost(Protocol):
+    """A model that owns a directory. `Host` documents the methods."""
+
+    @property
+    def in_shards(self) -> bool:
+        """Whether the model is in shards: then it has no single model file, and questions about it take a while."""
+
+    @property
+    def directory(self) -> Path: ...
+
+    @property
+    def model(self) -> Any: ...
+
+    @property
+    def hosted_model(self) -> HostedModel: ...
+
+    @property
+    def position(self) -> int: ...
+
+    @property
+    def replayed_examples(self) -> int:
+        """How many examples were learned from the log when the directory was opened."""
+
+    @property
+    def failing(self) -> Exception | None:
+        """Why the last snapshot, or the last message to a shard, failed. Nothing that was acknowledged is lost."""
+
+    def learn_many(self, requests: Sequence[Request]) -> list[Learned | Exception]: ...
+
+    def forget_task(self, task: Hashable) -> Learned: ...
+
+    def remembered(self, prefix: str) -> dict[str, Learned]: ...
+
+    def check_ready(self) -> None: ...
+
+    def snapshot(self) -> None: ...
+
+    def content(self) -> bytes: ...
+
+    def restore(self, content: bytes, swapping: AbstractContextManager[Any] | None = None) -> None: ...
+
+    def backup(self, path: Path) -> None: ...
+
+    def close(self) -> None: ...

@@ -1,0 +1,1 @@
+"""What each path of a model does: predict, learn, label later, stream lines, inspect and administrate."""

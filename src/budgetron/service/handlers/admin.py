@@ -1,0 +1,139 @@
+"""GET model, tasks and live; and what only an administrator may do: download, restore, snapshot, back up, forget."""
+
+from __future__ import annotations
+
+import asyncio
+import secrets
+from collections.abc import AsyncIterator
+from typing import TYPE_CHECKING, Any, BinaryIO
+
+from starlette.responses import Response, StreamingResponse
+
+from budgetron.service.handlers.features import check_text
+from budgetron.service.http.problems import SAFE_HEADERS, HTTPProblem, reply
+from budgetron.service.http.wire import Done, ModelAnswer, ShardAnswer, TaskAnswer, encode
+from budgetron.service.monitoring.statistics import beliefs, plain
+
+if TYPE_CHECKING:
+    from budgetron.service.http.call import Call
+    from budgetron.service.served_model import ServedModel
+
+BINARY = "application/octet-stream"
+_PIECE_BYTES = 2**20
+_MAX_SHARES = 1000
+
+
+async def model(call: Call) -> Response:
+    return reply(encode(await call.model.ask(lambda: _description(call.model))))
+
+
+def _description(served: ServedModel) -> ModelAnswer:
+    hosted = served.hosted
+    learner, begun = hosted.model, hosted.begun
+    share = list(learner.budget_share_.items())[:_MAX_SHARES] if begun else []
+    return ModelAnswer(
+        name=served.name,
+        learner=type(learner).__name__,
+        settings={name: str(value) for name, value in learner.get_params(deep=False).items()},
+        columns=None if hosted.columns is None else [row._asdict() for row in hosted.columns.describe()],
+        begun=begun,
+        position=served.host.position,
+        seen=learner.n_seen_ if begun else 0,
+        mistakes=learner.n_mistakes_ if begun else 0,
+        stored=learner.n_stored_ if begun else 0,
+        capacity=learner.capacity_ if begun else None,
+        memory_bytes=learner.memory_bytes_ if begun else 0,
+        classes=learner.classes_.tolist() if begun else [],
+        n_features=hosted.width,
+        budget_share={str(task): part for task, part in share},
+        beliefs=beliefs(learner) if begun else [],
+        budget_scope="shard" if served.in_shards else "model",
+        shards=[_shard(shard) for shard in learner.shards_] if served.in_shards and begun else [],
+    )
+
+
+def _shard(shard: Any) -> ShardAnswer:
+    return ShardAnswer(
+        shard=shard.shard,
+        worker=shard.worker,
+        seen=shard.n_seen,
+        mistakes=shard.n_mistakes,
+        stored=shard.n_stored,
+        capacity=shard.capacity,
+        memory_bytes=shard.memory_bytes,
+    )
+
+
+async def task(call: Call) -> Response:
+    served = call.model
+    wanted = _task_of(call)
+    share, n_stored = await served.ask(lambda: _share(served, wanted))
+    figures = served.statistics.of_task(wanted, hasattr(served.host.model, "predict_proba"))
+    if figures is None and not share:
+        message = f"task: {str(wanted)!r} has nothing stored, and nothing was learned for it since the service started."
+        raise HTTPProblem(404, "unknown_task", message)
+    return reply(encode(TaskAnswer(plain(wanted), round(share * n_stored), share, figures)))
+
+
+def _share(served: ServedModel, task: Any) -> tuple[float, int]:
+    """A task's share of the stored examples, and the number of all stored examples."""
+    hosted = served.hosted
+    return (hosted.model.budget_share_.get(task, 0.0), hosted.model.n_stored_) if hosted.begun else (0.0, 0)
+
+
+async def forget(call: Call) -> Response:
+    learned = await asyncio.to_thread(call.model.host.forget_task, _task_of(call))
+    return reply(encode(Done(learned.position)))
+
+
+def _task_of(call: Call) -> Any:
+    """The task in the path: an integer if it looks like one, unless it is written in double quotes."""
+    name = call.request.path_params["task"]
+    if len(name) >= 2 and name[0] == name[-1] == '"':
+        wanted: Any = name[1:-1]
+    else:
+        digits = name.removeprefix("-")
+        wanted = int(name) if digits.isascii() and digits.isdigit() and len(digits) < 20 else name
+    check_text("task", wanted, call.limits)
+    return wanted
+
+
+async def download(call: Call) -> Response:
+    content = await asyncio.to_thread(call.model.host.content)
+    name = {"content-disposition": f'attachment; filename="{call.model.name}.budgetron"'}
+    return reply(content, media_type=BINARY, headers=name)
+
+
+async def restore(call: Call) -> Response:
+    await call.model.restore(await call.body(call.limits.restore_bytes))
+    return reply(encode(Done(call.model.host.position)))
+
+
+async def snapshot(call: Call) -> Response:
+    await call.body()
+    await asyncio.to_thread(call.model.host.snapshot)
+    return reply(encode(Done(call.model.host.position)))
+
+
+async def backup(call: Call) -> Response:
+    """The whole state of the model in one file, taken while learning continues."""
+    host = call.model.host
+    path = host.directory / f".backup-{secrets.token_hex(8)}"
+    try:
+        await asyncio.to_thread(host.backup, path)
+        file = open(path, "rb")  # noqa: SIM115 (`_pieces` closes it)
+    finally:
+        # The copy stays readable through the open file, and a kill cannot leave it behind.
+        path.unlink(missing_ok=True)
+    headers = SAFE_HEADERS | {"content-disposition": 'attachment; filename="host.sqlite"'}
+    return StreamingResponse(_pieces(file), headers=headers, media_type=BINARY)
+
+
+async def _pieces(file: BinaryIO) -> AsyncIterator[bytes]:
+    with file:
+        while piece := await asyncio.to_thread(file.read, _PIECE_BYTES):
+            yield piece
+
+
+async def live(call: Call) -> Response:
+    return reply(encode(await call.model.ask(call.model.state)))

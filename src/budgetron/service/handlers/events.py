@@ -1,0 +1,70 @@
+"""GET events: the state of a model once per second as server-sent events, computed once for all subscribers.
+
+    event: live
+    data: {…}        see `monitoring.statistics`
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from typing import TYPE_CHECKING
+
+from starlette.responses import Response, StreamingResponse
+
+from budgetron.errors import refusal
+from budgetron.service.http.problems import SAFE_HEADERS, HTTPProblem
+from budgetron.service.http.wire import encode
+
+if TYPE_CHECKING:
+    from budgetron.service.http.call import Call
+    from budgetron.service.served_model import ServedModel
+
+
+class Events:
+    """The subscribers of all models, and the latest event of each model."""
+
+    interval = 1.0  # seconds between two events
+
+    def __init__(self, max_subscribers: int) -> None:
+        self._max_subscribers = max_subscribers
+        self._subscribers = 0
+        self._latest: dict[str, tuple[int, bytes]] = {}
+        self._turn = 0
+        self._next = asyncio.Event()
+
+    def next_turn(self) -> None:
+        """Let every subscriber send the next event."""
+        self._turn += 1
+        self.wake()
+
+    def wake(self) -> None:
+        woken, self._next = self._next, asyncio.Event()
+        woken.set()
+
+    async def subscribe(self, call: Call) -> Response:
+        if self._subscribers >= self._max_subscribers:
+            message = refusal("events", "the number of subscribers", f"at most {self._max_subscribers}", "one more",
+                              "Retry in ten seconds.")  # fmt: skip
+            raise HTTPProblem(503, "busy", message, {"retry-after": "10"})
+        # As a header and not as `media_type`, to which Starlette would add a charset.
+        headers = SAFE_HEADERS | {"content-type": "text/event-stream"}
+        return StreamingResponse(self._events(call), headers=headers)
+
+    async def _events(self, call: Call) -> AsyncIterator[bytes]:
+        self._subscribers += 1
+        try:
+            while not call.is_stopping():
+                upcoming = self._next
+                yield await self._event(call.model)
+                await upcoming.wait()
+        finally:
+            self._subscribers -= 1
+
+    async def _event(self, model: ServedModel) -> bytes:
+        turn, event = self._latest.get(model.name, (-1, b""))
+        if turn != self._turn:
+            turn = self._turn
+            event = b"event: live\ndata: " + encode(await model.ask(model.state)) + b"\n\n"
+            self._latest[model.name] = turn, event
+        return event

@@ -1,0 +1,93 @@
+"""POST feedback: labels that arrive later, for predictions that were remembered.
+
+    the first label    learned as if it had come with its example
+    the same again     `repeated`, with the first answer; nothing is learned
+    another label      `conflict` (409): the first label counts
+    an unknown id      `unknown` (404): never issued, or older than the latest 100,000 predictions
+"""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING, Any
+
+from msgspec import UNSET
+from starlette.responses import Response
+
+from budgetron.durable import KeyReused
+from budgetron.errors import refusal, refuse
+from budgetron.service.handlers.learning import request_of
+from budgetron.service.http.problems import HTTPProblem, problem_of, reply
+from budgetron.service.http.wire import (
+    FeedbackAnswer,
+    FeedbackAnswers,
+    LabelledExample,
+    Verdict,
+    encode,
+    feedback_request,
+)
+from budgetron.service.pending import KEY_PREFIX, PendingPrediction
+
+if TYPE_CHECKING:
+    from budgetron.service.http.call import Call
+    from budgetron.service.served_model import ServedModel
+
+_STATUS = {"unknown": 404, "conflict": 409, "refused": 422}
+
+
+async def feedback(call: Call) -> Response:
+    given = feedback_request.decode(await call.body())
+    accepted = 'one with "id" and "label", or one with "feedback"'
+    if given.feedback is UNSET:
+        if given.id is UNSET or given.label is UNSET:
+            raise refuse("feedback", "the body", accepted, "neither")
+        answer = await _learn(call.model, Verdict(given.id, given.label))
+        if answer.status in _STATUS:
+            raise HTTPProblem(_STATUS[answer.status], answer.status, answer.message or "")
+        return reply(encode(answer))
+    if given.id is not UNSET or given.label is not UNSET:
+        raise refuse("feedback", "the body", accepted, "both")
+    if not 1 <= len(given.feedback) <= call.limits.examples:
+        raise refuse("feedback", '"feedback"', f"1 to {call.limits.examples} labels", str(len(given.feedback)))
+    call.charge(len(given.feedback))
+    answers = await asyncio.gather(*(_learn(call.model, verdict) for verdict in given.feedback))
+    return reply(encode(FeedbackAnswers(list(answers))))
+
+
+async def _learn(model: ServedModel, verdict: Verdict) -> FeedbackAnswer:
+    pending = model.pending.get(verdict.id)
+    if pending is None:
+        message = refusal("feedback", '"id"', "the id of one of the latest remembered predictions",
+                          repr(verdict.id), 'Predict with "remember": true to get an id.')  # fmt: skip
+        return FeedbackAnswer(verdict.id, "unknown", message=message)
+    if pending.labelled:
+        return _again(verdict, pending)
+    try:
+        example = LabelledExample(pending.features, verdict.label, pending.task)
+        learned = await model.writer.submit(request_of(model, [example], KEY_PREFIX + verdict.id), 1)
+    except KeyReused:
+        return _conflict(verdict)
+    except Exception as error:
+        problem = problem_of(error)
+        if problem is None or problem.status != 422:
+            raise
+        return FeedbackAnswer(verdict.id, "refused", message=problem.message)
+    margin = learned.margins[0].tolist()
+    model.pending.set_label(verdict.id, verdict.label, learned.position, margin)
+    return FeedbackAnswer(verdict.id, "repeated" if learned.repeated else "learned", learned.position, margin)
+
+
+def _again(verdict: Verdict, pending: PendingPrediction) -> FeedbackAnswer:
+    if pending.label is not None and not _same(pending.label, verdict.label):
+        return _conflict(verdict)
+    return FeedbackAnswer(verdict.id, "repeated", pending.position, pending.margin)
+
+
+def _same(one: Any, other: Any) -> bool:
+    return type(one) is type(other) and bool(one == other)  # 1 and true are different labels
+
+
+def _conflict(verdict: Verdict) -> FeedbackAnswer:
+    message = refusal("feedback", '"label"', "the one that came first for this id", repr(verdict.label)[:80],
+                      "The first label was learned and counts.")  # fmt: skip
+    return FeedbackAnswer(verdict.id, "conflict", message=message)

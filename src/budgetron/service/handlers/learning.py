@@ -1,0 +1,80 @@
+"""POST learn: labelled examples, one or several per request, which are learned together or rejected together."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+from msgspec import UNSET
+from starlette.responses import Response
+
+from budgetron.durable import Request
+from budgetron.errors import refuse, shown
+from budgetron.service.handlers.features import check_text, rows_of, tasks_of
+from budgetron.service.http.problems import reply
+from budgetron.service.http.wire import LabelledExample, LearnAnswer, LearnRequest, encode, learn_request
+
+if TYPE_CHECKING:
+    from budgetron.service.http.call import Call
+    from budgetron.service.served_model import ServedModel
+
+_MAX_KEY_LENGTH = 150
+
+
+async def learn(call: Call) -> Response:
+    given = learn_request.decode(await call.body())
+    examples = _examples(given, call.limits.examples)
+    if len(examples) > 1:
+        call.charge(len(examples) - 1)
+    classes = None if given.classes is UNSET else given.classes
+    request = request_of(call.model, examples, idempotency_key(call, given.key), classes)
+    learned = await call.model.writer.submit(request, len(examples))
+    n = len(learned.margins)
+    return reply(encode(LearnAnswer(learned.position, n, learned.repeated, learned.margins.tolist())))
+
+
+def request_of(
+    model: ServedModel, examples: Sequence[LabelledExample], key: str | None = None, classes: Any = None
+) -> Request:
+    """The examples as a request to the host."""
+    limits = model.limits
+    for example in examples:
+        check_text("label", example.label, limits)
+    weights = None
+    if any(example.weight is not UNSET for example in examples):
+        weights = [1.0 if example.weight is UNSET else example.weight for example in examples]
+    return Request(
+        X=rows_of(model.hosted, [example.features for example in examples], limits),
+        y=[example.label for example in examples],
+        tasks=tasks_of([example.task for example in examples], limits),
+        key=key,
+        classes=classes,
+        sample_weight=weights,
+    )
+
+
+def idempotency_key(call: Call, given: Any = UNSET) -> str | None:
+    """The idempotency key, from the field "key" of the body or from the header `Idempotency-Key`."""
+    header = call.request.headers.get("idempotency-key")
+    if header is None:
+        return None if given is UNSET else str(given)
+    if given is not UNSET and given != header:
+        raise refuse("learn", '"key"', "equal to the header Idempotency-Key", "two different keys", "Send one of them.")
+    if not 1 <= len(header) <= _MAX_KEY_LENGTH or not header.isprintable():
+        accepted = f"1 to {_MAX_KEY_LENGTH} printable characters"
+        raise refuse("learn", "the header Idempotency-Key", accepted, shown(header))
+    return header
+
+
+def _examples(given: LearnRequest, limit: int) -> list[LabelledExample]:
+    accepted = 'one with "features" and "label", or one with "examples"'
+    if given.examples is UNSET:
+        if given.features is UNSET or given.label is UNSET:
+            raise refuse("learn", "the body", accepted, "neither")
+        return [LabelledExample(given.features, given.label, given.task, given.weight)]
+    if given.features is not UNSET or given.label is not UNSET or given.task is not None or given.weight is not UNSET:
+        raise refuse("learn", "the body", accepted, "both")
+    if not 1 <= len(given.examples) <= limit:
+        raise refuse("learn", '"examples"', f"1 to {limit} examples", str(len(given.examples)),
+                     "Divide them among several requests, or send a stream of NDJSON.")  # fmt: skip
+    return given.examples

@@ -1,0 +1,234 @@
+"""Streams of NDJSON: one example per line in, answers out while lines still arrive, a few blocks in memory at a time.
+
+    POST predict    one line per prediction, in order
+    POST learn      one line per block: {"lines": [1, 512], "position": 17, "learned": 512, "wrong": 61}
+    both            {"line": 7, "error": {"kind", "message"}} for a rejected line; the other lines are processed
+    at the end      {"done": true, "lines": 1000, "refused": 1}
+    a failure       {"error": {…}, "lines": 1000, "refused": 1, "not_learned_from": 513}, without "done"
+    a stop          the same, with "done": false
+
+An acknowledged block is on disk. One block is learned while the next one is read, and not more: a client that sends
+faster waits. When the stream pauses, the lines so far are learned at once.
+
+With the header Idempotency-Key, a stream may be sent again from its beginning after any interruption: the position of
+each line is logged with the rows, so learned lines are skipped wherever the stream was cut, and different lines at the
+same positions are rejected (409). A failure that no line caused ends the stream: learning later lines would skip the
+earlier ones for good.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from starlette.requests import ClientDisconnect
+from starlette.responses import Response
+
+from budgetron.durable import KeyReused, Learned, StreamRows, row_digest
+from budgetron.errors import InputError, refusal
+from budgetron.service.handlers.learning import idempotency_key, request_of
+from budgetron.service.http.call import Call, TwoWayStream
+from budgetron.service.http.problems import HTTPProblem, fault, problem_of
+from budgetron.service.http.wire import Problem, encode, example_line, labelled_line
+from budgetron.service.logs import log
+
+if TYPE_CHECKING:
+    from budgetron.service.served_model import ServedModel
+
+NDJSON = "application/x-ndjson"
+BLOCK = 512  # lines
+_PAUSE = 0.02  # seconds without a line after which the lines so far are processed
+_Numbered = tuple[int, Any]  # line number and example
+
+
+async def learn_stream(call: Call) -> Response:
+    tally = Tally()
+    return TwoWayStream(_until_failure(_learned_lines(call, idempotency_key(call), tally), tally), NDJSON)
+
+
+async def predict_stream(call: Call) -> Response:
+    tally = Tally()
+    return TwoWayStream(_until_failure(_predicted_lines(call, tally), tally), NDJSON)
+
+
+class Tally:
+    """The lines so far."""
+
+    def __init__(self) -> None:
+        self.lines = self.refused = 0
+        self.answered = 0  # the last line that was processed and answered
+        self.stopped = False
+
+    def problem(self, line: int, error: Exception) -> bytes:
+        """Report a rejected line. An error that the line did not cause is raised instead."""
+        problem = problem_of(error)
+        if problem is None or problem.status >= 500:
+            raise error
+        self.refused += 1
+        return encode({"line": line, "error": Problem(problem.kind, problem.message)}) + b"\n"
+
+    def end(self) -> bytes:
+        if not self.stopped:
+            return encode({"done": True, "lines": self.lines, "refused": self.refused}) + b"\n"
+        message = "service: the service is stopping. Send the remaining lines again after its restart."
+        return encode({"done": False, **self.cut_short(HTTPProblem(503, "stopping", message))}) + b"\n"
+
+    def cut_short(self, problem: HTTPProblem) -> dict[str, Any]:
+        """The last line of a stream that ends early: why, and which of the lines so far were not processed."""
+        counts = {"lines": self.lines, "refused": self.refused}
+        if self.answered < self.lines:
+            counts["not_learned_from"] = self.answered + 1
+        return {"error": Problem(problem.kind, problem.message), **counts}
+
+
+async def _until_failure(lines: AsyncIterator[bytes], tally: Tally) -> AsyncIterator[bytes]:
+    """The status has been sent already when something fails midway, so the last line reports it."""
+    try:
+        async for line in lines:
+            yield line
+    except ClientDisconnect:
+        raise
+    except Exception as error:
+        problem = problem_of(error)
+        if problem is None:
+            log("fault", path="stream", error=repr(error)[:1000])
+        yield encode(tally.cut_short(problem or fault())) + b"\n"
+
+
+async def _learned_lines(call: Call, key: str | None, tally: Tally) -> AsyncIterator[bytes]:
+    under_way: asyncio.Task[bytes] | None = None  # the block that is learned while the next one is read
+    try:
+        async for block, rejected, paused in _blocks(call, labelled_line, tally):
+            if under_way is not None:
+                yield await under_way
+                under_way = None
+            if rejected:
+                yield rejected
+            if block:
+                await call.wait_and_charge(len(block))
+                under_way = asyncio.create_task(_learn(call.model, block, key, tally))
+                if paused:  # there is nothing to read meanwhile
+                    yield await under_way
+                    under_way = None
+        if under_way is not None:
+            yield await under_way
+            under_way = None
+        yield tally.end()
+    finally:
+        if under_way is not None:
+            under_way.cancel()
+
+
+async def _predicted_lines(call: Call, tally: Tally) -> AsyncIterator[bytes]:
+    async for block, rejected, _ in _blocks(call, example_line, tally):
+        if rejected:
+            yield rejected
+        if block:
+            await call.wait_and_charge(len(block))
+            yield await _predict(call.model, block, tally)
+    yield tally.end()
+
+
+async def _blocks(call: Call, decoder: Any, tally: Tally) -> AsyncIterator[tuple[list[_Numbered], bytes, bool]]:
+    """Lines as blocks of examples; the answers to lines that are none; and whether the stream pauses."""
+    rest, rejected = b"", b""
+    block: list[_Numbered] = []
+    limit = call.limits.line_bytes
+    async for piece in call.pieces(_PAUSE):
+        if piece is None:
+            if block or rejected:
+                yield block, rejected, True
+                block, rejected = [], b""
+            if call.is_stopping():
+                tally.stopped = True
+                break
+            continue
+        lines = (rest + piece).split(b"\n")
+        rest = lines.pop()
+        if len(rest) > limit:
+            raise _line_too_long(limit)
+        for line in lines:
+            rejected += _read(line, decoder, block, tally, limit)
+            if len(block) == BLOCK or len(rejected) > limit:
+                yield block, rejected, False
+                block, rejected = [], b""
+        if call.is_stopping():
+            tally.stopped = True
+            break
+    else:
+        rejected += _read(rest, decoder, block, tally, limit)
+    if block or rejected:
+        yield block, rejected, False
+
+
+def _read(line: bytes, decoder: Any, block: list[_Numbered], tally: Tally, limit: int) -> bytes:
+    """Append the example of a line to the block, or return the report that it is invalid."""
+    if not line or line.isspace():
+        return b""
+    tally.lines += 1
+    try:
+        if len(line) > limit:
+            raise _line_too_long(limit)
+        block.append((tally.lines, decoder.decode(line)))
+    except Exception as error:
+        return tally.problem(tally.lines, error)
+    return b""
+
+
+def _line_too_long(limit: int) -> HTTPProblem:
+    return HTTPProblem(413, "too_long", refusal("stream", "a line", f"at most {limit} bytes long", "a longer one"))
+
+
+async def _learn(model: ServedModel, block: list[_Numbered], key: str | None, tally: Tally) -> bytes:
+    """Learn a block. If it is rejected, retry line by line, so that only invalid lines are rejected."""
+    first, last = block[0][0], block[-1][0]
+    examples = [example for _, example in block]
+    try:
+        request = request_of(model, examples, key)
+        if key is not None:
+            digests = b"".join(row_digest(encode(example)) for example in examples)
+            request = replace(request, rows=StreamRows(np.array([line for line, _ in block]), digests))
+        learned = await model.writer.submit(request, len(examples))
+        tally.answered = last
+        return _acknowledgement(first, last, learned, examples)
+    except InputError as error:
+        if isinstance(error, KeyReused):
+            raise  # this is another stream than the one that came first under this key
+        if len(block) == 1:
+            answer = tally.problem(first, error)
+            tally.answered = last
+            return answer
+    return b"".join([await _learn(model, [numbered], key, tally) for numbered in block])
+
+
+def _acknowledgement(first: int, last: int, learned: Learned, examples: list[Any]) -> bytes:
+    margins = learned.margins
+    answer: dict[str, Any] = {"lines": [first, last], "position": learned.position, "learned": len(margins)}
+    # Margins of a model that was replaced since have no classes; margins that were deleted are NaN.
+    if learned.classes is not None and not np.isnan(margins).any():
+        codes = (margins > 0).astype(int) if margins.ndim == 1 else margins.argmax(axis=1)
+        predicted = learned.classes[codes].tolist()
+        answer["wrong"] = sum(label != example.label for label, example in zip(predicted, examples, strict=True))
+    if learned.repeated:
+        answer["repeated"] = True
+    elif learned.n_before:
+        answer["learned_before"] = learned.n_before
+    return encode(answer) + b"\n"
+
+
+async def _predict(model: ServedModel, block: list[_Numbered], tally: Tally) -> bytes:
+    examples = [example for _, example in block]
+    try:
+        predictions = await model.predictor.many([e.features for e in examples], [e.task for e in examples])
+        model.statistics.n_predicted += len(predictions)
+        tally.answered = block[-1][0]
+        return b"".join([encode(prediction) + b"\n" for prediction in predictions])
+    except Exception as error:
+        if len(block) == 1 or problem_of(error) is None:
+            answer = tally.problem(block[0][0], error)
+            tally.answered = block[-1][0]
+            return answer
+    return b"".join([await _predict(model, [numbered], tally) for numbered in block])

@@ -1,0 +1,134 @@
+"""POST predict. Single predictions that arrive together are computed together, in one pass through the model."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from msgspec import UNSET
+from numpy.typing import NDArray
+from starlette.responses import Response
+
+from budgetron.durable import ModelHost
+from budgetron.errors import refuse
+from budgetron.learners.budgetron import probabilities
+from budgetron.service.handlers.features import rows_of, tasks_of
+from budgetron.service.http.problems import reply
+from budgetron.service.http.wire import Prediction, Predictions, encode, predict_request
+from budgetron.service.settings import Limits
+from budgetron.service.writer import Writer
+
+if TYPE_CHECKING:
+    from budgetron.service.http.call import Call
+
+_MAX_ON_LOOP = 64  # rows that are computed on the event loop: a thread would cost more than they do
+_pool = ThreadPoolExecutor(2, thread_name_prefix="predict")
+_One = tuple[Any, Any, "asyncio.Future[Prediction]"]
+
+
+class Predictor:
+    """Predictions of one model."""
+
+    def __init__(self, host: ModelHost, writer: Writer, limits: Limits) -> None:
+        self._host, self._writer, self._limits = host, writer, limits
+        self._waiting: list[_One] = []
+        self._loop = asyncio.get_running_loop()
+
+    def one(self, features: Any, task: Any) -> asyncio.Future[Prediction]:
+        """One prediction, computed together with the others of this turn of the event loop."""
+        future: asyncio.Future[Prediction] = self._loop.create_future()
+        if not self._waiting:
+            self._loop.call_soon(self._flush)
+        self._waiting.append((features, task, future))
+        return future
+
+    async def many(self, features: Sequence[Any], tasks: Sequence[Any]) -> list[Prediction]:
+        """Several predictions: in a thread, unless they are few and the model is not learning."""
+        if not self._may_use_loop or len(features) > _MAX_ON_LOOP:
+            return await self._loop.run_in_executor(_pool, self._compute, features, tasks)
+        return self._compute(features, tasks)
+
+    @property
+    def _may_use_loop(self) -> bool:
+        """Whether a few rows may be computed on the loop: nothing would wait for a lock or for a shard."""
+        return not (self._writer.busy or self._host.in_shards)
+
+    def _flush(self) -> None:
+        batch, self._waiting = self._waiting, []
+        if self._may_use_loop:
+            for start in range(0, len(batch), _MAX_ON_LOOP):
+                part = batch[start : start + _MAX_ON_LOOP]
+                self._answer(part, self._compute_or_reject(part))
+            return
+        work = self._loop.run_in_executor(_pool, self._compute_or_reject, batch)
+        work.add_done_callback(lambda done: self._answer(batch, done.result()))
+
+    def _compute_or_reject(self, batch: list[_One]) -> list[Prediction | Exception]:
+        """Compute all together. If one is rejected, compute each by itself, so that only that one is."""
+        try:
+            tasks = [task for _, task, _ in batch]
+            if None in tasks and len(set(tasks)) > 1:
+                raise ValueError  # requests of different clients need not agree on whether they name a task
+            return list(self._compute([features for features, _, _ in batch], tasks))
+        except Exception as error:
+            if len(batch) == 1:
+                return [error]
+            return [self._compute_or_reject([one])[0] for one in batch]
+
+    def _answer(self, batch: list[_One], answers: Sequence[Prediction | Exception]) -> None:
+        for (_, _, future), answer in zip(batch, answers, strict=True):
+            if future.done():  # the client has gone
+                continue
+            if isinstance(answer, Exception):
+                future.set_exception(answer)
+            else:
+                future.set_result(answer)
+
+    def _compute(self, features: Sequence[Any], tasks: Sequence[Any]) -> list[Prediction]:
+        hosted, limits = self._host.hosted_model, self._limits
+        X = hosted.rows(rows_of(hosted, features, limits))
+        return predictions(hosted.model, hosted.model.decision_function(X, tasks=tasks_of(tasks, limits)))
+
+
+def predictions(model: Any, margins: NDArray[np.float64]) -> list[Prediction]:
+    """Margins as predictions: label, margin, and probabilities if the model has them."""
+    classes = model.classes_.tolist()
+    chances: list[dict[str, float] | None] = [None] * len(margins)
+    if hasattr(model, "predict_proba"):
+        names = [str(label) for label in classes]
+        chances = [dict(zip(names, row, strict=True)) for row in probabilities(margins).tolist()]
+    codes = (margins > 0).astype(int) if margins.ndim == 1 else margins.argmax(axis=1)
+    return [
+        Prediction(classes[code], margin, chance)
+        for code, margin, chance in zip(codes.tolist(), margins.tolist(), chances, strict=True)
+    ]
+
+
+async def predict(call: Call) -> Response:
+    model = call.model
+    request = predict_request.decode(await call.body())
+    accepted = 'one with "features", or one with "examples"'
+    if request.examples is UNSET:
+        if request.features is UNSET:
+            raise refuse("predict", "the body", accepted, "neither")
+        prediction = await model.predictor.one(request.features, request.task)
+        model.statistics.n_predicted += 1
+        if request.remember:
+            prediction.id = model.pending.put([(request.features, request.task)])[0]
+        return reply(encode(prediction))
+    examples = request.examples
+    if request.features is not UNSET or request.task is not None:
+        raise refuse("predict", "the body", accepted, "both")
+    if not 1 <= len(examples) <= call.limits.examples:
+        raise refuse("predict", '"examples"', f"1 to {call.limits.examples} examples", str(len(examples)),
+                     "Divide them among several requests, or send a stream of NDJSON.")  # fmt: skip
+    call.charge(len(examples))
+    answers = await model.predictor.many([e.features for e in examples], [e.task for e in examples])
+    model.statistics.n_predicted += len(answers)
+    if request.remember:
+        for answer, name in zip(answers, model.pending.put([(e.features, e.task) for e in examples]), strict=True):
+            answer.id = name
+    return reply(encode(Predictions(answers, model.host.position)))

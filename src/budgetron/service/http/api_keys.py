@@ -1,0 +1,176 @@
+"""API keys: who may do what. A key is 256 random bits; the file holds only its SHA-256, so reading it reveals no key.
+
+    # name      role      SHA-256 of the key                                                 options
+    mobile-app  predict   9f86d081884c7d659a2feaa0c55ad015a3bf4f1b2b0b822cd15d6c15b0f00a08   500 expires=2027-06-30
+    labeller    learn     60303ae22b998861bce3b28f33eec1be758a213c86c93c076dbe9f558c11c752   models=spam,clicks
+
+`predict` may predict and read figures; `learn` may also send labels; `admin` may also download, replace, back up and
+forget. The options are examples per second, the last day (UTC) on which the key works, and the models that it may use.
+
+A key cannot be guessed, so a fast hash is enough, and finding it by its hash reveals nothing through timing. Keys are
+never logged. If the file cannot be read any more, keys stop working after `GRACE` seconds: a revoked key must not stay
+valid because its file was deleted or damaged.
+"""
+
+from __future__ import annotations
+
+import datetime
+import os
+import secrets
+import stat
+import time
+from dataclasses import dataclass
+from hashlib import sha256
+from pathlib import Path
+
+from budgetron.errors import InputError, OperationalError, refusal, refuse, shown
+from budgetron.persist import replace_file
+
+ROLES = ("predict", "learn", "admin")  # each may do what those before it may
+PREFIX = "bt_"
+GRACE = 10.0  # seconds: an editor that replaces the file may leave it unreadable for a moment
+_MAX_KEYS = 10_000
+_MAX_BYTES = 2**22
+
+
+class KeysUnreadable(OperationalError):
+    """The key file cannot be read, so that no key can be accepted."""
+
+
+@dataclass(frozen=True)
+class ApiKey:
+    """One line of the file."""
+
+    name: str
+    role: str
+    digest: bytes
+    rate: float | None = None
+    expires: datetime.date | None = None  # the last day on which it works
+    models: tuple[str, ...] | None = None  # None: all
+
+    def may(self, role: str) -> bool:
+        return ROLES.index(self.role) >= ROLES.index(role)
+
+    def may_use(self, model: str) -> bool:
+        return self.models is None or model in self.models
+
+    def is_valid_on(self, day: datetime.date) -> bool:
+        return self.expires is None or day <= self.expires
+
+
+ANONYMOUS = ApiKey("anonymous", "admin", b"")  # authentication is disabled
+
+
+class ApiKeys:
+    """The keys of a file, which is read again when it changes: keys can be added and revoked without a restart."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self._stamp = self._current_stamp()
+        self._by_digest = {key.digest: key for key in read(path)}
+        self._failing_since: float | None = None
+        self.error = ""  # why the file could not be read the last time
+
+    def find(self, token: str) -> ApiKey | None:
+        """The key of this token, or None if there is none, or it has expired."""
+        if self._failing_since is not None and time.monotonic() > self._failing_since + GRACE:
+            raise KeysUnreadable(
+                refusal("service", "the key file", "readable and valid", "a file that is not",
+                        "No key is accepted until the file is correct again; the server log has the reason.")
+            )  # fmt: skip
+        key = self._by_digest.get(sha256(token.encode("utf-8", "surrogatepass")).digest())
+        if key is None or not key.is_valid_on(datetime.datetime.now(datetime.UTC).date()):
+            return None
+        return key
+
+    def refresh(self) -> None:
+        """Read the file again if it has changed."""
+        try:
+            stamp = self._current_stamp()
+            if stamp != self._stamp or self._failing_since is not None:
+                self._by_digest = {key.digest: key for key in read(self._path)}
+                self._stamp = stamp
+            self._failing_since, self.error = None, ""
+        except (OSError, InputError) as error:
+            self.error = str(error)
+            if self._failing_since is None:
+                self._failing_since = time.monotonic()
+
+    def _current_stamp(self) -> tuple[int, int, int]:
+        status = os.stat(self._path)
+        return status.st_mtime_ns, status.st_size, status.st_ino
+
+
+def read(path: Path) -> list[ApiKey]:
+    """Read the keys of a file. Errors name the line, and never quote what is on it."""
+    if os.name == "posix" and os.stat(path).st_mode & stat.S_IWOTH:
+        raise refuse("keys", "the file", "writable by its owner only", f"{str(path)!r}, which everyone may write to",
+                     f"Run: chmod 600 {path}")  # fmt: skip
+    content = path.read_bytes()
+    if len(content) > _MAX_BYTES:
+        raise refuse("keys", "the file", f"at most {_MAX_BYTES} bytes long", f"{len(content)} bytes")
+    keys: list[ApiKey] = []
+    for number, line in enumerate(content.decode("utf-8", "replace").splitlines(), start=1):
+        words = line.split("#")[0].split()
+        if words:
+            keys.append(_key(path, number, words))
+    names = [key.name for key in keys]
+    if len(set(names)) != len(names):
+        raise refuse("keys", "the names in the file", "different", "the same name twice", f"Edit {path}.")
+    if not keys or len(keys) > _MAX_KEYS:
+        raise refuse("keys", "the file", f"one with 1 to {_MAX_KEYS} keys", f"{len(keys)} keys in {str(path)!r}",
+                     "Add one with: budgetron keys add FILE NAME ROLE")  # fmt: skip
+    return keys
+
+
+def _key(path: Path, number: int, words: list[str]) -> ApiKey:
+    accepted = f"NAME ROLE SHA256 [RATE] [expires=YYYY-MM-DD] [models=A,B], with a role of {', '.join(ROLES)}"
+    try:
+        name, role, digest = words[:3]
+        raw = bytes.fromhex(digest)
+        rate, expires, models = None, None, None
+        for word in words[3:]:
+            option, is_named, value = word.partition("=")
+            if not is_named:
+                rate = float(word)
+            elif option == "expires":
+                expires = datetime.date.fromisoformat(value)
+            elif option == "models" and value:
+                models = tuple(value.split(","))
+            else:
+                raise ValueError
+        if role not in ROLES or len(raw) != 32 or (rate is not None and not 0 < rate < 1e12):
+            raise ValueError
+    except ValueError:
+        raise refuse("keys", f"line {number} of {str(path)!r}", accepted, "a line of another form") from None
+    return ApiKey(name, role, raw, rate, expires, models)
+
+
+def add(
+    path: Path,
+    name: str,
+    role: str,
+    rate: float | None = None,
+    expires: datetime.date | None = None,
+    models: tuple[str, ...] = (),
+) -> str:
+    """Add a new key to the file, which is created if missing. Returns the key, which cannot be shown again."""
+    if role not in ROLES:
+        raise refuse("keys", "role", f"one of {', '.join(ROLES)}", shown(role))
+    if not name or len(name) > 100 or not name.isprintable() or "#" in name or len(name.split()) != 1:
+        raise refuse("keys", "name", "one word of at most 100 characters, without #", shown(name))
+    if any(not model.replace("-", "").replace("_", "").isalnum() for model in models):
+        raise refuse("keys", "models", "names of models: letters, digits, - and _", shown(models))
+    known = read(path) if path.exists() and path.stat().st_size else []
+    if any(key.name == name for key in known):
+        raise refuse("keys", "name", "one that is not in the file yet", shown(name), "Remove its line to replace it.")
+    token = PREFIX + secrets.token_urlsafe(32)
+    options = [f"{rate:g}"] if rate else []
+    options += [f"expires={expires.isoformat()}"] if expires else []
+    options += [f"models={','.join(models)}"] if models else []
+    line = " ".join([name, role, sha256(token.encode()).hexdigest(), *options]) + "\n"
+    before = path.read_bytes() if path.exists() else b""
+    if not path.exists():
+        path.touch(mode=0o600)
+    replace_file(path, before + line.encode())
+    return token

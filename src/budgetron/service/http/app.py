@@ -1,0 +1,288 @@
+"""The Starlette application: which handler answers a request, whether the API key may, and how errors are reported.
+
+    connections → Observe (metrics, log, slow readers) → Starlette's routing → Operation endpoint → handler → Response
+
+Exceptions become responses in one place, `problems.problem_of`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from typing import Any
+from urllib.parse import urlsplit
+
+import h11
+import msgspec
+from starlette.applications import Starlette
+from starlette.exceptions import HTTPException
+from starlette.middleware import Middleware
+from starlette.requests import ClientDisconnect, Request
+from starlette.responses import Response
+from starlette.routing import Route
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from budgetron.errors import refusal
+from budgetron.service import live
+from budgetron.service.http import docs_page, openapi
+from budgetron.service.http.api_keys import ANONYMOUS, ApiKey
+from budgetron.service.http.call import Call
+from budgetron.service.http.operations import DEFAULT, MODEL_OPERATIONS, NDJSON, OWN_PATHS, PROBES, Operation
+from budgetron.service.http.problems import CLOSE, JSON, RETRY, STATUSES, HTTPProblem, fault, problem_of, reply
+from budgetron.service.http.wire import ModelsAnswer, encode
+from budgetron.service.lifecycle import Service
+from budgetron.service.logs import log
+from budgetron.service.monitoring.metrics import TEXT
+from budgetron.service.settings import is_loopback
+
+HTML = "text/html; charset=utf-8"
+ROUTE = "budgetron.route"  # in the ASGI scope: the path as metrics and the log name it
+KEY = "budgetron.key"  # in the ASGI scope: the name of the API key
+_OWN_SITES = (b"none", b"same-origin")
+_WITH_BODY = ("POST", "PUT")
+_LARGE = 2**16  # bytes of a response that may have to wait for the client to read
+
+
+def create_app(service: Service) -> Starlette:
+    """The application of a service. Opening and closing the service is up to the caller."""
+    by_path: dict[str, dict[str, Operation]] = {}
+    for operation in MODEL_OPERATIONS:
+        by_path.setdefault(operation.path, {})[operation.method] = operation
+    routes = []
+    for prefix in ("/v1/", "/v1/models/{model}/"):
+        for path, operations in by_path.items():
+            # A task may contain a slash.
+            pattern = prefix + path.replace("{task}", "{task:path}")
+            routes.append(Route(pattern, ModelEndpoint(service, path, operations)))
+    own = {path: Route(path, OwnEndpoint(service, path, role)) for path, (role, _) in OWN_PATHS.items()}
+    errors = [*(kind for kind, _ in STATUSES if issubclass(kind, Exception)), HTTPProblem, OSError]
+    errors += [HTTPException, UnicodeDecodeError, RecursionError, msgspec.DecodeError]
+    app = Starlette(
+        routes=[*routes, *own.values()],
+        middleware=[Middleware(Observe, service=service)],
+        exception_handlers={**dict.fromkeys(errors, _answer_error), Exception: _answer_fault},
+    )
+    app.router.redirect_slashes = False
+    return app
+
+
+async def _answer_error(request: Request, error: Exception) -> Response:
+    if isinstance(error, HTTPException):
+        return _unknown_path(request).response()
+    return (problem_of(error) or fault()).response()
+
+
+async def _answer_fault(request: Request, error: Exception) -> Response:
+    return fault().response()
+
+
+class Observe:
+    """Middleware around everything: metrics, the log, and clients that do not read their response."""
+
+    def __init__(self, app: ASGIApp, service: Service) -> None:
+        self._app, self._service = app, service
+        self._seconds_to_read = service.settings.limits.seconds_to_read
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] != "http":
+            await self._app(scope, receive, send)
+            return
+        service, client = self._service, scope.get("client")
+        began, status = time.perf_counter(), 0
+        may_ask = service.connections.request_began(client, scope["method"] in _WITH_BODY)
+
+        async def observed_send(message: Message) -> None:
+            nonlocal status
+            try:
+                if message["type"] == "http.response.start":
+                    status = message["status"]
+                    await send(message)
+                elif message.get("more_body") or len(message.get("body", b"")) > _LARGE:
+                    await self._send_in_time(message, send, client)
+                else:
+                    await send(message)
+            except h11.LocalProtocolError:  # uvicorn has answered already: the rest of the request was not HTTP
+                raise ClientDisconnect from None
+
+        try:
+            if not may_ask and scope["path"] not in PROBES:
+                await _too_many_connections().response()(scope, receive, observed_send)
+            else:
+                await self._app(scope, receive, observed_send)
+        except ClientDisconnect:
+            status = status or 499
+        except Exception as error:
+            status = 500
+            log("fault", method=scope["method"], path=scope["path"][:200], error=repr(error)[:1000])
+            raise
+        finally:
+            service.connections.request_ended(client)
+            self._count(scope, status, time.perf_counter() - began)
+
+    async def _send_in_time(self, message: Message, send: Send, client: Any) -> None:
+        try:
+            async with asyncio.timeout(self._seconds_to_read):
+                await send(message)
+        except TimeoutError:
+            self._service.connections.abort(client)
+            raise ClientDisconnect from None
+
+    def _count(self, scope: Scope, status: int, seconds: float) -> None:
+        route, method = scope.get(ROUTE, "unknown"), scope["method"] if status != 405 else "other"
+        self._service.metrics.answered(route, method, status, seconds)
+        if self._service.settings.log_requests:
+            log("request", method=method, route=route, status=status, key=scope.get(KEY, ANONYMOUS.name),
+                milliseconds=round(1000 * seconds, 2))  # fmt: skip
+
+
+class ModelEndpoint:
+    """One path of the models. Starlette treats an object, unlike a function, as an ASGI application of all methods."""
+
+    def __init__(self, service: Service, path: str, operations: dict[str, Operation]) -> None:
+        self._service, self._path, self._operations = service, path, operations
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        request = Request(scope, receive, send)
+        operation = self._operations.get(request.method)
+        if operation is None:
+            raise _wrong_method(request, self._operations)
+        scope[ROUTE] = self._path
+        response = await self._respond(request, operation)
+        await response(scope, receive, send)
+
+    async def _respond(self, request: Request, operation: Operation) -> Response:
+        service, name = self._service, request.path_params.get("model", DEFAULT)
+        key = authorize(service, request, operation.role)
+        if not key.may_use(name):
+            message = refusal("API key", f"the models of {key.name!r}", f"one with {name[:80]!r}", str(key.models))
+            raise HTTPProblem(403, "not_allowed", message)
+        model = service.models.get(name)
+        if model is None:
+            raise _no_model(service, name)
+        limits = service.settings.limits
+        call = Call(request, model, key, limits, service.rates, service.connections, service.is_stopping)
+        call.charge(1)
+        handler = operation.handler
+        if operation.request is not None:
+            kind = request.headers.get("content-type", "").split(";")[0].strip().lower()
+            if kind == NDJSON and operation.stream_handler is not None:
+                handler = operation.stream_handler
+            elif kind != JSON:
+                raise _wrong_content_type(operation, kind)
+        return await (service.events.subscribe(call) if handler is None else handler(call))
+
+
+class OwnEndpoint:
+    """A path of the service itself."""
+
+    def __init__(self, service: Service, path: str, role: str | None) -> None:
+        self._service, self._path, self._role = service, path, role
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        request = Request(scope, receive, send)
+        scope[ROUTE] = self._path
+        if request.method not in ("GET", "HEAD"):
+            raise _wrong_method(request, ("GET", "HEAD"))
+        if self._role is not None:
+            authorize(self._service, request, self._role)
+        response = await self._respond()
+        await response(scope, receive, send)
+
+    async def _respond(self) -> Response:
+        service = self._service
+        match self._path:
+            case "/healthz":
+                return reply(b'{"status":"alive"}')
+            case "/readyz":
+                return await self._readiness()
+            case "/metrics":
+                return reply(await asyncio.to_thread(service.metrics.text), media_type=TEXT)
+            case "/v1/models":
+                return reply(encode(ModelsAnswer(service.names)))
+            case "/openapi.json":
+                return reply(openapi.document(service.api_keys is not None))
+            case "/docs":
+                return reply(docs_page.page(), media_type=HTML, headers=docs_page.POLICY)
+            case _:
+                return reply(live.page(), media_type=HTML, headers=live.POLICY)
+
+    async def _readiness(self) -> Response:
+        stopping = self._service.stopping
+        failing = {} if stopping else await self._service.failing()
+        ready = not stopping and not failing
+        recovering = len(self._service.models) < len(self._service.names)
+        status = "ready" if ready else "stopping" if stopping else "recovering" if recovering else "cannot write"
+        answer = {"status": status, "failing": list(failing), "reasons": failing}
+        return reply(encode(answer), 200 if ready else 503)
+
+
+# ---- authorization
+
+
+def authorize(service: Service, request: Request, role: str) -> ApiKey:
+    """The API key of a request, if it has the role. Without keys, anyone on this machine may."""
+    if service.api_keys is None:
+        _check_origin(service, request)
+        return ANONYMOUS
+    given = request.headers.getlist("authorization")
+    scheme, _, token = given[0].partition(" ") if len(given) == 1 else ("", "", "")
+    key = service.api_keys.find(token.strip()) if scheme.lower() == "bearer" else None
+    if key is None:
+        message = refusal("API key", "the header Authorization", "given once, as: Bearer KEY, with a key that is valid",
+                          "none, an unknown or expired one, or several")  # fmt: skip
+        raise HTTPProblem(401, "no_key", message, {"www-authenticate": "Bearer"})
+    request.scope[KEY] = key.name
+    if not key.may(role):
+        raise HTTPProblem(403, "not_allowed", refusal("API key", f"the role of {key.name!r}", role, key.role))
+    return key
+
+
+def _check_origin(service: Service, request: Request) -> None:
+    """Without keys, keep out web pages of other sites that a browser on this machine shows.
+
+    A page can make the browser send requests to localhost (Origin, Sec-Fetch-Site), or let its own host name point to
+    this machine (Host).
+    """
+    headers = dict(request.headers.raw)  # several look-ups: each by name would pass over all headers
+    host = headers.get(b"host", b"").decode("latin-1")
+    if not service.settings.without_keys:
+        name = host.rsplit(":", 1)[0] if not host.endswith("]") else host
+        if not is_loopback(name.strip("[]")):
+            raise HTTPProblem(421, "host", refusal("request", "Host", "localhost, 127.0.0.1 or [::1]", repr(host)[:80]))
+    origin, site = headers.get(b"origin"), headers.get(b"sec-fetch-site", b"none")
+    if (origin is not None and urlsplit(origin.decode("latin-1")).netloc != host) or site not in _OWN_SITES:
+        came = (origin or site).decode("latin-1")
+        message = refusal("request", "Origin", "this service's own page", repr(came)[:80],
+                          "Use API keys (--keys) to call the service from other web pages.")  # fmt: skip
+        raise HTTPProblem(403, "origin", message)
+
+
+# ---- requests that no handler sees
+
+
+def _unknown_path(request: Request) -> HTTPProblem:
+    path = repr(request.url.path)[:120]
+    return HTTPProblem(404, "unknown_path", refusal("request", "the path", "one that /docs lists", path))
+
+
+def _wrong_method(request: Request, methods: Any) -> HTTPProblem:
+    message = refusal("request", f"the method of {request.url.path[:100]!r}", " or ".join(methods), request.method[:20])
+    return HTTPProblem(405, "method", message, {"allow": ", ".join(methods)})
+
+
+def _wrong_content_type(operation: Operation, kind: str) -> HTTPProblem:
+    accepted = JSON + (f" or {NDJSON}" if operation.stream_handler is not None else "")
+    return HTTPProblem(415, "content_type", refusal("request", "Content-Type", accepted, repr(kind)[:80]))
+
+
+def _no_model(service: Service, name: str) -> HTTPProblem:
+    if name in service.names:
+        message = f"service: the model {name!r} is being recovered from its log. Retry in a second."
+        return HTTPProblem(503, "recovering", message, RETRY)
+    accepted = f"one of {', '.join(service.names)}"
+    return HTTPProblem(404, "unknown_model", refusal("request", "the name of the model", accepted, repr(name)[:80]))
+
+
+def _too_many_connections() -> HTTPProblem:
+    message = "service: too many connections are open. Only /healthz and /readyz are answered. Retry in a second."
+    return HTTPProblem(503, "busy", message, RETRY | CLOSE)

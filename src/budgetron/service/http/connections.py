@@ -1,0 +1,153 @@
+"""Limits on connections before a request is complete: how many there are, and how long headers may take.
+
+uvicorn's own configuration bounds the bytes of headers (`h11_max_incomplete_event_size`), but waits for ever for their
+end, and answers every request with 503 once too many connections are open, health checks included. uvicorn takes any
+`asyncio.Protocol` class as `http=`. The class here passes everything on to uvicorn's own protocol and only looks at the
+clock and at the number of connections. It uses nothing of uvicorn beyond that.
+
+`http.app` reports when a request begins and ends, `http.call` when its body begins. In between, the handlers watch the
+clock themselves.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from typing import Any
+
+RESERVED = 16  # connections beyond the limit, on which only health checks are answered
+_RESERVED_SECONDS = 5.0
+_MAX_INTERVAL = 1.0  # seconds between two looks at the clock
+
+Client = tuple[str, int]
+
+
+class Connections:
+    """All open connections of a server."""
+
+    def __init__(self, limit: int, seconds: float) -> None:
+        self.limit, self.seconds = limit, seconds
+        self._open: dict[Client | int, Connection] = {}
+
+    def protocol_class(self, make_inner: Callable[..., Any]) -> type[asyncio.Protocol]:
+        """The class for uvicorn's `http=`; `make_inner` is the protocol class that does the work."""
+
+        class WatchedConnection(Connection):
+            connections = self
+            make_http = staticmethod(make_inner)
+
+        return WatchedConnection
+
+    def add(self, connection: Connection) -> bool:
+        """Register a connection; False if there are too many."""
+        if len(self._open) >= self.limit + RESERVED:
+            return False
+        connection.is_reserved = len(self._open) >= self.limit
+        self._open[connection.key] = connection
+        return True
+
+    def remove(self, connection: Connection) -> None:
+        self._open.pop(connection.key, None)
+
+    def __len__(self) -> int:
+        return len(self._open)
+
+    # ---- called by the application; `client` is that of the ASGI scope
+
+    def request_began(self, client: Client | None, has_body: bool) -> bool:
+        """Note that the headers are complete. False if this connection may only ask whether the service is healthy."""
+        connection = self._open.get(client) if client else None
+        if connection is None:
+            return True
+        if not has_body:
+            connection.deadline = None
+        return not connection.is_reserved
+
+    def body_began(self, client: Client | None) -> None:
+        """Note that a piece of the body has arrived, or that the handler watches the clock from here on."""
+        connection = self._open.get(client) if client else None
+        if connection is not None:
+            connection.deadline = None
+
+    def request_ended(self, client: Client | None) -> None:
+        """Note that the response is written: the next request has to come in time."""
+        connection = self._open.get(client) if client else None
+        if connection is not None:
+            connection.wait_for_headers()
+
+    def abort(self, client: Client | None) -> None:
+        """Drop a connection at once. Closing it would wait until the client has read what was written."""
+        connection = self._open.get(client) if client else None
+        if connection is not None:
+            connection.transport.abort()
+
+    async def watch(self) -> None:
+        """Drop connections whose headers are overdue, as long as this runs.
+
+        One pass over all connections per second is cheaper than one timer per request.
+        """
+        loop = asyncio.get_running_loop()
+        while True:
+            await asyncio.sleep(min(_MAX_INTERVAL, self.seconds / 4))
+            now = loop.time()
+            for connection in list(self._open.values()):
+                if connection.deadline is not None and now > connection.deadline:
+                    connection.drop()
+
+
+class Connection(asyncio.Protocol):
+    """One connection: counted, timed, and otherwise passed on to the HTTP protocol."""
+
+    connections: Connections
+    make_http: Callable[..., Any]
+    transport: asyncio.Transport
+
+    def __init__(self, **options: Any) -> None:
+        self._options = options
+        self._http: Any = None  # uvicorn's protocol; None for a connection beyond the limit
+        self._loop = asyncio.get_running_loop()
+        self.key: Client | int = id(self)
+        self.deadline: float | None = None  # for the headers and the start of the body; None while a request is handled
+        self.is_reserved = False
+
+    def connection_made(self, transport: Any) -> None:
+        self.transport = transport
+        peer = transport.get_extra_info("peername")
+        if isinstance(peer, tuple) and len(peer) >= 2:
+            self.key = (str(peer[0]), int(peer[1]))
+        if not self.connections.add(self):
+            transport.abort()
+            return
+        self.wait_for_headers()
+        self._http = self.make_http(**self._options)
+        self._http.connection_made(transport)
+
+    def wait_for_headers(self) -> None:
+        seconds = self.connections.seconds
+        self.deadline = self._loop.time() + (min(seconds, _RESERVED_SECONDS) if self.is_reserved else seconds)
+
+    def drop(self) -> None:
+        if self.transport.get_write_buffer_size():
+            self.transport.abort()  # the client does not read the end of its response either
+        else:
+            self.transport.close()
+
+    def data_received(self, data: bytes) -> None:
+        if self._http is not None:
+            self._http.data_received(data)
+
+    def eof_received(self) -> bool | None:
+        return None if self._http is None else self._http.eof_received()
+
+    def pause_writing(self) -> None:
+        if self._http is not None:
+            self._http.pause_writing()
+
+    def resume_writing(self) -> None:
+        if self._http is not None:
+            self._http.resume_writing()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self.connections.remove(self)
+        if self._http is not None:
+            self._http.connection_lost(exc)

@@ -1,0 +1,117 @@
+"""The OpenAPI document, made from `operations` and the classes of `wire`. `docs_page` shows the same as a page."""
+
+from __future__ import annotations
+
+from functools import cache
+from typing import Any
+
+import msgspec
+
+from budgetron.service.http import wire
+from budgetron.service.http.operations import MODEL_OPERATIONS, OWN_PATHS, Operation
+from budgetron.version import __version__
+
+_REFERENCE = "#/components/schemas/{name}"
+_COMMON = {
+    400: "The body is not of the documented form.", 401: "The API key is missing, unknown or expired.",
+    403: "The API key has another role, or is for other models.", 404: "No such model.",
+    408: "The body arrived too slowly.", 413: "The body is too long.", 415: "Another Content-Type.",
+    421: "The Host is not this machine.", 422: "The model rejects the input; the message says why.",
+    429: "The API key exceeds its rate.", 503: "Busy, recovering or stopping.",
+}  # fmt: skip
+
+
+@cache
+def document(with_keys: bool) -> bytes:
+    """The document, as JSON."""
+    kinds = [kind for one in MODEL_OPERATIONS for kind in (one.request, *answers_of(one)) if kind is not None]
+    kinds = [*kinds, wire.ProblemAnswer, wire.ModelsAnswer, wire.Example, wire.LabelledExample]
+    schemas, components = msgspec.json.schema_components(kinds, ref_template=_REFERENCE)
+    schema_of = dict(zip(map(str, kinds), schemas, strict=True))
+    paths: dict[str, Any] = {}
+    for one in MODEL_OPERATIONS:
+        for prefix in ("/v1/", "/v1/models/{model}/"):
+            described = _described(one, prefix, schema_of, with_keys)
+            paths.setdefault(prefix + one.path, {})[one.method.lower()] = described
+    for path, (role, summary) in OWN_PATHS.items():
+        paths[path] = {"get": _own(path, role, summary, schema_of, with_keys)}
+    whole = {
+        "openapi": "3.1.0",
+        "info": {"title": "Budgetron", "version": __version__, "description": terms()},
+        "paths": paths,
+        "components": {"schemas": components, "securitySchemes": {"key": {"type": "http", "scheme": "bearer"}}},
+    }
+    return msgspec.json.encode(whole)
+
+
+def answers_of(operation: Operation) -> tuple[Any, ...]:
+    return operation.answer if isinstance(operation.answer, tuple) else (operation.answer,)
+
+
+def terms() -> str:
+    """The definitions of features, task and label in the docstring of `wire`, without its first paragraph."""
+    return (wire.__doc__ or "").strip().partition("\n\n")[2]
+
+
+def _described(operation: Operation, prefix: str, schema_of: dict[str, Any], with_keys: bool) -> dict[str, Any]:
+    named = "{model}" in prefix
+    parameters = [_in_path("model")] if named else []
+    if "{task}" in operation.path:
+        parameters.append(_in_path("task"))
+    if operation.path == "learn":
+        key = {"type": "string", "minLength": 1, "maxLength": 150}
+        parameters.append({"name": "Idempotency-Key", "in": "header", "required": False, "schema": key})
+    described: dict[str, Any] = {
+        "operationId": f"{operation.method.lower()}_{operation.path.split('/')[0]}{'_of_model' if named else ''}",
+        "summary": operation.summary,
+        "description": f"Role: {operation.role}.",
+        "parameters": parameters,
+        "responses": {"200": _success(operation, schema_of)} | _problems(_COMMON | operation.problems, schema_of),
+    }
+    content = {}
+    if operation.request is not None:
+        content["application/json"] = {"schema": schema_of[str(operation.request)]}
+    if operation.stream_handler is not None:
+        line = wire.Example if operation.path == "predict" else wire.LabelledExample
+        content["application/x-ndjson"] = {"schema": schema_of[str(line)]}
+    if operation.binary == "request":
+        content["application/octet-stream"] = {"schema": {"type": "string", "format": "binary"}}
+    if content:
+        described["requestBody"] = {"required": True, "content": content}
+    return described | ({"security": [{"key": []}]} if with_keys else {})
+
+
+def _success(operation: Operation, schema_of: dict[str, Any]) -> dict[str, Any]:
+    if operation.binary == "answer":
+        binary = {"schema": {"type": "string", "format": "binary"}}
+        return {"description": "The file.", "content": {"application/octet-stream": binary}}
+    if operation.answer is None:
+        return {"description": "Events.", "content": {"text/event-stream": {"schema": {"type": "string"}}}}
+    schemas = [schema_of[str(kind)] for kind in answers_of(operation)]
+    content: dict[str, Any] = {"application/json": {"schema": schemas[0] if len(schemas) == 1 else {"anyOf": schemas}}}
+    if operation.stream_handler is not None:
+        content["application/x-ndjson"] = {"schema": {}}
+    return {"description": "Success.", "content": content}
+
+
+def _own(path: str, role: str | None, summary: str, schema_of: dict[str, Any], with_keys: bool) -> dict[str, Any]:
+    kind = {"/": "text/html", "/docs": "text/html", "/metrics": "text/plain"}.get(path, "application/json")
+    schema = schema_of[str(wire.ModelsAnswer)] if path == "/v1/models" else {}
+    problems = _problems({s: _COMMON[s] for s in (401, 403, 421, 429)}, schema_of) if role is not None else {}
+    if path == "/readyz":
+        problems["503"] = {"description": "Not ready.", "content": {"application/json": {"schema": {}}}}
+    described: dict[str, Any] = {
+        "operationId": path.strip("/").split(".")[0].replace("/", "_") or "page",
+        "summary": summary,
+        "responses": {"200": {"description": summary, "content": {kind: {"schema": schema}}}} | problems,
+    }
+    return described | ({"security": [{"key": []}]} if with_keys and role is not None else {})
+
+
+def _problems(answers: dict[int, str], schema_of: dict[str, Any]) -> dict[str, Any]:
+    content = {"application/json": {"schema": schema_of[str(wire.ProblemAnswer)]}}
+    return {str(status): {"description": words, "content": content} for status, words in sorted(answers.items())}
+
+
+def _in_path(name: str) -> dict[str, Any]:
+    return {"name": name, "in": "path", "required": True, "schema": {"type": "string", "minLength": 1}}

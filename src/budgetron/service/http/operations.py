@@ -1,0 +1,77 @@
+"""The list of operations: which path does what, and which role may. Routing and /openapi.json are made from it.
+
+Paths below /v1 belong to the model named `default`; the same paths below /v1/models/NAME belong to the other models.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+from starlette.responses import Response
+
+from budgetron.service.handlers import admin, feedback, learning, ndjson, predicting
+from budgetron.service.handlers.ndjson import NDJSON
+from budgetron.service.http import wire
+from budgetron.service.http.call import Call
+
+Handler = Callable[[Call], Awaitable[Response]]
+DEFAULT = "default"
+PROBES = ("/healthz", "/readyz")
+__all__ = ["DEFAULT", "MODEL_OPERATIONS", "NDJSON", "OWN_PATHS", "PROBES", "Operation"]
+
+
+@dataclass(frozen=True)
+class Operation:
+    """One method of one path, relative to its model."""
+
+    method: str
+    path: str
+    role: str
+    handler: Handler | None  # None: an event stream
+    summary: str
+    request: Any = None
+    answer: Any = None  # a class of `wire`, or several, of which one is sent
+    problems: dict[int, str] = field(default_factory=dict)  # further statuses, and when
+    stream_handler: Handler | None = None  # for a body of NDJSON
+    binary: str = ""  # "request" or "answer": a file instead of JSON
+
+
+_LEARNING = {409: "The idempotency key was used with other examples.", 503: "Too many examples wait.",
+             507: "The disk is full."}  # fmt: skip
+_SHARDS = "Not available for a model in shards."
+MODEL_OPERATIONS = [
+    Operation("POST", "predict", "predict", predicting.predict, "Predict one example, or several",
+              wire.PredictRequest, (wire.Prediction, wire.Predictions), {409: "The model has learned nothing yet."},
+              stream_handler=ndjson.predict_stream),
+    Operation("POST", "learn", "learn", learning.learn, "Learn labelled examples",
+              wire.LearnRequest, wire.LearnAnswer, _LEARNING, stream_handler=ndjson.learn_stream),
+    Operation("POST", "feedback", "learn", feedback.feedback, "Label an earlier prediction",
+              wire.FeedbackRequest, (wire.FeedbackAnswer, wire.FeedbackAnswers),
+              {**_LEARNING, 404: "No such prediction.", 409: "It already has another label."}),
+    Operation("GET", "model", "predict", admin.model, "The settings and figures of the model", None, wire.ModelAnswer),
+    Operation("GET", "tasks/{task}", "predict", admin.task, "One task", None, wire.TaskAnswer, {404: "Unknown task."}),
+    Operation("DELETE", "tasks/{task}", "admin", admin.forget, "Forget a task", None, wire.Done, _LEARNING),
+    Operation("GET", "live", "predict", admin.live, "What the live page shows", None, dict[str, Any]),
+    Operation("GET", "events", "predict", None, "The same every second, as server-sent events", None, None),
+    Operation("GET", "snapshot", "admin", admin.download, "Download the model file", None, None,
+              {409: "The model has learned nothing yet.", 501: _SHARDS}, binary="answer"),
+    Operation("PUT", "snapshot", "admin", admin.restore, "Replace the model by a model file", None, wire.Done,
+              {501: _SHARDS, 507: "The disk is full."}, binary="request"),
+    Operation("POST", "snapshot", "admin", admin.snapshot, "Write a snapshot to disk now", None, wire.Done,
+              {507: "The disk is full."}),
+    Operation("GET", "backup", "admin", admin.backup, "Download the whole state, with log and idempotency keys",
+              None, None, {501: _SHARDS, 507: "The disk is full."}, binary="answer"),
+]  # fmt: skip
+
+# Paths of the service itself: path → role that may (None: anyone), summary.
+OWN_PATHS: dict[str, tuple[str | None, str]] = {
+    "/": (None, "The live page"),
+    "/docs": (None, "This list, as a page"),
+    "/openapi.json": (None, "This list, for programs"),
+    "/healthz": (None, "200 while the process responds"),
+    "/readyz": (None, "200 while every model can learn; otherwise 503 with the reason"),
+    "/metrics": ("predict", "Metrics for Prometheus"),
+    "/v1/models": ("predict", "The names of the models"),
+}

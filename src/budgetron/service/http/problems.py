@@ -1,0 +1,138 @@
+"""Exceptions as HTTP responses: the only place that decides statuses.
+
+The message is the one that a Python caller reads. Wrong input is 4xx. An operational failure is 5xx, with `Retry-After`
+if a retry may help, and never 422.
+"""
+
+from __future__ import annotations
+
+import errno
+from typing import NamedTuple
+
+import msgspec
+from sklearn.exceptions import NotFittedError
+from starlette.exceptions import HTTPException
+from starlette.responses import Response
+
+from budgetron.distributed import InShards, Unfinished
+from budgetron.durable import (
+    AlreadyOwned,
+    DamagedLog,
+    DirectoryGone,
+    DiskRefused,
+    KeyReused,
+    NothingLearned,
+    StaleOwner,
+)
+from budgetron.errors import (
+    BudgetronError,
+    Closed,
+    InputError,
+    MissingExtra,
+    OperationalError,
+    StorageError,
+    WorkerError,
+    refusal,
+)
+from budgetron.service.http.api_keys import KeysUnreadable
+from budgetron.service.http.wire import Problem, ProblemAnswer, encode
+from budgetron.service.writer import Busy, WriterEnded
+
+JSON = "application/json"
+# Every response: browsers must neither guess its type nor store it.
+SAFE_HEADERS = {"x-content-type-options": "nosniff", "cache-control": "no-store"}
+RETRY = {"retry-after": "1"}
+CLOSE = {"connection": "close"}
+
+
+class HTTPProblem(BudgetronError):
+    """A request that is rejected, with the status, the kind for programs, and the message for people."""
+
+    def __init__(self, status: int, kind: str, message: str, headers: dict[str, str] | None = None) -> None:
+        super().__init__(message)
+        self.status, self.kind, self.message, self.headers = status, kind, message, headers or {}
+
+    def response(self) -> Response:
+        return reply(encode(ProblemAnswer(Problem(self.kind, self.message))), self.status, headers=self.headers)
+
+
+def reply(content: bytes, status: int = 200, media_type: str = JSON, headers: dict[str, str] | None = None) -> Response:
+    """A whole response."""
+    return Response(content, status, SAFE_HEADERS if not headers else SAFE_HEADERS | headers, media_type)
+
+
+class Status(NamedTuple):
+    status: int
+    kind: str
+    may_retry: bool
+
+
+# The first class that fits counts, so subclasses come before their base class.
+STATUSES: list[tuple[type[BaseException], Status]] = [
+    (KeyReused, Status(409, "key_reused", False)),
+    (NothingLearned, Status(409, "nothing_learned", False)),
+    (NotFittedError, Status(409, "nothing_learned", False)),
+    (InShards, Status(501, "in_shards", False)),
+    (InputError, Status(422, "refused", False)),
+    (DiskRefused, Status(507, "disk", True)),
+    (DamagedLog, Status(500, "damaged", False)),  # a retry cannot help: the log has to be restored
+    (StaleOwner, Status(503, "not_owner", True)),  # the retry may reach the new owner
+    (AlreadyOwned, Status(503, "not_owner", True)),
+    (DirectoryGone, Status(503, "directory_gone", True)),
+    (StorageError, Status(503, "storage", True)),
+    (Unfinished, Status(503, "unfinished", True)),
+    (WorkerError, Status(503, "workers", True)),
+    (Busy, Status(503, "busy", True)),
+    (WriterEnded, Status(503, "writer", True)),
+    (Closed, Status(503, "stopping", True)),
+    (MissingExtra, Status(500, "missing_package", False)),
+    (KeysUnreadable, Status(503, "keys", True)),
+    (OperationalError, Status(503, "unavailable", True)),
+    (MemoryError, Status(503, "memory", True)),
+]
+REASONS = {  # what /readyz says about a model that cannot learn; without paths, because anyone may ask
+    "disk": "disk: it is full or not writable",
+    "damaged": "damaged: the log differs from what was written",
+    "not_owner": "not_owner: another process has taken over the directory",
+    "directory_gone": "directory_gone: the files of the model were removed or replaced",
+    "storage": "storage: the log cannot be used",
+    "workers": "workers: a shard has no worker",
+    "unfinished": "unfinished: shards still have to learn what was written",
+    "writer": "writer: the writer thread had ended and was restarted",
+    "recovering": "recovering: the log is being replayed",
+}
+_FULL = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}
+
+
+def problem_of(error: Exception) -> HTTPProblem | None:
+    """The HTTP response to an exception; None for an internal error."""
+    if isinstance(error, HTTPProblem):
+        return error
+    if isinstance(error, msgspec.ValidationError):
+        return HTTPProblem(400, "malformed", refusal("request", "the body", "of the form shown at /docs", _tidy(error)))
+    if isinstance(error, msgspec.DecodeError | UnicodeDecodeError | RecursionError):
+        return HTTPProblem(400, "malformed", refusal("request", "the body", "JSON", _tidy(error)))
+    for kind, found in STATUSES:
+        if isinstance(error, kind):
+            message = str(error) or kind.__name__
+            return HTTPProblem(found.status, found.kind, message, RETRY if found.may_retry else None)
+    if isinstance(error, HTTPException):  # raised by Starlette's own routing
+        return HTTPProblem(error.status_code, "unknown_path", error.detail)
+    if isinstance(error, OSError):  # from a file that the service itself writes, such as a backup to download
+        status, name = (507, "disk") if error.errno in _FULL else (503, "storage")
+        # `strerror` does not contain the path, `str(error)` does.
+        message = f"service: a file operation failed: {error.strerror or type(error).__name__}."
+        return HTTPProblem(status, name, message, RETRY)
+    return None
+
+
+def fault() -> HTTPProblem:
+    """The response to an internal error."""
+    return HTTPProblem(500, "fault", "service: internal error; details are in the server log.")
+
+
+def _tidy(error: Exception) -> str:
+    """The parser's message without its full stop, since it becomes part of a sentence."""
+    if isinstance(error, RecursionError):
+        return "something nested too deeply"
+    return str(error).rstrip(".")[:300]

@@ -1,0 +1,130 @@
+"""`Service`: the models of one process from start to stop, and whether they can learn."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Callable, Mapping
+from contextlib import suppress
+from typing import Any
+
+from budgetron.service.handlers.events import Events
+from budgetron.service.http.api_keys import ApiKeys
+from budgetron.service.http.connections import Connections
+from budgetron.service.http.problems import REASONS, problem_of
+from budgetron.service.http.rates import Rates
+from budgetron.service.logs import log
+from budgetron.service.monitoring.metrics import Metrics
+from budgetron.service.served_model import ServedModel, open_host
+from budgetron.service.settings import Settings
+
+_KEY_INTERVAL = 2.0  # seconds between two looks at the key file
+_READY_INTERVAL = 1.0  # seconds for which an answer of /readyz is reused: anyone may ask, and each check writes to disk
+
+
+class Service:
+    """All models of one process. `make_models` maps their names to functions that create them; `open` opens them."""
+
+    def __init__(self, settings: Settings, make_models: Mapping[str, Callable[[], Any] | None]) -> None:
+        self.settings, self._make_models = settings.checked(), make_models
+        self.models: dict[str, ServedModel] = {}  # those that have been recovered
+        self.api_keys = ApiKeys(settings.keys) if settings.keys else None
+        self.rates = Rates(settings.limits.rate)
+        self.connections = Connections(settings.limits.connections, settings.limits.seconds_to_send)
+        self.metrics = Metrics(self.models)
+        self.events = Events(settings.limits.watchers)
+        self.stopping = False
+        self._tasks: list[asyncio.Task[None]] = []
+        self._ready_lock = asyncio.Lock()
+        self._ready_until, self._failing = 0.0, dict[str, str]()
+
+    @property
+    def names(self) -> list[str]:
+        """The names of all models, including those that are still being recovered."""
+        return list(self._make_models)
+
+    # ---- start and stop
+
+    def start(self) -> None:
+        """Start the periodic tasks. Health checks work from here on."""
+        self._tasks = [
+            asyncio.create_task(task)
+            for task in (self.connections.watch(), self._tick(), self._refresh_keys(), self._revive_writers())
+        ]
+
+    async def open(self) -> None:
+        """Recover every model, in a thread, so that health checks are answered meanwhile."""
+        for name, make_model in self._make_models.items():
+            began = time.perf_counter()
+            # Never in the main thread: Ray, if started there, handles SIGTERM itself.
+            host = await asyncio.to_thread(open_host, self.settings.data / name, make_model, self.settings)
+            self.models[name] = ServedModel(name, host, self.settings)
+            log("model", model=name, learner=type(host.model).__name__, position=host.position,
+                replayed=host.replayed_examples, seconds=round(time.perf_counter() - began, 3))  # fmt: skip
+
+    def is_stopping(self) -> bool:
+        return self.stopping
+
+    def stop(self) -> None:
+        """Begin to stop: streams end after their current block, and event streams end."""
+        self.stopping = True
+        self.events.wake()
+
+    async def close(self) -> None:
+        """Learn what waits, write snapshots, and release the directories."""
+        self.stop()
+        for task in self._tasks:
+            task.cancel()
+            with suppress(asyncio.CancelledError):
+                await task
+        for name, model in self.models.items():
+            model.close()
+            log("closed", model=name, position=model.host.position)
+
+    # ---- periodic tasks
+
+    async def _tick(self) -> None:
+        while not self.stopping:
+            await asyncio.sleep(self.events.interval)
+            for model in self.models.values():
+                model.statistics.tick(time.time())
+            self.events.next_turn()
+
+    async def _refresh_keys(self) -> None:
+        while self.api_keys is not None:
+            await asyncio.sleep(_KEY_INTERVAL)
+            before = self.api_keys.error
+            self.api_keys.refresh()
+            if self.api_keys.error and self.api_keys.error != before:
+                log("keys", error=self.api_keys.error)
+
+    async def _revive_writers(self) -> None:
+        while True:
+            await asyncio.sleep(_READY_INTERVAL)
+            for model in self.models.values():
+                model.writer.revive()
+
+    # ---- readiness
+
+    async def failing(self) -> dict[str, str]:
+        """The models that cannot learn now, with the reason."""
+        async with self._ready_lock:
+            if time.monotonic() >= self._ready_until:
+                reasons = {name: await self._reason(name) for name in self.names}
+                self._failing = {name: reason for name, reason in reasons.items() if reason}
+                self._ready_until = time.monotonic() + _READY_INTERVAL
+            return self._failing
+
+    async def _reason(self, name: str) -> str:
+        """Why a model cannot learn now, found out by a small write; empty if it can."""
+        model = self.models.get(name)
+        if model is None:
+            return REASONS["recovering"]
+        if model.writer.revive():
+            return REASONS["writer"]
+        try:
+            await asyncio.to_thread(model.host.check_ready)
+        except Exception as error:
+            problem = problem_of(error)
+            return type(error).__name__ if problem is None else REASONS.get(problem.kind, problem.kind)
+        return ""

@@ -1,0 +1,1 @@
+"""Statistics of running models: for the live page (`statistics`) and for Prometheus (`metrics`)."""

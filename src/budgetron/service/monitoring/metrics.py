@@ -1,0 +1,79 @@
+"""Metrics for Prometheus: requests by route and status, their durations, and the state of each model."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import TYPE_CHECKING, Any
+
+from prometheus_client import CollectorRegistry, Counter, Histogram, generate_latest
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
+from prometheus_client.platform_collector import PlatformCollector
+from prometheus_client.process_collector import ProcessCollector
+
+if TYPE_CHECKING:
+    from budgetron.service.served_model import ServedModel
+
+TEXT = "text/plain; version=0.0.4; charset=utf-8"
+_SECONDS = (0.0005, 0.001, 0.002, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0)
+
+
+class Metrics:
+    """One registry per service. Labels come from the routes and the models, so their number is bounded."""
+
+    def __init__(self, models: Mapping[str, ServedModel]) -> None:
+        self._registry = CollectorRegistry()
+        self._requests = Counter(
+            "budgetron_requests", "Requests answered.", ["route", "method", "status"], registry=self._registry
+        )
+        self._times = Histogram(
+            "budgetron_request_seconds", "Seconds per request.", ["route"], buckets=_SECONDS, registry=self._registry
+        )
+        self._bound: dict[tuple[str, str, int], tuple[Any, Any]] = {}
+        self._registry.register(_Models(models))
+        ProcessCollector(registry=self._registry)
+        PlatformCollector(registry=self._registry)
+
+    def answered(self, route: str, method: str, status: int, seconds: float) -> None:
+        bound = self._bound.get((route, method, status))
+        if bound is None:
+            bound = self._requests.labels(route, method, str(status)).inc, self._times.labels(route).observe
+            self._bound[route, method, status] = bound
+        bound[0]()
+        bound[1](seconds)
+
+    def text(self) -> bytes:
+        return generate_latest(self._registry)
+
+
+class _Models:
+    """Gauges and counters of the models, read when Prometheus asks, so that requests do not pay for them."""
+
+    def __init__(self, models: Mapping[str, ServedModel]) -> None:
+        self._models = models
+
+    def collect(self) -> Iterable[Any]:
+        counters = {
+            "predicted": ("Examples predicted.", lambda h: h.statistics.n_predicted),
+            "learned": ("Examples learned.", lambda h: h.statistics.n_learned),
+            "mistakes": ("Wrong predictions of examples learned.", lambda h: h.statistics.n_mistakes),
+            "refused": ("Examples rejected.", lambda h: h.statistics.n_refused),
+        }
+        gauges = {
+            "position": ("Number of the last record of the log.", lambda h: h.host.position),
+            "waiting": ("Examples that wait for the writer.", lambda h: h.writer.waiting),
+            "stored": ("Examples stored by the model.", lambda h: h.host.model.n_stored_ if h.hosted.begun else 0),
+            "memory_bytes": ("Bytes of the model.", lambda h: h.host.model.memory_bytes_ if h.hosted.begun else 0),
+            "writer_restarts": ("Restarts of the writer thread.", lambda h: h.writer.restarts),
+            "snapshot_failing": ("1 if the last snapshot or a shard failed.", lambda h: h.host.failing is not None),
+            "shards": ("Shards; 0 for a model that is not in shards.",
+                       lambda h: h.host.model.shards if h.in_shards else 0),
+            "shard_recoveries": ("Lost workers whose shards were assigned again.",
+                                 lambda h: h.host.model.n_recoveries_ if h.in_shards and h.hosted.begun else 0),
+        }  # fmt: skip
+        kinds: list[tuple[Any, dict[str, Any]]] = [(CounterMetricFamily, counters), (GaugeMetricFamily, gauges)]
+        for kind, wanted in kinds:
+            for name, (description, value) in wanted.items():
+                family = kind(f"budgetron_{name}", description, labels=["model"])
+                for model in list(self._models.values()):
+                    family.add_metric([model.name], float(value(model)))
+                yield family

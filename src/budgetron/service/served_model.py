@@ -1,0 +1,71 @@
+"""`ServedModel`: a named model of the service, with its host, writer, pending predictions and statistics."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, TypeVar
+
+from budgetron.distributed.sharded_host import ShardedHost, ShardOptions, is_sharded_host
+from budgetron.durable import Host, HostedModel, ModelHost
+from budgetron.service.handlers.predicting import Predictor
+from budgetron.service.monitoring.statistics import LiveStatistics
+from budgetron.service.pending import KEY_PREFIX, Pending
+from budgetron.service.settings import Settings
+from budgetron.service.writer import Writer
+
+Answer = TypeVar("Answer")
+
+
+class ServedModel:
+    """One model. Created and closed on the event loop."""
+
+    def __init__(self, name: str, host: ModelHost, settings: Settings) -> None:
+        self.name, self.host = name, host
+        self.limits = settings.limits
+        self.statistics = LiveStatistics()
+        self.pending = Pending(host.directory, settings.pending)
+        self.pending.note_learned(host.remembered(KEY_PREFIX))
+        self.writer = Writer(name, host, self.statistics, settings.limits.waiting_examples)
+        self.predictor = Predictor(host, self.writer, settings.limits)
+
+    @property
+    def hosted(self) -> HostedModel:
+        """The current model and its columns. Read it once per request: a restore replaces it."""
+        return self.host.hosted_model
+
+    @property
+    def in_shards(self) -> bool:
+        return self.host.in_shards
+
+    def state(self) -> dict[str, Any]:
+        """What the live page shows."""
+        return self.statistics.state(self.name, self.host)
+
+    async def restore(self, content: bytes) -> None:
+        """Replace the model by that of a model file: model, columns and statistics in one step, between two commits."""
+        await self.writer.call(lambda: self.host.restore(content, self.statistics.replacing()))
+
+    async def ask(self, question: Callable[[], Answer]) -> Answer:
+        """Evaluate a question about the model: in a thread if shards have to be asked, which takes a while."""
+        return await asyncio.to_thread(question) if self.in_shards else question()
+
+    def close(self) -> None:
+        self.writer.stop()
+        self.pending.close()
+        self.host.close()
+
+
+def open_host(directory: Path, make_model: Callable[[], Any] | None, settings: Settings) -> ModelHost:
+    """Open the directory of a model and recover what is there. This may take long: call it in a thread."""
+    if settings.shards is not None or is_sharded_host(directory):
+        options = ShardOptions(
+            shards=settings.shards or 1,
+            workers=settings.workers,
+            ray=settings.ray,
+            block=settings.limits.examples,  # a request is then one message per shard
+            snapshot_every=settings.snapshot_every,
+        )
+        return ShardedHost.open(directory, make_model, options)
+    return Host.open(directory, make_model, snapshot_every=settings.snapshot_every)

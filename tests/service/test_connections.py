@@ -1,0 +1,116 @@
+"""Connections before a request is complete: large headers, many connections, and health checks in between."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import socket
+import subprocess
+import sys
+import threading
+from urllib.parse import urlsplit
+
+import httpx
+import pytest
+from child_signals import default_signals
+from running import rss, running
+
+from budgetron.service.http import api_keys
+from budgetron.service.http.connections import RESERVED
+
+REQUEST = b"POST /v1/predict HTTP/1.1\r\nHost: localhost\r\n"
+
+
+def cpu_seconds(pid):
+    with open(f"/proc/{pid}/stat") as file:
+        fields = file.read().rsplit(")", 1)[1].split()
+    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+
+
+def connected(url):
+    place = urlsplit(url)
+    return socket.create_connection((place.hostname, place.port), timeout=300)
+
+
+def send_headers(url, n_bytes, each):
+    """Send headers of `each` bytes until the service answers or drops the connection; its answer."""
+    with connected(url) as wire:
+        with contextlib.suppress(OSError):
+            wire.sendall(REQUEST)
+            for number in range(n_bytes // each):
+                wire.sendall(b"X-%d: %s\r\n" % (number, b"a" * each))
+            wire.sendall(b"\r\n")
+        try:
+            return wire.recv(65536)
+        except ConnectionResetError:
+            return b""
+
+
+@pytest.mark.parametrize("each", [8_000, 26_000_000, 8], ids=["many", "one", "tiny"])
+def test_large_headers_are_rejected_cheaply_before_authentication(tmp_path, each):
+    path = tmp_path / "keys"
+    api_keys.add(path, "app", "predict")
+    with running(tmp_path / "data", "--keys", path) as service:
+        pid = service.process.pid
+        send_headers(service.url, 100_000, 1000)
+        memory, cpu, answers = rss(pid), cpu_seconds(pid), []
+        threads = [
+            threading.Thread(target=lambda: answers.append(send_headers(service.url, 64_000_000, each)))
+            for _ in range(3)
+        ]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        assert all(answer == b"" or answer.startswith(b"HTTP/1.1 400") for answer in answers), answers
+        assert rss(pid) - memory < 16 * 2**20
+        assert cpu_seconds(pid) - cpu < 1.0
+        with service.client() as client:
+            assert client.get("/healthz").status_code == 200
+            assert client.get("/v1/model", headers={"X-Large": "a" * 50_000}).status_code == 401
+
+
+@contextlib.contextmanager
+def limited(tmp_path, **limits):
+    """A service with other limits; its URL."""
+    script = (
+        "import json, sys; from pathlib import Path; import budgetron;"
+        "from budgetron.service.run import serve; from budgetron.service.settings import Limits, Settings;"
+        "serve(Settings(Path(sys.argv[1]), port=0, limits=Limits(**json.loads(sys.argv[2]))),"
+        " {'default': lambda: budgetron.Budgetron(budget=10)})"
+    )
+    with default_signals():
+        command = [sys.executable, "-c", script, tmp_path, json.dumps(limits)]
+        process = subprocess.Popen(command, stderr=subprocess.PIPE)
+    try:
+        events = map(json.loads, process.stderr)
+        yield next(event["address"] for event in events if event["event"] == "serving")
+    finally:
+        process.terminate()
+        process.wait(300)
+        process.stderr.close()
+
+
+def test_idle_connections_do_not_keep_health_checks_out(tmp_path):
+    with limited(tmp_path, connections=20) as url, contextlib.ExitStack() as stack:
+        for _ in range(20):
+            stack.enter_context(connected(url))
+        with httpx.Client(base_url=url, timeout=300) as client:
+            assert client.get("/healthz").status_code == 200
+            assert client.get("/readyz").status_code == 200
+            answer = client.get("/v1/model")
+            assert answer.status_code == 503 and answer.json()["error"]["kind"] == "busy"
+            assert answer.headers["connection"] == "close"
+        for _ in range(RESERVED):
+            stack.enter_context(connected(url))
+        with connected(url) as wire, contextlib.suppress(ConnectionResetError):  # beyond the limit and the reserve
+            assert wire.recv(1) == b""
+
+
+def test_idle_connections_are_dropped_and_others_take_their_place(tmp_path):
+    with limited(tmp_path, connections=5, seconds_to_send=1.0) as url, contextlib.ExitStack() as stack:
+        idle = [stack.enter_context(connected(url)) for _ in range(5)]
+        assert [wire.recv(1) for wire in idle] == [b""] * 5
+        with httpx.Client(base_url=url, timeout=300) as client:
+            assert client.get("/v1/model").status_code == 200

@@ -1,0 +1,46 @@
+"""The service listens before its models are recovered: health checks are answered, other requests are told to wait."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from concurrent.futures import ThreadPoolExecutor
+
+import httpx
+
+from budgetron import Budgetron
+from budgetron.service.http.app import create_app
+from budgetron.service.lifecycle import Service
+from budgetron.service.settings import Settings
+
+
+def test_requests_while_a_model_is_recovered(tmp_path):
+    go_on = threading.Event()
+
+    def slow_model():
+        go_on.wait(300)
+        return Budgetron(budget=10)
+
+    async def main():
+        service = Service(Settings(tmp_path), {"default": slow_model})
+        service.start()
+        opening = asyncio.create_task(service.open())
+        transport = httpx.ASGITransport(create_app(service))
+        async with httpx.AsyncClient(transport=transport, base_url="http://localhost") as client:
+            assert (await client.get("/healthz")).status_code == 200
+            ready = await client.get("/readyz")
+            assert ready.status_code == 503 and ready.json()["status"] == "recovering"
+            assert ready.json()["reasons"]["default"].startswith("recovering: ")
+            answer = await client.get("/v1/model")
+            assert answer.status_code == 503 and answer.json()["error"]["kind"] == "recovering"
+            assert answer.headers["retry-after"] == "1"
+            assert (await client.get("/v1/models")).json() == {"models": ["default"]}
+            go_on.set()
+            await opening
+            service._ready_until = 0.0
+            assert (await client.get("/readyz")).status_code == 200
+            assert (await client.get("/v1/model")).status_code == 200
+        await service.close()
+
+    with ThreadPoolExecutor(1) as thread:  # a browser test may have left an event loop in the main thread
+        thread.submit(asyncio.run, main()).result()
