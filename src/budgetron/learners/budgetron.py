@@ -16,7 +16,8 @@ from scipy.special import expit
 
 from budgetron.engine import native
 from budgetron.engine.reference.budgetron import plan
-from budgetron.engine.reference.budgetron.plan import Belief as Belief
+from budgetron.engine.reference.budgetron.beliefs import Belief as Belief
+from budgetron.engine.reference.budgetron.beliefs import beliefs_of
 from budgetron.engine.settings import Settings
 from budgetron.errors import refuse, refuse_type, shown
 from budgetron.graphs import Clique, TaskGraph, complete
@@ -164,7 +165,7 @@ class Budgetron(Learner):
     def beliefs_(self) -> list[tuple[Belief, float]]:
         """The models that are left, and their weights."""
         engine = self._begun_engine()
-        answer, beliefs = engine.query("beliefs"), plan.beliefs_of(engine.settings)
+        answer, beliefs = engine.query("beliefs"), beliefs_of(engine.settings)
         numbers = zip(answer["part"].tolist(), answer["belief"].tolist(), answer["weight"].tolist(), strict=True)
         return [(beliefs[part][belief], weight) for part, belief, weight in numbers]
 

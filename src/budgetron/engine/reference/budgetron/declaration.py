@@ -30,9 +30,9 @@ class Parameters(RuleParameters, frozen=True):
     clustered: bool = False
     cluster_share: Annotated[float, Meta(ge=0.0, le=1.0)] = 0.5  # of own variances, what a cluster has in common
     filters: Annotated[list[Belief], Meta(max_length=64)] = []  # noqa: RUF012 - prior, own, floor of each
-    wave_filter: Count = 2**20  # the number of the filter that sees waves
+    wave_filter: Count | None = None  # the number of the filter that sees waves
     wave_cells: Count = 0  # hashed own weights of the bias of that filter; 0: a row per task, as the others have
-    plain_filter: Count = 2**20  # the number of the filter that ignores the graph
+    plain_filter: Count | None = None  # the number of the filter that ignores the graph
     whole: bool = True  # whether filters have whole covariances
     whole_waves: Annotated[int, Meta(ge=0, le=2**16)] = 0  # frequencies of the filter over waves, at the end
     waves: Annotated[int, Meta(ge=0, le=2**20)] = 0

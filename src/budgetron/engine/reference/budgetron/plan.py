@@ -7,7 +7,7 @@ costs matters more than another belief about all of them.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from budgetron.engine.memory import bytes_of
 from budgetron.engine.reference.budgetron import shapes
@@ -26,14 +26,14 @@ FEW = ((3.0, 0.1, 0.0), (1.0, 10.0, 0.0))
 LATENT = 6
 WAVE_RATES, WAVE_OWNS = (0.1, 0.3, 1.0), (0.1, 1.0, 0.1)
 TABLE_RATES, TABLE_SIGNS = (0.15, 0.4, 1.0), (0.0, 1.0, 1.0)
-NONE = 2**20
-"""The number of a filter that there is not."""
 MOST_WHOLE = 128
 """Columns up to which filters have a whole covariance."""
 MOST_WAVES, MOST_WHOLE_WAVES = 1024, 256
 ENOUGH_ROWS = 200
-FEWEST_CELLS = 16
+FEWEST_CELLS, MOST_CELLS = 16, 2**16
 FEW_BYTES = 96 * 1024
+TABLE_BYTES = 4 * 2**20
+"""Where the budget is a number of examples, at most this for the table of sparse rows."""
 NO_TASKS = 2
 """Rows of a stream without tasks."""
 
@@ -48,15 +48,17 @@ def beginning(settings: Settings, kernel: bool) -> Settings:
     filters = [belief for k, belief in enumerate(FILTERS) if kernel or k != WAVE_FILTER]
     tasks = has_tasks(settings)
     if not tasks:  # beliefs that differ in own weights alone are one
-        filters = list({(prior, 0.1 if given.own else 0.0, floor): None for prior, _, floor in filters[:-1]}) + filters[-1:]
-    wave_filter = len(filters) - 1 if kernel and whole else NONE
-    plain_filter = NONE
+        own = 0.1 if given.own else 0.0
+        filters = list(dict.fromkeys((prior, own, floor) for prior, _, floor in filters[:-1])) + filters[-1:]
+    wave_filter = len(filters) - 1 if kernel and whole else None
+    plain_filter = None
     if isinstance(settings.graph, Explicit):
         plain_filter = len(filters)
         filters.append(PLAIN)
     return settings.with_parameters(
         filters=filters, wave_filter=wave_filter, plain_filter=plain_filter, whole=whole, waves=1 if kernel else 0,
-        rates=list(WAVE_RATES) if kernel else [], owns=list(WAVE_OWNS) if kernel else [], latent=LATENT if given.shared and tasks else 0,
+        rates=list(WAVE_RATES) if kernel else [], owns=list(WAVE_OWNS) if kernel else [],
+        latent=LATENT if given.shared and tasks else 0,
     )  # fmt: skip
 
 
@@ -70,7 +72,7 @@ def least(settings: Settings) -> Settings:
     if settings.sparse:
         return settings.with_parameters(cells=16)
     return _cells_only(settings).with_parameters(
-        max_task_rows=_fewest_rows(settings), waves=0, rates=[], owns=[], whole=False, wave_cells=FEWEST_CELLS, whole_waves=0
+        max_task_rows=_fewest_rows(settings), waves=0, whole_waves=0, rates=[], owns=[], whole=False, wave_cells=FEWEST_CELLS
     )
 
 
@@ -92,15 +94,16 @@ def planned(settings: Settings, limit: int, compiled: bool) -> Settings | None:
 
 def _lean(settings: Settings) -> Settings:
     given = settings.parameters
-    filters = [(prior, own if given.own else 0.0, floor) for prior, own, floor in FEW][: 2 if has_tasks(settings) else 1]
-    has_waves = given.wave_filter < NONE
-    return settings.with_parameters(filters=filters, wave_filter=0 if has_waves else NONE, plain_filter=NONE, latent=0)
+    few = FEW if has_tasks(settings) else FEW[:1]
+    filters = [(prior, own if given.own else 0.0, floor) for prior, own, floor in few]
+    wave_filter = None if given.wave_filter is None else 0
+    return settings.with_parameters(filters=filters, wave_filter=wave_filter, plain_filter=None, latent=0)
 
 
 def _cells_only(settings: Settings) -> Settings:
     """Return the settings with one filter, whose own weights are hashed biases: no task has a row."""
     filters = [(prior, own if settings.parameters.own else 0.0, floor) for prior, own, floor in FEW[:1]]
-    return settings.with_parameters(filters=filters, wave_filter=0, plain_filter=NONE, latent=0)
+    return settings.with_parameters(filters=filters, wave_filter=0, plain_filter=None, latent=0)
 
 
 def _diagonal(settings: Settings) -> Settings:
@@ -125,11 +128,11 @@ def _dense(settings: Settings, limit: int, compiled: bool) -> Settings | None:
         return None
     tasks, has_waves = has_tasks(settings), bool(given.waves)
     sized = bare
-    if tasks and given.wave_filter < NONE:
+    if tasks and given.wave_filter is not None:
         # Where hashed biases are all that a task has of its own, they get twice as much.
         share = left // (8 if shapes.row_bytes(sized) else 4)
         cells = max(FEWEST_CELLS, share // (4 * (settings.n_outputs + 1)))
-        sized = sized.with_parameters(wave_cells=min(cells, 2**16, _wanted_rows(settings)))
+        sized = sized.with_parameters(wave_cells=min(cells, MOST_CELLS))
     if has_waves:
         # A frequency costs a byte per column, two features with two numbers per rate and output, and work space.
         each = d + 2 * 8 * len(given.rates) * settings.n_outputs + 3 * 8
@@ -146,7 +149,7 @@ def _dense(settings: Settings, limit: int, compiled: bool) -> Settings | None:
         fewest = _fewest_rows(settings)
         rows = min(_wanted_rows(settings), share // row, (limit - bytes_of(sized, compiled)) // row + fewest)
         sized = sized.with_parameters(max_task_rows=int(max(fewest, rows)))
-    if given.wave_filter < NONE and given.whole and has_waves:
+    if given.wave_filter is not None and given.whole and has_waves:
         sized = _with_whole_waves(sized, limit, compiled)
     return sized if bytes_of(sized, compiled) <= limit else None
 
@@ -181,7 +184,7 @@ def of_count(settings: Settings, count: int | None, compiled: bool, most: int, r
     d = settings.n_features
     limit = most
     if count is not None:
-        limit = min(most, 8 * count * (2 * d + 2 * count)) if not settings.sparse else min(4 * NONE, 8 * count * (d + 2 * count))
+        limit = min(TABLE_BYTES if settings.sparse else most, 8 * count * (2 * d + 2 * count))
     wanted = settings.parameters.max_task_rows
     tasks = has_tasks(settings)
     if tasks:
@@ -189,41 +192,3 @@ def of_count(settings: Settings, count: int | None, compiled: bool, most: int, r
     limit += bytes_of(least(settings), compiled)
     found = planned(settings, limit, compiled) or least(settings)
     return found.with_parameters(max_task_rows=wanted if wanted is not None else rows) if tasks else found
-
-
-@dataclass(frozen=True)
-class Belief:
-    """What one of the models assumes about the stream, for people."""
-
-    words: str
-    curved: bool = False  # it has waves, or a table
-    apart: bool = False  # tasks have more of their own than they share
-    learned: bool = False  # it learns which tasks resemble which
-    adapting: bool = False  # it expects the stream to keep changing
-
-    def __str__(self) -> str:
-        return self.words
-
-
-def beliefs_of(settings: Settings) -> list[list[Belief]]:
-    """Return the beliefs of every part."""
-    given = settings.parameters
-    if settings.sparse:
-        kinds = ("presence" if sign else "size" for sign in given.signs)
-        return [[Belief(f"{kind} of features, rate {rate:g}") for kind, rate in zip(kinds, given.rates, strict=True)]]
-    both = given.own and given.shared
-    parts = []
-    for k, (prior, own, floor) in enumerate(given.filters):
-        curved, apart = k == given.wave_filter, both and own > 1
-        words = ["linear and waves" if curved else "linear", {1.0: "calm", 10.0: "bold"}.get(prior, "")]
-        words += ["tasks differ" if apart else "tasks alike"] * both + ["adapting"] * (floor > 0)
-        parts.append([Belief(", ".join(filter(None, words)), curved, apart, adapting=floor > 0)])
-    if given.latent and both:
-        parts.append([Belief("linear, kinds of tasks", learned=True)])
-    if given.rates:
-        apart = [both and own >= 1 for own in given.owns]
-        parts.append([
-            Belief(f"waves, rate {rate:g}" + (", tasks differ" if own else ", tasks alike") * both, True, own)
-            for rate, own in zip(given.rates, apart, strict=True)
-        ])  # fmt: skip
-    return parts

@@ -27,7 +27,6 @@ from budgetron.engine.reference.store import Store
 from budgetron.engine.settings import Settings
 from budgetron.graphs import Explicit, factor_of
 
-
 FIRST_LOOK, ENOUGH_WEIGHT = 16, 0.2
 
 

@@ -1,0 +1,46 @@
+"""The beliefs of a Budgetron in words, for reports, plots and people."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from budgetron.engine.settings import Settings
+
+
+@dataclass(frozen=True)
+class Belief:
+    """What one of the models assumes about the stream, for people."""
+
+    words: str
+    curved: bool = False  # it has waves, or a table
+    apart: bool = False  # tasks have more of their own than they share
+    learned: bool = False  # it learns which tasks resemble which
+    adapting: bool = False  # it expects the stream to keep changing
+
+    def __str__(self) -> str:
+        return self.words
+
+
+def beliefs_of(settings: Settings) -> list[list[Belief]]:
+    """Return the beliefs of every part."""
+    given = settings.parameters
+    if settings.sparse:
+        kinds = ("presence" if sign else "size" for sign in given.signs)
+        return [[Belief(f"{kind} of features, rate {rate:g}") for kind, rate in zip(kinds, given.rates, strict=True)]]
+    both = given.own and given.shared
+    parts = []
+    for k, (prior, own, floor) in enumerate(given.filters):
+        curved = k == given.wave_filter and given.whole_waves > 0
+        apart = both and own > 1
+        words = ["linear and waves" if curved else "linear", {1.0: "calm", 10.0: "bold"}.get(prior, "")]
+        words += ["tasks differ" if apart else "tasks alike"] * both + ["adapting"] * (floor > 0)
+        parts.append([Belief(", ".join(filter(None, words)), curved, apart, adapting=floor > 0)])
+    if given.latent and both:
+        parts.append([Belief("linear, kinds of tasks", learned=True)])
+    if given.rates:
+        apart = [both and own >= 1 for own in given.owns]
+        parts.append([
+            Belief(f"waves, rate {rate:g}" + (", tasks differ" if own else ", tasks alike") * both, True, own)
+            for rate, own in zip(given.rates, apart, strict=True)
+        ])  # fmt: skip
+    return parts
