@@ -184,12 +184,13 @@ class Filter final : public Part {
     }
   }
 
+  // Without a shared part the arrays are there too, and empty.
   void save(State& state) override {
-    if (shape_.shared) shared_.save(state, name_);
+    shared_.save(state, name_);
     state.reals[name_ + "_cells"].assign(cells_.begin(), cells_.end());
   }
   void load(const State& state) override {
-    if (shape_.shared) shared_.load(state, name_);
+    shared_.load(state, name_);
     const auto& cells = state.reals.at(name_ + "_cells");
     if (cells.size() != cells_.size()) throw std::invalid_argument("a saved model whose cells do not agree in number");
     std::transform(cells.begin(), cells.end(), cells_.begin(), [](double x) { return static_cast<float>(x); });

@@ -1,8 +1,8 @@
 """Turns a byte budget into the sizes of a Budgetron.
 
-Sparse rows: everything goes to the table. Dense rows: a model on linear features first; then waves for AdaGrad, rows for
-tasks, and a filter over waves with what is left. Fewer beliefs if rows for tasks would otherwise be few: what one task
-costs matters more than another belief about all of them.
+Sparse rows: everything goes to the table. Dense rows: a model on linear features first; then waves for AdaGrad, rows
+for tasks, and a filter over waves with what is left. Fewer beliefs if rows for tasks would otherwise be few: what one
+task costs matters more than another belief about all of them.
 """
 
 from __future__ import annotations
@@ -14,9 +14,9 @@ from budgetron.engine.reference.budgetron import shapes
 from budgetron.engine.settings import Settings
 from budgetron.graphs import Explicit
 
-# Prior variance of shared weights, of own ones as a multiple, and the least share that variances keep. Features have unit
-# size, so a number means the same on every stream: 1 is calm and 10 is bold; own parts are a tenth of the shared one
-# where tasks are alike, ten times it where they are not; one belief goes on adapting, for streams that drift.
+# Prior variance of shared weights, of own ones as a multiple, and the least share that variances keep. Features have
+# unit size, so a number means the same on every stream: 1 is calm and 10 is bold; own parts are a tenth of the shared
+# one where tasks are alike, ten times it where they are not; one belief goes on adapting, for streams that drift.
 FILTERS = ((1.0, 0.1, 0.0), (10.0, 0.1, 0.0), (3.0, 0.1, 0.1), (1.0, 10.0, 0.0), (3.0, 0.1, 0.0))
 WAVE_FILTER = 4
 PLAIN = (1.0, 10.0, 0.0)
@@ -48,7 +48,8 @@ def beginning(settings: Settings, kernel: bool) -> Settings:
     filters = [belief for k, belief in enumerate(FILTERS) if kernel or k != WAVE_FILTER]
     tasks = has_tasks(settings)
     if not tasks:  # beliefs that differ in own weights alone are one
-        filters = list({(prior, 0.1 if given.own else 0.0, floor): None for prior, _, floor in filters[:-1]}) + filters[-1:]
+        own = 0.1 if given.own else 0.0
+        filters = [*{(prior, own, floor): None for prior, _, floor in filters[:-1]}, *filters[-1:]]
     wave_filter = len(filters) - 1 if kernel and whole else NONE
     plain_filter = NONE
     if isinstance(settings.graph, Explicit):
@@ -56,7 +57,8 @@ def beginning(settings: Settings, kernel: bool) -> Settings:
         filters.append(PLAIN)
     return settings.with_parameters(
         filters=filters, wave_filter=wave_filter, plain_filter=plain_filter, whole=whole, waves=1 if kernel else 0,
-        rates=list(WAVE_RATES) if kernel else [], owns=list(WAVE_OWNS) if kernel else [], latent=LATENT if given.shared and tasks else 0,
+        rates=list(WAVE_RATES) if kernel else [], owns=list(WAVE_OWNS) if kernel else [],
+        latent=LATENT if given.shared and tasks else 0,
     )  # fmt: skip
 
 
@@ -70,7 +72,8 @@ def least(settings: Settings) -> Settings:
     if settings.sparse:
         return settings.with_parameters(cells=16)
     return _cells_only(settings).with_parameters(
-        max_task_rows=_fewest_rows(settings), waves=0, rates=[], owns=[], whole=False, wave_cells=FEWEST_CELLS, whole_waves=0
+        max_task_rows=_fewest_rows(settings), waves=0, rates=[], owns=[], whole=False, wave_cells=FEWEST_CELLS,
+        whole_waves=0
     )
 
 
@@ -92,7 +95,8 @@ def planned(settings: Settings, limit: int, compiled: bool) -> Settings | None:
 
 def _lean(settings: Settings) -> Settings:
     given = settings.parameters
-    filters = [(prior, own if given.own else 0.0, floor) for prior, own, floor in FEW][: 2 if has_tasks(settings) else 1]
+    few = FEW if has_tasks(settings) else FEW[:1]
+    filters = [(prior, own if given.own else 0.0, floor) for prior, own, floor in few]
     has_waves = given.wave_filter < NONE
     return settings.with_parameters(filters=filters, wave_filter=0 if has_waves else NONE, plain_filter=NONE, latent=0)
 
@@ -181,7 +185,9 @@ def of_count(settings: Settings, count: int | None, compiled: bool, most: int, r
     d = settings.n_features
     limit = most
     if count is not None:
-        limit = min(most, 8 * count * (2 * d + 2 * count)) if not settings.sparse else min(4 * NONE, 8 * count * (d + 2 * count))
+        limit = min(most, 8 * count * (2 * d + 2 * count))
+        if settings.sparse:
+            limit = min(4 * 2**20, 8 * count * (d + 2 * count))
     wanted = settings.parameters.max_task_rows
     tasks = has_tasks(settings)
     if tasks:
