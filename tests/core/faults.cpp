@@ -70,8 +70,8 @@ void expect(bool holds, const char* what) {
   if (holds) return;
   std::fprintf(stderr, "faults: %s\n", what);
   if (const Config* c = current)
-    std::fprintf(stderr, "%s, capacity %zu, %zu outputs, %s graph, patience %.0f\n", name_of(*c).c_str(), c->capacity, c->n_outputs,
-                 dynamic_cast<const Clique*>(c->similarity.get()) ? "closed" : "explicit", c->parameters.real("patience", 0));
+    std::fprintf(stderr, "%s, capacity %zu, %zu outputs, %s graph, at most %.0f task rows\n", name_of(*c).c_str(), c->capacity, c->n_outputs,
+                 dynamic_cast<const Clique*>(c->similarity.get()) ? "closed" : "explicit", c->parameters.real("max_task_rows", 0));
   std::exit(1);
 }
 
@@ -139,11 +139,13 @@ void run(const Config& c, bool by_cluster, unsigned seed, double offset) {
       with_every_failure(model, [&] {
         model.learner().margins(s.rows(c, 0, n), 0, n, s.keys.data(), s.clusters.data(), out.data());
       });
-      if (c.rule == "budgetron") {  // which may rebuild a Gram matrix that rounding has broken
+      if (c.rule == "budgetron") {  // which may do an update of a covariance that was put off
         const Rows rows = s.rows(c, 0, n);
-        const Query variances{"variances", &rows, s.keys.data(), s.clusters.data(), {}};
-        with_every_failure(model, [&] { model.learner().query(variances); });
-        twin.learner().query(variances);
+        for (const char* name : {"variances", "linear_weights", "beliefs"}) {
+          const Query query{name, &rows, s.keys.data(), s.clusters.data(), {}};
+          with_every_failure(model, [&] { model.learner().query(query); });
+          twin.learner().query(query);
+        }
       }
       with_every_failure(model, [&] { Saved saved(model); });
     }

@@ -162,32 +162,50 @@ void each_config(Use use) {
               c.n_tasks = graph >= 2 ? 5 : 0;
               use(c, graph == 0 || graph >= 2);
             }
-  // Budgetron: shared and own parts, shared only, own only; patience so short that beliefs are dropped on the way.
-  for (int kernel = 0; kernel < 4; ++kernel)
-    for (int store = 0; store < 5; ++store)
-      for (int parts = 0; parts < 3; ++parts)
-        for (std::size_t outputs : {std::size_t{1}, std::size_t{3}})
-          for (std::size_t capacity : {std::size_t{1}, std::size_t{20}, std::size_t{0}})
-            for (std::int64_t patience : {std::int64_t{3}, std::int64_t{10000}}) {
-              Config c = configured(kernel, store, outputs, capacity);
+  // Budgetron: shared and own parts, shared only, own only, clusters, and a graph as a factor.
+  const auto factored = std::make_shared<Factored>(std::vector<std::int64_t>{0, 2, 5, 8, 11, 13},
+                                                   std::vector<std::int32_t>{0, 1, 0, 1, 2, 1, 2, 3, 2, 3, 4, 3, 4},
+                                                   std::vector<double>{0.9, 0.3, 0.3, 0.8, 0.3, 0.3, 0.8, 0.3, 0.3, 0.8, 0.3, 0.3, 0.9});
+  for (int store = 0; store < 4; ++store)
+    for (int parts = 0; parts < 5; ++parts)
+      for (std::size_t outputs : {std::size_t{1}, std::size_t{3}})
+        for (std::size_t rows : {std::size_t{5}, std::size_t{0}})
+          for (bool whole : {true, false})
+            for (bool waves : {true, false}) {
+              Config c = configured(3, store, outputs, 1);
+              if (c.sparse && (!whole || waves)) continue;  // the table has neither
               c.rule = "budgetron";
               c.similarity = clique;
-              const bool shared = parts != 2, own = parts != 1;
-              const auto word = [&](const char* name, std::size_t value) { c.parameters.set(name, std::uint64_t{value}); };
-              c.parameters.set("eta", kernel == 0 ? 1e-3 : 0.1);
-              word("max_task_rows", capacity ? 3 : 0);
-              word("shared", shared);
-              word("own", own);
-              word("whole", shared && !c.sparse && capacity != 1);
-              word("own_rank", !own || kernel == 3 || capacity == 1 ? 0 : 2);
-              word("slots", c.sparse ? 64 : 0);
-              word("patience", static_cast<std::size_t>(patience));
-              c.parameters.set("sure", patience == 3 ? 0.0 : 0.01);
-              const double rho = parts == 0 ? 0.1 : parts == 1 ? 0.0 : 1.0;
-              std::vector<double> beliefs = {1, rho, 0, 0, 0, 3, rho, 0, 0, 0.1};
-              if (kernel != 3) beliefs.insert(beliefs.end(), {3, rho, 3, rho, 0, 0, 0, 10, rho, 0});
-              c.parameters.set("beliefs", beliefs);
-              use(c, true);
+              if (parts == 4) c.similarity = factored;
+              c.n_tasks = parts == 4 ? 5 : 0;
+              const auto count = [&](const char* name, std::size_t value) { c.parameters.set(name, std::uint64_t{value}); };
+              count("max_task_rows", rows);
+              count("shared", parts != 2);
+              count("own", parts != 1);
+              count("clustered", parts == 3);
+              c.parameters.set("cluster_share", 0.5);
+              if (c.sparse) {
+                count("cells", rows ? 40 : 400);  // few enough that features share cells and must be admitted; or not
+                c.parameters.set("rates", std::vector<double>{0.15, 1.0});
+                c.parameters.set("signs", std::vector<double>{0.0, 1.0});
+              } else {
+                count("whole", whole);
+                count("latent", 3);
+                if (parts == 4) count("plain_filter", 1);
+                c.parameters.set("filters", std::vector<double>{1, 0.1, 0, 3, 10, 0.1, 3, 0.1, 0});
+                if (waves) {
+                  count("waves", 7);
+                  count("own_cells", rows ? 40 : 0);
+                  if (whole) {
+                    count("wave_filter", 2);
+                    count("whole_waves", 5);
+                    count("wave_cells", rows ? 3 : 0);
+                  }
+                  c.parameters.set("rates", std::vector<double>{0.1, 1.0});
+                  c.parameters.set("owns", std::vector<double>{0.1, 1.0});
+                }
+              }
+              use(c, parts == 3);
             }
 }
 

@@ -5,8 +5,8 @@ class, with the reason:
 
     exemptions: ClassVar[Mapping[str, str]] = {"no_mistake_no_change": "it learns from every example"}
 
-`LAWS` has the laws by name. ``"explicit_graphs"`` is one more name, for a learner that accepts only graphs in closed
-form.
+`LAWS` has the laws by name. There are two more names: ``"explicit_graphs"`` for a learner that accepts only graphs in
+closed form, and ``"any_kernel"`` for one that accepts only `Gaussian` and `Linear` kernels.
 
 >>> from budgetron import RandomBudgetPerceptron
 >>> report = check_learner(RandomBudgetPerceptron)
@@ -33,6 +33,7 @@ __all__ = [
     "LawBroken",
     "Report",
     "Stream",
+    "any_kernel",
     "check_learner",
     "exemption",
     "explicit_graphs",
@@ -73,10 +74,11 @@ class Report:
 def usual_cases(learner: Any) -> list[Case]:
     """Return a few cases that together cover every kind of kernel, graph, rows and labels."""
     path = lambda names: graphs.from_edges([(names[0], names[1]), (names[1], names[2])], tasks=names)  # noqa: E731
+    third = kernels.Linear() if any_kernel(learner) else kernels.Polynomial(2, normalize=True)
     cases = [
         Case(learner),
         Case(learner, kernels.Linear(bias=1.0), lambda names: graphs.complete(len(names)), sparse=True, n_classes=3),
-        Case(learner, kernels.Polynomial(2, normalize=True), lambda names: graphs.disconnected(), dtype="float32"),
+        Case(learner, third, lambda names: graphs.disconnected(), dtype="float32"),
     ]
     return cases if explicit_graphs(learner) else [*cases, Case(learner, graph=path, n_classes=3)]
 
@@ -84,6 +86,11 @@ def usual_cases(learner: Any) -> list[Case]:
 def explicit_graphs(learner: Any) -> str:
     """Return why the learner accepts no explicit graph; empty if it does."""
     return _exemptions(learner).get("explicit_graphs", "")
+
+
+def any_kernel(learner: Any) -> str:
+    """Return why the learner accepts only Gaussian and linear kernels; empty if it accepts others."""
+    return _exemptions(learner).get("any_kernel", "")
 
 
 def exemption(law: str, case: Case) -> str:

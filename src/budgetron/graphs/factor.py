@@ -6,9 +6,9 @@ A small graph, whose A⁻¹ is a table, has R = (A⁻¹)^½. A large one has A =
 
     S = D^(−½) W D^(−½),   R = D^(−½) Σ_n c_n Sⁿ,   c_n = C(2n, n)/4ⁿ
 
-so that a row of R needs only the neighbourhood of its task: no solve and no eigenvector. `entries` of every row are kept,
-the largest ones, and rescaled to the row's norm; whatever is cut, R Rᵀ remains a covariance. All rows are scaled so that
-their mean square norm is 1.
+so that a row of R needs only the neighbourhood of its task: no solve and no eigenvector. `entries` of every row are
+kept, the largest ones, and rescaled to the row's norm; whatever is cut, R Rᵀ remains a covariance. All rows are scaled
+so that their mean square norm is 1.
 """
 
 from __future__ import annotations
@@ -82,7 +82,7 @@ def _series(matrix: Any, entries: int | None, hops: int) -> Any:
 
 
 def _largest(matrix: Any, entries: int | None, keep_norms: bool = False) -> Any:
-    """Return the matrix with the largest entries of every row, by size; with `keep_norms` rescaled to the row's norm."""
+    """Return the matrix with the largest entries of every row, by size; with `keep_norms` rescaled to its norm."""
     counts = np.diff(matrix.indptr)
     rows = np.repeat(np.arange(matrix.shape[0]), counts)
     if entries is None or counts.max(initial=0) <= entries:

@@ -18,9 +18,11 @@ from budgetron.engine import native
 from budgetron.engine.reference.budgetron import plan
 from budgetron.engine.reference.budgetron.beliefs import Belief as Belief
 from budgetron.engine.reference.budgetron.beliefs import beliefs_of
+from budgetron.engine.reference.budgetron.shapes import rows_together
 from budgetron.engine.settings import Settings
 from budgetron.errors import refuse, refuse_type, shown
-from budgetron.graphs import Clique, TaskGraph, complete
+from budgetron.file_errors import invalid
+from budgetron.graphs import Clique, Explicit, TaskGraph, complete
 from budgetron.kernels import Gaussian, Kernel, Linear
 from budgetron.learners import validation
 from budgetron.learners.learner import Learner, Margins
@@ -36,22 +38,22 @@ ROWS_OF_A_COUNT = 10_000
 class Budgetron(Learner):
     """The flagship: learns from every example, gives probabilities, and finds out how the tasks are related.
 
-    It runs several models of the stream side by side and mixes them by how well they predict: linear models and models on
-    random features of a Gaussian kernel, each shared by all tasks with own weights per task, and a model that learns
-    which tasks resemble which. Sparse rows have a hashed table instead. Nothing needs tuning: columns are scaled by what
-    has been seen of them, and every setting that matters is one of the models. It stores weights, not examples.
+    It runs several models of the stream side by side and mixes them by how well they predict: linear models and models
+    on random features of a Gaussian kernel, each shared by all tasks with own weights per task, and a model that learns
+    which tasks resemble which. Sparse rows have a hashed table instead. Nothing needs tuning: columns are scaled by
+    what has been seen of them, and every setting that matters is one of the models. It stores weights, not examples.
 
     Parameters
     ----------
     budget : int, str or None, default="4 MiB"
-        A size that bounds everything the model holds, taken as it is needed. Or a number B, which stands for the bytes of
-        B stored examples and of two B × B matrices, with weights per task in addition. None: no limit.
+        A size that bounds everything the model holds, taken as it is needed. Or a number B, which stands for the bytes
+        of B stored examples and of two B × B matrices, with weights per task in addition. None: no limit.
     kernel : Gaussian, Linear or None, default=Gaussian(gamma="scale")
         With a Gaussian kernel there are models on random features of it; a number as `gamma` is that of standardised
         columns. None or Linear(): linear models alone, which are faster.
     graph : graphs.TaskGraph, default=complete()
-        How tasks are related. ``complete()`` finds out how much; any other graph of `graphs` says which tasks learn from
-        which; ``disconnected()`` is one model per task, and ``complete(coupling=inf)`` one model for all.
+        How tasks are related. ``complete()`` finds out how much; any other graph of `graphs` says which tasks learn
+        from which; ``disconnected()`` is one model per task, and ``complete(coupling=inf)`` one model for all.
     max_task_rows : int or None, default=None
         How many tasks may have weights of their own; past that the least recently updated one falls back to what is
         shared. None: as many as the budget allows.
@@ -95,9 +97,12 @@ class Budgetron(Learner):
         "no_mistake_no_change": "it learns from every example",
         "ample_budget_is_perceptron": "it is not a Perceptron",
         "dense_is_sparse": "dense columns are centred and scaled, sparse ones are hashed",
+        "any_kernel": "its random features are those of a Gaussian kernel",
+        "closed_form_is_general": "how much tasks share is found out on a closed form, and given by a matrix",
         "disconnected_is_separate": "beliefs are weighed, and columns scaled, over all tasks together",
         "relabelling": "a task's own weights are hashed with its id, and its starting point is drawn from it",
     }
+    single_weights: ClassVar[bool] = True  # AdaGrad and the table keep float32
     expected_failed_checks: ClassVar[Mapping[str, str]] = {
         name: "an online learner depends on the order of the examples, so a weight of 2 is not two copies"
         for name in (
@@ -141,8 +146,8 @@ class Budgetron(Learner):
     def predict_std(self, X: Any, *, tasks: Iterable[Any] | None = None) -> NDArray[np.float64]:
         """How unsure the model is of f, the log odds: a standard deviation a row, (n,); or (n, classes).
 
-        Large where little was learned: far from all examples, or for a new task, and where beliefs differ. A probability
-        near ½ may be well founded; this tells whether it is.
+        Large where little was learned: far from all examples, or for a new task, and where beliefs differ. A
+        probability near ½ may be well founded; this tells whether it is.
 
         >>> import numpy as np
         >>> from budgetron import Budgetron
@@ -224,6 +229,10 @@ class Budgetron(Learner):
             shared, own, clustered = graph.coupling != 0, graph.coupling != float("inf"), graph.mapped is not None
             share = graph.coupling / (1 + graph.coupling) if own else 1.0
         rows = checked_rows(self._who, self.max_task_rows)
+        if isinstance(graph, Explicit) and rows is not None and rows < rows_together(graph) and not settings.sparse:
+            accepted = f"at least {rows_together(graph)} on this graph, or None"
+            raise refuse(self._who, "max_task_rows", accepted, shown(rows),
+                         "An example updates the rows of related tasks too.")  # fmt: skip
         if not getattr(self, "_has_tasks", True):
             rows = plan.NO_TASKS
         gaussian = isinstance(self.kernel, Gaussian)
@@ -239,6 +248,12 @@ class Budgetron(Learner):
             return settings  # the planner divides the bytes
         compiled = self._engine_kind(None) is native.Engine
         return plan.of_count(settings, count, compiled, UNLIMITED, ROWS_OF_A_COUNT if count is not None else None)
+
+    @classmethod
+    def _check_file(cls, parameters: Mapping[str, Any]) -> None:
+        if "beliefs" in parameters:
+            raise invalid("the model", "a Budgetron of this version", "one of version 0.1, which stored examples",
+                          "Train it again; a data directory with its complete log does so by itself.")  # fmt: skip
 
     # ---- weights of classes
 

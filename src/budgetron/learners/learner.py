@@ -551,6 +551,10 @@ class Learner(Pictures, ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         return hint if all(kind in plain for kind in get_args(hint) or (hint,)) else Any
 
     @classmethod
+    def _check_file(cls, parameters: Mapping[str, Any]) -> None:
+        """Reject a model file by its constructor parameters, if this version cannot read it; with a remedy."""
+
+    @classmethod
     def _parameter_to_json(cls, name: str, value: Any) -> Any:
         """Convert a constructor parameter that is not a plain number or string for a model file."""
         return value

@@ -98,6 +98,7 @@ def model_of(saved: ModelRecord, arrays: Mapping[str, NDArray[Any]], limit: int,
     """Restore a model from a record and arrays. Everything in them is validated before it is used."""
     require(saved.learner in learner_names(), "learner", f"one of {', '.join(learner_names())}", shown(saved.learner))
     learner = learner_class(saved.learner)
+    learner._check_file(saved.parameters)
     by_graph = [_under(arrays, f"graph.{number}.") for number in range(len(saved.graphs))]
     state, columns = _under(arrays, "state."), _under(arrays, "columns.")
     known = len(state) + len(columns) + sum(map(len, by_graph))

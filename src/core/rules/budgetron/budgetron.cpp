@@ -135,11 +135,12 @@ class Budgetron final : public Learner {
     Step direction;
     std::uint8_t flags = mistaken(example, s, direction) ? kMistake : 0;
     if (example.weight == 0) return flags;
+    const double omega = std::min(example.weight, kHeaviest);
     make_rows(example.task, own);
-    mixture_.learn(own.logs.data(), outputs(), example.label, example.weight);
+    mixture_.learn(own.logs.data(), outputs(), example.label, omega);
     std::size_t b = 0;
     for (const auto& part : parts_) {
-      if (part->learn(own.seen, own.values.data() + b * outputs(), example.label, example.weight)) flags |= kUpdated;
+      if (part->learn(own.seen, own.values.data() + b * outputs(), example.label, omega)) flags |= kUpdated;
       b += part->count();
     }
     use_waves();
@@ -167,6 +168,8 @@ class Budgetron final : public Learner {
   void load_rule(const State& state) override;
 
  private:
+  // Larger weights count as this one. A step already ends just past the boundary, and products with it stay finite.
+  static constexpr double kHeaviest = 1e9;
   static constexpr double kNegligible = 0.01;     // a part whose beliefs together have less weight is idle
   static constexpr std::int64_t kPatience = 5000;  // steps until an idle part is dropped
 
@@ -182,6 +185,7 @@ class Budgetron final : public Learner {
   template <class Made, class... Given>
   void add_part(Given&&... given) {
     parts_.push_back(std::make_unique<Made>(bytes_, std::forward<Given>(given)...));
+    parts_.back()->object_bytes = sizeof(Made);
     bytes_.used += sizeof(Made);
     index_.push_back(static_cast<std::int64_t>(index_.size()));
     idle_.push_back(0);
@@ -243,6 +247,7 @@ class Budgetron final : public Learner {
     mixture_.drop(b, parts_[p]->count());
     const std::size_t at = parts_[p]->at, width = parts_[p]->row_width(), before = row_width_;
     const auto place = static_cast<std::ptrdiff_t>(p);
+    bytes_.used -= parts_[p]->object_bytes;
     parts_.erase(parts_.begin() + place);
     index_.erase(index_.begin() + place);
     idle_.erase(idle_.begin() + place);
@@ -285,7 +290,8 @@ class Budgetron final : public Learner {
   }
   RowTable::Name name_of(std::size_t related, const Seen& e) const { return {e.related[related].id, clustered_ && related == 0}; }
 
-  // The rows of a new example; those that do not exist are filled with the prior in working memory.
+  // The rows of a new example; those that do not exist are filled with the prior in working memory. Scoring only reads the
+  // rows; learning writes to them through the same pointers, which is why const is cast away here and nowhere else.
   void find_rows(Task task, Working& own) const {
     if (row_width_ == 0) return;
     std::size_t missing = 0;

@@ -193,14 +193,15 @@ class Filter final : public Part {
     waves_ = shape_.waves;
   }
 
+  // Without a shared part the arrays are there too, and empty.
   void save(State& state) override {
     state.integers[name_ + "_waves"] = {static_cast<std::int64_t>(waves_)};
-    if (shape_.shared) shared_.save(state, name_);
+    shared_.save(state, name_);
     state.reals[name_ + "_cells"].assign(cells_.begin(), cells_.end());
   }
   void load(const State& state) override {
     if (state.integers.at(name_ + "_waves").at(0) > static_cast<std::int64_t>(waves_)) use_all_waves();
-    if (shape_.shared) shared_.load(state, name_);
+    shared_.load(state, name_);
     const auto& cells = state.reals.at(name_ + "_cells");
     if (cells.size() != cells_.size()) throw std::invalid_argument("a saved model whose cells do not agree in number");
     std::transform(cells.begin(), cells.end(), cells_.begin(), [](double x) { return static_cast<float>(x); });

@@ -70,7 +70,7 @@ class Latent final : public Part {
       v += r.u[q] * r.u[q] * spread_[q] + b_[q] * cb_[q];
       twice += r.u[q] * spread_[q] * cb_[q];
     }
-    if (omega * pull * v < kNegligibleStep) return false;
+    if (!(omega * pull * v >= kNegligibleStep)) return false;  // also where pull is 0, and b not a number
     const double h = steps_.solve(f, omega, v);
     double size = std::abs(steps_.alpha()[outputs_ == 1 ? 0 : label]);
     if (size * std::abs(twice) > v / 2) {

@@ -59,6 +59,7 @@ class Part {
   virtual void save(State& state) = 0;
   virtual void load(const State& state) = 0;
 
+  std::size_t object_bytes = 0;  // of the object itself, counted by the rule
   std::size_t at = 0;  // where this part begins in the row of a task
 };
 

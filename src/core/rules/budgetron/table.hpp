@@ -30,6 +30,7 @@ namespace budgetron {
 class HashedTable final : public Part {
  public:
   static constexpr double kOwn = 0.3, kMass = 0.1, kTypicalRate = 1.0 / 8.0, kBayesRate = 0.3;
+  static constexpr double kMostTypical = 1e38;  // typical sizes are float32, rows may be float64
 
   HashedTable(Bytes& bytes, const std::vector<double>& rates, const std::vector<double>& signs, std::size_t outputs, std::size_t cells,
               bool single, bool shared, bool own)
@@ -105,7 +106,7 @@ class HashedTable final : public Part {
   std::size_t own_cell(const TableEntry& entry, std::int64_t id) const { return cell_of(mix64(entry.hash ^ mix64(id))); }
   double next_typical(std::size_t cell, double size) const {
     const double old = static_cast<double>(typical(cell));
-    return old > 0 ? old + (size - old) * kTypicalRate : size;
+    return std::min(old > 0 ? old + (size - old) * kTypicalRate : size, kMostTypical);
   }
 
   template <class Use>

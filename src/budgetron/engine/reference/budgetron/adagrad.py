@@ -3,9 +3,9 @@
     φ = [linear, √(1/waves) · waves],   f = Σ (w + √ρ w_i) φ,   λ and ρ by belief
     G += (gφ)²,   w += λ gφ/√G,         and the same for own weights with √ρ φ
 
-Own weights of all tasks lie in one array, those of a task as one run of cells that begins at the hash of the task id. Runs
-of different tasks may overlap; with few cells tasks learn from each other at random, which costs less than having no own
-weights. Weights are float32.
+Own weights of all tasks lie in one array, those of a task as one run of cells that begins at the hash of the task id.
+Runs of different tasks may overlap; with few cells tasks learn from each other at random, which costs less than having
+no own weights. Weights are float32.
 """
 
 from __future__ import annotations
@@ -33,12 +33,13 @@ def adagrad(w: NDArray[np.float32], squares: NDArray[np.float32], pull: Array, r
 
 
 class WaveAdaGrad:
-    """Beliefs with the given rates and own shares. `cells`: own weights of all tasks together, at least one run or 0."""
+    """Beliefs with the given rates and own shares. `cells`: own weights of all tasks, at least one run or 0."""
 
     name = "adagrad"
     row_width, at, curved = 0, 0, False
 
-    def __init__(self, rates: list[float], owns: list[float], outputs: int, columns: int, waves: int, shared: bool, cells: int) -> None:
+    def __init__(self, rates: list[float], owns: list[float], outputs: int, columns: int, waves: int, shared: bool,
+                 cells: int) -> None:  # fmt: skip
         self.rates, self.outputs, self.columns, self.shared = rates, outputs, columns, shared
         self.count = len(rates)
         self.roots = np.sqrt(owns) if shared else np.ones(len(rates))

@@ -12,11 +12,13 @@ from budgetron.engine.reference.budgetron.adagrad import WaveAdaGrad
 from budgetron.engine.reference.budgetron.filters import Filter, FilterBelief
 from budgetron.engine.reference.budgetron.latent import Latent
 from budgetron.engine.reference.budgetron.parts import Part
-from budgetron.engine.reference.budgetron.table import HashedTable
+from budgetron.engine.reference.budgetron.table import TOTAL_MASS, HashedTable
 from budgetron.engine.reference.declaration import Arrays, RuleParameters
+from budgetron.engine.reference.rows import Integers
 from budgetron.engine.reference.rule import Rule
 from budgetron.engine.saved_state import Field, Layout, clusters_of, length, require, verify_tasks
 from budgetron.engine.settings import Settings
+from budgetron.errors import refuse
 from budgetron.graphs import Clique, Explicit
 
 NotNegative = Annotated[float, Meta(ge=0.0, le=1e6)]
@@ -62,7 +64,8 @@ def make_parts(settings: Settings) -> list[Part]:
     if given.latent and shared and own:
         parts.append(Latent(given.latent, outputs, columns, given.whole))
     if given.rates:
-        parts.append(WaveAdaGrad(given.rates, given.owns, outputs, columns, given.waves, shared, given.own_cells if own else 0))
+        cells = given.own_cells if own else 0
+        parts.append(WaveAdaGrad(given.rates, given.owns, outputs, columns, given.waves, shared, cells))
     return parts
 
 
@@ -80,12 +83,17 @@ class BudgetronDeclaration(Rule):
         require(settings.kernel is None, "kernel", "null: a Budgetron stores no examples")
         if isinstance(graph, Clique):
             parts = (graph.coupling != 0, graph.coupling != float("inf"), graph.mapped is not None)
-            require(parts == (given.shared, given.own, given.clustered), "shared, own and clustered", "as the graph implies")
+            fine = parts == (given.shared, given.own, given.clustered)
+            require(fine, "shared, own and clustered", "as the graph implies")
         else:
             require(given.shared and given.own and not given.clustered, "shared and own", "true on an explicit graph")
-        require(bool(given.cells) == settings.sparse, "cells", "above 0 if and only if rows are sparse", str(given.cells))
+        require(bool(given.cells) == settings.sparse, "cells", "above 0 for sparse rows alone", str(given.cells))
         require(not settings.sparse or len(given.signs) == len(given.rates) > 0, "signs", "as many as rates")
         require(settings.sparse or bool(given.filters) or bool(given.rates), "filters", "at least one belief")
+        if isinstance(graph, Explicit) and given.max_task_rows is not None and not settings.sparse:
+            together = shapes.rows_together(graph)
+            require(given.max_task_rows >= together, "max_task_rows", f"at least {together}, the rows of one example",
+                    str(given.max_task_rows))  # fmt: skip
         require(given.whole_waves <= given.waves, "whole_waves", "at most waves", str(given.whole_waves))
         require(given.whole or not given.whole_waves, "whole", "true where a filter sees waves")
         require(settings.sparse or len(given.owns) == len(given.rates), "owns", "as many as rates")
@@ -137,12 +145,21 @@ class BudgetronDeclaration(Rule):
             require(0 <= count <= seen, "state.scaler_count", "a count of at most n_seen", str(count))
             require((arrays["scaler_variance"] >= 0).all(), "state.scaler_variance", "not negative")
         for name in arrays:
-            if name.endswith(("_squares", "_variances", "_total", "_seen", "_used")):
+            if name.endswith(("_squares", "_variances", "_used")):
                 require((arrays[name] >= 0).all(), f"state.{name}", "not negative")
+        if settings.sparse:
+            _verify_table(settings, arrays)
+        else:
+            _verify_variances(settings, arrays)
 
     @classmethod
     def sized_for(cls, settings: Settings, arrays: Arrays) -> Settings:
         return settings.with_parameters(max_task_rows=max(2, len(arrays["row_id"])))
+
+    @classmethod
+    def check_resize(cls, who: str, settings: Settings, capacity: int) -> None:
+        raise refuse(who, "budget", "unchanged: the parts of a Budgetron have their sizes for good", str(capacity),
+                     "Train a new model with the other budget.")  # fmt: skip
 
     # ---- memory
 
@@ -170,3 +187,39 @@ def _left(settings: Settings, arrays: Arrays) -> list[shapes.Shape]:
     require(index.dtype.kind == "i" and len(index) >= 1 and (np.diff(index) > 0).all() and index[0] >= 0
             and index[-1] < len(parts), "state.part_index", f"ascending numbers of the {len(parts)} parts")  # fmt: skip
     return [parts[place] for place in index.tolist()]
+
+
+def _verify_table(settings: Settings, arrays: Arrays) -> None:
+    # Weights may have any sign; typical sizes, masses and squares may not, or their roots and logarithms were no
+    # numbers.
+    weights = len(settings.parameters.rates) * settings.n_outputs
+    cells, first = arrays["table_cells"], 1 + max(2, settings.n_outputs)
+    fine = (cells[:, :first] >= 0).all() and (cells[:, first + weights :] >= 0).all()
+    require(fine, "state.table_cells", "sizes, masses and squares that are not negative")
+    seen = arrays["table_seen"]
+    require(((seen >= 0) & (seen < 256)).all(), "state.table_seen", "bytes")
+    require((arrays["table_total"] >= TOTAL_MASS).all(), "state.table_total", f"at least {TOTAL_MASS:g}")
+    require((arrays["table_bayes_squares"] >= 1).all(), "state.table_bayes_squares", "at least 1")
+
+
+def _verify_variances(settings: Settings, arrays: Arrays) -> None:
+    whole, places = settings.parameters.whole, arrays["part_index"].tolist()
+    for name in (name for name in arrays if name.endswith("_covariance")):
+        variances = arrays[name][_diagonal(len(arrays[name]))] if whole else arrays[name]
+        # A matrix that lost nearly all of a variance may have rounded it to a little below 0.
+        require((variances >= (-1e-9 if whole else 0)).all(), f"state.{name}", "with variances that are not negative")
+    for name in (name for name in arrays if name.startswith("filter") and name.endswith("_cells")):
+        require((arrays[name][:, -1] >= 0).all(), f"state.{name}", "with variances that are not negative")
+    at, shapes_of_all = 0, shapes.shapes_of(settings)
+    for place in places:
+        width, own = shapes_of_all[place].row_width, settings.n_features + 1
+        if width:  # every part ends with the variances of its own weights
+            variances = arrays["row_values"][:, at + width - own : at + width]
+            require((variances >= 0).all(), "state.row_values", "with variances that are not negative")
+        at += width
+
+
+def _diagonal(n: int) -> Integers:
+    """Return the places of the diagonal in a lower triangle of n numbers."""
+    order = np.arange(int(np.sqrt(2 * n)))
+    return np.asarray(order * (order + 3) // 2)

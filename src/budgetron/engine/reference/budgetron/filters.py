@@ -4,11 +4,11 @@
     α, h from `steps`;   c = h/(1 + hV)
     θ += α Pφ,   P −= c Pφ(Pφ)ᵀ,     v_j += α R_ij S_j φ,   S_j ← S_j/(1 + h R_ij² S_j φ²)
 
-R_ij are the coefficients of the related tasks: 1 for the task itself on a complete graph, a row of a factor R of A⁻¹ on an
-explicit one. P is a whole matrix, or a diagonal for many columns. With `waves`, φ has random Fourier features too; own
-weights have the linear features alone. A filter with `cells` has own weights of the bias alone, (outputs + 1) numbers per
-task in a hashed array: the cheapest own part. Tasks whose hashes agree share a cell. A `plain` filter ignores the graph:
-its own weights are those of the task itself, so that a wrong graph costs little.
+R_ij are the coefficients of the related tasks: 1 for the task itself on a complete graph, a row of a factor R of A⁻¹ on
+an explicit one. P is a whole matrix, or a diagonal for many columns. With `waves`, φ has random Fourier features too;
+own weights have the linear features alone. A filter with `cells` has own weights of the bias alone, (outputs + 1)
+numbers per task in a hashed array: the cheapest own part. Tasks whose hashes agree share a cell. A `plain` filter
+ignores the graph: its own weights are those of the task itself, so that a wrong graph costs little.
 """
 
 from __future__ import annotations

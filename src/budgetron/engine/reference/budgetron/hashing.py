@@ -1,7 +1,8 @@
 """Hashes and the random numbers that are computed from them.
 
-Frequencies, starting points and table cells come from integer hashes, never from a random generator. The compiled engine
-computes the same integers, so both engines, every machine and every NumPy version agree, and nothing needs to be saved.
+Frequencies, starting points and table cells come from integer hashes, never from a random generator. The compiled
+engine computes the same integers, so both engines, every machine and every NumPy version agree, and nothing needs to be
+saved.
 """
 
 from __future__ import annotations

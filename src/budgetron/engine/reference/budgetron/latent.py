@@ -61,7 +61,7 @@ class Latent:
     def margins(self, e: Seen) -> Array:
         u, _, w, _ = self.own_of(e.mine)
         a = self.theta @ e.linear  # (rank + 1, outputs)
-        return (a[0] + u @ a[1:] + w @ e.linear)[None]
+        return np.asarray(a[0] + u @ a[1:] + w @ e.linear)[None]
 
     def variances(self, e: Seen) -> Array:
         u, _, _, s = self.own_of(e.mine)
@@ -76,6 +76,8 @@ class Latent:
         f, phi = f[0], e.linear
         u, c, w, s = self.own_of(e.mine)
         g = gradient(f, code)
+        if g[code] == 0:
+            return False
         a = self.theta[1:] @ phi
         direction = a @ g[-self.outputs:] / g[code] if self.outputs > 1 else (a[:, 0] if code else -a[:, 0])
         ca = c @ direction
@@ -110,7 +112,7 @@ class Latent:
 
     def linear_weights(self, e: Seen) -> Array:
         u, _, w, _ = self.own_of(e.mine)
-        return (self.theta[0] + np.tensordot(u, self.theta[1:], 1) + w)[None]
+        return np.asarray(self.theta[0] + np.tensordot(u, self.theta[1:], 1) + w)[None]
 
     def state(self) -> dict[str, Any]:
         P = self.P[np.tril_indices(self.columns)] if self.whole else self.P

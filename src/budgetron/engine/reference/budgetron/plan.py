@@ -1,8 +1,8 @@
 """Turns a byte budget into the sizes of a Budgetron.
 
-Sparse rows: everything goes to the table. Dense rows: a model on linear features first; then waves for AdaGrad, rows for
-tasks, and a filter over waves with what is left. Fewer beliefs if rows for tasks would otherwise be few: what one task
-costs matters more than another belief about all of them.
+Sparse rows: everything goes to the table. Dense rows: a model on linear features first; then waves for AdaGrad, rows
+for tasks, and a filter over waves with what is left. Fewer beliefs if rows for tasks would otherwise be few: what one
+task costs matters more than another belief about all of them.
 """
 
 from __future__ import annotations
@@ -14,9 +14,9 @@ from budgetron.engine.reference.budgetron import shapes
 from budgetron.engine.settings import Settings
 from budgetron.graphs import Explicit
 
-# Prior variance of shared weights, of own ones as a multiple, and the least share that variances keep. Features have unit
-# size, so a number means the same on every stream: 1 is calm and 10 is bold; own parts are a tenth of the shared one
-# where tasks are alike, ten times it where they are not; one belief goes on adapting, for streams that drift.
+# Prior variance of shared weights, of own ones as a multiple, and the least share that variances keep. Features have
+# unit size, so a number means the same on every stream: 1 is calm and 10 is bold; own parts are a tenth of the shared
+# one where tasks are alike, ten times it where they are not; one belief goes on adapting, for streams that drift.
 FILTERS = ((1.0, 0.1, 0.0), (10.0, 0.1, 0.0), (3.0, 0.1, 0.1), (1.0, 10.0, 0.0), (3.0, 0.1, 0.0))
 WAVE_FILTER = 4
 PLAIN = (1.0, 10.0, 0.0)
@@ -72,7 +72,8 @@ def least(settings: Settings) -> Settings:
     if settings.sparse:
         return settings.with_parameters(cells=16)
     return _cells_only(settings).with_parameters(
-        max_task_rows=_fewest_rows(settings), waves=0, whole_waves=0, rates=[], owns=[], whole=False, wave_cells=FEWEST_CELLS
+        max_task_rows=_fewest_rows(settings), waves=0, whole_waves=0, rates=[], owns=[], whole=False,
+        wave_cells=FEWEST_CELLS
     )
 
 

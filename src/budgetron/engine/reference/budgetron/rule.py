@@ -1,7 +1,7 @@
 """Budgetron: features, margins of every belief, their mixture, and the update, one example (x, i, y, ω) at a time.
 
     1  features of x, and the rows of the tasks related to i
-    2  f_b of every belief; the margin is that of the mixture; a mistake is a lead of the true class ≤ 0.  ω = 0 ends here
+    2  f_b of every belief; the margin is that of the mixture; a mistake is a lead of the true class ≤ 0
     3  the weights of the beliefs
     4  every part learns; a part without weight is dropped; the columns are counted
 """
@@ -28,6 +28,8 @@ from budgetron.engine.settings import Settings
 from budgetron.graphs import Explicit, factor_of
 
 FIRST_LOOK, ENOUGH_WEIGHT = 16, 0.2
+HEAVIEST = 1e9
+"""Larger weights count as this one. A step already ends just past the boundary, and products with it stay finite."""
 
 
 class Budgetron(BudgetronDeclaration):
@@ -88,6 +90,7 @@ class Budgetron(BudgetronDeclaration):
         outcome = Outcome(0) if mistaken(margins, code) is None else Outcome.MISTAKE
         self.n_mistakes += bool(outcome)
         if weight > 0:
+            weight = min(weight, HEAVIEST)
             self.w = mixture.weights(f, self.w, code, weight)
             if self._learn_parts(e, f, code, weight):
                 outcome |= Outcome.UPDATED
@@ -181,9 +184,13 @@ class Budgetron(BudgetronDeclaration):
     def state(self) -> dict[str, Any]:
         state = self.store.state() | {"n_seen": self.n_seen, "n_mistakes": self.n_mistakes}
         state |= {"part_index": self.index.copy(), "part_idle": self.idle.copy(), "belief_weight": self.w.copy()}
-        for source in [*self.parts, self.rows] + ([] if self.scaler is None else [self.scaler]):
-            state |= {name: value.copy() if isinstance(value, np.ndarray) else value for name, value in source.state().items()}
+        for source in self._sources():
+            for name, value in source.state().items():
+                state[name] = value.copy() if isinstance(value, np.ndarray) else value
         return state
+
+    def _sources(self) -> list[Part | TaskRows | Scaler]:
+        return [*self.parts, self.rows, *([] if self.scaler is None else [self.scaler])]
 
     def restore(self, state: dict[str, Any]) -> None:
         self.n_seen, self.n_mistakes = int(state["n_seen"]), int(state["n_mistakes"])
@@ -192,7 +199,7 @@ class Budgetron(BudgetronDeclaration):
             if place not in left:
                 self._drop(place)
         self.w, self.idle = np.array(state["belief_weight"]), np.array(state["part_idle"])
-        for source in [*self.parts, self.rows] + ([] if self.scaler is None else [self.scaler]):
+        for source in self._sources():
             source.restore(state)
 
     @property

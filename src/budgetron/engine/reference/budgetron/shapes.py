@@ -50,6 +50,11 @@ def shapes_of(settings: Settings) -> list[Shape]:
     return [*shapes, _adagrad(settings)] if given.rates else shapes
 
 
+def rows_together(graph: Explicit) -> int:
+    """Return how many rows an example on this graph may update at most: those of the related tasks, and of its own."""
+    return min(ENTRIES + 1, graph.n_tasks)
+
+
 def row_bytes(settings: Settings) -> int:
     """Return the bytes of a task's row; 0 if tasks have none."""
     width = sum(shape.row_width for shape in shapes_of(settings))
@@ -151,7 +156,7 @@ def _table(settings: Settings) -> Shape:
         return {"table_cells": Field("float32", (cells, 1 + classes + 2 * count * outputs)),
                 "table_seen": Field("int64", (cells,)), "table_used": Field("int64"),
                 "table_total": Field("float64", (classes,)), "table_bias": each, "table_bias_squares": each,
-                "table_bayes": Field("float64", (count,)), "table_bayes_squares": Field("float64", (count,))}  # fmt: skip
+                **dict.fromkeys(("table_bayes", "table_bayes_squares"), Field("float64", (count,)))}  # fmt: skip
 
     return Shape(count, 0, fields, cells * cell_bytes(settings))
 

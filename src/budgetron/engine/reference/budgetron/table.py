@@ -1,4 +1,5 @@
-"""Beliefs on sparse rows: one hashed table of cells for the weights of all features, shared and own, one belief per rate.
+"""Beliefs on sparse rows: one hashed table of cells for the weights of all features, shared and own, one belief per
+rate.
 
 For the non-zero features j of a row, a_j the typical |x_j| of the feature's cell (running mean, rate 1/8):
 
@@ -7,8 +8,8 @@ For the non-zero features j of a row, a_j the typical |x_j| of the feature's cel
     f   = b + Σ_j (w_j + o w_ji) φ_j + κ n,                    w_ji in the cell of (feature, task), o = 0.3
     every weight with its feature φ: G += (gφ)², w += λ gφ/√G (AdaGrad); b and κ likewise; then M_jc += |φ_j|
 
-Once a quarter of the cells hold a shared feature, a feature gets a cell only when it is seen for the second time: one bit per feature in a
-Bloom filter tells. Most features of a text occur once, and would only take the cells of others.
+Once a quarter of the cells hold a shared feature, a feature gets a cell only when it is seen for the second time: one
+bit per feature in a Bloom filter tells. Most features of a text occur once, and would only take the cells of others.
 """
 
 from __future__ import annotations
@@ -27,8 +28,12 @@ from budgetron.engine.reference.rows import Array, Integers
 OWN = 0.3
 MASS = 0.1
 """Mass that every feature begins with, in each class."""
+TOTAL_MASS = 1000 * MASS
+"""Mass that every class begins with."""
 TYPICAL_RATE = 1 / 8
 BAYES_RATE = 0.3
+MOST_TYPICAL = 1e38
+"""Typical sizes are float32, rows may be float64."""
 
 
 @dataclass
@@ -47,13 +52,14 @@ class HashedTable:
     name = "table"
     row_width, at, curved = 0, 0, False
 
-    def __init__(self, rates: list[float], signs: list[bool], outputs: int, cells: int, shared: bool, own: bool) -> None:
+    def __init__(self, rates: list[float], signs: list[bool], outputs: int, cells: int, shared: bool,
+                 own: bool) -> None:  # fmt: skip
         self.rates, self.signs, self.outputs, self.cells = rates, np.array(signs), outputs, cells
         self.shared, self.own, self.count = shared, own, len(rates)
         classes = max(2, outputs)
         self.w, self.squares = (np.zeros((cells, self.count, outputs), np.float32) for _ in range(2))
         self.typical, self.mass = np.zeros(cells, np.float32), np.zeros((cells, classes), np.float32)
-        self.total = np.full(classes, 1000 * MASS)
+        self.total = np.full(classes, TOTAL_MASS)
         self.seen, self.used = np.zeros(8 * cells, dtype=bool), 0
         self.bias, self.bias_squares = np.zeros((self.count, outputs)), np.zeros((self.count, outputs))
         self.bayes, self.bayes_squares = np.full(self.count, 0.5), np.ones(self.count)
@@ -74,9 +80,8 @@ class HashedTable:
         v = np.stack([np.log1p(size / self._next_typical(cell, size)), np.ones(len(size))]) * np.sign(values)
         norms = np.sqrt((v**2).sum(axis=1, keepdims=True))
         root = OWN if self.shared else 1.0
-        own = [
-            (root * r, self._cells(mixed(h, mix64(np.int64(task_id))))) for r, task_id, _ in (e.related if self.own else ())
-        ]
+        related = e.related if self.own else ()
+        own = [(root * r, self._cells(mixed(h, mix64(np.int64(task_id))))) for r, task_id, _ in related]
         return Entries(cell, own, v / np.where(norms > 0, norms, 1.0), size)
 
     def _cells(self, h: Any) -> Integers:
@@ -87,7 +92,7 @@ class HashedTable:
 
     def _next_typical(self, cell: Integers, size: Array) -> Array:
         old = self.typical[cell].astype(np.float64)
-        return np.where(old > 0, old + (size - old) * TYPICAL_RATE, size)
+        return np.minimum(np.where(old > 0, old + (size - old) * TYPICAL_RATE, size), MOST_TYPICAL)
 
     # ---- margins
 

@@ -74,7 +74,8 @@ class TaskRows:
 
     def restore(self, state: dict[str, Any]) -> None:
         values = np.asarray(state["row_values"], dtype=np.float64).reshape(len(state["row_id"]), self.width)
-        names = zip(np.asarray(state["row_id"]).tolist(), np.asarray(state["row_common"]).astype(bool).tolist(), strict=True)
+        common = np.asarray(state["row_common"]).astype(bool).tolist()
+        names = zip(np.asarray(state["row_id"]).tolist(), common, strict=True)
         self.rows = OrderedDict((name, row.copy()) for name, row in zip(names, values, strict=True))
 
     @property

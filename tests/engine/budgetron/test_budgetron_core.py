@@ -1,0 +1,140 @@
+"""The compiled Budgetron is the NumPy one: margins, outcomes and the whole state, for every part, graph and kind of
+rows.
+
+How close: AdaGrad and the table keep float32 weights, so one rounding of a weight is 6e-8 of it. Both engines round the
+same numbers, but sums in another order now and then round to the neighbour; margins are sums of at most a few dozen
+weights of about 1, and an update passes a difference on without enlarging it. 1e-5 is two hundred such roundings.
+Filters and the latent part are float64 throughout: there 1e-9 holds.
+"""
+
+from __future__ import annotations
+
+import itertools
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from scipy import sparse
+
+from budgetron.engine import native, reference
+
+pytestmark = pytest.mark.skipif(not native.available, reason="built without a compiler")
+ROUNDED, EXACT = 1e-5, 1e-9
+FORMS = {
+    "dense": {}, "float32": {"dtype": "float32"}, "diagonal": {"whole": False}, "linear": {"waves": 0},
+    "sparse": {"is_sparse": True}, "sparse-float32": {"is_sparse": True, "dtype": "float32"},
+}  # fmt: skip
+FLOAT64 = ("linear",)
+WEIGHTS = [0.0, 1e-3, 1.0, 3.0, 50.0, 1.7e308]
+GRAPHS = ["complete", "disconnected", "pooled", "clusters", "edges"]
+
+
+def rows_of(form):
+    return {name: value for name, value in FORMS[form].items() if name in ("is_sparse", "dtype")}
+
+
+def close(a, b, within, what):
+    a, b = np.asarray(a, dtype=np.float64).ravel(), np.asarray(b, dtype=np.float64).ravel()
+    assert a.shape == b.shape, what
+    worst = np.max(np.abs(a - b) / (1 + np.abs(b)), initial=0.0)
+    assert worst <= within, f"{what}: {worst:.2g}"
+
+
+def same_state(core, definition, within):
+    one, other = core.state(), definition.state()
+    assert one.keys() == other.keys()
+    for name in one:
+        if np.asarray(other[name]).dtype.kind in "iub":
+            assert np.array_equal(np.ravel(one[name]), np.ravel(other[name])), name
+        else:
+            close(one[name], other[name], within, name)
+
+
+@pytest.mark.parametrize("weighted", [False, True])
+@pytest.mark.parametrize("n_outputs", [1, 3])
+@pytest.mark.parametrize("graph", GRAPHS)
+@pytest.mark.parametrize("form", FORMS)
+def test_core_is_reference(form, graph, n_outputs, weighted, made, stream, learn):
+    within = EXACT if form in FLOAT64 else ROUNDED
+    settings = made(graph, n_outputs=n_outputs, max_task_rows=5 if graph == "edges" else 3, **FORMS[form])
+    X, codes, tasks = stream(100, classes=max(2, n_outputs), **rows_of(form))
+    given = None
+    if weighted:
+        # A step of the largest weight leaves variances of a billionth; rounding is then a larger part of them.
+        within = ROUNDED
+        given = np.random.default_rng(2).choice(WEIGHTS, p=[0.1, 0.1, 0.65, 0.05, 0.05, 0.05], size=100)
+    engines = native.Engine(settings), reference.Engine(settings)
+    for part in (slice(0, 1), slice(1, 60), slice(60, 100)):
+        found = [learn(engine, X[part], codes[part], tasks[part], None if given is None else given[part])
+                 for engine in engines]  # fmt: skip
+        close(found[0][0], found[1][0], within, "margins")
+        assert np.array_equal(found[0][1], found[1][1]), "outcomes"
+        assert np.isfinite(found[0][0]).all()
+    same_state(*engines, within)
+    ids, clusters = settings.graph.locate(list(tasks))
+    close(*(engine.margins(X, ids, clusters) for engine in engines), within, "margins at the end")
+    for name, key in (("variances", "variance"), ("linear_weights", "weights")):
+        answers = [engine.query(name, X[:40], ids[:40], clusters[:40])[key] for engine in engines]
+        close(*answers, within, name)
+        assert np.size(answers[0]) > 0 or name == "linear_weights"
+
+
+@given(data=st.data())
+@pytest.mark.parametrize("graph", GRAPHS)
+@pytest.mark.parametrize("form", FORMS)
+def test_blocks_cut_anywhere_learn_the_same(form, graph, data):
+    """Bit for bit in either engine, whatever the cuts; rows of tasks are so few that they make room for each other."""
+    from conftest import fed, small_settings, small_stream  # hypothesis takes no function-scoped fixtures
+
+    n_outputs, seed = data.draw(st.sampled_from([1, 3])), data.draw(st.integers(0, 2**20))
+    cuts = [0, *sorted(data.draw(st.lists(st.integers(1, 59), max_size=5, unique=True))), 60]
+    settings = small_settings(graph, n_outputs=n_outputs, max_task_rows=5 if graph == "edges" else 2, **FORMS[form])
+    X, codes, tasks = small_stream(60, classes=max(2, n_outputs), seed=seed, **rows_of(form))
+    for kind in (native.Engine, reference.Engine):
+        whole, parts = kind(settings), kind(settings)
+        expected = fed(whole, X, codes, tasks)[0]
+        found = [fed(parts, X[a:b], codes[a:b], tasks[a:b])[0] for a, b in itertools.pairwise(cuts)]
+        assert np.concatenate(found).tobytes() == expected.tobytes()
+        for name, value in whole.state().items():
+            assert np.asarray(value).tobytes() == np.asarray(parts.state()[name]).tobytes(), name
+
+
+@pytest.mark.parametrize("form", FORMS)
+@pytest.mark.parametrize("d", [1, 2, 40])
+def test_few_and_many_columns(form, d, made, stream, learn):
+    """One column, no rows of tasks at all (pooled), and many classes."""
+    for graph, n_outputs in (("pooled", 1), ("complete", 30)):
+        settings = made(graph, d=d, n_outputs=n_outputs, **FORMS[form])
+        X, codes, tasks = stream(40, d=d, classes=max(2, n_outputs), **rows_of(form))
+        f, g = (learn(kind(settings), X, codes, tasks)[0] for kind in (native.Engine, reference.Engine))
+        close(f, g, ROUNDED, "margins")
+
+
+@pytest.mark.parametrize("size", [1e-320, 1e-200, 1e30, 1e70])
+@pytest.mark.parametrize("is_sparse", [False, True], ids=["dense", "sparse"])
+def test_values_of_any_size(is_sparse, size, made, stream, learn):
+    """Up to the largest that rows may have: nothing overflows, and typical sizes of the table fit in float32."""
+    settings = made(is_sparse=is_sparse)
+    X, codes, tasks = stream(60, is_sparse=is_sparse)
+    X = X * size
+    found = []
+    for kind in (native.Engine, reference.Engine):
+        engine = kind(settings)
+        found.append(learn(engine, X, codes, tasks)[0])
+        for name, value in engine.state().items():
+            assert np.isfinite(np.asarray(value, dtype=np.float64)).all(), name
+    assert np.isfinite(found).all()
+    if size != 1e-320:  # the core flushes subnormal spreads to 0, the definition does not
+        close(*found, ROUNDED, "margins")
+
+
+@pytest.mark.parametrize("is_sparse", [False, True], ids=["dense", "sparse"])
+def test_empty_rows(is_sparse, made, learn):
+    """A row of zeros, sparse: of no features at all, is learned from by the bias."""
+    settings = made(is_sparse=is_sparse)
+    X = sparse.csr_matrix((30, 4)) if is_sparse else np.zeros((30, 4))
+    found = [learn(kind(settings), X, np.ones(30), [0] * 30)[0] for kind in (native.Engine, reference.Engine)]
+    close(*found, ROUNDED, "margins")
+    assert found[0][-1] > found[0][0] + 0.1
+
