@@ -141,7 +141,7 @@ def bytes_of(settings: Settings, compiled: bool = True) -> int:
     # Per slot 24 bytes for task id, cluster and arrival, and 16 for two rows of doubles (inner products and kernel
     # values) of the example that is being learned; 8 bytes per output for its margins.
     rule = rule_class(settings.rule)
-    total = rule.fixed_bytes + slots * (24 + 16) + 8 * settings.n_outputs
+    total: int = rule.fixed_bytes + slots * (24 + 16) + 8 * settings.n_outputs
     total += _graph(settings) if compiled else 0  # the NumPy engine uses the caller's graph and has no copy
     if settings.kernel is not None:
         total += _store(settings, slots)

@@ -37,4 +37,4 @@ def gaussian(h: Hashes) -> NDArray[np.int64]:
     total = sum(((h >> np.uint64(8 * byte)) & np.uint64(255)).astype(np.int64) for byte in range(8))
     away = np.asarray(total) - 1020
     size = (np.abs(away) * 32 + 104) // 209  # to the nearest integer; the same division in both languages
-    return np.where(away < 0, -1, 1) * np.minimum(size, 127)
+    return np.asarray(np.where(away < 0, -1, 1) * np.minimum(size, 127))

@@ -26,7 +26,7 @@ def margins(f: Array, w: Array) -> Array:
     logs = np.stack([log_probabilities(row) for row in f])
     top = logs.max(axis=0)
     mixed = top + np.log(w @ np.exp(logs - top))
-    return mixed[1:] - mixed[:1] if f.shape[1] == 1 else mixed
+    return np.asarray(mixed[1:] - mixed[:1] if f.shape[1] == 1 else mixed)
 
 
 def weights(f: Array, w: Array, code: int, omega: float) -> Array:
@@ -35,4 +35,4 @@ def weights(f: Array, w: Array, code: int, omega: float) -> Array:
     # Relative to the best, and in logarithms: the largest finite ω must give neither 0/0 nor ∞ − ∞.
     new = np.log(w) + omega * (logs - logs.max())
     new = np.exp(new - new.max())
-    return (1 - SHARE) * new / new.sum() + SHARE / len(w)
+    return np.asarray((1 - SHARE) * new / new.sum() + SHARE / len(w))

@@ -24,7 +24,7 @@ def per_class(f: Array) -> Array:
 def log_probabilities(f: Array) -> Array:
     """Return log p of each class from the margins, one per output."""
     f = per_class(f)
-    return f - (f.max() + np.log(np.exp(f - f.max()).sum()))
+    return np.asarray(f - (f.max() + np.log(np.exp(f - f.max()).sum())))
 
 
 def gradient(f: Array, code: int) -> Array:
