@@ -234,7 +234,7 @@ class Budgetron(Learner):
             raise refuse(self._who, "max_task_rows", accepted, shown(rows),
                          "An example updates the rows of related tasks too.")  # fmt: skip
         if not getattr(self, "_has_tasks", True):
-            rows = plan.NO_TASKS
+            rows = rows_together(graph) if isinstance(graph, Explicit) else plan.NO_TASKS
         gaussian = isinstance(self.kernel, Gaussian)
         width = 1.0
         if isinstance(self.kernel, Gaussian) and not isinstance(self.kernel.gamma, str):
