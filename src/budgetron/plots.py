@@ -54,6 +54,16 @@ def bars(ax: Any, names: Sequence[Hashable], values: Sequence[float], label: str
     ax.set_xlabel(label)
 
 
+def matrix(ax: Any, names: Sequence[Hashable], values: Any, label: str, signed: bool) -> Any:
+    """Draw a square matrix of values up to 1, from −1 if `signed` and else from 0. Returns the axes."""
+    image = ax.imshow(values, vmin=-1.0 if signed else 0.0, vmax=1.0, cmap="RdBu" if signed else "Blues")
+    texts = [plain_text(name) for name in names]
+    ax.set_xticks(range(len(texts)), texts, rotation=45, ha="right")
+    ax.set_yticks(range(len(texts)), texts)
+    ax.figure.colorbar(image, ax=ax, label=label)
+    return ax
+
+
 def plain_text(name: Hashable) -> str:
     """Return a name for a label: shortened, and with `$` escaped, which would start a formula in matplotlib."""
     text = str(name)

@@ -38,7 +38,7 @@ _MAX_LEARNERS = 100  # all of them are in memory at the same time
     metavar="NAMES",
     help="Separated by commas, or all.  [default: all that have a budget]",
 )
-@click.option("--budgets", default="100,500", show_default=True, metavar="LIST", help="List, as in 100,64KiB,none.")
+@click.option("--budgets", default="64KiB,1MiB", show_default=True, metavar="LIST", help="List, as in 100,64KiB,none.")
 @click.option("--graphs", default="complete", show_default=True, metavar="LIST", help="Separated by commas.")
 @click.option("--kernel", default="gaussian", show_default=True, help="Kernel of every learner.")
 @json_option

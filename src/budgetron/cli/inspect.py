@@ -36,7 +36,7 @@ def command(model: str, example: str | None, task: str | None, nearest: int, n_t
 
     With --example, the example is predicted, and the most similar stored examples are listed: their position in the
     stream, their task, their kernel value (alike), and what each adds to the margin (pull). A pull above 0 favours the
-    second label, one below 0 the first. (A Budgetron also has a linear part, which is not listed.)
+    second label, one below 0 the first. A Budgetron stores no examples; its beliefs are listed, and how sure it is.
     """
     from budgetron.cli import models
 
@@ -60,15 +60,15 @@ def command(model: str, example: str | None, task: str | None, nearest: int, n_t
 
 
 def _settings(model: Any) -> dict[str, Any]:
-    from budgetron.cli.summary import model_record
+    from budgetron.cli.summary import model_record, used_kernel
 
     learner = getattr(model, "learner", model)  # a sharded model has one learner as the template of its shards
     others = {
         name: plain(value)
         for name, value in learner.get_params(deep=False).items()
-        if name not in ("budget", "kernel", "graph", "beliefs", "task_column", "engine")
+        if name not in ("budget", "kernel", "graph", "task_column", "engine")
     }
-    record = model_record(model) | {"learner": type(learner).__name__, "kernel_words": kernel_words(model.kernel_)}
+    record = model_record(model) | {"learner": type(learner).__name__, "kernel_words": kernel_words(used_kernel(model))}
     record["shards"] = [
         {"seen": one.n_seen, "mistakes": one.n_mistakes, "stored": one.n_stored, "capacity": one.capacity}
         for one in getattr(model, "shards_", [])
@@ -85,6 +85,8 @@ def _is_json(value: Any) -> bool:
 
 
 def _explained(path: str, model: Any, columns: Any, text: str, task: str | None, nearest: int) -> dict[str, Any]:
+    import numpy as np
+
     from budgetron.cli.run import known_columns
 
     columns = known_columns(WHO, "MODEL", path, columns)
@@ -113,6 +115,8 @@ def _explained(path: str, model: Any, columns: Any, text: str, task: str | None,
         "margin": margins[0].tolist(),
         "nearest": list(_nearest(model.learner_of(whose) if in_shards else model, row, whose, nearest)),
     }
+    if hasattr(model, "predict_std"):
+        found["std"] = np.ravel(model.predict_std(row, tasks=tasks)).tolist()
     if hasattr(model, "predict_proba"):
         shares = model.predict_proba(row, tasks=tasks)[0].tolist()
         found["probability"] = {str(label): share for label, share in zip(model.classes_, shares, strict=True)}
@@ -166,12 +170,13 @@ def _show(out: Console, found: dict[str, Any], n_tasks: int) -> None:
         ("others", ", ".join(f"{name}={value}" for name, value in _changed(found).items()) or "defaults"),
         ("labels", labels + (" …" if len(found["classes"]) > 10 else "")),
         ("seen", f"{counted(found['seen'], 'example')}, {counted(found['mistakes'], 'mistake')}"),
-        ("stored", f"{counted(found['stored'], 'example')}, {room}"),
+        *([("stored", f"{counted(found['stored'], 'example')}, {room}")] if capacity != 0 else []),
         ("memory", size(found["memory_bytes"])),
     ]
     if found["shards"]:
-        stored = [shard["stored"] for shard in found["shards"]]
-        lines.append(("shards", f"{len(stored)}, with {min(stored):,} to {max(stored):,} examples each"))
+        what = "seen" if capacity == 0 else "stored"
+        each = [shard[what] for shard in found["shards"]]
+        lines.append(("shards", f"{len(each)}, with {min(each):,} to {max(each):,} examples {what} each"))
     for name, value in lines:
         out.print(f"{name:<9}{value}")
     if found["columns"]:
@@ -201,15 +206,11 @@ def _changed(found: dict[str, Any]) -> dict[str, Any]:
     return {name: value for name, value in found["parameters"].items() if usual[name] != value}
 
 
-def _beliefs(out: Console, beliefs: list[dict[str, float]]) -> None:
-    out.print("\nBeliefs about the stream, and how much each is trusted")
-    names = ["trust %", "linear", "a task's own", "kernel", "a task's own ", "keeps adapting"]
-    rows = table(names)
+def _beliefs(out: Console, beliefs: list[dict[str, Any]]) -> None:
+    out.print("\nThe models that are mixed, by weight")
+    rows = table(["weight %", "assumes"], left=["assumes"])
     for one in sorted(beliefs, key=lambda belief: -belief["weight"]):
-        rows.add_row(
-            percent(one["weight"], ""), f"{one['linear']:g}", f"{one['linear_own']:g}", f"{one['kernel']:g}",
-            f"{one['kernel_own']:g}", "yes" if one["floor"] else "no",
-        )  # fmt: skip
+        rows.add_row(percent(one["weight"], ""), one["words"])
     out.print(rows)
 
 
@@ -220,8 +221,12 @@ def _example(out: Console, found: dict[str, Any]) -> None:
         out.print(f"  {shorten(label, 20)}: {percent(share)}")
     if found["missing"]:
         out.print(f"  not given: {', '.join(shorten(name, 20) for name in found['missing'][:10])}")
-    if not found["nearest"]:
+    if "std" in found:
+        spread = ", ".join(f"{value:.2f}" for value in found["std"][:10])
+        out.print(f"  standard deviation of the log odds: {spread}")
+    elif not found["nearest"]:
         out.print("  no stored examples to compare it with")
+    if not found["nearest"]:
         return
     one_pull = not isinstance(found["nearest"][0]["pull"], list)
     rows = table(["example no.", "task", "alike", *(["pull"] if one_pull else [])], left=["task"])

@@ -88,6 +88,11 @@ def takes(learner: str, parameter: str) -> bool:
     return parameter in inspect.signature(learner_class(learner)).parameters
 
 
+def default_budget(learner: str) -> str:
+    """The budget that the learner has if none is given."""
+    return str(inspect.signature(learner_class(learner)).parameters["budget"].default)
+
+
 def learner_named(who: str, text: str) -> str:
     """The class name for a class or paper name, ignoring case."""
     for name in learner_names():
@@ -115,7 +120,7 @@ def budget_from(who: str, text: str) -> int | str | None:
 
 
 def kernel_of(who: str, text: str) -> Kernel | None:
-    """Parse a kernel; None means a linear Budgetron without a kernel part."""
+    """Parse a kernel; None means a Budgetron of linear models alone."""
     from budgetron import kernels
 
     name, _, rest = text.strip().partition(":")

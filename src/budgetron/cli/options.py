@@ -81,10 +81,12 @@ def learner_options(command: Callable[..., Any]) -> Callable[..., Any]:
         click.option(
             "--budget",
             metavar="N|SIZE",
-            help="Stored examples, or a size such as 64KiB: the total, also in shards.  [default: 500]",
+            help="Stored examples, or a size such as 64KiB: the total, also in shards.  "
+            "[default: 4 MiB for Budgetron, else 500]",
         ),
         click.option(
-            "--kernel", default="gaussian", show_default=True, help="gaussian[:GAMMA], polynomial[:DEGREE], linear."
+            "--kernel", default="gaussian", show_default=True,
+            help="gaussian[:GAMMA], polynomial[:DEGREE], linear; none for a linear Budgetron.",
         ),
         click.option("--graph", default="complete", show_default=True, help=f"{GRAPHS}."),
         click.option("--set", "others", multiple=True, metavar="NAME=VALUE", help="Any other parameter."),

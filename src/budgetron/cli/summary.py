@@ -49,7 +49,8 @@ def _figures(result: RunResult) -> Iterator[tuple[str, str, str]]:
     if found.log_loss is not None and result.validation.calibration is not None:
         calibration = percent(result.validation.calibration.ece)
         yield "log loss", f"{found.log_loss:.3f}", f"probabilities are off by {calibration} on average"
-    yield "stored", f"{model.n_stored_:,}", _stored(model)
+    if model.capacity_ != 0:
+        yield "stored", f"{model.n_stored_:,}", _stored(model)
     yield "memory", size(model.memory_bytes_), "of the whole model"
     yield "speed", f"{rate(found.n / result.seconds)}/s", f"{found.n:,} examples in {result.seconds:.1f} s"
 
@@ -70,7 +71,14 @@ def model_words(model: Any) -> str:
     """The model in one line: learner, budget, kernel and graph."""
     budget = getattr(model, "budget", None)
     words = "without limit" if budget is None else f"of budget {budget:,}" if is_whole(budget) else f"of {budget}"
-    return f"{type(model).__name__} {words}, {kernel_words(model.kernel_)}, {shorten(model.graph, 60)}"
+    return f"{type(model).__name__} {words}, {kernel_words(used_kernel(model))}, {shorten(model.graph, 60)}"
+
+
+def used_kernel(model: Any) -> Any:
+    """The kernel with its numbers; for a model that stores no examples, the one whose random features it has."""
+    if model.kernel_ is None and model.capacity_ == 0:
+        return getattr(model, "learner", model).kernel
+    return model.kernel_
 
 
 def most_frequent_class(validation: Validation) -> tuple[Any, float] | None:
@@ -107,14 +115,14 @@ def _tasks(out: Any, result: RunResult, n_tasks: int) -> None:
     worst = found.worst_first()
     more = f"The {n_tasks} worst of" if len(worst) > n_tasks else "Worst first,"
     out.print(f"{more} {counted(len(worst), 'task')}")
-    share = result.model.budget_share_
-    rows = table(["task", "examples", "error %", "F %", "stored %"], left=["task"])
+    share, stores = result.model.budget_share_, result.model.capacity_ != 0
+    rows = table(["task", "examples", "error %", "F %", *(["stored %"] if stores else [])], left=["task"])
     for task, row in worst[:n_tasks]:
-        stored = percent(share.get(task, 0.0), "")
-        rows.add_row(shorten(task), f"{row.n:,}", percent(row.error, ""), percent(row.f_measure, ""), stored)
+        stored = [percent(share.get(task, 0.0), "")] if stores else []
+        rows.add_row(shorten(task), f"{row.n:,}", percent(row.error, ""), percent(row.f_measure, ""), *stored)
     if found.others is not None:
         other = found.others
-        rows.add_row("later tasks", f"{other.n:,}", percent(other.error, ""), percent(other.f_measure, ""), "")
+        rows.add_row("later tasks", f"{other.n:,}", percent(other.error, ""), percent(other.f_measure, ""))
     out.print(rows)
 
 

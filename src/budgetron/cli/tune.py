@@ -16,7 +16,7 @@ import click
 from budgetron.cli import INTERRUPTED
 from budgetron.cli.compare import command_for, most_accurate
 from budgetron.cli.formatting import console, counted, percent, rate, size, source_words, table
-from budgetron.cli.learner_spec import LearnerSpec, budget_from, takes
+from budgetron.cli.learner_spec import LearnerSpec, budget_from, default_budget, takes
 from budgetron.cli.options import (
     StreamOptions,
     json_option,
@@ -67,8 +67,9 @@ def command(stream: str, rows: int, as_json: bool, **given: Any) -> None:
     text = replace(text, limit=min(rows, text.limit or rows))
     prefix = _Prefix(text, learner)
     rounds = []
-    if learner.kernel == "gaussian":
-        rounds.append(_bandwidth(prefix, learner))
+    scale = _scale(prefix, learner) if learner.kernel == "gaussian" else None
+    if scale is not None:
+        rounds.append(_bandwidth(prefix, learner, scale))
         learner = rounds[-1].texts[rounds[-1].chosen]
     if takes(learner.learner, "budget") and _sizes(learner):
         rounds.append(_budget(prefix, learner))
@@ -115,9 +116,8 @@ class _Prefix:
         return comparison
 
 
-def _bandwidth(prefix: _Prefix, learner: LearnerSpec) -> Round:
+def _bandwidth(prefix: _Prefix, learner: LearnerSpec, scale: float) -> Round:
     """Try multiples of the default bandwidth, which is estimated from the data."""
-    scale = _scale(prefix, learner)
     texts = {}
     for times in _BANDWIDTHS:
         gamma = f"{scale * times:.3g}"
@@ -126,34 +126,47 @@ def _bandwidth(prefix: _Prefix, learner: LearnerSpec) -> Round:
     return _round(prefix, "gamma", texts, learner)
 
 
-def _scale(prefix: _Prefix, learner: LearnerSpec) -> float:
+def _scale(prefix: _Prefix, learner: LearnerSpec) -> float | None:
+    """The default gamma on these rows; None for a learner that has none."""
+    from scipy.sparse import issparse
+
     model = learner.build(WHO)
     first = prefix.blocks[0]
     rows = slice(0, 1000)  # as many as a validation learns first, so that gamma is the same
     model.partial_fit(first.X[rows], first.y[rows], tasks=None if first.tasks is None else first.tasks[rows],
                       classes=prefix.classes)  # fmt: skip
-    if model.kernel_ is None:
-        raise refuse(WHO, "--budget", "large enough for a kernel part", "a budget that leaves no room for one")
-    return float(model.kernel_.gamma)
+    if model.kernel_ is not None:
+        return float(model.kernel_.gamma)
+    # A Budgetron standardises columns, so that its default is 1/d; on sparse rows it has no kernel.
+    return None if issparse(first.X) else 1 / model.n_features_in_
 
 
 def _budget(prefix: _Prefix, learner: LearnerSpec) -> Round:
-    return _round(prefix, "budget", {text.budget or "500": text for text in _sizes(learner)}, learner)
+    usual = default_budget(learner.learner)
+    return _round(prefix, "budget", {text.budget or usual: text for text in _sizes(learner)}, learner)
 
 
 def _sizes(learner: LearnerSpec) -> list[LearnerSpec]:
     """The learner with smaller and larger budgets; empty if its budget is unlimited."""
     from budgetron.engine.memory import budget_of
 
-    budget = budget_of(WHO, budget_from(WHO, learner.budget or "500"), "--budget")
+    budget = budget_of(WHO, budget_from(WHO, learner.budget or default_budget(learner.learner)), "--budget")
     if budget.examples is not None:
         sizes = [str(max(1, round(budget.examples * times))) for times in _BUDGETS]
     elif budget.bytes is not None:
-        sizes = [f"{round(budget.bytes * times)}B" for times in _BUDGETS]
+        sizes = [_size(round(budget.bytes * times)) for times in _BUDGETS]
     else:
         return []
     place = _BUDGETS.index(1)
     return [learner if at == place else replace(learner, budget=size) for at, size in enumerate(sizes)]
+
+
+def _size(nbytes: int) -> str:
+    """A size as people write it: 1MiB, 512KiB, or bytes."""
+    for unit, times in (("MiB", 2**20), ("KiB", 2**10)):
+        if nbytes % times == 0:
+            return f"{nbytes // times}{unit}"
+    return f"{nbytes}B"
 
 
 def _round(prefix: _Prefix, what: str, texts: dict[str, LearnerSpec], default: LearnerSpec) -> Round:

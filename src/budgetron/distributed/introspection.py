@@ -97,8 +97,7 @@ class Introspection:
         return wanted
 
     def _min_capacity(self) -> int:
-        rank = getattr(self.learner, "own_rank", 0)
-        return min(int(rank) + 1, max(1, int(self.learner.budget) // self.shards))
+        return 1
 
     # ---- statistics
 

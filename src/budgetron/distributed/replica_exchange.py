@@ -1,28 +1,26 @@
 """The exchange between replicas: extract the shared part of a model, combine it with those of others, put it back.
 
 `ReplicatedModel.exchange` calls this. Every replica g has a shared part, and a part of its own for each task. At an
-exchange it sends its shared part, a few arrays over its stored examples S_g, and receives those of the others,
-projected on its own stored examples:
+exchange it sends its shared part and receives what the others have learned:
 
-    SharedProjectron   s, the sum of all tasks' rows:   s_g ← the mean of proj_g(s_h) over all h
-    Budgetron, kernel  U_g ← the mean of proj_g(U_h);   M does not change: it measures the rows of this replica
-    Budgetron, linear  with Λ = Σ⁻¹:                    Λ_g ← Λ_g + Σ_{h≠g} ΔΛ_h,  (ΛW)_g ← (ΛW)_g + Σ_{h≠g} Δ(ΛW)_h
-                       where Δ is the change since the last exchange, so that each row is counted once. If a belief
-                       keeps adapting (floor > 0), there is no such sum, and W becomes the mean over all replicas
-    moments            mean and variance of all rows together, exactly
-
-    proj_g(w) = H_g⁻¹ K'(S_g, S_h) w, the projection on the span of S_g
+    SharedProjectron    s, the sum of all tasks' rows over its stored examples S_g:   s_g ← the mean of proj_g(s_h)
+                        proj_g(w) = H_g⁻¹ K'(S_g, S_h) w, the projection on the span of S_g
+    Budgetron, filters  with Λ = P⁻¹:  Λ_g ← Λ_g + Σ_{h≠g} ΔΛ_h,  (Λθ)_g ← (Λθ)_g + Σ_{h≠g} Δ(Λθ)_h
+                        where Δ is the change since the last exchange, so that each row is counted once
+    Budgetron, others   the mean over all replicas: weights of filters that keep adapting (floor > 0), of AdaGrad, and
+                        of the learned dimensions. Step sizes and variances stay those of the replica
+    Budgetron, columns  centre and spread of every column: the mean, weighted by rows
 
 Why the mean and not the sum: all replicas estimate the same function, each from its own rows, so a sum would count it
-once per replica. The weights of beliefs are not exchanged.
+once per replica. The weights of beliefs, and everything that belongs to a task, are not exchanged.
 
-In code: s is `sum`, U is `u`, W and Σ are the pair in `linear`, H_g is the Gram matrix of the stored examples.
+In code: s is `sum`, θ and P are the pair in `filters`, H_g is the Gram matrix of the stored examples.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -34,58 +32,78 @@ from budgetron.errors import refuse
 from budgetron.kernels import Kernel
 
 Array = NDArray[np.float64]
-LinearParts = dict[int, tuple[Array, Array]]
+FilterParts = dict[str, tuple[Array, Array]]
 JITTER = 1e-10  # added to the diagonal of the Gram matrix, relative; stored examples are at least η apart, so tiny
+MEANS = ("latent_weights", "latent_dimensions", "adagrad_weights")
+COLUMNS = ("centre", "spread", "mean", "variance")
+ESTIMATED = 3  # rows after which the estimates of columns mean something
 
 
 @dataclass(frozen=True)
 class SharedPart:
-    """The part of a model that all tasks share: weights over the stored rows, and the linear part if there is one."""
+    """The part of a model that all tasks share."""
 
-    rows: Any
-    weights: dict[int, Array]  # (outputs, n) per belief; SharedProjectron has one, under 0
-    linear: dict[int, tuple[Array, Array]]  # W: (outputs, features), Σ: (features, features) or its diagonal
-    moments: tuple[float, Array, Array] | None  # count, mean, m2
-    summed: frozenset[int] = frozenset()  # beliefs whose precisions are summed: those with floor 0
+    rows: Any = None  # the stored examples of a SharedProjectron, and its weights over them, (outputs, n)
+    weights: Array | None = None
+    filters: FilterParts = field(default_factory=dict)  # θ: (outputs, features), P: its covariance or the diagonal
+    means: dict[str, Array] = field(default_factory=dict)  # arrays of which replicas take the mean
+    columns: tuple[int, Array] | None = None  # rows seen, and the estimates in the order of COLUMNS
 
     @property
     def nbytes(self) -> int:
-        rows = self.rows.data.nbytes + self.rows.indices.nbytes if sparse.issparse(self.rows) else self.rows.nbytes
-        linear = [array for pair in self.linear.values() for array in pair]
-        arrays = [*self.weights.values(), *linear, *([] if self.moments is None else self.moments[1:])]
-        return int(rows + sum(array.nbytes for array in arrays))
+        rows = self.rows
+        if rows is not None:
+            rows = rows.data.nbytes + rows.indices.nbytes if sparse.issparse(rows) else rows.nbytes
+        arrays = [array for pair in self.filters.values() for array in pair] + list(self.means.values())
+        arrays += [] if self.weights is None else [self.weights]
+        arrays += [] if self.columns is None else [self.columns[1]]
+        return int((rows or 0) + sum(array.nbytes for array in arrays))
 
-    def exchange_baseline(self) -> LinearParts:
-        """What the next exchange must know of this one: W and Σ (its lower triangle) of the summed beliefs."""
-        return {index: (W, _triangle(S)) for index, (W, S) in self.linear.items() if index in self.summed}
+    def exchange_baseline(self) -> FilterParts:
+        """What the next exchange must know of this one: θ and P (its lower triangle) of the filters."""
+        return {name: (theta, _triangle(P)) for name, (theta, P) in self.filters.items()}
 
 
 def exchange_baseline_bytes(settings: Any) -> int:
     """Bytes of `SharedPart.exchange_baseline` for a replica with these settings."""
     if settings.rule != "budgetron":
         return 0
-    summed = sum(belief[0] > 0 and belief[4] == 0 for belief in settings.parameters.beliefs)
-    width = settings.n_features + 1
-    covariance = width * (width + 1) // 2 if settings.parameters.whole else width
-    return int(8 * summed * (settings.n_outputs * width + covariance))
+    given, total = settings.parameters, 0
+    for k in _steady_filters(settings):
+        width = settings.n_features + 1 + (2 * given.whole_waves if k == given.wave_filter else 0)
+        total += settings.n_outputs * width + (width * (width + 1) // 2 if given.whole else width)
+    return int(8 * total)
+
+
+def _steady_filters(settings: Any) -> list[int]:
+    """The filters whose precisions can be summed: those that forget nothing."""
+    return [k for k, (_, _, floor) in enumerate(settings.parameters.filters) if floor == 0]
 
 
 def shared_part(engine: Any) -> SharedPart:
     """Extract the shared part of an engine."""
     settings, state = engine.settings, engine.state()
-    rows = engine.active()["rows"]
-    n, outputs = rows.shape[0], settings.n_outputs
     if settings.rule == "shared_projectron":
-        total = np.asarray(state["sum"]).reshape(len(state["sum_cluster"]), outputs, n)
-        return SharedPart(rows, {0: total[0] if len(total) else np.zeros((outputs, n))}, {}, None)
-    linear, kernel = _beliefs(settings, state)
-    u = np.asarray(state["u"], dtype=np.float64).reshape(len(kernel), outputs, n)
-    pairs = _linear_of(state, len(linear), outputs)
-    moments = None
-    if "moments_mean" in state:
-        moments = (float(state["moments_count"]), np.array(state["moments_mean"]), np.array(state["moments_m2"]))
-    summed = frozenset(index for index in linear if settings.parameters.beliefs[index][4] == 0)
-    return SharedPart(rows, dict(zip(kernel, u, strict=True)), dict(zip(linear, pairs, strict=True)), moments, summed)
+        rows = engine.active()["rows"]
+        total = np.asarray(state["sum"]).reshape(len(state["sum_cluster"]), settings.n_outputs, rows.shape[0])
+        return SharedPart(rows, total[0] if len(total) else np.zeros((settings.n_outputs, rows.shape[0])))
+    if not settings.parameters.shared:
+        raise refuse("ReplicatedModel", "graph", "one that relates tasks", "a disconnected one", "Use ShardedModel.")
+    steady = {f"filter{k}" for k in _steady_filters(settings)}
+    filters, means = {}, {}
+    for k in range(len(settings.parameters.filters)):
+        name = f"filter{k}"
+        if f"{name}_weights" not in state:
+            continue  # the replica has dropped it
+        theta = np.array(state[f"{name}_weights"], dtype=np.float64).reshape(settings.n_outputs, -1)
+        if name in steady:
+            P = np.array(state[f"{name}_covariance"], dtype=np.float64)
+            filters[name] = (theta, _square(P) if settings.parameters.whole else P)
+        else:
+            means[f"{name}_weights"] = theta
+    means |= {name: np.array(state[name], dtype=np.float64) for name in MEANS if name in state}
+    estimates = np.array([state[f"scaler_{name}"] for name in COLUMNS], dtype=np.float64)
+    return SharedPart(filters=filters, means=means, columns=(int(state["scaler_count"]), estimates))
 
 
 def with_shared_part(engine: Any, part: SharedPart) -> Any:
@@ -93,47 +111,48 @@ def with_shared_part(engine: Any, part: SharedPart) -> Any:
     settings, state = engine.settings, dict(engine.state())
     if settings.rule == "shared_projectron":
         if len(state["sum"]):
-            state["sum"] = part.weights[0][None]
+            assert part.weights is not None
+            state["sum"] = part.weights[None]
             state.pop("table_squares", None)  # restore computes it from the rows
         return type(engine).restore(settings, state)
-    linear, kernel = _beliefs(settings, state)
-    state["u"] = np.array([part.weights[index] for index in kernel]).reshape(np.shape(state["u"]))
-    _put_linear(state, [part.linear[index] for index in linear])
-    if part.moments is not None:
-        state["moments_count"], state["moments_mean"], state["moments_m2"] = part.moments
+    new: dict[str, Array] = dict(part.means)
+    for name, (theta, P) in part.filters.items():
+        new |= {f"{name}_weights": theta, f"{name}_covariance": _triangle(P)}
+    if part.columns is not None:
+        new |= {f"scaler_{name}": row for name, row in zip(COLUMNS, part.columns[1], strict=True)}
+    for name, array in new.items():
+        state[name] = np.ascontiguousarray(array, dtype=state[name].dtype).reshape(np.shape(state[name]))
     return type(engine).restore(settings, state)
 
 
-def combined(kernel: Kernel | None, now: Sequence[SharedPart], last: Sequence[LinearParts]) -> list[SharedPart]:
+def combined(kernel: Kernel | None, now: Sequence[SharedPart], last: Sequence[FilterParts]) -> list[SharedPart]:
     """Combine the shared parts of all replicas; `last` are their baselines of the previous exchange."""
     return [_received(kernel, g, now, last) for g in range(len(now))]
 
 
-def _received(kernel: Kernel | None, g: int, now: Sequence[SharedPart], last: Sequence[LinearParts]) -> SharedPart:
-    mine = now[g]
-    others = [h for h in range(len(now)) if h != g]
-    weights = {}
-    projected = _Projection(kernel, mine.rows)
-    for index, own in mine.weights.items():
-        parts = [projected(now[h].rows, now[h].weights[index]) for h in others if index in now[h].weights]
-        weights[index] = np.mean([own, *parts], axis=0)
-    linear = {}
-    for index, pair in mine.linear.items():
-        linear[index] = (_summed if index in mine.summed else _averaged)(index, pair, others, now, last)
-    return SharedPart(mine.rows, weights, linear, _pooled(g, now), mine.summed)
+def _received(kernel: Kernel | None, g: int, now: Sequence[SharedPart], last: Sequence[FilterParts]) -> SharedPart:
+    mine, others = now[g], [h for h in range(len(now)) if h != g]
+    weights = None
+    if mine.weights is not None:
+        projected = _Projection(kernel, mine.rows)
+        parts = [projected(part.rows, part.weights) for part in (now[h] for h in others) if part.weights is not None]
+        weights = np.mean([mine.weights, *parts], axis=0)
+    filters = {name: _summed(name, pair, others, now, last) for name, pair in mine.filters.items()}
+    means = {name: np.mean([part.means[name] for part in now if name in part.means], axis=0) for name in mine.means}
+    return SharedPart(mine.rows, weights, filters, means, _pooled(g, now))
 
 
 def _summed(
-    index: int, own: tuple[Array, Array], others: list[int], now: Sequence[SharedPart], last: Sequence[LinearParts]
+    name: str, own: tuple[Array, Array], others: list[int], now: Sequence[SharedPart], last: Sequence[FilterParts]
 ) -> tuple[Array, Array]:
     """Add up precisions, and weights times precisions, so that what each replica saw is counted once."""
-    W, S = own
-    precision = _inverse(S)
-    moment = _times(W, precision)
+    theta, P = own
+    precision = _inverse(P)
+    moment = _times(theta, precision)
     for h in others:
-        if index not in now[h].linear:
+        if name not in now[h].filters:
             continue  # that replica has dropped the belief
-        after, before = now[h].linear[index], last[h][index]
+        after, before = now[h].filters[name], last[h][name]
         gained, had = _inverse(after[1]), _inverse(_square(before[1]) if after[1].ndim == 2 else before[1])
         precision = precision + gained - had
         moment = moment + _times(after[0], gained) - _times(before[0], had)
@@ -141,70 +160,44 @@ def _summed(
     return _times(moment, covariance), covariance
 
 
-def _averaged(
-    index: int, own: tuple[Array, Array], others: list[int], now: Sequence[SharedPart], last: Sequence[LinearParts]
-) -> tuple[Array, Array]:
-    weights = [own[0], *(now[h].linear[index][0] for h in others if index in now[h].linear)]
-    return np.mean(weights, axis=0), own[1]
-
-
-def _inverse(S: Array) -> Array:
-    if S.ndim == 1:
-        return 1 / S
-    inverse: Array = scipy.linalg.cho_solve(scipy.linalg.cho_factor(S), np.eye(len(S)))
+def _inverse(P: Array) -> Array:
+    if P.ndim == 1:
+        return 1 / P
+    inverse: Array = scipy.linalg.cho_solve(scipy.linalg.cho_factor(P), np.eye(len(P)))
     return (inverse + inverse.T) / 2
 
 
-def _triangle(S: Array) -> Array:
+def _triangle(P: Array) -> Array:
     """The lower triangle of a symmetric matrix, row by row. A diagonal is returned unchanged."""
-    return S if S.ndim == 1 else S[np.tril_indices(len(S))]
+    return P if P.ndim == 1 else P[np.tril_indices(len(P))]
 
 
 def _square(triangle: Array) -> Array:
     """The symmetric matrix of a lower triangle."""
     n = int(np.sqrt(2 * len(triangle)))  # n(n + 1)/2 numbers
     rows, columns = np.tril_indices(n)
-    S = np.zeros((n, n))
-    S[rows, columns] = S[columns, rows] = triangle
-    return S
+    P = np.zeros((n, n))
+    P[rows, columns] = P[columns, rows] = triangle
+    return P
 
 
-def _times(W: Array, S: Array) -> Array:
-    return W * S if S.ndim == 1 else W @ S
+def _times(theta: Array, P: Array) -> Array:
+    return theta * P if P.ndim == 1 else theta @ P
 
 
-def _linear_of(state: dict[str, Any], n: int, outputs: int) -> list[tuple[Array, Array]]:
-    """W and Σ of each belief. Σ is a full matrix if there are few features, otherwise a diagonal."""
-    blocks = np.asarray(state["linear"], dtype=np.float64)
-    if "linear_covariance" not in state:
-        return [(block[:outputs], block[outputs]) for block in blocks.reshape(n, outputs + 1, -1)]
-    W = blocks.reshape(n, outputs, -1)
-    triangles = np.reshape(state["linear_covariance"], (n, W.shape[2] * (W.shape[2] + 1) // 2))
-    return [(w, _square(triangle)) for w, triangle in zip(W, triangles, strict=True)]
-
-
-def _put_linear(state: dict[str, Any], pairs: list[tuple[Array, Array]]) -> None:
-    if "linear_covariance" not in state:
-        blocks = [np.vstack([W, S[None]]) for W, S in pairs]
-        state["linear"] = np.array(blocks).reshape(np.shape(state["linear"]))
-        return
-    state["linear"] = np.array([W for W, _ in pairs]).reshape(np.shape(state["linear"]))
-    triangles = [_triangle(S) for _, S in pairs]
-    state["linear_covariance"] = np.array(triangles).reshape(np.shape(state["linear_covariance"]))
-
-
-def _pooled(g: int, now: Sequence[SharedPart]) -> tuple[float, Array, Array] | None:
-    """Mean and variance of all rows, with the replica's own count, which is its weight at the next exchange."""
-    own = now[g].moments
-    if own is None:
-        return None
-    moments = [part.moments for part in now if part.moments is not None]
-    count = sum(n for n, _, _ in moments)
-    if not count:
+def _pooled(g: int, now: Sequence[SharedPart]) -> tuple[int, Array] | None:
+    """The columns as all replicas saw them, with the replica's own count, which is its weight at the next exchange."""
+    own = now[g].columns
+    if own is None or own[0] < ESTIMATED:
         return own
-    mean = sum((n * mean for n, mean, _ in moments), start=np.zeros_like(own[1])) / count
-    squares = sum((m2 + n * m**2 for n, m, m2 in moments), start=np.zeros_like(own[1])) / count
-    return own[0], mean, own[0] * np.maximum(squares - mean**2, 0.0)
+    seen = [part.columns for part in now if part.columns is not None and part.columns[0] >= ESTIMATED]
+    share = np.array([count for count, _ in seen], dtype=np.float64)
+    share /= share.sum()
+    each = np.array([estimates for _, estimates in seen])
+    pooled: Array = np.tensordot(share, each, 1)
+    mean, variance = COLUMNS.index("mean"), COLUMNS.index("variance")
+    pooled[variance] += share @ (each[:, mean] - pooled[mean]) ** 2  # means that differ add to the variance
+    return own[0], pooled
 
 
 class _Projection:
@@ -232,11 +225,3 @@ def gram(kernel: Kernel, a: Any, b: Any) -> Array:
     dot = np.asarray((a @ b.T).todense(), dtype=np.float64)
     sq_a, sq_b = (np.asarray(x.multiply(x).sum(axis=1), dtype=np.float64).ravel() for x in (a, b))
     return kernel.row(dot, *np.broadcast_arrays(sq_a[:, None], sq_b[None, :]))
-
-
-def _beliefs(settings: Any, state: dict[str, Any]) -> tuple[list[int], list[int]]:
-    """The indices of live beliefs with a shared linear part, and of those with a shared kernel part."""
-    rows, live = settings.parameters.beliefs, [int(index) for index in state["belief_index"]]
-    if not settings.parameters.shared:
-        raise refuse("ReplicatedModel", "graph", "one that relates tasks", "a disconnected one", "Use ShardedModel.")
-    return [i for i in live if rows[i][0] > 0], [i for i in live if rows[i][2] > 0]

@@ -13,7 +13,7 @@ from typing import Any
 from budgetron.distributed.input_validation import InputValidator
 from budgetron.distributed.placement import GroupPlacement
 from budgetron.distributed.record import ModelRecord
-from budgetron.distributed.replica_exchange import LinearParts, SharedPart, combined, exchange_baseline_bytes
+from budgetron.distributed.replica_exchange import FilterParts, SharedPart, combined, exchange_baseline_bytes
 from budgetron.distributed.sharded import ShardedModel
 from budgetron.distributed.shares import Plan, first_shares, least_bytes, refuse_bytes
 from budgetron.engine.memory import budget_of
@@ -59,7 +59,7 @@ class ReplicatedModel(ShardedModel):
     pins = None
     rebalance_every = 1
     n_exchanges_: int
-    _last: list[LinearParts]  # what the next exchange must know of the last one, per replica
+    _last: list[FilterParts]  # what the next exchange must know of the last one, per replica
 
     def __init__(
         self,

@@ -27,7 +27,7 @@ from budgetron.kernels import Gaussian, Kernel, Linear
 from budgetron.learners import validation
 from budgetron.learners.learner import Learner, Margins
 from budgetron.learners.table_rows import checked_rows
-from budgetron.plots import COLOURS, axes_for, bars
+from budgetron.plots import COLOURS, axes_for, bars, matrix
 
 UNLIMITED = 64 * 2**20
 """Bytes for shared parts without a budget; rows of tasks are not limited then."""
@@ -210,6 +210,20 @@ class Budgetron(Learner):
         sizes = np.linalg.norm(w, axis=1)
         w = w / np.where(sizes > 0, sizes, 1.0)[:, None]
         return np.asarray(w @ w.T)
+
+    def plot_task_similarity(self, tasks: Iterable[Any], *, ax: Any = None) -> Any:
+        """Draw `task_similarity` of these tasks as a matrix: blue for alike, red for opposed. Returns the Axes."""
+        names = list(tasks)
+        if not names:
+            raise refuse(self._who, "tasks", "at least one task", "none")
+        values = self.task_similarity(names)
+        return matrix(axes_for(self._who, ax), names, values, "correlation of the tasks' functions", signed=True)
+
+    @property
+    def capacity_(self) -> int:
+        """0: a Budgetron stores weights, not examples."""
+        self._check_begun()
+        return 0
 
     # ---- settings
 

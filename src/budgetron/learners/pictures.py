@@ -14,7 +14,7 @@ from sklearn.utils import estimator_html_repr
 
 from budgetron.errors import refuse
 from budgetron.learners.inspection import Inspection
-from budgetron.plots import COLOURS, MANY, axes_for, bars, checked_top, plain_text
+from budgetron.plots import COLOURS, MANY, axes_for, bars, checked_top, matrix
 
 
 class Pictures(Inspection):
@@ -49,14 +49,7 @@ class Pictures(Inspection):
         # A similarity given by the user may be 0 on the diagonal: such a task is unrelated even to itself.
         scale = np.sqrt(np.where(np.diag(similarity) > 0, np.diag(similarity), 1.0))
         shades = similarity / np.outer(scale, scale)
-        ax = axes_for(self._who, ax)
-        opposed = bool((shades < 0).any())
-        image = ax.imshow(shades, vmin=-1.0 if opposed else 0.0, vmax=1.0, cmap="RdBu" if opposed else "Blues")
-        names = [plain_text(task) for task in chosen]
-        ax.set_xticks(range(len(names)), names, rotation=45, ha="right")
-        ax.set_yticks(range(len(names)), names)
-        ax.figure.colorbar(image, ax=ax, label="similarity")
-        return ax
+        return matrix(axes_for(self._who, ax), chosen, shades, "similarity", signed=bool((shades < 0).any()))
 
     def _html_repr(self) -> str:
         """Return scikit-learn's diagram followed by a table of what was learned."""
@@ -68,10 +61,10 @@ def learned_table(model: Any) -> str:
     """Return an HTML table with the model's counts, memory, classes and largest tasks."""
     wrong = f" ({model.n_mistakes_ / model.n_seen_:.1%})" if model.n_seen_ else ""
     share = list(model.budget_share_.items())
-    rows = {
-        "examples seen": f"{model.n_seen_:,}",
-        "mistakes": f"{model.n_mistakes_:,}{wrong}",
-        "stored": f"{model.n_stored_:,}" + ("" if model.capacity_ is None else f" of {model.capacity_:,}"),
+    rows = {"examples seen": f"{model.n_seen_:,}", "mistakes": f"{model.n_mistakes_:,}{wrong}"}
+    if model.capacity_ != 0:  # a Budgetron stores no examples
+        rows["stored"] = f"{model.n_stored_:,}" + ("" if model.capacity_ is None else f" of {model.capacity_:,}")
+    rows |= {
         "memory": f"{model.memory_bytes_ / 1024:,.0f} KiB",
         "classes": ", ".join(str(label) for label in model.classes_[:6]) + (", …" if len(model.classes_) > 6 else ""),
     }

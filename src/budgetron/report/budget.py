@@ -20,7 +20,7 @@ _ROWS = 12
 
 
 def budget(validation: Validation, model: Any) -> Section | None:
-    """Return the section; None for a model that stores no examples."""
+    """Return the section; None for a model without counts. A Budgetron stores no examples, and has memory alone."""
     points = [point for point in validation.curve if point.stored is not None]
     if not points:
         return None
@@ -29,12 +29,13 @@ def budget(validation: Validation, model: Any) -> Section | None:
     if any(point.budget_share for point in points):
         charts["share"], says, figures = _share(points)
         parts.append(chart("share", "Stored examples by task", says, figures))
-    charts["stored"] = line_chart(points, "stored", [point.stored for point in points], "count")
     capacity = getattr(model, "capacity_", None)
-    if capacity:
-        charts["stored"]["mark"] = {"label": "budget", "value": capacity}
-    most = "without a limit" if capacity is None else f"of {as_count(capacity)} at most"
-    parts.append(chart("stored", "Stored examples", f"Stored examples: {as_count(points[-1].stored)} {most}."))
+    if capacity != 0:
+        charts["stored"] = line_chart(points, "stored", [point.stored for point in points], "count")
+        if capacity:
+            charts["stored"]["mark"] = {"label": "budget", "value": capacity}
+        most = "without a limit" if capacity is None else f"of {as_count(capacity)} at most"
+        parts.append(chart("stored", "Stored examples", f"Stored examples: {as_count(points[-1].stored)} {most}."))
     if points[-1].memory_bytes is not None:
         charts["memory"] = line_chart(points, "memory", [point.memory_bytes for point in points], "bytes")
         limit = memory_limit(model)
@@ -44,7 +45,9 @@ def budget(validation: Validation, model: Any) -> Section | None:
         says = f"Memory of the whole model: {as_bytes(points[-1].memory_bytes)}.{bound}"
         parts.append(chart("memory", "Memory", says))
     note = "All tasks share the stored examples; none are reserved for a task."
-    if hasattr(model, "shards"):
+    if capacity == 0:
+        note = "The model stores weights, not examples: its memory is the whole of its budget."
+    elif hasattr(model, "shards"):
         note = f"The model has {model.shards} shards. The tasks of a shard share its stored examples."
     return Section("budget", "Budget", paragraph(note, "note") + f'<div class="pair">{"".join(parts)}</div>', charts)
 

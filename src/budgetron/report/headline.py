@@ -60,4 +60,4 @@ def _model_cards(model: Any) -> list[tuple[str, str, str]]:
         return []
     limit = model.capacity_
     cards = [("Stored", as_count(model.n_stored_), "no limit" if limit is None else f"of {as_count(limit)} at most")]
-    return [*cards, ("Memory", as_bytes(model.memory_bytes_), "the whole model")]
+    return [*(cards if limit != 0 else []), ("Memory", as_bytes(model.memory_bytes_), "the whole model")]

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from budgetron.errors import InputError
 from budgetron.evaluate import Validation
 from budgetron.graphs import Explicit, TaskGraph
 from budgetron.report.graph_drawing import draw_graph
@@ -36,7 +37,18 @@ def relations(validation: Validation, model: Any) -> Section | None:
     names = [name_of(task) for task in chosen]
     similarity = _similarities(graph, chosen)
     parts = _assumptions(validation, graph, chosen, names, similarity)
-    likeness = _likeness(model, chosen)
+    learned, likeness = _learned(model, chosen), None
+    if learned is not None:
+        order = neighbours(learned)
+        learned, whose = learned[np.ix_(order, order)], [names[place] for place in order]
+        says = (
+            "How alike the functions are that the model has learned for the tasks: 1 means the same, 0 unrelated, "
+            "−1 opposite decisions. Tasks with a value far from 0 help each other. Similar tasks are side by side; "
+            "columns have the order of the rows."
+        )
+        parts.append(figure("Who helps whom", _matrix(learned, whose, says), says, _pairs(whose, learned)))
+    else:
+        likeness = _likeness(model, chosen)
     if likeness is not None:
         says = (
             "The correlation between the tasks' margins (signed decision values) on the stored examples. 1 means the "
@@ -45,7 +57,7 @@ def relations(validation: Validation, model: Any) -> Section | None:
         parts.append(figure("Learned relations", _matrix(likeness, names, says), says, _pairs(names, likeness)))
     text = paragraph(_assumed(graph, validation, len(chosen)))
     if hasattr(model, "shards"):
-        text += paragraph("Learned relations are not shown, because the stored examples are in several shards.", "note")
+        text += paragraph("Learned relations are not shown, because the model is in several shards.", "note")
     return Section("relations", "How tasks are related", f'{text}<div class="pair">{"".join(parts)}</div>')
 
 
@@ -134,6 +146,27 @@ def _joined(graph: Explicit, keys: NDArray[np.int64]) -> Floats | None:
     except np.linalg.LinAlgError:
         return None
     return -inverse[np.ix_(keys, keys)] if np.abs(inverse).max() < 1e9 else None
+
+
+def _learned(model: Any, chosen: list[Hashable]) -> Floats | None:
+    """Return the correlation between the tasks' functions; None for a model that does not tell."""
+    if not hasattr(model, "task_similarity"):
+        return None
+    try:
+        learned: Floats = model.task_similarity(chosen)
+    except InputError:  # sparse rows, or the task is a column
+        return None
+    return learned
+
+
+def neighbours(values: Floats) -> list[int]:
+    """Return an order in which similar tasks are neighbours: each task is followed by the most similar one left."""
+    order, left = [0], set(range(1, len(values)))
+    while left:
+        last = order[-1]
+        order.append(max(left, key=lambda place: (values[last, place], -place)))
+        left.remove(order[-1])
+    return order
 
 
 def _likeness(model: Any, chosen: list[Hashable]) -> Floats | None:

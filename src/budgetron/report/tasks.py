@@ -51,6 +51,7 @@ def _sentence(validation: Validation, n_tasks: int) -> str:
 
 def _table(worst: list[tuple[Hashable, Figures]], model: Any) -> dict[str, Any]:
     share = getattr(model, "budget_share_", {})
+    stores = getattr(model, "capacity_", None) != 0
     has_loss = any(row.log_loss is not None for _, row in worst)
     columns = [
         {"label": "Task"},
@@ -62,13 +63,15 @@ def _table(worst: list[tuple[Hashable, Figures]], model: Any) -> dict[str, Any]:
         {"label": "Precision", "format": "percent"},
         {"label": "Recall", "format": "percent"},
         *([{"label": "Log loss", "format": "number"}] if has_loss else []),
-        {"label": "Stored share", "format": "percent", "hint": "The task's share of the stored examples at the end"},
     ]
+    if stores:
+        hint = "The task's share of the stored examples at the end"
+        columns.append({"label": "Stored share", "format": "percent", "hint": hint})
     rows = [
         [
             name_of(task), rounded(row.error), rounded(row.error_at_least), row.n, row.mistakes, rounded(row.f_measure),
             rounded(row.precision), rounded(row.recall), *([rounded(row.log_loss)] if has_loss else []),
-            rounded(share.get(task, 0.0)),
+            *([rounded(share.get(task, 0.0))] if stores else []),
         ]
         for task, row in worst[:MOST_ROWS]
     ]  # fmt: skip

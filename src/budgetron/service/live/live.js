@@ -5,7 +5,7 @@
   const { percent, count, bytes } = Charts.formats;
   const signed = value => value.toFixed(2).replace("-", "−");
   const or = (form, value) => value == null ? "–" : form(value);
-  let latest = null, token = sessionStorage.getItem("key") || "", model = "", paused = false, stream = null, table = null, about = null;
+  let latest = null, token = sessionStorage.getItem("key") || "", model = "", paused = false, stream = null, table = null, about = null, drawn = "";
 
   // ---- asking
 
@@ -87,6 +87,7 @@
     charts(state, seconds);
     tasks(state);
     beliefs(state.beliefs);
+    relations(state.relations);
     mistakes(state.mistakes);
   }
 
@@ -105,7 +106,7 @@
       ["Error", or(percent, o.error), `${or(count, o.mistakes)} mistakes`],
       ["F", or(percent, o.f_measure), o.log_loss == null ? "" : `log loss ${o.log_loss.toFixed(3)}`],
       ["Tasks", count(state.n_tasks), state.tasks_counted_together ? `${count(state.tasks_counted_together)} examples of others` : ""],
-      ["Stored", count(state.stored), state.capacity == null ? "no limit" : `of ${count(state.capacity)} at most`],
+      ...(state.capacity === 0 ? [] : [["Stored", count(state.stored), state.capacity == null ? "no limit" : `of ${count(state.capacity)} at most`]]),
       ["Memory", bytes(state.memory_bytes), limit == null ? "the whole model" : `of ${bytes(limit)}, ${percent(state.memory_bytes / limit)}`],
       ["Refused", count(state.traffic.refused), "examples"],
     ];
@@ -131,12 +132,13 @@
     put("memory", { ...over, format: "bytes", series: [{ label: "memory", values: points.map(p => p.memory_bytes) }],
       ...(limit ? { mark: { label: "budget", value: limit } } : {}) });
     at("memory-says").textContent = limit ? `${bytes(state.memory_bytes)} of ${bytes(limit)}.` :
-      `${bytes(state.memory_bytes)}; ${count(state.stored)} examples stored` + (state.capacity == null ? "." : ` of ${count(state.capacity)} at most.`);
+      state.capacity === 0 ? `${bytes(state.memory_bytes)}.` :
+        `${bytes(state.memory_bytes)}; ${count(state.stored)} examples stored` + (state.capacity == null ? "." : ` of ${count(state.capacity)} at most.`);
     shares(state, over, put);
     figures(points);
     const weights = new Map();
     points.forEach((p, i) => (p.beliefs || []).forEach(b => {
-      const name = described(b);
+      const name = b.words;
       if (!weights.has(name)) weights.set(name, points.map(() => 0));
       weights.get(name)[i] += b.weight;
     }));
@@ -154,6 +156,8 @@
   }
 
   function shares(state, over, put) {
+    at("budget").hidden = state.capacity === 0;  // a model of weights alone
+    if (state.capacity === 0) return;
     const points = state.curve, sums = new Map();
     for (const p of points) for (const [task, part] of Object.entries(p.budget_share)) sums.set(task, (sums.get(task) || 0) + part);
     const top = [...sums].sort((a, b) => b[1] - a[1]).slice(0, 7).map(([task]) => task).sort();
@@ -165,23 +169,37 @@
   }
 
   function tasks(state) {
-    const share = new Map(state.share);
-    const rows = state.tasks.map(t => [tidy(t.task), t.error, t.n, t.mistakes, t.f_measure, share.get(t.task) ?? null]);
+    const share = new Map(state.share), stores = state.capacity !== 0;
+    const rows = state.tasks.map(t => [tidy(t.task), t.error, t.n, t.mistakes, t.f_measure, ...(stores ? [share.get(t.task) ?? null] : [])]);
     at("tasks-note").textContent = state.n_tasks > rows.length ? `The ${count(rows.length)} tasks with the most mistakes, of ${count(state.n_tasks)}.` : "";
     if (table) return table.update(rows);
     table = new DataTable(at("tasks"), { rows, sort: [3, -1], step: 15, columns: [
       { label: "Task" }, { label: "Error", format: "percent", bar: true }, { label: "Examples", format: "count" },
-      { label: "Mistakes", format: "count" }, { label: "F", format: "percent" }, { label: "Of the store", format: "percent" }] });
+      { label: "Mistakes", format: "count" }, { label: "F", format: "percent" }, ...(stores ? [{ label: "Of the store", format: "percent" }] : [])] });
   }
 
   function beliefs(list) {
     at("beliefs").hidden = !list.length;
     if (!list.length) return;
-    const differ = list.filter(apart).reduce((sum, b) => sum + b.weight, 0);
-    at("beliefs-says").textContent = differ < .5 ? `The model believes that the tasks are alike (${percent(1 - differ)}).` :
-      `The model believes that the tasks differ (${percent(differ)}).`;
+    const share = kind => list.filter(b => b[kind]).reduce((sum, b) => sum + b.weight, 0), differ = share("apart"), kinds = share("learned");
+    at("beliefs-says").textContent = "The model mixes several models with different assumptions, by how well each predicts. " + (
+      kinds >= .5 ? `Most of the weight says that there are kinds of tasks (${percent(kinds)}).` :
+        differ < .5 ? `Most of the weight says that the tasks are alike (${percent(1 - differ - kinds)}).` :
+          `Most of the weight says that the tasks differ (${percent(differ)}).`);
     at("beliefs-rows").replaceChildren(...[...list].sort((a, b) => b.weight - a.weight).map(b => make("tr", {},
-      make("th", { scope: "row", textContent: described(b) }), make("td", { className: "number", textContent: percent(b.weight) }))));
+      make("th", { scope: "row", textContent: b.words }), make("td", { className: "number", textContent: percent(b.weight) }))));
+  }
+
+  function relations(shown) {  // who helps whom; drawn again only when it has changed
+    const text = JSON.stringify(shown);
+    at("relations").hidden = !shown;
+    if (!shown || text === drawn) return;
+    drawn = text;
+    const names = shown.tasks.map(task => tidy(task, 16)), wide = names.length > 12;
+    at("relations-table").className = wide ? "heat narrow" : "heat";
+    at("relations-rows").replaceChildren(...shown.values.map((row, i) => make("tr", {},
+      make("th", { scope: "row" }, make("bdi", { textContent: names[i] })), ...row.map((value, j) => make("td", {
+        className: shade(value), title: `${names[i]} and ${names[j]}: ${value.toFixed(2)}`, textContent: wide ? "" : value.toFixed(1).replace("-0.0", "0.0").replace("-", "−") })))));
   }
 
   function mistakes(list) {

@@ -12,11 +12,7 @@ function make(tag, properties = {}, ...children) {
   element.append(...children);
   return element;
 }
-const apart = b => b.linear * b.linear_own + b.kernel * b.kernel_own > b.linear + b.kernel;
-function described(b) {
-  const words = [["linear", "kernel"].filter(part => b[part] > 0).join(" + ")];
-  if (Math.max(b.linear, b.kernel) >= 10) words.push("bold");
-  words.push(apart(b) ? "tasks differ" : "tasks alike");
-  if (b.floor) words.push("ever adapting");
-  return words.join(", ");
+function shade(value) {  // the class of a cell: blue for alike, red for opposed, in five shades
+  const step = Math.round(5 * Math.min(1, Math.abs(value)));
+  return step ? `${value > 0 ? "plus" : "minus"}${step}` : "";
 }

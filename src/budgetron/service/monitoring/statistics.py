@@ -9,7 +9,8 @@
      "n_tasks":  1000, "tasks_counted_together": 17,                              tasks after the first 1,000
      "share":    [["ann", 0.2], …]                                                ≤ 32, of the stored examples
      "stored": 500, "capacity": 500, "memory_bytes": 120000, "budget_bytes": null,
-     "beliefs":  [{"weight": 0.7, "linear": …, "linear_own": …, …}, …]            of a Budgetron, otherwise []
+     "beliefs":  [{"weight": 0.7, "words": "linear, calm", "apart": false, …}, …]  of a Budgetron, else []
+     "relations": {"tasks": ["ann", …], "values": [[1.0, −0.4, …], …]},           ≤ 24, of a Budgetron, else null
      "mistakes": [{"position", "task", "label", "predicted", "margin"}, …]}       the last 50, newest first
 
 Error and F-measure are progressive: each example is judged by its margin just before it was learned. All counts start
@@ -29,15 +30,18 @@ import numpy as np
 
 from budgetron.durable import Learned, Request
 from budgetron.engine.memory import budget_of
+from budgetron.errors import InputError
 from budgetron.evaluate.calibration import Calibration
 from budgetron.evaluate.confusion import ConfusionCounts
 from budgetron.evaluate.counts import MISTAKES, TaskCounts, figures
 from budgetron.evaluate.curve import Curve
 from budgetron.evaluate.scoring import Scored, count_increments
+from budgetron.report.relations import neighbours
 
 WINDOW = 200  # examples per point of the curve; doubled when the curve is full
 TASKS = 1000  # counted one by one; later tasks are counted together
 _SHOWN_TASKS, _SHOWN_POINTS, _SHOWN_SHARES, _SHOWN_MISTAKES, _SECONDS = 200, 120, 32, 50, 300
+_SHOWN_RELATIONS = 24
 
 
 class LiveStatistics:
@@ -49,6 +53,7 @@ class LiveStatistics:
         self._calibration, self._confusion = Calibration.empty(), ConfusionCounts()
         self._in_window: Any = 0.0
         self._shown_curve: list[dict[str, Any]] | None = None  # computed when asked for, valid until a window ends
+        self._shown_relations: tuple[int, dict[str, Any] | None] = (0, None)
         self._position = self._next_end = 0
         self.n_learned = self.n_refused = self.n_predicted = self.n_mistakes = 0
         self._mistakes: deque[dict[str, Any]] = deque(maxlen=_SHOWN_MISTAKES)
@@ -103,6 +108,7 @@ class LiveStatistics:
             self._calibration, self._confusion = Calibration.empty(), ConfusionCounts()
             self._in_window, self._position, self._next_end, self._shown_curve = 0.0, 0, 0, None
             self._mistakes.clear()
+            self._shown_relations = (0, None)
 
     # ---- reading
 
@@ -125,6 +131,7 @@ class LiveStatistics:
             curve = self._thinned_curve(probabilistic)
             mistakes = list(reversed(self._mistakes))
         share = list(model.budget_share_.items())[:_SHOWN_SHARES] if begun else []
+        relations = self._relations_shown(model, by_task, position) if begun else None
         return {
             "model": name, "learner": type(model).__name__, "at": round(time.time(), 3), "position": position,
             "begun": begun,
@@ -135,8 +142,16 @@ class LiveStatistics:
             "share": [[plain(task), part] for task, part in share],
             "stored": model.n_stored_ if begun else 0, "capacity": model.capacity_ if begun else None,
             "memory_bytes": model.memory_bytes_ if begun else 0, "budget_bytes": budget_bytes(model),
-            "beliefs": beliefs(model) if begun else [], "mistakes": mistakes,
+            "beliefs": beliefs(model) if begun else [], "relations": relations, "mistakes": mistakes,
         }  # fmt: skip
+
+    def _relations_shown(self, model: Any, by_task: dict[Any, Any], position: int) -> dict[str, Any] | None:
+        """Who helps whom, among the most frequent tasks. It is sent every second, so it is made once a window."""
+        made_at, shown = self._shown_relations
+        if shown is None or position - made_at >= WINDOW or position < made_at:
+            shown = relations_of(model, sorted(by_task, key=lambda task: -by_task[task][0])[:_SHOWN_RELATIONS])
+            self._shown_relations = (position, shown)
+        return shown
 
     def _thinned_curve(self, probabilistic: bool) -> list[dict[str, Any]]:
         """The curve, evenly thinned and rounded. It is sent every second, so it is computed once per window."""
@@ -156,8 +171,21 @@ def _short(value: Any) -> Any:
     return round(value, 4) if isinstance(value, float) else value
 
 
-def beliefs(model: Any) -> list[dict[str, float]]:
-    """The beliefs of a Budgetron about how related the tasks are, with their weights."""
+def relations_of(model: Any, tasks: list[Hashable]) -> dict[str, Any] | None:
+    """The correlations between the functions of these tasks; None for a model that does not tell."""
+    if len(tasks) < 2 or not hasattr(model, "task_similarity"):
+        return None
+    try:
+        values = model.task_similarity(tasks)
+    except InputError:  # sparse rows: weights of tasks are hashed
+        return None
+    order = neighbours(values)
+    values = np.round(values[np.ix_(order, order)], 2)
+    return {"tasks": [plain(tasks[place]) for place in order], "values": values.tolist()}
+
+
+def beliefs(model: Any) -> list[dict[str, Any]]:
+    """The models that a Budgetron mixes, and their weights."""
     return [{"weight": weight, **vars(belief)} for belief, weight in getattr(model, "beliefs_", [])]
 
 

@@ -1,0 +1,163 @@
+"""What the items share: options, runs of the learners on a stream, means over orders, and checks against targets."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+import tempfile
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from one_pass import figures, learned, save_stream
+from peers import Peer, tuned
+from streams import Stream
+
+from budgetron import Budgetron
+
+Row = dict[str, Any]
+HERE = Path(__file__).parent
+QUICK = 3000
+"""Rows of a stream with --quick."""
+SLACK = 0.1
+"""Points that "no worse" and "first" allow, or two standard errors of the paired differences."""
+
+
+class Skipped(Exception):
+    """The data, or a program, are not here."""
+
+
+@dataclass
+class Bench:
+    """One item while it runs: its rows and its checks."""
+
+    data: Path
+    orders: int
+    quick: bool
+    old: str | None  # the Python of version 0.1
+    rows: list[Row] = field(default_factory=list)
+    checks: list[Row] = field(default_factory=list)
+    others: dict[str, list[Row]] = field(default_factory=dict)  # rows of the items before
+
+    # ---- runs
+
+    def orders_of(self, make: Callable[[int], Stream]) -> list[Stream]:
+        streams = [make(seed) for seed in range(self.orders)]
+        return [stream.take(QUICK) for stream in streams] if self.quick else streams
+
+    def ours(
+        self, streams: Iterable[Stream], budget: Any = "4 MiB", learner: str = "Budgetron", **settings: Any
+    ) -> Row:
+        """Budgetron as it comes, on every order."""
+        return self.run(learner, streams, lambda stream: _own(stream, budget, settings), budget)
+
+    def peer(self, name: str, streams: Iterable[Stream], peer: Peer, grid: Any, **fixed: Any) -> Row:
+        def one(stream: Stream) -> Row:
+            margins, setting = tuned(peer, grid, stream, **fixed)
+            return figures(margins, stream.y) | {"setting": setting}
+
+        return self.run(name, streams, one, fixed.get("nbytes"))
+
+    def version_0_1(self, streams: Iterable[Stream], budget: Any) -> Row | None:
+        """The same pass in the environment of version 0.1; None if there is none."""
+        if self.old is None:
+            return None
+        return self.run("version 0.1", streams, lambda stream: in_python(str(self.old), stream, budget), budget)
+
+    def run(self, learner: str, streams: Iterable[Stream], one: Callable[[Stream], Row], budget: Any) -> Row:
+        streams = list(streams)
+        each = [one(stream) for stream in streams]
+        row: Row = {
+            "stream": streams[0].name,
+            "learner": learner,
+            "budget": budget,
+            "n": len(streams[0].y),
+            "orders": len(each),
+        }
+        row["each"] = [round(found["error"], 4) for found in each]
+        for name in each[0]:
+            values = [found[name] for found in each]
+            row[name] = values[0] if isinstance(values[0], dict) else round(float(np.mean(values)), 5)
+        self.rows.append(row)
+        extra = f"  {row['bytes'] / 1024:8.0f} KiB" if "bytes" in row else ""
+        print(
+            f"  {row['stream']:38s} {learner:34s} {budget!s:>9}  error {row['error']:6.2f}  "
+            f"log loss {row['log_loss']:.4f}  ECE {row['ece']:.3f} ({row['ece_drawn']:.3f}){extra}",
+            flush=True,
+        )
+        return row
+
+    # ---- checks
+
+    def at_most(self, what: str, figure: float, target: float, unit: str = " %") -> None:
+        self.check(what, f"{figure:.4g}{unit}", f"≤ {target:g}{unit}", figure <= target)
+
+    def at_least(self, what: str, figure: float, target: float, unit: str = "") -> None:
+        self.check(what, f"{figure:.4g}{unit}", f"≥ {target:g}{unit}", figure >= target)
+
+    def no_worse(self, what: str, mine: Row, other: Row | None) -> None:
+        if other is None:
+            return self.check(what, f"{mine['error']:.2f} %", "version 0.1 (not given)", None)
+        name = f"{other['learner']}: {other['error']:.2f} %"
+        return self.check(what, f"{mine['error']:.2f} %", name, mine["error"] <= other["error"] + slack(mine, other))
+
+    def first(self, what: str, mine: Row, others: Iterable[Row]) -> None:
+        best = min(others, key=lambda row: row["error"], default=None)
+        if best is not None:
+            self.no_worse(f"{what}: first", mine, best)
+
+    def check(self, what: str, figure: str, target: str, met: bool | None) -> None:
+        met = None if met is None else bool(met)
+        self.checks.append({"what": what, "figure": figure, "target": target, "met": met})
+        word = "not compared" if met is None else "met" if met else "MISSED"
+        print(f"  {word:12s} {what}: {figure}, target {target}", flush=True)
+
+
+def slack(mine: Row, other: Row) -> float:
+    """0.1 points, or two standard errors of the paired differences."""
+    differences = np.array(mine["each"]) - np.array(other["each"])
+    error = differences.std(ddof=1) / np.sqrt(len(differences)) if len(differences) > 1 else 0.0
+    return float(max(SLACK, 2 * error))
+
+
+def _own(stream: Stream, budget: Any, settings: dict[str, Any]) -> Row:
+    model = Budgetron(budget, **settings)
+    margins, seconds = learned(model, stream.X, stream.y, stream.tasks, stream.classes)
+    return figures(margins, stream.y) | {"micros": 1e6 * seconds / len(stream.y), "bytes": model.memory_bytes_}
+
+
+def in_python(python: str, stream: Stream, budget: Any) -> Row:
+    """One pass in another process: the version of Budgetron that this Python has."""
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "stream.npz"
+        save_stream(path, stream.X, stream.y, stream.tasks)
+        command = [python, str(HERE / "one_pass.py"), str(path), str(budget).replace("None", "none")]
+        done = subprocess.run(command, capture_output=True, text=True, check=False)
+    if done.returncode:
+        raise Skipped(f"{python}: {done.stderr.strip().splitlines()[-1]}")
+    found: Row = json.loads(done.stdout)
+    found["micros"] = 1e6 * found.pop("seconds") / len(stream.y)
+    return found
+
+
+def interleaved(bench: Bench, stream: Stream, budgets: dict[str, tuple[str, Any]], repeats: int = 3) -> dict[str, Row]:
+    """Every (Python, budget) in turn, `repeats` times; the fastest pass of each."""
+    best: dict[str, Row] = {}
+    for _ in range(1 if bench.quick else repeats):
+        for name, (python, budget) in budgets.items():
+            found = in_python(python, stream, budget)
+            if name not in best or found["micros"] < best[name]["micros"]:
+                best[name] = found
+    for name, found in best.items():
+        budget = budgets[name][1]
+        about = {"stream": stream.name, "learner": name, "budget": budget, "n": len(stream.y), "orders": 1}
+        bench.rows.append(about | found)
+        took = f"error {found['error']:6.2f}  {found['micros']:8.1f} µs"
+        print(f"  {stream.name:38s} {name:34s} {budget!s:>9}  {took}", flush=True)
+    return best
+
+
+PYTHON = sys.executable

@@ -1,0 +1,89 @@
+"""Items about the budget: bytes used, doubling, calibration, and time against version 0.1."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+from typing import Any
+
+from bench import PYTHON, Bench, Row, Skipped, interleaved
+from on_data import kernel_stream, project_stream, size
+from streams import Stream, grid, in_order, kinds, users
+
+
+def _streams(bench: Bench, name: str) -> list[Stream]:
+    if name in ("ijcnn1", "magic04", "a9a"):
+        stream, stored = kernel_stream(bench, name)
+        return bench.orders_of(lambda seed: in_order(stream, seed, stored))
+    if name == "users":
+        return bench.orders_of(users)
+    if name in ("kinds", "grid"):
+        return bench.orders_of(kinds if name == "kinds" else grid)
+    return bench.orders_of(lambda seed: in_order(project_stream(name), seed))
+
+
+def bytes_used(bench: Bench) -> None:
+    """At least 90 % of a byte budget is used at the end, and never more than all of it."""
+    for name in ("ijcnn1", "sentiment", "users"):
+        for budget in ("100 KiB", "1 MiB"):
+            share = 100 * bench.ours(_streams(bench, name)[:1], budget)["bytes"] / size(budget)
+            bench.check(f"{name}, {budget}: used", f"{share:.1f} %", "90 to 100 %", 90 <= share <= 100)
+
+
+def doubling(bench: Bench) -> None:
+    """Twice the budget never costs more than 0.1 points."""
+    for name in ("ijcnn1", "magic04", "sentiment", "spam", "chem97", "school", "exam", "kinds", "grid"):
+        try:
+            streams = _streams(bench, name)
+        except Skipped as reason:
+            print(f"  {reason}")
+            continue
+        rows = [bench.ours(streams, f"{64 * 2**k} KiB") for k in range(0, 7, 3 if bench.quick else 1)]
+        worst = max(after["error"] - before["error"] for before, after in pairwise(rows))
+        bench.at_most(f"{name}: most points that a larger budget costs", worst, 0.1, " points")
+
+
+def calibration(bench: Bench) -> None:
+    """ECE of every run of Budgetron in the items before, against that of labels drawn from its own predictions."""
+    rows = [
+        row
+        for item in bench.others.values()
+        for row in item
+        if str(row["learner"]).startswith("Budgetron") and "ece_drawn" in row
+    ]
+    if not rows:
+        raise Skipped("no results of other items are here")
+    for name in dict.fromkeys(row["stream"] for row in rows):
+        worst = max((row for row in rows if row["stream"] == name), key=lambda row: row["ece"] - row["ece_drawn"])
+        excess = worst["ece"] - worst["ece_drawn"]
+        bench.at_most(f"{name} ({worst['budget']}): ECE above that of drawn labels", excess, 0.01, "")
+
+
+def speed(bench: Bench) -> None:
+    """Time against version 0.1, in processes that take turns: at the smallest budget that is as good; by default."""
+    if bench.old is None:
+        raise Skipped("no --version-0-1")
+    for name, factor in (("a9a", 5.0), ("ijcnn1", 5.0), ("school", 3.0)):
+        stream = _streams(bench, name)[0]
+        before = interleaved(bench, stream, {"version 0.1": (bench.old, 400)})["version 0.1"]
+        budget = _smallest(bench, stream, before["error"])
+        if budget is None:
+            bench.check(f"{name}: as few errors as 0.1 at B = 400", "at no size up to 4 MiB", f"≥ {factor:g} ×", False)
+            continue
+        both = interleaved(bench, stream, {"version 0.1": (bench.old, 400), "Budgetron": (PYTHON, budget)})
+        times = both["version 0.1"]["micros"] / both["Budgetron"]["micros"]
+        bench.at_least(f"{name}: faster than 0.1 at B = 400, at {budget}", times, factor, " ×")
+    for name in ("a9a", "ijcnn1", "magic04", "school", "exam", "chem97"):
+        stream = _streams(bench, name)[0]
+        both = interleaved(bench, stream, {"version 0.1": (bench.old, "default"), "Budgetron": (PYTHON, "default")})
+        bench.at_least(
+            f"{name}: faster than 0.1, defaults", both["version 0.1"]["micros"] / both["Budgetron"]["micros"], 2, " ×"
+        )
+
+
+def _smallest(bench: Bench, stream: Stream, error: float) -> str | None:
+    for k in range(8):
+        budget: Any = f"{32 * 2**k} KiB"
+        found: Row = bench.ours([stream], budget)
+        if found["error"] <= error:
+            return str(budget)
+    return None

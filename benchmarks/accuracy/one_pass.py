@@ -1,0 +1,86 @@
+"""One pass of a Budgetron over a stream, predict then learn. Imported, and run as a script by another version's Python:
+
+    PYTHON one_pass.py STREAM.npz BUDGET        prints {"error": …, "log_loss": …, "ece": …, "seconds": …, "bytes": …}
+
+It uses nothing but what both versions have.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+import time
+
+import numpy as np
+from scipy import sparse
+from scipy.special import expit, softmax
+
+BLOCK = 1000
+
+
+def learned(model, X, y, tasks, classes):
+    """Return the margins before learning, and the seconds."""
+    parts, begin = [], time.perf_counter()
+    for start in range(0, len(y), BLOCK):
+        rows = slice(start, start + BLOCK)
+        given = None if tasks is None else tasks[rows]
+        parts.append(model.predict_then_learn(X[rows], y[rows], tasks=given, classes=classes))
+    return np.concatenate(parts), time.perf_counter() - begin
+
+
+def figures(margins, y):
+    """Error %, log loss, calibration error in ten equal bins, and what it is on labels drawn from the predictions."""
+    p = np.column_stack([expit(-margins), expit(margins)]) if margins.ndim == 1 else softmax(margins, axis=1)
+    found = {
+        "error": 100 * float((p.argmax(axis=1) != y).mean())
+        if margins.ndim > 1
+        else 100 * float(((margins > 0) != y).mean())
+    }
+    right = np.maximum(p[np.arange(len(y)), y], 1e-15)
+    found["log_loss"] = float(-np.log(right).mean())
+    # The probability of the second class; of the predicted one if there are more than two.
+    said = p[:, 1] if p.shape[1] == 2 else p.max(axis=1)
+    hit = (y == 1) if p.shape[1] == 2 else p.argmax(axis=1) == y
+    found["ece"] = ece(said, hit)
+    rng = np.random.default_rng(0)
+    found["ece_drawn"] = float(np.mean([ece(said, rng.random(len(said)) < said) for _ in range(200)]))
+    return found
+
+
+def ece(p, hit):
+    places = np.minimum((10 * p).astype(int), 9)
+    gaps = np.bincount(places, weights=hit, minlength=10) - np.bincount(places, weights=p, minlength=10)
+    return float(np.abs(gaps).sum() / len(p))
+
+
+def budget_from(text):
+    return int(text) if text.isdecimal() else None if text == "none" else text
+
+
+def save_stream(path, X, y, tasks):
+    arrays = {"y": y} | ({} if tasks is None else {"tasks": tasks})
+    if sparse.issparse(X):
+        X = X.tocsr()
+        arrays |= {"data": X.data, "indices": X.indices, "indptr": X.indptr, "shape": X.shape}
+    else:
+        arrays["X"] = X
+    np.savez(path, **arrays)
+
+
+def main():
+    from budgetron import Budgetron
+
+    with np.load(sys.argv[1]) as file:
+        y, tasks = file["y"], file.get("tasks")
+        X = (
+            file["X"]
+            if "X" in file
+            else sparse.csr_matrix((file["data"], file["indices"], file["indptr"]), file["shape"])
+        )
+    model = Budgetron(*([] if sys.argv[2] == "default" else [budget_from(sys.argv[2])]))
+    margins, seconds = learned(model, X, y, tasks, list(range(int(y.max()) + 1)))
+    print(json.dumps(figures(margins, y) | {"seconds": seconds, "bytes": int(model.memory_bytes_)}))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,85 @@
+"""python benchmarks/accuracy/run.py [--only NAME ...] [--quick] [--orders N] [--data FOLDER] [--version-0-1 PYTHON]
+
+Every figure that Budgetron promises, with its target and whether it is met; peers in the same run. Each item leaves
+`results/NAME.json`; together they make `docs/algorithms/budgetron-results.md`. FOLDER has `kernel/*.npz`; the other
+sets are found as `budgetron.data` finds them. With --quick every stream is cut to 3,000 rows, which shows that the
+command works and says nothing about the targets: such results are marked.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import platform
+from collections.abc import Callable
+from datetime import UTC, datetime
+from pathlib import Path
+
+import on_budgets
+import on_data
+import on_structure
+from bench import HERE, Bench, Skipped
+from page import write_page
+
+from budgetron import __version__
+
+RESULTS = HERE / "results"
+ITEMS: dict[str, Callable[[Bench], None]] = {
+    "text": on_data.text,
+    "text-speed": on_data.text_speed,
+    "dense": on_data.dense,
+    "dense-bytes": on_data.dense_bytes,
+    "classic": on_data.classic,
+    "many-tasks": on_data.many_tasks,
+    "graph": on_structure.graph,
+    "relations": on_structure.relations,
+    "bytes-used": on_budgets.bytes_used,
+    "doubling": on_budgets.doubling,
+    "weaknesses": on_structure.weaknesses,
+    "drift": on_structure.drift,
+    "multiclass": on_structure.multiclass,
+    "speed": on_budgets.speed,
+    "calibration": on_budgets.calibration,  # reads what the others left
+}
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--only", nargs="+", choices=ITEMS, metavar="NAME", help=", ".join(ITEMS))
+    parser.add_argument("--quick", action="store_true", help="3,000 rows of every stream")
+    parser.add_argument("--orders", type=int, default=5, help="orders of every stream (default 5)")
+    parser.add_argument("--data", type=Path, default=Path(os.environ.get("BUDGETRON_DATA", "../shared/data")))
+    parser.add_argument(
+        "--version-0-1", dest="old", metavar="PYTHON", help="the Python of an environment with version 0.1"
+    )
+    given = parser.parse_args()
+    RESULTS.mkdir(exist_ok=True)
+    others = {path.stem: json.loads(path.read_text(encoding="utf-8"))["rows"] for path in RESULTS.glob("*.json")}
+    for name in given.only or ITEMS:
+        item = ITEMS[name]
+        print(f"{name}: {(item.__doc__ or '').strip()}")
+        bench = Bench(given.data, given.orders, given.quick, given.old, others=others)
+        stopped = None
+        try:
+            item(bench)
+        except Skipped as reason:
+            stopped = str(reason)
+            print(f"  skipped: {reason}")
+        others[name] = bench.rows
+        record = {
+            "item": name, "about": (item.__doc__ or "").strip(), "version": __version__,
+            "date": datetime.now(UTC).strftime("%Y-%m-%d"), "python": platform.python_version(),
+            "machine": platform.machine(), "cores": os.cpu_count(), "load": round(os.getloadavg()[0], 1),
+            "quick": given.quick, "orders": given.orders, "skipped": stopped, "checks": bench.checks,
+            "rows": bench.rows,
+        }  # fmt: skip
+        if bench.rows or bench.checks:
+            (RESULTS / f"{name}.json").write_text(
+                json.dumps(record, indent=1, ensure_ascii=False) + "\n", encoding="utf-8"
+            )
+    write_page(list(ITEMS), RESULTS)
+
+
+if __name__ == "__main__":
+    main()

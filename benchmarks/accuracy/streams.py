@@ -1,0 +1,231 @@
+"""The streams of the benchmark: real sets in seeded orders, and made ones with a known task structure."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
+from functools import lru_cache
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from budgetron import data
+from budgetron.data import synthetic
+from budgetron.data.synthetic import Shift
+
+Floats = NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class Stream:
+    """Examples in the order in which they come. `tasks` is None for a set without tasks."""
+
+    name: str
+    X: Any
+    y: NDArray[np.int64]
+    tasks: NDArray[Any] | None = None
+
+    @property
+    def classes(self) -> list[int]:
+        return list(range(int(self.y.max()) + 1))
+
+    def take(self, n: int | None) -> Stream:
+        return (
+            self
+            if n is None
+            else replace(self, X=self.X[:n], y=self.y[:n], tasks=None if self.tasks is None else self.tasks[:n])
+        )
+
+    def ordered(self, order: NDArray[Any]) -> Stream:
+        return replace(self, X=self.X[order], y=self.y[order], tasks=None if self.tasks is None else self.tasks[order])
+
+
+# ---- real sets
+
+
+@lru_cache
+def kernel_set(folder: Path, name: str) -> tuple[Stream, NDArray[Any]]:
+    """One of the classic sets for online kernel learning, and its stored orders, if any."""
+    with np.load(folder / "kernel" / f"{name}.npz") as file:
+        _, codes = np.unique(file["y"], return_inverse=True)
+        return Stream(name, file["X"].astype(np.float64), codes.astype(np.int64)), file["orders"]
+
+
+@lru_cache
+def project_set(name: str) -> Stream:
+    """One of `budgetron datasets`, features as they are."""
+    found = data.load(name)
+    tasks = np.unique(found.tasks, return_inverse=True)[1]
+    return Stream(name, found.X if name != "school" else np.asarray(found.X), found.y.astype(np.int64), tasks)
+
+
+def in_order(stream: Stream, seed: int, stored: NDArray[Any] | None = None) -> Stream:
+    """The order of this seed, or the stored one."""
+    if stored is not None and stored.size and seed < len(stored):
+        order = np.asarray(stored[seed]).astype(np.int64).ravel()
+        order = order - order.min()
+        if len(order) == len(stream.y) == len(np.unique(order)):
+            return stream.ordered(order)
+    return stream.ordered(np.random.default_rng(seed).permutation(len(stream.y)))
+
+
+# ---- made streams with a known structure
+
+
+def kinds(seed: int, n_tasks: int = 40, n_kinds: int = 4, n: int = 6000, d: int = 10, noise: float = 0.3) -> Stream:
+    """Tasks of a few kinds, which are unrelated to each other."""
+    rng = np.random.default_rng(seed)
+    weights = rng.normal(size=(n_kinds, d))[np.arange(n_tasks) % n_kinds] + 0.2 * rng.normal(size=(n_tasks, d))
+    X, tasks = rng.normal(size=(n, d)), rng.integers(n_tasks, size=n)
+    y = (X * weights[tasks]).sum(1) + noise * rng.normal(size=n) > 0
+    return Stream(f"kinds, {n_tasks} tasks", X, y.astype(np.int64), tasks)
+
+
+def grid_edges(side: int = 10) -> list[tuple[int, int]]:
+    across = [(a * side + b, a * side + b + 1) for a in range(side) for b in range(side - 1)]
+    return across + [(a * side + b, a * side + b + side) for a in range(side - 1) for b in range(side)]
+
+
+def grid(seed: int, side: int = 10, n: int = 8000, d: int = 10, noise: float = 0.3) -> Stream:
+    """Tasks on a grid whose weights vary smoothly: drawn with covariance (0.05 I + L)⁻¹."""
+    k, rng = side * side, np.random.default_rng(seed)
+    L = np.zeros((k, k))
+    for i, j in grid_edges(side):
+        L[i, i] += 1
+        L[j, j] += 1
+        L[i, j] -= 1
+        L[j, i] -= 1
+    weights = np.linalg.cholesky(np.linalg.inv(0.05 * np.eye(k) + L)) @ rng.normal(size=(k, d))
+    weights /= weights.std()
+    X, tasks = rng.normal(size=(n, d)), rng.integers(k, size=n)
+    y = (X * weights[tasks]).sum(1) + noise * rng.normal(size=n) > 0
+    return Stream("grid", X, y.astype(np.int64), tasks)
+
+
+def opposed(seed: int, d: int = 10, n: int = 100) -> Stream:
+    """The synthetic set of Saha et al. (2011): w₁ = −w₂, w₃ unrelated; n points per task, two thirds to train."""
+    rng = np.random.default_rng(seed)
+    first, third = rng.normal(size=(2, d))
+    third -= first * (first @ third) / (first @ first)
+    X, tasks = rng.normal(size=(3 * n, d)), rng.permutation(np.repeat([0, 1, 2], n))
+    y = (X * np.array([first, -first, third])[tasks]).sum(1) > 0
+    return Stream("opposed", X, y.astype(np.int64), tasks).take(2 * n)
+
+
+def users(seed: int, n: int = 300_000, k: int = 100_000, d: int = 20) -> Stream:
+    """Many users with few labels each: a shared rule, and small differences."""
+    rng = np.random.default_rng(seed)
+    X, tasks = rng.normal(size=(n, d)), rng.integers(k, size=n)
+    own = 0.5 * np.random.default_rng(1000 + seed).normal(size=(k, d))
+    y = (X * (rng.normal(size=d) + own[tasks])).sum(1) + 0.5 * rng.normal(size=n) > 0
+    return Stream(f"{k:,} users", X, y.astype(np.int64), tasks)
+
+
+SHIFTS = {
+    "still": None,
+    "abrupt, alike": Shift(angle=120.0, begin=0.5, end=0.5),
+    "abrupt, each its own": Shift(angle=120.0, begin=0.5, end=0.5, alike=False),
+    "gradual, alike": Shift(angle=180.0, begin=0.0, end=1.0),
+    "gradual, each its own": Shift(angle=180.0, begin=0.0, end=1.0, alike=False),
+}
+
+
+def drifting(name: str, form: str, n: int, seed: int) -> Stream:
+    made = synthetic.stream(n, d=2000 if form == "text" else 50, n_tasks=8, relatedness=0.8, noise=0.05, form=form,
+                            shift=SHIFTS[name], seed=seed).dataset  # fmt: skip
+    return Stream(f"{form}: {name}", made.X, made.y.astype(np.int64), made.tasks)
+
+
+# ---- streams made to be awkward
+
+
+def linear(rng: np.random.Generator, d: int = 10, k: int = 10, alike: float = 0.8, noise: float = 0.05) -> Stream:
+    """Tasks whose weights have this cosine, on average."""
+    n = 6_000
+    X, tasks = rng.standard_normal((n, d)), rng.integers(0, k, n)
+    weights = np.sqrt(alike) * rng.standard_normal(d) + np.sqrt(1 - alike) * rng.standard_normal((k, d))
+    truth = (X * weights[tasks]).sum(axis=1) > 0
+    return Stream("linear", X, (truth ^ (rng.random(n) < noise)).astype(np.int64), tasks)
+
+
+def _changed(change: Callable[[Floats, np.random.Generator], Floats]) -> Callable[[np.random.Generator], Stream]:
+    def make(rng: np.random.Generator) -> Stream:
+        plain = linear(rng)
+        return replace(plain, X=change(plain.X, rng))
+
+    return make
+
+
+def _ill_conditioned(rng: np.random.Generator) -> Stream:
+    left, _, right = np.linalg.svd(rng.standard_normal((20, 20)))
+    Z = rng.standard_normal((6_000, 20))
+    y = (Z @ rng.standard_normal(20) > 0).astype(np.int64)
+    return Stream("", Z @ left @ np.diag(np.logspace(0, -2, 20)) @ right, y, np.zeros(6_000, dtype=np.int64))
+
+
+def _rare(rng: np.random.Generator) -> Stream:
+    plain = linear(rng)
+    score = plain.X[:, 0] + plain.X[:, 1] + 0.5 * rng.standard_normal(len(plain.X))
+    return replace(plain, y=(score > np.quantile(score, 0.99)).astype(np.int64))
+
+
+def _lonely(rng: np.random.Generator) -> Stream:
+    X = linear(rng).X
+    return Stream("", X, (X[:, 0] + X[:, 1] > 0).astype(np.int64), np.arange(len(X)))
+
+
+def _repeated(rng: np.random.Generator) -> Stream:
+    plain = linear(rng)
+    return plain.ordered(rng.integers(0, 50, len(plain.X)))
+
+
+def _separable(rng: np.random.Generator) -> Stream:
+    plain = linear(rng)
+    kept = plain.ordered(np.flatnonzero(np.abs(plain.X[:, 0]) > 0.3))
+    return replace(kept, y=(kept.X[:, 0] > 0).astype(np.int64))
+
+
+def _with_row(place: int) -> Callable[[Floats, np.random.Generator], Floats]:
+    def change(X: Floats, _: np.random.Generator) -> Floats:
+        X[place] = 1e9
+        return X
+
+    return change
+
+
+AWKWARD: dict[str, Callable[[np.random.Generator], Stream]] = {
+    "plain": linear,
+    "columns from 1e-4 to 1e4, off centre": _changed(
+        lambda X, rng: (X + 100 * rng.standard_normal(10)) * 10.0 ** rng.uniform(-4, 4, 10)
+    ),
+    "ten constant columns": _changed(lambda X, _: np.hstack([X, np.full_like(X, 7.0)])),
+    "d = 50, nearly alike, 2 % noise": lambda rng: linear(rng, d=50, alike=0.95, noise=0.02),
+    "unrelated tasks": lambda rng: linear(rng, k=20, alike=0.0),
+    "each row ten noisy copies": _changed(
+        lambda X, rng: np.hstack([X + 0.1 * rng.standard_normal(X.shape) for _ in range(10)])
+    ),
+    "condition number 100": _ill_conditioned,
+    "one example per task": _lonely,
+    "1 % positive": _rare,
+    "40 % noise": lambda rng: linear(rng, noise=0.4),
+    "separable": _separable,
+    "fifty rows, again and again": _repeated,
+    "mean that wanders off": _changed(lambda X, _: X + np.linspace(0, 50, len(X))[:, None]),
+    "one row of 1e9, early": _changed(_with_row(5)),
+    "a first row of 1e9": _changed(_with_row(0)),
+    "-999 in 0.5 % of the cells": _changed(lambda X, rng: np.where(rng.random(X.shape) < 0.005, -999.0, X)),
+    "heavy tails": _changed(lambda X, _: np.sign(X) * np.expm1(1.5 * X**2)),
+}
+MUST_IMPROVE = (
+    "heavy tails",
+    "a first row of 1e9",
+    "-999 in 0.5 % of the cells",
+    "columns from 1e-4 to 1e4, off centre",
+)
+
+
+def awkward(seed: int) -> Iterator[Stream]:
+    for name, make in AWKWARD.items():
+        yield replace(make(np.random.default_rng(seed)), name=name)
