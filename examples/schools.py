@@ -19,19 +19,19 @@ def main() -> None:
     print(f"{pupils.n:,} pupils of {schools:,} schools; always saying no errs {pupils.y.mean():.1%}\n")
 
     models = {
-        "one model for all schools": Budgetron(budget=200, graph=graphs.complete(coupling=float("inf"))),
-        "one model per school": Budgetron(budget=200, graph=graphs.disconnected()),
-        "related models": Budgetron(budget=200),
+        "one model for all schools": Budgetron(graph=graphs.complete(coupling=float("inf"))),
+        "one model per school": Budgetron(graph=graphs.disconnected()),
+        "related models": Budgetron(),
         "the same in 64 KiB": Budgetron(budget="64 KiB"),
     }
-    print(f"{'':28}{'wrong':>7}{'log loss':>10}{'calibration':>13}{'stored':>8}{'memory':>11}")
+    print(f"{'':28}{'wrong':>7}{'log loss':>10}{'calibration':>13}{'memory':>11}")
     results = {}
     for name, model in models.items():
         results[name] = found = evaluate.progressive(model, stream, window=2000, max_tasks=schools)
         assert found.calibration is not None
         print(
             f"{name:28}{found.overall.error:7.1%}{found.overall.log_loss:10.3f}{found.calibration.ece:13.1%}"
-            f"{model.n_stored_:8}{model.memory_bytes_ // 1024:7,} KiB"
+            f"{model.memory_bytes_ // 1024:7,} KiB"
         )
 
     best = results["related models"]
@@ -40,7 +40,7 @@ def main() -> None:
         print(f"  school {school}: {row.error:.0%} of {row.n} pupils wrong")
     print("\nBeliefs with the largest weights:")
     for belief, weight in sorted(models["related models"].beliefs_, key=lambda pair: -pair[1])[:2]:
-        print(f"  {weight:.2f}  {belief.in_words()}")
+        print(f"  {weight:.2f}  {belief}")
 
 
 if __name__ == "__main__":

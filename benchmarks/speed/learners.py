@@ -6,12 +6,11 @@ from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any
 
-import numpy as np
-from measure import Row, compared, interleaved, ratio_row, seconds
-from streams import Passing, Stream, clear, coins, noisy
+from measure import Row, compared, seconds
+from streams import Passing, coins, noisy
 from yardsticks import EXAMPLES, gemv_and_exp, symmetric_pass
 
-from budgetron import Belief, BudgetProjectron, Budgetron, RandomBudgetPerceptron, SharedProjectron, kernels
+from budgetron import BudgetProjectron, Budgetron, RandomBudgetPerceptron, SharedProjectron, kernels
 
 GAUSSIAN = kernels.Gaussian(gamma=0.02)
 
@@ -95,54 +94,26 @@ def shared_tasks_rows(repetitions: int, quick: bool) -> Iterator[Row]:
 
 
 def flagship_rows(repetitions: int, quick: bool) -> Iterator[Row]:
-    """Updates that store nothing: what is stored comes again with labels by the toss of a coin."""
-    for budget in (500,) if quick else (500, 1000):
-        ones = [settled_flagship(budget, beliefs) for beliefs in (1, 2, 3)]
-        n = len(ones[0].stream.y)
-        times = interleaved([*(one.learn for one in ones), symmetric_pass(budget, 20)], repetitions)
-        per_pass, updates = times[:, 3] / 20, times[:, :3] / n
-        for name, what, reach, cost in (
-            ("one-belief", "one belief, per update that stores nothing", 1.2, updates[:, 0]),
-            ("further-belief", "each further belief", 1.0, (updates[:, 2] - updates[:, 0]) / 2),
-        ):
-            row = Row(
-                name=f"flagship-{name}-B{budget}",
-                work=f"Budgetron, B={budget}, {what}",
-                yardstick="BLAS dsymv + dsyr over B×B doubles",
-                unit="×",
-                reach=reach,
-            )
-            yield ratio_row(row, cost / per_pass, cost, per_pass)
-        yield confident_row(budget, repetitions)
+    """The whole mixture against the one product and update that its filter over waves cannot do without."""
+    for budget in ("256 KiB",) if quick else ("256 KiB", "1 MiB"):
+        passing = settled_flagship(budget)
+        given = passing.model._engine.settings
+        width = given.n_features + 1 + 2 * given.parameters.whole_waves
+        row = Row(
+            name=f"flagship-{budget.replace(' ', '')}",
+            work=f"Budgetron in {budget}, all models, labels at random",
+            yardstick=f"BLAS dsymv + dsyr over {width}×{width} doubles, its widest filter",
+            unit="×",
+            reach=4.0,
+        )
+        yield compared(row, passing.learn, symmetric_pass(width, 20), 200, 20, repetitions)
 
 
-def confident_row(budget: int, repetitions: int) -> Row:
-    """What a right and confident example costs, which would move its own margin by less than a thousandth."""
-    model = Budgetron(budget=budget, kernel=GAUSSIAN, beliefs=[Belief(kernel=10.0, kernel_own=0.1)])
-    Passing(model, coins(8 * budget), 100).fill(budget)
-    easy = clear(4000)
-    for _ in range(3):
-        model.partial_fit(easy.X, easy.y, tasks=easy.tasks)
-    passing = Passing(model, easy, 200)
-    row = Row(
-        name=f"flagship-confident-B{budget}",
-        work=f"Budgetron, B={budget}, one belief, a confident right example",
-        yardstick="BLAS dsymv + dsyr over B×B doubles",
-        unit="×",
-        reach=1.0,
-    )
-    return compared(row, passing.learn, symmetric_pass(budget, 20), 200, 20, repetitions)
-
-
-def settled_flagship(budget: int, beliefs: int) -> Passing:
-    """A full Budgetron and a stream of what it has stored."""
-    some = [Belief(kernel=scale, kernel_own=0.1) for scale in (10.0, 5.0, 3.0)[:beliefs]]
-    model = Budgetron(budget=budget, kernel=GAUSSIAN, beliefs=some)
-    Passing(model, coins(8 * budget), 100).fill(budget)
-    stored, rng = model.active_set_, np.random.default_rng(0)
-    order = rng.permutation(budget)[:200]
-    stream = Stream(np.asarray(stored.rows)[order], rng.integers(0, 2, 200), np.asarray(stored.task)[order])
-    return Passing(model, stream, 200)
+def settled_flagship(budget: str) -> Passing:
+    """A Budgetron that has seen its columns, on labels that it cannot foresee, so that every example is learned."""
+    model = Budgetron(budget=budget, kernel=GAUSSIAN)
+    Passing(model, coins(4000), 500).learn()
+    return Passing(model, coins(4000), 200)
 
 
 def one_at_a_time_rows(repetitions: int, quick: bool) -> Iterator[Row]:

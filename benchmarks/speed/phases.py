@@ -35,8 +35,8 @@ def _workloads() -> dict[str, Passing]:
         "SharedProjectron, B=500, 5,000 tasks": Passing(
             SharedProjectron(500, GAUSSIAN), coins(8000, n_tasks=5000), 500
         ).fill(500),
-        "Budgetron, one belief, B=500": settled_flagship(500, 1),
-        "Budgetron without kernel on text": Passing(Budgetron(kernel=None), text(2000), 500),
+        "Budgetron in 1 MiB": settled_flagship("1 MiB"),
+        "Budgetron on text": Passing(Budgetron(), text(2000), 500),
     }
 
 

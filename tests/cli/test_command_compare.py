@@ -43,12 +43,11 @@ def test_learners_are_measured_against_the_constant_answer(tmp_path: Path, told,
 
 
 def test_learners_that_cannot_run_are_listed_with_the_reason(mail: Path, tmp_path: Path, told, budgetron) -> None:
-    (tmp_path / "g.csv").write_text("ann,a\nbob,a\n")
-    graph = f"clusters:{tmp_path / 'g.csv'}"
-    found = told("compare", mail, "--learners", "Budgetron,Forgetron", "--budgets", "10", "--graphs", graph)
+    words = ["compare", mail, "--learners", "Budgetron,Forgetron", "--budgets", "10", "--kernel", "polynomial:2"]
+    found = told(*words)
     assert [one["learner"] for one in found["learners"]] == ["Forgetron"]
-    assert "graph must be complete()" in found["refused"]["Budgetron, 10"]
-    assert "Not run: Budgetron" in budgetron("compare", mail, "--budgets", "10", "--graphs", graph).stdout
+    assert "kernel must be Gaussian(), Linear() or None" in found["refused"]["Budgetron, 10"]
+    assert "Not run: Budgetron" in budgetron(*words).stdout
 
 
 @pytest.mark.parametrize(
@@ -102,6 +101,6 @@ def test_tune_without_anything_to_tune(mail: Path, told, budgetron) -> None:
     assert "what to tune must be" in refused.output
     only_budget = told("tune", mail, "--kernel", "gaussian:0.1", "--budget", "32KiB")
     (found,) = only_budget["rounds"]
-    assert found["what"] == "budget" and list(found["refused"]) == ["8192B"]  # less than any model takes
-    sizes = (2**14, 2**15, 2**16)
+    assert found["what"] == "budget" and [one["value"] for one in found["tried"]] == ["8KiB", "16KiB", "32KiB", "64KiB"]
+    sizes = (2**13, 2**14, 2**15, 2**16)
     assert all(one["memory_bytes"] <= size for one, size in zip(found["tried"], sizes, strict=True))

@@ -25,13 +25,22 @@ def rows(n, d, seed=0, n_tasks=300, is_sparse=False):
     return sparse.csr_matrix(np.where(np.abs(X) > 0.8, X, 0.0)) if is_sparse else X, y, tasks
 
 
+def _one_per_replica(model, tasks):
+    """A task of each replica, in the order of the replicas."""
+    places = model._placement.shards_of_tasks(tasks).tolist()
+    return [tasks[places.index(replica)] for replica in range(model.replicas)]
+
+
 @pytest.mark.parametrize("make", [Budgetron, SharedProjectron])
 def test_replicas_divide_a_count(make):
     X, y, tasks = rows(1200, 4)
     with ReplicatedModel(make(budget=66, kernel=KERNEL), replicas=4, exchange_every=256, block=128) as model:
         model.partial_fit(X, y, tasks=tasks)
-        assert [shard.capacity for shard in model.shards_] == [17, 17, 16, 16]
-        assert model.capacity_ == model.budget == 66 and model.n_stored_ <= 66
+        shares = [model.learner_of(task).budget for task in _one_per_replica(model, tasks)]
+        assert shares == ([16] * 4 if make is Budgetron else [17, 17, 16, 16])
+        assert model.budget == 66 and model.n_stored_ <= 66
+        if make is SharedProjectron:  # a Budgetron stores no examples
+            assert [shard.capacity for shard in model.shards_] == [17, 17, 16, 16] and model.capacity_ == 66
 
 
 def test_shards_divide_a_count():
@@ -92,18 +101,19 @@ def test_a_count_below_the_number_of_parts_is_refused(model, words):
 
 
 @pytest.mark.parametrize(
-    ("make_model", "number"),
+    ("make_model", "number", "total"),
     [
-        (lambda budget, n: ReplicatedModel(SharedProjectron(budget=budget, kernel=KERNEL), replicas=n), "replica"),
-        (lambda budget, n: ReplicatedModel(Budgetron(budget=budget, kernel=KERNEL), replicas=n), "replica"),
+        (lambda budget, n: ReplicatedModel(SharedProjectron(budget=budget, kernel=KERNEL), replicas=n), "replica",
+         60_000),
+        (lambda budget, n: ReplicatedModel(Budgetron(budget=budget, kernel=KERNEL), replicas=n), "replica", 30_000),
         (lambda budget, n: ShardedModel(Forgetron(budget=budget, kernel=KERNEL, graph=graphs.disconnected()), shards=n),
-         "shard"),
+         "shard", 60_000),
     ],
 )  # fmt: skip
-def test_too_few_bytes_are_refused_with_what_would_do(make_model, number):
+def test_too_few_bytes_are_refused_with_what_would_do(make_model, number, total):
     """Both remedies in the message work: that many bytes, or that many shards or replicas."""
     X, y, tasks = rows(300, 20)
-    model = make_model("60 kB", 8)
+    model = make_model(f"{total} B", 8)
     with pytest.raises(InputError, match=f"for 8 {number}s") as refused:
         model.partial_fit(X, y, tasks=tasks)
     assert not hasattr(model, "_workers")
@@ -112,11 +122,11 @@ def test_too_few_bytes_are_refused_with_what_would_do(make_model, number):
     with make_model(f"{bytes_needed} B", 8) as enough:
         enough.partial_fit(X, y, tasks=tasks)
         assert enough.memory_bytes_ <= int(bytes_needed)
-    with make_model("60 kB", int(parts)) as fewer:
+    with make_model(f"{total} B", int(parts)) as fewer:
         fewer.partial_fit(X, y, tasks=tasks)
-        assert fewer.memory_bytes_ <= 60_000
+        assert fewer.memory_bytes_ <= total
     with pytest.raises(InputError, match="at least"):
-        make_model("60 kB", int(parts) + 1).partial_fit(X, y, tasks=tasks)
+        make_model(f"{total} B", int(parts) + 1).partial_fit(X, y, tasks=tasks)
 
 
 def test_after_a_refused_budget_the_first_block_settles_nothing():

@@ -120,7 +120,7 @@ def test_lone_first_labels():
 
 
 def test_dicts_one_by_one():
-    learner = budgetron.Budgetron(budget=64, graph=graphs.disconnected(), table="64 KiB")
+    learner = budgetron.Budgetron(budget=64, graph=graphs.disconnected())
     with ShardedModel(learner, shards=2) as model:
         for _ in range(30):
             model.learn_one({"free": 1.0, "money": 1.0}, "spam", task="ann", classes=["ham", "spam"])

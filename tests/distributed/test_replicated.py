@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from scipy import sparse
 
-from budgetron import Belief, Budgetron, Forgetron, SharedProjectron, graphs, kernels
+from budgetron import Budgetron, Forgetron, SharedProjectron, graphs, kernels
 from budgetron.distributed import ReplicatedModel
 from budgetron.distributed.replica_exchange import combined, gram, shared_part, with_shared_part
 from budgetron.errors import InputError
@@ -31,13 +31,12 @@ def test_one_replica_is_the_learner(make):
         assert model.n_exchanges_ == 4
 
 
-def test_linear_parts_of_replicas_add_up_to_those_of_one_learner():
+def test_filters_of_replicas_add_up_to_those_of_one_learner():
     """Precisions of disjoint rows add up. (One learner's weights differ a little: a replica linearises at its own.)"""
     rng = np.random.default_rng(1)
     X = rng.normal(size=(400, 3))
     y = (X @ [1.0, -1.0, 0.3] > 0).astype(int)
-    belief = Belief(linear=1.0, linear_own=0.0)
-    make = lambda: Budgetron(budget=8, kernel=None, beliefs=[belief], graph=graphs.complete(coupling=float("inf")))  # noqa: E731
+    make = lambda: Budgetron("1 MiB", kernel=None, graph=graphs.complete(coupling=float("inf")))  # noqa: E731
     models = [make().partial_fit(X[:100], y[:100]) for _ in range(2)]
     last = [shared_part(model._engine) for model in models]
     for g, model in enumerate(models):
@@ -47,16 +46,29 @@ def test_linear_parts_of_replicas_add_up_to_those_of_one_learner():
     after = combined(None, now, [part.exchange_baseline() for part in last])
     one = shared_part(make().partial_fit(X, y)._engine)
     for part in after:
-        count, mean, m2 = part.moments
+        count, columns = part.columns
         assert count == 250
-        every = np.concatenate([X[:100], X])  # both replicas began with the first hundred
-        np.testing.assert_allclose(mean, every.mean(axis=0), atol=1e-12)
-        np.testing.assert_allclose(m2 / count, every.var(axis=0), rtol=1e-9)
+        np.testing.assert_allclose(columns[:3], (now[0].columns[1] + now[1].columns[1])[:3] / 2)
         inverse = np.linalg.inv
-        gained = inverse(part.linear[0][1]) - inverse(last[0].linear[0][1])
-        each = [inverse(mine.linear[0][1]) - inverse(last[0].linear[0][1]) for mine in now]
+        gained = inverse(part.filters["filter0"][1]) - inverse(last[0].filters["filter0"][1])
+        each = [inverse(mine.filters["filter0"][1]) - inverse(last[0].filters["filter0"][1]) for mine in now]
         np.testing.assert_allclose(gained, sum(each), rtol=1e-6, atol=1e-9)
-        np.testing.assert_allclose(part.linear[0][0], one.linear[0][0], rtol=0.2, atol=0.2)
+        np.testing.assert_allclose(part.filters["filter0"][0], one.filters["filter0"][0], rtol=0.2, atol=0.2)
+
+
+def test_other_shared_weights_of_a_budgetron_become_the_mean():
+    X, y, tasks = related(300, seed=2)
+    models = [Budgetron("4 MiB").partial_fit(X[g::2], y[g::2], tasks=tasks[g::2], classes=[0, 1]) for g in range(2)]
+    now = [shared_part(model._engine) for model in models]
+    after = combined(None, now, [part.exchange_baseline() for part in now])
+    assert {"adagrad_weights", "latent_weights", "latent_dimensions"} <= set(now[0].means)
+    for g, part in enumerate(after):
+        engine = with_shared_part(models[g]._engine, part)
+        for name, own in shared_part(engine).means.items():
+            np.testing.assert_allclose(own, (now[0].means[name] + now[1].means[name]) / 2, rtol=1e-5, atol=1e-7)
+        state, before = engine.state(), models[g]._engine.state()
+        for name in ("row_values", "adagrad_own_weights", "adagrad_squares", "belief_weight"):  # the replica's own
+            np.testing.assert_array_equal(state[name], before[name])
 
 
 @pytest.mark.parametrize("is_sparse", [False, True])
@@ -72,10 +84,10 @@ def test_what_is_received_is_the_mean_of_functions(is_sparse):
     after = combined(KERNEL, now, [part.exchange_baseline() for part in now])
     for g, part in enumerate(after):
         own = gram(KERNEL, part.rows, part.rows)
-        mean = sum(gram(KERNEL, part.rows, one.rows) @ one.weights[0].T for one in now) / 2
-        np.testing.assert_allclose(own @ part.weights[0].T, mean, atol=1e-5)
+        mean = sum(gram(KERNEL, part.rows, one.rows) @ one.weights.T for one in now) / 2
+        np.testing.assert_allclose(own @ part.weights.T, mean, atol=1e-5)
         engine = with_shared_part(models[g]._engine, part)
-        np.testing.assert_allclose(shared_part(engine).weights[0], part.weights[0])
+        np.testing.assert_allclose(shared_part(engine).weights, part.weights)
         assert engine.n_seen == 150
 
 
@@ -87,7 +99,6 @@ def test_replicas_stay_close_to_one_learner(make):
     with ReplicatedModel(learner, replicas=4, workers=2, exchange_every=256, block=128) as model:
         margins = model.predict_then_learn(X, y, tasks=tasks)
         assert model.n_exchanges_ == 15 and model.n_seen_ == 4000
-        assert [shard.capacity for shard in model.shards_] == [64] * 4
     errors = [np.mean((found > 0) != y) for found in (one, margins)]
     assert errors[1] < errors[0] + 0.03
 

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from scipy.stats import binomtest
 
-from budgetron import Budgetron, Forgetron, Perceptron, RandomBudgetPerceptron, evaluate, graphs, kernels
+from budgetron import Budgetron, Forgetron, Perceptron, RandomBudgetPerceptron, evaluate, kernels
 from budgetron.data import synthetic
 
 STREAM = synthetic.stream(1500, d=5, n_tasks=4, relatedness=0.7, noise=0.1, task_skew=1.0, seed=3).dataset
@@ -53,10 +53,10 @@ def test_equal_learners_are_not_worse() -> None:
 
 
 def test_a_learner_that_rejects_the_first_block_is_left_out() -> None:
-    graph = graphs.clusters({0: "a", 1: "a"})
-    comparison = raced({"follows": Forgetron(5, graph=graph), "refuses": Budgetron(5, graph=graph)})
-    assert list(comparison.results()) == ["follows"] and "graph must be complete()" in comparison.refused["refuses"]
+    kernel = kernels.Polynomial(2)
+    comparison = raced({"takes": Forgetron(5, kernel), "refuses": Budgetron(5, kernel)})
+    assert list(comparison.results()) == ["takes"] and "kernel must be Gaussian()" in comparison.refused["refuses"]
     with pytest.raises(ValueError, match="no learner accepts the stream"):
-        raced({"refuses": Budgetron(5, graph=graph)})
+        raced({"refuses": Budgetron(5, kernel)})
     with pytest.raises(ValueError, match="known classes"):
         comparison.add(np.zeros((1, 5)), [7], [0])

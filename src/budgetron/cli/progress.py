@@ -73,6 +73,8 @@ def progress_line(quiet: bool, limit: int | None = None) -> Iterator[Line]:
 def full_words(model: Any) -> str:
     """How much of the budget is used."""
     capacity = model.capacity_
+    if capacity == 0:  # a model of weights alone
+        return f"{model.memory_bytes_ / 2**10:,.0f} KiB"
     return f"{model.n_stored_:,} stored" if capacity is None else f"{model.n_stored_:,}/{capacity:,} stored"
 
 

@@ -119,7 +119,8 @@ class InputValidator:
 
     def _shard(self, budget: int | str | None, graph: TaskGraph) -> Learner:
         model: Learner = clone(self.learner)
-        model.set_params(graph=graph, kernel=self.prototype.kernel_ if self.learner.kernel is not None else None)
+        # A scale that the first block determined is the same in all shards. (A Budgetron determines none: kernel_ is None.)
+        model.set_params(graph=graph, kernel=self.prototype.kernel_ or self.learner.kernel)
         if "budget" in self.learner.get_params(deep=False):
             model.set_params(budget=budget)
         model.task_column = None  # the coordinator has split that column off already

@@ -32,8 +32,8 @@ class ReplicatedModel(ShardedModel):
     Parameters
     ----------
     learner : Budgetron or SharedProjectron
-        The learner of every replica. Its `budget` is the total, which is divided among the replicas: stored examples,
-        or bytes of all replicas' models and of what the coordinator keeps of the last exchange.
+        The learner of every replica. Its `budget` is the total, which is divided among the replicas: stored examples
+        (a remainder goes to the first replicas, and is not used by a Budgetron, whose replicas are equal), or bytes of all replicas' models and of what the coordinator keeps of the last exchange.
     replicas : int, default=2
         The number of replicas, fixed for the life of the model.
     exchange_every : int, default=4096
@@ -134,6 +134,8 @@ class ReplicatedModel(ShardedModel):
         if validator is not None and self.learner.rule == "budgetron" and validator.is_sparse:
             raise refuse(WHO, "X", "dense if the learner is a Budgetron", "sparse rows",
                          "Use SharedProjectron, or a Budgetron without replicas.")  # fmt: skip
+        if self.learner.rule == "budgetron" and total is None and self.learner.budget is not None:
+            shares = [shares[-1]] * self.replicas  # the smallest: replicas of one size have weights that correspond
         if validator is None or total is None:
             return shares
         plan: Plan = partial(validator.shard_settings, graph=self.learner.graph)
