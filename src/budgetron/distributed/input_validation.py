@@ -119,7 +119,7 @@ class InputValidator:
 
     def _shard(self, budget: int | str | None, graph: TaskGraph) -> Learner:
         model: Learner = clone(self.learner)
-        # A scale that the first block determined is the same in all shards. (A Budgetron determines none: kernel_ is None.)
+        # What the first block determined is the same in all shards. A Budgetron determines nothing: kernel_ is None.
         model.set_params(graph=graph, kernel=self.prototype.kernel_ or self.learner.kernel)
         if "budget" in self.learner.get_params(deep=False):
             model.set_params(budget=budget)

@@ -28,6 +28,7 @@ import scipy.linalg
 from numpy.typing import NDArray
 from scipy import sparse
 
+from budgetron.engine.reference.budgetron.filters import WAVE_PRIOR
 from budgetron.errors import refuse
 from budgetron.kernels import Kernel
 
@@ -65,7 +66,7 @@ class SharedPart:
 
 
 def exchange_baseline_bytes(settings: Any) -> int:
-    """Bytes of `SharedPart.exchange_baseline` for a replica with these settings."""
+    """The most bytes of `SharedPart.exchange_baseline` for a replica with these settings."""
     if settings.rule != "budgetron":
         return 0
     given, total = settings.parameters, 0
@@ -146,18 +147,32 @@ def _summed(
     name: str, own: tuple[Array, Array], others: list[int], now: Sequence[SharedPart], last: Sequence[FilterParts]
 ) -> tuple[Array, Array]:
     """Add up precisions, and weights times precisions, so that what each replica saw is counted once."""
-    theta, P = own
+    here = [h for h in others if name in now[h].filters]  # the others have dropped the belief
+    width = max(theta.shape[1] for theta, _ in [own, *(now[h].filters[name] for h in here)])
+    theta, P = _widened(own, width)
     precision = _inverse(P)
     moment = _times(theta, precision)
-    for h in others:
-        if name not in now[h].filters:
-            continue  # that replica has dropped the belief
-        after, before = now[h].filters[name], last[h][name]
-        gained, had = _inverse(after[1]), _inverse(_square(before[1]) if after[1].ndim == 2 else before[1])
+    for h in here:
+        theta_before, P_before = last[h][name]
+        before = (theta_before, _square(P_before) if P.ndim == 2 else P_before)
+        (theta, after), (theta_before, P_before) = _widened(now[h].filters[name], width), _widened(before, width)
+        gained, had = _inverse(after), _inverse(P_before)
         precision = precision + gained - had
-        moment = moment + _times(after[0], gained) - _times(before[0], had)
+        moment = moment + _times(theta, gained) - _times(theta_before, had)
     covariance = _inverse(precision)
-    return _times(moment, covariance), covariance
+    n = own[0].shape[1]
+    return _times(moment, covariance)[:, :n], covariance[:n, :n] if P.ndim == 2 else covariance[:n]
+
+
+def _widened(pair: tuple[Array, Array], width: int) -> tuple[Array, Array]:
+    """θ and P with more waves, at their prior: the filter over waves of each replica grows at its own time."""
+    theta, P = pair
+    more = width - theta.shape[1]
+    if not more:
+        return pair
+    theta = np.hstack([theta, np.zeros((len(theta), more))])
+    prior = np.full(more, WAVE_PRIOR)
+    return theta, scipy.linalg.block_diag(P, np.diag(prior)) if P.ndim == 2 else np.concatenate([P, prior])
 
 
 def _inverse(P: Array) -> Array:

@@ -32,8 +32,9 @@ class ReplicatedModel(ShardedModel):
     Parameters
     ----------
     learner : Budgetron or SharedProjectron
-        The learner of every replica. Its `budget` is the total, which is divided among the replicas: stored examples
-        (a remainder goes to the first replicas, and is not used by a Budgetron, whose replicas are equal), or bytes of all replicas' models and of what the coordinator keeps of the last exchange.
+        The learner of every replica. Its `budget` is the total, which is divided among the replicas: stored examples,
+        or bytes of all replicas' models and of what the coordinator keeps of the last exchange. A remainder of a number
+        of examples goes to the first replicas; those of a Budgetron are equal and leave it unused.
     replicas : int, default=2
         The number of replicas, fixed for the life of the model.
     exchange_every : int, default=4096
