@@ -76,7 +76,7 @@ class Budgetron(Learner):
     Examples
     --------
     >>> import numpy as np
-    >>> from budgetron import Budgetron
+    >>> from budgetron import Budgetron, kernels
     >>> X = np.array([[0.0, 1.0], [1.0, 0.2], [0.1, 0.9], [0.8, 0.0], [0.2, 1.0], [1.0, 0.1]] * 10)
     >>> y = ["ham", "spam", "ham", "spam", "ham", "spam"] * 10
     >>> users = ["ann", "ann", "bob", "bob", "ann", "bob"] * 10

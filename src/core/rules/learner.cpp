@@ -32,6 +32,7 @@ Learner::Learner(const Config& config)
       arrivals_(bytes_),
       capacity_(config.capacity ? config.capacity : 32),
       scratch_(bytes_) {
+  bandwidth_.used = config.follow_scale && config.kernel.kind == Kernel::Kind::gaussian;
   keys_.reserve(capacity_);
   clusters_.reserve(capacity_);
   arrivals_.reserve(capacity_);
@@ -44,21 +45,21 @@ void Learner::require_kernel() const {
 
 void Learner::allocate(Scratch& scratch, Bytes& bytes) const {
   scratch.products = store_->new_products(bytes);
-  scratch.room = config_.similarity->new_room(bytes);
+  scratch.workspace = config_.similarity->new_workspace(bytes);
   size_all(scratch);
 }
 
 void Learner::size_all(Scratch& scratch) const {
-  store_->fit(*scratch.products);
+  store_->resize(*scratch.products);
   if (scratch.row.size() < capacity_) scratch.row.resize(capacity_);
   if (scratch.task_row.size() < capacity_) scratch.task_row.resize(capacity_);
   scratch.margins.resize(config_.n_outputs);
   size_scratch(scratch);
 }
 
-bool Learner::modest(const Rows& rows, const std::int64_t* keys) const {
+bool Learner::grows_little(const Rows& rows, const std::int64_t* keys) const {
   constexpr std::size_t kFewRows = 64, kFewBytes = 1 << 18;
-  if (!modest_rule(rows.count, keys)) return false;
+  if (!rule_grows_little(rows.count, keys)) return false;
   if (!stores()) return true;
   return (!unbounded() || rows.count <= std::max(kFewRows, size())) &&
          store_->reserve_bytes(rows, 0, rows.count) <= std::max(kFewBytes, memory_bytes());
@@ -78,7 +79,7 @@ void Learner::reserve_slots(const Rows& rows, std::size_t from, std::size_t to) 
   for (auto* column : {&keys_, &clusters_, &arrivals_}) column->reserve(slots);
   grow(slots);
   for (auto* row : {&scratch_.row, &scratch_.task_row}) row->resize(slots);
-  store_->fit(*scratch_.products);
+  store_->resize(*scratch_.products);
   capacity_ = slots;
 }
 
@@ -119,18 +120,49 @@ void Learner::learn(const Rows& rows, std::size_t from, std::size_t to, const st
       std::copy(s.margins.begin(), s.margins.end(), margins + i * outputs);
       changed_ = kNowhere;
       flags[i] = absorb(example, s);
+      if (bandwidth_.counts(n_seen_)) observe(rows, i);
       ++n_seen_;
       if (flags[i] & kMistake) ++n_mistakes_;
+      if (bandwidth_.due(n_seen_) && rescale()) {
+        ++q;
+        break;  // examples may have been evicted: the products of the rows after this one are computed again
+      }
       if (changed_ != kNowhere && q + 1 < count) store_->refresh(rows, first, q + 1, count, changed_, *s.products);
     }
   }
 }
 
+// Whether γ has changed.
+bool Learner::rescale() {
+  const double gamma = bandwidth_.gamma(n_seen_, config_.d, config_.sparse);
+  if (gamma == config_.kernel.gamma) return false;
+  config_.kernel.gamma = gamma;
+  store_->set_gamma(gamma);
+  kernel_changed();
+  return true;
+}
+
+void Learner::observe(const Rows& rows, std::size_t at) {
+  if (!config_.sparse) {
+    if (config_.single)
+      bandwidth_.add(rows.dense_f32 + at * config_.d, config_.d, config_.d, n_seen_);
+    else
+      bandwidth_.add(rows.dense_f64 + at * config_.d, config_.d, config_.d, n_seen_);
+    return;
+  }
+  const std::int64_t begin = rows.indptr[at];
+  const auto count = static_cast<std::size_t>(rows.indptr[at + 1] - begin);
+  if (config_.single)
+    bandwidth_.add(rows.data_f32 + begin, count, config_.d, n_seen_);
+  else
+    bandwidth_.add(rows.data_f64 + begin, count, config_.d, n_seen_);
+}
+
 void Learner::margins(const Rows& rows, std::size_t from, std::size_t to, const std::int64_t* keys,
                       const std::int64_t* clusters, double* out) const {
-  Bytes passing;  // a caller's own memory, gone when it returns
-  Scratch s(passing);
-  allocate(s, passing);
+  Bytes temporary;  // working memory of this call; it does not count as memory of the model
+  Scratch s(temporary);
+  allocate(s, temporary);
   s.keys = keys;
   const std::size_t outputs = config_.n_outputs, ahead = store_->lookahead();
   for (std::size_t first = from; first < to; first += ahead) {
@@ -166,7 +198,7 @@ std::size_t Learner::count_distinct(Vec<std::int64_t>& ids) {
   return static_cast<std::size_t>(std::unique(ids.begin(), ids.end()) - ids.begin());
 }
 
-// The room for it is reserved already.
+// reserve() has allocated the space.
 std::size_t Learner::append(const Example& example) {
   store_->append(example.x, config_.kernel);
   keys_.push_back(example.task.key);
@@ -201,12 +233,12 @@ void Learner::release_store() noexcept {
 }
 
 std::size_t Learner::lowest_arrival(const double* scores, std::size_t n) const {
-  // The lowest itself is always among the tied, also where rounding made it negative, or NaN.
+  // `best` itself is always among the ties, even if rounding made its score negative or NaN.
   auto best = static_cast<std::size_t>(std::min_element(scores, scores + n) - scores);
   double largest = 0;
   for (std::size_t j = 0; j < n; ++j)
     if (scores[j] < HUGE_VAL) largest = std::max(largest, scores[j]);
-  const double tied = scores[best] * (1.0 + 1e-10) + 1e-12 * largest;  // what rounding has left of a zero is a zero
+  const double tied = scores[best] * (1.0 + 1e-10) + 1e-12 * largest;  // a tiny score is a rounding error of 0
   for (std::size_t j = 0; j < n; ++j)
     if (scores[j] <= tied && arrivals_[j] < arrivals_[best]) best = j;
   return best;
@@ -214,7 +246,7 @@ std::size_t Learner::lowest_arrival(const double* scores, std::size_t n) const {
 
 void Learner::task_row_of_slot(std::size_t slot, bool exact, double* row) {
   store_->kernel_row_of_slot(config_.kernel, slot, exact, row);
-  config_.similarity->multiply({keys_[slot], clusters_[slot]}, keys_.data(), clusters_.data(), size(), row, room());
+  config_.similarity->multiply({keys_[slot], clusters_[slot]}, keys_.data(), clusters_.data(), size(), row, workspace());
 }
 
 void Learner::forget(std::int64_t key) {
@@ -238,6 +270,11 @@ void Learner::save(State& state) {
     state.integers["reference_moves"] = {reference.moves};
     state.reals["reference"] = std::move(reference.point);
     state.reals["reference_candidate"] = std::move(reference.candidate);
+  }
+  if (bandwidth_.used) {
+    state.reals["gamma"] = {config_.kernel.gamma};
+    state.reals["scale_mean"] = {bandwidth_.mean};
+    state.reals["scale_m2"] = {bandwidth_.m2};
   }
   save_rule(state);
 }
@@ -269,6 +306,13 @@ void Learner::load(const State& state, const Rows& rows) {
       (config_.capacity && keys.size() > config_.capacity))
     throw std::invalid_argument("a saved model whose stored examples do not agree in number");
   check_saved(keys, rows);
+  if (bandwidth_.used) {  // before the rows, whose reference point depends on γ
+    config_.kernel.gamma = state.reals.at("gamma").at(0);
+    bandwidth_.mean = state.reals.at("scale_mean").at(0);
+    bandwidth_.m2 = state.reals.at("scale_m2").at(0);
+    if (!(config_.kernel.gamma > 0)) throw std::invalid_argument("a saved model whose gamma is not above 0");
+    store_->set_gamma(config_.kernel.gamma);
+  }
   for (std::size_t j = 0; j < keys.size(); ++j) {
     n_seen_ = arrivals[j];
     Instance x{&rows, j, 0.0};

@@ -153,7 +153,7 @@ class Budgetron final : public Learner {
   bool stores() const override { return false; }
   void slot_removed(std::size_t, std::size_t) override {}
 
-  bool modest_rule(std::size_t n, const std::int64_t* ids) const override {
+  bool rule_grows_little(std::size_t n, const std::int64_t* ids) const override {
     return rows_.limited() || missing_rows(0, n, ids, ids) <= std::max<std::size_t>(64, rows_.size());
   }
   void reserve_rule(const Rows& rows, std::size_t from, std::size_t to, const std::int64_t* ids, const std::int64_t* clusters) override {
