@@ -8,8 +8,6 @@ import numpy as np
 import pytest
 from running import free_port, running
 
-from budgetron import Belief
-from budgetron.report.beliefs import described
 from budgetron.service.http import api_keys
 
 HOSTILE = "<img src=x onerror=\"document.title='owned'\">"
@@ -71,7 +69,7 @@ def test_it_shows_the_service_at_work(opened, service, least_contrast, width, sc
     page = opened(service, width, scheme)
     page.wait_for_selector("#main:not([hidden])")
     assert card(page, "Tasks") == "21" and "live" in page.get_by_role("status").first.inner_text()
-    for chart in ("error", "f", "memory", "share", "beliefs"):
+    for chart in ("error", "f", "memory", "beliefs"):
         drawn = page.locator(f"[data-chart={chart}]")
         assert int(drawn.get_attribute("data-drawn")) >= 4 and drawn.locator("canvas").count() == 1
     page.get_by_text("The figures as a table").click()
@@ -80,11 +78,13 @@ def test_it_shows_the_service_at_work(opened, service, least_contrast, width, sc
     worst, where = least_contrast(page)
     assert worst >= 4.5, where
     assert page.locator("#mistakes tr").count() >= 1
-    assert "The model believes that the tasks" in page.locator("#beliefs-says").inner_text()
+    assert "Most of the weight says that" in page.locator("#beliefs-says").inner_text()
     with service.client() as client:
         held = client.get("/v1/live").json()["beliefs"]
-    words = {described(Belief(**{name: value for name, value in row.items() if name != "weight"})) for row in held}
+    words = {row["words"] for row in held}
     assert set(page.locator("#beliefs-rows th").all_inner_texts()) == words  # those of the report
+    assert page.locator("#relations-rows tr").count() == 21 == page.locator("#relations-rows tr:first-child td").count()
+    assert page.locator("#relations-rows td.plus5").count() >= 21  # the diagonal, at least
     page.get_by_label("Search tasks").fill("img")
     assert page.locator("#tasks tbody th").all_inner_texts() == [HOSTILE[:60]]
     assert page.title() == "Budgetron" and page.locator("img").count() == 0

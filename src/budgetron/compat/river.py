@@ -2,10 +2,10 @@
 
 >>> from budgetron import Budgetron
 >>> from budgetron.compat.river import Classifier
->>> from river import datasets, evaluate, metrics
->>> model = Classifier(Budgetron(budget=100))
->>> evaluate.progressive_val_score(datasets.Phishing(), model, metrics.Accuracy())
-Accuracy: 90.24%
+>>> from river import datasets, evaluate, metrics, preprocessing
+>>> model = preprocessing.StandardScaler() | Classifier(Budgetron())
+>>> evaluate.progressive_val_score(datasets.Phishing(), model, metrics.Accuracy()).get() > 0.85
+True
 
 A wrapper is needed because river and scikit-learn contradict each other: on what a copy keeps, on whether an unfitted
 model answers, and on what `learn_one` returns (nothing in river; the margin here).
@@ -65,8 +65,8 @@ class Classifier(MiniBatchClassifier):  # type: ignore[misc]
     ...     spam.learn_one(mail, label)
     >>> spam.predict_one({"user": "cid", "offer": 1})
     'spam'
-    >>> spam.learner.n_seen_, spam.learner.n_stored_
-    (15, 2)
+    >>> spam.learner.n_seen_
+    15
     """
 
     def __init__(
