@@ -36,8 +36,10 @@ def relations(validation: Validation, model: Any) -> Section | None:
     chosen = [task for component in graph.components(largest) for task in component]
     names = [name_of(task) for task in chosen]
     similarity = _similarities(graph, chosen)
-    parts = _assumptions(validation, graph, chosen, names, similarity)
     learned, likeness = _learned(model, chosen), None
+    # A Budgetron finds out itself how related the tasks of a complete graph are: there is no assumption to draw.
+    assumed = learned is None or isinstance(graph, Explicit) or len(graph.components(chosen)) > 1
+    parts = _assumptions(validation, graph, chosen, names, similarity) if assumed else []
     if learned is not None:
         order = neighbours(learned)
         learned, whose = learned[np.ix_(order, order)], [names[place] for place in order]
