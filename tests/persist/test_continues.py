@@ -18,8 +18,9 @@ from saved_models import GRAPHS, LEARNERS, combinations, model_of, same_state, s
 from scipy import sparse
 
 import budgetron
-from budgetron import Belief, graphs, kernels
+from budgetron import graphs, kernels
 from budgetron.engine import native
+from budgetron.engine.reference.budgetron.mixture import PATIENCE
 
 
 def reloaded(model, path, **more):
@@ -70,17 +71,23 @@ def test_every_way_of_copying(name, way, tmp_path):
         goes_on(model, way(model, tmp_path / "m"), X[100:], y[100:], tasks[100:])
 
 
+@pytest.mark.parametrize("engine", ["auto", "numpy"])
 @pytest.mark.parametrize("kernel", [kernels.Gaussian(0.4), None], ids=["kernel", "none"])
-@pytest.mark.parametrize("is_sparse", [False, True], ids=["dense", "sparse"])
-def test_beliefs_that_were_dropped_and_tasks_that_were_forgotten(is_sparse, kernel, tmp_path):
-    beliefs = [Belief(linear=1), Belief(linear=1, kernel=0.01, floor=0.1), Belief(kernel=0.001)]
-    X, y, tasks = stream(300, is_sparse)
-    model = budgetron.Budgetron(budget=20, kernel=kernel, beliefs=beliefs if kernel else beliefs[:1])
-    model.partial_fit(X[:2], y[:2], tasks=tasks[:2], classes=[0, 1])
-    engine = model._engine
-    model._engine = type(engine).restore(engine.settings.with_parameters(patience=20), engine.state())
-    model.partial_fit(X[:200], y[:200], tasks=tasks[:200])
-    assert kernel is None or len(model.beliefs_) < 3
+def test_beliefs_that_were_dropped_and_tasks_that_were_forgotten(kernel, engine, tmp_path):
+    """All but one part has been without weight for so long that each further example drops one of them."""
+    X, y, tasks = stream(300)
+    model = budgetron.Budgetron(budget=20, kernel=kernel, engine=engine)
+    model.partial_fit(X[:100], y[:100], tasks=tasks[:100], classes=[0, 1])
+    before, state = len(model.beliefs_), model._engine.state()
+    state["part_idle"] = np.full_like(state["part_idle"], PATIENCE)
+    state["n_seen"] = PATIENCE + 100
+    others = len(state["belief_weight"]) - 1
+    state["belief_weight"] = np.array([1 - 1e-6 * others, *[1e-6] * others])
+    memory = model.memory_bytes_
+    model._engine = type(model._engine).restore(model._engine.settings, state)
+    model.partial_fit(X[100:102], y[100:102], tasks=tasks[100:102])
+    assert len(model.beliefs_) < before and model.memory_bytes_ < memory
+    assert sum(weight for _, weight in model.beliefs_) == pytest.approx(1.0)
     model.forget_task("bob")
     goes_on(model, reloaded(model, tmp_path / "m"), X[200:], y[200:], tasks[200:])
 
@@ -90,15 +97,17 @@ def test_beliefs_that_were_dropped_and_tasks_that_were_forgotten(is_sparse, kern
 def test_either_engine_reads_what_the_other_wrote(name, is_sparse, tmp_path):
     if not native.available:
         pytest.skip("built without a compiler")
-    for graph, classes in (("complete", 2), ("disconnected", 3), *((("edges", 2),) if name != "Budgetron" else ())):
+    # The core and NumPy add up float32 weights in another order, see `Case.within`.
+    within = 1e-5 if name == "Budgetron" else 1e-9
+    for graph, classes in (("complete", 2), ("disconnected", 3), ("edges", 2)):
         X, y, tasks = stream(160, is_sparse, classes=classes)
         for writer, reader in (("core", "numpy"), ("numpy", "core"), ("numpy", "numpy")):
-            model = model_of(name, graph, engine=writer, **({"table": 3000} if name == "Budgetron" else {}))
+            model = model_of(name, graph, engine=writer)
             model.partial_fit(X[:100], y[:100], tasks=tasks[:100])
             again = reloaded(model, tmp_path / "m", engine=reader)
             assert isinstance(again._engine, native.Engine) == (reader == "core")
             before, after = (m.predict_then_learn(X[100:], y[100:], tasks=tasks[100:]) for m in (model, again))
-            assert np.allclose(before, after, rtol=1e-9, atol=1e-9)
+            assert np.allclose(before, after, rtol=within, atol=within)
             if writer == reader:
                 same_state(model, again)
 
@@ -180,7 +189,7 @@ def test_parameters_columns_and_graphs_are_kept(tmp_path):
 
 
 def test_a_stream_of_dicts(tmp_path):
-    model = budgetron.Budgetron(budget=4, beliefs=[Belief(linear=2, floor=0.5)], kernel=None)
+    model = budgetron.Budgetron(budget=4, kernel=None)
     rows = [{"a": 1.0, "kind": "x"}, {"b": 2.0}, {"a": -1.0, "kind": "y"}]
     for row, label in zip(rows, [1, 0, 1], strict=True):
         model.learn_one(row, label, task="ann")
