@@ -63,7 +63,8 @@ def test_similarities_with_negative_entries():
     similarity = factor @ factor.T
     assert similarity.min() < 0
     graph = graphs.from_similarity(similarity, tasks=range(7))
-    np.testing.assert_allclose(product(factor_of(graph, entries=None), 7), similarity * 7 / np.trace(similarity), atol=1e-9)
+    expected = similarity * 7 / np.trace(similarity)
+    np.testing.assert_allclose(product(factor_of(graph, entries=None), 7), expected, atol=1e-9)
 
 
 @pytest.mark.parametrize(("weight", "hops"), [(0.3, 60), (1.0, 150)])

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import budgetron
-from budgetron import graphs, kernels
+from budgetron import kernels
 from budgetron.errors import InputError
 
 KERNEL = kernels.Gaussian(gamma=0.4)
@@ -14,7 +14,6 @@ SHRINKING = [
     budgetron.RandomBudgetPerceptron,
     budgetron.BudgetProjectron,
     budgetron.SharedProjectron,
-    budgetron.Budgetron,
 ]
 
 
@@ -76,7 +75,14 @@ def test_refusals_change_nothing():
     np.testing.assert_array_equal(model.decision_function(X, tasks=tasks), before)
     with pytest.raises(InputError, match="a number of stored examples, both before and after"):
         begun(budgetron.SharedProjectron, budget=None).resize(10)
-    alone = budgetron.Budgetron(budget=40, kernel=KERNEL, graph=graphs.disconnected())
-    alone.partial_fit(X, X[:, 0] > 0, tasks=tasks)
-    with pytest.raises(InputError, match="on a graph that relates tasks"):
-        alone.resize(20)
+
+
+@pytest.mark.parametrize("budget", [40, "64 KiB"])
+def test_the_parts_of_a_budgetron_keep_their_sizes(budget):
+    X, _, tasks = stream()
+    model = begun(budgetron.Budgetron, budget=budget)
+    before, memory = model.decision_function(X, tasks=tasks), model.memory_bytes_
+    with pytest.raises(InputError, match=r"budget must be .*got .*Train a new model|both before and after"):
+        model.resize(20)
+    np.testing.assert_array_equal(model.decision_function(X, tasks=tasks), before)
+    assert model.memory_bytes_ == memory and model.budget == budget

@@ -82,7 +82,7 @@ def small_models():
         "shared": model_of("SharedProjectron", "clusters", 6),
         "shared-edges": model_of("SharedProjectron", "edges", "60 KiB"),
         "flagship": model_of("Budgetron", "complete", "100 KiB", class_weight={0: 2.0}),
-        "flagship-edges": model_of("Budgetron", "edges", 12),
+        "flagship-edges": model_of("Budgetron", "edges", "200 KiB"),
         "flagship-sparse": model_of("Budgetron", "complete-n", 24),
     }
     for place, (name, model) in enumerate(made.items()):

@@ -56,5 +56,6 @@ def test_the_first_budgetron_is_refused_with_a_remedy(name):
     with pytest.raises(ModelFileError) as caught:
         budgetron.load(GOLDEN / f"{name}.budgetron")
     said = str(caught.value)
-    assert "version 0.1" in said and said.endswith("Train it again; a data directory with its complete log does so by itself.")
+    assert "version 0.1" in said
+    assert said.endswith("Train it again; a data directory with its complete log does so by itself.")
     assert "\n" not in said and said.count(". ") == 1

@@ -266,15 +266,10 @@ def test_a_small_file_that_asks_for_much_memory(name, files, tmp_path):
     refused(tmp_path / "m", corrupted(files[name], say(2**50, "settings", "capacity")), "bytes", "needs", "max_bytes")
 
 
-def test_rows_that_ask_for_much_memory(tmp_path):
-    budgetron.Budgetron(budget=None).fit([[1.0], [2.0], [3.0]], [0, 1, 0], tasks=["a", "b", "a"]).save(tmp_path / "m")
-    text, arrays = unpacked((tmp_path / "m").read_bytes())
-    record = json.loads(text)
-    record["settings"]["parameters"]["waves"] = 2**20
-    refused(tmp_path / "m", packed(json.dumps(record).encode(), arrays), "shape")
-    record["settings"]["parameters"]["own_cells"] = 2**40
-    arrays = {name: array for name, array in arrays.items() if "own" not in name}
-    refused(tmp_path / "m", packed(json.dumps(record).encode(), arrays))
+def test_a_small_budgetron_that_asks_for_much_memory(files, tmp_path):
+    """Rows of tasks are allocated as they come, everything else at once: it must be in the file, or it is refused."""
+    for name, value in (("waves", 2**20), ("whole_waves", 2**16), ("own_cells", 2**40), ("wave_cells", 2**40)):
+        refused(tmp_path / "m", corrupted(files["flagship"], say(value, "settings", "parameters", name)))
 
 
 def test_the_container(files, tmp_path):
@@ -285,7 +280,7 @@ def test_the_container(files, tmp_path):
     refused(tmp_path / "m", content + b"\0", "SHA-256")
     refused(tmp_path / "m", content[:100], "SHA-256")
     head = MAGIC + (FORMAT + 1).to_bytes(8, "little")
-    refused(tmp_path / "m", head + sha256(head + content[48:]).digest() + content[48:], "format 3", "newer")
+    refused(tmp_path / "m", head + sha256(head + content[48:]).digest() + content[48:], f"format {FORMAT + 1}", "newer")
     rest, head = content[48:], content[:16]
     for payload in (b"", b"\xff" * 8, b"\0" * 8, (2**63).to_bytes(8, "little") + b"{}", rest[:-1], rest + b"\0"):
         refused(tmp_path / "m", head + sha256(head + payload).digest() + payload, "safetensors")

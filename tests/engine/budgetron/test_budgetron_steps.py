@@ -1,4 +1,4 @@
-"""Steps, filters, mixture, scaler, hashes and waves by themselves: against bisection, brute force and numbers by hand."""
+"""Steps, filters, mixture, scaler, hashes and waves alone: against bisection, brute force and numbers by hand."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ def test_no_weight_oversteps(omega):
 
 
 def laplace(prior, X, y):
-    """Weights and covariance: the maximum of Gauss × logistic by Newton on the weights themselves, example by example."""
+    """Weights and covariance: the maximum of Gauss × logistic, by Newton on the weights, example by example."""
     mean, P = np.zeros(X.shape[1]), np.eye(X.shape[1]) * prior
     for x, sign in zip(X, 2 * y - 1, strict=True):
         inverse, theta = np.linalg.inv(P), mean.copy()

@@ -19,22 +19,17 @@ from budgetron.engine.settings import make_settings
 
 needs_core = pytest.mark.skipif(not native.available, reason="built without a compiler")
 ENGINES = [pytest.param(native.Engine, marks=needs_core), reference.Engine]
-RULES = ["perceptron", "random_budget_perceptron", "forgetron", "budget_projectron", "shared_projectron", "budgetron"]
+RULES = ["perceptron", "random_budget_perceptron", "forgetron", "budget_projectron", "shared_projectron"]
 PROJECTING = RULES[3:]
 RATIOS = [0.0, 10.0, 100.0, 1e3, 1e4]
 D, N_TASKS = 6, 3
 GAMMA = 0.5 / D
-FLAGSHIP = {
-    "beliefs": [(0.0, 0.0, 10.0, 1.0, 0.0), (1.0, 0.3, 3.0, 0.5, 0.0)], "shared": True, "own": True, "own_rank": 2,
-    "slots": 0, "patience": 10_000, "whole": False, "sure": 0.0,
-}  # fmt: skip
-
 
 def settings_of(rule, dtype, capacity=25, eta=0.1, gamma=GAMMA, kernel=None, is_sparse=False, n_features=D):
     return make_settings(
         rule=rule, kernel=kernels.Gaussian(gamma) if kernel is None else kernel, graph=graphs.complete(),
         n_features=n_features, sparse=is_sparse, dtype=dtype, capacity=None if rule == "perceptron" else capacity,
-        **({"eta": eta} if rule in PROJECTING else {}), **(FLAGSHIP if rule == "budgetron" else {}),
+        **({"eta": eta} if rule in PROJECTING else {}),
     )  # fmt: skip
 
 
