@@ -18,8 +18,8 @@ from budgetron.distributed import Placement, ShardedModel, Unfinished
 from budgetron.distributed.journal import Journal
 from budgetron.distributed.sharded_host import ShardedHost, ShardOptions
 from budgetron.durable import AlreadyOwned, Host, Request
-from budgetron.durable.answers import margins_to_bytes
-from budgetron.durable.idempotency import Entry
+from budgetron.durable.blocks import margins_to_bytes
+from budgetron.durable.requests import Entry
 from budgetron.errors import InputError
 
 LEARNER = "RandomBudgetPerceptron budget=40 kernel=gaussian:0.5 graph=disconnected"

@@ -16,6 +16,7 @@ import secrets
 import shutil
 import threading
 from collections.abc import Hashable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import Any, Self
@@ -29,20 +30,31 @@ from budgetron.distributed.busy_tasks import BusyTasks
 from budgetron.distributed.input_validation import InputValidator, ValidatedBlock
 from budgetron.distributed.on_disk import OnDisk
 from budgetron.distributed.placement import WHO, Placement, checked_pins
-from budgetron.distributed.routing import Cut, DifferentRows, Job, batches
+from budgetron.distributed.routing import Job, batches
 from budgetron.distributed.shares import checked_policy, first_shares, least_bytes, refuse_bytes
 from budgetron.distributed.worker import folder_of
 from budgetron.distributed.worker_group import WorkerGroup
 from budgetron.distributed.worker_pool import LocalPool, WorkerPool
-from budgetron.durable import KeyReused, Request
-from budgetron.durable.idempotency import check_key, key_reused_error
+from budgetron.durable import Request, row_digests
+from budgetron.durable.requests import check_key, key_reused_error
 from budgetron.engine.memory import budget_of
-from budgetron.errors import TooFewBytes, is_whole, refuse, shown
+from budgetron.errors import InputError, TooFewBytes, is_whole, refuse, shown
+from budgetron.graphs import TaskGraph
 from budgetron.learners.budgetron import probabilities
+from budgetron.learners.validation import Examples
 
 Margins = NDArray[np.float64]
 BACKENDS = ("local", "ray")
-MAX_KEY_LENGTH = 180  # the shards' logs take 200 characters, and the position of a row comes after the key
+MAX_KEY_LENGTH = 180  # earlier versions appended the position of a row, and the logs take 200 characters
+
+
+@dataclass(frozen=True)
+class ConvertedRequest:
+    """A request whose examples are converted (`validation.convert`) and not checked yet."""
+
+    examples: Examples
+    key: str | None = None
+    classes: Any = None
 
 
 class ShardedModel(OnDisk, ClassifierMixin, BaseEstimator):  # type: ignore[misc]
@@ -158,42 +170,61 @@ class ShardedModel(OnDisk, ClassifierMixin, BaseEstimator):  # type: ignore[misc
         learned their rows before a call failed do not learn them again, even if `block` has changed. Each shard stores
         the answers of its last 100,000 messages; the margins of older rows are NaN.
         """
-        block = self._validated(Request(X, y, tasks, key, classes, sample_weight))
+        examples = self._get_validator().convert(X, y, tasks, sample_weight)
+        validated = self._validated(ConvertedRequest(examples, key, classes))
         self._prepare()
-        return self._learned(block, key)
+        job = self._new_job(validated, key)
+        if not self._have_same_keys([job])[0]:
+            raise key_reused_error(key)
+        return self._learned(job)
 
-    def learn_many(self, requests: Sequence[Request], new_keys: bool = False) -> list[Margins | Exception]:
+    def learn_many(self, requests: Sequence[Request]) -> list[Margins | Exception]:
         """Learn several requests in order, in one round trip to the workers.
 
         Returns margins or an exception per request. No shard learns a row of a rejected request. Errors of workers or
-        disks are raised; requests with keys can then be sent again. `new_keys=True` promises that none of the keys was
-        ever sent before, not even in part, which saves asking the shards for them.
+        disks are raised; requests with keys can then be sent again.
+        """
+        return self.learn_converted([self._converted(request) for request in requests])
+
+    def _converted(self, request: Request) -> ConvertedRequest | Exception:
+        try:
+            examples = self._get_validator().convert(request.X, request.y, request.tasks, request.sample_weight)
+        except InputError as error:
+            return error
+        return ConvertedRequest(examples, request.key, request.classes)
+
+    def learn_converted(
+        self, requests: Sequence[ConvertedRequest | Exception], new_keys: bool = False
+    ) -> list[Margins | Exception]:
+        """The same for requests whose examples are converted already; an exception among them is its own answer.
+
+        `new_keys=True` promises that none of the keys was ever sent before, not even in part, which saves asking the
+        shards for them.
         """
         answers: list[Any] = [None] * len(requests)
         jobs: dict[int, Job] = {}
         for place, request in enumerate(requests):
+            if isinstance(request, Exception):
+                answers[place] = request
+                continue
             try:
-                block = self._validated(request)
+                validated = self._validated(request)
             except (OSError, MemoryError):
                 raise
             except Exception as error:
                 answers[place] = error
                 continue
             self._prepare()
-            if self._interval() is None:
-                jobs[place] = self._new_job(block, request.key)
+            job = self._new_job(validated, request.key, new_keys)
+            if not (new_keys or self._have_same_keys([job])[0]):
+                answers[place] = key_reused_error(request.key)
+            elif self._interval() is None:
+                jobs[place] = job
             else:  # rebalancing or exchange happens between blocks, so requests are learned one by one
-                answers[place] = self._learned(block, request.key)
+                answers[place] = self._learned(job)
         if jobs:
-            again = {} if new_keys else {place: job for place, job in jobs.items() if requests[place].key is not None}
-            for place, resumed in zip(again, self._resumed(list(again.values())), strict=True):
-                if isinstance(resumed, Exception):
-                    answers[place] = resumed
-                    del jobs[place]
-                else:
-                    jobs[place] = resumed
-        if jobs:
-            self._learned_together(list(jobs.values()))
+            with self._workers.locked(np.unique(np.concatenate([job.shards for job in jobs.values()])).tolist()):
+                self._run("learn", list(jobs.values()))
         for place, job in jobs.items():
             answers[place] = job.margins
         return answers
@@ -215,18 +246,16 @@ class ShardedModel(OnDisk, ClassifierMixin, BaseEstimator):  # type: ignore[misc
         shard = int(self._placement.shards_of_tasks([task])[0])
         self._workers.call_owner(shard, "forget", task)
 
-    def _validated(self, request: Request) -> ValidatedBlock:
+    def _validated(self, request: ConvertedRequest) -> ValidatedBlock:
         """Validate a request for all shards. If it is rejected, nothing changes."""
         check_key(request.key, MAX_KEY_LENGTH)
         validator = self._get_validator()
         with self._validation_lock:
             settled = validator.settled  # to see whether this block adds something that belongs into the record
             validator.learner.check_streaming()
-            block = validator.validate_examples(
-                request.X, request.y, request.tasks, request.classes, request.sample_weight
-            )
+            validated = validator.validate_examples(request.examples, request.classes)
             self._unrecorded |= settled != validator.settled
-        return block
+        return validated
 
     def _prepare(self) -> None:
         """Start the shards if this is the first block, and write to the record what the block determined."""
@@ -237,63 +266,49 @@ class ShardedModel(OnDisk, ClassifierMixin, BaseEstimator):  # type: ignore[misc
                 self._write_record()
             self._unrecorded = False
 
-    def _new_job(self, block: ValidatedBlock, key: str | None = None) -> Job:
-        """A job to learn a block, under the given key or a random one."""
+    def _new_job(self, validated: ValidatedBlock, key: str | None, is_new: bool = False) -> Job:
+        """A job to learn a block. Without a key it gets a random one: messages may be sent again after a failure."""
+        block = validated.block
         self._busy_tasks.count([None] if block.tasks is None else block.tasks)
-        return Job(block, self._placement.shards_of(block), self._empty_margins(block), key or secrets.token_hex(8))
+        digests = None
+        if key is not None and not is_new and self.directory is not None:
+            content = row_digests(block.rows, block.labels, block.tasks, validated.sample_weight)
+            # The number of rows is mixed in, so that a part of the rows under the same key is a different call.
+            digests = np.frombuffer(content, "<u8") ^ np.uint64(validated.n)
+        shards = self._placement.shards_of(validated)
+        return Job(validated, shards, self._empty_margins(validated.n), key or secrets.token_hex(8), digests)
 
-    def _empty_margins(self, block: ValidatedBlock) -> Margins:
+    def _empty_margins(self, n: int) -> Margins:
         outputs = self._validator.classes.n_outputs
-        return np.empty(block.n if outputs == 1 else (block.n, outputs))
+        return np.empty(n if outputs == 1 else (n, outputs))
 
-    def _learned(self, block: ValidatedBlock, key: str | None) -> Margins:
-        job = self._new_job(block, key)
-        if key is not None:
-            resumed = self._resumed([job])[0]
-            if isinstance(resumed, Exception):
-                raise resumed
-            job = resumed
+    def _learned(self, job: Job) -> Margins:
         interval = self._interval()
-        # Steps are whole blocks, so that the cuts, and with them the idempotency keys, do not depend on the interval.
-        step = block.n if interval is None else max(1, interval // self.block) * self.block
-        for start in range(0, block.n, step):
-            rows = range(start, min(start + step, block.n))
+        # Steps are whole blocks, so that maintenance happens at the same rows for every size of the call.
+        step = job.n if interval is None else max(1, interval // self.block) * self.block
+        for start in range(0, job.n, step):
+            rows = range(start, min(start + step, job.n))
             with self._workers.locked(job.shards[rows.start : rows.stop].tolist()):
                 self._run("learn", [job], rows)
-            self._examples_since += len(job.unlearned(rows.start, rows.stop))
+            self._examples_since += len(rows)
             if interval is not None and self._examples_since >= interval:
                 self._maintain()
         return job.margins
 
-    def _resumed(self, jobs: list[Job]) -> list[Job | Exception]:
-        """The jobs without the rows that were learned before under their keys, or a `KeyReused` for each that differs.
+    def _have_same_keys(self, jobs: Sequence[Job]) -> list[bool]:
+        """For each job, whether its key is new or was used with the same rows.
 
-        Cuts that the shards have in their logs are sent again unchanged: the logs compare the rows and return the first
-        margins. That learns nothing, so if the rows differ, no shard has learned any of the new ones.
+        All shards are asked before any of them learns, so that a key with other rows changes nothing.
         """
-        if self.directory is None or not jobs:
-            return list(jobs)
-        found: list[dict[int, list[tuple[int, int]]]] = [{} for _ in jobs]
-        for shards in self._workers.call_all("remembered", [job.call_key for job in jobs]):
-            for shard, by_job in shards.items():
-                for remembered, cuts in zip(found, by_job, strict=True):
-                    if cuts:
-                        remembered[shard] = cuts
-        resumed: list[Job | Exception] = []
-        for job, remembered in zip(jobs, found, strict=True):
-            try:
-                if remembered:
-                    job, cuts = job.resumed(remembered)
-                    with self._workers.locked(remembered):
-                        self._sent("learn", [[(job, cut)] for cut in cuts])
-                resumed.append(job)
-            except (DifferentRows, KeyReused):
-                resumed.append(key_reused_error(job.call_key))
-        return resumed
-
-    def _learned_together(self, jobs: list[Job]) -> None:
-        with self._workers.locked(np.unique(np.concatenate([job.shards for job in jobs])).tolist()):
-            self._run("learn", jobs)
+        answers = []
+        for job in jobs:
+            if job.digests is None:
+                answers.append(True)
+                continue
+            with self._workers.locked(job.shards.tolist()):
+                found = self._workers.stream("check_keys", [list(job.positions())], self.in_flight)
+                answers.append(all(is_same for shards in found for is_same in shards))
+        return answers
 
     def _interval(self) -> int | None:
         """Examples between two runs of `_maintain`, or None if there is nothing to maintain."""
@@ -304,21 +319,25 @@ class ShardedModel(OnDisk, ClassifierMixin, BaseEstimator):  # type: ignore[misc
 
     def _run(self, method: str, jobs: Sequence[Job], rows: range | None = None) -> None:
         """Send jobs (or some of their rows) to the shards, and write the margins in the caller's order."""
-        self._sent(method, list(batches(jobs, rows or range(max(job.block.n for job in jobs)), self.block)))
-
-    def _sent(self, method: str, plan: list[list[tuple[Job, Cut]]]) -> None:
-        messages = ([job.message(cut) for job, cut in batch] for batch in plan)
+        plan = list(batches(jobs, rows or range(max(job.n for job in jobs)), self.block))
+        messages = ([job.message(cut, self._graph_of(cut.shard)) for job, cut in batch] for batch in plan)
         for batch, answers in zip(plan, self._workers.stream(method, messages, self.in_flight), strict=True):
             for (job, cut), answer in zip(batch, answers, strict=True):
-                job.margins[cut.rows] = answer
+                job.put(cut, answer)
+
+    def _graph_of(self, shard: int) -> TaskGraph:
+        """The task graph of a shard. Cutting an explicit graph is slow, so the parts are kept."""
+        if shard not in self._graphs:
+            self._graphs[shard] = self._placement.graph_of(shard)
+        return self._graphs[shard]
 
     # ---- predicting
 
     def decision_function(self, X: Any, *, tasks: Iterable[Any] | None = None) -> Margins:
         """The margins: (n,), positive for ``classes_[1]``; or (n, classes)."""
         self._check_begun()
-        block = self._validator.validate_rows(X, tasks)
-        job = Job(block, self._placement.shards_of(block), self._empty_margins(block))
+        validated = self._validator.validate_rows(X, tasks)
+        job = Job(validated, self._placement.shards_of(validated), self._empty_margins(validated.n))
         self._run("margins", [job])
         return job.margins
 
@@ -414,6 +433,7 @@ class ShardedModel(OnDisk, ClassifierMixin, BaseEstimator):  # type: ignore[misc
             self._validation_lock = threading.Lock()
         self._placement = self._new_placement()
         self._term = term
+        self._graphs: dict[int, TaskGraph] = {}
         self._busy_tasks = BusyTasks()
         self._rebalancing = threading.Lock()
         self._examples_since = 0

@@ -22,13 +22,13 @@ from budgetron.distributed.errors import InShards, Unfinished
 from budgetron.distributed.journal import NAME, Journal
 from budgetron.distributed.placement import has_one_component
 from budgetron.distributed.record import NAME as RECORD
-from budgetron.distributed.sharded import ShardedModel
+from budgetron.distributed.sharded import ConvertedRequest, ShardedModel
 from budgetron.durable import HostedModel, Learned, Request, blocks
-from budgetron.durable.answers import margins_to_bytes
+from budgetron.durable.blocks import margins_to_bytes
 from budgetron.durable.errors import storage_errors
-from budgetron.durable.idempotency import Entry, answer_of, entry_of, group_into_commits
+from budgetron.durable.log import NAME as HOST
 from budgetron.durable.ownership import DirectoryLock
-from budgetron.durable.store import NAME as HOST
+from budgetron.durable.requests import Entry, answer_of, entry_of, group_into_commits
 from budgetron.errors import Closed, InputError, refusal, refuse, shown
 
 _LOCK_TIMEOUT = 0.5  # seconds that check_ready waits for a commit under way
@@ -177,23 +177,23 @@ class ShardedHost:
     def _send(self, written: Sequence[tuple[int, bytes]], is_new: bool = False) -> list[tuple[int, Any]]:
         """Send requests to the shards, in order. Returns the answer or `InputError` of each; a failure is raised."""
         answers: list[tuple[int, Any]] = []
-        together: list[tuple[int, blocks.Block]] = []
+        together: list[tuple[int, blocks.LoggedBlock]] = []
         for number, payload in written:
             block = blocks.decode_block(payload)
             if block.kind == "forget":
                 answers += self._send_examples(together, is_new)
-                answers.append((number, self._forget(number, block.tasks[0])))
+                answers.append((number, self._forget(number, block.examples.tasks[0])))
                 together = []
             else:
                 together.append((number, block))
         return answers + self._send_examples(together, is_new)
 
-    def _send_examples(self, together: list[tuple[int, blocks.Block]], is_new: bool) -> list[tuple[int, Any]]:
+    def _send_examples(self, together: list[tuple[int, blocks.LoggedBlock]], is_new: bool) -> list[tuple[int, Any]]:
         requests = [
-            Request(block.X, block.y, block.tasks, f"{self._journal.name}-{number}", block.classes, block.sample_weight)
+            ConvertedRequest(block.examples, f"{self._journal.name}-{number}", block.classes)
             for number, block in together
         ]
-        margins = self.model.learn_many(requests, new_keys=is_new)
+        margins = self.model.learn_converted(requests, new_keys=is_new)
         return [
             (number, found if isinstance(found, Exception) else Learned(number, found))
             for (number, _), found in zip(together, margins, strict=True)

@@ -21,20 +21,17 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
-from hashlib import blake2b
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from budgetron.durable import blocks
-from budgetron.durable.answers import Learned, margins_from_bytes
-from budgetron.durable.blocks import Request
-from budgetron.durable.errors import KeyReused
+from budgetron.durable.blocks import margins_from_bytes
+from budgetron.durable.requests import Entry, Learned, StreamRows, key_reused_error
 from budgetron.durable.sqlite_file import SqliteFile
-from budgetron.errors import InputError, refusal, refuse, shown
+from budgetron.errors import InputError, refuse, shown
 
-MAX_KEY_LENGTH = 200
 MAX_KEYS = 100_000  # the latest are stored; an older key that is sent again counts as a new one
 MAX_KEY_BYTES = 64 * 2**20  # of margins and digests stored for the keys
 STREAM_SCHEMA = """
@@ -48,62 +45,6 @@ CREATE TABLE answer (key TEXT PRIMARY KEY, number INTEGER, digest BLOB, margins 
 CREATE INDEX answer_by_number ON answer (number);
 {STREAM_SCHEMA}
 """
-
-
-@dataclass
-class Entry:
-    """A request while it is processed: its bytes for the log, and its answer once there is one."""
-
-    payload: bytes
-    key: str | None = None
-    rows: blocks.StreamRows | None = None
-    digest: bytes = b""
-    number: int = 0
-    answer: Learned | Exception | None = None
-    duplicate_of: Entry | None = None  # an earlier entry of the same commit with the same key
-    n_before: int = 0  # rows that were learned before, and have been removed from the payload
-    before: NDArray[np.float64] | None = None  # the margins of those rows
-
-    def learned(self, number: int, margins: NDArray[np.float64], classes: Any) -> Learned:
-        """The answer after the rows were learned. It includes the margins of the rows that were learned before."""
-        if self.n_before:
-            before = self.before
-            if before is None or before.shape[1:] != margins.shape[1:]:  # from a model that has been replaced since
-                before = np.full((self.n_before, *margins.shape[1:]), np.nan)
-            margins = np.concatenate([before, margins])
-        return Learned(number, margins, classes=classes, n_before=self.n_before)
-
-
-def entry_of(request: Request, width: int | None, raw: bool) -> Entry:
-    """Validate the key and the stream positions of a request, and encode its rows."""
-    check_key(request.key)
-    payload = blocks.encode_request(request, width, raw)
-    if request.rows is not None:
-        if request.key is None:
-            raise refuse("Host", "rows", "given together with the key of their stream", "no key", "Pass key= as well.")
-        n = len(request.y)
-        if len(request.rows.places) != n:
-            raise refuse("Host", "rows", f"one place per example, {n}", f"{len(request.rows.places)} places")
-        return Entry(payload, request.key, request.rows)
-    return Entry(payload, request.key, digest=b"" if request.key is None else blake2b(payload, digest_size=16).digest())
-
-
-def group_into_commits(entries: Sequence[Entry]) -> Iterator[list[Entry]]:
-    """Group entries, in order, into commits.
-
-    Two entries of one stream never share a commit: which rows of the second one are skipped depends on the first.
-    """
-    together: list[Entry] = []
-    streams: set[str | None] = set()
-    for entry in entries:
-        if entry.rows is not None:
-            if entry.key in streams:
-                yield together
-                together, streams = [], set()
-            streams.add(entry.key)
-        together.append(entry)
-    if together:
-        yield together
 
 
 @dataclass
@@ -156,7 +97,7 @@ class IdempotencyKeys:
         return _repeated(number, margins_from_bytes(margins), classes)
 
     def _skip_learned(
-        self, entry: Entry, key: str, rows: blocks.StreamRows, unwritten: Unwritten, classes: Any
+        self, entry: Entry, key: str, rows: StreamRows, unwritten: Unwritten, classes: Any
     ) -> None:
         """Remove the rows that were learned before from an entry of a stream."""
         n = int(np.searchsorted(rows.places, self._end(key, unwritten)))
@@ -168,6 +109,7 @@ class IdempotencyKeys:
         else:
             entry.n_before, entry.before = n, margins
             entry.rows, entry.payload = rows.after(n), blocks.without_first_rows(entry.payload, n)
+            entry.block = None if entry.block is None else entry.block.after(n)
 
     def _end(self, key: str, unwritten: Unwritten) -> int:
         """The position after the last learned row of a stream."""
@@ -182,7 +124,7 @@ class IdempotencyKeys:
         found = self._db.one("SELECT before FROM stream_forgotten WHERE key = ?", (key,))
         return 0 if found is None else int(found[0])
 
-    def _margins(self, key: str, rows: blocks.StreamRows, unwritten: Unwritten) -> tuple[int, NDArray[np.float64]]:
+    def _margins(self, key: str, rows: StreamRows, unwritten: Unwritten) -> tuple[int, NDArray[np.float64]]:
         """The last record that contains some of these rows, and their margins (NaN where they have been deleted)."""
         wanted = rows.places
         known = wanted < self._forgotten(key)
@@ -218,6 +160,12 @@ class IdempotencyKeys:
                          f"row {place}, which was rejected the first time; later rows of the stream were learned",
                          "Send a corrected row under another key.")  # fmt: skip
         return number, np.full(len(wanted), np.nan) if margins is None else margins
+
+    def check_stream(self, key: str, rows: StreamRows, unwritten: Unwritten) -> None:
+        """Raise `KeyReused` if other rows than these were learned at the same positions of a stream."""
+        n = int(np.searchsorted(rows.places, self._end(key, unwritten)))
+        if n:
+            self._margins(key, rows.first(n), unwritten)
 
     def answers_to(self, prefix: str, unwritten: Unwritten) -> Iterator[tuple[str, Learned]]:
         """The stored keys of requests that begin with `prefix`, and their answers."""
@@ -285,6 +233,29 @@ class IdempotencyKeys:
         oldest = "SELECT number FROM stream_forgotten ORDER BY number DESC LIMIT 1 OFFSET ?"
         self._db.execute(f"DELETE FROM stream_forgotten WHERE number <= ({oldest})", (most,))
 
+    def has_message_keys(self, key: str) -> bool:
+        """Whether an earlier version stored keys "KEY/FIRST" for this call; see `adopt_message_keys`."""
+        query = "SELECT EXISTS (SELECT 1 FROM answer WHERE key >= ? AND key < ?)"
+        return bool(self._db.one(query, (f"{key}/", f"{key}/\U0010ffff"))[0])
+
+    def adopt_message_keys(self, key: str, places: NDArray[np.int64]) -> None:
+        """Convert the keys "KEY/FIRST" of earlier versions, one per message to a shard, to blocks of the stream KEY.
+
+        `places` are the positions of all rows that the shard gets from this call. A message had rows of the shard
+        without gaps, so its first position and its number of margins tell which.
+        """
+        prefix = f"{key}/"
+        query = "SELECT key, number, margins FROM answer WHERE key >= ? AND key < ? AND margins IS NOT NULL"
+        for name, number, margins in list(self._db.rows(query, (prefix, prefix + "\U0010ffff"))):
+            first = name[len(prefix) :]
+            if not first.isdecimal():  # "a/1/0" is of the call "a/1", not of "a"
+                continue
+            start = int(np.searchsorted(places, int(first)))
+            mine = places[start : start + len(margins_from_bytes(margins))]
+            if len(mine) and mine[0] == int(first):
+                values = (number, key, int(mine[0]), int(mine[-1]), mine.astype("<i8").tobytes(), margins)
+                self._db.execute("INSERT OR IGNORE INTO stream_block VALUES (?, ?, ?, ?, ?, NULL, ?)", values)
+
     def migrate_format_1_streams(self) -> None:
         """Convert the streams of format 1, whose blocks had keys of the form "KEY:FIRST-LAST".
 
@@ -296,33 +267,6 @@ class IdempotencyKeys:
             if named is not None and int(named[2]) <= int(named[3]) < 2**63:
                 values = (number, named[1], int(named[2]), int(named[3]), margins)
                 self._db.execute("INSERT INTO stream_block VALUES (?, ?, ?, ?, NULL, NULL, ?)", values)
-
-
-def answer_of(entry: Entry) -> Learned | Exception:
-    """The answer to an entry after its commit: an acknowledgement or an exception."""
-    answer = entry.answer
-    if entry.duplicate_of is not None and answer is None:
-        if entry.digest != entry.duplicate_of.digest:
-            return key_reused_error(entry.key)
-        answer = answer_of(entry.duplicate_of)
-        if isinstance(answer, Learned):
-            return Learned(answer.position, answer.margins, True, answer.classes, len(answer.margins))
-    assert answer is not None
-    return answer
-
-
-def check_key(key: Any, longest: int = MAX_KEY_LENGTH) -> None:
-    """Reject an idempotency key that is not a printable string of at most `longest` characters."""
-    if key is not None and (not isinstance(key, str) or not 1 <= len(key) <= longest or not key.isprintable()):
-        raise refuse("Host", "key", f"a printable string of 1 to {longest} characters", shown(key))
-
-
-def key_reused_error(key: Any) -> KeyReused:
-    """The error for a key that was used before with different examples."""
-    return KeyReused(
-        refusal("Host", "key", "a new one for new examples", f"{shown(key)}, which was used before with other examples",
-                "Send the same examples again to get their answer, or use another key.")
-    )  # fmt: skip
 
 
 def _repeated(number: int, margins: NDArray[np.float64], classes: Any) -> Learned:

@@ -28,8 +28,8 @@ from budgetron.service.http import docs_page, openapi
 from budgetron.service.http.api_keys import ANONYMOUS, ApiKey
 from budgetron.service.http.call import Call
 from budgetron.service.http.operations import DEFAULT, MODEL_OPERATIONS, NDJSON, OWN_PATHS, PROBES, Operation
-from budgetron.service.http.problems import CLOSE, JSON, RETRY, STATUSES, HTTPProblem, fault, problem_of, reply
-from budgetron.service.http.wire import ModelsAnswer, encode
+from budgetron.service.http.problems import CLOSE, RETRY, STATUSES, HTTPProblem, fault, problem_of
+from budgetron.service.http.wire import JSON, ModelsAnswer, encode, reply
 from budgetron.service.lifecycle import Service
 from budgetron.service.logs import log
 from budgetron.service.monitoring.metrics import TEXT

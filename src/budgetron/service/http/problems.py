@@ -35,12 +35,9 @@ from budgetron.errors import (
     refusal,
 )
 from budgetron.service.http.api_keys import KeysUnreadable
-from budgetron.service.http.wire import Problem, ProblemAnswer, encode
+from budgetron.service.http.wire import Problem, ProblemAnswer, encode, reply
 from budgetron.service.writer import Busy, WriterEnded
 
-JSON = "application/json"
-# Every response: browsers must neither guess its type nor store it.
-SAFE_HEADERS = {"x-content-type-options": "nosniff", "cache-control": "no-store"}
 RETRY = {"retry-after": "1"}
 CLOSE = {"connection": "close"}
 
@@ -54,11 +51,6 @@ class HTTPProblem(BudgetronError):
 
     def response(self) -> Response:
         return reply(encode(ProblemAnswer(Problem(self.kind, self.message))), self.status, headers=self.headers)
-
-
-def reply(content: bytes, status: int = 200, media_type: str = JSON, headers: dict[str, str] | None = None) -> Response:
-    """A whole response."""
-    return Response(content, status, SAFE_HEADERS if not headers else SAFE_HEADERS | headers, media_type)
 
 
 class Status(NamedTuple):
