@@ -23,9 +23,9 @@ from budgetron.service.settings import Settings
 ROOT = Path(budgetron.__file__).parent
 # They see that there was a request, whose it is, its duration, size or failure, and not the label.
 OBSERVERS = {
-    "service/http/api_keys.py", "service/http/rates.py", "service/lifecycle.py", "service/monitoring/metrics.py",
-    "service/served_model.py", "service/settings.py", "durable/errors.py", "durable/ownership.py",
-    "durable/snapshots.py",
+    "service/http/api_keys.py", "service/http/authorization.py", "service/http/rates.py", "service/lifecycle.py",
+    "service/monitoring/metrics.py", "service/served_model.py", "service/settings.py", "durable/errors.py",
+    "durable/ownership.py", "durable/snapshots.py",
 }  # fmt: skip
 
 

@@ -16,7 +16,8 @@ from running import Running, running
 from budgetron import Budgetron, RandomBudgetPerceptron, graphs, kernels
 from budgetron.distributed import Placement, ShardedModel, Unfinished
 from budgetron.distributed.journal import Journal
-from budgetron.distributed.sharded_host import ShardedHost, ShardOptions
+from budgetron.distributed.shard_options import ShardOptions
+from budgetron.distributed.sharded_host import ShardedHost
 from budgetron.durable import AlreadyOwned, Host, Request
 from budgetron.durable.blocks import margins_to_bytes
 from budgetron.durable.requests import Entry

@@ -20,12 +20,10 @@ from contextlib import AbstractContextManager, ExitStack, nullcontext, suppress
 from pathlib import Path
 from typing import Any, ClassVar, Self
 
-import numpy as np
-from numpy.typing import NDArray
-
 from budgetron.durable import blocks
 from budgetron.durable.errors import DiskRefused, NothingLearned, StaleOwner, storage_errors
-from budgetron.durable.hosted_model import HostedModel, hosted_model_from
+from budgetron.durable.host_state import HostState
+from budgetron.durable.hosted_model import hosted_model_from
 from budgetron.durable.log import Log
 from budgetron.durable.ownership import DirectoryLock
 from budgetron.durable.recovery import Recovery, recover
@@ -36,7 +34,7 @@ from budgetron.errors import Closed, InputError, StorageError, is_whole, refuse,
 _LOCK_TIMEOUT = 0.5  # seconds that check_ready waits for a commit under way
 
 
-class Host:
+class Host(HostState):
     """A model whose acknowledged examples survive crashes, kills and power loss. Created by `Host.open`.
 
     >>> import tempfile
@@ -323,59 +321,7 @@ class Host:
         self._check_open()
         self._log.copy_to(Path(path))
 
-    # ---- predictions, which are not logged
-
-    def predict(self, X: Any, tasks: Any = None) -> NDArray[Any]:
-        """Predict labels with the current model; X as for `learn`."""
-        hosted = self._hosted
-        labels: NDArray[Any] = hosted.model.predict(hosted.rows(X), tasks=tasks)
-        return labels
-
-    def decision_function(self, X: Any, tasks: Any = None) -> NDArray[np.float64]:
-        """Compute margins with the current model; X as for `learn`."""
-        hosted = self._hosted
-        margins: NDArray[np.float64] = hosted.model.decision_function(hosted.rows(X), tasks=tasks)
-        return margins
-
-    # ---- state
-
-    @property
-    def model(self) -> Any:
-        """The current model, for reading. Learn through `Host.learn` only: other changes are not on disk."""
-        return self._hosted.model
-
-    @property
-    def hosted_model(self) -> HostedModel:
-        """The current model and its columns, as one object: a restore replaces both in one step."""
-        return self._hosted
-
-    @property
-    def columns(self) -> Any:
-        """The columns that encode raw records, or None."""
-        return self._hosted.columns
-
-    @property
-    def position(self) -> int:
-        """The number of the last record in the log. Rejected records are counted too."""
-        return self._log.position
-
-    @property
-    def replayed_examples(self) -> int:
-        """How many examples were learned from the log when the directory was opened."""
-        return self.recovery.replayed_examples
-
-    @property
-    def failing(self) -> Exception | None:
-        """Why the last snapshot failed, or None. The log has everything nevertheless."""
-        return self.snapshot_error
-
-    @property
-    def epoch(self) -> int:
-        return self._log.epoch
-
-    @property
-    def directory(self) -> Path:
-        return self._log.directory
+    # ---- keys and readiness
 
     def remembered(self, prefix: str) -> dict[str, Learned]:
         """The stored idempotency keys that begin with `prefix`, and their answers."""
