@@ -25,7 +25,7 @@ ROOT = Path(budgetron.__file__).parent
 OBSERVERS = {
     "service/http/api_keys.py", "service/http/authorization.py", "service/http/rates.py", "service/lifecycle.py",
     "service/monitoring/metrics.py", "service/served_model.py", "service/settings.py", "durable/errors.py",
-    "durable/ownership.py", "durable/snapshots.py",
+    "durable/host_state.py", "durable/ownership.py", "durable/snapshots.py",
 }  # fmt: skip
 
 
