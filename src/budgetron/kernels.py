@@ -16,9 +16,8 @@ of `Kernel` with `of_products`; it runs on the NumPy engine.
 
 from __future__ import annotations
 
-import math
 from abc import ABC, abstractmethod
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -103,8 +102,9 @@ class Polynomial(Kernel):
 class Gaussian(Kernel):
     """The Gaussian (RBF) kernel exp(−γ‖x − x'‖²).
 
-    ``gamma="scale"`` is 1/(d · variance) of the first block of examples, or 1/d if that block has
-    under 20 dense rows or does not vary; from then on it stays.
+    ``gamma="scale"`` is 1/(d · variance) of the entries of the first rows that are learned. It is estimated after 1, 2,
+    4, … 64 rows and then stays, so it does not depend on how a stream is cut into blocks. Before 32 dense rows, and for
+    rows that do not vary, it is 1/d.
     """
 
     gamma: float | str = "scale"
@@ -125,19 +125,6 @@ class Gaussian(Kernel):
                 'Give a number; only a learner can resolve "scale", from its first rows.',
             )
         return np.exp(-self.gamma * np.maximum(sq_a + sq_b - 2.0 * dot, 0.0))
-
-
-def resolved(kernel: Kernel, n_rows: int, n_features: int, variance: float, sparse: bool = False) -> Kernel:
-    """Replace ``gamma="scale"`` by a number computed from the shape and variance of the first block.
-
-    For sparse rows d · variance is the mean of ‖x‖², which even one row estimates; 1/d would be far too small there.
-    """
-    if not isinstance(kernel, Gaussian) or not isinstance(kernel.gamma, str):
-        return kernel
-    d = max(n_features, 1)
-    spread = d * variance
-    usable = (n_rows >= 20 or sparse) and 1e-300 < spread < math.inf
-    return replace(kernel, gamma=1.0 / spread if usable else 1.0 / d)
 
 
 def _check_bias(who: str, bias: Any) -> None:

@@ -110,6 +110,7 @@ Config config_of(const nb::dict& d) {
                                        {"polynomial", Kernel::Kind::polynomial},
                                        {"gaussian", Kernel::Kind::gaussian}});
   c.kernel.gamma = nb::cast<double>(d["gamma"]);
+  c.follow_scale = nb::cast<bool>(d["follow_scale"]);
   c.kernel.bias = nb::cast<double>(d["bias"]);
   c.kernel.degree = nb::cast<int>(d["degree"]);
   c.kernel.normalize = nb::cast<bool>(d["normalize"]);
@@ -552,6 +553,7 @@ NB_MODULE(_core, m) {
       .def_prop_ro("key", [](const Model& m) { return to_numpy(shared(m, [](const Learner& l) { return copied(l.keys()); })); })
       .def_prop_ro("cluster", [](const Model& m) { return to_numpy(shared(m, [](const Learner& l) { return copied(l.clusters()); })); })
       .def_prop_ro("arrival", [](const Model& m) { return to_numpy(shared(m, [](const Learner& l) { return copied(l.arrivals()); })); })
+      .def_prop_ro("gamma", [](const Model& m) { return shared(m, [](const Learner& l) { return l.gamma(); }); })
       .def_prop_ro("n_stored", [](const Model& m) { return shared(m, [](const Learner& l) { return l.size(); }); })
       .def_prop_ro("n_seen", [](const Model& m) { return shared(m, [](const Learner& l) { return l.n_seen(); }); })
       .def_prop_ro("n_mistakes", [](const Model& m) { return shared(m, [](const Learner& l) { return l.n_mistakes(); }); })

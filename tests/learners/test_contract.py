@@ -311,9 +311,13 @@ def test_task_weights_make_the_margins(learner):
 
 
 def test_gamma_scale(learner):
-    model = made(learner, kernel=kernels.Gaussian()).partial_fit(X, Y)
-    assert model.kernel_.gamma == pytest.approx(1 / (4 * X.var()))
-    assert made(learner, kernel=kernels.Gaussian()).partial_fit(X[:19], Y[:19]).kernel_.gamma == 1 / 4
+    some, most = 1 / (4 * X[:32].var()), 1 / (4 * X[:64].var())
+    for n, expected in ((31, 1 / 4), (32, some), (63, some), (90, most)):
+        for cuts in ([], [5, 33], range(1, n)):
+            model = made(learner, kernel=kernels.Gaussian())
+            for rows in filter(len, np.split(np.arange(n), cuts)):
+                model.partial_fit(X[rows], Y[rows], classes=np.unique(Y))
+            assert model.kernel_.gamma == pytest.approx(expected, rel=1e-12)
 
 
 def test_nothing_to_show_before_the_first_example(learner):

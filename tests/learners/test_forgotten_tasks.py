@@ -20,7 +20,7 @@ RNG = np.random.default_rng(2)
 X = RNG.normal(size=(60, 3))
 Y = (X[:, 0] > 0).astype(int)
 TASKS = {"integers": RNG.integers(3, size=60).tolist(), "only 0": [0] * 60, "strings": RNG.choice(list("abc"), 60)}
-SAID = re.compile(r"^\w+: tasks? must be given.*, since the model was taught with tasks; got None\. Pass tasks?=")
+SAID = re.compile(r"^\w+: tasks? must be given.*, since the model was trained with tasks; got None\. Pass tasks?=")
 CALLS = {
     "predict": lambda model: model.predict(X),
     "decision_function": lambda model: model.decision_function(X),

@@ -278,7 +278,7 @@ def test_the_container(files, tmp_path):
     refused(tmp_path / "m", content + b"\0", "SHA-256")
     refused(tmp_path / "m", content[:100], "SHA-256")
     head = MAGIC + (FORMAT + 1).to_bytes(8, "little")
-    refused(tmp_path / "m", head + sha256(head + content[48:]).digest() + content[48:], "format 2", "newer")
+    refused(tmp_path / "m", head + sha256(head + content[48:]).digest() + content[48:], "format 3", "newer")
     rest, head = content[48:], content[:16]
     for payload in (b"", b"\xff" * 8, b"\0" * 8, (2**63).to_bytes(8, "little") + b"{}", rest[:-1], rest + b"\0"):
         refused(tmp_path / "m", head + sha256(head + payload).digest() + payload, "safetensors")

@@ -37,7 +37,7 @@ def test_one_prediction_and_many(trained):
 def test_a_forgotten_task_is_refused(trained):
     for path, example in (("predict", {"features": [1, 2]}), ("learn", {"features": [1, 2], "label": "ham"})):
         said = problem(trained.post(f"/v1/{path}", json={"examples": [example]}), 422, "refused")
-        assert '"task" must be given for each row, since the model was taught with tasks; got None' in said
+        assert '"task" must be given for each row, since the model was trained with tasks; got None' in said
         assert said.endswith('Add "task" to every example.')
 
 

@@ -140,7 +140,7 @@ def wrong(margins: NDArray[np.float64], y: NDArray[Any]) -> NDArray[np.bool_]:
 
 def inside(model: Any) -> dict[str, Any]:
     """Return the whole state of a model as named arrays: that of its engine, or else its public attributes."""
-    if hasattr(model, "_engine"):
+    if getattr(model, "_engine", None) is not None:
         return dict(model._engine.state())
     active = model.active_set_
     rows = active.rows.toarray() if sparse.issparse(active.rows) else active.rows

@@ -200,11 +200,6 @@ class Classifier(MiniBatchClassifier):  # type: ignore[misc]
 
         yield {"model": Budgetron(budget=20)}
 
-    def _unit_test_skips(self) -> set[str]:
-        """Skip one check for `gamma="scale"`, which depends on the first block and so on how the stream is cut."""
-        scaled = getattr(self.model.kernel, "gamma", None) == "scale"
-        return {"check_learn_many_matches_learn_one"} if scaled else set()
-
 
 def _series(values: Any, X: Any) -> Any:
     return import_extra("Classifier", "pandas", "river").Series(values, index=X.index)

@@ -11,13 +11,14 @@ validate again, so a block can never be learned by one shard and rejected by ano
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import clone
 
+from budgetron.engine.reference.bandwidth import kernel_after
 from budgetron.engine.settings import Settings
 from budgetron.errors import refuse_type, shown
 from budgetron.graphs import TaskGraph
@@ -134,21 +135,27 @@ class InputValidator:
     def new_shard_model(self, budget: int | str | None, graph: TaskGraph) -> Learner:
         """The model that a shard starts with: classes and kernel are set, and nothing is learned."""
         model = self._shard(budget, graph)
-        values = self.classes.values
         # Every shard starts with the classes and rows of the first block, even if none of its rows is for this shard.
         # Otherwise shards would choose different kernels and orders of labels.
-        model._begin(self._first, values, values, self._first)
-        model._classes = Classes(values, self.classes.settled)
+        model._begin(self._first, self.classes, graph, self._first)
         return model
 
     def _begin(self, rows: Any) -> None:
         """Check that every shard can start with its share of the budget. If not, forget the first block."""
         self._first = rows[:64]
+        self._fix_kernel()
         try:
             self._check_shares(self)
         except BaseException:
             self._reset()
             raise
+
+    def _fix_kernel(self) -> None:
+        """Replace ``gamma="scale"`` by its value after the first rows: all shards must use the same kernel."""
+        engine = self.prototype._engine
+        if engine.settings.kernel is not None:
+            kernel = kernel_after(engine.settings, self._first)
+            self.prototype._engine = type(engine)(replace(engine.settings, kernel=kernel))
 
     def _reset(self) -> None:
         self.prototype = clone(self.learner)

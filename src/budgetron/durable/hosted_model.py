@@ -42,7 +42,7 @@ class HostedModel:
     @property
     def begun(self) -> bool:
         """Whether the model has learned a first block."""
-        return hasattr(self.model, "_engine")
+        return bool(self.model._begun)
 
     @property
     def width(self) -> int | None:

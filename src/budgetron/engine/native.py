@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import os
 import secrets
+from dataclasses import replace
 from importlib import import_module
 from typing import Any
 
@@ -161,6 +162,12 @@ class Engine:
         return weights.reshape(self.settings.n_outputs, -1)
 
     @property
+    def kernel(self) -> Kernel | None:
+        """The kernel in use, with γ a number."""
+        kernel = self.settings.kernel
+        return replace(kernel, gamma=float(self._learner.gamma)) if isinstance(kernel, Gaussian) else kernel
+
+    @property
     def keys(self) -> NDArray[np.int64]:
         """The task id of each stored example, in slot order."""
         keys: NDArray[np.int64] = self._learner.key
@@ -210,10 +217,12 @@ def _rows_of(state: dict[str, Any], settings: Settings) -> Any:
 
 def _plain(settings: Settings, similarity: Any) -> dict[str, Any]:
     kernel = settings.kernel
+    follows_scale = getattr(kernel, "gamma", None) == "scale"
     return {
         "rule": settings.rule,
         "kernel": "none" if kernel is None else type(kernel).__name__.lower(),
-        "gamma": float(getattr(kernel, "gamma", 1.0)),
+        "gamma": 1.0 / settings.n_features if follows_scale else float(getattr(kernel, "gamma", 1.0)),
+        "follow_scale": follows_scale,
         "bias": float(getattr(kernel, "bias", 0.0)),
         "degree": int(getattr(kernel, "degree", 1)),
         "normalize": bool(getattr(kernel, "normalize", False)),

@@ -67,6 +67,8 @@ def store_fields(settings: Settings, arrays: Arrays) -> Layout:
     """Return the fields of the stored examples."""
     n = length(arrays, "key")
     fields = {name: Field("int64", (n,)) for name in ("key", "cluster", "arrival")}
+    if isinstance(settings.kernel, Gaussian) and settings.kernel.gamma == "scale":
+        fields |= {name: Field("float64") for name in ("gamma", "scale_mean", "scale_m2")}
     if settings.sparse:
         nonzeros = length(arrays, "indices")
         return fields | {"indptr": Field("int64", (n + 1,)), "indices": Field("int32", (nonzeros,)),

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Hashable
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -25,7 +25,8 @@ from budgetron.learners.validation import located_one
 class Inspection:
     """The attributes that a learner has from its first example on."""
 
-    _engine: Any  # native.Engine or reference.Engine
+    _who: ClassVar[str]
+    _engine: Any = None  # native.Engine or reference.Engine, from the first example on
     _guard: Guard
     _graph: TaskGraph
     _names: TaskNames
@@ -103,16 +104,12 @@ class Inspection:
     def kernel_(self) -> Kernel | None:
         """The kernel in use, with gamma="scale" replaced by its value."""
         self._check_begun()
-        kernel: Kernel | None = self._engine.settings.kernel
+        kernel: Kernel | None = self._engine.kernel
         return kernel
 
     @property
-    def _who(self) -> str:
-        return type(self).__name__
-
-    @property
     def _begun(self) -> bool:
-        return hasattr(self, "_engine")
+        return self._engine is not None
 
     def __sklearn_is_fitted__(self) -> bool:
         return self._begun

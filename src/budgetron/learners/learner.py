@@ -10,8 +10,8 @@ from __future__ import annotations
 
 import os
 from collections.abc import Hashable, Iterable, Mapping
-from dataclasses import dataclass, replace
-from typing import Any, ClassVar, Self, get_args, get_type_hints
+from dataclasses import dataclass
+from typing import Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,20 +20,15 @@ from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.utils.validation import validate_data
 
 from budgetron.engine import native
-from budgetron.engine.memory import Budget, budget_of, bytes_of, name_bytes, planned
+from budgetron.engine.memory import bytes_of
 from budgetron.engine.records import Outcome, SparseRow
 from budgetron.engine.registry import rule_class
-from budgetron.engine.settings import Settings
 from budgetron.errors import refuse, refuse_type, shown
-from budgetron.graphs import TaskGraph, complete
-from budgetron.kernels import Kernel
-from budgetron.learners import validation
+from budgetron.learners import rejections, validation
 from budgetron.learners.classes import Classes, first_seen, known, seeing
-from budgetron.learners.guard import Guard, beginning
+from budgetron.learners.guard import beginning
 from budgetron.learners.hashing import DICT_FEATURES, hashed_row, hashed_rows
-from budgetron.learners.pictures import Pictures
-from budgetron.learners.start import engine_kind, settings_of, usual_nonzeros
-from budgetron.learners.task_names import TaskNames
+from budgetron.learners.start import Start
 from budgetron.learners.validation import NOT_GIVEN, Examples
 
 Margins = NDArray[np.float64]
@@ -79,18 +74,11 @@ def _taken(values: Any, rows: Any) -> Any:
     return None if values is None else values[rows]
 
 
-class Learner(Pictures, ClassifierMixin, BaseEstimator):  # type: ignore[misc]
+class Learner(Start, ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     """The methods that all learners share."""
 
-    rule: ClassVar[str]  # the name of its files, see `engine.registry`
     paper_name: ClassVar[str | None] = None  # the command line accepts it in place of the class name
     takes_weights: ClassVar[bool] = False
-    # Constructor parameters that a learner may leave out, with what then holds.
-    budget: Any = None
-    kernel: Any = None
-    graph: Any = complete()
-    task_column: Any = None
-    engine: Any = "auto"
     _tasked = False  # whether tasks were ever named; from then on every call must name them
     _columns: Any = None  # the columns of the files it learned from (`budgetron.io`); saved with it, dropped by `fit`
     exemptions: ClassVar[Mapping[str, str]] = {}  # laws of `budgetron.checks` that do not hold for it, and why
@@ -116,13 +104,18 @@ class Learner(Pictures, ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     __metadata_request__decision_function: ClassVar[dict[str, bool | None]] = {"tasks": True, "n_jobs": True}
     __metadata_request__score: ClassVar[dict[str, bool | None]] = {"tasks": True}
 
+    def __init_subclass__(cls, **options: Any) -> None:
+        super().__init_subclass__(**options)
+        cls._who = cls.__name__  # how errors name the learner
+
     # ---- learning
 
     def fit(self, X: Any, y: Any, *, tasks: Iterable[Any] | None = None, sample_weight: Any = None) -> Self:
         """Forget everything, then learn the rows in order, once."""
-        classes = self._classes_to_fit(X, y, tasks, sample_weight)
+        X, tasks = self._split_task_column(X, tasks)
+        examples = validation.convert(self._who, X, y, tasks, sample_weight)
         fresh = type(self)(**self.get_params(deep=False))
-        fresh.learn_block(fresh.validate(X, y, tasks=tasks, classes=classes, sample_weight=sample_weight))
+        fresh.learn_block(fresh.check(examples, self._classes_to_fit(examples)))
         learned = {name: vars(fresh)[name] for name in _LEARNED if name in vars(fresh)}
         # Only now, after nothing was rejected: a failed `fit` must leave the old model as it was.
         self.__dict__.update(learned)
@@ -157,7 +150,7 @@ class Learner(Pictures, ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             assert checked is not None
             weight = float(checked[0])
         # Fast path: a fitted model and a plain row skip the block machinery, which costs more than a small update.
-        engine = getattr(self, "_engine", None)
+        engine = self._engine
         row = None if engine is None or classes is not None else self._short_row(engine, x)
         if engine is None or row is None:
             if np.ndim(y):
@@ -171,7 +164,7 @@ class Learner(Pictures, ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             task_id, cluster = validation.located_one(self._who, task, self._graph, self._tasked)
             done = engine.learn_one(row, code, task_id, cluster, self._weight_of(code, weight))
             if done is None:  # the engine rejects rows with NaN, infinity or too large values, unchanged itself
-                self._refuse_bad_rows(row if isinstance(row, SparseRow) else row.reshape(1, -1))
+                self._check_rows(row if isinstance(row, SparseRow) else row.reshape(1, -1))
             margin, flags = done
             if task is not None:
                 self._tasked = True
@@ -281,24 +274,41 @@ class Learner(Pictures, ClassifierMixin, BaseEstimator):  # type: ignore[misc]
 
         Examples without labels are to be predicted. An `InputError` leaves the model as it was.
         """
-        who, first = self._who, not self._begun
         self._check_takes_weights(examples.weights)
-        rows = examples.rows if first else self._fitting_rows(examples)
-        labels, tasks = examples.labels, examples.tasks
-        graph = self._checked_graph() if first else self._graph
-        task_ids, clusters = validation.located(who, tasks, len(examples), graph, self._tasked)
-        if labels is None:
-            self._refuse_bad_rows(rows)
+        if examples.labels is not None and self._engine is None:
+            first = self._check_first(examples, classes)
+            if first is not None:
+                return first
+        rows, tasks = self._fitting_rows(examples), examples.tasks
+        task_ids, clusters = validation.located(self._who, tasks, len(examples), self._graph, self._tasked)
+        if examples.labels is None:
+            self._check_rows(rows)
             return Block(rows, task_ids, clusters, tasks)
-        if not self._begin(rows, classes, labels, examples.source) and first:  # another thread made the engine
-            rows = self._fitting_rows(examples)
-        seen = seeing(who, self._classes, labels)
+        seen = seeing(self._who, self._classes, examples.labels)
         if classes is not None:
-            self._refuse_other_classes(classes)
-        codes = seen.codes(who, labels)
-        self._refuse_bad_rows(rows)
+            rejections.check_same_classes(self._who, classes, self._classes.values)
+        codes = seen.codes(self._who, examples.labels)
+        self._check_rows(rows)
         weights = self._weighted(codes, examples.weights)
-        return Block(rows, task_ids, clusters, tasks, labels, codes, weights, seen)
+        return Block(rows, task_ids, clusters, tasks, examples.labels, codes, weights, seen)
+
+    def _check_first(self, examples: Examples, classes: Any) -> Block | None:
+        """Check the first block to be learned, and create the engine. None if another thread has created it."""
+        who, rows, tasks, labels = self._who, examples.rows, examples.tasks, examples.labels
+        assert labels is not None
+        with beginning:
+            if self._engine is not None:
+                return None
+            chosen = first_seen(who, labels) if classes is None else known(who, classes)
+            codes = chosen.codes(who, labels)
+            graph = self._checked_graph()
+            task_ids, clusters = validation.located(who, tasks, len(examples), graph, self._tasked)
+            self._begin(rows, chosen, graph, examples.source)
+        weights = self._weighted(codes, examples.weights)
+        return Block(rows, task_ids, clusters, tasks, labels, codes, weights, chosen)
+
+    def _check_rows(self, rows: Any) -> None:
+        validation.check_rows(self._who, self._engine, rows, getattr(self, "feature_names_in_", None))
 
     def learn_block(self, block: Block) -> Margins:
         """Learn a validated block, and return the margin of each row just before it was learned."""
@@ -321,13 +331,12 @@ class Learner(Pictures, ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         """Return the margins of a validated block without learning from it."""
         return self._margins(self._engine, block.rows, block.task_ids, block.clusters, threads)
 
-    def _classes_to_fit(self, X: Any, y: Any, tasks: Any, sample_weight: Any) -> NDArray[Any]:
-        """Return the classes in y; reject fewer than two of them, and sample weights that are all zero."""
-        n = validation.matrix(self._who, self._split_task_column(X, tasks)[0]).shape[0]
-        weights = validation.weights(self._who, sample_weight, n)
-        if weights is not None and not weights.any():
+    def _classes_to_fit(self, examples: Examples) -> NDArray[Any]:
+        """Return the classes among the labels; reject fewer than two of them, and weights that are all zero."""
+        if examples.weights is not None and not examples.weights.any():
             raise refuse(self._who, "sample_weight", "above zero for at least one row", "only zero weights")
-        classes: NDArray[Any] = np.unique(validation.labels(self._who, y, n))
+        assert examples.labels is not None
+        classes: NDArray[Any] = np.unique(examples.labels)
         if len(classes) < 2:
             raise refuse(
                 self._who,
@@ -360,7 +369,7 @@ class Learner(Pictures, ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             return self.decision_function(x, tasks=tasks)
         rows = row if isinstance(row, SparseRow) else row.reshape(1, -1)
         task_id, cluster = validation.located_one(self._who, task, self._graph, self._tasked)
-        self._refuse_bad_rows(rows)
+        self._check_rows(rows)
         return self._margins(engine, rows, np.array([task_id]), np.array([cluster]))
 
     def _margins(self, engine: Any, rows: Any, task_ids: Any, clusters: Any, threads: int = 1) -> Margins:
@@ -398,8 +407,6 @@ class Learner(Pictures, ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             ).reshape(1, -1)
         return row, None if task is None else [task]
 
-    # ---- making the engine
-
     def _fitting_rows(self, examples: Examples) -> Any:
         """The rows of examples in the kind and precision of the engine, if they have its columns."""
         rows, X = examples.rows, examples.source
@@ -422,67 +429,6 @@ class Learner(Pictures, ClassifierMixin, BaseEstimator):  # type: ignore[misc]
                 raise refuse(self._who, "X", "of the same columns as in the first call", said) from None
         return rows.astype(settings.dtype, copy=False)
 
-    def _begin(self, rows: Any, classes: Any, labels: NDArray[Any], X: Any) -> bool:
-        """Create the engine from the first block. Returns False if another thread created it in the meantime."""
-        with beginning:
-            if self._begun:
-                return False
-            chosen = first_seen(self._who, labels) if classes is None else known(self._who, classes)
-            chosen.codes(self._who, labels)  # raises for a label outside `classes` before anything is created
-            graph = self._checked_graph()
-            settings, budget = self._settings(rows, chosen, graph)
-            try:
-                engine = self._engine_kind(settings.kernel)(settings)
-            except MemoryError:
-                raise refuse(
-                    self._who, "budget", "small enough for this machine's memory",
-                    f"one that needs {bytes_of(settings)} bytes", "Lower the budget.",
-                ) from None
-            bad = engine.first_bad_row(rows)
-            if bad is not None:
-                self._refuse_row(rows, bad, getattr(X, "columns", None))
-            # An array has no column names. `validate_data` would search all installed data frame packages for them.
-            if isinstance(X, np.ndarray):
-                self.n_features_in_ = rows.shape[1]
-            else:
-                validate_data(self, X, skip_check_array=True, reset=True)
-            # `_engine` is set last: other threads take its presence as the sign that the model is complete.
-            self._guard = Guard()
-            self._graph = graph
-            self._names = TaskNames(graph, None if budget.bytes is None else name_bytes(budget.bytes))
-            self._classes = chosen
-            self._engine = engine
-            return True
-
-    def _settings(self, rows: Any, classes: Classes, graph: TaskGraph) -> tuple[Settings, Budget]:
-        budget = budget_of(self._who, self.budget)
-        settings = settings_of(self.rule, self._checked_kernel(), graph, rows, classes.n_outputs)
-        settings = self._with_rule(replace(settings, capacity=budget.examples))
-        if budget.bytes is not None:
-            nonzeros = usual_nonzeros(rows) if settings.sparse else 0.0
-            compiled = self._engine_kind(settings.kernel) is native.Engine
-            settings = planned(self._who, settings, budget.bytes, nonzeros, compiled)
-        return settings, budget
-
-    def _with_rule(self, settings: Settings) -> Settings:
-        """Add the rule's own parameters to the settings. Learners with such parameters override it."""
-        return settings
-
-    def _engine_kind(self, kernel: Kernel | None) -> Any:
-        return engine_kind(self._who, self.engine, self.rule, kernel)
-
-    def _checked_kernel(self) -> Kernel | None:
-        if self.kernel is None and not rule_class(self.rule).needs_kernel:
-            return None
-        if not isinstance(self.kernel, Kernel):
-            raise refuse_type(self._who, "kernel", "a kernel from budgetron.kernels", shown(self.kernel))
-        return self.kernel
-
-    def _checked_graph(self) -> TaskGraph:
-        if not isinstance(self.graph, TaskGraph):
-            raise refuse_type(self._who, "graph", "a task graph from budgetron.graphs", shown(self.graph))
-        return self.graph
-
     def _split_task_column(self, X: Any, tasks: Any) -> tuple[Any, Any]:
         """Split X into features and tasks where `task_column` names a column; otherwise return both unchanged."""
         column = self.task_column
@@ -504,38 +450,7 @@ class Learner(Pictures, ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         for place in places[firsts].tolist():
             self._names.keep(int(task_ids[place]), names[place], lambda: engine.keys, n_stored)
 
-    # ---- rejecting input
-
-    def _refuse_bad_rows(self, rows: Any) -> None:
-        bad = self._engine.first_bad_row(rows)
-        if bad is not None:
-            self._refuse_row(rows, bad)
-
-    def _refuse_row(self, rows: Any, bad: int, names: Any = None) -> None:
-        row = rows.data if isinstance(rows, SparseRow) else rows[bad].data if sparse.issparse(rows) else rows[bad]
-        if np.isfinite(row).all():
-            raise refuse(
-                self._who,
-                "X",
-                "small enough for the kernel to be computed without overflow",
-                f"row {bad} with values up to {np.abs(row).max():g}",
-                "Scale the features.",
-            )
-        where = "" if sparse.issparse(rows) or isinstance(rows, SparseRow) else self._column_of(row, names)
-        raise refuse(
-            self._who, "X", "finite", f"row {bad} with NaN or inf (infinity){where}", "Impute or drop such rows."
-        )
-
-    def _column_of(self, row: NDArray[Any], names: Any) -> str:
-        names = getattr(self, "feature_names_in_", None) if names is None else names
-        column = int(np.flatnonzero(~np.isfinite(row))[0])
-        return f" in column {column if names is None else shown(names[column])}"
-
-    def _refuse_other_classes(self, classes: Any) -> None:
-        if not np.array_equal(np.unique(np.asarray(classes)), self._classes.values):
-            raise refuse(
-                self._who, "classes", f"those of the first call, {shown(self._classes.values.tolist())}", shown(classes)
-            )
+    # ---- what learners with further parameters override
 
     def check_streaming(self) -> None:
         """Reject parameters that need all examples at once, as in `fit`. Learners with such parameters override it."""
@@ -557,24 +472,7 @@ class Learner(Pictures, ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     def _weight_of(self, code: int, weight: float) -> float:
         return weight
 
-    # ---- saving, pickling and scikit-learn
-
-    @classmethod
-    def _parameter_type(cls, name: str) -> Any:
-        """Return the type of a constructor parameter as JSON, for msgspec to check; by default from the signature."""
-        hint = get_type_hints(cls.__init__)[name]
-        plain = (bool, int, float, str, type(None))
-        return hint if all(kind in plain for kind in get_args(hint) or (hint,)) else Any
-
-    @classmethod
-    def _parameter_to_json(cls, name: str, value: Any) -> Any:
-        """Convert a constructor parameter that is not a plain number or string for a model file."""
-        return value
-
-    @classmethod
-    def _parameter_from_json(cls, name: str, value: Any) -> Any:
-        """The inverse of `_parameter_to_json`."""
-        return value
+    # ---- pickling and scikit-learn
 
     def __getstate__(self) -> dict[str, Any]:
         if not self._begun:

@@ -1,36 +1,125 @@
-"""Settings and engine class of a new model, derived from its first block of examples.
+"""Creation of a model's engine from its first block of examples, which fixes dtype, sparsity, outputs and memory.
 
-Called by `Learner` once per model. Kernel bandwidth, dtype, sparsity and number of outputs are fixed here.
+`Start` is a base class of `Learner`, which calls it once per model. A refused first block must leave the model without
+an engine.
 """
 
 from __future__ import annotations
 
 import warnings
-from typing import Any
+from dataclasses import replace
+from typing import Any, ClassVar, get_args, get_type_hints
 
 import numpy as np
 from scipy import sparse
+from sklearn.utils.validation import validate_data
 
 from budgetron.engine import native
+from budgetron.engine.memory import Budget, budget_of, bytes_of, name_bytes, planned
+from budgetron.engine.registry import rule_class
 from budgetron.engine.settings import Settings
-from budgetron.errors import refuse, shown
-from budgetron.graphs import TaskGraph
-from budgetron.kernels import Kernel, resolved
+from budgetron.errors import refuse, refuse_type, shown
+from budgetron.graphs import TaskGraph, complete
+from budgetron.kernels import Kernel
+from budgetron.learners.classes import Classes
+from budgetron.learners.guard import Guard
+from budgetron.learners.pictures import Pictures
+from budgetron.learners.task_names import TaskNames
+from budgetron.learners.validation import check_rows
+
+
+class Start(Pictures):
+    """The part of a learner that turns its parameters and the first block into an engine."""
+
+    rule: ClassVar[str]  # the name of its files, see `engine.registry`
+    # Constructor parameters that a learner may leave out, with what then holds.
+    budget: Any = None
+    kernel: Any = None
+    graph: Any = complete()
+    task_column: Any = None
+    engine: Any = "auto"
+
+    def _begin(self, rows: Any, classes: Classes, graph: TaskGraph, X: Any) -> None:
+        """Create the engine from the first block; X is the block as the caller gave it, with its column names."""
+        settings, budget = self._settings(rows, classes, graph)
+        try:
+            engine = self._engine_kind(settings.kernel)(settings)
+        except MemoryError:
+            raise refuse(
+                self._who, "budget", "small enough for this machine's memory",
+                f"one that needs {bytes_of(settings)} bytes", "Lower the budget.",
+            ) from None
+        check_rows(self._who, engine, rows, getattr(X, "columns", None))
+        # An array has no column names. `validate_data` would search all installed data frame packages for them.
+        if isinstance(X, np.ndarray):
+            self.n_features_in_ = rows.shape[1]
+        else:
+            validate_data(self, X, skip_check_array=True, reset=True)
+        self._guard = Guard()
+        self._graph = graph
+        self._names = TaskNames(graph, None if budget.bytes is None else name_bytes(budget.bytes))
+        self._classes = classes
+        # `_engine` is set last: other threads take it as the sign that the model is complete.
+        self._engine = engine
+
+    def _settings(self, rows: Any, classes: Classes, graph: TaskGraph) -> tuple[Settings, Budget]:
+        budget = budget_of(self._who, self.budget)
+        settings = settings_of(self.rule, self._checked_kernel(), graph, rows, classes.n_outputs)
+        settings = self._with_rule(replace(settings, capacity=budget.examples))
+        if budget.bytes is not None:
+            nonzeros = usual_nonzeros(rows) if settings.sparse else 0.0
+            compiled = self._engine_kind(settings.kernel) is native.Engine
+            settings = planned(self._who, settings, budget.bytes, nonzeros, compiled)
+        return settings, budget
+
+    def _with_rule(self, settings: Settings) -> Settings:
+        """Add the rule's own parameters to the settings. Learners with such parameters override it."""
+        return settings
+
+    def _engine_kind(self, kernel: Kernel | None) -> Any:
+        return engine_kind(self._who, self.engine, self.rule, kernel)
+
+    def _checked_kernel(self) -> Kernel | None:
+        if self.kernel is None and not rule_class(self.rule).needs_kernel:
+            return None
+        if not isinstance(self.kernel, Kernel):
+            raise refuse_type(self._who, "kernel", "a kernel from budgetron.kernels", shown(self.kernel))
+        return self.kernel
+
+    def _checked_graph(self) -> TaskGraph:
+        if not isinstance(self.graph, TaskGraph):
+            raise refuse_type(self._who, "graph", "a task graph from budgetron.graphs", shown(self.graph))
+        return self.graph
+
+    # ---- constructor parameters in model files
+
+    @classmethod
+    def _parameter_type(cls, name: str) -> Any:
+        """Return the type of a constructor parameter as JSON, for msgspec to check; by default from the signature."""
+        hint = get_type_hints(cls.__init__)[name]
+        plain = (bool, int, float, str, type(None))
+        return hint if all(kind in plain for kind in get_args(hint) or (hint,)) else Any
+
+    @classmethod
+    def _parameter_to_json(cls, name: str, value: Any) -> Any:
+        """Convert a constructor parameter that is not a plain number or string for a model file."""
+        return value
+
+    @classmethod
+    def _parameter_from_json(cls, name: str, value: Any) -> Any:
+        """The inverse of `_parameter_to_json`."""
+        return value
 
 
 def settings_of(rule: str, kernel: Kernel | None, graph: TaskGraph, rows: Any, n_outputs: int) -> Settings:
     """Return the settings that all rules share, derived from the first block."""
-    n, d = rows.shape
-    is_sparse = bool(sparse.issparse(rows))
-    if kernel is not None:
-        kernel = resolved(kernel, n, d, _variance(rows), is_sparse)
     return Settings(
         rule=rule,
         kernel=kernel,
         graph=graph,
-        n_features=d,
+        n_features=rows.shape[1],
         n_outputs=n_outputs,
-        sparse=is_sparse,
+        sparse=bool(sparse.issparse(rows)),
         dtype=str(rows.dtype),
     )
 
@@ -61,16 +150,6 @@ def engine_kind(who: str, engine: Any, rule: str, kernel: Kernel | None) -> Any:
     from budgetron.engine.reference import Engine  # imported here: it takes half of the import time of budgetron
 
     return Engine
-
-
-def _variance(rows: Any) -> float:
-    """Return the variance of all entries, for gamma="scale"; the zeros of a sparse matrix count."""
-    with np.errstate(all="ignore"):
-        if sparse.issparse(rows):
-            n = rows.shape[0] * rows.shape[1]
-            data = rows.data.astype(np.float64)
-            return float((data**2).sum() / n - (data.sum() / n) ** 2)
-        return float(rows.var(dtype=np.float64))
 
 
 _warned = False

@@ -19,6 +19,7 @@ from sklearn.exceptions import DataConversionWarning
 
 from budgetron.errors import InputError, is_whole, refuse, refuse_type, shown
 from budgetron.graphs import TaskGraph
+from budgetron.learners import rejections
 from budgetron.learners.frames import check_frame, is_frame
 
 ONE_TASK = 0  # the task id that `tasks=None` stands for
@@ -52,7 +53,7 @@ def matrix(who: str, X: Any) -> Any:
     """X as a C-contiguous array or a canonical CSR matrix of float32 or float64 (a copy only where needed)."""
     if X is None:
         raise refuse_type(who, "X", "an array, a data frame or a sparse matrix", "None")
-    if is_frame(X):
+    if not isinstance(X, np.ndarray) and is_frame(X):
         check_frame(who, X)
     return _csr(who, X) if sparse.issparse(X) else _dense(who, X)
 
@@ -216,6 +217,13 @@ def _check_extent(who: str, shape: tuple[int, ...]) -> None:
             )
 
 
+def check_rows(who: str, engine: Any, rows: Any, names: Any = None) -> None:
+    """Reject rows with NaN, infinity or values for which the kernel would overflow; `names` are those of columns."""
+    bad = engine.first_bad_row(rows)
+    if bad is not None:
+        raise rejections.bad_row(who, rows, bad, names)
+
+
 # ---- tasks
 #
 # A model that was never given tasks has a single one. After the first call that names tasks, every call must name
@@ -251,7 +259,7 @@ def _refuse_none(who: str, parameter: str, each: str, graph: TaskGraph, tasked: 
     if graph.tasks is not None:
         raise refuse(who, parameter, f"a task of the graph{each}", "None")
     if tasked:
-        accepted = f"given{each}, since the model was taught with tasks"
+        accepted = f"given{each}, since the model was trained with tasks"
         raise refuse(who, parameter, accepted, "None", f"Pass {parameter}= in every call.")
 
 

@@ -44,7 +44,6 @@ def settings_of(rule: str, record: schema.Settings, graph: TaskGraph) -> Setting
     require(record.n_outputs != 2, "n_outputs", "1 for two classes, else the number of classes", "2")
     has_pool = record.sparse and record.capacity is not None
     require(record.pool is None or has_pool, "pool", "null without sparse rows and a capacity", "a number")
-    require(not isinstance(getattr(kernel, "gamma", 0.0), str), "gamma of the settings", "a number", '"scale"')
     declared = rule_class(rule)
     settings = Settings(
         rule=rule, kernel=kernel, graph=graph, n_features=record.n_features, n_outputs=record.n_outputs,

@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from budgetron.engine.saved_state import are_stamps, verify_tasks
 from budgetron.engine.settings import Settings
 from budgetron.file_errors import require
+from budgetron.kernels import Gaussian
 from budgetron.persist.parts import check_csr
 
 Arrays = Mapping[str, NDArray[Any]]
@@ -48,7 +49,12 @@ def verify_examples(settings: Settings, state: Arrays) -> None:
         require(0 <= streak <= seen and 0 <= moves <= seen, "state.reference_streak", "counts of at most n_seen")
         require(moves > 0 or not state["reference"].any(), "state.reference", "0 before the first move")
         largest *= 4  # rows are stored minus the point, and ‖x − c‖² ≤ (‖x‖ + ‖c‖)²
-    own = squares if settings.kernel is None else settings.kernel.of_products(squares, squares, squares)
+    kernel = settings.kernel
+    # A Gaussian K'(x, x) is 1, and its γ may not be known here.
+    own = squares if kernel is None or isinstance(kernel, Gaussian) else kernel.of_products(squares, squares, squares)
+    if "gamma" in state:
+        gamma, m2 = float(state["gamma"][0]), float(state["scale_m2"][0])
+        require(gamma > 0 and m2 >= 0, "state.gamma", "above 0, and scale_m2 not below 0")
     # The factor 1.001 is for rounding: the engine that accepted the rows may sum in another order.
     fine = (squares <= largest * 1.001).all() and (own <= 1e150 * 1.001).all()
     require(fine, "stored rows", "small enough for the kernel to be computed without overflow", "larger ones")

@@ -78,6 +78,20 @@ class Span {
     changed();
   }
 
+  // After a rebuild under another kernel: evicts, the nearest first, every member that lies within η of the span of the
+  // others, as it would not have been stored under this kernel. Otherwise the inverse could grow without bound.
+  template <class Evict>
+  void evict_dependent(double eta2, Evict evict) {
+    while (gram_->size() > 1) {
+      settle();
+      std::size_t nearest = 0;
+      for (std::size_t j = 1; j < gram_->size(); ++j)
+        if (gram_->diagonal(j) > gram_->diagonal(nearest)) nearest = j;
+      if (1.0 > gram_->diagonal(nearest) * std::max(eta2, noise_)) return;  // K_jj is about 1
+      evict(nearest);
+    }
+  }
+
   // Where it throws, the span is unchanged: what has grown already is only larger than needed.
   void reserve(std::size_t capacity) {
     for (auto* values : {&alpha, &gamma, &scores, &h_})

@@ -31,11 +31,8 @@ class BudgetProjectron final : public CoefficientLearner {
     if (!store_->fits_alone(example.x)) return kMistake;
     while (!store_->fits(example.x)) {
       const std::size_t r = cheapest([&](std::size_t j) { return span_.root_diagonal(j); });
-      span_.let_go(r);
-      hand_over(r, nullptr);
-      span_.remove(r);
       move_last(scratch.task_row, r, size() - 1);
-      remove(r);
+      evict(r);
       delta2 = span_.project(k, kk, rows());
     }
     if (full()) {
@@ -69,6 +66,10 @@ class BudgetProjectron final : public CoefficientLearner {
 
  protected:
   void rows_moved() override { span_.rebuild(size(), rows()); }
+  void kernel_changed() override {
+    rows_moved();
+    span_.evict_dependent(eta2_, [this](std::size_t r) { evict(r); });
+  }
   void save_rule(State& state) override {
     CoefficientLearner::save_rule(state);
     span_.save(state);
@@ -88,6 +89,14 @@ class BudgetProjectron final : public CoefficientLearner {
 
   Gram::RowOf rows() {
     return [this](std::size_t slot, double* row) { task_row_of_slot(slot, true, row); };
+  }
+
+  // The others take over what r stands for, and r leaves.
+  void evict(std::size_t r) {
+    span_.let_go(r);
+    hand_over(r, nullptr);
+    span_.remove(r);
+    remove(r);
   }
 
   void add(const Step& step, const double* alpha) {

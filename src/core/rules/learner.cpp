@@ -32,6 +32,7 @@ Learner::Learner(const Config& config)
       arrivals_(bytes_),
       capacity_(config.capacity ? config.capacity : 32),
       scratch_(bytes_) {
+  bandwidth_.used = config.follow_scale && config.kernel.kind == Kernel::Kind::gaussian;
   keys_.reserve(capacity_);
   clusters_.reserve(capacity_);
   arrivals_.reserve(capacity_);
@@ -119,11 +120,42 @@ void Learner::learn(const Rows& rows, std::size_t from, std::size_t to, const st
       std::copy(s.margins.begin(), s.margins.end(), margins + i * outputs);
       changed_ = kNowhere;
       flags[i] = absorb(example, s);
+      if (bandwidth_.counts(n_seen_)) observe(rows, i);
       ++n_seen_;
       if (flags[i] & kMistake) ++n_mistakes_;
+      if (bandwidth_.due(n_seen_) && rescale()) {
+        ++q;
+        break;  // examples may have been evicted: the products of the rows after this one are computed again
+      }
       if (changed_ != kNowhere && q + 1 < count) store_->refresh(rows, first, q + 1, count, changed_, *s.products);
     }
   }
+}
+
+// Whether γ has changed.
+bool Learner::rescale() {
+  const double gamma = bandwidth_.gamma(n_seen_, config_.d, config_.sparse);
+  if (gamma == config_.kernel.gamma) return false;
+  config_.kernel.gamma = gamma;
+  store_->set_gamma(gamma);
+  kernel_changed();
+  return true;
+}
+
+void Learner::observe(const Rows& rows, std::size_t at) {
+  if (!config_.sparse) {
+    if (config_.single)
+      bandwidth_.add(rows.dense_f32 + at * config_.d, config_.d, config_.d, n_seen_);
+    else
+      bandwidth_.add(rows.dense_f64 + at * config_.d, config_.d, config_.d, n_seen_);
+    return;
+  }
+  const std::int64_t begin = rows.indptr[at];
+  const auto count = static_cast<std::size_t>(rows.indptr[at + 1] - begin);
+  if (config_.single)
+    bandwidth_.add(rows.data_f32 + begin, count, config_.d, n_seen_);
+  else
+    bandwidth_.add(rows.data_f64 + begin, count, config_.d, n_seen_);
 }
 
 void Learner::margins(const Rows& rows, std::size_t from, std::size_t to, const std::int64_t* keys,
@@ -239,6 +271,11 @@ void Learner::save(State& state) {
     state.reals["reference"] = std::move(reference.point);
     state.reals["reference_candidate"] = std::move(reference.candidate);
   }
+  if (bandwidth_.used) {
+    state.reals["gamma"] = {config_.kernel.gamma};
+    state.reals["scale_mean"] = {bandwidth_.mean};
+    state.reals["scale_m2"] = {bandwidth_.m2};
+  }
   save_rule(state);
 }
 
@@ -269,6 +306,13 @@ void Learner::load(const State& state, const Rows& rows) {
       (config_.capacity && keys.size() > config_.capacity))
     throw std::invalid_argument("a saved model whose stored examples do not agree in number");
   check_saved(keys, rows);
+  if (bandwidth_.used) {  // before the rows, whose reference point depends on γ
+    config_.kernel.gamma = state.reals.at("gamma").at(0);
+    bandwidth_.mean = state.reals.at("scale_mean").at(0);
+    bandwidth_.m2 = state.reals.at("scale_m2").at(0);
+    if (!(config_.kernel.gamma > 0)) throw std::invalid_argument("a saved model whose gamma is not above 0");
+    store_->set_gamma(config_.kernel.gamma);
+  }
   for (std::size_t j = 0; j < keys.size(); ++j) {
     n_seen_ = arrivals[j];
     Instance x{&rows, j, 0.0};

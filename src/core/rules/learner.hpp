@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "algebra/gram.hpp"
+#include "bandwidth.hpp"
 #include "kernel.hpp"
 #include "memory.hpp"
 #include "rules/parameters.hpp"
@@ -19,6 +20,7 @@ namespace budgetron {
 struct Config {
   std::string rule;  // its name, see registry.hpp
   Kernel kernel;
+  bool follow_scale = false;  // γ is estimated from the first rows, see bandwidth.hpp
   std::shared_ptr<const Similarity> similarity;
   std::size_t d = 0;
   std::size_t n_outputs = 1;  // 1: two classes; else one output a class
@@ -122,6 +124,7 @@ class Learner {
   const Vec<std::int64_t>& clusters() const { return clusters_; }
   const Vec<std::int64_t>& arrivals() const { return arrivals_; }
   const Store& store() const { return *store_; }
+  double gamma() const { return config_.kernel.gamma; }
 
  protected:
   virtual void score(const Instance& x, Task task, Scratch& scratch) const = 0;  // scratch.row → scratch.margins
@@ -140,6 +143,7 @@ class Learner {
   void score_each(const Query& query, Use use) const;
   virtual void slot_removed(std::size_t slot, std::size_t last) = 0;
   virtual void rows_moved() {}  // the store's reference point moved: kernel values are less rounded from here on
+  virtual void kernel_changed() {}  // γ is another: what was computed with the old one must be computed again
   virtual void save_rule(State& state) = 0;
   virtual void load_rule(const State& state) = 0;
 
@@ -173,6 +177,8 @@ class Learner {
   template <class Rule>
   friend std::unique_ptr<Learner> make_counted(const Config& config);
 
+  bool rescale();
+  void observe(const Rows& rows, std::size_t at);
   void reserve_slots(const Rows& rows, std::size_t from, std::size_t to);
   void allocate(Scratch& scratch, Bytes& bytes) const;
   void changed(std::size_t slot) { changed_ = changed_ == kNowhere ? slot : Store::kEverywhere; }
@@ -182,6 +188,7 @@ class Learner {
 
   std::size_t capacity_;
   std::size_t changed_ = kNowhere;  // the slot that this example has changed, or Store::kEverywhere
+  Bandwidth bandwidth_;
   Scratch scratch_;
 };
 

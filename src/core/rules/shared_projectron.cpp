@@ -176,6 +176,10 @@ class SharedProjectron final : public Learner {
   }
 
   void rows_moved() override { span_.rebuild(size(), rows()); }
+  void kernel_changed() override {
+    rows_moved();
+    span_.evict_dependent(eta_ * eta_, [this](std::size_t r) { let_go(r); });
+  }
 
   void save_rule(State& state) override {
     span_.save(state);

@@ -195,6 +195,8 @@ class DenseStore final : public Store {
     return true;
   }
 
+  void set_gamma(double gamma) override { reach2_ = kReach<T> / gamma; }
+
   Reference reference() const override {
     if (!moves_ && !streak_) return {};
     return {{point_.begin(), point_.end()}, {candidate_.begin(), candidate_.end()}, streak_, moves_};

@@ -89,6 +89,7 @@ class Store {
   // Lets the reference point follow the stream, before the row is learned from; true if it moved: products of this row
   // and the Gram matrix are to be computed again. `sq` is the row's ‖x‖², less the present point.
   virtual bool follow(const Rows&, std::size_t, double) { return false; }
+  virtual void set_gamma(double) {}  // of the Gaussian kernel, which says how far from the point is too far
   virtual Reference reference() const { return {}; }
   virtual void set_reference(const Reference&) {}  // after the rows, which are saved less the point
 

@@ -17,6 +17,7 @@ from __future__ import annotations
 
 from typing import Annotated, Any, ClassVar
 
+import numpy as np
 from msgspec import Meta
 
 from budgetron.engine import memory
@@ -108,6 +109,19 @@ class BudgetProjectron(MistakeDriven):
 
     def rows_moved(self) -> None:
         self.gram.H = regrown(self.store.arrival, self.row_of)
+
+    def kernel_changed(self) -> None:
+        """Recompute H; evict, the nearest first, every example that would not have been stored under this kernel.
+
+        These lie within η of the span of the others. With them H could be singular, and P without bound.
+        """
+        self.rows_moved()
+        while len(self.store) > 1:
+            P = self.gram.inverse()
+            r = int(np.argmax(np.diagonal(P)))
+            if P[r, r] * max(self.eta2, self.gram.noise) < 1:  # K_rr is about 1
+                return
+            self.project_out(r, P)
 
     def row_of(self, j: int) -> tuple[Array, float]:
         """Return the kernel row and K_jj of the stored example in slot j."""

@@ -16,6 +16,7 @@ from budgetron.engine.reference.rows import Array, Integers
 from budgetron.engine.reference.rule import Located, Rule
 from budgetron.engine.registry import rule_class
 from budgetron.engine.settings import Settings
+from budgetron.kernels import Kernel
 
 
 class Engine:
@@ -42,10 +43,14 @@ class Engine:
         flags = np.zeros(n, dtype=np.uint8)
         for t, x in enumerate(self.rule.store.instances(X)):
             weight = 1.0 if weights is None else float(weights[t])
+            n_seen = self.rule.n_seen
             # Before the rule sees x: the stored rows may have to be centred on another point for x to be accurate.
             if self.rule.store.follow(x):
                 self.rule.rows_moved()
             margins[t], flags[t] = self.rule.learn(x, int(keys[t]), int(clusters[t]), int(codes[t]), weight)
+            self.rule.store.bandwidth.observe(x, n_seen)
+            if self.rule.store.rescale(self.rule.n_seen):
+                self.rule.kernel_changed()
         return self._shaped(margins), flags
 
     def learn_one(self, x: NDArray[Any], code: int, key: int, cluster: int, weight: float) -> tuple[Any, int] | None:
@@ -58,17 +63,22 @@ class Engine:
 
     def first_bad_row(self, X: Any) -> int | None:
         """Return the first row that is not finite or would overflow the kernel; None if there is none."""
-        settings = self.settings
+        settings, kernel = self.settings, self.kernel
         # Larger kernel values would overflow later, in products of two of them; inner products in float32 overflow much
         # sooner. The comparison below is False for NaN, so that NaN is rejected too.
         largest = 1e37 if settings.dtype == "float32" and not settings.sparse else 1e150
         with np.errstate(all="ignore"):
             for t, x in enumerate(self.rule.store.instances(X)):
                 square = np.array(x.square)
-                raw = 0.0 if settings.kernel is None else settings.kernel.of_products(square, square, square)
+                raw = 0.0 if kernel is None else kernel.of_products(square, square, square)
                 if not (x.square <= largest and float(raw) <= 1e150):
                     return t
         return None
+
+    @property
+    def kernel(self) -> Kernel | None:
+        """The kernel in use, with γ a number."""
+        return self.rule.store.bandwidth.kernel
 
     def margins(self, X: Any, keys: Integers, clusters: Integers, threads: int = 1) -> Array:
         """Return the margins of each example without learning. (`threads` is for the compiled engine.)"""

@@ -23,7 +23,7 @@ from numpy.typing import NDArray
 
 from budgetron.engine.reference.rows import Array
 from budgetron.engine.settings import Settings
-from budgetron.kernels import Gaussian
+from budgetron.kernels import Gaussian, Kernel
 
 # The exponent of the kernel is exact to about REACH times the unit of rounding.
 REACH = {"float32": 2.0**5, "float64": 2.0**18}
@@ -32,8 +32,7 @@ REACH = {"float32": 2.0**5, "float64": 2.0**18}
 class ReferencePoint:
     """c, the candidate to replace it, and how many rows agree with the candidate."""
 
-    def __init__(self, settings: Settings) -> None:
-        kernel = settings.kernel
+    def __init__(self, settings: Settings, kernel: Kernel | None) -> None:
         self.reach2 = np.inf
         if type(kernel) is Gaussian and not settings.sparse:
             self.reach2 = REACH[settings.dtype] / float(kernel.gamma)
@@ -61,6 +60,11 @@ class ReferencePoint:
         shift: Array = self.c.astype(np.float64) - self.candidate.astype(np.float64)
         self.c, self.streak, self.moves = self.candidate.copy(), 0, self.moves + 1
         return shift
+
+    def set_gamma(self, gamma: float) -> None:
+        """Change γ, which says how far from c is too far."""
+        if self.is_used:
+            self.reach2 = REACH[str(self.c.dtype)] / gamma
 
     def release(self) -> None:
         """Free the memory of c when nothing will be stored any more."""

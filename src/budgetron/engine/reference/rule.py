@@ -89,6 +89,9 @@ class Rule(Declaration, ABC):
     def rows_moved(self) -> None:
         """Recompute stored kernel values; called after the store's reference point has moved."""
 
+    def kernel_changed(self) -> None:
+        """Adapt the stored state to another γ; called during the first rows under ``gamma="scale"``."""
+
     def query(self, name: str, examples: Iterable[Located], arrays: Arrays) -> dict[str, Any]:
         """Answer a question that only this rule knows, such as "variances", without changing what it predicts."""
         raise ValueError(f"{self.name} has no query {name!r}")

@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 
+from budgetron.engine.reference.bandwidth import Bandwidth
 from budgetron.engine.reference.reference_point import ReferencePoint
 from budgetron.engine.reference.rows import Array, DenseRows, Instance, Integers, SparseRows, without
 from budgetron.engine.settings import Settings
@@ -25,7 +26,8 @@ class Store:
         kind = SparseRows if settings.sparse else DenseRows
         self.settings = settings
         self.rows: DenseRows | SparseRows = kind(settings.n_features, settings.dtype)
-        self.point = ReferencePoint(settings)
+        self.bandwidth = Bandwidth(settings)
+        self.point = ReferencePoint(settings, self.bandwidth.kernel)
         self.squares: Array = np.empty(0)
         self.key: Integers = np.empty(0, dtype=np.int64)
         self.cluster: Integers = np.empty(0, dtype=np.int64)
@@ -67,7 +69,7 @@ class Store:
 
     def kernel_row(self, x: Instance) -> tuple[Array, float]:
         """Return K'(x_j, x) for every slot j, and K'(x, x)."""
-        kernel = self.settings.kernel
+        kernel = self.bandwidth.kernel
         assert kernel is not None
         x = self.centred(x)
         row = kernel.row(self.rows.products(x), np.full_like(self.squares, x.square), self.squares)
@@ -79,6 +81,13 @@ class Store:
             return x
         assert isinstance(self.rows, DenseRows)
         return self.rows.less(x, self.point.c)
+
+    def rescale(self, n_seen: int) -> bool:
+        """Estimate the γ of the kernel if that is due. Returns whether it changed."""
+        changed = self.bandwidth.update(n_seen)
+        if changed:
+            self.point.set_gamma(self.bandwidth.gamma)
+        return changed
 
     def follow(self, x: Instance) -> bool:
         """Update the reference point c before x is learned. Returns whether it moved."""
@@ -110,10 +119,13 @@ class Store:
 
     def state(self) -> dict[str, Any]:
         named = {"key": self.key.copy(), "cluster": self.cluster.copy(), "arrival": self.arrival.copy()}
-        return self.rows.state() | named | self.point.state()
+        return self.rows.state() | named | self.point.state() | self.bandwidth.state()
 
     def restore(self, state: dict[str, Any]) -> None:
         """Fill an empty store."""
+        self.bandwidth.restore(state)
+        if self.bandwidth.is_used:
+            self.point.set_gamma(self.bandwidth.gamma)
         block = self.rows.block(state, self.settings.n_features)
         named = zip(state["key"], state["cluster"], state["arrival"], strict=True)
         for x, (key, cluster, arrival) in zip(self.instances(block), named, strict=True):

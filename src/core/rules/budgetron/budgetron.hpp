@@ -315,6 +315,15 @@ class Budgetron final : public Learner {
       if (anchor == last) anchor = static_cast<std::uint32_t>(slot);
   }
 
+  // Weights and covariances on the stored examples mean nothing under another kernel: the kernel part begins again.
+  void kernel_changed() override {
+    while (size()) {
+      span_.settle();
+      let_go(size() - 1);
+    }
+    anchor_anew();
+  }
+
   void rows_moved() override {
     if (!has_kernel()) return;
     span_.rebuild(size(), kernel_rows());

@@ -154,6 +154,12 @@ class Budgetron(BudgetronDeclaration):
         self.kernel.evict(len(self.store))
         return True
 
+    def kernel_changed(self) -> None:
+        """The kernel part begins again: its weights and covariances mean nothing under another kernel."""
+        for key in set(self.store.key.tolist()):
+            self.kernel.forget(key)
+        self.rows.restart_kernel()
+
     def rows_moved(self) -> None:
         self.kernel.span.regrow()
 

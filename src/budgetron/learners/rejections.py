@@ -1,0 +1,33 @@
+"""Errors about input that does not agree with a model. Only rejected calls come here."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import sparse
+
+from budgetron.engine.records import SparseRow
+from budgetron.errors import InputError, refuse, shown
+
+
+def bad_row(who: str, rows: Any, bad: int, names: Any) -> InputError:
+    """Return the error about a row that is not finite or too large; `names` are those of the columns, or None."""
+    is_sparse = sparse.issparse(rows) or isinstance(rows, SparseRow)
+    row = rows.data if isinstance(rows, SparseRow) else rows[bad].data if is_sparse else rows[bad]
+    if np.isfinite(row).all():
+        came = f"row {bad} with values up to {np.abs(row).max():g}"
+        accepted = "small enough for the kernel to be computed without overflow"
+        return refuse(who, "X", accepted, came, "Scale the features.")
+    where = ""
+    if not is_sparse:
+        column = int(np.flatnonzero(~np.isfinite(row))[0])
+        where = f" in column {column if names is None else shown(names[column])}"
+    return refuse(who, "X", "finite", f"row {bad} with NaN or inf (infinity){where}", "Impute or drop such rows.")
+
+
+def check_same_classes(who: str, classes: Any, values: NDArray[Any]) -> None:
+    """Reject `classes=` that differs from the classes of the first call."""
+    if not np.array_equal(np.unique(np.asarray(classes)), values):
+        raise refuse(who, "classes", f"those of the first call, {shown(values.tolist())}", shown(classes))

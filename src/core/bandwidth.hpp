@@ -1,0 +1,45 @@
+// γ of a Gaussian kernel that is to follow the data: 1/(d v), with v the variance of all entries of the first rows.
+//
+// It is estimated again after 1, 2, 4, … 64 rows, so that no row has to be kept and the cuts between blocks do not matter;
+// then it stays. One row says little about v where all entries are given: before 32 dense rows γ is 1/d. Of sparse rows,
+// d v is nearly the mean of ‖x‖², which one row does estimate.
+#pragma once
+
+#include <cmath>
+#include <cstddef>
+#include <cstdint>
+
+namespace budgetron {
+
+struct Bandwidth {
+  static constexpr std::int64_t kRows = 64, kFewestDense = 32;
+
+  bool used = false;
+  double mean = 0, m2 = 0;  // of the entries so far: their mean, and the sum of squared differences from it
+
+  // Whether γ is to be estimated after n rows, and whether row n (from 0) counts.
+  bool due(std::int64_t n) const { return used && n > 0 && n <= kRows && (n & (n - 1)) == 0; }
+  bool counts(std::int64_t n) const { return used && n < kRows; }
+
+  double gamma(std::int64_t n, std::size_t d, bool sparse) const {
+    const double spread = m2 / static_cast<double>(n);  // d v
+    const bool usable = (sparse || n >= kFewestDense) && spread > 1e-300 && spread < HUGE_VAL;
+    return 1.0 / (usable ? spread : static_cast<double>(d));
+  }
+
+  // Row n has these values, and zeros up to d.
+  template <class T>
+  void add(const T* values, std::size_t count, std::size_t d, std::int64_t n) {
+    const double width = static_cast<double>(d);
+    double sum = 0, around = 0;
+    for (std::size_t e = 0; e < count; ++e) sum += static_cast<double>(values[e]);
+    const double middle = sum / width, rows = static_cast<double>(n + 1);
+    for (std::size_t e = 0; e < count; ++e) around += (static_cast<double>(values[e]) - middle) * (static_cast<double>(values[e]) - middle);
+    around += static_cast<double>(d - count) * middle * middle;
+    const double apart = middle - mean;
+    mean += apart / rows;
+    m2 += around + apart * apart * width * static_cast<double>(n) / rows;
+  }
+};
+
+}  // namespace budgetron

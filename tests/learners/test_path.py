@@ -1,0 +1,64 @@
+"""One example passes through the files that CONTRIBUTING lists, and is converted and checked once."""
+
+from __future__ import annotations
+
+import re
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import budgetron
+from budgetron.engine import native
+
+X = np.random.default_rng(0).normal(size=(40, 3))
+Y, TASKS = (X[:, 0] * X[:, 1] > 0).astype(int), [f"user {i % 4}" for i in range(40)]
+PACKAGE = Path(budgetron.__file__).parent
+pytestmark = pytest.mark.skipif(not native.available, reason="built without a compiler")
+
+
+def called(call):
+    """The functions of the package that a call runs, by file, with how often."""
+    found = {}
+
+    def trace(frame, event, arg):
+        path = Path(frame.f_code.co_filename)
+        if PACKAGE in path.parents:
+            counts = found.setdefault(path.name, {})
+            counts[frame.f_code.co_name] = counts.get(frame.f_code.co_name, 0) + 1
+
+    before = sys.gettrace()
+    sys.settrace(trace)
+    try:
+        call()
+    finally:
+        sys.settrace(before)
+    return found
+
+
+def test_the_files_are_those_of_the_guide(learner):
+    model = learner().partial_fit(X[:30], Y[:30], tasks=TASKS[:30])
+    files = called(lambda: model.partial_fit(X[30:], 1 - Y[30:], tasks=TASKS[30:]))  # mistakes, so that some are stored
+    guide = (Path(__file__).parents[2] / "CONTRIBUTING.md").read_text(encoding="utf-8")
+    section = guide.split("## The path of one example")[1].split("The first block")[0]
+    listed = set(re.findall(r"(\w+\.py)", section))
+    own = {f"{learner.rule}.py"}  # a learner with weights of classes applies them
+    assert len(listed) == 8
+    assert files.keys() - own <= listed
+
+
+@pytest.mark.parametrize("first", [True, False], ids=["first block", "later block"])
+def test_nothing_is_converted_or_checked_twice(learner, first):
+    model = learner()
+    if not first:
+        model.partial_fit(X[:30], Y[:30], tasks=TASKS[:30])
+    files = called(lambda: model.partial_fit(X[30:], Y[30:], tasks=TASKS[30:]))
+    once = {name: count for counts in files.values() for name, count in counts.items()
+            if name in ("matrix", "labels", "listed", "located", "codes", "first_bad_row", "locate")}  # fmt: skip
+    assert once == dict.fromkeys(("matrix", "labels", "listed", "located", "codes", "first_bad_row", "locate"), 1)
+
+
+def test_fit_converts_once(learner):
+    files = called(lambda: learner().fit(X, Y, tasks=TASKS))
+    assert files["validation.py"]["matrix"] == files["validation.py"]["labels"] == 1
