@@ -1,5 +1,4 @@
-// The seam to Python: contiguous arrays, sizes and plain settings cross it; a whole block at once, with the GIL
-// released.
+// Python bindings. Contiguous arrays, sizes and plain settings are passed, a whole block per call, with the GIL released.
 #include <nanobind/nanobind.h>
 #include <nanobind/ndarray.h>
 #include <nanobind/stl/optional.h>
@@ -48,11 +47,11 @@ template <class T>
 nb::object to_numpy(std::vector<T>&& values) {
   auto kept = std::make_unique<std::vector<T>>(std::move(values));
   nb::capsule owner(kept.get(), [](void* p) noexcept { delete static_cast<std::vector<T>*>(p); });
-  const std::vector<T>* held = kept.release();  // it is the capsule's now
+  const std::vector<T>* held = kept.release();  // the capsule owns it now
   return nb::cast(nb::ndarray<nb::numpy, T>(const_cast<T*>(held->data()), {held->size()}, owner));
 }
 
-// A NumPy array that is made before it is written.
+// A NumPy array that is allocated before learning begins, and filled by it.
 template <class T>
 struct Made {
   explicit Made(std::size_t n) : memory(new T[n ? n : 1]) {
@@ -180,10 +179,10 @@ struct Block {
       }
     return block;
   }
-  std::size_t width = 0;  // sparse: the largest column and one
+  std::size_t width = 0;  // sparse: one more than the largest column
 };
 
-// A TypeError: rows of another kind than the model's would be read as what they are not.
+// A TypeError, because rows of another kind would be read through a null pointer.
 void require_kind(const Config& c, bool sparse, bool single) {
   if (sparse == c.sparse && single == c.single) return;
   const auto kind = [](bool is_sparse, bool is_single) {
@@ -200,7 +199,7 @@ void require_rows(const Config& c, const Block& block) {
     require(block.rows.d == c.d, "_core: the rows must have as many columns as the model");
 }
 
-// Explicit graphs read a column at the place of the task.
+// An explicit graph uses the task id as an index into a column.
 void require_tasks(const Config& c, const std::int64_t* keys, std::size_t n) {
   const auto* graph = dynamic_cast<const Explicit*>(c.similarity.get());
   if (!graph) return;
@@ -238,7 +237,7 @@ nb::tuple learn(Model& model, const Block& block, const Line<std::int32_t>& labe
   require_tasks(c, keys.data(), n);
   for (std::size_t i = 0; i < n; ++i) require_label(c, labels.data()[i]);
   for (std::size_t i = 0; weights && i < n; ++i) require_weight(weights->data()[i]);
-  // What is handed back is allocated before anything is learned.
+  // The results are allocated before anything is learned, so that running out of memory changes nothing.
   Made<double> margins(n * c.n_outputs);
   Made<std::uint8_t> flags(n);
   nb::tuple out = nb::make_tuple(margins.object, flags.object);
@@ -263,9 +262,9 @@ nb::object margins(const Model& model, const Block& block, const Line<std::int64
   std::vector<double> out(n * c.n_outputs);
   {
     nb::gil_scoped_release free;
-    // Parts are taken one after the other by whoever is free: a busy core takes fewer, and a thread that the system
-    // refuses to start is not missed. What is computed for a row does not depend on its part. The lock is held for one
-    // part at a time, so that learning waits for 64 rows at most per thread, not for the block.
+    // Threads take the next part when they are free, so a busy core takes fewer, and the work is done even if a thread
+    // cannot be started. Results do not depend on which thread computes a row. The lock is held for one part at a time,
+    // so that learning waits for at most 64 rows per thread, not for the block.
     constexpr std::size_t kPart = 64, kWorthAThread = 512;
     const std::size_t parts = (n + kPart - 1) / kPart;
     threads = std::max<std::size_t>(1, std::min(threads, (n + kWorthAThread - 1) / kWorthAThread));
@@ -283,8 +282,8 @@ nb::object margins(const Model& model, const Block& block, const Line<std::int64
     };
     std::vector<std::thread> others;
     others.reserve(threads - 1);
-    // Without memory or another thread to be had, the calling thread does the work. Nothing may escape while others run: a
-    // thread that is not joined ends the process.
+    // If no memory or no thread is available, the calling thread does the work. No exception may leave this scope while
+    // threads run: destroying a thread that was not joined ends the process.
     try {
       for (std::size_t t = 1; t < threads; ++t) others.emplace_back(work, t);
     } catch (const std::system_error&) {
@@ -335,7 +334,7 @@ nb::dict query(Model& model, const std::string& name, const Block* block, const 
   return to_dict(std::move(answer));
 }
 
-// One example: (margin or array of margins, flags), or None if the row must be refused.
+// Learns one example: (margin or array of margins, flags), or None if the row is rejected.
 template <class T>
 nb::object learn_one(Model& model, const In<T, nb::ndim<1>>& x, std::int32_t label, std::int64_t key, std::int64_t cluster,
                      double weight) {
@@ -478,7 +477,7 @@ std::vector<T> copied(const Vec<T>& values) {
 }  // namespace
 
 NB_MODULE(_core, m) {
-  nb::set_leak_warnings(false);  // a process that is ended in the middle frees nothing, and need not be told so
+  nb::set_leak_warnings(false);  // a process that is interrupted leaks by design
   m.def("level", [] { return simd().name; });
 
   m.def("scan", &scan, "content"_a, "offset"_a, "last"_a, "delimiter"_a, "wants"_a, "max_rows"_a, "max_bad"_a, "max_line"_a);
@@ -516,7 +515,7 @@ NB_MODULE(_core, m) {
         });
   m.def("graph_bytes", [](const std::shared_ptr<Similarity>& similarity) {
     const auto* graph = dynamic_cast<const Explicit*>(similarity.get());
-    return graph ? graph->bytes() + graph->room_bytes() : std::size_t{0};
+    return graph ? graph->bytes() + graph->workspace_bytes() : std::size_t{0};
   });
 
   nb::class_<Block>(m, "Block");

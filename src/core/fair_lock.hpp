@@ -1,5 +1,5 @@
-// A reader-writer lock that serves in the order of arrival. std::shared_mutex may prefer readers: on Linux, readers that
-// keep coming hold a writer up for as long as they come.
+// A reader-writer lock that is granted in the order of the requests. std::shared_mutex may prefer readers: on Linux a
+// steady stream of readers can starve a writer.
 #pragma once
 
 #include <condition_variable>
@@ -8,10 +8,10 @@
 
 namespace budgetron {
 
-// Everyone takes a ticket. A reader lets the next in as soon as it has entered, so readers that stand side by side in
-// the queue hold the lock together. A writer enters when the readers before it have left, and lets nobody in until it
-// leaves. So a waiting writer goes before every reader that comes later, and no reader waits behind more writers than
-// came before it. Works with std::unique_lock and std::shared_lock. A thread must not take it twice.
+// A ticket lock. A reader admits the next ticket as soon as it has the lock, so consecutive readers hold it together. A
+// writer waits for the readers before it and admits the next ticket when it unlocks. So a waiting writer precedes every
+// later reader, and a reader waits only for writers that came before it. Works with std::unique_lock and
+// std::shared_lock. It is not re-entrant.
 class FairLock {
  public:
   void lock() {
@@ -38,7 +38,7 @@ class FairLock {
     if (--readers_ == 0 && serving_ != next_) changed_.notify_all();
   }
 
-  // How many have taken a ticket and not been served to the end: those who wait, and a writer that has the lock.
+  // The number of tickets in use: waiting threads, and a writer that holds the lock.
   std::uint64_t queued() {
     const std::lock_guard<std::mutex> hold(mutex_);
     return next_ - serving_;
@@ -51,8 +51,8 @@ class FairLock {
 
   std::mutex mutex_;
   std::condition_variable changed_;
-  std::uint64_t next_ = 0, serving_ = 0;  // tickets: the next to be given, and the one whose turn it is
-  std::uint64_t readers_ = 0;             // that hold the lock
+  std::uint64_t next_ = 0, serving_ = 0;  // the next ticket to issue, and the ticket that may lock now
+  std::uint64_t readers_ = 0;             // readers that hold the lock
 };
 
 }  // namespace budgetron

@@ -5,7 +5,7 @@
 
 namespace budgetron {
 
-// Asks for the cache line at p. Only a hint: without it everything is as before, but slower.
+// Prefetches the cache line at p. It is a hint and affects speed only.
 inline void prefetch(const void* p) {
 #if defined(__GNUC__) || defined(__clang__)
   __builtin_prefetch(p);

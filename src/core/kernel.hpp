@@ -25,13 +25,13 @@ struct Kernel {
     return power;
   }
 
-  // K'(x, x) as the learner sees it.
+  // K'(x, x) as the learner uses it: 1 if normalised.
   double self(double sq) const {
     const double raw = raw_self(sq);
     return normalize ? (raw > 0 ? 1.0 : 0.0) : raw;
   }
 
-  // What a row is multiplied by for x: 1/√K'(x,x) where normalised, and 0 where that is 0.
+  // The factor of x in its kernel row: 1/√K'(x, x) if normalised, or 0 if K'(x, x) is 0.
   double scale(double sq) const {
     if (!normalize) return 1.0;
     const double raw = raw_self(sq);

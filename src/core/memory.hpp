@@ -1,5 +1,4 @@
-// Memory that is counted: every container of an engine allocates through a Bytes, so that
-// `memory_bytes` is the truth by construction.
+// Counted memory: every container of an engine allocates through a `Bytes`, so `memory_bytes` is exact by construction.
 #pragma once
 
 #include <cstddef>
@@ -73,7 +72,7 @@ void release(Vec<T>& values) noexcept {
   Vec<T>(*values.get_allocator().bytes).swap(values);
 }
 
-// Gives back what a vector does not use, as far as that needs no memory that is not there.
+// Frees the unused capacity of a vector if there is memory for the copy that this needs.
 template <class T>
 void shrink(Vec<T>& values) noexcept {
   try {
@@ -82,8 +81,7 @@ void shrink(Vec<T>& values) noexcept {
   }
 }
 
-// A keyed 64-bit hash (two rounds of xor, multiply and shift). Whoever does not know the seed cannot choose values that
-// fall into one bucket.
+// A keyed 64-bit hash (two rounds of xor, multiply and shift). Without the seed nobody can choose values that collide.
 inline std::uint64_t keyed_hash(std::uint64_t x, std::uint64_t seed) {
   x ^= seed;
   x = (x ^ (x >> 32)) * 0xD6E8FEB86659FD93ull;

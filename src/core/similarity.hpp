@@ -1,6 +1,6 @@
-// Who learns from whom: (A⁻¹)_ij between the task that is asked about and the tasks of the stored examples.
+// Task similarities: (A⁻¹)_ij between the task i of an example and the tasks j of the stored examples.
 //
-// Always read from the asked task's own column, so that the answer does not depend on what was cached.
+// They are always read from column i, so that results do not depend on which columns are cached.
 #pragma once
 
 #include <algorithm>
@@ -29,18 +29,18 @@ struct Task {
 class Similarity {
  public:
   // Working memory of one caller, allocated before it begins, so that no call below has to allocate.
-  struct Room {
-    virtual ~Room() = default;
+  struct Workspace {
+    virtual ~Workspace() = default;
   };
 
   virtual ~Similarity() = default;
-  virtual std::unique_ptr<Room> new_room(Bytes&) const { return nullptr; }
-  virtual double self(Task task, Room* room) const = 0;
+  virtual std::unique_ptr<Workspace> new_workspace(Bytes&) const { return nullptr; }
+  virtual double self(Task task, Workspace* workspace) const = 0;
   // out_j = row_j (A⁻¹)_{task, task_j}, which may be in place; returns Σ_j weights_j out_j
   virtual double multiply(Task task, const std::int64_t* keys, const std::int64_t* clusters, std::size_t n,
-                          const double* row, const double* weights, double* out, Room* room) const = 0;
-  void multiply(Task task, const std::int64_t* keys, const std::int64_t* clusters, std::size_t n, double* row, Room* room) const {
-    multiply(task, keys, clusters, n, row, row, row, room);
+                          const double* row, const double* weights, double* out, Workspace* workspace) const = 0;
+  void multiply(Task task, const std::int64_t* keys, const std::int64_t* clusters, std::size_t n, double* row, Workspace* workspace) const {
+    multiply(task, keys, clusters, n, row, row, row, workspace);
   }
   virtual double largest_self() const = 0;  // c_G²
 };
@@ -50,9 +50,9 @@ class Clique final : public Similarity {
  public:
   using Similarity::multiply;
   Clique(double diagonal_, double off_) : diagonal(diagonal_), off(off_) {}
-  double self(Task, Room*) const override { return diagonal; }
+  double self(Task, Workspace*) const override { return diagonal; }
   double multiply(Task task, const std::int64_t* keys, const std::int64_t* clusters, std::size_t n, const double* row,
-                  const double* weights, double* out, Room*) const override {
+                  const double* weights, double* out, Workspace*) const override {
     return simd().clique(keys, clusters, task.key, task.cluster, diagonal, off, n, row, weights, out);
   }
   double largest_self() const override { return diagonal; }
@@ -77,8 +77,8 @@ class Explicit final : public Similarity {
         inverse_(std::make_unique<SparseInverse>(a, std::move(a.component), a.singular)),
         cached_(std::max<std::size_t>(1, cache_bytes / column_bytes())) {}
 
-  struct ColumnRoom final : Room {
-    ColumnRoom(Bytes& bytes, std::size_t k, const SparseInverse* inverse) : size_(bytes, sizeof(ColumnRoom)), vector(bytes, 2 * k), solved(bytes) {
+  struct ColumnWorkspace final : Workspace {
+    ColumnWorkspace(Bytes& bytes, std::size_t k, const SparseInverse* inverse) : size_(bytes, sizeof(ColumnWorkspace)), vector(bytes, 2 * k), solved(bytes) {
       if (!inverse) return;
       solved.resize(k);
       work.emplace(bytes, *inverse);
@@ -90,15 +90,15 @@ class Explicit final : public Similarity {
     std::int64_t solved_for = -1;
     std::optional<SparseInverse::Work> work;
   };
-  std::unique_ptr<Room> new_room(Bytes& bytes) const override {
-    return std::make_unique<ColumnRoom>(bytes, k_, inverse_.get());
+  std::unique_ptr<Workspace> new_workspace(Bytes& bytes) const override {
+    return std::make_unique<ColumnWorkspace>(bytes, k_, inverse_.get());
   }
 
-  double self(Task task, Room* room) const override { return column(task.key, room)[task.key]; }
+  double self(Task task, Workspace* workspace) const override { return column(task.key, workspace)[task.key]; }
 
   double multiply(Task task, const std::int64_t* keys, const std::int64_t*, std::size_t n, const double* row,
-                  const double* weights, double* out, Room* room) const override {
-    const double* similarities = column(task.key, room);
+                  const double* weights, double* out, Workspace* workspace) const override {
+    const double* similarities = column(task.key, workspace);
     for (std::size_t j = 0; j < n; ++j) out[j] = row[j] * similarities[keys[j]];
     return simd().dot(weights, out, n);
   }
@@ -106,10 +106,10 @@ class Explicit final : public Similarity {
   double largest_self() const override { return c_g2_; }
   std::size_t tasks() const { return k_; }
 
-  // A column of A⁻¹. It stays valid until the next call with the same room.
-  const double* column(std::int64_t i, Room* room) const {
+  // A column of A⁻¹. It stays valid until the next call with the same space.
+  const double* column(std::int64_t i, Workspace* workspace) const {
     if (!inverse_) return dense_.data() + static_cast<std::size_t>(i) * k_;
-    auto& own = static_cast<ColumnRoom&>(*room);
+    auto& own = static_cast<ColumnWorkspace&>(*workspace);
     {
       std::lock_guard<std::mutex> hold(mutex_);
       const auto found = where_.find(i);
@@ -128,8 +128,8 @@ class Explicit final : public Similarity {
   }
 
   // A⁻² v over all k tasks, in place; v must be of size k.
-  void apply_twice(double* v, Room* room) const {
-    auto& own = static_cast<ColumnRoom&>(*room);
+  void apply_twice(double* v, Workspace* workspace) const {
+    auto& own = static_cast<ColumnWorkspace&>(*workspace);
     if (inverse_) {
       inverse_->apply(v, v, *own.work);
       inverse_->apply(v, v, *own.work);
@@ -140,15 +140,15 @@ class Explicit final : public Similarity {
     for (std::size_t i = 0; i < k_; ++i) v[i] = simd().dot(dense_.data() + i * k_, once, k_);
   }
   // k numbers for apply_twice().
-  double* vector(Room* room) const { return static_cast<ColumnRoom&>(*room).vector.data(); }
+  double* vector(Workspace* workspace) const { return static_cast<ColumnWorkspace&>(*workspace).vector.data(); }
 
   std::size_t bytes() const {
     std::lock_guard<std::mutex> hold(mutex_);
     return dense_.size() * 8 + (inverse_ ? inverse_->bytes() : 0) + recent_.size() * column_bytes();
   }
   // What new_room() allocates.
-  std::size_t room_bytes() const {
-    return sizeof(ColumnRoom) + 16 * k_ + (inverse_ ? 8 * k_ + inverse_->work_bytes() : 0);
+  std::size_t workspace_bytes() const {
+    return sizeof(ColumnWorkspace) + 16 * k_ + (inverse_ ? 8 * k_ + inverse_->work_bytes() : 0);
   }
 
  private:
@@ -156,7 +156,7 @@ class Explicit final : public Similarity {
   std::size_t column_bytes() const { return 8 * k_ + kNodes; }
   static constexpr std::size_t kNodes = 160;
 
-  // The cache only saves work: where memory is short the column is not kept.
+  // The cache only saves time: if memory runs out, the column is not stored.
   void keep(std::int64_t i, const double* solved) const noexcept {
     std::lock_guard<std::mutex> hold(mutex_);
     if (where_.find(i) != where_.end()) return;

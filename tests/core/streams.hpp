@@ -138,10 +138,10 @@ void each_config(Use use) {
     sparse.component.push_back(0);
   }
   const auto solved = std::make_shared<Explicit>(sparse, 5, 1.0, 1 << 16);
-  Bytes passing;
-  const auto room = solved->new_room(passing);
+  Bytes temporary;
+  const auto workspace = solved->new_workspace(temporary);
   for (std::int64_t i = 0; i < 5; ++i)
-    for (std::int64_t j = 0; j < 5; ++j) a[static_cast<std::size_t>(i * 5 + j)] = solved->column(i, room.get())[j];
+    for (std::int64_t j = 0; j < 5; ++j) a[static_cast<std::size_t>(i * 5 + j)] = solved->column(i, workspace.get())[j];
   const auto dense = std::make_shared<Explicit>(a, 5, 1.0);
   const std::shared_ptr<const Similarity> graphs[] = {clique, alone, dense, solved};
 

@@ -212,8 +212,8 @@ Explicit::Sparse random_graph(std::size_t k, double spread, bool singular, unsig
 void invert(std::size_t k, double spread, bool singular, unsigned seed) {
   const Explicit::Sparse a = random_graph(k, spread, singular, seed);
   const SparseInverse inverse(a, a.component, singular);
-  Bytes passing;
-  SparseInverse::Work work(passing, inverse);
+  Bytes temporary;
+  SparseInverse::Work work(temporary, inverse);
   std::vector<double> column(k);
   for (std::size_t c = 0; c < 11; ++c) {
     const std::size_t own = c * (k - 1) / 10;

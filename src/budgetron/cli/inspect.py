@@ -156,7 +156,7 @@ def _squares(rows: Any) -> Any:
 
 def _show(out: Console, found: dict[str, Any], n_tasks: int) -> None:
     capacity = found["capacity"]
-    room = "no limit" if capacity is None else f"room for {capacity:,}"
+    limit = "no limit" if capacity is None else f"at most {capacity:,}"
     labels = ", ".join(shorten(label, 20) for label in found["classes"][:10])
     lines = [
         ("learner", found["learner"]),
@@ -166,7 +166,7 @@ def _show(out: Console, found: dict[str, Any], n_tasks: int) -> None:
         ("others", ", ".join(f"{name}={value}" for name, value in _changed(found).items()) or "defaults"),
         ("labels", labels + (" …" if len(found["classes"]) > 10 else "")),
         ("seen", f"{counted(found['seen'], 'example')}, {counted(found['mistakes'], 'mistake')}"),
-        ("stored", f"{counted(found['stored'], 'example')}, {room}"),
+        ("stored", f"{counted(found['stored'], 'example')}, {limit}"),
         ("memory", size(found["memory_bytes"])),
     ]
     if found["shards"]:

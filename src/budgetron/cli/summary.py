@@ -98,8 +98,8 @@ def _precision(model: Any, found: Any) -> str:
 def _stored(model: Any) -> str:
     capacity = model.capacity_
     share = model.budget_share_
-    room = "examples, without limit" if capacity is None else f"of at most {capacity:,} examples"
-    return f"{room}, from {counted(len(share), 'task')}"
+    stored = "examples, without limit" if capacity is None else f"of at most {capacity:,} examples"
+    return f"{stored}, from {counted(len(share), 'task')}"
 
 
 def _tasks(out: Any, result: RunResult, n_tasks: int) -> None:

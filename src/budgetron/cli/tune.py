@@ -133,7 +133,7 @@ def _scale(prefix: _Prefix, learner: LearnerSpec) -> float:
     model.partial_fit(first.X[rows], first.y[rows], tasks=None if first.tasks is None else first.tasks[rows],
                       classes=prefix.classes)  # fmt: skip
     if model.kernel_ is None:
-        raise refuse(WHO, "--budget", "large enough for a kernel part", "a budget that leaves no room for one")
+        raise refuse(WHO, "--budget", "large enough for a kernel part", "a budget too small for one")
     return float(model.kernel_.gamma)
 
 

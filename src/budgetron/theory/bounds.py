@@ -1,6 +1,6 @@
 """The mistake bounds of the paper's two theorems. c is c_G, the largest norm of a multitask instance.
 
-    Theorem 1, mtrbp, in expectation over its coin, for any ε in (0, 1):
+    Theorem 1, mtrbp, in expectation over its random choices, for any ε in (0, 1):
         E[M] ≤ (L + c S √B + ε B^{3/2}/2 + (ε B/4) ln(B/3)) / (1 − ε)     if ‖g_t‖ ≤ ε √B / (2c)
     Theorem 2, mtforg, B > 83:
         M ≤ 4L + (B + 1)/(2 ln(B + 1))                                    if ‖g‖ ≤ √((B + 1)/ln(B + 1)) / (4c)

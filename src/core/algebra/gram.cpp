@@ -9,7 +9,7 @@ namespace budgetron {
 
 namespace {
 
-// The Cholesky factor of H, packed, into l. A pivot that rounding made too small is held at the smallest that is safe.
+// Writes the packed Cholesky factor of H into l. A pivot that rounding made too small is replaced by the smallest safe one.
 void factor(std::size_t n, const Gram::RowOf& row_of, double least, double* row, double* l) {
   for (std::size_t i = 0; i < n; ++i) {
     row_of(i, row);
@@ -25,7 +25,7 @@ void factor(std::size_t n, const Gram::RowOf& row_of, double least, double* row,
 
 }  // namespace
 
-// In place and with the vectors that are there, for a budget has no room for a second matrix: H = L Lᵀ, then
+// Works in place and in existing vectors, because a byte budget has no space for a second matrix: H = L Lᵀ, then
 // L⁻¹ row by row, then P = L⁻ᵀ L⁻¹ row by row.
 void InverseGram::rebuild(std::size_t n, const RowOf& row_of, double least) {
   n_ = n;

@@ -1,10 +1,10 @@
-// The Gram matrix H of the stored instances, kept so that projecting on their span is cheap.
+// The Gram matrix H of the stored instances, in a form in which projecting on their span costs O(B²).
 //
-//   project:  α = H⁻¹ k,  δ² = K_tt − kᵀα          what the span can say of x_t, and what it cannot
-//   P = H⁻¹;  P_jj and one column of P              what an eviction needs
+//   project:  α = H⁻¹ k,  δ² = K_tt − kᵀα          coefficients and squared distance of x_t from the span
+//   P = H⁻¹;  P_jj and one column of P              for evictions
 //
-// Two ways to keep it, chosen by how small δ may get (η relative to √K): the inverse P itself, one pass over
-// memory a mistake, safe while η ≥ 1e-2 √K; or the Cholesky factor L, about 2.5 times slower, safe below that.
+// There are two forms, chosen by how small δ may be (η relative to √K): the inverse P itself, which takes one pass over
+// memory per mistake and is accurate for η ≥ 1e-2 √K; or the Cholesky factor L, about 2.5 times slower, for smaller η.
 #pragma once
 
 #include <algorithm>
@@ -39,14 +39,14 @@ class Gram {
   // α and δ² (at least 0) of an instance with row k and self-similarity kk.
   virtual double project(const double* k, double kk, double* alpha) = 0;
   virtual double diagonal(std::size_t j) const = 0;          // P_jj
-  virtual void settle() = 0;                                 // apply what was put off; project() does so too
-  virtual void column(std::size_t r, double* h) = 0;         // P_·r; nothing may be put off
+  virtual void settle() = 0;                                 // apply pending updates; project() does so too
+  virtual void column(std::size_t r, double* h) = 0;         // P_·r; call settle() or project() first
   virtual void append(const double* k, double kk, const double* alpha, double delta2) = 0;
   // The instance that was just projected takes slot r; h is column r.
   virtual void replace(std::size_t r, const double* k, double kk, const double* alpha, double delta2,
                        const double* h) = 0;
   virtual void remove(std::size_t r) = 0;                    // the last slot moves into r
-  // Room for so many instances. Where it throws, H is unchanged. rebuild() and append() need it and allocate nothing.
+  // Space for so many instances. Where it throws, H is unchanged. rebuild() and append() need it and allocate nothing.
   virtual void reserve(std::size_t capacity) = 0;
   virtual void release() noexcept = 0;                       // all instances and their memory
   virtual void rebuild(std::size_t n, const RowOf& row_of, double least) = 0;  // pivots relative to H_ii are at least `least`
@@ -137,7 +137,7 @@ class InverseGram final : public Gram {
     a_.resize(capacity);
     h_.resize(capacity);
     unused_.resize(2 * capacity);
-    diagonal_.resize(capacity);  // the last: its size says how much room there is
+    diagonal_.resize(capacity);  // the last: its size says how much space there is
   }
   void release() noexcept override {
     n_ = 0;
@@ -256,7 +256,7 @@ class CholeskyGram final : public Gram {
     place_.resize(capacity);
     v_.resize(2 * capacity);
     work_.resize(capacity);
-    diagonal_.resize(capacity);  // the last: its size says how much room there is
+    diagonal_.resize(capacity);  // the last: its size says how much space there is
   }
   void release() noexcept override {
     n_ = 0;
@@ -350,7 +350,7 @@ class CholeskyGram final : public Gram {
     }
   }
 
-  // The diagonal of P is updated step by step; every n steps it is made afresh.
+  // The diagonal of P is updated step by step, and recomputed every n steps.
   void age() {
     if (++age_ < std::max<std::size_t>(n_, 16)) return;
     age_ = 0;

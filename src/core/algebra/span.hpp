@@ -1,7 +1,7 @@
-// The span of what is stored: projecting a new instance on it, and letting one member go.
+// The span of the stored instances: projection of a new instance on it, and eviction of a stored one.
 //
 //   α = H⁻¹ k,  δ² = K_tt − kᵀα
-//   letting r go, with P the inverse of the B + 1 points (new one included):  γ_j = −P_jr / P_rr
+//   eviction of r, with P the inverse of the B + 1 points (new one included):  γ_j = −P_jr / P_rr
 //
 // Kernel values are exact to about `noise` of K_tt, which depends on the precision of the rows: a smaller δ² counts as 0,
 // and only a δ² far below 0 says that the inverse has gone wrong.
@@ -46,7 +46,7 @@ class Span {
   }
   void rebuild(std::size_t n, const Gram::RowOf& row_of) { gram_->rebuild(n, row_of, noise_ / 128); }
 
-  // √(P_jj) of the B + 1 points: 1/√P_jj is the norm of what is lost with j.
+  // √(P_jj) of the B + 1 points: 1/√P_jj is the distance of j from the span of the others.
   double root_diagonal(std::size_t j, double delta2) const {
     return std::sqrt(gram_->diagonal(j) + alpha[j] * alpha[j] / delta2);
   }
@@ -57,7 +57,7 @@ class Span {
     changed();
   }
 
-  // The new instance takes slot r. gamma_j says what j takes over of r, gamma_r what the new one does.
+  // The new instance takes slot r. Sets gamma: the coefficients of the evicted r on the others, gamma[r] on the new one.
   void replace(std::size_t r, const double* k, double kk, double delta2) {
     gram_->column(r, h_.data());
     const double share = alpha[r] / delta2, whole = h_[r] + alpha[r] * share;
@@ -67,8 +67,8 @@ class Span {
     changed();
   }
 
-  // gamma for letting r go with nothing new; remove(r) afterwards. Valid after a projection.
-  void let_go(std::size_t r) {
+  // Sets gamma for the eviction of r without a new instance; remove(r) follows. Call settle() or project() first.
+  void set_eviction(std::size_t r) {
     gram_->column(r, h_.data());
     for (std::size_t j = 0; j < gram_->size(); ++j) gamma[j] = -h_[j] / h_[r];
     gamma[r] = 0.0;

@@ -10,8 +10,8 @@ namespace budgetron {
 namespace {
 
 constexpr std::size_t kDegree = 4;
-constexpr std::size_t kBytes = 32;      // for each entry of A: how far elimination may fill up
-constexpr std::size_t kLeftBytes = 12;  // for an entry that is left: its column and its value
+constexpr std::size_t kBytes = 32;      // per entry of A: the limit of the fill-in
+constexpr std::size_t kLeftBytes = 12;  // per entry that is not eliminated: its column and its value
 
 void require_symmetric(bool holds) {
   if (!holds) throw std::invalid_argument("a graph's matrix must be symmetric");

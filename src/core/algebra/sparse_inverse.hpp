@@ -1,4 +1,5 @@
-// Columns of A⁻¹ for a sparse symmetric A: what is cheap to eliminate is eliminated once, the rest is iterated on.
+// Columns of A⁻¹ for a sparse symmetric A: tasks that are cheap to eliminate are eliminated once, the rest is solved by
+// iteration.
 //
 //   A = [F  Cᵀ; C  G],   F = L D Lᵀ:   G' = G − C F⁻¹ Cᵀ,   G' y = b_G − C F⁻¹ b_F  by conjugate gradients,   then back into F
 //

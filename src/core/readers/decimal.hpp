@@ -16,7 +16,7 @@
 
 namespace budgetron {
 
-constexpr double largest_number = 1e100;  // its square is still a number, with room for sums
+constexpr double largest_number = 1e100;  // its square is still a number, with space for sums
 
 inline bool is_digit(char c) { return c >= '0' && c <= '9'; }
 

@@ -1,4 +1,4 @@
-// The grammar, which budgetron/streams/scan.py repeats in Python:
+// The grammar:
 //   record   fields with a delimiter between, ended by \n, \r\n or the end; an empty line is no record
 //   field    "…" with "" for a quote, or anything without delimiter and newline
 //   number   blanks [+-] digits with at most one point [e exponent] blanks; true and false are 1 and 0; absolute value up

@@ -27,14 +27,14 @@ struct Scan {
   std::vector<std::int64_t> lines;         // of each row
   std::vector<std::int64_t> begins, ends;  // of each row, in bytes
   std::vector<BadRecord> bad;
-  std::size_t consumed = 0;  // bytes that need not be seen again
-  std::int64_t n_lines = 0;  // that these bytes end
-  bool unfinished = false;   // the last of them is too long, and goes on behind them
+  std::size_t consumed = 0;  // bytes that were parsed completely
+  std::int64_t n_lines = 0;  // lines that end in these bytes
+  bool unfinished = false;   // the last line is too long and continues after these bytes
 };
 
 struct Form {
   char delimiter = ',';
-  std::vector<Want> wants;  // one a field; empty where records are lines, whatever is in them
+  std::vector<Want> wants;  // one per field; empty to return whole lines as records
   std::size_t max_rows = 4096, max_bad = 1, max_line = 1 << 20;
 };
 

@@ -1,8 +1,7 @@
-// Lines of svmlight and Vowpal Wabbit text to sparse rows, as far as they are usual.
+// Parses lines of svmlight and Vowpal Wabbit text to sparse rows.
 //
-// What a line means is said in budgetron/streams/svmlight.py and vw.py. Here only plain lines are read, which is nearly
-// all of them: printable ASCII, numbers in digits, indices in range. Any other is called unusual, and Python says what it
-// is, or refuses it.
+// The meaning of a line is defined in budgetron/io/svmlight.py and vw.py. Only common lines are parsed here, which are
+// nearly all: printable ASCII, numbers in digits, indices in range. Other lines are marked as unusual and parsed in Python.
 #pragma once
 
 #include <cstddef>

@@ -38,7 +38,7 @@ class BudgetProjectron final : public CoefficientLearner {
     if (full()) {
       const std::size_t r = cheapest([&](std::size_t j) { return span_.root_diagonal(j, delta2); });
       span_.replace(r, k, kk, delta2);
-      hand_over(r, &step);
+      distribute(r, &step);
       replace(r, example);
     } else {
       span_.append(k, kk, delta2);
@@ -80,7 +80,7 @@ class BudgetProjectron final : public CoefficientLearner {
   }
 
  private:
-  // K_tt is at most c_G² where the kernel is normalised; where it is not, nothing is known and the safe way is taken.
+  // K_tt is at most c_G² if the kernel is normalised. Otherwise its size is unknown, so η counts as small.
   static double eta_of(const Config& config) { return config.parameters.real("eta", 0.0); }
   static bool small_eta(const Config& config) {
     const bool normalised = config.kernel.kind == Kernel::Kind::gaussian || config.kernel.normalize;
@@ -91,10 +91,10 @@ class BudgetProjectron final : public CoefficientLearner {
     return [this](std::size_t slot, double* row) { task_row_of_slot(slot, true, row); };
   }
 
-  // The others take over what r stands for, and r leaves.
+  // Projects r on the others and removes it.
   void evict(std::size_t r) {
-    span_.let_go(r);
-    hand_over(r, nullptr);
+    span_.set_eviction(r);
+    distribute(r, nullptr);
     span_.remove(r);
     remove(r);
   }
@@ -114,8 +114,8 @@ class BudgetProjectron final : public CoefficientLearner {
     return lowest_arrival(span_.scores.data(), size());
   }
 
-  // The others take over what r stood for; the newcomer, if any, starts at `step` in its slot.
-  void hand_over(std::size_t r, const Step* step) {
+  // β_j += β_r γ_j. A new example, if there is one, has taken slot r and gets β = step in addition.
+  void distribute(std::size_t r, const Step* step) {
     for (std::size_t o = 0; o < config_.n_outputs; ++o) {
       const double lost = beta(o)[r];
       beta(o)[r] = 0.0;

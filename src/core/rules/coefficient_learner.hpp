@@ -1,4 +1,4 @@
-// Learners with one coefficient (a class) for each stored example:
+// Learners with one coefficient per stored example (and per class, if there are more than two):
 //
 //   f_i(x) = Σ_j β_j (A⁻¹)_{i_j, i} K'(x_j, x)
 #pragma once
@@ -21,11 +21,11 @@ class CoefficientLearner : public Learner {
   }
 
   void task_weights(Task task, double* out) const override {
-    Bytes passing;
-    const auto room = config_.similarity->new_room(passing);
+    Bytes temporary;
+    const auto workspace = config_.similarity->new_workspace(temporary);
     coefficients(out);
     for (std::size_t o = 0; o < config_.n_outputs; ++o)
-      config_.similarity->multiply(task, keys_.data(), clusters_.data(), size(), out + o * size(), room.get());
+      config_.similarity->multiply(task, keys_.data(), clusters_.data(), size(), out + o * size(), workspace.get());
   }
 
   void coefficients(double* out) const override {
@@ -38,7 +38,7 @@ class CoefficientLearner : public Learner {
 
   void score(const Instance&, Task task, Scratch& s) const override {
     s.margins[0] = scale_ * config_.similarity->multiply(task, keys_.data(), clusters_.data(), size(), s.row.data(),
-                                                         beta(0), s.task_row.data(), s.room.get());
+                                                         beta(0), s.task_row.data(), s.workspace.get());
     for (std::size_t o = 1; o < config_.n_outputs; ++o)
       s.margins[o] = scale_ * simd().dot(beta(o), s.task_row.data(), size());
   }
@@ -46,7 +46,7 @@ class CoefficientLearner : public Learner {
   std::uint8_t absorb(const Example& example, Scratch& scratch) override {
     Step step;
     if (!mistaken(example, scratch, step)) return 0;
-    const double kk = example.self * config_.similarity->self(example.task, scratch.room.get());  // K_tt
+    const double kk = example.self * config_.similarity->self(example.task, scratch.workspace.get());  // K_tt
     return kk <= eta2_ ? kMistake : on_mistake(example, kk, step, scratch);
   }
 
@@ -92,7 +92,7 @@ class CoefficientLearner : public Learner {
   const double* beta(std::size_t output) const { return beta_.data() + output * stride_; }
 
   const double eta2_;
-  double scale_ = 1.0;  // every β is scale_ times what is kept (the Forgetron shrinks all at once)
+  double scale_ = 1.0;  // β = scale_ · beta_, so that the Forgetron shrinks all weights in O(1)
 
  private:
   Vec<double> beta_;

@@ -4,7 +4,7 @@
 //     r = the oldest,  σ = |β_r|,  y_r = sign β_r,  μ = y_r f'_{i_r}(x_r)   (f' includes the new example)
 //     φ = the largest in (0, 1] with  c²σ²φ² + 2c²σφ − 2σμφ² + Q ≤ (15/32) c² M,   c² = c_G² (2c_G² for classes)
 //     Q ← Q + c²σ²φ² + 2c²σφ − 2σμφ²,   β ← φβ,   S ← S ∖ {r}
-//   Several leave at once where a byte budget and a long sparse row ask for it: then σ = Σσ_r and σμ = Σσ_r μ_r.
+//   Under a byte budget one long sparse row may evict several examples at once: then σ = Σσ_r and σμ = Σσ_r μ_r.
 //
 // In the code: m is M, q is Q, and a φ² + b φ + c ≤ 0 is the inequality.
 #include <algorithm>
@@ -25,25 +25,25 @@ class Forgetron final : public CoefficientLearner {
       : CoefficientLearner(config),
         c2_(config.similarity->largest_self() * (config.n_outputs == 1 ? 1.0 : 2.0)),
         oldest_row_(bytes_, capacity()),
-        leaving_(bytes_, unbounded() ? 0 : capacity()) {}
+        evicted_(bytes_, unbounded() ? 0 : capacity()) {}
 
  protected:
   std::uint8_t on_mistake(const Example& example, double, const Step& step, Scratch& scratch) override {
     if (!store_->fits_alone(example.x)) return kMistake;
-    // The fewest oldest that make room: one, where only slots are short; more, where a long sparse row comes in.
-    Vec<std::size_t>& leaving = leaving_;
-    leaving.resize(unbounded() ? 0 : size());
-    for (std::size_t j = 0; j < leaving.size(); ++j) leaving[j] = j;
-    std::sort(leaving.begin(), leaving.end(), [&](auto a, auto b) { return arrivals_[a] < arrivals_[b]; });
-    leaving.resize(std::max<std::size_t>(store_->leavers(example.x, leaving), full() ? 1 : 0));
+    // The oldest examples, as few as make space: one for a slot, possibly more for a long sparse row.
+    Vec<std::size_t>& evicted = evicted_;
+    evicted.resize(unbounded() ? 0 : size());
+    for (std::size_t j = 0; j < evicted.size(); ++j) evicted[j] = j;
+    std::sort(evicted.begin(), evicted.end(), [&](auto a, auto b) { return arrivals_[a] < arrivals_[b]; });
+    evicted.resize(std::max<std::size_t>(store_->n_to_evict(example.x, evicted), full() ? 1 : 0));
 
-    const double newest = leaving.empty() ? 1.0 : shrink(leaving, example, step, scratch.row.data());  // |β_t|
+    const double newest = evicted.empty() ? 1.0 : shrink(evicted, example, step, scratch.row.data());  // |β_t|
     std::size_t slot;
-    if (leaving.size() == 1 && full()) {
-      replace(slot = leaving[0], example);
+    if (evicted.size() == 1 && full()) {
+      replace(slot = evicted[0], example);
     } else {
-      std::sort(leaving.rbegin(), leaving.rend());  // from the last slot down: removing one moves none of the others
-      for (std::size_t r : leaving) remove(r);
+      std::sort(evicted.rbegin(), evicted.rend());  // from the last slot down: removing one moves none of the others
+      for (std::size_t r : evicted) remove(r);
       slot = append(example);
     }
     if (scale_ < 1e-100) fold_scale();
@@ -66,13 +66,13 @@ class Forgetron final : public CoefficientLearner {
   }
 
  private:
-  // The shrinking step that makes the removal harmless: φ, applied to all that is stored. `near` is K'(x_t, x_j).
-  double shrink(const Vec<std::size_t>& leaving, const Example& example, const Step& step, const double* near) {
+  // Multiplies all weights by φ, which bounds the effect of the eviction, and returns φ. `near` is K'(x_t, x_j).
+  double shrink(const Vec<std::size_t>& evicted, const Example& example, const Step& step, const double* near) {
     double sigma = 0, sigma_mu = 0;
-    for (std::size_t r : leaving) {
+    for (std::size_t r : evicted) {
       task_row_of_slot(r, false, oldest_row_.data());
       double to_newest = near[r];
-      config_.similarity->multiply({keys_[r], clusters_[r]}, &example.task.key, &example.task.cluster, 1, &to_newest, room());
+      config_.similarity->multiply({keys_[r], clusters_[r]}, &example.task.key, &example.task.cluster, 1, &to_newest, workspace());
       std::size_t plus = 0, minus = 0;
       for (std::size_t o = 0; o < config_.n_outputs; ++o) {
         if (beta(o)[r] > beta(plus)[r]) plus = o;
@@ -103,7 +103,7 @@ class Forgetron final : public CoefficientLearner {
 
   double c2_, q_ = 0.0;
   Vec<double> oldest_row_;
-  Vec<std::size_t> leaving_;  // slots
+  Vec<std::size_t> evicted_;  // slots
 };
 
 const Registered registered("forgetron", {}, make_counted<Forgetron>);

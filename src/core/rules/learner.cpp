@@ -45,21 +45,21 @@ void Learner::require_kernel() const {
 
 void Learner::allocate(Scratch& scratch, Bytes& bytes) const {
   scratch.products = store_->new_products(bytes);
-  scratch.room = config_.similarity->new_room(bytes);
+  scratch.workspace = config_.similarity->new_workspace(bytes);
   size_all(scratch);
 }
 
 void Learner::size_all(Scratch& scratch) const {
-  store_->fit(*scratch.products);
+  store_->resize(*scratch.products);
   if (scratch.row.size() < capacity_) scratch.row.resize(capacity_);
   if (scratch.task_row.size() < capacity_) scratch.task_row.resize(capacity_);
   scratch.margins.resize(config_.n_outputs);
   size_scratch(scratch);
 }
 
-bool Learner::modest(const Rows& rows, const std::int64_t* keys) const {
+bool Learner::grows_little(const Rows& rows, const std::int64_t* keys) const {
   constexpr std::size_t kFewRows = 64, kFewBytes = 1 << 18;
-  if (!modest_rule(rows.count, keys)) return false;
+  if (!rule_grows_little(rows.count, keys)) return false;
   if (!stores()) return true;
   return (!unbounded() || rows.count <= std::max(kFewRows, size())) &&
          store_->reserve_bytes(rows, 0, rows.count) <= std::max(kFewBytes, memory_bytes());
@@ -79,7 +79,7 @@ void Learner::reserve_slots(const Rows& rows, std::size_t from, std::size_t to) 
   for (auto* column : {&keys_, &clusters_, &arrivals_}) column->reserve(slots);
   grow(slots);
   for (auto* row : {&scratch_.row, &scratch_.task_row}) row->resize(slots);
-  store_->fit(*scratch_.products);
+  store_->resize(*scratch_.products);
   capacity_ = slots;
 }
 
@@ -160,9 +160,9 @@ void Learner::observe(const Rows& rows, std::size_t at) {
 
 void Learner::margins(const Rows& rows, std::size_t from, std::size_t to, const std::int64_t* keys,
                       const std::int64_t* clusters, double* out) const {
-  Bytes passing;  // a caller's own memory, gone when it returns
-  Scratch s(passing);
-  allocate(s, passing);
+  Bytes temporary;  // working memory of this call; it does not count as memory of the model
+  Scratch s(temporary);
+  allocate(s, temporary);
   s.keys = keys;
   const std::size_t outputs = config_.n_outputs, ahead = store_->lookahead();
   for (std::size_t first = from; first < to; first += ahead) {
@@ -198,7 +198,7 @@ std::size_t Learner::count_distinct(Vec<std::int64_t>& ids) {
   return static_cast<std::size_t>(std::unique(ids.begin(), ids.end()) - ids.begin());
 }
 
-// The room for it is reserved already.
+// reserve() has allocated the space.
 std::size_t Learner::append(const Example& example) {
   store_->append(example.x, config_.kernel);
   keys_.push_back(example.task.key);
@@ -233,12 +233,12 @@ void Learner::release_store() noexcept {
 }
 
 std::size_t Learner::lowest_arrival(const double* scores, std::size_t n) const {
-  // The lowest itself is always among the tied, also where rounding made it negative, or NaN.
+  // `best` itself is always among the ties, even if rounding made its score negative or NaN.
   auto best = static_cast<std::size_t>(std::min_element(scores, scores + n) - scores);
   double largest = 0;
   for (std::size_t j = 0; j < n; ++j)
     if (scores[j] < HUGE_VAL) largest = std::max(largest, scores[j]);
-  const double tied = scores[best] * (1.0 + 1e-10) + 1e-12 * largest;  // what rounding has left of a zero is a zero
+  const double tied = scores[best] * (1.0 + 1e-10) + 1e-12 * largest;  // a tiny score is a rounding error of 0
   for (std::size_t j = 0; j < n; ++j)
     if (scores[j] <= tied && arrivals_[j] < arrivals_[best]) best = j;
   return best;
@@ -246,7 +246,7 @@ std::size_t Learner::lowest_arrival(const double* scores, std::size_t n) const {
 
 void Learner::task_row_of_slot(std::size_t slot, bool exact, double* row) {
   store_->kernel_row_of_slot(config_.kernel, slot, exact, row);
-  config_.similarity->multiply({keys_[slot], clusters_[slot]}, keys_.data(), clusters_.data(), size(), row, room());
+  config_.similarity->multiply({keys_[slot], clusters_[slot]}, keys_.data(), clusters_.data(), size(), row, workspace());
 }
 
 void Learner::forget(std::int64_t key) {

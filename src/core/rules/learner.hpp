@@ -1,4 +1,4 @@
-// The skeleton every learner shares: an example in, its kernel row once, the margins, then the rule's hook.
+// The base class of all rules: computes the kernel row of an example once, then calls the rule for margins and update.
 #pragma once
 
 #include <cstddef>
@@ -23,7 +23,7 @@ struct Config {
   bool follow_scale = false;  // γ is estimated from the first rows, see bandwidth.hpp
   std::shared_ptr<const Similarity> similarity;
   std::size_t d = 0;
-  std::size_t n_outputs = 1;  // 1: two classes; else one output a class
+  std::size_t n_outputs = 1;  // 1 for two classes, otherwise one per class
   bool sparse = false;
   bool single = false;        // rows are stored in float32
   std::size_t capacity = 0;   // B; 0: unbounded
@@ -35,13 +35,13 @@ struct Config {
 
 constexpr std::uint8_t kMistake = 1, kUpdated = 2, kStored = 4;
 
-// Which outputs move, and which way, on a mistake: `sign` on `plus`, −`sign` on `minus` (none: n_outputs).
+// The update after a mistake: `sign` for output `plus`, −`sign` for output `minus` (n_outputs: there is none).
 struct Step {
   double sign;
   std::size_t plus, minus;
 };
 
-// One labelled example on its way through a rule.
+// One labelled example.
 struct Example {
   Instance x;
   Task task;
@@ -60,7 +60,7 @@ struct Scratch {
   explicit Scratch(Bytes& counted) : bytes(counted), row(counted), task_row(counted), margins(counted) {}
   Bytes& bytes;  // counts all of it
   std::unique_ptr<Store::Products> products;
-  std::unique_ptr<Similarity::Room> room;
+  std::unique_ptr<Similarity::Workspace> workspace;
   Vec<double> row;       // K'(x_j, x)
   Vec<double> task_row;  // K([x_j, i_j], [x, i])
   Vec<double> margins;   // one per output
@@ -92,21 +92,21 @@ class Learner {
   explicit Learner(const Config& config);
   virtual ~Learner() = default;
 
-  // Learning is in two steps, so that memory that is not there leaves the learner as it was: reserve() allocates all that
-  // the rows may need, and only it may throw; learn() allocates nothing. What reserve() has already allocated when it
-  // throws stays, unused. See Model for whole blocks.
-  bool modest(const Rows& rows, const std::int64_t* keys) const;  // whether reserve() would at most about double the memory
+  // Learning has two steps, so that running out of memory leaves the learner unchanged: reserve() allocates everything
+  // that the rows may need, and only it may throw; learn() allocates nothing. If reserve() throws, what it has allocated
+  // so far stays and is unused. See Model for whole blocks.
+  bool grows_little(const Rows& rows, const std::int64_t* keys) const;  // whether reserve() would at most about double the memory
   void reserve(const Rows& rows, std::size_t from, std::size_t to, const std::int64_t* keys, const std::int64_t* clusters);
   virtual void end_reserve() noexcept {}  // frees what was reserved and not used
   void learn(const Rows& rows, std::size_t from, std::size_t to, const std::int32_t* labels, const std::int64_t* keys,
              const std::int64_t* clusters, const double* weights, double* margins, std::uint8_t* flags);
   std::size_t lookahead() const { return store_->lookahead(); }
 
-  // Index of the first row that must be refused (not finite, or beyond what the kernel can take), or rows.count.
+  // The index of the first row that is rejected (not finite, or the kernel would overflow), or rows.count.
   std::size_t first_bad_row(const Rows& rows) const;
   void margins(const Rows& rows, std::size_t from, std::size_t to, const std::int64_t* keys,
                const std::int64_t* clusters, double* out) const;
-  // Answers what only this rule knows, such as "variances". No prediction changes, but work that was put off may be done.
+  // Answers what only this rule knows, such as "variances". Predictions do not change, but pending updates may be applied.
   virtual State query(const Query& query);
   virtual void forget(std::int64_t key);  // where it throws, nothing is forgotten
   virtual void task_weights(Task task, double* out) const = 0;  // n_outputs × size
@@ -129,11 +129,11 @@ class Learner {
  protected:
   virtual void score(const Instance& x, Task task, Scratch& scratch) const = 0;  // scratch.row → scratch.margins
   virtual std::uint8_t absorb(const Example& example, Scratch& scratch) = 0;
-  // Room for more slots. Where it throws, parts may be larger than they need be, and nothing else has changed.
+  // Allocates space for more slots. If it throws, some parts may be larger than needed; nothing else has changed.
   virtual void grow(std::size_t capacity) = 0;
-  // Room for what the rule itself keeps of these rows, beside their slots.
+  // Allocates space for what the rule itself stores of these rows, in addition to their slots.
   virtual bool stores() const { return config_.kernel.kind != Kernel::Kind::none; }
-  virtual bool modest_rule(std::size_t, const std::int64_t*) const { return true; }
+  virtual bool rule_grows_little(std::size_t, const std::int64_t*) const { return true; }
   virtual void reserve_rule(const Rows&, std::size_t, std::size_t, const std::int64_t*, const std::int64_t*) {}
   // Makes a rule's own working memory, or sizes it again. A rule that has some calls size_all(scratch()) in its constructor,
   // because the skeleton's constructor cannot reach it.
@@ -157,7 +157,7 @@ class Learner {
   void replace(std::size_t slot, const Example& example);
   void remove(std::size_t slot);  // the last slot moves into the hole
   void release_store() noexcept;  // nothing will be stored any more
-  Similarity::Room* room() { return scratch_.room.get(); }
+  Similarity::Workspace* workspace() { return scratch_.workspace.get(); }
   static std::size_t count_distinct(Vec<std::int64_t>& ids);
   // The same move for a row that was computed before the removal.
   static void move_last(Vec<double>& row, std::size_t slot, std::size_t last) { row[slot] = row[last]; }
@@ -194,9 +194,9 @@ class Learner {
 
 template <class Use>
 void Learner::score_each(const Query& query, Use use) const {
-  Bytes passing;
-  Scratch s(passing);
-  allocate(s, passing);
+  Bytes temporary;
+  Scratch s(temporary);
+  allocate(s, temporary);
   s.keys = query.keys;
   for (std::size_t i = 0; query.rows && i < query.rows->count; ++i) {
     store_->compute(*query.rows, i, 1, *s.products);

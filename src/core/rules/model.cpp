@@ -19,7 +19,7 @@ void Model::learn(const Rows& rows, const std::int32_t* labels, const std::int64
 
 bool Model::learn_one(const Rows& row, std::int32_t label, Task task, double weight, double* margins, std::uint8_t* flags) {
   const std::lock_guard<std::mutex> writing(writing_);
-  if (learner_->first_bad_row(row) != row.count) return false;  // it reads the row and the settings: nobody changes these
+  if (learner_->first_bad_row(row) != row.count) return false;  // needs no lock: it reads the row and the settings only
   learn_held(row, &label, &task.key, &task.cluster, &weight, margins, flags, {});
   return true;
 }
@@ -28,7 +28,7 @@ void Model::learn_held(const Rows& rows, const std::int32_t* labels, const std::
                        const double* weights, double* margins, std::uint8_t* flags, const std::function<void()>& between) {
   const std::size_t n = rows.count;
   std::unique_lock<FairLock> alone(lock);
-  if (n <= 1 || learner_->modest(rows, keys)) {
+  if (n <= 1 || learner_->grows_little(rows, keys)) {
     learner_->reserve(rows, 0, n, keys, clusters);
     struct End {  // also where `between` throws
       Learner& learner;
@@ -70,7 +70,7 @@ void Model::load(const State& state, const Rows& rows) {
   learner_.swap(loaded);
 }
 
-// By way of the saved state, from which a learner continues bit for bit.
+// Copies through the saved state, from which a learner continues bit for bit.
 std::unique_ptr<Learner> Model::copied() {
   auto copy = make_learner(config_);
   if (learner_->n_seen() == 0) return copy;

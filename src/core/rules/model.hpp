@@ -26,7 +26,7 @@ class Model {
   // Takes up a saved state. Where it throws, the model is as it was.
   void load(const State& state, const Rows& rows);
 
-  // For every other call that may change the learner: nobody else is in it, and nobody is in the middle of learning.
+  // Exclusive access, for every other call that may change the learner: no other call is active, and no block is half learned.
   class Exclusive {
    public:
     explicit Exclusive(Model& model) : writing_(model.writing_), alone_(model.lock) {}
@@ -40,7 +40,7 @@ class Model {
   Learner& learner() { return *learner_; }
   const Learner& learner() const { return *learner_; }
 
-  mutable FairLock lock;  // learning alone, predictions together, in the order they came; taken shared by the caller
+  mutable FairLock lock;  // exclusive for learning; predictions share it, locked by the caller
 
  private:
   static constexpr std::size_t kTurn = 4096;

@@ -7,7 +7,7 @@
 //              r = argmin over the old of ‖((β_1)_j … (β_k)_j)‖ / √P_jj,  γ_j = −P_jr / P_rr,
 //              (β_l)_j += γ_j (β_l)_r for every l and j ≠ r (t too),  S ← S ∖ {r}
 //
-// Kept is C with β = A⁻¹C: an update touches the row of i_t alone, whatever k is. For cliques (A⁻¹ = (d − o) I + o J
+// Stored is C with β = A⁻¹C: an update changes only the row of i_t, for any number k of tasks. For cliques (A⁻¹ = (d − o) I + o J
 // inside a cluster) f_i needs row i and the cluster's common sum s; and Σ_l β_lj² = (d − o)² Σ_l C_lj² + (2(d − o) o + n o²) s_j².
 #include <algorithm>
 #include <cmath>
@@ -42,10 +42,10 @@ class SharedProjectron final : public Learner {
   }
 
   void task_weights(Task task, double* out) const override {
-    Bytes passing;
-    const auto room = config_.similarity->new_room(passing);
+    Bytes temporary;
+    const auto workspace = config_.similarity->new_workspace(temporary);
     std::fill(out, out + config_.n_outputs * size(), 0.0);
-    visit(task, room.get(), [&](double similarity, const double* row) {
+    visit(task, workspace.get(), [&](double similarity, const double* row) {
       for (std::size_t o = 0; o < config_.n_outputs; ++o)
         simd().axpy(similarity, row + o * stride_, size(), out + o * size());
     });
@@ -75,7 +75,7 @@ class SharedProjectron final : public Learner {
     for (std::size_t slot = 0; slot < size();) {
       if (keys_[slot] == key) {
         span_.settle();
-        let_go(slot);
+        evict(slot);
       } else {
         ++slot;
       }
@@ -85,7 +85,7 @@ class SharedProjectron final : public Learner {
  protected:
   void score(const Instance&, Task task, Scratch& s) const override {
     std::fill(s.margins.begin(), s.margins.end(), 0.0);
-    visit(task, s.room.get(), [&](double similarity, const double* row) {
+    visit(task, s.workspace.get(), [&](double similarity, const double* row) {
       for (std::size_t o = 0; o < config_.n_outputs; ++o)
         s.margins[o] += similarity * simd().dot(row + o * stride_, s.row.data(), size());
     });
@@ -107,14 +107,14 @@ class SharedProjectron final : public Learner {
     while (!store_->fits(example.x)) {
       const std::size_t r = cheapest([&](std::size_t j) { return span_.root_diagonal(j); });
       move_last(scratch.row, r, size() - 1);
-      let_go(r);
+      evict(r);
       delta2 = span_.project(k, kk, rows());
     }
     std::size_t slot;
     if (full()) {
       slot = cheapest([&](std::size_t j) { return span_.root_diagonal(j, delta2); });
       span_.replace(slot, k, kk, delta2);
-      hand_over(slot);
+      distribute(slot);
       replace(slot, example);
     } else {
       span_.append(k, kk, delta2);
@@ -143,8 +143,8 @@ class SharedProjectron final : public Learner {
   std::size_t missing_rows(std::size_t from, std::size_t to, const std::int64_t* keys, const std::int64_t* clusters) const {
     const auto missing = [&](const std::int64_t* ids, bool common) -> std::size_t {
       if (to - from == 1) return table_.find({ids[from], common}) == RowTable::kNone;
-      Bytes passing;
-      Vec<std::int64_t> absent(passing);
+      Bytes temporary;
+      Vec<std::int64_t> absent(temporary);
       for (std::size_t i = from; i < to; ++i) {
         if (i > from && ids[i] == ids[i - 1]) continue;  // often one cluster for all
         if (table_.find({ids[i], common}) == RowTable::kNone) absent.push_back(ids[i]);
@@ -154,9 +154,9 @@ class SharedProjectron final : public Learner {
     return missing(keys, false) + (coupled() ? missing(clusters, true) : 0);
   }
 
-  bool modest_rule(std::size_t n, const std::int64_t* keys) const override {
+  bool rule_grows_little(std::size_t n, const std::int64_t* keys) const override {
     const std::size_t few = std::max<std::size_t>(64, table_.size());
-    // Looking for every task costs more than many blocks' learning: only where it may make a difference.
+    // Looking up every task may cost more than learning the block, so it is done only if the answer can matter.
     return max_rows_ || 2 * n <= few || missing_rows(0, n, keys, keys) <= few;
   }
 
@@ -178,7 +178,7 @@ class SharedProjectron final : public Learner {
   void rows_moved() override { span_.rebuild(size(), rows()); }
   void kernel_changed() override {
     rows_moved();
-    span_.evict_dependent(eta_ * eta_, [this](std::size_t r) { let_go(r); });
+    span_.evict_dependent(eta_ * eta_, [this](std::size_t r) { evict(r); });
   }
 
   void save_rule(State& state) override {
@@ -248,7 +248,7 @@ class SharedProjectron final : public Learner {
 
   // The rows of C that make up β of a task, each with its factor.
   template <class Use>
-  void visit(Task task, Similarity::Room* room, Use use) const {
+  void visit(Task task, Similarity::Workspace* workspace, Use use) const {
     if (clique_) {
       const double off = coupled() ? clique_->off : 0.0;
       const auto own = table_.find({task.key, false});
@@ -258,7 +258,7 @@ class SharedProjectron final : public Learner {
       if (common != RowTable::kNone) use(off, table_.values(common));
       return;
     }
-    const double* column = explicit_->column(task.key, room);
+    const double* column = explicit_->column(task.key, workspace);
     for (std::size_t at = 0; at < table_.size(); ++at)
       if (table_.row(at).cluster == task.cluster) use(column[table_.row(at).name.id], table_.values(at));
   }
@@ -298,10 +298,10 @@ class SharedProjectron final : public Learner {
       for (std::size_t j = 0; j < n; ++j) squares_[j] += v[j] * (v[j] + 2.0 * sign * c[j]);
       return;
     }
-    double* twice = explicit_->vector(room());  // the task's column of A⁻²
+    double* twice = explicit_->vector(workspace());  // the task's column of A⁻²
     std::fill_n(twice, explicit_->tasks(), 0.0);
     twice[task.key] = 1.0;
-    explicit_->apply_twice(twice, room());
+    explicit_->apply_twice(twice, workspace());
     for (std::size_t at = 0; at < table_.size(); ++at) {
       const double share = twice[static_cast<std::size_t>(table_.row(at).name.id)];
       const double* other = table_.values(at) + output * stride_;
@@ -383,15 +383,15 @@ class SharedProjectron final : public Learner {
     return lowest_arrival(scores.data(), size());
   }
 
-  void let_go(std::size_t r) {
-    span_.let_go(r);
-    hand_over(r);
+  void evict(std::size_t r) {
+    span_.set_eviction(r);
+    distribute(r);
     span_.remove(r);
     remove(r);
   }
 
-  // Every row: C_lj += γ_j C_lr; slot r keeps γ_r C_lr, what the newcomer takes over (0 where there is none).
-  void hand_over(std::size_t r) {
+  // In every row C_lj += γ_j C_lr; slot r gets γ_r C_lr, the share of the new example (0 if there is none).
+  void distribute(std::size_t r) {
     if (explicit_) follow(r);
     if (clique_) std::fill(squares_.begin(), squares_.begin() + static_cast<std::ptrdiff_t>(size()), 0.0);
     for (std::size_t at = 0; at < table_.size(); ++at)
@@ -410,11 +410,11 @@ class SharedProjectron final : public Learner {
   void follow(std::size_t r) {
     Vec<double>& cross = cross_;
     std::fill_n(cross.begin(), size(), 0.0);
-    double* twice = explicit_->vector(room());
+    double* twice = explicit_->vector(workspace());
     for (std::size_t o = 0; o < config_.n_outputs; ++o) {
       std::fill_n(twice, explicit_->tasks(), 0.0);
       for (std::size_t at = 0; at < table_.size(); ++at) twice[table_.row(at).name.id] = table_.values(at)[o * stride_ + r];
-      explicit_->apply_twice(twice, room());
+      explicit_->apply_twice(twice, workspace());
       for (std::size_t at = 0; at < table_.size(); ++at)
         simd().axpy(twice[static_cast<std::size_t>(table_.row(at).name.id)], table_.values(at) + o * stride_, size(), cross.data());
     }
@@ -423,7 +423,7 @@ class SharedProjectron final : public Learner {
     squares_[r] = span_.gamma[r] * span_.gamma[r] * gone;
   }
 
-  // The squares afresh, from a saved model that does not have them: as if every row had come in one after the other.
+  // Computes the squares for a saved model without them, as if its rows were added one after the other.
   void measure() {
     Vec<Vec<double>> rows(bytes_);
     for (std::size_t at = 0; at < table_.size(); ++at) {

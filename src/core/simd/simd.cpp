@@ -164,10 +164,10 @@ inline double signed_at(uint32_t place, double value) {
 template <class T, size_t Beliefs, size_t Outputs>
 void table_read_of(const T* cells, TableShape shape, const Entry* entries, size_t n, double* shared, double* own) {
   constexpr bool fixed = Beliefs > 0;
-  constexpr size_t room = fixed ? Beliefs * (Outputs + 1) : 1;
+  constexpr size_t n_sums = fixed ? Beliefs * (Outputs + 1) : 1;
   const size_t beliefs = fixed ? Beliefs : shape.beliefs, outputs = fixed ? Outputs : shape.outputs;
   const size_t weights = beliefs * outputs, all = weights + beliefs;
-  double kept[2][room];
+  double kept[2][n_sums];
   double* const out[2] = {shared, own};
   double* const sums[2] = {fixed ? kept[0] : shared, fixed ? kept[1] : own};
   for (int part = 0; part < 2; ++part)

@@ -1,4 +1,4 @@
-// The loops that take the time, as a table of functions compiled once per instruction set.
+// The performance-critical loops, as a table of functions that is compiled once per instruction set.
 //
 // simd.cpp is compiled once per level (baseline, x86-64-v3, x86-64-v4); simd() picks the best table that the processor
 // supports, and no better one than the environment variable BUDGETRON_LEVEL allows. Everything here is plain pointers
@@ -16,14 +16,14 @@ constexpr std::size_t kBlockBytes = 256;
 template <class T>
 constexpr std::size_t kLanes = kBlockBytes / sizeof(T);
 
-// The postings of one feature and what they are multiplied by; slots == nullptr: a dense column, one value a slot.
+// The postings of one feature and what they are multiplied by; slots == nullptr: a dense column, one value per slot.
 template <class V>
 struct Run {
   const std::uint32_t* slots;
   const V* values;
   std::size_t length;
   double x;
-  std::uint32_t own_slot;  // room for the posting of a feature that has only one
+  std::uint32_t own_slot;  // space for the posting of a feature that has only one
   V own_value;
 };
 struct WholeRun {
@@ -44,7 +44,7 @@ struct TableShape {
   std::size_t beliefs, outputs;
 };
 // What a step does to the cells: G (outputs × beliefs), h (below 0: nothing), the floor of a variance, and the root of
-// the own part's share; the last three one a belief.
+// the own part's share; the last three are one per belief.
 struct TableStep {
   const double *g, *h, *floor, *root;
   bool shared, own;

@@ -1,4 +1,4 @@
-// The choice of a table at the first call of simd().
+// Chooses the table at the first call of simd().
 #include <algorithm>
 #include <cstdint>
 #include <cstdlib>

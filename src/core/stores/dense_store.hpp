@@ -4,7 +4,7 @@
 // Under the Gaussian kernel rows are held less a reference point c. ‖x − y‖² is computed as ‖x‖² + ‖y‖² − 2⟨x, y⟩, whose
 // rounding error grows with ‖x‖²: rows far from 0 but near each other would lose all digits, and the kernel would no
 // longer be positive semidefinite. Distances do not change under a shift. c is 0 until two rows in a row are far from it
-// (γ‖x − c‖² > kReach) and near each other: one absurd row alone never becomes the reference point.
+// (γ‖x − c‖² > kReach) and near each other: a single outlier never becomes the reference point.
 #pragma once
 
 #include <algorithm>
@@ -69,7 +69,7 @@ class DenseStore final : public Store {
   };
   std::unique_ptr<Products> new_products(Bytes& bytes) const override {
     auto products = std::make_unique<DenseProducts>(bytes);
-    fit(*products);
+    resize(*products);
     return products;
   }
 
@@ -97,7 +97,7 @@ class DenseStore final : public Store {
       multiply(products, from, to, slot / kLanes<T>, 1);
   }
 
-  void fit(Products& out) const override {
+  void resize(Products& out) const override {
     auto& products = static_cast<DenseProducts&>(out);
     if (products.shifted.empty()) products.shifted.resize(point_.empty() ? 0 : shifted_ahead_ * d_);
     if (products.stride == sq_.size()) return;
@@ -135,7 +135,7 @@ class DenseStore final : public Store {
   bool fits(const Instance&) const override { return true; }
   bool fits_alone(const Instance&) const override { return true; }
   bool fits_beside(const Instance&, const Vec<std::uint32_t>&) const override { return true; }
-  std::size_t leavers(const Instance&, const Vec<std::size_t>&) const override { return 0; }
+  std::size_t n_to_evict(const Instance&, const Vec<std::size_t>&) const override { return 0; }
 
   std::size_t reserve_bytes(const Rows&, std::size_t, std::size_t) const override { return 0; }
 
@@ -176,8 +176,8 @@ class DenseStore final : public Store {
       std::copy_n(x, d_, candidate_.begin());
       streak_ = 1;
     }
-    // Two rows for the first move, then 4, 8, … 1024: a stream that alternates between two places must not pay for a
-    // move, and a new Gram matrix, again and again.
+    // Two rows for the first move, then 4, 8, … 1024: a stream that alternates between two places must not move the
+    // point, and rebuild the Gram matrix, again and again.
     if (streak_ < std::int64_t{2} << std::min<std::int64_t>(moves_, 9)) return false;
     for (std::size_t slot = 0; slot < size_; ++slot) {
       for (std::size_t f = 0; f < d_; ++f) {
@@ -259,7 +259,7 @@ class DenseStore final : public Store {
     blocks_.resize(rounded * d_);
     scale_.resize(rounded, 1.0);
     dots_.resize(rounded);
-    sq_.resize(rounded);  // the last: its size says how much room there is
+    sq_.resize(rounded);  // the last: its size says how much space there is
   }
 
   T* cell(std::size_t slot, std::size_t f) {

@@ -62,7 +62,7 @@ class Cell {
 
 class FeatureIndex {
  public:
-  // Room for `most` features for ever; most == 0: it grows. `seed` keys the hash, so that features chosen by an adversary
+  // Space for `most` features for ever; most == 0: it grows. `seed` keys the hash, so that features chosen by an adversary
   // cannot fall into one place; nothing but speed depends on it.
   FeatureIndex(Bytes& bytes, std::size_t most, std::uint64_t seed)
       : bytes_(bytes), growing_(most == 0), seed_(seed), cells_(bytes, most ? most + most / 4 + 1 : 64) {}
@@ -80,7 +80,7 @@ class FeatureIndex {
   }
   Cell* find(std::int32_t feature) { return const_cast<Cell*>(static_cast<const FeatureIndex*>(this)->find(feature)); }
 
-  // Room for so many more features. Where it throws, the index is unchanged.
+  // Space for so many more features. Where it throws, the index is unchanged.
   void reserve(std::size_t more) {
     if (!growing_ || (count_ + more) * 2 <= cells_.size()) return;
     std::size_t size = cells_.size();
@@ -104,7 +104,7 @@ class FeatureIndex {
     count_ = 0;
   }
 
-  // A cell for a feature that has none, and for which there is room.
+  // A cell for a feature that has none, and for which there is space.
   Cell* add(std::int32_t feature) {
     ++count_;
     Cell* cell = free_cell(feature);

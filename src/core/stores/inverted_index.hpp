@@ -25,7 +25,7 @@ class InvertedIndex {
  public:
   using Value = V;
 
-  // most > 0: room for so many postings in all, of values of up to `widest` bytes, and a fixed share of dense columns, for
+  // most > 0: space for so many postings in all, of values of up to `widest` bytes, and a fixed share of dense columns, for
   // ever; 0: it grows, see reserve().
   InvertedIndex(Bytes& bytes, std::size_t slots, std::size_t most, std::size_t widest, std::uint64_t seed)
       : bytes_(bytes),
@@ -58,7 +58,7 @@ class InvertedIndex {
     slots_ = 0;
   }
 
-  // Room for `more` postings, however the index comes to keep them. Where it throws, what it holds is unchanged.
+  // Space for `more` postings, however the index comes to keep them. Where it throws, what it holds is unchanged.
   void reserve(std::size_t more) {
     if (most_) return;
     index_.reserve(more);
@@ -84,7 +84,7 @@ class InvertedIndex {
     if (cell->single()) {
       const std::size_t other = cell->at;
       const V other_value = cell->template single_value<V>();
-      cell->set_list(room(*cell, 2), 0, false);
+      cell->set_list(block_for(*cell, 2), 0, false);
       append(*cell, other, other_value);
     } else if (!cell->dense() && (cell->length() + 1) * kShare > slots_ && cell->length() >= 16) {
       make_dense(*cell);
@@ -94,7 +94,7 @@ class InvertedIndex {
       cell->set_length(cell->length() + 1);
       return;
     }
-    if (cell->length() == postings_.capacity(cell->at)) cell->at = room(*cell, cell->length() + 1);
+    if (cell->length() == postings_.capacity(cell->at)) cell->at = block_for(*cell, cell->length() + 1);
     append(*cell, slot, value);
   }
 
@@ -148,7 +148,7 @@ class InvertedIndex {
     return postings_.values(cell->at)[simd().find(postings_.slots(cell->at), cell->length(), static_cast<std::uint32_t>(slot))];
   }
 
-  // Sends for what `erase` and `add` will look at: first the cells, then, a little later, the postings.
+  // Prefetches what `erase` and `add` will read: first the cells, then, a little later, the postings.
   void prefetch(const std::int32_t* features, std::size_t i, std::size_t n) const {
     if (i + 2 * kAhead < n) index_.prefetch(features[i + 2 * kAhead]);
     if (i + kAhead >= n) return;
@@ -176,10 +176,10 @@ class InvertedIndex {
 
   // The same for whole numbers, small enough (see `whole_sum`): exact, so that it matters in no way how it is done.
   template <class X>
-  void whole_products(const std::int32_t* features, const X* x, std::size_t n, std::size_t size, std::int32_t* passing,
+  void whole_products(const std::int32_t* features, const X* x, std::size_t n, std::size_t size, std::int32_t* temporary,
                       double* sums) const {
     static_assert(std::is_same_v<V, std::int16_t>);
-    std::fill(passing, passing + size, 0);
+    std::fill(temporary, temporary + size, 0);
     WholeRun runs[kGroup], columns[kGroup];
     std::size_t dense = 0;
     std::int64_t together = 0;
@@ -190,7 +190,7 @@ class InvertedIndex {
         if (!cell) continue;
         const auto value = static_cast<std::int32_t>(x[from + i]);
         if (cell->single()) {
-          passing[cell->at] += value * cell->template single_value<V>();
+          temporary[cell->at] += value * cell->template single_value<V>();
         } else if (cell->dense()) {
           const Column& column = columns_[cell->at];
           const std::int64_t most = std::int64_t{std::abs(value)} * column.largest;
@@ -200,7 +200,7 @@ class InvertedIndex {
             continue;
           }
           if (dense == kGroup || together + most > kLargestWhole) {
-            simd().columns_whole(columns, dense, size, passing);
+            simd().columns_whole(columns, dense, size, temporary);
             dense = 0;
             together = 0;
           }
@@ -210,10 +210,10 @@ class InvertedIndex {
           runs[filled++] = {postings_.slots(cell->at), postings_.values(cell->at), cell->length(), value};
         }
       }
-      simd().scatter_whole(runs, filled, passing);
+      simd().scatter_whole(runs, filled, temporary);
     });
-    simd().columns_whole(columns, dense, size, passing);
-    for (std::size_t j = 0; j < size; ++j) sums[j] = passing[j];
+    simd().columns_whole(columns, dense, size, temporary);
+    for (std::size_t j = 0; j < size; ++j) sums[j] = temporary[j];
   }
 
   // Allocates first: where it throws, nothing is changed.
@@ -242,7 +242,7 @@ class InvertedIndex {
     }
   };
 
-  // Calls with a group of cells (null: no such feature) after their postings were sent for.
+  // Calls with a group of cells (null: no such feature) after their postings were prefetched.
   template <class Take>
   void in_groups(const std::int32_t* features, std::size_t n, Take take) const {
     const Cell* cells[kGroup];
@@ -284,8 +284,8 @@ class InvertedIndex {
     resized(cell.length() - 1, cell.length());
   }
 
-  // A block with the postings of the cell's list, if it has one, and room for `wanted`.
-  std::uint32_t room(const Cell& cell, std::size_t wanted) {
+  // A block with the postings of the cell's list, if it has one, and space for `wanted`.
+  std::uint32_t block_for(const Cell& cell, std::size_t wanted) {
     const std::int32_t feature = cell.feature();
     const std::uint32_t at = postings_.take(feature, wanted);
     if (at == Postings<V>::kNone) {
@@ -323,7 +323,7 @@ class InvertedIndex {
         free_columns_.reserve(columns_.size() + 1);  // so that the column can be given back
         columns_.emplace_back(bytes_, slots_);
       } catch (const std::bad_alloc&) {
-        return;  // a list says the same, and has room
+        return;  // a list says the same, and has space
       }
     } else {
       return;
@@ -336,11 +336,11 @@ class InvertedIndex {
     cell.set_list(column, cell.length(), true);
   }
 
-  // Where there is no room for the list just now it stays a column.
+  // Where there is no space for the list just now it stays a column.
   void make_sparse(Cell& cell) {
     const std::uint32_t column = cell.at;
     const std::size_t length = cell.length();
-    if (!most_ && !postings_.holds(packed_ + Postings<V>::packed_bytes(length) + pledged_)) return;  // the room is promised to rows that come
+    if (!most_ && !postings_.holds(packed_ + Postings<V>::packed_bytes(length) + pledged_)) return;  // the space is reserved for other rows
     const std::uint32_t block = length > 1 ? postings_.take(cell.feature(), length) : Postings<V>::kNone;
     if (length > 1 && block == Postings<V>::kNone) return;
     if (length) cell.set_list(block, 0, false);
@@ -362,7 +362,7 @@ class InvertedIndex {
   FeatureIndex index_;
   Postings<V> postings_;
   std::size_t packed_ = 0;   // bytes of all lists after Postings::pack
-  std::size_t pledged_ = 0;  // bytes of them that reserve() has promised to rows to come
+  std::size_t pledged_ = 0;  // of them, bytes that reserve() has set aside for the rows of the current call
   Vec<Column> columns_;
   Vec<std::uint32_t> free_columns_;
 };

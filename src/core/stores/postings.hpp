@@ -1,6 +1,6 @@
 // Blocks of postings (slot, value) in one pool. A block is a header, then its slots, then its values, so that a
-// short list is one or two cache lines. A block that is given back waits, by size, for the next list of that size;
-// where none waits and the pool is full, all blocks move together.
+// short list is one or two cache lines. Freed blocks are reused by size; if there is none of the size and the pool is
+// full, the pool is compacted.
 #pragma once
 
 #include <algorithm>
@@ -20,7 +20,7 @@ class Postings {
  public:
   static constexpr std::uint32_t kNone = std::numeric_limits<std::uint32_t>::max();
 
-  // Room for `most` postings of values of up to `widest` bytes for ever; most == 0: it grows.
+  // Space for `most` postings of values of up to `widest` bytes for ever; most == 0: it grows.
   Postings(Bytes& bytes, std::size_t most, std::size_t widest) : pool_(bytes) {
     clear_waiting();
     if (most) pool_.resize(bytes_for(most, widest));
@@ -44,9 +44,9 @@ class Postings {
   // Bytes of a list of n postings after `pack`. One posting more never adds more than a list of two takes.
   static constexpr std::size_t packed_bytes(std::size_t n) { return n ? units((n + 1) / 2 * 2) * kUnit : 0; }
 
-  // Whether lists of so many bytes after `pack` have room.
+  // Whether lists of so many bytes after `pack` have space.
   bool holds(std::size_t packed) const { return packed <= pool_.size(); }
-  // Room for them and half as much to spare, so that packing is rare. Where it throws, nothing is changed.
+  // Space for them and half as much to spare, so that packing is rare. Where it throws, nothing is changed.
   void reserve(std::size_t packed) {
     if (packed * 3 > pool_.size() * 2) reserve_bytes(2 * packed);
   }
@@ -65,7 +65,7 @@ class Postings {
     budgetron::prefetch(block + sizeof(Header) + length * sizeof(std::uint32_t));
   }
 
-  // A block for at least `wanted` ≥ 2 postings of a feature; kNone: there is no room, see `pack`.
+  // A block for at least `wanted` ≥ 2 postings of a feature; kNone: there is no space, see `pack`.
   std::uint32_t take(std::int32_t feature, std::size_t wanted) {
     const int size_class = class_above(wanted);
     std::uint32_t at = waiting_[size_class];
@@ -86,9 +86,9 @@ class Postings {
     waiting_[size_class] = at;
   }
 
-  // Moves all blocks together, each trimmed to its list, and returns a block with the list of `wanted` and room for one
+  // Moves all blocks together, each trimmed to its list, and returns a block with the list of `wanted` and space for one
   // more. The list is at `own` now (kNone: it has none yet). length_of(feature) is how long a list is, moved(feature, at)
-  // hears where it went. There must be room, see `holds`.
+  // hears where it went. There must be space, see `holds`.
   template <class LengthOf, class Moved>
   std::uint32_t pack(std::int32_t wanted, std::uint32_t own, LengthOf length_of, Moved moved) {
     if (own != kNone) {  // to the end, where it can grow

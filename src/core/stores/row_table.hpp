@@ -1,4 +1,4 @@
-// Rows of numbers by name, at most so many; when there must be one more, the least recently updated goes.
+// Rows of numbers by name, up to a limit; beyond it the least recently updated row is evicted by the caller.
 #pragma once
 
 #include <algorithm>
@@ -65,7 +65,7 @@ class RowTable {
   // Frees what reserve() allocated and `add` did not use.
   void end_reserve() noexcept { release(spare_); }
 
-  // Only after reserve(), whose room it uses up.
+  // Only after reserve(), whose space it uses up.
   std::uint32_t add(Name name, std::int64_t cluster) {
     const auto at = static_cast<std::uint32_t>(rows_.size());
     index_[bucket_of(name)] = at;

@@ -22,7 +22,7 @@ namespace budgetron {
 template <class T>
 class SparseStore final : public Store {
  public:
-  // pool > 0: at most `pool` non-zeros in all and a fixed share of dense columns, the room for them allocated now and
+  // pool > 0: at most `pool` non-zeros in all and a fixed share of dense columns, the space for them allocated now and
   // for ever; pool == 0: memory follows what is stored.
   SparseStore(Bytes& bytes, std::size_t capacity, bool growing, std::size_t pool, std::uint64_t seed)
       : bytes_(bytes),
@@ -63,7 +63,7 @@ class SparseStore final : public Store {
   };
   std::unique_ptr<Products> new_products(Bytes& bytes) const override {
     auto products = std::make_unique<SparseProducts>(bytes);
-    fit(*products);
+    resize(*products);
     return products;
   }
 
@@ -81,7 +81,7 @@ class SparseStore final : public Store {
   void refresh(const Rows&, std::size_t, std::size_t, std::size_t, std::size_t, Products&) const override {
   }  // one instance at a time: nothing was computed ahead
 
-  void fit(Products& out) const override {
+  void resize(Products& out) const override {
     auto& products = static_cast<SparseProducts&>(out);
     if (products.sums.size() < capacity_) products.sums.resize(capacity_);
     if (products.whole.size() < capacity_) products.whole.resize(capacity_);
@@ -92,7 +92,7 @@ class SparseStore final : public Store {
     kernel.row(static_cast<const SparseProducts&>(products).sums.data(), sq_.data(), scale_.data(), sq, size_, row);
   }
 
-  // In pieces, so that the values of a row of any length have room on the stack.
+  // In pieces, so that the values of a row of any length have space on the stack.
   void kernel_row_of_slot(const Kernel& kernel, std::size_t slot, bool, double* row) override {
     constexpr std::size_t kPiece = 128;
     T values[kPiece];
@@ -117,7 +117,7 @@ class SparseStore final : public Store {
     return !pool_ || kept + length_of(x) <= pool_;
   }
 
-  std::size_t leavers(const Instance& x, const Vec<std::size_t>& order) const override {
+  std::size_t n_to_evict(const Instance& x, const Vec<std::size_t>& order) const override {
     std::size_t count = 0, left = live_;
     while (pool_ && count < order.size() && left + length_of(x) > pool_) left -= row_length_[order[count++]];
     return count;
@@ -278,7 +278,7 @@ class SparseStore final : public Store {
   }
 
   // Not all are whole numbers any more: from here on values are kept as they come, in the memory that there is already,
-  // with room for `more`. Where it throws, nothing is changed.
+  // with space for `more`. Where it throws, nothing is changed.
   void keep_wide(std::size_t more) {
     moving_.reserve(live_);
     whole_->template reserve_to_become<T>(live_, more);
@@ -301,7 +301,7 @@ class SparseStore final : public Store {
     return row_end_;
   }
 
-  // Room for `n` entries beside those that are stored, after compact_rows() at the latest.
+  // Space for `n` entries beside those that are stored, after compact_rows() at the latest.
   void reserve_rows(std::size_t n) {
     if (pool_ || row_end_ + n <= row_features_.size()) return;
     if ((live_ + n) * 3 > row_features_.size() * 2) row_features_.resize(std::max<std::size_t>(256, (live_ + n) * 2));
@@ -329,7 +329,7 @@ class SparseStore final : public Store {
     sums_.resize(slots);
     order_.resize(slots);
     with_index([&](auto& index) { index.grow(slots); });
-    capacity_ = slots;  // the last: it says how much room there is
+    capacity_ = slots;  // the last: it says how much space there is
   }
 
   Bytes& bytes_;

@@ -1,7 +1,7 @@
-// Who is remembered: instances in slots, and their inner products with a new one.
+// The stored instances in slots, and their inner products with a new one.
 //
 // Slots are 0 .. size−1. A new instance is appended, or takes the slot of the one it replaces; removal moves
-// the last slot into the hole. The two stores differ only in how rows are kept.
+// the last slot into its place. The dense and the sparse store differ only in how rows are represented.
 #pragma once
 
 #include <array>
@@ -56,14 +56,14 @@ class Store {
     std::array<double, kAhead> squares{};  // ‖x‖² of the instances, less the reference point
   };
   virtual std::unique_ptr<Products> new_products(Bytes& bytes) const = 0;
-  virtual std::size_t lookahead() const = 0;  // how many instances `compute` likes at once
+  virtual std::size_t lookahead() const = 0;  // the number of instances per call of `compute` that is fastest
   virtual void compute(const Rows& rows, std::size_t first, std::size_t count, Products& out) const = 0;
   // Repeats what `compute` did for instances from..to (of its `count`) after the store has changed: in `slot` alone, or
   // anywhere (slot == kEverywhere).
   static constexpr std::size_t kEverywhere = SIZE_MAX;
   virtual void refresh(const Rows& rows, std::size_t first, std::size_t from, std::size_t to, std::size_t slot,
                        Products& out) const = 0;
-  virtual void fit(Products& products) const = 0;  // after the store has grown; `compute` and `refresh` allocate nothing
+  virtual void resize(Products& products) const = 0;  // after the store has grown; `compute` and `refresh` allocate nothing
   // The kernel row of the at-th instance of `compute`.
   virtual void kernel_row(const struct Kernel& kernel, const Products& products, std::size_t at, double sq,
                           double* row) const = 0;
@@ -71,13 +71,13 @@ class Store {
   // rounding error also where stored rows are far from the reference point.
   virtual void kernel_row_of_slot(const struct Kernel& kernel, std::size_t slot, bool exact, double* row) = 0;
 
-  virtual bool fits(const Instance& x) const = 0;  // room for the row's own numbers (a slot is counted elsewhere)
-  virtual bool fits_alone(const Instance& x) const = 0;  // if all others went
-  virtual bool fits_beside(const Instance& x, const Vec<std::uint32_t>& slots) const = 0;  // if only these were kept
-  virtual std::size_t leavers(const Instance& x, const Vec<std::size_t>& order) const = 0;  // how many of these, in order, must go for it
+  virtual bool fits(const Instance& x) const = 0;  // space for the row's own numbers (a slot is counted elsewhere)
+  virtual bool fits_alone(const Instance& x) const = 0;  // if all others were evicted
+  virtual bool fits_beside(const Instance& x, const Vec<std::uint32_t>& slots) const = 0;  // if all but these were
+  virtual std::size_t n_to_evict(const Instance& x, const Vec<std::size_t>& order) const = 0;  // how many of these, in order, must be evicted to store x
   // Bytes that reserve() for these rows may take, slots aside.
   virtual std::size_t reserve_bytes(const Rows& rows, std::size_t from, std::size_t to) const = 0;
-  // Allocates all that storing any of the rows from..to needs, with room for `slots` in all (if it grows): append,
+  // Allocates all that storing any of the rows from..to needs, with space for `slots` in all (if it grows): append,
   // replace and remove cannot fail afterwards. Where it throws, what is stored is unchanged.
   virtual void reserve(std::size_t slots, const Rows& rows, std::size_t from, std::size_t to) = 0;
   virtual void append(const Instance& x, const struct Kernel& kernel) = 0;

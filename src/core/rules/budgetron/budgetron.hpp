@@ -283,7 +283,7 @@ class Budgetron final : public Learner {
       if (rows_.find({keys[i], false}) == RowTable::kNone) absent.push_back(keys[i]);
     return count_distinct(absent);
   }
-  bool modest_rule(std::size_t n, const std::int64_t* keys) const override {
+  bool rule_grows_little(std::size_t n, const std::int64_t* keys) const override {
     return given_.max_task_rows || missing_rows(0, n, keys) <= std::max<std::size_t>(64, rows_.size());
   }
   void reserve_rule(const Rows& rows, std::size_t from, std::size_t to, const std::int64_t* keys, const std::int64_t*) override {
@@ -568,7 +568,7 @@ class Budgetron final : public Learner {
   }
 
   void let_go(std::size_t r) {
-    span_.let_go(r);
+    span_.set_eviction(r);
     for (auto& covariance : covariances_) covariance.remove(r, span_.gamma.data());
     span_.remove(r);
     anchors_.erase(std::remove(anchors_.begin(), anchors_.end(), static_cast<std::uint32_t>(r)), anchors_.end());
