@@ -5,7 +5,7 @@
 >>> from river import datasets, evaluate, metrics
 >>> model = Classifier(Budgetron(budget=100))
 >>> evaluate.progressive_val_score(datasets.Phishing(), model, metrics.Accuracy())
-Accuracy: 90.32%
+Accuracy: 90.24%
 
 A wrapper is needed because river and scikit-learn contradict each other: on what a copy keeps, on whether an unfitted
 model answers, and on what `learn_one` returns (nothing in river; the margin here).

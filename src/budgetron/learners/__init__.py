@@ -9,6 +9,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from budgetron.learners.registry import learner_class, learner_names
+
 if TYPE_CHECKING:  # for editors and type checkers; at run time `registry` finds the learners
     from budgetron.learners.budget_projectron import BudgetProjectron as BudgetProjectron
     from budgetron.learners.budgetron import Belief as Belief
@@ -18,11 +20,12 @@ if TYPE_CHECKING:  # for editors and type checkers; at run time `registry` finds
     from budgetron.learners.random_budget_perceptron import RandomBudgetPerceptron as RandomBudgetPerceptron
     from budgetron.learners.shared_projectron import SharedProjectron as SharedProjectron
 
+__all__ = ["Belief"]
+__all__ += learner_names()
+
 
 def __getattr__(name: str) -> Any:
     """Import a learner on first use."""
-    from budgetron.learners.registry import learner_class, learner_names
-
     if name in learner_names():
         return learner_class(name)
     if name == "Belief":

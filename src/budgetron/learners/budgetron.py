@@ -151,11 +151,11 @@ class Budgetron(Learner):
     Examples
     --------
     >>> import numpy as np
-    >>> from budgetron import Budgetron
+    >>> from budgetron import Budgetron, kernels
     >>> X = np.array([[0.0, 1.0], [1.0, 0.2], [0.1, 0.9], [0.8, 0.0], [0.2, 1.0], [1.0, 0.1]] * 10)
     >>> y = ["ham", "spam", "ham", "spam", "ham", "spam"] * 10
     >>> users = ["ann", "ann", "bob", "bob", "ann", "bob"] * 10
-    >>> model = Budgetron(budget=2).fit(X, y, tasks=users)
+    >>> model = Budgetron(budget=2, kernel=kernels.Gaussian(gamma=0.5)).fit(X, y, tasks=users)
     >>> print(model.predict([[0.0, 1.0], [1.0, 0.0]], tasks=["bob", "carl"]))
     ['ham' 'spam']
     >>> bool((model.predict_proba([[0.0, 1.0]], tasks=["ann"])[0] > [0.9, 0.0]).all()), model.n_stored_
