@@ -54,9 +54,9 @@ class Classifier(MiniBatchClassifier):  # type: ignore[misc]
 
     Examples
     --------
-    >>> from budgetron import Budgetron
+    >>> from budgetron import Budgetron, kernels
     >>> from budgetron.compat.river import Classifier
-    >>> spam = Classifier(Budgetron(budget=2), task="user", classes=["ham", "spam"])
+    >>> spam = Classifier(Budgetron(budget=2, kernel=kernels.Gaussian(gamma=0.5)), task="user", classes=["ham", "spam"])
     >>> for mail, label in [
     ...     ({"user": "ann", "offer": 2, "sender": "shop"}, "spam"),
     ...     ({"user": "ann", "lunch": 1, "sender": "bob"}, "ham"),
