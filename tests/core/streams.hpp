@@ -109,6 +109,7 @@ inline Config configured(int kernel, int store, std::size_t outputs, std::size_t
   c.kernel.degree = kernel == 1 ? 2 : 1;
   c.kernel.bias = kernel == 1 ? 1.0 : 0.0;
   c.kernel.gamma = 0.3;
+  c.follow_scale = outputs == 3;  // only a Gaussian kernel does
   c.d = 9;
   c.n_outputs = outputs;
   c.sparse = store >= 2;

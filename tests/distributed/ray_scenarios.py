@@ -112,11 +112,14 @@ def stale(cluster, folder):
             os.kill(pid, signal.SIGCONT)
         del pool._kill
         from budgetron.distributed.worker import ShardMessage
+        from budgetron.durable import StreamRows
 
         mine = [task for task in tasks if int(model._placement.shards_of_tasks([task])[0]) == 0][:1]
+        examples = model._validator.convert(X[:1], y[:1], mine, None)
+        block = model._validator.validate_examples(examples, None).block
         refused = False
         try:
-            ray.get(former.learn.remote([ShardMessage(0, epoch, X[:1], mine, y[:1], None, "late")]), timeout=300)
+            ray.get(former.learn.remote([ShardMessage(0, epoch, block, None, "late", StreamRows([0]))]), timeout=300)
         except ray.exceptions.RayTaskError as error:
             refused = isinstance(error.cause, StaleOwner)
         ray.kill(former)

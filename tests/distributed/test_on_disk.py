@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sqlite3
 import uuid
 
 import numpy as np
@@ -117,7 +118,7 @@ def test_a_key_that_came_with_other_rows_teaches_no_shard_anything(tmp_path):
 
 def test_rows_whose_answer_is_forgotten_are_not_learned_again(tmp_path, monkeypatch):
     X, y, tasks = stream(1200, 14)
-    monkeypatch.setattr("budgetron.durable.log_and_snapshots.MAX_KEYS", 2)
+    monkeypatch.setattr("budgetron.durable.snapshots.MAX_KEYS", 2)
     with ShardedModel(learner(), shards=2, directory=tmp_path / "m", block=128) as model:
         first = model.predict_then_learn(X, y, tasks=tasks, key="batch")
         model.snapshot()  # which deletes all but two keys
@@ -210,3 +211,20 @@ def test_a_copy_of_a_live_directory_disturbs_nobody(tmp_path):
         assert model.n_seen_ == 115
         model.partial_fit(X[115:], y[115:], tasks=tasks[115:])
         assert model.n_seen_ == 300
+
+
+def test_keys_of_earlier_versions_are_not_learned_twice(tmp_path):
+    """Earlier versions stored one key per message, KEY/FIRST, in the shards. A resumed call skips those rows."""
+    X, y, tasks = stream(600, 21)
+    with ShardedModel(learner(), shards=3, directory=tmp_path / "m", block=128) as model:
+        model.partial_fit(X[:50], y[:50], tasks=tasks[:50])
+        expected = model.predict_then_learn(X, y, tasks=tasks, key="batch")
+    for shard in range(3):  # turn the blocks of the stream into the keys of messages
+        with sqlite3.connect(tmp_path / "m" / f"shard-{shard:05d}" / "host.sqlite") as log:
+            log.execute("INSERT INTO answer SELECT key || '/' || first, number, x'', margins FROM stream_block "
+                        "WHERE key = 'batch'")  # fmt: skip
+            assert log.execute("DELETE FROM stream_block WHERE key = 'batch'").rowcount > 0
+        log.close()
+    with ShardedModel.open(tmp_path / "m") as again:
+        margins = again.predict_then_learn(X, y, tasks=tasks, key="batch")
+        assert again.n_seen_ == 650 and margins.tolist() == expected.tolist()

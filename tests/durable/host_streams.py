@@ -36,7 +36,7 @@ def fed(make_model, given, classes=None):
 
 def dropped(host):
     """Close the files without a snapshot, as a kill does."""
-    host._storage.close()
+    host._log.close()
     if host._lock is not None:
         host._lock.release()
 

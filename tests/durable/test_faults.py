@@ -67,7 +67,7 @@ def test_an_epoch_wins_over_a_lock(tmp_path):
 
 def test_a_flipped_byte_in_the_log_is_refused_and_nothing_changes(tmp_path):
     host = learned(tmp_path, 100)
-    host._storage._store._db.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+    host._log.db.execute("PRAGMA wal_checkpoint(TRUNCATE)")
     dropped(host)
     with sqlite3.connect(tmp_path / "host.sqlite") as db:
         (block,) = db.execute("SELECT block FROM log WHERE number = 3").fetchone()
@@ -112,7 +112,7 @@ def test_a_damaged_snapshot_falls_back_to_the_one_before(tmp_path):
         db.execute("UPDATE snapshot SET content = ? WHERE number = ?", (content[:100] + b"?" + content[101:], newest))
     db.close()
     with Host.open(tmp_path) as host:
-        assert host.content() == before and host.recovery.snapshots[0] < newest
+        assert host.content() == before and host.recovery.snapshot < newest
     with sqlite3.connect(tmp_path / "host.sqlite") as db:
         db.execute("UPDATE snapshot SET content = x'00'")
     db.close()

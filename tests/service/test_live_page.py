@@ -102,7 +102,7 @@ def test_it_follows_what_is_learned_until_it_is_paused(opened, service):
     teach(service, 200, seed=2)
     page.wait_for_timeout(1500)
     assert labels.inner_text() == before
-    page.get_by_role("button", name="Go on").click()
+    page.get_by_role("button", name="Continue").click()
     page.wait_for_function("old => document.querySelector('.card:nth-child(2) small').textContent !== old", arg=before)
 
 
@@ -155,7 +155,7 @@ def test_with_keys_it_asks_for_one_and_forgets_it(opened, tmp_path):
     token = api_keys.add(tmp_path / "keys", "eye", "predict")
     with running(tmp_path / "state", "--keys", tmp_path / "keys") as service:
         page = opened(service, expected=["401 (Unauthorized)", "ERR_", "Failed to load"])
-        key, look = page.get_by_label("This service wants a key"), page.get_by_role("button", name="Look", exact=True)
+        key, look = page.get_by_label("This service needs an API key"), page.get_by_role("button", name="Show figures")
         key.fill("bt_wrong")
         look.click()
         page.get_by_text("That key is not accepted").wait_for()

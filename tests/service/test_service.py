@@ -37,7 +37,8 @@ def test_one_prediction_and_many(trained):
 def test_a_forgotten_task_is_refused(trained):
     for path, example in (("predict", {"features": [1, 2]}), ("learn", {"features": [1, 2], "label": "ham"})):
         said = problem(trained.post(f"/v1/{path}", json={"examples": [example]}), 422, "refused")
-        assert "tasks must be given for each row, since the model was trained with tasks; got None" in said
+        assert '"task" must be given for each row, since the model was trained with tasks; got None' in said
+        assert said.endswith('Add "task" to every example.')
 
 
 def test_probabilities_where_the_model_has_them(trained):
@@ -95,7 +96,8 @@ def test_weights_and_classes(trained):
     example = {"features": [0.3, 0.1], "label": "ham", "task": "ann", "weight": 2.0}
     assert trained.post("/v1/models/flag/learn", json=example).status_code == 200
     message = problem(trained.post("/v1/learn", json=example), 422, "refused")
-    assert message.startswith("RandomBudgetPerceptron: sample_weight must be None")
+    assert message.startswith('RandomBudgetPerceptron: "weight" must be None')
+    assert message.endswith('Leave out "weight", or serve a Budgetron.')
     problem(trained.post("/v1/learn", json={"examples": [example], "classes": ["a", "b"]}), 422, "refused")
 
 

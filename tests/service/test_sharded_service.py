@@ -16,10 +16,11 @@ from running import Running, running
 from budgetron import Budgetron, RandomBudgetPerceptron, graphs, kernels
 from budgetron.distributed import Placement, ShardedModel, Unfinished
 from budgetron.distributed.journal import Journal
-from budgetron.distributed.sharded_host import ShardedHost, ShardOptions
+from budgetron.distributed.shard_options import ShardOptions
+from budgetron.distributed.sharded_host import ShardedHost
 from budgetron.durable import AlreadyOwned, Host, Request
-from budgetron.durable.answers import margins_to_bytes
-from budgetron.durable.idempotency import Entry
+from budgetron.durable.blocks import margins_to_bytes
+from budgetron.durable.requests import Entry
 from budgetron.errors import InputError
 
 LEARNER = "RandomBudgetPerceptron budget=40 kernel=gaussian:0.5 graph=disconnected"

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import errno
+import re
 
 import pytest
 from sklearn.exceptions import NotFittedError
 
+import budgetron
 from budgetron.data import DataCorrupt, DataUnavailable
 from budgetron.distributed import Unfinished
 from budgetron.distributed.worker import NotTheOwner
@@ -37,7 +39,7 @@ from budgetron.errors import (
     WorkerError,
 )
 from budgetron.service.http.api_keys import KeysUnreadable
-from budgetron.service.http.problems import problem_of
+from budgetron.service.http.problems import _REMEDIES, in_json_terms, problem_of
 from budgetron.service.writer import Busy, WriterEnded
 
 STATUSES = {  # class → status, and whether the client is told when to come again
@@ -103,3 +105,34 @@ def test_an_error_of_the_system_is_5xx_and_hides_the_path(number, status):
 
 def test_an_internal_error_has_no_words_for_the_client():
     assert problem_of(RuntimeError("a bug")) is None
+
+
+def _messages_of_learners():
+    """Errors of real calls that requests can cause."""
+    model = budgetron.RandomBudgetPerceptron(budget=5)
+    for arguments in (
+        {"X": [[1.0, 2.0]], "y": ["only"]}, {"X": [[1.0, float("nan")]], "y": [1]}, {"X": [[1.0, 2.0]], "y": [1.5]},
+        {"X": [[1.0, 2.0]], "y": [1], "sample_weight": [2.0]}, {"X": [[1.0, 2.0]], "y": [1, 0]},
+    ):  # fmt: skip
+        with pytest.raises(InputError) as error:
+            model.partial_fit(**arguments)
+        yield str(error.value)
+    model.partial_fit([[1.0, 2.0], [2.0, 1.0]], ["a", "b"], tasks=["ann", "bob"])
+    for arguments in (
+        {"X": [[1.0, 2.0]], "y": ["a"]}, {"X": [[1.0, 2.0]], "y": ["c"], "tasks": ["ann"]},
+        {"X": [[1.0]], "y": ["a"], "tasks": ["ann"]},
+        {"X": [[1.0, 2.0]], "y": ["a"], "tasks": ["ann"], "classes": ["a", "c"]},
+    ):  # fmt: skip
+        with pytest.raises(InputError) as error:
+            model.partial_fit(**arguments)
+        yield str(error.value)
+
+
+def test_messages_over_http_name_json_fields():
+    messages = list(_messages_of_learners())
+    shown = [in_json_terms(message) for message in messages]
+    for text in shown:
+        assert re.search(r': "(features|label|task|weight|classes)" must be ', text), text
+        assert not re.search(r"\w=|partial_fit|\bfit again|\btasks=", text), text
+    used = [remedy for remedy in _REMEDIES if any(remedy in message for message in messages)]
+    assert used == list(_REMEDIES)  # a remedy that no longer occurs would not be replaced either

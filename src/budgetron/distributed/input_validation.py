@@ -2,8 +2,8 @@
 
 `InputValidator` has a prototype: a learner of the same settings that never learns. The first block determines classes,
 kernel, number of features, and kind and precision of the rows for all shards at once. Later blocks are validated by the
-prototype with the same code and the same messages as in a local model. So a block can never be learned by one
-shard and rejected by another.
+prototype with the same code and the same messages as in a local model. The shards learn the validated block and do not
+validate again, so a block can never be learned by one shard and rejected by another.
 
 `ShardedModel` calls this under its validation lock. Nothing here may send messages or change a shard.
 """
@@ -24,8 +24,8 @@ from budgetron.errors import refuse_type, shown
 from budgetron.graphs import TaskGraph
 from budgetron.learners import validation
 from budgetron.learners.classes import Classes
-from budgetron.learners.learner import Learner
-from budgetron.learners.validation import located_one
+from budgetron.learners.learner import Block, Learner
+from budgetron.learners.validation import Examples, located_one
 
 WHO = "ShardedModel"
 Ints = NDArray[np.int64]
@@ -33,18 +33,22 @@ Ints = NDArray[np.int64]
 
 @dataclass(frozen=True)
 class ValidatedBlock:
-    """A valid block: its rows, tasks, task ids, components of the task graph, labels and weights."""
+    """A block that passed validation, and the sample weights as given: those in `block` include class weights."""
 
-    rows: Any
-    tasks: Any
-    task_ids: Ints
-    components: Ints
-    labels: Any = None
-    weights: NDArray[np.float64] | None = None
+    block: Block
+    sample_weight: NDArray[np.float64] | None = None
 
     @property
     def n(self) -> int:
-        return int(self.rows.shape[0])
+        return len(self.block)
+
+    @property
+    def task_ids(self) -> Ints:
+        return self.block.task_ids
+
+    @property
+    def components(self) -> Ints:
+        return self.block.clusters
 
 
 class InputValidator:
@@ -78,37 +82,39 @@ class InputValidator:
         """Whether all classes are known, and whether tasks are used. Blocks after the first may still change these."""
         return self.begun and self.classes.settled, self.prototype._tasked
 
-    def validate_examples(self, X: Any, y: Any, tasks: Any, classes: Any, sample_weight: Any) -> ValidatedBlock:
-        """Validate a block to be learned. If it is rejected, nothing changes."""
+    def validate_examples(self, examples: Examples, classes: Any) -> ValidatedBlock:
+        """Check examples to be learned. If they are rejected, nothing changes."""
         prototype = self.prototype
-        who = prototype._who
         first = not prototype._begun
-        block = prototype.validate(X, y, tasks=tasks, classes=classes, sample_weight=sample_weight)
+        block = prototype.check(examples, classes)
         assert block.classes is not None
         if first:
             self._begin(block.rows)
         # Change the prototype only now: everything that can reject the block has run.
         prototype._classes = block.classes
         prototype._tasked = prototype._tasked or block.tasks is not None
-        weights = validation.weights(who, sample_weight, len(block))  # the shards multiply by class weights themselves
-        return ValidatedBlock(block.rows, block.tasks, block.task_ids, block.clusters, block.labels, weights)
+        return ValidatedBlock(block, examples.weights)
+
+    def convert(self, X: Any, y: Any, tasks: Any, sample_weight: Any) -> Examples:
+        """Convert the arguments of a call, with the task column split off if the learner has one."""
+        prototype = self.prototype
+        X, tasks = prototype._split_task_column(X, tasks)
+        return validation.convert(prototype._who, X, y, tasks, sample_weight)
 
     def validate_rows(self, X: Any, tasks: Any) -> ValidatedBlock:
         """Validate a block to be predicted."""
-        prototype = self.prototype
-        prototype._check_begun()
-        block = prototype.validate(X, tasks=tasks)
-        return ValidatedBlock(block.rows, block.tasks, block.task_ids, block.clusters)
+        self.prototype._check_begun()
+        return ValidatedBlock(self.prototype.validate(X, tasks=tasks))
 
     def release_first_rows(self) -> None:
         """Release the rows of the first block, which are not needed once the shards have started."""
         self._first = None
 
     def locate_task(self, task: Hashable) -> ValidatedBlock:
-        """The task id and component of one task, as a block without rows."""
+        """The task id and component of one task, as a block with one row of no features."""
         prototype = self.prototype
         task_id, component = located_one(prototype._who, task, prototype._graph, prototype._tasked)
-        return ValidatedBlock(None, None, np.array([task_id]), np.array([component]))
+        return ValidatedBlock(Block(np.empty((1, 0)), np.array([task_id]), np.array([component])))
 
     def one_row(self, x: Any, task: Hashable) -> tuple[Any, list[Hashable] | None]:
         """One example, an array row or a dict of features, as a block of one row."""

@@ -17,7 +17,8 @@ from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 
 from budgetron.durable import Learned
-from budgetron.durable.idempotency import MAX_KEY_BYTES, MAX_KEYS, SCHEMA, Entry, IdempotencyKeys, Unwritten
+from budgetron.durable.idempotency import MAX_KEY_BYTES, MAX_KEYS, SCHEMA, IdempotencyKeys, Unwritten
+from budgetron.durable.requests import Entry
 from budgetron.durable.sqlite_file import SqliteFile
 
 NAME = "requests.sqlite"

@@ -6,16 +6,16 @@ examples in the order in which they came.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from budgetron.distributed.input_validation import ValidatedBlock
 from budgetron.distributed.worker import ShardMessage
-from budgetron.errors import BudgetronError
+from budgetron.durable import StreamRows
+from budgetron.graphs import Explicit, TaskGraph
 
 Ints = NDArray[np.int64]
 
@@ -44,68 +44,46 @@ def cuts(shards: Ints, rows: Ints | None = None) -> Iterator[Cut]:
             yield Cut(int(shards[places[0]]), numbers[places])
 
 
-def take_rows(values: Any, rows: Ints) -> Any:
-    """Select rows of an array, a CSR matrix or a list. None stays None."""
-    if values is None:
-        return None
-    if isinstance(values, (list, tuple)):
-        return [values[row] for row in rows.tolist()]
-    return values[rows]
-
-
-class DifferentRows(BudgetronError):
-    """An idempotency key that was used before with different rows."""
-
-
 @dataclass(frozen=True)
 class Job:
     """A valid block while it is processed: the shard of each row, and the array that receives the margins.
 
-    `call_key` is the idempotency key of the whole call; the keys of its messages begin with it. `learned` marks rows
-    that their shards learned before under the same key, and that are not sent again.
+    `key` is the idempotency key of the whole call. To a shard it is the key of a stream, in which the position of a row
+    is its number in the call. So the shard's log skips the rows that it has learned, however the call was cut.
     """
 
-    block: ValidatedBlock
+    validated: ValidatedBlock
     shards: Ints
     margins: NDArray[np.float64]
-    call_key: str | None = None
-    learned: NDArray[np.bool_] | None = None
+    key: str | None = None
+    digests: NDArray[np.uint64] | None = None  # per row, if the key is the caller's and may have been used before
 
-    def resumed(self, remembered: Mapping[int, Sequence[tuple[int, int]]]) -> tuple[Job, list[Cut]]:
-        """The job without the rows that were learned before, and the cuts in which those rows were sent.
+    @property
+    def n(self) -> int:
+        return self.validated.n
 
-        `remembered` maps each shard to the cuts that its log has under this key: the number of the first row, and the
-        number of rows of the shard. These are the cuts of the earlier call, whatever its block size was. Sent again
-        unchanged, each is answered from the shard's log, which also compares the rows.
-        """
-        learned = np.zeros(self.block.n, dtype=bool)
-        cuts: list[Cut] = []
-        for shard, sent in remembered.items():
-            mine = np.flatnonzero(self.shards == shard)
-            for first, n in sent:
-                place = int(np.searchsorted(mine, first))
-                if len(mine) < place + n or mine[place] != first:
-                    raise DifferentRows
-                cuts.append(Cut(shard, mine[place : place + n]))
-            # A shard learns its rows in order. So all rows before the last cut were learned, even if the log has
-            # deleted their keys (it stores the latest 100,000). The margins of such rows are NaN.
-            last = max(int(cut.rows[-1]) for cut in cuts if cut.shard == shard)
-            learned[mine[mine <= last]] = True
-        self.margins[learned] = np.nan
-        return replace(self, learned=learned), cuts
+    def message(self, cut: Cut, graph: TaskGraph) -> ShardMessage:
+        """The message with the rows of a cut; `graph` is the task graph of the shard."""
+        block, weights = self.validated.block.take(cut.rows), self.validated.sample_weight
+        if isinstance(graph, Explicit) and block.tasks is not None:
+            task_ids, clusters = graph.locate(block.tasks)  # a shard numbers the tasks of its part of the graph
+            block = replace(block, task_ids=task_ids, clusters=np.ascontiguousarray(clusters))
+        weights = None if weights is None else weights[cut.rows]
+        return ShardMessage(cut.shard, 0, block, weights, self.key, self._stream_rows(cut))
 
-    def unlearned(self, start: int, stop: int) -> Ints:
-        """The numbers of the rows from `start` to `stop` that still have to be sent."""
-        if self.learned is None:
-            return np.arange(start, stop)
-        return start + np.flatnonzero(~self.learned[start:stop])
+    def positions(self) -> Iterator[ShardMessage]:
+        """One message per shard with the positions and digests of all its rows, to compare with what it has learned."""
+        for cut in cuts(self.shards):
+            yield ShardMessage(cut.shard, 0, None, None, self.key, self._stream_rows(cut))
 
-    def message(self, cut: Cut) -> ShardMessage:
-        """The message for one shard. Its key is the key of the call and the number of its first row in the call."""
-        block, rows = self.block, cut.rows
-        key = None if self.call_key is None else f"{self.call_key}/{rows[0]}"
-        columns = take_rows(block.tasks, rows), take_rows(block.labels, rows), take_rows(block.weights, rows)
-        return ShardMessage(cut.shard, 0, take_rows(block.rows, rows), *columns, key)
+    def _stream_rows(self, cut: Cut) -> StreamRows | None:
+        if self.key is None:
+            return None
+        return StreamRows(cut.rows, b"" if self.digests is None else self.digests[cut.rows].tobytes())
+
+    def put(self, cut: Cut, margins: NDArray[np.float64]) -> None:
+        """Store the answer to a message. Margins that a shard has deleted are NaN, of whatever shape."""
+        self.margins[cut.rows] = margins if margins.ndim == self.margins.ndim else np.nan
 
 
 def batches(jobs: Sequence[Job], rows: range, size: int) -> Iterator[list[tuple[Job, Cut]]]:
@@ -113,9 +91,9 @@ def batches(jobs: Sequence[Job], rows: range, size: int) -> Iterator[list[tuple[
     batch: list[tuple[Job, Cut]] = []
     n = 0
     for job in jobs:
-        stop = min(rows.stop, job.block.n)
+        stop = min(rows.stop, job.n)
         for start in range(rows.start, stop, size):
-            numbers = job.unlearned(start, min(start + size, stop))
+            numbers = np.arange(start, min(start + size, stop))
             batch += [(job, cut) for cut in cuts(job.shards[numbers], numbers)]
             n += len(numbers)
             if n >= size:

@@ -6,16 +6,15 @@ A shard is a learner with its own share of the budget. Tasks of different compon
 shard computes exactly the margins of a local learner with that budget on the rows of its tasks, whatever the number
 of workers.
 
-A block passes through `input_validation` (here, in the coordinator), `placement`, `routing`, `worker_group` and
-`worker`. The coordinator must validate a block completely before any shard learns a row of it.
+Learning is in `learning`, files are in `on_disk`, statistics in `introspection`. This file has the parameters,
+prediction, and the start and end of the workers.
 """
 
 from __future__ import annotations
 
-import secrets
 import shutil
 import threading
-from collections.abc import Hashable, Iterable, Mapping, Sequence
+from collections.abc import Hashable, Iterable, Mapping
 from functools import partial
 from pathlib import Path
 from typing import Any, Self
@@ -26,26 +25,24 @@ from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.utils.metaestimators import available_if
 
 from budgetron.distributed.busy_tasks import BusyTasks
-from budgetron.distributed.input_validation import InputValidator, ValidatedBlock
-from budgetron.distributed.on_disk import OnDisk
+from budgetron.distributed.input_validation import InputValidator
+from budgetron.distributed.learning import ShardLearning
 from budgetron.distributed.placement import WHO, Placement, checked_pins
-from budgetron.distributed.routing import Cut, DifferentRows, Job, batches
+from budgetron.distributed.routing import Job
 from budgetron.distributed.shares import checked_policy, first_shares, least_bytes, refuse_bytes
 from budgetron.distributed.worker import folder_of
 from budgetron.distributed.worker_group import WorkerGroup
 from budgetron.distributed.worker_pool import LocalPool, WorkerPool
-from budgetron.durable import KeyReused, Request
-from budgetron.durable.idempotency import check_key, key_reused_error
 from budgetron.engine.memory import budget_of
 from budgetron.errors import TooFewBytes, is_whole, refuse, shown
+from budgetron.graphs import TaskGraph
 from budgetron.learners.budgetron import probabilities
 
 Margins = NDArray[np.float64]
 BACKENDS = ("local", "ray")
-MAX_KEY_LENGTH = 180  # the shards' logs take 200 characters, and the position of a row comes after the key
 
 
-class ShardedModel(OnDisk, ClassifierMixin, BaseEstimator):  # type: ignore[misc]
+class ShardedModel(ShardLearning, ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     """One model in shards, split by connected component of the task graph. Each shard has a share of the budget.
 
     Parameters
@@ -105,8 +102,6 @@ class ShardedModel(OnDisk, ClassifierMixin, BaseEstimator):  # type: ignore[misc
     400 60 ['spam']
     """
 
-    _unrecorded = False  # whether a block determined something that is not in the record yet
-
     def __init__(
         self,
         learner: Any,
@@ -137,188 +132,13 @@ class ShardedModel(OnDisk, ClassifierMixin, BaseEstimator):  # type: ignore[misc
         self.patience = patience
         self.ray_options = ray_options
 
-    # ---- learning
-
-    def partial_fit(
-        self, X: Any, y: Any, *, tasks: Any = None, classes: Any = None, sample_weight: Any = None,
-        key: str | None = None,
-    ) -> Self:
-        """Learn the rows in order. `key` is an idempotency key, as for `predict_then_learn`."""
-        self.predict_then_learn(X, y, tasks=tasks, classes=classes, sample_weight=sample_weight, key=key)
-        return self
-
-    def predict_then_learn(
-        self, X: Any, y: Any, *, tasks: Any = None, classes: Any = None, sample_weight: Any = None,
-        key: str | None = None,
-    ) -> Margins:
-        """Learn the rows in order, and return the margin of each row just before it was learned.
-
-        With a directory, everything is on disk when this returns. `key` is an idempotency key: a second call with the
-        same key and rows returns the first answer and learns nothing, so a call that failed can be retried. Shards that
-        learned their rows before a call failed do not learn them again, even if `block` has changed. Each shard stores
-        the answers of its last 100,000 messages; the margins of older rows are NaN.
-        """
-        block = self._validated(Request(X, y, tasks, key, classes, sample_weight))
-        self._prepare()
-        return self._learned(block, key)
-
-    def learn_many(self, requests: Sequence[Request], new_keys: bool = False) -> list[Margins | Exception]:
-        """Learn several requests in order, in one round trip to the workers.
-
-        Returns margins or an exception per request. No shard learns a row of a rejected request. Errors of workers or
-        disks are raised; requests with keys can then be sent again. `new_keys=True` promises that none of the keys was
-        ever sent before, not even in part, which saves asking the shards for them.
-        """
-        answers: list[Any] = [None] * len(requests)
-        jobs: dict[int, Job] = {}
-        for place, request in enumerate(requests):
-            try:
-                block = self._validated(request)
-            except (OSError, MemoryError):
-                raise
-            except Exception as error:
-                answers[place] = error
-                continue
-            self._prepare()
-            if self._interval() is None:
-                jobs[place] = self._new_job(block, request.key)
-            else:  # rebalancing or exchange happens between blocks, so requests are learned one by one
-                answers[place] = self._learned(block, request.key)
-        if jobs:
-            again = {} if new_keys else {place: job for place, job in jobs.items() if requests[place].key is not None}
-            for place, resumed in zip(again, self._resumed(list(again.values())), strict=True):
-                if isinstance(resumed, Exception):
-                    answers[place] = resumed
-                    del jobs[place]
-                else:
-                    jobs[place] = resumed
-        if jobs:
-            self._learned_together(list(jobs.values()))
-        for place, job in jobs.items():
-            answers[place] = job.margins
-        return answers
-
-    def learn_one(
-        self, x: Any, y: Any, *, task: Hashable = None, classes: Any = None, sample_weight: float | None = None
-    ) -> Any:
-        """Learn one example and return its margin before the update. Larger blocks are far cheaper per example."""
-        if np.ndim(y):
-            raise refuse(WHO, "y", "one label", shown(y), "Use partial_fit for several.")
-        row, tasks = self._get_validator().one_row(x, task)
-        weights = None if sample_weight is None else [sample_weight]
-        margins = self.predict_then_learn(row, [y], tasks=tasks, classes=classes, sample_weight=weights)
-        return float(margins[0]) if margins.ndim == 1 else margins[0]
-
-    def forget_task(self, task: Hashable) -> None:
-        """Remove a task's stored examples and weights. Other tasks do not change."""
-        self._check_begun()
-        shard = int(self._placement.shards_of_tasks([task])[0])
-        self._workers.call_owner(shard, "forget", task)
-
-    def _validated(self, request: Request) -> ValidatedBlock:
-        """Validate a request for all shards. If it is rejected, nothing changes."""
-        check_key(request.key, MAX_KEY_LENGTH)
-        validator = self._get_validator()
-        with self._validation_lock:
-            settled = validator.settled  # to see whether this block adds something that belongs into the record
-            validator.learner.check_streaming()
-            block = validator.validate_examples(
-                request.X, request.y, request.tasks, request.classes, request.sample_weight
-            )
-            self._unrecorded |= settled != validator.settled
-        return block
-
-    def _prepare(self) -> None:
-        """Start the shards if this is the first block, and write to the record what the block determined."""
-        with self._validation_lock:
-            if not self._begun:
-                self._begin()
-            elif self._unrecorded:
-                self._write_record()
-            self._unrecorded = False
-
-    def _new_job(self, block: ValidatedBlock, key: str | None = None) -> Job:
-        """A job to learn a block, under the given key or a random one."""
-        self._busy_tasks.count([None] if block.tasks is None else block.tasks)
-        return Job(block, self._placement.shards_of(block), self._empty_margins(block), key or secrets.token_hex(8))
-
-    def _empty_margins(self, block: ValidatedBlock) -> Margins:
-        outputs = self._validator.classes.n_outputs
-        return np.empty(block.n if outputs == 1 else (block.n, outputs))
-
-    def _learned(self, block: ValidatedBlock, key: str | None) -> Margins:
-        job = self._new_job(block, key)
-        if key is not None:
-            resumed = self._resumed([job])[0]
-            if isinstance(resumed, Exception):
-                raise resumed
-            job = resumed
-        interval = self._interval()
-        # Steps are whole blocks, so that the cuts, and with them the idempotency keys, do not depend on the interval.
-        step = block.n if interval is None else max(1, interval // self.block) * self.block
-        for start in range(0, block.n, step):
-            rows = range(start, min(start + step, block.n))
-            with self._workers.locked(job.shards[rows.start : rows.stop].tolist()):
-                self._run("learn", [job], rows)
-            self._examples_since += len(job.unlearned(rows.start, rows.stop))
-            if interval is not None and self._examples_since >= interval:
-                self._maintain()
-        return job.margins
-
-    def _resumed(self, jobs: list[Job]) -> list[Job | Exception]:
-        """The jobs without the rows that were learned before under their keys, or a `KeyReused` for each that differs.
-
-        Cuts that the shards have in their logs are sent again unchanged: the logs compare the rows and return the first
-        margins. That learns nothing, so if the rows differ, no shard has learned any of the new ones.
-        """
-        if self.directory is None or not jobs:
-            return list(jobs)
-        found: list[dict[int, list[tuple[int, int]]]] = [{} for _ in jobs]
-        for shards in self._workers.call_all("remembered", [job.call_key for job in jobs]):
-            for shard, by_job in shards.items():
-                for remembered, cuts in zip(found, by_job, strict=True):
-                    if cuts:
-                        remembered[shard] = cuts
-        resumed: list[Job | Exception] = []
-        for job, remembered in zip(jobs, found, strict=True):
-            try:
-                if remembered:
-                    job, cuts = job.resumed(remembered)
-                    with self._workers.locked(remembered):
-                        self._sent("learn", [[(job, cut)] for cut in cuts])
-                resumed.append(job)
-            except (DifferentRows, KeyReused):
-                resumed.append(key_reused_error(job.call_key))
-        return resumed
-
-    def _learned_together(self, jobs: list[Job]) -> None:
-        with self._workers.locked(np.unique(np.concatenate([job.shards for job in jobs])).tolist()):
-            self._run("learn", jobs)
-
-    def _interval(self) -> int | None:
-        """Examples between two runs of `_maintain`, or None if there is nothing to maintain."""
-        return self.rebalance_every if self.shares == "demand" else None
-
-    def _maintain(self) -> None:
-        self.rebalance()
-
-    def _run(self, method: str, jobs: Sequence[Job], rows: range | None = None) -> None:
-        """Send jobs (or some of their rows) to the shards, and write the margins in the caller's order."""
-        self._sent(method, list(batches(jobs, rows or range(max(job.block.n for job in jobs)), self.block)))
-
-    def _sent(self, method: str, plan: list[list[tuple[Job, Cut]]]) -> None:
-        messages = ([job.message(cut) for job, cut in batch] for batch in plan)
-        for batch, answers in zip(plan, self._workers.stream(method, messages, self.in_flight), strict=True):
-            for (job, cut), answer in zip(batch, answers, strict=True):
-                job.margins[cut.rows] = answer
-
     # ---- predicting
 
     def decision_function(self, X: Any, *, tasks: Iterable[Any] | None = None) -> Margins:
         """The margins: (n,), positive for ``classes_[1]``; or (n, classes)."""
         self._check_begun()
-        block = self._validator.validate_rows(X, tasks)
-        job = Job(block, self._placement.shards_of(block), self._empty_margins(block))
+        validated = self._validator.validate_rows(X, tasks)
+        job = Job(validated, self._placement.shards_of(validated), self._empty_margins(validated.n))
         self._run("margins", [job])
         return job.margins
 
@@ -414,6 +234,7 @@ class ShardedModel(OnDisk, ClassifierMixin, BaseEstimator):  # type: ignore[misc
             self._validation_lock = threading.Lock()
         self._placement = self._new_placement()
         self._term = term
+        self._graphs: dict[int, TaskGraph] = {}
         self._busy_tasks = BusyTasks()
         self._rebalancing = threading.Lock()
         self._examples_since = 0

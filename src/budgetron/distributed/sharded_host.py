@@ -12,38 +12,24 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Hashable, Sequence
 from contextlib import AbstractContextManager, ExitStack
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, ClassVar, NoReturn, Self
 
 import numpy as np
 
 from budgetron.distributed.errors import InShards, Unfinished
-from budgetron.distributed.journal import NAME, Journal
-from budgetron.distributed.placement import has_one_component
-from budgetron.distributed.record import NAME as RECORD
+from budgetron.distributed.journal import Journal
+from budgetron.distributed.learning import ConvertedRequest
+from budgetron.distributed.shard_options import FOLDER, ShardOptions, open_model, refuse_unsharded
 from budgetron.distributed.sharded import ShardedModel
 from budgetron.durable import HostedModel, Learned, Request, blocks
-from budgetron.durable.answers import margins_to_bytes
+from budgetron.durable.blocks import margins_to_bytes
 from budgetron.durable.errors import storage_errors
-from budgetron.durable.idempotency import Entry, answer_of, entry_of, group_into_commits
 from budgetron.durable.ownership import DirectoryLock
-from budgetron.durable.store import NAME as HOST
+from budgetron.durable.requests import Entry, answer_of, entry_of, group_into_commits
 from budgetron.errors import Closed, InputError, refusal, refuse, shown
 
 _LOCK_TIMEOUT = 0.5  # seconds that check_ready waits for a commit under way
-FOLDER = "shards"  # inside the model's directory
-
-
-@dataclass(frozen=True)
-class ShardOptions:
-    """How to start the shards. `shards` counts for a new model only."""
-
-    shards: int = 1
-    workers: int = 2
-    ray: Path | None = None  # run the workers on Ray, with the logs in this directory, which all nodes share
-    block: int = 10_000  # rows per message
-    snapshot_every: int = 50_000
 
 
 class ShardedHostedModel(HostedModel):
@@ -84,14 +70,14 @@ class ShardedHost:
             lock = DirectoryLock(directory)
         with ExitStack() as undo:
             undo.callback(lock.release)
-            _refuse_unsharded(directory)
+            refuse_unsharded(directory)
             chosen = (directory / FOLDER if options.ray is None else options.ray / directory.name).absolute()
             journal = Journal(directory, chosen, options.shards)
             undo.callback(journal.close)
             if options.ray is not None and journal.place != chosen:
                 accepted = f"{str(journal.place.parent)!r}, where the shards of {directory.name!r} are"
                 raise refuse("serve", "--ray", accepted, repr(str(options.ray)))
-            model = _open_model(journal, make_model, options)
+            model = open_model(journal, make_model, options)
             undo.callback(model.close)
             host = cls(directory, lock, journal, model)
             undo.pop_all()
@@ -177,23 +163,23 @@ class ShardedHost:
     def _send(self, written: Sequence[tuple[int, bytes]], is_new: bool = False) -> list[tuple[int, Any]]:
         """Send requests to the shards, in order. Returns the answer or `InputError` of each; a failure is raised."""
         answers: list[tuple[int, Any]] = []
-        together: list[tuple[int, blocks.Block]] = []
+        together: list[tuple[int, blocks.LoggedBlock]] = []
         for number, payload in written:
             block = blocks.decode_block(payload)
             if block.kind == "forget":
                 answers += self._send_examples(together, is_new)
-                answers.append((number, self._forget(number, block.tasks[0])))
+                answers.append((number, self._forget(number, block.examples.tasks[0])))
                 together = []
             else:
                 together.append((number, block))
         return answers + self._send_examples(together, is_new)
 
-    def _send_examples(self, together: list[tuple[int, blocks.Block]], is_new: bool) -> list[tuple[int, Any]]:
+    def _send_examples(self, together: list[tuple[int, blocks.LoggedBlock]], is_new: bool) -> list[tuple[int, Any]]:
         requests = [
-            Request(block.X, block.y, block.tasks, f"{self._journal.name}-{number}", block.classes, block.sample_weight)
+            ConvertedRequest(block.examples, f"{self._journal.name}-{number}", block.classes)
             for number, block in together
         ]
-        margins = self.model.learn_many(requests, new_keys=is_new)
+        margins = self.model.learn_converted(requests, new_keys=is_new)
         return [
             (number, found if isinstance(found, Exception) else Learned(number, found))
             for (number, _), found in zip(together, margins, strict=True)
@@ -267,44 +253,6 @@ class ShardedHost:
                 finally:
                     self._journal.close()
                     self._lock.release()
-
-
-def is_sharded_host(directory: Path) -> bool:
-    """Whether the directory belongs to a `ShardedHost`."""
-    return (directory / NAME).is_file()
-
-
-def _open_model(journal: Journal, make_model: Callable[[], Any] | None, options: ShardOptions) -> ShardedModel:
-    """The sharded model of the directory; or a new one, which starts with the first block."""
-    parameters: dict[str, Any] = {
-        "workers": options.workers,
-        "backend": "local" if options.ray is None else "ray",
-        "block": max(128, options.block),
-        "snapshot_every": options.snapshot_every,
-    }
-    if (journal.place / RECORD).exists():
-        if not journal.position:  # The shards belong to another coordinator, and opening them would lock it out.
-            came = f"{str(journal.place)!r}, which contains shards"
-            raise refuse("serve", "--ray", "a directory of its own for a new model", came)
-        return ShardedModel.open(journal.place, **parameters)
-    learner = None if make_model is None else make_model()
-    if learner is None or learner._begun:
-        came = "none" if learner is None else "a model file, which has learned already"
-        raise refuse("serve", "MODEL", "the name of a learner if a new model is to be in shards", came)
-    if journal.shards > 1 and has_one_component(learner.graph):
-        raise refuse(
-            "serve", "--shards", "1 if the task graph has a single component", f"{journal.shards}",
-            'Use a learner with another graph, such as "Budgetron graph=disconnected".',
-        )  # fmt: skip
-    return ShardedModel(learner, shards=journal.shards, directory=journal.place, **parameters)
-
-
-def _refuse_unsharded(directory: Path) -> None:
-    if (directory / HOST).is_file():
-        raise refuse(
-            "serve", "--shards", "for new models", f"{directory.name!r}, which was started without shards",
-            "Serve it without --shards and --ray, or give the new model another name.",
-        )  # fmt: skip
 
 
 def _unfinished(error: Exception) -> Unfinished:

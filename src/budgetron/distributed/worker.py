@@ -20,9 +20,10 @@ from numpy.typing import NDArray
 
 from budgetron.distributed.file_access import write_file
 from budgetron.distributed.replica_exchange import SharedPart, shared_part, with_shared_part
-from budgetron.durable import Host, KeyReused, Learned, Request
+from budgetron.durable import Host, KeyReused, Learned, Request, StreamRows
 from budgetron.durable.hosted_model import HostedModel, hosted_model_from
 from budgetron.errors import WorkerError, refusal
+from budgetron.learners.learner import Block
 from budgetron.learners.saved import content_of
 
 WRITERS = 8  # threads that write logs: more than cores, because they mostly wait for fsync
@@ -34,15 +35,14 @@ class NotTheOwner(WorkerError):
 
 @dataclass(frozen=True)
 class ShardMessage:
-    """Rows for one shard, with the epoch of its owner and the idempotency key of this message."""
+    """Validated rows for one shard, with the epoch of its owner, the key of the call, and their positions in it."""
 
     shard: int
     epoch: int
-    X: Any
-    tasks: Any
-    y: Any = None
-    weights: NDArray[np.float64] | None = None
+    block: Block | None
+    sample_weight: NDArray[np.float64] | None = None  # as given: the log has these, `block` includes class weights
     key: str | None = None
+    rows: StreamRows | None = None
 
 
 @dataclass(frozen=True)
@@ -148,26 +148,24 @@ class Worker:
                 raise answer
         return answers
 
-    def remembered(self, call_keys: list[str]) -> dict[int, list[list[tuple[int, int]]]]:
-        """What the shards of this worker have learned under the keys of these calls.
+    def check_keys(self, messages: list[ShardMessage]) -> list[bool]:
+        """For each message, whether its rows are the ones that were learned before at the same positions, if any."""
+        return [self._is_same_stream(message) for message in messages]
 
-        Returns, per shard and key, the cuts in the order of rows. A cut is the number of its first row in the call, and
-        its number of rows. Shards that have none of the keys are left out.
-        """
-        found = {}
-        for shard, owned in self._owned.items():
-            if owned.host is not None:
-                cuts = [_remembered(owned.host, call_key) for call_key in call_keys]
-                if any(cuts):
-                    found[shard] = cuts
-        return found
+    def _is_same_stream(self, message: ShardMessage) -> bool:
+        host = self._of(message.shard, message.epoch).host
+        try:
+            if host is not None and message.key is not None and message.rows is not None:
+                host.check_stream(message.key, message.rows)
+        except KeyReused:
+            return False
+        return True
 
     def margins(self, messages: list[ShardMessage]) -> list[NDArray[np.float64]]:
         """Compute the margins of each message without learning."""
         owned = [self._of(message.shard, message.epoch) for message in messages]
         return [
-            shard.model.decision_function(message.X, tasks=message.tasks)
-            for shard, message in zip(owned, messages, strict=True)
+            shard.model.block_margins(message.block) for shard, message in zip(owned, messages, strict=True)
         ]
 
     def forget(self, shard: int, epoch: int, task: Any) -> None:
@@ -183,16 +181,10 @@ class Worker:
         owned = self._owned[messages[0].shard]
         host = owned.host
         if host is None:
-            return [self._learned_in_memory(message) for message in messages]
-        requests = [Request(p.X, p.y, p.tasks, p.key, None, p.weights) for p in messages]
-        answers = host.learn_many(requests, in_order=True)
+            return [owned.in_memory.learn_block(message.block) for message in messages]
+        answers = host.learn_many([_request(message) for message in messages], in_order=True)
         owned.is_behind = any(isinstance(one, Exception) and not isinstance(one, KeyReused) for one in answers)
         return [one.margins if isinstance(one, Learned) else one for one in answers]
-
-    def _learned_in_memory(self, message: ShardMessage) -> Any:
-        weights = {} if message.weights is None else {"sample_weight": message.weights}
-        model = self._owned[message.shard].in_memory
-        return model.predict_then_learn(message.X, message.y, tasks=message.tasks, **weights)
 
     # ---- maintenance
 
@@ -264,11 +256,12 @@ def folder_of(shard: int) -> str:
     return f"shard-{shard:05d}"
 
 
-def _remembered(host: Host, call_key: str) -> list[tuple[int, int]]:
-    prefix = f"{call_key}/"
-    found = [(key[len(prefix) :], len(learned.margins)) for key, learned in host.remembered(prefix).items()]
-    # The key "a/1/0" belongs to the call "a/1", not to "a": only digits may follow the prefix.
-    return sorted((int(first), n) for first, n in found if first.isdecimal())
+def _request(message: ShardMessage) -> Request:
+    block = message.block
+    assert block is not None
+    return Request(
+        block.rows, block.labels, block.tasks, message.key, None, message.sample_weight, message.rows, block
+    )
 
 
 def _statistics(shard: int, owned: _OwnedShard, by_task: bool) -> ShardStatistics:

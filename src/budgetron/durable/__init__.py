@@ -10,8 +10,6 @@ Every example is on disk before it is acknowledged, and is learned exactly once.
 stream engine, so any program can use it. This package must not import the service or the distributed models.
 """
 
-from budgetron.durable.answers import Learned
-from budgetron.durable.blocks import Request, StreamRows, row_digest, row_digests
 from budgetron.durable.errors import (
     AlreadyOwned,
     DamagedLog,
@@ -24,6 +22,7 @@ from budgetron.durable.errors import (
 from budgetron.durable.host import Host
 from budgetron.durable.hosted_model import HostedModel
 from budgetron.durable.model_host import ModelHost
+from budgetron.durable.requests import Learned, Request, StreamRows, row_digest, row_digests
 
 __all__ = [
     "AlreadyOwned",

@@ -1,19 +1,20 @@
-"""Encode blocks of examples as bytes for the log, and decode them.
+"""Encode blocks of examples and their margins as bytes for the log, and decode them.
 
     [version, kind, shape, arrays, records, y, tasks, classes, weights]      in msgpack
 
 `kind` is "dense", "csr", "records" (raw, for a model with columns) or "forget". Arrays are little-endian bytes with
-their dtype. Tasks and labels are written as in a model file, so they may be any plain hashable value.
+their dtype. Tasks and labels are written as in a model file, so they may be any plain hashable value. The byte layouts
+are a file format: they must not change without a migration.
 
-The model always learns the block as decoded from these bytes, never the caller's own arrays. So a replay of the log
-after a crash learns exactly what the first call learned.
+Examples are converted here once (`validation.convert`), before they are logged. A model learns a block as decoded from
+these bytes, never the caller's own arrays, so a replay of the log after a crash learns exactly what the first call
+learned. What was decoded is not converted again, only checked against the model (`Learner.check`).
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from hashlib import blake2b
 from typing import Any
 
 import msgspec
@@ -21,93 +22,23 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
+from budgetron.durable.requests import WHO, Request
 from budgetron.errors import refuse, shown
 from budgetron.learners import validation
 from budgetron.learners.hashing import DICT_FEATURES, hashed_rows
+from budgetron.learners.validation import Examples
 from budgetron.persist.names import NoJSON, decoded, encoded
 
 VERSION = 1
-WHO = "Host"
-DIGEST_BYTES = 8  # per row: enough to notice rows that changed by mistake; not a defence against forgery
 
 
 @dataclass(frozen=True)
-class StreamRows:
-    """The positions of a request's rows in a stream that may be sent again. `Request.key` names the stream.
-
-    Parameters
-    ----------
-    places : array of int
-        One position per row, such as a line number or an offset. Positions rise along the stream, within a request and
-        from one request to the next. A row that is sent again has the same position.
-    digests : bytes, optional
-        Eight bytes per row, from `row_digest` or `row_digests`. With them, a different row at the same position is
-        rejected instead of skipped.
-    """
-
-    places: NDArray[np.int64]
-    digests: bytes = b""
-
-    def __post_init__(self) -> None:
-        places = np.asarray(self.places, dtype=np.int64)
-        if places.ndim != 1 or not len(places) or places[0] < 0 or (np.diff(places) <= 0).any():
-            raise refuse(WHO, "places", "rising integers >= 0, one per row", shown(self.places))
-        if self.digests and len(self.digests) != DIGEST_BYTES * len(places):
-            raise refuse(WHO, "digests", f"{DIGEST_BYTES} bytes per row", f"{len(self.digests)} for {len(places)} rows")
-        object.__setattr__(self, "places", places)
-
-    def first(self, n: int) -> StreamRows:
-        return StreamRows(self.places[:n], self.digests[: DIGEST_BYTES * n])
-
-    def after(self, n: int) -> StreamRows:
-        return StreamRows(self.places[n:], self.digests[DIGEST_BYTES * n :])
-
-
-def row_digest(content: bytes) -> bytes:
-    """Hash the content of one row, for `StreamRows.digests`."""
-    return blake2b(content, digest_size=DIGEST_BYTES).digest()
-
-
-def row_digests(X: Any, y: Any, tasks: Any = None, sample_weight: Any = None) -> bytes:
-    """Hash every row of an array or CSR matrix together with its label, task and weight, for `StreamRows.digests`."""
-    sides = [values.tolist() if hasattr(values, "tolist") else values for values in (y, tasks, sample_weight)]
-    if sparse.issparse(X):
-        X = X.tocsr()
-        cuts = [slice(*ends) for ends in zip(X.indptr[:-1], X.indptr[1:], strict=True)]
-        rows = (X.indices[cut].astype("<i8").tobytes() + X.data[cut].tobytes() for cut in cuts)
-    else:
-        rows = (row.tobytes() for row in np.ascontiguousarray(X))
-    labels = (repr([None if side is None else side[place] for side in sides]).encode() for place in range(X.shape[0]))
-    return b"".join(row_digest(row + label) for row, label in zip(rows, labels, strict=True))
-
-
-@dataclass(frozen=True)
-class Request:
-    """The arguments of one call of `learn`: labelled examples that are learned together or rejected together.
-
-    `key` is the idempotency key. Without `rows` it names this request alone. With `rows` it names a stream, and the
-    examples are some rows of that stream.
-    """
-
-    X: Any
-    y: Any
-    tasks: Any = None
-    key: str | None = None
-    classes: Any = None
-    sample_weight: Any = None
-    rows: StreamRows | None = None
-
-
-@dataclass(frozen=True)
-class Block:
-    """A request as decoded from its bytes, ready to be learned."""
+class LoggedBlock:
+    """A request as decoded from its bytes."""
 
     kind: str
-    X: Any
-    y: Any
-    tasks: Any
+    examples: Examples  # of kind "records": with the raw records instead of rows
     classes: Any
-    sample_weight: Any
 
 
 class _EncodedBlock(msgspec.Struct, array_like=True):
@@ -127,57 +58,79 @@ _decoder = msgspec.msgpack.Decoder(_EncodedBlock)
 
 
 def encode_request(request: Request, width: int | None, raw: bool) -> bytes:
-    """Encode a request for the log.
+    """Convert the examples of a request, and encode them for the log.
 
     A list of dicts is stored as it is if `raw` (the model has columns that encode it), otherwise hashed to `width`
     features.
     """
-    kind, shape, arrays, records = _rows(request.X, width, raw)
-    n = shape[0]
-    weights = validation.weights(WHO, request.sample_weight, n)
+    kind, examples = _converted(request, width, raw)
+    rows = examples.rows
+    shape = (len(rows), 0) if kind == "records" else (int(rows.shape[0]), int(rows.shape[1]))
+    arrays: list[tuple[str, bytes]] = []
+    if kind != "records":
+        arrays = [_array(part) for part in ([rows] if kind == "dense" else [rows.data, rows.indices, rows.indptr])]
+    # Lists are encoded value by value, not as the array that they were converted to: retries of requests that an
+    # earlier version logged are recognised by the bytes.
+    labels = request.y if isinstance(request.y, list | tuple) else examples.labels
     block = _EncodedBlock(
         version=VERSION,
         kind=kind,
         shape=shape,
         arrays=arrays,
-        records=records,
-        y=_values("y", validation.labels(WHO, request.y, n) if _plain_numbers(request.y) else request.y, n),
-        tasks=_values("tasks", request.tasks, n),
-        classes=_values("classes", request.classes, None),
-        weights=None if weights is None else _array(weights),
+        records=[dict(row) for row in rows] if kind == "records" else [],
+        y=_values("y", labels),
+        tasks=_values("tasks", examples.tasks),
+        classes=_values("classes", request.classes),
+        weights=None if examples.weights is None else _array(examples.weights),
     )
     return _bytes(block)
 
 
+def _converted(request: Request, width: int | None, raw: bool) -> tuple[str, Examples]:
+    """The kind of the block, and its examples as arrays; raw records stay as they are."""
+    X, y, tasks, weights = request.X, request.y, request.tasks, request.sample_weight
+    if request.block is not None:  # checked by the coordinator of a sharded model
+        examples = Examples(request.block.rows, request.block.labels, request.block.tasks, weights)
+    elif are_records(X) and raw:
+        n = len(X)
+        names = None if tasks is None else validation.listed(WHO, tasks, n)
+        examples = Examples(X, validation.labels(WHO, y, n), names, validation.weights(WHO, weights, n))
+        return "records", examples
+    else:
+        examples = validation.convert(WHO, hashed(X, width) if are_records(X) else X, y, tasks, weights)
+    return "csr" if sparse.issparse(examples.rows) else "dense", examples
+
+
 def encode_forget(task: Any) -> bytes:
     """Encode the request to forget a task."""
-    return _bytes(_EncodedBlock(version=VERSION, kind="forget", tasks=_values("task", [task], 1)))
+    return _bytes(_EncodedBlock(version=VERSION, kind="forget", tasks=_values("task", [task])))
 
 
-def decode_block(payload: bytes) -> Block:
+def decode_block(payload: bytes) -> LoggedBlock:
     """Decode a block of the log."""
     block = _decoder.decode(payload)
     if block.version != VERSION:
         raise refuse(WHO, "the log", f"of version {VERSION}", f"version {block.version}",
                      "Open the directory with a newer budgetron.")  # fmt: skip
     if block.kind == "dense":
-        X: Any = _numbers(block.arrays[0]).reshape(block.shape)
+        rows: Any = _numbers(block.arrays[0]).reshape(block.shape)
     elif block.kind == "csr":
         data, indices, indptr = map(_numbers, block.arrays)
-        X = sparse.csr_matrix((data, indices, indptr), shape=block.shape)
+        rows = sparse.csr_matrix((data, indices, indptr), shape=block.shape)
     else:
-        X = block.records
+        rows = block.records
     weights = None if block.weights is None else _numbers(block.weights)
-    return Block(block.kind, X, _read(block.y), _read(block.tasks), _read(block.classes), weights)
+    labels = None if block.y is None else np.asarray(_read(block.y))
+    return LoggedBlock(block.kind, Examples(rows, labels, _read(block.tasks), weights, rows), _read(block.classes))
 
 
 def without_first_rows(payload: bytes, n: int) -> bytes:
     """Encode the same request without its first n rows."""
-    block = decode_block(payload)
-    rest = [None if values is None else values[n:] for values in (block.X, block.y, block.tasks, block.sample_weight)]
-    X, y, tasks, weights = rest
-    request = Request(X, y, tasks, classes=block.classes, sample_weight=weights)
-    return encode_request(request, None, block.kind == "records")
+    logged = decode_block(payload)
+    parts = (logged.examples.rows, logged.examples.labels, logged.examples.tasks, logged.examples.weights)
+    X, y, tasks, weights = (None if values is None else values[n:] for values in parts)
+    request = Request(X, y, tasks, classes=logged.classes, sample_weight=weights)
+    return encode_request(request, None, logged.kind == "records")
 
 
 def are_records(X: Any) -> bool:
@@ -194,36 +147,18 @@ def hashed(records: Sequence[Mapping[str, Any]], width: int | None) -> Any:
     return hashed_rows(WHO, records, width or DICT_FEATURES)
 
 
-def _rows(X: Any, width: int | None, raw: bool) -> tuple[str, tuple[int, int], list[Any], list[Any]]:
-    if are_records(X):
-        if raw:
-            return "records", (len(X), 0), [], [dict(row) for row in X]
-        X = hashed(X, width)
-    rows: Any = validation.matrix(WHO, X)
-    is_sparse = bool(sparse.issparse(rows))
-    shape = (int(rows.shape[0]), int(rows.shape[1]))
-    if is_sparse:
-        return "csr", shape, [_array(rows.data), _array(rows.indices), _array(rows.indptr)], []
-    return "dense", shape, [_array(rows)], []
-
-
-def _plain_numbers(y: Any) -> bool:
-    return y is None or (isinstance(y, np.ndarray) and y.dtype.kind in "iufb")
-
-
-def _values(parameter: str, values: Any, n: int | None) -> Any:
-    """Encode labels or tasks: an array of numbers as its bytes, everything else value by value."""
+def _values(parameter: str, values: Any) -> Any:
+    """Encode labels, tasks or classes: an array of numbers as its bytes, everything else value by value."""
     if values is None:
         return None
     if hasattr(values, "to_numpy"):
         values = values.to_numpy()
     if isinstance(values, np.ndarray):
         if values.ndim == 1 and values.dtype.kind in "iufb":
-            return _array(_counted(parameter, values, n))
+            return _array(values)
         values = values.tolist()
     if isinstance(values, str | bytes) or not isinstance(values, Iterable):
         raise refuse(WHO, parameter, "a list or array with one value per row", shown(values))
-    values = _counted(parameter, list(values), n)
     try:
         return [value if type(value) in _JSON_TYPES else encoded(_item(value)) for value in values]
     except NoJSON:
@@ -237,12 +172,6 @@ _JSON_TYPES = frozenset({bool, float, int, str})  # written as they are; other t
 
 def _item(value: Any) -> Any:
     return value.item() if isinstance(value, np.generic) else value
-
-
-def _counted(parameter: str, values: Any, n: int | None) -> Any:
-    if n is not None and len(values) != n:
-        raise refuse(WHO, parameter, f"as long as X, which has {n} rows", f"{len(values)} values")
-    return values
 
 
 def _array(values: NDArray[Any]) -> tuple[str, bytes]:
@@ -273,3 +202,16 @@ def _bytes(block: _EncodedBlock) -> bytes:
             WHO, "the examples", "numbers, strings and other plain values, integers below 2**63",
             f"a value that cannot be encoded ({error})",
         ) from None
+
+
+def margins_to_bytes(margins: NDArray[np.float64]) -> bytes:
+    """Encode margins: the width in four bytes (0 for one margin per row), then the numbers, little-endian."""
+    width = 0 if margins.ndim == 1 else int(margins.shape[1])
+    return width.to_bytes(4, "little") + margins.astype("<f8").tobytes()
+
+
+def margins_from_bytes(content: bytes) -> NDArray[np.float64]:
+    """Decode what `margins_to_bytes` wrote."""
+    width = int.from_bytes(content[:4], "little")
+    margins = np.frombuffer(content[4:], dtype="<f8").astype(np.float64)
+    return margins.reshape(-1, width) if width else margins

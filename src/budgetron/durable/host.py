@@ -16,29 +16,25 @@ from __future__ import annotations
 import os
 import threading
 from collections.abc import Callable, Hashable, Sequence
-from contextlib import AbstractContextManager, nullcontext, suppress
+from contextlib import AbstractContextManager, ExitStack, nullcontext, suppress
 from pathlib import Path
 from typing import Any, ClassVar, Self
 
-import numpy as np
-from numpy.typing import NDArray
-
 from budgetron.durable import blocks
-from budgetron.durable.answers import Learned
-from budgetron.durable.blocks import Request
 from budgetron.durable.errors import DiskRefused, NothingLearned, StaleOwner, storage_errors
-from budgetron.durable.hosted_model import HostedModel, hosted_model_from
-from budgetron.durable.idempotency import Entry, answer_of, entry_of, group_into_commits
-from budgetron.durable.log_and_snapshots import LogAndSnapshots
-from budgetron.durable.ownership import AcknowledgedMark, DirectoryLock
+from budgetron.durable.host_state import HostState
+from budgetron.durable.hosted_model import hosted_model_from
+from budgetron.durable.log import Log
+from budgetron.durable.ownership import DirectoryLock
 from budgetron.durable.recovery import Recovery, recover
-from budgetron.durable.store import Store
+from budgetron.durable.requests import Entry, Learned, Request, StreamRows, answer_of, entry_of, group_into_commits
+from budgetron.durable.snapshots import Snapshots
 from budgetron.errors import Closed, InputError, StorageError, is_whole, refuse, shown
 
 _LOCK_TIMEOUT = 0.5  # seconds that check_ready waits for a commit under way
 
 
-class Host:
+class Host(HostState):
     """A model whose acknowledged examples survive crashes, kills and power loss. Created by `Host.open`.
 
     >>> import tempfile
@@ -57,13 +53,14 @@ class Host:
 
     def __init__(
         self,
-        storage: LogAndSnapshots,
+        log: Log,
+        snapshots: Snapshots,
         lock: DirectoryLock | None,
         found: Recovery,
         snapshot_every: int,
         learning_lock: AbstractContextManager[Any] | None = None,
     ) -> None:
-        self._storage, self._lock = storage, lock
+        self._log, self._snapshots, self._lock = log, snapshots, lock
         self._hosted = found.hosted
         self.recovery = found  # what was recovered on opening
         self.snapshot_every = snapshot_every
@@ -115,21 +112,17 @@ class Host:
         with storage_errors(folder / "lock"):
             folder.mkdir(parents=True, exist_ok=True)
             lock = DirectoryLock(folder) if epoch is None else None
-            mark = AcknowledgedMark(folder)
-        store = None
-        try:
-            store = Store(folder)
-            store.take_over(epoch)
-            begin = make_model if model is None else lambda: model
-            found = recover(store, mark, begin, accept_loss)
-            return cls(LogAndSnapshots(store, mark, found), lock, found, int(snapshot_every), learning_lock)
-        except BaseException:
-            for part in (store, mark):
-                if part is not None:
-                    part.close()
+        with ExitStack() as undo:
             if lock is not None:
-                lock.release()
-            raise
+                undo.callback(lock.release)
+            log = Log(folder)
+            undo.callback(log.close)
+            log.take_over(epoch)
+            snapshots = Snapshots(log)
+            found = recover(log, snapshots, make_model if model is None else lambda: model, accept_loss)
+            host = cls(log, snapshots, lock, found, int(snapshot_every), learning_lock)
+            undo.pop_all()
+        return host
 
     # ---- learning
 
@@ -229,9 +222,9 @@ class Host:
     def _commit_together(self, entries: list[Entry], in_order: bool) -> None:
         try:
             self._check_open()
-            new = self._storage.select_unlearned(entries, self._classes)
+            new = self._log.select_unlearned(entries, self._classes)
             if new:
-                self._storage.append(new)
+                self._log.append(new)
         except Exception as error:  # The commit failed: nothing was logged, so nothing may be learned.
             for entry in entries:
                 entry.answer = entry.answer or error
@@ -258,13 +251,23 @@ class Host:
         try:
             if refused is not None:
                 raise refused
-            margins = self._hosted.learn(blocks.decode_block(entry.payload))
+            if entry.block is None:
+                margins = self._hosted.learn(blocks.decode_block(entry.payload))
+            else:  # checked before it was sent here, and its rows are those in the payload
+                margins = self._hosted.model.learn_block(entry.block)
         except Exception as error:
-            self._storage.refused(entry.number)
+            self._log.rejected(entry.number)
             entry.answer = error
         else:
-            self._storage.learned(entry, margins)
+            self._log.learned(entry, margins)
+            self._snapshots.count(len(margins), len(entry.payload))
             entry.answer = entry.learned(entry.number, margins, self._classes)
+
+    def check_stream(self, key: str, rows: StreamRows) -> None:
+        """Raise `KeyReused` if other rows than these were learned at the same positions of a stream."""
+        with self._commit_lock:
+            self._check_open()
+            self._log.check_stream(key, rows)
 
     # ---- snapshots
 
@@ -277,9 +280,9 @@ class Host:
     def _snapshot_if_due(self) -> None:
         if not self._hosted.begun:
             return
-        if not self._storage.has_snapshot:
+        if not self._snapshots.numbers:
             self._snapshot()
-        elif self._storage.is_due(self.snapshot_every):
+        elif self._snapshots.is_due(self.snapshot_every):
             try:
                 self._snapshot()
             except DiskRefused as error:  # The log has everything, so nothing is lost; the next commit tries again.
@@ -287,7 +290,7 @@ class Host:
 
     def _snapshot(self) -> None:
         if self._hosted.begun:
-            self._storage.snapshot(self._hosted.content())
+            self._snapshots.write(self._hosted.content())
             self.snapshot_error = None
 
     def content(self) -> bytes:
@@ -306,7 +309,7 @@ class Host:
         hosted = hosted_model_from(content)
         with self._commit_lock:
             self._check_open()
-            self._storage.replace_model(hosted.content())
+            self._snapshots.replace_model(hosted.content())
             with swapping or nullcontext():
                 self._hosted = hosted
 
@@ -316,66 +319,14 @@ class Host:
         To restore it, put it into an empty directory as `host.sqlite` and open that directory.
         """
         self._check_open()
-        self._storage.copy_to(Path(path))
+        self._log.copy_to(Path(path))
 
-    # ---- predictions, which are not logged
-
-    def predict(self, X: Any, tasks: Any = None) -> NDArray[Any]:
-        """Predict labels with the current model; X as for `learn`."""
-        hosted = self._hosted
-        labels: NDArray[Any] = hosted.model.predict(hosted.rows(X), tasks=tasks)
-        return labels
-
-    def decision_function(self, X: Any, tasks: Any = None) -> NDArray[np.float64]:
-        """Compute margins with the current model; X as for `learn`."""
-        hosted = self._hosted
-        margins: NDArray[np.float64] = hosted.model.decision_function(hosted.rows(X), tasks=tasks)
-        return margins
-
-    # ---- state
-
-    @property
-    def model(self) -> Any:
-        """The current model, for reading. Learn through `Host.learn` only: other changes are not on disk."""
-        return self._hosted.model
-
-    @property
-    def hosted_model(self) -> HostedModel:
-        """The current model and its columns, as one object: a restore replaces both in one step."""
-        return self._hosted
-
-    @property
-    def columns(self) -> Any:
-        """The columns that encode raw records, or None."""
-        return self._hosted.columns
-
-    @property
-    def position(self) -> int:
-        """The number of the last record in the log. Rejected records are counted too."""
-        return self._storage.position
-
-    @property
-    def replayed_examples(self) -> int:
-        """How many examples were learned from the log when the directory was opened."""
-        return self.recovery.replayed_examples
-
-    @property
-    def failing(self) -> Exception | None:
-        """Why the last snapshot failed, or None. The log has everything nevertheless."""
-        return self.snapshot_error
-
-    @property
-    def epoch(self) -> int:
-        return self._storage.epoch
-
-    @property
-    def directory(self) -> Path:
-        return self._storage.directory
+    # ---- keys and readiness
 
     def remembered(self, prefix: str) -> dict[str, Learned]:
         """The stored idempotency keys that begin with `prefix`, and their answers."""
         with self._commit_lock:
-            return dict(self._storage.answers_to(prefix))
+            return dict(self._log.answers_to(prefix))
 
     def check_ready(self) -> None:
         """Raise the error that `learn` would raise now: a full disk, a later owner, a removed directory, a closed host.
@@ -384,12 +335,12 @@ class Host:
         for it, and reports the outcome of the commit before.
         """
         if not self._commit_lock.acquire(timeout=_LOCK_TIMEOUT):
-            if self._storage.write_error is not None:
-                raise self._storage.write_error
+            if self._log.write_error is not None:
+                raise self._log.write_error
             return
         try:
             self._check_open()
-            self._storage.try_to_write()
+            self._log.try_to_write()
             if self.snapshot_error is not None:
                 self._snapshot()
         finally:
@@ -411,11 +362,11 @@ class Host:
                 return
             self._open = False
             try:
-                if self._is_consistent and self._storage.is_ahead:
+                if self._is_consistent and self._snapshots.is_behind:
                     with suppress(StaleOwner):  # A later owner has recovered everything from the log.
                         self._snapshot()
             finally:
-                self._storage.close()
+                self._log.close()
                 if self._lock is not None:
                     self._lock.release()
 

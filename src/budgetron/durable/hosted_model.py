@@ -9,18 +9,20 @@ from __future__ import annotations
 
 import threading
 from copy import deepcopy
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from budgetron.durable import blocks
-from budgetron.durable.blocks import Block
+from budgetron.durable.blocks import LoggedBlock
 from budgetron.durable.errors import NothingLearned
 from budgetron.errors import refuse, shown
 from budgetron.io import columns_of
 from budgetron.learners.learner import Learner
 from budgetron.learners.saved import content_of, model_of
+from budgetron.learners.validation import Examples, matrix
 from budgetron.persist import unpacked
 from budgetron.persist.schema import decode_record as read_schema
 
@@ -63,32 +65,31 @@ class HostedModel:
                 return self.columns.encode(X)
         return blocks.hashed(X, self.width)
 
-    def learn(self, block: Block) -> NDArray[np.float64]:
-        """Learn a block and return its margins before learning. If the model rejects the block, nothing changes."""
-        if block.kind == "forget":
+    def learn(self, logged: LoggedBlock) -> NDArray[np.float64]:
+        """Learn a block of the log and return its margins before learning. If it is rejected, nothing changes."""
+        if logged.kind == "forget":
             if self.begun:
-                self.model.forget_task(block.tasks[0])
+                self.model.forget_task(logged.examples.tasks[0])
             return np.empty(0)
-        weights = {} if block.sample_weight is None else {"sample_weight": block.sample_weight}
-        if block.kind != "records":
-            return self._margins(block.X, block, weights)
+        if logged.kind != "records":
+            return self._checked_and_learned(logged.examples, logged.classes)
         if self.columns is None:  # the model was replaced while this block waited
             raise refuse("Host", "X", "rows of numbers for a model without columns", "raw records",
                          "The model was replaced; send numbers or dicts of features.")  # fmt: skip
         before = deepcopy(self.columns)
         try:
             with self._encoding:
-                X = self.columns.encode(block.X, learn=True)
-            return self._margins(X, block, weights)
+                X = self.columns.encode(logged.examples.rows, learn=True)
+            rows = matrix(type(self.model).__name__, X)
+            return self._checked_and_learned(replace(logged.examples, rows=rows, source=X), logged.classes)
         except BaseException:
             self.columns = self.model._columns = before
             raise
 
-    def _margins(self, X: Any, block: Block, weights: dict[str, Any]) -> NDArray[np.float64]:
-        margins: NDArray[np.float64] = self.model.predict_then_learn(
-            X, block.y, tasks=block.tasks, classes=block.classes, **weights
-        )
-        return margins
+    def _checked_and_learned(self, examples: Examples, classes: Any) -> NDArray[np.float64]:
+        model = self.model
+        model.check_streaming()
+        return model.learn_block(model.check(examples, classes))
 
     def content(self) -> bytes:
         """The bytes of the model file."""

@@ -18,23 +18,19 @@ log of a `Host` and the service's journal of a model in shards both use them.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
-from hashlib import blake2b
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from budgetron.durable import blocks
-from budgetron.durable.answers import Learned, margins_from_bytes
-from budgetron.durable.blocks import Request
-from budgetron.durable.errors import KeyReused
-from budgetron.durable.sqlite_file import SqliteFile
-from budgetron.errors import InputError, refusal, refuse, shown
+from budgetron.durable.blocks import margins_from_bytes
+from budgetron.durable.earlier_keys import EarlierKeys
+from budgetron.durable.requests import Entry, Learned, StreamRows, key_reused_error
+from budgetron.errors import InputError, refuse, shown
 
-MAX_KEY_LENGTH = 200
 MAX_KEYS = 100_000  # the latest are stored; an older key that is sent again counts as a new one
 MAX_KEY_BYTES = 64 * 2**20  # of margins and digests stored for the keys
 STREAM_SCHEMA = """
@@ -51,62 +47,6 @@ CREATE INDEX answer_by_number ON answer (number);
 
 
 @dataclass
-class Entry:
-    """A request while it is processed: its bytes for the log, and its answer once there is one."""
-
-    payload: bytes
-    key: str | None = None
-    rows: blocks.StreamRows | None = None
-    digest: bytes = b""
-    number: int = 0
-    answer: Learned | Exception | None = None
-    duplicate_of: Entry | None = None  # an earlier entry of the same commit with the same key
-    n_before: int = 0  # rows that were learned before, and have been removed from the payload
-    before: NDArray[np.float64] | None = None  # the margins of those rows
-
-    def learned(self, number: int, margins: NDArray[np.float64], classes: Any) -> Learned:
-        """The answer after the rows were learned. It includes the margins of the rows that were learned before."""
-        if self.n_before:
-            before = self.before
-            if before is None or before.shape[1:] != margins.shape[1:]:  # from a model that has been replaced since
-                before = np.full((self.n_before, *margins.shape[1:]), np.nan)
-            margins = np.concatenate([before, margins])
-        return Learned(number, margins, classes=classes, n_before=self.n_before)
-
-
-def entry_of(request: Request, width: int | None, raw: bool) -> Entry:
-    """Validate the key and the stream positions of a request, and encode its rows."""
-    check_key(request.key)
-    payload = blocks.encode_request(request, width, raw)
-    if request.rows is not None:
-        if request.key is None:
-            raise refuse("Host", "rows", "given together with the key of their stream", "no key", "Pass key= as well.")
-        n = len(request.y)
-        if len(request.rows.places) != n:
-            raise refuse("Host", "rows", f"one place per example, {n}", f"{len(request.rows.places)} places")
-        return Entry(payload, request.key, request.rows)
-    return Entry(payload, request.key, digest=b"" if request.key is None else blake2b(payload, digest_size=16).digest())
-
-
-def group_into_commits(entries: Sequence[Entry]) -> Iterator[list[Entry]]:
-    """Group entries, in order, into commits.
-
-    Two entries of one stream never share a commit: which rows of the second one are skipped depends on the first.
-    """
-    together: list[Entry] = []
-    streams: set[str | None] = set()
-    for entry in entries:
-        if entry.rows is not None:
-            if entry.key in streams:
-                yield together
-                together, streams = [], set()
-            streams.add(entry.key)
-        together.append(entry)
-    if together:
-        yield together
-
-
-@dataclass
 class Unwritten:
     """Rejected records, and margins for keys, that became known after the last commit and go into the next one."""
 
@@ -114,11 +54,8 @@ class Unwritten:
     answers: dict[int, bytes] = field(default_factory=dict)
 
 
-class IdempotencyKeys:
+class IdempotencyKeys(EarlierKeys):
     """The tables of idempotency keys in a SQLite file. Methods that change them need an open transaction."""
-
-    def __init__(self, db: SqliteFile) -> None:
-        self._db = db
 
     # ---- which rows are new
 
@@ -156,7 +93,7 @@ class IdempotencyKeys:
         return _repeated(number, margins_from_bytes(margins), classes)
 
     def _skip_learned(
-        self, entry: Entry, key: str, rows: blocks.StreamRows, unwritten: Unwritten, classes: Any
+        self, entry: Entry, key: str, rows: StreamRows, unwritten: Unwritten, classes: Any
     ) -> None:
         """Remove the rows that were learned before from an entry of a stream."""
         n = int(np.searchsorted(rows.places, self._end(key, unwritten)))
@@ -168,6 +105,7 @@ class IdempotencyKeys:
         else:
             entry.n_before, entry.before = n, margins
             entry.rows, entry.payload = rows.after(n), blocks.without_first_rows(entry.payload, n)
+            entry.block = None if entry.block is None else entry.block.after(n)
 
     def _end(self, key: str, unwritten: Unwritten) -> int:
         """The position after the last learned row of a stream."""
@@ -182,7 +120,7 @@ class IdempotencyKeys:
         found = self._db.one("SELECT before FROM stream_forgotten WHERE key = ?", (key,))
         return 0 if found is None else int(found[0])
 
-    def _margins(self, key: str, rows: blocks.StreamRows, unwritten: Unwritten) -> tuple[int, NDArray[np.float64]]:
+    def _margins(self, key: str, rows: StreamRows, unwritten: Unwritten) -> tuple[int, NDArray[np.float64]]:
         """The last record that contains some of these rows, and their margins (NaN where they have been deleted)."""
         wanted = rows.places
         known = wanted < self._forgotten(key)
@@ -218,6 +156,12 @@ class IdempotencyKeys:
                          f"row {place}, which was rejected the first time; later rows of the stream were learned",
                          "Send a corrected row under another key.")  # fmt: skip
         return number, np.full(len(wanted), np.nan) if margins is None else margins
+
+    def check_stream(self, key: str, rows: StreamRows, unwritten: Unwritten) -> None:
+        """Raise `KeyReused` if other rows than these were learned at the same positions of a stream."""
+        n = int(np.searchsorted(rows.places, self._end(key, unwritten)))
+        if n:
+            self._margins(key, rows.first(n), unwritten)
 
     def answers_to(self, prefix: str, unwritten: Unwritten) -> Iterator[tuple[str, Learned]]:
         """The stored keys of requests that begin with `prefix`, and their answers."""
@@ -284,45 +228,6 @@ class IdempotencyKeys:
             self._db.execute(f"DELETE FROM {table} WHERE number <= ?", (last,))
         oldest = "SELECT number FROM stream_forgotten ORDER BY number DESC LIMIT 1 OFFSET ?"
         self._db.execute(f"DELETE FROM stream_forgotten WHERE number <= ({oldest})", (most,))
-
-    def migrate_format_1_streams(self) -> None:
-        """Convert the streams of format 1, whose blocks had keys of the form "KEY:FIRST-LAST".
-
-        The old keys are kept too, because a client may have used a key of this form for a single request.
-        """
-        found = list(self._db.rows("SELECT key, number, margins FROM answer WHERE key LIKE '%:%-%' ORDER BY number"))
-        for key, number, margins in found:
-            named = re.fullmatch(r"(.+):(\d+)-(\d+)", key, flags=re.DOTALL)
-            if named is not None and int(named[2]) <= int(named[3]) < 2**63:
-                values = (number, named[1], int(named[2]), int(named[3]), margins)
-                self._db.execute("INSERT INTO stream_block VALUES (?, ?, ?, ?, NULL, NULL, ?)", values)
-
-
-def answer_of(entry: Entry) -> Learned | Exception:
-    """The answer to an entry after its commit: an acknowledgement or an exception."""
-    answer = entry.answer
-    if entry.duplicate_of is not None and answer is None:
-        if entry.digest != entry.duplicate_of.digest:
-            return key_reused_error(entry.key)
-        answer = answer_of(entry.duplicate_of)
-        if isinstance(answer, Learned):
-            return Learned(answer.position, answer.margins, True, answer.classes, len(answer.margins))
-    assert answer is not None
-    return answer
-
-
-def check_key(key: Any, longest: int = MAX_KEY_LENGTH) -> None:
-    """Reject an idempotency key that is not a printable string of at most `longest` characters."""
-    if key is not None and (not isinstance(key, str) or not 1 <= len(key) <= longest or not key.isprintable()):
-        raise refuse("Host", "key", f"a printable string of 1 to {longest} characters", shown(key))
-
-
-def key_reused_error(key: Any) -> KeyReused:
-    """The error for a key that was used before with different examples."""
-    return KeyReused(
-        refusal("Host", "key", "a new one for new examples", f"{shown(key)}, which was used before with other examples",
-                "Send the same examples again to get their answer, or use another key.")
-    )  # fmt: skip
 
 
 def _repeated(number: int, margins: NDArray[np.float64], classes: Any) -> Learned:

@@ -7,9 +7,8 @@ from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Any, Protocol
 
-from budgetron.durable.answers import Learned
-from budgetron.durable.blocks import Request
 from budgetron.durable.hosted_model import HostedModel
+from budgetron.durable.requests import Learned, Request
 
 
 class ModelHost(Protocol):

@@ -6,7 +6,7 @@
 so it can be behind the database but never ahead of it. If it is ahead, an acknowledged commit has been lost from the
 disk. SQLite does not detect that: a truncated write-ahead file looks like one that was never longer.
 
-Used by `Host` and by the service's host of a model in shards. Nothing here reads or writes the database.
+Used by `Host`, by its log, and by `ShardedHost`. Nothing here reads or writes the database.
 """
 
 from __future__ import annotations

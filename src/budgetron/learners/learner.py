@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Hashable, Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -55,6 +55,23 @@ class Block:
 
     def __len__(self) -> int:
         return int(self.rows.shape[0])
+
+    def take(self, rows: Any) -> Block:
+        """The block with some of its rows only: a slice, or the numbers of the rows."""
+        parts = {name: _taken(getattr(self, name), rows) for name in _PER_ROW}
+        return replace(self, **parts)
+
+    def after(self, n: int) -> Block:
+        return self.take(slice(n, None))
+
+
+_PER_ROW = ("rows", "task_ids", "clusters", "tasks", "labels", "codes", "weights")
+
+
+def _taken(values: Any, rows: Any) -> Any:
+    if isinstance(values, list | tuple):
+        return list(values[rows]) if isinstance(rows, slice) else [values[row] for row in rows.tolist()]
+    return None if values is None else values[rows]
 
 
 class Learner(Start, ClassifierMixin, BaseEstimator):  # type: ignore[misc]

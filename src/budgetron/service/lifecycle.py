@@ -58,7 +58,11 @@ class Service:
             began = time.perf_counter()
             # Never in the main thread: Ray, if started there, handles SIGTERM itself.
             host = await asyncio.to_thread(open_host, self.settings.data / name, make_model, self.settings)
-            self.models[name] = ServedModel(name, host, self.settings)
+            try:
+                self.models[name] = ServedModel(name, host, self.settings)
+            except BaseException:
+                host.close()
+                raise
             log("model", model=name, learner=type(host.model).__name__, position=host.position,
                 replayed=host.replayed_examples, seconds=round(time.perf_counter() - began, 3))  # fmt: skip
 

@@ -15,8 +15,9 @@ from typing import Any
 
 import msgspec
 
-from budgetron.durable import Learned
+from budgetron.durable import DamagedLog, Learned
 from budgetron.durable.sqlite_file import SqliteFile
+from budgetron.errors import StorageError, refusal
 
 KEY_PREFIX = "feedback:"  # of the idempotency keys of labels
 _SCHEMA = """
@@ -42,7 +43,15 @@ class Pending:
 
     def __init__(self, directory: Path, limit: int) -> None:
         self._limit = limit
-        self._db = SqliteFile(directory / "pending.sqlite", _SCHEMA, durable=False)
+        path = directory / "pending.sqlite"
+        try:
+            self._db = SqliteFile(path, _SCHEMA, durable=False)
+        except DamagedLog as error:  # this file is not the log, and is easier to do without
+            raise StorageError(
+                refusal("service", "the file of pending predictions", "intact", f"{str(path)!r}: {error.__cause__}",
+                        "Delete it, and start again. Earlier predictions can then not be labelled by id; nothing that "
+                        "was learned is lost.")
+            ) from error  # fmt: skip
 
     def put(self, examples: Sequence[tuple[Any, Any]]) -> list[str]:
         """Remember features and tasks, and return the ids to label them by."""

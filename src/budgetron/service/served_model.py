@@ -7,7 +7,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any, TypeVar
 
-from budgetron.distributed.sharded_host import ShardedHost, ShardOptions, is_sharded_host
+from budgetron.distributed.shard_options import ShardOptions, is_sharded_host
+from budgetron.distributed.sharded_host import ShardedHost
 from budgetron.durable import Host, HostedModel, ModelHost
 from budgetron.service.handlers.predicting import Predictor
 from budgetron.service.monitoring.statistics import LiveStatistics

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any, BinaryIO
 from starlette.responses import Response, StreamingResponse
 
 from budgetron.service.handlers.features import check_text
-from budgetron.service.http.problems import SAFE_HEADERS, HTTPProblem, reply
-from budgetron.service.http.wire import Done, ModelAnswer, ShardAnswer, TaskAnswer, encode
+from budgetron.service.http.problems import HTTPProblem
+from budgetron.service.http.wire import SAFE_HEADERS, Done, ModelAnswer, ShardAnswer, TaskAnswer, encode, reply
 from budgetron.service.monitoring.statistics import beliefs, plain
 
 if TYPE_CHECKING:

@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING
 from starlette.responses import Response, StreamingResponse
 
 from budgetron.errors import refusal
-from budgetron.service.http.problems import SAFE_HEADERS, HTTPProblem
-from budgetron.service.http.wire import encode
+from budgetron.service.http.problems import HTTPProblem
+from budgetron.service.http.wire import SAFE_HEADERS, encode
 
 if TYPE_CHECKING:
     from budgetron.service.http.call import Call

@@ -17,7 +17,7 @@ from starlette.responses import Response
 from budgetron.durable import KeyReused
 from budgetron.errors import refusal, refuse
 from budgetron.service.handlers.learning import request_of
-from budgetron.service.http.problems import HTTPProblem, problem_of, reply
+from budgetron.service.http.problems import HTTPProblem, problem_of
 from budgetron.service.http.wire import (
     FeedbackAnswer,
     FeedbackAnswers,
@@ -25,6 +25,7 @@ from budgetron.service.http.wire import (
     Verdict,
     encode,
     feedback_request,
+    reply,
 )
 from budgetron.service.pending import KEY_PREFIX, PendingPrediction
 

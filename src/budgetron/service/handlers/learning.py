@@ -11,8 +11,7 @@ from starlette.responses import Response
 from budgetron.durable import Request
 from budgetron.errors import refuse, shown
 from budgetron.service.handlers.features import check_text, rows_of, tasks_of
-from budgetron.service.http.problems import reply
-from budgetron.service.http.wire import LabelledExample, LearnAnswer, LearnRequest, encode, learn_request
+from budgetron.service.http.wire import LabelledExample, LearnAnswer, LearnRequest, encode, learn_request, reply
 
 if TYPE_CHECKING:
     from budgetron.service.http.call import Call

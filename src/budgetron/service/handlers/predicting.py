@@ -16,8 +16,7 @@ from budgetron.durable import ModelHost
 from budgetron.errors import refuse
 from budgetron.learners.budgetron import probabilities
 from budgetron.service.handlers.features import rows_of, tasks_of
-from budgetron.service.http.problems import reply
-from budgetron.service.http.wire import Prediction, Predictions, encode, predict_request
+from budgetron.service.http.wire import Prediction, Predictions, encode, predict_request, reply
 from budgetron.service.settings import Limits
 from budgetron.service.writer import Writer
 

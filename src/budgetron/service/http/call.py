@@ -17,8 +17,9 @@ from starlette.types import Receive, Scope, Send
 from budgetron.errors import refusal
 from budgetron.service.http.api_keys import ApiKey
 from budgetron.service.http.connections import Connections
-from budgetron.service.http.problems import CLOSE, SAFE_HEADERS, HTTPProblem
+from budgetron.service.http.problems import CLOSE, HTTPProblem
 from budgetron.service.http.rates import Rates
+from budgetron.service.http.wire import SAFE_HEADERS
 from budgetron.service.settings import Limits
 
 if TYPE_CHECKING:

@@ -1,12 +1,13 @@
 """Exceptions as HTTP responses: the only place that decides statuses.
 
-The message is the one that a Python caller reads. Wrong input is 4xx. An operational failure is 5xx, with `Retry-After`
-if a retry may help, and never 422.
+The message is the one that a Python caller reads, with JSON fields instead of arguments. Wrong input is 4xx. An
+operational failure is 5xx, with `Retry-After` if a retry may help, and never 422.
 """
 
 from __future__ import annotations
 
 import errno
+import re
 from typing import NamedTuple
 
 import msgspec
@@ -35,12 +36,9 @@ from budgetron.errors import (
     refusal,
 )
 from budgetron.service.http.api_keys import KeysUnreadable
-from budgetron.service.http.wire import Problem, ProblemAnswer, encode
+from budgetron.service.http.wire import Problem, ProblemAnswer, encode, reply
 from budgetron.service.writer import Busy, WriterEnded
 
-JSON = "application/json"
-# Every response: browsers must neither guess its type nor store it.
-SAFE_HEADERS = {"x-content-type-options": "nosniff", "cache-control": "no-store"}
 RETRY = {"retry-after": "1"}
 CLOSE = {"connection": "close"}
 
@@ -54,11 +52,6 @@ class HTTPProblem(BudgetronError):
 
     def response(self) -> Response:
         return reply(encode(ProblemAnswer(Problem(self.kind, self.message))), self.status, headers=self.headers)
-
-
-def reply(content: bytes, status: int = 200, media_type: str = JSON, headers: dict[str, str] | None = None) -> Response:
-    """A whole response."""
-    return Response(content, status, SAFE_HEADERS if not headers else SAFE_HEADERS | headers, media_type)
 
 
 class Status(NamedTuple):
@@ -114,7 +107,7 @@ def problem_of(error: Exception) -> HTTPProblem | None:
         return HTTPProblem(400, "malformed", refusal("request", "the body", "JSON", _tidy(error)))
     for kind, found in STATUSES:
         if isinstance(error, kind):
-            message = str(error) or kind.__name__
+            message = in_json_terms(str(error)) or kind.__name__
             return HTTPProblem(found.status, found.kind, message, RETRY if found.may_retry else None)
     if isinstance(error, HTTPException):  # raised by Starlette's own routing
         return HTTPProblem(error.status_code, "unknown_path", error.detail)
@@ -124,6 +117,27 @@ def problem_of(error: Exception) -> HTTPProblem | None:
         message = f"service: a file operation failed: {error.strerror or type(error).__name__}."
         return HTTPProblem(status, name, message, RETRY)
     return None
+
+
+# Messages of learners and hosts name the arguments of a Python call; these are the fields of a request.
+_FIELDS = {"X": "features", "x": "features", "y": "label", "tasks": "task", "task": "task", "sample_weight": "weight",
+           "classes": "classes", "key": "key"}  # fmt: skip
+_ARGUMENT = re.compile(r"^(\w+): (" + "|".join(_FIELDS) + r") must be ")
+_REMEDIES = {  # remedies that are Python code, and what to do over HTTP
+    "Pass tasks= in every call.": 'Add "task" to every example.',
+    "Name all classes in the first call with classes=[...], or fit again.":
+        'List all labels in "classes" in the first request of a new model.',
+    "Name all classes in the first call with classes=[...].": 'List all labels in "classes".',
+    "Budgetron takes weights.": 'Leave out "weight", or serve a Budgetron.',
+}  # fmt: skip
+
+
+def in_json_terms(message: str) -> str:
+    """Name the JSON field in a message about an argument, and give the remedy that fits a request."""
+    message = _ARGUMENT.sub(lambda found: f'{found[1]}: "{_FIELDS[found[2]]}" must be ', message)
+    for python, json in _REMEDIES.items():
+        message = message.replace(python, json)
+    return message
 
 
 def fault() -> HTTPProblem:

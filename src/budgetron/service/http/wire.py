@@ -12,6 +12,11 @@ from typing import Annotated, Any
 
 import msgspec
 from msgspec import UNSET, Meta, Struct, UnsetType
+from starlette.responses import Response
+
+JSON = "application/json"
+# In every response: browsers must neither guess its type nor store it.
+SAFE_HEADERS = {"x-content-type-options": "nosniff", "cache-control": "no-store"}
 
 Features = list[float] | dict[str, Any]
 Task = str | int | None
@@ -196,3 +201,8 @@ learn_request = msgspec.json.Decoder(LearnRequest)
 feedback_request = msgspec.json.Decoder(FeedbackRequest)
 example_line = msgspec.json.Decoder(Example)
 labelled_line = msgspec.json.Decoder(LabelledExample)
+
+
+def reply(content: bytes, status: int = 200, media_type: str = JSON, headers: dict[str, str] | None = None) -> Response:
+    """A whole response."""
+    return Response(content, status, SAFE_HEADERS if not headers else SAFE_HEADERS | headers, media_type)

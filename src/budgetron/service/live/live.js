@@ -104,11 +104,11 @@
       ["Predictions/s", or(count, now?.predicted), `${count(state.traffic.predicted)} in all`],
       ["Labels/s", or(count, now?.learned), `${count(state.traffic.learned)} in all`],
       ["Error", or(percent, o.error), `${or(count, o.mistakes)} mistakes`],
-      ["F", or(percent, o.f_measure), o.log_loss == null ? "" : `log loss ${o.log_loss.toFixed(3)}`],
+      ["F-measure", or(percent, o.f_measure), o.log_loss == null ? "" : `log loss ${o.log_loss.toFixed(3)}`],
       ["Tasks", count(state.n_tasks), state.tasks_counted_together ? `${count(state.tasks_counted_together)} examples of others` : ""],
       ...(state.capacity === 0 ? [] : [["Stored", count(state.stored), state.capacity == null ? "no limit" : `of ${count(state.capacity)} at most`]]),
       ["Memory", bytes(state.memory_bytes), limit == null ? "the whole model" : `of ${bytes(limit)}, ${percent(state.memory_bytes / limit)}`],
-      ["Refused", count(state.traffic.refused), "examples"],
+      ["Rejected", count(state.traffic.refused), "examples"],
     ];
     if (at("cards").children.length !== rows.length)
       at("cards").replaceChildren(...rows.map(([name]) => make("div", { className: "card" }, make("dt", { textContent: name }), make("dd", {}, make("span"), make("small")))));
@@ -175,7 +175,7 @@
     if (table) return table.update(rows);
     table = new DataTable(at("tasks"), { rows, sort: [3, -1], step: 15, columns: [
       { label: "Task" }, { label: "Error", format: "percent", bar: true }, { label: "Examples", format: "count" },
-      { label: "Mistakes", format: "count" }, { label: "F", format: "percent" }, ...(stores ? [{ label: "Of the store", format: "percent" }] : [])] });
+      { label: "Mistakes", format: "count" }, { label: "F-measure", format: "percent" }, ...(stores ? [{ label: "Share of stored", format: "percent" }] : [])] });
   }
 
   function beliefs(list) {
@@ -228,8 +228,8 @@
     about = await (await ask(path("model"))).json();
     const names = about.columns?.map(c => c.name);
     at("try-note").textContent = names ? `An object of the columns: ${names.slice(0, 20).map(n => tidy(n, 24)).join(", ")}${names.length > 20 ? ", …" : ""}.` :
-      about.n_features ? `${count(about.n_features)} numbers; or an object of features by name, for a model that was taught so.` :
-        "Numbers, a JSON list or a JSON object, as the model was taught.";
+      about.n_features ? `${count(about.n_features)} numbers; or an object of features by name, if the model was trained with names.` :
+        "Numbers, a JSON list or a JSON object, like the examples that the model learned.";
   }
   async function predict(event) {
     event.preventDefault();
@@ -258,7 +258,7 @@
     try {
       const found = await (await ask(path("tasks/" + encodeURIComponent(at("wanted").value)))).json();
       const f = found.figures;
-      at("found").textContent = `${tidy(found.task)}: ${f ? `error ${or(percent, f.error)} of ${count(f.n)}, F ${or(percent, f.f_measure)}` : "no labels since the service started"}; ${count(found.stored)} stored, ${percent(found.share)} of the store.`;
+      at("found").textContent = `${tidy(found.task)}: ${f ? `error ${or(percent, f.error)} of ${count(f.n)}, F-measure ${or(percent, f.f_measure)}` : "no labels since the service started"}; ${count(found.stored)} stored, ${percent(found.share)} of the store.`;
     } catch (error) {
       at("found").textContent = error.message;
     }
@@ -294,7 +294,7 @@
   at("pause").addEventListener("click", () => {
     paused = !paused;
     at("pause").setAttribute("aria-pressed", paused);
-    at("pause").textContent = paused ? "Go on" : "Pause";
+    at("pause").textContent = paused ? "Continue" : "Pause";
     if (!paused) return follow();
     stop();
     say("Paused.");

@@ -1,8 +1,8 @@
 "use strict";
-// Words and elements from what the service sends. Names are set as text and never as markup.
+// Text and elements for what the service sends. Names are inserted as text, never as markup.
 
 const UNSEEN = /[\p{Cc}\p{Cf}\p{Cs}\p{Zl}\p{Zp}]/gu;
-function tidy(name, longest = 60) {  // a name that anybody may have chosen, as one short line
+function tidy(name, longest = 60) {  // a name that any client may have chosen, as one short line
   const text = name == null ? "(no task)" : String(name);
   if (!text.trim()) return `(blank, ${text.length} characters)`;
   return (text.length <= longest ? text : text.slice(0, longest - 1) + "…").replace(UNSEEN, "\ufffd");

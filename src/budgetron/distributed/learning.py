@@ -1,0 +1,233 @@
+"""Learning in a sharded model: validate a call once, cut it by shard, send it, and collect the margins.
+
+`ShardLearning` is a base class of `ShardedModel`. A block passes through `input_validation` (here, in the coordinator),
+`placement`, `routing`, `worker_group` and `worker`. The coordinator must validate a block completely before any shard
+learns a row of it, and ask all shards about a key before any of them learns.
+"""
+
+from __future__ import annotations
+
+import secrets
+import threading
+from collections.abc import Hashable, Sequence
+from dataclasses import dataclass
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from budgetron.distributed.input_validation import InputValidator, ValidatedBlock
+from budgetron.distributed.on_disk import OnDisk
+from budgetron.distributed.placement import WHO
+from budgetron.distributed.routing import Job, batches
+from budgetron.durable import Request, row_digests
+from budgetron.durable.requests import check_key, key_reused_error
+from budgetron.errors import InputError, refuse, shown
+from budgetron.graphs import TaskGraph
+from budgetron.learners.validation import Examples
+
+Margins = NDArray[np.float64]
+MAX_KEY_LENGTH = 180  # earlier versions appended the position of a row, and the logs take 200 characters
+
+
+@dataclass(frozen=True)
+class ConvertedRequest:
+    """A request whose examples are converted (`validation.convert`) and not checked yet."""
+
+    examples: Examples
+    key: str | None = None
+    classes: Any = None
+
+
+class ShardLearning(OnDisk):
+    """The methods of a sharded model that learn."""
+
+    block: int
+    in_flight: int
+    rebalance_every: int
+    _validation_lock: threading.Lock
+    _graphs: dict[int, TaskGraph]
+    _unrecorded = False  # whether a block determined something that is not in the record yet
+
+    def _get_validator(self) -> InputValidator:
+        raise NotImplementedError
+
+    def partial_fit(
+        self, X: Any, y: Any, *, tasks: Any = None, classes: Any = None, sample_weight: Any = None,
+        key: str | None = None,
+    ) -> Self:
+        """Learn the rows in order. `key` is an idempotency key, as for `predict_then_learn`."""
+        self.predict_then_learn(X, y, tasks=tasks, classes=classes, sample_weight=sample_weight, key=key)
+        return self
+
+    def predict_then_learn(
+        self, X: Any, y: Any, *, tasks: Any = None, classes: Any = None, sample_weight: Any = None,
+        key: str | None = None,
+    ) -> Margins:
+        """Learn the rows in order, and return the margin of each row just before it was learned.
+
+        With a directory, everything is on disk when this returns. `key` is an idempotency key: a second call with the
+        same key and rows returns the first answer and learns nothing, so a call that failed can be retried. Shards that
+        learned their rows before a call failed do not learn them again, even if `block` has changed. Each shard stores
+        the answers of its last 100,000 messages; the margins of older rows are NaN.
+        """
+        examples = self._get_validator().convert(X, y, tasks, sample_weight)
+        validated = self._validated(ConvertedRequest(examples, key, classes))
+        self._prepare()
+        job = self._new_job(validated, key)
+        if not self._have_same_keys([job])[0]:
+            raise key_reused_error(key)
+        return self._learned(job)
+
+    def learn_many(self, requests: Sequence[Request]) -> list[Margins | Exception]:
+        """Learn several requests in order, in one round trip to the workers.
+
+        Returns margins or an exception per request. No shard learns a row of a rejected request. Errors of workers or
+        disks are raised; requests with keys can then be sent again.
+        """
+        return self.learn_converted([self._converted(request) for request in requests])
+
+    def _converted(self, request: Request) -> ConvertedRequest | Exception:
+        try:
+            examples = self._get_validator().convert(request.X, request.y, request.tasks, request.sample_weight)
+        except InputError as error:
+            return error
+        return ConvertedRequest(examples, request.key, request.classes)
+
+    def learn_converted(
+        self, requests: Sequence[ConvertedRequest | Exception], new_keys: bool = False
+    ) -> list[Margins | Exception]:
+        """The same for requests whose examples are converted already; an exception among them is its own answer.
+
+        `new_keys=True` promises that none of the keys was ever sent before, not even in part, which saves asking the
+        shards for them.
+        """
+        answers: list[Any] = [None] * len(requests)
+        jobs: dict[int, Job] = {}
+        for place, request in enumerate(requests):
+            if isinstance(request, Exception):
+                answers[place] = request
+                continue
+            try:
+                validated = self._validated(request)
+            except (OSError, MemoryError):
+                raise
+            except Exception as error:
+                answers[place] = error
+                continue
+            self._prepare()
+            job = self._new_job(validated, request.key, new_keys)
+            if not (new_keys or self._have_same_keys([job])[0]):
+                answers[place] = key_reused_error(request.key)
+            elif self._interval() is None:
+                jobs[place] = job
+            else:  # rebalancing or exchange happens between blocks, so requests are learned one by one
+                answers[place] = self._learned(job)
+        if jobs:
+            with self._workers.locked(np.unique(np.concatenate([job.shards for job in jobs.values()])).tolist()):
+                self._run("learn", list(jobs.values()))
+        for place, job in jobs.items():
+            answers[place] = job.margins
+        return answers
+
+    def learn_one(
+        self, x: Any, y: Any, *, task: Hashable = None, classes: Any = None, sample_weight: float | None = None
+    ) -> Any:
+        """Learn one example and return its margin before the update. Larger blocks are far cheaper per example."""
+        if np.ndim(y):
+            raise refuse(WHO, "y", "one label", shown(y), "Use partial_fit for several.")
+        row, tasks = self._get_validator().one_row(x, task)
+        weights = None if sample_weight is None else [sample_weight]
+        margins = self.predict_then_learn(row, [y], tasks=tasks, classes=classes, sample_weight=weights)
+        return float(margins[0]) if margins.ndim == 1 else margins[0]
+
+    def forget_task(self, task: Hashable) -> None:
+        """Remove a task's stored examples and weights. Other tasks do not change."""
+        self._check_begun()
+        shard = int(self._placement.shards_of_tasks([task])[0])
+        self._workers.call_owner(shard, "forget", task)
+
+    def _validated(self, request: ConvertedRequest) -> ValidatedBlock:
+        """Validate a request for all shards. If it is rejected, nothing changes."""
+        check_key(request.key, MAX_KEY_LENGTH)
+        validator = self._get_validator()
+        with self._validation_lock:
+            settled = validator.settled  # to see whether this block adds something that belongs into the record
+            validator.learner.check_streaming()
+            validated = validator.validate_examples(request.examples, request.classes)
+            self._unrecorded |= settled != validator.settled
+        return validated
+
+    def _prepare(self) -> None:
+        """Start the shards if this is the first block, and write to the record what the block determined."""
+        with self._validation_lock:
+            if not self._begun:
+                self._begin()
+            elif self._unrecorded:
+                self._write_record()
+            self._unrecorded = False
+
+    def _new_job(self, validated: ValidatedBlock, key: str | None, is_new: bool = False) -> Job:
+        """A job to learn a block. Without a key it gets a random one: messages may be sent again after a failure."""
+        block = validated.block
+        self._busy_tasks.count([None] if block.tasks is None else block.tasks)
+        digests = None
+        if key is not None and not is_new and self.directory is not None:
+            content = row_digests(block.rows, block.labels, block.tasks, validated.sample_weight)
+            # The number of rows is mixed in, so that a part of the rows under the same key is a different call.
+            digests = np.frombuffer(content, "<u8") ^ np.uint64(validated.n)
+        shards = self._placement.shards_of(validated)
+        return Job(validated, shards, self._empty_margins(validated.n), key or secrets.token_hex(8), digests)
+
+    def _empty_margins(self, n: int) -> Margins:
+        outputs = self._validator.classes.n_outputs
+        return np.empty(n if outputs == 1 else (n, outputs))
+
+    def _learned(self, job: Job) -> Margins:
+        interval = self._interval()
+        # Steps are whole blocks, so that maintenance happens at the same rows for every size of the call.
+        step = job.n if interval is None else max(1, interval // self.block) * self.block
+        for start in range(0, job.n, step):
+            rows = range(start, min(start + step, job.n))
+            with self._workers.locked(job.shards[rows.start : rows.stop].tolist()):
+                self._run("learn", [job], rows)
+            self._examples_since += len(rows)
+            if interval is not None and self._examples_since >= interval:
+                self._maintain()
+        return job.margins
+
+    def _have_same_keys(self, jobs: Sequence[Job]) -> list[bool]:
+        """For each job, whether its key is new or was used with the same rows.
+
+        All shards are asked before any of them learns, so that a key with other rows changes nothing.
+        """
+        answers = []
+        for job in jobs:
+            if job.digests is None:
+                answers.append(True)
+                continue
+            with self._workers.locked(job.shards.tolist()):
+                found = self._workers.stream("check_keys", [list(job.positions())], self.in_flight)
+                answers.append(all(is_same for shards in found for is_same in shards))
+        return answers
+
+    def _interval(self) -> int | None:
+        """Examples between two runs of `_maintain`, or None if there is nothing to maintain."""
+        return self.rebalance_every if self.shares == "demand" else None
+
+    def _maintain(self) -> None:
+        self.rebalance()
+
+    def _run(self, method: str, jobs: Sequence[Job], rows: range | None = None) -> None:
+        """Send jobs (or some of their rows) to the shards, and write the margins in the caller's order."""
+        plan = list(batches(jobs, rows or range(max(job.n for job in jobs)), self.block))
+        messages = ([job.message(cut, self._graph_of(cut.shard)) for job, cut in batch] for batch in plan)
+        for batch, answers in zip(plan, self._workers.stream(method, messages, self.in_flight), strict=True):
+            for (job, cut), answer in zip(batch, answers, strict=True):
+                job.put(cut, answer)
+
+    def _graph_of(self, shard: int) -> TaskGraph:
+        """The task graph of a shard. Cutting an explicit graph is slow, so the parts are kept."""
+        if shard not in self._graphs:
+            self._graphs[shard] = self._placement.graph_of(shard)
+        return self._graphs[shard]

@@ -1,0 +1,69 @@
+"""How a `ShardedHost` starts: the options of its shards, and whether they fit the directory.
+
+Only `budgetron serve` starts such hosts, so the errors name its options.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from budgetron.distributed.journal import NAME, Journal
+from budgetron.distributed.placement import has_one_component
+from budgetron.distributed.record import NAME as RECORD
+from budgetron.distributed.sharded import ShardedModel
+from budgetron.durable.log import NAME as HOST
+from budgetron.errors import refuse
+
+FOLDER = "shards"  # inside the model's directory
+
+
+@dataclass(frozen=True)
+class ShardOptions:
+    """How to start the shards. `shards` counts for a new model only."""
+
+    shards: int = 1
+    workers: int = 2
+    ray: Path | None = None  # run the workers on Ray, with the logs in this directory, which all nodes share
+    block: int = 10_000  # rows per message
+    snapshot_every: int = 50_000
+
+
+def is_sharded_host(directory: Path) -> bool:
+    """Whether the directory belongs to a `ShardedHost`."""
+    return (directory / NAME).is_file()
+
+
+def open_model(journal: Journal, make_model: Callable[[], Any] | None, options: ShardOptions) -> ShardedModel:
+    """The sharded model of the directory; or a new one, which starts with the first block."""
+    parameters: dict[str, Any] = {
+        "workers": options.workers,
+        "backend": "local" if options.ray is None else "ray",
+        "block": max(128, options.block),
+        "snapshot_every": options.snapshot_every,
+    }
+    if (journal.place / RECORD).exists():
+        if not journal.position:  # The shards belong to another coordinator, and opening them would lock it out.
+            came = f"{str(journal.place)!r}, which contains shards"
+            raise refuse("serve", "--ray", "a directory of its own for a new model", came)
+        return ShardedModel.open(journal.place, **parameters)
+    learner = None if make_model is None else make_model()
+    if learner is None or learner._begun:
+        came = "none" if learner is None else "a model file, which has learned already"
+        raise refuse("serve", "MODEL", "the name of a learner if a new model is to be in shards", came)
+    if journal.shards > 1 and has_one_component(learner.graph):
+        raise refuse(
+            "serve", "--shards", "1 if the task graph has a single component", f"{journal.shards}",
+            'Use a learner with another graph, such as "Budgetron graph=disconnected".',
+        )  # fmt: skip
+    return ShardedModel(learner, shards=journal.shards, directory=journal.place, **parameters)
+
+
+def refuse_unsharded(directory: Path) -> None:
+    if (directory / HOST).is_file():
+        raise refuse(
+            "serve", "--shards", "for new models", f"{directory.name!r}, which was started without shards",
+            "Serve it without --shards and --ray, or give the new model another name.",
+        )  # fmt: skip

@@ -1,0 +1,57 @@
+"""Idempotency keys as earlier versions stored them, converted to the tables of `idempotency`.
+
+`EarlierKeys` is the base class of `IdempotencyKeys`. Directories of every earlier version must open, and learn nothing
+twice.
+"""
+
+from __future__ import annotations
+
+import re
+
+import numpy as np
+from numpy.typing import NDArray
+
+from budgetron.durable.blocks import margins_from_bytes
+from budgetron.durable.sqlite_file import SqliteFile
+
+
+class EarlierKeys:
+    """Conversions of earlier keys. They need an open transaction."""
+
+    def __init__(self, db: SqliteFile) -> None:
+        self._db = db
+
+    def has_message_keys(self, key: str) -> bool:
+        """Whether an earlier version stored keys "KEY/FIRST" for this call; see `adopt_message_keys`."""
+        query = "SELECT EXISTS (SELECT 1 FROM answer WHERE key >= ? AND key < ?)"
+        return bool(self._db.one(query, (f"{key}/", f"{key}/\U0010ffff"))[0])
+
+    def adopt_message_keys(self, key: str, places: NDArray[np.int64]) -> None:
+        """Convert the keys "KEY/FIRST" of earlier versions, one per message to a shard, to blocks of the stream KEY.
+
+        `places` are the positions of all rows that the shard gets from this call. A message had rows of the shard
+        without gaps, so its first position and its number of margins tell which.
+        """
+        prefix = f"{key}/"
+        query = "SELECT key, number, margins FROM answer WHERE key >= ? AND key < ? AND margins IS NOT NULL"
+        for name, number, margins in list(self._db.rows(query, (prefix, prefix + "\U0010ffff"))):
+            first = name[len(prefix) :]
+            if not first.isdecimal():  # "a/1/0" is of the call "a/1", not of "a"
+                continue
+            start = int(np.searchsorted(places, int(first)))
+            mine = places[start : start + len(margins_from_bytes(margins))]
+            if len(mine) and mine[0] == int(first):
+                values = (number, key, int(mine[0]), int(mine[-1]), mine.astype("<i8").tobytes(), margins)
+                self._db.execute("INSERT OR IGNORE INTO stream_block VALUES (?, ?, ?, ?, ?, NULL, ?)", values)
+
+    def migrate_format_1_streams(self) -> None:
+        """Convert the streams of format 1, whose blocks had keys of the form "KEY:FIRST-LAST".
+
+        The old keys are kept too, because a client may have used a key of this form for a single request.
+        """
+        found = list(self._db.rows("SELECT key, number, margins FROM answer WHERE key LIKE '%:%-%' ORDER BY number"))
+        for key, number, margins in found:
+            named = re.fullmatch(r"(.+):(\d+)-(\d+)", key, flags=re.DOTALL)
+            if named is not None and int(named[2]) <= int(named[3]) < 2**63:
+                values = (number, named[1], int(named[2]), int(named[3]), margins)
+                self._db.execute("INSERT INTO stream_block VALUES (?, ?, ?, ?, NULL, NULL, ?)", values)

@@ -1,0 +1,80 @@
+"""What can be read from a host: predictions, and the state of its model and log.
+
+`HostState` is the base class of `Host`. Nothing here writes to disk or changes the model.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from budgetron.durable.errors import DiskRefused
+from budgetron.durable.hosted_model import HostedModel
+from budgetron.durable.log import Log
+from budgetron.durable.recovery import Recovery
+
+
+class HostState:
+    """Predictions and properties of a host."""
+
+    _hosted: HostedModel
+    _log: Log
+    recovery: Recovery
+    snapshot_error: DiskRefused | None
+
+    # ---- predictions, which are not logged
+
+    def predict(self, X: Any, tasks: Any = None) -> NDArray[Any]:
+        """Predict labels with the current model; X as for `learn`."""
+        hosted = self._hosted
+        labels: NDArray[Any] = hosted.model.predict(hosted.rows(X), tasks=tasks)
+        return labels
+
+    def decision_function(self, X: Any, tasks: Any = None) -> NDArray[np.float64]:
+        """Compute margins with the current model; X as for `learn`."""
+        hosted = self._hosted
+        margins: NDArray[np.float64] = hosted.model.decision_function(hosted.rows(X), tasks=tasks)
+        return margins
+
+    # ---- state
+
+    @property
+    def model(self) -> Any:
+        """The current model, for reading. Learn through `Host.learn` only: other changes are not on disk."""
+        return self._hosted.model
+
+    @property
+    def hosted_model(self) -> HostedModel:
+        """The current model and its columns, as one object: a restore replaces both in one step."""
+        return self._hosted
+
+    @property
+    def columns(self) -> Any:
+        """The columns that encode raw records, or None."""
+        return self._hosted.columns
+
+    @property
+    def position(self) -> int:
+        """The number of the last record in the log. Rejected records are counted too."""
+        return self._log.position
+
+    @property
+    def replayed_examples(self) -> int:
+        """How many examples were learned from the log when the directory was opened."""
+        return self.recovery.replayed_examples
+
+    @property
+    def failing(self) -> Exception | None:
+        """Why the last snapshot failed, or None. The log has everything nevertheless."""
+        return self.snapshot_error
+
+    @property
+    def epoch(self) -> int:
+        return self._log.epoch
+
+    @property
+    def directory(self) -> Path:
+        return self._log.directory

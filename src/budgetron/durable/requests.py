@@ -1,0 +1,207 @@
+"""The life of a request: the arguments of a call, the entry while it is committed, and the acknowledgement.
+
+`Host` and `ShardedHost` go through it in the same way: `entry_of` for each request, `group_into_commits`, then the
+tables of `idempotency`, the log, the model, and `answer_of`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from hashlib import blake2b
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import sparse
+
+from budgetron.durable.errors import KeyReused
+from budgetron.errors import refusal, refuse, shown
+
+if TYPE_CHECKING:
+    from budgetron.learners.learner import Block
+
+WHO = "Host"
+DIGEST_BYTES = 8  # per row: enough to notice rows that changed by mistake; not a defence against forgery
+MAX_KEY_LENGTH = 200
+
+
+@dataclass(frozen=True)
+class StreamRows:
+    """The positions of a request's rows in a stream that may be sent again. `Request.key` names the stream.
+
+    Parameters
+    ----------
+    places : array of int
+        One position per row, such as a line number or an offset. Positions rise along the stream, within a request and
+        from one request to the next. A row that is sent again has the same position.
+    digests : bytes, optional
+        Eight bytes per row, from `row_digest` or `row_digests`. With them, a different row at the same position is
+        rejected instead of skipped.
+    """
+
+    places: NDArray[np.int64]
+    digests: bytes = b""
+
+    def __post_init__(self) -> None:
+        places = np.asarray(self.places, dtype=np.int64)
+        if places.ndim != 1 or not len(places) or places[0] < 0 or (np.diff(places) <= 0).any():
+            raise refuse(WHO, "places", "rising integers >= 0, one per row", shown(self.places))
+        if self.digests and len(self.digests) != DIGEST_BYTES * len(places):
+            raise refuse(WHO, "digests", f"{DIGEST_BYTES} bytes per row", f"{len(self.digests)} for {len(places)} rows")
+        object.__setattr__(self, "places", places)
+
+    def first(self, n: int) -> StreamRows:
+        return StreamRows(self.places[:n], self.digests[: DIGEST_BYTES * n])
+
+    def after(self, n: int) -> StreamRows:
+        return StreamRows(self.places[n:], self.digests[DIGEST_BYTES * n :])
+
+
+def row_digest(content: bytes) -> bytes:
+    """Hash the content of one row, for `StreamRows.digests`."""
+    return blake2b(content, digest_size=DIGEST_BYTES).digest()
+
+
+def row_digests(X: Any, y: Any, tasks: Any = None, sample_weight: Any = None) -> bytes:
+    """Hash every row of an array or CSR matrix together with its label, task and weight, for `StreamRows.digests`."""
+    sides = [values.tolist() if hasattr(values, "tolist") else values for values in (y, tasks, sample_weight)]
+    if sparse.issparse(X):
+        X = X.tocsr()
+        cuts = [slice(*ends) for ends in zip(X.indptr[:-1], X.indptr[1:], strict=True)]
+        rows = (X.indices[cut].astype("<i8").tobytes() + X.data[cut].tobytes() for cut in cuts)
+    else:
+        rows = (row.tobytes() for row in np.ascontiguousarray(X))
+    labels = (repr([None if side is None else side[place] for side in sides]).encode() for place in range(X.shape[0]))
+    return b"".join(row_digest(row + label) for row, label in zip(rows, labels, strict=True))
+
+
+@dataclass(frozen=True)
+class Request:
+    """The arguments of one call of `learn`: labelled examples that are learned together or rejected together.
+
+    `key` is the idempotency key. Without `rows` it names this request alone. With `rows` it names a stream, and the
+    examples are some rows of that stream. `block` has the same examples if they were checked already, by a model with
+    the settings of this one: the coordinator of a sharded model does that for its shards.
+    """
+
+    X: Any
+    y: Any
+    tasks: Any = None
+    key: str | None = None
+    classes: Any = None
+    sample_weight: Any = None
+    rows: StreamRows | None = None
+    block: Block | None = None
+
+
+@dataclass(frozen=True)
+class Learned:
+    """The acknowledgement of one request.
+
+    Attributes
+    ----------
+    position : int
+        The number of the record in the log.
+    margins : array
+        The margins of the rows just before they were learned.
+    repeated : bool
+        Whether the request had been learned before under the same idempotency key.
+    classes : array or None
+        The labels that the margins belong to. None if they come from a model that has been replaced since.
+    n_before : int
+        How many rows, counted from the first, had been learned before this call.
+    """
+
+    position: int
+    margins: NDArray[np.float64]
+    repeated: bool = False
+    classes: Any = None
+    n_before: int = 0
+
+
+@dataclass
+class Entry:
+    """A request while it is processed: its bytes for the log, and its answer once there is one."""
+
+    payload: bytes
+    key: str | None = None
+    rows: StreamRows | None = None
+    digest: bytes = b""
+    block: Block | None = None  # the examples, if they were checked already
+    number: int = 0
+    answer: Learned | Exception | None = None
+    duplicate_of: Entry | None = None  # an earlier entry of the same commit with the same key
+    n_before: int = 0  # rows that were learned before, and have been removed from the payload
+    before: NDArray[np.float64] | None = None  # the margins of those rows
+
+    def learned(self, number: int, margins: NDArray[np.float64], classes: Any) -> Learned:
+        """The answer after the rows were learned. It includes the margins of the rows that were learned before."""
+        if self.n_before:
+            before = self.before
+            if before is None or before.shape[1:] != margins.shape[1:]:  # from a model that has been replaced since
+                before = np.full((self.n_before, *margins.shape[1:]), np.nan)
+            margins = np.concatenate([before, margins])
+        return Learned(number, margins, classes=classes, n_before=self.n_before)
+
+
+def entry_of(request: Request, width: int | None, raw: bool) -> Entry:
+    """Validate the key and the stream positions of a request, and encode its rows."""
+    from budgetron.durable import blocks  # imported here because `blocks` imports this module
+
+    check_key(request.key)
+    payload = blocks.encode_request(request, width, raw)
+    if request.rows is not None:
+        if request.key is None:
+            raise refuse(WHO, "rows", "given together with the key of their stream", "no key", "Pass key= as well.")
+        n = len(request.y)
+        if len(request.rows.places) != n:
+            raise refuse(WHO, "rows", f"one place per example, {n}", f"{len(request.rows.places)} places")
+        return Entry(payload, request.key, request.rows, block=request.block)
+    digest = b"" if request.key is None else blake2b(payload, digest_size=16).digest()
+    return Entry(payload, request.key, digest=digest, block=request.block)
+
+
+def group_into_commits(entries: Sequence[Entry]) -> Iterator[list[Entry]]:
+    """Group entries, in order, into commits.
+
+    Two entries of one stream never share a commit: which rows of the second one are skipped depends on the first.
+    """
+    together: list[Entry] = []
+    streams: set[str | None] = set()
+    for entry in entries:
+        if entry.rows is not None:
+            if entry.key in streams:
+                yield together
+                together, streams = [], set()
+            streams.add(entry.key)
+        together.append(entry)
+    if together:
+        yield together
+
+
+def answer_of(entry: Entry) -> Learned | Exception:
+    """The answer to an entry after its commit: an acknowledgement or an exception."""
+    answer = entry.answer
+    if entry.duplicate_of is not None and answer is None:
+        if entry.digest != entry.duplicate_of.digest:
+            return key_reused_error(entry.key)
+        answer = answer_of(entry.duplicate_of)
+        if isinstance(answer, Learned):
+            return Learned(answer.position, answer.margins, True, answer.classes, len(answer.margins))
+    assert answer is not None
+    return answer
+
+
+def check_key(key: Any, longest: int = MAX_KEY_LENGTH) -> None:
+    """Reject an idempotency key that is not a printable string of at most `longest` characters."""
+    if key is not None and (not isinstance(key, str) or not 1 <= len(key) <= longest or not key.isprintable()):
+        raise refuse(WHO, "key", f"a printable string of 1 to {longest} characters", shown(key))
+
+
+def key_reused_error(key: Any) -> KeyReused:
+    """The error for a key that was used before with different examples."""
+    return KeyReused(
+        refusal(WHO, "key", "a new one for new examples", f"{shown(key)}, which was used before with other examples",
+                "Send the same examples again to get their answer, or use another key.")
+    )  # fmt: skip

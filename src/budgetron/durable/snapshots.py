@@ -1,0 +1,93 @@
+"""The snapshots of a host: model files in the database of the log, and when a new one is due.
+
+The last two snapshots are kept, and the log after the older one, so that recovery can start from either. A snapshot and
+the trimming of the log are one transaction.
+
+`Host` and `recovery` call this; it gets the model as bytes and must not touch it.
+"""
+
+from __future__ import annotations
+
+from budgetron.durable.idempotency import MAX_KEY_BYTES, MAX_KEYS
+from budgetron.durable.log import Log
+
+MAX_LOG_BYTES = 64 * 2**20  # after so much log a snapshot is due, however few the examples
+_PART_BYTES = 16 * 2**20  # of a snapshot per row, because SQLite limits a value to 1 GB and holds it in memory
+
+
+class Snapshots:
+    """The snapshots of one host. `numbers` are those of the records that they contain, the newest first."""
+
+    def __init__(self, log: Log) -> None:
+        self._log = log
+        query = "SELECT DISTINCT number FROM snapshot ORDER BY number DESC"
+        self.numbers = [number for (number,) in log.db.rows(query)]
+        self._examples = 0  # learned since the last snapshot
+        self._log_bytes = log.bytes_after(max(self.numbers, default=0))
+
+    def read(self, number: int) -> bytes:
+        query = "SELECT content FROM snapshot WHERE number = ? ORDER BY part"
+        return b"".join(content for (content,) in self._log.db.rows(query, (number,)))
+
+    # ---- when one is due
+
+    def count(self, n_examples: int, n_bytes: int = 0) -> None:
+        """Count what the last snapshot does not contain."""
+        self._examples += n_examples
+        self._log_bytes += n_bytes
+
+    def is_due(self, every: int) -> bool:
+        return self._examples >= every or self._log_bytes >= MAX_LOG_BYTES
+
+    @property
+    def is_behind(self) -> bool:
+        """Whether the last snapshot lacks something."""
+        return bool(self._examples or self._log.unwritten.refused or self._log.unwritten.answers)
+
+    # ---- writing
+
+    def write(self, content: bytes) -> None:
+        """Write the model file as a snapshot and trim the log, in one transaction."""
+        log = self._log
+        before = self.numbers[0] if self.numbers else 0
+        with log.writing():
+            log.write_unwritten()
+            self._put(log.position, content)
+            # Keep the previous snapshot and the log after it: recovery needs them if the new snapshot is damaged.
+            self._trim(before)
+            log.keys.forget(MAX_KEYS, MAX_KEY_BYTES)
+        log.written(log.position)
+        self._start_counting(list(dict.fromkeys([log.position, before] if before else [log.position])))
+
+    def replace_model(self, content: bytes) -> None:
+        """Replace the model: delete the old snapshots and the log, and keep the answers to idempotency keys."""
+        log = self._log
+        number = log.position + 1
+        with log.writing():
+            log.write_unwritten()
+            self._put(number, content)
+            self._trim(number)  # a replay must not start from the old model
+            log.set_position(number)
+        log.written(number)
+        self._start_counting([number])
+
+    def drop_after(self, number: int) -> None:
+        """Delete later snapshots, inside an open transaction."""
+        self._log.db.execute("DELETE FROM snapshot WHERE number > ?", (number,))
+        self.numbers = [one for one in self.numbers if one <= number]
+
+    def _put(self, number: int, content: bytes) -> None:
+        db = self._log.db
+        db.execute("DELETE FROM snapshot WHERE number = ?", (number,))
+        for part, start in enumerate(range(0, len(content), _PART_BYTES)):
+            values = (number, part, content[start : start + _PART_BYTES])
+            db.execute("INSERT INTO snapshot VALUES (?, ?, ?)", values)
+
+    def _trim(self, before: int) -> None:
+        """Delete older snapshots, and the records that this snapshot contains."""
+        self._log.db.execute("DELETE FROM snapshot WHERE number < ?", (before,))
+        self._log.db.execute("DELETE FROM log WHERE number <= ?", (before,))
+
+    def _start_counting(self, numbers: list[int]) -> None:
+        self.numbers = numbers
+        self._examples = self._log_bytes = 0

@@ -1,0 +1,54 @@
+"""Authorization: the API key of a request and its role; without keys, only this machine and its own pages."""
+
+from __future__ import annotations
+
+from urllib.parse import urlsplit
+
+from starlette.requests import Request
+
+from budgetron.errors import refusal
+from budgetron.service.http.api_keys import ANONYMOUS, ApiKey
+from budgetron.service.http.problems import HTTPProblem
+from budgetron.service.lifecycle import Service
+from budgetron.service.settings import is_loopback
+
+KEY = "budgetron.key"  # in the ASGI scope: the name of the API key, for the log
+_OWN_SITES = (b"none", b"same-origin")
+
+
+def authorize(service: Service, request: Request, role: str) -> ApiKey:
+    """The API key of a request, if it has the role. Without keys, anyone on this machine may."""
+    if service.api_keys is None:
+        _check_origin(service, request)
+        return ANONYMOUS
+    given = request.headers.getlist("authorization")
+    scheme, _, token = given[0].partition(" ") if len(given) == 1 else ("", "", "")
+    key = service.api_keys.find(token.strip()) if scheme.lower() == "bearer" else None
+    if key is None:
+        message = refusal("API key", "the header Authorization", "given once, as: Bearer KEY, with a key that is valid",
+                          "none, an unknown or expired one, or several")  # fmt: skip
+        raise HTTPProblem(401, "no_key", message, {"www-authenticate": "Bearer"})
+    request.scope[KEY] = key.name
+    if not key.may(role):
+        raise HTTPProblem(403, "not_allowed", refusal("API key", f"the role of {key.name!r}", role, key.role))
+    return key
+
+
+def _check_origin(service: Service, request: Request) -> None:
+    """Without keys, keep out web pages of other sites that a browser on this machine shows.
+
+    A page can make the browser send requests to localhost (Origin, Sec-Fetch-Site), or let its own host name point to
+    this machine (Host).
+    """
+    headers = dict(request.headers.raw)  # several look-ups: each by name would pass over all headers
+    host = headers.get(b"host", b"").decode("latin-1")
+    if not service.settings.without_keys:
+        name = host.rsplit(":", 1)[0] if not host.endswith("]") else host
+        if not is_loopback(name.strip("[]")):
+            raise HTTPProblem(421, "host", refusal("request", "Host", "localhost, 127.0.0.1 or [::1]", repr(host)[:80]))
+    origin, site = headers.get(b"origin"), headers.get(b"sec-fetch-site", b"none")
+    if (origin is not None and urlsplit(origin.decode("latin-1")).netloc != host) or site not in _OWN_SITES:
+        came = (origin or site).decode("latin-1")
+        message = refusal("request", "Origin", "this service's own page", repr(came)[:80],
+                          "Use API keys (--keys) to call the service from other web pages.")  # fmt: skip
+        raise HTTPProblem(403, "origin", message)

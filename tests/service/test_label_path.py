@@ -1,0 +1,122 @@
+"""One label from HTTP to disk and back: validated once, and through at most fifteen files, which CONTRIBUTING lists."""
+
+from __future__ import annotations
+
+import asyncio
+import re
+import sys
+import threading
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import httpx
+import pytest
+
+import budgetron
+from budgetron import RandomBudgetPerceptron
+from budgetron.learners import validation
+from budgetron.learners.learner import Learner
+from budgetron.service.http.app import create_app
+from budgetron.service.lifecycle import Service
+from budgetron.service.settings import Settings
+
+ROOT = Path(budgetron.__file__).parent
+# They see that there was a request, whose it is, its duration, size or failure, and not the label.
+OBSERVERS = {
+    "service/http/api_keys.py", "service/http/authorization.py", "service/http/rates.py", "service/lifecycle.py",
+    "service/monitoring/metrics.py", "service/served_model.py", "service/settings.py", "durable/errors.py",
+    "durable/host_state.py", "durable/ownership.py", "durable/snapshots.py",
+}  # fmt: skip
+
+
+def learn_one_label(tmp_path, traced):
+    """Send one label to a service in this process, with a trace function in all threads during that request."""
+
+    async def main():
+        service = Service(Settings(tmp_path), {"default": lambda: RandomBudgetPerceptron(budget=10)})
+        await service.open()
+        transport = httpx.ASGITransport(create_app(service))
+        async with httpx.AsyncClient(transport=transport, base_url="http://localhost") as client:
+            first = [{"features": [1.0, 2.0], "label": label, "task": "ann"} for label in (0, 1)]
+            assert (await client.post("/v1/learn", json={"examples": first})).status_code == 200
+            with traced(service.models["default"].writer):
+                one = {"features": [2.0, 1.0], "label": 1, "task": "ann", "key": "one"}
+                assert (await client.post("/v1/learn", json=one)).status_code == 200
+        await service.close()
+
+    with ThreadPoolExecutor(1) as thread:  # a browser test may have left an event loop in the main thread
+        thread.submit(asyncio.run, main()).result()
+
+
+class FilesRun:
+    """The files of the package whose functions run in any thread. Used as `traced(writer)`."""
+
+    def __init__(self):
+        self.files = set()
+
+    def __call__(self, writer):
+        self._writer = writer
+        return self
+
+    def _note(self, frame, event, argument):
+        path = Path(frame.f_code.co_filename)
+        if path.is_relative_to(ROOT):
+            self.files.add(path.relative_to(ROOT).as_posix())
+
+    def __enter__(self):
+        # The writer's thread waits already, and a trace function counts only for new threads: start another.
+        threading.settrace(self._note)
+        writer = self._writer
+        ended, writer._thread = writer._thread, threading.Thread(target=writer._run, daemon=True)
+        writer._queue.put(None)
+        ended.join(60)
+        writer._thread.start()
+        sys.settrace(self._note)
+
+    def __exit__(self, *_):
+        sys.settrace(None)
+        threading.settrace(None)
+
+
+def test_at_most_fifteen_files_before_the_learner(tmp_path):
+    traced = FilesRun()
+    learn_one_label(tmp_path, traced)
+    ours = {file for file in traced.files if file.startswith(("service/", "durable/"))} - OBSERVERS
+    ours |= {"service/http/connections.py", "service/http/wire.py"}  # bytes of the socket; classes without functions
+    assert {"durable/log.py", "durable/host.py", "service/writer.py", "service/handlers/learning.py"} <= ours
+    assert len(ours) <= 15, sorted(ours)
+    guide = Path(__file__).parents[2] / "CONTRIBUTING.md"
+    section = guide.read_text(encoding="utf-8").partition("## One label")[2].partition("\n## ")[0]
+    assert set(re.findall(r"`((?:service|durable)/[\w/]+\.py)`", section)) == ours
+
+
+@pytest.mark.parametrize("options", [{}, {"shards": 2}], ids=["one model", "shards"])
+def test_rows_are_converted_and_checked_once(tmp_path, monkeypatch, options):
+    counts = {"matrix": 0, "check": 0}
+    matrix, check = validation.matrix, Learner.check
+
+    def counted_matrix(*arguments):
+        counts["matrix"] += 1
+        return matrix(*arguments)
+
+    def counted_check(*arguments):
+        counts["check"] += 1
+        return check(*arguments)
+
+    async def main():
+        make = {"default": lambda: RandomBudgetPerceptron(budget=10, graph=budgetron.graphs.disconnected())}
+        service = Service(Settings(tmp_path, **options), make)
+        await service.open()
+        transport = httpx.ASGITransport(create_app(service))
+        async with httpx.AsyncClient(transport=transport, base_url="http://localhost") as client:
+            examples = [{"features": [i, 1.0], "label": i % 2, "task": f"t{i}"} for i in range(20)]
+            assert (await client.post("/v1/learn", json={"examples": examples})).status_code == 200
+            monkeypatch.setattr(validation, "matrix", counted_matrix)
+            monkeypatch.setattr(Learner, "check", counted_check)
+            assert (await client.post("/v1/learn", json={"examples": examples, "key": "k"})).status_code == 200
+            monkeypatch.undo()
+        await service.close()
+
+    with ThreadPoolExecutor(1) as thread:
+        thread.submit(asyncio.run, main()).result()
+    assert counts == {"matrix": 1, "check": 1}
