@@ -45,9 +45,8 @@ def _summary(found: list[dict[str, Any]]) -> str:
     text = f"**{met} of {judged} targets are met** in full runs.\n" if judged else ""
     if any(record["quick"] for record in found):
         text += (
-            "\nSections marked *first look* were run on the first 3,000 rows of each stream, on a busy machine and while "
-            "the learner was still being changed. They show that the "
-            "measurement works. **They are no evidence for or against a target**, which is meant for whole streams.\n"
+            "\nSections marked *first look* were run on the first 3,000 rows of each stream, on a busy machine and "
+            "while the learner was still being changed. They show that the measurement works. **They are no evidence for or against a target**, which is meant for whole streams.\n"
         )
     return text
 
