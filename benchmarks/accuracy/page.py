@@ -46,7 +46,8 @@ def _summary(found: list[dict[str, Any]]) -> str:
     if any(record["quick"] for record in found):
         text += (
             "\nSections marked *first look* were run on the first 3,000 rows of each stream, on a busy machine and "
-            "while the learner was still being changed. They show that the measurement works. **They are no evidence for or against a target**, which is meant for whole streams.\n"
+            "while the learner was still being changed. They show that the measurement works. "
+            "**They are no evidence for or against a target**, which is meant for whole streams.\n"
         )
     return text
 
