@@ -46,7 +46,9 @@ def budget(validation: Validation, model: Any) -> Section | None:
         parts.append(chart("memory", "Memory", says))
     note = "All tasks share the stored examples; none are reserved for a task."
     if capacity == 0:
-        note = "The model stores weights, not examples: its memory is the whole of its budget."
+        note = "The model stores weights, not examples."
+        if hasattr(model, "shards"):
+            note += f" It has {model.shards} shards, and the memory is that of all together."
     elif hasattr(model, "shards"):
         note = f"The model has {model.shards} shards. The tasks of a shard share its stored examples."
     return Section("budget", "Budget", paragraph(note, "note") + f'<div class="pair">{"".join(parts)}</div>', charts)
