@@ -195,3 +195,10 @@ def test_a_directory_of_shards_from_before_is_as_it_was(tmp_path):
     (tmp_path / record.NAME).write_text(json.dumps({**written, "format": 1}))
     with ShardedModel.open(tmp_path) as model:
         assert model.budget == model.capacity_ == 40
+
+
+def test_a_budgetron_has_no_examples_to_move():
+    X, y, tasks = stream(50, 1)
+    model = ShardedModel(Budgetron(budget=40, graph=graphs.disconnected()), shards=4, shares="demand")
+    with pytest.raises(InputError, match='shares must be "fixed" for a Budgetron'):
+        model.partial_fit(X, y, tasks=tasks)

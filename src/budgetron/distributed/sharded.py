@@ -180,7 +180,10 @@ class ShardedModel(ShardLearning, ClassifierMixin, BaseEstimator):  # type: igno
                 raise refuse(WHO, name, f"an integer >= {least}", shown(value))
         if self.backend not in BACKENDS:
             raise refuse(WHO, "backend", '"local" or "ray"', shown(self.backend))
-        checked_policy(self.shares, getattr(self.learner, "budget", None))
+        policy = checked_policy(self.shares, getattr(self.learner, "budget", None))
+        if policy == "demand" and self.learner.rule == "budgetron":
+            raise refuse(WHO, "shares", '"fixed" for a Budgetron, which stores no examples to move', '"demand"',
+                         "Leave shares out.")  # fmt: skip
         self._new_placement()
         self._first_budgets()
         self._check_directory()
