@@ -1,0 +1,210 @@
+"""What a Budgetron keeps: rows of tasks, cells of features, parts; what it forgets, and that it never diverges."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from scipy import sparse
+
+from budgetron import Budgetron, graphs
+from budgetron.engine import native, reference
+from budgetron.engine.reference.budgetron import mixture
+from budgetron.engine.reference.budgetron.hashing import mix64
+
+needs_core = pytest.mark.skipif(not native.available, reason="built without a compiler")
+ENGINES = [pytest.param(native.Engine, marks=needs_core), reference.Engine]
+
+
+# ---- rows of tasks
+
+
+@pytest.mark.parametrize("kind", ENGINES)
+def test_the_least_recently_updated_row_makes_room(kind, made, learn):
+    engine = kind(made(max_task_rows=3))
+    X = np.random.default_rng(0).normal(size=(8, 4))
+    for row, task, kept in (
+        (0, 0, [0]), (1, 1, [0, 1]), (2, 2, [0, 1, 2]), (3, 0, [1, 2, 0]), (4, 3, [2, 0, 3]), (5, 1, [0, 3, 1]),
+    ):  # fmt: skip
+        learn(engine, X[row : row + 1], [row % 2], [task])
+        assert engine.state()["row_id"].tolist() == kept
+    learn(engine, X[6:7], [0], [4], np.zeros(1))  # a weight of 0 teaches nothing, and makes no row
+    assert engine.state()["row_id"].tolist() == [0, 3, 1]
+
+
+@pytest.mark.parametrize("kind", ENGINES)
+def test_a_task_without_a_row_is_like_a_new_one(kind, made, stream, learn):
+    """Forgotten or displaced: its margins are those of a task that was never seen."""
+    settings = made(waves=0, latent=0)  # hashed cells cannot be forgotten
+    engine = kind(settings)
+    X, codes, tasks = stream(80)
+    learn(engine, X, codes, tasks)
+    probe, ids = X[:10], np.full(10, 2)
+    new = engine.margins(probe, np.full(10, 77), np.full(10, 77))
+    assert not np.allclose(engine.margins(probe, ids, ids), new)
+    engine.forget(2)
+    assert 2 not in engine.state()["row_id"]
+    np.testing.assert_array_equal(engine.margins(probe, ids, ids), new)
+    engine.forget(2)  # nothing left to forget
+
+
+# ---- the table
+
+
+@pytest.mark.parametrize("kind", ENGINES)
+def test_features_are_admitted_when_seen_twice(kind, made, learn):
+    """Beyond a quarter of the cells a feature gets no cell until it comes again; the cells are counted by hand."""
+    cells = 64
+    engine = kind(made(is_sparse=True, d=5000, cells=cells))
+    cell_of = lambda index: int(mix64(np.int64(index))) // 2**32 * cells // 2**32  # noqa: E731
+    held: set[int] = set()
+    feature = 0
+    while 4 * len(held) <= cells:  # one feature at a time until more than a quarter is used
+        learn(engine, sparse.csr_matrix(([1.0], ([0], [feature])), shape=(1, 5000)), [feature % 2], [0])
+        held.add(cell_of(feature))
+        feature += 1
+        assert engine.state()["table_used"] == len(held)
+    fresh = next(i for i in range(feature, 5000) if cell_of(i) not in {cell_of(j) for j in range(i) if j < feature})
+    row = sparse.csr_matrix(([1.0], ([0], [fresh])), shape=(1, 5000))
+    learn(engine, row, [1], [0])
+    assert engine.state()["table_used"] == len(held)  # seen once
+    learn(engine, row, [1], [0])
+    assert engine.state()["table_used"] == len(held) + 1
+
+
+# ---- parts without weight
+
+
+@pytest.mark.parametrize("form", [{}, {"whole": False}, {"graph": "edges"}, {"graph": "clusters"}])
+def test_parts_without_weight_are_dropped_in_both_engines_alike(form, made, stream, learn):
+    X, codes, tasks = stream(60)
+    settings = made(**form)
+    engines = []
+    for kind in [native.Engine] * native.available + [reference.Engine]:
+        engine = kind(settings)
+        learn(engine, X, codes, tasks)
+        state = engine.state()
+        state["n_seen"] = mixture.PATIENCE + 60
+        state["part_idle"] = mixture.PATIENCE - np.arange(len(state["part_idle"])) - 1
+        weights = np.full(len(state["belief_weight"]), 1e-7)
+        weights[-1] = 1 - 1e-7 * (len(weights) - 1)
+        engine = kind.restore(settings, state | {"belief_weight": weights})
+        left = []
+        for at in range(3):  # the parts have waited for a step more each, so one is dropped per example
+            learn(engine, X[at : at + 1], codes[at : at + 1], tasks[at : at + 1])
+            left.append(engine.state()["part_index"].tolist())
+        n = len(state["part_idle"])
+        assert left == [list(range(k, n)) for k in (1, 2, 3)]
+        again = kind.restore(settings, engine.state())
+        ids, clusters = settings.graph.locate(list(tasks))
+        assert again.margins(X, ids, clusters).tobytes() == engine.margins(X, ids, clusters).tobytes()
+        assert again.memory_bytes() <= engine.memory_bytes() + 64
+        engines.append(engine)
+    answers = [engine.margins(X, *settings.graph.locate(list(tasks))) for engine in engines]
+    np.testing.assert_allclose(answers[0], answers[-1], rtol=1e-5, atol=1e-5)
+
+
+def test_the_last_part_stays(made, stream, learn):
+    settings = made(waves=0, latent=0, filters=[(1.0, 0.1, 0.0)])
+    engine = reference.Engine(settings)
+    X, codes, tasks = stream(20)
+    learn(engine, X, codes, tasks)
+    assert engine.query("beliefs")["weight"].tolist() == [1.0]
+
+
+# ---- what tasks have in common
+
+
+def opposed(n, seed=0):
+    """Task 1 is task 0 with the labels turned round; task 2 looks at another column."""
+    rng = np.random.default_rng(seed)
+    X, tasks = rng.normal(size=(n, 4)), rng.integers(3, size=n)
+    y = np.where(tasks == 2, X[:, 3] > 0, (X[:, 0] > 0) ^ (tasks == 1))
+    return X, y.astype(int), tasks
+
+
+@pytest.mark.parametrize("engine", ["auto", "numpy"])
+def test_similarities_have_the_right_signs(engine):
+    model = Budgetron(budget="200 KiB", engine=engine).fit(*opposed(900)[:2], tasks=opposed(900)[2])
+    similarity = model.task_similarity([0, 1, 2])
+    np.testing.assert_allclose(similarity, similarity.T, atol=1e-12)
+    np.testing.assert_allclose(np.diag(similarity), 1.0)
+    assert similarity[0, 1] < -0.8 and np.abs(similarity[2, :2]).max() < 0.4
+
+
+@pytest.mark.parametrize("kind", ENGINES)
+def test_linear_weights_are_the_slopes_of_f(kind, made, learn):
+    """With one linear belief they are the weights that the margins have: differences of margins, scaled by hand."""
+    engine = kind(made(waves=0, latent=0, filters=[(1.0, 0.5, 0.0)]))
+    X, y, tasks = opposed(200)
+    learn(engine, X, y, tasks)
+    state = engine.state()
+    sd, mean = np.sqrt(state["scaler_variance"]), state["scaler_mean"]
+    for task in range(3):
+        ids = np.full(1, task)
+        w = np.ravel(engine.query("linear_weights", np.zeros((1, 4)), ids, ids)["weights"])
+        base = engine.margins(mean[None], ids, ids)
+        assert base[0] == pytest.approx(w[4], abs=1e-12)
+        for j in range(4):
+            moved = mean.copy()
+            moved[j] += 0.25 * sd[j]
+            slope = (engine.margins(moved[None], ids, ids) - base)[0] / 0.25
+            assert slope == pytest.approx(w[j] / 2, rel=1e-6, abs=1e-9)  # columns are divided by √4
+
+
+# ---- nothing diverges
+
+
+def bold(n, rng, d=4):
+    """Labels that no weight explains for long: the concept turns round every 500 rows; some values are a thousand times
+    as large as others, and some weights fifty times."""
+    X = rng.normal(size=(n, d)) * np.where(rng.random((n, 1)) < 0.02, 1000.0, 1.0)
+    tasks = rng.integers(7, size=n)
+    turned = np.arange(n) // 500 % 2 == 1
+    y = ((X[:, 0] + X[:, 1] * (tasks - 3) > 0) ^ turned ^ (rng.random(n) < 0.1)).astype(np.int32)
+    return X, y, tasks, np.where(rng.random(n) < 0.01, 50.0, 1.0)
+
+
+@needs_core
+@pytest.mark.parametrize(
+    "steps", [100_000, pytest.param(1_000_000, marks=[pytest.mark.long, pytest.mark.timeout(3600)])]
+)
+@pytest.mark.parametrize("form", [{}, {"whole": False}, {"n_outputs": 3}, {"is_sparse": True}], ids=str)
+def test_no_part_diverges(form, steps, made, learn):
+    """Every part, among them the product of the latent one, stays finite and its margins bounded."""
+    engine = native.Engine(made(**form))
+    rng, largest = np.random.default_rng(1), 0.0
+    for _ in range(steps // 10_000):
+        X, codes, tasks, weights = bold(10_000, rng)
+        if form.get("n_outputs"):
+            codes = (codes + (X[:, 2] > 1)).astype(np.int32)
+        margins, _ = learn(engine, sparse.csr_matrix(X) if form.get("is_sparse") else X, codes, tasks, weights)
+        assert np.isfinite(margins).all()
+        largest = max(largest, float(np.abs(margins).max()))
+    assert largest < 200
+    for name, values in engine.state().items():
+        assert np.isfinite(np.asarray(values, dtype=np.float64)).all(), name
+
+
+@needs_core
+@pytest.mark.parametrize("graph", ["edges", "complete", "disconnected", "clusters"])
+def test_other_graphs_do_not_diverge_either(graph, made, learn):
+    engine = native.Engine(made(graph, max_task_rows=5))
+    rng = np.random.default_rng(2)
+    X, codes, tasks, weights = bold(20_000, rng)
+    margins, _ = learn(engine, X, codes, tasks % 4, weights)
+    assert np.isfinite(margins).all() and np.abs(margins).max() < 200
+
+
+def test_all_graphs_are_accepted():
+    rng = np.random.default_rng(3)
+    X, names = rng.normal(size=(120, 3)), ["ann", "bob", "cid", "dan"]
+    tasks = [names[i] for i in rng.integers(4, size=120)]
+    for graph in (
+        graphs.from_edges([("ann", "bob")], tasks=names),
+        graphs.from_laplacian(np.zeros((4, 4)), identity=False, tasks=names),
+        graphs.from_similarity(np.eye(4) - 0.2, tasks=names), graphs.complete(n_tasks=4, coupling=0.5),
+        graphs.clusters(dict.fromkeys(names, 0)),
+    ):  # fmt: skip
+        for rows in (X, sparse.csr_matrix(X)):
+            model = Budgetron(graph=graph).fit(rows, X[:, 0] > 0, tasks=tasks)
+            assert model.score(rows, X[:, 0] > 0, tasks=tasks) > 0.8
