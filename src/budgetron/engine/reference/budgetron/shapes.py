@@ -65,9 +65,12 @@ def bytes_beyond(settings: Settings, compiled: bool) -> int:
     """Return an upper bound of the bytes of an engine."""
     given, d, outputs = settings.parameters, settings.n_features, settings.n_outputs
     shapes = shapes_of(settings)
-    total = sum(shape.nbytes + OBJECT for shape in shapes) + 16 * outputs * sum(shape.count for shape in shapes)
+    # Four numbers per output for the steps of a part, and margins and logarithms of all beliefs.
+    beliefs, classes = sum(shape.count for shape in shapes), max(2, outputs)
+    total = sum(shape.nbytes + OBJECT + 32 * outputs for shape in shapes) + 8 * (outputs + classes) * (beliefs + 1)
     if settings.sparse:
-        total += KEPT_ENTRIES * ENTRY
+        # The table also has three numbers per belief and output, two per belief, and one per class.
+        total += KEPT_ENTRIES * ENTRY + 8 * (3 * outputs + 2) * beliefs + 8 * classes
     else:
         # Four estimates per column; one byte per column and frequency; and the features of one example.
         total += 4 * 8 * d + d * given.waves + 8 * (2 * d + 1 + 3 * given.waves)

@@ -1,0 +1,77 @@
+"""The bytes of a Budgetron: the formula bounds the core's own count, and a budget is kept and used."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from scipy import sparse
+
+from budgetron import Budgetron
+from budgetron.engine import memory, native
+
+pytestmark = pytest.mark.skipif(not native.available, reason="built without a compiler")
+FORMS = [
+    {}, {"whole": False}, {"waves": 0}, {"waves": 120}, {"d": 60}, {"d": 60, "n_outputs": 7}, {"dtype": "float32"},
+    {"latent": 0}, {"max_task_rows": 300}, {"filters": [(1.0, 0.1, 0.0)], "waves": 0, "latent": 0},
+    {"is_sparse": True}, {"is_sparse": True, "cells": 20_000}, {"is_sparse": True, "n_outputs": 9, "cells": 3000},
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("graph", ["complete", "disconnected", "pooled", "clusters", "edges"])
+@pytest.mark.parametrize("form", FORMS, ids=str)
+def test_bytes_of_is_a_bound(form, graph, made, stream, learn):
+    """Above what the core counts after every block, and not by much once all rows are there."""
+    settings = made(graph, **({"max_task_rows": 5} | form))
+    rows = {name: form[name] for name in ("d", "is_sparse", "dtype") if name in form}
+    X, codes, tasks = stream(300, classes=max(2, form.get("n_outputs", 1)), **rows)
+    if graph != "edges":
+        tasks = np.arange(300) % 290
+    engine, bound = native.Engine(settings), memory.bytes_of(settings, True)
+    for start in (0, 1, 40):
+        stop = {0: 1, 1: 40, 40: 300}[start]
+        learn(engine, X[start:stop], codes[start:stop], tasks[start:stop])
+        assert engine.memory_bytes() <= bound
+    if graph == "edges" and "max_task_rows" in form:
+        return  # its five tasks have no more than five rows
+    assert bound <= 1.35 * engine.memory_bytes() + 16 * 1024
+
+
+def dense_stream(n, rng):
+    X, users = rng.normal(size=(n, 10)), rng.integers(50_000, size=n)
+    return X, (X[:, 0] + 0.5 * rng.normal(size=n) > 0).astype(int), users
+
+
+def sparse_stream(n, rng):
+    X = sparse.random(n, 20_000, density=0.002, format="csr", random_state=int(rng.integers(2**31)))
+    return X, rng.integers(2, size=n), rng.integers(40, size=n)
+
+
+@pytest.mark.parametrize("budget", ["100 KiB", "1 MiB"])
+@pytest.mark.parametrize("made_stream", [dense_stream, sparse_stream])
+def test_budgets_are_kept_and_used(made_stream, budget):
+    limit = {"100 KiB": 100 * 2**10, "1 MiB": 2**20}[budget]
+    rng, model = np.random.default_rng(5), Budgetron(budget=budget)
+    for n in [1, 1, 7, 50, *[4000] * (15 if made_stream is dense_stream else 3)]:
+        X, y, tasks = made_stream(n, rng)
+        model.partial_fit(X, y, tasks=tasks, classes=[0, 1])
+        assert model.memory_bytes_ <= limit
+    assert model.memory_bytes_ >= 0.9 * limit
+
+
+@pytest.mark.parametrize("graph", ["complete", "disconnected", "pooled", "edges"])
+@pytest.mark.parametrize("budget", ["32 KiB", "96 KiB", "5 MiB"])
+@pytest.mark.parametrize("shape", [(3, 2), (40, 9), (400, 2)], ids=str)
+def test_any_budget_is_kept(shape, budget, graph, all_graphs):
+    """Or refused at the first block, with the bytes that are needed."""
+    d, classes = shape
+    rng = np.random.default_rng(6)
+    X, y, tasks = rng.normal(size=(400, d)), rng.integers(classes, size=400), rng.integers(5, size=400)
+    model = Budgetron(budget=budget, graph=all_graphs[graph])
+    try:
+        model.partial_fit(X[:1], y[:1], tasks=tasks[:1], classes=range(classes))
+    except ValueError as error:
+        assert "budget must be at least" in str(error) and budget != "5 MiB"
+        return
+    for at in range(1, 400, 21):
+        model.partial_fit(X[at : at + 21], y[at : at + 21], tasks=tasks[at : at + 21])
+        assert model.memory_bytes_ <= int(budget.split()[0]) * (2**20 if "MiB" in budget else 2**10)
