@@ -304,7 +304,10 @@ class Learner(Start, ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             graph = self._checked_graph()
             task_ids, clusters = validation.located(who, tasks, len(examples), graph, self._tasked)
             self._has_tasks = tasks is not None
-            self._begin(rows, chosen, graph, examples.source)
+            try:
+                self._begin(rows, chosen, graph, examples.source)
+            finally:
+                del self._has_tasks  # only sizes are planned by it, and a refused call leaves nothing behind
         weights = self._weighted(codes, examples.weights)
         return Block(rows, task_ids, clusters, tasks, labels, codes, weights, chosen)
 
