@@ -42,6 +42,16 @@ def test_learners_are_measured_against_the_constant_answer(tmp_path: Path, told,
     assert "None of them is better" in " ".join(budgetron(*words).stdout.split())
 
 
+def test_a_recommendation_below_the_constant_answer_does_not_hide_the_best(tmp_path: Path, told) -> None:
+    rng, stream = np.random.default_rng(1), tmp_path / "weak.csv"
+    rows = (f"{x:.3f},{int(u < 0.75 * (x > 0.5) + 0.15)}" for x, u in rng.random((60, 2)))
+    stream.write_text("\n".join(["x,label", *rows]) + "\n")
+    found = told("compare", stream, "--learners", "mtforg", "--budgets", "1,30")
+    errors = {one["name"]: one["error"] for one in found["learners"]}
+    assert errors[found["best"]] < found["constant"]["error"] <= errors[found["recommended"]]
+    assert "None of them" not in found["why"] and found["why"].startswith(f"{found['best']} has the lowest error")
+
+
 def test_learners_that_cannot_run_are_listed_with_the_reason(mail: Path, tmp_path: Path, told, budgetron) -> None:
     words = ["compare", mail, "--learners", "Budgetron,Forgetron", "--budgets", "10", "--kernel", "polynomial:2"]
     found = told(*words)

@@ -162,15 +162,11 @@ def _show(
 def explain(comparison: Comparison, chosen: str) -> str:
     """The recommendation and its reason, in one or two sentences."""
     found = comparison.results()
-    # A learner that is not better than a constant prediction has learned nothing, however it compares with others.
+    best = most_accurate(found)
+    # Compare with the majority class first: a learner that does not beat it has learned nothing useful.
     constant = most_frequent_class(found[chosen].validation)
     if constant is not None and (found[chosen].validation.overall.error or 0.0) >= constant[1]:
-        return (
-            f"None of them is better than always predicting {shorten(constant[0], 20)} ({percent(constant[1])} wrong). "
-            "Check --label and the columns, and shuffle the rows if they are sorted. "
-            f"The closest is {chosen}:"
-        )
-    best = most_accurate(found)
+        return f"{_below_constant(found, best, chosen, constant)}:"
     error = percent(found[chosen].validation.overall.error)
     memory = size(found[chosen].model.memory_bytes_)
     if len(found) == 1:
@@ -191,6 +187,21 @@ def explain(comparison: Comparison, chosen: str) -> str:
         f"Take {chosen}: it has the lowest error, {error}, in {memory}. {others} as good, but {uses} at least as much "
         "memory."
     )
+
+
+def _below_constant(found: dict[str, ComparedModel], best: str, chosen: str, constant: tuple[Any, float]) -> str:
+    """Explain a recommendation that is no better than the majority class."""
+    lowest = found[best].validation.overall.error or 0.0
+    baseline = f"always predicting {shorten(constant[0], 20)} ({percent(constant[1])} wrong)"
+    check = "Check --label and the columns, and shuffle the rows if they are sorted."
+    smallest = f"The smallest setting that is not significantly worse than the best is {chosen}"
+    if lowest < constant[1]:
+        return (
+            f"{best} has the lowest error, {percent(lowest)}, but the difference to {chosen} is not significant, and "
+            f"{chosen} is no better than {baseline}. {check} {smallest}"
+        )
+    closest = f"The closest is {chosen}" if chosen == best else smallest
+    return f"None of them is better than {baseline}. {check} {closest}"
 
 
 def command_for(text: StreamOptions, entry: LearnerSpec) -> str:
