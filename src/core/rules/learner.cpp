@@ -86,9 +86,9 @@ void Learner::reserve_slots(const Rows& rows, std::size_t from, std::size_t to) 
 std::size_t Learner::first_bad_row(const Rows& rows) const {
   // Kernel values above this would overflow further on. float32 inner products overflow much sooner.
   const double largest_square = config_.single && !config_.sparse ? 1e37 : 1e150;
-  double squares[Store::kAhead];
-  for (std::size_t first = 0; first < rows.count; first += Store::kAhead) {
-    const std::size_t count = std::min(Store::kAhead, rows.count - first);
+  double squares[Store::kMaxLookahead];
+  for (std::size_t first = 0; first < rows.count; first += Store::kMaxLookahead) {
+    const std::size_t count = std::min(Store::kMaxLookahead, rows.count - first);
     store_->squares(rows, first, count, squares);
     for (std::size_t q = 0; q < count; ++q)
       if (!(squares[q] <= largest_square) || !(config_.kernel.raw_self(squares[q]) <= 1e150)) return first + q;
@@ -108,7 +108,7 @@ void Learner::learn(const Rows& rows, std::size_t from, std::size_t to, const st
     for (q = 0; q < count; ++q) {
       const std::size_t i = first + q;
       const Instance x{&rows, i, s.products->squares[q]};
-      if (i != moved_at && store_->follow(rows, i, x.sq)) {
+      if (i != moved_at && store_->update_reference(rows, i, x.sq)) {
         moved_at = i;
         rows_moved();
         break;  // the products of this row and those after it are computed again
@@ -224,7 +224,7 @@ void Learner::remove(std::size_t slot) {
     column->pop_back();
   }
   slot_removed(slot, last);
-  changed_ = Store::kEverywhere;
+  changed_ = Store::kAllSlots;
 }
 
 void Learner::release_store() noexcept {

@@ -181,13 +181,13 @@ class Learner {
   void observe(const Rows& rows, std::size_t at);
   void reserve_slots(const Rows& rows, std::size_t from, std::size_t to);
   void allocate(Scratch& scratch, Bytes& bytes) const;
-  void changed(std::size_t slot) { changed_ = changed_ == kNowhere ? slot : Store::kEverywhere; }
+  void changed(std::size_t slot) { changed_ = changed_ == kNowhere ? slot : Store::kAllSlots; }
   void check_saved(const std::vector<std::int64_t>& keys, const Rows& rows) const;
 
   static constexpr std::size_t kNowhere = SIZE_MAX - 1;
 
   std::size_t capacity_;
-  std::size_t changed_ = kNowhere;  // the slot that this example has changed, or Store::kEverywhere
+  std::size_t changed_ = kNowhere;  // the slot that this example has changed, or Store::kAllSlots
   Bandwidth bandwidth_;
   Scratch scratch_;
 };

@@ -51,9 +51,9 @@ class DenseStore final : public Store {
   std::size_t size() const override { return size_; }
 
   void squares(const Rows& rows, std::size_t first, std::size_t count, double* out) const override {
-    const T* x[kAhead];
-    for (std::size_t q = 0; q < count; q += kAhead) {
-      const std::size_t some = std::min(kAhead, count - q);
+    const T* x[kMaxLookahead];
+    for (std::size_t q = 0; q < count; q += kMaxLookahead) {
+      const std::size_t some = std::min(kMaxLookahead, count - q);
       for (std::size_t i = 0; i < some; ++i) x[i] = row_of(rows, first + q + i);
       squares_of(x, some, out + q);
     }
@@ -64,8 +64,8 @@ class DenseStore final : public Store {
     CountedSize counted;
     Vec<T> dots;
     std::size_t stride = 0;
-    Vec<T> shifted;                     // the instances less the reference point, where there is one
-    std::array<const T*, kAhead> x{};   // the instances as they are multiplied
+    Vec<T> shifted;                           // the instances minus c, once c has moved
+    std::array<const T*, kMaxLookahead> x{};  // the instances as they are multiplied
   };
   std::unique_ptr<Products> new_products(Bytes& bytes) const override {
     auto products = std::make_unique<DenseProducts>(bytes);
@@ -73,7 +73,7 @@ class DenseStore final : public Store {
     return products;
   }
 
-  std::size_t lookahead() const override { return moves_ ? shifted_ahead_ : kAhead; }
+  std::size_t lookahead() const override { return moves_ ? shifted_ahead_ : kMaxLookahead; }
 
   void compute(const Rows& rows, std::size_t first, std::size_t count, Products& out) const override {
     auto& products = static_cast<DenseProducts&>(out);
@@ -91,7 +91,7 @@ class DenseStore final : public Store {
 
   void refresh(const Rows&, std::size_t, std::size_t from, std::size_t to, std::size_t slot, Products& out) const override {
     auto& products = static_cast<DenseProducts&>(out);
-    if (slot == kEverywhere)
+    if (slot == kAllSlots)
       multiply(products, from, to, 0, used_blocks());
     else
       multiply(products, from, to, slot / kLanes<T>, 1);
@@ -101,7 +101,7 @@ class DenseStore final : public Store {
     auto& products = static_cast<DenseProducts&>(out);
     if (products.shifted.empty()) products.shifted.resize(point_.empty() ? 0 : shifted_ahead_ * d_);
     if (products.stride == sq_.size()) return;
-    products.dots.resize(kAhead * sq_.size());
+    products.dots.resize(kMaxLookahead * sq_.size());
     products.stride = sq_.size();
   }
 
@@ -134,7 +134,6 @@ class DenseStore final : public Store {
 
   bool fits(const Instance&) const override { return true; }
   bool fits_alone(const Instance&) const override { return true; }
-  bool fits_beside(const Instance&, const Vec<std::uint32_t>&) const override { return true; }
   std::size_t n_to_evict(const Instance&, const Vec<std::size_t>&) const override { return 0; }
 
   std::size_t reserve_bytes(const Rows&, std::size_t, std::size_t) const override { return 0; }
@@ -164,7 +163,7 @@ class DenseStore final : public Store {
     reach2_ = std::numeric_limits<double>::infinity();
   }
 
-  bool follow(const Rows& rows, std::size_t at, double sq) override {
+  bool update_reference(const Rows& rows, std::size_t at, double sq) override {
     if (!(sq > reach2_)) {
       streak_ = 0;
       return false;
@@ -247,7 +246,7 @@ class DenseStore final : public Store {
   }
 
   void multiply(DenseProducts& products, std::size_t from, std::size_t to, std::size_t block, std::size_t blocks) const {
-    T* out[kAhead];
+    T* out[kMaxLookahead];
     for (std::size_t q = from; q < to; ++q) out[q - from] = products.dots.data() + q * products.stride + block * kLanes<T>;
     multiply_blocks(blocks_.data() + block * d_ * kLanes<T>, blocks, products.x.data() + from, to - from, out);
   }
@@ -293,7 +292,7 @@ class DenseStore final : public Store {
   Vec<T> sq_;
   Vec<double> scale_;
   Vec<T> point_, candidate_;  // c, all 0 while there were no moves; where c may move to. Empty without a Gaussian kernel.
-  Vec<T> query_, dots_;       // for kernel_row_of_slot() and follow()
+  Vec<T> query_, dots_;       // for kernel_row_of_slot() and update_reference()
   double reach2_ = std::numeric_limits<double>::infinity();  // rows are far from c beyond this squared distance
   std::int64_t streak_ = 0, moves_ = 0;                      // see Reference
 };

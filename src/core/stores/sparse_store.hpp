@@ -111,11 +111,6 @@ class SparseStore final : public Store {
   }
 
   bool fits_alone(const Instance& x) const override { return !pool_ || length_of(x) <= pool_; }
-  bool fits_beside(const Instance& x, const Vec<std::uint32_t>& slots) const override {
-    std::size_t kept = 0;
-    for (const auto slot : slots) kept += row_length_[slot];
-    return !pool_ || kept + length_of(x) <= pool_;
-  }
 
   std::size_t n_to_evict(const Instance& x, const Vec<std::size_t>& order) const override {
     std::size_t count = 0, left = live_;

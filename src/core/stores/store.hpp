@@ -14,7 +14,7 @@
 
 namespace budgetron {
 
-// Rows as they come from the caller; only the pointers of its own kind are set.
+// A block of rows in the caller's memory: dense or CSR, float or double. Only the pointers of that kind are set.
 struct Rows {
   std::size_t count = 0;
   std::size_t d = 0;
@@ -29,15 +29,16 @@ struct Rows {
 // One row of Rows.
 struct Instance {
   const Rows* rows;
-  std::size_t at;
-  double sq;  // ‖x‖², less the store's reference point
+  std::size_t at;  // the index of the row in `rows`
+  double sq;       // ‖x − c‖², where c is the store's reference point
 };
 
-// The point that a dense store subtracts from every row under the Gaussian kernel, and how it was chosen. It is 0 until
-// rows turn out to lie too far from it for their precision (see `Store::follow`).
+// The point c that a dense store subtracts from every row under the Gaussian kernel, and how it was chosen. For rows far
+// from the origin, ‖x‖² + ‖y‖² − 2⟨x, y⟩ cancels and loses their digits. c is 0 until a run of rows is too far from it for
+// their precision (see `Store::update_reference`).
 struct Reference {
-  std::vector<double> point, candidate;  // empty: 0, and none
-  std::int64_t streak = 0;               // consecutive far rows near the candidate, the candidate included
+  std::vector<double> point, candidate;  // an empty point is the origin; an empty candidate is none
+  std::int64_t streak = 0;               // consecutive rows far from c and near the candidate, including the candidate
   std::int64_t moves = 0;                // how often the point was replaced
 };
 
@@ -46,39 +47,44 @@ class Store {
   virtual ~Store() = default;
 
   virtual std::size_t size() const = 0;
-  virtual void squares(const Rows& rows, std::size_t first, std::size_t count, double* out) const = 0;  // ‖x‖² as given
+  // ‖x‖² of the rows as passed in, before c is subtracted.
+  virtual void squares(const Rows& rows, std::size_t first, std::size_t count, double* out) const = 0;
 
-  // Inner products of instances with all stored rows. One call, one pass over the store.
-  // Working memory is the caller's, so that predictions can run side by side.
-  static constexpr std::size_t kAhead = 8;  // no store takes more instances at once
+  // Inner products of several instances with all stored rows, in one pass over the store. The caller owns the working
+  // memory, so that predictions can run concurrently.
+  static constexpr std::size_t kMaxLookahead = 8;  // upper limit of lookahead()
   struct Products {
     virtual ~Products() = default;
-    std::array<double, kAhead> squares{};  // ‖x‖² of the instances, less the reference point
+    std::array<double, kMaxLookahead> squares{};  // ‖x − c‖² of the instances
   };
   virtual std::unique_ptr<Products> new_products(Bytes& bytes) const = 0;
-  virtual std::size_t lookahead() const = 0;  // the number of instances per call of `compute` that is fastest
+  virtual std::size_t lookahead() const = 0;  // the largest number of instances that one call of `compute` accepts
   virtual void compute(const Rows& rows, std::size_t first, std::size_t count, Products& out) const = 0;
-  // Repeats what `compute` did for instances from..to (of its `count`) after the store has changed: in `slot` alone, or
-  // anywhere (slot == kEverywhere).
-  static constexpr std::size_t kEverywhere = SIZE_MAX;
+  // Recomputes the products of the instances from .. to−1 of the last `compute` after the store has changed: those with
+  // one slot, or with all (slot == kAllSlots).
+  static constexpr std::size_t kAllSlots = SIZE_MAX;
   virtual void refresh(const Rows& rows, std::size_t first, std::size_t from, std::size_t to, std::size_t slot,
                        Products& out) const = 0;
-  virtual void resize(Products& products) const = 0;  // after the store has grown; `compute` and `refresh` allocate nothing
-  // The kernel row of the at-th instance of `compute`.
+  // Call it after the store has grown, because `compute` and `refresh` do not allocate.
+  virtual void resize(Products& products) const = 0;
+  // Kernel values of instance `at` of the last `compute` with all stored rows; `sq` is its ‖x − c‖².
   virtual void kernel_row(const struct Kernel& kernel, const Products& products, std::size_t at, double sq,
                           double* row) const = 0;
-  // The kernel row of a stored instance against all stored; `exact`: by differences in double, slower, and without
-  // rounding error also where stored rows are far from the reference point.
+  // Kernel values of a stored row with all stored rows. With `exact`, a Gaussian kernel and dense rows, squared distances
+  // are summed from differences of coordinates in double: slower, but without cancellation for rows far from c. Other
+  // kernels and sparse rows ignore it.
   virtual void kernel_row_of_slot(const struct Kernel& kernel, std::size_t slot, bool exact, double* row) = 0;
 
-  virtual bool fits(const Instance& x) const = 0;  // space for the row's own numbers (a slot is counted elsewhere)
-  virtual bool fits_alone(const Instance& x) const = 0;  // if all others were evicted
-  virtual bool fits_beside(const Instance& x, const Vec<std::uint32_t>& slots) const = 0;  // if all but these were
-  virtual std::size_t n_to_evict(const Instance& x, const Vec<std::size_t>& order) const = 0;  // how many of these, in order, must be evicted to store x
-  // Bytes that reserve() for these rows may take, slots aside.
+  // Whether the pool has space for the non-zeros of x: now, or if every stored row were evicted. The learner counts the
+  // slots. Dense rows always fit.
+  virtual bool fits(const Instance& x) const = 0;
+  virtual bool fits_alone(const Instance& x) const = 0;
+  // The length of the shortest prefix of `order` whose eviction makes x fit.
+  virtual std::size_t n_to_evict(const Instance& x, const Vec<std::size_t>& order) const = 0;
+  // An upper bound on the bytes that reserve() allocates for these rows, not counting slots.
   virtual std::size_t reserve_bytes(const Rows& rows, std::size_t from, std::size_t to) const = 0;
-  // Allocates all that storing any of the rows from..to needs, with space for `slots` in all (if it grows): append,
-  // replace and remove cannot fail afterwards. Where it throws, what is stored is unchanged.
+  // Allocates what storing any of the rows from .. to−1 may need, and in a growing store space for `slots` slots in
+  // total. append, replace and remove cannot fail afterwards. If it throws, the stored rows are unchanged.
   virtual void reserve(std::size_t slots, const Rows& rows, std::size_t from, std::size_t to) = 0;
   virtual void append(const Instance& x, const struct Kernel& kernel) = 0;
   virtual void replace(std::size_t slot, const Instance& x, const struct Kernel& kernel) = 0;
@@ -86,14 +92,15 @@ class Store {
 
   virtual void release() noexcept = 0;  // all slots and their memory
 
-  // Lets the reference point follow the stream, before the row is learned from; true if it moved: products of this row
-  // and the Gram matrix are to be computed again. `sq` is the row's ‖x‖², less the present point.
-  virtual bool follow(const Rows&, std::size_t, double) { return false; }
-  virtual void set_gamma(double) {}  // of the Gaussian kernel, which says how far from the point is too far
+  // Moves c if recent rows are far from it and near each other; called before each update. Returns true if c moved: the
+  // caller must then recompute the Gram matrix, and the products of this row and the later ones. `sq` is ‖x − c‖².
+  virtual bool update_reference(const Rows&, std::size_t, double) { return false; }
+  virtual void set_gamma(double) {}  // γ of the Gaussian kernel; it sets the distance from c beyond which a row is far
   virtual Reference reference() const { return {}; }
-  virtual void set_reference(const Reference&) {}  // after the rows, which are saved less the point
+  // When loading; call it after the rows were appended, because saved rows already have c subtracted.
+  virtual void set_reference(const Reference&) {}
 
-  // All rows, dense (size × d) or as CSR, for saving and showing.
+  // All rows, minus c: dense (size × d) or CSR; for saving and for display.
   struct Dump {
     std::vector<double> values;
     std::vector<std::int64_t> indptr, indices;

@@ -45,7 +45,7 @@ class Engine:
             weight = 1.0 if weights is None else float(weights[t])
             n_seen = self.rule.n_seen
             # Before the rule sees x: the stored rows may have to be centred on another point for x to be accurate.
-            if self.rule.store.follow(x):
+            if self.rule.store.update_reference(x):
                 self.rule.rows_moved()
             margins[t], flags[t] = self.rule.learn(x, int(keys[t]), int(clusters[t]), int(codes[t]), weight)
             self.rule.store.bandwidth.observe(x, n_seen)

@@ -46,7 +46,7 @@ class ReferencePoint:
         """Whether rows are centred: only dense rows under the Gaussian kernel are."""
         return self.reach2 < np.inf
 
-    def follow(self, x: Array, square: float) -> Array | None:
+    def update(self, x: Array, square: float) -> Array | None:
         """Update c with a row x and `square` = ‖x − c‖². Returns what to add to stored rows if c moved, or None."""
         if not square > self.reach2:
             self.streak = 0

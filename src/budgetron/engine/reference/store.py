@@ -89,9 +89,9 @@ class Store:
             self.point.set_gamma(self.bandwidth.gamma)
         return changed
 
-    def follow(self, x: Instance) -> bool:
+    def update_reference(self, x: Instance) -> bool:
         """Update the reference point c before x is learned. Returns whether it moved."""
-        shift = self.point.follow(x.values, self.centred(x).square) if self.point.is_used else None
+        shift = self.point.update(x.values, self.centred(x).square) if self.point.is_used else None
         if shift is None:
             return False
         assert isinstance(self.rows, DenseRows)
