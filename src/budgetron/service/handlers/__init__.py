@@ -1,1 +1,1 @@
-"""What each path of a model does: predict, learn, label later, stream lines, inspect and administrate."""
+"""HTTP handlers of a model's endpoints: predict, learn, feedback (delayed labels), NDJSON, events, administration."""
