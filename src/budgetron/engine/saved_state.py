@@ -144,9 +144,10 @@ def verify_task_rows(settings: Settings, n_rows: int, arrays: Arrays, clusters: 
     require(len(np.unique(keys)) == len(keys), "state.table_key", "tasks, none of them twice")
     verify_tasks(settings, "state.table_key", keys, clusters)
     seen = int(arrays["n_seen"][0])
-    require(are_stamps(arrays["table_stamp"], seen), "state.table_stamp", "different steps before n_seen")
+    accepted = "distinct integers from 0 to n_seen − 1"
+    require(are_distinct_steps(arrays["table_stamp"], seen), "state.table_stamp", accepted)
 
 
-def are_stamps(steps: Ints, seen: int) -> bool:
-    """Whether these are different steps before `seen`."""
+def are_distinct_steps(steps: Ints, seen: int) -> bool:
+    """Whether these are distinct integers from 0 to seen − 1."""
     return bool(((steps >= 0) & (steps < seen)).all()) and len(np.unique(steps)) == len(steps)

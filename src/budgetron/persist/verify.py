@@ -1,6 +1,6 @@
 """Validation of the stored examples of a saved state, after the names and shapes of its arrays were checked.
 
-What one rule adds to the stored examples is validated by the rule itself (`Rule.verify`).
+The fields that a rule adds are validated by the rule itself (`Rule.verify`).
 """
 
 from __future__ import annotations
@@ -11,25 +11,25 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from budgetron.engine.saved_state import are_stamps, verify_tasks
+from budgetron.engine.saved_state import are_distinct_steps, verify_tasks
 from budgetron.engine.settings import Settings
 from budgetron.file_errors import require
 from budgetron.kernels import Gaussian
 from budgetron.persist.parts import check_csr
 
 Arrays = Mapping[str, NDArray[Any]]
-_LAST = 2**62  # the largest count of examples; counting on from it does not overflow int64
+_MAX_SEEN = 2**62  # the largest accepted n_seen; it leaves room to continue counting in int64
 
 
 def verify_examples(settings: Settings, state: Arrays) -> None:
-    """Reject stored examples and counts, in arrays of correct shapes, that no engine with these settings can have."""
+    """Reject stored examples and counts that an engine with these settings cannot produce."""
     n, seen, mistakes = len(state["key"]), int(state["n_seen"][0]), int(state["n_mistakes"][0])
-    require(0 <= seen <= _LAST, "state.n_seen", "a count", str(seen))
+    require(0 <= seen <= _MAX_SEEN, "state.n_seen", "an integer from 0 to 2**62", str(seen))
     require(0 <= mistakes <= seen, "state.n_mistakes", "a count of at most n_seen", str(mistakes))
     most = settings.capacity
-    require(most is None or n <= most, "state.key", f"at most {most} examples", str(n))
+    require(most is None or n <= most, "the number of stored examples", f"at most {most}, the capacity", str(n))
     require(settings.kernel is not None or n == 0, "state.key", "empty without a kernel", str(n))
-    require(are_stamps(state["arrival"], seen), "state.arrival", "different positions before n_seen")
+    require(are_distinct_steps(state["arrival"], seen), "state.arrival", "distinct integers from 0 to n_seen − 1")
     verify_tasks(settings, "state.key", state["key"], state["cluster"])
     if settings.sparse:
         check_csr("state", state["indptr"], state["indices"], settings.n_features)
@@ -44,17 +44,22 @@ def verify_examples(settings: Settings, state: Arrays) -> None:
     largest = 1e37 if settings.dtype == "float32" and not settings.sparse else 1e150
     if "reference" in state:
         points = [float((state[name].astype(np.float64) ** 2).sum()) for name in ("reference", "reference_candidate")]
-        require(max(points) <= largest * 1.001, "state.reference", "of the size of a row", "a larger one")
+        require(max(points) <= largest * 1.001, "the squared norms of state.reference and state.reference_candidate",
+                f"at most {largest:g}", f"{max(points):g}")  # fmt: skip
         streak, moves = int(state["reference_streak"][0]), int(state["reference_moves"][0])
-        require(0 <= streak <= seen and 0 <= moves <= seen, "state.reference_streak", "counts of at most n_seen")
+        require(0 <= streak <= seen and 0 <= moves <= seen, "state.reference_streak and state.reference_moves",
+                "counts of at most n_seen", f"{streak} and {moves}")  # fmt: skip
         require(moves > 0 or not state["reference"].any(), "state.reference", "0 before the first move")
         largest *= 4  # rows are stored minus the point, and ‖x − c‖² ≤ (‖x‖ + ‖c‖)²
     kernel = settings.kernel
-    # A Gaussian K'(x, x) is 1, and its γ may not be known here.
-    own = squares if kernel is None or isinstance(kernel, Gaussian) else kernel.of_products(squares, squares, squares)
+    # A Gaussian K(x, x) is 1 and cannot overflow, and its γ may still be unknown: only the squared norms are checked.
+    self_kernel = squares
+    if kernel is not None and not isinstance(kernel, Gaussian):
+        self_kernel = kernel.of_products(squares, squares, squares)
     if "gamma" in state:
         gamma, m2 = float(state["gamma"][0]), float(state["scale_m2"][0])
-        require(gamma > 0 and m2 >= 0, "state.gamma", "above 0, and scale_m2 not below 0")
+        came = f"{gamma:g} and {m2:g}"
+        require(gamma > 0 and m2 >= 0, "state.gamma and state.scale_m2", "positive and non-negative", came)
     # The factor 1.001 is for rounding: the engine that accepted the rows may sum in another order.
-    fine = (squares <= largest * 1.001).all() and (own <= 1e150 * 1.001).all()
+    fine = (squares <= largest * 1.001).all() and (self_kernel <= 1e150 * 1.001).all()
     require(fine, "stored rows", "small enough for the kernel to be computed without overflow", "larger ones")

@@ -30,7 +30,7 @@ from budgetron.engine.reference.shared_table import SharedTable, joined, parted
 from budgetron.engine.saved_state import (
     Field,
     Layout,
-    are_stamps,
+    are_distinct_steps,
     counts_fields,
     gram_fields,
     length,
@@ -75,7 +75,8 @@ class SharedProjectron(BudgetProjectron):
         has_sums = isinstance(graph, Clique) and graph.off_diagonal != 0
         require(len(sums) == 0 or has_sums, "state.sum", "empty for a graph without closed-form clusters")
         require(len(np.unique(sums)) == len(sums), "state.sum_cluster", "clusters, none of them twice")
-        require(are_stamps(arrays["sum_stamp"], seen), "state.sum_stamp", "different steps before n_seen")
+        distinct = "distinct integers from 0 to n_seen − 1"
+        require(are_distinct_steps(arrays["sum_stamp"], seen), "state.sum_stamp", distinct)
         if isinstance(graph, Clique) and graph.mapped is None and graph.coupling != 0:
             require((sums == 0).all(), "state.sum_cluster", "0, the only cluster")
         if "table_place" in arrays:
