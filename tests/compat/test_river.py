@@ -11,7 +11,7 @@ import pandas as pd
 import pytest
 
 from budgetron import Budgetron, Forgetron, RandomBudgetPerceptron, graphs, kernels
-from budgetron.checks.case import inside, require_same
+from budgetron.checks.case import require_same, state_of
 from budgetron.errors import InputError, InputTypeError
 from budgetron.learners.hashing import DICT_FEATURES, hashed_rows
 
@@ -60,11 +60,11 @@ def test_the_wrapper_predicts_as_the_learner(learner):
     direct = learner(kernel=KERNEL)
     direct.partial_fit(hashed_rows("test", DICTS, DICT_FEATURES), Y, tasks=TASKS)
     by_argument = fed(Classifier(model), task=lambda task: task)
-    require_same(inside(by_argument.learner), inside(direct), "river's and ours")
+    require_same(state_of(by_argument.learner), state_of(direct), "river's and ours")
     by_feature = Classifier(model, task="user")
     for x, y, task in zip(DICTS, Y, TASKS, strict=True):
         by_feature.learn_one({**x, "user": task}, y)
-    require_same(inside(by_feature.learner), inside(direct), "the task as a feature")
+    require_same(state_of(by_feature.learner), state_of(direct), "the task as a feature")
     assert by_feature.predict_one({**DICTS[0], "user": TASKS[0]}) == direct.predict_one(DICTS[0], task=TASKS[0])
     assert not model.__sklearn_is_fitted__()
 
@@ -73,7 +73,7 @@ def test_named_features_make_dense_rows(learner):
     model = learner(kernel=KERNEL)
     dense = fed(Classifier(model, features=NAMES), task=lambda task: task)
     direct = learner(kernel=KERNEL).partial_fit(X, Y, tasks=TASKS)
-    require_same(inside(dense.learner), inside(direct), "dense rows")
+    require_same(state_of(dense.learner), state_of(direct), "dense rows")
     full, part = {"a": 1.0, "b": 0.0, "c": 0.5}, {"c": 0.5, "a": 1.0, "new": 9.0}
     assert dense.learner.classes_.tolist() == [False, True]
     assert dense.predict_one(full, task="user 1") == dense.predict_one(part, task="user 1")
@@ -89,14 +89,14 @@ def test_data_frames_equal_dicts_one_by_one(features):
     assert many.predict_many(frame).tolist() == [False] * N
     fed(one, task=lambda task: task)
     many.learn_many(frame, pd.Series(Y), task=TASKS)
-    require_same(inside(one.learner), inside(many.learner), "one by one and at once")
+    require_same(state_of(one.learner), state_of(many.learner), "one by one and at once")
     found = many.predict_proba_many(frame, task=TASKS)
     assert found.index.equals(frame.index) and found.columns.tolist() == [False, True]
     assert found[True].iloc[3] == pytest.approx(one.predict_proba_one(DICTS[3], task=TASKS[3])[True], abs=1e-12)
     assert many.predict_many(frame, task=TASKS).tolist() == (found[True] > 0.5).tolist()
     by_feature = Classifier(model, task="user", features=features)
     by_feature.learn_many(frame.assign(user=TASKS), pd.Series(Y))
-    require_same(inside(by_feature.learner), inside(many.learner), "the task as a column")
+    require_same(state_of(by_feature.learner), state_of(many.learner), "the task as a column")
 
 
 def test_tasks_pass_through_pipelines_and_evaluation():

@@ -112,13 +112,13 @@ BREAKERS = {
     "dense_is_sparse": Partial,
     "closed_form_is_general": Coarse,
     "disconnected_is_separate": Gossip,
-    "relabelling": Vain,
+    "renaming_tasks": Vain,
     "ample_budget_is_perceptron": Timid,
     "block_cuts": Choppy,
     "stop_and_continue": Forgetful,
     "inputs_untouched": Grasping,
     "core_is_reference": TwoFaced,
-    "refused_input": Credulous,
+    "rejected_input": Credulous,
 }
 
 

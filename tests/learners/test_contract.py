@@ -18,7 +18,7 @@ from sklearn.base import clone
 from sklearn.exceptions import NotFittedError
 
 from budgetron import graphs, kernels
-from budgetron.checks.case import inside, require_same
+from budgetron.checks.case import require_same, state_of
 from budgetron.errors import InputError, UnknownLabel
 from budgetron.learners.hashing import DICT_FEATURES, hashed_rows
 
@@ -36,7 +36,7 @@ def made(learner, **parameters):
 
 
 def same(a, b):
-    require_same(inside(a), inside(b), "two models")
+    require_same(state_of(a), state_of(b), "two models")
 
 
 # ---- labels
@@ -256,11 +256,11 @@ def test_a_dict_is_a_sparse_row_of_its_own(learner, engine, classes):
     assert [one.predict_one(x, task=task) for x, task in zip(rows, TASKS, strict=True)] == many.predict(
         hashed, tasks=TASKS
     ).tolist()
-    before = inside(one)
+    before = state_of(one)
     for wrong in ({"a": np.nan}, {"a": 10**400}, {"a": None}, {"a": 1e300}):
         with pytest.raises(InputError, match=r"'a'|finite|small enough"):
             one.learn_one(wrong, 0, task=TASKS[0])
-    require_same(before, inside(one), "after a refusal")
+    require_same(before, state_of(one), "after a refusal")
 
 
 def test_learn_one_is_a_block_of_one(learner):
@@ -374,11 +374,11 @@ def test_copies_are_equal_and_independent(learner, copied, engine):
     names = [f"user {task}" for task in TASKS]
     model = made(learner, engine=engine).partial_fit(X, Y, tasks=names)
     other = copied(model)
-    before = inside(model)
+    before = state_of(model)
     assert other.active_set_.task == model.active_set_.task and other.get_params().keys() == model.get_params().keys()
     same(model, other)
     other.partial_fit(X[::-1], Y, tasks=names)
-    require_same(before, inside(model), "the original, after its copy learned")
+    require_same(before, state_of(model), "the original, after its copy learned")
     new = copied(made(learner))
     assert not new.__sklearn_is_fitted__()
 

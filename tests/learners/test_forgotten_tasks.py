@@ -11,7 +11,7 @@ import pytest
 
 import budgetron
 from budgetron import Budgetron, Forgetron, graphs, kernels
-from budgetron.checks.case import inside, require_same
+from budgetron.checks.case import require_same, state_of
 from budgetron.distributed import ShardedModel
 from budgetron.durable import Host
 from budgetron.errors import InputError
@@ -51,11 +51,11 @@ def calls_of(model):
 @pytest.mark.parametrize("names", TASKS)
 def test_every_door_refuses_a_forgotten_task(learner, names):
     model = made(learner).partial_fit(X, Y, tasks=TASKS[names])
-    before = inside(model)
+    before = state_of(model)
     for call in calls_of(model):
         with pytest.raises(InputError, match=SAID):
             CALLS[call](model)
-        require_same(before, inside(model), f"the model, after {call} was refused")
+        require_same(before, state_of(model), f"the model, after {call} was refused")
 
 
 def test_a_model_without_tasks_needs_none(learner):

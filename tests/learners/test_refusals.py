@@ -10,8 +10,8 @@ import pytest
 from scipy import sparse
 
 from budgetron import Budgetron, graphs, kernels
-from budgetron.checks import explicit_graphs
-from budgetron.checks.case import inside, require_same
+from budgetron.checks import accepts_explicit_graphs
+from budgetron.checks.case import require_same, state_of
 from budgetron.errors import InputError, InputTypeError, UnknownLabel, UnknownTask
 
 THREE_PARTS = re.compile(r"^[\w.]+: .+ must be .+; got .+\.", re.DOTALL)
@@ -79,7 +79,7 @@ NEW_LABELS_TAKEN = ("not a class", "text")
 
 @pytest.fixture
 def graph(learner):
-    return graphs.complete() if explicit_graphs(learner) else GRAPH
+    return GRAPH if accepts_explicit_graphs(learner) else graphs.complete()
 
 
 @pytest.fixture
@@ -90,11 +90,11 @@ def model(learner, graph):
 def refused(call, model, *kinds):
     """Calls, and returns the words of the refusal."""
     begun = model.__sklearn_is_fitted__()
-    before = inside(model) if begun else dict(vars(model))
+    before = state_of(model) if begun else dict(vars(model))
     with pytest.raises(kinds or InputError) as caught:
         call()
     if begun:
-        require_same(before, inside(model), "a refused call")
+        require_same(before, state_of(model), "a refused call")
     else:
         assert vars(model) == before
     assert THREE_PARTS.match(str(caught.value)), str(caught.value)

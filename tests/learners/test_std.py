@@ -8,7 +8,7 @@ from scipy import sparse
 from sklearn.base import clone
 
 from budgetron import Budgetron, Forgetron, graphs, kernels
-from budgetron.checks.case import inside, require_same
+from budgetron.checks.case import require_same, state_of
 
 RNG = np.random.default_rng(6)
 N = 120
@@ -58,7 +58,7 @@ def test_asking_changes_nothing():
         asked.partial_fit(X[part], Y[part], tasks=TASKS[part], classes=[0, 1])
         not_asked.partial_fit(X[part], Y[part], tasks=TASKS[part], classes=[0, 1])
         asked.predict_std(X, tasks=TASKS)
-    require_same(inside(asked), inside(not_asked), "asked and not asked")
+    require_same(state_of(asked), state_of(not_asked), "asked and not asked")
     assert np.array_equal(asked.predict_then_learn(X, Y, tasks=TASKS), not_asked.predict_then_learn(X, Y, tasks=TASKS))
 
 

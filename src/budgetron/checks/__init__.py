@@ -1,12 +1,12 @@
-"""Test any learner, also one of your own, against the laws that all learners must keep, in one call.
+"""Test a learner, built in or your own, against the laws that every learner must satisfy: `check_learner`.
 
 A law is a property such as "the budget is never exceeded". A learner to which a law does not apply declares it in its
 class, with the reason:
 
     exemptions: ClassVar[Mapping[str, str]] = {"no_mistake_no_change": "it learns from every example"}
 
-`LAWS` has the laws by name. There are two more names: ``"explicit_graphs"`` for a learner that accepts only graphs in
-closed form, and ``"any_kernel"`` for one that accepts only `Gaussian` and `Linear` kernels.
+`LAWS` maps names to laws. `exemptions` accepts two more names: ``"explicit_graphs"`` for a learner that accepts
+only graphs in closed form, and ``"any_kernel"`` for one that accepts only `Gaussian` and `Linear` kernels.
 
 >>> from budgetron import RandomBudgetPerceptron
 >>> report = check_learner(RandomBudgetPerceptron)
@@ -29,14 +29,15 @@ from budgetron.engine import native
 __all__ = [
     "LAWS",
     "Case",
+    "Finding",
     "Law",
     "LawBroken",
     "Report",
     "Stream",
-    "any_kernel",
+    "accepts_any_kernel",
+    "accepts_explicit_graphs",
     "check_learner",
     "exemption",
-    "explicit_graphs",
     "usual_cases",
 ]
 
@@ -72,38 +73,42 @@ class Report:
 
 
 def usual_cases(learner: Any) -> list[Case]:
-    """Return a few cases that together cover every kind of kernel, graph, rows and labels."""
+    """Return a few cases for a learner.
+
+    Together they cover the kernels that it accepts, closed-form and explicit graphs, dense and sparse rows, and two and
+    three classes.
+    """
     path = lambda names: graphs.from_edges([(names[0], names[1]), (names[1], names[2])], tasks=names)  # noqa: E731
-    third = kernels.Linear() if any_kernel(learner) else kernels.Polynomial(2, normalize=True)
+    third_kernel = kernels.Polynomial(2, normalize=True) if accepts_any_kernel(learner) else kernels.Linear()
     cases = [
         Case(learner),
         Case(learner, kernels.Linear(bias=1.0), lambda names: graphs.complete(len(names)), sparse=True, n_classes=3),
-        Case(learner, third, lambda names: graphs.disconnected(), dtype="float32"),
+        Case(learner, third_kernel, lambda names: graphs.disconnected(), dtype="float32"),
     ]
-    return cases if explicit_graphs(learner) else [*cases, Case(learner, graph=path, n_classes=3)]
+    return [*cases, Case(learner, graph=path, n_classes=3)] if accepts_explicit_graphs(learner) else cases
 
 
-def explicit_graphs(learner: Any) -> str:
-    """Return why the learner accepts no explicit graph; empty if it does."""
-    return _exemptions(learner).get("explicit_graphs", "")
+def accepts_explicit_graphs(learner: Any) -> bool:
+    """Return whether the learner accepts graphs that are not in closed form."""
+    return "explicit_graphs" not in _exemptions(learner)
 
 
-def any_kernel(learner: Any) -> str:
-    """Return why the learner accepts only Gaussian and linear kernels; empty if it accepts others."""
-    return _exemptions(learner).get("any_kernel", "")
+def accepts_any_kernel(learner: Any) -> bool:
+    """Return whether the learner accepts kernels other than Gaussian and linear ones."""
+    return "any_kernel" not in _exemptions(learner)
 
 
 def exemption(law: str, case: Case) -> str:
-    """Return why the law does not apply to the learner in this case; empty if it does."""
+    """Return the reason why the law does not apply to the learner in this case, or "" if it applies."""
     parameters, graph = case.parameters, case.graph(range(4))
     if law in _exemptions(case.learner):
         return _exemptions(case.learner)[law]
     if law in ("within_budget", "constant_bytes") and "budget" not in parameters:
         return "it has no budget"
     if law == "core_is_reference" and not _has_two_engines(case):
-        return "it has only one engine"
-    if law == "closed_form_is_general" and explicit_graphs(case.learner):
-        return explicit_graphs(case.learner)
+        return "only one engine is available for it"
+    if law == "closed_form_is_general" and not accepts_explicit_graphs(case.learner):
+        return _exemptions(case.learner)["explicit_graphs"]
     if law == "closed_form_is_general" and not graph.is_open:
         return "the graph of this case is explicit already"
     return ""
@@ -122,28 +127,34 @@ def check_learner(learner: Any, cases: Iterable[Case] | None = None) -> Report:
     learner : a class whose constructor needs no argument, or an instance.
     cases : the cases to test it in; those of `usual_cases` if None.
 
-    Returns a `Report`; raises `LawBroken`, with the report as its text, if a law is violated.
+    Returns
+    -------
+    A `Report` with one finding per law.
+
+    Raises
+    ------
+    LawBroken : if a law is violated; its text is the report.
     """
     instance = learner() if inspect.isclass(learner) else learner
-    chosen = usual_cases(instance) if cases is None else list(cases)
-    report = Report(type(instance).__name__, [_examined(name, law, chosen) for name, law in LAWS.items()])
+    cases = usual_cases(instance) if cases is None else list(cases)
+    report = Report(type(instance).__name__, [_check_law(name, law, cases) for name, law in LAWS.items()])
     if report.broken:
         raise LawBroken(str(report))
     return report
 
 
-def _examined(name: str, law: Law, cases: Sequence[Case]) -> Finding:
+def _check_law(name: str, law: Law, cases: Sequence[Case]) -> Finding:
     reasons = [exemption(name, case) for case in cases]
     for case, reason in zip(cases, reasons, strict=True):
         if not reason:
             try:
                 law(case)
             except Exception as error:  # any other error violates the law too, and must not hide the other findings
-                return Finding(name, broken=f"{_described(error)} [{case}]")
+                return Finding(name, broken=f"{_describe(error)} [{case}]")
     return Finding(name, exempt=reasons[0] if all(reasons) else "")
 
 
-def _described(error: Exception) -> str:
+def _describe(error: Exception) -> str:
     return str(error) if isinstance(error, LawBroken) else f"{type(error).__name__}: {error}"
 
 

@@ -116,12 +116,12 @@ class Case:
         scores = np.einsum("nd,ndc->nc", X, concept[tasks]) + 0.5 * rng.normal(size=(n, self.n_classes))
         return Stream(self.rows(X), scores.argmax(axis=1), tasks.tolist())
 
-    def learned(self, stream: Stream, **parameters: Any) -> tuple[Any, NDArray[np.float64]]:
+    def train(self, stream: Stream, **parameters: Any) -> tuple[Any, NDArray[np.float64]]:
         """Return a new model after a stream, and the margins before each update."""
         model = self.model(**parameters)
-        return model, self.follow(model, stream)
+        return model, self.learn(model, stream)
 
-    def follow(self, model: Any, stream: Stream) -> NDArray[np.float64]:
+    def learn(self, model: Any, stream: Stream) -> NDArray[np.float64]:
         """Let the model learn a stream; return the margins before each update."""
         margins: NDArray[np.float64] = model.predict_then_learn(
             stream.X, stream.y, tasks=stream.tasks, classes=list(range(self.n_classes))
@@ -139,7 +139,7 @@ def wrong(margins: NDArray[np.float64], y: NDArray[Any]) -> NDArray[np.bool_]:
     return np.asarray(own <= others.max(axis=1))
 
 
-def inside(model: Any) -> dict[str, Any]:
+def state_of(model: Any) -> dict[str, Any]:
     """Return the whole state of a model as named arrays: that of its engine, or else its public attributes."""
     if getattr(model, "_engine", None) is not None:
         return dict(model._engine.state())

@@ -11,62 +11,62 @@ import numpy as np
 from scipy import sparse
 
 from budgetron import graphs
-from budgetron.checks.case import N_TASKS, Case, Stream, inside, require, require_equal, require_same, wrong
+from budgetron.checks.case import N_TASKS, Case, Stream, require, require_equal, require_same, state_of, wrong
 from budgetron.errors import InputError
 from budgetron.kernels import Gaussian
 from budgetron.learners import Perceptron
 
 Law = Callable[[Case], None]
-BYTES = 32 * 1024
+BYTES = 32 * 1024  # byte budget of `within_budget`
 
 
 def within_budget(case: Case) -> None:
     """The budget, in examples or in bytes, is never exceeded after any step."""
-    for budget, held in ((case.budget, "n_stored_"), (f"{BYTES} B", "memory_bytes_")):
+    for budget, attribute in ((case.budget, "n_stored_"), (f"{BYTES} B", "memory_bytes_")):
         limit = BYTES if isinstance(budget, str) else case.budget
         model, stream = case.model(budget=budget), case.stream()
         for t in range(len(stream)):
             try:
-                case.follow(model, stream[t : t + 1])
+                case.learn(model, stream[t : t + 1])
             except InputError:
                 if t == 0 and isinstance(budget, str):
                     break  # too few bytes for this graph: the model refuses before it stores anything
                 raise
-            now = getattr(model, held)
-            require(now <= limit, f"budget {budget!r}: {held} is {now} after step {t}")
+            now = getattr(model, attribute)
+            require(now <= limit, f"budget {budget!r}: {attribute} is {now} after step {t}")
 
 
 def constant_bytes(case: Case) -> None:
     """Memory is constant once the budget is full and every task has appeared."""
     stream = case.stream(2 * case.n)
-    model, _ = case.learned(stream)
+    model, _ = case.train(stream)
     require(model.n_stored_ <= case.budget, f"{model.n_stored_} stored")
     if model.n_stored_ < case.budget:
-        return
+        return  # the stream made too few mistakes to fill the budget: there is nothing to check
     full = model.memory_bytes_
     for t in range(0, len(stream), 10):
-        case.follow(model, stream[t : t + 10])
+        case.learn(model, stream[t : t + 10])
         require(model.memory_bytes_ == full, f"memory_bytes_ was {full} when full, {model.memory_bytes_} later")
 
 
 def no_mistake_no_change(case: Case) -> None:
-    """An example that is predicted right changes nothing."""
+    """An example that is predicted correctly changes nothing but `n_seen`."""
     stream = case.stream()
-    model, _ = case.learned(stream)
+    model, _ = case.train(stream)
     margins = np.asarray(model.decision_function(stream.X, tasks=stream.tasks))
-    right = np.flatnonzero(~wrong(margins, stream.y))
-    require(len(right) > 0, "not one example of the stream is predicted right after learning it")
-    before = inside(model)
-    case.follow(model, Stream(stream.X[right], stream.y[right], [stream.tasks[t] for t in right]))
-    require_same(before, inside(model), "after examples that were predicted right", but=["n_seen"])
+    correct = np.flatnonzero(~wrong(margins, stream.y))
+    require(len(correct) > 0, "not one example of the stream is predicted correctly after learning it")
+    before = state_of(model)
+    case.learn(model, Stream(stream.X[correct], stream.y[correct], [stream.tasks[t] for t in correct]))
+    require_same(before, state_of(model), "after examples that were predicted correctly", but=["n_seen"])
 
 
 def dense_is_sparse(case: Case) -> None:
     """Dense and sparse rows with the same values give the same margins."""
-    dense, scattered = case.but(sparse=False), case.but(sparse=True)
+    dense_case, sparse_case = case.but(sparse=False), case.but(sparse=True)
     require_equal(
-        dense.learned(dense.stream())[1],
-        scattered.learned(scattered.stream())[1],
+        dense_case.train(dense_case.stream())[1],
+        sparse_case.train(sparse_case.stream())[1],
         "dense and sparse",
         case,
     )
@@ -76,103 +76,104 @@ def closed_form_is_general(case: Case) -> None:
     """A graph in closed form and the same graph as an explicit matrix give the same margins."""
     names = range(N_TASKS)
     closed = case.graph(names)
-    written = graphs.from_similarity([[closed.similarity(i, j) for j in names] for i in names], tasks=names)
-    models = [case.model(graph=graph) for graph in (closed, written)]
+    explicit = graphs.from_similarity([[closed.similarity(i, j) for j in names] for i in names], tasks=names)
+    models = [case.model(graph=graph) for graph in (closed, explicit)]
     for model in models:
-        _open_every_task(case, model)
+        _give_every_task_coefficients(case, model)
     stream = case.stream()
     require_equal(
-        case.follow(models[0], stream),
-        case.follow(models[1], stream),
+        case.learn(models[0], stream),
+        case.learn(models[1], stream),
         f"{closed} and its matrix",
         case,
     )
 
 
 def disconnected_is_separate(case: Case) -> None:
-    """Without edges and with a large enough budget, each task behaves like a learner of its own."""
+    """Without edges and with a large enough budget, a task's margins equal those of a separate learner for it."""
     stream = case.stream()
     together = case.model(graph=graphs.disconnected(), budget=len(stream))
     apart: dict[Any, Any] = {}
-    margins = case.follow(together, stream)
+    margins = case.learn(together, stream)
     for t, task in enumerate(stream.tasks):
         one = apart.setdefault(task, case.model(graph=graphs.disconnected(), budget=len(stream)))
-        alone = case.follow(one, stream[t : t + 1])
+        alone = case.learn(one, stream[t : t + 1])
         require_equal(alone, margins[t : t + 1], f"task {task} at step {t}, alone and with others", case)
 
 
-def relabelling(case: Case) -> None:
-    """Renaming the tasks changes nothing."""
+def renaming_tasks(case: Case) -> None:
+    """Renaming the tasks does not change the margins."""
     stream = case.stream()
-    _, expected = case.learned(stream)
+    _, expected = case.train(stream)
     for names in (["d", "b", "a", "c"], [7, -3, 10**12, 0], [("x", i) for i in range(N_TASKS)]):
-        _, margins = case.learned(stream.renamed(names), graph=case.graph(names))
+        _, margins = case.train(stream.renamed(names), graph=case.graph(names))
         require_equal(expected, margins, f"tasks called {names}")
 
 
 def ample_budget_is_perceptron(case: Case) -> None:
-    """With a budget for all examples (and η = 0, if it has η) the learner equals the unbounded Perceptron."""
+    """With a budget for all examples (and η = 0, if η is a parameter) the learner equals the unbounded Perceptron."""
     stream = case.stream()
-    _, margins = case.learned(stream, budget=len(stream), eta=0.0)
-    _, expected = case.but(learner=Perceptron()).learned(stream)
+    _, margins = case.train(stream, budget=len(stream), eta=0.0)
+    _, expected = case.but(learner=Perceptron()).train(stream)
     require_equal(expected, margins, "Perceptron and the learner with an ample budget", case)
 
 
 def block_cuts(case: Case) -> None:
-    """Cutting a stream into blocks, or learning it one example at a time, changes nothing."""
+    """Blocks of any size, and single examples, give the same margins as one block; blocks also give the same state."""
     if isinstance(case.kernel, Gaussian) and case.kernel.gamma != "scale":
-        block_cuts(case.but(kernel=Gaussian()))  # nor does it change a γ that is estimated on the way
+        block_cuts(case.but(kernel=Gaussian()))  # also with a γ that is estimated from the stream
     stream = case.stream()
-    whole, expected = case.learned(stream)
+    whole, expected = case.train(stream)
     cuts = [0, *sorted(np.random.default_rng(case.seed).integers(len(stream), size=7)), len(stream)]
     cut, one = case.model(), case.model()
-    margins = [case.follow(cut, stream[a:b]) for a, b in pairwise(cuts) if a < b]
+    margins = [case.learn(cut, stream[a:b]) for a, b in pairwise(cuts) if a < b]
     require_equal(expected, np.concatenate(margins), f"one block, and cuts at {cuts}")
-    require_same(inside(whole), inside(cut), f"one block, and cuts at {cuts}")
+    require_same(state_of(whole), state_of(cut), f"one block, and cuts at {cuts}")
     ones = [one.learn_one(x, y, task=task, classes=list(range(case.n_classes)))
             for x, y, task in zip(stream.X, stream.y, stream.tasks, strict=True)]  # fmt: skip
     require_equal(expected, np.array(ones), "one block, and learn_one")
 
 
 def stop_and_continue(case: Case) -> None:
-    """Stopping, pickling and continuing in the copy equals not stopping."""
+    """A model that is pickled and unpickled in mid-stream continues exactly like one that was not."""
     if isinstance(case.kernel, Gaussian) and case.kernel.gamma != "scale":
-        stop_and_continue(case.but(kernel=Gaussian(), n=case.n // 2))  # stops while γ is still estimated
+        stop_and_continue(case.but(kernel=Gaussian(), n=case.n // 2))  # also while γ is still being estimated
     stream, half = case.stream(), case.n // 2
-    whole, expected = case.learned(stream)
-    stopped, first = case.learned(stream[:half])
+    whole, expected = case.train(stream)
+    stopped, first = case.train(stream[:half])
     copy = pickle.loads(pickle.dumps(stopped))
-    margins = np.concatenate([first, case.follow(copy, stream[half:])])
-    require_equal(expected, margins, "not stopping, and going on in a copy")
-    require_same(inside(whole), inside(copy), "not stopping, and going on in a copy")
+    margins = np.concatenate([first, case.learn(copy, stream[half:])])
+    require_equal(expected, margins, "the uninterrupted model and the unpickled one")
+    require_same(state_of(whole), state_of(copy), "the uninterrupted model and the unpickled one")
 
 
 def inputs_untouched(case: Case) -> None:
     """Input arrays are neither changed nor referenced after the call."""
     stream, probe = case.stream(), case.stream(20, more=1)
     given = Stream(stream.X.copy(), stream.y.copy(), list(stream.tasks))
-    model, _ = case.learned(given)
-    for mine, theirs in zip(_arrays(stream), _arrays(given), strict=True):
-        require(np.array_equal(mine, theirs), "an input array was changed")
-    before, margins = inside(model), model.decision_function(probe.X, tasks=probe.tasks)
-    for theirs in _arrays(given):
-        theirs[...] = 0
+    model, _ = case.train(given)
+    for original, passed in zip(_arrays(stream), _arrays(given), strict=True):
+        require(np.array_equal(original, passed), "an input array was changed")
+    before, margins = state_of(model), model.decision_function(probe.X, tasks=probe.tasks)
+    for passed in _arrays(given):
+        passed[...] = 0
     given.tasks[:] = [0] * len(given)
-    require_same(before, inside(model), "after the caller overwrote the input")
-    require_equal(margins, model.decision_function(probe.X, tasks=probe.tasks), "the same, in margins")
+    require_same(before, state_of(model), "after the caller overwrote the input")
+    again = model.decision_function(probe.X, tasks=probe.tasks)
+    require_equal(margins, again, "margins before and after the caller overwrote the input")
 
 
 def core_is_reference(case: Case) -> None:
     """The compiled engine and the NumPy engine give the same margins."""
     stream = case.stream()
-    both = [case.learned(stream, engine=engine)[1] for engine in ("core", "numpy")]
-    require_equal(both[0], both[1], "core and reference", case)
+    both = [case.train(stream, engine=engine)[1] for engine in ("core", "numpy")]
+    require_equal(both[0], both[1], "the compiled engine and the NumPy engine", case)
 
 
-def refused_input(case: Case) -> None:
+def rejected_input(case: Case) -> None:
     """A rejected call raises a ValueError or TypeError and leaves the model bit for bit as it was."""
-    model, _ = case.learned(case.stream())
-    good, before = case.stream(8, more=2), inside(model)
+    model, _ = case.train(case.stream())
+    good, before = case.stream(8, more=2), state_of(model)
     invalid = good.X.copy()
     _arrays(Stream(invalid, good.y, []))[0].flat[-1] = np.nan
     for what, X, y, tasks in (
@@ -189,7 +190,7 @@ def refused_input(case: Case) -> None:
             try:
                 getattr(model, method)(X, y, tasks=tasks)
             except (ValueError, TypeError):
-                require_same(before, inside(model), f"{method} rejected {what}")
+                require_same(before, state_of(model), f"{method} rejected {what}")
             else:
                 require(False, f"{method} accepted {what}")
 
@@ -199,23 +200,23 @@ def _arrays(stream: Stream) -> list[Any]:
     return [X.data, X.indices, X.indptr, stream.y] if sparse.issparse(X) else [X, stream.y]
 
 
-def _open_every_task(case: Case, model: Any) -> None:
+def _give_every_task_coefficients(case: Case, model: Any) -> None:
     """Make one mistake per task, so that all rows of coefficients exist before anything is evicted."""
     some = case.stream(N_TASKS, more=3)
-    case.follow(model, some[:1])
+    case.learn(model, some[:1])
     for task in range(N_TASKS):
         x = case.rows(np.eye(N_TASKS, some.X.shape[1])[task : task + 1])
         margins = model.decision_function(x, tasks=[task])
         y = int(margins[0] <= 0) if margins.ndim == 1 else int(margins[0].argmin())
-        case.follow(model, Stream(x, np.array([y]), [task]))
+        case.learn(model, Stream(x, np.array([y]), [task]))
 
 
 LAWS: dict[str, Law] = {
     law.__name__: law
     for law in (
         within_budget, constant_bytes, no_mistake_no_change, dense_is_sparse, closed_form_is_general,
-        disconnected_is_separate, relabelling, ample_budget_is_perceptron, block_cuts, stop_and_continue,
-        inputs_untouched, core_is_reference, refused_input,
+        disconnected_is_separate, renaming_tasks, ample_budget_is_perceptron, block_cuts, stop_and_continue,
+        inputs_untouched, core_is_reference, rejected_input,
     )
 }  # fmt: skip
 """All laws by name; a class uses these names to declare exemptions."""

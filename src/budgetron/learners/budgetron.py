@@ -100,7 +100,7 @@ class Budgetron(Learner):
         "any_kernel": "its random features are those of a Gaussian kernel",
         "closed_form_is_general": "how much tasks share is found out on a closed form, and given by a matrix",
         "disconnected_is_separate": "beliefs are weighed, and columns scaled, over all tasks together",
-        "relabelling": "a task's own weights are hashed with its id, and its starting point is drawn from it",
+        "renaming_tasks": "a task's own weights are hashed with its id, and its starting point is drawn from it",
     }
     single_weights: ClassVar[bool] = True  # AdaGrad and the table keep float32
     expected_failed_checks: ClassVar[Mapping[str, str]] = {
