@@ -24,7 +24,7 @@ def size(budget: str) -> int:
 
 
 def project_stream(name: str) -> Stream:
-    if not data.is_here(name):
+    if not data.is_available(name):
         raise Skipped(f"{name} is not here (budgetron datasets fetch {name})")
     return project_set(name)
 

@@ -47,7 +47,7 @@ def streams(quick: bool) -> Iterator[tuple[str, Stream]]:
     yield "sparse text, 8 tasks", text(n, d=50_000, words=80, n_tasks=8)
     for name in () if quick else ("chem97", "school", "sentiment", "spam"):
         try:
-            found = data.load(name).shuffled(seed=0).take(n) if data.is_here(name) else None
+            found = data.load(name).shuffled(seed=0).take(n) if data.is_available(name) else None
         except Exception:  # a set that is not here is left out, whatever the reason
             found = None
         if found is not None:

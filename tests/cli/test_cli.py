@@ -106,7 +106,7 @@ def test_datasets_verify_and_fetch_what_is_right(runner: CliRunner) -> None:
         done = runner.invoke(main, ["datasets", verb, "school", "spam", "--from", str(SHARED)])
         assert done.exit_code == 0 and done.output.count("\n") == 2, done.output
     listed = json.loads(runner.invoke(main, ["datasets", "list", "--json", "--from", str(SHARED)]).output)
-    assert {row["name"] for row in listed if row["here"]} >= {"school", "sentiment", "spam"}
+    assert {row["name"] for row in listed if row["available"]} >= {"school", "sentiment", "spam"}
 
 
 def test_pictures_are_written(runner: CliRunner, tmp_path: Path) -> None:

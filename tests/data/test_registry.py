@@ -33,7 +33,7 @@ def test_every_set_states_licence_citation_and_source() -> None:
 def test_the_registry_is_closed() -> None:
     with pytest.raises(TypeError):
         data.available()["more"] = data.available()["exam"]  # type: ignore[index]
-    for call in (data.load, data.fetch, data.is_here):
+    for call in (data.load, data.fetch, data.is_available):
         with pytest.raises(InputError, match=r"name must be one of school, sentiment, .*; got 'mnist'"):
             call("mnist")
 
@@ -107,9 +107,9 @@ def test_from_a_server_through_the_cache_to_examples(
     paper_files: Path, paper: dict[str, data.DataSet], mirror, tmp_path: Path
 ) -> None:
     shutil.copytree(paper_files / "school", tmp_path / "origin" / "school")
-    assert not data.is_here("school")
+    assert not data.is_available("school")
     fetched = data.load("school")
-    assert data.is_here("school")
+    assert data.is_available("school")
     assert (tmp_path / "cache" / "school" / "school.mat").is_file()
     assert np.array_equal(fetched.X, paper["school"].X) and np.array_equal(fetched.y, paper["school"].y)
     mirror.stop()
@@ -122,8 +122,8 @@ def test_the_environment_names_the_folder(
 ) -> None:
     monkeypatch.setenv("BUDGETRON_DATA", str(paper_files))
     assert data.fetch("school") == paper_files
-    assert data.is_here("school")
-    assert not data.is_here("school", folder=tmp_path)
+    assert data.is_available("school")
+    assert not data.is_available("school", folder=tmp_path)
 
 
 def test_one_truncated_file_of_ones_own_refuses_the_set(paper_files: Path, tmp_path: Path) -> None:
@@ -132,7 +132,7 @@ def test_one_truncated_file_of_ones_own_refuses_the_set(paper_files: Path, tmp_p
     (own / "spam_task_a").chmod(0o755)
     path = own / "spam_task_a" / "task_a_u01_eval_lab.tf"
     path.write_bytes(path.read_bytes()[:-40])
-    assert not data.is_here("spam", folder=own)
+    assert not data.is_available("spam", folder=own)
     for call in (data.load, data.fetch):
         with pytest.raises(data.DataCorrupt, match="task_a_u01_eval_lab"):
             call("spam", folder=own)

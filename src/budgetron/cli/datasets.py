@@ -29,7 +29,8 @@ _JSON = click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 def command() -> None:
     """List, download, verify and export data sets.
 
-    Files are searched in --from, then in the folder $BUDGETRON_DATA, then in the cache.
+    Files are read from one folder: --from if given, otherwise $BUDGETRON_DATA if set, otherwise the cache. Only the
+    cache is filled by downloading.
     """
 
 
@@ -37,19 +38,19 @@ def command() -> None:
 @_FROM
 @_JSON
 def list_sets(folder: str | None, as_json: bool) -> None:
-    """List the data sets: size, whether it is on this machine, licence and citation."""
+    """List the data sets with size, licence, citation and whether they are on this machine."""
     names = ("name", "description", "n", "d", "k", "positives", "licence", "citation", "source")
     rows = [
-        {field: getattr(entry, field) for field in names} | {"here": data.is_here(name, folder=folder)}
+        {field: getattr(entry, field) for field in names} | {"available": data.is_available(name, folder=folder)}
         for name, entry in data.available().items()
     ]
     if as_json:
         click.echo(json.dumps(rows))
         return
     for row in rows:
-        here = "here" if row["here"] else "not here"
+        available = "on this machine" if row["available"] else "not on this machine"
         click.secho(f"{row['name']}", bold=True, nl=False)
-        click.echo(f"  {row['n']:,} examples, {row['d']:,} features, {row['k']:,} tasks; {here}")
+        click.echo(f"  {row['n']:,} examples, {row['d']:,} features, {row['k']:,} tasks; {available}")
         click.echo(f"  {row['description']}\n  Licence: {row['licence']}\n  Cite: {row['citation']}\n")
 
 
@@ -57,10 +58,13 @@ def list_sets(folder: str | None, as_json: bool) -> None:
 @_NAMES
 @_FROM
 def fetch(names: tuple[str, ...], folder: str | None) -> None:
-    """Download data sets (all of them if none is named) and verify their checksums."""
+    """Download data sets to the cache (all if none is named) and verify their checksums.
+
+    With --from or $BUDGETRON_DATA, files are only verified.
+    """
     for name in names or _all(folder):
         data.fetch(name, folder=folder, progress=True)
-        click.echo(f"{name}: here")
+        click.echo(f"{name}: verified")
 
 
 @command.command()
@@ -72,14 +76,14 @@ def verify(names: tuple[str, ...], folder: str | None, as_json: bool) -> None:
     problems: dict[str, str | None] = {}
     for name in names or _all(folder):
         try:
-            # Without a folder, a data set that consists of files is read from the cache, so that nothing is downloaded.
-            by_files = bool(data.available()[name].files)
-            data.load(name, folder=(own_folder(folder) or cache_folder()) if by_files else folder)
+            # Pass the cache as a folder: files in a given folder are verified but never downloaded.
+            has_files = bool(data.available()[name].files)
+            data.load(name, folder=(own_folder(folder) or cache_folder()) if has_files else folder)
             problems[name] = None
         except BudgetronError as problem:
             problems[name] = str(problem)
         if not as_json:
-            click.echo(f"{name}: {problems[name] or 'intact'}")
+            click.echo(f"{name}: {problems[name] or 'verified'}")
     if as_json:
         click.echo(json.dumps(problems))
     if any(problems.values()):
@@ -91,12 +95,12 @@ def verify(names: tuple[str, ...], folder: str | None, as_json: bool) -> None:
 @click.argument("file", type=click.Path(allow_dash=True))
 @_FROM
 @click.option("--shuffle", type=int, metavar="SEED", help="Shuffle the rows with this seed.")
-@click.option("--rows", type=click.IntRange(min=1), help="Write only this many rows.")
+@click.option("--rows", type=click.IntRange(min=1), metavar="N", help="Write only the first N rows (after --shuffle).")
 @overwrite_option
 def export(
     name: str, file: str, folder: str | None, shuffle: int | None, rows: int | None, overwrite: bool
 ) -> None:
-    """Write a data set as CSV: the features by name, then `task` and `label`. A FILE of - is standard output.
+    """Write a data set as CSV: the features by name, then `task` and `label`. Use - as FILE for standard output.
 
     One-hot columns (origin=EWR, origin=JFK) are written as one categorical column (origin).
     """
@@ -104,35 +108,38 @@ def export(
 
     path = None if file == "-" else file
     outputs.check("datasets export", "FILE", path, overwrite)
-    found = data.load(name, folder=folder)
-    if sparse.issparse(found.X):
-        accepted = "a data set with dense rows"
-        raise refuse("datasets export", "NAME", accepted, f"{name!r}, whose rows are sparse with {found.d:,} features")
-    found = found if shuffle is None else found.shuffled(shuffle)
-    found = found if rows is None else found.take(rows)
-    columns = _columns(found) | {"task": found.tasks.tolist(), "label": found.y.tolist()}
+    dataset = data.load(name, folder=folder)
+    if sparse.issparse(dataset.X):
+        came = f"{name!r}, whose rows are sparse with {dataset.d:,} features"
+        remedy = f"Load it in Python with budgetron.data.load({name!r})."
+        raise refuse("datasets export", "NAME", "a data set with dense rows", came, remedy)
+    if shuffle is not None:
+        dataset = dataset.shuffled(shuffle)
+    if rows is not None:
+        dataset = dataset.take(rows)
+    columns = _columns(dataset) | {"task": dataset.tasks.tolist(), "label": dataset.y.tolist()}
     with outputs.text_file(path) as target:
         table = csv.writer(target, lineterminator="\n")
         table.writerow(columns)
         table.writerows(zip(*columns.values(), strict=True))
     if path is not None:
-        click.echo(f"{file}: {found.n:,} rows, {len(columns):,} columns, {found.k:,} tasks")
+        click.echo(f"{file}: {dataset.n:,} rows, {len(columns):,} columns, {dataset.k:,} tasks")
 
 
-def _columns(found: data.DataSet) -> dict[str, list[Any]]:
+def _columns(dataset: data.DataSet) -> dict[str, list[Any]]:
     """The features as named columns; one-hot groups are merged into one categorical column."""
-    names = found.feature_names or tuple(f"x{place}" for place in range(found.d))
+    names = dataset.feature_names or tuple(f"x{index}" for index in range(dataset.d))
     groups: dict[str, list[int]] = {}
-    for place, name in enumerate(names):
-        groups.setdefault(name.partition("=")[0], []).append(place)
+    for index, name in enumerate(names):
+        groups.setdefault(name.partition("=")[0], []).append(index)
     columns: dict[str, list[Any]] = {}
-    for group, places in groups.items():
-        part = found.X[:, places]
-        if len(places) > 1 and (part.sum(axis=1) == 1).all() and ((part == 0) | (part == 1)).all():
-            values = [names[place].partition("=")[2] for place in places]
+    for group, indices in groups.items():
+        part = dataset.X[:, indices]
+        if len(indices) > 1 and (part.sum(axis=1) == 1).all() and ((part == 0) | (part == 1)).all():
+            values = [names[index].partition("=")[2] for index in indices]
             columns[group] = [values[code] for code in part.argmax(axis=1).tolist()]
         else:
-            columns |= {names[place]: list(map(_short, found.X[:, place].tolist())) for place in places}
+            columns |= {names[index]: list(map(_short, dataset.X[:, index].tolist())) for index in indices}
     return columns
 
 
@@ -142,5 +149,5 @@ def _short(value: float) -> float | int:
 
 
 def _all(folder: str | None) -> list[str]:
-    """Every data set; with a folder only those that consist of files."""
+    """Return all names; with a folder, without the data sets that come with a Python package."""
     return [name for name, entry in data.available().items() if folder is None or entry.files]

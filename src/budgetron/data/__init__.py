@@ -13,7 +13,7 @@ from budgetron.data.dataset import DataSet
 from budgetron.data.entry import Entry
 from budgetron.data.files import DataCorrupt, DataUnavailable
 from budgetron.data.preprocess import standardized, unit_norm
-from budgetron.data.registry import available, fetch, is_here, load
+from budgetron.data.registry import available, fetch, is_available, load
 
 __all__ = [
     "DataCorrupt",
@@ -22,7 +22,7 @@ __all__ = [
     "Entry",
     "available",
     "fetch",
-    "is_here",
+    "is_available",
     "load",
     "standardized",
     "synthetic",

@@ -97,9 +97,9 @@ def fetch(name: str, *, folder: Folder = None, progress: bool = False) -> Path |
     return own
 
 
-def is_here(name: str, *, folder: Folder = None) -> bool:
+def is_available(name: str, *, folder: Folder = None) -> bool:
     """Whether `load` would succeed without a download: all files are intact, or the package is installed."""
-    entry = _entry("data.is_here", name)
+    entry = _entry("data.is_available", name)
     if entry.package is not None:
         return find_spec(entry.package) is not None
     try:
