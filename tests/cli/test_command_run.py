@@ -124,10 +124,10 @@ def test_wrong_label_columns(tmp_path: Path, budgetron, told) -> None:
     assert told("run", stream, "--classes", "ham,spam")["validation"]["overall"]["n"] == 30
     stream.write_text("x,label\n" + "1,1\n" * 30)  # 1 counts as the positive label
     assert told("run", stream)["model"]["classes"] == [0, 1]
-    assert "whole numbers" in budgetron("run", stream, "--classes", "a,b", code=2).output
+    assert "must be integers, like" in budgetron("run", stream, "--classes", "a,b", code=2).output
     assert "two labels or more" in budgetron("run", stream, "--classes", "a", code=2).output
     stream.write_text("x,name\n" + "".join(f"{n},word{n % 50}\n" for n in range(200)))
-    assert "a guess, with 50" in budgetron("run", stream, code=2).output
+    assert "inferred label column 'name' has 50 different" in budgetron("run", stream, code=2).output
     assert len(told("run", stream, "--label", "name")["model"]["classes"]) == 50
 
 
@@ -207,7 +207,7 @@ def test_tasks_that_a_graph_does_not_name(mail: Path, tmp_path: Path, budgetron,
     found = told("run", mail, *options, "--on-error", "skip", "--save", tmp_path / "m")
     of_cid = mail.read_text().count("\ncid,")
     assert found["bad_lines"] == of_cid > 100 and found["validation"]["overall"]["n"] == 600 - of_cid
-    assert "the graph does not name task 'cid'" in found["bad"][0]
+    assert "the graph has no task 'cid'" in found["bad"][0]
     again = told("run", mail, "--resume", tmp_path / "m", "--on-error", "skip")
     assert again["bad_lines"] == of_cid and found["rows"] == 600
 

@@ -36,7 +36,7 @@ def fitted(frame, **parameters):
 )
 def test_what_is_no_number_is_refused_by_name(library, values, says):
     frame = library.DataFrame({**COLUMNS, "odd one": values})
-    with pytest.raises(InputError, match=rf"^Forgetron: X must be numbers .*'odd one'.*{says}"):
+    with pytest.raises(InputError, match=rf"^Forgetron: X must be numeric .*'odd one'.*{says}"):
         fitted(frame)
 
 

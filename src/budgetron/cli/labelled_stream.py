@@ -11,14 +11,14 @@ from numpy.typing import NDArray
 from budgetron import io
 from budgetron.cli.options import StreamOptions
 from budgetron.cli.signals import SignalGuard
-from budgetron.errors import refuse, shown
+from budgetron.errors import InputError, refuse, shown
 
-_MAX_SHOWN = 5
+_MAX_SHOWN = 5  # lines of unknown tasks that are described; all are counted
 _MAX_GUESSED_CLASSES = 20  # a guessed label column with more values is probably not the label
 
 
 class Rows(NamedTuple):
-    """Consecutive rows of the stream."""
+    """A block of rows for the learner, in the order of the stream."""
 
     X: Any
     y: NDArray[Any]
@@ -27,40 +27,40 @@ class Rows(NamedTuple):
 
 
 class LabelledStream:
-    """Reads a stream with labels; `classes` are to be passed to a learner with its first rows."""
+    """Reads a stream with labels. Pass `classes` to the learner together with the first rows."""
 
     def __init__(
         self,
         who: str,
-        text: StreamOptions,
+        options: StreamOptions,
         columns: Any = None,
         classes: Sequence[Any] | None = None,
         skip: int = 0,
     ) -> None:
-        self._who, self._text = who, text
+        self._who, self._options = who, options
         self.rows_read = skip  # including those that --skip left out
         self._tasks: set[Any] | None = None
         self._unknown_tasks: list[str] = []
         self._n_unknown_tasks = 0
         self.stream = io.read(
-            text.source,
-            format=text.file_format,
-            label=text.label,
-            task=text.task,
-            drop=text.drop,
-            text=text.text,
-            categorical=text.categorical,
+            options.source,
+            format=options.file_format,
+            label=options.label,
+            task=options.task,
+            drop=options.drop,
+            text=options.text,
+            categorical=options.categorical,
             columns=columns,
-            on_error=text.on_error,
+            on_error=options.on_error,
             skip=skip,
-            limit=text.limit,
+            limit=options.limit,
         )
         # The stream is open from here on, so it must be closed if the classes are wrong.
         try:
             if classes is not None:
                 self.stream.classes = classes
-            elif text.classes:
-                self.stream.classes = _parsed_classes(who, text.classes, self.stream.columns)
+            elif options.classes:
+                self.stream.classes = _parsed_classes(who, options.classes, self.stream.columns)
         except BaseException:
             self.stream.close()
             raise
@@ -83,26 +83,26 @@ class LabelledStream:
 
     @property
     def bad(self) -> list[str]:
-        """The first few skipped lines, with number, reason and content."""
+        """The first skipped lines, with number and reason: unreadable lines, then lines of unknown tasks."""
         lines = [f"line {line.number:,}: {line.reason}, in {shown(line.content)}" for line in self.stream.bad]
         return lines + self._unknown_tasks
 
     def blocks(self, guard: SignalGuard) -> Iterator[Rows]:
-        """Yield blocks until the stream ends, the limit is reached or a signal comes."""
-        begun = False
+        """Yield blocks until the stream ends, the limit is reached or a signal arrives."""
+        checked = False
         for block in guard.blocks(self.stream):
             # Only the first block is checked: later blocks of a long stream may well contain a single label.
-            if not begun:
+            if not checked:
                 self._check(block.y)
-                begun = True
+                checked = True
             self.rows_read += len(block.rows)
             rows = self._without_unknown_tasks(block)
             if len(rows.y):
                 yield rows
 
     def skip_unknown_tasks(self, models: Iterable[Any]) -> None:
-        """With --on-error skip, skip rows of tasks that are missing in the graph of any of these models."""
-        if self._text.on_error == "skip":
+        """With --on-error skip, skip rows whose task is missing from the graph of at least one of these models."""
+        if self._options.on_error == "skip":
             # An open graph accepts any task. Several models learn the same rows, hence the intersection.
             named = [set(model.graph.tasks) for model in models if not model.graph.is_open]
             self._tasks = set.intersection(*named) if named else None
@@ -111,9 +111,9 @@ class LabelledStream:
         if self._tasks is None or block.tasks is None:
             return Rows(block.X, block.y, block.tasks, block.weights)
         known = np.array([task in self._tasks for task in block.tasks.tolist()])
-        for place in np.flatnonzero(~known)[: _MAX_SHOWN - len(self._unknown_tasks)].tolist():
-            task = shown(block.tasks[place])
-            self._unknown_tasks.append(f"line {block.rows[place]:,}: the graph does not name task {task}")
+        for row in np.flatnonzero(~known)[: _MAX_SHOWN - len(self._unknown_tasks)].tolist():
+            task = shown(block.tasks[row])
+            self._unknown_tasks.append(f"line {block.rows[row]:,}: the graph has no task {task}")
         self._n_unknown_tasks += int((~known).sum())
         weights = None if block.weights is None else block.weights[known]
         return Rows(block.X[known], block.y[known], block.tasks[known], weights)
@@ -122,22 +122,16 @@ class LabelledStream:
         """Reject a label column that cannot be right, judging by the first rows."""
         found = np.unique(labels).tolist()
         label = self.stream.columns.label
-        if len(found) > _MAX_GUESSED_CLASSES and self._text.label is None and not self._text.classes:
-            raise refuse(
-                self._who,
-                "the label",
-                "a column with few values",
-                f"column {label!r}, a guess, with {len(found):,} values in the first {len(labels):,} rows",
-                "Name the column with --label COLUMN.",
+        if len(found) > _MAX_GUESSED_CLASSES and self._options.label is None and not self._options.classes:
+            raise InputError(
+                f"{self._who}: no --label was given, and the inferred label column {label!r} has {len(found):,} "
+                f"different values in the first {len(labels):,} rows. Name the label column with --label COLUMN."
             )
-        # The labels −1, 0 and 1 need no second label: learners know which of them is positive.
+        # One label is enough if it is −1, 0 or 1: for learners 1 is positive, −1 and 0 are negative.
         if self.classes is None and found[0] not in (-1, 0, 1):
-            raise refuse(
-                self._who,
-                "the label",
-                f"a column with two values or more in the first {len(labels):,} rows",
-                f"only {shown(found[0])} in column {label!r}",
-                "Name all labels with --classes A,B; shuffle a file that is sorted by label.",
+            raise InputError(
+                f"{self._who}: label column {label!r} contains only {shown(found[0])} in the first {len(labels):,} "
+                "rows. Name all labels with --classes A,B, or shuffle the file if it is sorted by label."
             )
 
 
@@ -148,5 +142,5 @@ def _parsed_classes(who: str, classes: tuple[str, ...], columns: Any) -> list[An
     try:
         return sorted({int(label) for label in classes})
     except ValueError:
-        accepted = "whole numbers, as the labels of the stream are"
+        accepted = "integers, like the labels of the stream"
         raise refuse(who, "--classes", accepted, shown(",".join(classes))) from None

@@ -68,10 +68,10 @@ def _holds_numbers(column: Any) -> bool:
 
 
 def _not_numbers(who: str, name: Any, dtype: Any, remedy: str = "") -> Exception:
-    usual = "Encode it (OneHotEncoder) or drop it; if it holds the task, pass task_column=..."
-    return refuse_type(who, "X", "numbers in every column", f"column {shown(name)} of dtype {dtype}", remedy or usual)
+    usual = "Encode it, for example with OneHotEncoder, or drop it. If it holds the task, pass task_column=..."
+    return refuse_type(who, "X", "numeric in every column", f"column {shown(name)} of dtype {dtype}", remedy or usual)
 
 
 def _missing(who: str, name: Any, row: int) -> Exception:
     came = f"a missing value in column {shown(name)}, row {row}"
-    return refuse(who, "X", "without missing values", came, "Impute or drop such rows.")
+    return refuse(who, "X", "free of missing values", came, "Impute the value or drop the row.")

@@ -213,7 +213,7 @@ def _arguments(learner: Any, given: dict[str, Any], graphs: list[TaskGraph]) -> 
 def _labels(who: str, classes: Classes) -> schema.Labels:
     values = classes.values
     if values.dtype.kind not in "biufUSO" or (values.dtype.kind == "f" and values.dtype.itemsize > 8):
-        accepted = "numbers, strings or other plain Python values in a model that is saved"
+        accepted = "numbers, strings or other plain Python values in a saved model"
         raise refuse(who, "classes", accepted, f"dtype {values.dtype}", PICKLE)
     dtype = "O" if values.dtype.kind == "O" else values.dtype.newbyteorder("<").str
     return schema.Labels(dtype, parts.names_record(who, "labels", values.tolist()), classes.settled)

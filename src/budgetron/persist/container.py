@@ -52,8 +52,8 @@ def unpacked(content: bytes) -> tuple[bytes, dict[str, NDArray[Any]]]:
     digest = sha256(content[:16])  # the format number is checked first: a later format may place its digest elsewhere
     digest.update(memoryview(content)[_START:])
     if digest.digest() != content[16:_START]:
-        raise invalid("the file", "unchanged since it was saved", "content that does not match its SHA-256",
-                  "The file was changed or cut short: use another copy.")
+        raise invalid("the file", "unchanged since it was saved", "content that does not match its SHA-256 checksum",
+                  "It was changed or truncated: use another copy.")
     arrays = _tensors(content[_START:])
     text = arrays.pop(JSON, None)
     if text is None or text.dtype != np.uint8 or text.ndim != 1:

@@ -34,8 +34,8 @@ def kernel_record(who: str, kernel: kernels.Kernel | None) -> schema.Kernel | No
     if type(kernel) is kernels.Gaussian:
         gamma: Any = kernel.gamma if isinstance(kernel.gamma, str) else float(kernel.gamma)
         return schema.Gaussian(gamma, bool(kernel.normalize))
-    raise refuse(who, "kernel", "Linear, Polynomial or Gaussian in a model that is saved", shown(kernel),
-                 f"A kernel of your own is code, which model files do not contain. {PICKLE}")
+    raise refuse(who, "kernel", "Linear, Polynomial or Gaussian in a saved model", shown(kernel),
+                 f"A custom kernel is code, which model files do not contain. {PICKLE}")
 
 
 def kernel_of(record: schema.Kernel | None) -> kernels.Kernel | None:
@@ -57,7 +57,7 @@ def names_record(who: str, parameter: str, names: Iterable[Any]) -> list[Any]:
         try:
             written.append(encoded(name))
         except NoJSON:
-            raise refuse(who, parameter, "numbers, strings or other plain values in a model that is saved", shown(name),
+            raise refuse(who, parameter, "numbers, strings or other plain values in a saved model", shown(name),
                          f"Use strings. {PICKLE}") from None
     return written
 
@@ -71,7 +71,7 @@ def graph_record(who: str, graph: graphs.TaskGraph) -> tuple[schema.Graph, dict[
         arrays = {} if tasks is None else {"clusters": described["clusters"]}
         return schema.Clique(coupling, graph.n_tasks, tasks), arrays
     if type(graph) is not graphs.Explicit or tasks is None:
-        raise refuse(who, "graph", "one from budgetron.graphs in a model that is saved", shown(graph), PICKLE)
+        raise refuse(who, "graph", "one from budgetron.graphs in a saved model", shown(graph), PICKLE)
     if "similarity" in described:
         names = ("component", "similarity")
         return schema.Similarity(tasks), {name: described[name] for name in names}
