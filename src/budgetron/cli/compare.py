@@ -17,7 +17,7 @@ import click
 
 from budgetron.cli import INTERRUPTED
 from budgetron.cli.formatting import console, counted, percent, plain, rate, shorten, size, source_words, table
-from budgetron.cli.learner_spec import LearnerSpec, learner_named, takes
+from budgetron.cli.learner_spec import LearnerSpec, has_parameter, learner_named
 from budgetron.cli.options import StreamOptions, json_option, stream_argument, stream_options
 from budgetron.cli.summary import constant_words, most_frequent_class
 from budgetron.errors import refuse, shown
@@ -36,10 +36,16 @@ _MAX_LEARNERS = 100  # all of them are in memory at the same time
 @click.option(
     "--learners",
     metavar="NAMES",
-    help="Separated by commas, or all.  [default: all that have a budget]",
+    help="Learners, separated by commas, or all.  [default: all that have a budget]",
 )
-@click.option("--budgets", default="64KiB,1MiB", show_default=True, metavar="LIST", help="List, as in 100,64KiB,none.")
-@click.option("--graphs", default="complete", show_default=True, metavar="LIST", help="Separated by commas.")
+@click.option(
+    "--budgets",
+    default="64KiB,1MiB",
+    show_default=True,
+    metavar="LIST",
+    help="Budgets, separated by commas: a number of examples, a size, or none; for example 100,64KiB,none.",
+)
+@click.option("--graphs", default="complete", show_default=True, metavar="LIST", help="Graphs, separated by commas.")
 @click.option("--kernel", default="gaussian", show_default=True, help="Kernel of every learner.")
 @json_option
 def command(
@@ -58,14 +64,14 @@ def command(
     from budgetron.cli.signals import SignalGuard
     from budgetron.evaluate import Comparison
 
-    text = StreamOptions.from_options(stream, given)
+    options = StreamOptions.from_options(stream, given)
     entries = {_name(entry, graphs): entry for entry in _entries(learners, budgets, graphs, kernel)}
     models = {name: entry.build(WHO) for name, entry in entries.items()}
     comparison: Comparison | None = None
     with (
-        SignalGuard(text.source) as guard,
-        LabelledStream(WHO, text) as labelled,
-        progress.progress_line(as_json, text.limit) as line,
+        SignalGuard(options.source) as guard,
+        LabelledStream(WHO, options) as labelled,
+        progress.progress_line(as_json, options.limit) as line,
     ):
         labelled.skip_unknown_tasks(models.values())
         for rows in labelled.blocks(guard):
@@ -76,122 +82,126 @@ def command(
                 line.show(comparison.n, labelled.stream, full=counted(len(entries), "learner"))
         if comparison is None:
             raise refuse(WHO, "STREAM", "a stream with at least one example", f"{stream!r}, which has none")
-    found, chosen = comparison.results(), recommend(comparison)
+    results, chosen = comparison.results(), recommend(comparison)
     if as_json:
-        click.echo(json.dumps(_record(text, entries, comparison, chosen)))
+        click.echo(json.dumps(_record(options, entries, comparison, chosen)))
     else:
-        _show(text, labelled, entries, comparison, chosen)
+        _show(options, labelled, entries, comparison, chosen)
     if labelled.n_bad:
         click.echo(f"{counted(labelled.n_bad, 'bad line')} skipped.", err=True)
     if guard.signal_name:
-        n = next(iter(found.values())).validation.overall.n
+        n = next(iter(results.values())).validation.overall.n
         click.echo(f"Stopped by {guard.signal_name} after {counted(n, 'example')}; the figures cover these.", err=True)
         sys.exit(INTERRUPTED)
 
 
 def _entries(learners: str | None, budgets: str, graphs: str, kernel: str) -> Iterator[LearnerSpec]:
     if learners is None:
-        names = [name for name in learner_names() if takes(name, "budget")]
+        names = [name for name in learner_names() if has_parameter(name, "budget")]
     elif learners.strip() == "all":
         names = list(learner_names())
     else:
-        names = [learner_named(WHO, name) for name in _listed(learners)]
-    made = []
+        names = [learner_named(WHO, name) for name in _split_list(learners)]
+    specs = []
     for name in dict.fromkeys(names):  # without duplicates, in the order given
-        allowed = _listed(budgets) if takes(name, "budget") else [None]
-        made += [
+        allowed = _split_list(budgets) if has_parameter(name, "budget") else [None]
+        specs += [
             LearnerSpec(name, budget, kernel, graph)
-            for budget, graph in itertools.product(allowed, _listed(graphs))
+            for budget, graph in itertools.product(allowed, _split_list(graphs))
         ]
-    if not 1 <= len(made) <= _MAX_LEARNERS:
-        raise refuse(WHO, "learners × budgets × graphs", f"1 to {_MAX_LEARNERS}", shown(len(made)))
-    yield from (entry.checked(WHO) for entry in made)
+    if not 1 <= len(specs) <= _MAX_LEARNERS:
+        what = "the number of settings (learners × budgets × graphs)"
+        remedy = "Change --learners, --budgets or --graphs."
+        raise refuse(WHO, what, f"1 to {_MAX_LEARNERS}", shown(len(specs)), remedy)
+    yield from (entry.checked(WHO) for entry in specs)
 
 
-def _listed(text: str) -> list[str]:
+def _split_list(text: str) -> list[str]:
     return list(dict.fromkeys(part.strip() for part in text.split(",") if part.strip()))
 
 
 def _name(entry: LearnerSpec, graphs: str) -> str:
-    graph = f", {entry.graph}" if len(_listed(graphs)) > 1 else ""
+    graph = f", {entry.graph}" if len(_split_list(graphs)) > 1 else ""
     return f"{entry.learner}, {entry.budget or 'no limit'}{graph}"
 
 
 def recommend(comparison: Comparison) -> str:
     """The model with the least memory among those that are not significantly worse than the best."""
-    found = comparison.results()
-    best = most_accurate(found)
-    # Ties in memory are broken by the error, so that the choice does not depend on the order of the learners.
-    close = [name for name in found if not comparison.is_worse(name, best)]
-    return min(close, key=lambda name: (found[name].model.memory_bytes_, found[name].validation.overall.error))
+    results = comparison.results()
+    best = most_accurate(results)
+    close = [name for name in results if not comparison.is_worse(name, best)]
+    # Break ties in memory by the error, so that the order of the learners does not decide.
+    return min(close, key=lambda name: (results[name].model.memory_bytes_, results[name].validation.overall.error))
 
 
-def most_accurate(found: dict[str, ComparedModel]) -> str:
+def most_accurate(results: dict[str, ComparedModel]) -> str:
     """The name of the model with the lowest error."""
-    return min(found, key=lambda name: found[name].validation.overall.error or 0.0)
+    return min(results, key=lambda name: results[name].validation.overall.error or 0.0)
 
 
 def _show(
-    text: StreamOptions, labelled: Any, entries: dict[str, LearnerSpec], comparison: Comparison, chosen: str
+    options: StreamOptions, labelled: Any, entries: dict[str, LearnerSpec], comparison: Comparison, chosen: str
 ) -> None:
     out = console()
-    found = comparison.results()
-    best = found[most_accurate(found)].validation
+    results = comparison.results()
+    best = results[most_accurate(results)].validation
+    examples = f"{counted(best.overall.n, 'example')} of {counted(len(best.per_task), 'task')}"
     out.print(
-        f"{source_words(text.source)}: {counted(best.overall.n, 'example')} of {counted(len(best.per_task), 'task')}, "
-        f"each predicted, then learned, by {counted(len(found), 'learner')};\n{constant_words(best)}\n"
+        f"{source_words(options.source)}: {examples}, "
+        f"each predicted before it is learned, by {counted(len(results), 'learner')};\n{constant_words(best)}\n"
     )
     several = len({entry.graph for entry in entries.values()}) > 1
     names = ["learner", "budget", *(["graph"] if several else []), "error %", "F %", "stored", "memory", "per s"]
     rows = table(names, left=["learner", "graph"])
-    for name in sorted(found, key=lambda name: found[name].validation.overall.error or 0.0):
-        one, entry, figures = found[name], entries[name], found[name].validation.overall
+    for name in sorted(results, key=lambda name: results[name].validation.overall.error or 0.0):
+        result, entry, figures = results[name], entries[name], results[name].validation.overall
         graph = [entry.graph] if several else []
         rows.add_row(
             entry.learner, entry.budget or "none", *graph, percent(figures.error, ""), percent(figures.f_measure, ""),
-            f"{one.model.n_stored_:,}", size(one.model.memory_bytes_), rate(figures.n / max(one.seconds, 1e-9)),
+            f"{result.model.n_stored_:,}", size(result.model.memory_bytes_),
+            rate(figures.n / max(result.seconds, 1e-9)),
             style="bold" if name == chosen else "",
         )  # fmt: skip
     out.print(rows)
     for name, reason in comparison.refused.items():
         out.print(f"\nNot run: {name}. {reason}")
     out.print(f"\n{explain(comparison, chosen)}")
-    out.print(f"  {command_for(text, entries[chosen])}", soft_wrap=True)
+    out.print(f"  {command_for(options, entries[chosen])}", soft_wrap=True)
 
 
 def explain(comparison: Comparison, chosen: str) -> str:
     """The recommendation and its reason, in one or two sentences."""
-    found = comparison.results()
-    best = most_accurate(found)
+    results = comparison.results()
+    best = most_accurate(results)
     # Compare with the majority class first: a learner that does not beat it has learned nothing useful.
-    constant = most_frequent_class(found[chosen].validation)
-    if constant is not None and (found[chosen].validation.overall.error or 0.0) >= constant[1]:
-        return f"{_below_constant(found, best, chosen, constant)}:"
-    error = percent(found[chosen].validation.overall.error)
-    memory = size(found[chosen].model.memory_bytes_)
-    if len(found) == 1:
-        return f"Only {chosen} ran: {error} wrong, in {memory}."
+    constant = most_frequent_class(results[chosen].validation)
+    if constant is not None and (results[chosen].validation.overall.error or 0.0) >= constant[1]:
+        return f"{_below_constant(results, best, chosen, constant)}:"
+    error = percent(results[chosen].validation.overall.error)
+    memory = size(results[chosen].model.memory_bytes_)
+    if len(results) == 1:
+        return f"Only {chosen} ran: error {error}, memory {memory}."
     if chosen != best:
-        other = found[best]
+        other = results[best]
         return (
-            f"Take {chosen}: {error} wrong, in {memory}. {best} has the lowest error, "
+            f"Take {chosen}: error {error}, memory {memory}. {best} has the lowest error, "
             f"{percent(other.validation.overall.error)} in {size(other.model.memory_bytes_)}, but the difference is "
             "not significant."
         )
-    rivals = [name for name in found if name != best and not comparison.is_worse(name, best)]
+    rivals = [name for name in results if name != best and not comparison.is_worse(name, best)]
     if not rivals:
         return f"Take {chosen}: it has the lowest error, {error}, by a significant difference, in {memory}."
     others = "One other setting is" if len(rivals) == 1 else f"{len(rivals)} other settings are"
     uses = "uses" if len(rivals) == 1 else "use"
     return (
-        f"Take {chosen}: it has the lowest error, {error}, in {memory}. {others} as good, but {uses} at least as much "
-        "memory."
+        f"Take {chosen}: it has the lowest error, {error}, in {memory}. {others} not significantly worse, but "
+        f"{uses} at least as much memory."
     )
 
 
-def _below_constant(found: dict[str, ComparedModel], best: str, chosen: str, constant: tuple[Any, float]) -> str:
+def _below_constant(results: dict[str, ComparedModel], best: str, chosen: str, constant: tuple[Any, float]) -> str:
     """Explain a recommendation that is no better than the majority class."""
-    lowest = found[best].validation.overall.error or 0.0
+    lowest = results[best].validation.overall.error or 0.0
     baseline = f"always predicting {shorten(constant[0], 20)} ({percent(constant[1])} wrong)"
     check = "Check --label and the columns, and shuffle the rows if they are sorted."
     smallest = f"The smallest setting that is not significantly worse than the best is {chosen}"
@@ -204,24 +214,24 @@ def _below_constant(found: dict[str, ComparedModel], best: str, chosen: str, con
     return f"None of them is better than {baseline}. {check} {closest}"
 
 
-def command_for(text: StreamOptions, entry: LearnerSpec) -> str:
+def command_for(options: StreamOptions, entry: LearnerSpec) -> str:
     """The `budgetron run` command that trains and saves this learner."""
-    words = ["budgetron run", shlex.quote(text.source)]
-    words += [f"--{name} {shlex.quote(value)}" for name in ("label", "task") if (value := getattr(text, name))]
+    arguments = ["budgetron run", shlex.quote(options.source)]
+    arguments += [f"--{name} {shlex.quote(value)}" for name in ("label", "task") if (value := getattr(options, name))]
     for name in ("drop", "text", "categorical", "classes"):
-        if getattr(text, name):
-            words.append(f"--{name} {shlex.quote(','.join(getattr(text, name)))}")
-    return " ".join(word for word in [*words, entry.options(), "--save MODEL"] if word)
+        if getattr(options, name):
+            arguments.append(f"--{name} {shlex.quote(','.join(getattr(options, name)))}")
+    return " ".join(word for word in [*arguments, entry.options(), "--save MODEL"] if word)
 
 
 def _record(
-    text: StreamOptions, entries: dict[str, LearnerSpec], comparison: Comparison, chosen: str
+    options: StreamOptions, entries: dict[str, LearnerSpec], comparison: Comparison, chosen: str
 ) -> dict[str, Any]:
-    found = comparison.results()
-    best = most_accurate(found)
-    constant = most_frequent_class(found[best].validation)
+    results = comparison.results()
+    best = most_accurate(results)
+    constant = most_frequent_class(results[best].validation)
     return {
-        "source": text.source,
+        "source": options.source,
         "learners": [
             {
                 "name": name,
@@ -229,18 +239,18 @@ def _record(
                 "budget": entries[name].budget,
                 "graph": entries[name].graph,
                 "kernel": entries[name].kernel,
-                **one.validation.overall.to_dict(),
-                "stored": one.model.n_stored_,
-                "memory_bytes": one.model.memory_bytes_,
-                "seconds": one.seconds,
+                **result.validation.overall.to_dict(),
+                "stored": result.model.n_stored_,
+                "memory_bytes": result.model.memory_bytes_,
+                "seconds": result.seconds,
                 "worse_than_best": comparison.is_worse(name, best),
             }
-            for name, one in found.items()
+            for name, result in results.items()
         ],
         "refused": comparison.refused,
         "constant": None if constant is None else {"label": plain(constant[0]), "error": constant[1]},
         "best": best,
         "recommended": chosen,
         "why": explain(comparison, chosen),
-        "command": command_for(text, entries[chosen]),
+        "command": command_for(options, entries[chosen]),
     }

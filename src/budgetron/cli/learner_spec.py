@@ -47,7 +47,7 @@ class LearnerSpec:
         kernel_of(who, self.kernel)
         _parameters(who, name, self.others)
         if self.budget is not None:
-            if not takes(name, "budget"):
+            if not has_parameter(name, "budget"):
                 raise refuse(who, "--budget", f"left out for {name}, which stores every mistake", shown(self.budget))
             budget_from(who, self.budget)
         # The file is read once, here; `build` may be called several times.
@@ -65,7 +65,7 @@ class LearnerSpec:
             **_parameters(who, self.learner, self.others),
         }
         for name in ("kernel", "graph"):
-            if not takes(self.learner, name):
+            if not has_parameter(self.learner, name):
                 if getattr(self, name) != getattr(plain, name):
                     raise refuse(who, f"--{name}", f"left out for {self.learner}", shown(getattr(self, name)))
                 del given[name]
@@ -83,7 +83,7 @@ class LearnerSpec:
         return " ".join([*words, *(f"--set {_quoted(other)}" for other in self.others)])
 
 
-def takes(learner: str, parameter: str) -> bool:
+def has_parameter(learner: str, parameter: str) -> bool:
     """Whether this learner has such a parameter."""
     return parameter in inspect.signature(learner_class(learner)).parameters
 

@@ -16,7 +16,7 @@ import click
 from budgetron.cli import INTERRUPTED
 from budgetron.cli.compare import command_for, most_accurate
 from budgetron.cli.formatting import console, counted, percent, rate, size, source_words, table
-from budgetron.cli.learner_spec import LearnerSpec, budget_from, default_budget, takes
+from budgetron.cli.learner_spec import LearnerSpec, budget_from, default_budget, has_parameter
 from budgetron.cli.options import (
     StreamOptions,
     json_option,
@@ -71,7 +71,7 @@ def command(stream: str, rows: int, as_json: bool, **given: Any) -> None:
     if scale is not None:
         rounds.append(_bandwidth(prefix, learner, scale))
         learner = rounds[-1].texts[rounds[-1].chosen]
-    if takes(learner.learner, "budget") and _sizes(learner):
+    if has_parameter(learner.learner, "budget") and _sizes(learner):
         rounds.append(_budget(prefix, learner))
         learner = rounds[-1].texts[rounds[-1].chosen]
     if not rounds:
@@ -187,7 +187,8 @@ def _round(prefix: _Prefix, what: str, texts: dict[str, LearnerSpec], default: L
 
 def _show(text: StreamOptions, prefix: _Prefix, rounds: list[Round], learner: LearnerSpec) -> None:
     out = console()
-    out.print(f"{source_words(text.source)}: the first {counted(prefix.n, 'example')}, each predicted, then learned\n")
+    examples = f"the first {counted(prefix.n, 'example')}, each predicted before it is learned"
+    out.print(f"{source_words(text.source)}: {examples}\n")
     for one in rounds:
         rows = table([one.what, "error %", "F %", "stored", "memory", "per s"], left=[])
         for name, finish in one.results.items():
