@@ -261,7 +261,7 @@ def _column_notes(rows: list[Any]) -> Iterator[str]:
 
 def _column_words(row: Any) -> str:
     name = f"Column {row.column}" if row.column else "The rows"
-    parts = [row.role, row.kind, f"{row.makes} in X" if row.makes else "", row.note]
+    parts = [row.role, row.kind, f"{row.output} in X" if row.output else "", row.note]
     return f"{name}: {', '.join(part for part in parts if part)}."
 
 

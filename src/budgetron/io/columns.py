@@ -32,7 +32,7 @@ class ColumnSummary(NamedTuple):
     column: str
     role: str  # label, task, feature or ignored
     kind: str
-    makes: str  # how many columns of X it becomes
+    output: str  # how many columns of X it becomes
     note: str  # why it is taken for this
 
 

@@ -105,7 +105,7 @@ def _default_task(names: list[str], label: str | None, drop: list[str]) -> tuple
     free = {name.lower(): name for name in reversed(names) if name != label and name not in drop}
     for name in TASKS:
         if name in free:
-            return free[name], "by its name"
+            return free[name], "recognised by name"
     return None, "no column has such a name: all rows belong to one task"
 
 
@@ -113,7 +113,7 @@ def _default_label(names: list[str], task: str | None, drop: list[str], labelled
     free = {name.lower(): name for name in reversed(names) if name != task and name not in drop}
     for name in LABELS:
         if name in free:
-            return free[name], "by its name"
+            return free[name], "recognised by name"
     if not labelled:
         return None, ""
     if not free:
@@ -145,7 +145,8 @@ def _column(name: str, place: int, values: CodedColumn, asked: dict[str, list[st
         return Column(name, "date", gaps=gaps, clock=clock)
     words = sum(k * len(value.split()) for value, k in present.items())
     if words >= 3 * n and len(present) > n / 2:
-        return Column(name, "text", note=f"{words / n:.0f} words per value, {len(present):,} different in {n:,} rows")
+        note = f"{words / n:.0f} words per value, {len(present):,} distinct values in {n:,} rows"
+        return Column(name, "text", note=note)
     if len(present) == n >= 100:
         return Column(name, "ignored", note="a different value on every row: an identifier")
     return _category(name, values, counts, "" if n_numbers < _MANY * n else _mostly_numbers(present, n_numbers, n))
