@@ -62,7 +62,8 @@ def main() -> None:
         "one filter per user": Budgetron(budget="1 MiB", graph=graphs.disconnected()),
         "related filters": Budgetron(budget="1 MiB"),
     }
-    print(f"{len(texts):,} messages of {len(seen)} users, {np.mean(labels == 'spam'):.0%} spam; wrong, in %\n")
+    print(f"{len(texts):,} messages of {len(seen)} users, {np.mean(labels == 'spam'):.0%} spam; "
+          "error rate in %, by the number of the user's message\n")
     print(f"{'':28}{'all':>6}{'first 5':>9}{'6 to 20':>9}{'later':>7}{'memory':>10}")
     for name, model in models.items():
         margins = model.predict_then_learn(rows, labels, tasks=users)
