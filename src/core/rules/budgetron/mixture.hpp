@@ -23,7 +23,10 @@ class Mixture {
   // log p of each class under each belief, from their f.
   static void logs(const double* f, std::size_t beliefs, std::size_t outputs, double* out) {
     const std::size_t classes = std::max<std::size_t>(2, outputs);
+    // No belief is taken to be surer than one in a million: surer ones are wrong more often than that.
+    const double least = std::log(1e-6);
     for (std::size_t b = 0; b < beliefs; ++b) log_probabilities(f + b * outputs, outputs, out + b * classes);
+    for (std::size_t k = 0; k < beliefs * classes; ++k) out[k] = std::max(out[k], least);
   }
 
   // The margins of the mixture; with one belief of two classes that is its f.
@@ -52,7 +55,7 @@ class Mixture {
   void learn(const double* logs, std::size_t outputs, std::size_t label, double omega) {
     if (weights.size() == 1) return;
     const std::size_t classes = std::max<std::size_t>(2, outputs);
-    const auto log_p = [&](std::size_t b) { return std::max(logs[b * classes + label], std::log(1e-15)); };
+    const auto log_p = [&](std::size_t b) { return logs[b * classes + label]; };
     double top = -HUGE_VAL, best = -HUGE_VAL, total = 0;
     for (std::size_t b = 0; b < weights.size(); ++b) best = std::max(best, log_p(b));
     for (std::size_t b = 0; b < weights.size(); ++b) {

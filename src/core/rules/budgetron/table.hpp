@@ -29,6 +29,7 @@ namespace budgetron {
 
 class HashedTable final : public Part {
  public:
+  static constexpr double kLeastPull = 1e-5;  // an example whose class has more than 99.999 % changes no weight
   static constexpr double kOwn = 0.3, kMass = 0.1, kTypicalRate = 1.0 / 8.0, kBayesRate = 0.3;
   static constexpr double kMostTypical = 1e38;  // typical sizes are float32, rows may be float64
 
@@ -196,7 +197,7 @@ class HashedTable final : public Part {
   bool find_pulls(const double* f, std::size_t label, double omega) {
     bool moving = false;
     for (std::size_t b = 0; b < rates_.size(); ++b) {
-      const bool moves = omega * steps_.gradient(f + b * outputs_, label) >= kNoPull;
+      const bool moves = omega * steps_.gradient(f + b * outputs_, label) >= kLeastPull;
       for (std::size_t o = 0; o < outputs_; ++o) pull_[b * outputs_ + o] = moves ? omega * steps_.g()[o] : 0.0;
       moving |= moves;
     }

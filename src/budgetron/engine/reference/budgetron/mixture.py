@@ -16,14 +16,15 @@ from budgetron.engine.reference.rows import Array
 SHARE = 1e-4
 NEGLIGIBLE = 0.01
 PATIENCE = 5_000
-LEAST = np.log(1e-15)
+LEAST = np.log(1e-6)
+"""No belief is taken to be surer than one in a million: surer ones are wrong more often than that."""
 
 
 def margins(f: Array, w: Array) -> Array:
     """Return the margins of the mixture, one per output, from f (beliefs, outputs)."""
     if len(w) == 1:
         return f[0] if f.shape[1] == 1 else log_probabilities(f[0])
-    logs = np.stack([log_probabilities(row) for row in f])
+    logs = np.maximum(np.stack([log_probabilities(row) for row in f]), LEAST)
     top = logs.max(axis=0)
     mixed = top + np.log(w @ np.exp(logs - top))
     return np.asarray(mixed[1:] - mixed[:1] if f.shape[1] == 1 else mixed)

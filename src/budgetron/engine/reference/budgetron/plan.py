@@ -25,7 +25,7 @@ FEW = ((3.0, 0.1, 0.0), (1.0, 10.0, 0.0))
 """The filters where bytes are few: the first sees waves."""
 LATENT = 6
 WAVE_RATES, WAVE_OWNS = (0.1, 0.3, 1.0), (0.1, 1.0, 0.1)
-TABLE_RATES, TABLE_SIGNS = (0.15, 0.4, 1.0), (0.0, 1.0, 1.0)
+TABLE_RATES, TABLE_SIGNS = (0.15, 0.4, 1.0), (0.0, 1.0, 0.0)
 MOST_WHOLE = 128
 """Columns up to which filters have a whole covariance."""
 MOST_WAVES, MOST_WHOLE_WAVES = 1024, 256

@@ -19,7 +19,7 @@ from typing import Any
 
 import numpy as np
 
-from budgetron.engine.reference.budgetron.adagrad import NOTHING, adagrad
+from budgetron.engine.reference.budgetron.adagrad import adagrad
 from budgetron.engine.reference.budgetron.hashing import mix64, mixed
 from budgetron.engine.reference.budgetron.parts import Seen
 from budgetron.engine.reference.budgetron.steps import gradient
@@ -32,6 +32,8 @@ TOTAL_MASS = 1000 * MASS
 """Mass that every class begins with."""
 TYPICAL_RATE = 1 / 8
 BAYES_RATE = 0.3
+LEAST_PULL = 1e-5
+"""An example whose class has more than 99.999 % changes no weight."""
 MOST_TYPICAL = 1e38
 """Typical sizes are float32, rows may be float64."""
 
@@ -130,7 +132,7 @@ class HashedTable:
         entries = self._entries(e)
         evidence = self._evidence(entries)
         g = omega * np.stack([gradient(row, code) for row in f])  # (beliefs, classes)
-        moving = g[:, code] >= NOTHING
+        moving = g[:, code] >= LEAST_PULL
         pull = np.where(moving[:, None], g[:, -self.outputs:], 0.0)
         phi = entries.phi[self.signs.astype(int)]
         cells = [(1.0, entries.cell)] * self.shared + entries.own
