@@ -118,6 +118,18 @@ def test_on_disk_it_goes_on(tmp_path):
         np.testing.assert_array_equal(model.decision_function(X, tasks=tasks), expected)
 
 
+def test_a_repeated_call_causes_no_exchange(tmp_path):
+    X, y, tasks = related(600, seed=8)
+    learner = Budgetron(budget=64, kernel=KERNEL)
+    with ReplicatedModel(learner, replicas=3, exchange_every=256, block=128, directory=tmp_path / "m") as model:
+        first = model.predict_then_learn(X, y, tasks=tasks, key="all")
+        exchanges, now = model.n_exchanges_, model.decision_function(X, tasks=tasks)
+        for _ in range(2):
+            assert model.predict_then_learn(X, y, tasks=tasks, key="all").tolist() == first.tolist()
+        assert exchanges > 0 and model.n_exchanges_ == exchanges and model.n_seen_ == 600
+        assert model.decision_function(X, tasks=tasks).tolist() == now.tolist()
+
+
 def test_refusals():
     X, y, tasks = related(10)
     with pytest.raises(InputError, match="learner must be Budgetron or SharedProjectron"):

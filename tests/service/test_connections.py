@@ -73,7 +73,7 @@ def test_large_headers_are_rejected_cheaply_before_authentication(tmp_path, each
 
 @contextlib.contextmanager
 def limited(tmp_path, **limits):
-    """A service with other limits; its URL."""
+    """A service with other limits, started where 128 files may be open unless it asks for more; its URL."""
     script = (
         "import json, sys; from pathlib import Path; import budgetron;"
         "from budgetron.service.run import serve; from budgetron.service.settings import Limits, Settings;"
@@ -81,8 +81,8 @@ def limited(tmp_path, **limits):
         " {'default': lambda: budgetron.Budgetron(budget=10)})"
     )
     with default_signals():
-        command = [sys.executable, "-c", script, tmp_path, json.dumps(limits)]
-        process = subprocess.Popen(command, stderr=subprocess.PIPE)
+        command = ["sh", "-c", 'ulimit -S -n 128; exec "$0" "$@"', sys.executable, "-c", script, tmp_path]
+        process = subprocess.Popen([*command, json.dumps(limits)], stderr=subprocess.PIPE)
     try:
         events = map(json.loads, process.stderr)
         yield next(event["address"] for event in events if event["event"] == "serving")
@@ -112,5 +112,13 @@ def test_idle_connections_are_dropped_and_others_take_their_place(tmp_path):
     with limited(tmp_path, connections=5, seconds_to_send=1.0) as url, contextlib.ExitStack() as stack:
         idle = [stack.enter_context(connected(url)) for _ in range(5)]
         assert [wire.recv(1) for wire in idle] == [b""] * 5
+        with httpx.Client(base_url=url, timeout=300) as client:
+            assert client.get("/v1/model").status_code == 200
+
+
+def test_the_limit_of_open_files_does_not_come_before_that_of_connections(tmp_path):
+    with limited(tmp_path, connections=300) as url, contextlib.ExitStack() as stack:
+        for _ in range(299):
+            stack.enter_context(connected(url))
         with httpx.Client(base_url=url, timeout=300) as client:
             assert client.get("/v1/model").status_code == 200

@@ -173,6 +173,8 @@ def test_a_full_disk_ends_a_stream_and_what_was_not_learned_is_learned_later(tmp
         resource.prlimit(pid, resource.RLIMIT_FSIZE, (100_000, resource.RLIM_INFINITY))
         cut = learned(client, given, "s")
         assert cut[-1]["error"]["kind"] == "disk" and "done" not in cut[-1]
+        acknowledged = max(line["lines"][1] for line in cut[:-1])
+        assert cut[-1]["unacknowledged_from"] == acknowledged + 1 <= cut[-1]["lines"]
         assert 600 <= seen(client) < 3000
         resource.prlimit(pid, resource.RLIMIT_FSIZE, free)
         assert learned(client, given, "s")[-1] == {"done": True, "lines": 3000, "refused": 0}

@@ -10,7 +10,7 @@ from __future__ import annotations
 import secrets
 import threading
 from collections.abc import Hashable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Self
 
 import numpy as np
@@ -20,7 +20,8 @@ from budgetron.distributed.input_validation import InputValidator, ValidatedBloc
 from budgetron.distributed.on_disk import OnDisk
 from budgetron.distributed.placement import WHO
 from budgetron.distributed.routing import Job, batches
-from budgetron.durable import Request, row_digests
+from budgetron.distributed.worker import OTHER_ROWS
+from budgetron.durable import KeyReused, Request, row_digests
 from budgetron.durable.requests import check_key, key_reused_error
 from budgetron.errors import InputError, refuse, shown
 from budgetron.graphs import TaskGraph
@@ -74,10 +75,7 @@ class ShardLearning(OnDisk):
         examples = self._get_validator().convert(X, y, tasks, sample_weight)
         validated = self._validated(ConvertedRequest(examples, key, classes))
         self._prepare()
-        job = self._new_job(validated, key)
-        if not self._have_same_keys([job])[0]:
-            raise key_reused_error(key)
-        return self._learned(job)
+        return self._learned(self._resumed(self._new_job(validated, key)))
 
     def learn_many(self, requests: Sequence[Request]) -> list[Margins | Exception]:
         """Learn several requests in order, in one round trip to the workers.
@@ -116,10 +114,12 @@ class ShardLearning(OnDisk):
                 answers[place] = error
                 continue
             self._prepare()
-            job = self._new_job(validated, request.key, new_keys)
-            if not (new_keys or self._have_same_keys([job])[0]):
-                answers[place] = key_reused_error(request.key)
-            elif self._interval() is None:
+            try:
+                job = self._resumed(self._new_job(validated, request.key, new_keys))
+            except KeyReused as error:
+                answers[place] = error
+                continue
+            if self._interval() is None:
                 jobs[place] = job
             else:  # rebalancing or exchange happens between blocks, so requests are learned one by one
                 answers[place] = self._learned(job)
@@ -191,25 +191,28 @@ class ShardLearning(OnDisk):
             rows = range(start, min(start + step, job.n))
             with self._workers.locked(job.shards[rows.start : rows.stop].tolist()):
                 self._run("learn", [job], rows)
-            self._examples_since += len(rows)
+            self._examples_since += job.n_new(rows)  # a call that is repeated must not cause maintenance
             if interval is not None and self._examples_since >= interval:
                 self._maintain()
         return job.margins
 
-    def _have_same_keys(self, jobs: Sequence[Job]) -> list[bool]:
-        """For each job, whether its key is new or was used with the same rows.
+    def _resumed(self, job: Job) -> Job:
+        """The job with the rows marked that were learned before under its key. Raises `KeyReused` if they differ.
 
         All shards are asked before any of them learns, so that a key with other rows changes nothing.
         """
-        answers = []
-        for job in jobs:
-            if job.digests is None:
-                answers.append(True)
-                continue
-            with self._workers.locked(job.shards.tolist()):
-                found = self._workers.stream("check_keys", [list(job.positions())], self.in_flight)
-                answers.append(all(is_same for shards in found for is_same in shards))
-        return answers
+        if job.digests is None:
+            return job
+        learned = np.zeros(job.n, dtype=bool)
+        messages = list(job.positions())
+        with self._workers.locked([message.shard for message in messages]):
+            (counts,) = self._workers.stream("check_keys", [messages], self.in_flight)
+        for message, n in zip(messages, counts, strict=True):
+            if n == OTHER_ROWS:
+                raise key_reused_error(job.key)
+            assert message.rows is not None
+            learned[message.rows.places[:n]] = True
+        return replace(job, learned=learned)
 
     def _interval(self) -> int | None:
         """Examples between two runs of `_maintain`, or None if there is nothing to maintain."""

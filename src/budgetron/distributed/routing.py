@@ -57,10 +57,15 @@ class Job:
     margins: NDArray[np.float64]
     key: str | None = None
     digests: NDArray[np.uint64] | None = None  # per row, if the key is the caller's and may have been used before
+    learned: NDArray[np.bool_] | None = None  # the rows that their shards learned before under this key
 
     @property
     def n(self) -> int:
         return self.validated.n
+
+    def n_new(self, rows: range) -> int:
+        """How many of these rows were not learned before this call."""
+        return len(rows) if self.learned is None else int((~self.learned[rows.start : rows.stop]).sum())
 
     def message(self, cut: Cut, graph: TaskGraph) -> ShardMessage:
         """The message with the rows of a cut; `graph` is the task graph of the shard."""

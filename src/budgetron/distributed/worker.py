@@ -26,6 +26,7 @@ from budgetron.errors import WorkerError, refusal
 from budgetron.learners.learner import Block
 from budgetron.learners.saved import content_of
 
+OTHER_ROWS = -1  # answer of `check_keys`: the key was used with other rows
 WRITERS = 8  # threads that write logs: more than cores, because they mostly wait for fsync
 
 
@@ -148,18 +149,17 @@ class Worker:
                 raise answer
         return answers
 
-    def check_keys(self, messages: list[ShardMessage]) -> list[bool]:
-        """For each message, whether its rows are the ones that were learned before at the same positions, if any."""
-        return [self._is_same_stream(message) for message in messages]
+    def check_keys(self, messages: list[ShardMessage]) -> list[int]:
+        """For each message, how many of its rows were learned before; `OTHER_ROWS` if others were learned there."""
+        return [self._n_learned(message) for message in messages]
 
-    def _is_same_stream(self, message: ShardMessage) -> bool:
+    def _n_learned(self, message: ShardMessage) -> int:
         host = self._of(message.shard, message.epoch).host
+        assert message.key is not None and message.rows is not None
         try:
-            if host is not None and message.key is not None and message.rows is not None:
-                host.check_stream(message.key, message.rows)
+            return 0 if host is None else host.check_stream(message.key, message.rows)
         except KeyReused:
-            return False
-        return True
+            return OTHER_ROWS
 
     def margins(self, messages: list[ShardMessage]) -> list[NDArray[np.float64]]:
         """Compute the margins of each message without learning."""

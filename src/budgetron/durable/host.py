@@ -263,11 +263,11 @@ class Host(HostState):
             self._snapshots.count(len(margins), len(entry.payload))
             entry.answer = entry.learned(entry.number, margins, self._classes)
 
-    def check_stream(self, key: str, rows: StreamRows) -> None:
-        """Raise `KeyReused` if other rows than these were learned at the same positions of a stream."""
+    def check_stream(self, key: str, rows: StreamRows) -> int:
+        """How many of these rows were learned, from the first. Raises `KeyReused` if other rows were learned there."""
         with self._commit_lock:
             self._check_open()
-            self._log.check_stream(key, rows)
+            return self._log.check_stream(key, rows)
 
     # ---- snapshots
 

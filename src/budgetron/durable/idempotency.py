@@ -157,11 +157,12 @@ class IdempotencyKeys(EarlierKeys):
                          "Send a corrected row under another key.")  # fmt: skip
         return number, np.full(len(wanted), np.nan) if margins is None else margins
 
-    def check_stream(self, key: str, rows: StreamRows, unwritten: Unwritten) -> None:
-        """Raise `KeyReused` if other rows than these were learned at the same positions of a stream."""
+    def check_stream(self, key: str, rows: StreamRows, unwritten: Unwritten) -> int:
+        """How many of these rows were learned, from the first. Raises `KeyReused` if other rows were learned there."""
         n = int(np.searchsorted(rows.places, self._end(key, unwritten)))
         if n:
             self._margins(key, rows.first(n), unwritten)
+        return n
 
     def answers_to(self, prefix: str, unwritten: Unwritten) -> Iterator[tuple[str, Learned]]:
         """The stored keys of requests that begin with `prefix`, and their answers."""

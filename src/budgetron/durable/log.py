@@ -197,12 +197,12 @@ class Log:
         """The entries with rows that were not learned before. The other entries are given their answer."""
         return self.keys.select_unlearned(entries, self.unwritten, classes)
 
-    def check_stream(self, key: str, rows: StreamRows) -> None:
-        """Raise `KeyReused` if other rows than these were learned at the same positions of a stream."""
+    def check_stream(self, key: str, rows: StreamRows) -> int:
+        """How many of these rows were learned, from the first. Raises `KeyReused` if other rows were learned there."""
         if self.keys.has_message_keys(key):
             with self.writing():
                 self.keys.adopt_message_keys(key, rows.places)
-        self.keys.check_stream(key, rows, self.unwritten)
+        return self.keys.check_stream(key, rows, self.unwritten)
 
     def answers_to(self, prefix: str) -> Iterable[tuple[str, Learned]]:
         """The stored idempotency keys that begin with `prefix`, and their answers."""

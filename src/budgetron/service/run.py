@@ -20,10 +20,12 @@ from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from budgetron.errors import refuse
 from budgetron.service.http.app import create_app
+from budgetron.service.http.connections import RESERVED
 from budgetron.service.lifecycle import Service
 from budgetron.service.logs import log
 from budgetron.service.settings import Settings
 
+_OTHER_FILES = 512  # databases, libraries and threads, beside connections
 _POLL = 0.05  # seconds between two looks at whether the server has been told to stop
 
 
@@ -33,6 +35,7 @@ def serve(settings: Settings, make_models: Mapping[str, Callable[[], Any] | None
     `make_models` maps each name to a function that creates the model of a new directory: a learner.
     """
     listener = _bound_socket(settings)
+    _allow_open_files(settings.limits.connections + RESERVED + _OTHER_FILES)
     factory = asyncio.new_event_loop if sys.platform == "win32" else _uvloop_factory()
     with _raised_again() as signals, asyncio.Runner(loop_factory=factory) as runner:
         runner.run(_serve(settings, make_models, listener))
@@ -117,6 +120,17 @@ def _raised_again() -> Iterator[list[int]]:
     finally:
         for sig, handler in before.items():
             signal.signal(sig, handler)
+
+
+def _allow_open_files(n: int) -> None:
+    """Raise the limit of open files, usually 1,024, if the system lets us: every connection is one."""
+    if sys.platform != "win32":
+        import resource
+
+        soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+        wanted = n if hard == resource.RLIM_INFINITY else min(n, hard)
+        if soft != resource.RLIM_INFINITY and soft < wanted:
+            resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, hard))
 
 
 def _bound_socket(settings: Settings) -> socket.socket:

@@ -4,7 +4,7 @@
     POST learn      one line per block: {"lines": [1, 512], "position": 17, "learned": 512, "wrong": 61}
     both            {"line": 7, "error": {"kind", "message"}} for a rejected line; the other lines are processed
     at the end      {"done": true, "lines": 1000, "refused": 1}
-    a failure       {"error": {…}, "lines": 1000, "refused": 1, "not_learned_from": 513}, without "done"
+    a failure       {"error": {…}, "lines": 1000, "refused": 1, "unacknowledged_from": 513}, without "done"
     a stop          the same, with "done": false
 
 An acknowledged block is on disk. One block is learned while the next one is read, and not more: a client that sends
@@ -77,10 +77,10 @@ class Tally:
         return encode({"done": False, **self.cut_short(HTTPProblem(503, "stopping", message))}) + b"\n"
 
     def cut_short(self, problem: HTTPProblem) -> dict[str, Any]:
-        """The last line of a stream that ends early: why, and which of the lines so far were not processed."""
+        """The last line of a stream that ends early: why, and the first line that no earlier answer was about."""
         counts = {"lines": self.lines, "refused": self.refused}
         if self.answered < self.lines:
-            counts["not_learned_from"] = self.answered + 1
+            counts["unacknowledged_from"] = self.answered + 1
         return {"error": Problem(problem.kind, problem.message), **counts}
 
 
