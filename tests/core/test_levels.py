@@ -65,6 +65,8 @@ kinds = {"gaussian": kernels.Gaussian(0.1), "cubic": kernels.Polynomial(3, norma
 found = {}
 for name in ("Budgetron", "SharedProjectron", "BudgetProjectron", "Forgetron", "RandomBudgetPerceptron", "Perceptron"):
     for kind, kernel in kinds.items():
+        if name == "Budgetron" and kind == "cubic":  # it takes no such kernel
+            continue
         for rows, x in inputs.items():
             budget = {} if name == "Perceptron" else {"budget": 40}
             model = getattr(budgetron, name)(kernel=kernel, graph=graphs.complete(), engine="core", **budget)
@@ -82,11 +84,13 @@ def test_levels_agree_up_to_rounding(best, tmp_path):
         assert done.returncode == 0, done.stderr
         found[level] = dict(np.load(to))
     baseline = found.pop("baseline")
-    assert len(baseline) == 54
+    assert len(baseline) == 51
     for level, margins in found.items():
         for case, expected in baseline.items():
             # Rounding is amplified on the way through 300 updates and their projections.
-            tolerance = 1e-3 if case.endswith("single") else 1e-10
+            # Budgetron has weights in float32 whatever the rows are.
+            single = case.endswith("single") or case.startswith("Budgetron")
+            tolerance = 1e-3 if single else 1e-10
             off = np.abs(margins[case] - expected).max() / np.abs(expected).max()
             assert off <= tolerance, f"{level}, {case}: {off}"
 

@@ -1,66 +1,9 @@
-"""Settings of small Budgetrons, and streams for them. No constant of the planner is used here: it may be tuned."""
+"""Fixtures of the tests of Budgetron's parts."""
 
 from __future__ import annotations
 
-from typing import Any
-
-import numpy as np
 import pytest
-from scipy import sparse
-
-from budgetron import graphs
-from budgetron.engine.settings import make_settings
-
-N_TASKS = 5
-GRAPHS = {
-    "complete": graphs.complete(),
-    "disconnected": graphs.disconnected(),
-    "pooled": graphs.complete(coupling=float("inf")),
-    "clusters": graphs.clusters({0: "a", 1: "a", 2: "b", 3: "b"}, coupling=2.0),
-    "edges": graphs.from_edges([(0, 1), (1, 2), (2, 3)], weights=[2.0, 0.5, 1.0], tasks=range(N_TASKS)),
-}
-
-
-def small_settings(graph="complete", d=4, n_outputs=1, is_sparse=False, dtype="float64", whole=True, waves=9, **more):
-    """Every kind of part, each as small as it can be."""
-    if isinstance(graph, str):
-        graph = GRAPHS[graph]
-    clique = isinstance(graph, graphs.Clique)
-    shared, own = not clique or graph.coupling != 0, not clique or graph.coupling != float("inf")
-    given: dict[str, Any] = {"shared": shared, "own": own, "clustered": clique and graph.mapped is not None}
-    if given["clustered"]:
-        given["cluster_share"] = graph.coupling / (1 + graph.coupling)
-    if is_sparse:
-        given |= {"cells": 60, "rates": [0.2, 1.0], "signs": [0.0, 1.0]}
-    else:
-        given |= {"filters": [(1.0, 0.1, 0.0), (3.0, 10.0, 0.1), (3.0, 0.1, 0.0)], "whole": whole, "latent": 3}
-        if waves:
-            width = d + 1 + 2 * waves
-            given |= {"waves": waves, "rates": [0.1, 1.0], "owns": [0.1, 1.0], "own_cells": 3 * width}
-            given |= {"wave_filter": 2, "whole_waves": waves // 2, "wave_cells": 3} if whole else {}
-        if not clique:
-            given["plain_filter"] = 1
-    return make_settings(
-        rule="budgetron", kernel=None, graph=graph, n_features=d, n_outputs=n_outputs, sparse=is_sparse, dtype=dtype,
-        capacity=1, **(given | more),
-    )  # fmt: skip
-
-
-def small_stream(n, d=4, classes=2, is_sparse=False, dtype="float64", seed=0):
-    """Rows (some of their numbers 0), codes that depend on the task, tasks."""
-    rng = np.random.default_rng(seed)
-    X = rng.normal(size=(n, d)) * rng.choice([1.0, 5.0], size=d) + rng.choice([0.0, 2.0], size=d)
-    X[rng.random(X.shape) < 0.3] = 0.0
-    tasks = rng.integers(N_TASKS, size=n)
-    concept = rng.normal(size=(d, classes)) + rng.normal(size=(N_TASKS, d, classes))
-    codes = (np.einsum("nd,ndc->nc", X, concept[tasks]) + rng.normal(size=(n, classes))).argmax(axis=1)
-    X = X.astype(dtype)
-    return sparse.csr_matrix(X) if is_sparse else X, codes.astype(np.int32), tasks
-
-
-def fed(engine, X, codes, tasks, weights=None):
-    ids, clusters = engine.settings.graph.locate(list(tasks))
-    return engine.learn(X, np.asarray(codes, np.int32), ids, clusters, weights)
+from small_budgetrons import GRAPHS, fed, small_settings, small_stream
 
 
 @pytest.fixture

@@ -16,6 +16,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from scipy import sparse
+from small_budgetrons import fed, small_settings, small_stream
 
 from budgetron.engine import native, reference
 
@@ -85,8 +86,6 @@ def test_core_is_reference(form, graph, n_outputs, weighted, made, stream, learn
 @pytest.mark.parametrize("form", FORMS)
 def test_blocks_cut_anywhere_learn_the_same(form, graph, data):
     """Bit for bit in either engine, whatever the cuts; rows of tasks are so few that they make room for each other."""
-    from conftest import fed, small_settings, small_stream  # hypothesis takes no function-scoped fixtures
-
     n_outputs, seed = data.draw(st.sampled_from([1, 3])), data.draw(st.integers(0, 2**20))
     cuts = [0, *sorted(data.draw(st.lists(st.integers(1, 59), max_size=5, unique=True))), 60]
     settings = small_settings(graph, n_outputs=n_outputs, max_task_rows=5 if graph == "edges" else 2, **FORMS[form])

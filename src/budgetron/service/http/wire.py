@@ -156,7 +156,7 @@ class ModelAnswer(Struct):
     classes: list[Any]
     n_features: int | None
     budget_share: dict[str, float]
-    beliefs: list[dict[str, float]]
+    beliefs: list[dict[str, float | str | bool]]
     budget_scope: str
     shards: list[ShardAnswer]
 
