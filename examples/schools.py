@@ -38,9 +38,8 @@ def main() -> None:
     print("\nThe schools with the clearest errors:")
     for school, row in best.worst_first()[:3]:
         print(f"  school {school}: {row.error:.0%} of {row.n} pupils wrong")
-    print("\nBeliefs with the largest weights:")
-    for belief, weight in sorted(models["related models"].beliefs_, key=lambda pair: -pair[1])[:2]:
-        print(f"  {weight:.2f}  {belief}")
+    belief, weight = max(models["related models"].beliefs_, key=lambda pair: pair[1])
+    print(f"\nThe belief with the largest weight, {weight:.1f}: {belief}")
 
 
 if __name__ == "__main__":
