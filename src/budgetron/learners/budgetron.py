@@ -46,8 +46,9 @@ class Budgetron(Learner):
     Parameters
     ----------
     budget : int, str or None, default="4 MiB"
-        A size that bounds everything the model holds, taken as it is needed. Or a number B, which stands for the bytes
-        of B stored examples and of two B × B matrices, with weights per task in addition. None: no limit.
+        A size that bounds everything the model holds; weights per task are allocated as tasks appear. Or a number B,
+        which stands for the bytes of B stored examples and of two B × B matrices, with weights per task in addition.
+        None: no limit.
     kernel : Gaussian, Linear or None, default=Gaussian(gamma="scale")
         With a Gaussian kernel there are models on random features of it; a number as `gamma` is that of standardised
         columns. None or Linear(): linear models alone, which are faster.
