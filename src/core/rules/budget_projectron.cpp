@@ -68,7 +68,11 @@ class BudgetProjectron final : public CoefficientLearner {
   void rows_moved() override { span_.rebuild(size(), rows()); }
   void kernel_changed() override {
     rows_moved();
-    span_.evict_dependent(eta2_, [this](std::size_t r) { evict(r); });
+    // A matrix of dependent examples is so ill-conditioned that one eviction spoils its inverse: it is rebuilt after each.
+    span_.evict_dependent(eta2_, [this](std::size_t r) {
+      evict(r);
+      rows_moved();
+    });
   }
   void save_rule(State& state) override {
     CoefficientLearner::save_rule(state);
