@@ -74,7 +74,7 @@ def test_it_shows_the_service_at_work(opened, service, least_contrast, width, sc
         assert int(drawn.get_attribute("data-drawn")) >= 4 and drawn.locator("canvas").count() == 1
     page.get_by_text("The figures as a table").click()
     assert page.evaluate(WIDTHS)
-    assert page.locator("#figures-rows tr").count() >= 4
+    page.wait_for_function("document.querySelectorAll('#figures-rows tr').length >= 4")  # drawn after the figures above
     worst, where = least_contrast(page)
     assert worst >= 4.5, where
     assert page.locator("#mistakes tr").count() >= 1
