@@ -42,7 +42,7 @@ def _paper(make: type, stream: Stream, truth: graphs.TaskGraph) -> Row:
 
 
 def relations(bench: Bench) -> None:
-    """Kinds of tasks that nobody names, and a pair of opposed tasks."""
+    """Kinds of tasks that the learner is not told, and a pair of opposed tasks."""
     for k, target in ((40, 12.0), (200, 22.0)):
         streams = bench.orders_of(lambda seed, k=k: kinds(seed, n_tasks=k))
         mine = bench.ours(streams)

@@ -145,7 +145,7 @@ class Budgetron(Learner):
         return dict(zip(self.classes_.tolist(), probabilities(self._margins_of_one(x, task))[0].tolist(), strict=True))
 
     def predict_std(self, X: Any, *, tasks: Iterable[Any] | None = None) -> NDArray[np.float64]:
-        """How unsure the model is of f, the log odds: a standard deviation a row, (n,); or (n, classes).
+        """Return the standard deviation of f, the log odds: one per row, (n,); or one per row and class, (n, classes).
 
         Large where little was learned: far from all examples, or for a new task, and where beliefs differ. A
         probability near ½ may be well founded; this tells whether it is.

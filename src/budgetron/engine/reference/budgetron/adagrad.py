@@ -21,7 +21,7 @@ from budgetron.engine.reference.budgetron.steps import gradient
 from budgetron.engine.reference.rows import Array
 
 LEAST = np.float32(1e-30)
-NOTHING = 1e-3
+LEAST_PULL = 1e-3
 """An example whose class has at least 99.9 % changes nothing."""
 
 
@@ -89,7 +89,7 @@ class WaveAdaGrad:
         changed = False
         for b, rate in enumerate(self.rates):
             g = omega * gradient(f[b], code)
-            if g[code] < NOTHING:
+            if g[code] < LEAST_PULL:
                 continue
             changed = True
             for o, pull in enumerate(g[-self.outputs:]):
