@@ -1,8 +1,8 @@
-// γ of a Gaussian kernel that is to follow the data: 1/(d v), with v the variance of all entries of the first rows.
+// Estimates γ of a Gaussian kernel from the first rows: 1/(d v), where v is the variance of all their entries.
 //
-// It is estimated again after 1, 2, 4, … 64 rows, so that no row has to be kept and the cuts between blocks do not matter;
-// then it stays. One row says little about v where all entries are given: before 32 dense rows γ is 1/d. Of sparse rows,
-// d v is nearly the mean of ‖x‖², which one row does estimate.
+// It is estimated after 1, 2, 4, … 64 rows and then stays. So no row has to be stored, and the result does not depend on how the
+// stream was cut into blocks. One dense row says little about v: before the 32nd, γ is 1/d. For sparse rows, d v is nearly the
+// mean of ‖x‖², which even one row estimates well.
 #pragma once
 
 #include <cmath>
@@ -15,7 +15,7 @@ struct Bandwidth {
   static constexpr std::int64_t kRows = 64, kFewestDense = 32;
 
   bool used = false;
-  double mean = 0, m2 = 0;  // of the entries so far: their mean, and the sum of squared differences from it
+  double mean = 0, m2 = 0;  // of the entries so far: the mean, and the sum of squared differences from it
 
   // Whether γ is to be estimated after n rows, and whether row n (from 0) counts.
   bool due(std::int64_t n) const { return used && n > 0 && n <= kRows && (n & (n - 1)) == 0; }

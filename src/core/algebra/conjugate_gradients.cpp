@@ -9,8 +9,8 @@ namespace budgetron {
 
 namespace {
 
-// The residual at which a solution is accepted, relative to the right-hand side. The error is at most the condition of S
-// times this, so it is as small as rounding lets the residual become.
+// The residual at which a solution is accepted, relative to the right-hand side. The error is at most the condition number of S
+// times this, so the tolerance is about as small as rounding allows.
 constexpr double kTolerance = 1e-14;
 constexpr int kRounds = 4;
 
@@ -50,8 +50,8 @@ void ConjugateGradients::solve(double* y, Work& work) const {
     x[i] = 0.0;
   }
   const double goal = kTolerance * norm(b);
-  // The residual that the iteration updates drifts away from the true one by rounding. Start again from the true one
-  // while that helps.
+  // By rounding, the residual that the iteration updates drifts away from the true one. So restart from the true one, as long as
+  // that helps.
   double left = norm(r);
   for (int round = 0; round < kRounds && left > goal; ++round) {
     descend(0.5 * goal, work);
@@ -85,7 +85,7 @@ void ConjugateGradients::descend(double goal, Work& work) const {
   // In exact arithmetic n steps suffice; with rounding, badly conditioned systems take a few times as many.
   for (std::size_t step = 0; step < 10 * n + 100 && square > goal * goal; ++step) {
     const double curvature = image(p, q);
-    if (!(curvature > 0)) break;  // only rounding is left
+    if (!(curvature > 0)) break;  // only rounding errors are left
     const double length = square / curvature, before = square;
     simd().axpy(length, p.data(), n, work.x.data());
     simd().axpy(-length, q.data(), n, r.data());

@@ -3,14 +3,18 @@
 #include <algorithm>
 #include <cmath>
 #include <cstddef>
+#include <cstdint>
 #include <memory>
+
+#include "algebra/cholesky_gram.hpp"
+#include "algebra/inverse_gram.hpp"
 
 namespace budgetron {
 
 namespace {
 
-// Writes the packed Cholesky factor of H into l. A pivot that rounding made too small is replaced by the smallest safe one.
-void factor(std::size_t n, const Gram::RowOf& row_of, double least, double* row, double* l) {
+// Writes the packed Cholesky factor of H into l; `row` is space for n numbers.
+void cholesky(std::size_t n, const Gram::RowOf& row_of, double least, double* row, double* l) {
   for (std::size_t i = 0; i < n; ++i) {
     row_of(i, row);
     double* at = l + triangle(i);
@@ -31,7 +35,7 @@ void InverseGram::rebuild(std::size_t n, const RowOf& row_of, double least) {
   n_ = n;
   terms_ = 0;
   double* row = unused_.data();
-  factor(n, row_of, least, row, p_.data());
+  cholesky(n, row_of, least, row, p_.data());
   for (std::size_t i = 0; i < n; ++i) {  // row i of L⁻¹ needs the rows of L⁻¹ before it
     double* at = p_.data() + triangle(i);
     std::fill_n(row, i, 0.0);
@@ -50,7 +54,7 @@ void InverseGram::rebuild(std::size_t n, const RowOf& row_of, double least) {
 
 void CholeskyGram::rebuild(std::size_t n, const RowOf& row_of, double least) {
   n_ = n;
-  factor(n, row_of, least, work_.data(), l_.data());
+  cholesky(n, row_of, least, work_.data(), l_.data());
   for (std::size_t i = 0; i < n; ++i) order_[i] = place_[i] = static_cast<std::uint32_t>(i);
   age_ = 0;
   refresh_diagonal();

@@ -3,31 +3,21 @@
 //   project:  α = H⁻¹ k,  δ² = K_tt − kᵀα          coefficients and squared distance of x_t from the span
 //   P = H⁻¹;  P_jj and one column of P              for evictions
 //
-// There are two forms, chosen by how small δ may be (η relative to √K): the inverse P itself, which takes one pass over
-// memory per mistake and is accurate for η ≥ 1e-2 √K; or the Cholesky factor L, about 2.5 times slower, for smaller η.
+// There are two forms, chosen by how small δ may be (η relative to √K): the inverse P itself (inverse_gram.hpp), which takes
+// one pass over memory per mistake and is accurate for η ≥ 1e-2 √K; or the Cholesky factor L (cholesky_gram.hpp), about 2.5
+// times slower, for smaller η.
 #pragma once
 
-#include <algorithm>
-#include <cmath>
 #include <cstddef>
-#include <cstdint>
 #include <functional>
-#include <map>
 #include <memory>
-#include <string>
-#include <vector>
 
-#include "simd/simd.hpp"
 #include "memory.hpp"
+#include "state.hpp"
 
 namespace budgetron {
 
-// Plain numbers by name: how engines are saved and restored.
-struct State {
-  std::map<std::string, std::vector<double>> reals;
-  std::map<std::string, std::vector<std::int64_t>> integers;
-};
-
+// Entries of a packed lower triangle of n rows, and where row n begins in it.
 inline std::size_t triangle(std::size_t n) { return n * (n + 1) / 2; }
 
 class Gram {
@@ -36,349 +26,26 @@ class Gram {
 
   virtual ~Gram() = default;
   virtual std::size_t size() const = 0;
-  // α and δ² (at least 0) of an instance with row k and self-similarity kk.
+  // Sets α and returns δ², which rounding may make negative, of an instance with row k and self-similarity kk.
   virtual double project(const double* k, double kk, double* alpha) = 0;
   virtual double diagonal(std::size_t j) const = 0;          // P_jj
-  virtual void settle() = 0;                                 // apply pending updates; project() does so too
+  virtual void settle() = 0;                                 // applies pending updates; project() does so too
   virtual void column(std::size_t r, double* h) = 0;         // P_·r; call settle() or project() first
   virtual void append(const double* k, double kk, const double* alpha, double delta2) = 0;
   // The instance that was just projected takes slot r; h is column r.
   virtual void replace(std::size_t r, const double* k, double kk, const double* alpha, double delta2,
                        const double* h) = 0;
   virtual void remove(std::size_t r) = 0;                    // the last slot moves into r
-  // Space for so many instances. Where it throws, H is unchanged. rebuild() and append() need it and allocate nothing.
+  // Allocates space for `capacity` instances, because rebuild() and append() do not allocate. If it throws, H is unchanged.
   virtual void reserve(std::size_t capacity) = 0;
-  virtual void release() noexcept = 0;                       // all instances and their memory
-  virtual void rebuild(std::size_t n, const RowOf& row_of, double least) = 0;  // pivots relative to H_ii are at least `least`
+  virtual void release() noexcept = 0;                       // removes all instances and frees their memory
+  // Computes it again from rows of H. A pivot below `least` · H_ii, which only rounding causes, is raised to that value.
+  virtual void rebuild(std::size_t n, const RowOf& row_of, double least) = 0;
   virtual void save(State& state) = 0;
-  virtual bool load(const State& state, std::size_t n) = 0;  // false: not there, rebuild instead
+  virtual bool load(const State& state, std::size_t n) = 0;  // false: the state has no such matrix; rebuild instead
 };
 
-class InverseGram final : public Gram {
- public:
-  InverseGram(Bytes& bytes, std::size_t capacity)
-      : size_(bytes, sizeof(InverseGram)), p_(bytes), diagonal_(bytes), a_(bytes), h_(bytes), unused_(bytes) {
-    reserve(capacity);
-  }
-
-  std::size_t size() const override { return n_; }
-
-  double project(const double* k, double kk, double* alpha) override {
-    simd().symmetric_pass(p_.data(), n_, terms_, ca_, a_.data(), ch_, h_.data(), k, alpha);
-    terms_ = 0;
-    return kk - simd().dot(k, alpha, n_);
-  }
-
-  double diagonal(std::size_t j) const override { return diagonal_[j]; }
-
-  void settle() override {  // the same arithmetic as in project(), so that it does not matter when it happens
-    if (!terms_) return;
-    std::fill(unused_.begin(), unused_.end(), 0.0);
-    simd().symmetric_pass(p_.data(), n_, terms_, ca_, a_.data(), ch_, h_.data(), unused_.data(),
-                         unused_.data() + diagonal_.size());
-    terms_ = 0;
-  }
-
-  void column(std::size_t r, double* h) override {
-    const double* row = p_.data() + triangle(r);
-    for (std::size_t j = 0; j <= r; ++j) h[j] = row[j];
-    for (std::size_t j = r + 1; j < n_; ++j) h[j] = p_[triangle(j) + r];
-  }
-
-  // P grows by e eᵀ/δ² with e = (−α, 1).
-  void append(const double*, double, const double* alpha, double delta2) override {
-    settle();
-    double* row = p_.data() + triangle(n_);
-    for (std::size_t j = 0; j < n_; ++j) {
-      a_[j] = -alpha[j];
-      row[j] = 0.0;
-    }
-    a_[n_] = 1.0;
-    row[n_] = 0.0;
-    diagonal_[n_] = 0.0;
-    ++n_;
-    pend(1, 1.0 / delta2, 0.0);
-  }
-
-  // Shrink first, then grow, in one pass that the next project() makes: the ill-conditioned inverse of all
-  // B + 1 points is never formed.
-  void replace(std::size_t r, const double*, double, const double* alpha, double delta2, const double* h) override {
-    settle();
-    const double share = alpha[r] / h[r];
-    for (std::size_t j = 0; j < n_; ++j) {
-      a_[j] = alpha[j] - h[j] * share;
-      h_[j] = h[j];
-    }
-    a_[r] = -1.0;
-    pend(2, 1.0 / (delta2 + alpha[r] * share), -1.0 / h[r]);
-  }
-
-  void remove(std::size_t r) override {
-    settle();
-    column(r, h_.data());
-    const double c = -1.0 / h_[r];
-    for (std::size_t i = 0; i < n_; ++i) {
-      double* row = p_.data() + triangle(i);
-      for (std::size_t j = 0; j <= i; ++j) row[j] += c * h_[i] * h_[j];
-    }
-    const std::size_t last = n_ - 1;
-    if (r != last) {
-      for (std::size_t j = 0; j < r; ++j) p_[triangle(r) + j] = p_[triangle(last) + j];
-      for (std::size_t i = r + 1; i < last; ++i) p_[triangle(i) + r] = p_[triangle(last) + i];
-      p_[triangle(r) + r] = p_[triangle(last) + last];
-    }
-    n_ = last;
-    for (std::size_t j = 0; j < n_; ++j) diagonal_[j] = p_[triangle(j) + j];
-  }
-
-  void reserve(std::size_t capacity) override {
-    if (capacity <= diagonal_.size()) return;
-    p_.resize(triangle(capacity));
-    a_.resize(capacity);
-    h_.resize(capacity);
-    unused_.resize(2 * capacity);
-    diagonal_.resize(capacity);  // the last: its size says how much space there is
-  }
-  void release() noexcept override {
-    n_ = 0;
-    terms_ = 0;
-    for (auto* values : {&p_, &diagonal_, &a_, &h_, &unused_}) budgetron::release(*values);
-  }
-  void rebuild(std::size_t n, const RowOf& row_of, double least) override;
-
-  void save(State& state) override {
-    settle();
-    state.reals["inverse"].assign(p_.begin(), p_.begin() + static_cast<std::ptrdiff_t>(triangle(n_)));
-    state.reals["inverse_diagonal"].assign(diagonal_.begin(), diagonal_.begin() + static_cast<std::ptrdiff_t>(n_));
-  }
-
-  bool load(const State& state, std::size_t n) override {
-    const auto p = state.reals.find("inverse"), d = state.reals.find("inverse_diagonal");
-    if (p == state.reals.end() || d == state.reals.end()) return false;
-    if (p->second.size() != triangle(n) || d->second.size() != n) return false;
-    reserve(n);
-    n_ = n;
-    terms_ = 0;
-    std::copy(p->second.begin(), p->second.end(), p_.begin());
-    std::copy(d->second.begin(), d->second.end(), diagonal_.begin());
-    return true;
-  }
-
- private:
-  void pend(int terms, double ca, double ch) {
-    terms_ = terms;
-    ca_ = ca;
-    ch_ = ch;
-    for (std::size_t j = 0; j < n_; ++j) {
-      diagonal_[j] += ca * a_[j] * a_[j];
-      if (terms == 2) diagonal_[j] += ch * h_[j] * h_[j];
-    }
-  }
-
-  CountedSize size_;
-  std::size_t n_ = 0;
-  Vec<double> p_, diagonal_;
-  int terms_ = 0;  // pending: P += ca a aᵀ (+ ch h hᵀ)
-  double ca_ = 0, ch_ = 0;
-  Vec<double> a_, h_, unused_;
-};
-
-class CholeskyGram final : public Gram {
- public:
-  CholeskyGram(Bytes& bytes, std::size_t capacity)
-      : size_(bytes, sizeof(CholeskyGram)), l_(bytes), diagonal_(bytes), order_(bytes), place_(bytes), v_(bytes), work_(bytes) {
-    reserve(capacity);
-  }
-
-  std::size_t size() const override { return n_; }
-
-  double project(const double* k, double kk, double* alpha) override {
-    for (std::size_t i = 0; i < n_; ++i) v_[i] = k[order_[i]];
-    forward(v_.data());
-    const double delta2 = kk - simd().dot(v_.data(), v_.data(), n_);
-    for (std::size_t i = 0; i < n_; ++i) work_[i] = v_[i];
-    backward(work_.data());
-    for (std::size_t i = 0; i < n_; ++i) alpha[order_[i]] = work_[i];
-    return delta2;
-  }
-
-  double diagonal(std::size_t j) const override { return diagonal_[j]; }
-
-  void settle() override {}
-
-  void column(std::size_t r, double* h) override {
-    double* x = work_.data();
-    std::fill_n(x, n_, 0.0);
-    x[place_[r]] = 1.0;
-    forward(x);
-    backward(x);
-    for (std::size_t i = 0; i < n_; ++i) h[order_[i]] = x[i];
-  }
-
-  void append(const double*, double, const double* alpha, double delta2) override {
-    for (std::size_t j = 0; j < n_; ++j) diagonal_[j] += alpha[j] * alpha[j] / delta2;
-    diagonal_[n_] = 1.0 / delta2;
-    put_last(n_, delta2);
-  }
-
-  void replace(std::size_t r, const double* k, double kk, const double* alpha, double delta2,
-               const double* h) override {
-    const double share = alpha[r] / h[r], wider = delta2 + alpha[r] * share;
-    for (std::size_t j = 0; j < n_; ++j) {
-      const double a = j == r ? -1.0 : alpha[j] - h[j] * share;
-      diagonal_[j] += a * a / wider - h[j] * h[j] / h[r];
-    }
-    cut(place_[r]);
-    for (std::size_t i = 0; i < n_; ++i) v_[i] = k[order_[i]];
-    forward(v_.data());
-    put_last(r, kk - simd().dot(v_.data(), v_.data(), n_));
-    age();
-  }
-
-  void remove(std::size_t r) override {
-    double* h = v_.data();
-    column(r, h);
-    for (std::size_t j = 0; j < n_; ++j) diagonal_[j] -= h[j] * h[j] / h[r];
-    cut(place_[r]);
-    const std::size_t last = n_;  // n_ is one less now
-    if (r != last) {
-      diagonal_[r] = diagonal_[last];
-      place_[r] = place_[last];
-      order_[place_[r]] = static_cast<std::uint32_t>(r);
-    }
-    age();
-  }
-
-  void reserve(std::size_t capacity) override {
-    if (capacity <= diagonal_.size()) return;
-    l_.resize(triangle(capacity));
-    order_.resize(capacity);
-    place_.resize(capacity);
-    v_.resize(2 * capacity);
-    work_.resize(capacity);
-    diagonal_.resize(capacity);  // the last: its size says how much space there is
-  }
-  void release() noexcept override {
-    n_ = 0;
-    for (auto* values : {&l_, &diagonal_, &v_, &work_}) budgetron::release(*values);
-    for (auto* values : {&order_, &place_}) budgetron::release(*values);
-  }
-  void rebuild(std::size_t n, const RowOf& row_of, double least) override;
-
-  void save(State& state) override {
-    state.reals["factor"].assign(l_.begin(), l_.begin() + static_cast<std::ptrdiff_t>(triangle(n_)));
-    state.reals["inverse_diagonal"].assign(diagonal_.begin(), diagonal_.begin() + static_cast<std::ptrdiff_t>(n_));
-    state.integers["factor_order"].assign(order_.begin(), order_.begin() + static_cast<std::ptrdiff_t>(n_));
-    state.integers["factor_age"] = {static_cast<std::int64_t>(age_)};
-  }
-
-  bool load(const State& state, std::size_t n) override {
-    const auto l = state.reals.find("factor"), d = state.reals.find("inverse_diagonal");
-    const auto o = state.integers.find("factor_order"), a = state.integers.find("factor_age");
-    if (l == state.reals.end() || d == state.reals.end() || o == state.integers.end() || a == state.integers.end())
-      return false;
-    if (l->second.size() != triangle(n) || d->second.size() != n || o->second.size() != n || a->second.size() != 1)
-      return false;
-    std::vector<bool> seen(n);
-    for (auto slot : o->second) {
-      if (slot < 0 || static_cast<std::size_t>(slot) >= n || seen[static_cast<std::size_t>(slot)]) return false;
-      seen[static_cast<std::size_t>(slot)] = true;
-    }
-    reserve(n);
-    n_ = n;
-    std::copy(l->second.begin(), l->second.end(), l_.begin());
-    std::copy(d->second.begin(), d->second.end(), diagonal_.begin());
-    for (std::size_t i = 0; i < n; ++i) {
-      order_[i] = static_cast<std::uint32_t>(o->second[i]);
-      place_[order_[i]] = static_cast<std::uint32_t>(i);
-    }
-    age_ = static_cast<std::size_t>(a->second[0]);
-    return true;
-  }
-
- private:
-  void forward(double* x) const {  // L x' = x
-    for (std::size_t i = 0; i < n_; ++i) {
-      const double* row = l_.data() + triangle(i);
-      x[i] = (x[i] - simd().dot(row, x, i)) / row[i];
-    }
-  }
-  void backward(double* x) const {  // Lᵀ x' = x
-    for (std::size_t i = n_; i-- > 0;) {
-      const double* row = l_.data() + triangle(i);
-      x[i] /= row[i];
-      simd().axpy(-x[i], row, i, x);
-    }
-  }
-
-  void put_last(std::size_t slot, double pivot2) {  // v_ holds L⁻¹ k
-    double* row = l_.data() + triangle(n_);
-    std::copy(v_.begin(), v_.begin() + static_cast<std::ptrdiff_t>(n_), row);
-    row[n_] = std::sqrt(pivot2);
-    order_[n_] = static_cast<std::uint32_t>(slot);
-    place_[slot] = static_cast<std::uint32_t>(n_);
-    ++n_;
-  }
-
-  // Removes row `at` of the factor: the rows below it take up its column by a rank-one update.
-  void cut(std::size_t at) {
-    double* lost = work_.data();
-    for (std::size_t i = at + 1; i < n_; ++i) {
-      double* from = l_.data() + triangle(i);
-      lost[i - 1] = from[at];
-      double* to = l_.data() + triangle(i - 1);
-      std::copy(from, from + at, to);
-      std::copy(from + at + 1, from + i + 1, to + at);
-      order_[i - 1] = order_[i];
-      place_[order_[i - 1]] = static_cast<std::uint32_t>(i - 1);
-    }
-    --n_;
-    // L Lᵀ + lost lostᵀ, row by row: every earlier rotation is applied to the row, then one more zeroes its entry.
-    double *c = v_.data(), *s = v_.data() + diagonal_.size();
-    for (std::size_t i = at; i < n_; ++i) {
-      double* row = l_.data() + triangle(i);
-      double w = lost[i];
-      for (std::size_t j = at; j < i; ++j) {
-        const double t = row[j];
-        row[j] = c[j] * t + s[j] * w;
-        w = c[j] * w - s[j] * t;
-      }
-      const double length = std::hypot(row[i], w);
-      c[i] = row[i] / length;
-      s[i] = w / length;
-      row[i] = length;
-    }
-  }
-
-  // The diagonal of P is updated step by step, and recomputed every n steps.
-  void age() {
-    if (++age_ < std::max<std::size_t>(n_, 16)) return;
-    age_ = 0;
-    refresh_diagonal();
-  }
-
-  void refresh_diagonal() {
-    double* x = work_.data();
-    for (std::size_t c = 0; c < n_; ++c) {  // column c of L⁻¹, whose squares add up to the diagonal of P
-      x[c] = 1.0 / l_[triangle(c) + c];
-      for (std::size_t i = c + 1; i < n_; ++i) {
-        const double* row = l_.data() + triangle(i);
-        x[i] = -simd().dot(row + c, x + c, i - c) / row[i];
-      }
-      double sum = 0;
-      for (std::size_t i = c; i < n_; ++i) sum += x[i] * x[i];
-      diagonal_[order_[c]] = sum;
-    }
-  }
-
-  CountedSize size_;
-  std::size_t n_ = 0;
-  Vec<double> l_, diagonal_;
-  Vec<std::uint32_t> order_, place_;  // factor row i is slot order_[i]; place_ is its inverse
-  Vec<double> v_, work_;
-  std::size_t age_ = 0;
-};
-
+// small_eta: η is too small for the inverse, see above.
 std::unique_ptr<Gram> make_gram(Bytes& bytes, std::size_t capacity, bool small_eta);
 
 }  // namespace budgetron

@@ -3,8 +3,8 @@
 //   α = H⁻¹ k,  δ² = K_tt − kᵀα
 //   eviction of r, with P the inverse of the B + 1 points (new one included):  γ_j = −P_jr / P_rr
 //
-// Kernel values are exact to about `noise` of K_tt, which depends on the precision of the rows: a smaller δ² counts as 0,
-// and only a δ² far below 0 says that the inverse has gone wrong.
+// Kernel values have a rounding error of about `noise` · K_tt, which depends on the precision of the rows. A smaller δ² counts
+// as 0. A δ² far below 0 means that rounding errors have accumulated in the inverse.
 //
 // The B + 1-point inverse is never formed:  P_jj + α_j²/δ²,  P_jr + α_j α_r/δ²  and, for the new one, −α_r/δ².
 #pragma once
@@ -32,8 +32,8 @@ class Span {
         h_(bytes, capacity),
         noise_(single ? kNoiseSingle : kNoiseDouble) {}
 
-  // Sets alpha, returns δ² ≥ 0. An inverse that rounding has broken is rebuilt from the stored rows; then not again before
-  // about as many changes as there are rows, so that rebuilding costs no more than what it is built for.
+  // Sets alpha, returns δ² ≥ 0. If rounding has spoiled the inverse, it is rebuilt from the stored rows; then not again before
+  // about as many changes as there are rows, so that rebuilding costs at most about as much as the updates.
   double project(const double* k, double kk, const Gram::RowOf& row_of) {
     double delta2 = gram_->project(k, kk, alpha.data());
     if (!(delta2 > -256 * noise_ * kk) && patience_ == 0) {
@@ -92,7 +92,7 @@ class Span {
     }
   }
 
-  // Where it throws, the span is unchanged: what has grown already is only larger than needed.
+  // If it throws, the span is unchanged; some vectors may be larger than needed.
   void reserve(std::size_t capacity) {
     for (auto* values : {&alpha, &gamma, &scores, &h_})
       if (values->size() < capacity) values->resize(capacity);
@@ -128,7 +128,7 @@ class Span {
   std::unique_ptr<Gram> gram_;
   Vec<double> h_;
   double noise_;
-  std::int64_t rebuilds_ = 0, patience_ = 0;  // because of a bad δ²; changes of the Gram matrix before the next one
+  std::int64_t rebuilds_ = 0, patience_ = 0;  // how often it was rebuilt; changes of the Gram matrix before it may be rebuilt again
 };
 
 }  // namespace budgetron

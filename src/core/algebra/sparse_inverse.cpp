@@ -19,14 +19,14 @@ void require_symmetric(bool holds) {
 
 }  // namespace
 
-// The graph that is left while tasks are eliminated.
+// The graph of the tasks that are not eliminated yet.
 struct SparseInverse::Elimination {
   std::vector<std::vector<Entry>> rows;
   std::vector<double> diagonal;
   std::vector<double> sum;  // of each row, its diagonal included
   bool laplacian = true;    // no positive entry beside the diagonal, and that stays so
   std::vector<std::int32_t> where;
-  std::vector<std::vector<std::int32_t>> waiting;  // by number of neighbours; what is out of date is passed over
+  std::vector<std::vector<std::int32_t>> waiting;  // by number of neighbours; entries that are out of date are skipped
   std::vector<bool> gone;
   std::size_t entries = 0;
 
@@ -62,7 +62,7 @@ struct SparseInverse::Elimination {
     return -1;
   }
 
-  // Row `into` takes what it has to do with the neighbours of `from`, whose entry in it is value.
+  // Eliminates `from` in row `into`, where its entry is `value`: adds its neighbours to the row.
   void absorb(std::size_t into, std::size_t from, double value) {
     auto& row = rows[into];
     const double share = value / diagonal[from];
@@ -83,7 +83,7 @@ struct SparseInverse::Elimination {
     for (std::size_t q = 0; q < before; ++q) where[static_cast<std::size_t>(row[q].to)] = -1;
     diagonal[into] -= share * value;
     sum[into] -= share * sum[from];
-    if (laplacian) {  // all terms have one sign: nothing cancels, however uneven the weights
+    if (laplacian) {  // all terms have one sign, so no digits cancel, however uneven the weights are
       diagonal[into] = sum[into];
       for (const Entry& e : row) diagonal[into] -= e.value;
     }
@@ -101,7 +101,7 @@ SparseInverse::SparseInverse(const SparseMatrix& a, std::vector<std::int64_t> co
     const std::int32_t task = left.next();
     if (task < 0) break;
     const auto i = static_cast<std::size_t>(task);
-    // What is left of a Laplacian's component, or of a pivot that cancelled, is not divided by.
+    // The last task of a component of a Laplacian has pivot 0, and a pivot that cancelled is noise: neither can be divided by.
     if ((singular && left.rows[i].empty()) || !(left.diagonal[i] > (left.laplacian ? 0.0 : 1e-10 * original[i]))) continue;
     left.gone[i] = true;
     order_.push_back(task);
@@ -121,9 +121,9 @@ SparseInverse::SparseInverse(const SparseMatrix& a, std::vector<std::int64_t> co
     if (!left.gone[i]) order_.push_back(static_cast<std::int32_t>(i));
   for (std::size_t p = 0; p < k; ++p) place[static_cast<std::size_t>(order_[p])] = static_cast<std::int32_t>(p);
   for (auto& to : l_to_) to = place[static_cast<std::size_t>(to)];
-  // What is left of a Laplacian is singular: any constant may be added to the answer on a component. One task of each is
-  // fixed at 0, the one of the largest diagonal, and `center` adds the constant. Iterating on the singular matrix instead
-  // would stop where rounding of the right-hand side has no solution.
+  // The rest of a Laplacian is singular: any constant may be added to the solution on a component. So one task per component is
+  // fixed at 0, the one with the largest diagonal, and `center` adds the constant. On the singular matrix itself the iteration
+  // would not converge, because a rounded right-hand side has no solution.
   constexpr auto kNone = static_cast<std::size_t>(-1);
   std::vector<std::size_t> fixed(singular ? k : 0, kNone);
   for (std::size_t p = eliminated; singular && p < k; ++p) {

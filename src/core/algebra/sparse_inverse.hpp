@@ -1,11 +1,11 @@
-// Columns of A⁻¹ for a sparse symmetric A: tasks that are cheap to eliminate are eliminated once, the rest is solved by
-// iteration.
+// Computes columns of A⁻¹ for a sparse symmetric A. Tasks that are cheap to eliminate are eliminated once; the rest is solved by
+// conjugate gradients for each column.
 //
 //   A = [F  Cᵀ; C  G],   F = L D Lᵀ:   G' = G − C F⁻¹ Cᵀ,   G' y = b_G − C F⁻¹ b_F  by conjugate gradients,   then back into F
 //
-// A whole factor of a random graph fills up (tens of gigabytes for 100,000 tasks of degree 5). Tasks of up to kDegree
-// neighbours can go, the ones with fewest first, within bytes that are planned for (memory.py): G' has fewer tasks and is better
-// conditioned than A. On a tree nothing is left to iterate on.
+// Eliminating all tasks of a random graph would fill the factor up: tens of gigabytes for 100,000 tasks of degree 5. So only
+// tasks with up to kDegree neighbours are eliminated, those with the fewest first, within a limit of memory that the planner
+// (memory.py) knows. G' has fewer tasks and is better conditioned than A. On a tree every task is eliminated.
 #pragma once
 
 #include <cstddef>
@@ -18,7 +18,7 @@ namespace budgetron {
 
 class SparseInverse {
  public:
-  // `component` numbers the connected components; where A is `singular`, a Laplacian, its pseudoinverse is meant.
+  // `component` numbers the connected components; if A is `singular`, a Laplacian, its pseudoinverse is used.
   SparseInverse(const SparseMatrix& a, std::vector<std::int64_t> component, bool singular);
 
   std::size_t size() const { return component_.size(); }
@@ -50,7 +50,7 @@ class SparseInverse {
 
   std::vector<std::int64_t> component_;
   bool singular_;
-  std::vector<std::int32_t> order_;   // place → task: the eliminated in their order, then the rest
+  std::vector<std::int32_t> order_;   // place → task: the eliminated tasks in their order, then the others
   std::vector<double> pivot_;         // D
   std::vector<std::int64_t> l_begin_;
   std::vector<std::int32_t> l_to_;

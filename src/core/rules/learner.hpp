@@ -7,12 +7,12 @@
 #include <string>
 #include <vector>
 
-#include "algebra/gram.hpp"
 #include "bandwidth.hpp"
 #include "kernel.hpp"
 #include "memory.hpp"
 #include "rules/parameters.hpp"
 #include "similarity.hpp"
+#include "state.hpp"
 #include "stores/store.hpp"
 
 namespace budgetron {
@@ -27,9 +27,9 @@ struct Config {
   bool sparse = false;
   bool single = false;        // rows are stored in float32
   std::size_t capacity = 0;   // B; 0: unbounded
-  std::size_t pool = 0;       // sparse: non-zeros in all; 0: no limit
-  std::uint64_t hash_seed = 0;  // keys the hash tables; nothing but speed depends on it
-  std::size_t n_tasks = 0;      // k, where the graph says it; 0: open-ended
+  std::size_t pool = 0;       // sparse: the number of non-zeros that can be stored; 0: no limit
+  std::uint64_t hash_seed = 0;  // randomises the hash tables; only speed depends on it
+  std::size_t n_tasks = 0;      // k, if the graph fixes it; 0: tasks may be added at any time
   Parameters parameters;        // the rule's own
 };
 
@@ -65,9 +65,9 @@ struct Scratch {
   Vec<double> task_row;  // K([x_j, i_j], [x, i])
   Vec<double> margins;   // one per output
   const std::int64_t* keys = nullptr;  // the tasks of the block
-  std::unique_ptr<RuleScratch> own;    // made by Learner::size_scratch of the rule
+  std::unique_ptr<RuleScratch> own;    // created by the rule's size_scratch()
 
-  // The rule's own part, made on first use.
+  // The rule's own part, created at the first call.
   template <class Own>
   Own& made() {
     if (!own) {
@@ -78,10 +78,11 @@ struct Scratch {
   }
 };
 
-// A question to a rule, beyond what every rule answers; its answer is a State.
+// A question that only some rules answer; the answer is a State.
 struct Query {
   std::string name;
-  const Rows* rows = nullptr;  // with as many keys and clusters; or none
+  const Rows* rows = nullptr;  // may be none
+  // The task ids and clusters of the rows.
   const std::int64_t* keys = nullptr;
   const std::int64_t* clusters = nullptr;
   State arrays;
@@ -106,9 +107,10 @@ class Learner {
   std::size_t first_bad_row(const Rows& rows) const;
   void margins(const Rows& rows, std::size_t from, std::size_t to, const std::int64_t* keys,
                const std::int64_t* clusters, double* out) const;
-  // Answers what only this rule knows, such as "variances". Predictions do not change, but pending updates may be applied.
+  // Answers a question that only this rule knows, such as "variances". Predictions do not change, but pending updates may be
+  // applied.
   virtual State query(const Query& query);
-  virtual void forget(std::int64_t key);  // where it throws, nothing is forgotten
+  virtual void forget(std::int64_t key);  // if it throws, nothing is forgotten
   virtual void task_weights(Task task, double* out) const = 0;  // n_outputs × size
   virtual void coefficients(double* out) const = 0;             // n_outputs × size
 
@@ -135,19 +137,19 @@ class Learner {
   virtual bool stores() const { return config_.kernel.kind != Kernel::Kind::none; }
   virtual bool rule_grows_little(std::size_t, const std::int64_t*) const { return true; }
   virtual void reserve_rule(const Rows&, std::size_t, std::size_t, const std::int64_t*, const std::int64_t*) {}
-  // Makes a rule's own working memory, or sizes it again. A rule that has some calls size_all(scratch()) in its constructor,
-  // because the skeleton's constructor cannot reach it.
+  // Creates or resizes the rule's own working memory. A rule that has some calls size_all(scratch()) in its constructor, because
+  // a virtual function of the rule cannot be called from the constructor of its base class.
   virtual void size_scratch(Scratch&) const {}
-  // Calls use(i, x, scratch) for every row of a query, scored, with its kernel row.
+  // Computes the kernel row and the margins of every row of a query, then calls use(i, x, scratch).
   template <class Use>
   void score_each(const Query& query, Use use) const;
   virtual void slot_removed(std::size_t slot, std::size_t last) = 0;
-  virtual void rows_moved() {}  // the store's reference point moved: kernel values are less rounded from here on
-  virtual void kernel_changed() {}  // γ is another: what was computed with the old one must be computed again
+  virtual void rows_moved() {}  // the store's reference point has moved, so kernel values have a smaller rounding error
+  virtual void kernel_changed() {}  // γ has changed: what was computed with the old one must be computed again
   virtual void save_rule(State& state) = 0;
   virtual void load_rule(const State& state) = 0;
 
-  void require_kernel() const;  // for constructors of rules that cannot do without
+  void require_kernel() const;  // throws if there is none; for constructors of rules that need a kernel
   std::size_t capacity() const { return capacity_; }
   bool unbounded() const { return config_.capacity == 0; }
   bool full() const { return !unbounded() && size() == config_.capacity; }
@@ -155,14 +157,14 @@ class Learner {
 
   std::size_t append(const Example& example);
   void replace(std::size_t slot, const Example& example);
-  void remove(std::size_t slot);  // the last slot moves into the hole
-  void release_store() noexcept;  // nothing will be stored any more
+  void remove(std::size_t slot);  // the last slot moves into its place
+  void release_store() noexcept;  // for rules that will not store examples any more
   Similarity::Workspace* workspace() { return scratch_.workspace.get(); }
   static std::size_t count_distinct(Vec<std::int64_t>& ids);
-  // The same move for a row that was computed before the removal.
+  // Moves the last entry in the same way, in a row of kernel values that was computed before `remove`.
   static void move_last(Vec<double>& row, std::size_t slot, std::size_t last) { row[slot] = row[last]; }
   std::size_t lowest_arrival(const double* scores, std::size_t n) const;
-  void task_row_of_slot(std::size_t slot, bool exact, double* row);  // K of a stored example against all stored
+  void task_row_of_slot(std::size_t slot, bool exact, double* row);  // K of one stored example with all of them
 
   Bytes bytes_;
   Config config_;

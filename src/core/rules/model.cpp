@@ -30,7 +30,7 @@ void Model::learn_held(const Rows& rows, const std::int32_t* labels, const std::
   std::unique_lock<FairLock> alone(lock);
   if (n <= 1 || learner_->grows_little(rows, keys)) {
     learner_->reserve(rows, 0, n, keys, clusters);
-    struct End {  // also where `between` throws
+    struct End {  // a destructor, so that it also runs if `between` throws
       Learner& learner;
       ~End() { learner.end_reserve(); }
     } end{*learner_};

@@ -1,4 +1,4 @@
-// A learner behind its locks. Every call either succeeds or leaves the learner as it was, also where memory runs out.
+// A learner with its locks. Every call either succeeds or leaves the learner unchanged, also if memory runs out.
 #pragma once
 
 #include <cstdint>
@@ -15,15 +15,15 @@ class Model {
  public:
   explicit Model(const Config& config);
 
-  // Learns all rows, or throws std::bad_alloc and has learned none. All that the rows may need is allocated before the first
-  // of them is learned. Where that could be more than the model holds, a copy of the model learns the rows instead and takes
-  // its place at the end. Predictions get their turn every kTurn rows; `between` is called there without a lock. Where it
-  // throws, the rows before stay learned.
+  // Learns all rows; or throws std::bad_alloc and learns none of them. All the memory that the rows may need is allocated before
+  // the first row is learned. If that could be more than the model has, a copy of the model learns the rows instead, and
+  // replaces it at the end. Every kTurn rows the lock is released, so that predictions can run, and `between` is called. If
+  // `between` throws, the rows before stay learned.
   void learn(const Rows& rows, const std::int32_t* labels, const std::int64_t* keys, const std::int64_t* clusters,
              const double* weights, double* margins, std::uint8_t* flags, const std::function<void()>& between = [] {});
-  // The same for one row, unless it must be refused (see Learner::first_bad_row): then false.
+  // The same for one row. Returns false, and learns nothing, if the row is invalid (see Learner::first_bad_row).
   bool learn_one(const Rows& row, std::int32_t label, Task task, double weight, double* margins, std::uint8_t* flags);
-  // Takes up a saved state. Where it throws, the model is as it was.
+  // Restores a saved state. If it throws, the model is unchanged.
   void load(const State& state, const Rows& rows);
 
   // Exclusive access, for every other call that may change the learner: no other call is active, and no block is half learned.
@@ -50,7 +50,7 @@ class Model {
   std::unique_ptr<Learner> copied();
 
   const Config config_;
-  std::mutex writing_;  // taken before `lock`: held through a whole block
+  std::mutex writing_;  // acquired before `lock`, and held for a whole block
   std::unique_ptr<Learner> learner_;
 };
 

@@ -1,10 +1,11 @@
-// Dense rows in blocks of lanes, feature-major inside a block (see simd.hpp): an inner product with a whole
-// block needs no horizontal sum, and a replacement is d strided writes.
+// Stores dense rows in blocks of lanes, feature-major inside a block (see simd.hpp). The inner products of a query with a
+// whole block then need no horizontal sum, and replacing a row is d strided writes.
 //
-// Under the Gaussian kernel rows are held less a reference point c. ‖x − y‖² is computed as ‖x‖² + ‖y‖² − 2⟨x, y⟩, whose
-// rounding error grows with ‖x‖²: rows far from 0 but near each other would lose all digits, and the kernel would no
-// longer be positive semidefinite. Distances do not change under a shift. c is 0 until two rows in a row are far from it
-// (γ‖x − c‖² > kReach) and near each other: a single outlier never becomes the reference point.
+// Under the Gaussian kernel, a reference point c is subtracted from every row. ‖x − y‖² is computed as
+// ‖x‖² + ‖y‖² − 2⟨x, y⟩, whose rounding error grows with ‖x‖²: rows far from 0 but near each other would lose all digits,
+// and the kernel would no longer be positive semidefinite. Subtracting c does not change distances. c is 0 until two
+// consecutive rows are far from it (γ‖x − c‖² > kReach) and near each other, so that a single outlier never becomes the
+// reference point.
 #pragma once
 
 #include <algorithm>
@@ -22,7 +23,8 @@
 
 namespace budgetron {
 
-// How large γ‖x − c‖² may get: the exponent of the kernel is then exact to about kReach · 2⁻²⁴ (float) or 2⁻⁵³.
+// The largest γ‖x − c‖² of a row that counts as near c. The exponent of the kernel then has an error of about kReach · 2⁻²⁴
+// in float, and kReach · 2⁻⁵³ in double.
 template <class T>
 constexpr double kReach = sizeof(T) == sizeof(float) ? 32.0 : 262144.0;
 
@@ -65,7 +67,7 @@ class DenseStore final : public Store {
     Vec<T> dots;
     std::size_t stride = 0;
     Vec<T> shifted;                           // the instances minus c, once c has moved
-    std::array<const T*, kMaxLookahead> x{};  // the instances as they are multiplied
+    std::array<const T*, kMaxLookahead> x{};  // the instances, shifted where c has moved
   };
   std::unique_ptr<Products> new_products(Bytes& bytes) const override {
     auto products = std::make_unique<DenseProducts>(bytes);
@@ -203,7 +205,7 @@ class DenseStore final : public Store {
 
   void set_reference(const Reference& saved) override {
     if (saved.point.size() != point_.size() || saved.candidate.size() != candidate_.size() || saved.streak < 0 || saved.moves < 0)
-      throw std::invalid_argument("a saved model whose reference point has another width");
+      throw std::invalid_argument("load: the reference point of the saved model has the wrong number of features");
     for (std::size_t f = 0; f < point_.size(); ++f) {
       point_[f] = static_cast<T>(saved.point[f]);
       candidate_[f] = static_cast<T>(saved.candidate[f]);
@@ -229,7 +231,7 @@ class DenseStore final : public Store {
   }
 
   double distance2(const T* a, const T* b) const {
-    double sums[4] = {};  // one sum alone would wait for each addition
+    double sums[4] = {};  // four independent sums hide the latency of an addition
     for (std::size_t f = 0; f < d_; ++f) {
       const double away = static_cast<double>(a[f]) - static_cast<double>(b[f]);
       sums[f % 4] += away * away;
@@ -258,7 +260,7 @@ class DenseStore final : public Store {
     blocks_.resize(rounded * d_);
     scale_.resize(rounded, 1.0);
     dots_.resize(rounded);
-    sq_.resize(rounded);  // the last: its size says how much space there is
+    sq_.resize(rounded);  // last, because its size is the capacity of the store
   }
 
   T* cell(std::size_t slot, std::size_t f) {
@@ -272,11 +274,12 @@ class DenseStore final : public Store {
       for (std::size_t f = 0; f < d_; ++f) *cell(slot, f) = values[f] - point_[f];
     else
       for (std::size_t f = 0; f < d_; ++f) *cell(slot, f) = values[f];
-    sq_[slot] = static_cast<T>(x.sq);  // it was added up in T
+    sq_[slot] = static_cast<T>(x.sq);  // exact, because the sum was computed in T
     scale_[slot] = kernel.scale(x.sq);
   }
 
-  // Without a kernel the store has no columns, and the rows may be sparse or of the other precision: then these are null.
+  // Without a kernel the store has no columns and the rows may be sparse or of the other precision. The pointer is then null
+  // and never read.
   const T* row_of(const Rows& rows, std::size_t at) const {
     if constexpr (std::is_same_v<T, float>)
       return rows.dense_f32 + at * d_;
@@ -287,13 +290,13 @@ class DenseStore final : public Store {
   CountedSize counted_;
   std::size_t d_, size_ = 0;
   bool growing_;
-  std::size_t shifted_ahead_;  // instances at once where each is copied to be shifted: fewer, so that little memory is held
+  std::size_t shifted_ahead_;  // lookahead() once c has moved: lower, because each shifted instance is a copy
   Vec<T> blocks_;
   Vec<T> sq_;
   Vec<double> scale_;
-  Vec<T> point_, candidate_;  // c, all 0 while there were no moves; where c may move to. Empty without a Gaussian kernel.
+  Vec<T> point_, candidate_;  // c, 0 until its first move; the point that c may move to. Empty without a Gaussian kernel.
   Vec<T> query_, dots_;       // for kernel_row_of_slot() and update_reference()
-  double reach2_ = std::numeric_limits<double>::infinity();  // rows are far from c beyond this squared distance
+  double reach2_ = std::numeric_limits<double>::infinity();  // a row is far from c if ‖x − c‖² exceeds this
   std::int64_t streak_ = 0, moves_ = 0;                      // see Reference
 };
 

@@ -1,5 +1,5 @@
-// Where the postings of a live feature are: a hash table with open addressing, linear probing and deletion by
-// shifting back. All that is known of a feature is in its cell of 16 bytes, so that looking it up is one cache miss.
+// Finds the postings of a feature: a hash table with open addressing, linear probing and backward-shift deletion. It has one
+// cell of 16 bytes per feature that occurs in a stored row, so that a lookup costs one cache miss.
 #pragma once
 
 #include <algorithm>
@@ -13,7 +13,7 @@
 
 namespace budgetron {
 
-// A feature with one posting keeps it here; the postings of others are in a block or a dense column.
+// A single posting is stored in the cell itself; two or more are in a block or a dense column.
 class Cell {
  public:
   static constexpr std::uint32_t kEmpty = std::numeric_limits<std::uint32_t>::max();
@@ -22,7 +22,7 @@ class Cell {
 
   bool empty() const { return tag_ == kEmpty; }
   bool single() const { return tag_ & 1; }
-  bool dense() const { return dense_; }  // not for singles, as the two below
+  bool dense() const { return dense_; }  // this and the next two: not for a single posting
   std::uint32_t length() const { return length_; }
   void set_length(std::size_t length) { length_ = static_cast<std::uint32_t>(length); }
   std::int32_t feature() const { return static_cast<std::int32_t>(tag_ >> 1); }
@@ -62,8 +62,8 @@ class Cell {
 
 class FeatureIndex {
  public:
-  // Space for `most` features for ever; most == 0: it grows. `seed` keys the hash, so that features chosen by an adversary
-  // cannot fall into one place; nothing but speed depends on it.
+  // Allocates space for `most` features now; most == 0: the table grows. `seed` randomises the hash, so that an adversary
+  // cannot choose features that collide. Only speed depends on it.
   FeatureIndex(Bytes& bytes, std::size_t most, std::uint64_t seed)
       : bytes_(bytes), growing_(most == 0), seed_(seed), cells_(bytes, most ? most + most / 4 + 1 : 64) {}
 
@@ -80,7 +80,7 @@ class FeatureIndex {
   }
   Cell* find(std::int32_t feature) { return const_cast<Cell*>(static_cast<const FeatureIndex*>(this)->find(feature)); }
 
-  // Space for so many more features. Where it throws, the index is unchanged.
+  // Allocates space for `more` further features. If it throws, the index is unchanged.
   void reserve(std::size_t more) {
     if (!growing_ || (count_ + more) * 2 <= cells_.size()) return;
     std::size_t size = cells_.size();
@@ -91,7 +91,7 @@ class FeatureIndex {
       if (!cell.empty()) *free_cell(cell.feature()) = cell;
   }
 
-  // The memory of another one, without its features.
+  // Takes the memory of another index, without its features.
   void take_over(FeatureIndex&& other) noexcept {
     cells_.swap(other.cells_);
     growing_ = other.growing_;
@@ -104,7 +104,7 @@ class FeatureIndex {
     count_ = 0;
   }
 
-  // A cell for a feature that has none, and for which there is space.
+  // Adds a cell for a feature that has none; call reserve() first.
   Cell* add(std::int32_t feature) {
     ++count_;
     Cell* cell = free_cell(feature);
@@ -112,7 +112,7 @@ class FeatureIndex {
     return cell;
   }
 
-  // Other cells may move.
+  // Removes a cell. Other cells may move, so pointers to them become invalid.
   void remove(Cell* gone) {
     std::size_t hole = static_cast<std::size_t>(gone - cells_.data());
     for (std::size_t b = next(hole); !cells_[b].empty(); b = next(b))

@@ -1,7 +1,7 @@
-// An inverted index: for each live feature its postings (slot, value), so that a new row costs the postings it
-// touches, not all that is stored. Features that many slots share are dense columns instead.
+// An inverted index: for each feature the list of its postings (slot, value). The inner products of a row with all stored
+// rows then cost only the postings of its own features. A feature that occurs in many slots is a dense column instead.
 //
-// V is what a value is kept as: the caller's own type, or int16 where all that is stored are whole numbers.
+// V is the type of a stored value: the caller's type, or int16 while all stored values are whole numbers.
 #pragma once
 
 #include <algorithm>
@@ -25,8 +25,8 @@ class InvertedIndex {
  public:
   using Value = V;
 
-  // most > 0: space for so many postings in all, of values of up to `widest` bytes, and a fixed share of dense columns, for
-  // ever; 0: it grows, see reserve().
+  // most > 0: allocates space for `most` postings now, with values of up to `widest` bytes, and never more; the number of
+  // dense columns is limited too. most == 0: it grows, see reserve().
   InvertedIndex(Bytes& bytes, std::size_t slots, std::size_t most, std::size_t widest, std::uint64_t seed)
       : bytes_(bytes),
         counted_(bytes, sizeof(InvertedIndex)),
@@ -37,15 +37,15 @@ class InvertedIndex {
         columns_(bytes),
         free_columns_(bytes) {}
 
-  // An empty one, for take_over().
+  // An empty index, for take_over().
   explicit InvertedIndex(Bytes& bytes) : InvertedIndex(bytes, 0, 0, sizeof(V), 0) {}
 
-  // The memory of another one, without its postings.
+  // Takes the memory of another index, without its postings.
   template <class U>
   void take_over(InvertedIndex<U>&& other) noexcept {
     slots_ = other.slots_;
     most_ = other.most_;
-    pledged_ = other.pledged_;
+    reserved_ = other.reserved_;
     index_.take_over(std::move(other.index_));
     postings_.take_over(std::move(other.postings_));
   }
@@ -58,21 +58,21 @@ class InvertedIndex {
     slots_ = 0;
   }
 
-  // Space for `more` postings, however the index comes to keep them. Where it throws, what it holds is unchanged.
+  // Allocates space for `more` postings, as lists or as columns. If it throws, the stored postings are unchanged.
   void reserve(std::size_t more) {
     if (most_) return;
     index_.reserve(more);
-    pledged_ = more * Postings<V>::packed_bytes(2);
-    postings_.reserve(packed_ + pledged_);
+    reserved_ = more * Postings<V>::packed_bytes(2);
+    postings_.reserve(packed_ + reserved_);
   }
 
-  // The same for the index of another kind of value that takes over the memory with all postings.
+  // The same for an index of values U that will take over this memory and all postings.
   template <class U>
   void reserve_to_become(std::size_t postings, std::size_t more) {
     if (most_) return;
     index_.reserve(more);
-    pledged_ = more * Postings<U>::packed_bytes(2);
-    postings_.reserve_bytes(Postings<U>::bytes_for(postings) + pledged_);
+    reserved_ = more * Postings<U>::packed_bytes(2);
+    postings_.reserve_bytes(Postings<U>::bytes_for(postings) + reserved_);
   }
 
   void add(std::int32_t feature, std::size_t slot, V value) {
@@ -113,7 +113,7 @@ class InvertedIndex {
     }
     std::uint32_t* slots = postings_.slots(cell->at);
     V* values = postings_.values(cell->at);
-    const std::size_t p = simd().find(slots, left, static_cast<std::uint32_t>(slot));  // the last one if it is not before that
+    const std::size_t p = simd().find(slots, left, static_cast<std::uint32_t>(slot));  // `left`, the last one, if it is not among the first
     slots[p] = slots[left];
     values[p] = values[left];
     cell->set_length(left);
@@ -121,12 +121,12 @@ class InvertedIndex {
     if (left == 1) {
       const std::uint32_t block = cell->at;
       cell->set_single(slots[0], values[0]);
-      postings_.give(block);
+      postings_.free_block(block);
       resized(1, 0);
     }
   }
 
-  // A row has moved from one slot to another, which is free.
+  // The row in slot `from` moves to slot `to`, which must be free.
   void move(std::int32_t feature, std::size_t from, std::size_t to) {
     Cell* cell = index_.find(feature);
     if (cell->single()) {
@@ -156,8 +156,8 @@ class InvertedIndex {
     if (cell && !cell->single() && !cell->dense()) postings_.prefetch(cell->at, cell->length());
   }
 
-  // sums_j += Σ_f x_f · value of f in slot j, for j < size; the features one after the other, so that it does not
-  // matter how each is kept.
+  // sums_j += Σ_f x_f · value of f in slot j, for j < size. Features are added in order, so the sums do not depend on which
+  // of them are lists and which are columns.
   template <class X>
   void products(const std::int32_t* features, const X* x, std::size_t n, std::size_t size, double* sums) const {
     Run<V> runs[kGroup];
@@ -174,7 +174,7 @@ class InvertedIndex {
     });
   }
 
-  // The same for whole numbers, small enough (see `whole_sum`): exact, so that it matters in no way how it is done.
+  // The same for whole numbers small enough for int32 sums (see `whole_sum`). These are exact, so any order will do.
   template <class X>
   void whole_products(const std::int32_t* features, const X* x, std::size_t n, std::size_t size, std::int32_t* temporary,
                       double* sums) const {
@@ -216,7 +216,7 @@ class InvertedIndex {
     for (std::size_t j = 0; j < size; ++j) sums[j] = temporary[j];
   }
 
-  // Allocates first: where it throws, nothing is changed.
+  // Allocates first: if it throws, nothing has changed.
   void grow(std::size_t slots) {
     for (auto& column : columns_) column.values.reserve(slots);
     for (auto& column : columns_) column.values.resize(slots);
@@ -227,7 +227,8 @@ class InvertedIndex {
   template <class U>
   friend class InvertedIndex;
 
-  // A feature of every kShare-th slot is kept as a column: whole numbers are multiplied many at a time.
+  // A feature becomes a column when more than 1/kShare of the slots have it. Columns pay earlier for whole numbers, because
+  // more of them fit into a register.
   static constexpr std::size_t kShare = sizeof(V) == 2 ? 8 : 4;
   static constexpr std::size_t kGroup = 32, kAhead = 6;
   static constexpr std::int64_t kLargestWhole = std::numeric_limits<std::int16_t>::max();
@@ -235,14 +236,14 @@ class InvertedIndex {
   struct Column {
     Column(Bytes& bytes, std::size_t slots) : values(bytes, slots) {}
     Vec<V> values;
-    std::int32_t largest = 0;  // whole numbers: the largest |value| since the column was begun
+    std::int32_t largest = 0;  // whole numbers: an upper bound of |value|, not lowered by `erase`
     void set(std::size_t slot, V value) {
       values[slot] = value;
       if constexpr (std::is_integral_v<V>) largest = std::max(largest, std::abs(std::int32_t{value}));
     }
   };
 
-  // Calls with a group of cells (null: no such feature) after their postings were prefetched.
+  // Calls take(cells, from, count) for groups of features whose postings were prefetched; the cell of an unknown feature is null.
   template <class Take>
   void in_groups(const std::int32_t* features, std::size_t n, Take take) const {
     const Cell* cells[kGroup];
@@ -284,7 +285,7 @@ class InvertedIndex {
     resized(cell.length() - 1, cell.length());
   }
 
-  // A block with the postings of the cell's list, if it has one, and space for `wanted`.
+  // Returns a block with space for `wanted` postings, and with those of the cell's list if it has one.
   std::uint32_t block_for(const Cell& cell, std::size_t wanted) {
     const std::int32_t feature = cell.feature();
     const std::uint32_t at = postings_.take(feature, wanted);
@@ -299,11 +300,11 @@ class InvertedIndex {
     if (cell.single()) return at;
     std::copy_n(postings_.slots(cell.at), cell.length(), postings_.slots(at));
     std::copy_n(postings_.values(cell.at), cell.length(), postings_.values(at));
-    postings_.give(cell.at);
+    postings_.free_block(cell.at);
     return at;
   }
 
-  // A list has changed its length.
+  // Updates packed_ after a list has changed its length.
   void resized(std::size_t from, std::size_t to) { packed_ += Postings<V>::packed_bytes(to) - Postings<V>::packed_bytes(from); }
 
   std::size_t most_columns() const {
@@ -320,10 +321,10 @@ class InvertedIndex {
     } else if (columns_.size() < most_columns()) {
       column = static_cast<std::uint32_t>(columns_.size());
       try {
-        free_columns_.reserve(columns_.size() + 1);  // so that the column can be given back
+        free_columns_.reserve(columns_.size() + 1);  // so that make_sparse() need not allocate
         columns_.emplace_back(bytes_, slots_);
       } catch (const std::bad_alloc&) {
-        return;  // a list says the same, and has space
+        return;  // it stays a list: slower, but correct
       }
     } else {
       return;
@@ -331,16 +332,16 @@ class InvertedIndex {
     const std::uint32_t* slots = postings_.slots(cell.at);
     const V* values = postings_.values(cell.at);
     for (std::size_t i = 0; i < cell.length(); ++i) columns_[column].set(slots[i], values[i]);
-    postings_.give(cell.at);
+    postings_.free_block(cell.at);
     resized(cell.length(), 0);
     cell.set_list(column, cell.length(), true);
   }
 
-  // Where there is no space for the list just now it stays a column.
+  // If there is no space for a list, it stays a column.
   void make_sparse(Cell& cell) {
     const std::uint32_t column = cell.at;
     const std::size_t length = cell.length();
-    if (!most_ && !postings_.holds(packed_ + Postings<V>::packed_bytes(length) + pledged_)) return;  // the space is reserved for other rows
+    if (!most_ && !postings_.holds(packed_ + Postings<V>::packed_bytes(length) + reserved_)) return;  // the free space is reserved for the rows of this call
     const std::uint32_t block = length > 1 ? postings_.take(cell.feature(), length) : Postings<V>::kNone;
     if (length > 1 && block == Postings<V>::kNone) return;
     if (length) cell.set_list(block, 0, false);
@@ -361,8 +362,8 @@ class InvertedIndex {
   std::size_t slots_, most_;
   FeatureIndex index_;
   Postings<V> postings_;
-  std::size_t packed_ = 0;   // bytes of all lists after Postings::pack
-  std::size_t pledged_ = 0;  // of them, bytes that reserve() has set aside for the rows of the current call
+  std::size_t packed_ = 0;   // bytes that all lists take after Postings::pack
+  std::size_t reserved_ = 0;  // bytes that reserve() has set aside for the rows of the current call
   Vec<Column> columns_;
   Vec<std::uint32_t> free_columns_;
 };

@@ -1,6 +1,6 @@
-// Blocks of postings (slot, value) in one pool. A block is a header, then its slots, then its values, so that a
-// short list is one or two cache lines. Freed blocks are reused by size; if there is none of the size and the pool is
-// full, the pool is compacted.
+// The lists of postings (slot, value) of an inverted index, as blocks of one memory pool. A block is a header, then its
+// slots, then its values, so that a short list takes one or two cache lines. Freed blocks are reused by size. If no block of
+// the size is free and the pool is full, the pool is compacted.
 #pragma once
 
 #include <algorithm>
@@ -20,33 +20,34 @@ class Postings {
  public:
   static constexpr std::uint32_t kNone = std::numeric_limits<std::uint32_t>::max();
 
-  // Space for `most` postings of values of up to `widest` bytes for ever; most == 0: it grows.
+  // Allocates space for `most` postings now, with values of up to `widest` bytes; most == 0: the pool grows.
   Postings(Bytes& bytes, std::size_t most, std::size_t widest) : pool_(bytes) {
-    clear_waiting();
+    clear_free();
     if (most) pool_.resize(bytes_for(most, widest));
   }
-  // The memory of another one, without its lists.
+  // Takes the memory of another pool, without its lists.
   template <class U>
   void take_over(Postings<U>&& other) noexcept {
     pool_.swap(other.pool_);
     end_ = 0;
-    clear_waiting();
+    clear_free();
   }
   void release() noexcept {
     budgetron::release(pool_);
     end_ = 0;
-    clear_waiting();
+    clear_free();
   }
 
-  // A list of three is the worst: it has a header and a place to spare. What is left over makes packing rare.
+  // Enough for the worst case, lists of three: each has a header and one unused place. Other lists leave space free, which
+  // makes packing rare.
   static constexpr std::size_t bytes_for(std::size_t most, std::size_t size = sizeof(V)) { return most * (size == 8 ? 24 : 16) + 64; }
 
-  // Bytes of a list of n postings after `pack`. One posting more never adds more than a list of two takes.
+  // Bytes of a list of n postings after `pack`. One more posting adds at most the bytes of a list of two.
   static constexpr std::size_t packed_bytes(std::size_t n) { return n ? units((n + 1) / 2 * 2) * kUnit : 0; }
 
-  // Whether lists of so many bytes after `pack` have space.
+  // Whether lists that take `packed` bytes after `pack` fit into the pool.
   bool holds(std::size_t packed) const { return packed <= pool_.size(); }
-  // Space for them and half as much to spare, so that packing is rare. Where it throws, nothing is changed.
+  // Makes the pool at least half as large again as `packed`, so that packing is rare. If it throws, nothing has changed.
   void reserve(std::size_t packed) {
     if (packed * 3 > pool_.size() * 2) reserve_bytes(2 * packed);
   }
@@ -65,12 +66,12 @@ class Postings {
     budgetron::prefetch(block + sizeof(Header) + length * sizeof(std::uint32_t));
   }
 
-  // A block for at least `wanted` ≥ 2 postings of a feature; kNone: there is no space, see `pack`.
+  // Returns a block for at least `wanted` ≥ 2 postings of a feature, or kNone if there is no space; then call `pack`.
   std::uint32_t take(std::int32_t feature, std::size_t wanted) {
     const int size_class = class_above(wanted);
-    std::uint32_t at = waiting_[size_class];
+    std::uint32_t at = free_[size_class];
     if (at != kNone) {
-      waiting_[size_class] = *slots(at);
+      free_[size_class] = *slots(at);
     } else {
       at = at_the_end(std::size_t{2} << size_class);
       if (at == kNone) return kNone;
@@ -79,19 +80,19 @@ class Postings {
     return at;
   }
 
-  void give(std::uint32_t at) {
+  void free_block(std::uint32_t at) {
     const int size_class = class_below(capacity(at));
     header(at)->feature = kFree;
-    *slots(at) = waiting_[size_class];
-    waiting_[size_class] = at;
+    *slots(at) = free_[size_class];
+    free_[size_class] = at;
   }
 
-  // Moves all blocks together, each trimmed to its list, and returns a block with the list of `wanted` and space for one
-  // more. The list is at `own` now (kNone: it has none yet). length_of(feature) is how long a list is, moved(feature, at)
-  // hears where it went. There must be space, see `holds`.
+  // Compacts the pool: trims every block to its list and moves the blocks together. Returns a block with the list of the
+  // feature `wanted`, which was at `own` (kNone: it had none), and space for one more posting. length_of(feature) returns the
+  // length of a list; moved(feature, at) is called with its new place. There must be space, see `holds`.
   template <class LengthOf, class Moved>
   std::uint32_t pack(std::int32_t wanted, std::uint32_t own, LengthOf length_of, Moved moved) {
-    if (own != kNone) {  // to the end, where it can grow
+    if (own != kNone) {  // move it to the end, where it can grow
       unsigned char* block = pool_.data() + own * kUnit;
       std::rotate(block, block + units(capacity(own)) * kUnit, pool_.data() + end_ * kUnit);
     }
@@ -113,7 +114,7 @@ class Postings {
       from = next;
     }
     end_ = to;
-    clear_waiting();
+    clear_free();
     if (own != kNone) return static_cast<std::uint32_t>(end_ - units(even));
     const std::uint32_t at = at_the_end(even);
     header(at)->feature = wanted;
@@ -148,10 +149,10 @@ class Postings {
     end_ += units(capacity);
     return at;
   }
-  void clear_waiting() { std::fill(waiting_, waiting_ + kClasses, kNone); }
+  void clear_free() { std::fill(free_, free_ + kClasses, kNone); }
 
   std::size_t end_ = 0;  // in units
-  std::uint32_t waiting_[kClasses];
+  std::uint32_t free_[kClasses];  // per size class, the first free block; each free block names the next one
   Vec<unsigned char> pool_;
 };
 

@@ -1,7 +1,7 @@
-// Sparse rows: the features of each row, and their values in an inverted index.
+// Stores sparse rows: the features of each row, and the values in an inverted index.
 //
-// As long as all values are whole numbers of 16 bits (counts, flags) the index keeps them so: a third of the memory that
-// a product has to touch, and products that are exact in any order. The first value that is not moves all of them over.
+// While all values are whole numbers of at most 16 bits (counts, flags), the index stores them as int16: products read a third
+// of the memory and are exact in any order. The first other value converts the whole index.
 #pragma once
 
 #include <algorithm>
@@ -22,8 +22,7 @@ namespace budgetron {
 template <class T>
 class SparseStore final : public Store {
  public:
-  // pool > 0: at most `pool` non-zeros in all and a fixed share of dense columns, the space for them allocated now and
-  // for ever; pool == 0: memory follows what is stored.
+  // pool > 0: allocates space for `pool` non-zeros in total now, and never more. pool == 0: memory grows with the stored rows.
   SparseStore(Bytes& bytes, std::size_t capacity, bool growing, std::size_t pool, std::uint64_t seed)
       : bytes_(bytes),
         counted_(bytes, sizeof(SparseStore)),
@@ -79,7 +78,7 @@ class SparseStore final : public Store {
   }
 
   void refresh(const Rows&, std::size_t, std::size_t, std::size_t, std::size_t, Products&) const override {
-  }  // one instance at a time: nothing was computed ahead
+  }  // lookahead() is 1, so no products were computed in advance
 
   void resize(Products& out) const override {
     auto& products = static_cast<SparseProducts&>(out);
@@ -92,7 +91,7 @@ class SparseStore final : public Store {
     kernel.row(static_cast<const SparseProducts&>(products).sums.data(), sq_.data(), scale_.data(), sq, size_, row);
   }
 
-  // In pieces, so that the values of a row of any length have space on the stack.
+  // In pieces, so that the values of a row of any length fit into an array on the stack.
   void kernel_row_of_slot(const Kernel& kernel, std::size_t slot, bool, double* row) override {
     constexpr std::size_t kPiece = 128;
     T values[kPiece];
@@ -126,11 +125,11 @@ class SparseStore final : public Store {
     if (growing_ && slots > capacity_) grow(slots);
     const std::size_t n = most_stored(rows, from, to);
     if (whole_) {
-      // Rows are looked at one by one: the sum over all of them may be beyond what whole_sum() can tell.
+      // Row by row: the sum over all of them may be larger than whole_sum() can represent.
       bool fits_whole = true;
       for (std::size_t i = from; i < to && fits_whole; ++i)
         fits_whole = whole_sum(data_of(rows) + rows.indptr[i], static_cast<std::size_t>(rows.indptr[i + 1] - rows.indptr[i])) >= 0;
-      if (!fits_whole) keep_wide(n);
+      if (!fits_whole) convert_to_wide(n);
     }
     with_index([&](auto& index) { index.reserve(n); });
     reserve_rows(n);
@@ -185,8 +184,8 @@ class SparseStore final : public Store {
 
  private:
   using Whole = std::int16_t;
-  static constexpr std::size_t kBytesOfEntry = 100;  // what reserve() allocates for one: a cell twice, two postings, a feature
-  static constexpr double kLargestSum = 65535.0;  // Σ|x| times the largest Whole still is an int32
+  static constexpr std::size_t kBytesOfEntry = 100;  // an upper bound of what reserve() allocates per entry
+  static constexpr double kLargestSum = 65535.0;  // Σ|x| times the largest Whole still fits into an int32
 
   static const T* data_of(const Rows& rows) {
     if constexpr (std::is_same_v<T, float>)
@@ -234,11 +233,11 @@ class SparseStore final : public Store {
     const std::size_t n = length_of(x);
     const std::int32_t* features = indices_of(x);
     const T* values = data_of(*x.rows) + x.rows->indptr[x.at];
-    row_begin_[slot] = room_for_row(n);
+    row_begin_[slot] = space_for_row(n);
     with_index([&](auto& index) {
       for (std::size_t i = 0; i < n; ++i) {
         index.prefetch(features, i, n);
-        if (values[i] == T{}) continue;  // an explicit zero is no entry
+        if (values[i] == T{}) continue;  // explicit zeros are not stored
         row_features_[row_end_++] = features[i];
         index.add(features[i], slot, static_cast<typename std::decay_t<decltype(index)>::Value>(values[i]));
       }
@@ -262,7 +261,7 @@ class SparseStore final : public Store {
     row_length_[slot] = 0;
   }
 
-  // Entries of these rows that can be stored at once: of all, or of as many as there are slots.
+  // An upper bound of the entries of these rows that can be stored at the same time: no more rows than there are slots.
   std::size_t most_stored(const Rows& rows, std::size_t from, std::size_t to) const {
     const auto all = static_cast<std::size_t>(rows.indptr[to] - rows.indptr[from]);
     if (growing_ || to - from <= capacity_) return all;
@@ -272,9 +271,9 @@ class SparseStore final : public Store {
     return std::min(all, capacity_ * longest);
   }
 
-  // Not all are whole numbers any more: from here on values are kept as they come, in the memory that there is already,
-  // with space for `more`. Where it throws, nothing is changed.
-  void keep_wide(std::size_t more) {
+  // Converts the index from int16 to T, in the same memory, with space for `more` further entries. If it throws, nothing has
+  // changed.
+  void convert_to_wide(std::size_t more) {
     moving_.reserve(live_);
     whole_->template reserve_to_become<T>(live_, more);
     auto wide = std::make_unique<InvertedIndex<T>>(bytes_);
@@ -291,12 +290,13 @@ class SparseStore final : public Store {
     budgetron::release(moving_);
   }
 
-  std::size_t room_for_row(std::size_t n) {
+  // Returns where the features of a new row of n entries begin.
+  std::size_t space_for_row(std::size_t n) {
     if (row_end_ + n > row_features_.size()) compact_rows();
     return row_end_;
   }
 
-  // Space for `n` entries beside those that are stored, after compact_rows() at the latest.
+  // Allocates so that `n` further entries fit, if necessary after compact_rows().
   void reserve_rows(std::size_t n) {
     if (pool_ || row_end_ + n <= row_features_.size()) return;
     if ((live_ + n) * 3 > row_features_.size() * 2) row_features_.resize(std::max<std::size_t>(256, (live_ + n) * 2));
@@ -324,7 +324,7 @@ class SparseStore final : public Store {
     sums_.resize(slots);
     order_.resize(slots);
     with_index([&](auto& index) { index.grow(slots); });
-    capacity_ = slots;  // the last: it says how much space there is
+    capacity_ = slots;  // last, so that it is unchanged if an allocation above throws
   }
 
   Bytes& bytes_;
@@ -332,7 +332,7 @@ class SparseStore final : public Store {
   std::size_t capacity_, size_ = 0;
   bool growing_;
   std::size_t pool_;
-  std::unique_ptr<InvertedIndex<Whole>> whole_;  // one of the two
+  std::unique_ptr<InvertedIndex<Whole>> whole_;  // one of the two is set
   std::unique_ptr<InvertedIndex<T>> wide_;
   Vec<std::int32_t> row_features_;
   Vec<std::size_t> row_begin_;
@@ -341,7 +341,7 @@ class SparseStore final : public Store {
   Vec<double> sq_, scale_;
   Vec<double> sums_;          // for kernel_row_of_slot()
   Vec<std::uint32_t> order_;  // for compact_rows()
-  Vec<Whole> moving_;         // for keep_wide()
+  Vec<Whole> moving_;         // for convert_to_wide()
 };
 
 }  // namespace budgetron

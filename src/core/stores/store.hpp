@@ -1,4 +1,4 @@
-// The stored instances in slots, and their inner products with a new one.
+// The interface of a store: stored instances in slots, and their inner products with new ones.
 //
 // Slots are 0 .. size−1. A new instance is appended, or takes the slot of the one it replaces; removal moves
 // the last slot into its place. The dense and the sparse store differ only in how rows are represented.
@@ -90,7 +90,7 @@ class Store {
   virtual void replace(std::size_t slot, const Instance& x, const struct Kernel& kernel) = 0;
   virtual void remove(std::size_t slot) = 0;
 
-  virtual void release() noexcept = 0;  // all slots and their memory
+  virtual void release() noexcept = 0;  // removes all rows and frees their memory
 
   // Moves c if recent rows are far from it and near each other; called before each update. Returns true if c moved: the
   // caller must then recompute the Gram matrix, and the products of this row and the later ones. `sq` is ‖x − c‖².

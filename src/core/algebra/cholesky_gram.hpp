@@ -1,0 +1,211 @@
+// The Gram matrix as its Cholesky factor L, H = L Lᵀ, with rows in an order of its own.
+#pragma once
+
+#include <algorithm>
+#include <cmath>
+#include <cstddef>
+#include <cstdint>
+#include <vector>
+
+#include "algebra/gram.hpp"
+#include "simd/simd.hpp"
+
+namespace budgetron {
+
+class CholeskyGram final : public Gram {
+ public:
+  CholeskyGram(Bytes& bytes, std::size_t capacity)
+      : size_(bytes, sizeof(CholeskyGram)), l_(bytes), diagonal_(bytes), order_(bytes), place_(bytes), v_(bytes), work_(bytes) {
+    reserve(capacity);
+  }
+
+  std::size_t size() const override { return n_; }
+
+  double project(const double* k, double kk, double* alpha) override {
+    for (std::size_t i = 0; i < n_; ++i) v_[i] = k[order_[i]];
+    forward(v_.data());
+    const double delta2 = kk - simd().dot(v_.data(), v_.data(), n_);
+    for (std::size_t i = 0; i < n_; ++i) work_[i] = v_[i];
+    backward(work_.data());
+    for (std::size_t i = 0; i < n_; ++i) alpha[order_[i]] = work_[i];
+    return delta2;
+  }
+
+  double diagonal(std::size_t j) const override { return diagonal_[j]; }
+
+  void settle() override {}
+
+  void column(std::size_t r, double* h) override {
+    double* x = work_.data();
+    std::fill_n(x, n_, 0.0);
+    x[place_[r]] = 1.0;
+    forward(x);
+    backward(x);
+    for (std::size_t i = 0; i < n_; ++i) h[order_[i]] = x[i];
+  }
+
+  void append(const double*, double, const double* alpha, double delta2) override {
+    for (std::size_t j = 0; j < n_; ++j) diagonal_[j] += alpha[j] * alpha[j] / delta2;
+    diagonal_[n_] = 1.0 / delta2;
+    put_last(n_, delta2);
+  }
+
+  void replace(std::size_t r, const double* k, double kk, const double* alpha, double delta2,
+               const double* h) override {
+    const double share = alpha[r] / h[r], wider = delta2 + alpha[r] * share;
+    for (std::size_t j = 0; j < n_; ++j) {
+      const double a = j == r ? -1.0 : alpha[j] - h[j] * share;
+      diagonal_[j] += a * a / wider - h[j] * h[j] / h[r];
+    }
+    cut(place_[r]);
+    for (std::size_t i = 0; i < n_; ++i) v_[i] = k[order_[i]];
+    forward(v_.data());
+    put_last(r, kk - simd().dot(v_.data(), v_.data(), n_));
+    age();
+  }
+
+  void remove(std::size_t r) override {
+    double* h = v_.data();
+    column(r, h);
+    for (std::size_t j = 0; j < n_; ++j) diagonal_[j] -= h[j] * h[j] / h[r];
+    cut(place_[r]);
+    const std::size_t last = n_;  // n_ is one less now
+    if (r != last) {
+      diagonal_[r] = diagonal_[last];
+      place_[r] = place_[last];
+      order_[place_[r]] = static_cast<std::uint32_t>(r);
+    }
+    age();
+  }
+
+  void reserve(std::size_t capacity) override {
+    if (capacity <= diagonal_.size()) return;
+    l_.resize(triangle(capacity));
+    order_.resize(capacity);
+    place_.resize(capacity);
+    v_.resize(2 * capacity);
+    work_.resize(capacity);
+    diagonal_.resize(capacity);  // last, because its size is the capacity
+  }
+  void release() noexcept override {
+    n_ = 0;
+    for (auto* values : {&l_, &diagonal_, &v_, &work_}) budgetron::release(*values);
+    for (auto* values : {&order_, &place_}) budgetron::release(*values);
+  }
+  void rebuild(std::size_t n, const RowOf& row_of, double least) override;
+
+  void save(State& state) override {
+    state.reals["factor"].assign(l_.begin(), l_.begin() + static_cast<std::ptrdiff_t>(triangle(n_)));
+    state.reals["inverse_diagonal"].assign(diagonal_.begin(), diagonal_.begin() + static_cast<std::ptrdiff_t>(n_));
+    state.integers["factor_order"].assign(order_.begin(), order_.begin() + static_cast<std::ptrdiff_t>(n_));
+    state.integers["factor_age"] = {static_cast<std::int64_t>(age_)};
+  }
+
+  bool load(const State& state, std::size_t n) override {
+    const auto l = state.reals.find("factor"), d = state.reals.find("inverse_diagonal");
+    const auto o = state.integers.find("factor_order"), a = state.integers.find("factor_age");
+    if (l == state.reals.end() || d == state.reals.end() || o == state.integers.end() || a == state.integers.end())
+      return false;
+    if (l->second.size() != triangle(n) || d->second.size() != n || o->second.size() != n || a->second.size() != 1)
+      return false;
+    std::vector<bool> seen(n);
+    for (auto slot : o->second) {
+      if (slot < 0 || static_cast<std::size_t>(slot) >= n || seen[static_cast<std::size_t>(slot)]) return false;
+      seen[static_cast<std::size_t>(slot)] = true;
+    }
+    reserve(n);
+    n_ = n;
+    std::copy(l->second.begin(), l->second.end(), l_.begin());
+    std::copy(d->second.begin(), d->second.end(), diagonal_.begin());
+    for (std::size_t i = 0; i < n; ++i) {
+      order_[i] = static_cast<std::uint32_t>(o->second[i]);
+      place_[order_[i]] = static_cast<std::uint32_t>(i);
+    }
+    age_ = static_cast<std::size_t>(a->second[0]);
+    return true;
+  }
+
+ private:
+  void forward(double* x) const {  // L x' = x
+    for (std::size_t i = 0; i < n_; ++i) {
+      const double* row = l_.data() + triangle(i);
+      x[i] = (x[i] - simd().dot(row, x, i)) / row[i];
+    }
+  }
+  void backward(double* x) const {  // Lᵀ x' = x
+    for (std::size_t i = n_; i-- > 0;) {
+      const double* row = l_.data() + triangle(i);
+      x[i] /= row[i];
+      simd().axpy(-x[i], row, i, x);
+    }
+  }
+
+  void put_last(std::size_t slot, double pivot2) {  // v_ holds L⁻¹ k
+    double* row = l_.data() + triangle(n_);
+    std::copy(v_.begin(), v_.begin() + static_cast<std::ptrdiff_t>(n_), row);
+    row[n_] = std::sqrt(pivot2);
+    order_[n_] = static_cast<std::uint32_t>(slot);
+    place_[slot] = static_cast<std::uint32_t>(n_);
+    ++n_;
+  }
+
+  // Removes row `at` of the factor; a rank-one update adds its column to the rows below it.
+  void cut(std::size_t at) {
+    double* lost = work_.data();
+    for (std::size_t i = at + 1; i < n_; ++i) {
+      double* from = l_.data() + triangle(i);
+      lost[i - 1] = from[at];
+      double* to = l_.data() + triangle(i - 1);
+      std::copy(from, from + at, to);
+      std::copy(from + at + 1, from + i + 1, to + at);
+      order_[i - 1] = order_[i];
+      place_[order_[i - 1]] = static_cast<std::uint32_t>(i - 1);
+    }
+    --n_;
+    // L Lᵀ + lost lostᵀ, row by row: every earlier rotation is applied to the row, then one more zeroes its entry.
+    double *c = v_.data(), *s = v_.data() + diagonal_.size();
+    for (std::size_t i = at; i < n_; ++i) {
+      double* row = l_.data() + triangle(i);
+      double w = lost[i];
+      for (std::size_t j = at; j < i; ++j) {
+        const double t = row[j];
+        row[j] = c[j] * t + s[j] * w;
+        w = c[j] * w - s[j] * t;
+      }
+      const double length = std::hypot(row[i], w);
+      c[i] = row[i] / length;
+      s[i] = w / length;
+      row[i] = length;
+    }
+  }
+
+  // The diagonal of P is updated step by step, and recomputed every n steps.
+  void age() {
+    if (++age_ < std::max<std::size_t>(n_, 16)) return;
+    age_ = 0;
+    refresh_diagonal();
+  }
+
+  void refresh_diagonal() {
+    double* x = work_.data();
+    for (std::size_t c = 0; c < n_; ++c) {  // column c of L⁻¹, whose squares add up to the diagonal of P
+      x[c] = 1.0 / l_[triangle(c) + c];
+      for (std::size_t i = c + 1; i < n_; ++i) {
+        const double* row = l_.data() + triangle(i);
+        x[i] = -simd().dot(row + c, x + c, i - c) / row[i];
+      }
+      double sum = 0;
+      for (std::size_t i = c; i < n_; ++i) sum += x[i] * x[i];
+      diagonal_[order_[c]] = sum;
+    }
+  }
+
+  CountedSize size_;
+  std::size_t n_ = 0;
+  Vec<double> l_, diagonal_;
+  Vec<std::uint32_t> order_, place_;  // factor row i is slot order_[i]; place_ is its inverse
+  Vec<double> v_, work_;
+  std::size_t age_ = 0;
+};
+
+}  // namespace budgetron

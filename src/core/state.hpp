@@ -1,0 +1,16 @@
+// The state of a learner as named arrays: what a model file holds, apart from the stored rows.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <string>
+#include <vector>
+
+namespace budgetron {
+
+struct State {
+  std::map<std::string, std::vector<double>> reals;
+  std::map<std::string, std::vector<std::int64_t>> integers;
+};
+
+}  // namespace budgetron
