@@ -22,7 +22,7 @@
 namespace budgetron {
 
 struct Task {
-  std::int64_t key;
+  std::int64_t key;  // the task id
   std::int64_t cluster;
 };
 
@@ -37,30 +37,30 @@ class Similarity {
   virtual std::unique_ptr<Workspace> new_workspace(Bytes&) const { return nullptr; }
   virtual double self(Task task, Workspace* workspace) const = 0;
   // out_j = row_j (A⁻¹)_{task, task_j}, which may be in place; returns Σ_j weights_j out_j
-  virtual double multiply(Task task, const std::int64_t* keys, const std::int64_t* clusters, std::size_t n,
+  virtual double multiply(Task task, const std::int64_t* task_ids, const std::int64_t* clusters, std::size_t n,
                           const double* row, const double* weights, double* out, Workspace* workspace) const = 0;
-  void multiply(Task task, const std::int64_t* keys, const std::int64_t* clusters, std::size_t n, double* row, Workspace* workspace) const {
-    multiply(task, keys, clusters, n, row, row, row, workspace);
+  void multiply(Task task, const std::int64_t* task_ids, const std::int64_t* clusters, std::size_t n, double* row, Workspace* workspace) const {
+    multiply(task, task_ids, clusters, n, row, row, row, workspace);
   }
   virtual double largest_self() const = 0;  // c_G²
 };
 
-// Complete, disconnected and clustered graphs: three values, and no table whatever the number of tasks.
+// Complete, disconnected and clustered graphs: three values, and no table for any number of tasks.
 class Clique final : public Similarity {
  public:
   using Similarity::multiply;
   Clique(double diagonal_, double off_) : diagonal(diagonal_), off(off_) {}
   double self(Task, Workspace*) const override { return diagonal; }
-  double multiply(Task task, const std::int64_t* keys, const std::int64_t* clusters, std::size_t n, const double* row,
+  double multiply(Task task, const std::int64_t* task_ids, const std::int64_t* clusters, std::size_t n, const double* row,
                   const double* weights, double* out, Workspace*) const override {
-    return simd().clique(keys, clusters, task.key, task.cluster, diagonal, off, n, row, weights, out);
+    return simd().clique(task_ids, clusters, task.key, task.cluster, diagonal, off, n, row, weights, out);
   }
   double largest_self() const override { return diagonal; }
   const double diagonal, off;
 };
 
-// A graph on k tasks as a sparse factor R with R Rᵀ ≈ A⁻¹, row by row: what a rule needs that couples the weights of tasks
-// instead of their examples. Row i begins at starts[i]; tasks are in ascending order within a row.
+// A graph on k tasks as a sparse factor R with R Rᵀ ≈ A⁻¹, row by row. Rules that couple the weights of tasks instead of their
+// examples need it in this form. Row i begins at starts[i]; tasks are in ascending order within a row.
 class Factored final : public Similarity {
  public:
   using Similarity::multiply;
@@ -74,11 +74,11 @@ class Factored final : public Similarity {
   std::size_t n_tasks() const { return starts.size() - 1; }
   std::size_t longest_row() const { return most_; }
   double self(Task task, Workspace*) const override { return product(static_cast<std::size_t>(task.key), static_cast<std::size_t>(task.key)); }
-  double multiply(Task task, const std::int64_t* keys, const std::int64_t*, std::size_t n, const double* row, const double* weights,
+  double multiply(Task task, const std::int64_t* task_ids, const std::int64_t*, std::size_t n, const double* row, const double* weights,
                   double* out, Workspace*) const override {
     double sum = 0;
     for (std::size_t j = 0; j < n; ++j) {
-      out[j] = row[j] * product(static_cast<std::size_t>(task.key), static_cast<std::size_t>(keys[j]));
+      out[j] = row[j] * product(static_cast<std::size_t>(task.key), static_cast<std::size_t>(task_ids[j]));
       sum += weights[j] * out[j];
     }
     return sum;
@@ -115,7 +115,7 @@ class Explicit final : public Similarity {
 
   struct Sparse : SparseMatrix {
     std::vector<std::int64_t> component;  // of each task
-    bool singular = false;                // A is a Laplacian: its pseudoinverse is meant
+    bool singular = false;                // A is a Laplacian; its pseudoinverse is used
   };
   Explicit(Sparse a, std::size_t k, double c_g2, std::size_t cache_bytes)
       : k_(k),
@@ -131,8 +131,8 @@ class Explicit final : public Similarity {
     }
     CountedSize size_;
     Vec<double> vector;  // for A⁻² v
-    Column held;         // the column of the cache that was asked for last
-    Vec<double> solved;  // or the column of solved_for, which the cache may not have
+    Column held;         // the column of the cache that was requested last
+    Vec<double> solved;  // or the column of task solved_for, which may be missing in the cache
     std::int64_t solved_for = -1;
     std::optional<SparseInverse::Work> work;
   };
@@ -142,17 +142,17 @@ class Explicit final : public Similarity {
 
   double self(Task task, Workspace* workspace) const override { return column(task.key, workspace)[task.key]; }
 
-  double multiply(Task task, const std::int64_t* keys, const std::int64_t*, std::size_t n, const double* row,
+  double multiply(Task task, const std::int64_t* task_ids, const std::int64_t*, std::size_t n, const double* row,
                   const double* weights, double* out, Workspace* workspace) const override {
     const double* similarities = column(task.key, workspace);
-    for (std::size_t j = 0; j < n; ++j) out[j] = row[j] * similarities[keys[j]];
+    for (std::size_t j = 0; j < n; ++j) out[j] = row[j] * similarities[task_ids[j]];
     return simd().dot(weights, out, n);
   }
 
   double largest_self() const override { return c_g2_; }
   std::size_t tasks() const { return k_; }
 
-  // A column of A⁻¹. It stays valid until the next call with the same space.
+  // A column of A⁻¹. It stays valid until the next call with the same workspace.
   const double* column(std::int64_t i, Workspace* workspace) const {
     if (!inverse_) return dense_.data() + static_cast<std::size_t>(i) * k_;
     auto& own = static_cast<ColumnWorkspace&>(*workspace);
@@ -185,20 +185,20 @@ class Explicit final : public Similarity {
     for (std::size_t i = 0; i < k_; ++i) once[i] = simd().dot(dense_.data() + i * k_, v, k_);
     for (std::size_t i = 0; i < k_; ++i) v[i] = simd().dot(dense_.data() + i * k_, once, k_);
   }
-  // k numbers for apply_twice().
+  // Space for the k numbers of apply_twice().
   double* vector(Workspace* workspace) const { return static_cast<ColumnWorkspace&>(*workspace).vector.data(); }
 
   std::size_t bytes() const {
     std::lock_guard<std::mutex> hold(mutex_);
     return dense_.size() * 8 + (inverse_ ? inverse_->bytes() : 0) + recent_.size() * column_bytes();
   }
-  // What new_room() allocates.
+  // The bytes that new_workspace() allocates.
   std::size_t workspace_bytes() const {
     return sizeof(ColumnWorkspace) + 16 * k_ + (inverse_ ? 8 * k_ + inverse_->work_bytes() : 0);
   }
 
  private:
-  // The column, and the nodes of the list and the map that hold it.
+  // One column in the cache, with its nodes in the list and the map.
   std::size_t column_bytes() const { return 8 * k_ + kNodes; }
   static constexpr std::size_t kNodes = 160;
 

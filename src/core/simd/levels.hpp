@@ -9,7 +9,7 @@ namespace budgetron {
 
 enum class Level { baseline, v3, v4 };
 
-// What the processor and the operating system say of themselves; all zero where they are not asked.
+// The feature bits of the processor and the operating system; all zero on other processors than x86-64.
 struct CpuWords {
   std::uint32_t leaf1_ecx = 0;     // CPUID leaf 1
   std::uint32_t leaf7_ebx = 0;     // CPUID leaf 7
@@ -18,13 +18,13 @@ struct CpuWords {
 };
 CpuWords cpu_words();
 
-// The highest level whose features are all there. They are tested one by one: compilers know the names of the levels
-// only since GCC 12 and Clang 18.
+// The highest level all of whose features the processor has. Features are tested one by one, because compilers know the names
+// of the levels only since GCC 12 and Clang 18.
 Level best_level(const CpuWords& cpu);
 
 std::optional<Level> level_named(std::string_view name);  // "baseline", "v3" or "v4"
 
-// `best`, but not above the level named `cap`; an empty cap is none. Throws std::invalid_argument at an unknown name.
+// The lower of `best` and the level named `cap`; an empty cap sets no limit. Throws std::invalid_argument if the name is unknown.
 Level capped_level(Level best, std::string_view cap);
 
 }  // namespace budgetron

@@ -1,8 +1,7 @@
-// The performance-critical loops, as a table of functions that is compiled once per instruction set.
+// The performance-critical loops, as a table of functions.
 //
-// simd.cpp is compiled once per level (baseline, x86-64-v3, x86-64-v4); simd() picks the best table that the processor
-// supports, and no better one than the environment variable BUDGETRON_LEVEL allows. Everything here is plain pointers
-// and sizes.
+// simd.cpp is compiled once per instruction set (baseline, x86-64-v3, x86-64-v4). simd() returns the best table that the
+// processor supports; the environment variable BUDGETRON_LEVEL limits the choice. Arguments are plain pointers and sizes.
 #pragma once
 
 #include <cstddef>
@@ -16,14 +15,14 @@ constexpr std::size_t kBlockBytes = 256;
 template <class T>
 constexpr std::size_t kLanes = kBlockBytes / sizeof(T);
 
-// The postings of one feature and what they are multiplied by; slots == nullptr: a dense column, one value per slot.
+// The postings of one feature and the factor x that multiplies them. slots == nullptr: a dense column, one value per slot.
 template <class V>
 struct Run {
   const std::uint32_t* slots;
   const V* values;
   std::size_t length;
   double x;
-  std::uint32_t own_slot;  // space for the posting of a feature that has only one
+  std::uint32_t own_slot;  // the posting of a feature that has only one; `slots` and `values` then point here
   V own_value;
 };
 struct WholeRun {
@@ -45,19 +44,20 @@ struct Simd {
   void (*squares_f32)(const float* const* x, std::size_t count, std::size_t d, double* out);
   void (*squares_f64)(const double* const* x, std::size_t count, std::size_t d, double* out);
 
-  // Sparse rows: run by run, sum[slot_i] += x · value_i over the postings of a feature, or over all slots where it is
-  // kept as a dense column; and ‖x‖². All add in the same way, so it does not matter how a feature is kept.
+  // Sparse rows, run by run: sum[slot_i] += x · value_i over the postings of a feature, or over all slots if it is a dense
+  // column. Both add in the same order, so the sums do not depend on which features are columns.
   void (*scatter_f32)(const Run<float>* runs, std::size_t count, double* sum);
   void (*scatter_f64)(const Run<double>* runs, std::size_t count, double* sum);
   void (*scatter_i16)(const Run<std::int16_t>* runs, std::size_t count, double* sum);
-  // The same for whole numbers; and for several dense columns at once whose sum |x| · |value| stays within 16 bits.
+  // The same for whole numbers. columns_whole adds several dense columns at once; Σ |x| · |value| must fit into 16 bits.
   void (*scatter_whole)(const WholeRun* runs, std::size_t count, std::int32_t* sum);
   void (*columns_whole)(const WholeRun* columns, std::size_t count, std::size_t n, std::int32_t* sum);
-  // Σ|x|, or −1 if any of them is not a whole number of at most 16 bits.
+  // Σ|x|, or −1 if some x is not a whole number of at most 16 bits.
   double (*whole_sum_f32)(const float* x, std::size_t n);
   double (*whole_sum_f64)(const double* x, std::size_t n);
-  // The place of `slot` among the first n, or n.
+  // The index of `slot` among the first n slots, or n if it is not there.
   std::size_t (*find)(const std::uint32_t* slots, std::size_t n, std::uint32_t slot);
+  // ‖x‖² of a sparse row.
   double (*sparse_square_f32)(const float* x, std::size_t n);
   double (*sparse_square_f64)(const double* x, std::size_t n);
 
@@ -72,28 +72,30 @@ struct Simd {
   void (*polynomial_f64)(const double* dot, double bias, int degree, const double* scale_stored, double scale,
                          std::size_t n, double* row);
 
-  // out_j = row_j · (diagonal where key_j == key, off where only the cluster agrees, 0 elsewhere); returns Σ_j weight_j out_j.
-  double (*clique)(const std::int64_t* keys, const std::int64_t* clusters, std::int64_t key, std::int64_t cluster,
+  // out_j = row_j · (A⁻¹)_{task_id, task_id_j}, which is `diagonal` for the same task, `off` for another one of the same cluster
+  // and 0 otherwise. Returns Σ_j weight_j out_j.
+  double (*clique)(const std::int64_t* task_ids, const std::int64_t* clusters, std::int64_t task_id, std::int64_t cluster,
                    double diagonal, double off, std::size_t n, const double* row, const double* weights, double* out);
 
   double (*dot)(const double* a, const double* b, std::size_t n);
-  // y_j += a x_j; a result below 1e-300 is 0, so that weights which decay never become subnormal
+  // y_j += a x_j. A result below 1e-300 becomes 0, so that decaying weights never become subnormal numbers, which are slow.
   void (*axpy)(double a, const double* x, std::size_t n, double* y);
-  // the same, then sum_j += y_j²
+  // The same, then sum_j += y_j².
   void (*axpy_squares)(double a, const double* x, std::size_t n, double* y, double* sum);
 
-  // A symmetric matrix as its packed lower triangle, row by row. First S += Σ_m c_m v_m v_mᵀ for m = 0, 1
-  // (skipped where terms is smaller), then y = S x, in one pass over S.
+  // S is the packed lower triangle of a symmetric matrix, row by row. In one pass over S: S += Σ_m c_m v_m v_mᵀ over the first
+  // `terms` of m = 0, 1, then y = S x.
   void (*symmetric_pass)(double* s, std::size_t n, int terms, double c0, const double* v0, double c1,
                          const double* v1, const double* x, double* y);
   // phase_q = Σ_j z_j frequency_jq, column by column of a d × count table of small integers.
   void (*phases)(const std::int8_t* frequencies, std::size_t d, std::size_t count, const double* z, double* phase);
-  // cos(s phase_q), sin(s phase_q) in turn, for |s phase_q| up to 1e6
+  // cos(s phase_0), sin(s phase_0), cos(s phase_1), …, for |s phase_q| up to 1e6.
   void (*cos_sin)(const double* phase, std::size_t count, double s, double* out);
+  // Σ_j w_j x_j.
   double (*dot_f32)(const float* w, const double* x, std::size_t n);
   // AdaGrad: with u = pull · x_j in float32, G_j += u², w_j += rate · u/√G_j
   void (*adagrad)(float* w, float* squares, const double* x, double pull, float rate, std::size_t n);
-  // S += c a aᵀ + g mᵀ + m gᵀ
+  // S += c a aᵀ + g mᵀ + m gᵀ, packed as above.
   void (*symmetric_add)(double* s, std::size_t n, double c, const double* a, const double* g, const double* m);
 };
 

@@ -1,4 +1,4 @@
-// Chooses the table at the first call of simd().
+// Chooses the table of loops at the first call of simd().
 #include <algorithm>
 #include <cstdint>
 #include <cstdlib>
@@ -53,7 +53,7 @@ Registers cpuid(std::uint32_t leaf) {
   r = {static_cast<std::uint32_t>(words[0]), static_cast<std::uint32_t>(words[1]), static_cast<std::uint32_t>(words[2]),
        static_cast<std::uint32_t>(words[3])};
 #else
-  __get_cpuid_count(leaf, 0, &r.eax, &r.ebx, &r.ecx, &r.edx);  // leaves r as it is where the leaf does not exist
+  __get_cpuid_count(leaf, 0, &r.eax, &r.ebx, &r.ecx, &r.edx);  // leaves r unchanged if the leaf does not exist
 #endif
   return r;
 }
@@ -62,7 +62,7 @@ std::uint32_t xcr0() {
 #if defined(_MSC_VER)
   return static_cast<std::uint32_t>(_xgetbv(0));
 #else
-  std::uint32_t low, high;  // the intrinsic needs a compiler flag, the instruction does not
+  std::uint32_t low, high;  // inline assembly, because the intrinsic needs a compiler flag
   __asm__ volatile("xgetbv" : "=a"(low), "=d"(high) : "c"(0));
   return low;
 #endif

@@ -1,8 +1,8 @@
-// A register of BUDGETRON_VECTOR bytes, for simd.cpp: by the vector extensions of GCC and Clang, and as an array in plain
-// loops for compilers without them. BUDGETRON_PLAIN_LOOPS asks for the plain loops, which is how they are tested.
+// A vector register of BUDGETRON_VECTOR bytes, for the loops of simd.cpp. It uses the vector extensions of GCC and Clang, or an
+// array and plain loops for other compilers; BUDGETRON_PLAIN_LOOPS selects the plain loops, for tests.
 //
-// Both give the same sums in the same order. `add_product` is one expression in both, so a compiler that fuses
-// multiplication and addition does it in both.
+// Both add in the same order. `add_product` is a single expression in both, so a compiler that fuses multiplication and
+// addition does so in both.
 #pragma once
 
 #include <cstddef>
@@ -19,7 +19,7 @@ template <class T>
 struct Pack {
   typedef T type __attribute__((vector_size(BUDGETRON_VECTOR)));
   typedef T loose __attribute__((vector_size(BUDGETRON_VECTOR), aligned(alignof(T)), may_alias));  // needs no alignment
-  typedef T four __attribute__((vector_size(4 * sizeof(T))));  // four numbers, whatever the register holds
+  typedef T four __attribute__((vector_size(4 * sizeof(T))));  // always four numbers
   static constexpr size_t lanes = BUDGETRON_VECTOR / sizeof(T);
 };
 
@@ -32,7 +32,7 @@ inline void store(T* p, const typename Pack<T>::type& v) {
   *reinterpret_cast<typename Pack<T>::loose*>(p) = v;
 }
 
-// sum += a b, lane by lane; a may be one number.
+// sum += a b, lane by lane; `a` may be a scalar.
 template <class V, class A>
 inline void add_product(V& sum, const A& a, const V& b) {
   sum += a * b;

@@ -1,0 +1,77 @@
+// Random features and the AdaGrad step of Budgetron.
+//
+// A part of simd.cpp, compiled once per instruction set.
+#pragma once
+
+#include <cstdint>
+
+#include "simd/simd.hpp"
+#include "simd/vectors.hpp"
+
+namespace budgetron {
+namespace BUDGETRON_TARGET {
+namespace {
+
+using std::int8_t;
+using std::int64_t;
+
+void phases(const int8_t* __restrict frequencies, size_t d, size_t count, const double* z, double* __restrict phase) {
+  for (size_t q = 0; q < count; ++q) phase[q] = 0.0;
+  for (size_t j = 0; j < d; ++j, frequencies += count) {
+    const double value = z[j];
+    if (value == 0.0) continue;
+#pragma omp simd
+    for (size_t q = 0; q < count; ++q) phase[q] += value * static_cast<double>(frequencies[q]);
+  }
+}
+
+// x = n π/2 + r with |r| ≤ π/4, where π/2 is subtracted in three parts to keep r exact. Polynomials of degree 13 and 14 give sin r
+// and cos r; n mod 4 decides which of them is the cosine of x, and the signs.
+void cos_sin(const double* __restrict phase, size_t count, double s, double* __restrict out) {
+  constexpr double shift = 6755399441055744.0;  // 1.5 · 2⁵²: adding it rounds to an integer
+#pragma omp simd
+  for (size_t q = 0; q < count; ++q) {
+    const double x = s * phase[q];
+    const double shifted = x * 0.63661977236758134308 + shift, n = shifted - shift;
+    const double r = ((x - n * 1.5707963109016418457) - n * 1.5893254712295857e-8) - n * 6.12323399573676603587e-17;
+    const double t = r * r;
+    double sine = 1.58962301576546568060e-10;
+    sine = sine * t - 2.50507477628578072866e-8;
+    sine = sine * t + 2.75573136213857245213e-6;
+    sine = sine * t - 1.98412698295895385996e-4;
+    sine = sine * t + 8.33333333332211858878e-3;
+    sine = sine * t - 1.66666666666666307295e-1;
+    sine = r + r * t * sine;
+    double cosine = -1.13585365213876817300e-11;
+    cosine = cosine * t + 2.08757008419747316778e-9;
+    cosine = cosine * t - 2.75573141792967388112e-7;
+    cosine = cosine * t + 2.48015872888517045348e-5;
+    cosine = cosine * t - 1.38888888888730564116e-3;
+    cosine = cosine * t + 4.16666666666665929218e-2;
+    cosine = 1.0 - 0.5 * t + t * t * cosine;
+    const int64_t quarter = __builtin_bit_cast(int64_t, shifted);
+    const double c = quarter & 1 ? sine : cosine, w = quarter & 1 ? cosine : sine;
+    out[2 * q] = (quarter + 1) & 2 ? -c : c;
+    out[2 * q + 1] = quarter & 2 ? -w : w;
+  }
+}
+
+double dot_f32(const float* __restrict w, const double* __restrict x, size_t n) {
+  double sum = 0;
+#pragma omp simd reduction(+ : sum)
+  for (size_t j = 0; j < n; ++j) sum += static_cast<double>(w[j]) * x[j];
+  return sum;
+}
+
+void adagrad(float* __restrict w, float* __restrict squares, const double* __restrict x, double pull, float rate, size_t n) {
+#pragma omp simd
+  for (size_t j = 0; j < n; ++j) {
+    const float u = static_cast<float>(pull * x[j]);
+    squares[j] += u * u + 1e-30f;
+    w[j] += rate * u / __builtin_sqrtf(squares[j]);
+  }
+}
+
+}  // namespace
+}  // namespace BUDGETRON_TARGET
+}  // namespace budgetron

@@ -1,0 +1,116 @@
+// Kernel values from inner products, and their product with task similarities.
+//
+// A part of simd.cpp, compiled once per instruction set.
+#pragma once
+
+#include <cstdint>
+
+#include "simd/simd.hpp"
+#include "simd/vectors.hpp"
+
+namespace budgetron {
+namespace BUDGETRON_TARGET {
+namespace {
+
+using std::int32_t;
+using std::int64_t;
+using std::uint32_t;
+using std::uint64_t;
+
+// exp(x) for x ≤ 0. With x = n ln 2 + r, a Chebyshev polynomial of degree 11 in r approximates exp(r) with an error of 3e-18,
+// and n is added to the exponent. Below −708, where the result would be subnormal, it is 0.
+inline double exp_of(double x) {
+  constexpr double shift = 6755399441055744.0;  // 1.5 · 2⁵²: adding it leaves round(x / ln 2) in the low bits
+  const bool vanishes = x < -708.0;
+  const double clipped = vanishes ? -708.0 : x;
+  const double shifted = clipped * 1.4426950408889634074 + shift;
+  const double n = shifted - shift;
+  const double r = (clipped - n * 0.693147180369123816490) - n * 1.90821492927058770002e-10;
+  double p = 2.5110037605963777712e-8;
+  p = p * r + 2.7632639639041029749e-7;
+  p = p * r + 2.7557240918578969823e-6;
+  p = p * r + 0.000024801485482328492419;
+  p = p * r + 0.00019841269890047113707;
+  p = p * r + 0.0013888888952314774652;
+  p = p * r + 0.0083333333333196006109;
+  p = p * r + 0.041666666666488095495;
+  p = p * r + 0.16666666666666680806;
+  p = p * r + 0.50000000000000183855;
+  p = p * r + 0.99999999999999999976;
+  p = p * r + 0.99999999999999999693;
+  const int64_t bits = __builtin_bit_cast(int64_t, p) +
+                       static_cast<int64_t>(static_cast<uint64_t>(__builtin_bit_cast(int64_t, shifted)) << 52);
+  return vanishes ? 0.0 : __builtin_bit_cast(double, bits);
+}
+
+inline float exp_of(float x) {
+  constexpr float shift = 12582912.0f;  // 1.5 · 2²³
+  const bool vanishes = x < -87.0f;
+  const float clipped = vanishes ? -87.0f : x;
+  const float shifted = clipped * 1.44269504f + shift;
+  const float n = shifted - shift;
+  const float r = (clipped - n * 0.693145752f) - n * 1.42860677e-6f;
+  float p = 0.0013941108434f;
+  p = p * r + 0.00837512639815f;
+  p = p * r + 0.0416663528968f;
+  p = p * r + 0.166664155147f;
+  p = p * r + 0.500000004712f;
+  p = p * r + 1.0f;
+  p = p * r + 1.0f;
+  const int32_t bits = __builtin_bit_cast(int32_t, p) +
+                       static_cast<int32_t>(static_cast<uint32_t>(__builtin_bit_cast(int32_t, shifted)) << 23);
+  return vanishes ? 0.0f : __builtin_bit_cast(float, bits);
+}
+
+template <class T>
+void gaussian(const T* __restrict dot, const T* __restrict sq_stored, double sq, double gamma, size_t n,
+              double* __restrict row) {
+  const T minus_gamma = static_cast<T>(-gamma), own = static_cast<T>(sq), two = 2, zero = 0;
+#pragma omp simd
+  for (size_t j = 0; j < n; ++j) {
+    const T distance = (sq_stored[j] + own) - two * dot[j];
+    row[j] = static_cast<double>(exp_of(minus_gamma * (distance > zero ? distance : zero)));
+  }
+}
+
+template <class T>
+void polynomial(const T* __restrict dot, double bias, int degree, const double* __restrict scale_stored,
+                double scale, size_t n, double* __restrict row) {
+#pragma omp simd
+  for (size_t j = 0; j < n; ++j) row[j] = static_cast<double>(dot[j]) + bias;
+  if (degree == 2) {
+#pragma omp simd
+    for (size_t j = 0; j < n; ++j) row[j] *= row[j];
+  } else if (degree == 3) {
+#pragma omp simd
+    for (size_t j = 0; j < n; ++j) row[j] *= row[j] * row[j];
+  } else if (degree > 3) {
+    for (size_t j = 0; j < n; ++j) {
+      double power = 1.0, base = row[j];
+      for (int e = degree; e; e >>= 1, base *= base)
+        if (e & 1) power *= base;
+      row[j] = power;
+    }
+  }
+  if (scale_stored) {
+#pragma omp simd
+    for (size_t j = 0; j < n; ++j) row[j] = row[j] * scale_stored[j] * scale;  // in this order, because the product of the two scales may overflow
+  }
+}
+
+double clique(const int64_t* __restrict task_ids, const int64_t* __restrict clusters, int64_t task_id, int64_t cluster,
+              double diagonal, double off, size_t n, const double* row, const double* weights, double* out) {
+  double sum = 0;
+#pragma omp simd reduction(+ : sum)
+  for (size_t j = 0; j < n; ++j) {
+    const double near = clusters[j] == cluster ? off : 0.0;
+    const double value = row[j] * (task_ids[j] == task_id ? diagonal : near);
+    out[j] = value;
+    sum += weights[j] * value;
+  }
+  return sum;
+}
+
+}  // namespace
+}  // namespace BUDGETRON_TARGET
+}  // namespace budgetron

@@ -1,0 +1,124 @@
+// Operations on vectors and on packed symmetric matrices.
+//
+// A part of simd.cpp, compiled once per instruction set.
+#pragma once
+
+#include <cstdint>
+
+#include "simd/simd.hpp"
+#include "simd/vectors.hpp"
+
+namespace budgetron {
+namespace BUDGETRON_TARGET {
+namespace {
+
+double dot(const double* a, const double* b, size_t n) {
+  using V = Pack<double>::type;
+  constexpr size_t w = Pack<double>::lanes;
+  V s0{}, s1{}, s2{}, s3{};
+  size_t j = 0;
+  for (; j + 4 * w <= n; j += 4 * w) {
+    add_product(s0, load(a + j), load(b + j));
+    add_product(s1, load(a + j + w), load(b + j + w));
+    add_product(s2, load(a + j + 2 * w), load(b + j + 2 * w));
+    add_product(s3, load(a + j + 3 * w), load(b + j + 3 * w));
+  }
+  for (; j + w <= n; j += w) add_product(s0, load(a + j), load(b + j));
+  s0 = (s0 + s1) + (s2 + s3);
+  double sum = 0;
+  for (size_t l = 0; l < w; ++l) sum += s0[l];
+  for (; j < n; ++j) sum += a[j] * b[j];
+  return sum;
+}
+
+inline double flushed(double value) { return value < 1e-300 && value > -1e-300 ? 0.0 : value; }
+
+void axpy(double a, const double* __restrict x, size_t n, double* __restrict y) {
+#pragma omp simd
+  for (size_t j = 0; j < n; ++j) y[j] = flushed(y[j] + a * x[j]);
+}
+
+void axpy_squares(double a, const double* __restrict x, size_t n, double* __restrict y, double* __restrict sum) {
+#pragma omp simd
+  for (size_t j = 0; j < n; ++j) {
+    y[j] = flushed(y[j] + a * x[j]);
+    sum[j] += y[j] * y[j];
+  }
+}
+
+// Handles the rows i .. i + Rows − 1 of the packed triangle for symmetric_pass: updates them, then adds to y what they
+// contribute as rows and as columns. Two rows at a time share the loads of x, y, v0 and v1.
+template <int Terms, size_t Rows>
+inline void symmetric_rows(double* s, size_t i, double c0, const double* v0, double c1, const double* v1,
+                           const double* x, double* y) {
+  using V = Pack<double>::type;
+  constexpr size_t w = Pack<double>::lanes;
+  double* row[Rows];
+  double a0[Rows], a1[Rows], xi[Rows], tail[Rows];
+  V sum[Rows];
+  for (size_t m = 0; m < Rows; ++m) {
+    row[m] = s + (i + m) * (i + m + 1) / 2;
+    a0[m] = Terms > 0 ? c0 * v0[i + m] : 0.0;
+    a1[m] = Terms > 1 ? c1 * v1[i + m] : 0.0;
+    xi[m] = x[i + m];
+    sum[m] = V{};
+    tail[m] = 0.0;
+  }
+  size_t j = 0;
+  for (; j + w <= i; j += w) {
+    const V xj = load(x + j);
+    V yj = load(y + j), v0j{}, v1j{};
+    if (Terms > 0) v0j = load(v0 + j);
+    if (Terms > 1) v1j = load(v1 + j);
+    for (size_t m = 0; m < Rows; ++m) {
+      V p = load(row[m] + j);
+      if (Terms > 0) add_product(p, a0[m], v0j);
+      if (Terms > 1) add_product(p, a1[m], v1j);
+      if (Terms > 0) store(row[m] + j, p);
+      add_product(sum[m], p, xj);
+      add_product(yj, xi[m], p);
+    }
+    store(y + j, yj);
+  }
+  for (size_t m = 0; m < Rows; ++m) {
+    for (size_t t = j; t <= i + m; ++t) {  // the rest that fills no register, and the corner where the two rows meet
+      double p = row[m][t];
+      if (Terms > 0) p += a0[m] * v0[t];
+      if (Terms > 1) p += a1[m] * v1[t];
+      if (Terms > 0) row[m][t] = p;
+      tail[m] += p * x[t];
+      if (t < i + m) y[t] += p * xi[m];
+    }
+    for (size_t l = 0; l < w; ++l) tail[m] += sum[m][l];
+    y[i + m] += tail[m];
+  }
+}
+
+template <int Terms>
+void symmetric(double* s, size_t n, double c0, const double* v0, double c1, const double* v1, const double* x,
+               double* y) {
+  for (size_t j = 0; j < n; ++j) y[j] = 0.0;
+  size_t i = 0;
+  for (; i + 2 <= n; i += 2) symmetric_rows<Terms, 2>(s, i, c0, v0, c1, v1, x, y);
+  if (i < n) symmetric_rows<Terms, 1>(s, i, c0, v0, c1, v1, x, y);
+}
+
+void symmetric_pass(double* s, size_t n, int terms, double c0, const double* v0, double c1, const double* v1,
+                    const double* x, double* y) {
+  if (terms == 0) symmetric<0>(s, n, c0, v0, c1, v1, x, y);
+  if (terms == 1) symmetric<1>(s, n, c0, v0, c1, v1, x, y);
+  if (terms == 2) symmetric<2>(s, n, c0, v0, c1, v1, x, y);
+}
+
+void symmetric_add(double* s, size_t n, double c, const double* a, const double* g, const double* m) {
+  for (size_t i = 0; i < n; ++i) {
+    double* __restrict row = s + i * (i + 1) / 2;
+    const double ai = c * a[i], gi = g[i], mi = m[i];
+#pragma omp simd
+    for (size_t j = 0; j <= i; ++j) row[j] += ai * a[j] + gi * m[j] + mi * g[j];
+  }
+}
+
+}  // namespace
+}  // namespace BUDGETRON_TARGET
+}  // namespace budgetron
