@@ -67,7 +67,7 @@ sanitize: $(SANITIZED)/core_stress $(SANITIZED)/core_faults
 SANITIZE := $(CXX) -std=c++17 -O1 -g -Wall -Wextra -Wpedantic -Wshadow -Wconversion -Werror -fopenmp-simd -fno-math-errno \
   -fno-trapping-math -fsanitize=address,undefined -fno-sanitize-recover=undefined -fno-omit-frame-pointer \
   -DBUDGETRON_TARGET=baseline -DBUDGETRON_VECTOR=16 -I src/core
-OBJECTS  := $(patsubst src/core/%.cpp,$(SANITIZED)/%.o,$(filter-out %/bindings.cpp,$(filter %.cpp,$(CORE))))
+OBJECTS  := $(patsubst src/core/%.cpp,$(SANITIZED)/%.o,$(filter-out src/core/bindings/%,$(filter %.cpp,$(CORE))))
 
 $(OBJECTS): $(SANITIZED)/%.o: src/core/%.cpp $(CORE)
 	@mkdir -p $(@D)

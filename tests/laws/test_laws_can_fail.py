@@ -40,7 +40,7 @@ class Growing(Sound):
 class Eager(Sound):
     def altered(self, X, y, tasks, learn):
         margins = learn(X, y)
-        self._engine.forget(self._engine.keys[0])
+        self._engine.forget(self._engine.task_ids[0])
         return margins
 
 

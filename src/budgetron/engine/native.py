@@ -92,47 +92,51 @@ class Engine:
         self,
         X: Any,
         codes: NDArray[np.int32],
-        keys: NDArray[np.int64],
+        task_ids: NDArray[np.int64],
         clusters: NDArray[np.int64],
         weights: NDArray[np.float64] | None = None,
     ) -> tuple[NDArray[np.float64], NDArray[np.uint8]]:
-        margins, flags = self._learner.learn(self._block(X), codes, keys, clusters, weights)
+        margins, flags = self._learner.learn(self._block(X), codes, task_ids, clusters, weights)
         return self._shaped(margins), flags
 
-    def learn_one(self, x: Any, code: int, key: int, cluster: int, weight: float) -> tuple[Any, int] | None:
+    def learn_one(self, x: Any, code: int, task_id: int, cluster: int, weight: float) -> tuple[Any, int] | None:
         """One row, dense or a `SparseRow`: its margin and flags, or None if the row is rejected."""
         if self.settings.kernel is None and _first_without_finite_norm(x) is not None:
             return None
         if not isinstance(x, SparseRow):
-            return self._learner.learn_one(x, code, key, cluster, weight)  # type: ignore[no-any-return]
+            return self._learner.learn_one(x, code, task_id, cluster, weight)  # type: ignore[no-any-return]
         block = self._block(x)
         if self.first_bad_row(x) is not None:
             return None
         margins, flags = self._learner.learn(
-            block, np.array([code], dtype=np.int32), np.array([key]), np.array([cluster]), np.array([weight])
+            block, np.array([code], dtype=np.int32), np.array([task_id]), np.array([cluster]), np.array([weight])
         )
         return margins if self.settings.n_outputs > 1 else float(margins[0]), int(flags[0])
 
     def margins(
-        self, X: Any, keys: NDArray[np.int64], clusters: NDArray[np.int64], threads: int = 1
+        self, X: Any, task_ids: NDArray[np.int64], clusters: NDArray[np.int64], threads: int = 1
     ) -> NDArray[np.float64]:
-        return self._shaped(self._learner.margins(self._block(X), keys, clusters, threads))
+        return self._shaped(self._learner.margins(self._block(X), task_ids, clusters, threads))
 
     def query(
-        self, name: str, X: Any = None, keys: Any = (), clusters: Any = (), arrays: dict[str, Any] | None = None
+        self, name: str, X: Any = None, task_ids: Any = (), clusters: Any = (), arrays: dict[str, Any] | None = None
     ) -> dict[str, Any]:
         """Answer a question that only this rule knows, about some rows and other arrays, or about itself."""
-        given = {key: np.asarray(values).ravel() for key, values in (arrays or {}).items()}
-        reals = {key: values for key, values in given.items() if values.dtype.kind == "f"}
-        integers = {key: values.astype(np.int64) for key, values in given.items() if key not in reals}
-        task_ids, of_tasks = np.asarray(keys, dtype=np.int64), np.asarray(clusters, dtype=np.int64)
+        given = {array: np.asarray(values).ravel() for array, values in (arrays or {}).items()}
+        reals = {array: values for array, values in given.items() if values.dtype.kind == "f"}
+        integers = {array: values.astype(np.int64) for array, values in given.items() if array not in reals}
         answer: dict[str, Any] = self._learner.query(
-            name, None if X is None else self._block(X), task_ids, of_tasks, reals, integers
+            name,
+            None if X is None else self._block(X),
+            np.asarray(task_ids, dtype=np.int64),
+            np.asarray(clusters, dtype=np.int64),
+            reals,
+            integers,
         )
         return answer
 
-    def forget(self, key: int) -> None:
-        self._learner.forget(key)
+    def forget(self, task_id: int) -> None:
+        self._learner.forget(task_id)
 
     def state(self) -> dict[str, Any]:
         """Return everything learned, with the names and shapes of the NumPy engine's state."""
@@ -157,8 +161,8 @@ class Engine:
             rows = (rows.astype(np.float64) + state["reference"]).astype(rows.dtype)
         return {**{name: state[name] for name in names}, "coef": coef, "rows": rows}
 
-    def task_weights(self, key: int, cluster: int) -> NDArray[np.float64]:
-        weights: NDArray[np.float64] = self._learner.task_weights(key, cluster)
+    def task_weights(self, task_id: int, cluster: int) -> NDArray[np.float64]:
+        weights: NDArray[np.float64] = self._learner.task_weights(task_id, cluster)
         return weights.reshape(self.settings.n_outputs, -1)
 
     @property
@@ -168,10 +172,10 @@ class Engine:
         return replace(kernel, gamma=float(self._learner.gamma)) if isinstance(kernel, Gaussian) else kernel
 
     @property
-    def keys(self) -> NDArray[np.int64]:
+    def task_ids(self) -> NDArray[np.int64]:
         """The task id of each stored example, in slot order."""
-        keys: NDArray[np.int64] = self._learner.key
-        return keys
+        task_ids: NDArray[np.int64] = self._learner.task_ids
+        return task_ids
 
     @property
     def n_stored(self) -> int:
@@ -233,7 +237,7 @@ def _plain(settings: Settings, similarity: Any) -> dict[str, Any]:
         "single": settings.dtype == "float32",
         "capacity": settings.capacity or 0,
         "pool": settings.pool or 0,
-        "hash_seed": secrets.randbits(64),  # keys the hash tables; results do not depend on it, so it is not saved
+        "hash_seed": secrets.randbits(64),  # of the hash tables; results do not depend on it, so it is not saved
         "n_tasks": settings.graph.n_tasks or 0,
         "parameters": {
             name: np.asarray(value, dtype=np.float64).ravel() if isinstance(value, list | tuple) else value

@@ -113,36 +113,37 @@ def verify_gram(arrays: Arrays) -> None:
         require((arrays["gram_rebuilds"] >= 0).all(), "state.gram_rebuilds", "counts")
 
 
-def verify_tasks(settings: Settings, name: str, keys: Ints, clusters: Ints) -> None:
+def verify_tasks(settings: Settings, name: str, task_ids: Ints, clusters: Ints) -> None:
     """Check task ids against the graph, and the clusters that go with them."""
     graph = settings.graph
     if isinstance(graph, Explicit):
         k = graph.n_tasks
-        require(((keys >= 0) & (keys < k)).all(), name, f"numbers of the graph's {k} tasks")
-        require(np.array_equal(clusters, graph.component[keys]), f"clusters of {name}", "those of the graph")
+        require(((task_ids >= 0) & (task_ids < k)).all(), name, f"numbers of the graph's {k} tasks")
+        require(np.array_equal(clusters, graph.component[task_ids]), f"clusters of {name}", "those of the graph")
         return
     assert isinstance(graph, Clique)
-    is_task = ((keys > -_INTEGERS) & (keys < _INTEGERS)) | ((keys >= HASHED) & (keys < NOT_A_TASK))
+    is_task = ((task_ids > -_INTEGERS) & (task_ids < _INTEGERS)) | ((task_ids >= HASHED) & (task_ids < NOT_A_TASK))
     require(is_task.all(), name, "valid task ids")
-    expected = clusters_of(graph, keys)
-    alone = (keys == 0) & (clusters == 0)  # `tasks=None` is task 0 in cluster 0, even if the graph maps a task named 0
+    expected = clusters_of(graph, task_ids)
+    # `tasks=None` is task 0 in cluster 0, even if the graph maps a task named 0.
+    alone = (task_ids == 0) & (clusters == 0)
     require(((clusters == expected) | alone).all(), f"clusters of {name}", "those of the graph")
 
 
-def clusters_of(graph: Clique, keys: Ints) -> Ints:
+def clusters_of(graph: Clique, task_ids: Ints) -> Ints:
     """Return the cluster of each task id."""
     if graph.coupling == 0:
-        return keys
-    return np.zeros_like(keys) if graph.mapped is None else graph.mapped.clusters_of(keys)
+        return task_ids
+    return np.zeros_like(task_ids) if graph.mapped is None else graph.mapped.clusters_of(task_ids)
 
 
 def verify_task_rows(settings: Settings, n_rows: int, arrays: Arrays, clusters: Ints) -> None:
     """Check the tasks and the last updates of a table with one row per task, of `n_rows` rows in all."""
     limit = settings.parameters.max_task_rows
     require(limit is None or n_rows <= limit, "state.table_key", f"at most {limit} rows", str(n_rows))
-    keys = arrays["table_key"]
-    require(len(np.unique(keys)) == len(keys), "state.table_key", "tasks, none of them twice")
-    verify_tasks(settings, "state.table_key", keys, clusters)
+    task_ids = arrays["table_key"]
+    require(len(np.unique(task_ids)) == len(task_ids), "state.table_key", "tasks, none of them twice")
+    verify_tasks(settings, "state.table_key", task_ids, clusters)
     seen = int(arrays["n_seen"][0])
     accepted = "distinct integers from 0 to n_seen − 1"
     require(are_distinct_steps(arrays["table_stamp"], seen), "state.table_stamp", accepted)

@@ -19,7 +19,7 @@ from typing import Any
 import numpy as np
 
 from budgetron.errors import refuse, refuse_type, shown
-from budgetron.graphs.task_ids import NOT_A_TASK, key_of, keys_of, plain
+from budgetron.graphs.task_ids import NOT_A_TASK, plain, task_id_of, task_ids_of
 from budgetron.graphs.taskgraph import Floats, Ints, TaskGraph, grouped, read_only
 
 
@@ -50,22 +50,22 @@ class Clique(TaskGraph):
         return c_g, c_g
 
     def locate(self, tasks: Iterable[Any]) -> tuple[Ints, Ints]:
-        keys = keys_of(tasks)
+        task_ids = task_ids_of(tasks)
         if self.coupling == 0:
-            return keys, keys
+            return task_ids, task_ids
         if self.mapped is not None:
-            return keys, self.mapped.clusters_of(keys)
-        return keys, np.zeros_like(keys)
+            return task_ids, self.mapped.clusters_of(task_ids)
+        return task_ids, np.zeros_like(task_ids)
 
     def locate_one(self, task: Any) -> tuple[int, int]:
         if self.mapped is not None:
             return super().locate_one(task)
-        key = key_of(task)
-        return key, key if self.coupling == 0 else 0
+        task_id = task_id_of(task)
+        return task_id, task_id if self.coupling == 0 else 0
 
-    def row(self, key: int, cluster: int, keys: Ints, clusters: Ints) -> Floats:
+    def row(self, task_id: int, cluster: int, task_ids: Ints, clusters: Ints) -> Floats:
         related = np.where(clusters == cluster, self.off_diagonal, 0.0)
-        return np.where(keys == key, self.diagonal, related)
+        return np.where(task_ids == task_id, self.diagonal, related)
 
     def components(self, tasks: Iterable[Any] | None = None) -> list[list[Hashable]]:
         """Return the given tasks, or those of the mapping, grouped by connected component."""
@@ -102,51 +102,51 @@ class Clique(TaskGraph):
 
 
 class Mapped:
-    """The cluster of each mapped task, sorted by task id (`keys`).
+    """The cluster of each mapped task, sorted by task id.
 
     Clusters are numbered in that order too, whatever their labels, so that equivalent mappings are equal.
     """
 
     def __init__(self, names: Iterable[Hashable], labels: Iterable[Hashable]) -> None:
         names, labels = list(names), list(labels)
-        keys = keys_of(names)
-        order = np.argsort(keys, kind="stable")
+        task_ids = task_ids_of(names)
+        order = np.argsort(task_ids, kind="stable")
         numbering: dict[Hashable, int] = {}
         numbers = [numbering.setdefault(labels[place], len(numbering)) for place in order]
         self.names = tuple(plain(names[place]) for place in order)
-        self.keys: Ints = read_only(keys[order])
+        self.task_ids: Ints = read_only(task_ids[order])
         self.numbers: Ints = read_only(np.array(numbers, dtype=np.int64))
 
         # A hash table of arrays: `_starts` delimits the tasks of each bucket within `_found`.
-        self._shift = np.uint64(64 - max(1, (len(keys) - 1).bit_length()))  # about as many buckets as tasks
-        buckets = self._bucket_of(self.keys)
+        self._shift = np.uint64(64 - max(1, (len(task_ids) - 1).bit_length()))  # about as many buckets as tasks
+        buckets = self._bucket_of(self.task_ids)
         by_bucket = np.argsort(buckets, kind="stable")
         counts = np.bincount(buckets, minlength=(1 << (64 - int(self._shift))))
         self._starts: Ints = np.concatenate([[0], np.cumsum(counts)])
-        self._found: Ints = np.stack([self.keys[by_bucket], NOT_A_TASK + self.numbers[by_bucket]], axis=1)
+        self._found: Ints = np.stack([self.task_ids[by_bucket], NOT_A_TASK + self.numbers[by_bucket]], axis=1)
 
-    def clusters_of(self, keys: Ints) -> Ints:
+    def clusters_of(self, task_ids: Ints) -> Ints:
         """Return the cluster of each task id: a number that is not a task id, or the task id itself if unmapped.
 
         It uses hashing, because a binary search among a million tasks misses the cache at every step.
         """
-        clusters = keys.copy()
-        bucket = self._bucket_of(keys)
+        clusters = task_ids.copy()
+        bucket = self._bucket_of(task_ids)
         place, end = self._starts[bucket], self._starts[bucket + 1]
         asked = np.flatnonzero(place < end)
         place, end = place[asked], end[asked]
         while asked.size:  # each round compares one more entry per bucket; buckets are short
             candidate = self._found[place]
-            hit = candidate[:, 0] == keys[asked]
+            hit = candidate[:, 0] == task_ids[asked]
             clusters[asked[hit]] = candidate[hit, 1]
             place += 1
             left = ~hit & (place < end)
             asked, place, end = asked[left], place[left], end[left]
         return clusters
 
-    def _bucket_of(self, keys: Ints) -> Ints:
+    def _bucket_of(self, task_ids: Ints) -> Ints:
         # Fibonacci hashing: the upper bits of a product with 2⁶⁴/φ spread consecutive ids over the buckets.
-        mixed = keys.view(np.uint64) * np.uint64(0x9E3779B97F4A7C15)
+        mixed = task_ids.view(np.uint64) * np.uint64(0x9E3779B97F4A7C15)
         return (mixed >> self._shift).view(np.int64)
 
     def __reduce__(self) -> tuple[Any, ...]:
@@ -154,14 +154,14 @@ class Mapped:
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Mapped) and (
-            np.array_equal(self.keys, other.keys) and np.array_equal(self.numbers, other.numbers)
+            np.array_equal(self.task_ids, other.task_ids) and np.array_equal(self.numbers, other.numbers)
         )
 
     def __hash__(self) -> int:
-        return hash((self.keys.tobytes(), self.numbers.tobytes()))
+        return hash((self.task_ids.tobytes(), self.numbers.tobytes()))
 
     def __str__(self) -> str:
-        return f"{len(self.keys)} tasks in {int(self.numbers.max()) + 1} clusters"
+        return f"{len(self.task_ids)} tasks in {int(self.numbers.max()) + 1} clusters"
 
 
 def complete(n_tasks: int | None = None, coupling: float = 1.0) -> Clique:

@@ -3,7 +3,7 @@
     dense    A⁻¹ (k × k), for k ≤ 1024 or if the user gave it
     matrix   A, sparse; column i of A⁻¹ solves A c = e_i on the component of i
 
-The task id (`key`) is the index of the task, the cluster is the number of its connected component.
+The task id is the index of the task, the cluster is the number of its connected component.
 """
 
 from __future__ import annotations
@@ -95,16 +95,16 @@ class Explicit(TaskGraph):
             self._place(task) if (place := _looked_up(index, task)) is None else place
             for task in (tasks.tolist() if isinstance(tasks, np.ndarray) else tasks)
         ]
-        keys = np.array(places, dtype=np.int64)
-        return keys, self.component[keys]
+        task_ids = np.array(places, dtype=np.int64)
+        return task_ids, self.component[task_ids]
 
-    def row(self, key: int, cluster: int, keys: Ints, clusters: Ints) -> Floats:
+    def row(self, task_id: int, cluster: int, task_ids: Ints, clusters: Ints) -> Floats:
         if self.dense is not None:
-            return np.asarray(self.dense[key, keys])
+            return np.asarray(self.dense[task_id, task_ids])
         related = clusters == cluster
-        similarities = np.zeros(len(keys))
+        similarities = np.zeros(len(task_ids))
         if related.any():  # solving for a column is slow, and unrelated tasks have similarity 0
-            similarities[related] = self._local_column(key, 1)[self._rank[keys[related]]]
+            similarities[related] = self._local_column(task_id, 1)[self._rank[task_ids[related]]]
         return similarities
 
     def column(self, i: int) -> Floats:
@@ -152,8 +152,8 @@ class Explicit(TaskGraph):
         """Return the connected components, or those of the given tasks, in the order of their tasks."""
         if tasks is None:
             return grouped(self.tasks, self.component)
-        keys = np.unique(self.locate(tasks)[0])
-        return grouped([self.tasks[key] for key in keys], self.component[keys])
+        task_ids = np.unique(self.locate(tasks)[0])
+        return grouped([self.tasks[task_id] for task_id in task_ids], self.component[task_ids])
 
     def members(self, number: int) -> Ints:
         """The indices of the tasks of one component, ascending."""

@@ -35,11 +35,12 @@ def similarity_matrix(graph: TaskGraph, tasks: Iterable[Any] | None = None) -> F
     """
     if tasks is None:
         tasks = range(_known_size(graph)) if graph.tasks is None else graph.tasks
-    keys, clusters = graph.locate(tasks)
+    task_ids, clusters = graph.locate(tasks)
     rows = [
-        graph.row(int(key), int(cluster), keys, clusters) for key, cluster in zip(keys, clusters, strict=True)
+        graph.row(int(task_id), int(cluster), task_ids, clusters)
+        for task_id, cluster in zip(task_ids, clusters, strict=True)
     ]
-    return np.array(rows).reshape(len(keys), len(keys))
+    return np.array(rows).reshape(len(task_ids), len(task_ids))
 
 
 def relatedness(graph: TaskGraph, tasks: Iterable[Any] | None = None) -> Floats:

@@ -1,4 +1,4 @@
-"""Task ids: the 64-bit number under which the engines know a task (called `key` in code and in saved states).
+"""Task ids: the 64-bit number under which the engines know a task (`key` in saved states and in the rules).
 
 An integer task is its own id; any other name gets its id from a stable hash, which is the same in every process and on
 every machine. So a model needs no table of all tasks: it remembers the names only of tasks with stored examples.
@@ -46,7 +46,7 @@ def plain(task: Any) -> Hashable:
     return task  # type: ignore[no-any-return]
 
 
-def key_of(task: Any) -> int:
+def task_id_of(task: Any) -> int:
     """Return the id of one task."""
     if type(task) is int and -_INTEGER_LIMIT < task < _INTEGER_LIMIT:
         return task
@@ -58,26 +58,26 @@ def key_of(task: Any) -> int:
     return _hashed(_canonical(task))
 
 
-def keys_of(tasks: Iterable[Any]) -> NDArray[np.int64]:
+def task_ids_of(tasks: Iterable[Any]) -> NDArray[np.int64]:
     """Return the ids of many tasks, in order. Integer arrays are returned as they are."""
     if isinstance(tasks, np.ndarray) and tasks.dtype.kind in "iub" and _within(tasks):
         return np.ascontiguousarray(tasks, dtype=np.int64)
     known: dict[Any, int] = {}  # hashes each distinct name once, as blocks repeat their tasks
-    keys = []
+    task_ids = []
     for task in tasks.tolist() if isinstance(tasks, np.ndarray) else tasks:
         try:
-            key = known.get(task)
+            task_id = known.get(task)
         except TypeError:
             raise refuse_type("tasks", "a task", _ACCEPTED, shown(task)) from None
-        if key is None:
-            key = known[task] = key_of(task)
-        keys.append(key)
-    return np.array(keys, dtype=np.int64)
+        if task_id is None:
+            task_id = known[task] = task_id_of(task)
+        task_ids.append(task_id)
+    return np.array(task_ids, dtype=np.int64)
 
 
-def is_named(key: int) -> bool:
+def is_named(task_id: int) -> bool:
     """Whether the id is a hash, so that the name must be stored in order to be shown."""
-    return key >= HASHED
+    return task_id >= HASHED
 
 
 def _within(tasks: NDArray[Any]) -> bool:

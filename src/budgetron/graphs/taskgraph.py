@@ -19,7 +19,7 @@ Floats = NDArray[np.float64]
 class TaskGraph(ABC):
     """The relations among tasks, as the entries of A⁻¹.
 
-    An engine knows a task as two 64-bit numbers, its task id (`key`) and its cluster. Tasks of different clusters have
+    An engine knows a task as two 64-bit numbers, its task id and its cluster. Tasks of different clusters have
     similarity 0, so that an engine can skip them.
     """
 
@@ -36,11 +36,11 @@ class TaskGraph(ABC):
 
     def locate_one(self, task: Any) -> tuple[int, int]:
         """Return the task id and the cluster of one task."""
-        keys, clusters = self.locate([task])
-        return int(keys[0]), int(clusters[0])
+        task_ids, clusters = self.locate([task])
+        return int(task_ids[0]), int(clusters[0])
 
     @abstractmethod
-    def row(self, key: int, cluster: int, keys: Ints, clusters: Ints) -> Floats:
+    def row(self, task_id: int, cluster: int, task_ids: Ints, clusters: Ints) -> Floats:
         """Return the similarities (A⁻¹)_ij of one task i with many tasks j, given by ids and clusters."""
 
     @property
@@ -63,8 +63,8 @@ class TaskGraph(ABC):
 
     def similarity(self, task: Hashable, other: Hashable) -> float:
         """Return the entry (A⁻¹)_ij for two tasks."""
-        keys, clusters = self.locate([task, other])
-        return float(self.row(int(keys[0]), int(clusters[0]), keys[1:], clusters[1:])[0])
+        task_ids, clusters = self.locate([task, other])
+        return float(self.row(int(task_ids[0]), int(clusters[0]), task_ids[1:], clusters[1:])[0])
 
     # scikit-learn allows a default parameter to be an instance only if it is callable.
     __call__ = similarity

@@ -70,7 +70,7 @@ class Inspection:
         """Each task's share of the stored examples, largest first."""
         self._check_begun()
         with self._guard:
-            task_ids = self._engine.keys
+            task_ids = self._engine.task_ids
             counts = Counter(task_ids.tolist()).most_common()
             names = self._names.of(np.array([task_id for task_id, _ in counts], dtype=np.int64))
         return {name: count / len(task_ids) for name, (_, count) in zip(names, counts, strict=True)}

@@ -169,7 +169,7 @@ class Learner(Start, ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             if task is not None:
                 self._tasked = True
                 if flags & 4:  # Outcome.STORED; comparing with the enum costs as much as a small update
-                    self._names.keep(task_id, task, lambda: engine.keys, engine.n_stored)
+                    self._names.keep(task_id, task, lambda: engine.task_ids, engine.n_stored)
         return margin
 
     def forget_task(self, task: Hashable) -> None:
@@ -178,7 +178,7 @@ class Learner(Start, ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         task_id, _ = validation.located_one(self._who, task, self._graph, self._tasked)
         with self._guard:
             self._engine.forget(task_id)
-            self._names.drop_all_but(self._engine.keys)
+            self._names.drop_all_but(self._engine.task_ids)
 
     def resize(self, budget: int) -> None:
         """Change the number of stored examples of a model in use; surplus examples are evicted by the learner's rule.
@@ -198,7 +198,7 @@ class Learner(Start, ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         with self._guard:
             self._engine = resized(self._who, self._engine, budget)
             self.set_params(budget=int(budget))
-            self._names.drop_all_but(self._engine.keys)
+            self._names.drop_all_but(self._engine.task_ids)
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the model to one file, replacing any that is there; `budgetron.load` reads it.
@@ -448,11 +448,11 @@ class Learner(Start, ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         if places.size == 0:
             return
         engine = self._engine
-        places = places[np.isin(task_ids[places], engine.keys)]  # some may have been evicted in the same block
+        places = places[np.isin(task_ids[places], engine.task_ids)]  # some may have been evicted in the same block
         n_stored = engine.n_stored
         firsts = np.sort(np.unique(task_ids[places], return_index=True)[1])  # one name per task, in stream order
         for place in places[firsts].tolist():
-            self._names.keep(int(task_ids[place]), names[place], lambda: engine.keys, n_stored)
+            self._names.keep(int(task_ids[place]), names[place], lambda: engine.task_ids, n_stored)
 
     # ---- what learners with further parameters override
 

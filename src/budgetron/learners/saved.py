@@ -20,7 +20,7 @@ from budgetron.engine import native
 from budgetron.errors import InputError, ModelFileError, refuse, shown
 from budgetron.file_errors import PICKLE, invalid, reported_as_file_error, require
 from budgetron.graphs import TaskGraph
-from budgetron.graphs.task_ids import is_named, key_of
+from budgetron.graphs.task_ids import is_named, task_id_of
 from budgetron.learners.classes import Classes
 from budgetron.learners.guard import Guard
 from budgetron.learners.registry import learner_class, learner_names
@@ -120,12 +120,12 @@ def model_of(saved: ModelRecord, arrays: Mapping[str, NDArray[Any]], limit: int,
     names = TaskNames(graphs[0], saved.name_limit)
     with reported_as_file_error("names", "names of tasks"):
         for name in map(decoded, saved.names):
-            task_id = key_of(name)
+            task_id = task_id_of(name)
             fine = is_named(task_id) and names.put(task_id, name)
             require(fine, "names", "names of tasks that are not integers, none of them twice")
     model._guard, model._graph, model._names, model._classes = Guard(), graphs[0], names, classes
     model._engine = engines.restored(kind, settings, engines.state_of(settings, state))
-    model._tasked = saved.tasked or bool((model._engine.keys != ONE_TASK).any())  # older files lack the field
+    model._tasked = saved.tasked or bool((model._engine.task_ids != ONE_TASK).any())  # older files lack the field
     model.n_features_in_ = settings.n_features
     if saved.columns is not None:
         model._columns = SavedColumns(saved.columns, columns)
@@ -241,7 +241,7 @@ def _names(names: TaskNames) -> list[Any]:
     for task_id, name in names.items():
         try:
             text = encoded(name)
-            if key_of(decoded(text)) == task_id:
+            if task_id_of(decoded(text)) == task_id:
                 written.append(text)
         except (NoJSON, InputError):
             continue

@@ -1,7 +1,6 @@
 """The NumPy engine: learns blocks of examples one by one, and returns margins and outcomes.
 
-It has the same interface as `budgetron.engine.native.Engine` and defines its results. `key` is a task id here, as in
-the names of saved states.
+It has the same interface as `budgetron.engine.native.Engine` and defines its results.
 """
 
 from __future__ import annotations
@@ -35,7 +34,7 @@ class Engine:
         engine.rule.restore(state)
         return engine
 
-    def learn(self, X: Any, codes: NDArray[np.int32], keys: Integers, clusters: Integers,
+    def learn(self, X: Any, codes: NDArray[np.int32], task_ids: Integers, clusters: Integers,
               weights: Array | None = None) -> tuple[Array, NDArray[np.uint8]]:
         """Learn a block. Returns the margins before each update, and flags (`records.Outcome`)."""
         n = len(codes)
@@ -47,17 +46,19 @@ class Engine:
             # Before the rule sees x: the stored rows may have to be centred on another point for x to be accurate.
             if self.rule.store.update_reference(x):
                 self.rule.rows_moved()
-            margins[t], flags[t] = self.rule.learn(x, int(keys[t]), int(clusters[t]), int(codes[t]), weight)
+            margins[t], flags[t] = self.rule.learn(x, int(task_ids[t]), int(clusters[t]), int(codes[t]), weight)
             self.rule.store.bandwidth.observe(x, n_seen)
             if self.rule.store.rescale(self.rule.n_seen):
                 self.rule.kernel_changed()
         return self._shaped(margins), flags
 
-    def learn_one(self, x: NDArray[Any], code: int, key: int, cluster: int, weight: float) -> tuple[Any, int] | None:
+    def learn_one(
+        self, x: NDArray[Any], code: int, task_id: int, cluster: int, weight: float
+    ) -> tuple[Any, int] | None:
         """Learn one dense row. Returns its margin and flags, or None if the row is rejected."""
         if self.first_bad_row(x[None]) is not None:
             return None
-        margin, flags = self.learn(x[None], np.array([code], dtype=np.int32), np.array([key]), np.array([cluster]),
+        margin, flags = self.learn(x[None], np.array([code], dtype=np.int32), np.array([task_id]), np.array([cluster]),
                                    np.array([weight]))
         return (float(margin[0]) if margin.ndim == 1 else margin[0]), int(flags[0])
 
@@ -80,26 +81,27 @@ class Engine:
         """The kernel in use, with γ a number."""
         return self.rule.store.bandwidth.kernel
 
-    def margins(self, X: Any, keys: Integers, clusters: Integers, threads: int = 1) -> Array:
+    def margins(self, X: Any, task_ids: Integers, clusters: Integers, threads: int = 1) -> Array:
         """Return the margins of each example without learning. (`threads` is for the compiled engine.)"""
-        margins = np.empty((len(keys), self.settings.n_outputs))
+        margins = np.empty((len(task_ids), self.settings.n_outputs))
         for t, x in enumerate(self.rule.store.instances(X)):
-            margins[t] = self.rule.predict(x, int(keys[t]), int(clusters[t]))
+            margins[t] = self.rule.predict(x, int(task_ids[t]), int(clusters[t]))
         return self._shaped(margins)
 
     def query(
-        self, name: str, X: Any = None, keys: Any = (), clusters: Any = (), arrays: dict[str, Any] | None = None
+        self, name: str, X: Any = None, task_ids: Any = (), clusters: Any = (), arrays: dict[str, Any] | None = None
     ) -> dict[str, Any]:
         """Answer a question that only this rule knows, about some rows and other arrays, or about itself."""
-        return self.rule.query(name, self._located(X, keys, clusters), arrays or {})
+        return self.rule.query(name, self._located(X, task_ids, clusters), arrays or {})
 
-    def _located(self, X: Any, keys: Any, clusters: Any) -> Iterator[Located]:
+    def _located(self, X: Any, task_ids: Any, clusters: Any) -> Iterator[Located]:
         instances = () if X is None else self.rule.store.instances(X)
-        return ((x, int(key), int(cluster)) for x, key, cluster in zip(instances, keys, clusters, strict=True))
+        rows = zip(instances, task_ids, clusters, strict=True)
+        return ((x, int(task_id), int(cluster)) for x, task_id, cluster in rows)
 
-    def forget(self, key: int) -> None:
+    def forget(self, task_id: int) -> None:
         """Remove a task's stored examples, and its row of weights if there is one."""
-        self.rule.forget(key)
+        self.rule.forget(task_id)
 
     def shrink(self, capacity: int) -> bool:
         """Evict examples until `capacity` are left. Returns False if the rule cannot; some may be evicted then."""
@@ -118,12 +120,12 @@ class Engine:
         named = {"key": store.key.copy(), "cluster": store.cluster.copy(), "arrival": store.arrival.copy()}
         return named | {"coef": self.rule.coef(), "rows": store.shown()}
 
-    def task_weights(self, key: int, cluster: int) -> Array:
+    def task_weights(self, task_id: int, cluster: int) -> Array:
         """Return w (n_outputs, n) with f_task(x) = Σ_j w_j K'(x_j, x)."""
-        return self.rule.of_task(key, cluster)
+        return self.rule.of_task(task_id, cluster)
 
     @property
-    def keys(self) -> Integers:
+    def task_ids(self) -> Integers:
         """The task id of each stored example, in slot order."""
         return self.rule.store.key.copy()
 

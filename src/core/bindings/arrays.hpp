@@ -1,0 +1,102 @@
+// NumPy arrays and rows as arguments and results of the bindings.
+#pragma once
+
+#include <nanobind/nanobind.h>
+#include <nanobind/ndarray.h>
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <stdexcept>
+#include <type_traits>
+#include <utility>
+#include <vector>
+
+#include "stores/store.hpp"
+
+namespace nb = nanobind;
+
+namespace budgetron {
+
+template <class T, class Shape>
+using In = nb::ndarray<const T, nb::c_contig, nb::device::cpu, Shape>;
+template <class T>
+using Line = In<T, nb::ndim<1>>;
+
+template <class T>
+nb::object to_numpy(std::vector<T>&& values) {
+  auto kept = std::make_unique<std::vector<T>>(std::move(values));
+  nb::capsule owner(kept.get(), [](void* p) noexcept { delete static_cast<std::vector<T>*>(p); });
+  const std::vector<T>* held = kept.release();  // the capsule owns it now
+  return nb::cast(nb::ndarray<nb::numpy, T>(const_cast<T*>(held->data()), {held->size()}, owner));
+}
+
+// A NumPy array that is allocated before learning begins and filled by it.
+template <class T>
+struct Made {
+  explicit Made(std::size_t n) : memory(new T[n ? n : 1]) {
+    nb::capsule owner(memory.get(), [](void* p) noexcept { delete[] static_cast<T*>(p); });
+    T* held = memory.release();
+    object = nb::cast(nb::ndarray<nb::numpy, T>(held, {n}, owner));
+    at = held;
+  }
+  T* data() const { return at; }
+  std::unique_ptr<T[]> memory;
+  T* at;
+  nb::object object;
+};
+
+inline void require(bool condition, const char* what) {
+  if (!condition) throw std::invalid_argument(what);
+}
+
+// The row starts of a CSR matrix must be in order, and within its `size` entries.
+inline void require_starts(const std::int64_t* indptr, std::size_t n, std::size_t size) {
+  require(n > 0 && indptr[0] >= 0 && indptr[n - 1] <= static_cast<std::int64_t>(size), "rows must lie within their entries");
+  for (std::size_t i = 1; i < n; ++i) require(indptr[i - 1] <= indptr[i], "rows must follow each other");
+}
+
+// Rows from Python: a dense array, or the three arrays of a CSR matrix.
+struct Block {
+  Rows rows;
+  bool sparse = false, single = false;
+
+  template <class T>
+  static Block dense(const In<T, nb::ndim<2>>& x) {
+    Block block;
+    block.rows.count = x.shape(0);
+    block.rows.d = x.shape(1);
+    block.single = std::is_same_v<T, float>;
+    if constexpr (std::is_same_v<T, float>)
+      block.rows.dense_f32 = x.data();
+    else
+      block.rows.dense_f64 = x.data();
+    return block;
+  }
+  template <class T>
+  static Block csr(const Line<std::int64_t>& indptr, const Line<std::int32_t>& indices, const Line<T>& data) {
+    require(indices.shape(0) == data.shape(0), "_core.csr: indices and data must be equally long");
+    require_starts(indptr.data(), indptr.shape(0), indices.shape(0));
+    Block block;
+    block.rows.count = indptr.shape(0) - 1;
+    block.rows.indptr = indptr.data();
+    block.rows.indices = indices.data();
+    block.sparse = true;
+    block.single = std::is_same_v<T, float>;
+    if constexpr (std::is_same_v<T, float>)
+      block.rows.data_f32 = data.data();
+    else
+      block.rows.data_f64 = data.data();
+    for (std::size_t i = 0; i < block.rows.count; ++i)
+      for (std::int64_t e = indptr.data()[i], before = -1; e < indptr.data()[i + 1]; ++e) {
+        require(indices.data()[e] > before, "_core.csr: the column indices of a row must be ascending, from 0 on");
+        before = indices.data()[e];
+        block.width = std::max(block.width, static_cast<std::size_t>(before) + 1);
+      }
+    return block;
+  }
+  std::size_t width = 0;  // sparse: one more than the largest column
+};
+
+}  // namespace budgetron

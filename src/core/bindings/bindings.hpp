@@ -1,0 +1,16 @@
+// The parts of the module _core; module.cpp calls each of them once.
+#pragma once
+
+#include <nanobind/nanobind.h>
+
+#include "rules/learner.hpp"
+
+namespace budgetron {
+
+Config config_of(const nanobind::dict& settings);  // throws std::invalid_argument for settings that no learner accepts
+
+void bind_graphs(nanobind::module_& m);
+void bind_model(nanobind::module_& m);
+void bind_readers(nanobind::module_& m);
+
+}  // namespace budgetron

@@ -1,0 +1,66 @@
+// Task graphs, from NumPy arrays.
+#include <nanobind/nanobind.h>
+#include <nanobind/ndarray.h>
+#include <nanobind/stl/shared_ptr.h>
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <utility>
+#include <vector>
+
+#include "bindings/arrays.hpp"
+#include "bindings/bindings.hpp"
+#include "similarity.hpp"
+
+namespace budgetron {
+
+void bind_graphs(nb::module_& m) {
+  nb::class_<Similarity>(m, "Similarity").def("bytes", [](const Similarity& s) -> std::size_t {
+    const auto* graph = dynamic_cast<const Explicit*>(&s);
+    return graph ? graph->bytes() : 0;
+  });
+  m.def("clique", [](double diagonal, double off) -> std::shared_ptr<Similarity> {
+    return std::make_shared<Clique>(diagonal, off);
+  });
+  m.def("dense_graph", [](const In<double, nb::ndim<2>>& a, double c_g2) -> std::shared_ptr<Similarity> {
+    require(a.shape(0) == a.shape(1) && a.shape(0) > 0, "a graph's table must be square");
+    return std::make_shared<Explicit>(std::vector<double>(a.data(), a.data() + a.size()), a.shape(0), c_g2);
+  });
+  m.def("sparse_graph",
+        [](const Line<std::int64_t>& indptr, const Line<std::int32_t>& indices, const Line<double>& data,
+           const Line<std::int64_t>& component, bool singular, double c_g2,
+           std::size_t cache_bytes) -> std::shared_ptr<Similarity> {
+          const std::size_t k = component.shape(0);
+          require(k > 0 && indptr.shape(0) == k + 1 && indices.shape(0) == data.shape(0), "a graph's arrays must agree in number");
+          require_starts(indptr.data(), k + 1, indices.shape(0));
+          for (std::size_t e = 0; e < indices.shape(0); ++e)
+            require(indices.data()[e] >= 0 && static_cast<std::size_t>(indices.data()[e]) < k, "a graph's entries must be of its tasks");
+          for (std::size_t i = 0; i < k; ++i)
+            require(component.data()[i] >= 0 && static_cast<std::size_t>(component.data()[i]) < k, "a graph's components must be numbered");
+          Explicit::Sparse a;
+          a.indptr.assign(indptr.data(), indptr.data() + indptr.size());
+          a.indices.assign(indices.data(), indices.data() + indices.size());
+          a.data.assign(data.data(), data.data() + data.size());
+          a.component.assign(component.data(), component.data() + component.size());
+          a.singular = singular;
+          return std::make_shared<Explicit>(std::move(a), component.size(), c_g2, cache_bytes);
+        });
+  m.def("factored_graph",
+        [](const Line<std::int64_t>& starts, const Line<std::int32_t>& tasks, const Line<double>& values) -> std::shared_ptr<Similarity> {
+          require(starts.shape(0) > 1 && tasks.shape(0) == values.shape(0), "a factor's arrays must agree in number");
+          const std::size_t k = starts.shape(0) - 1;
+          require_starts(starts.data(), k + 1, tasks.shape(0));
+          for (std::size_t e = 0; e < tasks.shape(0); ++e)
+            require(tasks.data()[e] >= 0 && static_cast<std::size_t>(tasks.data()[e]) < k, "a factor's entries must be of its tasks");
+          return std::make_shared<Factored>(std::vector<std::int64_t>(starts.data(), starts.data() + starts.size()),
+                                            std::vector<std::int32_t>(tasks.data(), tasks.data() + tasks.size()),
+                                            std::vector<double>(values.data(), values.data() + values.size()));
+        });
+  m.def("graph_bytes", [](const std::shared_ptr<Similarity>& similarity) {
+    const auto* graph = dynamic_cast<const Explicit*>(similarity.get());
+    return graph ? graph->bytes() + graph->workspace_bytes() : std::size_t{0};
+  });
+}
+
+}  // namespace budgetron

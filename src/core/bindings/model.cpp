@@ -1,0 +1,309 @@
+// A model: learning, predicting, saving and its attributes.
+#include <nanobind/nanobind.h>
+#include <nanobind/ndarray.h>
+#include <nanobind/stl/optional.h>
+#include <nanobind/stl/string.h>
+
+#include <algorithm>
+#include <atomic>
+#include <cmath>
+#include <cstddef>
+#include <cstdint>
+#include <exception>
+#include <memory>
+#include <mutex>
+#include <new>
+#include <optional>
+#include <shared_mutex>
+#include <string>
+#include <system_error>
+#include <thread>
+#include <type_traits>
+#include <utility>
+#include <vector>
+
+#include "bindings/arrays.hpp"
+#include "bindings/bindings.hpp"
+#include "rules/model.hpp"
+
+using namespace nb::literals;
+
+namespace budgetron {
+
+namespace {
+
+// A TypeError, because rows of another kind would be read through a null pointer.
+void require_kind(const Config& c, bool sparse, bool single) {
+  if (sparse == c.sparse && single == c.single) return;
+  const auto kind = [](bool is_sparse, bool is_single) {
+    return std::string(is_sparse ? "sparse" : "dense") + " float" + (is_single ? "32" : "64");
+  };
+  throw nb::type_error(("_core: this model takes " + kind(c.sparse, c.single) + " rows; got " + kind(sparse, single)).c_str());
+}
+
+void require_rows(const Config& c, const Block& block) {
+  require_kind(c, block.sparse, block.single);
+  if (block.sparse)
+    require(block.width <= c.d, "_core: the rows must not have more columns than the model");
+  else
+    require(block.rows.d == c.d, "_core: the rows must have as many columns as the model");
+}
+
+// An explicit graph uses the task id as an index into a column.
+void require_tasks(const Config& c, const std::int64_t* task_ids, std::size_t n) {
+  const auto* graph = dynamic_cast<const Explicit*>(c.similarity.get());
+  const auto* factor = dynamic_cast<const Factored*>(c.similarity.get());
+  if (!graph && !factor) return;
+  const std::size_t tasks = graph ? graph->tasks() : factor->n_tasks();
+  for (std::size_t i = 0; i < n; ++i)
+    require(task_ids[i] >= 0 && static_cast<std::size_t>(task_ids[i]) < tasks, "_core: a task must be one of the graph's");
+}
+
+void require_label(const Config& c, std::int32_t label) {
+  require(label >= 0 && static_cast<std::size_t>(label) < (c.n_outputs == 1 ? 2 : c.n_outputs),
+          "_core: a label must be the number of a class, from 0 on");
+}
+
+void require_weight(double weight) {
+  require(weight >= 0 && std::isfinite(weight), "_core: a weight must be a number from 0 on");
+}
+
+nb::object first_bad_row(const Model& model, const Block& block) {
+  require_rows(model.config(), block);
+  std::size_t bad;
+  {
+    nb::gil_scoped_release free;
+    std::shared_lock<FairLock> hold(model.lock);
+    bad = model.learner().first_bad_row(block.rows);
+  }
+  return bad == block.rows.count ? nb::none() : nb::cast(bad);
+}
+
+nb::tuple learn(Model& model, const Block& block, const Line<std::int32_t>& labels, const Line<std::int64_t>& task_ids,
+                const Line<std::int64_t>& clusters, const std::optional<Line<double>>& weights) {
+  const Config& c = model.config();
+  const std::size_t n = block.rows.count;
+  require(labels.shape(0) == n && task_ids.shape(0) == n && clusters.shape(0) == n && (!weights || weights->shape(0) == n),
+          "_core: labels, task_ids, clusters and weights must be as many as the rows");
+  require_rows(c, block);
+  require_tasks(c, task_ids.data(), n);
+  for (std::size_t i = 0; i < n; ++i) require_label(c, labels.data()[i]);
+  for (std::size_t i = 0; weights && i < n; ++i) require_weight(weights->data()[i]);
+  // The results are allocated before anything is learned, so that running out of memory changes nothing.
+  Made<double> margins(n * c.n_outputs);
+  Made<std::uint8_t> flags(n);
+  nb::tuple out = nb::make_tuple(margins.object, flags.object);
+  {
+    nb::gil_scoped_release free;
+    model.learn(block.rows, labels.data(), task_ids.data(), clusters.data(), weights ? weights->data() : nullptr, margins.data(),
+                flags.data(), [] {
+                  nb::gil_scoped_acquire held;  // an interrupt ends a long call
+                  if (PyErr_CheckSignals()) throw nb::python_error();
+                });
+  }
+  return out;
+}
+
+nb::object margins(const Model& model, const Block& block, const Line<std::int64_t>& task_ids,
+                   const Line<std::int64_t>& clusters, std::size_t threads) {
+  const Config& c = model.config();
+  const std::size_t n = block.rows.count;
+  require(task_ids.shape(0) == n && clusters.shape(0) == n, "_core: task_ids and clusters must be as many as the rows");
+  require_rows(c, block);
+  require_tasks(c, task_ids.data(), n);
+  std::vector<double> out(n * c.n_outputs);
+  {
+    nb::gil_scoped_release free;
+    // Threads take the next part when they are free, so a busy core takes fewer, and the work is done even if a thread
+    // cannot be started. Results do not depend on which thread computes a row. The lock is held for one part at a time,
+    // so that learning waits for at most 64 rows per thread, not for the block.
+    constexpr std::size_t kPart = 64, kWorthAThread = 512;
+    const std::size_t parts = (n + kPart - 1) / kPart;
+    threads = std::max<std::size_t>(1, std::min(threads, (n + kWorthAThread - 1) / kWorthAThread));
+    std::atomic<std::size_t> next{0};
+    std::vector<std::exception_ptr> failures(threads);
+    const auto work = [&](std::size_t t) noexcept {
+      try {
+        for (std::size_t p = next++; p < parts; p = next++) {
+          const std::shared_lock<FairLock> hold(model.lock);
+          model.learner().margins(block.rows, p * kPart, std::min(n, (p + 1) * kPart), task_ids.data(), clusters.data(), out.data());
+        }
+      } catch (...) {
+        failures[t] = std::current_exception();  // carried to the calling thread
+      }
+    };
+    std::vector<std::thread> others;
+    others.reserve(threads - 1);
+    // If no memory or no thread is available, the calling thread does the work. No exception may leave this scope while
+    // threads run: destroying a thread that was not joined ends the process.
+    try {
+      for (std::size_t t = 1; t < threads; ++t) others.emplace_back(work, t);
+    } catch (const std::system_error&) {
+    } catch (const std::bad_alloc&) {
+    }
+    work(0);
+    for (auto& other : others) other.join();
+    for (auto& failure : failures)
+      if (failure) std::rethrow_exception(failure);
+  }
+  return to_numpy(std::move(out));
+}
+
+State state_of(const nb::dict& reals, const nb::dict& integers) {
+  State state;
+  for (auto [name, values] : reals) {
+    const auto array = nb::cast<Line<double>>(values);
+    state.reals[nb::cast<std::string>(name)].assign(array.data(), array.data() + array.shape(0));
+  }
+  for (auto [name, values] : integers) {
+    const auto array = nb::cast<Line<std::int64_t>>(values);
+    state.integers[nb::cast<std::string>(name)].assign(array.data(), array.data() + array.shape(0));
+  }
+  return state;
+}
+
+nb::dict to_dict(State&& state) {
+  nb::dict out;
+  for (auto& [name, values] : state.reals) out[name.c_str()] = to_numpy(std::move(values));
+  for (auto& [name, values] : state.integers) out[name.c_str()] = to_numpy(std::move(values));
+  return out;
+}
+
+nb::dict query(Model& model, const std::string& name, const Block* block, const Line<std::int64_t>& task_ids,
+               const Line<std::int64_t>& clusters, const nb::dict& reals, const nb::dict& integers) {
+  const Config& c = model.config();
+  const std::size_t n = block ? block->rows.count : 0;
+  require(task_ids.shape(0) == n && clusters.shape(0) == n, "_core: task_ids and clusters must be as many as the rows");
+  if (block) require_rows(c, *block);
+  require_tasks(c, task_ids.data(), n);
+  const Query asked{name, block ? &block->rows : nullptr, task_ids.data(), clusters.data(), state_of(reals, integers)};
+  State answer;
+  {
+    nb::gil_scoped_release free;
+    const Model::Exclusive hold(model);
+    answer = model.learner().query(asked);
+  }
+  return to_dict(std::move(answer));
+}
+
+// Learns one example: (margin or array of margins, flags), or None if the row is rejected.
+template <class T>
+nb::object learn_one(Model& model, const In<T, nb::ndim<1>>& x, std::int32_t label, std::int64_t task_id, std::int64_t cluster,
+                     double weight) {
+  const Config& c = model.config();
+  require_kind(c, false, std::is_same_v<T, float>);
+  require(x.shape(0) == c.d, "_core: the rows must have as many columns as the model");
+  require_tasks(c, &task_id, 1);
+  require_label(c, label);
+  require_weight(weight);
+  Rows rows;
+  rows.count = 1;
+  rows.d = x.shape(0);
+  if constexpr (std::is_same_v<T, float>)
+    rows.dense_f32 = x.data();
+  else
+    rows.dense_f64 = x.data();
+  double one;
+  std::optional<Made<double>> many;
+  if (c.n_outputs > 1) many.emplace(c.n_outputs);
+  std::uint8_t flags;
+  bool good;
+  {
+    nb::gil_scoped_release free;
+    good = model.learn_one(rows, label, {task_id, cluster}, weight, many ? many->data() : &one, &flags);
+  }
+  if (!good) return nb::none();
+  if (many) return nb::make_tuple(many->object, flags);
+  return nb::make_tuple(one, flags);
+}
+
+nb::dict save(Model& model) {
+  State state;
+  Store::Dump rows;
+  {
+    nb::gil_scoped_release free;
+    const Model::Exclusive hold(model);
+    model.learner().save(state);
+    rows = model.learner().store().dump();
+  }
+  nb::dict out = to_dict(std::move(state));
+  out["rows"] = to_numpy(std::move(rows.values));
+  out["indptr"] = to_numpy(std::move(rows.indptr));
+  out["indices"] = to_numpy(std::move(rows.indices));
+  return out;
+}
+
+void load(Model& model, const nb::dict& reals, const nb::dict& integers, const Block& block) {
+  const Config& c = model.config();
+  if (block.rows.count) require_rows(c, block);
+  else require_kind(c, block.sparse, block.single);
+  const State state = state_of(reals, integers);
+  nb::gil_scoped_release free;
+  model.load(state, block.rows);
+}
+
+template <class Read>
+nb::object per_slot(const Model& model, Read read) {
+  std::vector<double> out;
+  {
+    nb::gil_scoped_release free;
+    std::shared_lock<FairLock> hold(model.lock);
+    out.resize(model.config().n_outputs * model.learner().size());
+    read(model.learner(), out.data());
+  }
+  return to_numpy(std::move(out));
+}
+
+template <class Get>
+auto shared(const Model& model, Get get) {
+  nb::gil_scoped_release free;
+  std::shared_lock<FairLock> hold(model.lock);
+  return get(model.learner());
+}
+
+}  // namespace
+
+void bind_model(nb::module_& m) {
+  nb::class_<Block>(m, "Block");
+  m.def("rows", &Block::dense<float>, "x"_a.noconvert(), nb::keep_alive<0, 1>());
+  m.def("rows", &Block::dense<double>, "x"_a.noconvert(), nb::keep_alive<0, 1>());
+  m.def("csr", &Block::csr<float>, "indptr"_a.noconvert(), "indices"_a.noconvert(), "data"_a.noconvert(),
+        nb::keep_alive<0, 1>(), nb::keep_alive<0, 2>(), nb::keep_alive<0, 3>());
+  m.def("csr", &Block::csr<double>, "indptr"_a.noconvert(), "indices"_a.noconvert(), "data"_a.noconvert(),
+        nb::keep_alive<0, 1>(), nb::keep_alive<0, 2>(), nb::keep_alive<0, 3>());
+
+  nb::class_<Model>(m, "Learner")
+      .def("first_bad_row", &first_bad_row)
+      .def("learn", &learn, "rows"_a, "labels"_a.noconvert(), "task_ids"_a.noconvert(), "clusters"_a.noconvert(),
+           "weights"_a.none() = nb::none())
+      .def("learn_one", &learn_one<double>, "x"_a.noconvert(), "label"_a, "task_id"_a, "cluster"_a, "weight"_a)
+      .def("learn_one", &learn_one<float>, "x"_a.noconvert(), "label"_a, "task_id"_a, "cluster"_a, "weight"_a)
+      .def("margins", &margins, "rows"_a, "task_ids"_a.noconvert(), "clusters"_a.noconvert(), "threads"_a = 1)
+      .def("query", &query, "name"_a, "rows"_a.none(), "task_ids"_a.noconvert(), "clusters"_a.noconvert(), "reals"_a, "integers"_a)
+      .def("forget",
+           [](Model& model, std::int64_t task_id) {
+             nb::gil_scoped_release free;
+             const Model::Exclusive hold(model);
+             model.learner().forget(task_id);
+           })
+      .def("save", &save)
+      .def("load", &load)
+      .def("coefficients",
+           [](const Model& model) { return per_slot(model, [](const Learner& l, double* out) { l.coefficients(out); }); })
+      .def("task_weights",
+           [](const Model& model, std::int64_t task_id, std::int64_t cluster) {
+             require_tasks(model.config(), &task_id, 1);
+             return per_slot(model, [&](const Learner& l, double* out) { l.task_weights({task_id, cluster}, out); });
+           })
+      .def_prop_ro("task_ids",
+                   [](const Model& model) {
+                     return to_numpy(shared(model, [](const Learner& l) { return std::vector<std::int64_t>(l.keys().begin(), l.keys().end()); }));
+                   })
+      .def_prop_ro("gamma", [](const Model& model) { return shared(model, [](const Learner& l) { return l.gamma(); }); })
+      .def_prop_ro("n_stored", [](const Model& model) { return shared(model, [](const Learner& l) { return l.size(); }); })
+      .def_prop_ro("n_seen", [](const Model& model) { return shared(model, [](const Learner& l) { return l.n_seen(); }); })
+      .def_prop_ro("n_mistakes", [](const Model& model) { return shared(model, [](const Learner& l) { return l.n_mistakes(); }); })
+      .def_prop_ro("memory_bytes", [](const Model& model) { return shared(model, [](const Learner& l) { return sizeof(Model) + l.memory_bytes(); }); });
+}
+
+}  // namespace budgetron

@@ -1,0 +1,26 @@
+// The Python module _core. Contiguous arrays, sizes and plain settings are passed to it, a whole block per call, and the GIL is
+// released while the core computes.
+#include <nanobind/nanobind.h>
+#include <nanobind/stl/string.h>
+#include <nanobind/stl/vector.h>
+
+#include "bindings/bindings.hpp"
+#include "rules/model.hpp"
+#include "rules/registry.hpp"
+#include "simd/simd.hpp"
+
+namespace nb = nanobind;
+
+namespace budgetron {
+
+NB_MODULE(_core, m) {
+  nb::set_leak_warnings(false);  // a process that is interrupted leaks by design
+  m.def("level", [] { return simd().name; });
+  bind_readers(m);
+  bind_graphs(m);
+  bind_model(m);
+  m.def("rules", &rule_names);
+  m.def("make", [](const nb::dict& settings) { return new Model(config_of(settings)); }, nb::rv_policy::take_ownership);
+}
+
+}  // namespace budgetron

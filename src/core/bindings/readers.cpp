@@ -1,0 +1,91 @@
+// Text formats: delimited text, svmlight and Vowpal Wabbit lines.
+#include <nanobind/nanobind.h>
+#include <nanobind/ndarray.h>
+#include <nanobind/stl/optional.h>
+#include <nanobind/stl/string.h>
+
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <utility>
+
+#include "bindings/arrays.hpp"
+#include "bindings/bindings.hpp"
+#include "readers/delimited.hpp"
+#include "readers/sparse_lines.hpp"
+
+using namespace nb::literals;
+
+namespace budgetron {
+
+namespace {
+
+// (values, codes)
+nb::tuple coded(CodedColumn&& column) {
+  nb::list values;
+  for (const std::string& value : column.values) values.append(nb::str(value.data(), value.size()));
+  return nb::make_tuple(values, to_numpy(std::move(column.codes)));
+}
+
+// (numbers, [(values, codes), …], lines, begins, ends, [(line, begin, end, trouble, field), …], consumed, lines ended,
+// unfinished)
+nb::tuple scan(const nb::bytes& content, std::size_t offset, bool last, const std::string& delimiter, const nb::bytes& wants,
+               std::size_t max_rows, std::size_t max_bad, std::size_t max_line) {
+  require(offset <= content.size(), "the offset must lie within the content");
+  require(delimiter.size() == 1 && max_rows > 0 && max_bad > 0 && max_line > 0, "the form must be one to scan by");
+  Form form;
+  form.delimiter = delimiter[0];
+  for (std::size_t i = 0; i < wants.size(); ++i) {
+    require(wants.c_str()[i] >= 0 && wants.c_str()[i] <= 2, "a want must be nothing, number or text");
+    form.wants.push_back(static_cast<Want>(wants.c_str()[i]));
+  }
+  form.max_rows = max_rows;
+  form.max_bad = max_bad;
+  form.max_line = max_line;
+  Scan found;
+  const char* data = content.c_str() + offset;
+  const std::size_t size = content.size() - offset;
+  {
+    nb::gil_scoped_release free;
+    found = scan_delimited(data, size, last, form);
+  }
+  nb::list texts, bad;
+  for (auto& column : found.texts) texts.append(coded(std::move(column)));
+  for (const BadRecord& b : found.bad)
+    bad.append(nb::make_tuple(b.line, b.begin, b.end, static_cast<int>(b.trouble), b.field));
+  return nb::make_tuple(to_numpy(std::move(found.numbers)), texts, to_numpy(std::move(found.lines)),
+                        to_numpy(std::move(found.begins)), to_numpy(std::move(found.ends)), bad, found.consumed,
+                        found.n_lines, found.unfinished);
+}
+
+// (kinds of the lines, indptr, indices, values, weights, labels, tasks), where a line is content[begin, end); `task` is
+// that of Vowpal Wabbit text, and may be "tag".
+nb::tuple sparse_lines(const nb::bytes& content, Line<std::int64_t> begins, Line<std::int64_t> ends, bool is_vw,
+                       const std::optional<std::string>& task) {
+  const LineExtents lines{begins.data(), ends.data(), begins.shape(0)};
+  require(ends.shape(0) == lines.n, "every line must have a begin and an end");
+  const auto size = static_cast<std::int64_t>(content.size());
+  for (std::size_t i = 0; i < lines.n; ++i)
+    require(0 <= lines.begins[i] && lines.begins[i] <= lines.ends[i] && lines.ends[i] <= size,
+            "every line must lie within the content");
+  const TaskFrom from = !task ? TaskFrom::nowhere : *task == "tag" ? TaskFrom::tag : TaskFrom::name;
+  SparseLines found;
+  const char* text = content.c_str();
+  {
+    nb::gil_scoped_release free;
+    found = is_vw ? scan_vw(text, lines, from, task.value_or("")) : scan_svmlight(text, lines);
+  }
+  return nb::make_tuple(to_numpy(std::move(found.kinds)), to_numpy(std::move(found.indptr)), to_numpy(std::move(found.indices)),
+                        to_numpy(std::move(found.values)), to_numpy(std::move(found.weights)), coded(std::move(found.labels)),
+                        coded(std::move(found.tasks)));
+}
+
+}  // namespace
+
+void bind_readers(nb::module_& m) {
+  m.def("scan", &scan, "content"_a, "offset"_a, "last"_a, "delimiter"_a, "wants"_a, "max_rows"_a, "max_bad"_a, "max_line"_a);
+  m.def("sparse_lines", &sparse_lines, "content"_a, "begins"_a, "ends"_a, "is_vw"_a, "task"_a.none());
+}
+
+}  // namespace budgetron
