@@ -149,8 +149,13 @@ def test_rows_need_a_key_and_a_place_each(tmp_path):
 # The schema of `host.sqlite` in format 1, verbatim.
 FORMAT_1 = """
 CREATE TABLE answer_1 (key TEXT PRIMARY KEY, number INTEGER, digest BLOB, margins BLOB) STRICT;
-INSERT INTO answer_1 SELECT * FROM answer;
+INSERT INTO answer_1 SELECT key, number, digest, margins FROM answer;
 DROP TABLE answer;
+CREATE TABLE owner_1 (one INTEGER PRIMARY KEY CHECK (one = 1), epoch INTEGER, position INTEGER) STRICT;
+INSERT INTO owner_1 SELECT one, epoch, position FROM owner;
+DROP TABLE owner;
+ALTER TABLE owner_1 RENAME TO owner;
+DELETE FROM log WHERE block IS NULL;
 ALTER TABLE answer_1 RENAME TO answer;
 CREATE INDEX IF NOT EXISTS answer_by_number ON answer (number);
 DROP TABLE stream_block;

@@ -6,7 +6,7 @@ import resource
 import sys
 
 import pytest
-from running import Running, running
+from running import running
 
 
 @pytest.mark.skipif(not hasattr(resource, "prlimit"), reason=f"no prlimit on {sys.platform}")
@@ -33,16 +33,3 @@ def test_a_full_disk_is_507_and_passes(tmp_path):
         resource.prlimit(pid, resource.RLIMIT_FSIZE, free)
         assert client.post("/v1/learn", json={"examples": examples}).json()["learned"] == 50
         assert client.get("/v1/model").json()["seen"] == seen + 50
-
-
-def test_a_damaged_file_of_pending_predictions_is_named_and_may_be_deleted(tmp_path):
-    examples = [{"features": [i / 50, 1.0], "label": i % 2, "task": "ann"} for i in range(50)]
-    with running(tmp_path) as service, service.client() as client:
-        assert client.post("/v1/learn", json={"examples": examples}).status_code == 200
-        service.stop()
-    (tmp_path / "default" / "pending.sqlite").write_bytes(b"rubbish" * 1000)
-    with pytest.raises(RuntimeError, match=r"pending predictions.*Delete it"):
-        Running(tmp_path)
-    (tmp_path / "default" / "pending.sqlite").unlink()
-    with running(tmp_path) as service, service.client() as client:
-        assert client.get("/v1/model").json()["seen"] == 50

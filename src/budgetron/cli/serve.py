@@ -98,7 +98,8 @@ def _models(texts: tuple[str, ...], data: Path) -> dict[str, Callable[[], Any] |
         named[name] = _initial_model(found[2])
     if data.is_dir():
         for folder in sorted(data.iterdir()):
-            if (folder / "host.sqlite").is_file() or (folder / "requests.sqlite").is_file():
+            # A model whose database was deleted must not be left out silently, so its other file counts too.
+            if any((folder / name).is_file() for name in ("host.sqlite", "requests.sqlite", "acknowledged")):
                 # The default model may have been killed before its first example: its directory is then empty,
                 # and the model has to be created again.
                 named.setdefault(folder.name, _initial_model("Budgetron") if folder.name == DEFAULT else None)

@@ -17,7 +17,9 @@ from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 
 from budgetron.durable import Learned
-from budgetron.durable.idempotency import MAX_KEY_BYTES, MAX_KEYS, SCHEMA, IdempotencyKeys, Unwritten
+from budgetron.durable.errors import damaged_log
+from budgetron.durable.idempotency import IdempotencyKeys, Unwritten
+from budgetron.durable.key_tables import CHECKSUM_SCHEMA, MAX_KEY_BYTES, MAX_KEYS, SCHEMA, SCHEMA_2
 from budgetron.durable.requests import Entry
 from budgetron.durable.sqlite_file import SqliteFile
 
@@ -25,17 +27,19 @@ NAME = "requests.sqlite"
 _FORGET_EVERY = 1000  # requests between two deletions of old keys, each of which reads all keys
 _PROBE_BYTES = 16 * 2**10  # written to find out whether the disk accepts writes
 _REQUEST = "CREATE TABLE request (number INTEGER PRIMARY KEY AUTOINCREMENT, rows BLOB) STRICT;"
+_REQUEST_CHECKSUM = "ALTER TABLE request ADD COLUMN crc INTEGER;"
+_CHECKSUM = "checksum(number, rows)"
 _SCHEMA = f"""
 CREATE TABLE about (one INTEGER PRIMARY KEY CHECK (one = 1), name TEXT, place TEXT, shards INTEGER)
     STRICT;
-{_REQUEST}
+{_REQUEST} {_REQUEST_CHECKSUM}
 {SCHEMA}
 """
 
 
 def _to_format_2(db: SqliteFile) -> None:
     """In format 1 the keys and their answers were columns of the table of requests."""
-    db.executescript(SCHEMA)
+    db.executescript(SCHEMA_2)
     db.execute("INSERT INTO answer SELECT key, number, digest, margins FROM request WHERE key IS NOT NULL")
     IdempotencyKeys(db).migrate_format_1_streams()
     found = db.one("SELECT seq FROM sqlite_sequence WHERE name = 'request'")
@@ -48,67 +52,90 @@ def _to_format_2(db: SqliteFile) -> None:
         db.execute("INSERT INTO sqlite_sequence VALUES ('request', ?)", found)
 
 
-class Journal:
-    """The journal of one model. Callers must not use it from two threads at once."""
+def _to_format_3(db: SqliteFile) -> None:
+    """Add the checksums of keys and requests."""
+    db.executescript(CHECKSUM_SCHEMA + _REQUEST_CHECKSUM)
+    IdempotencyKeys(db).seal_all()
+    db.execute(f"UPDATE request SET crc = {_CHECKSUM}")
 
-    def __init__(self, directory: Path, place: Path, shards: int) -> None:
-        self._db = SqliteFile(directory / NAME, _SCHEMA, migrations={1: _to_format_2})
-        self._keys = IdempotencyKeys(self._db)
+
+_MIGRATIONS = {1: _to_format_2, 2: _to_format_3}
+
+
+class Journal:
+    """The journal of one model. Callers must not use it from two threads at once.
+
+    `place` and `shards` are for a new one; without them the journal must exist.
+    """
+
+    def __init__(self, directory: Path, place: Path | None = None, shards: int = 0, checked: bool = True) -> None:
+        self.db = SqliteFile(directory / NAME, _SCHEMA, checked=checked, migrations=_MIGRATIONS)
+        self.keys = IdempotencyKeys(self.db)
         try:
-            with self._db.writing():
-                about = (secrets.token_hex(8), str(place), shards)
-                self._db.execute("INSERT OR IGNORE INTO about VALUES (1, ?, ?, ?)", about)
-            self.name, found, self.shards = self._db.one("SELECT name, place, shards FROM about")
+            if checked:
+                self.keys.check()
+            if place is not None:
+                with self.db.writing():
+                    about = (secrets.token_hex(8), str(place), shards)
+                    self.db.execute("INSERT OR IGNORE INTO about VALUES (1, ?, ?, ?)", about)
+            found = self.db.one("SELECT name, place, shards FROM about")
+            if found is None:
+                raise damaged_log(self.db.path, "it does not say where the shards are")
         except BaseException:
-            self._db.close()
+            self.db.close()
             raise
-        self.place = Path(found)
+        self.name, self.place, self.shards = found[0], Path(found[1]), found[2]
 
     @property
     def position(self) -> int:
         """The number of the last request."""
-        found = self._db.one("SELECT seq FROM sqlite_sequence WHERE name = 'request'")
+        found = self.db.one("SELECT seq FROM sqlite_sequence WHERE name = 'request'")
         return 0 if found is None else int(found[0])
 
     def select_unlearned(self, entries: Sequence[Entry], classes: object) -> list[Entry]:
         """The entries with rows that were not learned before. The other entries are given their answer."""
-        return self._keys.select_unlearned(entries, Unwritten(), classes)
+        return self.keys.select_unlearned(entries, Unwritten(), classes)
 
     def append(self, entries: Sequence[Entry]) -> None:
         """Number the entries and write them with their keys, in one commit that is forced to disk."""
-        with self._db.writing():
+        with self.db.writing():
             for entry in entries:
-                written = self._db.execute("INSERT INTO request (rows) VALUES (?)", (entry.payload,))
+                written = self.db.execute("INSERT INTO request (rows) VALUES (?)", (entry.payload,))
                 entry.number = int(written.lastrowid or 0)
-                self._keys.put(entry)
+                self.db.execute(f"UPDATE request SET crc = {_CHECKSUM} WHERE number = ?", (entry.number,))
+                self.keys.put(entry)
 
     def any_unfinished(self) -> bool:
-        return bool(self._db.one("SELECT EXISTS (SELECT 1 FROM request)")[0])
+        return bool(self.db.one("SELECT EXISTS (SELECT 1 FROM request)")[0])
 
     def unfinished(self) -> list[tuple[int, bytes]]:
         """Number and rows of the requests that not all shards have learned, in order."""
-        return list(self._db.rows("SELECT number, rows FROM request ORDER BY number"))
+        found = list(self.db.rows(f"SELECT number, rows, crc IS {_CHECKSUM} FROM request ORDER BY number"))
+        for number, _, is_intact in found:
+            if not is_intact:
+                raise damaged_log(self.db.path, f"request {number} has other bytes than were written")
+        return [(number, rows) for number, rows, _ in found]
 
     def finish(self, answers: Sequence[tuple[int, bytes]], rejected: Iterable[int]) -> None:
         """Store the margins of learned requests, and delete rejected ones with their keys."""
         rejected = list(rejected)
         done = [*(number for number, _ in answers), *rejected]
-        with self._db.writing():
-            self._db.executemany("DELETE FROM request WHERE number = ?", [(number,) for number in done])
-            self._keys.answered(answers)
-            self._keys.remove(rejected)
+        with self.db.writing():
+            self.db.executemany("DELETE FROM request WHERE number = ?", [(number,) for number in done])
+            self.keys.answered(answers)
+            self.keys.remove(rejected)
             if done and max(done) % _FORGET_EVERY < len(done):
-                self._keys.forget(MAX_KEYS, MAX_KEY_BYTES)
+                self.keys.forget(MAX_KEYS, MAX_KEY_BYTES)
 
     def answers_to(self, prefix: str) -> Iterator[tuple[str, Learned]]:
         """The stored idempotency keys that begin with `prefix`, and their answers."""
-        return self._keys.answers_to(prefix, Unwritten())
+        return self.keys.answers_to(prefix, Unwritten())
 
     def try_to_write(self) -> None:
         """Write a few bytes, to find out whether a commit would succeed. Raises its error if not."""
-        with self._db.writing():
-            self._db.try_to_write(_PROBE_BYTES)
-        self._db.check_free_space()
+        with self.db.writing():
+            self.db.try_to_write(_PROBE_BYTES)
+        self.db.check_free_space()
 
     def close(self) -> None:
-        self._db.close()
+        self.db.close()

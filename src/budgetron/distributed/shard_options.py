@@ -14,7 +14,7 @@ from budgetron.distributed.journal import NAME, Journal
 from budgetron.distributed.placement import has_one_component
 from budgetron.distributed.record import NAME as RECORD
 from budgetron.distributed.sharded import ShardedModel
-from budgetron.durable.log import NAME as HOST
+from budgetron.durable.log_schema import NAME as HOST
 from budgetron.errors import refuse
 
 FOLDER = "shards"  # inside the model's directory

@@ -25,7 +25,7 @@ from budgetron.distributed.sharded import ShardedModel
 from budgetron.durable import HostedModel, Learned, Request, blocks
 from budgetron.durable.blocks import margins_to_bytes
 from budgetron.durable.errors import storage_errors
-from budgetron.durable.ownership import DirectoryLock
+from budgetron.durable.ownership import DirectoryLock, make_private, remove_leftovers
 from budgetron.durable.requests import Entry, answer_of, entry_of, group_into_commits
 from budgetron.errors import Closed, InputError, refusal, refuse, shown
 
@@ -66,10 +66,11 @@ class ShardedHost:
     def open(cls, directory: Path, make_model: Callable[[], Any] | None, options: ShardOptions) -> Self:
         """Open a directory, new or not, and finish the requests that were interrupted."""
         with storage_errors(directory / "lock"):
-            directory.mkdir(parents=True, exist_ok=True)
+            make_private(directory)
             lock = DirectoryLock(directory)
         with ExitStack() as undo:
             undo.callback(lock.release)
+            remove_leftovers(directory)
             refuse_unsharded(directory)
             chosen = (directory / FOLDER if options.ray is None else options.ray / directory.name).absolute()
             journal = Journal(directory, chosen, options.shards)

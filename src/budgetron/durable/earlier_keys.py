@@ -12,14 +12,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from budgetron.durable.blocks import margins_from_bytes
-from budgetron.durable.sqlite_file import SqliteFile
+from budgetron.durable.key_tables import SEAL, KeyTables
 
 
-class EarlierKeys:
+class EarlierKeys(KeyTables):
     """Conversions of earlier keys. They need an open transaction."""
-
-    def __init__(self, db: SqliteFile) -> None:
-        self._db = db
 
     def has_message_keys(self, key: str) -> bool:
         """Whether an earlier version stored keys "KEY/FIRST" for this call; see `adopt_message_keys`."""
@@ -42,7 +39,8 @@ class EarlierKeys:
             mine = places[start : start + len(margins_from_bytes(margins))]
             if len(mine) and mine[0] == int(first):
                 values = (number, key, int(mine[0]), int(mine[-1]), mine.astype("<i8").tobytes(), margins)
-                self._db.execute("INSERT OR IGNORE INTO stream_block VALUES (?, ?, ?, ?, ?, NULL, ?)", values)
+                self._db.execute("INSERT OR IGNORE INTO stream_block VALUES (?, ?, ?, ?, ?, NULL, ?, NULL)", values)
+                self._db.execute(SEAL["stream_block"], (number,))
 
     def migrate_format_1_streams(self) -> None:
         """Convert the streams of format 1, whose blocks had keys of the form "KEY:FIRST-LAST".

@@ -13,6 +13,11 @@ from pathlib import Path
 
 from budgetron.errors import BudgetronError, InputError, StorageError, refusal
 
+_DAMAGE = {sqlite3.SQLITE_ERROR, sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB, sqlite3.SQLITE_CONSTRAINT,
+           sqlite3.SQLITE_MISMATCH}  # fmt: skip
+
+_TITLES = {"requests.sqlite": "the journal of the shards", "pending.sqlite": "the file of pending predictions"}
+
 
 class AlreadyOwned(StorageError):
     """Another host has the directory open."""
@@ -23,7 +28,11 @@ class StaleOwner(StorageError):
 
 
 class DamagedLog(StorageError):
-    """The files on disk differ from what was acknowledged."""
+    """The files on disk differ from what was acknowledged; `what` says where, without path and remedy."""
+
+    def __init__(self, message: str, what: str = "") -> None:
+        super().__init__(message)
+        self.what = what
 
 
 class DiskRefused(StorageError, OSError):
@@ -52,7 +61,10 @@ def storage_errors(path: Path) -> Iterator[None]:
         yield
     except BudgetronError:  # DiskRefused is an OSError, and has been translated already
         raise
-    except sqlite3.OperationalError as error:
+    except sqlite3.Error as error:
+        # "No such table" and the like are operational errors to sqlite3, but no disk loses a table by being full.
+        if getattr(error, "sqlite_errorcode", sqlite3.SQLITE_ERROR) & 0xFF in _DAMAGE:
+            raise damaged_log(path, str(error)) from error
         raise DiskRefused(
             refusal(
                 "Host",
@@ -62,8 +74,6 @@ def storage_errors(path: Path) -> Iterator[None]:
                 "Nothing was learned from this call. Free disk space or correct the permissions, then try again.",
             )
         ) from error
-    except sqlite3.DatabaseError as error:
-        raise damaged_log(path, str(error)) from error
     except OSError as error:
         raise DiskRefused(
             refusal(
@@ -74,9 +84,14 @@ def storage_errors(path: Path) -> Iterator[None]:
 
 
 def damaged_log(path: Path, what: str) -> DamagedLog:
-    """The error for a log whose content differs from what was acknowledged."""
-    remedy = (
-        "Restore a backup. Or open the directory with accept_loss=True, which continues from the last good state and "
-        "discards later records."
-    )
-    return DamagedLog(refusal("Host", "the log", "as it was acknowledged", f"{str(path)!r}: {what}", remedy))
+    """The error for a file whose content differs from what was written, with the commands that help."""
+    folder, title = path.parent, _TITLES.get(path.name, "the log")
+    repair = f"budgetron repair {folder} --accept-loss"
+    if title == "the log":
+        remedy = (
+            f"Restore a backup: budgetron restore BACKUP {folder}. Or continue from the last good state, without what "
+            f"came after it: {repair}"
+        )
+    else:
+        remedy = f"Continue without what is damaged: {repair}"
+    return DamagedLog(refusal("Host", title, "as it was written", f"{str(path)!r}: {what}", remedy), what)

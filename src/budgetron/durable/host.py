@@ -1,7 +1,7 @@
 """`Host`: a model with a write-ahead log and snapshots in a directory.
 
 Learning: a block is appended to the log and forced to disk, then learned, then acknowledged. Calls that wait at the
-same time share one commit. A block that the model rejects is deleted from the log; if the process ends before that,
+same time share one commit. A block that the model rejects is cleared in the log; if the process ends before that,
 the replay rejects it in the same way.
 
 Recovery: the newest intact snapshot is loaded, and the log after it is replayed block by block. The first block is
@@ -25,7 +25,7 @@ from budgetron.durable.errors import DiskRefused, NothingLearned, StaleOwner, st
 from budgetron.durable.host_state import HostState
 from budgetron.durable.hosted_model import hosted_model_from
 from budgetron.durable.log import Log
-from budgetron.durable.ownership import DirectoryLock
+from budgetron.durable.ownership import DirectoryLock, make_private, remove_leftovers
 from budgetron.durable.recovery import Recovery, recover
 from budgetron.durable.requests import Entry, Learned, Request, StreamRows, answer_of, entry_of, group_into_commits
 from budgetron.durable.snapshots import Snapshots
@@ -82,7 +82,6 @@ class Host(HostState):
         model: Any = None,
         epoch: int | None = None,
         snapshot_every: int = 50_000,
-        accept_loss: bool = False,
         learning_lock: AbstractContextManager[Any] | None = None,
     ) -> Self:
         """Open a directory: start a new model in an empty one, or recover the model that is there.
@@ -90,7 +89,8 @@ class Host(HostState):
         Parameters
         ----------
         directory : path
-            Created if missing. Only one host at a time may have it open; a second one raises `AlreadyOwned`.
+            Created if missing, for this user only. Only one host at a time may have it open; a second one raises
+            `AlreadyOwned`. If its files differ from what was acknowledged, `DamagedLog` names the commands that help.
         make_model : callable, or model : a learner
             The model that a new directory starts with. Both are ignored if the directory has a model already.
         epoch : int, optional
@@ -98,8 +98,6 @@ class Host(HostState):
             over, and later writes of the former owner raise `StaleOwner`. With None, the directory is locked instead.
         snapshot_every : int
             Examples between two snapshots. A snapshot writes the model file and trims the log.
-        accept_loss : bool
-            If the log is damaged, continue from the last good state and discard later records.
         learning_lock : context manager, optional
             Entered while the model learns, and not while the log is written. Hosts that share one lock use one core
             together: one of them learns while others write to disk.
@@ -110,16 +108,17 @@ class Host(HostState):
             raise refuse("Host", "epoch", "an integer >= 1, or None", shown(epoch))
         folder = Path(directory)
         with storage_errors(folder / "lock"):
-            folder.mkdir(parents=True, exist_ok=True)
+            make_private(folder)
             lock = DirectoryLock(folder) if epoch is None else None
         with ExitStack() as undo:
             if lock is not None:
                 undo.callback(lock.release)
+                remove_leftovers(folder)
             log = Log(folder)
             undo.callback(log.close)
             log.take_over(epoch)
             snapshots = Snapshots(log)
-            found = recover(log, snapshots, make_model if model is None else lambda: model, accept_loss)
+            found = recover(log, snapshots, make_model if model is None else lambda: model)
             host = cls(log, snapshots, lock, found, int(snapshot_every), learning_lock)
             undo.pop_all()
         return host
@@ -257,6 +256,7 @@ class Host(HostState):
                 margins = self._hosted.model.learn_block(entry.block)
         except Exception as error:
             self._log.rejected(entry.number)
+            self._snapshots.count(1)  # its place in the log is kept until the next snapshots
             entry.answer = error
         else:
             self._log.learned(entry, margins)
@@ -316,7 +316,7 @@ class Host(HostState):
     def backup(self, path: str | os.PathLike[str]) -> None:
         """Write a copy of model, log and keys to one file, while learning continues.
 
-        To restore it, put it into an empty directory as `host.sqlite` and open that directory.
+        To restore it, stop the process that owns the directory and run: budgetron restore PATH DIRECTORY
         """
         self._check_open()
         self._log.copy_to(Path(path))

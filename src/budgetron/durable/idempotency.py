@@ -7,13 +7,8 @@ A key names one of two things:
                 number that rises along the stream. Rows before the end of what was learned are skipped, in whatever
                 requests they come. Different rows at the same positions raise `KeyReused`.
 
-The tables are written in the transaction that logs the rows, so a key is known exactly when its rows are on disk. The
-log of a `Host` and the service's journal of a model in shards both use them.
-
-    answer             key, record number, digest of the request, margins (once known)
-    stream_block       record number, key, first and last position; the positions (NULL: all from first to last), a
-                       digest of eight bytes per row (NULL: not known), margins (once known)
-    stream_forgotten   key, and the position before which answers of this stream have been deleted
+`key_tables` has the tables. They are written in the transaction that logs the rows, so a key is known exactly when its
+rows are on disk. The log of a `Host` and the service's journal of a model in shards both use them.
 """
 
 from __future__ import annotations
@@ -28,22 +23,9 @@ from numpy.typing import NDArray
 from budgetron.durable import blocks
 from budgetron.durable.blocks import margins_from_bytes
 from budgetron.durable.earlier_keys import EarlierKeys
+from budgetron.durable.key_tables import SEAL
 from budgetron.durable.requests import Entry, Learned, StreamRows, key_reused_error
 from budgetron.errors import InputError, refuse, shown
-
-MAX_KEYS = 100_000  # the latest are stored; an older key that is sent again counts as a new one
-MAX_KEY_BYTES = 64 * 2**20  # of margins and digests stored for the keys
-STREAM_SCHEMA = """
-CREATE TABLE stream_block (number INTEGER PRIMARY KEY, key TEXT, first INTEGER, last INTEGER, places BLOB, digests BLOB,
-    margins BLOB) STRICT;
-CREATE INDEX stream_block_by_key ON stream_block (key, last);
-CREATE TABLE stream_forgotten (key TEXT PRIMARY KEY, before INTEGER, number INTEGER) STRICT;
-"""
-SCHEMA = f"""
-CREATE TABLE answer (key TEXT PRIMARY KEY, number INTEGER, digest BLOB, margins BLOB) STRICT;
-CREATE INDEX answer_by_number ON answer (number);
-{STREAM_SCHEMA}
-"""
 
 
 @dataclass
@@ -180,55 +162,28 @@ class IdempotencyKeys(EarlierKeys):
             return
         if entry.rows is None:
             values: tuple[Any, ...] = (entry.key, entry.number, entry.digest)
-            self._db.execute("INSERT INTO answer VALUES (?, ?, ?, NULL)", values)
+            self._db.execute("INSERT INTO answer VALUES (?, ?, ?, NULL, NULL)", values)
+            self._db.execute(SEAL["answer"], (entry.number,))
             return
         places = entry.rows.places
         first, last = int(places[0]), int(places[-1])
         gaps = None if last - first + 1 == len(places) else places.astype("<i8").tobytes()
         values = (entry.number, entry.key, first, last, gaps, entry.rows.digests or None)
-        self._db.execute("INSERT INTO stream_block VALUES (?, ?, ?, ?, ?, ?, NULL)", values)
+        self._db.execute("INSERT INTO stream_block VALUES (?, ?, ?, ?, ?, ?, NULL, NULL)", values)
+        self._db.execute(SEAL["stream_block"], (entry.number,))
 
     def answered(self, margins: Iterable[tuple[int, bytes]]) -> None:
         """Store the margins of records, so that a retry gets the same answer."""
         rows = [(content, number) for number, content in margins]
-        self._db.executemany("UPDATE answer SET margins = ? WHERE number = ?", rows)
-        self._db.executemany("UPDATE stream_block SET margins = ? WHERE number = ?", rows)
+        for table in ("answer", "stream_block"):
+            self._db.executemany(f"UPDATE {table} SET margins = ? WHERE number = ?", rows)
+            self._db.executemany(SEAL[table], [(number,) for _, number in rows])
 
     def remove(self, numbers: Iterable[int]) -> None:
         """Delete the keys of records that the model rejected: the keys may be used again."""
         rows = [(number,) for number in numbers]
         self._db.executemany("DELETE FROM answer WHERE number = ?", rows)
         self._db.executemany("DELETE FROM stream_block WHERE number = ?", rows)
-
-    def remove_after(self, number: int) -> None:
-        self._db.execute("DELETE FROM answer WHERE number > ?", (number,))
-        self._db.execute("DELETE FROM stream_block WHERE number > ?", (number,))
-
-    def forget(self, most: int, most_bytes: int) -> None:
-        """Delete all but the latest keys: at most `most` keys, and `most_bytes` bytes of answers.
-
-        How far a stream was learned takes few bytes and is kept longer, so that a long stream still resumes correctly.
-        """
-        for table, size in (
-            ("answer", "length(margins)"),
-            ("stream_block", "coalesce(length(margins), 0) + coalesce(length(digests), 0)"),
-        ):
-            by_count = f"SELECT number FROM {table} ORDER BY number DESC LIMIT 1 OFFSET ?"
-            by_bytes = (
-                f"SELECT max(number) FROM (SELECT number, sum({size}) OVER (ORDER BY number DESC) AS held "
-                f"FROM {table}) WHERE held > ?"
-            )
-            (last,) = self._db.one(f"SELECT max(coalesce(({by_count}), 0), coalesce(({by_bytes}), 0))",
-                                   (most, most_bytes))  # fmt: skip
-            if table == "stream_block":
-                self._db.execute(
-                    "INSERT INTO stream_forgotten SELECT key, max(last) + 1, max(number) FROM stream_block "
-                    "WHERE number <= ? GROUP BY key ON CONFLICT (key) DO UPDATE SET "
-                    "before = max(before, excluded.before), number = excluded.number", (last,),
-                )  # fmt: skip
-            self._db.execute(f"DELETE FROM {table} WHERE number <= ?", (last,))
-        oldest = "SELECT number FROM stream_forgotten ORDER BY number DESC LIMIT 1 OFFSET ?"
-        self._db.execute(f"DELETE FROM stream_forgotten WHERE number <= ({oldest})", (most,))
 
 
 def _repeated(number: int, margins: NDArray[np.float64], classes: Any) -> Learned:

@@ -1,9 +1,6 @@
 """The write-ahead log of a host: one SQLite database in WAL mode, every commit forced to disk.
 
-    owner      epoch of the owner, and the number of the last record
-    log        record number, first record number of the same commit, CRC-32, bytes of the block
-    answer, stream_block, stream_forgotten      idempotency keys; see `idempotency`
-    snapshot   the number of the last record that the model file contains, and the file in parts; see `snapshots`
+`log_schema` describes the tables.
 
 No clock is read: records are ordered by their number, so a clock that runs backwards does no harm. Every write checks
 the owner's epoch inside its transaction, so a former owner cannot write.
@@ -26,30 +23,14 @@ from numpy.typing import NDArray
 
 from budgetron.durable.blocks import margins_to_bytes
 from budgetron.durable.errors import StaleOwner, damaged_log, storage_errors
-from budgetron.durable.idempotency import SCHEMA, STREAM_SCHEMA, IdempotencyKeys, Unwritten
+from budgetron.durable.idempotency import IdempotencyKeys, Unwritten
+from budgetron.durable.log_schema import CLEAR_RECORD, DROP_RECORD, MIGRATIONS, NAME, OWNER_CHECKSUM, SCHEMA
 from budgetron.durable.ownership import AcknowledgedMark
 from budgetron.durable.requests import Entry, Learned, StreamRows
 from budgetron.durable.sqlite_file import SqliteFile
 from budgetron.errors import StorageError, refusal
 
-NAME = "host.sqlite"
 _PROBE_BYTES = 16 * 2**10  # written to find out whether the disk accepts writes
-_SCHEMA = f"""
-CREATE TABLE IF NOT EXISTS owner (one INTEGER PRIMARY KEY CHECK (one = 1), epoch INTEGER, position INTEGER) STRICT;
-CREATE TABLE IF NOT EXISTS log (number INTEGER PRIMARY KEY, batch INTEGER, crc INTEGER, block BLOB) STRICT;
-CREATE TABLE IF NOT EXISTS snapshot (number INTEGER, part INTEGER, content BLOB, PRIMARY KEY (number, part)) STRICT;
-INSERT OR IGNORE INTO owner VALUES (1, 0, 0);
-{SCHEMA}
-"""
-
-
-def _to_format_2(db: SqliteFile) -> None:
-    """Add the tables of streams, which format 1 did not have."""
-    db.executescript(STREAM_SCHEMA)
-    IdempotencyKeys(db).migrate_format_1_streams()
-
-
-_MIGRATIONS = {1: _to_format_2}
 
 
 @dataclass(frozen=True)
@@ -58,30 +39,42 @@ class Record:
 
     number: int
     batch: int
-    block: bytes
+    block: bytes | None  # None: the model rejected it
     keyed: bool = False  # whether its margins are stored for an idempotency key
 
 
 class Log:
-    """The log and the idempotency keys of one owner."""
+    """The log and the idempotency keys of one owner. `repair` opens damaged ones, not `checked`."""
 
-    def __init__(self, directory: Path) -> None:
+    def __init__(self, directory: Path, checked: bool = True) -> None:
         self.path = directory / NAME
-        self.epoch = 0
-        self.db = SqliteFile(self.path, _SCHEMA, migrations=_MIGRATIONS)
+        self.db = SqliteFile(self.path, SCHEMA, checked=checked, migrations=MIGRATIONS)
+        self.keys = IdempotencyKeys(self.db)
         try:
+            # The position counts rejected records too. `snapshots` are the numbers of those that must be there.
+            self.epoch, self.position, self.snapshots = self._owner(checked)
+            if checked:
+                self.keys.check()
             with storage_errors(self.path):
                 self.mark = AcknowledgedMark(directory)
         except BaseException:
             self.db.close()
             raise
-        self.keys = IdempotencyKeys(self.db)
-        self.position = int(self.db.one("SELECT position FROM owner")[0])  # of the last record, rejected ones included
         # Known only after the commit that logged the records, and written with the next one, which saves an fsync.
         # After a crash, the replay computes them again.
         self.unwritten = Unwritten()
         self.write_error: StorageError | None = None  # of the last commit
         self._failed_bytes = 0
+
+    def _owner(self, checked: bool) -> tuple[int, int, list[int]]:
+        query = f"SELECT epoch, position, snapshot, previous FROM owner WHERE crc IS {OWNER_CHECKSUM}"
+        found = self.db.one(query)
+        if found is not None:
+            return found[0], found[1], [number for number in found[2:] if number is not None]
+        if checked:
+            raise damaged_log(self.path, "the table of its owner has other bytes than were written")
+        numbers = [number for (number,) in self.db.rows("SELECT DISTINCT number FROM snapshot ORDER BY number DESC")]
+        return 0, max([0, *numbers]), numbers
 
     @property
     def directory(self) -> Path:
@@ -99,7 +92,7 @@ class Log:
                             "A later owner has the directory. Pass a higher epoch to take it over.")
                 )  # fmt: skip
             self.epoch = stored + 1 if epoch is None else epoch
-            self.db.execute("UPDATE owner SET epoch = ?", (self.epoch,))
+            self.set_owner("epoch = ?", self.epoch)
 
     @contextmanager
     def writing(self) -> Iterator[None]:
@@ -129,7 +122,7 @@ class Log:
                     values = (entry.number, entries[0].number, crc, entry.payload)
                     self.db.execute("INSERT INTO log VALUES (?, ?, ?, ?)", values)
                     self.keys.put(entry)
-                self.set_position(entries[-1].number)
+                self.set_owner("position = ?", entries[-1].number)
         except StorageError as error:
             self.write_error, self._failed_bytes = error, size
             raise
@@ -154,16 +147,15 @@ class Log:
     def write_unwritten(self) -> None:
         """Write what `learned` and `rejected` noted, inside an open transaction."""
         numbers = self.unwritten.refused
-        self.db.executemany("DELETE FROM log WHERE number = ?", [(number,) for number in numbers])
+        for statement in (CLEAR_RECORD, DROP_RECORD):
+            self.db.executemany(statement, [(number,) for number in numbers])
         self.keys.remove(numbers)
         self.keys.answered(self.unwritten.answers.items())
 
-    def set_position(self, position: int) -> None:
-        self.db.execute("UPDATE owner SET position = ?", (position,))
-
-    def remove_after(self, number: int) -> None:
-        self.db.execute("DELETE FROM log WHERE number > ?", (number,))
-        self.keys.remove_after(number)
+    def set_owner(self, assignments: str, *values: int | None) -> None:
+        """Change columns of the owner's row, inside an open transaction."""
+        self.db.execute(f"UPDATE owner SET {assignments}", values)
+        self.db.execute(f"UPDATE owner SET crc = {OWNER_CHECKSUM}")
 
     def try_to_write(self) -> None:
         """Write as many bytes as the last failed commit had, to find out whether a retry would succeed.
@@ -178,16 +170,28 @@ class Log:
     # ---- reading
 
     def records_after(self, start: int) -> Iterator[Record]:
-        """Iterate over the log in order. Raises `DamagedLog` at a record whose bytes have changed."""
+        """Iterate over the log in order. Raises `DamagedLog` where a record is missing or its bytes have changed."""
         query = (
             "SELECT number, batch, crc, block, EXISTS (SELECT 1 FROM answer WHERE answer.number = log.number) "
             "OR EXISTS (SELECT 1 FROM stream_block WHERE stream_block.number = log.number) "
             "FROM log WHERE number > ? ORDER BY number"
         )
+        last = start
         for number, batch, crc, block, keyed in self.db.rows(query, (start,)):
-            if zlib.crc32(block, number & 0xFFFFFFFF) != crc:
+            if self.snapshots and number != last + 1:
+                raise damaged_log(self.path, f"record {last + 1} is missing")
+            if zlib.crc32(block or b"", number & 0xFFFFFFFF) != crc:
                 raise damaged_log(self.path, f"record {number} has other bytes than were written")
             yield Record(number, batch, block, bool(keyed))
+            last = number
+        if self.snapshots and last < self.position:
+            raise damaged_log(self.path, f"it ends at record {last}, but record {self.position} was written")
+
+    def check_acknowledged(self) -> None:
+        """Raise `DamagedLog` if a record was acknowledged that the database does not have any more."""
+        if (acknowledged := self.mark.read()) > self.position:
+            what = f"it ends at record {self.position}, but record {acknowledged} was acknowledged"
+            raise damaged_log(self.path, what)
 
     def bytes_after(self, number: int) -> int:
         query = "SELECT coalesce(sum(length(block)), 0) FROM log WHERE number > ?"
@@ -210,7 +214,7 @@ class Log:
 
     def copy_to(self, target: Path) -> None:
         """Write a copy of the database to one file, atomically. The writer does not wait."""
-        partial = target.with_name(f".{target.name}.part")
+        partial = target.with_name(f".{target.name}.part")  # `remove_leftovers` finds it after a kill
         with storage_errors(target):
             partial.unlink(missing_ok=True)
             try:

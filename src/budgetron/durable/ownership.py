@@ -1,4 +1,7 @@
-"""The two small files beside the database: `lock`, and `acknowledged`.
+"""The directory of a host, and the two small files beside the database: `lock`, and `acknowledged`.
+
+Directories and files are created for their owner only. What a killed process left half-written is deleted by the next
+owner: copies of a model must not outlive a request to forget someone.
 
 `lock` is locked through the operating system, which releases it when the process ends, however it ends.
 
@@ -13,6 +16,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import shutil
 import struct
 import zlib
 from pathlib import Path
@@ -21,6 +25,24 @@ from budgetron.durable.errors import AlreadyOwned
 from budgetron.errors import refusal
 
 _MARK = struct.Struct("<QI")
+MARK = "acknowledged"
+TEMPORARY = ".budgetron-"  # the first part of the names of temporary files and folders
+
+
+def make_private(directory: Path) -> None:
+    """Create a directory that only its owner may enter, with its parents, unless it exists."""
+    for folder in [*reversed(directory.parents), directory]:
+        if not folder.is_dir():
+            folder.mkdir(mode=0o700, exist_ok=True)
+
+
+def remove_leftovers(directory: Path) -> None:
+    """Delete the temporary files that a killed process left. Only the owner of the directory may call this."""
+    for path in [*directory.glob(f"{TEMPORARY}*"), *directory.glob(f".{TEMPORARY}*")]:  # `Log.copy_to` adds a dot
+        if path.is_dir():
+            shutil.rmtree(path)
+        else:
+            path.unlink()
 
 
 class DirectoryLock:
@@ -48,7 +70,7 @@ class AcknowledgedMark:
     """The number of the last acknowledged record, in a file apart from the database."""
 
     def __init__(self, directory: Path) -> None:
-        self._descriptor = os.open(directory / "acknowledged", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        self._descriptor = os.open(directory / MARK, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
 
     def read(self) -> int:
         os.lseek(self._descriptor, 0, os.SEEK_SET)

@@ -1,11 +1,11 @@
 """Recover a model from its directory: load the newest intact snapshot and replay the log after it.
 
-`Host.open` calls `recover`; `load_copy` reads a directory that another process owns. Recovery writes nothing unless
-`accept_loss` allows it to discard damaged records.
+`Host.open` calls `recover`; `load_copy` reads a directory that another process owns. Recovery writes nothing.
 """
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -18,37 +18,28 @@ from budgetron.durable.log import Log
 from budgetron.durable.snapshots import Snapshots
 from budgetron.errors import InputError, ModelFileError, refuse
 
+_logger = logging.getLogger(__name__)
+
 
 @dataclass
 class Recovery:
     """The recovered model, and how it was recovered."""
 
     hosted: HostedModel
-    position: int = 0  # of the last record that the model contains
+    position: int = 0  # of the last record that was read
     snapshot: int = 0  # the record number of the snapshot that was loaded; 0: none
     rejected: int = 0  # records that are in the log but were rejected by the model
     replayed: int = 0  # blocks of the log that were learned again
     replayed_examples: int = 0
-    lost: str = ""  # what was discarded, if accept_loss was given
+    unusable: str = ""  # which newer snapshot could not be loaded, and why
 
 
-def recover(log: Log, snapshots: Snapshots, make_model: Callable[[], Any] | None, accept_loss: bool) -> Recovery:
+def recover(log: Log, snapshots: Snapshots, make_model: Callable[[], Any] | None) -> Recovery:
     """Recover the model as it was when the last commit was acknowledged."""
-    acknowledged, position = log.mark.read(), log.position
-    found = _from_snapshot(log, snapshots, make_model, accept_loss)
-    try:
-        _replay(log, found)
-        if acknowledged > position:
-            raise damaged_log(log.path, f"it ends at record {position}, but record {acknowledged} was acknowledged")
-    except DamagedLog as damage:
-        if not accept_loss:
-            raise
-        found.lost = str(damage)
-        with log.writing():
-            log.remove_after(found.position)
-            snapshots.drop_after(found.position)
-            log.set_position(max(acknowledged, position))  # a record number is never used twice
-    log.position = found.position = max(acknowledged, position)
+    found = from_snapshot(log, snapshots, make_model)
+    replay(log, found)
+    log.check_acknowledged()
+    found.position = log.position
     found.rejected = len(log.unwritten.refused)
     snapshots.count(found.replayed_examples)
     return found
@@ -58,51 +49,56 @@ def load_copy(directory: Path) -> HostedModel:
     """Load the current model of a directory into memory, without disturbing the process that owns it."""
     log = Log(directory)
     try:
-        return recover(log, Snapshots(log), None, accept_loss=False).hosted
+        return recover(log, Snapshots(log), None).hosted
     finally:
         log.close()
 
 
-def _from_snapshot(
-    log: Log, snapshots: Snapshots, make_model: Callable[[], Any] | None, accept_loss: bool
-) -> Recovery:
-    numbers = snapshots.numbers
-    why = ""
+def from_snapshot(log: Log, snapshots: Snapshots, make_model: Callable[[], Any] | None) -> Recovery:
+    """Load the newest snapshot that is intact; or make the model, if there has been no snapshot yet."""
+    numbers, unusable = snapshots.numbers, ""
     for place, number in enumerate(numbers):
+        content = b""
         try:
-            hosted = hosted_model_from(snapshots.read(number))
-        except ModelFileError as error:
-            why = why or str(error)
+            content = snapshots.read(number)
+            hosted = hosted_model_from(content)
+        except (ModelFileError, DamagedLog) as error:
+            reason = str(error) if content else "it is missing"
+            unusable = unusable or f"snapshot {number}: {reason}"
             continue
-        snapshots.numbers = numbers[place:]
-        return Recovery(hosted, number, snapshot=number)
-    if numbers and not accept_loss:
-        raise damaged_log(log.path, f"no snapshot is intact. {why}")
-    snapshots.numbers = []
+        if unusable:
+            _logger.warning("%s: %s Recovery starts from snapshot %d and learns the log after it again.",
+                            log.directory, unusable.rstrip(".") + ".", number)  # fmt: skip
+            snapshots.numbers = log.snapshots = numbers[place:]
+        return Recovery(hosted, number, snapshot=number, unusable=unusable)
+    if numbers:
+        raise damaged_log(log.path, f"no snapshot is intact ({unusable.rstrip('.')})")
     if make_model is None:
         raise refuse("Host", "make_model or model", "given for a new directory", "neither",
                      "Pass the model that a new directory starts with.")  # fmt: skip
     return Recovery(HostedModel(make_model()))
 
 
-def _replay(log: Log, found: Recovery) -> None:
+def replay(log: Log, found: Recovery) -> None:
     """Learn the records after the snapshot again.
 
-    The model may reject records of the last commit: the process ended before it could delete them from the log.
-    Rejected records of earlier commits have been deleted, so if the model rejects one of those, the log is damaged.
+    The model may reject records of the last commit: the process ended before it could clear them in the log. Rejected
+    records of earlier commits have been cleared, so if the model rejects one of those, the log is damaged.
     """
     refused = log.unwritten.refused
     refused_in, why = 0, ""
     for record in log.records_after(found.position):
         if refused and record.batch != refused_in:
             raise damaged_log(log.path, f"record {refused[0]} was learned once and is rejected now ({why})")
+        found.position = record.number
+        if record.block is None:
+            continue
         try:
             margins = found.hosted.learn(blocks.decode_block(record.block))
         except InputError as error:
             refused.append(record.number)
             refused_in, why = record.batch, str(error)
             continue
-        found.position = record.number
         found.replayed += 1
         found.replayed_examples += len(margins)
         if record.keyed:

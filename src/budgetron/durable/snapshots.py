@@ -8,7 +8,7 @@ the trimming of the log are one transaction.
 
 from __future__ import annotations
 
-from budgetron.durable.idempotency import MAX_KEY_BYTES, MAX_KEYS
+from budgetron.durable.key_tables import MAX_KEY_BYTES, MAX_KEYS
 from budgetron.durable.log import Log
 
 MAX_LOG_BYTES = 64 * 2**20  # after so much log a snapshot is due, however few the examples
@@ -20,12 +20,12 @@ class Snapshots:
 
     def __init__(self, log: Log) -> None:
         self._log = log
-        query = "SELECT DISTINCT number FROM snapshot ORDER BY number DESC"
-        self.numbers = [number for (number,) in log.db.rows(query)]
+        self.numbers = log.snapshots
         self._examples = 0  # learned since the last snapshot
         self._log_bytes = log.bytes_after(max(self.numbers, default=0))
 
     def read(self, number: int) -> bytes:
+        """The bytes of a snapshot; none if it is missing."""
         query = "SELECT content FROM snapshot WHERE number = ? ORDER BY part"
         return b"".join(content for (content,) in self._log.db.rows(query, (number,)))
 
@@ -49,32 +49,32 @@ class Snapshots:
     def write(self, content: bytes) -> None:
         """Write the model file as a snapshot and trim the log, in one transaction."""
         log = self._log
-        before = self.numbers[0] if self.numbers else 0
+        # Keep the previous snapshot and the log after it: recovery needs them if the new snapshot is damaged.
+        before = next((number for number in self.numbers if number < log.position), None)
         with log.writing():
             log.write_unwritten()
             self._put(log.position, content)
-            # Keep the previous snapshot and the log after it: recovery needs them if the new snapshot is damaged.
-            self._trim(before)
+            if before is not None:
+                self._trim(before)
+            log.set_owner("snapshot = ?, previous = ?", log.position, before)
             log.keys.forget(MAX_KEYS, MAX_KEY_BYTES)
         log.written(log.position)
-        self._start_counting(list(dict.fromkeys([log.position, before] if before else [log.position])))
+        self._start_counting([log.position] if before is None else [log.position, before])
 
-    def replace_model(self, content: bytes) -> None:
-        """Replace the model: delete the old snapshots and the log, and keep the answers to idempotency keys."""
+    def replace_model(self, content: bytes, least: int = 0) -> None:
+        """Replace the model: delete the old snapshots and the log, and keep the answers to idempotency keys.
+
+        The new snapshot is the next record, or record `least` if that is later.
+        """
         log = self._log
-        number = log.position + 1
+        number = max(log.position + 1, least)
         with log.writing():
             log.write_unwritten()
             self._put(number, content)
             self._trim(number)  # a replay must not start from the old model
-            log.set_position(number)
+            log.set_owner("position = ?, snapshot = ?, previous = NULL", number, number)
         log.written(number)
         self._start_counting([number])
-
-    def drop_after(self, number: int) -> None:
-        """Delete later snapshots, inside an open transaction."""
-        self._log.db.execute("DELETE FROM snapshot WHERE number > ?", (number,))
-        self.numbers = [one for one in self.numbers if one <= number]
 
     def _put(self, number: int, content: bytes) -> None:
         db = self._log.db
@@ -89,5 +89,5 @@ class Snapshots:
         self._log.db.execute("DELETE FROM log WHERE number <= ?", (before,))
 
     def _start_counting(self, numbers: list[int]) -> None:
-        self.numbers = numbers
+        self.numbers = self._log.snapshots = numbers
         self._examples = self._log_bytes = 0

@@ -2,6 +2,7 @@
 
     file.execute(...), file.executemany(...)     inside `with file.writing():`
     file.one(...), file.rows(...)                anywhere
+    checksum(...)                                in SQL: the CRC-32 of integers, bytes and NULLs
 
 Used for the log of a host, and by the service for its journal and its remembered predictions. Nothing here knows what
 the tables mean.
@@ -11,6 +12,7 @@ from __future__ import annotations
 
 import os
 import sqlite3
+import zlib
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -18,7 +20,7 @@ from types import MappingProxyType
 from typing import Any
 
 from budgetron.durable.errors import DirectoryGone, DiskRefused, damaged_log, storage_errors
-from budgetron.errors import refusal
+from budgetron.errors import StorageError, refusal
 
 MIN_FREE_BYTES = 64 * 2**10  # below this the disk counts as full
 
@@ -35,40 +37,50 @@ class SqliteFile:
     schema : str
         The statements that create the tables of a new file.
     durable : bool
-        True forces every commit to disk (fsync) and checks the file on opening. False survives a crash of the process,
-        but a power loss may take the last commits.
+        True forces every commit to disk (fsync). False survives a crash of the process, but a power loss may take the
+        last commits.
+    checked : bool, optional
+        Whether the structure of the file is checked on opening; by default if it is durable.
     migrations : mapping from format number to function
         Each function brings a file of that format to the next one. It runs in a transaction of its own, so a crash
         leaves the file in one format or the other.
     """
 
     def __init__(
-        self, path: Path, schema: str, *, durable: bool = True, migrations: Migrations = _NONE
+        self,
+        path: Path,
+        schema: str,
+        *,
+        durable: bool = True,
+        checked: bool | None = None,
+        migrations: Migrations = _NONE,
     ) -> None:
         self.path = path
         self._migrations = migrations
         self._format = max(migrations, default=0) + 1
         self._identity: tuple[int, int] | None = None  # of the file that was opened
         with storage_errors(path):
+            create_private(path)
             self._connection = sqlite3.connect(path, timeout=10.0, isolation_level=None, check_same_thread=False)
+            self._connection.create_function("checksum", -1, _checksum, deterministic=True)
             try:
-                self._prepare(schema, durable)
+                self._prepare(schema, durable, durable if checked is None else checked)
                 self._identity = self._file_identity()
             except BaseException:
                 self.close()
                 raise
 
-    def _prepare(self, schema: str, durable: bool) -> None:
+    def _prepare(self, schema: str, durable: bool, checked: bool) -> None:
         self.execute("PRAGMA journal_mode=WAL").fetchone()
         self.execute(f"PRAGMA synchronous={'FULL' if durable else 'NORMAL'}")
         (number,) = self.execute("PRAGMA user_version").fetchone()
         if number > self._format:
-            newest = f"this version of budgetron reads formats up to {self._format}"
-            raise damaged_log(self.path, f"its format is {number}, but {newest}")
-        if durable:
-            found = self.execute("PRAGMA quick_check(1)").fetchone()[0]
-            if found != "ok":
-                raise damaged_log(self.path, found)
+            raise StorageError(
+                refusal("Host", "the format of the log", f"at most {self._format}", f"{str(self.path)!r}: {number}",
+                        "Open the directory with the newer version of budgetron that wrote it.")
+            )  # fmt: skip
+        if checked:
+            self.check_structure()
         if number == 0:
             self._connection.executescript(f"BEGIN; {schema} PRAGMA user_version={self._format}; COMMIT")
             return
@@ -76,6 +88,13 @@ class SqliteFile:
             with self.writing():
                 self._migrations[older](self)
                 self.execute(f"PRAGMA user_version={older + 1}")
+
+    def check_structure(self) -> None:
+        """Raise `DamagedLog` if pages, rows or indexes contradict each other. SQLite itself looks at few of them."""
+        with storage_errors(self.path):
+            found = self.execute("PRAGMA integrity_check(1)").fetchone()[0]
+        if found != "ok":
+            raise damaged_log(self.path, found)
 
     @contextmanager
     def writing(self) -> Iterator[None]:
@@ -158,13 +177,35 @@ class SqliteFile:
     def copy_to(self, target: Path) -> None:
         """Write a consistent copy through a separate connection, so that the writer does not wait."""
         with storage_errors(self.path):
-            reader = sqlite3.connect(f"{self.path.absolute().as_uri()}?mode=ro", uri=True)
-            copy = sqlite3.connect(target, isolation_level=None)
-            try:
-                reader.backup(copy)
-            finally:
-                copy.close()
-                reader.close()
+            copy_database(self.path, target)
 
     def close(self) -> None:
         self._connection.close()
+
+
+def copy_database(source: Path, target: Path) -> None:
+    """Write a consistent copy of a SQLite file, which may be in use, to a new file."""
+    create_private(target)
+    reader = sqlite3.connect(f"{source.absolute().as_uri()}?mode=ro", uri=True)
+    copy = sqlite3.connect(target, isolation_level=None)
+    try:
+        reader.backup(copy)
+    finally:
+        copy.close()
+        reader.close()
+
+
+def create_private(path: Path) -> None:
+    """Create a file that only its owner may read, unless it exists. SQLite gives its other files the same mode."""
+    os.close(os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600))
+
+
+def _checksum(*values: int | bytes | None) -> int:
+    """The SQL function `checksum`. Lengths are included, so that no byte can move from one value to the next."""
+    crc = 0
+    for value in values:
+        if isinstance(value, bytes):
+            crc = zlib.crc32(value, zlib.crc32(b"%d:" % len(value), crc))
+        else:
+            crc = zlib.crc32(f"{value};".encode(), crc)
+    return crc

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import sys
 import time
 from typing import Any
@@ -17,3 +18,17 @@ def log(event: str, **fields: Any) -> None:
         sys.stderr.buffer.flush()
     except (OSError, ValueError):  # The reader closed the pipe, which is no reason to stop serving.
         pass
+
+
+class LibraryWarnings(logging.Handler):
+    """Writes the warnings of the library, such as one about a damaged snapshot, to the same log."""
+
+    def emit(self, record: logging.LogRecord) -> None:
+        log("warning", message=record.getMessage())
+
+
+def log_library_warnings() -> None:
+    logger = logging.getLogger("budgetron")
+    if not any(isinstance(handler, LibraryWarnings) for handler in logger.handlers):
+        logger.addHandler(LibraryWarnings(logging.WARNING))
+        logger.propagate = False

@@ -1,13 +1,18 @@
 """Remembered predictions that wait for their label: a bounded table in a file of its own, beside the log.
 
-The latest predictions are stored, labelled or not. The table survives the process (a kill, a crash). After a power loss
-the last moments may be missing, and their ids are then unknown. Whether a label is learned once does not depend on this
-table: each label is sent to the host under an idempotency key of its own.
+The latest predictions are stored, labelled or not. Both their number and their bytes are bounded, so that a client who
+may only predict cannot fill the disk. When the table is full, the API key that uses most of it loses its oldest
+predictions: one client cannot evict the predictions of the others.
+
+The table survives the process (a kill, a crash). After a power loss the last moments may be missing, and their ids are
+then unknown. Whether a label is learned once does not depend on this table: each label is sent to the host under an
+idempotency key of its own.
 """
 
 from __future__ import annotations
 
 import secrets
+import tempfile
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -16,13 +21,20 @@ from typing import Any
 import msgspec
 
 from budgetron.durable import DamagedLog, Learned
-from budgetron.durable.sqlite_file import SqliteFile
-from budgetron.errors import StorageError, refusal
+from budgetron.durable.errors import storage_errors
+from budgetron.durable.sqlite_file import SqliteFile, copy_database
+from budgetron.durable.staging import reported_as
 
 KEY_PREFIX = "feedback:"  # of the idempotency keys of labels
-_SCHEMA = """
-CREATE TABLE IF NOT EXISTS pending
+NAME = "pending.sqlite"
+_ROW_BYTES = 100  # of a row beside the example, in the table and its indexes
+_PENDING = """
+CREATE TABLE pending
     (number INTEGER PRIMARY KEY, id TEXT UNIQUE, example BLOB, label BLOB, position INTEGER, margin BLOB) STRICT;
+"""
+_OWNERS = """
+ALTER TABLE pending ADD COLUMN api_key TEXT NOT NULL DEFAULT '';
+CREATE INDEX pending_by_api_key ON pending (api_key, number);
 """
 
 
@@ -38,29 +50,72 @@ class PendingPrediction:
     margin: Any = None
 
 
+@dataclass
+class _Held:
+    """What an API key has in the table."""
+
+    rows: int = 0
+    bytes: int = 0
+
+
 class Pending:
     """The table of one model. Used on the event loop only."""
 
-    def __init__(self, directory: Path, limit: int) -> None:
-        self._limit = limit
-        path = directory / "pending.sqlite"
-        try:
-            self._db = SqliteFile(path, _SCHEMA, durable=False)
-        except DamagedLog as error:  # this file is not the log, and is easier to do without
-            raise StorageError(
-                refusal("service", "the file of pending predictions", "intact", f"{str(path)!r}: {error.__cause__}",
-                        "Delete it, and start again. Earlier predictions can then not be labelled by id; nothing that "
-                        "was learned is lost.")
-            ) from error  # fmt: skip
-
-    def put(self, examples: Sequence[tuple[Any, Any]]) -> list[str]:
-        """Remember features and tasks, and return the ids to label them by."""
-        ids = [secrets.token_hex(12) for _ in examples]
-        rows = [(name, msgspec.json.encode(example)) for name, example in zip(ids, examples, strict=True)]
+    def __init__(self, directory: Path, max_rows: int, max_bytes: int) -> None:
+        self._most = _Held(max_rows, max_bytes)
+        self._db = _open(directory)
+        self._count()
         with self._db.writing():
-            self._db.executemany("INSERT INTO pending (id, example) VALUES (?, ?)", rows)
-            self._db.execute("DELETE FROM pending WHERE number <= (SELECT max(number) FROM pending) - ?", [self._limit])
+            self._evict()
+
+    def _count(self) -> None:
+        """Count what each API key holds, and all of them together."""
+        query = f"SELECT api_key, count(*), sum(length(example) + {_ROW_BYTES}) FROM pending GROUP BY api_key"
+        self._held = {api_key: _Held(rows, size) for api_key, rows, size in self._db.rows(query)}
+        held = self._held.values()
+        self._all = _Held(sum(one.rows for one in held), sum(one.bytes for one in held))
+
+    def put(self, examples: Sequence[tuple[Any, Any]], api_key: str) -> list[str]:
+        """Remember features and tasks for an API key, and return the ids to label them by."""
+        ids = [secrets.token_hex(12) for _ in examples]
+        contents = [msgspec.json.encode(example) for example in examples]
+        rows = [(name, content, api_key) for name, content in zip(ids, contents, strict=True)]
+        try:
+            with self._db.writing():
+                self._db.executemany("INSERT INTO pending (id, example, api_key) VALUES (?, ?, ?)", rows)
+                self._add(self._held.setdefault(api_key, _Held()), len(ids), sum(map(len, contents)))
+                self._evict()
+        except BaseException:  # a full disk: nothing was stored
+            self._count()
+            raise
         return ids
+
+    def _add(self, held: _Held, rows: int, content_bytes: int) -> None:
+        for counted in (held, self._all):
+            counted.rows += rows
+            counted.bytes += content_bytes + _ROW_BYTES * rows
+
+    def _evict(self) -> None:
+        """Delete the oldest predictions of the key that holds most, until the table is within its bounds."""
+        for what in ("rows", "bytes"):
+            while (excess := getattr(self._all, what) - getattr(self._most, what)) > 0:
+                self._delete_oldest(what, excess)
+
+    def _delete_oldest(self, what: str, excess: int) -> None:
+        """Delete from the key that holds most, as much as is too much, or until it holds no more than the next one."""
+        largest, second = sorted([*(getattr(held, what) for held in self._held.values()), 0], reverse=True)[:2]
+        api_key = next(name for name, held in self._held.items() if getattr(held, what) == largest)
+        goal = largest - min(excess, max(1, largest - second))
+        held, last = self._held[api_key], 0
+        query = "SELECT number, length(example) FROM pending WHERE api_key = ? ORDER BY number"
+        for number, size in self._db.rows(query, (api_key,)):
+            last = number
+            self._add(held, -1, -size)
+            if getattr(held, what) <= goal:
+                break
+        self._db.execute("DELETE FROM pending WHERE api_key = ? AND number <= ?", (api_key, last))
+        if not held.rows:
+            del self._held[api_key]
 
     def get(self, name: str) -> PendingPrediction | None:
         query = "SELECT example, label, position, margin FROM pending WHERE id = ?"
@@ -93,3 +148,48 @@ class Pending:
 
     def close(self) -> None:
         self._db.close()
+
+
+def _to_format_2(db: SqliteFile) -> None:
+    """Add the API key that each prediction belongs to."""
+    db.executescript(_OWNERS)
+
+
+def _open(directory: Path) -> SqliteFile:
+    path = directory / NAME
+    return SqliteFile(path, _PENDING + _OWNERS, durable=False, checked=True, migrations={1: _to_format_2})
+
+
+# ---- for the command line
+
+
+def verify_pending(directory: Path) -> None:
+    """Raise `DamagedLog` if there is a table of pending predictions and it is damaged. It may be in use."""
+    if (directory / NAME).exists():
+        with tempfile.TemporaryDirectory(prefix="budgetron-") as name, reported_as(Path(name), directory):
+            with storage_errors(directory / NAME):
+                copy_database(directory / NAME, Path(name) / NAME)
+            _open(Path(name)).close()
+
+
+def repair_pending(directory: Path) -> bool:
+    """Delete a damaged table: nothing that was learned is in it. Returns whether it was damaged."""
+    try:
+        verify_pending(directory)
+    except DamagedLog:
+        for suffix in ("", "-wal", "-shm"):
+            (directory / f"{NAME}{suffix}").unlink(missing_ok=True)
+        return True
+    return False
+
+
+def forget_labels_after(directory: Path, position: int) -> None:
+    """After a restore: predictions whose labels the restored model has not learned wait for them again."""
+    if (directory / NAME).exists():
+        db = _open(directory)
+        try:
+            with db.writing():
+                db.execute("UPDATE pending SET label = NULL, position = NULL, margin = NULL WHERE position > ?",
+                           (position,))  # fmt: skip
+        finally:
+            db.close()

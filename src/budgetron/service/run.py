@@ -22,7 +22,7 @@ from budgetron.errors import refuse
 from budgetron.service.http.app import create_app
 from budgetron.service.http.connections import RESERVED
 from budgetron.service.lifecycle import Service
-from budgetron.service.logs import log
+from budgetron.service.logs import log, log_library_warnings
 from budgetron.service.settings import Settings
 
 _OTHER_FILES = 512  # databases, libraries and threads, beside connections
@@ -34,6 +34,7 @@ def serve(settings: Settings, make_models: Mapping[str, Callable[[], Any] | None
 
     `make_models` maps each name to a function that creates the model of a new directory: a learner.
     """
+    log_library_warnings()
     listener = _bound_socket(settings)
     _allow_open_files(settings.limits.connections + RESERVED + _OTHER_FILES)
     factory = asyncio.new_event_loop if sys.platform == "win32" else _uvloop_factory()

@@ -26,7 +26,7 @@ class ServedModel:
         self.name, self.host = name, host
         self.limits = settings.limits
         self.statistics = LiveStatistics()
-        self.pending = Pending(host.directory, settings.pending)
+        self.pending = Pending(host.directory, settings.pending, settings.limits.pending_bytes)
         self.pending.note_learned(host.remembered(KEY_PREFIX))
         self.writer = Writer(name, host, self.statistics, settings.limits.waiting_examples)
         self.predictor = Predictor(host, self.writer, settings.limits)

@@ -22,6 +22,7 @@ class Limits:
     features: int = 100_000  # numbers in one example
     text: int = 1_000  # characters of a task, a label, an id
     waiting_examples: int = 50_000  # for the writer; beyond that 503 with Retry-After
+    pending_bytes: int = 2**26  # of remembered predictions, per model
     watchers: int = 32  # subscribers of /v1/events
     connections: int = 1_000  # a few more are accepted for health checks
     seconds_to_send: float = 30.0  # for the headers, for the first 10 kB/s of a body, for each pause in a stream

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, BinaryIO
 
 from starlette.responses import Response, StreamingResponse
 
+from budgetron.durable.ownership import TEMPORARY
 from budgetron.service.handlers.features import check_text
 from budgetron.service.http.problems import HTTPProblem
 from budgetron.service.http.wire import SAFE_HEADERS, Done, ModelAnswer, ShardAnswer, TaskAnswer, encode, reply
@@ -118,12 +119,12 @@ async def snapshot(call: Call) -> Response:
 async def backup(call: Call) -> Response:
     """The whole state of the model in one file, taken while learning continues."""
     host = call.model.host
-    path = host.directory / f".backup-{secrets.token_hex(8)}"
+    path = host.directory / f"{TEMPORARY}{secrets.token_hex(8)}"
     try:
         await asyncio.to_thread(host.backup, path)
         file = open(path, "rb")  # noqa: SIM115 (`_pieces` closes it)
     finally:
-        # The copy stays readable through the open file, and a kill cannot leave it behind.
+        # The copy stays readable through the open file. What a kill before this leaves is deleted at the next start.
         path.unlink(missing_ok=True)
     headers = SAFE_HEADERS | {"content-disposition": 'attachment; filename="host.sqlite"'}
     return StreamingResponse(_pieces(file), headers=headers, media_type=BINARY)

@@ -3,7 +3,7 @@
     the first label    learned as if it had come with its example
     the same again     `repeated`, with the first answer; nothing is learned
     another label      `conflict` (409): the first label counts
-    an unknown id      `unknown` (404): never issued, or older than the latest 100,000 predictions
+    an unknown id      `unknown` (404): never issued, or evicted (see `service.pending`)
 """
 
 from __future__ import annotations

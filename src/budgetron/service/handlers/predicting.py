@@ -116,7 +116,7 @@ async def predict(call: Call) -> Response:
         prediction = await model.predictor.one(request.features, request.task)
         model.statistics.n_predicted += 1
         if request.remember:
-            prediction.id = model.pending.put([(request.features, request.task)])[0]
+            prediction.id = model.pending.put([(request.features, request.task)], call.api_key.name)[0]
         return reply(encode(prediction))
     examples = request.examples
     if request.features is not UNSET or request.task is not None:
@@ -128,6 +128,7 @@ async def predict(call: Call) -> Response:
     answers = await model.predictor.many([e.features for e in examples], [e.task for e in examples])
     model.statistics.n_predicted += len(answers)
     if request.remember:
-        for answer, name in zip(answers, model.pending.put([(e.features, e.task) for e in examples]), strict=True):
+        names = model.pending.put([(e.features, e.task) for e in examples], call.api_key.name)
+        for answer, name in zip(answers, names, strict=True):
             answer.id = name
     return reply(encode(Predictions(answers, model.host.position)))

@@ -1,0 +1,71 @@
+"""`budgetron verify`: check the data of a service, or a backup, without changing anything."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import click
+
+from budgetron.errors import StorageError, refuse
+
+
+@click.command("verify")
+@click.argument("path", type=click.Path(path_type=Path, exists=True))
+def command(path: Path) -> None:
+    """Check what a service has on disk, or a backup. The service may be running; nothing is changed.
+
+    PATH is the data directory of a service, the directory of one model, or a backup file. Everything is checked that
+    the start of a service checks: the log, its snapshots, and the idempotency keys. The exit code is 1 if something is
+    damaged; the message names the command that helps.
+    """
+    damaged = 0
+    for place in [path] if path.is_file() else model_directories(path):
+        try:
+            for line in _report(place):
+                click.echo(f"{place}: {line}")
+        except StorageError as error:
+            damaged += 1
+            click.echo(f"{place}: DAMAGED. {error}")
+    sys.exit(1 if damaged else 0)
+
+
+def _report(place: Path) -> list[str]:
+    from budgetron.distributed.sharded_repair import verify_sharded
+    from budgetron.durable import verify
+    from budgetron.service.pending import verify_pending
+
+    checked = verify_sharded(place) if is_sharded(place) else {"": verify(place)}
+    if place.is_dir():
+        verify_pending(place)
+    lines = []
+    for name, found in checked.items():
+        counts = f"{found.examples} examples learned, {found.keys} idempotency keys, position {found.position}"
+        line = f"{name}intact. {counts}."
+        if found.unusable:
+            line += f" Damaged, but not needed: {found.unusable} To replace it: budgetron repair {place} --accept-loss"
+        lines.append(line)
+    return lines
+
+
+def is_sharded(place: Path) -> bool:
+    from budgetron.distributed.shard_options import is_sharded_host
+
+    return is_sharded_host(place)
+
+
+def model_directories(path: Path) -> list[Path]:
+    """The directories of models at a path: itself, or those in it."""
+    from budgetron.durable.log_schema import NAME
+    from budgetron.durable.ownership import MARK
+
+    def is_model(folder: Path) -> bool:  # the mark is there even if the database has been deleted
+        return (folder / NAME).exists() or (folder / MARK).exists() or is_sharded(folder)
+
+    if is_model(path):
+        return [path]
+    found = [folder for folder in sorted(path.iterdir()) if folder.is_dir() and is_model(folder)]
+    if not found:
+        accepted = "the data directory of a service, the directory of a model, or a backup"
+        raise refuse("verify", "PATH", accepted, f"{str(path)!r}, which contains no model")
+    return found

@@ -1,0 +1,84 @@
+"""Verify and repair the directory of a `ShardedHost`: its journal, and the log of each shard.
+
+`budgetron verify` and `budgetron repair` call this. The work on a single log is done by `budgetron.durable`.
+"""
+
+from __future__ import annotations
+
+import tempfile
+from pathlib import Path
+
+from budgetron.distributed.journal import NAME, Journal
+from budgetron.distributed.worker import folder_of
+from budgetron.durable.errors import DamagedLog, storage_errors
+from budgetron.durable.log_schema import NAME as LOG
+from budgetron.durable.repair import copy_keys, repair, rows_around_damage
+from budgetron.durable.sqlite_file import copy_database
+from budgetron.durable.staging import Replaced, owned, put_in_place, reported_as
+from budgetron.durable.verify import Verified, verify
+from budgetron.errors import refusal
+
+
+def verify_sharded(directory: Path) -> dict[str, Verified]:
+    """Check the journal, and return what is in each shard. Raises `DamagedLog` at the first damage."""
+    return {f"{folder.name}: ": verify(folder) for folder in _shards(directory)}
+
+
+def _shards(directory: Path) -> list[Path]:
+    """The folders of the shards that have begun, if the journal is intact."""
+    with tempfile.TemporaryDirectory(prefix="budgetron-") as name, reported_as(Path(name), directory):
+        with storage_errors(directory / NAME):
+            copy_database(directory / NAME, Path(name) / NAME)
+        journal = Journal(Path(name))
+        try:
+            journal.unfinished()
+            folders = [journal.place / folder_of(shard) for shard in range(journal.shards)]
+        finally:
+            journal.db.close()
+    return [folder for folder in folders if (folder / LOG).exists()]
+
+
+def repair_sharded(directory: Path) -> dict[str, Replaced | None]:
+    """Repair the journal and every shard. The values are None for those that are intact."""
+    done: dict[str, Replaced | None] = {"journal: ": None}
+    with owned(directory) as stage:
+        try:
+            folders = _shards(directory)
+        except DamagedLog as damage:
+            done["journal: "] = _repair_journal(directory, stage, damage)
+            folders = _shards(directory)
+        for folder in folders:
+            done[f"{folder.name}: "] = repair(folder)
+    return done
+
+
+def _repair_journal(directory: Path, stage: Path, damage: DamagedLog) -> Replaced:
+    """Write a new journal with the requests and keys that can be read."""
+    try:
+        (stage / "old").mkdir()
+        with storage_errors(directory / NAME):
+            copy_database(directory / NAME, stage / "old" / NAME)
+        old = Journal(stage / "old", checked=False)
+    except DamagedLog as error:
+        remedy = "Replace the whole directory by a copy that was made while the service was stopped."
+        path = str(directory / NAME)
+        raise DamagedLog(
+            refusal("repair", "the journal", "one that says where the shards are", f"{path!r}: {error.what}", remedy)
+        ) from error
+    last = 0
+    new = Journal(stage, old.place, old.shards)
+    try:
+        with new.db.writing():
+            new.db.execute("UPDATE about SET name = ?", (old.name,))  # part of the keys that the shards know
+            copy_keys(old.db, new.db, 2**62)
+            for row in rows_around_damage(old.db, "SELECT * FROM request ORDER BY number"):
+                new.db.execute("INSERT OR IGNORE INTO request VALUES (?, ?, ?)", row)
+            new.db.execute("DELETE FROM request WHERE crc IS NOT checksum(number, rows)")
+            last = max(old.position, new.db.one("SELECT coalesce(max(number), 0) FROM answer")[0], new.position)
+            new.db.execute("DELETE FROM sqlite_sequence WHERE name = 'request'")
+            new.db.execute("INSERT INTO sqlite_sequence VALUES ('request', ?)", (last,))
+    finally:
+        old.db.close()
+        new.db.close()
+    kept = put_in_place(stage / NAME, directory, "damaged")
+    return Replaced(last, 0, last, last, kept, str(damage))

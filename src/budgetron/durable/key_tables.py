@@ -1,0 +1,89 @@
+"""The tables of idempotency keys in a SQLite file: their columns, their checksums, and how long keys are kept.
+
+    answer             key, record number, digest of the request, margins (once known)
+    stream_block       record number, key, first and last position; the positions (NULL: all from first to last), a
+                       digest of eight bytes per row (NULL: not known), margins (once known)
+    stream_forgotten   key, and the position before which answers of this stream have been deleted
+
+Every row ends with a checksum: a key that changed on disk would be forgotten, and its rows would be learned again.
+`idempotency` reads and fills these tables.
+"""
+
+from __future__ import annotations
+
+from budgetron.durable.errors import damaged_log
+from budgetron.durable.sqlite_file import SqliteFile
+
+MAX_KEYS = 100_000  # the latest are stored; an older key that is sent again counts as a new one
+MAX_KEY_BYTES = 64 * 2**20  # of margins and digests stored for the keys
+STREAM_SCHEMA = """
+CREATE TABLE stream_block (number INTEGER PRIMARY KEY, key TEXT, first INTEGER, last INTEGER, places BLOB, digests BLOB,
+    margins BLOB) STRICT;
+CREATE INDEX stream_block_by_key ON stream_block (key, last);
+CREATE TABLE stream_forgotten (key TEXT PRIMARY KEY, before INTEGER, number INTEGER) STRICT;
+"""
+CHECKSUM_SCHEMA = """
+ALTER TABLE answer ADD COLUMN crc INTEGER;
+ALTER TABLE stream_block ADD COLUMN crc INTEGER;
+ALTER TABLE stream_forgotten ADD COLUMN crc INTEGER;
+"""
+SCHEMA_2 = f"""
+CREATE TABLE answer (key TEXT PRIMARY KEY, number INTEGER, digest BLOB, margins BLOB) STRICT;
+CREATE INDEX answer_by_number ON answer (number);
+{STREAM_SCHEMA}
+"""
+SCHEMA = SCHEMA_2 + CHECKSUM_SCHEMA
+CHECKSUMS = {  # table → the expression for the checksum of a row
+    "answer": "checksum(CAST(key AS BLOB), number, digest, margins)",
+    "stream_block": "checksum(number, CAST(key AS BLOB), first, last, places, digests, margins)",
+    "stream_forgotten": "checksum(CAST(key AS BLOB), before, number)",
+}
+SEAL = {table: f"UPDATE {table} SET crc = {expression} WHERE number = ?" for table, expression in CHECKSUMS.items()}
+
+
+class KeyTables:
+    """The tables of one file. Methods that change them need an open transaction."""
+
+    def __init__(self, db: SqliteFile) -> None:
+        self._db = db
+
+    def seal_all(self) -> None:
+        """Write the checksums of all rows: for a file of an earlier format."""
+        for table, expression in CHECKSUMS.items():
+            self._db.execute(f"UPDATE {table} SET crc = {expression}")
+
+    def check(self) -> None:
+        """Raise `DamagedLog` if a row differs from what was written."""
+        for table, expression in CHECKSUMS.items():
+            found = self._db.one(f"SELECT number FROM {table} NOT INDEXED WHERE crc IS NOT {expression} LIMIT 1")
+            if found is not None:
+                what = f"the idempotency key of record {found[0]} has other bytes than were written"
+                raise damaged_log(self._db.path, what)
+
+    def forget(self, most: int, most_bytes: int) -> None:
+        """Delete all but the latest keys: at most `most` keys, and `most_bytes` bytes of answers.
+
+        How far a stream was learned takes few bytes and is kept longer, so that a long stream still resumes correctly.
+        """
+        for table, size in (
+            ("answer", "length(margins)"),
+            ("stream_block", "coalesce(length(margins), 0) + coalesce(length(digests), 0)"),
+        ):
+            by_count = f"SELECT number FROM {table} ORDER BY number DESC LIMIT 1 OFFSET ?"
+            by_bytes = (
+                f"SELECT max(number) FROM (SELECT number, sum({size}) OVER (ORDER BY number DESC) AS held "
+                f"FROM {table}) WHERE held > ?"
+            )
+            (last,) = self._db.one(f"SELECT max(coalesce(({by_count}), 0), coalesce(({by_bytes}), 0))",
+                                   (most, most_bytes))  # fmt: skip
+            if table == "stream_block":
+                self._db.execute(
+                    "INSERT INTO stream_forgotten SELECT key, max(last) + 1, max(number), NULL FROM stream_block "
+                    "WHERE number <= ? GROUP BY key ON CONFLICT (key) DO UPDATE SET "
+                    "before = max(before, excluded.before), number = excluded.number, crc = NULL", (last,),
+                )  # fmt: skip
+                expression = CHECKSUMS["stream_forgotten"]
+                self._db.execute(f"UPDATE stream_forgotten SET crc = {expression} WHERE crc IS NULL")
+            self._db.execute(f"DELETE FROM {table} WHERE number <= ?", (last,))
+        oldest = "SELECT number FROM stream_forgotten ORDER BY number DESC LIMIT 1 OFFSET ?"
+        self._db.execute(f"DELETE FROM stream_forgotten WHERE number <= ({oldest})", (most,))

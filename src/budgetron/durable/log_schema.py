@@ -1,0 +1,61 @@
+"""The tables of a host's database, and the migrations from earlier formats.
+
+    owner      epoch of the owner, number of the last record, numbers of the newest snapshot and the one before
+    log        record number, first record number of the same commit, CRC-32, bytes of the block (NULL: it was rejected)
+    answer, stream_block, stream_forgotten      idempotency keys; see `key_tables`
+    snapshot   the number of the last record that the model file contains, and the file in parts; see `snapshots`
+
+From the older snapshot on, the numbers in the log have no gaps, so that a missing record is noticed.
+"""
+
+from __future__ import annotations
+
+from budgetron.durable.earlier_keys import EarlierKeys
+from budgetron.durable.key_tables import CHECKSUM_SCHEMA, SCHEMA_2, STREAM_SCHEMA, KeyTables
+from budgetron.durable.sqlite_file import SqliteFile
+
+NAME = "host.sqlite"
+OWNER_CHECKSUM = "checksum(epoch, position, snapshot, previous)"
+# A rejected record keeps its place. The CRC-32 of no bytes is the number that seeds it.
+CLEAR_RECORD = "UPDATE log SET block = NULL, crc = number & 4294967295 WHERE number = ?"
+# Before the first snapshot nothing was acknowledged, so no record is missed, and rejected ones need no place.
+DROP_RECORD = "DELETE FROM log WHERE number = ? AND (SELECT snapshot FROM owner) IS NULL"
+_SNAPSHOT_COLUMNS = """
+ALTER TABLE owner ADD COLUMN snapshot INTEGER;
+ALTER TABLE owner ADD COLUMN previous INTEGER;
+ALTER TABLE owner ADD COLUMN crc INTEGER;
+"""
+_SEAL_OWNER = f"UPDATE owner SET crc = {OWNER_CHECKSUM};"
+SCHEMA = f"""
+CREATE TABLE owner (one INTEGER PRIMARY KEY CHECK (one = 1), epoch INTEGER, position INTEGER) STRICT;
+CREATE TABLE log (number INTEGER PRIMARY KEY, batch INTEGER, crc INTEGER, block BLOB) STRICT;
+CREATE TABLE snapshot (number INTEGER, part INTEGER, content BLOB, PRIMARY KEY (number, part)) STRICT;
+INSERT INTO owner VALUES (1, 0, 0);
+{SCHEMA_2} {CHECKSUM_SCHEMA} {_SNAPSHOT_COLUMNS} {_SEAL_OWNER}
+"""
+
+
+def _to_format_2(db: SqliteFile) -> None:
+    """Add the tables of streams, which format 1 did not have."""
+    db.executescript(STREAM_SCHEMA)
+    EarlierKeys(db).migrate_format_1_streams()
+
+
+def _to_format_3(db: SqliteFile) -> None:
+    """Add checksums and the numbers of the snapshots, and fill the places of rejected records, which were deleted."""
+    db.executescript(CHECKSUM_SCHEMA + _SNAPSHOT_COLUMNS)
+    KeyTables(db).seal_all()
+    numbers = [number for (number,) in db.rows("SELECT DISTINCT number FROM snapshot ORDER BY number DESC LIMIT 2")]
+    db.execute("UPDATE owner SET snapshot = ?, previous = ?", [*numbers, None, None][:2])
+    db.execute(_SEAL_OWNER)
+    if numbers:
+        (last,) = db.one("SELECT position FROM owner")
+        db.execute(
+            "WITH RECURSIVE place (number) AS (SELECT ?1 + 1 WHERE ?1 < ?2 UNION ALL "
+            "SELECT number + 1 FROM place WHERE number < ?2) "
+            "INSERT OR IGNORE INTO log SELECT number, number, number & 4294967295, NULL FROM place",
+            (numbers[-1], last),
+        )
+
+
+MIGRATIONS = {1: _to_format_2, 2: _to_format_3}

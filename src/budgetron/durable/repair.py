@@ -1,0 +1,100 @@
+"""Repair a damaged host: continue from its last good state, without what came later.
+
+`budgetron repair` calls this while no process serves the directory. The damaged database is kept beside the new one:
+other tools may be able to read more of it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+from budgetron.durable.errors import DamagedLog
+from budgetron.durable.key_tables import CHECKSUMS
+from budgetron.durable.log import Log
+from budgetron.durable.log_schema import NAME
+from budgetron.durable.recovery import Recovery, from_snapshot, replay
+from budgetron.durable.snapshots import Snapshots
+from budgetron.durable.sqlite_file import SqliteFile
+from budgetron.durable.staging import Replaced, copy_host, owned, put_in_place
+from budgetron.durable.verify import verify
+from budgetron.errors import InputError, refusal
+
+
+def repair(directory: Path) -> Replaced | None:
+    """Write a new database with the last good state of a damaged one. Returns None if nothing is damaged.
+
+    Raises `DamagedLog` if there is no good state: then only a backup helps.
+    """
+    with owned(directory) as stage:
+        try:
+            if not (unusable := verify(directory).unusable):
+                return None
+            damage = unusable
+        except DamagedLog as error:
+            damage = str(error)
+        try:
+            copy_host(directory, stage / "old")
+            old = Log(stage / "old", checked=False)
+            try:
+                found = _last_good_state(old)
+                last = max(old.position, old.mark.read(), found.position)
+                position = _write(stage / "new", old, found, last)
+            finally:
+                old.close()
+        except (DamagedLog, InputError) as error:
+            raise _no_good_state(directory, error) from error
+        kept = put_in_place(stage / "new" / NAME, directory, "damaged")
+    return Replaced(position, int(found.hosted.model.n_seen_), found.position, last, kept, damage)
+
+
+def _last_good_state(old: Log) -> Recovery:
+    found = from_snapshot(old, Snapshots(old), None)
+    with suppress(DamagedLog):
+        replay(old, found)
+    return found
+
+
+def _no_good_state(directory: Path, error: Exception) -> DamagedLog:
+    what = getattr(error, "what", "") or "it has no snapshot"
+    return DamagedLog(
+        refusal("repair", "the log", "one with an intact snapshot to continue from",
+                f"{str(directory / NAME)!r}: {what}",
+                f"Only a backup helps: budgetron restore BACKUP {directory}. To start with an empty model instead, "
+                f"move the directory away: mv {directory} {directory}.damaged")
+    )  # fmt: skip
+
+
+def _write(folder: Path, old: Log, found: Recovery, last: int) -> int:
+    """Write model and idempotency keys to a new database; its position."""
+    folder.mkdir(mode=0o700)
+    new = Log(folder)
+    try:
+        new.take_over(max(1, old.epoch))  # not a later one: the coordinator of a shard counts on with its own numbers
+        with new.writing():
+            copy_keys(old.db, new.db, found.position)
+            new.keys.answered(old.unwritten.answers.items())
+            new.keys.remove(old.unwritten.refused)
+        Snapshots(new).replace_model(found.hosted.content(), least=last + 1)
+        return new.position
+    finally:
+        new.close()
+
+
+def copy_keys(old: SqliteFile, new: SqliteFile, last: int) -> None:
+    """Copy the idempotency keys of the records up to `last` that are as they were written."""
+    for table, expression in CHECKSUMS.items():
+        query = f"SELECT * FROM {table} NOT INDEXED WHERE crc IS {expression} AND number <= ? ORDER BY rowid"
+        for row in rows_around_damage(old, query, (last,)):
+            places = ", ".join("?" * len(row))
+            new.execute(f"INSERT OR IGNORE INTO {table} VALUES ({places})", row)
+
+
+def rows_around_damage(db: SqliteFile, query: str, values: tuple[Any, ...] = ()) -> Iterator[Any]:
+    """The rows of an ordered query: from the first to a damaged page, and from the last back to it."""
+    for direction in ("ASC", "DESC"):
+        with suppress(DamagedLog):
+            yield from db.rows(f"{query} {direction}", values)
+            return

@@ -1,0 +1,115 @@
+"""Work on copies of a host's files, and put a new database in the place of the old one.
+
+`verify`, `repair` and `restore` use it. They never change a database in place: until the last step, which renames
+files, an interruption leaves the directory as it was.
+"""
+
+from __future__ import annotations
+
+import os
+import secrets
+import shutil
+import sqlite3
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+from budgetron.durable.errors import DamagedLog, damaged_log, storage_errors
+from budgetron.durable.log_schema import NAME
+from budgetron.durable.ownership import MARK, TEMPORARY, DirectoryLock, make_private, remove_leftovers
+from budgetron.durable.sqlite_file import copy_database
+from budgetron.errors import refusal
+
+
+@dataclass(frozen=True)
+class Replaced:
+    """A new database in the place of the old one."""
+
+    position: int  # of the new log
+    examples: int  # that the model has seen
+    last_good: int  # the last record that it contains
+    last_known: int  # the last record that was written before
+    kept: Path | None  # where the old database is now
+    damage: str = ""
+
+
+@contextmanager
+def owned(directory: Path) -> Iterator[Path]:
+    """Lock a directory that no process serves, and yield a new temporary folder in it."""
+    with storage_errors(directory / "lock"):
+        make_private(directory)
+        lock = DirectoryLock(directory)
+    stage = directory / f"{TEMPORARY}{secrets.token_hex(8)}"
+    try:
+        remove_leftovers(directory)
+        with storage_errors(stage):
+            make_private(stage)
+        yield stage
+    finally:
+        shutil.rmtree(stage, ignore_errors=True)
+        lock.release()
+
+
+def copy_host(directory: Path, folder: Path) -> None:
+    """Copy the database of a host, which may be in use, and its mark of what was acknowledged."""
+    make_private(folder)
+    mark = directory / MARK
+    if mark.is_file():  # first: the database, which may go on growing, must not be behind it
+        shutil.copyfile(mark, folder / MARK)
+    if not (directory / NAME).is_file():
+        raise damaged_log(directory / NAME, "it is missing")
+    copy_log(directory / NAME, folder / NAME)
+
+
+def copy_log(source: Path, target: Path) -> None:
+    """Copy a database, which may be in use, if it is one of a host. SQLite takes an empty file for a new database."""
+    with storage_errors(source):
+        copy_database(source, target)
+        copy = sqlite3.connect(target)
+        try:
+            tables = {name for (name,) in copy.execute("SELECT name FROM sqlite_master")}
+        finally:
+            copy.close()
+    if not {"owner", "log", "snapshot", "answer"} <= tables:
+        raise damaged_log(source, "it does not have the tables of a host")
+
+
+@contextmanager
+def reported_as(folder: Path, directory: Path) -> Iterator[None]:
+    """Name the directory, and not the folder of its copy, in errors about damage."""
+    try:
+        yield
+    except DamagedLog as error:
+        raise DamagedLog(str(error).replace(str(folder), str(directory)), error.what) from error.__cause__
+
+
+def put_in_place(database: Path, directory: Path, aside: str) -> Path | None:
+    """Move a closed database into a directory. Returns where the old one of that name is now, if there was one."""
+    old, kept = directory / database.name, None
+    with storage_errors(old):
+        if old.exists():
+            number = next(n for n in range(1, 10**6) if not (directory / f"{aside}-{n}.sqlite").exists())
+            kept = directory / f"{aside}-{number}.sqlite"
+            # The write-ahead file first: without it the database is behind `acknowledged`, which is noticed.
+            if (wal := Path(f"{old}-wal")).exists() and wal.stat().st_size:
+                os.replace(wal, f"{kept}-wal")
+            os.replace(old, kept)
+        for suffix in ("-wal", "-shm"):  # they must not be applied to another database
+            Path(f"{old}{suffix}").unlink(missing_ok=True)
+        os.replace(database, old)
+        descriptor = os.open(directory, os.O_RDONLY)
+        try:
+            os.fsync(descriptor)
+        finally:
+            os.close(descriptor)
+    return kept
+
+
+def not_a_backup(backup: Path, error: DamagedLog) -> DamagedLog:
+    """The error for a backup that is damaged, or another file."""
+    return DamagedLog(
+        refusal("restore", "BACKUP", "an intact file from GET /v1/backup or Host.backup",
+                f"{str(backup)!r}: {error.what or error}",
+                "Choose another backup. A model file is uploaded with PUT /v1/snapshot instead.")
+    )  # fmt: skip

@@ -1,0 +1,56 @@
+"""Verify the directory of a host, or a backup: everything that opening it would check, without changing anything.
+
+`budgetron verify` calls this. It works on a copy, so a host that has the directory open is not disturbed.
+"""
+
+from __future__ import annotations
+
+import tempfile
+from dataclasses import dataclass
+from pathlib import Path
+
+from budgetron.durable.errors import DamagedLog
+from budgetron.durable.log import Log
+from budgetron.durable.log_schema import NAME
+from budgetron.durable.recovery import recover
+from budgetron.durable.snapshots import Snapshots
+from budgetron.durable.staging import copy_host, copy_log, not_a_backup, reported_as
+
+
+@dataclass(frozen=True)
+class Verified:
+    """An intact log. `unusable` says which snapshot is damaged, if the one before it can take its place."""
+
+    position: int
+    examples: int  # that the model has seen
+    keys: int
+    unusable: str = ""
+
+
+def verify(path: Path) -> Verified:
+    """Check a host's directory, or a backup file. Raises `DamagedLog` if something that was acknowledged is lost."""
+    with tempfile.TemporaryDirectory(prefix="budgetron-") as name:
+        folder = Path(name)
+        if path.is_dir():
+            copy_host(path, folder)
+            with reported_as(folder, path):
+                return _verified(folder)
+        try:
+            copy_log(path, folder / NAME)
+            return _verified(folder)
+        except DamagedLog as error:
+            raise not_a_backup(path, error) from error
+
+
+def _verified(folder: Path) -> Verified:
+    """Recover the model of a copy into memory, and describe it."""
+    log = Log(folder)
+    try:
+        (keys,) = log.db.one("SELECT (SELECT count(*) FROM answer) + (SELECT count(DISTINCT key) FROM stream_block)")
+        if not log.snapshots:  # nothing has been learned: the first answer waits for the first snapshot
+            log.check_acknowledged()
+            return Verified(log.position, 0, keys)
+        found = recover(log, Snapshots(log), None)
+        return Verified(log.position, int(found.hosted.model.n_seen_), keys, found.unusable)
+    finally:
+        log.close()

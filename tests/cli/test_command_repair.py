@@ -1,0 +1,120 @@
+"""`budgetron verify`, `repair` and `restore`, as an operator uses them: after a look at what a damaged model says."""
+
+from __future__ import annotations
+
+import sqlite3
+
+import numpy as np
+import pytest
+from click.testing import CliRunner
+
+import budgetron
+from budgetron.cli import main
+from budgetron.distributed.shard_options import ShardOptions
+from budgetron.distributed.sharded_host import ShardedHost
+from budgetron.durable import Host, Request
+
+
+def invoke(*arguments):
+    done = CliRunner().invoke(main, [str(argument) for argument in arguments])
+    return done.exit_code, done.output
+
+
+def change(path, statement):
+    db = sqlite3.connect(path)
+    db.execute(statement)
+    db.commit()
+    db.close()
+
+
+def block(seed):
+    X = np.random.default_rng(seed).normal(size=(10, 3))
+    return X, (X[:, 0] > 0).astype(int), [f"t{i % 4}" for i in range(10)]
+
+
+def learner():
+    return budgetron.Forgetron(budget=20, graph=budgetron.graphs.disconnected())
+
+
+@pytest.fixture
+def data(tmp_path):
+    """The data directory of a service with two models, and a backup of the first one after 30 examples."""
+    for name in ("default", "other"):
+        with Host.open(tmp_path / "data" / name, learner) as host:
+            for seed in range(3):
+                host.learn(*block(seed), key=str(seed))
+            if name == "default":
+                host.backup(tmp_path / "backup")
+            for seed in range(3, 5):
+                host.learn(*block(seed), key=str(seed))
+    return tmp_path / "data"
+
+
+def test_verify(data, tmp_path):
+    code, said = invoke("verify", data)
+    assert code == 0 and said.splitlines() == [
+        f"{data / name}: intact. 50 examples learned, 5 idempotency keys, position 5." for name in ("default", "other")
+    ]
+    assert invoke("verify", data / "other")[1] in said
+    assert invoke("verify", tmp_path / "backup")[1].endswith("30 examples learned, 3 idempotency keys, position 3.\n")
+    change(data / "other" / "host.sqlite", "DELETE FROM snapshot")
+    code, said = invoke("verify", data)
+    assert code == 1 and f"{data / 'other'}: DAMAGED." in said and f"{data / 'default'}: intact." in said
+    (tmp_path / "empty").mkdir()
+    code, said = invoke("verify", tmp_path / "empty")
+    assert code == 2 and "which contains no model" in said
+
+
+def test_repair_needs_the_loss_to_be_accepted(data):
+    change(data / "other" / "host.sqlite", "UPDATE answer SET key = 'x' WHERE key = '1'")
+    before = (data / "other" / "host.sqlite").read_bytes()
+    code, said = invoke("repair", data)
+    assert code == 2 and "add --accept-loss" in said and (data / "other" / "host.sqlite").read_bytes() == before
+    code, said = invoke("repair", data, "--accept-loss")
+    assert code == 0 and f"{data / 'default'}: intact, nothing changed." in said
+    assert f"{data / 'other'}: repaired: 50 examples learned, no record lost. The damaged file is " in said
+    assert invoke("verify", data)[0] == 0
+
+
+def test_restore(data, tmp_path):
+    (data / "default" / "host.sqlite").write_bytes(b"rubbish" * 1000)
+    code, said = invoke("repair", data / "default", "--accept-loss")
+    assert code == 3 and f"budgetron restore BACKUP {data / 'default'}" in said
+    code, said = invoke("restore", tmp_path / "backup", data)
+    assert code == 2 and f"for example {data / 'default'}" in said
+    code, said = invoke("restore", tmp_path / "backup", data / "default")
+    assert code == 0 and "restored: 30 examples learned.\nThe last 2 record(s), after record 3," in said
+    assert invoke("verify", data)[0] == 0
+    with Host.open(data / "default") as host:
+        assert host.learn(*block(2), key="2").repeated and not host.learn(*block(3), key="3").repeated
+
+
+def sharded(directory):
+    return ShardedHost.open(directory, learner, ShardOptions(shards=2, workers=2))
+
+
+@pytest.mark.parametrize("file", ["requests.sqlite", "shards/shard-00001/host.sqlite"])
+def test_a_model_in_shards(tmp_path, file):
+    place = tmp_path / "model"
+    host = sharded(place)
+    for seed in range(3):
+        X, y, tasks = block(seed)
+        host.learn_many([Request(X, y, tasks, str(seed))])
+    host.close()
+    code, said = invoke("verify", tmp_path)
+    assert code == 0 and "shard-00000: intact" in said and "shard-00001: intact" in said
+    table = "answer" if file == "requests.sqlite" else "stream_block"
+    change(place / file, f"UPDATE {table} SET margins = NULL WHERE number = (SELECT max(number) FROM {table})")
+    code, said = invoke("verify", tmp_path)
+    assert code == 1 and "budgetron repair" in said
+    code, said = invoke("restore", tmp_path / "model" / "requests.sqlite", place)
+    assert code == 2 and "a model in shards" in said
+    code, said = invoke("repair", tmp_path, "--accept-loss")
+    assert code == 0 and said.count("repaired") == 1, said
+    assert invoke("verify", tmp_path)[0] == 0
+    host = sharded(place)
+    X, y, tasks = block(0)
+    assert host.learn_many([Request(X, y, tasks, "0")])[0].repeated
+    X, y, tasks = block(9)
+    assert len(host.learn_many([Request(X, y, tasks, "9")])[0].margins) == 10
+    host.close()
