@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import json
 import random
+import select
 import socket
 import subprocess
 import sys
+import time
 from urllib.parse import urlsplit
 
 import pytest
@@ -179,10 +181,27 @@ def test_slow_clients_are_dropped(tmp_path):
         for content, expected in (
             (b"", b""), (b"POST /v1/learn HT", b""), (head, b""),
             (head + b"Content-Length: 100\r\n\r\n{", b"HTTP/1.1 408"),
+            # silent after a megabyte, which came at once
+            (head + b"Content-Length: 5000000\r\n\r\n" + b" " * 2**20, b"HTTP/1.1 408"),
         ):  # fmt: skip
             with socket.create_connection(("127.0.0.1", port), timeout=300) as wire:
                 wire.sendall(content)
                 assert wire.recv(65536).startswith(expected) and (expected or wire.recv(1) == b"")
+        with socket.create_connection(("127.0.0.1", port), timeout=300) as wire:  # slow, but never silent for long
+            wire.sendall(head + b"Content-Length: 10000\r\n\r\n")
+            for _ in range(10):
+                wire.sendall(b" " * 1000)
+                time.sleep(0.5)
+            assert wire.recv(65536).startswith(b"HTTP/1.1 400")  # read to its end, which is not JSON
+        with socket.create_connection(("127.0.0.1", port), timeout=300) as wire:  # a byte now and then
+            wire.sendall(head + b"Content-Length: 10000\r\n\r\n")
+            answer = b""
+            for _ in range(60):
+                if select.select([wire], [], [], 0.5)[0]:
+                    answer = wire.recv(65536)
+                    break
+                wire.sendall(b" ")
+            assert answer.startswith(b"HTTP/1.1 408")
         with socket.create_connection(("127.0.0.1", port), timeout=300) as wire:  # reads nothing of a long answer
             wire.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
             wire.sendall(head.replace(b"learn", b"predict").replace(b"/json", b"/x-ndjson")

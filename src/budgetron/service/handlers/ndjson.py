@@ -8,7 +8,8 @@
     a stop          the same, with "done": false
 
 An acknowledged block is on disk. One block is learned while the next one is read, and not more: a client that sends
-faster waits. When the stream pauses, the lines so far are learned at once.
+faster waits. When the stream pauses, the lines so far are learned at once; by a new model only once they have two
+labels (see `beginning`).
 
 With the header Idempotency-Key, a stream may be sent again from its beginning after any interruption: the position of
 each line is logged with the rows, so learned lines are skipped wherever the stream was cut, and different lines at the
@@ -19,7 +20,7 @@ earlier ones for good.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
@@ -29,6 +30,7 @@ from starlette.responses import Response
 
 from budgetron.durable import KeyReused, Learned, StreamRows, row_digest
 from budgetron.errors import InputError, refusal
+from budgetron.service.handlers.beginning import Numbered, can_begin, labels_of, unusual, usual_lines
 from budgetron.service.handlers.learning import idempotency_key, request_of
 from budgetron.service.http.call import Call, TwoWayStream
 from budgetron.service.http.problems import HTTPProblem, fault, problem_of
@@ -41,7 +43,6 @@ if TYPE_CHECKING:
 NDJSON = "application/x-ndjson"
 BLOCK = 512  # lines
 _PAUSE = 0.02  # seconds without a line after which the lines so far are processed
-_Numbered = tuple[int, Any]  # line number and example
 
 
 async def learn_stream(call: Call) -> Response:
@@ -100,8 +101,12 @@ async def _until_failure(lines: AsyncIterator[bytes], tally: Tally) -> AsyncIter
 
 async def _learned_lines(call: Call, key: str | None, tally: Tally) -> AsyncIterator[bytes]:
     under_way: asyncio.Task[bytes] | None = None  # the block that is learned while the next one is read
+
+    def is_enough(block: list[Numbered]) -> bool:
+        return call.model.hosted.begun or can_begin(block)
+
     try:
-        async for block, rejected, paused in _blocks(call, labelled_line, tally):
+        async for block, rejected, paused in _blocks(call, labelled_line, tally, is_enough):
             if under_way is not None:
                 yield await under_way
                 under_way = None
@@ -123,7 +128,7 @@ async def _learned_lines(call: Call, key: str | None, tally: Tally) -> AsyncIter
 
 
 async def _predicted_lines(call: Call, tally: Tally) -> AsyncIterator[bytes]:
-    async for block, rejected, _ in _blocks(call, example_line, tally):
+    async for block, rejected, _ in _blocks(call, example_line, tally, lambda _: True):
         if rejected:
             yield rejected
         if block:
@@ -132,16 +137,22 @@ async def _predicted_lines(call: Call, tally: Tally) -> AsyncIterator[bytes]:
     yield tally.end()
 
 
-async def _blocks(call: Call, decoder: Any, tally: Tally) -> AsyncIterator[tuple[list[_Numbered], bytes, bool]]:
-    """Lines as blocks of examples; the answers to lines that are none; and whether the stream pauses."""
+async def _blocks(
+    call: Call, decoder: Any, tally: Tally, is_enough: Callable[[list[Numbered]], bool]
+) -> AsyncIterator[tuple[list[Numbered], bytes, bool]]:
+    """Lines as blocks of examples; the answers to lines that are none; and whether the stream pauses.
+
+    At a pause, lines wait for further ones unless `is_enough` says that they can be processed.
+    """
     rest, rejected = b"", b""
-    block: list[_Numbered] = []
+    block: list[Numbered] = []
     limit = call.limits.line_bytes
     async for piece in call.pieces(_PAUSE):
         if piece is None:
-            if block or rejected:
-                yield block, rejected, True
-                block, rejected = [], b""
+            ready = block if is_enough(block) else []
+            if ready or rejected:
+                yield ready, rejected, True
+                block, rejected = [] if ready else block, b""
             if call.is_stopping():
                 tally.stopped = True
                 break
@@ -160,11 +171,13 @@ async def _blocks(call: Call, decoder: Any, tally: Tally) -> AsyncIterator[tuple
             break
     else:
         rejected += _read(rest, decoder, block, tally, limit)
+    if tally.stopped and not is_enough(block):
+        block = []  # not rejected: after the restart they can be learned with the lines that follow
     if block or rejected:
         yield block, rejected, False
 
 
-def _read(line: bytes, decoder: Any, block: list[_Numbered], tally: Tally, limit: int) -> bytes:
+def _read(line: bytes, decoder: Any, block: list[Numbered], tally: Tally, limit: int) -> bytes:
     """Append the example of a line to the block, or return the report that it is invalid."""
     if not line or line.isspace():
         return b""
@@ -182,12 +195,14 @@ def _line_too_long(limit: int) -> HTTPProblem:
     return HTTPProblem(413, "too_long", refusal("stream", "a line", f"at most {limit} bytes long", "a longer one"))
 
 
-async def _learn(model: ServedModel, block: list[_Numbered], key: str | None, tally: Tally) -> bytes:
+async def _learn(
+    model: ServedModel, block: list[Numbered], key: str | None, tally: Tally, classes: list[Any] | None = None
+) -> bytes:
     """Learn a block. If it is rejected, retry line by line, so that only invalid lines are rejected."""
     first, last = block[0][0], block[-1][0]
     examples = [example for _, example in block]
     try:
-        request = request_of(model, examples, key)
+        request = request_of(model, examples, key, classes)
         if key is not None:
             digests = b"".join(row_digest(encode(example)) for example in examples)
             request = replace(request, rows=StreamRows(np.array([line for line, _ in block]), digests))
@@ -201,7 +216,17 @@ async def _learn(model: ServedModel, block: list[_Numbered], key: str | None, ta
             answer = tally.problem(first, error)
             tally.answered = last
             return answer
-    return b"".join([await _learn(model, [numbered], key, tally) for numbered in block])
+    answers: list[bytes] = []
+    if not model.hosted.begun:  # the lines that are retried one by one must not decide one by one either
+        usual = usual_lines(block)
+        lines = {line for line, _ in usual}
+        answers += [tally.problem(line, unusual(one, usual[0][1])) for line, one in block if line not in lines]
+        labels = labels_of(usual)
+        block, classes = usual, labels if len(labels) > 1 else None
+    for numbered in block:
+        answers.append(await _learn(model, [numbered], key, tally, None if model.hosted.begun else classes))
+    tally.answered = last
+    return b"".join(answers)
 
 
 def _acknowledgement(first: int, last: int, learned: Learned, examples: list[Any]) -> bytes:
@@ -219,7 +244,7 @@ def _acknowledgement(first: int, last: int, learned: Learned, examples: list[Any
     return encode(answer) + b"\n"
 
 
-async def _predict(model: ServedModel, block: list[_Numbered], tally: Tally) -> bytes:
+async def _predict(model: ServedModel, block: list[Numbered], tally: Tally) -> bytes:
     examples = [example for _, example in block]
     try:
         predictions = await model.predictor.many([e.features for e in examples], [e.task for e in examples])

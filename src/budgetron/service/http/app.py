@@ -25,7 +25,7 @@ from budgetron.errors import refusal
 from budgetron.service import live
 from budgetron.service.http import docs_page, openapi
 from budgetron.service.http.api_keys import ANONYMOUS
-from budgetron.service.http.authorization import KEY, authorize
+from budgetron.service.http.authorization import KEY, authorize, check_headers
 from budgetron.service.http.call import Call
 from budgetron.service.http.operations import DEFAULT, MODEL_OPERATIONS, NDJSON, OWN_PATHS, PROBES, Operation
 from budgetron.service.http.problems import CLOSE, RETRY, STATUSES, HTTPProblem, fault, problem_of
@@ -102,10 +102,10 @@ class Observe:
                 raise ClientDisconnect from None
 
         try:
-            if not may_ask and scope["path"] not in PROBES:
-                await _too_many_connections().response()(scope, receive, observed_send)
-            else:
-                await self._app(scope, receive, observed_send)
+            problem = None
+            if scope["path"] not in PROBES:  # health checks of load balancers are answered whatever they send
+                problem = check_headers(scope["headers"]) if may_ask else _too_many_connections()
+            await (self._app if problem is None else problem.response())(scope, receive, observed_send)
         except ClientDisconnect:
             status = status or 499
         except Exception as error:

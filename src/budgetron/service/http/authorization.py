@@ -2,18 +2,31 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from urllib.parse import urlsplit
 
 from starlette.requests import Request
 
 from budgetron.errors import refusal
 from budgetron.service.http.api_keys import ANONYMOUS, ApiKey
-from budgetron.service.http.problems import HTTPProblem
+from budgetron.service.http.problems import CLOSE, HTTPProblem
 from budgetron.service.lifecycle import Service
 from budgetron.service.settings import is_loopback
 
 KEY = "budgetron.key"  # in the ASGI scope: the name of the API key, for the log
 _OWN_SITES = (b"none", b"same-origin")
+_ONCE = frozenset({b"host", b"authorization", b"content-type", b"idempotency-key", b"origin", b"sec-fetch-site"})
+
+
+def check_headers(headers: Iterable[tuple[bytes, bytes]]) -> HTTPProblem | None:
+    """The problem with headers that are sent twice, or without Host: a proxy before this service may read another."""
+    names = [name for name, _ in headers if name in _ONCE]
+    if len(set(names)) == len(names) and b"host" in names:
+        return None
+    repeated = sorted({name.decode() for name in names if names.count(name) > 1})
+    accepted = "with Host, and each header of " + ", ".join(sorted(name.decode() for name in _ONCE)) + " once at most"
+    came = f"{', '.join(repeated)} more than once" if repeated else "no Host"
+    return HTTPProblem(400, "malformed", refusal("request", "the headers", accepted, came), CLOSE)
 
 
 def authorize(service: Service, request: Request, role: str) -> ApiKey:
@@ -21,12 +34,11 @@ def authorize(service: Service, request: Request, role: str) -> ApiKey:
     if service.api_keys is None:
         _check_origin(service, request)
         return ANONYMOUS
-    given = request.headers.getlist("authorization")
-    scheme, _, token = given[0].partition(" ") if len(given) == 1 else ("", "", "")
+    scheme, _, token = request.headers.get("authorization", "").partition(" ")
     key = service.api_keys.find(token.strip()) if scheme.lower() == "bearer" else None
     if key is None:
-        message = refusal("API key", "the header Authorization", "given once, as: Bearer KEY, with a key that is valid",
-                          "none, an unknown or expired one, or several")  # fmt: skip
+        message = refusal("API key", "the header Authorization", "Bearer KEY, with a key that is valid",
+                          "none, or an unknown or expired one")  # fmt: skip
         raise HTTPProblem(401, "no_key", message, {"www-authenticate": "Bearer"})
     request.scope[KEY] = key.name
     if not key.may(role):

@@ -25,8 +25,9 @@ from budgetron.service.settings import Limits
 if TYPE_CHECKING:
     from budgetron.service.served_model import ServedModel
 
-# A body has `Limits.seconds_to_send`, and further time at this rate: a large model file may take longer than a request.
-_MIN_BYTES_PER_SECOND = 10_000
+# A body may pause for `Limits.seconds_to_send`, and take as long as it needs at this rate: a model file may have a
+# gigabyte, but a client that sends one byte now and then must not occupy a connection for ever.
+_MIN_BYTES_PER_SECOND = 1_000
 _POLL = 0.25  # seconds; a stream without lines has to notice that the service is stopping
 
 
@@ -79,16 +80,16 @@ class Call:
         return b"".join(pieces)
 
     async def _read_rest(self, pieces: list[bytes], limit: int) -> None:
-        latest = asyncio.get_running_loop().time() + self.limits.seconds_to_send
-        size = len(pieces[0])
+        loop, pause = asyncio.get_running_loop(), self.limits.seconds_to_send
+        began, size = loop.time(), len(pieces[0])
         try:
-            async with asyncio.timeout_at(latest) as timeout:
+            async with asyncio.timeout(pause) as timeout:
                 async for piece in self.request.stream():
                     pieces.append(piece)
                     size += len(piece)
                     if size > limit:
                         raise _too_long(limit)
-                    timeout.reschedule(latest + size / _MIN_BYTES_PER_SECOND)
+                    timeout.reschedule(pause + min(loop.time(), began + size / _MIN_BYTES_PER_SECOND))
         except TimeoutError:
             raise _too_slow(self.limits.seconds_to_send) from None
 
@@ -145,5 +146,6 @@ def _too_long(limit: int) -> HTTPProblem:
 
 
 def _too_slow(seconds: float) -> HTTPProblem:
-    message = refusal("request", "the body", f"sent without a pause of {seconds:g} seconds", "a longer pause")
+    accepted = f"sent without a pause of {seconds:g} seconds, at {_MIN_BYTES_PER_SECOND} bytes per second or faster"
+    message = refusal("request", "the body", accepted, "a slower one")
     return HTTPProblem(408, "too_slow", message, CLOSE)

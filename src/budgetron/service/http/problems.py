@@ -127,7 +127,8 @@ _REMEDIES = {  # remedies that are Python code, and what to do over HTTP
     "Pass tasks= in every call.": 'Add "task" to every example.',
     "Name all classes in the first call with classes=[...], or fit again.":
         'List all labels in "classes" in the first request of a new model.',
-    "Name all classes in the first call with classes=[...].": 'List all labels in "classes".',
+    "Name all classes in the first call with classes=[...].":
+        'List all labels in "classes" of the first request, which is then no stream.',
     "Budgetron takes weights.": 'Leave out "weight", or serve a Budgetron.',
 }  # fmt: skip
 

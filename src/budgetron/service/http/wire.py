@@ -8,7 +8,8 @@ label       a string, an integer or a boolean
 
 from __future__ import annotations
 
-from typing import Annotated, Any
+import json
+from typing import Annotated, Any, Generic, TypeVar
 
 import msgspec
 from msgspec import UNSET, Meta, Struct, UnsetType
@@ -24,6 +25,7 @@ Label = bool | int | float | str
 Id = Annotated[str, Meta(min_length=1, max_length=64)]
 Key = Annotated[str, Meta(min_length=1, max_length=150)]
 Weight = Annotated[float, Meta(ge=0)]
+Decoded = TypeVar("Decoded")
 
 
 class Example(Struct, forbid_unknown_fields=True):
@@ -195,12 +197,46 @@ class ProblemAnswer(Struct):
     error: Problem
 
 
+class StrictDecoder(Generic[Decoded]):
+    """Decodes JSON as a class, and rejects objects that have a name twice: parsers differ in which value counts."""
+
+    def __init__(self, kind: type[Decoded]) -> None:
+        self._decoder = msgspec.json.Decoder(kind)
+
+    def decode(self, content: bytes) -> Decoded:
+        value = self._decoder.decode(content)
+        # Every name is followed by a colon. Counting them is ten times faster than looking at the names one by one.
+        if content.count(b":") != _colons(msgspec.json.decode(content), b"\\" not in content):
+            json.loads(content, object_pairs_hook=_unique, parse_int=float)
+        return value
+
+
+def _colons(value: Any, in_strings: bool) -> int:
+    """The colons in the JSON of a value, or fewer. Those in strings are counted unless they may be escaped."""
+    if isinstance(value, str):
+        return value.count(":") if in_strings else 0
+    if isinstance(value, dict):
+        names = sum(name.count(":") for name in value) if in_strings else 0
+        return len(value) + names + sum(_colons(part, in_strings) for part in value.values())
+    if isinstance(value, list) and value and not isinstance(value[0], float | int):
+        return sum(_colons(part, in_strings) for part in value)
+    return 0
+
+
+def _unique(pairs: list[tuple[str, Any]]) -> None:
+    names: set[str] = set()
+    for name, _ in pairs:
+        if name in names:
+            raise msgspec.ValidationError(f"an object that has the name {name[:80]!r} twice")
+        names.add(name)
+
+
 encode = msgspec.json.Encoder().encode
-predict_request = msgspec.json.Decoder(PredictRequest)
-learn_request = msgspec.json.Decoder(LearnRequest)
-feedback_request = msgspec.json.Decoder(FeedbackRequest)
-example_line = msgspec.json.Decoder(Example)
-labelled_line = msgspec.json.Decoder(LabelledExample)
+predict_request = StrictDecoder(PredictRequest)
+learn_request = StrictDecoder(LearnRequest)
+feedback_request = StrictDecoder(FeedbackRequest)
+example_line = StrictDecoder(Example)
+labelled_line = StrictDecoder(LabelledExample)
 
 
 def reply(content: bytes, status: int = 200, media_type: str = JSON, headers: dict[str, str] | None = None) -> Response:

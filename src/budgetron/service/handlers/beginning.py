@@ -1,0 +1,51 @@
+"""The first lines of a stream for a new model, whose form and labels decide what the model will accept.
+
+A block is learned together, so a new model knows all labels of its first block. Here a stream waits until its lines can
+begin a model, and lines of another form than most are rejected, so that a bad first line does not decide.
+`ndjson` calls this until the model has begun.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import Any
+
+from budgetron.errors import InputError, refuse
+
+Numbered = tuple[int, Any]  # line number and example
+
+
+def can_begin(block: list[Numbered]) -> bool:
+    """Whether a new model can begin with these lines: two labels, or one that implies the other."""
+    labels = set(labels_of(usual_lines(block)))
+    return len(labels) > 1 or (bool(labels) and labels <= {-1, 0, 1})
+
+
+def usual_lines(block: list[Numbered]) -> list[Numbered]:
+    """The lines of the form that most lines have; of the first such form, if there are several."""
+    counts = Counter(_form(example) for _, example in block)
+    usual = max(counts, key=counts.__getitem__, default=None)  # the first of the largest
+    return [(line, example) for line, example in block if _form(example) == usual]
+
+
+def labels_of(block: list[Numbered]) -> list[Any]:
+    return list(dict.fromkeys(example.label for _, example in block))
+
+
+def _form(example: Any) -> tuple[Any, ...]:
+    features = example.features
+    width = len(features) if isinstance(features, list) else None
+    return type(features), width, example.task is None, isinstance(example.label, str)
+
+
+def unusual(example: Any, usual: Any) -> InputError:
+    """The error for a line of another form than most lines at the beginning."""
+    return refuse("stream", "the first lines of a new model", f"of one form: most have {_described(usual)}",
+                  _described(example))  # fmt: skip
+
+
+def _described(example: Any) -> str:
+    features = example.features
+    shape = f"{len(features)} numbers" if isinstance(features, list) else "features by name"
+    task = "no task" if example.task is None else "a task"
+    return f"{shape}, {task} and a {'string' if isinstance(example.label, str) else 'number'} as label"

@@ -1,0 +1,103 @@
+"""What parsers read differently is rejected: names twice in one JSON object, headers twice, no Host."""
+
+from __future__ import annotations
+
+import json
+import socket
+from urllib.parse import urlsplit
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from running import running
+
+from budgetron.service.http import api_keys
+from budgetron.service.http.wire import StrictDecoder
+
+JSON = {"Content-Type": "application/json"}
+TWICE = {
+    "a field": b'{"features":[1,2],"features":[2,1],"task":"ann"}',
+    "of an example": b'{"examples":[{"features":[1,2],"task":"ann","task":"bob"}]}',
+    "escaped": b'{"features":[1,2],"t\\u0061sk":"ann","task":"bob"}',
+    "hidden by an escaped colon": b'{"features":[1,2],"task":"a\\u003ab","task":"a\\u003ab"}',
+    "hidden by a colon": b'{"features":[1,2],"task":"a:b","task":"bob"}',
+}
+
+
+@pytest.mark.parametrize("name", TWICE)
+def test_a_name_twice_is_malformed(trained, name):
+    answer = trained.post("/v1/predict", content=TWICE[name], headers=JSON)
+    assert answer.status_code == 400 and "twice" in answer.json()["error"]["message"]
+
+
+def test_a_name_twice_in_a_line_or_in_features(trained):
+    good = b'{"features":[1,2],"label":"ham","task":"ann"}'
+    lines = good + b"\n" + good.replace(b'"task"', b'"label":"spam","task"')
+    answers = trained.post("/v1/learn", content=lines, headers={"Content-Type": "application/x-ndjson"}).text
+    first, second, last = map(json.loads, answers.splitlines())
+    assert {first.get("line"), second.get("line")} == {2, None} and last["refused"] == 1
+    features = b'{"features":{"a":1,"a":2},"label":"ham"}'
+    assert trained.post("/v1/learn", content=features, headers=JSON).status_code == 400
+
+
+def test_tasks_with_colons_and_escapes_are_accepted(trained):
+    for task in ("user:17", 'say "a:b"', "\\:\\", "{:}", "a\nb"):
+        answer = trained.post("/v1/predict", json={"features": [1, 2], "task": task})
+        assert answer.status_code == 200, answer.text
+
+
+VALUES = st.recursive(
+    st.none() | st.floats(allow_nan=False, allow_infinity=False) | st.text(':\\"ab'),
+    lambda inner: st.lists(inner, max_size=3) | st.lists(st.tuples(st.text(":\\ab", max_size=2), inner), max_size=4),
+    max_leaves=8,
+)
+
+
+def as_json(value):
+    """JSON text, in which lists of pairs are objects; and whether an object has a name twice."""
+    if isinstance(value, list) and value and all(isinstance(pair, tuple) for pair in value):
+        parts = [(json.dumps(name), *as_json(inner)) for name, inner in value]
+        twice = len({name for name, _ in value}) < len(value) or any(inner for _, _, inner in parts)
+        return "{" + ",".join(f"{name}:{text}" for name, text, _ in parts) + "}", twice
+    if isinstance(value, list):
+        parts = [as_json(inner) for inner in value]
+        return "[" + ",".join(text for text, _ in parts) + "]", any(inner for _, inner in parts)
+    return json.dumps(value), False
+
+
+@given(VALUES)
+@settings(max_examples=300, deadline=None)
+def test_exactly_the_texts_with_a_name_twice_are_rejected(value):
+    text, twice = as_json(value)
+    decoder = StrictDecoder(object)
+    if twice:
+        with pytest.raises(ValueError, match="twice"):
+            decoder.decode(text.encode())
+    else:
+        assert decoder.decode(text.encode()) == json.loads(text)
+
+
+def ask(url, *headers, version="1.1"):
+    """The status of a request with exactly these headers."""
+    place = urlsplit(url)
+    with socket.create_connection((place.hostname, place.port), timeout=300) as wire:
+        lines = [f"GET /v1/model HTTP/{version}", *headers, "Connection: close", "", ""]
+        wire.sendall("\r\n".join(lines).encode())
+        return int(wire.recv(65536).split()[1])
+
+
+def test_headers_that_are_sent_twice_or_not_at_all(tmp_path):
+    path = tmp_path / "keys"
+    key = f"Authorization: Bearer {api_keys.add(path, 'app', 'predict')}"
+    with running(tmp_path / "data", "--keys", path) as service:
+        assert ask(service.url, "Host: localhost", key) == 200
+        assert ask(service.url, "Host: localhost", key, version="1.0") == 200
+        for headers in ([key], ["Host: localhost", "Host: localhost", key], ["Host: localhost", key, key],
+                        ["Host: localhost", "Authorization: Bearer x", key],
+                        ["Host: localhost", key, "Content-Type: a", "Content-Type: b"],
+                        ["Host: localhost", key, "Idempotency-Key: a", "Idempotency-Key: a"]):  # fmt: skip
+            assert ask(service.url, *headers) == 400, headers
+            assert ask(service.url, *headers, version="1.0") == 400, headers
+        with socket.create_connection(urlsplit(service.url).netloc.split(":"), timeout=300) as wire:
+            wire.sendall(b"GET /healthz HTTP/1.0\r\n\r\n")  # as simple load balancers ask
+            assert b" 200 " in wire.recv(65536)
