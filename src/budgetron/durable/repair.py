@@ -6,6 +6,7 @@ other tools may be able to read more of it.
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
@@ -23,11 +24,12 @@ from budgetron.durable.verify import verify
 from budgetron.errors import InputError, refusal
 
 
-def repair(directory: Path) -> Replaced | None:
+def repair(directory: str | os.PathLike[str]) -> Replaced | None:
     """Write a new database with the last good state of a damaged one. Returns None if nothing is damaged.
 
     Raises `DamagedLog` if there is no good state: then only a backup helps.
     """
+    directory = Path(directory)
     with owned(directory) as stage:
         try:
             if not (unusable := verify(directory).unusable):

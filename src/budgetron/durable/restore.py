@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import os
 from contextlib import suppress
 from pathlib import Path
 
@@ -18,8 +19,9 @@ from budgetron.durable.staging import Replaced, copy_log, not_a_backup, owned, p
 from budgetron.errors import StorageError
 
 
-def restore(backup: Path, directory: Path) -> Replaced:
+def restore(backup: str | os.PathLike[str], directory: str | os.PathLike[str]) -> Replaced:
     """Put a backup into the place of a host's database. Record numbers go on, so that none is used twice."""
+    backup, directory = Path(backup), Path(directory)
     with owned(directory) as stage:
         try:
             copy_log(backup, stage / NAME)

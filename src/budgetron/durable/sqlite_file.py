@@ -119,7 +119,8 @@ class SqliteFile:
             raise DirectoryGone(
                 refusal("Host", "the directory", "left in place while it is in use",
                         f"{str(self.path.parent)!r}, which was removed or replaced",
-                        "Nothing was learned from this call. Restore a backup, then open the directory again.")
+                        "Nothing was learned from this call. Put the directory back, or stop this process and restore "
+                        f"a backup: budgetron restore BACKUP {self.path.parent}")
             )  # fmt: skip
 
     def _file_identity(self) -> tuple[int, int] | None:

@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import os
 import tempfile
 from dataclasses import dataclass
 from pathlib import Path
@@ -27,8 +28,9 @@ class Verified:
     unusable: str = ""
 
 
-def verify(path: Path) -> Verified:
+def verify(path: str | os.PathLike[str]) -> Verified:
     """Check a host's directory, or a backup file. Raises `DamagedLog` if something that was acknowledged is lost."""
+    path = Path(path)
     with tempfile.TemporaryDirectory(prefix="budgetron-") as name:
         folder = Path(name)
         if path.is_dir():

@@ -197,6 +197,9 @@ class ProblemAnswer(Struct):
     error: Problem
 
 
+_WITH_COLONS = (str, dict, list)
+
+
 class StrictDecoder(Generic[Decoded]):
     """Decodes JSON as a class, and rejects objects that have a name twice: parsers differ in which value counts."""
 
@@ -213,13 +216,18 @@ class StrictDecoder(Generic[Decoded]):
 
 def _colons(value: Any, in_strings: bool) -> int:
     """The colons in the JSON of a value, or fewer. Those in strings are counted unless they may be escaped."""
-    if isinstance(value, str):
+    kind = type(value)
+    if kind is str:
         return value.count(":") if in_strings else 0
-    if isinstance(value, dict):
-        names = sum(name.count(":") for name in value) if in_strings else 0
-        return len(value) + names + sum(_colons(part, in_strings) for part in value.values())
-    if isinstance(value, list) and value and not isinstance(value[0], float | int):
-        return sum(_colons(part, in_strings) for part in value)
+    if kind is dict:
+        n = len(value)
+        for name, part in value.items():
+            n += name.count(":") if in_strings else 0
+            if type(part) in _WITH_COLONS:
+                n += _colons(part, in_strings)
+        return n
+    if kind is list and value and type(value[0]) in _WITH_COLONS:  # not a row of numbers
+        return sum([_colons(part, in_strings) for part in value])
     return 0
 
 
