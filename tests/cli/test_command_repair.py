@@ -53,13 +53,13 @@ def data(tmp_path):
 def test_verify(data, tmp_path):
     code, said = invoke("verify", data)
     assert code == 0 and said.splitlines() == [
-        f"{data / name}: intact. 50 examples learned, 5 idempotency keys, position 5." for name in ("default", "other")
+        f"{data / name}: intact (examples: 50, idempotency keys: 5, last record: 5)." for name in ("default", "other")
     ]
     assert invoke("verify", data / "other")[1] in said
-    assert invoke("verify", tmp_path / "backup")[1].endswith("30 examples learned, 3 idempotency keys, position 3.\n")
+    assert invoke("verify", tmp_path / "backup")[1].endswith("(examples: 30, idempotency keys: 3, last record: 3).\n")
     change(data / "other" / "host.sqlite", "DELETE FROM snapshot")
     code, said = invoke("verify", data)
-    assert code == 1 and f"{data / 'other'}: DAMAGED." in said and f"{data / 'default'}: intact." in said
+    assert code == 1 and f"{data / 'other'}: DAMAGED." in said and f"{data / 'default'}: intact (" in said
     (tmp_path / "empty").mkdir()
     code, said = invoke("verify", tmp_path / "empty")
     assert code == 2 and "which contains no model" in said

@@ -221,6 +221,11 @@ def test_keys_of_earlier_versions_are_not_learned_twice(tmp_path):
         expected = model.predict_then_learn(X, y, tasks=tasks, key="batch")
     for shard in range(3):  # turn the blocks of the stream into the keys of messages
         with sqlite3.connect(tmp_path / "m" / f"shard-{shard:05d}" / "host.sqlite") as log:
+            for table in ("owner", "answer", "stream_block", "stream_forgotten"):  # format 2 had no checksums
+                log.execute(f"ALTER TABLE {table} DROP COLUMN crc")
+            log.execute("ALTER TABLE owner DROP COLUMN snapshot")
+            log.execute("ALTER TABLE owner DROP COLUMN previous")
+            log.execute("PRAGMA user_version=2")
             log.execute("INSERT INTO answer SELECT key || '/' || first, number, x'', margins FROM stream_block "
                         "WHERE key = 'batch'")  # fmt: skip
             assert log.execute("DELETE FROM stream_block WHERE key = 'batch'").rowcount > 0

@@ -40,8 +40,8 @@ def _report(place: Path) -> list[str]:
         verify_pending(place)
     lines = []
     for name, found in checked.items():
-        counts = f"{found.examples} examples learned, {found.keys} idempotency keys, position {found.position}"
-        line = f"{name}intact. {counts}."
+        counts = f"examples: {found.examples}, idempotency keys: {found.keys}, last record: {found.position}"
+        line = f"{name}intact ({counts})."
         if found.unusable:
             line += f" Damaged, but not needed: {found.unusable} To replace it: budgetron repair {place} --accept-loss"
         lines.append(line)

@@ -13,7 +13,7 @@ from __future__ import annotations
 import os
 import zlib
 from collections.abc import Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -48,18 +48,19 @@ class Log:
 
     def __init__(self, directory: Path, checked: bool = True) -> None:
         self.path = directory / NAME
-        self.db = SqliteFile(self.path, SCHEMA, checked=checked, migrations=MIGRATIONS)
-        self.keys = IdempotencyKeys(self.db)
-        try:
+        with storage_errors(self.path), ExitStack() as undo:
+            self.mark = AcknowledgedMark(directory)
+            undo.callback(self.mark.close)
+            if self.mark.read() and not self.path.exists():
+                raise damaged_log(self.path, "it is missing")
+            self.db = SqliteFile(self.path, SCHEMA, checked=checked, migrations=MIGRATIONS)
+            undo.callback(self.db.close)
+            self.keys = IdempotencyKeys(self.db)
             # The position counts rejected records too. `snapshots` are the numbers of those that must be there.
             self.epoch, self.position, self.snapshots = self._owner(checked)
             if checked:
                 self.keys.check()
-            with storage_errors(self.path):
-                self.mark = AcknowledgedMark(directory)
-        except BaseException:
-            self.db.close()
-            raise
+            undo.pop_all()
         # Known only after the commit that logged the records, and written with the next one, which saves an fsync.
         # After a crash, the replay computes them again.
         self.unwritten = Unwritten()

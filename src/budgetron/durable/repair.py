@@ -48,7 +48,7 @@ def repair(directory: str | os.PathLike[str]) -> Replaced | None:
                 old.close()
         except (DamagedLog, InputError) as error:
             raise _no_good_state(directory, error) from error
-        kept = put_in_place(stage / "new" / NAME, directory, "damaged")
+        kept = put_in_place(stage / "new" / NAME, directory, "damaged", position)
     return Replaced(position, int(found.hosted.model.n_seen_), found.position, last, kept, damage)
 
 

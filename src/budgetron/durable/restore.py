@@ -38,7 +38,7 @@ def restore(backup: str | os.PathLike[str], directory: str | os.PathLike[str]) -
             raise not_a_backup(backup, error) from error
         finally:
             log.close()
-        kept = put_in_place(stage / NAME, directory, "replaced")
+        kept = put_in_place(stage / NAME, directory, "replaced", position)
     return Replaced(position, examples, good, last, kept)
 
 

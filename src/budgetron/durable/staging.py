@@ -17,7 +17,7 @@ from pathlib import Path
 
 from budgetron.durable.errors import DamagedLog, damaged_log, storage_errors
 from budgetron.durable.log_schema import NAME
-from budgetron.durable.ownership import MARK, TEMPORARY, DirectoryLock, make_private, remove_leftovers
+from budgetron.durable.ownership import MARK, TEMPORARY, AcknowledgedMark, DirectoryLock, make_private, remove_leftovers
 from budgetron.durable.sqlite_file import copy_database
 from budgetron.errors import refusal
 
@@ -84,8 +84,11 @@ def reported_as(folder: Path, directory: Path) -> Iterator[None]:
         raise DamagedLog(str(error).replace(str(folder), str(directory)), error.what) from error.__cause__
 
 
-def put_in_place(database: Path, directory: Path, aside: str) -> Path | None:
-    """Move a closed database into a directory. Returns where the old one of that name is now, if there was one."""
+def put_in_place(database: Path, directory: Path, aside: str, position: int = 0) -> Path | None:
+    """Move a closed database into a directory. Returns where the old one of that name is now, if there was one.
+
+    `position` is noted as acknowledged, so that its number is not used again even if this database is lost too.
+    """
     old, kept = directory / database.name, None
     with storage_errors(old):
         if old.exists():
@@ -98,6 +101,10 @@ def put_in_place(database: Path, directory: Path, aside: str) -> Path | None:
         for suffix in ("-wal", "-shm"):  # they must not be applied to another database
             Path(f"{old}{suffix}").unlink(missing_ok=True)
         os.replace(database, old)
+        if position:
+            mark = AcknowledgedMark(directory)
+            mark.write(position)
+            mark.close()
         descriptor = os.open(directory, os.O_RDONLY)
         try:
             os.fsync(descriptor)
