@@ -8,7 +8,7 @@
                (β_l)_j += γ_j (β_l)_r  for every l and j ≠ r,   S ← S ∖ {r}
 
 The engines store C with β = A⁻¹C, one row per task that made a mistake. The rule is in
-`src/core/rules/shared_projectron.cpp`, and in NumPy in `budgetron/engine/reference/shared_projectron.py`.
+`src/core/rules/shared_projectron/`, and in NumPy in `budgetron/engine/reference/shared_projectron.py`.
 """
 
 from __future__ import annotations

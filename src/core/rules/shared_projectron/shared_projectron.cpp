@@ -1,0 +1,180 @@
+// mtbprj-2, the projection that ignores tasks.   H is the Gram matrix of K' alone; task l has weights (β_l)_j.
+//
+//   f_l(x) = Σ_j (β_l)_j K'(x_j, x)
+//   on a mistake:  α = H⁻¹k',  δ² = K'_tt − k'ᵀα
+//     δ ≤ η:   (β_l)_j += α_j y_t (A⁻¹)_{l,i_t}  for all l
+//     else:    S ← S ∪ {t},  (β_l)_t = y_t (A⁻¹)_{l,i_t}.  If now |S| = B + 1, with P = H⁻¹ of the B + 1 instances:
+//              r = argmin over the old of ‖((β_1)_j … (β_k)_j)‖ / √P_jj,  γ_j = −P_jr / P_rr,
+//              (β_l)_j += γ_j (β_l)_r for every l and j ≠ r (t too),  S ← S ∖ {r}
+#include <algorithm>
+#include <cmath>
+#include <cstddef>
+#include <cstdint>
+#include <stdexcept>
+
+#include "algebra/span.hpp"
+#include "rules/registry.hpp"
+#include "rules/shared_projectron/task_coefficients.hpp"
+
+namespace budgetron {
+
+namespace {
+
+class SharedProjectron final : public Learner {
+ public:
+  explicit SharedProjectron(const Config& config)
+      : Learner(config),
+        eta_(config.parameters.real("eta", 0.0)),
+        span_(bytes_, capacity(), small_eta(), config.single && !config.sparse),
+        beta_(bytes_, config, config.parameters.count("max_task_rows", 0), capacity()) {
+    require_kernel();
+    if (config.parameters.count("max_task_rows", 0) == 1)
+      throw std::invalid_argument("_core.make: max_task_rows must be 0 for no cap, or at least 2");
+  }
+
+  void task_weights(Task task, double* out) const override {
+    Bytes temporary;
+    const auto workspace = config_.similarity->new_workspace(temporary);
+    std::fill(out, out + config_.n_outputs * size(), 0.0);
+    beta_.visit(task, workspace.get(), [&](double similarity, const double* row) {
+      for (std::size_t o = 0; o < config_.n_outputs; ++o)
+        simd().axpy(similarity, row + o * beta_.stride(), size(), out + o * size());
+    });
+  }
+
+  // Σ_l C_lj over the tasks.
+  void coefficients(double* out) const override {
+    std::fill(out, out + config_.n_outputs * size(), 0.0);
+    beta_.add_all(size(), out);
+  }
+
+  void forget(std::int64_t task_id) override {
+    beta_.forget(task_id, size(), workspace());
+    for (std::size_t slot = 0; slot < size();) {
+      if (keys_[slot] == task_id) {
+        span_.settle();
+        evict(slot);
+      } else {
+        ++slot;
+      }
+    }
+  }
+
+ protected:
+  void score(const Instance&, Task task, Scratch& s) const override {
+    std::fill(s.margins.begin(), s.margins.end(), 0.0);
+    beta_.visit(task, s.workspace.get(), [&](double similarity, const double* row) {
+      for (std::size_t o = 0; o < config_.n_outputs; ++o)
+        s.margins[o] += similarity * simd().dot(row + o * beta_.stride(), s.row.data(), size());
+    });
+  }
+
+  std::uint8_t absorb(const Example& example, Scratch& scratch) override {
+    Step step;
+    if (!mistaken(example, scratch, step)) return 0;
+    const double eta2 = eta_ * eta_, kk = example.self;
+    if (kk <= eta2) return kMistake;
+    beta_.open(example.task, n_seen_, size(), workspace());
+    const double* k = scratch.row.data();
+    double delta2 = span_.project(k, kk, rows());
+    if (delta2 <= eta2) {
+      beta_.update(example.task, step, span_.alpha.data(), size(), workspace());
+      return kMistake | kUpdated;
+    }
+    if (!store_->fits_alone(example.x)) return kMistake;
+    while (!store_->fits(example.x)) {
+      const std::size_t r = cheapest([&](std::size_t j) { return span_.root_diagonal(j); });
+      move_last(scratch.row, r, size() - 1);
+      evict(r);
+      delta2 = span_.project(k, kk, rows());
+    }
+    std::size_t slot;
+    if (full()) {
+      slot = cheapest([&](std::size_t j) { return span_.root_diagonal(j, delta2); });
+      span_.replace(slot, k, kk, delta2);
+      beta_.distribute(slot, span_.gamma.data(), size(), workspace());
+      replace(slot, example);
+    } else {
+      span_.append(k, kk, delta2);
+      slot = append(example);
+    }
+    std::fill_n(span_.alpha.begin(), size(), 0.0);
+    span_.alpha[slot] = 1.0;
+    beta_.update(example.task, step, span_.alpha.data(), size(), workspace());
+    return kMistake | kUpdated | kStored;
+  }
+
+  void grow(std::size_t capacity) override {
+    span_.reserve(capacity);
+    beta_.grow(capacity);
+  }
+
+  bool rule_grows_little(std::size_t n, const std::int64_t* task_ids) const override {
+    const std::size_t few = std::max<std::size_t>(64, beta_.rows());
+    // Looking up every task may cost more than learning the block, so it is done only if the answer can matter.
+    return beta_.limited() || 2 * n <= few || beta_.missing(0, n, task_ids, task_ids) <= few;
+  }
+
+  void reserve_rule(const Rows&, std::size_t from, std::size_t to, const std::int64_t* task_ids, const std::int64_t* clusters) override {
+    beta_.reserve(beta_.missing(from, to, task_ids, clusters));
+  }
+  void end_reserve() noexcept override { beta_.end_reserve(); }
+
+  void slot_removed(std::size_t slot, std::size_t last) override { beta_.slot_removed(slot, last); }
+  void rows_moved() override { span_.rebuild(size(), rows()); }
+  void kernel_changed() override {
+    rows_moved();
+    // A matrix of dependent examples is so ill-conditioned that one eviction spoils its inverse: it is rebuilt after each.
+    span_.evict_dependent(eta_ * eta_, [this](std::size_t r) {
+      evict(r);
+      rows_moved();
+    });
+  }
+
+  void save_rule(State& state) override {
+    span_.save(state);
+    beta_.save(state, size());
+  }
+  void load_rule(const State& state) override {
+    span_.load(state, size(), rows());
+    beta_.load(state, size(), workspace());
+  }
+
+ private:
+  bool small_eta() const {
+    const bool normalised = config_.kernel.kind == Kernel::Kind::gaussian || config_.kernel.normalize;
+    return !normalised || eta_ < 1e-2;
+  }
+
+  Gram::RowOf rows() {
+    return [this](std::size_t slot, double* row) { store_->kernel_row_of_slot(config_.kernel, slot, true, row); };
+  }
+
+  template <class RootDiagonal>
+  std::size_t cheapest(RootDiagonal root_diagonal) {
+    auto& scores = span_.scores;
+    beta_.squared_norms(size(), scores.data());
+    // The squares are updated from step to step, so a square that should have become 0 is a rounding error instead.
+    const double negligible = 1e-14 * *std::max_element(scores.begin(), scores.begin() + static_cast<std::ptrdiff_t>(size()));
+    for (std::size_t j = 0; j < size(); ++j)
+      scores[j] = scores[j] > negligible ? std::sqrt(scores[j]) / root_diagonal(j) : 0.0;
+    return lowest_arrival(scores.data(), size());
+  }
+
+  void evict(std::size_t r) {
+    span_.set_eviction(r);
+    beta_.distribute(r, span_.gamma.data(), size(), workspace());
+    span_.remove(r);
+    remove(r);
+  }
+
+  const double eta_;
+  Span span_;
+  TaskCoefficients beta_;
+};
+
+const Registered registered("shared_projectron", {"eta", "max_task_rows"}, make_counted<SharedProjectron>);
+
+}  // namespace
+
+}  // namespace budgetron
