@@ -1,4 +1,4 @@
-"""What the machine itself allows: plain learners in two processes against one, with no shards, log or messages."""
+"""The limit of the machine: plain learners in one and in two processes, without shards, logs or messages."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from typing import Any
 
 import quiet
 
-ROWS = 128  # of a block, as a shard is sent them
+ROWS = 128  # rows per block, as in a message to a shard
 
 
 def measured(make: Callable[[], Any], stream: Callable[..., Any], learners: int, n: int, wanted: int, most: int) -> Any:
-    """Rates of one process with so many learners and of two with as many each; each learner is full before."""
+    """Examples per second of one process, and of two, with `learners` learners each whose budgets are full."""
     context = multiprocessing.get_context("spawn")
     pipes, processes = [], []
     for _ in range(2):
@@ -48,7 +48,7 @@ def _work(
     for number, model in enumerate(models):
         X, y, tasks = stream(5000, number)
         model.partial_fit(X, y, tasks=tasks)
-    blocks = iter([stream(n, learners + number) for number in range(2 * most)])  # new ones: none is known by heart
+    blocks = iter([stream(n, learners + number) for number in range(2 * most)])  # new examples in every round
     pipe.send(True)
     while pipe.recv():
         X, y, tasks = next(blocks)

@@ -1,7 +1,7 @@
-"""Rates on a machine that others use too: what they took is measured with every round, and busy rounds do not count.
+"""Measures rates on a shared machine: rounds in which other programs used the processor do not count.
 
-`rates` calls the contestants in turn, waits for a quiet moment before each, and gives what each reached when the others
-took less than `BUSY` of one core. Where Linux's /proc is missing every round counts.
+`rates` calls the contestants in turn, waits for a quiet moment before each, and returns the rates of the rounds in
+which other programs used less than `BUSY` of one core. Without Linux's /proc every round counts.
 """
 
 from __future__ import annotations
@@ -15,14 +15,14 @@ from pathlib import Path
 import numpy as np
 
 BUSY = 0.12  # of one core
-PATIENCE = 240.0  # seconds to wait for quiet moments; after that the rounds are taken as they come
+PATIENCE = 240.0  # seconds to wait for quiet moments; after that it no longer waits
 _TICKS = os.sysconf("SC_CLK_TCK")
 _STAT = Path("/proc/stat")
 
 
 @dataclass
 class Rate:
-    """Examples a second, of the quiet rounds and of all; CPU µs an example of those who worked."""
+    """Examples per second, of the quiet rounds and of all; and CPU µs per example."""
 
     quiet: list[float] = field(default_factory=list)
     all: list[float] = field(default_factory=list)
@@ -36,7 +36,7 @@ class Rate:
 def rates(
     contestants: dict[str, Callable[[int], tuple[int, Sequence[float]]]], wanted: int, most: int
 ) -> dict[str, Rate]:
-    """Each contestant is given the number of the round, works, and tells how many examples and what CPU seconds."""
+    """Each contestant is called with the number of the round, and returns its examples and its CPU seconds."""
     found = {name: Rate() for name in contestants}
     patience = time.monotonic() + PATIENCE
     for number in range(most):

@@ -1,10 +1,10 @@
-"""What shards cost and what they bring: python benchmarks/distributed/run.py [--only NAME] [--quick]
+"""The cost and the gain of shards: python benchmarks/distributed/run.py [--only NAME] [--quick]
 
-    throughput   examples/s of plain learners in 1 and 2 processes, which is what the machine allows; then of threads
-                 and of Ray actors, 1 and 2 workers; B = 1000 a shard
-    overhead     µs an example that Ray adds, by rows a block
-    recovery     seconds from the kill of a worker to the first answer after it
-    replicas     errors of replicas against one learner, on Chem97, flights and made data
+    throughput   examples/s of plain learners in 1 and 2 processes, which is the limit of the machine; then of threads
+                 and of Ray actors, with 1 and 2 workers; B = 1000 per shard
+    overhead     µs per example that Ray adds, by rows per block
+    recovery     seconds from the kill of a worker to the next answer
+    replicas     errors of replicas and of one learner, on Chem97, flights and synthetic data
 
 Writes results.json beside this file; simulate.py reads it.
 """
@@ -36,7 +36,7 @@ BUDGET, SHARDS = 1000, 8
 
 
 def stream(n: int, seed: int = 0, k: int = 400, d: int = 28):
-    """Noisy labels, so that a fifth of the examples are mistakes for ever and the projection has work to do."""
+    """Noisy labels: a fifth of the examples remain mistakes, so that projections never stop."""
     rng = np.random.default_rng(seed)
     X, tasks = rng.normal(size=(n, d)), rng.integers(0, k, size=n)
     own = np.random.default_rng(7).normal(size=(k, d))
@@ -45,7 +45,7 @@ def stream(n: int, seed: int = 0, k: int = 400, d: int = 28):
 
 
 def learner() -> BudgetProjectron:
-    """Each shard has room for B = 1000: that is what is compared."""
+    """A learner whose budget is B = 1000 per shard."""
     return BudgetProjectron(budget=BUDGET * SHARDS, kernel=kernels.Gaussian(gamma=0.02), graph=graphs.disconnected())
 
 
@@ -58,15 +58,15 @@ def cluster() -> None:
 
 
 def plain() -> BudgetProjectron:
-    """One shard's learner by itself."""
+    """The learner of one shard, alone."""
     return learner().set_params(budget=BUDGET)
 
 
 def throughput(quick: bool) -> dict[str, float]:
-    """Examples a second once the shards are full; busy rounds do not count, see quiet.py."""
+    """Examples per second with full budgets; busy rounds do not count, see quiet.py."""
     warm, n, wanted, most = (24_000, 4096, 2, 4) if quick else (40_000, 4096, 7, 50)
     alone = ceiling.measured(plain, stream, SHARDS // 2, n, wanted, most)
-    blocks = [stream(n, seed) for seed in range(1, most + 1)]  # a new one a round: none is known by heart
+    blocks = [stream(n, seed) for seed in range(1, most + 1)]  # new examples in every round
     cluster()
     with tempfile.TemporaryDirectory() as folder:
         models = {}
@@ -96,7 +96,7 @@ def throughput(quick: bool) -> dict[str, float]:
 
 
 def working(model: ShardedModel, blocks: list, here: list[float]):
-    """Learn the next block; what it cost this process, and the workers where they are elsewhere."""
+    """Learn the next block; return the CPU seconds of this process, and of workers in other processes."""
 
     def workers() -> float:
         return sum(worker["cpu_seconds"] for worker in model.workers_) if model.backend == "ray" else 0.0
@@ -112,7 +112,7 @@ def working(model: ShardedModel, blocks: list, here: list[float]):
 
 
 def overhead(quick: bool) -> dict[str, float]:
-    """µs an example that the way through Ray and the log adds, by rows a block; a cheap learner shows it best."""
+    """µs per example that Ray and the log add, by rows per block, with a cheap learner."""
     cheap = BudgetProjectron(budget=8, kernel=kernels.Linear(), graph=graphs.disconnected())
     X, y, tasks = stream(8192)
     found = {}
@@ -141,7 +141,7 @@ def overhead(quick: bool) -> dict[str, float]:
 
 
 def recovery(quick: bool) -> dict[str, float]:
-    """Seconds that a block takes when its worker was killed before it, log replayed."""
+    """Seconds of a block whose worker was killed before it, including the replay of the log."""
     X, y, tasks = stream(20_000)
     took, usual = [], []
     cluster()
@@ -180,7 +180,7 @@ def streams(quick: bool):
 
 
 def replicas(quick: bool) -> list[dict[str, float | str]]:
-    """Error % of one learner and of replicas, by how often they exchange; and bytes of an exchange, a replica."""
+    """Error % of one learner and of replicas, by how often they exchange; and bytes per exchange and replica."""
     rows = []
     for name, X, y, tasks in streams(quick):
         for make in (Budgetron, SharedProjectron):
@@ -189,7 +189,7 @@ def replicas(quick: bool) -> list[dict[str, float | str]]:
             row["one learner"] = 100 * float(np.mean((margins > 0) != y))
             for count in (2, 8):
                 for every in (None, 8192, 1024):
-                    learner = make(budget=200 * count)  # 200 for each replica, as many as the one learner has
+                    learner = make(budget=200 * count)  # 200 per replica, as for the one learner
                     with ReplicatedModel(learner, replicas=count, exchange_every=every or 10**9) as model:
                         found = model.predict_then_learn(X, y, tasks=tasks)
                         label = "never" if every is None else str(every)

@@ -1,9 +1,11 @@
-"""A thousand workers, 10⁸ tasks, 10⁶ examples a second, from measured costs: python benchmarks/distributed/simulate.py
+"""Simulates a thousand workers, 10⁸ tasks and 10⁶ examples/s from measured costs.
+
+    python benchmarks/distributed/simulate.py
 
 Reads results.json of run.py, uses the product's own hashing and placement, and writes simulation.json.
 
-What is assumed, and not measured:
-- tasks ask at Zipf rates, weight of the r-th busiest 1/r^0.8; the busiest million one by one, the rest as their sum
+Assumed, not measured:
+- the r-th busiest task has a rate proportional to 1/r^0.8; the busiest million are single tasks, the rest a sum
 - examples come as a Poisson stream; a worker is one core and serves in order
 - a worker fails once in 30 days, and is back after the measured time; what waits meanwhile is reckoned, not simulated
 - a snapshot stops its shard's worker for as long as the file takes at 200 MB/s, every 50,000 examples of the shard
@@ -17,7 +19,7 @@ from pathlib import Path
 
 import numpy as np
 
-from budgetron.distributed.placement import splitmix64, workers_of
+from budgetron.distributed.split.placement import splitmix64, workers_of
 
 HERE = Path(__file__).parent
 SHARDS, TASKS, RATE = 16_000, 10**8, 1e6
@@ -29,7 +31,7 @@ SNAPSHOT_EVERY = 50_000
 
 
 def shard_rates(pinned: int) -> np.ndarray:
-    """Examples a second of each shard; the `pinned` busiest tasks have a shard of their own each."""
+    """Examples per second of each shard; each of the `pinned` busiest tasks has a shard of its own."""
     ranks = np.arange(1, BUSY + 1, dtype=np.float64)
     weights = ranks**-EXPONENT
     rest = ((TASKS + 0.5) ** (1 - EXPONENT) - (BUSY + 0.5) ** (1 - EXPONENT)) / (1 - EXPONENT)
@@ -42,7 +44,7 @@ def shard_rates(pinned: int) -> np.ndarray:
 
 
 def simulated(rates: np.ndarray, owner: np.ndarray, n: int, cost: float, recovery: float, model_bytes: float) -> dict:
-    """Five minutes of queues in steps of a hundredth of a second."""
+    """Simulate the queues for five minutes in steps of 10 ms."""
     rng = np.random.default_rng(0)
     arriving = np.bincount(owner, weights=rates, minlength=n)
     busy = arriving * cost
@@ -80,7 +82,7 @@ def main() -> None:
         names = [f"worker-{number}" for number in range(n)]
         number = {name: place for place, name in enumerate(names)}
         rates = shard_rates(pinned)
-        placed = workers_of(SHARDS - pinned, names[: n - pinned])  # those of the pinned tasks have nothing else
+        placed = workers_of(SHARDS - pinned, names[: n - pinned])  # the workers of pinned tasks have no other shards
         owner = np.array([*(number[worker] for worker in placed.values()), *range(n - pinned, n)])
         found[label] = simulated(rates, owner, n, cost, recovery, model_bytes)
     names = [f"worker-{number}" for number in range(1100)]

@@ -1,4 +1,4 @@
-"""How much the convention for a margin of exactly 0 moves School under the disconnected graph.
+"""How much F on School under the disconnected graph depends on the convention for a margin of exactly 0.
 
     python benchmarks/paper/zero_margins.py FOLDER_WITH_DATA > benchmarks/paper/zero_margins.md
 

@@ -1,4 +1,4 @@
-"""The speed of the service beside an empty Starlette endpoint on the same server; and whether its memory stays flat.
+"""The speed of the service relative to an empty Starlette endpoint on the same server; and the growth of its memory.
 
     python benchmarks/service/run.py [--seconds 2] [--rounds 7] [--json FILE]
 

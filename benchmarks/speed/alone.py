@@ -1,4 +1,4 @@
-"""Imported before NumPy: yardsticks and learners have one thread alike."""
+"""Limits BLAS to one thread, for learners and yardsticks alike. Must be imported before NumPy."""
 
 import os
 

@@ -1,8 +1,8 @@
-"""Dicts one by one: microseconds to predict and learn one, river's own models and ours in river's dress.
+"""Microseconds to predict and learn one dict: river's models, and ours through river's interface.
 
     python benchmarks/speed/dicts.py
 
-Processor time, in a shuffled order every round, the least of the rounds: the machine may be shared.
+Processor time, the minimum over rounds in shuffled order, because the machine may be shared.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ N, ROUNDS = 2000, 5
 
 
 def streams() -> dict[str, list[dict[str, float]]]:
-    """20 measurements an example, and 60 words an example out of 20,000 by Zipf's law."""
+    """20 measurements per example, and 60 words per example out of 20,000 by Zipf's law."""
     rng = np.random.default_rng(0)
     numbers = [{f"x{place}": value for place, value in enumerate(row)} for row in rng.normal(size=(N, 20)).tolist()]
     words = [{f"word {word}": 1.0 for word in (rng.zipf(1.3, size=60) % 20_000).tolist()} for _ in range(N)]
@@ -29,7 +29,7 @@ def streams() -> dict[str, list[dict[str, float]]]:
 
 
 def models(names: list[str] | None) -> dict[str, Any]:
-    """What is compared; `names` are the features of dense rows."""
+    """The models to compare; `names` are the features of dense rows."""
     made: dict[str, Any] = {
         "river: LogisticRegression": linear_model.LogisticRegression(),
         "river: Perceptron": linear_model.Perceptron(),

@@ -1,4 +1,4 @@
-"""Dense streams: the Gaussian row, a mistake of the projection learners, an update of the flagship, one at a time."""
+"""Dense streams: a Gaussian kernel row, a mistake of a projection learner, an update of Budgetron, and `learn_one`."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ GAUSSIAN = kernels.Gaussian(gamma=0.02)
 
 
 def gaussian_rows(repetitions: int, quick: bool) -> Iterator[Row]:
-    """mtrbp in block calls against the bare arithmetic of its kernel row."""
+    """mtrbp in block calls, compared with the bare arithmetic of its kernel row."""
     for d, budget, reach in ((28, 1000, 1.25), (28, 100, 1.6), (784, 1000, 1.25)):
         for dtype in ("float32", "float64"):
             block = 400 if d == 784 else 2000
@@ -35,7 +35,7 @@ def gaussian_rows(repetitions: int, quick: bool) -> Iterator[Row]:
 
 
 def projection_rows(repetitions: int, quick: bool) -> Iterator[Row]:
-    """One mistake, its kernel row included, on a full budget."""
+    """One mistake with a full budget, including its kernel row."""
     for budget in (500,) if quick else (500, 1000):
         for learner in (BudgetProjectron, SharedProjectron):
             passing = Passing(learner(budget=budget, kernel=GAUSSIAN), coins(8 * budget), 200).fill(budget)
@@ -52,7 +52,7 @@ def projection_rows(repetitions: int, quick: bool) -> Iterator[Row]:
 
 
 class PerMistake:
-    """Seconds of one mistake: what learning costs more than predicting, a mistake, and one row."""
+    """Seconds per mistake: the extra time of learning over predicting, divided by the mistakes, plus one kernel row."""
 
     def __init__(self, passing: Passing) -> None:
         self.passing, self.row_us = passing, 0.0
@@ -70,11 +70,11 @@ class PerMistake:
 
 
 def shared_tasks_rows(repetitions: int, quick: bool) -> Iterator[Row]:
-    """The shared projection learner must not feel the number of tasks."""
+    """The time of SharedProjectron should not depend on the number of tasks."""
     budget, block = 200 if quick else 500, 500
 
     def full(n_tasks: int) -> Passing:
-        """The budget full, and as many task rows as there will be: of 10⁵ tasks the 10,000 that are kept."""
+        """A model with a full budget and all its task rows: of 10⁵ tasks at most 10,000 have one."""
         stream = coins(5000 if quick else 30_000, n_tasks=n_tasks)
         passing = Passing(SharedProjectron(budget=budget, kernel=GAUSSIAN), stream, block).fill(budget)
         for _ in range(0 if n_tasks < 1000 else len(stream.y) // block - 2):
@@ -94,7 +94,7 @@ def shared_tasks_rows(repetitions: int, quick: bool) -> Iterator[Row]:
 
 
 def flagship_rows(repetitions: int, quick: bool) -> Iterator[Row]:
-    """The whole mixture against the one product and update that its filter over waves cannot do without."""
+    """All models of a Budgetron, compared with one product and one update of the matrix of its widest filter."""
     for budget in ("256 KiB",) if quick else ("256 KiB", "1 MiB"):
         passing = settled_flagship(budget)
         given = passing.model._engine.settings
@@ -110,14 +110,14 @@ def flagship_rows(repetitions: int, quick: bool) -> Iterator[Row]:
 
 
 def settled_flagship(budget: str) -> Passing:
-    """A Budgetron that has seen its columns, on labels that it cannot foresee, so that every example is learned."""
+    """A Budgetron that has estimated the scales of its columns. Labels are random, so that every example is learned."""
     model = Budgetron(budget=budget, kernel=GAUSSIAN)
     Passing(model, coins(4000), 500).learn()
     return Passing(model, coins(4000), 200)
 
 
 def one_at_a_time_rows(repetitions: int, quick: bool) -> Iterator[Row]:
-    """`learn_one` on NumPy rows against river's linear Perceptron on the same rows as dicts."""
+    """`learn_one` on NumPy rows, compared with river's linear Perceptron on the same rows as dicts."""
     row = Row(
         name="learn-one",
         work="learn_one on a NumPy row, B=500, d=28, mtrbp",

@@ -1,4 +1,4 @@
-"""One row of the table: work and yardstick run in turn, their ratio repetition by repetition, median and quartiles."""
+"""One row of the table: work and yardstick alternate, and the ratios of their times have a median and quartiles."""
 
 from __future__ import annotations
 
@@ -11,23 +11,23 @@ import numpy as np
 
 Work = Callable[[], object]
 Clock = Callable[[], float]
-OWN_TIME = time.thread_time  # the thread's own, so that a busy machine's other programs do not count
-WALL_TIME = time.perf_counter  # where several threads or processes work
+OWN_TIME = time.thread_time  # processor time of the thread, which leaves out other programs
+WALL_TIME = time.perf_counter  # for work in several threads or processes
 
 
 @dataclass(frozen=True)
 class Row:
-    """One line of the table. `ratio` is None where it was not measured, and `reason` says why."""
+    """One line of the table. If it could not be measured, `ratio` is None and `reason` says why."""
 
     name: str
     work: str
     yardstick: str
-    unit: str  # what the ratio is in: "×" for a ratio, "ms", "exponent", "MiB"
+    unit: str  # of `ratio`: "×", "ms", "exponent" or "MiB"
     reach: float
     at_most: bool = True  # the ratio may be at most `reach`; otherwise it must be at least that
     ratio: float | None = None
     quartiles: tuple[float, float] | None = None
-    work_us: float | None = None  # microseconds an example (or update, or start), for orientation
+    work_us: float | None = None  # microseconds per example (or update, or start), for orientation
     yardstick_us: float | None = None
     reason: str = ""
     detail: dict[str, Any] = field(default_factory=dict)
@@ -43,16 +43,16 @@ class Row:
 
 
 def seconds(work: Work, clock: Clock = OWN_TIME) -> float:
-    """How long one call takes; a work that knows better (it subtracts its preparation) returns it."""
+    """The time of one call; or the number that the call returns, if it has measured itself."""
     start = clock()
     own = work()
     return own if isinstance(own, float) else clock() - start
 
 
 def interleaved(works: Sequence[Work], repetitions: int, clock: Clock = OWN_TIME) -> np.ndarray:
-    """Seconds, (repetitions, works): one of each in turn, so that a busy moment hits all of them alike."""
+    """Seconds, (repetitions, works). The works alternate, so that a busy moment affects all of them."""
     for work in works:
-        work()  # caches and branch predictors see it once
+        work()  # warms up caches and branch predictors
     return np.array([[seconds(work, clock) for work in works] for _ in range(repetitions)])
 
 
@@ -63,7 +63,7 @@ def spread(values: np.ndarray) -> tuple[float, tuple[float, float]]:
 
 
 def ratio_row(row: Row, ratios: np.ndarray, work_s: np.ndarray, yardstick_s: np.ndarray, **detail: Any) -> Row:
-    """The row with what was measured; seconds are those of one example."""
+    """The row with its measurements; seconds are per example."""
     ratio, quartiles = spread(ratios)
     return Row(
         **{
@@ -80,7 +80,7 @@ def ratio_row(row: Row, ratios: np.ndarray, work_s: np.ndarray, yardstick_s: np.
 def compared(
     row: Row, work: Work, yardstick: Work, n_work: int, n_yardstick: int, repetitions: int, clock: Clock = OWN_TIME
 ) -> Row:
-    """work ÷ yardstick, both per example; the other way round where more is better."""
+    """work ÷ yardstick, both per example; yardstick ÷ work if a higher ratio is better."""
     times = interleaved([work, yardstick], repetitions, clock) / [n_work, n_yardstick]
     ratios = times[:, 0] / times[:, 1]
     return ratio_row(row, ratios if row.at_most else 1.0 / ratios, times[:, 0], times[:, 1])

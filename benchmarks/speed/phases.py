@@ -1,4 +1,4 @@
-"""Where a microsecond goes: one example taken apart by leaving things out, and the core's functions as perf saw them.
+"""Where the time of one example goes: the engine, Python around it, and the core's functions as measured by perf.
 
 mtrbp, d=28, Gaussian kernel, block calls. Each part is the difference between two timings in the same run.
 """
@@ -25,7 +25,7 @@ BLOCK = 2000
 
 
 def _workloads() -> dict[str, Passing]:
-    """Full models, each with a stream to learn."""
+    """Models with full budgets, each with a stream to learn."""
     square = kernels.Polynomial(degree=2, bias=1.0, normalize=True)
     return {
         "mtrbp, B=1000": Passing(RandomBudgetPerceptron(1000, GAUSSIAN), noisy(8000), BLOCK).fill(1000),
@@ -45,7 +45,7 @@ def measured(quick: bool) -> dict[str, Any]:
 
 
 def _parts(budget: int) -> dict[str, float]:
-    """Microseconds an example: the engine predicting, the engine learning, and Python around it."""
+    """Microseconds per example: the engine predicting, the engine learning, and Python around it."""
     stream = noisy(4 * BLOCK)
     passing = Passing(RandomBudgetPerceptron(budget=budget, kernel=GAUSSIAN), stream, BLOCK).fill(budget)
     model, part = passing.model, stream[:BLOCK]
@@ -61,12 +61,12 @@ def _parts(budget: int) -> dict[str, float]:
     return {
         "row and margin (core)": predicting,
         "mistakes: storing, refreshing (core)": learning - predicting,
-        "Python: checks, task keys, names of stored tasks": whole - learning,
+        "Python: checks, task ids, names of stored tasks": whole - learning,
     }
 
 
 def _functions(quick: bool) -> dict[str, list[tuple[str, float]]] | None:
-    """Shares of the time by function, the largest; None where perf does not run."""
+    """The functions with the largest shares of the time; None if perf does not run."""
     perf = shutil.which("perf")
     if perf is None:
         return None
@@ -88,7 +88,7 @@ def _functions(quick: bool) -> dict[str, list[tuple[str, float]]] | None:
 
 
 def _largest(report: str) -> list[tuple[str, float]]:
-    """The core's functions by name; what has no name, and all that is not the core, in sums."""
+    """The core's functions by name; functions without a name, and other libraries, as sums."""
     shares: Counter[str] = Counter()
     for share, library, symbol in re.findall(r"^\s+([\d.]+)%\s+(\S+)\s+\[[.k]\]\s+(.+?)[\s-]*$", report, re.MULTILINE):
         if not library.startswith("_core"):

@@ -1,7 +1,7 @@
-"""`make bench`: every speed target in one run. python benchmarks/speed/run.py [--quick] [--only NAME] [--out DIR]
+"""`make bench`: measure every speed target. python benchmarks/speed/run.py [--quick] [--only NAME] [--out DIR]
 
---only takes the name of a group and may be repeated; --quick takes smaller problems and fewer repetitions, and leaves
-out what is slow by nature. Writes results.json and ratios.svg, and RESULTS.md (and docs/speed.md) from them.
+--only takes the name of a group and may be repeated. --quick measures smaller problems with fewer repetitions, and
+skips the slow groups. Writes results.json and ratios.svg, and from them RESULTS.md (with --docs also docs/speed.md).
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ import argparse
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
-import alone  # noqa: F401  first of all
+import alone  # noqa: F401  before NumPy is imported
 import learners
 import phases
 import report
@@ -34,19 +34,18 @@ GROUPS: dict[str, Callable[[int, bool], Iterator[Row]]] = {
     "start": startup.startup_rows,
     "memory": scaling.memory_rows,
 }
-OTHERS = ("peers", "phases")
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--quick", action="store_true", help="smaller problems, fewer repetitions: under a minute")
-    parser.add_argument("--only", action="append", choices=[*GROUPS, *OTHERS], help="a group of rows; may be repeated")
+    parser.add_argument("--only", action="append", choices=[*GROUPS, "phases"], help="a group of rows; may be repeated")
     parser.add_argument("--out", type=Path, default=Path(__file__).parent, help="the folder for the results")
     parser.add_argument("--docs", type=Path, help="also write the profile page to this file")
     arguments = parser.parse_args()
-    chosen = arguments.only or [*GROUPS, *OTHERS]
+    chosen = arguments.only or [*GROUPS, "phases"]
     if arguments.quick and not arguments.only:
-        chosen = [name for name in chosen if name not in ("memory", *OTHERS)]
+        chosen = [name for name in chosen if name not in ("memory", "phases")]
 
     rows: list[Row] = []
     for name, measured in GROUPS.items():
@@ -57,10 +56,6 @@ def main() -> None:
     results = report.results(rows, arguments.quick)
     if "phases" in chosen:
         results["phases"] = phases.measured(arguments.quick)
-    if "peers" in chosen:
-        import peers
-
-        results["peers"] = {"cannot": peers.CANNOT, "records": peers.compare(arguments.quick)}
     report.write(results, arguments.out, arguments.docs)
 
 

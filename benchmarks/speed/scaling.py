@@ -24,7 +24,7 @@ def full(graph: graphs.TaskGraph, n_tasks: int, budget: int = BUDGET, n: int = 5
 
 
 def task_rows(repetitions: int, quick: bool) -> Iterator[Row]:
-    """Ten tasks against a million: the closed forms hold no table."""
+    """Ten tasks and a million: graphs in closed form have no table of tasks."""
     many = 100_000 if quick else 1_000_000
     for name, graph_of in (
         ("complete", lambda k: graphs.complete()),
@@ -96,7 +96,7 @@ def core_rows(repetitions: int, quick: bool) -> Iterator[Row]:
 
 
 def growth_rows(repetitions: int, quick: bool) -> Iterator[Row]:
-    """Time against B: the exponent of the best fitting power."""
+    """Time as a power of B: the exponent of the best fit."""
     budgets = (100, 300, 1000) if quick else (100, 200, 500, 1000, 2000, 5000)
     for learner, reach in ((RandomBudgetPerceptron, 1.1), (Forgetron, 1.1)):
         works = []

@@ -1,4 +1,4 @@
-"""Sparse text: the inverted index against SciPy's CSR product, the hashed linear part against Vowpal Wabbit's loop."""
+"""Sparse text: the inverted index compared with SciPy's CSR product, and the hashed table with Vowpal Wabbit."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from budgetron import Budgetron, RandomBudgetPerceptron, kernels
 
 
 def text_rows(repetitions: int, quick: bool) -> Iterator[Row]:
-    """mtrbp on text, d=200,000, about 120 non-zeros a row."""
+    """mtrbp on text, d=200,000, about 120 non-zeros per row."""
     for budget in (1000,) if quick else (1000, 5000):
         stream = text(6 * budget)
         for name, kernel in (
@@ -38,7 +38,7 @@ def text_rows(repetitions: int, quick: bool) -> Iterator[Row]:
 
 
 def vowpal_rows(repetitions: int, quick: bool) -> Iterator[Row]:
-    """Without a kernel: the hashed table, against Vowpal Wabbit reading the same examples from a file."""
+    """The hashed table, compared with Vowpal Wabbit reading the same examples from a file."""
     row = Row(
         name="linear-text",
         work="Budgetron in 32 MiB on sparse text, block calls",
@@ -66,7 +66,7 @@ def vowpal_rows(repetitions: int, quick: bool) -> Iterator[Row]:
             vowpalwabbit.Workspace(f"{options} -d {file}").finish()
 
         def loop() -> float:
-            """The loop alone: making and closing a workspace, measured on an empty file, is no part of it."""
+            """The time of the loop: that of making and closing a workspace, on an empty file, is subtracted."""
             return seconds(lambda: pass_over(path), WALL_TIME) - seconds(lambda: pass_over(empty), WALL_TIME)
 
         passing = Passing(Budgetron(budget="32 MiB"), stream, n)
@@ -74,7 +74,7 @@ def vowpal_rows(repetitions: int, quick: bool) -> Iterator[Row]:
 
 
 def write_vowpal(stream: Stream, path: Path, crossed: bool) -> None:
-    """The examples in Vowpal Wabbit's text format: words in namespace f, the task, where it is crossed, in t."""
+    """Write examples in Vowpal Wabbit's text format: words in namespace f and, if crossed, the task in t."""
     X = stream.X.tocsr() if hasattr(stream.X, "tocsr") else None
     with path.open("w") as file:
         for place, (y, task) in enumerate(zip(stream.y.tolist(), stream.tasks.tolist(), strict=True)):

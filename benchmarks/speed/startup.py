@@ -1,4 +1,4 @@
-"""A new process: how much longer than bare Python, or than importing scikit-learn's base classes, ours takes.
+"""The time to start: how much longer it takes than bare Python, or than importing scikit-learn's base classes.
 
 The child's own processor time, user and system: what the wall clock shows where nothing else runs. Bytecode is written
 and found again, as for every installed package.
@@ -43,7 +43,7 @@ def startup_rows(repetitions: int, quick: bool) -> Iterator[Row]:
     taken = interleaved([process("-m", "budgetron", "--help"), process("-c", "pass")], times)
     yield ratio_row(row, (taken[:, 0] - taken[:, 1]) * 1e3, taken[:, 0], taken[:, 1])
 
-    # In one process: two imports of scikit-learn, of seconds each, differ by more than what is asked for here.
+    # In one process, because the times of two imports of scikit-learn differ by more than the target.
     row = Row(
         name="start-first-example",
         work="import budgetron and the first learned example",

@@ -1,4 +1,4 @@
-"""What the measurements feed: streams whose hardness (share of mistakes) is the same whatever is compared."""
+"""Streams for the measurements, on which the settings that are compared make the same share of mistakes."""
 
 from __future__ import annotations
 
@@ -15,30 +15,22 @@ class Stream(NamedTuple):
     tasks: np.ndarray
 
     def __getitem__(self, part: Any) -> Any:
-        """Rows, for slices; a field, for integers."""
+        """A slice selects rows, an integer selects a field."""
         if isinstance(part, slice):
             return Stream(self.X[part], self.y[part], self.tasks[part])
         return tuple.__getitem__(self, part)
 
 
 def noisy(n: int, d: int = 28, n_tasks: int = 8, dtype: str = "float64", seed: int = 0) -> Stream:
-    """Related tasks, a tenth of the labels flipped: a learner errs on a quarter or so."""
+    """Related tasks with a tenth of the labels flipped; a learner errs on about a quarter."""
     made = synthetic.stream(n, d=d, n_tasks=n_tasks, relatedness=0.7, noise=0.1, seed=seed).dataset
     return Stream(np.ascontiguousarray(made.X, dtype=dtype), made.y.astype(np.int64), made.tasks)
 
 
 def coins(n: int, d: int = 28, n_tasks: int = 8, seed: int = 0) -> Stream:
-    """Labels by the toss of a coin: half are mistakes for every learner, every graph and any number of tasks."""
+    """Random labels: half are mistakes for every learner, every graph and any number of tasks."""
     rng = np.random.default_rng(seed)
     return Stream(rng.standard_normal((n, d)), rng.integers(0, 2, n), rng.integers(0, n_tasks, n))
-
-
-def clear(n: int, d: int = 28, n_tasks: int = 8, seed: int = 0) -> Stream:
-    """Two clouds far apart, one a class: soon every example is predicted right, and with confidence."""
-    rng = np.random.default_rng(seed)
-    X, y = rng.standard_normal((n, d)), rng.integers(0, 2, n)
-    X[:, 0] = 0.3 * X[:, 0] + np.where(y == 1, 4.0, -4.0)
-    return Stream(X, y, rng.integers(0, n_tasks, n))
 
 
 def text(n: int, d: int = 200_000, words: int = 160, n_tasks: int = 4, seed: int = 0) -> Stream:
@@ -48,7 +40,7 @@ def text(n: int, d: int = 200_000, words: int = 160, n_tasks: int = 4, seed: int
 
 
 class Passing:
-    """A model that learns one block of a stream after the other, round and round."""
+    """A model that learns the blocks of a stream in a cycle."""
 
     def __init__(self, model: Any, stream: Stream, block: int) -> None:
         self.model, self.stream, self.block, self.at = model, stream, block, 0

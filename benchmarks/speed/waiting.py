@@ -18,7 +18,7 @@ THREADS, SECONDS, PAUSE = 4, 6.0, 0.002
 
 
 def waits(model: BudgetProjectron, rows: int) -> list[float]:
-    """Seconds that each call of `learn_one` took, beside threads that predict blocks of so many rows."""
+    """Seconds of each call of `learn_one` while other threads predict blocks of rows."""
     rng = np.random.default_rng(0)
     X, asked = rng.normal(size=(4000, 50)), rng.normal(size=(rows, 50))
     y = X[:, 0] * X[:, 1] > 0

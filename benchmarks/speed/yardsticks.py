@@ -1,6 +1,6 @@
-"""The fixed yardsticks: what the machine's own libraries need for the bare arithmetic.
+"""The yardsticks: the bare arithmetic in the machine's own libraries.
 
-A loop over Python calls would add a microsecond a call to the yardstick and flatter us, so the loops are inside:
+A loop over Python calls would add a microsecond per call to the yardstick, in our favour. So the loops are inside:
 `np.matmul` over a stack of vectors calls BLAS gemv once a vector, and the vector exp is a loop in C.
 """
 
@@ -19,12 +19,12 @@ import numpy as np
 from measure import seconds
 from scipy.linalg import blas
 
-EXAMPLES = 400  # gemv and exp calls in one go
+EXAMPLES = 400  # calls of gemv and exp per measurement
 
 
 @lru_cache
 def _exp_library() -> Any | None:
-    """The vector exp, compiled on the spot; None where there is no compiler."""
+    """The vector exp, compiled here; None without a compiler."""
     compiler = shutil.which("cc") or shutil.which("gcc")
     if compiler is None:
         return None
@@ -59,11 +59,11 @@ def _exp(row: np.ndarray, out: np.ndarray, times: int) -> Callable[[], None]:
 
 
 def gemv_and_exp(budget: int, d: int, dtype: str) -> Callable[[], None]:
-    """EXAMPLES times: inner products with B stored rows in the better of both layouts, then exp of B numbers."""
+    """EXAMPLES times: inner products with B stored rows in the faster of two layouts, then exp of B numbers."""
     rng = np.random.default_rng(0)
     by_row = rng.standard_normal((budget, d)).astype(dtype)
     vectors = rng.standard_normal((EXAMPLES, d, 1)).astype(dtype)
-    together = max(8, 8000 // budget)  # so many results stay in the cache, as a row does
+    together = max(8, 8000 // budget)  # as many results as stay in the cache
     products = np.empty((together, budget, 1), dtype=dtype)
 
     def multiply(layout: np.ndarray) -> None:
@@ -98,7 +98,7 @@ def symmetric_pass(n: int, times: int) -> Callable[[], None]:
 
 
 def csr_products(stored: Any, rows: Any) -> Callable[[], None]:
-    """Every row of `rows` times all that is stored, SciPy's CSR matrix times a dense vector."""
+    """Multiply every row with all stored rows: SciPy's CSR matrix times a dense vector."""
     vectors = [row.toarray().ravel() for row in rows]
 
     def products() -> None:

@@ -1,4 +1,4 @@
-"""Whether scales should go on learning after the first rows: errors on real files, three ways.
+"""Should scales be updated after the first rows? Errors on real files, with three ways of scaling.
 
     python benchmarks/streams/scales.py [--rows N]
 

@@ -1,9 +1,9 @@
-"""A file of 10⁶ rows × 30 columns, end to end: read, scaled, predicted and learned, in one process and one thread.
+"""The speed of a file of 10⁶ rows × 30 columns, end to end: read, scale, predict and learn, in one thread.
 
     python benchmarks/streams/speed.py [--rows N] [--format csv|ndjson|svmlight|vw]
 
-Prints rows a second by the clock and by processor time, for reading alone and with learning, and the memory the process
-ever held, after a tenth of the rows and after all.
+Prints rows per second of wall-clock and of processor time, for reading alone and with learning, and the peak memory
+after a tenth of the rows and after all.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ TASK = {"csv": None, "ndjson": None, "svmlight": "qid", "vw": "task"}
 
 
 def line_of(format: str) -> list[str]:
-    """How each value of a row is written; joined they are a line."""
+    """The format of each value of a row; joined they are a line."""
     if format == "ndjson":
         return ['{"x0": %.4f', *(f', "x{i}": %.4f' for i in range(1, COLUMNS)), ', "task": %d', ', "label": %d}']
     if format == "svmlight":
@@ -51,7 +51,7 @@ def write(path: Path, rows: int, format: str) -> None:
 
 
 def memory() -> float:
-    """The most that the process ever held, in MiB."""
+    """The peak memory of the process, in MiB."""
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
 
 
