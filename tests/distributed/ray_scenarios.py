@@ -111,7 +111,7 @@ def stale(cluster, folder):
         finally:
             os.kill(pid, signal.SIGCONT)
         del pool._kill
-        from budgetron.distributed.worker import ShardMessage
+        from budgetron.distributed.workers.worker import ShardMessage
         from budgetron.durable import StreamRows
 
         mine = [task for task in tasks if int(model._placement.shards_of_tasks([task])[0]) == 0][:1]

@@ -9,8 +9,8 @@ from scipy import sparse
 from sklearn.base import clone
 
 from budgetron import graphs
-from budgetron.distributed.placement import Placement
-from budgetron.distributed.shares import first_shares
+from budgetron.distributed.split.placement import Placement
+from budgetron.distributed.split.shares import first_shares
 
 TASKS = [f"user {number}" if number % 3 else number for number in range(24)]
 

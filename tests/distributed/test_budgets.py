@@ -11,8 +11,9 @@ from scipy import sparse
 from streams import stream
 
 from budgetron import BudgetProjectron, Budgetron, Forgetron, SharedProjectron, graphs, kernels
-from budgetron.distributed import ReplicatedModel, ShardedModel, record
-from budgetron.distributed.replica_exchange import exchange_baseline_bytes
+from budgetron.distributed import ReplicatedModel, ShardedModel
+from budgetron.distributed.directory import record
+from budgetron.distributed.replicas.exchange import exchange_baseline_bytes
 from budgetron.errors import InputError
 
 KERNEL = kernels.Gaussian(gamma=0.3)
@@ -169,7 +170,7 @@ def test_moving_shares_keep_the_sum_at_every_step_and_after_a_break(tmp_path, mo
 
 @pytest.mark.parametrize(("budget", "total"), [(16, 48), ("60 kB", "180000 B"), (None, None)])
 def test_a_directory_of_replicas_from_before_keeps_what_each_replica_had(tmp_path, monkeypatch, budget, total):
-    """In format 1 every replica had the whole budget. It keeps that, and the total is what they have together."""
+    """In format 1 every replica had the whole budget. It keeps that budget, and the total is the sum."""
     X, y, tasks = rows(600, 4)
     with monkeypatch.context() as patched:
         patched.setattr(ReplicatedModel, "_first_budgets", lambda self, validator=None: [budget] * 3)

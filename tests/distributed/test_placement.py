@@ -11,9 +11,9 @@ from streams import TASKS, random_graph
 import budgetron
 from budgetron import graphs
 from budgetron.distributed import Placement, ShardedModel, workers_of
-from budgetron.distributed.placement import splitmix64
-from budgetron.distributed.routing import cuts
-from budgetron.distributed.shares import divided, rebalanced_shares, unused_only
+from budgetron.distributed.split.placement import splitmix64
+from budgetron.distributed.split.routing import cuts
+from budgetron.distributed.split.shares import divided, rebalanced_shares, unused_only
 from budgetron.errors import InputError
 
 

@@ -8,7 +8,7 @@ from scipy import sparse
 
 from budgetron import Budgetron, Forgetron, SharedProjectron, graphs, kernels
 from budgetron.distributed import ReplicatedModel
-from budgetron.distributed.replica_exchange import combined, gram, shared_part, with_shared_part
+from budgetron.distributed.replicas.exchange import combined, gram, shared_part, with_shared_part
 from budgetron.errors import InputError
 
 KERNEL = kernels.Gaussian(gamma=0.3)
@@ -32,7 +32,8 @@ def test_one_replica_is_the_learner(make):
 
 
 def test_filters_of_replicas_add_up_to_those_of_one_learner():
-    """Precisions of disjoint rows add up. (One learner's weights differ a little: a replica linearises at its own.)"""
+    """Precisions of disjoint rows add up. (The weights differ a little from those of one learner, because each replica
+    linearises at its own weights.)"""
     rng = np.random.default_rng(1)
     X = rng.normal(size=(400, 3))
     y = (X @ [1.0, -1.0, 0.3] > 0).astype(int)

@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 from streaming import as_delimited, joined, read_all
 
 from budgetron.errors import InputError
-from budgetron.io.running_scale import RunningScale
-from budgetron.io.values import parse_date, parse_integer, parse_number, parse_task
+from budgetron.io.encoding.running_scale import RunningScale
+from budgetron.io.encoding.values import parse_date, parse_integer, parse_number, parse_task
 
 
 def kinds(table, **more):
@@ -107,7 +107,7 @@ def test_scaling_is_by_the_rows_before(rows, cut):
             past = values[: 3 + row, column]
             past, x = past[~np.isnan(past)], rest[row, column]
             if np.isnan(x) or len(past) == 0 or past.std() <= 1e-5 * np.abs(past).max():
-                continue  # nothing to say, or less than the digits
+                continue  # no information, or less than the digits show
             wanted = np.clip((x - past.mean()) / past.std(), -10, 10)
             assert got[row, column] == pytest.approx(wanted, rel=1e-3, abs=1e-3)
     again = RunningScale.of(first)

@@ -13,7 +13,7 @@ from streaming import read_all, same
 from budgetron import io
 from budgetron.engine import native
 from budgetron.errors import InputError
-from budgetron.io.scan import (
+from budgetron.io.formats.scan import (
     IGNORED,
     MAX_LINE,
     NUMBER,

@@ -15,7 +15,7 @@ from streaming import FORMATS, as_delimited, joined, read_all, same
 
 from budgetron import io
 from budgetron.errors import InputError
-from budgetron.io.ndjson import Ndjson
+from budgetron.io.formats.ndjson import Ndjson
 from budgetron.io.source import Source
 from budgetron.io.table import Selection
 
@@ -134,7 +134,7 @@ def test_svmlight():
     assert block.y.tolist() == [1, -1, 1] and block.tasks.tolist() == [3, "ann", 3] and block.rows.tolist() == [1, 2, 4]
     assert block.X.shape == (3, 2**19) and block.X[0, [1, 7]].toarray().tolist() == [[0.5, 2.0]] and block.X[2, 7] == 3
     _, (again,) = read_all(b"1 qid:3 524289:2\n", columns=stream.columns, labelled=False)
-    assert again.X[0, 1] == 2 and again.y is None  # behind the width that the first rows told: folded
+    assert again.X[0, 1] == 2 and again.y is None  # beyond the width of the first rows: folded
 
 
 def test_svmlight_with_tasks_in_another_file(tmp_path):
@@ -242,5 +242,5 @@ def test_decoding_only_selected_json_values_changes_nothing(lines, stop):
 
     picked = read()
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("budgetron.io.ndjson._is_top_level", lambda name: False)
+        patch.setattr("budgetron.io.formats.ndjson._is_top_level", lambda name: False)
         assert read() == picked

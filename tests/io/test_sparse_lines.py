@@ -13,10 +13,10 @@ from streaming import read_all
 
 from budgetron.engine import native
 from budgetron.errors import InputError
+from budgetron.io.formats.svmlight import Svmlight
+from budgetron.io.formats.vw import VowpalWabbit
 from budgetron.io.source import Source
-from budgetron.io.svmlight import Svmlight
 from budgetron.io.table import Selection
-from budgetron.io.vw import VowpalWabbit
 
 pytestmark = pytest.mark.skipif(native.sparse_lines is None, reason="the core is not built")
 NUMBERS = ["1", "-2.5", "+.5", "3.", "1e3", "-1E-7", "0.1234567890123456789", "1e-400", "1e99", "1e101", "inf", "nan",

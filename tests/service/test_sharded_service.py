@@ -1,4 +1,4 @@
-"""A service over shards: what one host promises, kept over several logs."""
+"""A service with shards gives the guarantees of one host over several logs."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from running import Running, running
 
 from budgetron import Budgetron, RandomBudgetPerceptron, graphs, kernels
 from budgetron.distributed import Placement, ShardedModel, Unfinished
-from budgetron.distributed.journal import Journal
+from budgetron.distributed.directory.journal import Journal
 from budgetron.distributed.shard_options import ShardOptions
 from budgetron.distributed.sharded_host import ShardedHost
 from budgetron.durable import AlreadyOwned, Host, Request
@@ -132,7 +132,8 @@ def test_a_request_that_some_shards_learned_is_finished_once(tmp_path):
     second = body(X[100:], y[100:], tasks[100:], key="second")
     with running(tmp_path, LEARNER, *SHARDS) as service, service.client() as client:
         client.post("/v1/learn", json=body(X[:100], y[:100], tasks[:100], key="first"))
-        # Another takes the last shard's log away: the others learn their rows of the next request, that one cannot.
+        # Another owner takes the log of the last shard. The other shards learn their rows of the next request, this one
+        # cannot.
         Host.open(tmp_path / "default" / "shards" / "shard-00003", epoch=1_500_000).close()
         assert "request is on disk" in problem(client.post("/v1/learn", json=second), 503, "unfinished")
         assert "This call wrote nothing" in problem(client.post("/v1/learn", json=second), 503, "unfinished")
@@ -284,7 +285,7 @@ def test_shards_on_ray(tmp_path):
         expected = alone.predict_then_learn(X, y, tasks=tasks).tolist()
         last = alone.decision_function(X, tasks=tasks).tolist()
     options = (*SHARDS, "--workers", 2, "--ray", tmp_path / "shared")
-    own = {"RAY_ADDRESS": "local", "RAY_USAGE_STATS_ENABLED": "0"}  # a cluster of its own, whatever else runs here
+    own = {"RAY_ADDRESS": "local", "RAY_USAGE_STATS_ENABLED": "0"}  # its own cluster, even if another one runs here
     with running(tmp_path / "data", LEARNER, *options, env=own) as service, service.client() as client:
         request = body(X, y, tasks, key="all")
         answer = client.post("/v1/learn", json=request)

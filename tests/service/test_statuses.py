@@ -11,9 +11,9 @@ from sklearn.exceptions import NotFittedError
 import budgetron
 from budgetron.data import DataCorrupt, DataUnavailable
 from budgetron.distributed import Unfinished
-from budgetron.distributed.worker import NotTheOwner
-from budgetron.distributed.worker_group import WorkersLost
-from budgetron.distributed.worker_pool import WorkerLost
+from budgetron.distributed.workers.worker import NotTheOwner
+from budgetron.distributed.workers.worker_group import WorkersLost
+from budgetron.distributed.workers.worker_pool import WorkerLost
 from budgetron.durable import (
     AlreadyOwned,
     DamagedLog,
@@ -42,7 +42,7 @@ from budgetron.service.http.api_keys import KeysUnreadable
 from budgetron.service.http.problems import _REMEDIES, in_json_terms, problem_of
 from budgetron.service.writer import Busy, WriterEnded
 
-STATUSES = {  # class → status, and whether the client is told when to come again
+STATUSES = {  # class → status, and whether the response has Retry-After
     InputError: (422, False),
     InputTypeError: (422, False),
     InputFileMissing: (422, False),

@@ -26,20 +26,20 @@ if TYPE_CHECKING:
 
 WRONG_INPUT, FAILED, INTERRUPTED = 2, 3, 130
 COMMANDS = {  # name → module, and the line that --help prints
-    "run": ("budgetron.cli.run", "Learn from a stream in one pass and report the error."),
-    "predict": ("budgetron.cli.predict", "Predict the rows of a stream with a saved model."),
-    "compare": ("budgetron.cli.compare", "Compare learners, budgets and graphs, and recommend one."),
-    "tune": ("budgetron.cli.tune", "Search for a better kernel bandwidth and budget."),
-    "inspect": ("budgetron.cli.inspect", "Show a saved model, and explain a prediction."),
-    "serve": ("budgetron.cli.serve", "Serve models over HTTP while they keep learning."),
-    "keys": ("budgetron.cli.keys", "Create and list API keys for the service."),
-    "verify": ("budgetron.cli.verify", "Check what a service has on disk, or a backup."),
-    "repair": ("budgetron.cli.repair", "Continue from the last good state of damaged data."),
-    "restore": ("budgetron.cli.restore", "Put a backup in the place of a model on disk."),
-    "datasets": ("budgetron.cli.datasets", "List, download, verify and export data sets."),
-    "pictures": ("budgetron.cli.pictures", "Draw figures that illustrate the paper's remarks."),
-    "reproduce": ("budgetron.cli.reproduce", "Rerun the paper's Table 1 and compare it with print."),
-    "completion": ("budgetron.cli.completion", "Print a completion script for your shell."),
+    "run": ("budgetron.cli.commands.run", "Learn from a stream in one pass and report the error."),
+    "predict": ("budgetron.cli.commands.predict", "Predict the rows of a stream with a saved model."),
+    "compare": ("budgetron.cli.commands.compare", "Compare learners, budgets and graphs, and recommend one."),
+    "tune": ("budgetron.cli.commands.tune", "Search for a better kernel bandwidth and budget."),
+    "inspect": ("budgetron.cli.commands.inspect", "Show a saved model, and explain a prediction."),
+    "serve": ("budgetron.cli.commands.serve", "Serve models over HTTP while they keep learning."),
+    "keys": ("budgetron.cli.commands.keys", "Create and list API keys for the service."),
+    "verify": ("budgetron.cli.commands.verify", "Check what a service has on disk, or a backup."),
+    "repair": ("budgetron.cli.commands.repair", "Continue from the last good state of damaged data."),
+    "restore": ("budgetron.cli.commands.restore", "Put a backup in the place of a model on disk."),
+    "datasets": ("budgetron.cli.commands.datasets", "List, download, verify and export data sets."),
+    "pictures": ("budgetron.cli.commands.pictures", "Draw figures that illustrate the paper's remarks."),
+    "reproduce": ("budgetron.cli.commands.reproduce", "Rerun the paper's Table 1 and compare it with print."),
+    "completion": ("budgetron.cli.commands.completion", "Print a completion script for your shell."),
 }
 
 # These errors mean that the user named a wrong path, which is wrong input (exit code 2). Any other OSError, a full disk

@@ -148,7 +148,7 @@ def kernel_of(who: str, text: str) -> Kernel | None:
 def graph_of(who: str, text: str, rows: Sequence[Sequence[str]]) -> TaskGraph:
     """Create the task graph. Task names are parsed as in a stream, so that both denote the same tasks."""
     from budgetron import graphs
-    from budgetron.io.values import parse_task
+    from budgetron.io.encoding.values import parse_task
 
     kind, _, rest = text.strip().partition(":")
     if kind == "complete":

@@ -21,7 +21,7 @@ from budgetron.cli.formatting import (
 from budgetron.errors import is_whole
 
 if TYPE_CHECKING:
-    from budgetron.cli.run import RunResult
+    from budgetron.cli.commands.run import RunResult
     from budgetron.evaluate import Validation
 
 _MAX_LABELS = 6

@@ -1,6 +1,6 @@
 """Scale a whole data set for a kernel: rows to unit length (text), or columns to unit variance (measurements).
 
-For experiments on stored sets. Streams are scaled online by `budgetron.io.running_scale`.
+For experiments on stored sets. Streams are scaled online by `budgetron.io.encoding.running_scale`.
 """
 
 from __future__ import annotations

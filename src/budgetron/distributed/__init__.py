@@ -9,13 +9,13 @@ approximately. The command line and the service use both; this package must not 
 (16, 'local')
 """
 
+from budgetron.distributed.directory.locations import class_at, is_in_shards, is_live
 from budgetron.distributed.errors import InShards, Unfinished
 from budgetron.distributed.introspection import Shard
-from budgetron.distributed.locations import class_at, is_in_shards, is_live
-from budgetron.distributed.placement import Placement, has_one_component, workers_of
-from budgetron.distributed.replicated import ReplicatedModel
+from budgetron.distributed.replicas.replicated import ReplicatedModel
 from budgetron.distributed.sharded import ShardedModel
-from budgetron.distributed.worker_group import WorkersLost
+from budgetron.distributed.split.placement import Placement, has_one_component, workers_of
+from budgetron.distributed.workers.worker_group import WorkersLost
 
 __all__ = [
     "InShards",

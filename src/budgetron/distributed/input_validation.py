@@ -23,8 +23,9 @@ from budgetron.engine.settings import Settings
 from budgetron.errors import refuse_type, shown
 from budgetron.graphs import TaskGraph
 from budgetron.learners import validation
+from budgetron.learners.block_learner import Block
 from budgetron.learners.classes import Classes
-from budgetron.learners.learner import Block, Learner
+from budgetron.learners.learner import Learner
 from budgetron.learners.validation import Examples, located_one
 
 WHO = "ShardedModel"

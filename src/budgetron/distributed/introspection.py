@@ -13,12 +13,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from budgetron.distributed.busy_tasks import BusyTasks
 from budgetron.distributed.input_validation import InputValidator
-from budgetron.distributed.placement import WHO, Placement
-from budgetron.distributed.shares import checked_policy, rebalanced_shares, unused_only
-from budgetron.distributed.worker import ShardStatistics
-from budgetron.distributed.worker_group import WorkerGroup
+from budgetron.distributed.split.busy_tasks import BusyTasks
+from budgetron.distributed.split.placement import WHO, Placement
+from budgetron.distributed.split.shares import checked_policy, rebalanced_shares, unused_only
+from budgetron.distributed.workers.worker import ShardStatistics
+from budgetron.distributed.workers.worker_group import WorkerGroup
 from budgetron.errors import refuse, shown
 
 

@@ -16,11 +16,11 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import NDArray
 
+from budgetron.distributed.directory.on_disk import OnDisk
 from budgetron.distributed.input_validation import InputValidator, ValidatedBlock
-from budgetron.distributed.on_disk import OnDisk
-from budgetron.distributed.placement import WHO
-from budgetron.distributed.routing import Job, batches
-from budgetron.distributed.worker import OTHER_ROWS
+from budgetron.distributed.split.placement import WHO
+from budgetron.distributed.split.routing import Job, batches
+from budgetron.distributed.workers.worker import OTHER_ROWS
 from budgetron.durable import KeyReused, Request, row_digests
 from budgetron.durable.requests import check_key, key_reused_error
 from budgetron.errors import InputError, refuse, shown

@@ -10,10 +10,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from budgetron.distributed.journal import NAME, Journal
-from budgetron.distributed.placement import has_one_component
-from budgetron.distributed.record import NAME as RECORD
+from budgetron.distributed.directory.journal import NAME, Journal
+from budgetron.distributed.directory.record import NAME as RECORD
 from budgetron.distributed.sharded import ShardedModel
+from budgetron.distributed.split.placement import has_one_component
 from budgetron.durable.log_schema import NAME as HOST
 from budgetron.errors import refuse
 

@@ -24,16 +24,17 @@ from numpy.typing import NDArray
 from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.utils.metaestimators import available_if
 
-from budgetron.distributed.busy_tasks import BusyTasks
 from budgetron.distributed.input_validation import InputValidator
 from budgetron.distributed.learning import ShardLearning
-from budgetron.distributed.placement import WHO, Placement, checked_pins
-from budgetron.distributed.routing import Job
-from budgetron.distributed.shares import checked_policy, first_shares, least_bytes, refuse_bytes
-from budgetron.distributed.worker import folder_of
-from budgetron.distributed.worker_group import WorkerGroup
-from budgetron.distributed.worker_pool import LocalPool, WorkerPool
+from budgetron.distributed.split.busy_tasks import BusyTasks
+from budgetron.distributed.split.placement import WHO, Placement, checked_pins
+from budgetron.distributed.split.routing import Job
+from budgetron.distributed.split.shares import checked_policy, first_shares, least_bytes, refuse_bytes
+from budgetron.distributed.workers.worker import folder_of
+from budgetron.distributed.workers.worker_group import WorkerGroup
+from budgetron.distributed.workers.worker_pool import LocalPool, WorkerPool
 from budgetron.engine.memory import budget_of
+from budgetron.engine.registry import rule_class
 from budgetron.errors import TooFewBytes, is_whole, refuse, shown
 from budgetron.graphs import TaskGraph
 from budgetron.learners.budgetron import probabilities
@@ -181,8 +182,9 @@ class ShardedModel(ShardLearning, ClassifierMixin, BaseEstimator):  # type: igno
         if self.backend not in BACKENDS:
             raise refuse(WHO, "backend", '"local" or "ray"', shown(self.backend))
         policy = checked_policy(self.shares, getattr(self.learner, "budget", None))
-        if policy == "demand" and self.learner.rule == "budgetron":
-            raise refuse(WHO, "shares", '"fixed" for a Budgetron, which stores no examples to move', '"demand"',
+        if policy == "demand" and not rule_class(self.learner.rule).needs_kernel:
+            name = type(self.learner).__name__
+            raise refuse(WHO, "shares", f'"fixed" for a {name}, which stores no examples to move', '"demand"',
                          "Leave shares out.")  # fmt: skip
         self._new_placement()
         self._first_budgets()
@@ -256,7 +258,7 @@ class ShardedModel(ShardLearning, ClassifierMixin, BaseEstimator):  # type: igno
         directory = None if self.directory is None else str(Path(self.directory).absolute())
         if self.backend == "local":
             return LocalPool(directory, self.snapshot_every)
-        from budgetron.distributed.ray_pool import RayPool
+        from budgetron.distributed.workers.ray_pool import RayPool
 
         return RayPool(directory, self.snapshot_every, self.patience, self.ray_options)
 

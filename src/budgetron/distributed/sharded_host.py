@@ -17,8 +17,8 @@ from typing import Any, ClassVar, NoReturn, Self
 
 import numpy as np
 
+from budgetron.distributed.directory.journal import Journal
 from budgetron.distributed.errors import InShards, Unfinished
-from budgetron.distributed.journal import Journal
 from budgetron.distributed.learning import ConvertedRequest
 from budgetron.distributed.shard_options import FOLDER, ShardOptions, open_model, refuse_unsharded
 from budgetron.distributed.sharded import ShardedModel

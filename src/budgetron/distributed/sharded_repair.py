@@ -8,8 +8,8 @@ from __future__ import annotations
 import tempfile
 from pathlib import Path
 
-from budgetron.distributed.journal import NAME, Journal
-from budgetron.distributed.worker import folder_of
+from budgetron.distributed.directory.journal import NAME, Journal
+from budgetron.distributed.workers.worker import folder_of
 from budgetron.durable.errors import DamagedLog, storage_errors
 from budgetron.durable.log_schema import NAME as LOG
 from budgetron.durable.repair import copy_keys, repair, rows_around_damage

@@ -19,7 +19,7 @@ from budgetron.durable.errors import KeyReused
 from budgetron.errors import refusal, refuse, shown
 
 if TYPE_CHECKING:
-    from budgetron.learners.learner import Block
+    from budgetron.learners.block_learner import Block
 
 WHO = "Host"
 DIGEST_BYTES = 8  # per row: enough to notice rows that changed by mistake; not a defence against forgery

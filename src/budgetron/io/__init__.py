@@ -11,7 +11,7 @@ rows, and it must never pass on a row that it could not parse: such a row is rep
 
 from __future__ import annotations
 
-from budgetron.io.columns import Block, Columns, ColumnSummary
+from budgetron.io.encoding.columns import Block, Columns, ColumnSummary
 from budgetron.io.model_files import columns_of, load_model, save_model
 from budgetron.io.stream import Stream, read
 from budgetron.io.table import BadLine

@@ -6,7 +6,7 @@ import os
 from typing import Any
 
 from budgetron.errors import refuse_type, shown
-from budgetron.io.columns import Columns
+from budgetron.io.encoding.columns import Columns
 from budgetron.learners.files import load
 
 

@@ -9,11 +9,11 @@ from typing import Any, Self
 import numpy as np
 
 from budgetron.errors import InputError, is_whole, refuse, refuse_type, shown
-from budgetron.io.columns import Block, Columns
-from budgetron.io.encode import parse_dates
-from budgetron.io.formats import reader_of
-from budgetron.io.infer_types import infer_columns, sparse_columns
-from budgetron.io.running_scale import RunningScale
+from budgetron.io.encoding.columns import Block, Columns
+from budgetron.io.encoding.encode import parse_dates
+from budgetron.io.encoding.infer_types import infer_columns, sparse_columns
+from budgetron.io.encoding.running_scale import RunningScale
+from budgetron.io.formats.choose import reader_of
 from budgetron.io.source import WHO, Source
 from budgetron.io.table import BadLine, Reader, Selection, Table, parse_numbers
 
@@ -47,7 +47,7 @@ def read(
     source : path, "-" for standard input, or a file opened in binary mode. Gzip and Zstandard are decompressed.
     format : "auto" (by the name, then by the content), "csv", "tsv", "parquet", "arrow", "ndjson", "svmlight" or "vw".
     label, task : names of the columns with the label and the task. By default they are found by common names such as
-        "label" and "user"; see `budgetron.io.infer_types`.
+        "label" and "user"; see `budgetron.io.encoding.infer_types`.
     drop, text, categorical : names of columns to leave out, to read as free text, or to read as categories.
     columns : the columns of a saved model. Nothing is inferred then; other columns of the file are ignored.
     on_error : "stop" raises at the first bad line; "skip" leaves bad lines out and counts them.

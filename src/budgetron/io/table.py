@@ -14,7 +14,7 @@ from typing import Any, NamedTuple, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from budgetron.io.values import LARGEST, CodedColumn, code_texts, format_value, parse_number
+from budgetron.io.encoding.values import LARGEST, CodedColumn, code_texts, format_value, parse_number
 
 SAMPLE_ROWS = 4096  # rows from which types and first scales are inferred
 SAMPLE_BYTES = 1 << 24

@@ -68,6 +68,7 @@ class Forgetron(Learner):
 
     rule: ClassVar[str] = "forgetron"
     paper_name: ClassVar[str | None] = "mtforg"
+    theorem = 2
 
     def __init__(
         self,

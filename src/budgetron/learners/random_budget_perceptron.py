@@ -72,6 +72,7 @@ class RandomBudgetPerceptron(Learner):
 
     rule: ClassVar[str] = "random_budget_perceptron"
     paper_name: ClassVar[str | None] = "mtrbp"
+    theorem = 1
 
     def __init__(
         self,

@@ -1,8 +1,9 @@
 """Change the budget of a fitted model. A smaller budget evicts stored examples by the learner's own rule.
 
     RandomBudgetPerceptron            evicts at random, with the learner's own generator
-    BudgetProjectron, SharedProjectron, Budgetron
+    BudgetProjectron, SharedProjectron
                                       evict the example of least loss, projected on the others, as in learning
+    Budgetron                         stores no examples and cannot be resized
     Forgetron                         cannot go below what is stored: its eviction shrinks all weights, and its mistake
                                       bound allows that only after a mistake
 

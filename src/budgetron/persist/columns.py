@@ -29,7 +29,7 @@ class SavedColumns(NamedTuple):
     arrays: dict[str, NDArray[Any]]
 
     def saved(self) -> SavedColumns:
-        """Return what a model file stores, as `budgetron.io.columns.Columns.saved` does."""
+        """Return what a model file stores, as `budgetron.io.encoding.columns.Columns.saved` does."""
         return self
 
 

@@ -98,13 +98,13 @@ def guarantee(
     signs = np.where(block.y == model.classes_[1], 1.0, -1.0)
     agreement = signs * comparator.margins(block.X, tasks)
     largest = float(np.sqrt(model.kernel_.of_self(squared_norms(block.X)).max()))
-    terms = _Terms(agreement, comparator, largest, model.rule, model.capacity_)
+    terms = _Terms(agreement, comparator, largest, model.theorem, model.capacity_)
     factor = terms.best_scale() if scale == "best" else float(scale)
     bound = terms.bound(factor)
     reason = "" if math.isfinite(bound.mistakes) else terms.reason(factor, bound)
     return Guarantee(
         learner=type(model).__name__,
-        theorem={"random_budget_perceptron": 1, "forgetron": 2}.get(model.rule),
+        theorem=model.theorem,
         mistakes=float(model.n_mistakes_ if mistakes is None else mistakes),
         budget=model.capacity_,
         hinge_loss=terms.hinge_loss(factor),
@@ -127,12 +127,12 @@ class _Terms:
         agreement: NDArray[np.float64],
         comparator: Comparator | Shifting,
         largest: float,
-        rule: str,
+        theorem: int | None,
         budget: int | None,
     ) -> None:
         self._agreement = agreement  # y g(x)
         self._norm, self._shift = comparator.largest_norm, comparator.total_shift
-        self._rule, self._budget, self._largest = rule, budget, largest
+        self._theorem, self._budget, self._largest = theorem, budget, largest
         self.c = comparator.graph.c_g * largest
 
     def hinge_loss(self, scale: float) -> float:
@@ -143,9 +143,9 @@ class _Terms:
         if self._budget is None:
             return nothing
         loss, norm = self.hinge_loss(scale), scale * self._norm
-        if self._rule == "random_budget_perceptron":
+        if self._theorem == 1:
             return random_budget_bound(loss, norm, scale * self._shift, self.c, self._budget)
-        if self._rule == "forgetron" and self._shift == 0 and self._largest <= 1 + 1e-9:
+        if self._theorem == 2 and self._shift == 0 and self._largest <= 1 + 1e-9:
             return forgetron_bound(loss, norm, self.c, self._budget)
         return nothing
 
@@ -165,11 +165,11 @@ class _Terms:
         return float(grid[int(np.argmin(values))])
 
     def reason(self, scale: float, bound: Bound) -> str:
-        if self._rule not in ("random_budget_perceptron", "forgetron"):
+        if self._theorem is None:
             return "the paper proves one only for mtrbp and mtforg"
         if self._budget is None:
             return "the theorems need a budget in examples, and this run had none"
-        if self._rule == "forgetron":
+        if self._theorem == 2:
             if self._budget < SMALLEST_FORGETRON_BUDGET:
                 return f"Theorem 2 needs a budget over 83, and this one is {self._budget}"
             if self._shift:

@@ -36,7 +36,7 @@ from budgetron.evaluate.confusion import ConfusionCounts
 from budgetron.evaluate.counts import MISTAKES, TaskCounts, figures
 from budgetron.evaluate.curve import Curve
 from budgetron.evaluate.scoring import Scored, count_increments
-from budgetron.report.relations import neighbours
+from budgetron.report.sections.relations import neighbours
 
 WINDOW = 200  # examples per point of the curve; doubled when the curve is full
 TASKS = 1000  # counted one by one; later tasks are counted together

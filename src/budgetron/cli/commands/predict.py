@@ -1,0 +1,142 @@
+"""`budgetron predict`: predict the rows of a stream with a saved model, one line of output per row."""
+
+from __future__ import annotations
+
+import csv
+import json
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import IO, Any
+
+import click
+
+from budgetron.cli import INTERRUPTED, outputs
+from budgetron.cli.formatting import counted, rate
+from budgetron.cli.options import (
+    format_option,
+    limit_option,
+    model_argument,
+    on_error_option,
+    overwrite_option,
+    stream_argument,
+)
+
+WHO = "predict"
+
+
+@click.command()
+@model_argument
+@stream_argument
+@format_option
+@on_error_option
+@limit_option
+@click.option("--output", "-o", metavar="FILE", help="Output file; standard output if left out.")
+@click.option(
+    "--to",
+    type=click.Choice(["auto", "csv", "ndjson"]),
+    default="auto",
+    show_default=True,
+    help="Output format; auto follows the name of --output.",
+)
+@click.option("--json", "as_json", is_flag=True, help="The same as --to ndjson.")
+@overwrite_option
+@click.option("--quiet", "-q", is_flag=True, help="Print no progress and no final line.")
+@click.pass_context
+def command(
+    ctx: click.Context, /, model: str, stream: str, output: str | None, to: str, as_json: bool, **given: Any
+) -> None:
+    """Predict every row of a stream with a model from `budgetron run --save`, or the directory of `run --ray`.
+
+    The model finds its columns by name and ignores all others, also the label. Each line of output has the line number
+    in the file (in Parquet and Arrow files the row), the task, the predicted label, and the probability of each label.
+    Learners without probabilities print the margin: above 0 means the second label, and a larger distance from 0 means
+    more confidence.
+    """
+    from budgetron import io
+    from budgetron.cli import models, progress
+    from budgetron.cli.commands.run import known_columns
+    from budgetron.cli.signals import SignalGuard
+
+    outputs.check(WHO, "--output", output, given["overwrite"], devices=True)
+    learner, saved_columns = models.load(model)
+    columns = known_columns(WHO, "MODEL", model, saved_columns)
+    ndjson = as_json or to == "ndjson" or (to == "auto" and _is_ndjson(output))
+    written = 0
+    reading = {"format": given["file_format"], "on_error": given["on_error"], "limit": given["limit"]}
+    # On a terminal, a progress line would be mixed with the predictions.
+    quiet = given["quiet"] or (output is None and sys.stdout.isatty())
+    with (
+        SignalGuard(stream) as guard,
+        io.read(stream, columns=columns, labelled=False, **reading) as source,
+        outputs.text_file(output) as file,
+        progress.progress_line(quiet, given["limit"]) as line,
+    ):
+        write = _writer(file, learner, ndjson, columns.task is not None)
+        for block in guard.blocks(source):
+            write(block.rows, block.tasks, learner.decision_function(block.X, tasks=block.tasks))
+            written += len(block.rows)
+            if line.due():
+                line.show(written, source)
+        # Leaving with an exit code also leaves text_file without renaming, so an incomplete file never appears.
+        if guard.signal_name:
+            unwritten = "" if output is None else f" {output} was not written."
+            click.echo(f"Stopped by {guard.signal_name} after {counted(written, 'row')}.{unwritten}", err=True)
+            ctx.exit(INTERRUPTED)
+        file.flush()
+    if not given["quiet"]:
+        skipped = f"; {counted(source.n_bad, 'bad line')} skipped" if source.n_bad else ""
+        where = "" if output is None else f" in {output}"
+        said = f"{counted(written, 'row')} predicted{where}, {rate(written / line.seconds)} per second{skipped}."
+        click.echo(said, err=True)
+
+
+def _is_ndjson(output: str | None) -> bool:
+    return output is not None and Path(output).suffix.lower() in (".ndjson", ".jsonl", ".json")
+
+
+def _writer(file: IO[str], model: Any, ndjson: bool, with_tasks: bool) -> Callable[[Any, Any, Any], None]:
+    """A function that writes one block: row numbers, tasks and margins."""
+    classes = model.classes_.tolist()
+    probabilistic = hasattr(model, "predict_proba")
+    names = ["line", *(["task"] if with_tasks else []), "prediction", *_figure_names(classes, probabilistic)]
+    rows_of = _rows(model, classes, probabilistic, with_tasks)
+    if ndjson:
+
+        def write(numbers: Any, tasks: Any, margins: Any) -> None:
+            file.writelines(
+                json.dumps(dict(zip(names, row, strict=True)), ensure_ascii=False) + "\n"
+                for row in rows_of(numbers, tasks, margins)
+            )
+
+        return write
+    table = csv.writer(file, lineterminator="\n")
+    table.writerow(names)
+    return lambda numbers, tasks, margins: table.writerows(rows_of(numbers, tasks, margins))
+
+
+def _figure_names(classes: list[Any], probabilistic: bool) -> list[str]:
+    if not probabilistic and len(classes) == 2:
+        return ["margin"]
+    word = "probability" if probabilistic else "margin"
+    return [f"{word}_{label}" for label in classes]
+
+
+def _rows(
+    model: Any, classes: list[Any], probabilistic: bool, with_tasks: bool
+) -> Callable[[Any, Any, Any], Iterator[tuple[Any, ...]]]:
+    import numpy as np
+
+    from budgetron.learners.budgetron import probabilities
+
+    def rows(numbers: Any, tasks: Any, margins: Any) -> Iterator[tuple[Any, ...]]:
+        codes = (margins > 0).astype(int) if margins.ndim == 1 else margins.argmax(axis=1)
+        figures = probabilities(margins) if probabilistic else margins.reshape(len(margins), -1)
+        columns: list[Any] = [np.asarray(numbers).tolist()]
+        if with_tasks:
+            columns.append(tasks.tolist() if isinstance(tasks, np.ndarray) else tasks or [None] * len(margins))
+        columns.append([classes[code] for code in codes.tolist()])
+        columns += np.round(figures, 6).T.tolist()
+        return zip(*columns, strict=True)
+
+    return rows

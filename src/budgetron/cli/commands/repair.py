@@ -1,0 +1,48 @@
+"""`budgetron repair`: continue from the last good state of damaged data."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import click
+
+from budgetron.cli.commands.verify import is_sharded, model_directories
+
+
+@click.command("repair")
+@click.argument("directory", type=click.Path(path_type=Path, exists=True, file_okay=False))
+@click.option("--accept-loss", is_flag=True, help="Required: what came after the damage is lost.")
+def command(directory: Path, accept_loss: bool) -> None:
+    """Continue from the last good state, if what a service has on disk is damaged. Stop the service first.
+
+    DIRECTORY is the data directory of a service, or the directory of one model. Rows that were learned after the damage
+    are lost, and so are their idempotency keys: if clients send them again, they are learned. The damaged file is kept.
+    A backup may have more: see budgetron restore.
+    """
+    if not accept_loss:
+        click.echo("Nothing was changed. To see what is damaged: budgetron verify DIRECTORY. "
+                   "To continue without what is lost, add --accept-loss.", err=True)  # fmt: skip
+        sys.exit(2)
+    for place in model_directories(directory):
+        for line in _repaired(place):
+            click.echo(f"{place}: {line}")
+
+
+def _repaired(place: Path) -> list[str]:
+    from budgetron.distributed.sharded_repair import repair_sharded
+    from budgetron.durable import repair
+    from budgetron.service.pending import repair_pending
+
+    lines = []
+    for name, done in (repair_sharded(place) if is_sharded(place) else {"": repair(place)}).items():
+        if done is None:
+            lines.append(f"{name}intact, nothing changed.")
+            continue
+        lost = done.last_known - done.last_good
+        records = f"the last {lost} record(s) lost, after record {done.last_good}" if lost else "no record lost"
+        lines.append(f"{name}repaired: {done.examples} examples learned, {records}. The damaged file is {done.kept}; "
+                     "delete it when you do not need it any more.")  # fmt: skip
+    if repair_pending(place):
+        lines.append("pending.sqlite was damaged and is deleted: earlier predictions cannot be labelled by their id.")
+    return lines

@@ -1,0 +1,247 @@
+"""`budgetron tune`: search for a kernel bandwidth and a budget on the first rows of a stream.
+
+First the bandwidth is tuned at the given budget, then the budget at the chosen bandwidth. A candidate replaces the
+default only if its error is significantly lower, so that tuning does not fit noise.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from dataclasses import dataclass, replace
+from typing import Any
+
+import click
+
+from budgetron.cli import INTERRUPTED
+from budgetron.cli.commands.compare import command_for, most_accurate
+from budgetron.cli.formatting import console, counted, percent, rate, size, source_words, table
+from budgetron.cli.learner_spec import LearnerSpec, budget_from, default_budget, has_parameter
+from budgetron.cli.options import (
+    StreamOptions,
+    json_option,
+    learner_options,
+    learner_spec_from_options,
+    stream_argument,
+    stream_options,
+)
+from budgetron.errors import refuse
+
+WHO = "tune"
+# Multiples of the default; 1 must be among them.
+_BANDWIDTHS = (1 / 16, 1 / 4, 1, 4, 16)
+_BUDGETS = (1 / 4, 1 / 2, 1, 2)
+
+
+@dataclass(frozen=True)
+class Round:
+    """One tuned parameter: its candidates, their results, and the choice."""
+
+    what: str
+    texts: dict[str, LearnerSpec]
+    results: dict[str, Any]
+    default: str
+    best: str
+    better: bool  # significantly better than the default
+    smaller: str | None  # a candidate with less memory that is not significantly worse than the best
+    refused: dict[str, str]  # candidates that could not run, and why
+
+    @property
+    def chosen(self) -> str:
+        return self.best if self.better else self.default
+
+
+@click.command()
+@stream_argument
+@stream_options
+@learner_options
+@click.option("--rows", type=click.IntRange(min=100), default=5000, show_default=True, help="Rows to tune on.")
+@json_option
+def command(stream: str, rows: int, as_json: bool, **given: Any) -> None:
+    """Search for a better kernel bandwidth and budget on the first rows of a stream.
+
+    This is seldom needed: the default bandwidth adapts to the data. The command also says if the default is as good.
+    """
+    text = StreamOptions.from_options(stream, given)
+    learner = learner_spec_from_options(WHO, given)
+    text = replace(text, limit=min(rows, text.limit or rows))
+    prefix = _Prefix(text, learner)
+    rounds = []
+    scale = _scale(prefix, learner) if learner.kernel == "gaussian" else None
+    if scale is not None:
+        rounds.append(_bandwidth(prefix, learner, scale))
+        learner = rounds[-1].texts[rounds[-1].chosen]
+    if has_parameter(learner.learner, "budget") and _sizes(learner):
+        rounds.append(_budget(prefix, learner))
+        learner = rounds[-1].texts[rounds[-1].chosen]
+    if not rounds:
+        raise refuse(
+            WHO, "what to tune", "a Gaussian kernel without a gamma, or a budget", f"{learner.learner} with neither"
+        )
+    if as_json:
+        click.echo(json.dumps(_record(text, prefix, rounds, learner)))
+        return
+    _show(text, prefix, rounds, learner)
+
+
+class _Prefix:
+    """The first rows of the stream, held in memory because every candidate runs over them."""
+
+    def __init__(self, text: StreamOptions, learner: LearnerSpec) -> None:
+        from budgetron.cli import progress
+        from budgetron.cli.labelled_stream import LabelledStream
+        from budgetron.cli.signals import SignalGuard
+
+        with SignalGuard(text.source) as guard, LabelledStream(WHO, text) as labelled:
+            labelled.skip_unknown_tasks([learner.build(WHO)])
+            self.blocks = list(labelled.blocks(guard))
+            if guard.signal_name:
+                click.echo(f"Stopped by {guard.signal_name}.", err=True)
+                sys.exit(INTERRUPTED)
+            self.classes = labelled.classes
+        if not self.blocks:
+            raise refuse(WHO, "STREAM", "a stream with at least one example", f"{text.source!r}, which has none")
+        self.n = sum(len(block.y) for block in self.blocks)
+        self._progress_line = progress.progress_line
+
+    def comparison(self, texts: dict[str, LearnerSpec]) -> Any:
+        """Run all candidates over the rows."""
+        from budgetron.evaluate import Comparison
+
+        comparison = Comparison({name: text.build(WHO) for name, text in texts.items()}, classes=self.classes)
+        with self._progress_line(False, self.n) as line:
+            for block in self.blocks:
+                comparison.add(*block)
+                line.show(comparison.n, None, full=counted(len(texts), "candidate"))
+        return comparison
+
+
+def _bandwidth(prefix: _Prefix, learner: LearnerSpec, scale: float) -> Round:
+    """Try multiples of the default bandwidth, which is estimated from the data."""
+    texts = {}
+    for times in _BANDWIDTHS:
+        gamma = f"{scale * times:.3g}"
+        name = f"scale ({gamma})" if times == 1 else gamma
+        texts[name] = learner if times == 1 else replace(learner, kernel=f"gaussian:{gamma}")
+    return _round(prefix, "gamma", texts, learner)
+
+
+def _scale(prefix: _Prefix, learner: LearnerSpec) -> float | None:
+    """The default gamma on these rows; None for a learner that has none."""
+    from scipy.sparse import issparse
+
+    model = learner.build(WHO)
+    first = prefix.blocks[0]
+    rows = slice(0, 1000)  # as many as a validation learns first, so that gamma is the same
+    model.partial_fit(first.X[rows], first.y[rows], tasks=None if first.tasks is None else first.tasks[rows],
+                      classes=prefix.classes)  # fmt: skip
+    if model.kernel_ is not None:
+        return float(model.kernel_.gamma)
+    # A Budgetron standardises columns, so that its default is 1/d; on sparse rows it has no kernel.
+    return None if issparse(first.X) else 1 / model.n_features_in_
+
+
+def _budget(prefix: _Prefix, learner: LearnerSpec) -> Round:
+    usual = default_budget(learner.learner)
+    return _round(prefix, "budget", {text.budget or usual: text for text in _sizes(learner)}, learner)
+
+
+def _sizes(learner: LearnerSpec) -> list[LearnerSpec]:
+    """The learner with smaller and larger budgets; empty if its budget is unlimited."""
+    from budgetron.engine.memory import budget_of
+
+    budget = budget_of(WHO, budget_from(WHO, learner.budget or default_budget(learner.learner)), "--budget")
+    if budget.examples is not None:
+        sizes = [str(max(1, round(budget.examples * times))) for times in _BUDGETS]
+    elif budget.bytes is not None:
+        sizes = [_size(round(budget.bytes * times)) for times in _BUDGETS]
+    else:
+        return []
+    place = _BUDGETS.index(1)
+    return [learner if at == place else replace(learner, budget=size) for at, size in enumerate(sizes)]
+
+
+def _size(nbytes: int) -> str:
+    """A size as people write it: 1MiB, 512KiB, or bytes."""
+    for unit, times in (("MiB", 2**20), ("KiB", 2**10)):
+        if nbytes % times == 0:
+            return f"{nbytes // times}{unit}"
+    return f"{nbytes}B"
+
+
+def _round(prefix: _Prefix, what: str, texts: dict[str, LearnerSpec], default: LearnerSpec) -> Round:
+    comparison = prefix.comparison(texts)
+    results = comparison.results()
+    name = next(name for name, text in texts.items() if text is default)
+    if name not in results:
+        raise refuse(WHO, what, "such that the learner accepts the stream", comparison.refused[name])
+    best = most_accurate(results)
+    better = comparison.is_worse(name, best)
+    memory = {candidate: finish.model.memory_bytes_ for candidate, finish in results.items()}
+    close = [candidate for candidate in results if not comparison.is_worse(candidate, best)]
+    smallest = min(close, key=lambda candidate: memory[candidate])
+    # A smaller candidate is worth a line only if it saves at least a quarter of the memory.
+    is_smaller = memory[smallest] < 0.75 * memory[best if better else name]
+    return Round(what, texts, results, name, best, better, smallest if is_smaller else None, comparison.refused)
+
+
+def _show(text: StreamOptions, prefix: _Prefix, rounds: list[Round], learner: LearnerSpec) -> None:
+    out = console()
+    examples = f"the first {counted(prefix.n, 'example')}, each predicted before it is learned"
+    out.print(f"{source_words(text.source)}: {examples}\n")
+    for one in rounds:
+        rows = table([one.what, "error %", "F %", "stored", "memory", "per s"], left=[])
+        for name, finish in one.results.items():
+            figures = finish.validation.overall
+            rows.add_row(
+                name, percent(figures.error, ""), percent(figures.f_measure, ""), f"{finish.model.n_stored_:,}",
+                size(finish.model.memory_bytes_), rate(figures.n / max(finish.seconds, 1e-9)),
+                style="bold" if name == one.chosen else "",
+            )  # fmt: skip
+        out.print(rows)
+        for name, reason in one.refused.items():
+            out.print(f"{one.what} {name} was not run: {reason}")
+        out.print(_verdict(one))
+        if one.smaller is not None:
+            memory = size(one.results[one.smaller].model.memory_bytes_)
+            out.print(f"{one.what} {one.smaller} is not significantly worse and takes only {memory}.")
+        out.print()
+    if any(one.better for one in rounds):
+        out.print("To train with the better setting:")
+    else:
+        out.print("The default is as good as anything tried:")
+    out.print(f"  {command_for(replace(text, limit=None), learner)}", soft_wrap=True)
+
+
+def _verdict(one: Round) -> str:
+    error = percent(one.results[one.best].validation.overall.error)
+    usual = percent(one.results[one.default].validation.overall.error)
+    if one.better:
+        return f"{one.what} {one.best} is better: {error} wrong against {usual}, a significant difference."
+    if one.best == one.default:
+        return f"{one.what} {one.default}, the default, has the lowest error."
+    return f"{one.what} {one.default}, the default, is as good: {usual} against at best {error} is not significant."
+
+
+def _record(text: StreamOptions, prefix: _Prefix, rounds: list[Round], learner: LearnerSpec) -> dict[str, Any]:
+    return {
+        "source": text.source,
+        "examples": prefix.n,
+        "rounds": [
+            {
+                "what": one.what,
+                "default": one.default,
+                "best": one.best,
+                "better_than_default": one.better,
+                "smaller_and_as_good": one.smaller,
+                "refused": one.refused,
+                "tried": [
+                    {"value": name, **finish.validation.overall.to_dict(), "memory_bytes": finish.model.memory_bytes_}
+                    for name, finish in one.results.items()
+                ],
+            }
+            for one in rounds
+        ],
+        "default_is_as_good": not any(one.better for one in rounds),
+        "command": command_for(replace(text, limit=None), learner),
+    }

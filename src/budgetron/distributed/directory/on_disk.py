@@ -1,0 +1,149 @@
+"""`save` and `load`, `open` and `snapshot` of sharded models.
+
+A model is either saved as a whole, to a folder or URL; or it is live in a directory, with one log per shard. `OnDisk`
+is a base class of `ShardedModel`. The record (`sharded.json`) is always written last.
+"""
+
+from __future__ import annotations
+
+import secrets
+from pathlib import Path
+from typing import Any, Self
+
+from budgetron.distributed.directory import record
+from budgetron.distributed.directory.file_access import read_file, remove_other_models
+from budgetron.distributed.introspection import Introspection
+from budgetron.distributed.split.placement import WHO
+from budgetron.distributed.workers.worker import folder_of
+from budgetron.durable.hosted_model import hosted_model_from
+from budgetron.durable.recovery import load_copy
+from budgetron.errors import refuse
+from budgetron.learners.learner import Learner
+
+
+class OnDisk(Introspection):
+    """The methods of a sharded model that read and write files."""
+
+    directory: Any
+    _term: int
+
+    def __init__(self, learner: Any, **parameters: Any) -> None:
+        raise NotImplementedError
+
+    def _begin(self, models: list[Any] | None = None) -> None:
+        raise NotImplementedError
+
+    def _reopen(self, term: int) -> None:
+        raise NotImplementedError
+
+    def _check_directory(self) -> None:
+        """Raise `InputError` if the directory of a new model contains one already."""
+        if self.directory is not None and (Path(self.directory) / record.NAME).exists():
+            raise refuse(
+                WHO, "directory", "an empty one for a new model", f"{str(self.directory)!r}, which contains a model",
+                "Continue it with ShardedModel.open, or choose another directory.",
+            )  # fmt: skip
+
+    def snapshot(self) -> None:
+        """Write a snapshot of every shard into the directory, and trim the logs."""
+        self._check_begun()
+        for shard in range(self.shards):
+            self._workers.call_owner(shard, "snapshot")
+
+    def save(self, target: Any) -> None:
+        """Write the model to a folder or fsspec URL, for `ShardedModel.load`. Each worker writes its own shards.
+
+        The list of files is written last, so the target contains the old model or the new one, never a mixture.
+        """
+        self._check_begun()
+        # The stamp gives every save new file names: the files of the last save stay valid until the record changes.
+        target, stamp = str(target), secrets.token_hex(4)
+        with self._workers.locked(range(self.shards)):
+            files = []
+            for shard in range(self.shards):
+                name = f"{folder_of(shard)}-{stamp}.budgetron"
+                files.append(record.ShardFile(name, self._workers.call_owner(shard, "save", target, name)))
+            prototype = record.write_prototype(target, self._validator, stamp)
+        record.write(target, self._record(prototype, files))
+        remove_other_models(target, {prototype.name, *(file.name for file in files)})
+
+    def keep_columns(self, columns: Any) -> None:
+        """Store the columns of a stream (`budgetron.io`) with the model, in its directory and in what `save` writes."""
+        self._check_begun()
+        self._columns = columns
+        self._write_record()
+
+    def learner_of(self, task: Any = None) -> Learner:
+        """A copy of the learner of a task's shard, with everything that it stores."""
+        self._check_begun()
+        shard = int(self._placement.shards_of(self._validator.locate_task(task))[0])
+        learner: Learner = hosted_model_from(self._workers.call_owner(shard, "content")).model
+        return learner
+
+    @property
+    def _columns(self) -> Any:
+        return self._validator.prototype._columns if hasattr(self, "_validator") else None
+
+    @_columns.setter
+    def _columns(self, columns: Any) -> None:
+        self._validator.prototype._columns = columns
+
+    @classmethod
+    def load(cls, source: Any, **options: Any) -> Self:
+        """Load the model that `save` wrote. It continues bit for bit.
+
+        `options` are parameters such as `workers` and `directory`. Given a live directory, this loads a copy of the
+        current state, and the process that owns the directory is not disturbed.
+        """
+        source = str(source)
+        written = record.read(source)
+        model = cls._of(source, written, options)
+        model._check_directory()
+        models = [hosted_model_from(read_file(source, file.name, file.digest)).model for file in written.files]
+        model._begin(models or [load_copy(Path(source) / folder_of(shard)).model for shard in range(written.shards)])
+        return model
+
+    @classmethod
+    def open(cls, directory: Any, **options: Any) -> Self:
+        """Continue the model of a live directory, with everything that was acknowledged.
+
+        A process that has the directory open can no longer write to it. `options` are parameters such as `workers`
+        and `backend`.
+        """
+        written = record.read(str(directory))
+        if written.files:
+            raise refuse(f"{WHO}.open", "directory", "a live directory", f"{str(directory)!r}, which save wrote",
+                         "Use ShardedModel.load.")  # fmt: skip
+        model = cls._of(str(directory), written, {**options, "directory": directory})
+        model._reopen(written.term)
+        return model
+
+    @classmethod
+    def _of(cls, source: str, written: record.ModelRecord, options: dict[str, Any]) -> Self:
+        if written.kind != cls.__name__:
+            raise refuse(cls.__name__, "the location", f"one of a {cls.__name__}", f"{source!r}, of a {written.kind}",
+                         f"Use {written.kind}.")  # fmt: skip
+        validator = record.read_validator(source, written)
+        model = cls(validator.learner, **{**cls._parameters_of(written), **options})
+        model._validator = validator
+        return model
+
+    @staticmethod
+    def _parameters_of(written: record.ModelRecord) -> dict[str, Any]:
+        return {"shards": written.shards, "shares": written.shares, "pins": record.pins_of(written) or None}
+
+    def _record(self, prototype: record.ShardFile, files: list[record.ShardFile] | None = None) -> record.ModelRecord:
+        pins = record.pins_record(self._placement.pins)
+        budget = getattr(self.learner, "budget", None)
+        exchange_every = getattr(self, "exchange_every", None)
+        return record.ModelRecord(
+            record.FORMAT, type(self).__name__, self._term, self.shards, self.shares, pins, budget, prototype,
+            files or [], exchange_every,
+        )  # fmt: skip
+
+    def _write_record(self) -> None:
+        if self.directory is not None:
+            directory = str(self.directory)
+            prototype = record.write_prototype(directory, self._validator, secrets.token_hex(4))
+            record.write(directory, self._record(prototype))
+            remove_other_models(directory, {prototype.name})

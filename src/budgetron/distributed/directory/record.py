@@ -1,0 +1,101 @@
+"""`sharded.json`: the description of a sharded model beside its shards.
+
+`on_disk` writes it last and atomically, so a folder contains the old model or the new one, never a mixture. Fields and
+file names are a format: folders of every earlier version must open.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+
+from budgetron.distributed.directory.file_access import read_file, write_file
+from budgetron.distributed.input_validation import InputValidator
+from budgetron.distributed.split.placement import WHO
+from budgetron.durable.hosted_model import hosted_model_from
+from budgetron.engine.memory import budget_of
+from budgetron.errors import refuse
+from budgetron.learners.saved import content_of
+from budgetron.persist.names import NoJSON, decoded, encoded
+
+NAME = "sharded.json"
+FORMAT = 2
+
+
+class ShardFile(msgspec.Struct, forbid_unknown_fields=True):
+    """The name and SHA-256 of a model file."""
+
+    name: str
+    digest: str
+
+
+class ModelRecord(msgspec.Struct, forbid_unknown_fields=True):
+    """Everything about a sharded model except the shards themselves."""
+
+    format: int
+    kind: str  # the class: ShardedModel or ReplicatedModel
+    term: int  # counts coordinators: a later one has a higher term, and so higher epochs
+    shards: int
+    shares: str
+    pins: list[tuple[Any, int]]
+    budget: int | str | None  # the total; in format 1 that of each replica
+    # The learner that has begun and learned nothing: parameters, graph, classes, kernel. The field is called "door" in
+    # the file since format 1, and a directory of any version must open.
+    prototype: ShardFile = msgspec.field(name="door")
+    files: list[ShardFile] = []  # of a saved model; a live one has one folder per shard
+    exchange_every: int | None = None  # of a ReplicatedModel
+
+
+def pins_record(pins: dict[Any, int]) -> list[tuple[Any, int]]:
+    try:
+        return [(encoded(task), shard) for task, shard in pins.items()]
+    except NoJSON:
+        raise refuse(WHO, "pins", "for tasks that JSON can hold (numbers, strings, dates, tuples)",
+                     "another kind of task", "Use such values as tasks.") from None  # fmt: skip
+
+
+def write(target: str, record: ModelRecord) -> None:
+    write_file(target, NAME, msgspec.json.encode(record))
+
+
+def read(source: str) -> ModelRecord:
+    """Read the record of a folder or URL. Raises `InputError` if there is none, or one of a newer format."""
+    try:
+        record = msgspec.json.decode(read_file(source, NAME), type=ModelRecord)
+    except msgspec.DecodeError as error:
+        raise refuse(WHO, NAME, "one that a sharded model wrote", f"something else ({error})",
+                     "Restore the file from a backup.") from None  # fmt: skip
+    if not 1 <= record.format <= FORMAT:
+        raise refuse(WHO, NAME, f"of format {FORMAT} or earlier", str(record.format), "Use a newer budgetron.")
+    if record.format == 1 and record.kind == "ReplicatedModel":
+        # In format 1 the budget was that of each replica. They keep it, so the total is the sum.
+        each = budget_of(WHO, record.budget)
+        if each.bytes is not None:
+            record.budget = f"{each.bytes * record.shards} B"
+        elif each.examples is not None:
+            record.budget = each.examples * record.shards
+    return record
+
+
+def write_prototype(target: str, validator: InputValidator, stamp: str) -> ShardFile:
+    """Write the model file of the prototype, under a name that no earlier save used."""
+    name = f"door-{stamp}.budgetron"
+    with validator.prototype._guard:
+        content = content_of(validator.prototype)
+    return ShardFile(name, write_file(target, name, content))
+
+
+def read_validator(source: str, record: ModelRecord) -> InputValidator:
+    """Read the prototype, and restore the validator with the learner as the caller created it."""
+    prototype = hosted_model_from(read_file(source, record.prototype.name, record.prototype.digest)).model
+    learner = type(prototype)(**prototype.get_params(deep=False))
+    if "budget" in learner.get_params(deep=False):
+        learner.set_params(budget=record.budget)
+    validator = InputValidator(learner)
+    validator.prototype = prototype
+    return validator
+
+
+def pins_of(record: ModelRecord) -> dict[Any, int]:
+    return {decoded(task): shard for task, shard in record.pins}

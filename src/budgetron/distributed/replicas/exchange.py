@@ -1,0 +1,274 @@
+"""The exchange between replicas: extract the shared part of a model, combine it with those of others, put it back.
+
+`ReplicatedModel.exchange` calls this. Every replica g has a shared part, and a part of its own for each task. At an
+exchange it sends its shared part and receives what the others have learned:
+
+    SharedProjectron    s, the sum of all tasks' rows over its stored examples S_g:   s_g ← the mean of proj_g(s_h)
+                        proj_g(w) = H_g⁻¹ K'(S_g, S_h) w, the projection on the span of S_g
+    Budgetron, filters  with Λ = P⁻¹:  Λ_g ← Λ_g + Σ_{h≠g} ΔΛ_h,  (Λθ)_g ← (Λθ)_g + Σ_{h≠g} Δ(Λθ)_h
+                        where Δ is the change since the last exchange, so that each row is counted once
+    Budgetron, others   the mean over all replicas: weights of filters that keep adapting (floor > 0), of AdaGrad, and
+                        of the learned dimensions. Step sizes and variances stay those of the replica
+    Budgetron, columns  centre and spread of every column: the mean, weighted by rows
+
+Why the mean and not the sum: all replicas estimate the same function, each from its own rows, so a sum would count it
+once per replica. The weights of beliefs, and everything that belongs to a task, are not exchanged.
+
+In code: s is `sum`, θ and P are the pair in `filters`, H_g is the Gram matrix of the stored examples. `EXCHANGES` names
+the rules that can be replicated, and how the shared part of each is read from a state and written to it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import scipy.linalg
+from numpy.typing import NDArray
+from scipy import sparse
+
+from budgetron.engine.reference.budgetron.filters import WAVE_PRIOR
+from budgetron.errors import refuse
+from budgetron.kernels import Kernel
+
+Array = NDArray[np.float64]
+FilterParts = dict[str, tuple[Array, Array]]
+JITTER = 1e-10  # added to the diagonal of the Gram matrix, relative; stored examples are at least η apart, so tiny
+MEANS = ("latent_weights", "latent_dimensions", "adagrad_weights")
+COLUMNS = ("centre", "spread", "mean", "variance")
+ESTIMATED = 3  # rows that a replica must have seen for its estimates of columns to be used
+
+
+@dataclass(frozen=True)
+class SharedPart:
+    """The part of a model that all tasks share."""
+
+    rows: Any = None  # the stored examples of a SharedProjectron, and its weights over them, (outputs, n)
+    weights: Array | None = None
+    filters: FilterParts = field(default_factory=dict)  # θ: (outputs, features), P: its covariance or the diagonal
+    means: dict[str, Array] = field(default_factory=dict)  # arrays of which replicas take the mean
+    columns: tuple[int, Array] | None = None  # rows seen, and the estimates in the order of COLUMNS
+
+    @property
+    def nbytes(self) -> int:
+        rows = self.rows
+        if rows is not None:
+            rows = rows.data.nbytes + rows.indices.nbytes if sparse.issparse(rows) else rows.nbytes
+        arrays = [array for pair in self.filters.values() for array in pair] + list(self.means.values())
+        arrays += [] if self.weights is None else [self.weights]
+        arrays += [] if self.columns is None else [self.columns[1]]
+        return int((rows or 0) + sum(array.nbytes for array in arrays))
+
+    def exchange_baseline(self) -> FilterParts:
+        """What the next exchange must know of this one: θ and P (its lower triangle) of the filters."""
+        return {name: (theta, _triangle(P)) for name, (theta, P) in self.filters.items()}
+
+
+def exchange_baseline_bytes(settings: Any) -> int:
+    """The most bytes of `SharedPart.exchange_baseline` for a replica with these settings."""
+    return EXCHANGES[settings.rule].baseline_bytes(settings)
+
+
+def shared_part(engine: Any) -> SharedPart:
+    """Extract the shared part of an engine."""
+    return EXCHANGES[engine.settings.rule].extract(engine)
+
+
+def with_shared_part(engine: Any, part: SharedPart) -> Any:
+    """A copy of an engine with another shared part, over the same stored rows."""
+    state = dict(engine.state())
+    EXCHANGES[engine.settings.rule].insert(state, part)
+    return type(engine).restore(engine.settings, state)
+
+
+def _weights_of(engine: Any) -> SharedPart:
+    settings, state = engine.settings, engine.state()
+    rows = engine.active()["rows"]
+    total = np.asarray(state["sum"]).reshape(len(state["sum_cluster"]), settings.n_outputs, rows.shape[0])
+    return SharedPart(rows, total[0] if len(total) else np.zeros((settings.n_outputs, rows.shape[0])))
+
+
+def _insert_weights(state: dict[str, Any], part: SharedPart) -> None:
+    if len(state["sum"]):
+        assert part.weights is not None
+        state["sum"] = part.weights[None]
+        state.pop("table_squares", None)  # `restore` computes it from the rows
+
+
+def _filter_bytes(settings: Any) -> int:
+    given, total = settings.parameters, 0
+    for k in _steady_filters(settings):
+        width = settings.n_features + 1 + (2 * given.whole_waves if k == given.wave_filter else 0)
+        total += settings.n_outputs * width + (width * (width + 1) // 2 if given.whole else width)
+    return int(8 * total)
+
+
+def _steady_filters(settings: Any) -> list[int]:
+    """The filters whose precisions can be summed: those that forget nothing."""
+    return [k for k, (_, _, floor) in enumerate(settings.parameters.filters) if floor == 0]
+
+
+def _filters_of(engine: Any) -> SharedPart:
+    settings, state = engine.settings, engine.state()
+    if not settings.parameters.shared:
+        raise refuse("ReplicatedModel", "graph", "one that relates tasks", "a disconnected one", "Use ShardedModel.")
+    steady = {f"filter{k}" for k in _steady_filters(settings)}
+    filters, means = {}, {}
+    for k in range(len(settings.parameters.filters)):
+        name = f"filter{k}"
+        if f"{name}_weights" not in state:
+            continue  # the replica has dropped it
+        theta = np.array(state[f"{name}_weights"], dtype=np.float64).reshape(settings.n_outputs, -1)
+        if name in steady:
+            P = np.array(state[f"{name}_covariance"], dtype=np.float64)
+            filters[name] = (theta, _square(P) if settings.parameters.whole else P)
+        else:
+            means[f"{name}_weights"] = theta
+    means |= {name: np.array(state[name], dtype=np.float64) for name in MEANS if name in state}
+    estimates = np.array([state[f"scaler_{name}"] for name in COLUMNS], dtype=np.float64)
+    return SharedPart(filters=filters, means=means, columns=(int(state["scaler_count"]), estimates))
+
+
+def _insert_filters(state: dict[str, Any], part: SharedPart) -> None:
+    new: dict[str, Array] = dict(part.means)
+    for name, (theta, P) in part.filters.items():
+        new |= {f"{name}_weights": theta, f"{name}_covariance": _triangle(P)}
+    if part.columns is not None:
+        new |= {f"scaler_{name}": row for name, row in zip(COLUMNS, part.columns[1], strict=True)}
+    for name, array in new.items():
+        state[name] = np.ascontiguousarray(array, dtype=state[name].dtype).reshape(np.shape(state[name]))
+
+
+@dataclass(frozen=True)
+class Exchange:
+    """How one rule takes part in exchanges."""
+
+    extract: Callable[[Any], SharedPart]
+    insert: Callable[[dict[str, Any], SharedPart], None]
+    baseline_bytes: Callable[[Any], int] = lambda settings: 0  # what the coordinator keeps per replica, at most
+    takes_sparse: bool = True
+    equal_shares: bool = False  # whether weights correspond only between replicas of the same size
+
+
+EXCHANGES = {
+    "shared_projectron": Exchange(_weights_of, _insert_weights),
+    "budgetron": Exchange(_filters_of, _insert_filters, _filter_bytes, takes_sparse=False, equal_shares=True),
+}
+
+
+def combined(kernel: Kernel | None, now: Sequence[SharedPart], last: Sequence[FilterParts]) -> list[SharedPart]:
+    """Combine the shared parts of all replicas; `last` are their baselines of the previous exchange."""
+    return [_received(kernel, g, now, last) for g in range(len(now))]
+
+
+def _received(kernel: Kernel | None, g: int, now: Sequence[SharedPart], last: Sequence[FilterParts]) -> SharedPart:
+    mine, others = now[g], [h for h in range(len(now)) if h != g]
+    weights = None
+    if mine.weights is not None:
+        projected = _Projection(kernel, mine.rows)
+        parts = [projected(part.rows, part.weights) for part in (now[h] for h in others) if part.weights is not None]
+        weights = np.mean([mine.weights, *parts], axis=0)
+    filters = {name: _summed(name, pair, others, now, last) for name, pair in mine.filters.items()}
+    means = {name: np.mean([part.means[name] for part in now if name in part.means], axis=0) for name in mine.means}
+    return SharedPart(mine.rows, weights, filters, means, _pooled(g, now))
+
+
+def _summed(
+    name: str, own: tuple[Array, Array], others: list[int], now: Sequence[SharedPart], last: Sequence[FilterParts]
+) -> tuple[Array, Array]:
+    """Add up precisions, and weights times precisions, so that each example is counted once."""
+    here = [h for h in others if name in now[h].filters]  # some may have dropped the belief
+    width = max(theta.shape[1] for theta, _ in [own, *(now[h].filters[name] for h in here)])
+    theta, P = _widened(own, width)
+    precision = _inverse(P)
+    moment = _times(theta, precision)
+    for h in here:
+        theta_before, P_before = last[h][name]
+        before = (theta_before, _square(P_before) if P.ndim == 2 else P_before)
+        (theta, after), (theta_before, P_before) = _widened(now[h].filters[name], width), _widened(before, width)
+        gained, had = _inverse(after), _inverse(P_before)
+        precision = precision + gained - had
+        moment = moment + _times(theta, gained) - _times(theta_before, had)
+    covariance = _inverse(precision)
+    n = own[0].shape[1]
+    return _times(moment, covariance)[:, :n], covariance[:n, :n] if P.ndim == 2 else covariance[:n]
+
+
+def _widened(pair: tuple[Array, Array], width: int) -> tuple[Array, Array]:
+    """θ and P with more waves, at their prior: the filter over waves of each replica grows at its own time."""
+    theta, P = pair
+    more = width - theta.shape[1]
+    if not more:
+        return pair
+    theta = np.hstack([theta, np.zeros((len(theta), more))])
+    prior = np.full(more, WAVE_PRIOR)
+    return theta, scipy.linalg.block_diag(P, np.diag(prior)) if P.ndim == 2 else np.concatenate([P, prior])
+
+
+def _inverse(P: Array) -> Array:
+    if P.ndim == 1:
+        return 1 / P
+    inverse: Array = scipy.linalg.cho_solve(scipy.linalg.cho_factor(P), np.eye(len(P)))
+    return (inverse + inverse.T) / 2
+
+
+def _triangle(P: Array) -> Array:
+    """The lower triangle of a symmetric matrix, row by row. A diagonal is returned unchanged."""
+    return P if P.ndim == 1 else P[np.tril_indices(len(P))]
+
+
+def _square(triangle: Array) -> Array:
+    """The symmetric matrix of a lower triangle."""
+    n = int(np.sqrt(2 * len(triangle)))  # n(n + 1)/2 numbers
+    rows, columns = np.tril_indices(n)
+    P = np.zeros((n, n))
+    P[rows, columns] = P[columns, rows] = triangle
+    return P
+
+
+def _times(theta: Array, P: Array) -> Array:
+    return theta * P if P.ndim == 1 else theta @ P
+
+
+def _pooled(g: int, now: Sequence[SharedPart]) -> tuple[int, Array] | None:
+    """The columns as all replicas saw them, with the replica's own count, which is its weight at the next exchange."""
+    own = now[g].columns
+    if own is None or own[0] < ESTIMATED:
+        return own
+    seen = [part.columns for part in now if part.columns is not None and part.columns[0] >= ESTIMATED]
+    share = np.array([count for count, _ in seen], dtype=np.float64)
+    share /= share.sum()
+    each = np.array([estimates for _, estimates in seen])
+    pooled: Array = np.tensordot(share, each, 1)
+    mean, variance = COLUMNS.index("mean"), COLUMNS.index("variance")
+    pooled[variance] += share @ (each[:, mean] - pooled[mean]) ** 2  # means that differ add to the variance
+    return own[0], pooled
+
+
+class _Projection:
+    """proj_g: projects functions over other rows on the span of these rows."""
+
+    def __init__(self, kernel: Kernel | None, rows: Any) -> None:
+        self._kernel, self._rows = kernel, rows
+        self._factor = None
+        if kernel is not None and rows.shape[0]:
+            H = gram(kernel, rows, rows)
+            self._factor = scipy.linalg.cho_factor(H + JITTER * H.diagonal().max() * np.eye(len(H)))
+
+    def __call__(self, rows: Any, weights: Array) -> Array:
+        if self._factor is None or not rows.shape[0]:
+            return np.zeros((len(weights), self._rows.shape[0]))
+        assert self._kernel is not None
+        projected: Array = scipy.linalg.cho_solve(self._factor, gram(self._kernel, self._rows, rows) @ weights.T).T
+        return projected
+
+
+def gram(kernel: Kernel, a: Any, b: Any) -> Array:
+    """The Gram matrix K' between the rows of two matrices, dense or sparse."""
+    if not sparse.issparse(a):
+        return kernel(a, b)
+    dot = np.asarray((a @ b.T).todense(), dtype=np.float64)
+    sq_a, sq_b = (np.asarray(x.multiply(x).sum(axis=1), dtype=np.float64).ravel() for x in (a, b))
+    return kernel.row(dot, *np.broadcast_arrays(sq_a[:, None], sq_b[None, :]))

@@ -1,0 +1,175 @@
+"""`ReplicatedModel`: one component of the task graph, split by groups of tasks into replicas. An approximation.
+
+Each replica learns the rows of its own tasks. Every `exchange_every` examples the replicas exchange the part of the
+model that all tasks share (`exchange`). Between two exchanges they are independent, which is the difference to
+one learner. Its cost in accuracy is measured in docs/distributed.md.
+"""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import Any
+
+from budgetron.distributed.directory.record import ModelRecord
+from budgetron.distributed.input_validation import InputValidator
+from budgetron.distributed.replicas.exchange import (
+    EXCHANGES,
+    FilterParts,
+    SharedPart,
+    combined,
+    exchange_baseline_bytes,
+)
+from budgetron.distributed.sharded import ShardedModel
+from budgetron.distributed.split.placement import GroupPlacement
+from budgetron.distributed.split.shares import Plan, first_shares, least_bytes, refuse_bytes
+from budgetron.engine.memory import budget_of
+from budgetron.errors import is_whole, refuse, shown
+
+WHO = "ReplicatedModel"
+
+
+class ReplicatedModel(ShardedModel):
+    """One model in replicas for a graph with one component. Each replica has some of the tasks.
+
+    For `Budgetron` and `SharedProjectron` on ``graphs.complete()``. If the graph has several components, use
+    `ShardedModel`, which is exact.
+
+    Parameters
+    ----------
+    learner : Budgetron or SharedProjectron
+        The learner of every replica. Its `budget` is the total, which is divided among the replicas: stored examples,
+        or bytes of all replicas' models and of what the coordinator keeps of the last exchange. A remainder of a number
+        of examples goes to the first replicas; those of a Budgetron are equal and leave it unused.
+    replicas : int, default=2
+        The number of replicas, fixed for the life of the model.
+    exchange_every : int, default=4096
+        Examples, counted over all replicas, between two exchanges of the shared parts.
+    workers, backend, directory, block, in_flight, snapshot_every, patience, ray_options
+        As for `ShardedModel`.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from budgetron import Budgetron
+    >>> from budgetron.distributed import ReplicatedModel
+    >>> rng = np.random.default_rng(0)
+    >>> X, users = rng.normal(size=(600, 3)), rng.integers(0, 100, size=600)
+    >>> y = X @ [1.0, -1.0, 0.5] + 0.1 * rng.normal(size=600) > 0
+    >>> with ReplicatedModel(Budgetron(budget=64), replicas=3, exchange_every=128, block=128) as model:
+    ...     margins = model.predict_then_learn(X, y, tasks=users)
+    ...     print(model.n_seen_, model.n_exchanges_, bool(np.mean((margins > 0) == y) > 0.9))
+    600 4 True
+    """
+
+    shares = "fixed"
+    pins = None
+    rebalance_every = 1
+    n_exchanges_: int
+    _last: list[FilterParts]  # what the next exchange must know of the last one, per replica
+
+    def __init__(
+        self,
+        learner: Any,
+        replicas: int = 2,
+        exchange_every: int = 4096,
+        workers: int = 1,
+        backend: str = "local",
+        directory: Any = None,
+        block: int = 1024,
+        in_flight: int = 4,
+        snapshot_every: int = 50_000,
+        patience: float = 60.0,
+        ray_options: dict[str, Any] | None = None,
+    ) -> None:
+        self.learner = learner
+        self.replicas = replicas
+        self.exchange_every = exchange_every
+        self.workers = workers
+        self.backend = backend
+        self.directory = directory
+        self.block = block
+        self.in_flight = in_flight
+        self.snapshot_every = snapshot_every
+        self.patience = patience
+        self.ray_options = ray_options
+
+    def exchange(self) -> int:
+        """Exchange the shared parts now. Returns the number of bytes sent."""
+        self._check_begun()
+        with self._rebalancing, self._workers.locked(range(self.shards)):
+            now = self._parts()
+            after = combined(self._validator.prototype._engine.settings.kernel, now, self._last)
+            for replica, part in enumerate(after):
+                self._workers.call_owner(replica, "receive", part)
+            self._last = [part.exchange_baseline() for part in after]
+            self._examples_since = 0
+            self.n_exchanges_ += 1
+        return sum(part.nbytes for part in now) + sum(part.nbytes for part in after)
+
+    @property
+    def memory_bytes_(self) -> int:
+        """Bytes of all replicas' models and of what is kept of the last exchange. At most the byte budget, if any."""
+        kept = sum(array.nbytes for parts in self._last for pair in parts.values() for array in pair)
+        return super().memory_bytes_ + kept
+
+    @property
+    def shards(self) -> int:  # type: ignore[override]
+        return self.replicas
+
+    def _parts(self) -> list[SharedPart]:
+        return [self._workers.call_owner(replica, "shared_part") for replica in range(self.shards)]
+
+    def _interval(self) -> int | None:
+        return self.exchange_every
+
+    def _maintain(self) -> None:
+        self.exchange()
+
+    def _start(self, models: list[Any] | None) -> None:
+        super()._start(models)
+        # The baselines are not on disk. After a restart, what a replica learned since the last exchange stays with it.
+        self._last = [part.exchange_baseline() for part in self._parts()]
+        self.n_exchanges_ = 0
+
+    def _new_placement(self) -> GroupPlacement:
+        return GroupPlacement(self.learner.graph, self.replicas)
+
+    def _first_budgets(self, validator: InputValidator | None = None) -> list[int | str | None]:
+        shares = first_shares(self.learner.budget, self.replicas, WHO, "replica")
+        total = budget_of(WHO, self.learner.budget).bytes
+        exchange = EXCHANGES[self.learner.rule]
+        if validator is not None and validator.is_sparse and not exchange.takes_sparse:
+            name = type(self.learner).__name__
+            raise refuse(WHO, "X", f"dense if the learner is a {name}", "sparse rows",
+                         f"Use SharedProjectron, or a {name} without replicas.")  # fmt: skip
+        if exchange.equal_shares and total is None and self.learner.budget is not None:
+            shares = [shares[-1]] * self.replicas  # the smallest share
+        if validator is None or total is None:
+            return shares
+        plan: Plan = partial(validator.shard_settings, graph=self.learner.graph)
+        each = total // self.replicas  # for the model, and for what the coordinator keeps of the last exchange
+        least, settings = least_bytes(plan)
+        if least + exchange_baseline_bytes(settings) > each:
+            raise refuse_bytes(WHO, "replica", total, self.replicas, least + exchange_baseline_bytes(settings))
+        # Both the model and the baseline grow with the share, so the largest share that fits is found by bisection.
+        high = each + 1
+        while high - least > 1:
+            share = (least + high) // 2
+            if share + exchange_baseline_bytes(plan(f"{share} B")) <= each:
+                least = share
+            else:
+                high = share
+        return [f"{least} B"] * self.replicas
+
+    def _check_parameters(self) -> None:
+        if self.learner.rule not in EXCHANGES:
+            raise refuse(WHO, "learner", "Budgetron or SharedProjectron, which have a shared part", shown(self.learner))
+        for name in ("replicas", "exchange_every"):
+            value = getattr(self, name)
+            if not is_whole(value) or value < 1:
+                raise refuse(WHO, name, "an integer >= 1", shown(value))
+        super()._check_parameters()
+
+    @staticmethod
+    def _parameters_of(written: ModelRecord) -> dict[str, Any]:
+        return {"replicas": written.shards, "exchange_every": written.exchange_every or 4096}

@@ -1,0 +1,1 @@
+"""Workers hold shards and learn: in threads of this process, or as actors on Ray."""

@@ -1,0 +1,273 @@
+"""`Worker`: owns some shards, each a model of its own in a `Host` of its own. Runs in a thread or as a Ray actor.
+
+Every message names the epoch under which the coordinator assigned the shard. A worker rejects other epochs, and so does
+the shard's log: the log is what counts, because a worker that was cut off does not know that it lost the shard.
+"""
+
+from __future__ import annotations
+
+import os
+import socket
+import threading
+import time
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from budgetron.distributed.directory.file_access import write_file
+from budgetron.distributed.replicas.exchange import SharedPart, shared_part, with_shared_part
+from budgetron.durable import Host, KeyReused, Learned, Request, StreamRows
+from budgetron.durable.hosted_model import HostedModel, hosted_model_from
+from budgetron.errors import WorkerError, refusal
+from budgetron.learners.block_learner import Block
+from budgetron.learners.saved import content_of
+
+OTHER_ROWS = -1  # answer of `check_keys`: the key was used with other rows
+WRITERS = 8  # threads that write logs: more than cores, because they mostly wait for fsync
+
+
+class NotTheOwner(WorkerError):
+    """A message for a shard that this worker does not own, or not under this epoch."""
+
+
+@dataclass(frozen=True)
+class ShardMessage:
+    """Validated rows for one shard, with the epoch of its owner, the key of the call, and their positions in it."""
+
+    shard: int
+    epoch: int
+    block: Block | None
+    sample_weight: NDArray[np.float64] | None = None  # as given: the log has these, `block` includes class weights
+    key: str | None = None
+    rows: StreamRows | None = None
+
+
+@dataclass(frozen=True)
+class ShardStatistics:
+    """The statistics of one shard."""
+
+    shard: int
+    epoch: int
+    n_seen: int
+    n_mistakes: int
+    n_stored: int
+    capacity: int | None
+    memory_bytes: int
+    stored_by_task: dict[Any, int] = field(default_factory=dict)
+
+
+@dataclass
+class _OwnedShard:
+    epoch: int
+    host: Host | None
+    in_memory: Any = None  # the model, if there is no directory
+    is_behind: bool = False  # a message failed: later ones must wait until it is sent again, to keep the rows in order
+
+    @property
+    def model(self) -> Any:
+        return self.in_memory if self.host is None else self.host.model
+
+
+class Worker:
+    """A worker. The pool calls its methods one at a time."""
+
+    def __init__(self, name: str, directory: str | None, snapshot_every: int = 50_000) -> None:
+        self.name = name
+        self._directory = directory
+        self._snapshot_every = snapshot_every
+        self._owned: dict[int, _OwnedShard] = {}
+        self._learning_lock = threading.Lock()  # one model learns at a time, so that a worker uses one core
+        self._writers = ThreadPoolExecutor(WRITERS, thread_name_prefix=f"{name}-log")
+
+    def ping(self) -> dict[str, Any]:
+        """Name, process, host name, shards and CPU seconds: also shows that the worker answers."""
+        here = {"name": self.name, "pid": os.getpid(), "host": socket.gethostname(), "shards": sorted(self._owned)}
+        return {**here, "cpu_seconds": time.process_time()}
+
+    def check_ready(self) -> None:
+        """Raise the error that learning would raise now, in any of the shards."""
+        for owned in self._owned.values():
+            if owned.host is not None:
+                owned.host.check_ready()
+
+    # ---- ownership
+
+    def own(self, shard: int, epoch: int, model: Any = None) -> int:
+        """Become the owner of a shard under a new epoch. A new shard starts with `model`."""
+        if shard in self._owned:  # keep the entry: statistics still work if the log cannot be opened
+            self._close(self._owned[shard])
+        if self._directory is None:
+            self._owned[shard] = _OwnedShard(epoch, None, model)
+            return epoch
+        folder = Path(self._directory) / folder_of(shard)
+        host = Host.open(
+            folder, model=model, epoch=epoch, snapshot_every=self._snapshot_every, learning_lock=self._learning_lock
+        )
+        if model is not None and host.position == 0:
+            host.snapshot()  # a recovery must start from this model, whatever is passed next time
+        self._owned[shard] = _OwnedShard(epoch, host)
+        return epoch
+
+    def release(self, shard: int, epoch: int) -> Any:
+        """Give up a shard after a snapshot. Returns the model if there is no directory to recover it from."""
+        owned = self._of(shard, epoch)
+        self._close(owned)
+        del self._owned[shard]
+        return owned.in_memory
+
+    def close(self) -> None:
+        for owned in self._owned.values():
+            self._close(owned)
+        self._owned = {}
+        self._writers.shutdown()
+
+    # ---- learning and predicting
+
+    def learn(self, messages: list[ShardMessage]) -> list[NDArray[np.float64]]:
+        """Learn messages and return the margins of each, as they were before it was learned.
+
+        Messages of one shard share a commit. Shards write their logs in parallel, and write while another one learns.
+        """
+        by_shard: dict[int, list[int]] = {}
+        for place, message in enumerate(messages):
+            if self._of(message.shard, message.epoch).is_behind:  # until the coordinator assigns it again
+                raise self._not_owner(message.shard, message.epoch, "an earlier message failed")
+            by_shard.setdefault(message.shard, []).append(place)
+        groups = [[messages[place] for place in places] for places in by_shard.values()]
+        # Without a directory, or with one shard only, there is no fsync to overlap, so threads would not help.
+        helpers = self._writers.map if self._directory is not None and len(groups) > 1 else map
+        answers: list[Any] = [None] * len(messages)
+        for places, learned in zip(by_shard.values(), list(helpers(self._learned, groups)), strict=True):
+            for place, answer in zip(places, learned, strict=True):
+                answers[place] = answer
+        for answer in answers:
+            if isinstance(answer, Exception):
+                raise answer
+        return answers
+
+    def check_keys(self, messages: list[ShardMessage]) -> list[int]:
+        """For each message, how many of its rows were learned before; `OTHER_ROWS` if others were learned there."""
+        return [self._n_learned(message) for message in messages]
+
+    def _n_learned(self, message: ShardMessage) -> int:
+        host = self._of(message.shard, message.epoch).host
+        assert message.key is not None and message.rows is not None
+        try:
+            return 0 if host is None else host.check_stream(message.key, message.rows)
+        except KeyReused:
+            return OTHER_ROWS
+
+    def margins(self, messages: list[ShardMessage]) -> list[NDArray[np.float64]]:
+        """Compute the margins of each message without learning."""
+        owned = [self._of(message.shard, message.epoch) for message in messages]
+        return [
+            shard.model.block_margins(message.block) for shard, message in zip(owned, messages, strict=True)
+        ]
+
+    def forget(self, shard: int, epoch: int, task: Any) -> None:
+        owned = self._of(shard, epoch)
+        (owned.model if owned.host is None else owned.host).forget_task(task)
+
+    def task_weights(self, shard: int, epoch: int, task: Any) -> NDArray[np.float64]:
+        weights: NDArray[np.float64] = self._of(shard, epoch).model.task_weights(task)
+        return weights
+
+    def _learned(self, messages: list[ShardMessage]) -> list[Any]:
+        """Learn messages of one shard; the margins or the exception of each."""
+        owned = self._owned[messages[0].shard]
+        host = owned.host
+        if host is None:
+            return [owned.in_memory.learn_block(message.block) for message in messages]
+        answers = host.learn_many([_request(message) for message in messages], in_order=True)
+        owned.is_behind = any(isinstance(one, Exception) and not isinstance(one, KeyReused) for one in answers)
+        return [one.margins if isinstance(one, Learned) else one for one in answers]
+
+    # ---- maintenance
+
+    def statistics(self, by_task: bool = False) -> list[ShardStatistics]:
+        """The statistics of every shard of this worker."""
+        return [_statistics(shard, owned, by_task) for shard, owned in sorted(self._owned.items())]
+
+    def resize(self, shard: int, epoch: int, capacity: int) -> int:
+        """Change the capacity of a shard, on disk before this returns. The learner evicts examples by its own rule."""
+        owned = self._of(shard, epoch)
+        if owned.host is None:
+            owned.in_memory.resize(capacity)
+        else:
+            smaller = hosted_model_from(owned.host.content())
+            smaller.model.resize(capacity)
+            owned.host.restore(smaller.content())
+        return int(owned.model.capacity_)
+
+    def shared_part(self, shard: int, epoch: int) -> SharedPart:
+        """The part of the shard's model that all tasks share."""
+        model = self._of(shard, epoch).model
+        with model._guard:
+            return shared_part(model._engine)
+
+    def receive(self, shard: int, epoch: int, part: SharedPart) -> None:
+        """Replace the shared part of a shard, on disk before this returns. Safe to repeat."""
+        owned = self._of(shard, epoch)
+        hosted = HostedModel(owned.in_memory) if owned.host is None else hosted_model_from(owned.host.content())
+        with hosted.model._guard:
+            hosted.model._engine = with_shared_part(hosted.model._engine, part)
+        if owned.host is not None:
+            owned.host.restore(hosted.content())
+
+    def snapshot(self, shard: int, epoch: int) -> None:
+        """Write the shard's model into its directory and trim its log."""
+        owned = self._of(shard, epoch)
+        if owned.host is not None:
+            owned.host.snapshot()
+
+    def content(self, shard: int, epoch: int) -> bytes:
+        """The bytes of the shard's model file."""
+        owned = self._of(shard, epoch)
+        if owned.host is not None:
+            return owned.host.content()
+        with owned.in_memory._guard:
+            return content_of(owned.in_memory)
+
+    def save(self, shard: int, epoch: int, target: str, name: str) -> str:
+        """Write the shard's model file to a folder or URL, directly from this worker. Returns its SHA-256."""
+        return write_file(target, name, self.content(shard, epoch))
+
+    def _of(self, shard: int, epoch: int) -> _OwnedShard:
+        owned = self._owned.get(shard)
+        if owned is None or owned.epoch != epoch:
+            raise self._not_owner(shard, epoch, "none" if owned is None else f"epoch {owned.epoch}")
+        return owned
+
+    def _not_owner(self, shard: int, epoch: int, mine: str) -> NotTheOwner:
+        accepted = f"for a shard that this worker owns, under its epoch ({mine})"
+        return NotTheOwner(refusal(f"worker {self.name}", "a message", accepted, f"shard {shard}, epoch {epoch}"))
+
+    def _close(self, owned: _OwnedShard) -> None:
+        if owned.host is not None:
+            owned.host.close()
+
+
+def folder_of(shard: int) -> str:
+    """The name of a shard's folder inside the directory of the model."""
+    return f"shard-{shard:05d}"
+
+
+def _request(message: ShardMessage) -> Request:
+    block = message.block
+    assert block is not None
+    return Request(
+        block.rows, block.labels, block.tasks, message.key, None, message.sample_weight, message.rows, block
+    )
+
+
+def _statistics(shard: int, owned: _OwnedShard, by_task: bool) -> ShardStatistics:
+    model = owned.model
+    stored: dict[Any, int] = {}
+    if by_task:
+        stored = {task: round(share * model.n_stored_) for task, share in model.budget_share_.items()}
+    counts = model.n_seen_, model.n_mistakes_, model.n_stored_
+    return ShardStatistics(shard, owned.epoch, *counts, model.capacity_, model.memory_bytes_, stored)

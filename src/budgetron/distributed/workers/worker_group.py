@@ -1,0 +1,255 @@
+"""`WorkerGroup`: which worker owns which shard under which epoch, message delivery, and recovery of lost workers.
+
+A worker becomes the owner of a shard under a new, higher epoch, which the shard's log checks on every write. So the log
+rejects whatever a former owner still writes, whether it was cut off or merely slow. Nothing is learned twice: a message
+that is sent again carries the same idempotency key, and the log returns the first answer.
+
+`ShardedModel` sends everything through this class. It must never send two messages of one shard out of order.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections import deque
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager
+from dataclasses import replace
+from typing import Any
+
+from budgetron.distributed.split.placement import WHO, workers_of
+from budgetron.distributed.workers.worker import ShardMessage
+from budgetron.distributed.workers.worker_pool import WorkerLost, WorkerPool
+from budgetron.errors import WorkerError, refusal, refuse, shown
+
+MAX_ATTEMPTS = 20  # to deliver a message; before each retry the worker is restarted or the shard is moved
+_TERM = 1_000_000  # epochs per coordinator, so that a later coordinator's epochs are always higher
+
+
+class WorkersLost(WorkerError):
+    """No worker is left that could own a shard. The logs have everything that was acknowledged."""
+
+
+class WorkerGroup:
+    """The workers and their shards. Safe for several threads: one lock per shard, so moving one blocks no other."""
+
+    def __init__(self, pool: WorkerPool, n_shards: int, term: int) -> None:
+        self.pool = pool
+        self.n_shards = n_shards
+        self.workers: list[str] = []
+        self.owner: dict[int, str] = {}
+        self.epoch = dict.fromkeys(range(n_shards), term * _TERM)
+        self.pinned: dict[int, str] = {}
+        self.n_recoveries = 0
+        self._locks = [threading.RLock() for _ in range(n_shards)]
+        # To avoid deadlocks, locks are taken in this order: membership (add_worker, remove_worker, pin), then shards in
+        # ascending order, then the tables of owners and epochs.
+        self._membership_lock = threading.Lock()
+        self._table_lock = threading.RLock()
+        self._n_started = 0
+
+    # ---- workers and their shards
+
+    def begin(self, n_workers: int, models: Sequence[Any] | None) -> None:
+        """Start the first workers and assign the shards. `models` are the initial models of new shards."""
+        for _ in range(n_workers):
+            self._start_worker()
+        for shard, worker in workers_of(self.n_shards, self.workers).items():
+            self._assign(shard, worker, None if models is None else models[shard])
+
+    def add_worker(self) -> str:
+        """Start another worker, move its share of the shards to it one by one, and return its name."""
+        with self._membership_lock:
+            name = self._start_worker()
+            self._move_shards()
+            return name
+
+    def remove_worker(self, name: str) -> None:
+        """Move a worker's shards to the others, one by one, and stop it."""
+        with self._membership_lock:
+            with self._table_lock:
+                if name not in self.workers or len(self.workers) == 1:
+                    raise refuse(WHO, "worker", f"one of {', '.join(self.workers)}, and not the last", shown(name),
+                                 "Add a worker first if this is the only one.")  # fmt: skip
+                self._remove_from_tables(name)
+            self._move_shards()
+            self.pool.stop_worker(name)
+
+    def pin(self, shard: int, worker: str | None) -> None:
+        """Keep a shard on one worker, and balance the other shards around it. None unpins it."""
+        with self._membership_lock:
+            with self._table_lock:
+                if worker is None:
+                    self.pinned.pop(shard, None)
+                elif worker in self.workers:
+                    self.pinned[shard] = worker
+                else:
+                    raise refuse(WHO, "worker", f"one of {', '.join(self.workers)}", shown(worker))
+            self._move_shards()
+
+    def _move_shards(self) -> None:
+        """Move every shard to the worker that placement assigns to it now."""
+        for shard, worker in workers_of(self.n_shards, self.workers, self.pinned).items():
+            with self._locks[shard], self._table_lock:
+                if self.owner[shard] != worker and worker in self.workers:  # it may have been lost in the meantime
+                    self._move(shard, worker)
+
+    def _move(self, shard: int, worker: str) -> None:
+        try:
+            in_memory = self.pool.call(self.owner[shard], "release", shard, self.epoch[shard])
+        except WorkerLost:
+            in_memory = None  # the new owner recovers the shard from its log
+        try:
+            self._assign(shard, worker, in_memory)
+        except WorkerLost:
+            self.owner[shard] = worker  # the next message finds the worker lost, and recovers the shard
+
+    def _assign(self, shard: int, worker: str, model: Any = None) -> None:
+        """Make a worker the owner of a shard, under the next epoch."""
+        self.epoch[shard] += 1
+        self.pool.call(worker, "own", shard, self.epoch[shard], model)
+        self.owner[shard] = worker
+
+    def _remove_from_tables(self, worker: str) -> None:
+        self.workers = [name for name in self.workers if name != worker]
+        self.pinned = {shard: name for shard, name in self.pinned.items() if name != worker}
+
+    def _start_worker(self) -> str:
+        name = f"worker-{self._n_started}"
+        self._n_started += 1
+        self.pool.start_worker(name)
+        self.workers.append(name)
+        return name
+
+    # ---- messages
+
+    @contextmanager
+    def locked(self, shards: Iterable[int]) -> Iterator[None]:
+        """Lock shards: other threads can neither send messages to them nor move them."""
+        with ExitStack() as stack:
+            for shard in sorted(set(shards)):
+                stack.enter_context(self._locks[shard])
+            yield
+
+    def stream(self, method: str, batches: Iterable[list[ShardMessage]], in_flight: int) -> Iterator[list[Any]]:
+        """Send batches of messages and yield their answers in order, with at most `in_flight` batches under way."""
+        pending: deque[tuple[list[ShardMessage], list[tuple[list[int], str, Any]]]] = deque()
+        for batch in batches:
+            pending.append((batch, self._sent(method, batch)))
+            if len(pending) >= in_flight:
+                yield self._oldest_answers(method, pending)
+        while pending:
+            yield self._oldest_answers(method, pending)
+
+    def call_owner(self, shard: int, method: str, *arguments: Any) -> Any:
+        """Call a method of a shard's owner, and retry if the owner is lost. Only for calls that may be repeated."""
+        with self._locks[shard]:  # the shard must not move between the lookup of its owner and the answer
+            for _ in range(MAX_ATTEMPTS):
+                worker, epoch = self.owner[shard], self.epoch[shard]
+                try:
+                    return self.pool.call(worker, method, shard, epoch, *arguments)
+                except WorkerLost:
+                    self._recover(worker, {shard: epoch})
+        raise self._workers_lost(shard)
+
+    def call_all(self, method: str, *arguments: Any) -> list[Any]:
+        """Call a method of every worker, and retry if one is lost. Only for calls that may be repeated."""
+        for _ in range(MAX_ATTEMPTS):
+            with self._table_lock:
+                workers, epochs = list(self.workers), dict(self.epoch)
+            futures = [(worker, self.pool.send(worker, method, *arguments)) for worker in workers]
+            answers, lost = [], []
+            for worker, future in futures:
+                try:
+                    answers.append(self.pool.result(future))
+                except WorkerLost:
+                    lost.append(worker)
+            if not lost:
+                return answers
+            for worker in lost:
+                self._recover(worker, {s: epochs[s] for s, owner in self.owner.items() if owner == worker})
+        raise self._workers_lost(0)
+
+    def _sent(self, method: str, batch: list[ShardMessage]) -> list[tuple[list[int], str, Any]]:
+        by_worker: dict[str, list[int]] = {}
+        for place, message in enumerate(batch):
+            by_worker.setdefault(self.owner[message.shard], []).append(place)
+        return [
+            (places, worker, self.pool.send(worker, method, [self._with_epoch(batch[place]) for place in places]))
+            for worker, places in by_worker.items()
+        ]
+
+    def _with_epoch(self, message: ShardMessage) -> ShardMessage:
+        return replace(message, epoch=self.epoch[message.shard])
+
+    def _oldest_answers(self, method: str, pending: deque[Any]) -> list[Any]:
+        """The answers to the oldest batch. If a worker was lost, its messages and all later ones are sent again."""
+        batch, futures = pending.popleft()
+        answers: list[Any] = [None] * len(batch)
+        unanswered: list[int] = []
+        for places, _, future in futures:
+            try:
+                for place, answer in zip(places, self.pool.result(future), strict=True):
+                    answers[place] = answer
+            except WorkerLost:
+                unanswered += places
+        if unanswered:
+            # Later batches may have reached the lost worker or not. They are all sent again, in order, after the failed
+            # messages; the shards' logs answer those that were learned.
+            self._drain(pending)
+            for place in sorted(unanswered):
+                answers[place] = self._send_until_answered(method, batch[place])
+            for number, (later, _) in enumerate(pending):
+                pending[number] = later, self._sent(method, later)
+        return answers
+
+    def _drain(self, pending: deque[Any]) -> None:
+        """Wait until no message is under way: one that is sent again must not overtake an earlier one."""
+        for _, futures in pending:
+            for _, _, future in futures:
+                try:
+                    self.pool.result(future)
+                except WorkerLost:
+                    continue
+
+    def _send_until_answered(self, method: str, message: ShardMessage) -> Any:
+        for _ in range(MAX_ATTEMPTS):
+            worker, epoch = self.owner[message.shard], self.epoch[message.shard]
+            try:
+                return self.pool.call(worker, method, [self._with_epoch(message)])[0]
+            except WorkerLost:
+                self._recover(worker, {message.shard: epoch})
+        raise self._workers_lost(message.shard)
+
+    # ---- recovery
+
+    def _recover(self, worker: str, wanted: dict[int, int]) -> None:
+        """Assign the shards of a lost worker again, to itself if it restarts, otherwise to the others.
+
+        `wanted` maps the caller's shards to the epochs under which it found the worker lost. If their epochs have
+        changed, another thread has recovered them already.
+        """
+        with self._table_lock:
+            if wanted and all(self.epoch[shard] != epoch for shard, epoch in wanted.items()):
+                return
+            self.n_recoveries += 1
+            if not self.pool.restart_worker(worker, is_last=self.workers == [worker]):
+                self._remove_from_tables(worker)
+                if not self.workers:
+                    raise self._workers_lost(next(iter(wanted), 0))
+            targets = workers_of(self.n_shards, self.workers, self.pinned)
+            for shard, owner in list(self.owner.items()):
+                if owner == worker:
+                    try:
+                        self._assign(shard, targets[shard] if worker not in self.workers else worker)
+                    except WorkerLost:
+                        return  # lost again: the next attempt recovers it
+
+    def _workers_lost(self, shard: int) -> WorkersLost:
+        return WorkersLost(
+            refusal(WHO, "the workers", "enough to own every shard", f"none for shard {shard}",
+                    "Nothing acknowledged is lost: open the directory again with ShardedModel.open. A block that "
+                    "was sent with a key can be sent again.")
+        )  # fmt: skip
+
+    def close(self) -> None:
+        self.pool.close()

@@ -1,0 +1,306 @@
+"""Describe the columns of a file and turn its rows into X, y and tasks.
+
+`Columns` is made by `stream.read` from the first rows of a file, or by `model_files.load_model` from a saved model. It
+is saved with the model, so that a model can encode a single record years later exactly as it encoded its training
+rows. It must never change what a column becomes after the first rows: X would change its meaning.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from budgetron.errors import InputError, refuse, refuse_type, shown
+from budgetron.io.encoding.encode import encoded, feature_names
+from budgetron.io.encoding.infer_types import AS_ASKED
+from budgetron.io.encoding.running_scale import RunningScale
+from budgetron.io.encoding.values import NO_NAME, CodedColumn, parse_date, parse_integer, parse_task
+from budgetron.io.table import Selection, Table, table_from_values
+from budgetron.persist.columns import ARRAYS, SavedColumns, is_hashed, width
+from budgetron.persist.schema import Plan
+
+MAX_LABEL = 1000  # characters
+
+
+class ColumnSummary(NamedTuple):
+    """How one column of a file is used; `Columns.describe` returns one per column."""
+
+    column: str
+    role: str  # label, task, feature or ignored
+    kind: str
+    output: str  # how many columns of X it becomes
+    note: str  # why it is taken for this
+
+
+class Block(NamedTuple):
+    """A block of rows: X, labels, tasks, and the line of the file on which each row begins, counted from 1.
+
+    `y` is None if no labels are read, `tasks` if all rows belong to one task, `weights` if the format has none.
+    """
+
+    X: Any
+    y: NDArray[Any] | None
+    tasks: NDArray[Any] | None
+    rows: NDArray[np.int64]
+    weights: NDArray[np.float64] | None = None
+
+    def __len__(self) -> int:
+        return len(self.rows)
+
+
+class Columns:
+    """The columns of a file: their types, how they become X, and the means and deviations learned so far.
+
+    Made by `budgetron.io.read` from the first rows of a file, or by `load_model` from a model file.
+
+    >>> from io import BytesIO
+    >>> from budgetron import io
+    >>> file = BytesIO(b"user,age,colour,bought\\nann,20,red,no\\nbob,,blue,yes\\nann,40,red,no\\n")
+    >>> with io.read(file) as stream:
+    ...     columns = stream.columns
+    >>> columns.label, columns.task, columns.names
+    ('bought', 'user', ['age', 'colour'])
+    >>> columns.encode([{"age": 30, "colour": "blue"}]).tolist()
+    [[0.0, 0.0, 1.0, 0.0, 0.0]]
+    >>> columns.feature_names
+    ['age', 'age missing', 'colour=blue', 'colour=red', 'colour=other']
+    """
+
+    def __init__(self, plan: Plan, scaling: RunningScale) -> None:
+        self.plan = plan
+        self.scaling = scaling
+
+    # ---- description
+
+    @property
+    def label(self) -> str | None:
+        """The name of the column with the label."""
+        return self.plan.label
+
+    @property
+    def task(self) -> str | None:
+        """The name of the column with the task; None if all rows belong to one task."""
+        return self.plan.task
+
+    @property
+    def names(self) -> list[str]:
+        """The names of the columns that X is made from."""
+        return [column.name for column in self.plan.columns if column.kind != "ignored"]
+
+    @property
+    def feature_names(self) -> list[str]:
+        """The names of the columns of X. Columns that values are hashed into come last and have no name."""
+        return feature_names(self.plan)
+
+    @property
+    def n_features(self) -> int:
+        """The number of columns of X."""
+        return self.plan.hashed + sum(map(width, self.plan.columns))
+
+    @property
+    def sparse(self) -> bool:
+        """Whether X is a CSR matrix."""
+        return self.plan.hashed > 0
+
+    @property
+    def memory_bytes(self) -> int:
+        """Bytes of names, categories and scales. They come on top of the model's own memory and do not grow."""
+        plan = self.plan
+        texts = [plan.label or "", plan.task or "", plan.label_note, plan.task_note]
+        for column in plan.columns:
+            texts += [column.name, column.note, *(column.values or ())]
+        columns = sum(map(sys.getsizeof, plan.columns))
+        return columns + sum(map(sys.getsizeof, texts)) + sum(array.nbytes for array in self.saved().arrays.values())
+
+    def describe(self) -> list[ColumnSummary]:
+        """Return one summary per column: what it is taken for, what it becomes, and why."""
+        plan = self.plan
+        lines = []
+        if plan.label is not None:
+            kind = "integers" if plan.whole_labels else "text"
+            lines.append(ColumnSummary(plan.label, "label", kind, "", plan.label_note))
+        lines.append(ColumnSummary(plan.task or "", "task", "" if plan.task is None else "name", "", plan.task_note))
+        if plan.layout != "table":
+            lines.append(ColumnSummary("", "feature", plan.layout, f"hashed into {plan.hashed:,}", "not scaled"))
+        for column in plan.columns:
+            role = "ignored" if column.kind == "ignored" else "feature"
+            makes = f"hashed into {plan.hashed:,}" if is_hashed(column) else str(width(column) or "")
+            missing = "with an indicator for missing values" if column.gaps else ""
+            note = ", ".join(part for part in (column.note, missing) if part)
+            lines.append(ColumnSummary(column.name, role, "" if role == "ignored" else column.kind, makes, note))
+        return lines
+
+    def warnings(self) -> list[str]:
+        """Return one sentence per column that is taken for a category but may be meant as numbers."""
+        doubtful = [c for c in self.plan.columns if c.kind == "category" and c.note not in ("", AS_ASKED)]
+        return [
+            f"Column {column.name!r} is taken for a category, {column.note}. "
+            "Leave fields without a value empty, or declare the column categorical."
+            for column in doubtful
+        ]
+
+    def __repr__(self) -> str:
+        made = f"{self.n_features:,} of {'a CSR matrix' if self.sparse else 'an array'}"
+        return f"<Columns {shown(self.names)} to {made}; label {self.label!r}, task {self.task!r}>"
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, Columns):
+            return NotImplemented
+        ours, theirs = self.saved().arrays, other.saved().arrays
+        return self.plan == other.plan and all(np.array_equal(ours[name], theirs[name]) for name in ARRAYS)
+
+    __hash__ = None  # type: ignore[assignment]
+
+    # ---- model files
+
+    @classmethod
+    def of(cls, kept: SavedColumns) -> Columns:
+        """Restore the columns of a model file, with the scales as they were saved."""
+        return cls(kept.plan, RunningScale(*(kept.arrays[name].copy() for name in ARRAYS)))
+
+    def saved(self) -> SavedColumns:
+        """Return the column types and scales in the form that a model file stores."""
+        return SavedColumns(self.plan, {name: getattr(self.scaling, name) for name in ARRAYS})
+
+    # ---- rows to X
+
+    def encode(self, records: Any, learn: bool = False) -> Any:
+        """Encode records as X: a list of dicts, or a dict or data frame of columns.
+
+        Unknown columns are ignored; the values of an absent column count as missing. With `learn`, the means and
+        deviations are updated from these records.
+        """
+        return self._block(records, self._features(), learn).X
+
+    def block(self, records: Any, labelled: bool = False, learn: bool = False) -> Block:
+        """Encode records as X, tasks and, with `labelled`, labels; see `encode`."""
+        return self._block(records, self.selection(labelled), learn)
+
+    def _block(self, records: Any, selection: Selection, learn: bool) -> Block:
+        table = self._table(records, selection)
+        wrong = self.wrong_rows(table)
+        if wrong:
+            row = min(wrong)
+            raise InputError(f"Columns.encode: record {row}: {wrong[row]}.")
+        return self.block_of(table, learn)
+
+    def _features(self) -> Selection:
+        used = [column for column in self.plan.columns if column.kind != "ignored"]
+        numbers = tuple(column.name for column in used if column.kind == "number")
+        return Selection(numbers, tuple(column.name for column in used if column.kind != "number"))
+
+    def selection(self, labelled: bool) -> Selection:
+        """Return which columns a reader must deliver as numbers and which as text."""
+        numbers, texts = self._features()
+        names = (self.label if labelled else None, self.task)
+        return Selection(numbers, (*texts, *(name for name in names if name is not None)))
+
+    def wrong_rows(self, table: Table, classes: Sequence[Any] | None = None) -> dict[int, str]:
+        """Return the rows that cannot be used, each with a sentence that says why."""
+        wrong: dict[int, str] = {}
+        # Readers mark a value that is not a number by infinity, because NaN already means a missing value.
+        for row, place in np.argwhere(np.isinf(table.numbers)).tolist():
+            name = self._features().numbers[place]
+            wrong.setdefault(row, f"column {name!r} should be a number but is not")
+        for column in self.plan.columns:
+            if column.kind == "date":
+                expected = f"column {column.name!r} should be a date such as 2024-02-29"
+                _collect_wrong(wrong, table.texts[column.name], expected, _is_date)
+        if self.task in table.texts:
+            _collect_wrong(wrong, table.texts[self.task], f"column {self.task!r} should name the task", _is_name)
+        if self.label in table.texts:
+            known = None if classes is None else set(classes)
+
+            def is_label(text: str) -> bool:
+                label = self._label_of(text)
+                return label is not None and (known is None or label in known)
+
+            what = "a label" if known is None else f"one of the labels {shown(sorted(known))}"
+            _collect_wrong(wrong, table.texts[self.label], f"column {self.label!r} should be {what}", is_label)
+        return wrong
+
+    def block_of(self, table: Table, learn: Any) -> Block:
+        """Encode the rows of a table; `wrong_rows` must have found none."""
+        if self.plan.layout == "table":
+            X = encoded(self.plan, self.scaling, table.numbers, table.texts, learn)
+        else:
+            X = table.sparse
+        y = self._labels(table.texts[self.label]) if self.label in table.texts else None
+        tasks = _tasks(table.texts[self.task]) if self.task in table.texts else None
+        return Block(X, y, tasks, table.lines, table.weights)
+
+    def _label_of(self, text: str) -> int | str | None:
+        if self.plan.whole_labels:
+            return parse_integer(text)
+        stripped = text.strip()
+        return stripped if stripped not in NO_NAME and len(stripped) <= MAX_LABEL else None
+
+    def classes_in(self, table: Table) -> list[Any] | None:
+        """Return the sorted labels of a table; None if there are fewer than two."""
+        if self.label is None:
+            return None
+        labels = {label for text in table.texts[self.label].values if (label := self._label_of(text)) is not None}
+        return sorted(labels) if len(labels) > 1 else None
+
+    def _labels(self, text: CodedColumn) -> NDArray[Any]:
+        each = [self._label_of(value) for value in text.values]
+        if self.plan.whole_labels:
+            return np.array([0 if label is None else label for label in each], dtype=np.int64)[text.codes]
+        return np.array(["" if label is None else label for label in each], dtype=np.str_)[text.codes]
+
+    def _table(self, records: Any, selection: Selection) -> Table:
+        if self.plan.layout != "table":
+            raise InputError(
+                f"Columns.encode needs a model that learned from a table, but this one learned from {self.plan.layout} "
+                "files, which have no named columns. Write the rows in that format and read them with io.read."
+            )
+        values = _columns_of(records, [*selection.numbers, *selection.texts])
+        n = len(next(iter(values.values())))
+        return table_from_values(values, selection, np.arange(1, n + 1), shown)
+
+
+def _is_date(text: str) -> bool:
+    return parse_date(text) is not None
+
+
+def _is_name(text: str) -> bool:
+    return text.strip() not in NO_NAME
+
+
+def _collect_wrong(wrong: dict[int, str], text: CodedColumn, expected: str, is_right: Any) -> None:
+    """Add the rows whose value is not right. Each distinct value is tested once, not once per row."""
+    fine = np.array([is_right(value) for value in text.values], dtype=bool)
+    if fine.all():
+        return
+    for row in np.flatnonzero(~fine[text.codes]).tolist():
+        value = text.values[text.codes[row]]
+        wrong.setdefault(row, f"{expected} but " + (f"contains {shown(value)}" if value.strip() else "is empty"))
+
+
+def _tasks(text: CodedColumn) -> NDArray[Any]:
+    each = [parse_task(value.strip()) for value in text.values]
+    if all(type(task) is int for task in each):
+        return np.array(each, dtype=np.int64)[text.codes]
+    names = np.empty(len(each), dtype=object)
+    names[:] = each
+    return names[text.codes]
+
+
+def _columns_of(records: Any, names: list[str]) -> dict[str, list[Any]]:
+    """Return records as one list of values per column; None where a record has no such value."""
+    if hasattr(records, "columns") and hasattr(records, "to_dict"):  # a pandas or polars frame
+        known = {name: records[name].to_list() for name in records.columns if name in set(names)}
+        records = known or {"": [None] * len(records)}
+    if isinstance(records, Mapping):
+        lengths = {len(values) for values in records.values()}
+        if len(lengths) != 1:
+            raise refuse("Columns.encode", "records", "columns of one length", f"lengths {sorted(lengths)}")
+        n = lengths.pop()
+        return {name: list(records[name]) if name in records else [None] * n for name in names}
+    if not isinstance(records, Sequence) or not all(isinstance(record, Mapping) for record in records):
+        raise refuse_type("Columns.encode", "records", "a list of dicts, or a dict of columns", shown(records))
+    return {name: [record.get(name) for record in records] for name in names}

@@ -1,0 +1,144 @@
+"""Encode rows of a table as X: scaled numbers and dates, one-hot categories, hashed words. Called by `columns`.
+
+    number     (x − mean) / deviation, 0 if missing; plus an indicator of missing values if the first rows had some
+    category   one column per value seen in the first rows, one for all other values; "missing" is a value too
+    date       scaled days; sine and cosine of the weekday, of the day of the year and, if times are given, of the
+               hour; plus an indicator of missing values
+    hashed     the last columns: name=value of a category with many values; words and pairs of words of a text, each
+               row scaled to length 1
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from functools import lru_cache
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import sparse
+
+from budgetron.io.encoding.running_scale import RunningScale
+from budgetron.io.encoding.values import CodedColumn, parse_category, parse_date
+from budgetron.persist.columns import SCALED, is_hashed, width
+from budgetron.persist.schema import Column, Plan
+
+Floats = NDArray[np.float64]
+_DAYS = {"weekday": 7.0, "year": 365.2425, "hour": 1.0}  # periods
+_MONDAY = 4.0  # days after 1970-01-01, a Thursday
+
+
+def encoded(plan: Plan, scaling: RunningScale, numbers: Floats, texts: Mapping[str, CodedColumn], learn: Any) -> Any:
+    """Return X: a dense array, or a CSR matrix if some column is hashed."""
+    moments = {c.name: parse_dates(texts[c.name]) for c in plan.columns if c.kind == "date"}
+    raw = _scaled_columns(plan, numbers, moments)
+    scaled = scaling.scaled(raw, learn)
+    dense = _dense(plan, raw, scaled, texts, moments)
+    if not plan.hashed:
+        return dense
+    parts = [_hashed(column, texts[column.name], plan.hashed) for column in plan.columns if is_hashed(column)]
+    both = sparse.hstack([sparse.csr_matrix(dense), sum(parts[1:], parts[0])], format="csr")
+    both.sort_indices()
+    return both
+
+
+def feature_names(plan: Plan) -> list[str]:
+    """Return the names of the columns of X, without those that values are hashed into."""
+    names = []
+    for column in plan.columns:
+        name = column.name
+        if column.kind == "number":
+            names.append(name)
+        elif column.kind == "date":
+            names.append(f"{name} days")
+            names += [f"{name} {period} {wave}" for period in _periods(column) for wave in ("sine", "cosine")]
+        elif column.values is not None:
+            names += [f"{name}={value}" for value in column.values] + [f"{name}=other"]
+        if column.gaps:
+            names.append(f"{name} missing")
+    return names
+
+
+def parse_dates(column: CodedColumn) -> Floats:
+    """Parse a column of dates as days since 1970; NaN if missing, infinity if it is not a date."""
+    each = np.array([np.inf if day is None else day for day in map(parse_date, column.values)], dtype=np.float64)
+    return each[column.codes] if len(each) else np.zeros(len(column.codes))
+
+
+def _periods(column: Column) -> list[str]:
+    return ["weekday", "year", "hour"] if column.clock else ["weekday", "year"]
+
+
+def _scaled_columns(plan: Plan, numbers: Floats, moments: Mapping[str, Floats]) -> Floats:
+    if not moments:
+        return numbers
+    of_numbers = iter(numbers.T)
+    columns = [moments[c.name] if c.kind == "date" else next(of_numbers) for c in plan.columns if c.kind in SCALED]
+    return np.stack(columns, axis=1)
+
+
+def _dense(
+    plan: Plan, raw: Floats, scaled: Floats, texts: Mapping[str, CodedColumn], moments: Mapping[str, Floats]
+) -> Floats:
+    total = sum(map(width, plan.columns))
+    if total == scaled.shape[1]:
+        return scaled
+    X = np.zeros((len(scaled), total))
+    at, places = 0, []
+    for column in plan.columns:
+        wide = width(column)
+        if column.kind in SCALED:
+            places.append(at)
+            if column.kind == "date":
+                _waves(column, moments[column.name], X[:, at + 1 :])
+            if column.gaps:
+                X[:, at + wide - 1] = np.isnan(raw[:, len(places) - 1])
+        elif column.kind == "category" and column.values is not None:
+            slots = _slots(column, texts[column.name])
+            X[np.arange(len(X)), at + slots] = 1.0
+        at += wide
+    X[:, places] = scaled
+    return X
+
+
+def _waves(column: Column, days: Floats, out: Floats) -> None:
+    """Write each period as a point on a circle, so that Sunday is next to Monday and December next to January."""
+    known = np.isfinite(days)
+    for number, period in enumerate(_periods(column)):
+        angle = np.where(known, (days - _MONDAY) / _DAYS[period] % 1.0, 0.0) * (2 * np.pi)
+        out[:, 2 * number] = np.where(known, np.sin(angle), 0.0)
+        out[:, 2 * number + 1] = np.where(known, np.cos(angle), 0.0)
+
+
+def _slots(column: Column, text: CodedColumn) -> NDArray[np.intp]:
+    """Return the one-hot place of each row's value; unknown values share the last place."""
+    assert column.values is not None
+    known = {value: place for place, value in enumerate(column.values)}
+    other = len(known)
+    each = [known.get(parse_category(value), other) for value in text.values]
+    return np.array(each, dtype=np.intp)[text.codes]
+
+
+def _hashed(column: Column, text: CodedColumn, size: int) -> sparse.csr_matrix:
+    """Hash the values of one column into the columns of X that all hashed columns share."""
+    from sklearn.utils import murmurhash3_32
+
+    if column.kind == "text":
+        words: sparse.csr_matrix = _vectorizer(size).transform(text.values)[text.codes]
+        # Shift by a hash of the column's name: the same word in two columns must not be the same feature.
+        words.indices = (words.indices + murmurhash3_32(column.name, positive=True) % size) % size
+        words.has_sorted_indices = False
+        return words
+    names = [f"{column.name}={parse_category(value)}" for value in text.values]
+    each = np.array([murmurhash3_32(name, positive=True) % size for name in names], dtype=np.int32)
+    n = len(text.codes)
+    return sparse.csr_matrix((np.ones(n), each[text.codes], np.arange(n + 1)), shape=(n, size))
+
+
+@lru_cache(maxsize=4)
+def _vectorizer(size: int) -> Any:
+    from sklearn.feature_extraction.text import HashingVectorizer
+
+    return HashingVectorizer(
+        n_features=size, ngram_range=(1, 2), alternate_sign=False, token_pattern=r"(?u)\b\w+\b"
+    )

@@ -1,0 +1,1 @@
+"""Readers of file formats, and the choice among them."""

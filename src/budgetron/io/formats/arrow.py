@@ -1,0 +1,155 @@
+"""Read Parquet and Arrow (file, stream and Feather) with pyarrow, one batch of rows at a time. Called by `formats`."""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import numpy as np
+
+from budgetron.errors import InputError, MissingExtra, StorageError, shown
+from budgetron.io.encoding.values import LARGEST, CodedColumn, code_texts, format_value
+from budgetron.io.formats.delimited import column_names
+from budgetron.io.source import Source
+from budgetron.io.table import SAMPLE_ROWS, BadLine, Selection, Table, parse_numbers
+
+
+def pyarrow() -> Any:
+    """Import pyarrow with the parts used here, or say how to install it."""
+    try:
+        import pyarrow
+        import pyarrow.ipc
+        import pyarrow.parquet
+    except ImportError:
+        raise MissingExtra(
+            "Parquet and Arrow files need the package pyarrow, which is not installed. "
+            "Install it with: pip install 'budgetron[parquet]'"
+        ) from None
+    return pyarrow
+
+
+class Arrow:
+    """Reader of Parquet or Arrow; what other formats call lines are rows here, counted from 1."""
+
+    layout: str = "table"
+    first_bad: BadLine | None = None
+
+    def __init__(self, source: Source, format: str) -> None:
+        self._arrow = pyarrow()
+        self._source = source
+        self._format = format
+        file = source.seekable
+        if file is None:  # Parquet and Arrow files keep their index at the end, so a pipe is copied to disk first
+            file = source.closing(tempfile.TemporaryFile())  # noqa: SIM115
+            while piece := source.read():
+                file.write(piece)
+            file.seek(0)
+        self._file = file
+        self._begin = file.tell()
+        flat = self._flat(self._arrow.Table.from_batches([], self._translating(lambda: self._opened()[0])))
+        self.names = column_names(source.name, flat.column_names)
+
+    def sample(self) -> Table:
+        """Return the first rows with every column as text; `tables` returns them again."""
+        rows = self._arrow.Table.from_batches([], self._opened()[0])
+        for batch in self._batches(SAMPLE_ROWS):
+            rows = self._arrow.concat_tables([rows, self._arrow.Table.from_batches([batch])])
+            if rows.num_rows >= SAMPLE_ROWS:
+                break
+        selection = Selection((), tuple(self.names))
+        table: Table = self._translating(lambda: self._table(rows.slice(0, SAMPLE_ROWS), 0, selection))
+        return table
+
+    def tables(self, selection: Selection, rows: int, stop: bool) -> Iterator[tuple[Table, list[BadLine]]]:
+        """Yield up to `rows` rows at a time. A typed file has no bad lines: it is read whole or not at all."""
+        done = 0
+        for batch in self._batches(rows):
+            part = self._arrow.Table.from_batches([batch])
+            yield self._translating(lambda: self._table(part, done, selection)), []  # noqa: B023 (called at once)
+            done += batch.num_rows
+
+    def _batches(self, rows: int) -> Iterator[Any]:
+        """Yield batches of at most `rows` rows; empty batches are left out."""
+        _, batches = self._translating(self._opened)
+        while (batch := self._translating(lambda: next(batches, None))) is not None:
+            # pyarrow trusts the offsets in a file, and a damaged one would make it read outside its buffers.
+            self._translating(lambda: batch.validate(full=True))
+            for start in range(0, batch.num_rows, rows):
+                yield batch.slice(start, rows)
+
+    def _opened(self) -> tuple[Any, Iterator[Any]]:
+        """Return the schema, and an iterator over all batches."""
+        self._file.seek(self._begin)
+        if self._format == "parquet":
+            file = self._arrow.parquet.ParquetFile(self._file)
+            total = max(file.metadata.num_rows, 1)
+            return file.schema_arrow, self._counted(file.iter_batches(batch_size=SAMPLE_ROWS), total)
+        magic = self._file.read(6)
+        self._file.seek(self._begin)
+        if magic == b"ARROW1":
+            reader = self._arrow.ipc.open_file(self._file)
+            batches = (reader.get_batch(number) for number in range(reader.num_record_batches))
+            return reader.schema, self._counted(batches, None)
+        reader = self._arrow.ipc.open_stream(self._file)
+        return reader.schema, self._counted(iter(reader), None)
+
+    def _counted(self, batches: Iterator[Any], total: int | None) -> Iterator[Any]:
+        """Yield the batches and report progress to the source."""
+        rows = 0
+        for batch in batches:
+            rows += batch.num_rows
+            if total is not None:
+                self._source.progress(rows / total)
+            yield batch
+        self._source.progress(1.0)
+
+    def _translating(self, action: Callable[[], Any]) -> Any:
+        """Run an action; what pyarrow raises for an unreadable file becomes an `InputError`."""
+        try:
+            return action()
+        except (self._arrow.ArrowException, OSError, ValueError, OverflowError) as error:
+            if isinstance(error, OSError) and error.errno is not None:  # the disk failed; the content may be right
+                raise StorageError(f"{self._source.name}: reading failed: {error}.") from error
+            what = "Parquet" if self._format == "parquet" else "an Arrow file or stream"
+            raise InputError(f"{self._source.name} cannot be read as {what}: {error}") from None
+
+    def _flat(self, table: Any) -> Any:
+        """Replace structs by columns named outer.inner."""
+        while any(self._arrow.types.is_struct(field.type) for field in table.schema):
+            table = table.flatten()
+        return table
+
+    def _table(self, rows: Any, done: int, selection: Selection) -> Table:
+        flat = self._flat(rows)
+        columns = dict(zip(self.names, flat.columns, strict=True))
+        numbers = np.empty((flat.num_rows, len(selection.numbers)))
+        for place, name in enumerate(selection.numbers):
+            numbers[:, place] = self._numbers(columns[name])
+        texts = {name: self._codes(columns[name]) for name in selection.texts}
+        lines = np.arange(done + 1, done + flat.num_rows + 1)
+        return Table(lines, numbers, texts, lambda row: shown(rows.slice(row, 1).to_pylist()[0], 200))
+
+    def _numbers(self, column: Any) -> Any:
+        types = self._arrow.types
+        if not (types.is_integer(column.type) or types.is_floating(column.type) or types.is_boolean(column.type)):
+            return parse_numbers(self._codes(column))
+        if types.is_boolean(column.type):
+            column = column.cast(self._arrow.int8())
+        values = column.cast(self._arrow.float64(), safe=False).to_numpy(zero_copy_only=False)
+        return np.where(np.abs(values) > LARGEST, np.inf, values)
+
+    def _codes(self, column: Any) -> CodedColumn:
+        arrow, types = self._arrow, self._arrow.types
+        if types.is_dictionary(column.type):
+            column = column.cast(column.type.value_type)
+        if types.is_timestamp(column.type):
+            # Python's datetime has microseconds, and pyarrow would refuse to convert nanoseconds to it.
+            column = column.cast(arrow.timestamp("us", column.type.tz), safe=False)
+        if not (types.is_string(column.type) or types.is_large_string(column.type)):
+            return code_texts(map(format_value, column.to_pylist()))
+        whole = column.combine_chunks().dictionary_encode()
+        whole = whole.combine_chunks() if isinstance(whole, arrow.ChunkedArray) else whole
+        values = whole.dictionary.to_pylist()
+        codes = whole.indices.fill_null(len(values)).to_numpy(zero_copy_only=False).astype(np.int32)
+        return CodedColumn([*values, ""], codes)

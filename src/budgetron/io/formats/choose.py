@@ -1,0 +1,81 @@
+"""Choose the reader for a file: by the format asked for, else by its name, else by its first bytes.
+
+`stream.read` calls `reader_of`. Readers are imported on use, because pyarrow takes long to import.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+
+from budgetron.errors import InputError, refuse, shown
+from budgetron.io.encoding.columns import Columns
+from budgetron.io.formats.delimited import Delimited
+from budgetron.io.source import WHO, Source
+from budgetron.io.table import Reader
+
+FORMATS = ("auto", "csv", "tsv", "parquet", "arrow", "ndjson", "svmlight", "vw")
+_SUFFIXES = {
+    "csv": "csv", "tsv": "tsv", "tab": "tsv", "parquet": "parquet", "pq": "parquet", "arrow": "arrow",
+    "arrows": "arrow", "feather": "arrow", "ipc": "arrow", "ndjson": "ndjson", "jsonl": "ndjson", "json": "ndjson",
+    "svm": "svmlight", "svmlight": "svmlight", "libsvm": "svmlight", "vw": "vw",
+}  # fmt: skip
+_COMPRESSED = ("gz", "gzip", "zst", "zstd")
+# The first line of a text file without a telling name: a label and index:value pairs, or a bar before features.
+_SVMLIGHT = re.compile(rb"[+-]?[0-9.eE+-]+([ \t]+qid:\S+)?([ \t]+[0-9]+:[0-9.eE+-]+)+[ \t]*(#.*)?")
+_VW = re.compile(rb"([+-]?[0-9][0-9.eE+-]*([ \t]+[0-9.]+){0,2})?[ \t]*('?\S+)?\|\S*[ \t].*")
+
+
+def reader_of(source: Source, format: str, header: bool | None, task: str | None, columns: Columns | None) -> Reader:
+    """Return a reader for the file; `columns` are those of a saved model."""
+    if format not in FORMATS:
+        raise refuse(WHO, "format", f"one of {', '.join(FORMATS)}", shown(format))
+    chosen = _by_name(source.name) or _by_content(source.peek(1 << 16)) if format == "auto" else format
+    layout = chosen if chosen in ("svmlight", "vw") else "table"
+    if columns is not None and columns.plan.layout != layout:
+        learned_from = "a table (CSV, Parquet, NDJSON)" if columns.plan.layout == "table" else columns.plan.layout
+        raise InputError(
+            f"{source.name} was read as {chosen}, but the model learned from {learned_from}. "
+            "If the format was detected wrongly, name it: format=..."
+        )
+    if chosen in ("csv", "tsv"):
+        return Delimited(source, "\t" if chosen == "tsv" else None, header)
+    return _other(source, chosen, task, 0 if columns is None else columns.plan.hashed)
+
+
+def _other(source: Source, chosen: str, task: str | None, width: int) -> Reader:
+    if chosen in ("parquet", "arrow"):
+        from budgetron.io.formats.arrow import Arrow
+
+        return Arrow(source, chosen)
+    if chosen == "ndjson":
+        from budgetron.io.formats.ndjson import Ndjson
+
+        return Ndjson(source)
+    if chosen == "svmlight":
+        from budgetron.io.formats.svmlight import Svmlight
+
+        return Svmlight(source, task, width)
+    from budgetron.io.formats.vw import VowpalWabbit
+
+    return VowpalWabbit(source, task, width)
+
+
+def _by_name(name: str) -> str | None:
+    parts = os.path.basename(name).lower().split(".")[1:]
+    while parts and parts[-1] in _COMPRESSED:
+        parts.pop()
+    return _SUFFIXES.get(parts[-1]) if parts else None
+
+
+def _by_content(head: bytes) -> str:
+    if head.startswith(b"PAR1"):
+        return "parquet"
+    if head.startswith((b"ARROW1", b"\xff\xff\xff\xff")):
+        return "arrow"
+    line = head.lstrip(b"\xef\xbb\xbf\r\n").partition(b"\n")[0].rstrip(b"\r")
+    if line.lstrip().startswith(b"{"):
+        return "ndjson"
+    if _SVMLIGHT.fullmatch(line):
+        return "svmlight"
+    return "vw" if _VW.fullmatch(line) else "csv"

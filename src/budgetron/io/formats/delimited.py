@@ -1,0 +1,139 @@
+"""Read CSV and TSV: an optional header, then records as RFC 4180 defines them. Called by `formats`."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from budgetron.errors import InputError, shown
+from budgetron.io.encoding.values import parse_number
+from budgetron.io.formats.records import Records
+from budgetron.io.formats.scan import (
+    FIELD_COUNT,
+    IGNORED,
+    NUMBER,
+    TEXT,
+    BadRecord,
+    Scan,
+    describe_problem,
+    split_record,
+)
+from budgetron.io.source import Source
+from budgetron.io.table import ENOUGH_BAD, SAMPLE_BYTES, SAMPLE_ROWS, BadLine, Selection, Table, shorten
+
+MAX_COLUMNS = 1 << 16
+MAX_NAME = 1 << 12  # characters
+_DELIMITERS = ",;\t|"
+
+
+class Delimited:
+    """Reader of delimited text.
+
+    Without a delimiter, the most frequent of comma, semicolon, tab and bar in line 1 is taken. Without `header`, the
+    first line names the columns unless all its fields are numbers.
+    """
+
+    layout: str = "table"
+
+    def __init__(self, source: Source, delimiter: str | None, header: bool | None) -> None:
+        self._source = source
+        self._records = Records(source)
+        self.early: list[BadLine] = []  # bad lines before the first good row
+        self.first_bad: BadLine | None = None
+        self._delimiter = delimiter or ","  # until the first line is known
+        self._delimiter = delimiter or self._most_frequent_delimiter()
+        found, content, offset = self._records.first(self._delimiter, bytes([IGNORED]))
+        begin, end = self._first_record(found, content, offset)
+        fields = split_record(content[offset + begin : offset + end], self._delimiter)
+        if header is None:
+            header = not all(parse_number(field) is not None for field in fields)
+        if header:
+            self._records.next(self._delimiter, bytes([IGNORED]), 1, 1)
+        self.names = column_names(source.name, fields if header else [""] * len(fields))
+
+    def _most_frequent_delimiter(self) -> str:
+        found, content, offset = self._records.first(",", b"")
+        begin, end = self._first_record(found, content, offset)
+        # Text between quotes may contain any delimiter, so only the parts outside quotes are counted.
+        unquoted = "".join(content[offset + begin : offset + end].decode("utf-8").split('"')[::2])
+        return max(_DELIMITERS, key=unquoted.count)
+
+    def _first_record(self, found: Scan, content: bytes, offset: int) -> tuple[int, int]:
+        """Return where the first record is; raise if it can be neither a header nor a row."""
+        if len(found.lines):
+            return int(found.begins[0]), int(found.ends[0])
+        if not found.bad:
+            raise InputError(f"{self._source.name} is empty; a header or rows of text were expected.")
+        first = found.bad[0]
+        # The number of fields is not known before the header is read, so a wrong number is no fault here.
+        if first.problem != FIELD_COUNT:
+            record = content[offset + first.begin : offset + first.end]
+            problem = describe_problem(first, [], record, self._delimiter)
+            raise InputError(f"{self._source.name}, line {first.line}: {problem}.")
+        return first.begin, first.end
+
+
+    def sample(self) -> Table:
+        """Return the first rows with every column as text; `tables` returns them again."""
+        selection = Selection((), tuple(self.names))
+        while True:
+            self._records.fill(SAMPLE_ROWS, SAMPLE_BYTES)
+            chunk = self._records.peek(self._delimiter, self._kinds(selection), SAMPLE_ROWS)
+            table, bad = self._table(selection, *chunk)
+            if len(table) or self._records.at_end or len(self.early) >= ENOUGH_BAD:
+                self.first_bad = next(iter([*self.early, *bad]), None)
+                return table
+            self.early += self._next(selection, SAMPLE_ROWS, SAMPLE_ROWS)[1]
+
+    def tables(self, selection: Selection, rows: int, stop: bool) -> Iterator[tuple[Table, list[BadLine]]]:
+        """Yield up to `rows` rows at a time with the bad lines among them; see `table.Reader`."""
+        if self.early:
+            yield self._table(selection, *self._records.nothing(self._kinds(selection)))[0], self.early
+        while True:
+            table, bad = self._next(selection, rows, 1 if stop else rows)
+            if not len(table) and not bad:
+                return
+            yield table, bad
+
+    def _next(self, selection: Selection, rows: int, max_bad: int) -> tuple[Table, list[BadLine]]:
+        return self._table(selection, *self._records.next(self._delimiter, self._kinds(selection), rows, max_bad))
+
+    def _kinds(self, selection: Selection) -> bytes:
+        kinds = dict.fromkeys(selection.numbers, NUMBER) | dict.fromkeys(selection.texts, TEXT)
+        return bytes(kinds.get(name, IGNORED) for name in self.names)
+
+    def _table(self, selection: Selection, found: Scan, content: bytes, offset: int) -> tuple[Table, list[BadLine]]:
+        texts_in_order = [name for name in self.names if name in set(selection.texts)]
+        numbers_in_order = [name for name in self.names if name in set(selection.numbers)]
+        numbers = found.numbers
+        # The scanner returns columns in the order of this file; a model may have learned from another order.
+        if numbers_in_order != list(selection.numbers):
+            numbers = numbers[:, [numbers_in_order.index(name) for name in selection.numbers]]
+        table = Table(
+            found.lines,
+            numbers,
+            dict(zip(texts_in_order, found.texts, strict=True)),
+            lambda row: shorten(content[offset + int(found.begins[row]) : offset + int(found.ends[row])]),
+        )
+        return table, [self._bad_line(bad, content[offset + bad.begin : offset + bad.end]) for bad in found.bad]
+
+    def _bad_line(self, bad: BadRecord, record: bytes) -> BadLine:
+        return BadLine(bad.line, shorten(record), describe_problem(bad, self.names, record, self._delimiter))
+
+
+def column_names(file: str, fields: list[str]) -> list[str]:
+    """Make the names of the columns unique: "column 3" if there is none, "name.2" for the second of a name."""
+    if len(fields) > MAX_COLUMNS:
+        raise InputError(
+            f"{file}: the header has {len(fields):,} columns; at most {MAX_COLUMNS:,} are accepted. "
+            f"It begins with {shown(fields[:3])}; is the delimiter right?"
+        )
+    stripped = [field.strip()[:MAX_NAME] for field in fields]
+    taken, names = set(stripped), set()
+    for place, field in enumerate(stripped, start=1):
+        name, number = field or f"column {place}", 1
+        while name in names or (number > 1 and name in taken):
+            number += 1
+            name = f"{field or f'column {place}'}.{number}"
+        names.add(name)
+        stripped[place - 1] = name
+    return stripped

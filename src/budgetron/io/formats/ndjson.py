@@ -1,0 +1,116 @@
+"""Read NDJSON: one JSON object per line. Nested objects become columns outer.inner; a list becomes one text."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator
+from operator import attrgetter
+from typing import Any
+
+import msgspec
+
+from budgetron.errors import InputError
+from budgetron.io.formats.delimited import MAX_COLUMNS, MAX_NAME
+from budgetron.io.formats.line_reader import InvalidLine, LineReader, ParsedLines
+from budgetron.io.formats.records import Chunk
+from budgetron.io.source import Source
+from budgetron.io.table import Selection, Table, table_from_values
+
+
+class Ndjson(LineReader):
+    """Reader of JSON lines. Its columns are the names in the first rows, in order of appearance."""
+
+    layout: str = "table"
+
+    def __init__(self, source: Source) -> None:
+        if source.peek(1) == b"[":
+            raise InputError(
+                f"{source.name} contains a JSON list; one JSON object per line is expected. "
+                "Convert it with: jq -c '.[]'"
+            )
+        super().__init__(source)
+        self.names: list[str] = []
+        self._decode = msgspec.json.Decoder(dict[str, Any]).decode
+        self._picker: _Picker | None = None
+
+    def row(self, line: bytes) -> dict[str, Any] | None:
+        """Parse the object of a line and flatten it; None for a blank line."""
+        try:
+            try:
+                record = self._decode(line)
+            except msgspec.DecodeError:
+                if not line.strip():
+                    return None
+                record = json.loads(line)  # slower, but it also accepts NaN, which Python's json writes
+                if not isinstance(record, dict):
+                    kind = type(record).__name__
+                    raise InvalidLine(f"the line should be a JSON object but is a {kind}") from None
+            if any(type(value) is dict for value in record.values()):
+                return dict(_flat(record, ""))
+            return record
+        except (ValueError, RecursionError) as error:
+            raise InvalidLine(f"the line should be a JSON object but cannot be parsed ({error})") from None
+
+    def rows(self, chunk: Chunk, selection: Selection | None, stop: bool) -> ParsedLines:
+        """Parse all lines of a chunk: whole objects, or only the selected values if they are at the top level."""
+        if selection is None or not all(map(_is_top_level, (*selection.numbers, *selection.texts))):
+            return super().rows(chunk, selection, stop)
+        if self._picker is None or self._picker.selection != selection:
+            self._picker = _Picker(selection)
+        pick, lines = self._picker.pick, range(len(chunk[0].lines))
+        parsed = self.line_by_line(chunk, lines, lambda line: pick(line, self.row), stop)
+        return parsed._replace(rows=self._picker.columns(parsed.rows))
+
+    def table(self, rows: Any, lines: Any, content: Any, selection: Selection | None) -> Table:
+        """Combine rows into a table; a name that a row lacks is a missing value."""
+        if selection is None:
+            names = list(dict.fromkeys(name for row in rows for name in row))
+            if len(names) > MAX_COLUMNS or any(len(name) > MAX_NAME for name in names):
+                raise InputError(
+                    f"{self._source.name}: the first rows have {len(names):,} different names; at most "
+                    f"{MAX_COLUMNS:,} names of at most {MAX_NAME:,} characters are accepted."
+                )
+            self.names, selection = names, Selection((), tuple(names))
+        if isinstance(rows, list):
+            rows = {name: [row.get(name) for row in rows] for name in (*selection.numbers, *selection.texts)}
+        return table_from_values(rows, selection, lines, content)
+
+
+def _is_top_level(name: str) -> bool:
+    """Whether a column is a value of the object itself: its name has no dot, and nothing that JSON would escape."""
+    return name.isprintable() and not set(name) & set('."\\')
+
+
+class _Picker:
+    """Decode only the selected values of an object; msgspec then skips the others without creating them.
+
+    A line that this decoder rejects (a selected value is an object, or NaN) is parsed whole by `Ndjson.row`.
+    """
+
+    def __init__(self, selection: Selection) -> None:
+        self.selection = selection
+        self._names = (*selection.numbers, *selection.texts)
+        self._fields = [f"value_{place}" for place in range(len(self._names))]
+        plain = int | float | str | bool | list[Any] | None
+        renamed = dict(zip(self._fields, self._names, strict=True))
+        self._kind: Any = msgspec.defstruct("Picked", [(name, plain, None) for name in self._fields], rename=renamed)
+        self._decode = msgspec.json.Decoder(self._kind).decode
+
+    def pick(self, line: bytes, row_of: Callable[[bytes], dict[str, Any] | None]) -> Any:
+        try:
+            return self._decode(line)
+        except (msgspec.DecodeError, RecursionError):
+            row = row_of(line)
+            return None if row is None else self._kind(*map(row.get, self._names))
+
+    def columns(self, rows: list[Any]) -> dict[str, list[Any]]:
+        pairs = zip(self._names, self._fields, strict=True)
+        return {name: list(map(attrgetter(field), rows)) for name, field in pairs}
+
+
+def _flat(record: dict[str, Any], prefix: str) -> Iterator[tuple[str, Any]]:
+    for name, value in record.items():
+        if isinstance(value, dict):
+            yield from _flat(value, f"{prefix}{name}.")
+        else:
+            yield prefix + name, value

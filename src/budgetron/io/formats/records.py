@@ -1,0 +1,97 @@
+"""Scan a text file chunk by chunk. Readers of text formats call `Records`; it holds one block of rows at a time.
+
+It must never hold more than `MAX_BYTES` and one record, however long the lines of the file are.
+"""
+
+from __future__ import annotations
+
+from budgetron.errors import InputError
+from budgetron.io.formats.scan import Scan, scan
+from budgetron.io.source import READ_SIZE, Source
+
+MAX_BYTES = 1 << 23  # of a block of rows, unless a single record is longer
+_BOMS = {b"\x00\x00\xfe\xff": "UTF-32", b"\xff\xfe\x00\x00": "UTF-32", b"\xff\xfe": "UTF-16", b"\xfe\xff": "UTF-16"}
+Chunk = tuple[Scan, bytes, int]  # the records found, the buffer they are in, and the offset of positions in it
+
+
+class Records:
+    """Records of delimited text, or lines. A UTF-8 byte order mark is skipped."""
+
+    def __init__(self, source: Source) -> None:
+        self._source = source
+        self._buffer = b""
+        self._at = 0
+        self._in_long_line = False  # the rest of a line over the limit is discarded as it is read
+        self._lines = 0  # lines consumed so far
+        self._line_bytes = 64.0  # bytes per line in the last chunk, to estimate how much to read
+        self.at_end = False  # the whole rest of the file is in the buffer
+        while len(self._buffer) < 4 and self._more():
+            pass
+        for mark, encoding in _BOMS.items():
+            if self._buffer.startswith(mark):
+                raise InputError(
+                    f"{source.name} is encoded in {encoding}; UTF-8 is expected. "
+                    f"Convert it with: iconv -f {encoding} -t UTF-8"
+                )
+        if self._buffer.startswith(b"\xef\xbb\xbf"):
+            self._at = 3
+
+    def _more(self) -> bool:
+        """Read more bytes into the buffer; False at the end of the file."""
+        # Reading as much as the buffer holds makes a long record cost linear, not quadratic time.
+        read = self._source.read(min(max(READ_SIZE, len(self._buffer)), MAX_BYTES))
+        self.at_end = self._source.ended
+        if self._in_long_line:
+            end = read.find(b"\n")
+            self._in_long_line = end < 0
+            read = b"" if end < 0 else read[end + 1 :]
+        self._buffer = self._buffer[self._at :] + read
+        self._at = 0
+        return not self.at_end
+
+    def fill(self, rows: int, limit: int) -> None:
+        """Read until the buffer holds `rows` lines, or `limit` bytes, or the rest of the file."""
+        while len(self._buffer) - self._at < limit and self._buffer.count(b"\n", self._at) < rows and self._more():
+            pass
+
+    def _fill_bytes(self, size: int) -> None:
+        while len(self._buffer) - self._at < size and self._more():
+            pass
+
+    def peek(self, delimiter: str, kinds: bytes, rows: int) -> Chunk:
+        """Return the records in the buffer without consuming them."""
+        return self._chunk(scan(self._buffer, self._at, self.at_end, delimiter, kinds, rows, rows))
+
+    def next(self, delimiter: str, kinds: bytes, rows: int, max_bad: int) -> Chunk:
+        """Return the next records, none at the end of the file."""
+        # A pipe has no size: take what it has now, because waiting for a full block would delay its rows.
+        if self._source.bytes_total is not None:
+            self._fill_bytes(min(int(rows * self._line_bytes), MAX_BYTES))
+        while True:
+            chunk = self._chunk(scan(self._buffer, self._at, self.at_end, delimiter, kinds, rows, max_bad))
+            found = chunk[0]
+            self._at += found.consumed
+            self._lines += found.n_lines
+            if found.n_lines:
+                self._line_bytes = found.consumed / found.n_lines
+            self._in_long_line |= found.unfinished
+            if len(found.lines) or found.bad or self.at_end:
+                return chunk
+            self._more()
+
+    def nothing(self, kinds: bytes) -> Chunk:
+        """Return a chunk without records, with the columns of these kinds."""
+        return self._chunk(scan(b"", 0, True, ",", kinds, 1, 1))
+
+    def _chunk(self, found: Scan) -> Chunk:
+        first = self._lines + 1  # lines count from 1
+        bad = [one._replace(line=one.line + first) for one in found.bad]
+        return found._replace(lines=found.lines + first, bad=bad), self._buffer, self._at
+
+    def first(self, delimiter: str, kinds: bytes) -> Chunk:
+        """Return the first record, good or bad, without consuming it; none if the file is empty."""
+        while True:
+            chunk = self.peek(delimiter, kinds, 1)
+            if len(chunk[0].lines) or chunk[0].bad or self.at_end:
+                return chunk
+            self._more()

@@ -1,0 +1,126 @@
+"""Base class of the readers of svmlight and Vowpal Wabbit: ordinary lines by the core, all others line by line.
+
+The meaning of a line is defined once, by `row` of the reader. The core leaves to it every line with a character outside
+printable ASCII, a number not written in digits, or an error. Both ways therefore give the same rows and the same error
+messages; a property test compares them.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import sparse
+
+from budgetron.engine import native
+from budgetron.io.encoding.values import CodedColumn, code_texts
+from budgetron.io.formats.line_reader import LineReader, ParsedLines
+from budgetron.io.formats.records import Chunk
+from budgetron.io.table import Selection, Table
+
+ROW, NOTHING, UNUSUAL = range(3)  # how the core classifies a line: a row, a comment, or one for Python
+Ints = NDArray[np.int64]
+
+
+class Row(NamedTuple):
+    """One row of a sparse format."""
+
+    label: str
+    task: str
+    indices: list[int]
+    values: list[float]
+    weight: float = 1.0
+
+
+class SparseRows(NamedTuple):
+    """Many rows in CSR form: row i has the indices and values from indptr[i] to indptr[i + 1]."""
+
+    indptr: Ints
+    indices: Ints
+    values: NDArray[np.float64]
+    weights: NDArray[np.float64]
+    labels: CodedColumn
+    tasks: CodedColumn
+
+    @classmethod
+    def of(cls, rows: list[Row]) -> SparseRows:
+        return cls(
+            np.concatenate([[0], np.cumsum([len(row.indices) for row in rows])]).astype(np.int64),
+            np.array([index for row in rows for index in row.indices], dtype=np.int64),
+            np.array([value for row in rows for value in row.values], dtype=np.float64),
+            np.array([row.weight for row in rows], dtype=np.float64),
+            code_texts(row.label for row in rows),
+            code_texts(row.task for row in rows),
+        )
+
+    def at(self, places: Ints) -> SparseRows:
+        """Return the rows at these places, in this order."""
+        counts = np.diff(self.indptr)[places]
+        indptr = np.concatenate([[0], np.cumsum(counts)])
+        taken = np.repeat(self.indptr[places] - indptr[:-1], counts) + np.arange(indptr[-1])
+        return SparseRows(
+            indptr, self.indices[taken], self.values[taken], self.weights[places],
+            *(
+                code_texts(text.values[code] for code in text.codes[places].tolist())
+                for text in (self.labels, self.tasks)
+            ),
+        )  # fmt: skip
+
+    def and_then(self, other: SparseRows) -> SparseRows:
+        """Return the rows of both, one after the other."""
+        return SparseRows(
+            np.concatenate([self.indptr, self.indptr[-1] + other.indptr[1:]]),
+            np.concatenate([self.indices, other.indices]),
+            np.concatenate([self.values, other.values]),
+            np.concatenate([self.weights, other.weights]),
+            _both(self.labels, other.labels),
+            _both(self.tasks, other.tasks),
+        )
+
+    def table(
+        self, texts: dict[str, CodedColumn], width: int, lines: Any, content: Any, selection: Selection | None
+    ) -> Table:
+        """Return a table with a CSR matrix of `width` columns; larger indices wrap around."""
+        n = len(self.weights)
+        indices = (self.indices % width).astype(np.int32)
+        X = sparse.csr_matrix((self.values, indices, self.indptr), shape=(n, width))
+        X.sum_duplicates()
+        wanted = {name: column for name, column in texts.items() if selection is None or name in selection.texts}
+        weights = None if (self.weights == 1.0).all() else self.weights
+        return Table(lines, np.zeros((n, 0)), wanted, content, X, weights)
+
+
+def _both(one: CodedColumn, other: CodedColumn) -> CodedColumn:
+    codes = np.concatenate([one.codes, other.codes + np.int32(len(one.values))])
+    return CodedColumn([*one.values, *other.values], codes)
+
+
+class SparseReader(LineReader):
+    """Reader of lines that are sparse rows: `row` returns a `Row`, and `table` receives `SparseRows`."""
+
+    layout: str
+    task: str | None
+
+    def rows(self, chunk: Chunk, selection: Selection | None, stop: bool) -> ParsedLines:
+        """Parse all lines of a chunk; with `stop`, only up to the first bad one."""
+        compiled = native.sparse_lines
+        if compiled is None:
+            slow = super().rows(chunk, selection, stop)
+            return slow._replace(rows=SparseRows.of(slow.rows))
+        found, content, offset = chunk
+        begins, ends = found.begins + offset, found.ends + offset
+        kinds, indptr, indices, values, weights, labels, tasks = compiled(
+            content, begins, ends, self.layout == "vw", self.task
+        )
+        fast = SparseRows(indptr, indices, values, weights, CodedColumn(*labels), CodedColumn(*tasks))
+        usual, unusual = np.flatnonzero(kinds == ROW), np.flatnonzero(kinds == UNUSUAL)
+        if not len(unusual):
+            return ParsedLines(fast, usual, [])
+        slow = self.line_by_line(chunk, unusual.tolist(), self.row, stop)
+        # Merge both kinds of lines back into the order of the file: the order of examples matters to a learner.
+        places = np.concatenate([usual, slow.places])
+        order = np.argsort(places)
+        if stop and slow.bad:
+            order = order[found.lines[places[order]] < slow.bad[0].number]
+        return ParsedLines(fast.and_then(SparseRows.of(slow.rows)).at(order), places[order], slow.bad)

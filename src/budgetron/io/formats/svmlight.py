@@ -1,0 +1,93 @@
+"""Read svmlight text: `label qid:task index:value index:value … # comment`. Rows are sparse and are not scaled.
+
+The task is the `qid`, or, with `task="file:PATH"`, line k of another file for line k of this one.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from budgetron.errors import refuse, shown
+from budgetron.io.encoding.infer_types import HASHED
+from budgetron.io.encoding.values import LARGEST, code_texts
+from budgetron.io.formats.line_reader import InvalidLine
+from budgetron.io.formats.records import Records
+from budgetron.io.formats.sparse_rows import Row, SparseReader, SparseRows
+from budgetron.io.source import WHO, Source
+from budgetron.io.table import Selection, Table
+
+FILE = "file:"
+MOST_COLUMNS = 1 << 30
+
+
+class Svmlight(SparseReader):
+    """Reader of svmlight files."""
+
+    layout: str = "svmlight"
+
+    def __init__(self, source: Source, task: str | None, width: int) -> None:
+        super().__init__(source)
+        self.width = width  # columns of X; 0 until the first rows are known
+        self._tasks = None
+        if task is not None and task.startswith(FILE):
+            self._tasks, task = _TaskFile(source.closing(Source(task.removeprefix(FILE)))), "file"
+        if task not in (None, "qid") and self._tasks is None:
+            raise refuse(WHO, "task", f'"qid" or "{FILE}PATH" for svmlight files', shown(task))
+        self.task = task
+        self.names = ["label", "qid"]
+
+    def row(self, line: bytes) -> Row | None:
+        """Parse a line; None for a comment."""
+        words = line.partition(b"#")[0].decode().split()
+        if not words:
+            return None
+        label, task, indices, values = words[0], "", [], []
+        for word in words[1:]:
+            name, colon, value = word.partition(":")
+            if name == "qid" and colon:
+                task = value
+                continue
+            try:
+                index, number = int(name), float(value)
+            except ValueError:
+                reason = f"the line should be a label and index:value pairs but contains {shown(word)}"
+                raise InvalidLine(reason) from None
+            if not (name.isascii() and name.isdigit() and index < MOST_COLUMNS and abs(number) <= LARGEST):
+                accepted = f"an index from 0 to {MOST_COLUMNS - 1} and a number up to 1e100"
+                raise InvalidLine(f"a pair should have {accepted} but is {shown(word)}")
+            indices.append(index)
+            values.append(number)
+        return Row(label, task, indices, values)
+
+    def table(self, rows: SparseRows, lines: Any, content: Any, selection: Selection | None) -> Table:
+        """Combine rows into a table with a CSR matrix; the first call decides its width."""
+        if self.task is None and any(rows.tasks.values) and not self.width:
+            self.task = "qid"
+        if not self.width:
+            largest = int(rows.indices.max(initial=0))
+            self.width = max(HASHED, 1 << largest.bit_length())
+        tasks = rows.tasks
+        if self._tasks is not None and selection is not None:
+            tasks = code_texts(map(self._tasks.at, lines.tolist()))
+        texts = {"label": rows.labels} | ({} if self.task is None else {self.task: tasks})
+        return rows.table(texts, self.width, lines, content, selection)
+
+
+class _TaskFile:
+    """The tasks in another file, read in step with the rows."""
+
+    def __init__(self, source: Source) -> None:
+        self._records = Records(source)
+        self._held: dict[int, str] = {}
+
+    def at(self, wanted: int) -> str:
+        """Return the task on a line, or "" if the file has none. Lines must be asked for in increasing order."""
+        while wanted not in self._held:
+            found, content, offset = self._records.next(",", b"", 4096, 1)
+            if not len(found.lines) or found.lines[0] > wanted:
+                return ""
+            extents = zip(found.lines.tolist(), found.begins.tolist(), found.ends.tolist(), strict=True)
+            self._held = {line: content[offset + begin : offset + end].decode() for line, begin, end in extents}
+        return self._held[wanted]
+
+
