@@ -1,4 +1,4 @@
-"""What a test's child process inherits: signals as a terminal leaves them, whoever started the tests."""
+"""Starts child processes of tests with default signal handling."""
 
 from __future__ import annotations
 

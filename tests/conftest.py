@@ -1,4 +1,4 @@
-"""What all tests share: the lists of learners, kernels, graphs, rows and labels, and the long run's switch.
+"""What all tests share: the lists of learners, kernels, graphs, rows and labels, and the option --long.
 
 A test that asks for `learner` runs for every learner, one that asks for `case` for every combination (in the usual
 run for half of the pairs of kernel and graph, with rows and labels taken in turn). A new learner is found by its file.
@@ -35,7 +35,7 @@ KERNELS = {
 
 
 def _once(make):
-    """A graph is a value: the same one serves for the same names."""
+    """Graphs are immutable, so equal names share one graph."""
     cached = functools.lru_cache(maxsize=None)(make)
     return lambda names: cached(tuple(names))
 
@@ -74,7 +74,7 @@ GRAPHS = {name: _once(make) for name, make in (CLOSED | EXPLICIT).items()}
 STORES = {"dense": (False, "float64"), "float32": (False, "float32"), "sparse": (True, "float64")}
 CLASSES = {"binary": 2, "classes": 3}
 
-# Ray starts its workers with the niceness of background work: beside anything else they would hardly run.
+# By default Ray starts its workers with a high niceness, and on a busy machine they would hardly run.
 os.environ.setdefault("RAY_worker_niceness", "0")
 
 hypothesis_settings.register_profile(
@@ -111,7 +111,7 @@ def pytest_generate_tests(metafunc):
 
 
 def cases(every):
-    """Combinations by name: all, or those whose places in the lists add up right."""
+    """Combinations by name: all of them, or a fixed selection of pairs in the usual run."""
     for learner, kernel, graph, store, classes in itertools.product(LEARNERS, KERNELS, GRAPHS, STORES, CLASSES):
         if not accepts_explicit_graphs(learner) and graph not in ("complete", "complete-n", "disconnected"):
             continue
@@ -146,7 +146,7 @@ def one_blas_thread():
 
 @pytest.fixture(scope="session")
 def browser():
-    """Chromium without a window, for all tests of pages: Playwright starts only once in a thread."""
+    """Headless Chromium, one for all tests of pages, because Playwright can start only once per thread."""
     chromium = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
     if chromium is None:
         pytest.skip("no Chromium on this machine to look at pages with")
@@ -160,7 +160,7 @@ def browser():
 
 @pytest.fixture(scope="session")
 def least_contrast():
-    """The least contrast between words and their ground on a page, and where."""
+    """The lowest contrast between text and background on a page, and where it is."""
     return lambda page: page.evaluate(_CONTRAST)
 
 

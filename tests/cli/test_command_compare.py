@@ -74,7 +74,7 @@ def test_compare_refuses(mail: Path, budgetron, words: list[str], says: str) -> 
 
 
 def chequered(path: Path, n: int = 1500) -> Path:
-    """Squares of two colours: with the default bandwidth they run into each other."""
+    """A chequerboard whose squares are too small for the default bandwidth."""
     X = np.random.default_rng(0).random((n, 2))
     y = np.floor(6 * X).astype(int).sum(axis=1) % 2
     path.write_text("a,b,label\n" + "".join(f"{a:.4f},{b:.4f},{label}\n" for (a, b), label in zip(X, y, strict=True)))

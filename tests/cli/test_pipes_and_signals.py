@@ -110,7 +110,7 @@ def test_an_ignored_sighup_stays_ignored(tmp_path: Path) -> None:
 
 
 def _waits(process: subprocess.Popen) -> bool:
-    """Whether it has read all of the pipe, and sleeps until more comes."""
+    """Whether the process has read all of the pipe and waits for more."""
     for _ in range(5):
         unread = array.array("i", [1])
         fcntl.ioctl(process.stdin, termios.FIONREAD, unread)
@@ -133,7 +133,7 @@ def test_a_signal_before_the_first_rows_stops_at_once(tmp_path: Path) -> None:
 
 
 def on_a_terminal(*words, columns: int = 80, **environment) -> tuple[int, str]:
-    """The exit code, and all that a terminal was sent."""
+    """The exit code, and everything that was written to the terminal."""
     process_id, terminal = pty.fork()
     if process_id == 0:
         os.environ.update({"TERM": "xterm", "COLUMNS": str(columns), **environment})

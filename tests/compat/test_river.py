@@ -100,7 +100,7 @@ def test_data_frames_equal_dicts_one_by_one(features):
 
 
 def test_tasks_pass_through_pipelines_and_evaluation():
-    """Of three users one is the reverse of the others: who loses the task on the way must err."""
+    """The labels of one user are the reverse of the others', so a step that loses the task makes mistakes."""
     def error(stream, model):
         return 1 - evaluate.progressive_val_score(stream, model, metrics.Accuracy()).get()
 

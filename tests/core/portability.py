@@ -55,7 +55,7 @@ COMPILERS = [
 
 
 class Failure(Exception):
-    """A build or a run that failed, with what it said."""
+    """A build or a run that failed, with its output."""
 
 
 def run(*command: str | Path, **environment: str) -> str:
@@ -123,7 +123,7 @@ def sanitizer_of(compiler: Compiler) -> str | None:
 
 
 def check(compiler: Compiler) -> list[str]:
-    """What was built and run, a line each."""
+    """One line per build and run."""
     native = compiler.arch == platform.machine()
     scale = [] if native else [SLOW]
     levels = list(LEVELS) if compiler.arch == "x86_64" else ["baseline"]
@@ -138,7 +138,7 @@ def check(compiler: Compiler) -> list[str]:
     program = build(compiler, "optimised", levels, ["-O3"])
     for level in levels:
         said = ran(program, "optimised", BUDGETRON_LEVEL=level)
-        if f"at level {level}," not in said:  # this CPU has no such level: a lower one served, and was run before
+        if f"at level {level}," not in said:  # this CPU lacks the level: a lower one is used, and was run before
             lines[-1] = f"optimised: level {level} is compiled, but this CPU has it not"
     if compiler.plain:
         flags = ["-O2", "-DBUDGETRON_PLAIN_LOOPS", "-DBUDGETRON_NO_FROM_CHARS"]

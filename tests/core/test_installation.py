@@ -33,7 +33,7 @@ def break_the_core(sources):
 
 
 def built(sources, **environment):
-    """How pip ended, and the names in the wheel."""
+    """The exit code of pip, and the names of the files in the wheel."""
     kept = {name: value for name, value in os.environ.items() if name not in ("CXX", "CMAKE_ARGS", "BUDGETRON_NO_CORE")}
     done = subprocess.run(
         [sys.executable, "-m", "pip", "wheel", "-v", "--no-deps", "--wheel-dir", "wheels", "."],
@@ -49,7 +49,7 @@ def has_core(names):
 
 
 def hiding_compilers():
-    """CMake's argument that makes it pass over every directory with a compiler in it."""
+    """The CMake argument that hides every directory with a compiler in it."""
     searched = {*os.environ["PATH"].split(os.pathsep), "/usr/bin", "/bin", "/usr/local/bin"}
     found = [place for place in searched if any((Path(place) / name).exists() for name in COMPILERS)]
     return f"-DCMAKE_IGNORE_PATH={';'.join(found)}"

@@ -88,7 +88,7 @@ def test_levels_agree_up_to_rounding(best, tmp_path):
     for level, margins in found.items():
         for case, expected in baseline.items():
             # Rounding is amplified on the way through 300 updates and their projections.
-            # Budgetron has weights in float32 whatever the rows are.
+            # Budgetron has float32 weights for all kinds of rows.
             single = case.endswith("single") or case.startswith("Budgetron")
             tolerance = 1e-3 if single else 1e-10
             off = np.abs(margins[case] - expected).max() / np.abs(expected).max()
@@ -97,7 +97,7 @@ def test_levels_agree_up_to_rounding(best, tmp_path):
 
 @compiled
 def test_a_core_that_cannot_be_loaded_is_an_error():
-    """Only where there is no core does the NumPy engine take its place."""
+    """The NumPy engine replaces the core only if the core is missing, not if it is broken."""
     broken = """
 import sys
 class Broken:

@@ -1,4 +1,4 @@
-"""Memory and threads that run out, seen from Python: each in a process of its own, whose address space is limited."""
+"""Running out of memory or threads, from Python. Each test has its own process with a limited address space."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The inverted index against NumPy: counts kept in 16 bits, values that are not, and the step from one to the other."""
+"""The inverted index compared with NumPy: counts in 16 bits, other values, and the conversion."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def streams(draw):
 
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
 def test_products_and_rows_are_those_of_numpy(dtype):
-    """With a linear kernel and numbers of few digits every margin is exact, in whatever order it is added up."""
+    """With a linear kernel and numbers of few digits every margin is exact, in any order of summation."""
 
     @at_most(max_examples=15)
     @given(streams())

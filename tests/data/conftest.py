@@ -33,7 +33,7 @@ def paper_files() -> Path:
 
 
 class Mirror:
-    """Serves files; its answers can be made bad: `fault(content)` gives (length declared, bytes sent)."""
+    """Serves files. To simulate bad responses, `fault(content)` returns the declared length and the bytes to send."""
 
     def __init__(self, folder: Path) -> None:
         mirror = self

@@ -13,7 +13,7 @@ from budgetron.errors import InputError
 
 
 def numbered(n: int = 50, X=None) -> DataSet:
-    """A set in which x, y and task of each row can be told to belong together."""
+    """A data set in which x, y and task of each row are its number, so that a mix-up shows."""
     X = np.arange(n, dtype=float)[:, None] if X is None else X
     return DataSet("numbered", X, np.arange(n) % 2, np.arange(n) % 5, time_ordered=True)
 

@@ -1,4 +1,4 @@
-"""The sets by name: sizes to the digit, origins, refusals, and the way from a server to examples."""
+"""Data sets by name: exact sizes, origins, errors, and downloads that become examples."""
 
 from __future__ import annotations
 
@@ -173,7 +173,7 @@ class TestByPip:
         months = np.split(flights.y, np.cumsum(arrived.groupby("month").size())[:-1])
         rates = [month.mean() for month in months]
         assert max(rates) > 2 * min(rates)
-        # the order within a moment does not tell the label: in the order of the file, the last of those
+        # rows of equal times must not reveal the label by their order: in the file, the last of those
         # scheduled alike is late in 48 %, the first in 11 %
         named = dict(zip(flights.feature_names or (), flights.X.T, strict=True))
         assert np.allclose(named["time_sin"] ** 2 + named["time_cos"] ** 2, 1)

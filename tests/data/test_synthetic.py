@@ -1,4 +1,4 @@
-"""Made streams are what was asked for: measured on the stream itself as far as possible, not on the claim."""
+"""Synthetic streams have the properties that were requested, measured on the stream itself where possible."""
 
 from __future__ import annotations
 
@@ -144,7 +144,7 @@ class TestShift:
         assert dataset.time_ordered
         assert np.array_equal(answer.weights(299), answer.weights(0))
         assert np.array_equal(answer.weights(300), answer.weights(999))
-        # half a turn: the labels are those of the old weights up to there, and the opposite after
+        # a shift by half a turn: labels follow the old weights before it, and are the opposite after it
         old = np.einsum("ij,ij->i", dataset.X, answer.weights(0)[dataset.tasks]) > 0
         assert np.array_equal(old, (dataset.y == 1) ^ (np.arange(1000) >= 300))
 

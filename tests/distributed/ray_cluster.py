@@ -1,6 +1,6 @@
-"""A real Ray cluster of two nodes on this machine, with token authentication; and faults to order.
+"""A real Ray cluster of two nodes on this machine, with token authentication; and faults on request.
 
-The head node has no room for workers, the second has, and a third can be added: so what is killed is never the head.
+Only the second node, and a third that can be added, run workers, so the head node is never killed.
 """
 
 from __future__ import annotations

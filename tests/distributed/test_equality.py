@@ -107,7 +107,7 @@ def test_weights_and_labels_reach_the_shards(weights):
 
 
 def test_lone_first_labels():
-    """A stream may begin with one label only, and a shard may not see the other one for long."""
+    """A stream may begin with one label only, and a shard may see the other label much later."""
     X, y, tasks = stream(60, 4)
     signs = np.where(y == 1, 1, -1)
     ones = np.flatnonzero(signs == 1)[:3]

@@ -6,7 +6,7 @@ their byte counts in what vectors are padded to. The text between the numbers mu
 - integers exactly, such as counts of examples;
 - decimals within a relative difference of 1e-6;
 - percentages, and decimals with two places or more, within one unit of the last place that either prints: they were
-  rounded, and a number near the middle of two roundings may go either way. With `rounded=True` all decimals count as
+rounded, and builds may round a number near the middle differently. With `rounded=True` all decimals count as
   rounded;
 - byte counts (a unit follows, such as `KiB`) within 5 %. With `sizes=True` every integer is taken as a byte count;
 - with `within=0.1`, for what depends on many decisions of a learner: numbers within a tenth, and integers within 1 and
@@ -40,7 +40,7 @@ MARK = "<!-- printed numbers: within a tenth -->\n"
 def disagreement(
     expected: str, actual: str, *, rounded: bool = False, sizes: bool = False, within: float = 0.0
 ) -> str | None:
-    """What differs between two printed texts, or None where they agree."""
+    """The first difference between two printed texts, or None if they agree."""
     texts, printed = _between(expected), _between(actual)
     if texts != printed:
         pairs = zip([*texts, "the end"], [*printed, "the end"], strict=False)
@@ -57,7 +57,7 @@ def _close(said: str, came: str, is_percent: bool, is_size: bool, rounded: bool,
     wanted, found = _value(said), _value(came)
     decimals = _is_decimal(said) + _is_decimal(came)
     if decimals == 1 and not (rounded or is_size):
-        return False  # 1 became 1.0: not a matter of digits
+        return False  # 1 became 1.0, which is not a difference in digits
     if decimals == 0:
         allowed = max(within, 0.05 if is_size else 0.0) * abs(wanted)
         allowed = max(allowed, 1.0 if is_percent or within else 0.0)
@@ -90,7 +90,7 @@ def _is_decimal(number: str) -> bool:
 
 
 def _place(number: str) -> float:
-    """What one unit of the last printed place is worth: 0.01 for 3.25, 1e-7 for 1.5e-06."""
+    """The value of one unit of the last printed place: 0.01 for 3.25, 1e-7 for 1.5e-06."""
     digits, _, exponent = number.lower().partition("e")
     return 10.0 ** (int(exponent or 0) - len(digits.partition(".")[2]))
 

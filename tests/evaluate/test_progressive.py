@@ -87,7 +87,7 @@ def test_the_window_size_does_not_change_the_totals(window: int) -> None:
 
 
 class Counting(Kernel):
-    """A Gaussian that counts the kernel values asked for."""
+    """A Gaussian kernel that counts its values."""
 
     asked = 0
 
@@ -109,7 +109,7 @@ def test_no_margin_is_computed_twice() -> None:
     assert asked[0] == asked[1]
     assert (
         asked[2] <= asked[0]
-    )  # the first block is looked at twice before it is learned, and here it is smaller
+    )  # the first block is read twice before it is learned, and is smaller here
 
 
 def test_all_forms_of_a_stream_give_the_same_result() -> None:
@@ -196,7 +196,7 @@ def test_memory_is_bounded() -> None:
 
 
 class Logistic:
-    """Gives fixed log odds as margins: enough of a learner to be validated."""
+    """A minimal learner: its margins are fixed log odds."""
 
     classes_ = np.array([0, 1])
 

@@ -56,7 +56,7 @@ def test_paired_differences_drop_what_both_share() -> None:
     runs = made_runs(6, noise=0.0)
     for run in runs:
         for cell in run["cells"]:
-            cell["f_measure"] += 0.01 * run["parameters"]["seed"]  # an order that is easier is easier for all
+            cell["f_measure"] += 0.01 * run["parameters"]["seed"]  # an easy order is easy for all learners
     pair = table_of(runs).paired(("spam", "mtbprj", "C", 5), ("spam", "mtrbp", "C", 5))
     assert (
         pair is not None
@@ -111,7 +111,7 @@ def test_findings_that_hold() -> None:
     near, far, complete, projections = findings(table)
     assert near.holds and "0.50 over 72 cells" in near.found and "+0.50" in near.found
     assert far.holds and complete.holds and complete.found == "36 of 36"
-    # print itself has one exception, and these runs are print plus a constant
+    # the printed table has one exception, and these runs are the printed values plus a constant
     assert projections.found == "70 of 72" and not projections.holds
     assert all(line.startswith("school D 5 %: mtbprj against mt") for line in projections.exceptions)
 
@@ -159,7 +159,7 @@ def test_our_own_goal(f: float, error: float, holds: bool) -> None:
 def test_json_records_have_every_cell() -> None:
     records = json.loads(json.dumps(table_of(made_runs(1)).to_dict()))
     assert len(records) == 4 * (1 + 4 * 6)
-    assert all(record["f_se"] is None for record in records)  # one order: unknown, and not NaN
+    assert all(record["f_se"] is None for record in records)  # one order: the standard error is unknown, not NaN
     assert {record["printed"] for record in records if record["algorithm"] == BASELINE} == set(
         PRINTED_BASELINE.values()
     )

@@ -1,4 +1,4 @@
-"""The compiled engine's own solver for graphs too large for a dense inverse, held to the NumPy one."""
+"""The compiled engine's own solver for graphs too large for a dense inverse, compared with the NumPy one."""
 
 from __future__ import annotations
 
@@ -40,19 +40,19 @@ def scattered(rng):
 
 
 def hubs(rng):
-    """A few tasks are joined with very many."""
+    """A few tasks have very many neighbours."""
     ends = np.minimum((K * rng.random((3 * K, 2)) ** 3).astype(int), K - 1)
     return [(int(a), int(b)) for a, b in np.unique(np.sort(ends, axis=1), axis=0) if a != b]
 
 
 def cliques(rng):
-    """Nothing to eliminate, and neighbours next to each other."""
+    """No task has few enough neighbours to be eliminated."""
     inside = [(b + i, b + j) for b in range(0, K - 19, 20) for i in range(20) for j in range(i)]
     return inside + [(i, i + 20) for i in range(0, K - 20, 7)]
 
 
 def column_of(graph, task, asked):
-    """(A⁻¹)_{i, task} for every i asked, from the engine."""
+    """(A⁻¹)_{i, task} for the given i, from the engine."""
     model = RandomBudgetPerceptron(budget=2, kernel=kernels.Linear(), graph=graph, engine="core")
     model.learn_one(np.ones(1), 1, task=task)
     return model.decision_function(np.ones((len(asked), 1)), tasks=asked)
@@ -76,20 +76,21 @@ def test_pseudoinverses_are_those_of_numpy(made):
     rng = np.random.default_rng(4)
     a, b = np.array(made(rng)).T
     k = max(K, int(max(a.max(), b.max())) + 1)
-    weights = 10.0 ** rng.integers(-1, 2, len(a))  # uneven: what is left of a row must not be rounding
+    weights = 10.0 ** rng.integers(-1, 2, len(a))  # uneven weights: the rest of a row must not be a rounding error
     joined = sparse.coo_array((weights, (a, b)), shape=(k, k))
     joined = joined + joined.T
     graph = graphs.from_laplacian(sparse.diags_array(joined.sum(axis=0)) - joined, identity=False)
     for task in (7,):
         expected = graph.column(task)
         if expected[task] == 0:
-            continue  # an isolated task: nothing is similar to it, not even itself
+            continue  # an isolated task: its similarities are 0, also with itself
         found = column_of(graph, task, list(range(0, k, 9)))
         assert np.abs(found - expected[::9]).max() <= 1e-9 * np.abs(expected).max()
 
 
 def test_the_pseudoinverse_of_a_long_uneven_path():
-    """Known by hand: a current goes in at the task and out everywhere; each edge drops its current over its weight."""
+    """Computed by hand: a current enters at the task and leaves everywhere; the potential drops by current / weight on
+    each edge."""
     weights = 10.0 ** np.random.default_rng(4).integers(-1, 2, K - 1)
     joined = sparse.diags_array([weights, weights], offsets=[-1, 1])
     graph = graphs.from_laplacian(sparse.diags_array(joined.sum(axis=0)) - joined, identity=False)

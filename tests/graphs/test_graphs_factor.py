@@ -1,4 +1,4 @@
-"""The factor R of a graph's A⁻¹: exact where nothing is cut, a covariance where it is, and small for many tasks."""
+"""The factor R of a graph's A⁻¹: exact without dropped entries, always a covariance, and small for many tasks."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ def test_nothing_cut_is_the_inverse(name):
     weights = np.random.default_rng(1).uniform(0.1, 5.0, size=len(edges))
     graph = graphs.from_edges(edges, weights=weights, tasks=range(k))
     expected = inverse(edges, weights, k)
-    scale = k / np.trace(expected)  # the mean of the diagonal is made 1
+    scale = k / np.trace(expected)  # the diagonal is scaled to mean 1
     np.testing.assert_allclose(product(factor_of(graph, entries=None, hops=60), k), scale * expected, atol=1e-9)
 
 
@@ -69,7 +69,8 @@ def test_similarities_with_negative_entries():
 
 @pytest.mark.parametrize(("weight", "hops"), [(0.3, 60), (1.0, 150)])
 def test_the_series_of_large_graphs(weight, hops):
-    """What graphs beyond the dense limit use: terms fall as (4w/(1 + 4w))ⁿ on a grid, so that many give all digits."""
+    """The series for graphs beyond the dense limit. On a grid its terms shrink like (4w/(1 + 4w))ⁿ, so many terms give
+    all digits."""
     edges = grid_edges(7)
     A = sparse.csr_array(np.linalg.inv(inverse(edges, [weight] * len(edges), 49)).round(12))
     R = _series(A, None, hops).toarray()

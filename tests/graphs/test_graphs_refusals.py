@@ -1,4 +1,4 @@
-"""Every bad input is refused in three parts: who and which parameter, what is accepted, what came."""
+"""Every bad input is rejected by an error with three parts: who and which parameter, what is accepted, what came."""
 
 from __future__ import annotations
 

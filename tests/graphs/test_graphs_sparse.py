@@ -16,7 +16,7 @@ from budgetron.graphs import explicit, extent
 
 
 def random_edges(k, n_edges, seed):
-    """A path through all tasks, and random edges besides."""
+    """A path through all tasks, and random edges."""
     drawn = np.random.default_rng(seed).integers(0, k, (n_edges, 2))
     path = np.column_stack([np.arange(k - 1), np.arange(1, k)])
     edges = np.unique(np.sort(np.vstack([drawn, path]), axis=1), axis=0)

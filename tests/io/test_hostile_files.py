@@ -59,7 +59,7 @@ def test_random_bytes(content, format):
     try:
         stream, blocks = read_all(content, format=format, on_error="skip")
     except InputError as error:
-        assert len(str(error)) > 20  # an error of ours with a sentence, and no other exception
+        assert len(str(error)) > 20  # an error of the package with a sentence, and no other exception
     else:
         assert sum(map(len, blocks)) == stream.n_rows
 
@@ -80,7 +80,7 @@ def test_a_good_file_with_changed_bytes(data, name):
 
 
 class Endless(RawIOBase):
-    """A file that is made while it is read: parts, each a piece of bytes and how often it comes."""
+    """A file that is generated while it is read, from pairs of bytes and their number of repetitions."""
 
     def __init__(self, *parts):
         self._pieces = (piece for piece, times in parts for _ in range(times))
@@ -93,7 +93,7 @@ class Endless(RawIOBase):
 
 
 def peak(source, **more):
-    """The stream at its end, and the most memory that Python held meanwhile, in MiB."""
+    """The stream at its end, and Python's peak memory in MiB."""
     tracemalloc.start()
     with io.read(source, **more) as stream:
         for _ in stream:
@@ -139,4 +139,4 @@ def test_huge_numbers_and_constant_columns():
     _, blocks = read_all(b"a,b,label\n" + rows)
     X = joined(blocks)[0]
     assert np.isfinite(X).all() and np.abs(X).max() <= 10.0
-    assert (X[:6001, 1] == 0).all() and X[6000, 1] == 0  # the first 6 is not yet a difference that has a scale
+    assert (X[:6001, 1] == 0).all() and X[6000, 1] == 0  # after the first 6 alone there is no scale yet

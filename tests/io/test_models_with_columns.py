@@ -111,7 +111,7 @@ def test_a_saved_model_reads_other_files(tmp_path):
     assert block.X.tobytes() == X.tobytes() and block.tasks.tolist() == tasks and stream.columns is columns
     state = [array.tolist() for array in columns.saved().arrays.values()]
     saved = io.load_model(tmp_path / "m")[1].saved().arrays
-    assert [array.tolist() for array in saved.values()] == state  # predicting teaches nothing
+    assert [array.tolist() for array in saved.values()] == state  # predictions do not change the columns
     with pytest.raises(InputError, match=r"lacks columns that the model learned from: \['seen'"):
         read_all(b"colour,size,user\nred,1,ann\n", columns=columns, labelled=False)
     with pytest.raises(InputError, match=r"learned from: \['label'\]"):
@@ -119,11 +119,11 @@ def test_a_saved_model_reads_other_files(tmp_path):
 
 
 def test_predicting_is_what_learning_saw():
-    """The margin before the update is the one of a prediction with the columns as they then were."""
+    """The margin before the update equals that of a prediction at the same time."""
     with io.read(BytesIO(CONTENT), block_rows=1) as stream:
         before = copy.deepcopy(stream.columns)
         for number, block in enumerate(stream):
-            if number in (3, 4200):  # among the first rows, which tell the scales, and behind them
+            if number in (3, 4200):  # among the first rows, from which the scales are estimated, and after them
                 record = {name: values[number] for name, values in table(6000).items()}
                 assert before.encode([record]).tobytes() == block.X.tobytes()
             if number in (2, 4199):

@@ -1,7 +1,7 @@
-"""Core = reference, in lockstep: every margin, flag, stored example and coefficient, on streams that hypothesis makes.
+"""The core equals the reference: every margin, flag, stored example and coefficient, on streams made by hypothesis.
 
-Where rounding decides (a margin, δ² − η² or two scores within 1e-10 of each other) either branch is right: the core
-then takes up the state of the reference, and the comparison goes on.
+If rounding decides (a margin, δ² − η² or two scores within 1e-10 of each other), either branch is right. The core then
+continues from the state of the reference.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ FORGET = -1  # a code that means: forget the task
 
 @dataclass(frozen=True)
 class Script:
-    """What happens: rows by number, tasks, codes; and the limits of the model."""
+    """A sequence of events: rows by number, tasks, codes; and the limits of the model."""
 
     rows: np.ndarray
     events: list[tuple[int, int, int]]
@@ -39,7 +39,8 @@ class Script:
 
 @st.composite
 def scripts(draw, n_classes, n_bulk):
-    """A few rows (coarse ones tie, few repeat, some are zero); events that hypothesis chooses, then a long tail."""
+    """A few rows (coarse values cause ties; some rows repeat, some are zero), events chosen by hypothesis, then a long
+    random tail."""
     rng = np.random.default_rng(draw(st.integers(0, 2**32 - 1), label="seed"))
     n_rows, grid = draw(st.sampled_from([3, 12, 60, 400])), draw(st.sampled_from([1, 4, 64]))
     rows = np.round(grid * rng.normal(size=(n_rows, N_FEATURES))).clip(-2 * grid, 2 * grid) / (4 * grid)
@@ -130,12 +131,12 @@ class Lockstep:
         return named | {"rows": rows[order], "coef": active["coef"][:, order]}
 
     def difference(self):
-        """The first thing in which the stored sets differ; None if they agree."""
+        """The first difference between the stored sets; None if they agree."""
         a, b = self.stored(self.core), self.stored(self.reference)
         for name in a:
             within = (
                 1e-6 if name == "coef" else 0
-            )  # coefficients are as exact as the Gram matrix is good; margins better
+            )  # the precision of coefficients depends on the condition of the Gram matrix; margins are more precise
             if a[name].shape != b[name].shape or np.abs(a[name] - b[name]).max(initial=0.0) > within:
                 return f"{name} {a[name]} and {b[name]}"
         return None
@@ -146,7 +147,7 @@ class Lockstep:
         assert difference <= 1e-9 or difference <= self.within(), f"{what}: {a} and {b}, {difference:.1e} apart"
 
     def within(self):
-        """1e-9; 1e-6 where the Gram matrix is worse than 1e6."""
+        """The tolerance: 1e-9, or 1e-6 if the condition of the Gram matrix is above 1e6."""
         gram = getattr(self.reference.rule, "gram", None)
         bad = gram is not None and len(gram.H) and np.linalg.cond(gram.H) > 1e6
         return 1e-6 if bad else 1e-9
@@ -174,7 +175,7 @@ class Lockstep:
         norms = rule.weights.norms()
         rule.gram.append(t.k, t.k_tt)
         scores = norms / np.sqrt(rule.gram.inverse().diagonal()[: len(norms)])
-        # Rounding in a score: relative; and of weights that cancelled to nothing (of squares, where norms are kept so).
+        # Rounding in a score is relative, or that of weights (squares, if squared norms are stored) that cancelled.
         rounding = 1e-15 * np.linalg.cond(rule.gram.H)
         nothing = np.sqrt(rounding) if self.settings.rule == "shared_projectron" else 10 * rounding
         noise = (1e-12 + 10 * rounding) * scores + nothing * scores.max(initial=0.0)
@@ -184,7 +185,7 @@ class Lockstep:
 
 def test_core_is_reference(case, is_long):
     if case.within > 1e-9 or "no_mistake_no_change" in case.learner.exemptions:
-        return  # no branches to compare, or none by float32's seven digits; `checks` compares the margins
+        return  # its branches cannot be compared in float32; `checks` compares the margins
 
     @given(script=scripts(case.n_classes, 1000 if is_long else 120))
     def holds(script):

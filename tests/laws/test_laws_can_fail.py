@@ -11,7 +11,7 @@ from budgetron.checks import LAWS, Case, LawBroken, check_learner
 
 
 class Sound(RandomBudgetPerceptron):
-    """Goes through `altered`, which alters nothing."""
+    """Calls `altered`, which here changes nothing."""
 
     def altered(self, X, y, tasks, learn):
         return learn(X, y)

@@ -1,4 +1,4 @@
-"""The public contract, learner by learner: labels, tasks, kinds of input, copies, and what a model shows of itself."""
+"""The public contract of every learner: labels, tasks, kinds of input, copies, and attributes."""
 
 from __future__ import annotations
 
@@ -146,7 +146,7 @@ def test_equal_names_are_one_task(learner):
 
 
 def test_without_tasks_there_is_one(storing):
-    """A Budgetron gives the bytes of tasks to what is shared where a stream has none."""
+    """If a stream has no tasks, a Budgetron uses the bytes of tasks for its shared part."""
     learner = storing
     alone, zero = made(learner).partial_fit(X, Y), made(learner).partial_fit(X, Y, tasks=[0] * N)
     same(alone, zero)
@@ -249,7 +249,7 @@ def test_dicts_are_hashed_features(learner):
 @pytest.mark.parametrize("classes", [2, 3])
 @pytest.mark.parametrize("engine", ["core", "numpy"])
 def test_a_dict_is_a_sparse_row_of_its_own(learner, engine, classes):
-    """One by one, dicts go a shorter way than rows in blocks: to the same place."""
+    """Single dicts take a shorter path than blocks of rows, with the same result."""
     rows = [{"a": float(a), "b": int(8 * b), "kind": "x" if c > 0 else "y", "on": d > 0, 7: d} for a, b, c, d in X]
     y = np.arange(N) % classes
     labels = list(range(classes))
@@ -358,7 +358,7 @@ def test_forgetting_every_task_leaves_nothing(storing):
     for task in range(4):
         model.forget_task(task)
     assert model.n_stored_ == 0 and model.budget_share_ == {}
-    if "no_mistake_no_change" not in storing.exemptions:  # else what all tasks share stays
+    if "no_mistake_no_change" not in storing.exemptions:  # otherwise the shared part stays
         assert np.abs(model.decision_function(X, tasks=TASKS)).max() < 1e-12
     model.partial_fit(X, Y, tasks=TASKS)
     assert model.n_stored_ > 0

@@ -94,7 +94,7 @@ def test_a_refused_block_does_not_count(learner):
     model = made(learner).partial_fit(X, Y)
     with pytest.raises(InputError, match="finite"):
         model.partial_fit(np.full((2, 3), np.nan), Y[:2], tasks=["a", "b"])
-    model.predict(X, tasks=["a"] * 60)  # nor does asking
+    model.predict(X, tasks=["a"] * 60)  # nor does a prediction
     assert len(model.predict(X)) == 60
 
 

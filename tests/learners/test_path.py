@@ -19,7 +19,7 @@ pytestmark = pytest.mark.skipif(not native.available, reason="built without a co
 
 
 def called(call):
-    """The functions of the package that a call runs, by file, with how often."""
+    """The functions of the package that a call runs, by file, and how often."""
     found = {}
 
     def trace(frame, event, arg):

@@ -1,4 +1,4 @@
-"""Bad input of every kind: an error in three parts, and a model that is bit for bit as it was."""
+"""Every kind of bad input: an error in three parts, and a model that is unchanged bit for bit."""
 
 from __future__ import annotations
 
@@ -88,7 +88,7 @@ def model(learner, graph):
 
 
 def refused(call, model, *kinds):
-    """Calls, and returns the words of the refusal."""
+    """Call it, and return the message of the error."""
     begun = model.__sklearn_is_fitted__()
     before = state_of(model) if begun else dict(vars(model))
     with pytest.raises(kinds or InputError) as caught:
@@ -220,7 +220,7 @@ def test_classes(learner, model, classes):
 
 def test_weights_where_no_step_can_be_scaled(learner, model):
     if "class_weight" in learner().get_params():
-        return  # this rule has a step to scale
+        return  # this rule has a step size to scale
     for method in ("fit", "partial_fit", "predict_then_learn"):
         words = refused(lambda m=method: getattr(model, m)(X, Y, tasks=TASKS, sample_weight=np.ones(40)), model)
         assert "sample_weight" in words
@@ -239,7 +239,7 @@ def test_the_kinds_of_errors(graph, model):
 @pytest.mark.parametrize("value", [np.nan, np.inf, 1e200])
 @pytest.mark.parametrize("is_sparse", [False, True], ids=["dense", "sparse"])
 def test_rows_of_a_model_without_a_kernel(is_sparse, value):
-    """Without a kernel nothing is stored, so the norms of the rows are checked apart."""
+    """Without a kernel there is no store, so the norms of the rows are checked separately."""
 
     made = sparse.csr_matrix if is_sparse else np.asarray
     model = Budgetron(kernel=None).partial_fit(made(X[:8]), Y[:8])

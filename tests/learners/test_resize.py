@@ -54,7 +54,7 @@ def test_room_alone_changes_no_prediction(rule):
 
 
 def test_a_projection_keeps_more_than_forgetting():
-    """What is projected out stays as far as the others can say it; what is dropped is gone."""
+    """A projection keeps the part of an evicted example that the others span; dropping loses all of it."""
     X, _, tasks = stream()
     lost = {}
     for rule in (budgetron.BudgetProjectron, budgetron.RandomBudgetPerceptron):

@@ -1,4 +1,4 @@
-"""scikit-learn's own checks, and tasks on their way through its pipelines and searches."""
+"""scikit-learn's own checks, and tasks in its pipelines and searches."""
 
 from __future__ import annotations
 

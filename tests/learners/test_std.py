@@ -1,4 +1,4 @@
-"""How unsure a Budgetron says it is: by hand where that can be done, and the core as the definition everywhere."""
+"""The standard deviation of a Budgetron's margin: computed by hand where possible; the core equals the definition."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def test_a_new_task_is_less_sure_than_one_that_was_learned():
 
 
 def test_it_shrinks_as_examples_come():
-    """Variances of all beliefs fall; how far the beliefs differ goes up and down, so that not every step shows it."""
+    """Each belief's variance falls. The spread between beliefs varies, so the total need not fall at every step."""
     model, means, rng = Budgetron(budget=30, kernel=KERNEL), [], np.random.default_rng(9)
     for _ in range(5):
         rows, tasks = rng.normal(size=(300, 3)), rng.integers(4, size=300)

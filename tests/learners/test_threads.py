@@ -1,4 +1,4 @@
-"""Several threads on one model: every answer is that of some moment between two blocks."""
+"""Several threads on one model: every answer is that of the model between two blocks."""
 
 from __future__ import annotations
 
@@ -146,13 +146,14 @@ def test_two_first_calls_at_once(learner):
 
 
 def wait_until(condition):
-    """Until another thread has come so far; a test that waits for ever is ended by its runner."""
+    """Wait for another thread to reach a state; the runner ends a test that hangs."""
     while not condition():
         threading.Event().wait(0.001)
 
 
 def test_the_lock_of_a_model_serves_in_the_order_of_arrival():
-    """Every thread comes when the one before it is known to wait; the first one, which comes back at once, is last."""
+    """Each thread requests the lock when the one before it waits. The first one, which requests it again at once, is
+    last."""
     guard, order = Guard(), []
 
     def enter(name):
@@ -174,14 +175,14 @@ def test_a_thread_that_stops_waiting_blocks_no_other(monkeypatch):
     guard, order = Guard(), []
 
     class Interrupted:
-        """A lock at which Ctrl-C comes."""
+        """A lock that raises KeyboardInterrupt."""
 
         def __init__(self):
             self.calls = 0
 
         def acquire(self):
             self.calls += 1
-            if self.calls == 2:  # the first time it is taken by its maker
+            if self.calls == 2:  # the first time it is acquired by the constructor
                 raise KeyboardInterrupt
 
     guard.__enter__()
@@ -205,7 +206,7 @@ def test_a_thread_that_stops_waiting_blocks_no_other(monkeypatch):
 
 @pytest.mark.parametrize("engine", ["auto", "numpy"])
 def test_a_long_prediction_lets_learning_in(engine):
-    """Each piece of 64 rows is of one moment: the model between two blocks that it was taught."""
+    """Each piece of 64 rows is predicted by the model between two learned blocks."""
     model = made(Perceptron, engine).partial_fit(X[:SIZE], Y[:SIZE], classes=[0, 1])
     rows = np.tile(X[:64], (8, 1))
     after = {model.decision_function(X[:64]).tobytes()}

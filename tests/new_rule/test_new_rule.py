@@ -1,4 +1,4 @@
-"""A rule is added by its own files alone, as CONTRIBUTING says: it learns, is saved, and is on the command line.
+"""A rule is added by its own files only, as CONTRIBUTING says: it learns, can be saved, and is on the command line.
 
 `definition.py`, `estimator.py` and `hashed_perceptron.cpp` are put into a copy of the package under the name of the
 rule. The compiled rule is built in the long run only.

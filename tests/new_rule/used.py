@@ -48,7 +48,7 @@ assert "HashedPerceptron" in budgetron.__all__
 assert ("hashed_perceptron" in native._core.rules()) == (ENGINE == "core")
 Learner = budgetron.HashedPerceptron
 
-# It learns what the rule says.
+# It follows the rule.
 X, y, tasks = stream(400, 2)
 model = Learner(rate=0.5, engine=ENGINE)
 margins = model.predict_then_learn(X, y, tasks=tasks)
@@ -59,7 +59,7 @@ assert len(best) == 3 and all(np.isclose(w[cell], weight) for cell, weight in be
 assert isinstance(model._engine, native.Engine) == (ENGINE == "core")
 refuses(InputError, lambda: Learner(rate=0).fit(X, y))
 
-# It is saved, loaded by either engine, and goes on.
+# It can be saved, loaded by either engine, and continued.
 for classes in (2, 3):
     X, y, tasks = stream(400, classes)
     model = Learner(rate=0.5, engine=ENGINE).partial_fit(X[:200], y[:200], tasks=tasks[:200], classes=range(classes))
@@ -74,7 +74,7 @@ for changed in ({"state.hits": -arrays["state.hits"]}, {"state.weights": arrays[
     (FOLDER / "bad").write_bytes(packed(text, arrays | changed))
     refuses(ModelFileError, lambda: budgetron.load(FOLDER / "bad"))
 
-# A byte budget is the rule's to divide, and holds.
+# The rule divides a byte budget, and stays within it.
 X, y, tasks = stream(400, 2)
 wide = np.tile(X, 40)
 for budget in (10_000, 16_000):

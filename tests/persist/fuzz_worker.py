@@ -2,9 +2,9 @@
 
     python fuzz_worker.py bytes|inside FOLDER FIRST COUNT
 
-`bytes` changes files as they are: each must be refused. `inside` changes what is in them and makes the digest right
-again: each must be refused, or be a model that predicts and learns. The file at hand is FOLDER/now, so that after a
-crash it is still there. Prints how many were refused and how many taken.
+`bytes` changes bytes of the files: each file must be rejected. `inside` changes their content and corrects the digest:
+each must be rejected, or be a model that predicts and learns. The current file is FOLDER/now, so that it remains after
+a crash. Prints how many files were rejected and how many accepted.
 """
 
 from __future__ import annotations
@@ -27,9 +27,9 @@ from budgetron import io
 from budgetron.errors import InputError, ModelFileError
 from budgetron.persist.container import JSON, packed, unpacked
 
-SPARE = 512 * 2**20  # bytes that a load may ask for, whatever the file says
+SPARE = 512 * 2**20  # the most bytes that loading any file may allocate
 MAX_BYTES = "32 MiB"
-SLOW = 20.0  # seconds of this process: other work does not count
+SLOW = 20.0  # processor time of this process, in seconds
 NUMBERS = [0, 1, -1, 2, 3, 5, 16, 255, 2**31 - 1, 2**31, 2**32, 2**53, 2**62, 2**63 - 1, -(2**63), 2**64, 10**30, 0.5,
            -0.5, 1e-300, 1e150, 1e308, -1e308, 5e-324]  # fmt: skip
 OTHERS = [None, True, False, "", "scale", "inf", "NaN", "auto", "numpy", "Budgetron", "float32", "O", "<U9999999",
@@ -38,7 +38,7 @@ OTHERS = [None, True, False, "", "scale", "inf", "NaN", "auto", "numpy", "Budget
 
 
 def changed_bytes(coin, content):
-    """The file with some of its bytes changed, moved, lost or added; never the same."""
+    """The file with some of its bytes changed, moved, removed or added."""
     data = bytearray(content)
     kind = coin.randrange(7)
     at = coin.choice([coin.randrange(len(data)), coin.randrange(min(len(data), 2000))])
@@ -127,7 +127,7 @@ def fits(value, dtype):
 
 
 def changed_inside(coin, content):
-    """The file with a change that its digest agrees with."""
+    """The file with changed content and a correct digest."""
     text, arrays = unpacked(content)
     record = json.loads(text)
     for _ in range(coin.choice([1, 1, 1, 2, 3])):
@@ -163,7 +163,7 @@ def use(model):
         for learn in (False, True):
             try:
                 encoded = columns.encode(records, learn)
-            except InputError:  # a column that wants another kind of value
+            except InputError:  # a column of another type
                 continue
             values = encoded.data if sparse.issparse(encoded) else encoded
             assert encoded.shape == (2, settings.n_features) and np.isfinite(values).all()
@@ -173,7 +173,7 @@ def use(model):
     try:
         model.partial_fit(X, model.classes_[np.arange(24) % len(model.classes_)], tasks=tasks)
         model.decision_function(X, tasks=tasks)
-    except InputError:  # a row that is too long for its pool, a weight that is none
+    except InputError:  # a row that is too long for its pool, an invalid weight
         pass
 
 

@@ -1,4 +1,4 @@
-"""Models of every kind, small, with something evicted, to be saved and changed."""
+"""Small models of every kind, with evicted examples, for tests of saving and loading."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ def model_of(name, graph="complete", budget=12, kernel=KERNELS[0], **more):
 
 
 def combinations():
-    """Every learner on every graph it takes, stores and classes and kernels and budgets taking turns."""
+    """Every learner on every graph that it accepts, with varying stores, classes, kernels and budgets."""
     turn = itertools.cycle(itertools.product(
         [(False, "float64"), (True, "float32"), (False, "float32"), (True, "float64")], [2, 3], [12, None, "220 KiB"],
     ))  # fmt: skip
@@ -73,7 +73,7 @@ def combinations():
 
 
 def small_models():
-    """A few models that between them have every kind of array and of setting; by name."""
+    """A few models by name that together have every kind of array and setting."""
     made = {
         "random": model_of("RandomBudgetPerceptron", "clusters", 6),
         "forgetron": model_of("Forgetron", "large", 6),

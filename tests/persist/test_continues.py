@@ -1,4 +1,4 @@
-"""To save, load and go on is not to have stopped: bit for bit, for every learner, graph, store and kind of label."""
+"""A model that is saved and loaded continues bit for bit, for every learner, graph, store and kind of label."""
 
 from __future__ import annotations
 
@@ -74,7 +74,7 @@ def test_every_way_of_copying(name, way, tmp_path):
 @pytest.mark.parametrize("engine", ["auto", "numpy"])
 @pytest.mark.parametrize("kernel", [kernels.Gaussian(0.4), None], ids=["kernel", "none"])
 def test_beliefs_that_were_dropped_and_tasks_that_were_forgotten(kernel, engine, tmp_path):
-    """All but one part has been without weight for so long that each further example drops one of them."""
+    """All parts but one have had no weight for so long that each further example drops one of them."""
     X, y, tasks = stream(300)
     model = budgetron.Budgetron(budget="1 MiB", kernel=kernel, engine=engine)
     model.partial_fit(X[:100], y[:100], tasks=tasks[:100], classes=[0, 1])

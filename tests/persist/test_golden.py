@@ -1,4 +1,4 @@
-"""A file of every format number that ever was can be read, and is the model that its stream makes."""
+"""Files of every past format can be read, and hold the model that their stream gives."""
 
 from __future__ import annotations
 

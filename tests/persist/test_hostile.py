@@ -37,7 +37,7 @@ def refused(path, content, *words, **more):
 
 
 def corrupted(content, change):
-    """The file after `change(record, arrays)`, its digest made right again."""
+    """The file after `change(record, arrays)`, with a correct digest."""
     text, arrays = unpacked(content)
     record = json.loads(text)
     arrays = {name: array.copy() for name, array in arrays.items()}
@@ -267,7 +267,7 @@ def test_a_small_file_that_asks_for_much_memory(name, files, tmp_path):
 
 
 def test_a_small_budgetron_that_asks_for_much_memory(files, tmp_path):
-    """Rows of tasks are allocated as they come, everything else at once: it must be in the file, or it is refused."""
+    """Rows of tasks are allocated as tasks appear, everything else at once, so it must be in the file."""
     for name, value in (("waves", 2**20), ("whole_waves", 2**16), ("own_cells", 2**40), ("wave_cells", 2**40)):
         refused(tmp_path / "m", corrupted(files["flagship"], say(value, "settings", "parameters", name)))
 

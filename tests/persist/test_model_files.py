@@ -1,4 +1,4 @@
-"""The file as a file: replaced whole or not at all, permissions, links, and what cannot be saved."""
+"""Model files on disk: atomic replacement, permissions, links, and models that cannot be saved."""
 
 from __future__ import annotations
 

@@ -25,14 +25,14 @@ HOSTILE = [
 
 @pytest.fixture
 def opened(browser: Any) -> Iterator[Callable[..., Any]]:
-    """Opens a page in a window of its own; at the end nothing was complained of, and nothing had been asked for."""
+    """Open a page in its own window; afterwards check that there were no errors and no external requests."""
     contexts, complaints = [], []
 
     def open_page(path: Path, width: int = 1200, scheme: str = "light") -> Any:
         context = browser.new_context(viewport={"width": width, "height": 900}, color_scheme=scheme)
         contexts.append(context)
         page = context.new_page()
-        page.set_default_timeout(120_000)  # for a busy machine; nothing is measured
+        page.set_default_timeout(120_000)  # long, for a busy machine
         page.on("console", lambda message: complaints.append(message.text))
         page.on("pageerror", lambda error: complaints.append(str(error)))
         page.on("request", lambda request: None if request.url == path.as_uri() else complaints.append(request.url))

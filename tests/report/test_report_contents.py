@@ -1,4 +1,4 @@
-"""What a page says, and that it can say it of any run."""
+"""The contents of a report, for every kind of run."""
 
 from __future__ import annotations
 
@@ -131,4 +131,4 @@ def test_the_drawing_has_one_line_per_edge(monkeypatch, limit):
     assert html.count('class="edge"') == 2
     html, _ = text_of(Forgetron(5, graph=graphs.from_similarity(np.ones((2, 2)), tasks=["a", "b"])),
                       (ROWS, LABELS, list("ab") * 150))  # fmt: skip
-    assert html.count('class="edge"') == 1  # no inverse: the two are alike, which is what there is to draw
+    assert html.count('class="edge"') == 1  # no inverse: the two are equal, and are drawn as such

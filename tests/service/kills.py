@@ -1,11 +1,11 @@
-"""Kill a service at random moments under load, and hold what it recovered to what it acknowledged.
+"""Kill a service at random moments under load, and compare what it recovered with what it acknowledged.
 
-What is compared, precisely. Each sender sends single examples, and labels for remembered predictions, one at a time,
-each under a key of its own; after a kill it sends again, under the same key, what was not answered. So when all senders
+Each sender sends single examples, and labels for remembered predictions, one at a time, each with its own idempotency
+key. After a kill it sends what was not answered again, with the same key. So when all senders
 have finished, every example was acknowledged, some after more than one try, and each acknowledgement carries the number
 of its record. An example whose answer was lost in the kill may be in the log already: then its key is answered with the
-first record. Sorted by that number, the examples are the sequence that was acknowledged; fed to a new model in this
-process, they must give the margins that the service gave, example for example, and at the end the same model file, byte
+first record. Sorted by that number, the examples are the sequence that was acknowledged; learned by a new model in this
+process, they must give the margins of the service, example for example, and at the end the same model file, byte
 for byte.
 """
 
@@ -78,7 +78,7 @@ class Launched:
 
 
 class Sender(threading.Thread):
-    """Sends examples until told to stop, through every kill."""
+    """Sends examples until it is stopped, and continues after every kill."""
 
     def __init__(self, number, url):
         super().__init__(daemon=True)
@@ -123,7 +123,7 @@ class Sender(threading.Thread):
 
 
 def run(folder, kills, seed=0, between=(0.02, 0.5)):
-    """So many kills; then the comparison. Returns what happened, for those who want to see it."""
+    """Kill the service `kills` times, then compare. Returns statistics of the run."""
     rng = random.Random(seed)
     options = ("--snapshot-every", 25)  # so that kills meet snapshots and trims too
     service = Launched(folder, MODEL, *options)

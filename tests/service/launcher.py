@@ -1,7 +1,7 @@
 """Starts services as forks of a process that has imported everything: a restart takes milliseconds, not seconds.
 
-One JSON list of arguments a line comes in, the process id of the service goes out. Each is a process like any other;
-only its imports were done before.
+Reads one JSON list of arguments per line, and writes the process id of the service. Each service is an ordinary process
+whose imports were done before.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ def main():
     import budgetron.service.run  # noqa: F401
     from budgetron.cli import main as budgetron_main
 
-    signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # the dead need nobody to wait for them
+    signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # the system removes ended children without a wait
     for line in sys.stdin:
         child = os.fork()
         if child == 0:

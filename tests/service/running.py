@@ -18,7 +18,7 @@ from child_signals import default_signals
 
 
 class Running:
-    """`budgetron serve` at work. Its log is read as it comes."""
+    """A running `budgetron serve`, whose log is read while it runs."""
 
     def __init__(self, data, *arguments, env=None, port=0):
         self.data = data
@@ -79,7 +79,7 @@ def running(data, *arguments, **options):
 def free_port():
     """A port for a service that is started again at the same address.
 
-    Below the range that the system hands out by itself: no other test or connection can take it in between.
+    It is below the range that the system assigns by itself, so no other test or connection can take it in between.
     """
     for port in random.Random(os.getpid()).sample(range(20_000, 30_000), 100):
         with socket.socket() as tried, contextlib.suppress(OSError):
@@ -95,7 +95,7 @@ def rss(pid):
 
 
 def until(what, seconds=300):
-    """Wait for something to become true; a test that waits in vain fails."""
+    """Wait until a condition holds; fail after a time limit."""
     end = time.monotonic() + seconds
     while not (found := what()):
         assert time.monotonic() < end, "waited in vain"

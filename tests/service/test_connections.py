@@ -73,7 +73,7 @@ def test_large_headers_are_rejected_cheaply_before_authentication(tmp_path, each
 
 @contextlib.contextmanager
 def limited(tmp_path, **limits):
-    """A service with other limits, started where 128 files may be open unless it asks for more; its URL."""
+    """The URL of a service with other limits, started with a soft limit of 128 open files."""
     script = (
         "import json, sys; from pathlib import Path; import budgetron;"
         "from budgetron.service.run import serve; from budgetron.service.settings import Limits, Settings;"

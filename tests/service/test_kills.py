@@ -1,4 +1,4 @@
-"""Nothing acknowledged is lost, nothing is learned twice, whatever moment the process is killed at."""
+"""Nothing acknowledged is lost and nothing is learned twice if the process is killed at any moment."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The live page in a real browser, on a real service that is being taught."""
+"""The live page in a real browser, for a real service that is learning."""
 
 from __future__ import annotations
 
@@ -38,14 +38,14 @@ def service(tmp_path_factory):
 
 @pytest.fixture
 def opened(browser):
-    """Opens the page of a service; at the end nothing was complained of, and no other place was asked."""
+    """Open the page of a service; afterwards check that there were no errors and no requests to other hosts."""
     contexts, complaints = [], []
 
     def open_page(service, width=1200, scheme="light", expected=()):
         context = browser.new_context(viewport={"width": width, "height": 900}, color_scheme=scheme)
         contexts.append(context)
         page = context.new_page()
-        page.set_default_timeout(120_000)  # for a busy machine; nothing is measured
+        page.set_default_timeout(120_000)  # long, for a busy machine
         page.on("console", lambda m: None if any(e in m.text for e in expected) else complaints.append(m.text))
         page.on("pageerror", lambda error: complaints.append(str(error)))
         ours = (service.url, "data:,")
@@ -170,4 +170,4 @@ def test_with_keys_it_asks_for_one_and_forgets_it(opened, tmp_path):
         key.fill(token)
         look.click()
         page.wait_for_selector("#main:not([hidden])")
-    page.locator("#status", has_text="Trying again").wait_for()  # and it says so when the service is gone
+    page.locator("#status", has_text="Trying again").wait_for()  # and it shows when the service has stopped

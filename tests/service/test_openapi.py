@@ -1,4 +1,4 @@
-"""The OpenAPI document and the service agree: schemathesis sends what the one allows, and the other keeps to it."""
+"""The service follows its OpenAPI document: schemathesis sends requests that it allows, and checks the responses."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def test_schemathesis(tmp_path, examples):
                       suppress_health_check=list(HealthCheck), derandomize=True)
             @_given(operation)
             def try_one(case):
-                answer = case.call(base_url=service.url, timeout=300)  # its own ten seconds are few on a busy machine
+                answer = case.call(base_url=service.url, timeout=300)  # the default is ten seconds
                 case.validate_response(answer, checks=checks)
 
             try_one()

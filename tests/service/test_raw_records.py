@@ -1,4 +1,5 @@
-"""A model that was trained on a file takes the file's columns over HTTP, and its scales go on, also through a kill."""
+"""A model that was trained on a file accepts the file's columns over HTTP, and keeps updating their scales, also after
+a kill."""
 
 from __future__ import annotations
 
@@ -38,7 +39,7 @@ def test_raw_columns(tmp_path, saved):
         X = columns.encode(RECORDS, learn=True)
         assert margins == bare.predict_then_learn(X, ["spam"] * 5, tasks=["bob"] * 5).tolist()
         refused = client.post("/v1/learn", json={"features": {"size": 9e9}, "label": "egg", "task": "bob"})
-        assert refused.status_code == 422, refused.text  # and the scales have not heard of it
+        assert refused.status_code == 422, refused.text  # and the scales have not changed
         assert client.get("/v1/snapshot").content == content_of(bare)
         assert {"column", "role", "kind"} <= client.get("/v1/model").json()["columns"][0].keys()
     service.kill()

@@ -28,7 +28,7 @@ def is_ready(client):
 
 
 def reason(client):
-    """Why the service is not ready, as soon as it says so."""
+    """The reason why the service is not ready, as soon as it reports one."""
     answer = until(lambda: (found := client.get("/readyz")).status_code == 503 and found).json()
     assert answer["status"] == "cannot write" and answer["failing"] == ["default"]
     return answer["reasons"]["default"]
@@ -51,7 +51,8 @@ def test_a_full_disk(tmp_path, arguments):
 
 
 def test_a_full_disk_that_labels_found_first(tmp_path):
-    """The block that did not fit is larger than what is written to look: it is not ready before as much fits."""
+    """The block that did not fit is larger than the file that is written as a test. The service is not ready before the
+    block fits."""
     resource = pytest.importorskip("resource")
     if not hasattr(resource, "prlimit"):
         pytest.skip(f"no prlimit on {sys.platform}")
@@ -70,7 +71,7 @@ def test_a_full_disk_that_labels_found_first(tmp_path):
 
 
 def test_a_disk_that_others_fill(tmp_path):
-    """A real file system of 8 MiB, filled by another file; where this user may mount one."""
+    """A real file system of 8 MiB, filled by another file, if this user may mount one."""
     place = tmp_path / "small"
     place.mkdir()
     mounted = subprocess.run(["mount", "-t", "tmpfs", "-o", "size=8m", "tmpfs", place], capture_output=True)

@@ -1,4 +1,4 @@
-"""The end: SIGTERM under load loses nothing that was acknowledged, and comes within the grace period."""
+"""SIGTERM under load: nothing acknowledged is lost, and the service stops within the grace period."""
 
 from __future__ import annotations
 

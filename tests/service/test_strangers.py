@@ -1,4 +1,4 @@
-"""What strangers send: malformed, huge, deep, slow and random requests. No 5xx, no crash, no growth."""
+"""Malformed, huge, deeply nested, slow and random requests: no 5xx, no crash, no growth of memory."""
 
 from __future__ import annotations
 
@@ -79,7 +79,7 @@ def test_what_is_too_long(client):
 
     try:
         assert client.post("/v1/learn", content=pieces(), headers=JSON).status_code == 413
-    except Exception as error:  # the service need not read on once it has refused
+    except Exception as error:  # the service need not read on after it has rejected the request
         assert "Write" in type(error).__name__ or "Protocol" in type(error).__name__, error
     many = {"examples": [{"features": [1, 2]}] * 10_001}
     assert client.post("/v1/predict", json=many).status_code == 422
@@ -126,7 +126,8 @@ def test_rubbish_on_the_wire(service, client):
 @pytest.mark.parametrize("n", [1_500, pytest.param(100_000, marks=pytest.mark.long)])
 @pytest.mark.timeout(3600)
 def test_fuzzed_requests(service, client, n):
-    """Random requests, most of them nearly right, some of them cut or changed; the process neither falls nor grows."""
+    """Random requests, most of them nearly valid, some cut or changed. The process does not crash, and its memory does
+    not grow."""
     rng = random.Random(1)
     client.get("/v1/model")
     early = None
@@ -161,7 +162,8 @@ def _fuzzed(rng):
 
 
 def test_slow_clients_are_dropped(tmp_path):
-    """With a patience of two seconds: headers that do not end, a body that does not, and an answer that is not read."""
+    """With a timeout of two seconds: headers that do not end, a body that does not end, and a response that is not
+    read."""
     script = (
         "import sys; from pathlib import Path; from dataclasses import replace; import budgetron;"
         "from budgetron.service.run import serve; from budgetron.service.settings import Limits, Settings;"

@@ -1,4 +1,4 @@
-"""NDJSON streams under one Idempotency-Key: learned once, whatever cut them."""
+"""NDJSON streams with one Idempotency-Key are learned once, wherever they are interrupted."""
 
 from __future__ import annotations
 
@@ -100,7 +100,7 @@ def test_cuts_refused_lines_and_other_content(tmp_path, arguments):
         again = learned(client, spoilt, "s")
         assert [one["line"] for one in again if "error" in one] == [101, 102, 103]
         assert all("error" in one or one["repeated"] for one in again[:-1]) and seen(client) == 198
-        # other content in the same place: refused, and nothing after it is learned
+        # other content at the same position is rejected, and nothing after it is learned
         other = learned(client, lines(400, start=1), "s")
         assert other[-1]["error"]["kind"] == "key_reused" and "done" not in other[-1]
         assert seen(client) == 198
@@ -159,7 +159,7 @@ def test_a_journal_of_format_1_opens_and_its_keys_are_known(tmp_path):
         assert learned(client, lines(60), "s")[-1]["done"]
         assert seen(client) == 50 + 20
         position = client.post("/v1/learn", json={"examples": given[:1]}).json()["position"]
-        assert position > first["position"] + 1  # no number is given twice
+        assert position > first["position"] + 1  # no number is used twice
 
 
 def test_a_full_disk_ends_a_stream_and_what_was_not_learned_is_learned_later(tmp_path):

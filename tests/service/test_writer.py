@@ -22,7 +22,7 @@ SECONDS = 60  # a request that is not answered by then hangs
 
 
 def made(classes):
-    """A model file of so many classes."""
+    """A model with this number of classes."""
     model = budgetron.RandomBudgetPerceptron(budget=20)
     rng = np.random.default_rng(0)
     model.partial_fit(rng.normal(size=(60, 2)), np.arange(60) % classes, tasks=["ann"] * 60)
@@ -62,7 +62,7 @@ def example(label=1):
 
 
 def test_figures_of_another_model_do_not_end_the_writer(tmp_path, contents):
-    """A model of three classes beside figures of two, as when labels come between the halves of a restore."""
+    """A model of three classes with statistics of two classes, as if labels came in the middle of a restore."""
 
     async def test(service, hosted, client):
         for turn in range(4):
@@ -98,13 +98,13 @@ def test_a_dead_writer_is_503_and_started_again(tmp_path, monkeypatch):
     async def not_now(*_):
         await asyncio.Event().wait()
 
-    monkeypatch.setattr(Service, "_revive_writers", not_now)  # it would be quicker than this test
+    monkeypatch.setattr(Service, "_revive_writers", not_now)  # it would be faster than this test
 
     async def test(service, hosted, client):
         writer, thread = hosted.writer, hosted.writer._thread
 
         async def ready():
-            service._ready_until = 0.0  # look now, however short ago it was asked
+            service._ready_until = 0.0  # check now, even if the last check was a moment ago
             return await client.get("/readyz")
 
         assert (await ready()).status_code == 200
@@ -142,7 +142,7 @@ def test_a_request_to_a_dead_writer_is_answered(tmp_path, monkeypatch):
 
 
 def test_model_and_figures_change_in_one_step(tmp_path, contents, monkeypatch):
-    """Whoever looks while a restore is under way sees the old model with its figures, or the new one with none."""
+    """During a restore a reader sees the old model with its statistics, or the new model with none."""
 
     async def test(service, hosted, client):
         for label in (0, 1, 0, 1):

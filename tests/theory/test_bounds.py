@@ -67,7 +67,7 @@ Stream = tuple[np.ndarray, np.ndarray, np.ndarray]
 
 
 def easy(seed: int, n: int = 3000, share: float = 0.6, flipped: float = 0.0) -> Stream:
-    """x of length 1, `share` of it in the direction that decides, one for all tasks; some labels flipped."""
+    """x of length 1, with `share` of it in the direction that decides the label; some labels are flipped."""
     rng = np.random.default_rng(seed)
     y = rng.choice([-1, 1], size=n)
     noise = rng.standard_normal((n, 2))
@@ -131,7 +131,7 @@ GRAPHS = {
 @pytest.mark.parametrize("graph", GRAPHS.values(), ids=GRAPHS.keys())
 @pytest.mark.parametrize("seed", range(4))
 def test_no_stream_violates_a_theorem(graph: graphs.TaskGraph, seed: int) -> None:
-    """Noisy, shifting, non-linear or with labels made against the learner; the comparator best of several."""
+    """Streams that are noisy, shifting, non-linear, or have adversarial labels; the best of several comparators."""
     noise, form = [0.0, 0.3][seed % 2], ["linear", "gaussian"][seed // 2]
     data, _ = synthetic.stream(600, d=5, n_tasks=4, relatedness=0.6, noise=noise, form=form, seed=seed)
     kernel = kernels.Gaussian(gamma=0.2)
@@ -172,7 +172,7 @@ def test_theorem_1_with_a_comparator_that_shifts(seed: int) -> None:
     X, graph = unit_norm(data.X), graphs.complete(n_tasks=4)
     keep = (
         np.abs(answer.scores) / np.linalg.norm(data.X, axis=1) > 0.3
-    )  # a margin, so that the bound means something
+    )  # with a margin, so that the bound is not trivial
     place = int(keep[:1000].sum())
     stream = (X[keep], data.y[keep], data.tasks[keep])
     parts = [theory.linear_comparator(range(4), answer.weights(t), graph) for t in (0, 1999)]

@@ -1,4 +1,4 @@
-"""Norms, losses and shifts of comparators, each against another way to compute it."""
+"""Norms, losses and shifts of comparators, each compared with another way to compute it."""
 
 from __future__ import annotations
 

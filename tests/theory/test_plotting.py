@@ -43,7 +43,7 @@ def test_similarities_follow_from_resistances(graph: graphs.Explicit) -> None:
     k, resistances = graph.n_tasks, graphs.resistance_distances(graph)
     inverse = graphs.similarity_matrix(graph)
     np.testing.assert_allclose(graphs.similarities_from_resistances(resistances), inverse, atol=1e-9)
-    # an electrical network solved on its own: a current of 1 in at i and out at j, in G with its dummy node
+    # an electrical network, solved independently: a current of 1 enters G with its dummy node at i and leaves at j
     laplacian = np.zeros((k + 1, k + 1))
     laplacian[:k, :k] = np.linalg.inv(inverse)
     laplacian[:k, k] = laplacian[k, :k] = -1.0
@@ -153,7 +153,7 @@ def test_a_common_shift_costs_less_than_different_shifts() -> None:
         for graph in (graphs.complete(n_tasks=K), graphs.disconnected()):
             costs[alike, graph] = plotting.shift_between(before, after, graph)
         moved = np.linalg.norm(after - before, axis=1)
-        np.testing.assert_allclose(moved, moved[0])  # every task moves as far, either way
+        np.testing.assert_allclose(moved, moved[0])  # every task shifts by the same distance in both cases
     together, apart = graphs.complete(n_tasks=K), graphs.disconnected()
     assert costs[True, together] < 0.6 * costs[False, together]
     assert costs[True, apart] == pytest.approx(

@@ -1,4 +1,4 @@
-"""Memory: the bytes that a model reports against the allocator's count, and byte budgets after every step."""
+"""Memory: the bytes that a model reports, compared with the allocator's count, and byte budgets after every step."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class Mallinfo2(ctypes.Structure):
 
 
 def allocated():
-    """Bytes that the C allocator has given out and not got back."""
+    """Bytes that are allocated by the C allocator."""
     libc = ctypes.CDLL(None)
     if not hasattr(libc, "mallinfo2"):
         pytest.skip("the C library has no mallinfo2")
@@ -97,7 +97,7 @@ def test_byte_budgets_are_kept_at_every_step(learner, kind, budget):
     rng = np.random.default_rng(1)
     n, d = 600, 3000 if "sparse" in kind else 20
     X = rows_of(rng, n, d, "sparse" in kind, "float32" if kind == "float32" else "float64")
-    if kind == "long sparse rows":  # the first block promises short ones
+    if kind == "long sparse rows":  # the first block has only short rows
         lengths = np.where(np.arange(n) < 50, 20, rng.choice([0, 1, 20, 200], size=n))
         dense = np.zeros((n, d))
         for row, length in zip(dense, lengths, strict=True):
@@ -127,7 +127,7 @@ def test_byte_budgets_are_kept_at_every_step(learner, kind, budget):
 )
 @pytest.mark.parametrize("budget", [50, "1 MiB"])
 def test_a_stream_of_ever_new_tasks(learner, budget, n_tasks):
-    """Each task comes once; what is held stays within the bytes that were promised before the first example."""
+    """Each task occurs once. The memory stays within the bound that was computed before the first example."""
     if "budget" not in learner().get_params():
         return
     rng = np.random.default_rng(2)
@@ -146,7 +146,7 @@ def test_a_stream_of_ever_new_tasks(learner, budget, n_tasks):
 
 
 def names_bytes(model):
-    """The names of twice as many tasks as may have something stored, and 64 to spare."""
+    """Bytes of the names of twice as many tasks as can have stored examples, and 64 more."""
     return (2 * model.capacity_ + 65) * 200
 
 
@@ -154,7 +154,7 @@ def names_bytes(model):
 @pytest.mark.parametrize("n_outputs", [1, 4])
 @pytest.mark.parametrize("rule", RULES[1:])
 def test_bytes_of_is_a_bound(rule, n_outputs, is_sparse):
-    """The formula that budgets are planned by is above what the engine comes to hold, and not by much."""
+    """The formula of the memory planner is an upper bound of the engine's memory, and not much higher."""
     rng = np.random.default_rng(3)
     n, d = 1500, 500 if is_sparse else 30
     X = rows_of(rng, n, d, is_sparse)

@@ -1,4 +1,5 @@
-"""Long runs on near-duplicates: what a projection learner keeps of its Gram matrix against a fresh solve.
+"""Long runs on near-duplicates: the inverse or factor of the Gram matrix that a learner updates, compared with a fresh
+solve.
 
 δ² = K_tt − kᵀH⁻¹k of probes, from the inverse or the factor that is kept, and the margins from the weights
 """
@@ -30,9 +31,8 @@ def engine_of(rule, capacity, eta, n_outputs=1):
 
 
 def near_duplicates(rng, n, eta):
-    """Points all so near to each other that δ is about η, whatever is stored: Gram matrices up to B/η² bad.
-
-    (One point far away would be enough to have the near ones evicted, one by one.)
+    """Points so near to each other that δ is about η, for any stored examples: condition numbers up to B/η². (With a
+    single point far away, the near ones would be evicted one by one.)
     """
     X = rng.normal(size=(n, N_FEATURES))
     X /= np.linalg.norm(X, axis=1, keepdims=True)
@@ -41,7 +41,7 @@ def near_duplicates(rng, n, eta):
 
 
 def run(engine, updates, eta, seed=0):
-    """Random labels, so that about half of the examples are mistakes, until there were so many updates."""
+    """Learn examples with random labels, half of which are mistakes, until there were `updates` updates."""
     rng = np.random.default_rng(seed)
     done = 0
     while done < updates:
@@ -54,7 +54,7 @@ def run(engine, updates, eta, seed=0):
 
 
 def kept_delta2(state, k, k_tt):
-    """δ² of each row of k, from what the engine keeps."""
+    """δ² of each row of k, from the engine's inverse or factor."""
     n = len(state["key"])
     triangle = np.zeros((n, n))
     triangle[np.tril_indices(n)] = state["inverse" if "inverse" in state else "factor"]
@@ -66,7 +66,7 @@ def kept_delta2(state, k, k_tt):
 
 
 def fresh_delta2(H, k, k_tt):
-    """The same from scratch, by Cholesky in long double: 11 bits more than what is examined."""
+    """The same from scratch, by Cholesky in long double, which has 11 bits more than double."""
     n = len(H)
     L, b = np.array(H, dtype=np.longdouble), np.array(k.T, dtype=np.longdouble)
     for j in range(n):
@@ -76,7 +76,7 @@ def fresh_delta2(H, k, k_tt):
 
 
 def exact(a, b):
-    """The kernel in long double: rounded to double, a Gram matrix as bad as these may not be definite any more."""
+    """The kernel in long double. In double, such an ill-conditioned Gram matrix may not be positive definite."""
     a, b = a.astype(np.longdouble), b.astype(np.longdouble)
     return np.exp(-sum((a[:, None, f] - b[None, :, f]) ** 2 for f in range(N_FEATURES)))
 
@@ -142,7 +142,7 @@ def test_forgetting_keeps_the_matrix(rule, eta):
     "kernel", [kernels.Linear(), kernels.Linear(normalize=True), kernels.Gaussian(0.5), kernels.Polynomial(2)], ids=str
 )
 def test_huge_tiny_and_equal_rows(rule, kernel, scale):
-    """Nothing that is accepted makes a margin that is not finite."""
+    """Every accepted row has finite margins."""
     rng = np.random.default_rng(0)
     X = rng.normal(size=(300, N_FEATURES)) * scale
     X[rng.random(300) < 0.2] = X[0]

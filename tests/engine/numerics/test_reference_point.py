@@ -105,9 +105,9 @@ def test_core_is_reference_off_centre(rule, ratio, dtype):
 
 @pytest.mark.parametrize("kind", ENGINES)
 def test_float64_far_from_0(kind):
-    """Mean 1e8 and spread 1: even double has but half of a digit left of ‖x‖² without a reference point."""
+    """Mean 1e8 and spread 1: without a reference point, even double leaves half a digit of ‖x − y‖²."""
     rng = np.random.default_rng(0)
-    Z = np.round(rng.normal(size=(150, D)) * 2**16) / 2**16  # so that adding the mean rounds nothing away
+    Z = np.round(rng.normal(size=(150, D)) * 2**16) / 2**16  # so that adding the mean is exact
     codes, keys = (Z[:, 0] * Z[:, 1] > 0).astype(np.int32), np.zeros(150, dtype=np.int64)
     near, far = (kind(settings_of("budget_projectron", "float64")) for _ in range(2))
     f, g = fed(near, Z, codes, keys)[0], fed(far, Z + 2.0**26, codes, keys)[0]
@@ -152,7 +152,7 @@ def test_other_kernels_and_sparse_rows_are_not_shifted(kind, kernel):
 
 @needs_core
 def test_sparse_float32_rows_far_from_0():
-    """Their products are added up in double: no reference point is needed at these ratios."""
+    """Their products are summed in double, so they need no reference point at these ratios."""
     X, codes, keys = stream(600, 1e3)
     single = native.Engine(settings_of("budget_projectron", "float32", is_sparse=True))
     f, _ = single.learn(sparse.csr_matrix(X), codes, keys, np.zeros_like(keys))
@@ -224,7 +224,7 @@ def test_the_point_is_counted(dtype):
 @pytest.mark.parametrize("scale", [0.0, 1e-30, 1.0, 1e6, 1e17])
 @pytest.mark.parametrize("rule", RULES)
 def test_huge_tiny_and_equal_float32_rows(rule, scale):
-    """Nothing that is accepted makes a margin that is not finite."""
+    """Every accepted row has finite margins."""
     X, codes, keys = stream(300, 0.0, seed=9)
     X = (X.astype(np.float64) * scale).astype(np.float32)
     X[::5] = X[0]
@@ -256,7 +256,7 @@ def test_a_gamma_beyond_float32(kind):
 
 
 def off_centre(updates, block=2000):
-    """Errors of both precisions over a long stream whose mean wanders, and the two engines."""
+    """Errors in both precisions on a long stream whose mean drifts, and the two engines."""
     rng = np.random.default_rng(10)
     engines = [native.Engine(settings_of("shared_projectron", dtype, capacity=50)) for dtype in ("float32", "float64")]
     wrong, largest, mean = [0, 0], 0.0, np.full(D, 1e3)

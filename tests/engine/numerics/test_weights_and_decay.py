@@ -25,7 +25,7 @@ def is_subnormal(values):
 def check_state(engine):
     for name, values in engine.state().items():
         assert np.isfinite(np.asarray(values, dtype=np.float64)).all(), name
-        if name not in ("rows", "data", "inverse", "factor"):  # what came in, and what does not decay
+        if name not in ("rows", "data", "inverse", "factor"):  # inputs, and arrays that do not decay
             assert not is_subnormal(values), name
 
 
@@ -38,7 +38,7 @@ def test_the_largest_weight_through_the_learner():
 
 
 def decaying(kind, steps):
-    """Every 40 steps the tasks change for good, so that the rows of earlier ones only shrink; yields the engine."""
+    """New tasks replace the old ones every 40 steps, so that the rows of old tasks only shrink. Yields the engine."""
     settings = make_settings(
         rule="shared_projectron", kernel=kernels.Gaussian(200.0), graph=graphs.complete(), n_features=2, capacity=6,
         eta=0.05, max_task_rows=200,

@@ -17,7 +17,7 @@ Stream = tuple[np.ndarray, np.ndarray, np.ndarray]
 
 
 class Run:
-    """An engine that is fed by rows, codes and tasks."""
+    """An engine that learns rows, codes and tasks."""
 
     def __init__(self, rule: str, n_features: int, **settings: Any) -> None:
         chosen: dict[str, Any] = {"kernel": kernels.Linear(), "graph": graphs.complete()} | settings

@@ -120,7 +120,7 @@ def test_projectron_evicts(run, rule):
 def test_shared_projectron_weighs_other_tasks(run):
     # k = 3, A⁻¹ = ½ and ¼. Task 0: e0+ stored: β_0 = ½, β_1 = β_2 = ¼ on e0.
     # Task 1: 2e0−: f = ½, a mistake in the span, α = 2: β_1 = ¼ − 2·½ = −¾, β_0 = ½ − 2·¼ = 0,
-    # β_2 = ¼ − 2·¼ = −¼ (task 2 never came, and knows).
+    # β_2 = ¼ − 2·¼ = −¼ (although task 2 has no example).
     model = run("shared_projectron", 8, graph=graphs.complete(n_tasks=3), capacity=4, eta=0.01)
     margins, flags = model.learn([E[0], 2 * E[0]], [1, 0], [0, 1])
     assert margins.tolist() == [0, 0.5] and flags.tolist() == [7, 3]

@@ -1,4 +1,4 @@
-"""What holds for every rule: stores, classes, budgets, states, forgetting, odd instances."""
+"""Properties of every rule: stores, classes, budgets, states, forgetting, unusual instances."""
 
 from __future__ import annotations
 
@@ -121,7 +121,7 @@ def test_never_above_budget_or_pool(run, stream, rule):
         assert not flags[0] & 4 or t in held["arrival"]
         fewer += t > 100 and len(held["key"]) < 9
     assert fewer  # the pool was the tighter of the two at times
-    if rule.endswith("projectron"):  # and the Gram matrix kept step
+    if rule.endswith("projectron"):  # and the Gram matrix matches the stored rows
         rows, key = held["rows"].toarray(), held["key"]
         related = np.where((key[:, None] == key) | (rule == "shared_projectron"), 1.0, 0.5)
         gram = model.engine.rule.gram.H

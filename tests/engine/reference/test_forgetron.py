@@ -28,7 +28,7 @@ def test_phi_is_the_largest_that_satisfies_the_inequality():
 
 
 def naive(X, codes, tasks, S, B, n_outputs):
-    """The rule with explicit features, φ by bisection. Margins, the kept arrivals, their weights, Q."""
+    """The rule with explicit features and φ by bisection. Returns margins, stored arrivals, their weights, and Q."""
     root = np.linalg.cholesky(S)
     features = [np.kron(root[i], x) for x, i in zip(X, tasks, strict=True)]
     c2 = S.diagonal().max() * (1 if n_outputs == 1 else 2)

@@ -29,13 +29,13 @@ def test_alpha_and_delta():
     expected, residual = least_squares(stored, x[None])
     assert alpha == pytest.approx(expected[0])
     assert delta2 == pytest.approx((residual**2).sum())
-    for x in rng.normal(size=(50, 5)) @ stored:  # in the span: nothing is left, and never less
+    for x in rng.normal(size=(50, 5)) @ stored:  # in the span: the distance is 0, and never negative
         assert 0 <= gram.project(stored @ x, x @ x)[1] < 1e-12
 
 
 @pytest.mark.parametrize("n_outputs", [1, 3])
 def test_every_step_of_budget_projectron(run, stream, n_outputs):
-    """Each projection loses what least squares loses; each eviction is the least harmful of all there are."""
+    """Each projection has the loss of least squares; each eviction is the one with the smallest loss."""
     n, B, eta = 220, 10, 0.25
     X, codes, tasks = stream(n, 6, n_tasks=4, n_classes=max(n_outputs, 2))
     features = np.array([np.kron(np.linalg.cholesky(PATH)[i], x) for x, i in zip(X, tasks, strict=True)])

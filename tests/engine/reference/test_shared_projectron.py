@@ -1,4 +1,4 @@
-"""mtbprj-2 against the naive k × B table of its definition; its rows at the cap, and when forgotten."""
+"""mtbprj-2 compared with the full k × B table of its definition; rows at the limit, and forgotten rows."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def least_squares(basis, target):
 
 
 def naive(X, codes, tasks, S, all_count, B, eta, n_outputs):
-    """(β_l)_j as they stand in the definition; the features of K' are x itself. Scores by residuals."""
+    """The rule with (β_l)_j as in its definition. The features of K' are x itself; scores are residuals."""
     k = len(S)
     stored: list[int] = []
     beta = np.zeros((k, n_outputs, 0))
