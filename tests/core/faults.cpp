@@ -1,9 +1,9 @@
-// Memory that runs out: every rule and store learns a random stream while the n-th allocation of a call fails, for every n
-// until the call succeeds. After each failed call the saved state must be what it was, bit for bit, and at the end the model
-// must be that of a twin whose memory never ran out. Built with the sanitizers by `make sanitize`.
+// Running out of memory: every rule and store learns a random stream while the n-th allocation of a call fails, for every n
+// until the call succeeds. After each failed call the saved state must be unchanged, bit for bit. At the end the model must
+// equal a second one whose allocations never failed. Built with the sanitizers by `make sanitize`.
 //
-// It also measures what learning allocates at its peak, which `memory_bytes` and the byte budgets must cover, and how well
-// the hash tables resist values that were chosen to collide.
+// It also measures the peak memory of learning, which `memory_bytes` and the byte budgets must cover, and how well the hash
+// tables resist values that were chosen to collide.
 #include <malloc.h>
 
 #include <cstdio>
@@ -18,7 +18,7 @@
 
 namespace {
 
-// Allocations of this thread, which is the only one.
+// Counts of all allocations; the program has one thread.
 long until_failure = -1;  // −1: none fails
 std::size_t allocated = 0, peak = 0;
 
@@ -53,7 +53,7 @@ namespace {
 long failures = 0;
 const Config* current = nullptr;
 
-// What has had failures, and whose reference point has moved in a call of which every allocation was failed.
+// Names of configurations in which allocations failed, and of those whose reference point moved in such a call.
 std::set<std::string> covered, moved;
 
 std::string name_of(const Config& c) {
@@ -96,7 +96,7 @@ bool same(const Saved& a, const Saved& b) {
          a.rows.dump.indices == b.rows.dump.indices;
 }
 
-// Calls until it succeeds, the n-th time with the n-th allocation failing; after each failure the model is as before.
+// Repeats a call until it succeeds; in repetition n the n-th allocation fails. After each failure the model must be unchanged.
 template <class Call>
 void with_every_failure(Model& model, Call call) {
   const Saved before(model);
@@ -118,48 +118,48 @@ void with_every_failure(Model& model, Call call) {
 void run(const Config& c, bool by_cluster, unsigned seed, double offset) {
   const std::size_t n = 64, whole = seed % 3 == 0 ? 0 : seed % 3 == 1 ? 30 : n;
   const Stream s(n, c.d, c.n_outputs == 1 ? 2 : static_cast<int>(c.n_outputs), 5, by_cluster, whole, seed, offset);
-  Model model(c), twin(c);
-  std::vector<double> margins(n * c.n_outputs), twin_margins(n * c.n_outputs), out(n * c.n_outputs);
-  std::vector<std::uint8_t> flags(n), twin_flags(n);
+  Model model(c), undisturbed(c);
+  std::vector<double> margins(n * c.n_outputs), undisturbed_margins(n * c.n_outputs), out(n * c.n_outputs);
+  std::vector<std::uint8_t> flags(n), undisturbed_flags(n);
   const auto learn = [&](Model& one, std::size_t from, std::size_t to, std::vector<double>& m, std::vector<std::uint8_t>& f) {
     one.learn(s.rows(c, from, to), s.labels.data() + from, s.keys.data() + from, s.clusters.data() + from, nullptr,
               m.data() + from * c.n_outputs, f.data() + from);
   };
-  // One example at a time, blocks, and at the end one that is larger than the model.
+  // Single examples, blocks, and at the end a block that is larger than the model.
   const std::size_t cuts[] = {0, 1, 2, 3, 12, 13, 29, 30, n};
   for (std::size_t i = 0; i + 1 < sizeof cuts / sizeof cuts[0]; ++i) {
     const std::size_t from = cuts[i], to = cuts[i + 1];
     const std::int64_t moves = model.learner().store().reference().moves;
     with_every_failure(model, [&] { learn(model, from, to, margins, flags); });
     if (model.learner().size() > 0 && model.learner().store().reference().moves > moves) moved.insert(name_of(c));
-    learn(twin, from, to, twin_margins, twin_flags);
+    learn(undisturbed, from, to, undisturbed_margins, undisturbed_flags);
     if (to == 13) {
       with_every_failure(model, [&] { model.learner().forget(2); });
-      twin.learner().forget(2);
+      undisturbed.learner().forget(2);
       with_every_failure(model, [&] {
         model.learner().margins(s.rows(c, 0, n), 0, n, s.keys.data(), s.clusters.data(), out.data());
       });
-      if (c.rule == "budgetron") {  // which may do an update of a covariance that was put off
+      if (c.rule == "budgetron") {  // whose queries may apply a pending update of a covariance
         const Rows rows = s.rows(c, 0, n);
         for (const char* name : {"variances", "linear_weights", "beliefs"}) {
           const Query query{name, &rows, s.keys.data(), s.clusters.data(), {}};
           with_every_failure(model, [&] { model.learner().query(query); });
-          twin.learner().query(query);
+          undisturbed.learner().query(query);
         }
       }
       with_every_failure(model, [&] { Saved saved(model); });
     }
     if (to == 30) {
-      const Saved saved(twin);
+      const Saved saved(undisturbed);
       with_every_failure(model, [&] { model.load(saved.state, saved.rows.rows()); });
-      twin.load(saved.state, saved.rows.rows());
+      undisturbed.load(saved.state, saved.rows.rows());
     }
   }
-  expect(same_bits(margins, twin_margins) && flags == twin_flags, "a model that met failures learns otherwise");
-  expect(same(Saved(model), Saved(twin)), "a model that met failures ends otherwise");
+  expect(same_bits(margins, undisturbed_margins) && flags == undisturbed_flags, "margins differ after failed allocations");
+  expect(same(Saved(model), Saved(undisturbed)), "the state differs after failed allocations");
 }
 
-// All that a model allocates, at any moment of learning a stream, is what it counts.
+// At every moment of learning, a model has allocated no more than it counts.
 void measure(const Config& c, bool by_cluster, unsigned seed, double offset) {
   const std::size_t n = 200;
   const Stream s(n, c.d, c.n_outputs == 1 ? 2 : static_cast<int>(c.n_outputs), 5, by_cluster, seed % 2 ? n / 2 : 0, seed, offset);
@@ -173,8 +173,8 @@ void measure(const Config& c, bool by_cluster, unsigned seed, double offset) {
     model.learn(s.rows(c, i, i + 1), s.labels.data() + i, s.keys.data() + i, s.clusters.data() + i, nullptr,
                 margins.data() + i * c.n_outputs, flags.data() + i);
     const std::size_t after = model.learner().memory_bytes(), most = std::max(counted, after);
-    // What the allocator adds to each block is not counted: below 6 KiB here, in some 60 blocks. Where parts have grown, the
-    // old ones were there as well for a moment.
+    // The allocator's overhead per block is not counted: below 6 KiB here, for about 60 blocks. While a vector grows, its old
+    // memory exists too.
     const std::size_t grown = after > counted ? 2 * after : most;
     if (peak - before > grown + grown / 8 + 6 * 1024)
       std::fprintf(stderr, "rule %s: at most %zu bytes at once, counted %zu\n", c.rule.c_str(), peak - before, most);
@@ -182,20 +182,20 @@ void measure(const Config& c, bool by_cluster, unsigned seed, double offset) {
   }
 }
 
-// A million ids that all fall into the first bucket of a table of two million under the unkeyed hash (x ^ x >> 32) · φ >> 32,
-// which this table used to have. Probes are counted, not seconds.
+// A million ids that all collide in the first of two million buckets under the hash (x ^ x >> 32) · φ >> 32, which has no seed
+// and which this table had before. The test counts probes, not seconds.
 void crafted_ids() {
   constexpr std::size_t kIds = 1000000;
   Bytes bytes;
   RowTable table(bytes, 0, 0, 0x243F6A8885A308D3ull);
   std::vector<std::int64_t> ids;
-  // From the hash back to the id: multiplying by φ and x ^ x >> 32 can both be undone.
+  // Inverts the hash: both multiplying by φ and x ^ x >> 32 can be undone.
   const std::uint64_t inverse = 0xF1DE83E19937733Dull;  // of φ modulo 2⁶⁴
   static_assert(0x9E3779B97F4A7C15ull * 0xF1DE83E19937733Dull == 1, "the inverse of the old multiplier");
   for (std::uint64_t j = 0; ids.size() < kIds; ++j) {
     const std::uint64_t x = j * inverse;  // j < 2³²: the upper half of the hash is 0
     const std::uint64_t before_shift = x ^ (x >> 32);
-    if (before_shift & 1) continue;  // a task's own row: name · 2
+    if (before_shift & 1) continue;  // the name of a task's own row is even
     const auto id = static_cast<std::int64_t>(before_shift >> 1);
     if (static_cast<std::uint64_t>(id) >> 61) continue;  // not an integer task
     ids.push_back(id);
@@ -217,7 +217,7 @@ void crafted_ids() {
   }
   table.end_reserve();
   std::printf("crafted ids: %.2f probes on average, %zu at most\n", static_cast<double>(total) / kIds, longest);
-  // Linear probing at a load of up to 2/3 needs 2 probes on average for ids at random, and some hundred at most.
+  // For random ids, linear probing at a load of up to 2/3 needs 2 probes on average and a few hundred at most.
   expect(total < 3 * kIds && longest < 1000, "crafted ids cluster in the row table");
 }
 
@@ -231,7 +231,8 @@ int main(int argc, char**) {
     measure(c, by_cluster, seed, offset);
     ++streams;
   };
-  // Every configuration in the long run; else each of them in turn by a step that shares no factor with the loops.
+  // The long run takes every configuration, the usual run every seventh: 7 divides none of the loops' sizes, so that it meets
+  // every value of each.
   each_config([&](const Config& c, bool by_cluster) {
     ++seed;
     current = &c;
@@ -241,13 +242,13 @@ int main(int argc, char**) {
   });
   each_config([&](const Config& c, bool) {
     current = &c;
-    expect(covered.count(name_of(c)) > 0, "no allocation of this one has failed");
+    expect(covered.count(name_of(c)) > 0, "no allocation failed in this configuration");
     if (c.kernel.kind == Kernel::Kind::gaussian && !c.sparse)
       expect(moved.count(name_of(c)) > 0, "no reference point has moved while allocations failed");
   });
   current = nullptr;
   crafted_ids();
-  std::printf("core_faults: %ld failed allocations in %u streams, every one of them harmless; %zu kinds of rule, kernel and store\n",
+  std::printf("core_faults: %ld failed allocations in %u streams changed nothing; %zu kinds of rule, kernel and store\n",
               failures, streams, covered.size());
   return 0;
 }

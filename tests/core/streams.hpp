@@ -1,4 +1,4 @@
-// Random streams and every configuration of the core: what the programs that run it without Python share.
+// Random streams and every configuration of the core, for the programs that run it without Python.
 #pragma once
 
 #include <cmath>
@@ -13,7 +13,7 @@
 
 namespace budgetron {
 
-// Beyond what a dense store takes without a reference point under the Gaussian kernel of `configured`, also in float64.
+// An offset at which a dense store needs a reference point under the Gaussian kernel of `configured`, also in float64.
 constexpr double kFar = 1000;
 
 struct Stream {
@@ -23,8 +23,8 @@ struct Stream {
   std::vector<std::int64_t> indptr{0}, keys, clusters;
   std::vector<std::int32_t> indices, labels;
 
-  // The first `whole` rows are whole numbers. A stream with an offset leaves the origin at row 11 and lies on the other
-  // side of it in its last third: where a dense store has a reference point, it moves once, and most often twice.
+  // The first `whole` rows are whole numbers. A stream with an offset leaves the origin at row 11, and is on the other side of it
+  // in its last third, so that a reference point moves once and usually twice.
   Stream(std::size_t n_, std::size_t d_, int classes, std::int64_t tasks, bool by_cluster, std::size_t whole, unsigned seed, double offset = 0)
       : n(n_), d(d_) {
     std::mt19937 rng(seed);
@@ -68,7 +68,7 @@ struct Stream {
   }
 };
 
-// The rows of a saved model, as the bindings would hand them back.
+// The rows of a saved model, as the bindings pass them to `load`.
 struct SavedRows {
   explicit SavedRows(const Learner& learner)
       : count(learner.size()),
@@ -94,7 +94,7 @@ struct SavedRows {
   std::vector<std::int32_t> indices;
 };
 
-// Configurations whose reference point may move are run with every kind of stream, and a fifth of the others.
+// Streams far from the origin are run with all configurations whose reference point may move, and with a fifth of the others.
 inline bool runs_off_centre(const Config& c, unsigned seed) {
   return (c.kernel.kind == Kernel::Kind::gaussian && !c.sparse) || seed % 5 == 0;
 }
@@ -109,7 +109,7 @@ inline Config configured(int kernel, int store, std::size_t outputs, std::size_t
   c.kernel.degree = kernel == 1 ? 2 : 1;
   c.kernel.bias = kernel == 1 ? 1.0 : 0.0;
   c.kernel.gamma = 0.3;
-  c.follow_scale = outputs == 3;  // only a Gaussian kernel does
+  c.follow_scale = outputs == 3;  // has an effect only with a Gaussian kernel
   c.d = 9;
   c.n_outputs = outputs;
   c.sparse = store >= 2;

@@ -1,4 +1,4 @@
-// The core by itself, without Python: every rule, store, kernel and kind of graph on random streams, with the
+// The core without Python: every rule, store, kernel and kind of graph on random streams, with the
 // invariants checked after every block. Built with the sanitizers by `make sanitize`, and by every compiler named in
 // portability.py. An argument n runs every n-th stream only, for an emulated processor.
 #include <algorithm>
@@ -90,7 +90,7 @@ void run(const Config& c, bool by_cluster, unsigned seed, double offset) {
   expect(model->learner().n_seen() == static_cast<std::int64_t>(s.n), "examples were miscounted");
 }
 
-// Delimited text of random pieces: cut anywhere it scans the same. Each part lies in a buffer of just its size.
+// Delimited text of random pieces gives the same records however it is cut. Each part is in a buffer of exactly its size.
 void scan_soup(unsigned seed) {
   const std::vector<std::string> pieces = {"\"", "\"\"", ",", ",", "\n", "\r\n", "ab", "1.5", "-2e3", " ", "NA", "true", "\xc3\xa9",
                                            std::string(1, '\0'), "\xff", "1e999", "123456789012345678901234567890", "+.5"};
@@ -104,7 +104,7 @@ void scan_soup(unsigned seed) {
   form.max_bad = 1000;
   const std::vector<char> all(soup.begin(), soup.end());
   const Scan whole = scan_delimited(all.data(), all.size(), true, form);
-  expect(whole.consumed == all.size(), "all text is scanned");
+  expect(whole.consumed == all.size(), "some text was not scanned");
 
   std::vector<double> numbers;
   std::vector<std::int64_t> lines;
@@ -132,13 +132,13 @@ void scan_soup(unsigned seed) {
     line += scan.n_lines;
     in_long_line = scan.unfinished;
   }
-  expect(lines == whole.lines && n_bad == whole.bad.size(), "text cut anywhere has the same records");
+  expect(lines == whole.lines && n_bad == whole.bad.size(), "text that is cut has other records");
   expect(numbers.size() == whole.numbers.size() &&
              (numbers.empty() || std::memcmp(numbers.data(), whole.numbers.data(), numbers.size() * sizeof(double)) == 0),
          "text cut anywhere has the same numbers");
 }
 
-// Sparse lines of random pieces, each in a buffer of just its size: what is read of one is read of it among others.
+// Sparse lines of random pieces give the same rows alone, in a buffer of exactly their size, and among others.
 void sparse_soup(unsigned seed) {
   const std::vector<std::string> pieces = {" ", " ", "\t", ":", "|", "|w", "qid:", "#", "'t", "1", "12:3.5", "a:-2e3", "1e999",
                                            "\xc3\xa9", "99999999999:1", "|user", "ann", "bob c", "-", "+.5", ".", "5:", "0:0"};
@@ -170,14 +170,14 @@ void sparse_soup(unsigned seed) {
   const SparseLines found = scanned(all, begins, ends);
   std::size_t rows = 0;
   for (const std::uint8_t kind : kinds) rows += kind == static_cast<std::uint8_t>(LineKind::row);
-  expect(found.kinds == kinds && found.indices == indices && found.values == values, "a line is what it is alone");
+  expect(found.kinds == kinds && found.indices == indices && found.values == values, "a line is read differently among others");
   expect(found.indptr.size() == rows + 1 && found.weights.size() == rows && found.labels.codes.size() == rows &&
              found.tasks.codes.size() == rows,
          "every row has all its parts");
-  expect(found.indptr.back() == static_cast<std::int64_t>(indices.size()), "every number belongs to a row");
+  expect(found.indptr.back() == static_cast<std::int64_t>(indices.size()), "a number belongs to no row");
 }
 
-// A random graph of k tasks with weights from 1/spread to spread; in the middle a clique, whose rows hang on each other.
+// A random graph of k tasks with weights from 1/spread to spread, and with a clique in the middle.
 Explicit::Sparse random_graph(std::size_t k, double spread, bool singular, unsigned seed) {
   std::mt19937 rng(seed);
   std::uniform_real_distribution<double> exponent(-1.0, 1.0);
@@ -208,7 +208,7 @@ Explicit::Sparse random_graph(std::size_t k, double spread, bool singular, unsig
   return a;
 }
 
-// Columns of the inverse: what is left of the right-hand side.
+// Columns of the inverse: the residual of their systems must be small.
 void invert(std::size_t k, double spread, bool singular, unsigned seed) {
   const Explicit::Sparse a = random_graph(k, spread, singular, seed);
   const SparseInverse inverse(a, a.component, singular);
@@ -231,12 +231,12 @@ void invert(std::size_t k, double spread, bool singular, unsigned seed) {
   }
 }
 
-// The level for every CPU there could be: taking any one feature away takes the levels away that need it.
+// The level without any one feature: all levels that need the feature must be unavailable.
 void choose_levels() {
-  const CpuWords haswell{0x38D83201, 0x00000128, 0x00000021, 0x06};  // just the features of x86-64-v3
-  const CpuWords skylake_x{0x38D83201, 0xD0030128, 0x00000021, 0xE6};  // and of x86-64-v4
-  expect(best_level({}) == Level::baseline, "a CPU that is not asked has the baseline");
-  expect(best_level(haswell) == Level::v3 && best_level(skylake_x) == Level::v4, "all features of a level make it");
+  const CpuWords haswell{0x38D83201, 0x00000128, 0x00000021, 0x06};  // exactly the features of x86-64-v3
+  const CpuWords skylake_x{0x38D83201, 0xD0030128, 0x00000021, 0xE6};  // exactly those of x86-64-v4
+  expect(best_level({}) == Level::baseline, "a CPU without features does not get the baseline");
+  expect(best_level(haswell) == Level::v3 && best_level(skylake_x) == Level::v4, "a CPU with all features of a level does not get it");
   std::uint32_t CpuWords::*const words[] = {&CpuWords::leaf1_ecx, &CpuWords::leaf7_ebx, &CpuWords::extended_ecx, &CpuWords::xcr0};
   for (const auto word : words)
     for (int bit = 0; bit < 32; ++bit) {
@@ -244,12 +244,12 @@ void choose_levels() {
       if (!(skylake_x.*word & mask)) continue;
       CpuWords less = skylake_x;
       less.*word &= ~mask;
-      expect(best_level(less) == (haswell.*word & mask ? Level::baseline : Level::v3), "a level without one of its features");
+      expect(best_level(less) == (haswell.*word & mask ? Level::baseline : Level::v3), "a CPU gets a level without one of its features");
     }
   for (const Level best : {Level::baseline, Level::v3, Level::v4}) {
-    expect(capped_level(best, "") == best && capped_level(best, "v4") == best, "a cap above the best level changes nothing");
-    expect(capped_level(best, "v3") == std::min(best, Level::v3), "a cap is not exceeded");
-    expect(capped_level(best, "baseline") == Level::baseline, "the baseline is always there");
+    expect(capped_level(best, "") == best && capped_level(best, "v4") == best, "a cap above the best level changes it");
+    expect(capped_level(best, "v3") == std::min(best, Level::v3), "a cap is exceeded");
+    expect(capped_level(best, "baseline") == Level::baseline, "the baseline is not available");
   }
   bool refused = false;
   try {
@@ -257,11 +257,11 @@ void choose_levels() {
   } catch (const std::invalid_argument&) {
     refused = true;
   }
-  expect(refused && !level_named("V3") && !level_named(""), "an unknown level is refused");
-  expect(level_named(simd().name).has_value(), "a table is named after its level");
+  expect(refused && !level_named("V3") && !level_named(""), "an unknown level is accepted");
+  expect(level_named(simd().name).has_value(), "the table has not the name of a level");
 }
 
-// Numbers that take each way of reading them, against the compiler's own reading.
+// Numbers for each code path of the parser, compared with the compiler's values.
 void read_numbers() {
   const struct {
     const char* text;
@@ -280,7 +280,7 @@ void read_numbers() {
   for (const auto& c : cases) {
     double fast = -1;
     expect(decimal(c.text, fast) && fast == c.value, "a number is read wrongly");
-    expect(slow_double(c.text) == c.value, "a number is read wrongly the slow way");
+    expect(slow_double(c.text) == c.value, "the fallback parser reads a number wrongly");
   }
 }
 
@@ -289,16 +289,16 @@ void multiply_high() {
   for (int bit = 0; bit < 64; ++bit) {
     const std::uint64_t power = std::uint64_t{1} << bit, x = rng();
     expect(floor_log2(power) == bit && floor_log2(power | (power - 1)) == bit, "a logarithm is wrong");
-    expect(high_product(x, power) == (bit ? x >> (64 - bit) : 0), "a product with a power of two is a shift");
-    expect(high_product(power, x) == high_product(x, power), "a product commutes");
+    expect(high_product(x, power) == (bit ? x >> (64 - bit) : 0), "a product with a power of two is wrong");
+    expect(high_product(power, x) == high_product(x, power), "a product does not commute");
   }
   const std::uint64_t most = ~std::uint64_t{0};
   expect(high_product(most, most) == most - 1, "the largest product is wrong");  // (2^64 - 1)^2 = 2^128 - 2^65 + 1
 }
 
-// Who comes to the lock is served in the order of arrival: a reader that comes after a waiting writer enters after it,
-// and a writer that comes after waiting readers does not pass them. Each thread is started when the one before it is
-// known to wait, so the order does not depend on timing.
+// The lock is granted in the order of the requests: a reader after a waiting writer gets it after the writer, and a writer
+// after waiting readers gets it after them. Each thread starts when the one before it waits, so the order does not depend on
+// timing.
 void serve_in_order(const std::string& arrivals) {
   FairLock lock;
   std::string entered;
@@ -322,19 +322,19 @@ void serve_in_order(const std::string& arrivals) {
   };
   std::vector<std::thread> threads;
   {
-    const std::shared_lock<FairLock> first(lock);  // a prediction that is under way
+    const std::shared_lock<FairLock> first(lock);  // a prediction in progress
     for (const char kind : arrivals) {
       threads.emplace_back(enter, kind);
       while (lock.queued() != threads.size() && nobody_entered()) std::this_thread::yield();
-      expect(nobody_entered(), "someone entered before a waiting writer");
+      expect(nobody_entered(), "a thread got the lock before a waiting writer");
     }
   }
   for (auto& thread : threads) thread.join();
-  expect(entered == arrivals, "the lock does not serve in the order of arrival");
-  expect(lock.queued() == 0, "the lock is free when all have left");
+  expect(entered == arrivals, "the lock is not granted in the order of the requests");
+  expect(lock.queued() == 0, "the lock is not free when all threads have left");
 }
 
-// Readers that come together hold the lock together: each waits inside until all are inside.
+// Several readers hold the lock at the same time: each waits inside until all are inside.
 void read_together() {
   FairLock lock;
   std::atomic<int> inside{0};
@@ -346,7 +346,7 @@ void read_together() {
       while (inside != 3) std::this_thread::yield();
     });
   for (auto& thread : threads) thread.join();
-  expect(inside == 3, "three readers were inside at once");
+  expect(inside == 3, "three readers did not hold the lock together");
 }
 
 }  // namespace

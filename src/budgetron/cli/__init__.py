@@ -51,6 +51,7 @@ _OPTIONS = {  # a remedy as the library words it for Python → the same remedy 
     "label=...": "--label COLUMN",
     "task=...": "--task COLUMN",
     "format=...": "--format NAME",
+    "or None for no limit": "or none for no limit",
 }
 
 

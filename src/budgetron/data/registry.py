@@ -8,7 +8,6 @@ from importlib.util import find_spec
 from pathlib import Path
 from types import MappingProxyType
 
-from budgetron.data import flights, mlmrev, school, sentiment, spam
 from budgetron.data.dataset import DataSet
 from budgetron.data.entry import Entry
 from budgetron.data.files import (
@@ -19,6 +18,7 @@ from budgetron.data.files import (
     own_folder,
     read_verified,
 )
+from budgetron.data.sets import flights, mlmrev, school, sentiment, spam
 from budgetron.errors import InputError, MissingExtra, refuse, shown
 
 Folder = str | os.PathLike[str] | None

@@ -150,7 +150,7 @@ class BlockLearner(Start):
             try:
                 self._begin(rows, chosen, graph, examples.source)
             finally:
-                del self._has_tasks  # only sizes are planned by it, and a refused call leaves nothing behind
+                del self._has_tasks  # it is used only to plan sizes, and a rejected call must leave nothing behind
         weights = self._weighted(codes, examples.weights)
         return Block(rows, task_ids, clusters, tasks, labels, codes, weights, chosen)
 
@@ -166,7 +166,7 @@ class BlockLearner(Start):
             margins[...], flags = self._engine.learn(
                 block.rows, block.codes, block.task_ids, block.clusters, block.weights
             )
-            # Only now: where memory runs out the engine has learned nothing, and nothing else may have changed either.
+            # Only now: if memory ran out, the engine has learned nothing, and nothing else may have changed.
             if not self._classes.settled:
                 self._classes = block.classes
             self._tasked = self._tasked or block.tasks is not None

@@ -10,16 +10,16 @@ from budgetron.errors import refuse_type, shown
 from budgetron.evaluate import Validation
 from budgetron.persist import replace_file
 from budgetron.report import page
-from budgetron.report.sections.beliefs import beliefs
-from budgetron.report.budget import budget
 from budgetron.report.context import Context
+from budgetron.report.page import escape
+from budgetron.report.sections.beliefs import beliefs
+from budgetron.report.sections.budget import budget
 from budgetron.report.sections.curves import curves
 from budgetron.report.sections.headline import headline
-from budgetron.report.page import escape
 from budgetron.report.sections.quality import calibration, confusion
 from budgetron.report.sections.relations import relations
 from budgetron.report.sections.reproduction import reproduce, settings
-from budgetron.report.tasks import tasks
+from budgetron.report.sections.tasks import tasks
 
 
 def write(

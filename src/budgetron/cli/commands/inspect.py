@@ -36,7 +36,8 @@ def command(model: str, example: str | None, task: str | None, nearest: int, n_t
 
     With --example, the example is predicted, and the most similar stored examples are listed: their position in the
     stream, their task, their kernel value (alike), and what each adds to the margin (pull). A pull above 0 favours the
-    second label, one below 0 the first. A Budgetron stores no examples; its beliefs are listed, and how sure it is.
+    second label, one below 0 the first. A Budgetron stores no examples; its beliefs are listed, and how confident it
+    is.
     """
     from budgetron.cli import models
 

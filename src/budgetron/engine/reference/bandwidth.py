@@ -2,9 +2,9 @@
 
     γ = 1/(d v),   v = variance of all entries of the rows so far, mean = their mean, m2 = Σ (entry − mean)²
 
-It is estimated again after 1, 2, 4, … 64 rows, so that no row has to be kept and the cuts between blocks do not matter;
-then it stays. Before 32 dense rows γ is 1/d: a few of them say little about v. Of
-sparse rows, d v is nearly the mean of ‖x‖², which one row does estimate.
+It is estimated after 1, 2, 4, … 64 rows and then stays. So no row has to be stored, and the result does not depend on
+how the stream was cut into blocks. A few dense rows say little about v, so γ is 1/d before the 32nd. For sparse rows, d
+v is nearly the mean of ‖x‖², which even one row estimates well.
 """
 
 from __future__ import annotations

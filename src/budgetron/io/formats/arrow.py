@@ -1,4 +1,4 @@
-"""Read Parquet and Arrow (file, stream and Feather) with pyarrow, one batch of rows at a time. Called by `formats`."""
+"""Read Parquet and Arrow (file, stream and Feather) with pyarrow, one batch of rows at a time. Called by `choose`."""
 
 from __future__ import annotations
 

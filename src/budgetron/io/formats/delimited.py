@@ -1,4 +1,4 @@
-"""Read CSV and TSV: an optional header, then records as RFC 4180 defines them. Called by `formats`."""
+"""Read CSV and TSV: an optional header, then records as RFC 4180 defines them. Called by `choose`."""
 
 from __future__ import annotations
 

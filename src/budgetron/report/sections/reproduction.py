@@ -6,10 +6,10 @@ import shlex
 from typing import Any
 
 from budgetron.errors import shown
-from budgetron.report.budget import memory_limit
 from budgetron.report.context import Context
 from budgetron.report.page import as_bytes, as_count, escape, name_of
 from budgetron.report.parts import Section, pairs, paragraph
+from budgetron.report.sections.budget import memory_limit
 
 _NOTES, _FEW = 200, 8  # notes shown at most; notes shown without folding
 

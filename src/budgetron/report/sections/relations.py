@@ -14,9 +14,9 @@ from numpy.typing import NDArray
 from budgetron.errors import InputError
 from budgetron.evaluate import Validation
 from budgetron.graphs import Explicit, TaskGraph
-from budgetron.report.sections.graph_drawing import draw_graph
 from budgetron.report.page import as_count, escape, name_of
 from budgetron.report.parts import Section, figure, paragraph, table
+from budgetron.report.sections.graph_drawing import draw_graph
 
 MOST_TASKS = 24
 _PROBES = 200  # stored examples on which the tasks' margins are compared

@@ -6,9 +6,9 @@ from typing import Any
 
 from budgetron.evaluate import Validation
 from budgetron.report.context import Context
-from budgetron.report.sections.curves import constant_prediction_error
 from budgetron.report.page import as_bytes, as_count, as_percent, as_seconds, escape
 from budgetron.report.parts import paragraph
+from budgetron.report.sections.curves import constant_prediction_error
 
 
 def headline(validation: Validation, model: Any, context: Context) -> str:

@@ -1,0 +1,1 @@
+"""Readers of the data sets, one file each. `registry` lists them."""

@@ -1,0 +1,1 @@
+"""The sections of a report, one or two per file. `assemble` puts them in order."""
