@@ -66,7 +66,7 @@ def main(examples: int, size: str, orders: int) -> None:
     always_no = f"{chem.y.mean():.1%}"
     console.print(
         f"[bold]Grade A or B in A-level chemistry?[/bold] {chem.n:,} students; {chem.k:,} schools are the tasks.\n"
-        f"One pass, predict then learn; {len(streams)} × random order. Always saying no errs {always_no}.\n",
+        f"One pass, predict then learn; {len(streams)} × random order. Always predicting no: {always_no} wrong.\n",
         highlight=False,
     )
     entries = list(_entries(examples, size))

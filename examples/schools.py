@@ -16,7 +16,7 @@ def main() -> None:
     pupils = data.load("chem97").shuffled(seed=0)
     stream = (data.standardized(pupils.X), pupils.y, pupils.tasks)
     schools = len(set(pupils.tasks.tolist()))
-    print(f"{pupils.n:,} pupils of {schools:,} schools; always saying no errs {pupils.y.mean():.1%}\n")
+    print(f"{pupils.n:,} pupils of {schools:,} schools; always predicting no is wrong for {pupils.y.mean():.1%}\n")
 
     models = {
         "one model for all schools": Budgetron(graph=graphs.complete(coupling=float("inf"))),

@@ -21,7 +21,10 @@ def main() -> None:
         20_000, d=12, n_tasks=40, relatedness=0.8, noise=0.05, form="linear", shift=shift, seed=1
     )
     best = (answer.labels != stream.y).mean()
-    print(f"{stream.n:,} readings of 40 machines, a change at 10,000; the best possible errs {best:.1%}\n")
+    print(
+        f"{stream.n:,} readings of 40 machines, a change at 10,000; "
+        f"the best possible predictor is wrong for {best:.1%}\n"
+    )
 
     kernel = kernels.Linear(bias=1.0)
     models = {

@@ -41,9 +41,9 @@ def taught(request):
     return learner, rows
 
 
-def columns(labels, keys=None):
-    keys = np.zeros(len(labels), np.int64) if keys is None else np.array(keys, np.int64)
-    return np.array(labels, np.int32), keys, keys
+def columns(labels, task_ids=None):
+    task_ids = np.zeros(len(labels), np.int64) if task_ids is None else np.array(task_ids, np.int64)
+    return np.array(labels, np.int32), task_ids, task_ids
 
 
 @pytest.mark.parametrize("name, value", [
@@ -135,16 +135,16 @@ def test_csr_arrays_that_are_none_are_refused(indptr, indices):
         _core.csr(np.array(indptr, np.int64), np.array(indices, np.int32), np.ones(len(indices)))
 
 
-@pytest.mark.parametrize("key", [-1, 3, 2**62])
+@pytest.mark.parametrize("task_id", [-1, 3, 2**62])
 @pytest.mark.parametrize("rule", ["perceptron", "budget_projectron", "shared_projectron"])
-def test_tasks_that_an_explicit_graph_does_not_have_are_refused(rule, key):
+def test_tasks_that_an_explicit_graph_does_not_have_are_refused(rule, task_id):
     learner = _core.make(settings(rule=rule, capacity=0, parameters={}, similarity=_core.dense_graph(np.eye(3), 1.0)))
     one = _core.rows(np.ones((1, 3)))
     for call in (
-        lambda: learner.learn(one, *columns([0], [key])),
-        lambda: learner.margins(one, *columns([0], [key])[1:]),
-        lambda: learner.learn_one(np.ones(3), 0, key, 0, 1.0),
-        lambda: learner.task_weights(key, 0),
+        lambda: learner.learn(one, *columns([0], [task_id])),
+        lambda: learner.margins(one, *columns([0], [task_id])[1:]),
+        lambda: learner.learn_one(np.ones(3), 0, task_id, 0, 1.0),
+        lambda: learner.task_weights(task_id, 0),
     ):
         with pytest.raises(ValueError, match="graph"):
             call()
@@ -154,14 +154,14 @@ def test_tasks_that_an_explicit_graph_does_not_have_are_refused(rule, key):
 def test_arrays_of_other_lengths_are_refused(taught):
     learner, rows = taught
     two = rows([[1.0, 2.0, 3.0], [3.0, 2.0, 1.0]])
-    labels, keys, clusters = columns([0, 1])
-    for wrong in ((labels[:1], keys, clusters), (labels, keys[:1], clusters), (labels, keys, clusters[:1])):
+    labels, task_ids, clusters = columns([0, 1])
+    for wrong in ((labels[:1], task_ids, clusters), (labels, task_ids[:1], clusters), (labels, task_ids, clusters[:1])):
         with pytest.raises(ValueError, match="as many as the rows"):
             learner.learn(two, *wrong)
     with pytest.raises(ValueError, match="as many as the rows"):
-        learner.learn(two, labels, keys, clusters, np.ones(1))
+        learner.learn(two, labels, task_ids, clusters, np.ones(1))
     with pytest.raises(ValueError, match="as many as the rows"):
-        learner.margins(two, keys[:1], clusters)
+        learner.margins(two, task_ids[:1], clusters)
 
 
 @pytest.mark.parametrize("weight", [-1.0, float("nan"), float("inf")])

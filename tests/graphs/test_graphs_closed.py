@@ -63,8 +63,8 @@ def test_disconnected_is_the_identity():
     graph = graphs.disconnected()
     assert np.array_equal(graphs.similarity_matrix(graph, ["a", "b", 3]), np.eye(3))
     assert graph.c_g == 1.0
-    keys, clusters = graph.locate(["a", "b", 3])
-    assert np.array_equal(keys, clusters) and keys[2] == 3
+    task_ids, clusters = graph.locate(["a", "b", 3])
+    assert np.array_equal(task_ids, clusters) and task_ids[2] == 3
     assert graph == graphs.complete(coupling=0)
     assert np.array_equal(graphs.similarity_matrix(graphs.complete(3, coupling=0)), np.eye(3))
 
@@ -77,8 +77,8 @@ def test_clusters_are_cliques_and_strangers_are_alone():
     expected = np.eye(7)
     expected[0, 1] = expected[1, 0] = expected[2, 3] = expected[3, 2] = off
     assert np.allclose(graphs.similarity_matrix(graph, tasks), expected, rtol=1e-15)
-    keys, clusters = graph.locate(tasks)
-    assert (clusters[:5] >= NOT_A_TASK).all() and np.array_equal(clusters[5:], keys[5:])
+    task_ids, clusters = graph.locate(tasks)
+    assert (clusters[:5] >= NOT_A_TASK).all() and np.array_equal(clusters[5:], task_ids[5:])
     assert len(set(clusters.tolist())) == 5
     found = {frozenset(group) for group in graph.components()}
     assert found == {frozenset("ab"), frozenset(["c", 7]), frozenset("d")}
@@ -105,8 +105,8 @@ def test_open_graphs_say_so():
 
 def test_row_agrees_with_similarity_for_a_million_tasks():
     graph = graphs.complete(coupling=4.0)
-    keys, clusters = graph.locate(np.arange(1_000_000))
-    row = graph.row(5, 0, keys, clusters)
+    task_ids, clusters = graph.locate(np.arange(1_000_000))
+    row = graph.row(5, 0, task_ids, clusters)
     assert row[5] == 1.0 and (np.delete(row, 5) == 0.8).all()
 
 
@@ -119,9 +119,9 @@ def test_clusters_are_found_whatever_the_names(names):
     mapping = {name: place % 11 for place, name in enumerate(names)}
     strangers = [f"stranger {n}" for n in range(50)] + [10**15 + n for n in range(50)]
     asked = [names[place] for place in np.random.default_rng(0).integers(0, len(names), 500)] + strangers
-    keys, found = graphs.clusters(mapping).locate(asked)
+    task_ids, found = graphs.clusters(mapping).locate(asked)
     one_of = {}
     for name, cluster in zip(asked[:500], found[:500].tolist(), strict=True):
         assert one_of.setdefault(mapping[name], cluster) == cluster
     assert len(set(one_of.values())) == len(one_of)
-    assert (found[500:] == keys[500:]).all() and not set(one_of.values()) & set(keys.tolist())
+    assert (found[500:] == task_ids[500:]).all() and not set(one_of.values()) & set(task_ids.tolist())

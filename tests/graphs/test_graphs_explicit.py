@@ -153,8 +153,8 @@ def test_tasks_are_found_under_every_equal_name():
         np.array([1, 2, 5, 1], dtype=np.uint8),
         np.array([1.0, 2, 5, 1]),
     ):
-        keys, components = made.locate(asked)
-        assert keys.tolist() == expected and components.tolist() == [0] * 4
+        task_ids, components = made.locate(asked)
+        assert task_ids.tolist() == expected and components.tolist() == [0] * 4
     day = datetime.date(2026, 1, 2)
     dated = graphs.from_edges([(day, "x"), ("x", ("a", 1))])
     assert dated.locate([np.datetime64("2026-01-02"), np.str_("x"), ("a", np.int64(1))])[0].tolist() == [

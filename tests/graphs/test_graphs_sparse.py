@@ -54,8 +54,8 @@ def test_columns_of_100_000_tasks_solve_the_system(huge):
         column = graph.column(i)
         assert np.linalg.norm(a @ column - unit) < 1e-12
         assert np.linalg.norm(a @ graph.square_column(i) - column) < 1e-12
-        keys = np.array([i, 5, 99_998])
-        assert np.array_equal(graph.row(i, 0, keys, np.zeros(3, dtype=np.int64)), column[keys])
+        task_ids = np.array([i, 5, 99_998])
+        assert np.array_equal(graph.row(i, 0, task_ids, np.zeros(3, dtype=np.int64)), column[task_ids])
     assert graph.similarity(3, 9) == pytest.approx(graph.similarity(9, 3), rel=1e-9)
 
 

@@ -83,22 +83,22 @@ class Lockstep:
         self.case, self.script, self.settings = case, script, settings_of(case, script)
         self.core, self.reference = native.Engine(self.settings), reference.Engine(self.settings)
         self.worst = 0.0
-        self.keys, self.clusters = self.settings.graph.locate(range(N_TASKS))
+        self.task_ids, self.clusters = self.settings.graph.locate(range(N_TASKS))
         self.rows = [case.rows(row[None]) for row in script.rows]
 
     def run(self):
         for t, event in enumerate(self.script.events):
             if event[2] == FORGET:
                 for engine in (self.core, self.reference):
-                    engine.forget(int(self.keys[event[1]]))
+                    engine.forget(int(self.task_ids[event[1]]))
                 assert self.difference() is None, f"after forgetting, step {t}: {self.difference()}"
             else:
                 self.step(t, event)
         probe = self.case.rows(self.script.rows)
         for task in range(N_TASKS):
-            keys, clusters = (np.full(len(self.rows), ids[task]) for ids in (self.keys, self.clusters))
+            task_ids, clusters = (np.full(len(self.rows), ids[task]) for ids in (self.task_ids, self.clusters))
             self.close(
-                *(engine.margins(probe, keys, clusters) for engine in (self.core, self.reference)), "final margins"
+                *(engine.margins(probe, task_ids, clusters) for engine in (self.core, self.reference)), "final margins"
             )
         return self.worst
 
@@ -109,7 +109,7 @@ class Lockstep:
             before = reference.Engine(self.settings)
             for earlier in self.script.events[:t]:
                 if earlier[2] == FORGET:
-                    before.forget(int(self.keys[earlier[1]]))
+                    before.forget(int(self.task_ids[earlier[1]]))
                 else:
                     self.fed(before, earlier)
             said = f"step {t}, {event}: flags {flags} and {flags_ref}, margins {f} and {f_ref}; {self.difference()}"
@@ -119,7 +119,7 @@ class Lockstep:
     def fed(self, engine, event):
         row, task, code = event
         return engine.learn(
-            self.rows[row], np.array([code], np.int32), self.keys[task : task + 1], self.clusters[task : task + 1]
+            self.rows[row], np.array([code], np.int32), self.task_ids[task : task + 1], self.clusters[task : task + 1]
         )
 
     def stored(self, engine):
@@ -157,7 +157,7 @@ class Lockstep:
         row, task, code = event
         rule = before.rule
         x = next(iter(rule.store.instances(self.rows[row])))
-        t = rule.with_kernel_row(x, int(self.keys[task]), int(self.clusters[task]))
+        t = rule.with_kernel_row(x, int(self.task_ids[task]), int(self.clusters[task]))
         for margins in (np.atleast_1d(f_core), np.atleast_1d(f)):
             others = np.sort(np.delete(margins, code) if len(margins) > 1 else np.zeros(1))
             gaps = np.append(

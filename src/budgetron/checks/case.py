@@ -106,7 +106,7 @@ class Case:
         X[rng.random(X.shape) < 0.2] = 0.0
         again = rng.random(n) < 0.1
         X[again] = X[rng.integers(n, size=again.sum())]
-        # A zero row makes ties, after which two right models may differ; so the first half has none.
+        # A zero row causes a tie, after which two correct models may differ. So the first half has none.
         X[n // 2 :][rng.random(n - n // 2) < 0.06] = 0.0
         tasks = rng.integers(N_TASKS - 1, size=n)
         tasks[n // 3 :] = rng.integers(N_TASKS, size=n - n // 3)

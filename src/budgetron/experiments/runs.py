@@ -69,7 +69,7 @@ class Run:
 
 
 def planned(blocks: Iterable[TableBlock], n_orders: int, paper_only: bool = False) -> list[Run]:
-    """List all runs of a table, with those first that others depend on; `paper_only` leaves out Budgetron's rows."""
+    """List all runs of a table, first those that others depend on; `paper_only` leaves out Budgetron's rows."""
     wanted = list(blocks)
     waves = sorted({len(algorithm.after) for algorithm in ALGORITHMS})
     return [
@@ -134,7 +134,7 @@ def _cell(
     graph: str,
     share: int | None,
 ) -> Json:
-    # Budgets are relative to this very order: what the baseline stored, and the bytes that mtbprj-2 took.
+    # Budgets are relative to runs on the same order: the examples that the baseline stored, the bytes of mtbprj-2.
     baseline, sized = needed.get(BASELINE), needed.get(SAME_BYTES_AS)
     budget = (
         0

@@ -60,13 +60,13 @@ def test_memory_bytes_against_the_allocator(rule, is_sparse):
     rng = np.random.default_rng(0)
     n, d = 3000, 2000 if is_sparse else 60
     X = rows_of(rng, n, d, is_sparse)
-    codes, keys = rng.integers(2, size=n).astype(np.int32), rng.integers(50, size=n)
-    clusters = np.zeros_like(keys)
+    codes, task_ids = rng.integers(2, size=n).astype(np.int32), rng.integers(50, size=n)
+    clusters = np.zeros_like(task_ids)
     settings = settings_of(rule, d, is_sparse, capacity=None if rule == "perceptron" else 700)
-    native.Engine(settings).learn(X[:1], codes[:1], keys[:1], clusters[:1])  # what is allocated once and for all
+    native.Engine(settings).learn(X[:1], codes[:1], task_ids[:1], clusters[:1])  # what is allocated once and for all
     before = allocated()
     engine = native.Engine(settings)
-    engine.learn(X, codes, keys, clusters)
+    engine.learn(X, codes, task_ids, clusters)
     real, said = allocated() - before, engine.memory_bytes()
     assert said > 200_000
     assert real == pytest.approx(said, rel=0.02, abs=32 * 1024)
@@ -165,8 +165,8 @@ def test_bytes_of_is_a_bound(rule, n_outputs, is_sparse):
             rule, d, is_sparse, capacity=capacity, pool=pool, n_outputs=n_outputs, max_task_rows=rows
         )
         engine = native.Engine(settings)
-        keys = rng.integers(100, size=n)
-        engine.learn(X, rng.integers(max(n_outputs, 2), size=n).astype(np.int32), keys, np.zeros_like(keys))
+        task_ids = rng.integers(100, size=n)
+        engine.learn(X, rng.integers(max(n_outputs, 2), size=n).astype(np.int32), task_ids, np.zeros_like(task_ids))
         bound = memory.bytes_of(settings)
         assert engine.memory_bytes() <= bound
         assert bound <= 1.6 * engine.memory_bytes() + 24 * 1024

@@ -35,17 +35,17 @@ def stream(n, d=4, is_sparse=False, spread=3.0):
     return X, codes, rng.integers(3, size=n)
 
 
-def fed(engine, X, codes, keys):
-    return engine.learn(X, codes, keys, np.zeros_like(keys))[0]
+def fed(engine, X, codes, task_ids):
+    return engine.learn(X, codes, task_ids, np.zeros_like(task_ids))[0]
 
 
 @pytest.mark.parametrize("kind", ENGINES)
 @pytest.mark.parametrize("is_sparse", [False, True], ids=["dense", "sparse"])
 def test_gamma_after_every_row(kind, is_sparse):
-    X, codes, keys = stream(80, 12, is_sparse)
+    X, codes, task_ids = stream(80, 12, is_sparse)
     engine = kind(settings_of("random_budget_perceptron", 12, sparse=is_sparse))
     for t in range(80):
-        fed(engine, X[t : t + 1], codes[t : t + 1], keys[t : t + 1])
+        fed(engine, X[t : t + 1], codes[t : t + 1], task_ids[t : t + 1])
         n = min(1 << ((t + 1).bit_length() - 1), 64)
         first = X[:n].toarray() if is_sparse else X[:n]
         expected = 1 / (12 * first.var()) if is_sparse or n >= 32 else 1 / 12
@@ -64,10 +64,10 @@ def test_rows_that_do_not_vary(kind):
 @pytest.mark.parametrize("is_sparse", [False, True], ids=["dense", "sparse"])
 @pytest.mark.parametrize("rule", RULES)
 def test_core_is_reference(rule, is_sparse):
-    X, codes, keys = stream(150, 8, is_sparse)
+    X, codes, task_ids = stream(150, 8, is_sparse)
     settings = settings_of(rule, 8, sparse=is_sparse)
     core, definition = native.Engine(settings), reference.Engine(settings)
-    assert fed(core, X, codes, keys) == pytest.approx(fed(definition, X, codes, keys), abs=1e-6)
+    assert fed(core, X, codes, task_ids) == pytest.approx(fed(definition, X, codes, task_ids), abs=1e-6)
     assert np.array_equal(core.active()["arrival"], definition.active()["arrival"])
 
 
@@ -75,12 +75,12 @@ def test_core_is_reference(rule, is_sparse):
 @pytest.mark.parametrize("stop", [1, 10, 40, 64])
 @pytest.mark.parametrize("rule", RULES)
 def test_a_restored_engine_continues_to_estimate(rule, stop, kind):
-    X, codes, keys = stream(100)
+    X, codes, task_ids = stream(100)
     whole, part = kind(settings_of(rule)), kind(settings_of(rule))
-    expected = fed(whole, X, codes, keys)
-    fed(part, X[:stop], codes[:stop], keys[:stop])
+    expected = fed(whole, X, codes, task_ids)
+    fed(part, X[:stop], codes[:stop], task_ids[:stop])
     again = kind.restore(part.settings, part.state())
-    assert np.array_equal(fed(again, X[stop:], codes[stop:], keys[stop:]), expected[stop:])
+    assert np.array_equal(fed(again, X[stop:], codes[stop:], task_ids[stop:]), expected[stop:])
     assert again.kernel == whole.kernel
 
 
@@ -91,14 +91,14 @@ def test_examples_that_become_dependent_are_projected(rule, eta, kind):
     """Under 1/d the rows are far apart, and all mistakes are stored; under the estimate they are close together."""
     rng = np.random.default_rng(0)
     X = 1000.0 * rng.normal(size=(200, 1))
-    codes, keys = rng.integers(2, size=200).astype(np.int32), np.zeros(200, dtype=np.int64)
+    codes, task_ids = rng.integers(2, size=200).astype(np.int32), np.zeros(200, dtype=np.int64)
     engine = kind(settings_of(rule, 1, capacity=50, eta=eta))
-    fed(engine, X[:31], codes[:31], keys[:31])
+    fed(engine, X[:31], codes[:31], task_ids[:31])
     before = engine.n_stored
     assert before > 10
-    margins = fed(engine, X[31:32], codes[31:32], keys[31:32])
+    margins = fed(engine, X[31:32], codes[31:32], task_ids[31:32])
     assert engine.kernel.gamma < 1e-5 and engine.n_stored < before
     H = engine.kernel(engine.active()["rows"], engine.active()["rows"])
     assert (1 / np.diagonal(np.linalg.inv(H)) > 0.99 * max(eta**2, 2.0**-36)).all()
-    margins = fed(engine, X[32:], codes[32:], keys[32:])
+    margins = fed(engine, X[32:], codes[32:], task_ids[32:])
     assert np.abs(margins).max() < 1e4

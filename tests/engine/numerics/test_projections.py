@@ -46,8 +46,9 @@ def run(engine, updates, eta, seed=0):
     done = 0
     while done < updates:
         X = near_duplicates(rng, BLOCK, eta)
-        keys = rng.integers(N_TASKS, size=BLOCK)
-        margins, flags = engine.learn(X, rng.integers(2, size=BLOCK).astype(np.int32), keys, np.zeros_like(keys))
+        task_ids = rng.integers(N_TASKS, size=BLOCK)
+        codes = rng.integers(2, size=BLOCK).astype(np.int32)
+        margins, flags = engine.learn(X, codes, task_ids, np.zeros_like(task_ids))
         assert np.isfinite(margins).all()
         done += int((flags & 2 > 0).sum())
     return rng
@@ -84,12 +85,12 @@ def exact(a, b):
 def examine(engine, rng, eta):
     """The largest error of δ² and of margins over probes; and the condition number."""
     active = engine.active()
-    rows, keys = active["rows"], active["key"]
+    rows, task_ids = active["rows"], active["key"]
     probes = near_duplicates(rng, 60, eta)
     similar = np.ones((60, len(rows))), np.ones((len(rows), len(rows)))
     tasks = rng.integers(N_TASKS, size=60)
     if engine.settings.rule == "budget_projectron":
-        similar = np.where(tasks[:, None] == keys, 1.0, 0.5), np.where(keys[:, None] == keys, 1.0, 0.5)
+        similar = np.where(tasks[:, None] == task_ids, 1.0, 0.5), np.where(task_ids[:, None] == task_ids, 1.0, 0.5)
     k, H = exact(probes, rows) * similar[0], exact(rows, rows) * similar[1]
     errors = np.abs(kept_delta2(engine.state(), k.astype(np.float64), 1.0) - fresh_delta2(H, k, 1.0))
     margins = engine.margins(probes, tasks, np.zeros_like(tasks))
@@ -154,7 +155,7 @@ def test_huge_tiny_and_equal_rows(rule, kernel, scale):
     if engine.first_bad_row(X) is not None:
         assert scale >= 1e70
         return
-    keys = rng.integers(N_TASKS, size=300)
-    margins, _ = engine.learn(X, rng.integers(2, size=300).astype(np.int32), keys, np.zeros_like(keys))
+    task_ids = rng.integers(N_TASKS, size=300)
+    margins, _ = engine.learn(X, rng.integers(2, size=300).astype(np.int32), task_ids, np.zeros_like(task_ids))
     assert np.isfinite(margins).all()
-    assert np.isfinite(engine.margins(X, keys, np.zeros_like(keys))).all()
+    assert np.isfinite(engine.margins(X, task_ids, np.zeros_like(task_ids))).all()

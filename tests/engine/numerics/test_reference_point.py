@@ -36,16 +36,16 @@ def settings_of(rule, dtype, capacity=25, eta=0.1, gamma=GAMMA, kernel=None, is_
 def stream(n, ratio, seed=0, spread=1.0):
     """Rows of this mean and spread in float32, codes and tasks; about a quarter of the labels is noise."""
     rng = np.random.default_rng(seed)
-    Z, keys = rng.normal(size=(n, D)), rng.integers(N_TASKS, size=n)
+    Z, task_ids = rng.normal(size=(n, D)), rng.integers(N_TASKS, size=n)
     concept = rng.normal(size=(N_TASKS, D))
     flip = rng.random(n) < 0.1
-    codes = ((np.sin((Z * concept[keys]).sum(axis=1)) > 0) ^ flip).astype(np.int32)
+    codes = ((np.sin((Z * concept[task_ids]).sum(axis=1)) > 0) ^ flip).astype(np.int32)
     mean = ratio * np.where(np.arange(D) % 2, 1.0, -1.0)
-    return (spread * Z + mean).astype(np.float32), codes, keys
+    return (spread * Z + mean).astype(np.float32), codes, task_ids
 
 
-def fed(engine, X, codes, keys):
-    margins, flags = engine.learn(X.astype(engine.settings.dtype), codes, keys, np.zeros_like(keys))
+def fed(engine, X, codes, task_ids):
+    margins, flags = engine.learn(X.astype(engine.settings.dtype), codes, task_ids, np.zeros_like(task_ids))
     return margins, flags
 
 
@@ -76,14 +76,14 @@ def test_float32_is_near_float64(rule, ratio):
 @pytest.mark.parametrize("rule", PROJECTING)
 def test_small_eta_in_float32(rule, ratio, eta):
     """Near-duplicates and a small η: δ² of float32 rows is noise, and must not be divided by."""
-    X, codes, keys = stream(1500, ratio, seed=1, spread=0.3)
+    X, codes, task_ids = stream(1500, ratio, seed=1, spread=0.3)
     X[1::3] = X[::3]  # duplicates
     X[2::3] = (X[::3] + 1e-3 * np.sign(X[::3])).astype(np.float32)
     engine = native.Engine(settings_of(rule, "float32", eta=eta))
-    margins, flags = fed(engine, X, codes, keys)
+    margins, flags = fed(engine, X, codes, task_ids)
     assert np.isfinite(margins).all() and np.abs(margins).max() < 100
     assert rebuilds(engine) <= 1 + len(X) // 25, "a rebuild waits for as many changes as there are rows"
-    yardstick, _ = fed(native.Engine(settings_of(rule, "float64", eta=max(eta, 2**-8))), X, codes, keys)
+    yardstick, _ = fed(native.Engine(settings_of(rule, "float64", eta=max(eta, 2**-8))), X, codes, task_ids)
     assert errors(flags) <= 1.1 * (np.sign(yardstick) != np.where(codes, 1, -1)).sum() + 20
 
 
@@ -92,9 +92,9 @@ def test_small_eta_in_float32(rule, ratio, eta):
 @pytest.mark.parametrize("ratio", [0.0, 100.0, 1e4])
 @pytest.mark.parametrize("rule", RULES)
 def test_core_is_reference_off_centre(rule, ratio, dtype):
-    X, codes, keys = stream(220, ratio, seed=2)
+    X, codes, task_ids = stream(220, ratio, seed=2)
     core, definition = (kind(settings_of(rule, dtype, capacity=12)) for kind in (native.Engine, reference.Engine))
-    (f, flags), (g, expected) = fed(core, X, codes, keys), fed(definition, X, codes, keys)
+    (f, flags), (g, expected) = fed(core, X, codes, task_ids), fed(definition, X, codes, task_ids)
     within = 1e-7 if dtype == "float64" else 2e-4
     assert np.abs(f - g).max() < within
     assert (flags == expected).all()
@@ -108,9 +108,9 @@ def test_float64_far_from_0(kind):
     """Mean 1e8 and spread 1: without a reference point, even double leaves half a digit of ‖x − y‖²."""
     rng = np.random.default_rng(0)
     Z = np.round(rng.normal(size=(150, D)) * 2**16) / 2**16  # so that adding the mean is exact
-    codes, keys = (Z[:, 0] * Z[:, 1] > 0).astype(np.int32), np.zeros(150, dtype=np.int64)
+    codes, task_ids = (Z[:, 0] * Z[:, 1] > 0).astype(np.int32), np.zeros(150, dtype=np.int64)
     near, far = (kind(settings_of("budget_projectron", "float64")) for _ in range(2))
-    f, g = fed(near, Z, codes, keys)[0], fed(far, Z + 2.0**26, codes, keys)[0]
+    f, g = fed(near, Z, codes, task_ids)[0], fed(far, Z + 2.0**26, codes, task_ids)[0]
     assert far.state()["reference_moves"] == 1 and np.abs(f - g).max() < 1e-6
 
 
@@ -118,33 +118,33 @@ def test_float64_far_from_0(kind):
 @pytest.mark.parametrize("kind", ENGINES)
 def test_an_absurd_row_is_not_the_reference_point(kind, absurd):
     for place in (0, 1, 7):
-        X, codes, keys = stream(160, 1e3, seed=4)
+        X, codes, task_ids = stream(160, 1e3, seed=4)
         X[place] = absurd
         single, double = (kind(settings_of("budget_projectron", dtype)) for dtype in ("float32", "float64"))
-        f, g = fed(single, X, codes, keys)[0], fed(double, X, codes, keys)[0]
+        f, g = fed(single, X, codes, task_ids)[0], fed(double, X, codes, task_ids)[0]
         assert np.abs(f - g)[3:].max() < 1e-3, "from the second good row in a row on"
         assert np.abs(np.abs(single.state()["reference"]) - 1e3).max() < 10
 
 
 @pytest.mark.parametrize("kind", ENGINES)
 def test_rows_near_0_have_no_reference_point(kind):
-    X, codes, keys = stream(100, 0.0)
+    X, codes, task_ids = stream(100, 0.0)
     X[50] = 1e4  # one far row is a candidate until the next row
     engine = kind(settings_of("random_budget_perceptron", "float32"))
-    fed(engine, X[:51], codes[:51], keys[:51])
+    fed(engine, X[:51], codes[:51], task_ids[:51])
     assert engine.state()["reference_streak"] == 1 and engine.state()["reference_moves"] == 0
-    fed(engine, X[51:], codes[51:], keys[51:])
+    fed(engine, X[51:], codes[51:], task_ids[51:])
     assert "reference" not in engine.state()
 
 
 @pytest.mark.parametrize("kernel", [kernels.Linear(1.0), kernels.Polynomial(2), None], ids=["linear", "poly", "sparse"])
 @pytest.mark.parametrize("kind", ENGINES)
 def test_other_kernels_and_sparse_rows_are_not_shifted(kind, kernel):
-    X, codes, keys = stream(60, 100.0)
+    X, codes, task_ids = stream(60, 100.0)
     is_sparse = kernel is None
     engine = kind(settings_of("random_budget_perceptron", "float32", kernel=kernel, is_sparse=is_sparse))
     rows = sparse.csr_matrix(X) if is_sparse else X
-    engine.learn(rows, codes, keys, np.zeros_like(keys))
+    engine.learn(rows, codes, task_ids, np.zeros_like(task_ids))
     assert "reference" not in engine.state()
     stored = engine.active()["rows"]
     assert np.array_equal(stored.toarray() if is_sparse else stored, X[engine.active()["arrival"]])
@@ -153,24 +153,24 @@ def test_other_kernels_and_sparse_rows_are_not_shifted(kind, kernel):
 @needs_core
 def test_sparse_float32_rows_far_from_0():
     """Their products are summed in double, so they need no reference point at these ratios."""
-    X, codes, keys = stream(600, 1e3)
+    X, codes, task_ids = stream(600, 1e3)
     single = native.Engine(settings_of("budget_projectron", "float32", is_sparse=True))
-    f, _ = single.learn(sparse.csr_matrix(X), codes, keys, np.zeros_like(keys))
-    g, _ = fed(native.Engine(settings_of("budget_projectron", "float64")), X, codes, keys)
+    f, _ = single.learn(sparse.csr_matrix(X), codes, task_ids, np.zeros_like(task_ids))
+    g, _ = fed(native.Engine(settings_of("budget_projectron", "float64")), X, codes, task_ids)
     assert np.abs(f - g).max() < 1e-5
 
 
 @pytest.mark.parametrize("rule", RULES)
 @pytest.mark.parametrize("kind", ENGINES)
 def test_blocks_and_restarts_do_not_matter(kind, rule):
-    X, codes, keys = stream(180, 1e3, seed=5)
+    X, codes, task_ids = stream(180, 1e3, seed=5)
     X[[0, 60]] = 7e6
     X[90:] -= 5e3  # the stream moves elsewhere
     whole = kind(settings_of(rule, "float32"))
-    f, _ = fed(whole, X, codes, keys)
+    f, _ = fed(whole, X, codes, task_ids)
     cut, parts = kind(settings_of(rule, "float32")), []
     for at in range(0, 180, 7):
-        parts.append(fed(cut, X[at : at + 7], codes[at : at + 7], keys[at : at + 7])[0])
+        parts.append(fed(cut, X[at : at + 7], codes[at : at + 7], task_ids[at : at + 7])[0])
         if kind is native.Engine:  # the reference solves from scratch, so a restart may round differently
             cut = kind.restore(cut.settings, cut.state())
     assert np.array_equal(np.concatenate(parts), f)
@@ -180,21 +180,21 @@ def test_blocks_and_restarts_do_not_matter(kind, rule):
 
 
 def test_a_file_continues(tmp_path):
-    X, codes, keys = stream(200, 1e3, seed=6)
+    X, codes, task_ids = stream(200, 1e3, seed=6)
     model = budgetron.BudgetProjectron(20, kernels.Gaussian(GAMMA))
-    model.partial_fit(X[:100], codes[:100], tasks=keys[:100])
+    model.partial_fit(X[:100], codes[:100], tasks=task_ids[:100])
     model.save(tmp_path / "model.budgetron")
     loaded = budgetron.load(tmp_path / "model.budgetron")
     assert np.array_equal(model.active_set_.rows, loaded.active_set_.rows)
-    again = loaded.predict_then_learn(X[100:], codes[100:], tasks=keys[100:])
-    assert np.array_equal(model.predict_then_learn(X[100:], codes[100:], tasks=keys[100:]), again)
+    again = loaded.predict_then_learn(X[100:], codes[100:], tasks=task_ids[100:])
+    assert np.array_equal(model.predict_then_learn(X[100:], codes[100:], tasks=task_ids[100:]), again)
 
 
 @pytest.mark.parametrize("engine", [pytest.param("auto", marks=needs_core), "numpy"])
 def test_stored_rows_are_shown_as_they_came(engine):
-    X, codes, keys = stream(120, 1e3, seed=7)
+    X, codes, task_ids = stream(120, 1e3, seed=7)
     model = budgetron.RandomBudgetPerceptron(30, kernels.Gaussian(GAMMA), engine=engine)
-    model.partial_fit(X, codes, tasks=keys)
+    model.partial_fit(X, codes, tasks=task_ids)
     shown = model.active_set_
     assert shown.rows.dtype == np.float32
     assert np.array_equal(shown.rows, X[shown.arrival]), "rows within a factor of 2 of the point are held exactly"
@@ -202,10 +202,10 @@ def test_stored_rows_are_shown_as_they_came(engine):
 
 @needs_core
 def test_a_stream_that_alternates_does_not_move_the_point_for_ever():
-    X, codes, keys = stream(4000, 0.0, seed=8)
+    X, codes, task_ids = stream(4000, 0.0, seed=8)
     X[np.arange(4000) // 8 % 2 == 1] += 1e3
     engine = native.Engine(settings_of("budget_projectron", "float32"))
-    margins, _ = fed(engine, X, codes, keys)
+    margins, _ = fed(engine, X, codes, task_ids)
     assert engine.state()["reference_moves"] <= 3 and np.abs(margins).max() < 100
 
 
@@ -225,14 +225,14 @@ def test_the_point_is_counted(dtype):
 @pytest.mark.parametrize("rule", RULES)
 def test_huge_tiny_and_equal_float32_rows(rule, scale):
     """Every accepted row has finite margins."""
-    X, codes, keys = stream(300, 0.0, seed=9)
+    X, codes, task_ids = stream(300, 0.0, seed=9)
     X = (X.astype(np.float64) * scale).astype(np.float32)
     X[::5] = X[0]
     X[3::7] = 0.0
     engine = native.Engine(settings_of(rule, "float32", eta=0.0))
     assert engine.first_bad_row(X) is None
-    margins, _ = fed(engine, X, codes, keys)
-    assert np.isfinite(margins).all() and np.isfinite(engine.margins(X, keys, np.zeros_like(keys))).all()
+    margins, _ = fed(engine, X, codes, task_ids)
+    assert np.isfinite(margins).all() and np.isfinite(engine.margins(X, task_ids, np.zeros_like(task_ids))).all()
 
 
 @pytest.mark.parametrize("kind", ENGINES)
@@ -262,10 +262,10 @@ def off_centre(updates, block=2000):
     wrong, largest, mean = [0, 0], 0.0, np.full(D, 1e3)
     for part in range(updates // block):
         mean = mean + rng.normal(size=D)
-        X, codes, keys = stream(block, 0.0, seed=part)
+        X, codes, task_ids = stream(block, 0.0, seed=part)
         X = (X + mean).astype(np.float32)
         for e, engine in enumerate(engines):
-            margins, flags = fed(engine, X, codes, keys)
+            margins, flags = fed(engine, X, codes, task_ids)
             wrong[e] += errors(flags)
             largest = max(largest, float(np.abs(margins).max()))
     return wrong, largest, engines

@@ -46,9 +46,9 @@ def decaying(kind, steps):
     engine = kind(settings)
     rng = np.random.default_rng(3)
     for at in range(0, steps, 40):
-        keys = at + rng.integers(2, size=40)
+        task_ids = at + rng.integers(2, size=40)
         codes = rng.integers(2, size=40).astype(np.int32)
-        engine.learn(rng.uniform(-1, 1, size=(40, 2)), codes, keys, np.zeros_like(keys))
+        engine.learn(rng.uniform(-1, 1, size=(40, 2)), codes, task_ids, np.zeros_like(task_ids))
         yield engine
 
 

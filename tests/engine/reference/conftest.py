@@ -29,16 +29,16 @@ class Run:
         return scipy.sparse.csr_matrix(X) if self.settings.sparse else X
 
     def learn(self, X: Any, codes: Any, tasks: Any = None) -> tuple[np.ndarray, np.ndarray]:
-        keys, clusters = self.settings.graph.locate([0] * len(codes) if tasks is None else tasks)
-        return self.engine.learn(self.block(X), np.asarray(codes, dtype=np.int32), keys, clusters)
+        task_ids, clusters = self.settings.graph.locate([0] * len(codes) if tasks is None else tasks)
+        return self.engine.learn(self.block(X), np.asarray(codes, dtype=np.int32), task_ids, clusters)
 
     def margins(self, X: Any, tasks: Any = None) -> np.ndarray:
-        keys, clusters = self.settings.graph.locate([0] * len(X) if tasks is None else tasks)
-        return self.engine.margins(self.block(X), keys, clusters)
+        task_ids, clusters = self.settings.graph.locate([0] * len(X) if tasks is None else tasks)
+        return self.engine.margins(self.block(X), task_ids, clusters)
 
     def weights_of(self, task: Any) -> np.ndarray:
-        keys, clusters = self.settings.graph.locate([task])
-        return self.engine.task_weights(int(keys[0]), int(clusters[0]))
+        task_ids, clusters = self.settings.graph.locate([task])
+        return self.engine.task_weights(int(task_ids[0]), int(clusters[0]))
 
     @property
     def arrivals(self) -> list[int]:

@@ -14,8 +14,8 @@ from budgetron.graphs.task_ids import plain
 class BusyTasks:
     """Approximate counts of examples per task.
 
-    With more than 2 `most` tasks, the counts of all but the `most` busiest are dropped. A task that comes back is
-    counted from 0 again, so a count may be too low but is never too high.
+    When there are counts of more than 2 · `most` tasks, all but the `most` highest are dropped. A dropped task that
+    occurs again is counted from 0, so a count may be too low but is never too high.
     """
 
     def __init__(self, most: int = 10_000) -> None:
