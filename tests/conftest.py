@@ -11,6 +11,7 @@ import functools
 import itertools
 import os
 import shutil
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -142,6 +143,15 @@ def one_blas_thread():
     """
     with threadpool_limits(int(os.environ.get("OPENBLAS_NUM_THREADS") or 1)):
         yield
+
+
+@pytest.fixture(scope="session")
+def paper_files():
+    """The folder with the paper's three data sets, if this checkout has it beside it."""
+    folder = Path(__file__).resolve().parents[2] / "shared" / "data"
+    if not (folder / "school" / "school.mat").exists():
+        pytest.skip("the paper's data are not in ../shared/data beside this checkout (they carry no licence)")
+    return folder
 
 
 @pytest.fixture(scope="session")

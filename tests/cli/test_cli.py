@@ -15,8 +15,6 @@ from budgetron import __version__, data
 from budgetron.cli import COMMANDS, main
 from budgetron.engine import native
 
-SHARED = Path(__file__).resolve().parents[3] / "shared" / "data"
-
 
 @pytest.fixture
 def runner(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> CliRunner:
@@ -99,13 +97,11 @@ def test_datasets_verify_finds_a_damaged_file(runner: CliRunner, tmp_path: Path)
     assert never_fetched.exit_code == 1 and not (tmp_path / "cache").exists()  # nothing is downloaded
 
 
-def test_datasets_verify_and_fetch_what_is_right(runner: CliRunner) -> None:
-    if not (SHARED / "school" / "school.mat").exists():
-        pytest.skip("the paper's data are not in ../shared/data beside this checkout (they carry no licence)")
+def test_datasets_verify_and_fetch_what_is_right(runner: CliRunner, paper_files: Path) -> None:
     for verb in ("verify", "fetch"):
-        done = runner.invoke(main, ["datasets", verb, "school", "spam", "--from", str(SHARED)])
+        done = runner.invoke(main, ["datasets", verb, "school", "spam", "--from", str(paper_files)])
         assert done.exit_code == 0 and done.output.count("\n") == 2, done.output
-    listed = json.loads(runner.invoke(main, ["datasets", "list", "--json", "--from", str(SHARED)]).output)
+    listed = json.loads(runner.invoke(main, ["datasets", "list", "--json", "--from", str(paper_files)]).output)
     assert {row["name"] for row in listed if row["available"]} >= {"school", "sentiment", "spam"}
 
 

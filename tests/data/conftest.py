@@ -1,4 +1,4 @@
-"""The paper's files where this checkout has them beside it, and a web server on loopback that serves them."""
+"""A web server on loopback that serves data files, and no settings of the user."""
 
 from __future__ import annotations
 
@@ -12,8 +12,6 @@ from typing import Any
 
 import pytest
 
-SHARED = Path(__file__).resolve().parents[3] / "shared" / "data"
-
 
 @pytest.fixture(autouse=True)
 def _no_settings_from_outside(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
@@ -22,14 +20,6 @@ def _no_settings_from_outside(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -
         if variable in ("BUDGETRON_DATA", "BUDGETRON_MIRROR") or variable.lower().endswith("_proxy"):
             monkeypatch.delenv(variable)
     monkeypatch.setenv("BUDGETRON_CACHE", str(tmp_path / "cache"))
-
-
-@pytest.fixture(scope="session")
-def paper_files() -> Path:
-    """The folder with the paper's three sets."""
-    if not (SHARED / "school" / "school.mat").exists():
-        pytest.skip("the paper's data are not in ../shared/data beside this checkout (they carry no licence)")
-    return SHARED
 
 
 class Mirror:
