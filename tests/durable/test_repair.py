@@ -297,7 +297,7 @@ def test_only_the_owner_may_read(tmp_path):
 
 def test_leftovers_of_a_killed_process_are_deleted_at_the_next_start(tmp_path):
     learned(tmp_path, 20).close()
-    for name in (".budgetron-0a", "..budgetron-0a.part", "..budgetron-0a.part-wal", ".budgetron-0a.tmp"):
+    for name in (".budgetron-0a", "..budgetron-0a.part", "..budgetron-0a.part-wal", ".budgetron-0a.tmp", ".backup-0a"):
         (tmp_path / name).write_bytes(b"examples of someone who wants to be forgotten")
     (tmp_path / ".budgetron-0b").mkdir()
     (tmp_path / ".budgetron-0b" / "host.sqlite").write_bytes(b"examples")

@@ -89,7 +89,7 @@ def test_a_predict_key_can_neither_fill_the_disk_nor_evict_the_labels_of_others(
         name = client.post("/v1/predict", json=wanted, headers=headers["app"]).json()["id"]
         many = json.dumps({"examples": [{"features": [0.125] * 5000}] * 200, "remember": True}).encode()
         kind = {"Content-Type": "application/json"}
-        for _ in range(16):  # 100 MB
+        for _ in range(24):  # 150 MB
             answer = client.post("/v1/predict", content=many, headers=headers["flood"] | kind)
             assert answer.status_code == 200
         files = (tmp_path / "data" / "default").glob("pending*")

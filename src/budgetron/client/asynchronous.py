@@ -108,7 +108,7 @@ class AsyncClient:
         return int((await self._call(call))["position"])
 
     async def backup(self, path: str | os.PathLike[str]) -> None:
-        """Download a backup of model, log and keys. Put it into an empty directory as `host.sqlite` to restore it."""
+        """Download a backup of model, log and keys. `budgetron restore PATH DIRECTORY` restores it."""
         replace_file(path, await self._call(Call("GET", self._settings.path("backup"))))
 
     # ---- HTTP

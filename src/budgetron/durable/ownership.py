@@ -38,11 +38,13 @@ def make_private(directory: Path) -> None:
 
 def remove_leftovers(directory: Path) -> None:
     """Delete the temporary files that a killed process left. Only the owner of the directory may call this."""
-    for path in [*directory.glob(f"{TEMPORARY}*"), *directory.glob(f".{TEMPORARY}*")]:  # `Log.copy_to` adds a dot
-        if path.is_dir():
-            shutil.rmtree(path)
-        else:
-            path.unlink()
+    # The second one is that of a copy under way (`Log.copy_to`), and the others are those of version 0.1.
+    for prefix in (TEMPORARY, f".{TEMPORARY}", ".backup-", "..backup-"):
+        for path in directory.glob(f"{prefix}*"):
+            if path.is_dir():
+                shutil.rmtree(path)
+            else:
+                path.unlink()
 
 
 class DirectoryLock:

@@ -1,0 +1,270 @@
+"""A day of a service, in fast motion: faults of every kind at random moments, under load, one after the other.
+
+    python -m pytest tests/service/test_day.py --long
+
+At the end every acknowledged example was learned exactly once. Precisely: in the order of their record numbers, and
+with the model files that the operator uploaded in between, the acknowledged examples are fed to a new model in this
+process. They must give the margins that the service gave, example for example, and at the end the same model file, byte
+for byte. Streams go to a second model, which must have seen every line once. And every answer of /readyz was true; see
+`Probe`.
+"""
+
+from __future__ import annotations
+
+import random
+import resource
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections import Counter
+
+import httpx
+from day_clients import Probe, Sender, SlowStream, hostile
+from kills import MODEL, Launched, made
+from running import until
+
+from budgetron.client import Client
+from budgetron.durable import verify
+from budgetron.durable.hosted_model import hosted_model_from
+from budgetron.learners.saved import content_of
+from budgetron.service.http import api_keys
+
+FREE = (resource.RLIM_INFINITY, resource.RLIM_INFINITY)
+FULL = (4096, resource.RLIM_INFINITY)  # bytes that a file may have: less than any log
+FAULTS = {"kill": 7, "stop": 4, "full disk": 4, "replace model": 2, "restore backup": 2, "back up": 3, "cut backup": 1,
+          "change keys": 1, "hostile": 4, "slow": 2}  # and how often each occurs  # fmt: skip
+
+
+class History:
+    """What the service could do, and since when: "ready", "full" (its disk), or "changing" (it may be either)."""
+
+    def __init__(self):
+        self._changes = [(0.0, "changing")]
+
+    def now(self, state):
+        self._changes.append((time.monotonic(), state))
+
+    def between(self, begin, end):
+        changes = list(self._changes)
+        ends = [at for at, _ in changes[1:]] + [float("inf")]
+        return {state for (at, state), until_ in zip(changes, ends, strict=True) if at <= end and until_ >= begin}
+
+
+class Day:
+    def __init__(self, folder, seed):
+        self.folder, self.rng = folder, random.Random(seed)
+        self.key_file = folder / "keys"
+        self.admin = api_keys.add(self.key_file, "admin", "admin")
+        self.token, self._n_keys = api_keys.add(self.key_file, "sender-0", "learn"), 1
+        self.history, self.hold, self.over, self.keys_change = History(), threading.Event(), threading.Event(), False
+        self.service = Launched(folder / "data", MODEL, f"streams={MODEL}", "--keys", self.key_file,
+                                "--snapshot-every", 25)  # fmt: skip
+        self.url = self.service.url
+        self.uploads = []  # (position, model file) of models that the operator uploaded
+        self.backup = None  # the last one: file, position
+        self.happened = Counter()
+        self.streams, self.idle = [], []
+        self.senders = [Sender(self, number) for number in range(3)]
+        self.probe = Probe(self, 99)
+
+    # ---- the day
+
+    def run(self, faults):
+        self._start()
+        first = [[1.0, 0.0, 0.0], [-1.0, 0.0, 0.0]]
+        with self._admin() as client:
+            client.learn_many(first, [1, 0], ["task 0", "task 1"])
+        with Client(self.url, self.token, "streams") as client:
+            client.learn_many(first, ["a", "b"], ["t0", "t1"])
+        for thread in (*self.senders, self.probe):
+            thread.start()
+        for fault in self._plan(faults):
+            time.sleep(self.rng.uniform(0.02, 0.4))
+            getattr(self, "_" + fault.replace(" ", "_"))()
+            self.happened[fault] += 1
+            self._check_threads()
+        self._finish()
+        return self._compare(first)
+
+    def _plan(self, n):
+        """Every kind at least once, and then as often as `FAULTS` says, in random order."""
+        kinds, weights = list(FAULTS), list(FAULTS.values())
+        plan = kinds + self.rng.choices(kinds, weights, k=max(0, n - len(kinds)))
+        self.rng.shuffle(plan)
+        return plan
+
+    def _finish(self):
+        until(lambda: self._errors() or all(len(sender.items) > 20 for sender in self.senders))
+        self.over.set()
+        for thread in (*self.senders, self.probe, *self.streams):
+            thread.join(300)
+            assert not thread.is_alive(), thread
+        self._check_threads()
+        for wire in self.idle:
+            wire.close()
+
+    def _check_threads(self):
+        for error in self._errors():
+            raise error
+
+    def _errors(self):
+        return [thread.error for thread in (*self.senders, self.probe, *self.streams) if thread.error is not None]
+
+    def _compare(self, first):
+        with self._admin() as client:
+            client.snapshot(self.folder / "served.budgetron")
+        with Client(self.url, self.admin, "streams") as client:
+            assert client.model()["seen"] == 2 + sum(len(stream.lines) for stream in self.streams)
+        self.service.end(signal.SIGTERM)
+        self.service.close()
+        items = [item for sender in (*self.senders, self.probe) for item in sender.items]
+        assert all(item.position is not None for item in items)
+        events = sorted([(item.position, item) for item in items] + self.uploads, key=lambda event: event[0])
+        positions = [position for position, _ in events]
+        assert len(set(positions)) == len(positions), "two acknowledgements of one record"
+        model = made()
+        model.partial_fit(first, [1, 0], tasks=["task 0", "task 1"])
+        for _, event in events:
+            if isinstance(event, bytes):
+                model = hosted_model_from(event).model
+            else:
+                margin = model.predict_then_learn([event.row], [event.label], tasks=[event.task])[0]
+                assert margin == event.margin, event
+        assert content_of(model) == (self.folder / "served.budgetron").read_bytes()
+        assert verify(self.folder / "data" / "default").unusable == ""
+        return {"faults": dict(self.happened), "acknowledged": len(items), "lines": len(self.streams) * 12,
+                "probes": self.probe.answers, "compared": self.probe.compared}  # fmt: skip
+
+    # ---- faults
+
+    def _start(self):
+        self.history.now("changing")
+        self.service.start()
+        self.history.now("ready")
+        left = [path.name for path in (self.folder / "data").rglob(".*")]
+        assert not left, f"the service did not clean up {left}"
+
+    def _end(self, sig):
+        self.history.now("changing")
+        self.service.end(sig)
+
+    def _kill(self):
+        self._end(signal.SIGKILL)
+        self._start()
+
+    def _stop(self):
+        self._end(signal.SIGTERM)
+        self._start()
+
+    def _full_disk(self):
+        self.history.now("changing")
+        resource.prlimit(self.service.pid, resource.RLIMIT_FSIZE, FULL)
+        self.history.now("full")
+        if self.rng.random() < 0.7:
+            before = self.probe.compared
+            until(lambda: self._errors() or self.probe.compared > before)
+        if self.rng.random() < 0.3:
+            self._kill()  # the next process has space again
+            return
+        self.history.now("changing")
+        resource.prlimit(self.service.pid, resource.RLIMIT_FSIZE, FREE)
+        self.history.now("ready")
+
+    def _replace_model(self):
+        """Download the model, let it learn on, and upload it again: what it learned in between is undone."""
+        with self._admin() as client, self._senders_held():
+            client.snapshot(self.folder / "model")
+        time.sleep(0.05)
+        with self._admin() as client, self._senders_held():
+            position = client.restore(self.folder / "model")
+            self.uploads.append((position, (self.folder / "model").read_bytes()))
+
+    def _back_up(self):
+        path = self.folder / "backup"
+        with self._admin() as client:
+            client.backup(path)
+        self.backup = path, verify(path).position
+
+    def _cut_backup(self):
+        """Begin to download a backup and leave, or let the service be killed meanwhile."""
+        headers = {"Authorization": f"Bearer {self.admin}"}
+        with httpx.stream("GET", self.url + "/v1/backup", headers=headers, timeout=60) as answer:
+            next(answer.iter_bytes(100))
+            if self.rng.random() < 0.5:
+                self._kill()
+
+    def _restore_backup(self):
+        """Go back to the last backup, as an operator does, and let the senders replay what it does not have."""
+        if self.backup is None:
+            self._back_up()
+        path, position = self.backup
+        with self._senders_held():
+            self._end(self.rng.choice([signal.SIGTERM, signal.SIGKILL]))
+            place = self.folder / "data" / "default"
+            command = [sys.executable, "-m", "budgetron", "restore", path, place]
+            done = subprocess.run(command, capture_output=True, text=True)
+            assert done.returncode == 0, done.stderr
+            for kept in place.glob("replaced-*"):
+                kept.unlink()
+            self.uploads = [upload for upload in self.uploads if upload[0] <= position]
+            for sender in (*self.senders, self.probe):
+                sender.send_again(position)
+            self._start()
+
+    def _change_keys(self):
+        """Give the senders a new key, then revoke the old one: it must stop to work."""
+        self.keys_change = True
+        old, name = self.token, f"sender-{self._n_keys}"
+        self._n_keys += 1
+        new = api_keys.add(self.key_file, name, "learn")
+        until(lambda: self._status(new) == 200)
+        self.token = new
+        lines = self.key_file.read_text().splitlines(keepends=True)
+        self.key_file.write_text("".join(line for line in lines if line.split()[0] in ("admin", name)))
+        until(lambda: self._status(old) == 401)
+        assert self._status(new) == 200
+        self.keys_change = False
+
+    def _status(self, token):
+        return httpx.get(self.url + "/v1/model", headers={"Authorization": f"Bearer {token}"}, timeout=60).status_code
+
+    def _hostile(self):
+        for _ in range(10):
+            hostile(self, self.rng)
+
+    def _slow(self):
+        stream = SlowStream(self, len(self.streams))
+        self.streams.append(stream)
+        stream.start()
+
+    # ---- help
+
+    def _admin(self):
+        return Client(self.url, self.admin, timeout=60)
+
+    def _senders_held(self):
+        return _Held(self)
+
+
+class _Held:
+    """While the senders rest: every example that was sent is acknowledged."""
+
+    def __init__(self, day):
+        self._day = day
+
+    def __enter__(self):
+        threads = (*self._day.senders, self._day.probe)
+        self._day.hold.set()
+        for thread in threads:  # one that has not seen the signal yet sets it after its turn
+            thread.resting.clear()
+        until(lambda: self._day._errors() or all(thread.resting.is_set() for thread in threads))
+
+    def __exit__(self, *_):
+        self._day.hold.clear()
+
+
+def run(folder, faults, seed):
+    """So many faults, and the comparison. Returns what happened."""
+    return Day(folder, seed).run(faults)

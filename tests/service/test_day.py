@@ -1,0 +1,28 @@
+"""A random day of a service: faults of every kind, and nothing is lost, learned twice, or untrue."""
+
+from __future__ import annotations
+
+import sys
+
+import pytest
+
+pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="a disk is filled with prlimit, which Linux has")
+
+
+def test_a_few_faults_of_every_kind(tmp_path):
+    from day import FAULTS, run
+
+    happened = run(tmp_path, 14, seed=1)
+    assert set(happened["faults"]) == set(FAULTS) and sum(happened["faults"].values()) == 14
+    assert happened["acknowledged"] > 60 and happened["lines"] > 0
+
+
+@pytest.mark.long
+@pytest.mark.timeout(3600)
+def test_three_hundred_faults(tmp_path):
+    from day import run
+
+    happened = run(tmp_path, 300, seed=2)
+    print(happened)
+    assert sum(happened["faults"].values()) == 300 and min(happened["faults"].values()) > 2
+    assert happened["acknowledged"] > 2000 and happened["compared"] > 100 and happened["probes"][503] > 20
