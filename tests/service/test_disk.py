@@ -1,7 +1,8 @@
-"""A disk that fills up under a running service: 507 and nothing learned; room again, and it goes on."""
+"""A disk that fills up under a running service: nothing is learned, the answer says so, and later it goes on."""
 
 from __future__ import annotations
 
+import json
 import resource
 import sys
 
@@ -33,3 +34,20 @@ def test_a_full_disk_is_507_and_passes(tmp_path):
         resource.prlimit(pid, resource.RLIMIT_FSIZE, free)
         assert client.post("/v1/learn", json={"examples": examples}).json()["learned"] == 50
         assert client.get("/v1/model").json()["seen"] == seen + 50
+
+
+@pytest.mark.skipif(not hasattr(resource, "prlimit"), reason=f"no prlimit on {sys.platform}")
+def test_a_stream_counts_every_line_that_a_full_disk_took(tmp_path):
+    lines = [json.dumps({"features": [i / 50, 1.0], "label": i % 2, "task": "ann"}) for i in range(1024)]
+    with running(tmp_path, "RandomBudgetPerceptron budget=30") as service, service.client() as client:
+        kind = {"Content-Type": "application/x-ndjson"}
+        assert '"done":true' in client.post("/v1/learn", content="\n".join(lines), headers=kind).text
+        resource.prlimit(service.process.pid, resource.RLIMIT_FSIZE, (4096, resource.RLIM_INFINITY))
+        answers = client.post("/v1/learn", content="\n".join(["{", *lines]), headers=kind).text.splitlines()
+        last = json.loads(answers[-1])
+        assert "done" not in last and last["error"]["kind"] == "disk"
+        # The lines that were read when the stream ended; all but the first, which is reported, are not acknowledged.
+        assert json.loads(answers[0])["line"] == 1 and last["lines"] > 512
+        assert (last["refused"], last["acknowledged"], last["unacknowledged_from"]) == (1, 0, 2)
+        assert client.get("/v1/model").json()["seen"] == 1024
+        resource.prlimit(service.process.pid, resource.RLIMIT_FSIZE, (resource.RLIM_INFINITY,) * 2)

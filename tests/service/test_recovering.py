@@ -3,10 +3,15 @@
 from __future__ import annotations
 
 import asyncio
+import json
+import subprocess
+import sys
 import threading
 from concurrent.futures import ThreadPoolExecutor
 
 import httpx
+from child_signals import default_signals
+from running import until
 
 from budgetron import Budgetron
 from budgetron.service.http.app import create_app
@@ -44,3 +49,32 @@ def test_requests_while_a_model_is_recovered(tmp_path):
 
     with ThreadPoolExecutor(1) as thread:  # a browser test may have left an event loop in the main thread
         thread.submit(asyncio.run, main()).result()
+
+
+def test_the_port_is_open_while_a_model_is_recovered(tmp_path):
+    """Over a socket: the process listens first, and answers its health checks, whatever a model takes to open."""
+    script = (
+        "import sys, time; from pathlib import Path; import budgetron;"
+        "from budgetron.service.run import serve; from budgetron.service.settings import Settings\n"
+        "def make():\n"
+        "    while not Path(sys.argv[1], 'go on').exists(): time.sleep(0.02)\n"
+        "    return budgetron.Budgetron(budget=10)\n"
+        "serve(Settings(Path(sys.argv[1], 'data'), port=0), {'default': make})"
+    )
+    with default_signals():
+        process = subprocess.Popen([sys.executable, "-c", script, tmp_path], stderr=subprocess.PIPE)
+    try:
+        event = json.loads(process.stderr.readline())
+        assert event["event"] == "listening"
+        with httpx.Client(base_url=event["address"], timeout=300) as client:
+            assert client.get("/healthz").status_code == 200
+            assert client.get("/readyz").json()["status"] == "recovering"
+            assert client.get("/v1/model").status_code == 503
+            (tmp_path / "go on").touch()
+            until(lambda: client.get("/readyz").status_code == 200)
+            assert client.get("/v1/model").status_code == 200
+        assert [json.loads(process.stderr.readline())["event"] for _ in range(2)] == ["model", "serving"]
+    finally:
+        process.terminate()
+        assert process.wait(300) == 0
+        process.stderr.close()

@@ -4,7 +4,7 @@
     POST learn      one line per block: {"lines": [1, 512], "position": 17, "learned": 512, "wrong": 61}
     both            {"line": 7, "error": {"kind", "message"}} for a rejected line; the other lines are processed
     at the end      {"done": true, "lines": 1000, "refused": 1}
-    a failure       {"error": {…}, "lines": 1000, "refused": 1, "unacknowledged_from": 513}, without "done"
+    a failure       {"error": {…}, "lines": 1000, "refused": 1, "acknowledged": 511, "unacknowledged_from": 513}
     a stop          the same, with "done": false
 
 An acknowledged block is on disk. One block is learned while the next one is read, and not more: a client that sends
@@ -59,7 +59,7 @@ class Tally:
     """The lines so far."""
 
     def __init__(self) -> None:
-        self.lines = self.refused = 0
+        self.lines = self.refused = self.acknowledged = 0
         self.answered = 0  # the last line that was processed and answered
         self.stopped = False
 
@@ -69,6 +69,8 @@ class Tally:
         if problem is None or problem.status >= 500:
             raise error
         self.refused += 1
+        if line == self.answered + 1:
+            self.answered = line
         return encode({"line": line, "error": Problem(problem.kind, problem.message)}) + b"\n"
 
     def end(self) -> bytes:
@@ -79,7 +81,7 @@ class Tally:
 
     def cut_short(self, problem: HTTPProblem) -> dict[str, Any]:
         """The last line of a stream that ends early: why, and the first line that no earlier answer was about."""
-        counts = {"lines": self.lines, "refused": self.refused}
+        counts = {"lines": self.lines, "refused": self.refused, "acknowledged": self.acknowledged}
         if self.answered < self.lines:
             counts["unacknowledged_from"] = self.answered + 1
         return {"error": Problem(problem.kind, problem.message), **counts}
@@ -208,6 +210,7 @@ async def _learn(
             request = replace(request, rows=StreamRows(np.array([line for line, _ in block]), digests))
         learned = await model.writer.submit(request, len(examples))
         tally.answered = last
+        tally.acknowledged += len(examples)
         return _acknowledgement(first, last, learned, examples)
     except InputError as error:
         if isinstance(error, KeyReused):
@@ -250,6 +253,7 @@ async def _predict(model: ServedModel, block: list[Numbered], tally: Tally) -> b
         predictions = await model.predictor.many([e.features for e in examples], [e.task for e in examples])
         model.statistics.n_predicted += len(predictions)
         tally.answered = block[-1][0]
+        tally.acknowledged += len(predictions)
         return b"".join([encode(prediction) + b"\n" for prediction in predictions])
     except Exception as error:
         if len(block) == 1 or problem_of(error) is None:
