@@ -44,9 +44,9 @@ def relations(validation: Validation, model: Any) -> Section | None:
         order = neighbours(learned)
         learned, whose = learned[np.ix_(order, order)], [names[place] for place in order]
         says = (
-            "How alike the functions are that the model has learned for the tasks: 1 means the same, 0 unrelated, "
-            "−1 opposite decisions. Tasks with a value far from 0 help each other. Similar tasks are side by side; "
-            "columns have the order of the rows."
+            "The similarity of the functions that the model has learned for the tasks: 1 means the same, 0 "
+            "unrelated, −1 opposite decisions. Tasks with a value far from 0 help each other. Similar tasks are side "
+            "by side; columns have the order of the rows."
         )
         parts.append(figure("Who helps whom", _matrix(learned, whose, says), says, _pairs(whose, learned)))
     else:

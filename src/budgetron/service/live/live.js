@@ -46,7 +46,7 @@
         say("The service has stopped, or the connection was lost. Trying again …", true);
       } catch (error) {
         if (mine.signal.aborted || error.status === 401 || error.status === 403) {
-          if (!mine.signal.aborted) say("A key is wanted.");
+          if (!mine.signal.aborted) say("An API key is required.");
           return;
         }
         say(error.status ? error.message : "The service cannot be reached. Trying again …", true);
@@ -275,7 +275,7 @@
       at("choice").hidden = models.length < 2;
       describe().catch(() => {});
     } catch (error) {
-      if (error.status === 401 || error.status === 403) return say("A key is wanted.");
+      if (error.status === 401 || error.status === 403) return say("An API key is required.");
       say("The service cannot be reached. Trying again …", true);
       return setTimeout(begin, 2000);
     }

@@ -1,5 +1,5 @@
 "use strict";
-// A table that can be searched and sorted, by mouse and keyboard, and shows so many rows at a time:
+// A table that can be searched and sorted, by mouse and keyboard. It shows `step` rows, and more on request:
 //   new DataTable(element, {columns: [{label, format, bar}], rows: [[name, number, ...]], sort: [column, -1 | 1]})
 // Names are set as text and never as markup.
 class DataTable {
@@ -44,7 +44,7 @@ class DataTable {
     const [place, way] = this.sort;
     const rows = this.search ? this.rows.filter(row => row[0].toLowerCase().includes(this.search)) : [...this.rows];
     const compare = place ? (a, b) => a - b : (a, b) => a.localeCompare(b, "en", { numeric: true });
-    return rows.sort((a, b) => {  // what is not known comes last, either way
+    return rows.sort((a, b) => {  // unknown values come last in both directions
       const [left, right] = [a[place], b[place]];
       return left == null || right == null ? (left == null) - (right == null) : way * compare(left, right);
     });
@@ -69,7 +69,8 @@ class DataTable {
     const left = rows.length - this.shown;
     const words = `${rows.length.toLocaleString("en")} of ${this.rows.length.toLocaleString("en")} ${this.unit}` +
       (left > 0 ? `, ${this.shown} shown` : "");
-    if (this.count.textContent !== words) this.count.textContent = words;  // said aloud, so only when it changes
+    // Screen readers announce every change, so it is set only if it differs.
+    if (this.count.textContent !== words) this.count.textContent = words;
     this.more.hidden = left <= 0;
     this.more.textContent = `Show ${Math.min(4 * this.step, left)} more`;
   }
