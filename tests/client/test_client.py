@@ -110,7 +110,7 @@ def test_a_refusal_has_the_services_words(service):
             client.learn_many([[1.0]], [1], batch=0)
 
 
-def test_what_cannot_be_reached_is_said():
+def test_an_unreachable_service_is_reported():
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))  # bound, but not listening
         with (

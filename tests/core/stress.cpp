@@ -316,7 +316,7 @@ void serve_in_order(const std::string& arrivals) {
       note(kind);
     }
   };
-  const auto nobody_entered = [&] {
+  const auto none_entered = [&] {
     const std::lock_guard<std::mutex> one(noting);
     return entered.empty();
   };
@@ -325,8 +325,8 @@ void serve_in_order(const std::string& arrivals) {
     const std::shared_lock<FairLock> first(lock);  // a prediction in progress
     for (const char kind : arrivals) {
       threads.emplace_back(enter, kind);
-      while (lock.queued() != threads.size() && nobody_entered()) std::this_thread::yield();
-      expect(nobody_entered(), "a thread got the lock before a waiting writer");
+      while (lock.queued() != threads.size() && none_entered()) std::this_thread::yield();
+      expect(none_entered(), "a thread got the lock before a waiting writer");
     }
   }
   for (auto& thread : threads) thread.join();

@@ -56,7 +56,7 @@ def hiding_compilers():
 
 
 def test_without_a_compiler_the_numpy_engine_is_installed(sources):
-    break_the_core(sources)  # nobody is to notice
+    break_the_core(sources)  # it must not be compiled
     done, names = built(sources, CMAKE_ARGS=hiding_compilers())
     assert done.returncode == 0, done.stdout
     assert "No C++ compiler found" in done.stdout

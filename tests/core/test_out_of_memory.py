@@ -88,7 +88,7 @@ def run(script, **names):
 
 @pytest.mark.parametrize("is_sparse", [False, True], ids=["dense", "sparse"])
 @pytest.mark.parametrize("name", ["Perceptron", "SharedProjectron"])
-def test_a_block_that_memory_does_not_reach_for_changes_nothing(name, is_sparse):
+def test_a_block_for_which_memory_is_too_small_changes_nothing(name, is_sparse):
     run(REFUSED, NAME=name, SPARSE=is_sparse)
 
 

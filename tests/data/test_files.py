@@ -201,7 +201,7 @@ class TestDownload:
             assert remedy in sentence
         assert files_in(tmp_path / "cache") == []
 
-    def test_a_cache_that_cannot_be_written_is_said(self, tmp_path: Path, mirror) -> None:
+    def test_a_cache_that_cannot_be_written_is_reported(self, tmp_path: Path, mirror) -> None:
         place(tmp_path / "origin")
         (tmp_path / "cache").write_text("a file where the folder should be")
         with pytest.raises(DataUnavailable, match=r"could not be written to the cache: .*\$BUDGETRON_CACHE"):

@@ -127,7 +127,7 @@ def stale(cluster, folder):
         return {"refused": refused, "equal": equal, "n_seen": model.n_seen_}
 
 
-def strangers(cluster, folder):
+def without_token(cluster, folder):
     """A process without the token cannot connect."""
     program = "import ray, sys; ray.init(address=sys.argv[1], log_to_driver=False)"
     environment = os.environ | {"RAY_AUTH_TOKEN": "0" * 64}
@@ -151,7 +151,7 @@ def main():
             elif name.startswith("node"):
                 told[scenario] = node(cluster, Path(folder), name)
             else:
-                told[scenario] = {"stale": stale, "strangers": strangers}[name](cluster, Path(folder))
+                told[scenario] = {"stale": stale, "without_token": without_token}[name](cluster, Path(folder))
             print(f"{scenario} {time.monotonic() - began:.1f} s {told[scenario]}", flush=True)
     Path(result).write_text(json.dumps(told))
 

@@ -197,7 +197,7 @@ def test_a_directory_is_not_begun_twice(tmp_path):
         ShardedModel.load(tmp_path, directory=tmp_path)
 
 
-def test_a_copy_of_a_live_directory_disturbs_nobody(tmp_path):
+def test_a_copy_of_a_live_directory_does_not_disturb_its_owner(tmp_path):
     X, y, tasks = stream(300, 5)
     with ShardedModel(learner(), shards=2, directory=tmp_path, snapshot_every=40) as model:
         model.partial_fit(X[:100], y[:100], tasks=tasks[:100])

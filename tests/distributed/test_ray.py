@@ -38,9 +38,9 @@ def test_kills_of_workers_and_of_a_node(tmp_path):
 
 @pytest.mark.long
 def test_fences(tmp_path):
-    told = run_scenarios(tmp_path, "stale", "strangers")
+    told = run_scenarios(tmp_path, "stale", "without_token")
     assert told["stale"] == {"refused": True, "equal": True, "n_seen": 1200}
-    assert told["strangers"] == {"refused": True}
+    assert told["without_token"] == {"refused": True}
 
 
 @pytest.mark.long

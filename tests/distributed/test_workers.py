@@ -39,7 +39,7 @@ def test_workers_come_and_go_and_nothing_changes(tmp_path, on_disk):
             model.remove_worker("worker-3")
 
 
-def test_a_hot_task_is_seen_and_gets_a_worker_of_its_own():
+def test_a_busy_task_is_found_and_gets_its_own_worker():
     X, y, tasks = stream(800, 4)
     with ShardedModel(projectron(), shards=6, workers=3) as model:
         model.partial_fit(X, y, tasks=tasks)

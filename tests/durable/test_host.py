@@ -35,7 +35,7 @@ def test_equals_a_bare_model_and_recovers_bit_for_bit(tmp_path, make_model):
         assert third.recovery.replayed == 0 and same(third.model, bare)
 
 
-def test_a_random_seed_given_anew_changes_nothing(tmp_path):
+def test_another_random_seed_at_reopening_changes_nothing(tmp_path):
     def unseeded():
         return budgetron.RandomBudgetPerceptron(budget=5, random_state=None)
 

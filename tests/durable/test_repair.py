@@ -66,7 +66,7 @@ def test_what_changed_on_disk_is_noticed_and_the_message_names_the_commands(tmp_
         assert f"budgetron repair {tmp_path} --accept-loss" in str(damaged.value)
 
 
-def test_a_database_that_was_deleted_is_not_begun_anew(tmp_path):
+def test_a_deleted_database_is_not_replaced_by_a_new_one(tmp_path):
     learned(tmp_path).close()
     (tmp_path / "host.sqlite").unlink()
     for look in (verify, lambda folder: Host.open(folder, MODEL)):

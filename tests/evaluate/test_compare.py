@@ -43,8 +43,8 @@ def test_is_worse_agrees_with_a_sign_test() -> None:
         margins = model.predict_then_learn(STREAM.X, STREAM.y, tasks=STREAM.tasks)
         wrong[name] = (margins > 0) != STREAM.y
     b, c = int((wrong["one"] & ~wrong["all"]).sum()), int((wrong["all"] & ~wrong["one"]).sum())
-    sure = binomtest(b, b + c).pvalue < 0.01  # far from the border, where the normal approximation is as good
-    assert sure and comparison.is_worse("one", "all") and not comparison.is_worse("all", "one")
+    significant = binomtest(b, b + c).pvalue < 0.01  # far from the border, where the normal approximation is as good
+    assert significant and comparison.is_worse("one", "all") and not comparison.is_worse("all", "one")
 
 
 def test_equal_learners_are_not_worse() -> None:

@@ -69,7 +69,7 @@ def test_disconnected_is_the_identity():
     assert np.array_equal(graphs.similarity_matrix(graphs.complete(3, coupling=0)), np.eye(3))
 
 
-def test_clusters_are_cliques_and_strangers_are_alone():
+def test_clusters_are_cliques_and_unmapped_tasks_are_alone():
     w = 3.0
     graph = graphs.clusters({"a": 1, "b": 1, "c": "x", 7: "x", "d": None}, coupling=w)
     off = w / (1 + w)
@@ -117,8 +117,8 @@ def test_row_agrees_with_similarity_for_a_million_tasks():
 def test_clusters_are_found_whatever_the_names(names):
     names = list(names)
     mapping = {name: place % 11 for place, name in enumerate(names)}
-    strangers = [f"stranger {n}" for n in range(50)] + [10**15 + n for n in range(50)]
-    asked = [names[place] for place in np.random.default_rng(0).integers(0, len(names), 500)] + strangers
+    unmapped = [f"unmapped {n}" for n in range(50)] + [10**15 + n for n in range(50)]
+    asked = [names[place] for place in np.random.default_rng(0).integers(0, len(names), 500)] + unmapped
     task_ids, found = graphs.clusters(mapping).locate(asked)
     one_of = {}
     for name, cluster in zip(asked[:500], found[:500].tolist(), strict=True):

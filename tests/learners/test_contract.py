@@ -53,7 +53,7 @@ def storing(learner):
 @pytest.mark.parametrize(
     ("first", "second"), [(-1, 1), (0, 1), (1, -1), (1, 0), (True, False), (False, True), (-1.0, 1.0)]
 )
-def test_a_lone_first_label_is_known_on_sight(learner, first, second):
+def test_a_single_first_label_of_a_known_kind_is_accepted(learner, first, second):
     model = made(learner)
     model.learn_one(X[0], first, task="ann")
     model.learn_one(X[1], second, task="ann")

@@ -49,7 +49,7 @@ def calls_of(model):
 
 
 @pytest.mark.parametrize("names", TASKS)
-def test_every_door_refuses_a_forgotten_task(learner, names):
+def test_every_method_rejects_a_forgotten_task(learner, names):
     model = made(learner).partial_fit(X, Y, tasks=TASKS[names])
     before = state_of(model)
     for call in calls_of(model):

@@ -30,7 +30,7 @@ def begun(rule, engine="auto", budget=40):
 
 @pytest.mark.parametrize("engine", ["auto", "numpy"])
 @pytest.mark.parametrize("rule", SHRINKING)
-def test_what_is_over_leaves_and_learning_goes_on(rule, engine):
+def test_surplus_examples_are_evicted_and_learning_continues(rule, engine):
     X, y, tasks = stream()
     model = begun(rule, engine)
     stayed = set(model.active_set_.arrival.tolist())
@@ -45,7 +45,7 @@ def test_what_is_over_leaves_and_learning_goes_on(rule, engine):
 
 
 @pytest.mark.parametrize("rule", [*SHRINKING, budgetron.Forgetron])
-def test_room_alone_changes_no_prediction(rule):
+def test_more_capacity_alone_changes_no_prediction(rule):
     X, _, tasks = stream()
     model = begun(rule)
     before = model.decision_function(X, tasks=tasks)

@@ -34,7 +34,7 @@ def test_core_is_reference(graph, classes, store):
     assert np.allclose(core, reference, rtol=1e-5)  # float32 weights, see `Case.within`
 
 
-def test_a_new_task_is_less_sure_than_one_that_was_learned():
+def test_a_new_task_has_a_larger_deviation_than_one_that_was_learned():
     model = Budgetron(budget=30).fit(X, Y, tasks=np.zeros(N, dtype=int))
     assert (
         model.predict_std(X, tasks=np.zeros(N, dtype=int)) < model.predict_std(X, tasks=np.ones(N, dtype=int))

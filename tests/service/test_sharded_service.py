@@ -111,7 +111,7 @@ def test_what_one_row_is_refused_for_no_shard_learns(service):
         assert client.post("/v1/learn", json=body(X, y, tasks, key="egg")).json()["repeated"] is False
 
 
-def test_what_shards_cannot_do_is_said(service):
+def test_what_shards_cannot_do_is_reported(service):
     with service.client() as client:
         client.post("/v1/learn", json=body(*made(20)))
         for answer in (client.get("/v1/snapshot"), client.put("/v1/snapshot", content=b"x"), client.get("/v1/backup")):
@@ -167,7 +167,7 @@ def test_a_shard_that_fails_for_a_while_misses_nothing(tmp_path):
         assert client.get("/v1/model").json()["seen"] == 300 and client.get("/readyz").status_code == 200
 
 
-def test_a_fault_that_nobody_foresaw_is_finished_like_a_lost_worker(tmp_path):
+def test_an_internal_error_is_finished_like_a_lost_worker(tmp_path):
     X, y, tasks = made(200, seed=8)
     with ShardedModel(learner(), shards=4) as alone:
         expected = [alone.predict_then_learn(X[part], y[part], tasks=tasks[part]).tolist() for part in _parts(200, 100)]

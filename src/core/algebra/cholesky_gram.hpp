@@ -1,4 +1,4 @@
-// The Gram matrix as its Cholesky factor L, H = L Lᵀ, with rows in an order of its own.
+// The Gram matrix as its Cholesky factor L, H = L Lᵀ. Rows of L are in the order order_, because a replaced row moves to the end.
 #pragma once
 
 #include <algorithm>

@@ -19,7 +19,7 @@ ENGINES = [pytest.param(native.Engine, marks=needs_core), reference.Engine]
 
 
 @pytest.mark.parametrize("kind", ENGINES)
-def test_the_least_recently_updated_row_makes_room(kind, made, learn):
+def test_the_least_recently_updated_row_is_evicted(kind, made, learn):
     engine = kind(made(max_task_rows=3))
     X = np.random.default_rng(0).normal(size=(8, 4))
     for row, task, kept in (

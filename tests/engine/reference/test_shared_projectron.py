@@ -91,7 +91,7 @@ def test_against_the_naive_table(run, stream, name, n_outputs):
     assert flags[0] == 1  # and the zero vector was not stored
 
 
-def test_at_the_cap_the_stalest_row_is_folded_into_the_sum(run):
+def test_at_the_limit_the_least_recently_updated_row_is_evicted(run):
     # Open complete graph, d = 1, o = ½. Tasks 0 and 1 store e0 and e1: with the sum that makes three rows.
     # Task 2 stores e2: row 0 is folded. Task 0 falls back to o·s = ½ everywhere, task 1 keeps 1 on e1.
     model = run("shared_projectron", 4, capacity=4, eta=0.1, max_task_rows=3)

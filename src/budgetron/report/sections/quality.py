@@ -37,7 +37,7 @@ def _square(counted: Confusion) -> str:
         )
         rows.append(f'<tr><th scope="row">{escape(label)}</th>{cells}</tr>')
     return (
-        paragraph("Rows are true labels, columns predicted ones; shares are of the row. Correct ones are framed.", "note")
+        paragraph("Rows are true labels, columns predicted; shares are of the row. Correct ones are framed.", "note")
         + '<div class="scroll" tabindex="0" role="group" aria-label="Confusion"><table class="shaded">'
         f'<thead><tr><th scope="col">true \\ predicted</th>{heads}</tr></thead>'
         f"<tbody>{''.join(rows)}</tbody></table></div>"
