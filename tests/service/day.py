@@ -65,7 +65,7 @@ class Day:
         self.uploads = []  # (position, model file) of models that the operator uploaded
         self.backup = None  # the last one: file, position
         self.happened = Counter()
-        self.streams, self.idle = [], []
+        self.streams = []
         self.senders = [Sender(self, number) for number in range(3)]
         self.probe = Probe(self, 99)
 
@@ -102,8 +102,6 @@ class Day:
             thread.join(300)
             assert not thread.is_alive(), thread
         self._check_threads()
-        for wire in self.idle:
-            wire.close()
 
     def _check_threads(self):
         for error in self._errors():

@@ -64,6 +64,8 @@ class Sender(threading.Thread):
             self.error = error
         finally:
             self.resting.set()
+            if self._client is not None:
+                self._client.close()
 
     def turn(self):
         if self._queue:
