@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import sqlite3
 import subprocess
 import sys
 import threading
@@ -11,7 +12,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 import httpx
 from child_signals import default_signals
-from running import until
+from running import running, until
 
 from budgetron import Budgetron
 from budgetron.service.http.app import create_app
@@ -78,3 +79,20 @@ def test_the_port_is_open_while_a_model_is_recovered(tmp_path):
         process.terminate()
         assert process.wait(300) == 0
         process.stderr.close()
+
+
+def test_falling_back_to_an_older_snapshot_is_logged(tmp_path):
+    examples = {"examples": [{"features": [i / 9, 1.0], "label": i % 2, "task": "ann"} for i in range(10)]}
+    with running(tmp_path, "--snapshot-every", 10) as service, service.client() as client:
+        for _ in range(5):
+            assert client.post("/v1/learn", json=examples).status_code == 200
+        service.kill()
+    db = sqlite3.connect(tmp_path / "default" / "host.sqlite")
+    newest, older = (number for (number,) in db.execute("SELECT DISTINCT number FROM snapshot ORDER BY number DESC"))
+    db.execute("DELETE FROM snapshot WHERE number = ?", (newest,))
+    db.commit()
+    db.close()
+    with running(tmp_path) as service, service.client() as client:
+        assert client.get("/v1/model").json()["seen"] == 50
+        (warning,) = service.events("warning")
+        assert f"snapshot {newest}: it is missing. Recovery starts from snapshot {older}" in warning["message"]
