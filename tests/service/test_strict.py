@@ -77,6 +77,25 @@ def test_exactly_the_texts_with_a_name_twice_are_rejected(value):
         assert decoder.decode(text.encode()) == json.loads(text)
 
 
+@pytest.mark.parametrize("body", [
+    {"features": [0.0, 1.0], "label": 0, "task": "user:17"}, {"features": {"a:b": 1.0, "c": "d:e"}, "label": False},
+    {"examples": [{"features": [0.5], "label": 0, "weight": 0}] * 3, "key": "a:b", "classes": ["x:y", "z"]},
+    {"features": [1.0], "label": "a", "task": None},
+], ids=str)  # fmt: skip
+def test_usual_bodies_are_recognised_without_a_second_parser(body, monkeypatch):
+    from budgetron.service.http import wire
+
+    calls = []
+    monkeypatch.setattr(wire.json, "loads", lambda *_, **__: calls.append(1))
+    content = json.dumps(body).encode()
+    wire.learn_request.decode(content)
+    assert len(calls) == (body.get("task", "") is None)  # null may have been sent or not
+    monkeypatch.undo()
+    name = next(iter(body))
+    with pytest.raises(ValueError, match="twice"):
+        wire.learn_request.decode(content[:-1] + b"," + json.dumps({name: body[name]}).encode()[1:])
+
+
 def ask(url, *headers, version="1.1"):
     """The status of a request with exactly these headers."""
     place = urlsplit(url)

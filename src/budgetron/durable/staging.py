@@ -20,6 +20,7 @@ from budgetron.durable.log_schema import NAME
 from budgetron.durable.ownership import MARK, TEMPORARY, AcknowledgedMark, DirectoryLock, make_private, remove_leftovers
 from budgetron.durable.sqlite_file import copy_database
 from budgetron.errors import refusal
+from budgetron.persist.disk import sync_folder
 
 
 @dataclass(frozen=True)
@@ -105,11 +106,7 @@ def put_in_place(database: Path, directory: Path, aside: str, position: int = 0)
             mark = AcknowledgedMark(directory)
             mark.write(position)
             mark.close()
-        descriptor = os.open(directory, os.O_RDONLY)
-        try:
-            os.fsync(descriptor)
-        finally:
-            os.close(descriptor)
+        sync_folder(directory)
     return kept
 
 

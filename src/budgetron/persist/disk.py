@@ -39,7 +39,7 @@ def replace_file(path: str | os.PathLike[str], content: bytes) -> None:
         with contextlib.suppress(FileNotFoundError):
             beside.unlink()
         raise
-    _sync_folder(target.parent)
+    sync_folder(target.parent)
 
 
 def read_bytes(path: str | os.PathLike[str], limit: int) -> bytes:
@@ -70,7 +70,8 @@ def _mode_of(target: Path) -> int | None:
     return stat.S_IMODE(mode)
 
 
-def _sync_folder(folder: Path) -> None:
+def sync_folder(folder: Path) -> None:
+    """Force the names in a folder to disk."""
     if os.name == "nt":  # Windows cannot open folders
         return
     descriptor = os.open(folder, os.O_RDONLY)

@@ -115,7 +115,7 @@ async def predict(call: Call) -> Response:
             raise refuse("predict", "the body", accepted, "neither")
         prediction = await model.predictor.one(request.features, request.task)
         model.statistics.n_predicted += 1
-        if request.remember:
+        if request.remember is True:
             prediction.id = model.pending.put([(request.features, request.task)], call.api_key.name)[0]
         return reply(encode(prediction))
     examples = request.examples
@@ -127,7 +127,7 @@ async def predict(call: Call) -> Response:
     call.charge(len(examples))
     answers = await model.predictor.many([e.features for e in examples], [e.task for e in examples])
     model.statistics.n_predicted += len(answers)
-    if request.remember:
+    if request.remember is True:
         names = model.pending.put([(e.features, e.task) for e in examples], call.api_key.name)
         for answer, name in zip(answers, names, strict=True):
             answer.id = name
