@@ -1,7 +1,8 @@
 """What all tests share: the lists of learners, kernels, graphs, rows and labels, and the option --long.
 
 A test that asks for `learner` runs for every learner, one that asks for `case` for every combination (in the usual
-run for half of the pairs of kernel and graph, with rows and labels taken in turn). A new learner is found by its file.
+run for half of the pairs of kernel and graph, with rows and labels taken in turn; for presets for a few). A new learner
+is found by its file, and its presets with it.
 `pytest --long`, or BUDGETRON_LONG=1, runs all combinations, and the tests that are marked `long`.
 """
 
@@ -20,10 +21,11 @@ from hypothesis import settings as hypothesis_settings
 from threadpoolctl import threadpool_limits
 
 from budgetron import graphs, kernels
-from budgetron.checks import Case, accepts_any_kernel, accepts_explicit_graphs
+from budgetron.checks import Case, accepts
 from budgetron.learners.registry import learner_class, learner_names
 
 LEARNERS = [learner_class(name) for name in learner_names()]
+PRESETS = {name: learner.preset(name) for learner in LEARNERS for name in learner.presets}
 
 KERNELS = {
     "linear": kernels.Linear(),
@@ -112,18 +114,19 @@ def pytest_generate_tests(metafunc):
 
 
 def cases(every):
-    """Combinations by name: all of them, or a fixed selection of pairs in the usual run."""
-    for learner, kernel, graph, store, classes in itertools.product(LEARNERS, KERNELS, GRAPHS, STORES, CLASSES):
-        if not accepts_explicit_graphs(learner) and graph not in ("complete", "complete-n", "disconnected"):
-            continue
-        if not accepts_any_kernel(learner) and kernel.startswith("polynomial"):
-            continue
-        k, g, s, c = (list(names).index(name) for names, name in
-                      ((KERNELS, kernel), (GRAPHS, graph), (STORES, store), (CLASSES, classes)))  # fmt: skip
-        if every or ((k + g) % 2 == 0 and s == (k // 2 + g // 2) % 3 and c == (k // 2 + g // 4 + s) % 2):
+    """Combinations by name: all of them, or a fixed selection in the usual run."""
+    plain = {learner.__name__: learner() for learner in LEARNERS}
+    for turn, (name, learner) in enumerate((plain | PRESETS).items()):
+        for kernel, graph, store, classes in itertools.product(KERNELS, GRAPHS, STORES, CLASSES):
             sparse, dtype = STORES[store]
-            name = "-".join([learner.__name__, kernel, graph, store, classes])
-            yield name, Case(learner(), KERNELS[kernel], GRAPHS[graph], sparse, dtype, CLASSES[classes])
+            case = Case(learner, KERNELS[kernel], GRAPHS[graph], sparse, dtype, CLASSES[classes])
+            k, g, s, c = (list(names).index(one) for names, one in
+                          ((KERNELS, kernel), (GRAPHS, graph), (STORES, store), (CLASSES, classes)))  # fmt: skip
+            chosen = (k + g) % 2 == 0 and s == (k // 2 + g // 2) % 3 and c == (k // 2 + g // 4 + s) % 2
+            if name in PRESETS:  # one graph per kernel, another one for each preset
+                chosen = chosen and (g // 2 + k // 2 + turn) % 4 == 0
+            if (every or chosen) and accepts(case):
+                yield "-".join([name, kernel, graph, store, classes]), case
 
 
 def _is_long(config):

@@ -10,7 +10,7 @@ import pytest
 from scipy import sparse
 
 from budgetron import Budgetron, graphs, kernels
-from budgetron.checks import accepts_explicit_graphs
+from budgetron.checks import Case, accepts
 from budgetron.checks.case import require_same, state_of
 from budgetron.errors import InputError, InputTypeError, UnknownLabel, UnknownTask
 
@@ -79,7 +79,7 @@ NEW_LABELS_TAKEN = ("not a class", "text")
 
 @pytest.fixture
 def graph(learner):
-    return GRAPH if accepts_explicit_graphs(learner) else graphs.complete()
+    return GRAPH if accepts(Case(learner(), graph=lambda names: GRAPH)) else graphs.complete()
 
 
 @pytest.fixture

@@ -5,8 +5,9 @@ class, with the reason:
 
     exemptions: ClassVar[Mapping[str, str]] = {"no_mistake_no_change": "it learns from every example"}
 
-`LAWS` maps names to laws. `exemptions` accepts two more names: ``"explicit_graphs"`` for a learner that accepts
-only graphs in closed form, and ``"any_kernel"`` for one that accepts only `Gaussian` and `Linear` kernels.
+`LAWS` maps names to laws. `exemptions` accepts more names: ``"explicit_graphs"`` for a learner that accepts only
+graphs in closed form, ``"any_kernel"`` for one that accepts only `Gaussian` and `Linear` kernels, ``"gaussian_only"``
+and ``"dense_only"``.
 
 >>> from budgetron import RandomBudgetPerceptron
 >>> report = check_learner(RandomBudgetPerceptron)
@@ -34,8 +35,7 @@ __all__ = [
     "LawBroken",
     "Report",
     "Stream",
-    "accepts_any_kernel",
-    "accepts_explicit_graphs",
+    "accepts",
     "check_learner",
     "exemption",
     "usual_cases",
@@ -79,23 +79,27 @@ def usual_cases(learner: Any) -> list[Case]:
     three classes.
     """
     path = lambda names: graphs.from_edges([(names[0], names[1]), (names[1], names[2])], tasks=names)  # noqa: E731
-    third_kernel = kernels.Polynomial(2, normalize=True) if accepts_any_kernel(learner) else kernels.Linear()
     cases = [
         Case(learner),
         Case(learner, kernels.Linear(bias=1.0), lambda names: graphs.complete(len(names)), sparse=True, n_classes=3),
-        Case(learner, third_kernel, lambda names: graphs.disconnected(), dtype="float32"),
+        Case(learner, kernels.Polynomial(2, normalize=True), lambda names: graphs.disconnected(), dtype="float32"),
+        Case(learner, kernels.Linear(), lambda names: graphs.disconnected(), dtype="float32"),
+        Case(learner, graph=path, n_classes=3),
     ]
-    return [*cases, Case(learner, graph=path, n_classes=3)] if accepts_explicit_graphs(learner) else cases
+    accepted = [case for case in cases if accepts(case)]
+    # The linear kernel stands in where the polynomial one is not accepted.
+    return [case for case in accepted if case is not cases[3] or cases[2] not in accepted]
 
 
-def accepts_explicit_graphs(learner: Any) -> bool:
-    """Return whether the learner accepts graphs that are not in closed form."""
-    return "explicit_graphs" not in _exemptions(learner)
-
-
-def accepts_any_kernel(learner: Any) -> bool:
-    """Return whether the learner accepts kernels other than Gaussian and linear ones."""
-    return "any_kernel" not in _exemptions(learner)
+def accepts(case: Case) -> bool:
+    """Return whether the learner takes the kernel, the graph and the kind of rows of this case."""
+    lacks, kernel = _exemptions(case.learner).keys(), case.kernel
+    return not (
+        ("explicit_graphs" in lacks and not case.graph(range(4)).is_open)
+        or ("any_kernel" in lacks and not isinstance(kernel, kernels.Gaussian | kernels.Linear))
+        or ("gaussian_only" in lacks and not isinstance(kernel, kernels.Gaussian))
+        or ("dense_only" in lacks and case.sparse)
+    )
 
 
 def exemption(law: str, case: Case) -> str:
@@ -107,7 +111,9 @@ def exemption(law: str, case: Case) -> str:
         return "it has no budget"
     if law == "core_is_reference" and not _has_two_engines(case):
         return "only one engine is available for it"
-    if law == "closed_form_is_general" and not accepts_explicit_graphs(case.learner):
+    if law == "dense_is_sparse" and "dense_only" in _exemptions(case.learner):
+        return _exemptions(case.learner)["dense_only"]
+    if law == "closed_form_is_general" and "explicit_graphs" in _exemptions(case.learner):
         return _exemptions(case.learner)["explicit_graphs"]
     if law == "closed_form_is_general" and not graph.is_open:
         return "the graph of this case is explicit already"

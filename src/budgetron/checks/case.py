@@ -180,7 +180,8 @@ def require_equal(a: NDArray[np.float64], b: NDArray[np.float64], what: str, cas
     end = int(forked.argmax()) + 1 if forked.any() else len(a)
     # If the tie comes early, the comparison would cover too little to mean anything.
     require(2 * end >= len(a), f"{what}: a tie at step {end - 1} already")
-    far = ~(np.abs(rows_a - rows_b).max(axis=1) <= within)[:end]  # negated, so that NaN counts as different
+    sizes = np.maximum(1.0, np.abs(rows_a).max(axis=1))  # tolerances are digits: relative to margins above 1
+    far = ~(np.abs(rows_a - rows_b).max(axis=1) <= within * sizes)[:end]  # negated, so that NaN counts as different
     if far.any():
         t = int(np.flatnonzero(far)[0])
         raise LawBroken(f"{what}: margins first differ at step {t}, {a[t]} and {b[t]}; {far.sum()} of {end} in all")

@@ -1,6 +1,6 @@
 """Parse a learner's name, kernel, graph, budget and other parameters from the command line.
 
-    --learner Forgetron      or the paper's name, mtforg
+    --learner Forgetron      or the paper's name, mtforg; or a preset, such as bpa-s
     --kernel gaussian:0.5    NAME, NAME:VALUE, or NAME:parameter=value,parameter=value
     --graph clusters:FILE    complete, complete:COUPLING, disconnected, clusters:FILE or edges:FILE
     --budget 64KiB           a number of stored examples, a size, or none
@@ -58,8 +58,9 @@ class LearnerSpec:
 
     def build(self, who: str) -> Any:
         """Create the learner."""
-        learner, plain = learner_class(self.learner), LearnerSpec()
+        (learner, preset), plain = _class_and_preset(self.learner), LearnerSpec()
         given: dict[str, Any] = {
+            **preset,
             "kernel": kernel_of(who, self.kernel),
             "graph": graph_of(who, self.graph, self.graph_rows),
             **_parameters(who, self.learner, self.others),
@@ -85,23 +86,36 @@ class LearnerSpec:
 
 def has_parameter(learner: str, parameter: str) -> bool:
     """Whether this learner has such a parameter."""
-    return parameter in inspect.signature(learner_class(learner)).parameters
+    return parameter in inspect.signature(_class_and_preset(learner)[0]).parameters
 
 
 def default_budget(learner: str) -> str:
     """The budget that the learner has if none is given."""
-    return str(inspect.signature(learner_class(learner)).parameters["budget"].default)
+    return str(inspect.signature(_class_and_preset(learner)[0]).parameters["budget"].default)
 
 
 def learner_named(who: str, text: str) -> str:
-    """The class name for a class or paper name, ignoring case."""
+    """The class name for a class or paper name, or the name of a preset; ignoring case."""
     for name in learner_names():
         if text.lower() == name.lower():
             return name
     for name in learner_names():  # only now, because this imports the learners
         if text.lower() == learner_class(name).paper_name:
             return name
-    raise refuse(who, "--learner", f"one of {', '.join(learner_names())}, or the paper's name for it", shown(text))
+        if text.lower() in learner_class(name).presets:
+            return text.lower()
+    presets = ", ".join(preset for name in learner_names() for preset in learner_class(name).presets)
+    accepted = f"one of {', '.join(learner_names())}, or the paper's name for it, or one of {presets}"
+    raise refuse(who, "--learner", accepted, shown(text))
+
+
+def _class_and_preset(learner: str) -> tuple[Any, Mapping[str, Any]]:
+    """The class for a name that `learner_named` returned, and the parameters that a preset fixes."""
+    if learner not in learner_names():
+        for name in learner_names():
+            if learner in learner_class(name).presets:
+                return learner_class(name), learner_class(name).presets[learner]
+    return learner_class(learner), {}
 
 
 def budget_from(who: str, text: str) -> int | str | None:
@@ -209,7 +223,7 @@ def _weight(who: str, text: str, row: Sequence[str]) -> float:
 
 def _parameters(who: str, learner: str, others: Iterable[str]) -> Mapping[str, Any]:
     """Parse the values of --set, NAME=VALUE."""
-    hints = inspect.signature(learner_class(learner)).parameters
+    hints = inspect.signature(_class_and_preset(learner)[0]).parameters
     # A value on the command line is a number or a word; parameters of other types can be set in Python only.
     known = {name for name in hints if "Sequence" not in str(hints[name].annotation)} - _OWN_OPTIONS - {"task_column"}
     given = {}

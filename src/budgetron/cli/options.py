@@ -63,7 +63,9 @@ class LearnerName(click.ParamType):  # type: ignore[type-arg]
         return learner_named("the command line", value)
 
     def shell_complete(self, ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
-        found = [*learner_names(), *filter(None, (learner_class(name).paper_name for name in learner_names()))]
+        classes = [learner_class(name) for name in learner_names()]
+        found = [*learner_names(), *filter(None, (one.paper_name for one in classes))]
+        found += [preset for one in classes for preset in one.presets]
         return [CompletionItem(name) for name in found if name.lower().startswith(incomplete.lower())]
 
 
@@ -76,7 +78,7 @@ def learner_options(command: Callable[..., Any]) -> Callable[..., Any]:
             default="Budgetron",
             show_default=True,
             metavar="NAME",
-            help=f"{', '.join(learner_names())}; or the paper's name.",
+            help=f"{', '.join(learner_names())}; or the paper's name, or a preset's.",
         ),
         click.option(
             "--budget",

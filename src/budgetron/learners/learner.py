@@ -38,6 +38,7 @@ class Learner(BlockLearner, ClassifierMixin, BaseEstimator):  # type: ignore[mis
 
     paper_name: ClassVar[str | None] = None  # the command line accepts it in place of the class name
     theorem: ClassVar[int | None] = None  # the paper's theorem that bounds its mistakes, see `budgetron.theory`
+    presets: ClassVar[Mapping[str, Mapping[str, Any]]] = {}  # published learners by name: their parameters
     _columns: Any = None  # the columns of the files it learned from (`budgetron.io`); saved with it, dropped by `fit`
     exemptions: ClassVar[Mapping[str, str]] = {}  # laws of `budgetron.checks` that do not hold for it, and why
     # For scikit-learn's `check_estimator(..., expected_failed_checks=...)`: check → why it cannot hold.
@@ -65,6 +66,13 @@ class Learner(BlockLearner, ClassifierMixin, BaseEstimator):  # type: ignore[mis
     def __init_subclass__(cls, **options: Any) -> None:
         super().__init_subclass__(**options)
         cls._who = cls.__name__  # how errors name the learner
+
+    @classmethod
+    def preset(cls, name: str, **parameters: Any) -> Self:
+        """Return the published learner of this name (see `presets`), with other parameters as given."""
+        if name not in cls.presets:
+            raise refuse(cls._who, "preset", f"one of {', '.join(cls.presets) or 'none'}", shown(name))
+        return cls(**{**cls.presets[name], **parameters})
 
     # ---- learning
 

@@ -11,13 +11,11 @@ from __future__ import annotations
 
 from typing import Any, ClassVar
 
-from sklearn.utils import check_random_state
-
 from budgetron.engine.settings import Settings
-from budgetron.errors import refuse, shown
 from budgetron.graphs import TaskGraph, complete
 from budgetron.kernels import Gaussian, Kernel
 from budgetron.learners.learner import Learner
+from budgetron.learners.seeds import checked_seed
 
 
 class RandomBudgetPerceptron(Learner):
@@ -91,12 +89,4 @@ class RandomBudgetPerceptron(Learner):
         self.engine = engine
 
     def _with_rule(self, settings: Settings) -> Settings:
-        if isinstance(self.random_state, int) and not isinstance(self.random_state, bool) and self.random_state >= 0:
-            # The engines' generators have 64 bits of state.
-            return settings.with_parameters(seed=self.random_state % 2**64)
-        try:
-            generator = check_random_state(self.random_state)
-        except ValueError:
-            accepted = "an integer >= 0, a numpy RandomState, or None"
-            raise refuse(self._who, "random_state", accepted, shown(self.random_state)) from None
-        return settings.with_parameters(seed=int(generator.randint(0, 2**31 - 1)))
+        return settings.with_parameters(seed=checked_seed(self._who, self.random_state))

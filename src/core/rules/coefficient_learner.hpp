@@ -4,6 +4,7 @@
 #pragma once
 
 #include <algorithm>
+#include <cmath>
 #include <cstddef>
 #include <cstdint>
 #include <stdexcept>
@@ -34,7 +35,8 @@ class CoefficientLearner : public Learner {
   }
 
  protected:
-  virtual std::uint8_t on_mistake(const Example& example, double kk, const Step& step, Scratch& scratch) = 0;
+  // Called by absorb() after a mistake; a rule that also learns from right predictions overrides absorb() instead.
+  virtual std::uint8_t on_mistake(const Example&, double, const Step&, Scratch&) { return kMistake; }
 
   void score(const Instance&, Task task, Scratch& s) const override {
     s.margins[0] = scale_ * config_.similarity->multiply(task, keys_.data(), clusters_.data(), size(), s.row.data(),
@@ -72,6 +74,21 @@ class CoefficientLearner : public Learner {
     if (step.minus < config_.n_outputs) beta(step.minus)[slot] = -step.sign * size;
   }
 
+  // Makes the common factor 1 again, before it underflows.
+  void fold_scale() {
+    for (std::size_t o = 0; o < config_.n_outputs; ++o)
+      for (std::size_t j = 0; j < size(); ++j) beta(o)[j] = flushed(beta(o)[j] * scale_);
+    scale_ = 1.0;
+  }
+
+  // ‖β_j‖ without the common factor.
+  double norm(std::size_t j) const {
+    if (config_.n_outputs == 1) return std::abs(beta(0)[j]);
+    double square = 0;
+    for (std::size_t o = 0; o < config_.n_outputs; ++o) square += beta(o)[j] * beta(o)[j];
+    return std::sqrt(square);
+  }
+
   void save_rule(State& state) override {
     auto& out = state.reals["coef"];
     for (std::size_t o = 0; o < config_.n_outputs; ++o) out.insert(out.end(), beta(o), beta(o) + size());
@@ -92,7 +109,7 @@ class CoefficientLearner : public Learner {
   const double* beta(std::size_t output) const { return beta_.data() + output * stride_; }
 
   const double eta2_;
-  double scale_ = 1.0;  // β = scale_ · beta_, so that the Forgetron shrinks all weights in O(1)
+  double scale_ = 1.0;  // β = scale_ · beta_, so that all weights shrink in O(1)
 
  private:
   Vec<double> beta_;

@@ -95,12 +95,6 @@ class Forgetron final : public CoefficientLearner {
     return phi;
   }
 
-  void fold_scale() {  // before the common factor underflows
-    for (std::size_t o = 0; o < config_.n_outputs; ++o)
-      for (std::size_t j = 0; j < size(); ++j) beta(o)[j] = flushed(beta(o)[j] * scale_);
-    scale_ = 1.0;
-  }
-
   double c2_, q_ = 0.0;
   Vec<double> oldest_row_;
   Vec<std::size_t> evicted_;  // slots

@@ -216,6 +216,11 @@ void Learner::replace(std::size_t slot, const Example& example) {
   changed(slot);
 }
 
+void Learner::overwrite(std::size_t slot, const double* row) {
+  store_->overwrite(slot, row, config_.kernel);
+  changed(slot);
+}
+
 void Learner::remove(std::size_t slot) {
   const std::size_t last = size() - 1;
   store_->remove(slot);

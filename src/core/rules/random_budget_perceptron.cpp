@@ -6,8 +6,8 @@
 #include <cstddef>
 #include <cstdint>
 
-#include "intrinsics.hpp"
 #include "rules/coefficient_learner.hpp"
+#include "rules/splitmix.hpp"
 
 namespace budgetron {
 
@@ -15,15 +15,15 @@ namespace {
 
 class RandomBudgetPerceptron final : public CoefficientLearner {
  public:
-  explicit RandomBudgetPerceptron(const Config& config) : CoefficientLearner(config), generator_(config.parameters.word("seed", 0)) {}
+  explicit RandomBudgetPerceptron(const Config& config) : CoefficientLearner(config), generator_{config.parameters.word("seed", 0)} {}
 
  protected:
   std::uint8_t on_mistake(const Example& example, double, const Step& step, Scratch&) override {
     if (!store_->fits_alone(example.x)) return kMistake;
-    while (!store_->fits(example.x)) remove(draw());
+    while (!store_->fits(example.x)) remove(generator_.below(size()));
     std::size_t slot;
     if (full())
-      replace(slot = draw(), example);
+      replace(slot = generator_.below(size()), example);
     else
       slot = append(example);
     set(slot, step, 1.0);
@@ -32,23 +32,15 @@ class RandomBudgetPerceptron final : public CoefficientLearner {
 
   void save_rule(State& state) override {
     CoefficientLearner::save_rule(state);
-    state.integers["rng"] = {static_cast<std::int64_t>(generator_)};
+    state.integers["rng"] = {static_cast<std::int64_t>(generator_.state)};
   }
   void load_rule(const State& state) override {
     CoefficientLearner::load_rule(state);
-    generator_ = static_cast<std::uint64_t>(state.integers.at("rng").at(0));
+    generator_.state = static_cast<std::uint64_t>(state.integers.at("rng").at(0));
   }
 
  private:
-  std::size_t draw() {
-    std::uint64_t z = generator_ += 0x9E3779B97F4A7C15ull;
-    z = (z ^ (z >> 30)) * 0xBF58476D1CE4E5B9ull;
-    z = (z ^ (z >> 27)) * 0x94D049BB133111EBull;
-    z ^= z >> 31;
-    return static_cast<std::size_t>(high_product(z, size()));
-  }
-
-  std::uint64_t generator_;
+  Splitmix generator_;
 };
 
 const Registered registered("random_budget_perceptron", {"seed"}, make_counted<RandomBudgetPerceptron>);

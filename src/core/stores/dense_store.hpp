@@ -157,6 +157,22 @@ class DenseStore final : public Store {
     scale_[slot] = scale_[last];
   }
 
+  void read(std::size_t slot, double* out) const override {
+    for (std::size_t f = 0; f < d_; ++f) out[f] = static_cast<double>(*cell(slot, f));
+  }
+  void read(const Instance& x, double* out) const override {
+    const T* values = row_of(*x.rows, x.at);
+    for (std::size_t f = 0; f < d_; ++f) out[f] = static_cast<double>(moves_ ? values[f] - point_[f] : values[f]);
+  }
+  void overwrite(std::size_t slot, const double* row, const Kernel& kernel) override {
+    for (std::size_t f = 0; f < d_; ++f) query_[f] = *cell(slot, f) = static_cast<T>(row[f]);
+    const T* values = query_.data();
+    double square;
+    squares_of(&values, 1, &square);
+    sq_[slot] = static_cast<T>(square);
+    scale_[slot] = kernel.scale(square);
+  }
+
   void release() noexcept override {
     size_ = 0;
     for (auto* values : {&sq_, &blocks_, &query_, &dots_, &point_, &candidate_}) budgetron::release(*values);

@@ -8,6 +8,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <stdexcept>
 #include <vector>
 
 #include "memory.hpp"
@@ -89,6 +90,11 @@ class Store {
   virtual void append(const Instance& x, const struct Kernel& kernel) = 0;
   virtual void replace(std::size_t slot, const Instance& x, const struct Kernel& kernel) = 0;
   virtual void remove(std::size_t slot) = 0;
+
+  // A stored row, or an instance, minus c; and another row, minus c, in the place of a stored one. Dense rows only.
+  virtual void read(std::size_t, double*) const { throw std::logic_error("rows of this store cannot be read"); }
+  virtual void read(const Instance&, double*) const { throw std::logic_error("rows of this store cannot be read"); }
+  virtual void overwrite(std::size_t, const double*, const struct Kernel&) { throw std::logic_error("rows of this store cannot be overwritten"); }
 
   virtual void release() noexcept = 0;  // removes all rows and frees their memory
 

@@ -3,10 +3,9 @@
     on a mistake:  if |S| = B:  S ← S \\ {r},  r uniform in S
                    S ← S ∪ {t},  β_t = y_t
 
-    y  y_t     r  r     generator  the state of splitmix64, which starts at the seed; one draw per eviction
+    y  y_t     r  r     generator  splitmix64 from the seed; one draw per eviction
 
-If sparse rows share a pool of non-zeros, examples are evicted by further draws until x_t fits. The generator is written
-out because both engines must draw the same numbers.
+If sparse rows share a pool of non-zeros, examples are evicted by further draws until x_t fits.
 """
 
 from __future__ import annotations
@@ -19,11 +18,10 @@ from budgetron.engine.records import Outcome
 from budgetron.engine.reference.declaration import Arrays, RuleParameters
 from budgetron.engine.reference.rows import Array
 from budgetron.engine.reference.rule import Example, MistakeDriven
+from budgetron.engine.reference.splitmix import WORD, Splitmix
 from budgetron.engine.reference.weights import Coefficients
 from budgetron.engine.saved_state import Field, Layout, require
 from budgetron.engine.settings import Settings
-
-_WORD = (1 << 64) - 1
 
 
 class Parameters(RuleParameters, frozen=True):
@@ -39,7 +37,7 @@ class RandomBudgetPerceptron(MistakeDriven):
     @classmethod
     def check(cls, settings: Settings) -> None:
         super().check(settings)
-        require(settings.parameters.seed <= _WORD, "seed", "below 2⁶⁴", "more")
+        require(settings.parameters.seed <= WORD, "seed", "below 2⁶⁴", "more")
 
     @classmethod
     def layout(cls, settings: Settings, arrays: Arrays) -> Layout:
@@ -47,34 +45,25 @@ class RandomBudgetPerceptron(MistakeDriven):
 
     def __init__(self, settings: Settings) -> None:
         super().__init__(settings, Coefficients(settings))
-        self.generator: int = settings.parameters.seed & _WORD
+        self.generator = Splitmix(settings.parameters.seed)
 
     def correct(self, t: Example, y: Array) -> Outcome:
         if not self.store.fits_alone(t.x):
             return Outcome(0)
         while not self.store.fits(t.x):
-            self.remove(self.draw(len(self.store)))
+            self.remove(self.generator.below(len(self.store)))
         self.append(t, y)
         if self.store.is_over():
-            self.remove(self.draw(len(self.store) - 1))  # not the last slot, which is x_t
+            self.remove(self.generator.below(len(self.store) - 1))  # not the last slot, which is x_t
         return Outcome.UPDATED | Outcome.STORED
 
     def evict_one(self) -> bool:
-        self.remove(self.draw(len(self.store)))
+        self.remove(self.generator.below(len(self.store)))
         return True
 
-    def draw(self, n: int) -> int:
-        """Draw a slot below n with splitmix64: the upper 64 bits of z · n scale the 64-bit number z to 0 … n − 1."""
-        self.generator = (self.generator + 0x9E3779B97F4A7C15) & _WORD
-        z = self.generator
-        z = ((z ^ (z >> 30)) * 0xBF58476D1CE4E5B9) & _WORD
-        z = ((z ^ (z >> 27)) * 0x94D049BB133111EB) & _WORD
-        z ^= z >> 31
-        return (z * n) >> 64
-
     def state(self) -> dict[str, Any]:
-        return super().state() | {"rng": self.generator}
+        return super().state() | {"rng": self.generator.state}
 
     def restore(self, state: dict[str, Any]) -> None:
         super().restore(state)
-        self.generator = int(state["rng"])
+        self.generator.state = int(state["rng"])

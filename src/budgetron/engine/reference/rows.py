@@ -71,8 +71,17 @@ class DenseRows:
     def append(self, x: Instance) -> None:
         self.rows = np.concatenate([self.rows, x.values[None].astype(self.rows.dtype)])
 
+    def replace(self, r: int, x: Instance) -> None:
+        self.rows[r] = x.values
+
     def remove(self, r: int) -> None:
         self.rows = without(self.rows, r, axis=0)
+
+    def between(self, m: int, n: int, h: float) -> Instance:
+        """Return h x_m + (1 − h) x_n, rounded as it would be stored."""
+        z = h * self.instance(m).values + (1 - h) * self.instance(n).values
+        z = z.astype(self.rows.dtype).astype(np.float64)
+        return Instance(z, None, _square(z), is_centred=True)
 
     def products(self, x: Instance) -> Array:
         """⟨x_j, x⟩ for every slot j."""
@@ -126,6 +135,25 @@ class SparseRows:
         self.indptr = np.append(self.indptr, self.indptr[-1] + len(x.values))
         self.indices = np.concatenate([self.indices, x.indices])
         self.data = np.concatenate([self.data, x.values.astype(self.data.dtype)])
+
+    def replace(self, r: int, x: Instance) -> None:
+        assert x.indices is not None
+        start, end = self.indptr[r], self.indptr[r + 1]
+        self.indices = np.concatenate([self.indices[:start], x.indices, self.indices[end:]])
+        self.data = np.concatenate([self.data[:start], x.values.astype(self.data.dtype), self.data[end:]])
+        self.indptr = self.indptr.copy()
+        self.indptr[r + 1 :] += len(x.values) - (end - start)
+
+    def between(self, m: int, n: int, h: float) -> Instance:
+        """Return h x_m + (1 − h) x_n over the features of both, rounded as it would be stored."""
+        a, b = self.instance(m), self.instance(n)
+        assert a.indices is not None and b.indices is not None
+        indices = np.union1d(a.indices, b.indices)
+        z = np.zeros(len(indices))
+        z[np.searchsorted(indices, a.indices)] += h * a.values
+        z[np.searchsorted(indices, b.indices)] += (1 - h) * b.values
+        z = z.astype(self.data.dtype).astype(np.float64)
+        return Instance(z, indices.astype(np.int32), float(_sums(z * z, [len(z)])[0]))
 
     def remove(self, r: int) -> None:
         start, end, last = self.indptr[r], self.indptr[r + 1], self.indptr[-2]

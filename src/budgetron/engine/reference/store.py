@@ -111,6 +111,12 @@ class Store:
         self.cluster = np.append(self.cluster, cluster)
         self.arrival = np.append(self.arrival, arrival)
 
+    def replace(self, r: int, x: Instance) -> None:
+        """Put another row into slot r; its task and its arrival stay."""
+        x = self.centred(x)
+        self.rows.replace(r, x)
+        self.squares[r] = x.square
+
     def remove(self, r: int) -> None:
         self.rows.remove(r)
         self.squares = without(self.squares, r)

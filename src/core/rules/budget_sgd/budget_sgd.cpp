@@ -1,0 +1,37 @@
+// BudgetSgd: steps on the hinge loss (margin_learner.hpp), and a choice of what happens when the budget is full.
+#include <memory>
+#include <stdexcept>
+
+#include "rules/budget_sgd/halving.hpp"
+#include "rules/budget_sgd/merging.hpp"
+#include "rules/budget_sgd/nystrom.hpp"
+#include "rules/budget_sgd/projecting.hpp"
+#include "rules/budget_sgd/removal.hpp"
+
+namespace budgetron {
+
+namespace {
+
+// The numbers are those of `Upkeep` in the NumPy definition.
+std::unique_ptr<Learner> make(const Config& config) {
+  switch (config.parameters.count("upkeep", 5)) {
+    case 0: return make_counted<Removing<false>>(config);
+    case 1: return make_counted<Removing<true>>(config);
+    case 2: return make_counted<RandomRemoving<false>>(config);
+    case 3: return make_counted<RandomRemoving<true>>(config);
+    case 4: return make_counted<Replacing>(config);
+    case 5: return make_counted<Projecting<false>>(config);
+    case 6: return make_counted<Projecting<true>>(config);
+    case 7: return make_counted<Merging>(config);
+    case 8: return make_counted<Halving>(config);
+    case 9: return make_counted<Nystrom>(config);
+    default: throw std::invalid_argument("_core.make: upkeep must be from 0 to 9");
+  }
+}
+
+const Registered registered("budget_sgd",
+                            {"step", "upkeep", "rate", "regularization", "margin", "radius", "clip", "skip", "eta", "ridge", "rank", "seed"}, make);
+
+}  // namespace
+
+}  // namespace budgetron

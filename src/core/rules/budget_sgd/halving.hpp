@@ -1,0 +1,109 @@
+// Upkeep that projects the smaller half of a full store on the larger half (Ahpatron), with ν = ‖f‖:
+//
+//   L = the B/2 largest ‖β_j‖ √K_jj, D = the others:   β_L += (H_LL + ϱI)⁻¹ H_LD β_D,   S ← L,   β_L ← β_L ν/‖f_L‖
+//
+// H is the Gram matrix in K̃; in K the ridge is ϱc_G². Its rows are computed when they are needed, once every B/2 updates.
+#pragma once
+
+#include <algorithm>
+#include <cmath>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+
+#include "algebra/gram.hpp"
+#include "rules/budget_sgd/margin_learner.hpp"
+
+namespace budgetron {
+
+class Halving final : public MarginLearner {
+ public:
+  explicit Halving(const Config& config)
+      : MarginLearner(config),
+        ridge_(config.parameters.real("ridge", 5e-4) * unit_),
+        gram_(std::make_unique<CholeskyGram>(bytes_, config.capacity / 2)),
+        order_(bytes_, capacity()),
+        pull_(bytes_, config.capacity / 2),
+        share_(bytes_, config.capacity / 2) {}
+
+ protected:
+  std::uint8_t learn_step(const Example& example, const Update& u, Scratch& scratch) override {
+    if (!store_->fits_alone(example.x)) return 0;
+    bool halved = false;
+    while (full() || !store_->fits(example.x)) {
+      halve(scratch.task_row);
+      halved = true;
+    }
+    if (halved) {
+      double f = 0;
+      for (const std::size_t o : {u.step.plus, u.step.minus})
+        if (o < config_.n_outputs) f += (o == u.step.plus ? 1.0 : -1.0) * simd().dot(beta(o), scratch.task_row.data(), size());
+      y_f_ = u.step.sign * scale_ * f;
+    }
+    if (bounded()) add_norm(u);
+    append_step(example, u);
+    return kUpdated | kStored;
+  }
+
+  void grow(std::size_t capacity) override {
+    order_.resize(capacity);
+    MarginLearner::grow(capacity);
+  }
+
+ private:
+  void halve(Vec<double>& near) {
+    const std::size_t n = size(), half = n / 2;
+    const double before = exact_norm2();
+    choose(half);
+    const auto row_of = [&](std::size_t i, double* row) {  // row i of H_LL + ϱI
+      task_row_of_slot(order_[i], false, row_.data());
+      for (std::size_t j = 0; j < half; ++j) row[j] = row_[order_[j]];
+      row[i] += ridge_;
+    };
+    gram_->rebuild(half, row_of, 1e-15);
+    for (std::size_t o = 0; o < config_.n_outputs && half; ++o) {
+      // H_LD β_D: the rows of L against β with its part on L set to zero.
+      for (std::size_t i = 0; i < half; ++i) {
+        task_row_of_slot(order_[i], false, row_.data());
+        double sum = 0;
+        for (std::size_t j = half; j < n; ++j) sum += row_[order_[j]] * beta(o)[order_[j]];
+        pull_[i] = sum;
+      }
+      gram_->project(pull_.data(), 0.0, share_.data());
+      for (std::size_t i = 0; i < half; ++i) beta(o)[order_[i]] += share_[i];
+    }
+    // From the last slot down: removing one moves none of the others that leave.
+    std::sort(order_.begin() + static_cast<std::ptrdiff_t>(half), order_.begin() + static_cast<std::ptrdiff_t>(n), [](auto a, auto b) { return a > b; });
+    for (std::size_t i = half; i < n; ++i) {
+      move_last(near, order_[i], size() - 1);
+      remove(order_[i]);
+    }
+    const double after = exact_norm2();
+    if (after > 0) scale_ *= std::sqrt(std::max(before, 0.0) / after);
+    if (scale_ < 1e-100) fold_scale();
+    norm2_ = after > 0 ? before : 0.0;
+  }
+
+  // Puts the slots of L first into order_, those of D behind them. Scores within 1e-10 are ties: the oldest stay.
+  void choose(std::size_t half) {
+    sizes();
+    const std::size_t n = size();
+    for (std::size_t j = 0; j < n; ++j) order_[j] = j;
+    const auto begin = order_.begin(), end = begin + static_cast<std::ptrdiff_t>(n), middle = begin + static_cast<std::ptrdiff_t>(half);
+    if (half == 0) return;
+    std::nth_element(begin, middle - 1, end, [&](auto a, auto b) { return scores_[a] > scores_[b]; });
+    const double last = scores_[order_[half - 1]], tie = 1.0 + 1e-10;
+    const auto rank = [&](std::size_t j) { return scores_[j] > last * tie ? 0 : scores_[j] * tie >= last ? 1 : 2; };
+    std::sort(begin, end, [&](auto a, auto b) {
+      const int ra = rank(a), rb = rank(b);
+      return ra != rb ? ra < rb : arrivals_[a] < arrivals_[b];
+    });
+  }
+
+  const double ridge_;
+  std::unique_ptr<CholeskyGram> gram_;
+  Vec<std::size_t> order_;
+  Vec<double> pull_, share_;
+};
+
+}  // namespace budgetron

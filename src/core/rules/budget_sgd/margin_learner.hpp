@@ -1,0 +1,233 @@
+// Learners that take a step whenever the margin is below ϑ. With K̃ = K/c_G², f = Σ_j β_j K̃(x_j, ·), ℓ = max(0, ϑ − y f):
+//
+//   every example:   β ← (1 − η_t λ) β
+//   ℓ > 0:           x_t is learned with β_t = τ y,  τ = η_t  or  min(C, ℓ/‖K̃_t‖²);  learn_step() stays within the budget
+//   at the end:      β ← β min(1, U/‖f‖)
+//
+// What is stored is b = β/c_G², for which f = Σ_j b_j K(x_j, ·) as for every other learner. See the NumPy definition.
+#pragma once
+
+#include <algorithm>
+#include <cmath>
+#include <cstddef>
+#include <cstdint>
+#include <stdexcept>
+
+#include "rules/coefficient_learner.hpp"
+
+namespace budgetron {
+
+enum class StepSize : std::size_t { constant, root, pegasos, passive_aggressive };
+
+// One step: b = size · step, where size has the common factor of the coefficients divided out.
+struct Update {
+  Step step;
+  double tau, weight;
+  double kk;     // K_tt
+  double norm2;  // ‖K̃_t‖², 2K̃_tt where two classes take the step
+};
+
+class MarginLearner : public CoefficientLearner {
+ public:
+  explicit MarginLearner(const Config& config, double eta = 0)
+      : CoefficientLearner(config, eta),
+        unit_(config.similarity->largest_self()),
+        kind_(static_cast<StepSize>(config.parameters.count("step", 2))),
+        rate_(config.parameters.real("rate", 1.0)),
+        lambda_(config.parameters.real("regularization", 0.0)),
+        margin_(config.parameters.real("margin", 1.0)),
+        radius_(config.parameters.real("radius", 0.0) * std::sqrt(static_cast<double>(config.capacity))),
+        skip_(config.parameters.flag("skip", true)),
+        own_(bytes_, capacity()),
+        roots_(bytes_, capacity()),
+        scores_(bytes_, capacity() + 1),
+        row_(bytes_, capacity()) {
+    const bool shrinks = kind_ == StepSize::constant || kind_ == StepSize::root;
+    if (kind_ > StepSize::passive_aggressive || !(rate_ > 0) || !(margin_ > 0) || !(lambda_ >= 0) || !(unit_ > 0) ||
+        (kind_ == StepSize::pegasos && lambda_ == 0) || (shrinks && rate_ * lambda_ >= 1))
+      throw std::invalid_argument("_core.make: a step of budget_sgd that is not defined");
+  }
+
+  void forget(std::int64_t key) override {
+    CoefficientLearner::forget(key);
+    measure();
+  }
+
+ protected:
+  // Learns an example and stays within the budget. Returns kUpdated and kStored.
+  virtual std::uint8_t learn_step(const Example& example, const Update& update, Scratch& scratch) = 0;
+
+  std::uint8_t absorb(const Example& example, Scratch& scratch) override {
+    Step step;
+    const std::uint8_t wrong = mistaken(example, scratch, step) ? kMistake : 0;
+    const auto& f = scratch.margins;
+    const bool paired = step.minus < config_.n_outputs;
+    const double y_f = paired ? f[step.plus] - f[step.minus] : step.sign * f[0], loss = margin_ - y_f;
+    const double kept = shrink();
+    if (!(loss > 1e-10 * margin_) || !(example.weight > 0)) return wrong;
+    const double kk = example.self * config_.similarity->self(example.task, scratch.workspace.get());
+    if (kk <= eta2_) return wrong;
+    const double norm2 = kk / unit_ * (paired ? 2.0 : 1.0);
+    const double tau = kind_ == StepSize::passive_aggressive ? std::min(rate_ * example.weight, loss / norm2) : eta_t() * example.weight;
+    norm_before_ = norm2_;
+    y_f_ = kept * y_f;
+    const std::uint8_t done = learn_step(example, {step, tau, example.weight, kk, norm2}, scratch);
+    if (done) cap();
+    return static_cast<std::uint8_t>(wrong | done);
+  }
+
+  // |b| of a step.
+  double size_of(const Update& u) const { return u.tau / (unit_ * scale_); }
+  // ‖β_t‖ √K_tt of a step, to compare with sizes().
+  double score_of(const Update& u) const { return u.tau * std::sqrt(u.norm2 / unit_); }
+
+  bool may_skip() const { return skip_ && kind_ == StepSize::passive_aggressive; }
+  // Whether leaving the example out has a lower objective ½‖f' − f‖² + Cℓ' than a step that costs `lost` = ‖b_r‖² · residual.
+  // Equal ones are learned; they occur where x_r with β_r = C is the only other example of its task.
+  bool skips(const Update& u, double lost) const {
+    return may_skip() && 0.5 * unit_ * lost > u.tau * u.norm2 * (rate_ * u.weight - 0.5 * u.tau) * (1.0 + 1e-10);
+  }
+
+  // Sets scores_ to ‖b_j‖ √K_jj.
+  void sizes() {
+    const std::size_t n = size();
+    if (config_.n_outputs > 1) {
+      for (std::size_t j = 0; j < n; ++j) scores_[j] = scale_ * norm(j) * roots_[j];
+      return;
+    }
+    const double *b = beta(0), *root = roots_.data();
+    double* score = scores_.data();
+#pragma omp simd
+    for (std::size_t j = 0; j < n; ++j) score[j] = scale_ * std::abs(b[j]) * root[j];
+  }
+  // The argmin of scores_ among n slots and a new example with this score, which is n; the oldest of ties.
+  std::size_t least(std::size_t n, double newest) const {
+    double low = newest, high = newest;
+    const double* score = scores_.data();
+#pragma omp simd reduction(min : low) reduction(max : high)
+    for (std::size_t j = 0; j < n; ++j) {
+      low = std::min(low, score[j]);
+      high = std::max(high, score[j]);
+    }
+    const double tied = low * (1.0 + 1e-10) + 1e-12 * high;
+    std::size_t best = n;
+    for (std::size_t j = 0; j < n; ++j)
+      if (scores_[j] <= tied && (best == n || arrivals_[j] < arrivals_[best])) best = j;
+    return best;
+  }
+  std::size_t smallest() {
+    sizes();
+    return lowest_arrival(scores_.data(), size());
+  }
+
+  void set_own(std::size_t slot, double kk) {
+    own_[slot] = kk;
+    roots_[slot] = std::sqrt(kk);
+  }
+  std::size_t append_step(const Example& example, const Update& u) {
+    const std::size_t slot = append(example);
+    set_own(slot, u.kk);
+    set(slot, u.step, size_of(u));
+    return slot;
+  }
+  void replace_step(std::size_t slot, const Example& example, const Update& u) {
+    replace(slot, example);
+    set_own(slot, u.kk);
+    set(slot, u.step, size_of(u));
+  }
+
+  // ---- ‖f‖², where it is bounded
+
+  bool bounded() const { return radius_ > 0; }
+  // f changes by a step; f(x_t) may have changed since the margin was computed.
+  void add_norm(const Update& u) { norm2_ += u.tau * (u.tau * u.norm2 + 2.0 * y_f_); }
+  // r is removed. `step`, if there is one, is not stored yet but already counted; near is K(x_r, x_t).
+  void subtract_norm(std::size_t r, const Update* u, double near) {
+    task_row_of_slot(r, false, row_.data());
+    double sum = 0;
+    for (std::size_t o = 0; o < config_.n_outputs; ++o) {
+      const double b = scale_ * beta(o)[r];
+      double f = scale_ * simd().dot(beta(o), row_.data(), size());
+      if (u && o == u->step.plus) f += u->step.sign * u->tau / unit_ * near;
+      if (u && o == u->step.minus) f -= u->step.sign * u->tau / unit_ * near;
+      sum += b * (b * own_[r] - 2.0 * f);
+    }
+    norm2_ += unit_ * sum;
+  }
+  // ‖f‖² from scratch, if it is bounded.
+  void measure() {
+    if (bounded()) norm2_ = exact_norm2();
+  }
+  double exact_norm2() {
+    double sum = 0;
+    for (std::size_t j = 0; j < size(); ++j) {
+      task_row_of_slot(j, false, row_.data());
+      for (std::size_t o = 0; o < config_.n_outputs; ++o) sum += beta(o)[j] * simd().dot(beta(o), row_.data(), size());
+    }
+    return unit_ * scale_ * scale_ * sum;
+  }
+
+  void grow(std::size_t capacity) override {
+    own_.resize(capacity);
+    roots_.resize(capacity);
+    scores_.resize(capacity + 1);
+    row_.resize(capacity);
+    CoefficientLearner::grow(capacity);
+  }
+  void slot_removed(std::size_t slot, std::size_t last) override {
+    own_[slot] = own_[last];
+    roots_[slot] = roots_[last];
+    CoefficientLearner::slot_removed(slot, last);
+  }
+  void kernel_changed() override { measure(); }
+  void save_rule(State& state) override {
+    CoefficientLearner::save_rule(state);
+    state.reals["own"].assign(own_.begin(), own_.begin() + static_cast<std::ptrdiff_t>(size()));
+    if (bounded()) state.reals["norm2"] = {norm2_};
+  }
+  void load_rule(const State& state) override {
+    CoefficientLearner::load_rule(state);
+    const auto& own = state.reals.at("own");
+    if (own.size() != size()) throw std::invalid_argument("a saved model whose norms do not agree in number");
+    for (std::size_t j = 0; j < size(); ++j) set_own(j, own[j]);
+    const auto saved = state.reals.find("norm2");
+    if (saved != state.reals.end())
+      norm2_ = saved->second.at(0);
+    else
+      measure();
+  }
+
+  const double unit_;  // c_G²
+  const StepSize kind_;
+  const double rate_, lambda_, margin_, radius_;
+  const bool skip_;
+  Vec<double> own_, roots_;  // K_jj and √K_jj
+  Vec<double> scores_;  // of the slots, and of a new example
+  Vec<double> row_;     // the kernel row of a stored example
+  double norm2_ = 0, norm_before_ = 0, y_f_ = 0;  // ‖f‖², the same before this step, and y f(x_t)
+
+ private:
+  double eta_t() const {
+    const double t = static_cast<double>(n_seen_ + 1);
+    return kind_ == StepSize::pegasos ? 1.0 / (lambda_ * t) : kind_ == StepSize::root ? rate_ / std::sqrt(t) : rate_;
+  }
+
+  // β ← (1 − η_t λ) β; returns the factor.
+  double shrink() {
+    if (lambda_ == 0 || kind_ == StepSize::passive_aggressive) return 1.0;
+    const double kept = 1.0 - eta_t() * lambda_;
+    norm2_ *= kept * kept;
+    scale_ *= kept;
+    if (scale_ < 1e-100) fold_scale();  // also after the first step of Pegasos, which forgets everything
+    return kept;
+  }
+
+  void cap() {
+    if (!bounded() || norm2_ <= radius_ * radius_) return;
+    scale_ *= radius_ / std::sqrt(norm2_);
+    norm2_ = radius_ * radius_;
+    if (scale_ < 1e-100) fold_scale();
+  }
+};
+
+}  // namespace budgetron

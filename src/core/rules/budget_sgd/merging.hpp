@@ -1,0 +1,230 @@
+// Upkeep that merges the smallest example m with another one n of its task, κ = K'(x_m, x_n); Gaussian kernel, dense rows.
+//
+//   z = h x_m + (1 − h) x_n,   β_z = β_m κ^((1−h)²) + β_n κ^(h²),   h maximises ‖β_z‖²
+//   loss = ‖β_m K_m + β_n K_n‖² − ‖β_z‖²;   n is the one of least loss, and z takes its place in the order of arrival
+//
+// p = ‖β_m‖² ≤ q = ‖β_n‖², s = ⟨β_m, β_n⟩, L = −ln κ. The search for h is that of the NumPy definition.
+#pragma once
+
+#include <algorithm>
+#include <cmath>
+#include <cstddef>
+#include <cstdint>
+#include <stdexcept>
+
+#include "rules/budget_sgd/margin_learner.hpp"
+
+namespace budgetron {
+
+struct Pair {
+  double p, q, s, L;
+
+  double value(double h) const {
+    const double a = 1.0 - h;
+    return p * std::exp(-2.0 * L * a * a) + q * std::exp(-2.0 * L * h * h) + 2.0 * s * std::exp(-L * (a * a + h * h));
+  }
+
+  // The maximum in a bracket up to 1e-4; among equal values the lower h.
+  double golden(double low, double high) const {
+    const double ratio = (std::sqrt(5.0) - 1.0) / 2.0;
+    double left = high - ratio * (high - low), right = low + ratio * (high - low);
+    double at_left = value(left), at_right = value(right);
+    while (high - low > 1e-4) {
+      if (at_left * kEqual >= at_right) {
+        high = right;
+        right = left;
+        at_right = at_left;
+        left = high - ratio * (high - low);
+        at_left = value(left);
+      } else {
+        low = left;
+        left = right;
+        at_left = at_right;
+        right = low + ratio * (high - low);
+        at_right = value(right);
+      }
+    }
+    return (low + high) / 2.0;
+  }
+
+  // Newton's method: values alone, which are flat at a maximum, give half of the digits of h.
+  double polished(double h) const {
+    for (int i = 0; i < 6; ++i) {
+      const double a = 1.0 - h;
+      const double u = p * std::exp(-2.0 * L * a * a), v = q * std::exp(-2.0 * L * h * h), w = s * std::exp(-L * (a * a + h * h));
+      const double slope = 4.0 * (u * a - v * h + w * (a - h));
+      const double bend = 4.0 * (u * (4.0 * L * a * a - 1.0) + v * (4.0 * L * h * h - 1.0) + 2.0 * w * (L * (a - h) * (a - h) - 1.0));
+      if (bend >= 0 || std::abs(slope) > 1e-2 * -bend) return h;
+      h -= slope / bend;
+    }
+    return h;
+  }
+
+  // Sets h and returns the loss.
+  double merge(double& h) const {
+    h = 0.0;  // x_n itself; also where the peaks are too narrow for a search
+    if (L <= 0) return 0.0;
+    double best = value(h);
+    const auto look = [&](double low, double high) {
+      const double at = polished(golden(low, high)), found = value(at);
+      if (found > best * kEqual) {
+        best = found;
+        h = at;
+      }
+    };
+    if (s * s >= p * q * (1.0 - 1e-12)) {
+      s >= 0 ? look(0.0, 1.0) : look(-5.0, 0.0);
+    } else {
+      look(0.0, 1.0);
+      look(-5.0, 0.0);
+      look(1.0, 6.0);
+    }
+    return std::max(p + q + 2.0 * s * std::exp(-L) - best, 0.0);
+  }
+
+  static constexpr double kEqual = 1.0 + 1e-12;
+};
+
+// A lower bound of the loss, which spares most searches. In units of p, the loss of coefficients with the same or with opposite
+// signs grows with u = √(1 − κ) and falls or grows with t = √(p/q) ≤ 1, so that the least corner of a cell of (u, t) bounds it.
+// With several outputs the loss is concave in s: between s = √(pq) and s = −√(pq) it is above the line.
+class LossBound {
+ public:
+  static double of(const Pair& pair, double kappa) {
+    static const LossBound table;
+    const double product = std::sqrt(pair.p * pair.q);
+    if (!(product > 0)) return 0.0;
+    const std::size_t u = index(std::sqrt(std::max(0.0, 1.0 - kappa))), t = index(pair.p / product);
+    const double same = 0.5 + 0.5 * std::max(-1.0, std::min(1.0, pair.s / product));
+    return pair.p * (same * static_cast<double>(table.cell_[0][u][t]) + (1.0 - same) * static_cast<double>(table.cell_[1][u][t]));
+  }
+
+ private:
+  static constexpr std::size_t kCells = 64;
+
+  LossBound() {
+    for (int sign = 0; sign < 2; ++sign)
+      for (std::size_t u = 0; u < kCells; ++u)
+        for (std::size_t t = 0; t < kCells; ++t)
+          // The lower u; of t the upper end for equal signs, the lower one for opposite signs. 1e-4 covers rounding.
+          cell_[sign][u][t] = static_cast<float>((1.0 - 1e-4) * corner(u, sign ? t : t + 1, sign ? -1.0 : 1.0));
+  }
+  static double corner(std::size_t u, std::size_t t, double sign) {
+    const double root = static_cast<double>(u) / kCells, kappa = 1.0 - root * root;
+    if (u == 0) return 0.0;
+    if (t == 0) return 1.0 - kappa * kappa * (1.0 - 2.0 * std::log(kappa));  // the limit of q/p → ∞
+    const double ratio = static_cast<double>(kCells) / static_cast<double>(t);
+    double h;
+    return Pair{1.0, ratio * ratio, sign * ratio, -std::log(kappa)}.merge(h);
+  }
+  static std::size_t index(double x) { return std::min(kCells - 1, static_cast<std::size_t>(x * static_cast<double>(kCells))); }
+
+  float cell_[2][kCells][kCells];
+};
+
+class Merging final : public MarginLearner {
+ public:
+  explicit Merging(const Config& config) : MarginLearner(config), first_(bytes_, config.d), second_(bytes_, config.d) {
+    if (config.kernel.kind != Kernel::Kind::gaussian || config.sparse)
+      throw std::invalid_argument("_core.make: merging needs a Gaussian kernel and dense rows");
+  }
+
+ protected:
+  std::uint8_t learn_step(const Example& example, const Update& u, Scratch& scratch) override {
+    if (!full()) {
+      append_step(example, u);
+      return kUpdated | kStored;
+    }
+    const std::size_t newest = size();
+    for (std::size_t j = 0; j < newest; ++j) scores_[j] = scale_ * norm(j);
+    const std::size_t m = least(newest, u.tau / unit_ * (u.step.minus < config_.n_outputs ? std::sqrt(2.0) : 1.0));
+    const double* kappa = scratch.row.data();
+    if (m != newest) {
+      store_->kernel_row_of_slot(config_.kernel, m, false, row_.data());
+      kappa = row_.data();
+    }
+    const Partner with = partner(m, kappa, m == newest ? 0.0 : scratch.row[m], example, u);
+    if (with.slot == kNone) {  // the only one of its task
+      if (m == newest) return 0;
+      replace_step(m, example, u);
+      return kUpdated | kStored;
+    }
+    const double far = 1.0 - with.h, of_m = std::exp(-with.L * far * far), of_n = std::exp(-with.L * with.h * with.h);
+    if (m == newest) {
+      store_->read(example.x, first_.data());
+      merge_rows(with.slot, with.h);
+      for (std::size_t o = 0; o < config_.n_outputs; ++o) beta(o)[with.slot] = beta(o)[with.slot] * of_n + of_step(u, o) * of_m;
+      return kUpdated;
+    }
+    if (with.slot == newest) {
+      store_->read(example.x, first_.data());
+      merge_rows(m, far);
+      arrivals_[m] = n_seen_;
+      for (std::size_t o = 0; o < config_.n_outputs; ++o) beta(o)[m] = beta(o)[m] * of_m + of_step(u, o) * of_n;
+      return kUpdated | kStored;
+    }
+    store_->read(m, first_.data());
+    merge_rows(with.slot, with.h);
+    for (std::size_t o = 0; o < config_.n_outputs; ++o) beta(o)[with.slot] = beta(o)[with.slot] * of_n + beta(o)[m] * of_m;
+    replace_step(m, example, u);
+    return kUpdated | kStored;
+  }
+
+ private:
+  static constexpr std::size_t kNone = SIZE_MAX;
+  struct Partner {
+    std::size_t slot = kNone;  // size(): the new example
+    double h = 0, L = 0, loss = 0;
+  };
+
+  double of_step(const Update& u, std::size_t o) const {
+    return o == u.step.plus ? u.step.sign * size_of(u) : o == u.step.minus ? -u.step.sign * size_of(u) : 0.0;
+  }
+
+  // The partner of least loss among the examples of m's task; the oldest of ties. `near` is K'(x_m, x_t).
+  Partner partner(std::size_t m, const double* kappa, double near, const Example& example, const Update& u) const {
+    const std::size_t newest = size(), outputs = config_.n_outputs;
+    const std::int64_t key = m == newest ? example.task.key : keys_[m];
+    const auto weight = [&](std::size_t j, std::size_t o) { return j == newest ? of_step(u, o) : beta(o)[j]; };
+    const auto similar = [&](std::size_t n) { return n == newest ? near : kappa[n]; };
+    const auto fits = [&](std::size_t n) { return n != m && (n == newest ? example.task.key : keys_[n]) == key; };
+    const auto arrival = [&](std::size_t n) { return n == newest ? n_seen_ : arrivals_[n]; };
+    double p = 0;
+    for (std::size_t o = 0; o < outputs; ++o) p += weight(m, o) * weight(m, o);
+    Partner best;
+    const auto look = [&](std::size_t n) {
+      const double k = similar(n);
+      Pair pair{p, 0, 0, 0};
+      for (std::size_t o = 0; o < outputs; ++o) {
+        pair.q += weight(n, o) * weight(n, o);
+        pair.s += weight(m, o) * weight(n, o);
+      }
+      if (best.slot != kNone && LossBound::of(pair, k) > best.loss * (1.0 + 1e-10) + 1e-12 * p) return;
+      pair.L = k > 0 ? std::min(-std::log(k), 700.0) : 700.0;
+      Partner found{n, 0, pair.L, 0};
+      found.loss = pair.merge(found.h);
+      const double tie = 1e-12 * p;
+      const bool less = found.loss * (1.0 + 1e-10) + tie < best.loss, tied = !(best.loss * (1.0 + 1e-10) + tie < found.loss);
+      if (best.slot == kNone || less || (tied && arrival(n) < arrival(best.slot))) best = found;
+    };
+    std::size_t nearest = kNone;
+    for (std::size_t n = 0; n <= newest; ++n)
+      if (fits(n) && (nearest == kNone || similar(n) > similar(nearest))) nearest = n;
+    if (nearest == kNone) return best;
+    look(nearest);
+    for (std::size_t n = 0; n <= newest; ++n)
+      if (fits(n) && n != nearest) look(n);
+    return best;
+  }
+
+  // The row of a slot becomes h times first_ plus 1 − h times itself.
+  void merge_rows(std::size_t slot, double h) {
+    store_->read(slot, second_.data());
+    for (std::size_t f = 0; f < config_.d; ++f) second_[f] = h * first_[f] + (1.0 - h) * second_[f];
+    overwrite(slot, second_.data());
+  }
+
+  Vec<double> first_, second_;
+};
+
+}  // namespace budgetron

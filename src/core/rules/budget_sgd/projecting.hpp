@@ -1,0 +1,76 @@
+// Upkeep that projects the evicted example on all others, P = H⁻¹ of the B + 1 instances:
+//
+//   δ ≤ η:   β ← β + τ y α, nothing is stored
+//   else:    r = argmin ‖β_j‖ / √P_jj, or argmin ‖β_j‖ √K_jj;   β_j += β_r γ_j,  γ_j = −P_jr/P_rr,  S ← S ∖ {r}
+//
+// r is one of all B + 1. With passive-aggressive steps it is one of the old, and the example may be skipped.
+#pragma once
+
+#include <cmath>
+#include <cstddef>
+#include <cstdint>
+
+#include "rules/budget_sgd/margin_learner.hpp"
+#include "rules/with_span.hpp"
+
+namespace budgetron {
+
+template <bool kSmallest>
+class Projecting final : public WithSpan<MarginLearner> {
+ public:
+  explicit Projecting(const Config& config)
+      : WithSpan(config, config.parameters.real("eta", 0.0) * std::sqrt(config.similarity->largest_self())) {}
+
+  void forget(std::int64_t key) override {
+    WithSpan<MarginLearner>::forget(key);
+    measure();
+  }
+
+ protected:
+  std::uint8_t learn_step(const Example& example, const Update& u, Scratch& scratch) override {
+    const double* k = scratch.task_row.data();
+    double delta2 = span_.project(k, u.kk, rows());
+    if (delta2 <= eta2_) {
+      add(u.step, size_of(u), span_.alpha.data());
+      return kUpdated;
+    }
+    if (!store_->fits_alone(example.x)) return 0;
+    while (!store_->fits(example.x)) {
+      span_.settle();
+      const std::size_t r = victim([&](std::size_t j) { return span_.root_diagonal(j); });
+      move_last(scratch.task_row, r, size() - 1);
+      evict(r);
+      delta2 = span_.project(k, u.kk, rows());
+    }
+    if (!full()) {
+      span_.append(k, u.kk, delta2);
+      append_step(example, u);
+      return kUpdated | kStored;
+    }
+    const auto root_diagonal = [&](std::size_t j) { return span_.root_diagonal(j, delta2); };
+    std::size_t r = victim(root_diagonal);
+    if (kind_ == StepSize::passive_aggressive) {
+      const double lost = scale_ * norm(r) / root_diagonal(r);
+      if (skips(u, lost * lost)) return 0;
+    } else {
+      r = least(size(), kSmallest ? score_of(u) : score_of(u) * std::sqrt(delta2 / u.kk));  // 1/√P_tt is δ
+    }
+    if (r == size()) {
+      add(u.step, size_of(u), span_.alpha.data());
+      return kUpdated;
+    }
+    replace_projected(r, example, u.kk, delta2, u.step, size_of(u), scratch);
+    set_own(r, u.kk);
+    return kUpdated | kStored;
+  }
+
+ private:
+  template <class RootDiagonal>
+  std::size_t victim(RootDiagonal root_diagonal) {
+    if (kSmallest) return smallest();
+    for (std::size_t j = 0; j < size(); ++j) scores_[j] = scale_ * norm(j) / root_diagonal(j);
+    return lowest_arrival(scores_.data(), size());
+  }
+};
+
+}  // namespace budgetron

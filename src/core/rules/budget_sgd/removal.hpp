@@ -1,0 +1,189 @@
+// Upkeep in O(B): the smallest or the oldest example is removed, or a random one, or one is projected on the new example.
+//
+//   remove     r = argmin ‖β_j‖ √K_jj over all B + 1          oldest   r = the oldest
+//   random     r with probability p_r,  β_j ← β_j/(1 − p_j),  ‖β_j‖ ≤ ηγ;  p_j = 1/B, or 1 − (B−1) w_j/Σw, w_j = ‖β_j‖ √K_jj
+//   replace    r = argmin ‖β_j‖² (K_jj − K_jt²/K_tt),  β_t = β_r K_rt/K_tt + τ y;  or the example is skipped
+#pragma once
+
+#include <algorithm>
+#include <cmath>
+#include <cstddef>
+#include <cstdint>
+
+#include "rules/budget_sgd/margin_learner.hpp"
+#include "rules/splitmix.hpp"
+
+namespace budgetron {
+
+template <bool kOldest>
+class Removing final : public MarginLearner {
+ public:
+  using MarginLearner::MarginLearner;
+
+ protected:
+  std::uint8_t learn_step(const Example& example, const Update& u, Scratch& scratch) override {
+    if (!store_->fits_alone(example.x)) return 0;
+    while (!store_->fits(example.x)) {
+      const std::size_t r = kOldest ? oldest() : smallest();
+      if (bounded()) subtract_norm(r, nullptr, 0.0);
+      move_last(scratch.task_row, r, size() - 1);
+      remove(r);
+    }
+    if (bounded()) {  // f(x_t), if examples were evicted
+      double f = 0;
+      for (const std::size_t o : {u.step.plus, u.step.minus})
+        if (o < config_.n_outputs) f += (o == u.step.plus ? 1.0 : -1.0) * simd().dot(beta(o), scratch.task_row.data(), size());
+      y_f_ = u.step.sign * scale_ * f;
+    }
+    if (!full()) {
+      if (bounded()) add_norm(u);
+      append_step(example, u);
+      return kUpdated | kStored;
+    }
+    std::size_t r;
+    if (kOldest) {
+      r = oldest();
+    } else {
+      sizes();
+      r = least(size(), score_of(u));
+      if (r == size()) return 0;
+    }
+    if (bounded()) {
+      add_norm(u);
+      subtract_norm(r, &u, scratch.task_row[r]);
+    }
+    replace_step(r, example, u);
+    return kUpdated | kStored;
+  }
+
+ private:
+  std::size_t oldest() const {
+    return static_cast<std::size_t>(std::min_element(arrivals_.begin(), arrivals_.end()) - arrivals_.begin());
+  }
+};
+
+template <bool kWeighted>
+class RandomRemoving final : public MarginLearner {
+ public:
+  explicit RandomRemoving(const Config& config)
+      : MarginLearner(config), most_(rate_ * config.parameters.real("clip", 0.0) / unit_), generator_{config.parameters.word("seed", 0)} {}
+
+ protected:
+  std::uint8_t learn_step(const Example& example, const Update& u, Scratch&) override {
+    if (!store_->fits_alone(example.x)) return 0;
+    while (!store_->fits(example.x)) remove(make_up());
+    if (full())
+      replace_step(make_up(), example, u);
+    else
+      append_step(example, u);
+    return kUpdated | kStored;
+  }
+
+  void save_rule(State& state) override {
+    MarginLearner::save_rule(state);
+    state.integers["rng"] = {static_cast<std::int64_t>(generator_.state)};
+  }
+  void load_rule(const State& state) override {
+    MarginLearner::load_rule(state);
+    generator_.state = static_cast<std::uint64_t>(state.integers.at("rng").at(0));
+  }
+
+ private:
+  // Draws the example to evict, and lets the others grow. Afterwards the common factor is 1.
+  std::size_t make_up() {
+    const std::size_t r = drawn(), n = size();
+    const double most = most_ > 0 ? most_ : HUGE_VAL, *p = scores_.data();
+    if (config_.n_outputs == 1) {
+      double* b = beta(0);
+#pragma omp simd
+      for (std::size_t j = 0; j < n; ++j) b[j] = flushed(std::min(std::max(b[j] * (scale_ / std::max(1.0 - p[j], 0x1p-52)), -most), most));
+    } else {
+      for (std::size_t j = 0; j < n; ++j) {
+        const double factor = scale_ / std::max(1.0 - p[j], 0x1p-52), size = norm(j) * factor, cut = size > most ? most / size : 1.0;
+        for (std::size_t o = 0; o < config_.n_outputs; ++o) beta(o)[j] = flushed(beta(o)[j] * factor * cut);
+      }
+    }
+    scale_ = 1.0;
+    return r;
+  }
+
+  // Returns r; scores_ are the probabilities.
+  std::size_t drawn() {
+    const std::size_t n = size();
+    if (!kWeighted) {
+      std::fill_n(scores_.begin(), n, 1.0 / static_cast<double>(n));
+      return generator_.below(n);
+    }
+    sizes();
+    double total = 0, sum = 0;
+    for (std::size_t j = 0; j < n; ++j) total += scores_[j];
+    for (std::size_t j = 0; j < n; ++j) {
+      scores_[j] = total > 0 ? std::max(1.0 - static_cast<double>(n - 1) * scores_[j] / total, 0.0) : 1.0;
+      sum += scores_[j];
+    }
+    for (std::size_t j = 0; j < n; ++j) scores_[j] /= sum;
+    const double point = generator_.uniform();
+    double below = 0;
+    for (std::size_t j = 0; j + 1 < n; ++j)
+      if (point < (below += scores_[j])) return j;
+    return n - 1;
+  }
+
+  const double most_;  // the largest ‖b_j‖; 0: no limit
+  Splitmix generator_;
+};
+
+class Replacing final : public MarginLearner {
+ public:
+  using MarginLearner::MarginLearner;
+
+ protected:
+  std::uint8_t learn_step(const Example& example, const Update& u, Scratch& scratch) override {
+    if (!store_->fits_alone(example.x)) return 0;
+    const double* k = scratch.task_row.data();
+    if (full() && may_skip()) {
+      const std::size_t r = cheapest(k, u.kk);
+      if (skips(u, *std::min_element(scores_.begin(), scores_.begin() + static_cast<std::ptrdiff_t>(size())))) return 0;
+      if (store_->fits(example.x)) return take_place(r, example, u, k);
+    }
+    // Under a byte budget a long row takes the place of several examples, one after the other.
+    carried_.assign(config_.n_outputs, 0.0);
+    while (!store_->fits(example.x)) {
+      const std::size_t r = cheapest(k, u.kk);
+      for (std::size_t o = 0; o < config_.n_outputs; ++o) carried_[o] += beta(o)[r] * k[r] / u.kk;
+      move_last(scratch.task_row, r, size() - 1);
+      remove(r);
+    }
+    if (full()) return take_place(cheapest(k, u.kk), example, u, k);
+    const std::size_t slot = append_step(example, u);
+    for (std::size_t o = 0; o < config_.n_outputs; ++o) beta(o)[slot] += carried_[o];
+    return kUpdated | kStored;
+  }
+
+ private:
+  std::uint8_t take_place(std::size_t r, const Example& example, const Update& u, const double* k) {
+    for (std::size_t o = 0; o < config_.n_outputs; ++o) beta(o)[r] *= k[r] / u.kk;
+    replace(r, example);
+    set_own(r, u.kk);
+    beta(u.step.plus)[r] += u.step.sign * size_of(u);
+    if (u.step.minus < config_.n_outputs) beta(u.step.minus)[r] -= u.step.sign * size_of(u);
+    return kUpdated | kStored;
+  }
+
+  std::size_t cheapest(const double* k, double kk) {
+    const double per = 1.0 / kk, *own = own_.data();
+    double* score = scores_.data();
+    if (config_.n_outputs == 1) {
+      const double* b = beta(0);
+#pragma omp simd
+      for (std::size_t j = 0; j < size(); ++j) score[j] = scale_ * b[j] * scale_ * b[j] * std::max(own[j] - k[j] * k[j] * per, 0.0);
+    } else {
+      for (std::size_t j = 0; j < size(); ++j) score[j] = scale_ * norm(j) * scale_ * norm(j) * std::max(own[j] - k[j] * k[j] * per, 0.0);
+    }
+    return lowest_arrival(scores_.data(), size());
+  }
+
+  Vec<double> carried_{bytes_, config_.n_outputs};
+};
+
+}  // namespace budgetron

@@ -1,0 +1,110 @@
+// The parts of rules that project examples on the span of the stored ones, added to a learner with coefficients:
+//
+//   α = H⁻¹k_t,  δ² = K_tt − k_tᵀα            H the Gram matrix of S in the multitask kernel, k_t its row for x_t
+//   eviction of r, P = H⁻¹:  γ_j = −P_jr / P_rr,   β_j += β_r γ_j,   S ← S ∖ {r}
+#pragma once
+
+#include <cmath>
+#include <cstddef>
+#include <cstdint>
+
+#include "algebra/span.hpp"
+#include "rules/coefficient_learner.hpp"
+
+namespace budgetron {
+
+template <class Base>
+class WithSpan : public Base {
+ public:
+  // `eta` is a norm in the multitask kernel: examples closer than that to the span are projected instead of stored.
+  WithSpan(const Config& config, double eta)
+      : Base(config, eta), span_(this->bytes_, this->capacity(), small(config, eta), config.single && !config.sparse) {}
+
+  void forget(std::int64_t key) override {
+    for (std::size_t slot = 0; slot < this->size();) {
+      if (this->keys_[slot] == key) {
+        span_.remove(slot);
+        this->remove(slot);
+      } else {
+        ++slot;
+      }
+    }
+  }
+
+ protected:
+  void grow(std::size_t capacity) override {
+    span_.reserve(capacity);
+    Base::grow(capacity);
+  }
+  void rows_moved() override { span_.rebuild(this->size(), rows()); }
+  void kernel_changed() override {
+    rows_moved();
+    // A matrix of dependent examples is so ill-conditioned that one eviction spoils its inverse: it is rebuilt after each.
+    span_.evict_dependent(this->eta2_, [this](std::size_t r) {
+      evict(r);
+      rows_moved();
+    });
+  }
+  void save_rule(State& state) override {
+    Base::save_rule(state);
+    span_.save(state);
+  }
+  void load_rule(const State& state) override {
+    Base::load_rule(state);
+    span_.load(state, this->size(), rows());
+  }
+
+  Gram::RowOf rows() {
+    return [this](std::size_t slot, double* row) { this->task_row_of_slot(slot, true, row); };
+  }
+
+  // Projects r on the others and removes it.
+  void evict(std::size_t r) {
+    span_.set_eviction(r);
+    distribute(r);
+    span_.remove(r);
+    this->remove(r);
+  }
+
+  // β += size · step · α, for an example that is projected on the stored ones. Sizes are without the common factor.
+  void add(const Step& step, double size, const double* alpha) {
+    simd().axpy(step.sign * size, alpha, this->size(), this->beta(step.plus));
+    if (step.minus < this->config_.n_outputs) simd().axpy(-step.sign * size, alpha, this->size(), this->beta(step.minus));
+  }
+
+  // Sets span_.scores to ‖β_j‖/√P_jj, the loss of evicting j, and returns the least.
+  template <class RootDiagonal>
+  std::size_t cheapest(RootDiagonal root_diagonal) {
+    for (std::size_t j = 0; j < this->size(); ++j) span_.scores[j] = this->norm(j) / root_diagonal(j);
+    return this->lowest_arrival(span_.scores.data(), this->size());
+  }
+
+  // The example that was projected last takes slot r, with β = size · step; r is projected on it and the others.
+  void replace_projected(std::size_t r, const Example& example, double kk, double delta2, const Step& step, double size, Scratch& scratch) {
+    span_.replace(r, scratch.task_row.data(), kk, delta2);
+    distribute(r);
+    this->beta(step.plus)[r] += step.sign * size;
+    if (step.minus < this->config_.n_outputs) this->beta(step.minus)[r] -= step.sign * size;
+    this->replace(r, example);
+  }
+
+  Span span_;
+
+ private:
+  // K_tt is at most c_G² if the kernel is normalised. Otherwise its size is unknown, so η counts as small.
+  static bool small(const Config& config, double eta) {
+    const bool normalised = config.kernel.kind == Kernel::Kind::gaussian || config.kernel.normalize;
+    return !normalised || eta < 1e-2 * std::sqrt(config.similarity->largest_self());
+  }
+
+  // β_j += β_r γ_j. If a new example takes slot r, γ_r is its share.
+  void distribute(std::size_t r) {
+    for (std::size_t o = 0; o < this->config_.n_outputs; ++o) {
+      const double lost = this->beta(o)[r];
+      this->beta(o)[r] = 0.0;
+      simd().axpy(lost, span_.gamma.data(), this->size(), this->beta(o));
+    }
+  }
+};
+
+}  // namespace budgetron
