@@ -13,8 +13,11 @@ if TYPE_CHECKING:
     from budgetron.client import AsyncClient, Client
     from budgetron.learners import BudgetProjectron as BudgetProjectron
     from budgetron.learners import Budgetron as Budgetron
+    from budgetron.learners import BudgetSgd as BudgetSgd
     from budgetron.learners import Forgetron as Forgetron
+    from budgetron.learners import FourierSgd as FourierSgd
     from budgetron.learners import Perceptron as Perceptron
+    from budgetron.learners import Projectron as Projectron
     from budgetron.learners import RandomBudgetPerceptron as RandomBudgetPerceptron
     from budgetron.learners import SharedProjectron as SharedProjectron
     from budgetron.learners.files import load

@@ -163,10 +163,59 @@ void each_config(Use use) {
               c.n_tasks = graph >= 2 ? 5 : 0;
               use(c, graph == 0 || graph >= 2);
             }
-  // Budgetron: shared and own parts, shared only, own only, clusters, and a graph as a factor.
+  // Projectron: every convention, with and without margin updates and evictions.
+  for (std::size_t kind = 0; kind < 12; ++kind)
+    for (int kernel = 0; kernel < 3; ++kernel)
+      for (int store = 0; store < 5; ++store)
+        for (std::size_t outputs : {std::size_t{1}, std::size_t{3}})
+          for (std::size_t capacity : {std::size_t{1}, std::size_t{12}, std::size_t{0}}) {
+            Config c = configured(kernel, store, outputs, capacity);
+            const std::size_t graph = (kind + static_cast<std::size_t>(store)) % 4;
+            c.rule = "projectron";
+            c.kernel.normalize = kernel == 1;
+            c.similarity = graphs[graph];
+            c.parameters.set("eta", kind % 3 == 2 ? 0.0 : 0.05);
+            c.parameters.set("convention", static_cast<double>(kind % 3));
+            c.parameters.set("plus", std::uint64_t{kind / 3 % 2});
+            c.parameters.set("evict", std::uint64_t{kind / 6});
+            c.n_tasks = graph >= 2 ? 5 : 0;
+            use(c, graph == 0 || graph >= 2);
+          }
+  // BudgetSgd: every upkeep, with the steps in turn.
+  for (std::size_t upkeep = 0; upkeep < 10; ++upkeep)
+    for (int kernel = 0; kernel < 3; ++kernel)
+      for (int store = 0; store < 5; ++store)
+        for (int graph = 0; graph < 4; ++graph)
+          for (std::size_t outputs : {std::size_t{1}, std::size_t{3}})
+            for (std::size_t capacity : {std::size_t{1}, std::size_t{12}, std::size_t{0}}) {
+              Config c = configured(kernel, store, outputs, capacity);
+              if (upkeep == 7 && (c.sparse || kernel != 2)) continue;  // merging
+              c.rule = "budget_sgd";
+              c.kernel.normalize = kernel == 1;
+              c.similarity = graphs[graph];
+              c.parameters.set("upkeep", std::uint64_t{upkeep});
+              c.parameters.set("step", std::uint64_t{(upkeep + static_cast<std::size_t>(kernel + graph)) % 4});
+              c.parameters.set("rate", 0.5);
+              c.parameters.set("regularization", 0.05);
+              if (graph == 0) c.parameters.set("eta", 0.01);
+              if (upkeep < 2 || upkeep == 8) c.parameters.set("radius", 0.3);
+              c.n_tasks = graph >= 2 ? 5 : 0;
+              use(c, graph == 0 || graph >= 2);
+            }
+  // FourierSgd, and Budgetron: shared and own parts, shared only, own only, clusters, and a graph as a factor.
   const auto factored = std::make_shared<Factored>(std::vector<std::int64_t>{0, 2, 5, 8, 11, 13},
                                                    std::vector<std::int32_t>{0, 1, 0, 1, 2, 1, 2, 3, 2, 3, 4, 3, 4},
                                                    std::vector<double>{0.9, 0.3, 0.3, 0.8, 0.3, 0.3, 0.8, 0.3, 0.3, 0.8, 0.3, 0.3, 0.9});
+  for (int store = 0; store < 4; ++store)
+    for (int graph = 0; graph < 3; ++graph)
+      for (std::size_t outputs : {std::size_t{1}, std::size_t{3}}) {
+        Config c = configured(2, store, outputs, 1);
+        c.rule = "fourier_sgd";
+        c.parameters.set("frequencies", std::uint64_t{70});
+        c.similarity = graph == 2 ? std::shared_ptr<const Similarity>(factored) : graphs[graph];
+        c.n_tasks = graph == 2 ? 5 : 0;
+        use(c, graph != 1);
+      }
   for (int store = 0; store < 4; ++store)
     for (int parts = 0; parts < 5; ++parts)
       for (std::size_t outputs : {std::size_t{1}, std::size_t{3}})

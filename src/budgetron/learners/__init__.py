@@ -13,10 +13,13 @@ from budgetron.learners.registry import learner_class, learner_names
 
 if TYPE_CHECKING:  # for editors and type checkers; at run time `registry` finds the learners
     from budgetron.learners.budget_projectron import BudgetProjectron as BudgetProjectron
+    from budgetron.learners.budget_sgd import BudgetSgd as BudgetSgd
     from budgetron.learners.budgetron import Belief as Belief
     from budgetron.learners.budgetron import Budgetron as Budgetron
     from budgetron.learners.forgetron import Forgetron as Forgetron
+    from budgetron.learners.fourier_sgd import FourierSgd as FourierSgd
     from budgetron.learners.perceptron import Perceptron as Perceptron
+    from budgetron.learners.projectron import Projectron as Projectron
     from budgetron.learners.random_budget_perceptron import RandomBudgetPerceptron as RandomBudgetPerceptron
     from budgetron.learners.shared_projectron import SharedProjectron as SharedProjectron
 

@@ -16,6 +16,7 @@ from budgetron.engine.settings import Settings
 from budgetron.errors import is_real, refuse, shown
 from budgetron.graphs import TaskGraph, complete
 from budgetron.kernels import Gaussian, Kernel
+from budgetron.learners.exemptions import ByParameters
 from budgetron.learners.learner import Learner
 from budgetron.learners.seeds import checked_seed
 from budgetron.learners.threshold import checked_eta
@@ -28,21 +29,17 @@ MAINTENANCE = (
 _WITH_RADIUS = ("remove", "oldest", "halve")
 
 
-class _Exemptions:
-    """The laws that do not hold, which depends on the parameters; of the class: those of its defaults."""
-
-    def __get__(self, model: BudgetSgd | None, kind: type[BudgetSgd]) -> Mapping[str, str]:
-        model = kind() if model is None else model
-        reasons = {
-            "no_mistake_no_change": "it also learns from right predictions with a small margin",
-            "ample_budget_is_perceptron": "its steps are not those of the Perceptron",
-        }
-        if model.step in ("root", "pegasos") or model.regularization or model.radius:
-            reasons["disconnected_is_separate"] = "step sizes count, and the norm bounds, all tasks together"
-        if model.maintenance == "merge":
-            reasons["gaussian_only"] = "merged examples are those of a Gaussian kernel"
-            reasons["dense_only"] = "merged examples are dense rows"
-        return reasons
+def _exemptions(model: BudgetSgd) -> Mapping[str, str]:
+    reasons = {
+        "no_mistake_no_change": "it also learns from right predictions with a small margin",
+        "ample_budget_is_perceptron": "its steps are not those of the Perceptron",
+    }
+    if model.step in ("root", "pegasos") or model.regularization or model.radius:
+        reasons["disconnected_is_separate"] = "step sizes count, and the norm bounds, all tasks together"
+    if model.maintenance == "merge":
+        reasons["gaussian_only"] = "merged examples are those of a Gaussian kernel"
+        reasons["dense_only"] = "merged examples are dense rows"
+    return reasons
 
 
 class BudgetSgd(Learner):
@@ -154,7 +151,7 @@ class BudgetSgd(Learner):
         "ahpatron": {"step": "constant", "rate": 0.25, "margin": 0.5, "radius": 0.5, "maintenance": "halve"},
     }
     takes_weights: ClassVar[bool] = True
-    exemptions: ClassVar[Any] = _Exemptions()
+    exemptions: ClassVar[Any] = ByParameters(_exemptions)
     expected_failed_checks: ClassVar[Mapping[str, str]] = {
         name: "an online learner depends on the order of the examples, so a weight of 2 is not two copies"
         for name in (

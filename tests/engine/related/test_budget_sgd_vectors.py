@@ -31,8 +31,11 @@ def test_vectors(name, after_stream):
 
 @pytest.mark.parametrize("after_stream", ["numpy"], indirect=True)
 def test_merging(after_stream, monkeypatch):
-    """In this stream ±β of equal size are merged: h and 1 − h lose the same. We take the lower h; the code of the vector
-    compares the sizes, which differ by rounding only. With its choice the definition gives its result."""
+    """In this stream ±β of equal size are merged: h and 1 − h lose the same. We take the lower h.
+
+    The code of the vector compares the sizes, which differ by rounding only. With its choice the definition gives its
+    result.
+    """
 
     def by_rounding(p, q, s, kappa):
         if s < 0 and p > q:

@@ -1,6 +1,7 @@
 """Upkeep that projects the smaller half of the stored examples on the larger half (Ahpatron).
 
-    |S| = B, before t is stored, with ν = ‖f‖:   L = the B/2 largest ‖β_j‖ √K_jj (among ties the oldest),  D = the others
+    |S| = B, before t is stored, with ν = ‖f‖:
+        L = the B/2 largest ‖β_j‖ √K_jj (among ties the oldest),   D = the others
         β_L ← β_L + (H_LL + ϱI)⁻¹ H_LD β_D,   S ← L,   β_L ← β_L ν/‖f_L‖
 
 H is the Gram matrix in K̃. So |S| swings between B/2 + 1 and B.

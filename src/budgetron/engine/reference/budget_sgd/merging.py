@@ -6,8 +6,9 @@
     m and the n of least loss become z, which takes the task and the place of n in the order of arrival
 
 β_z K_z is the projection of the pair on K_z. With p = ‖β_m‖², q = ‖β_n‖² ≥ p, s = ⟨β_m, β_n⟩ and L = −ln κ,
-‖β_z‖² = p e^(−2L(1−h)²) + q e^(−2Lh²) + 2s e^(−L((1−h)²+h²)). With one output h is in [0, 1] if the signs agree, otherwise
-below 0, beyond the larger one; with several outputs all three brackets are searched. Among equal maxima the lower h.
+‖β_z‖² = p e^(−2L(1−h)²) + q e^(−2Lh²) + 2s e^(−L((1−h)²+h²)). With one output h is in [0, 1] if the signs agree,
+otherwise below 0, beyond the larger one; with several outputs all three brackets are searched. Among equal maxima the
+lower h.
 An m without another example of its task is removed.
 """
 

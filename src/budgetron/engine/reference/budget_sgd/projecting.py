@@ -1,6 +1,7 @@
 """Upkeep that projects the evicted example on all others: H its Gram matrix, P = H⁻¹, γ_j = −P_jr/P_rr.
 
-    δ² = K_tt − k_tᵀα,  α = H⁻¹k_t.   δ ≤ η:  β ← β + τ y α, nothing is stored.   Otherwise, with P of the B + 1 instances:
+    α = H⁻¹k_t,  δ² = K_tt − k_tᵀα.   δ ≤ η:  β ← β + τ y α, nothing is stored.
+    Otherwise, with P of the B + 1 instances:
     project            r = argmin ‖β_j‖ / √P_jj, the exact loss         β_j ← β_j + β_r γ_j,  S ← S \\ {r}
     project-smallest   r = argmin ‖β_j‖ √K_jj
 

@@ -3,7 +3,8 @@
     remove     r = argmin ‖β_j‖ √K_jj over all B + 1;  S ← S \\ {r}.  Among ties the oldest.
     oldest     r = the oldest
     random     before t is stored:  r with probability p_r,  β_j ← β_j/(1 − p_j) for j ≠ r,  ‖β_j‖ ≤ ηγ
-               uniform: p_j = 1/|S|.   weighted: p_j = 1 − (|S| − 1) w_j / Σw,  w_j = ‖β_j‖ √K_jj;  negative ones count as 0
+               uniform: p_j = 1/|S|
+               weighted: p_j = 1 − (|S| − 1) w_j / Σw,  w_j = ‖β_j‖ √K_jj;  negative ones count as 0
     replace    r = argmin over the old of ‖β_j‖² (K_jj − K_jt²/K_tt),  β_t = β_r K_rt/K_tt + τ y,  S ← S \\ {r} ∪ {t}
                passive-aggressive steps skip the example if ½ that minimum > τ ‖K_t‖² (C − τ/2)
 

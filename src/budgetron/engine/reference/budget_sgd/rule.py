@@ -6,8 +6,8 @@
     if |S| = B + 1:  upkeep
     at the end:      β ← β min(1, U/‖f‖),  U = radius √B,  where there is a radius
 
-The papers assume K_tt ≤ 1; so the kernel is divided by c_G², the largest (A⁻¹)_ii. The weights that are stored and shown
-are b = β/c_G², because f = Σ_j b_j K(x_j, ·) holds for them as for all other learners.
+The papers assume K_tt ≤ 1; so the kernel is divided by c_G², the largest (A⁻¹)_ii. The weights that are stored and
+shown are b = β/c_G², because f = Σ_j b_j K(x_j, ·) holds for them as for all other learners.
 
     y     y_t; with more classes +1 for y_t and −1 for its best rival, ‖K_t‖² is then 2K_tt
     tau   τ      unit  c_G²      weights.beta  b      own  K_jj      norm2  ‖K̃_t‖²
@@ -85,7 +85,8 @@ class BudgetSgd(MistakeDriven):
     @classmethod
     def bytes_beyond(cls, settings: Settings, compiled: bool) -> int:
         assert settings.capacity is not None
-        shared = super().bytes_beyond(settings, compiled) + 4 * settings.capacity * 8 + 8  # K_jj, its root, scores, a row
+        shared = super().bytes_beyond(settings, compiled)
+        shared += 4 * settings.capacity * 8 + 8  # K_jj, √K_jj, scores and the kernel row of a stored example
         return shared + UPKEEP[settings.parameters.upkeep].bytes_beyond(settings, compiled)
 
     # ---- learning
@@ -129,7 +130,7 @@ class BudgetSgd(MistakeDriven):
     def tau(self, t: Example, y: Array, loss: float, weight: float) -> float:
         """Return the length of the step."""
         if self.p.step == Step.PASSIVE_AGGRESSIVE:
-            return min(self.p.rate * weight, loss / self.norm2(t, y))
+            return float(min(self.p.rate * weight, loss / self.norm2(t, y)))
         return self.eta_t() * weight
 
     def skips(self, t: Example, y: Array, tau: float, weight: float, lost: float) -> bool:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from budgetron.engine.records import Outcome
@@ -18,7 +17,7 @@ if TYPE_CHECKING:
 STORED = Outcome.UPDATED | Outcome.STORED
 
 
-class StayWithin(ABC):
+class StayWithin:
     """What one kind of upkeep does with a step, its state and its memory."""
 
     projects: ClassVar[bool] = False  # whether η applies to it
@@ -61,9 +60,9 @@ class StayWithin(ABC):
         n = len(self.rule.store)
         return STORED if self.evict() != n - 1 else Outcome(0)
 
-    @abstractmethod
     def evict(self) -> int:
         """Evict one stored example and return its slot."""
+        raise NotImplementedError
 
     # ---- the store has changed
 

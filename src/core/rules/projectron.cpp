@@ -1,0 +1,113 @@
+// Projectron and Projectron++, with a hard budget in two meanings.   α = H⁻¹k_t,  δ² = K_tt − k_tᵀα,  p = k_tᵀα
+//
+//   on a mistake, δ ≤ η, or |S| = B and nothing is evicted:   β ← β + y_t α
+//   on a mistake otherwise:                                   S ← S ∪ {t},  β_t = y_t,  evicting as the Budget Projectron does
+//   Projectron++, ℓ = 1 − y_t f(x_t) in (0, 1):               β ← β + τ y_t α
+//     norm, squared:   τ = min(ℓ/p, 2(ℓ − δ/η)/p, 1),  or with δ²/η,  if ℓ is above that
+//     budget:          τ = min(ℓ/p, 1)  if 2ℓ − τp − 2Uδ ≥ 0,  U = ¼√((B + 1)/ln(B + 1))
+//
+// η and margins are in K̃ = K/c_G²; b = β/c_G² is stored where there are margin updates. See the NumPy definition.
+#include <algorithm>
+#include <cmath>
+#include <cstddef>
+#include <cstdint>
+#include <stdexcept>
+
+#include "rules/with_span.hpp"
+
+namespace budgetron {
+
+namespace {
+
+enum class Convention : std::size_t { norm, squared, budget };
+
+class Projectron final : public WithSpan<CoefficientLearner> {
+ public:
+  explicit Projectron(const Config& config)
+      : WithSpan(config, eta_in_kernel(config)),
+        convention_(convention_of(config)),
+        plus_(config.parameters.flag("plus", false)),
+        evicts_(config.parameters.flag("evict", false)),
+        eta_(config.parameters.real("eta", 0.0)),
+        c2_(config.similarity->largest_self()),
+        unit_(plus_ ? c2_ : 1.0),
+        u_(config.capacity ? std::sqrt((static_cast<double>(config.capacity) + 1.0) / std::log(static_cast<double>(config.capacity) + 1.0)) / 4.0 : 0.0) {
+    if (convention_ > Convention::budget || (plus_ && convention_ != Convention::budget && !(eta_ > 0)))
+      throw std::invalid_argument("_core.make: a projectron that is not defined");
+  }
+
+ protected:
+  std::uint8_t absorb(const Example& example, Scratch& scratch) override {
+    if (!plus_) return WithSpan::absorb(example, scratch);
+    Step step;
+    mistaken(example, scratch, step);
+    const auto& f = scratch.margins;
+    const bool paired = step.minus < config_.n_outputs;
+    const double loss = 1.0 - (paired ? f[step.plus] - f[step.minus] : step.sign * f[0]);
+    if (!(loss > 1e-10)) return 0;
+    const double kk = example.self * config_.similarity->self(example.task, scratch.workspace.get());
+    if (loss >= 1.0) return kk <= eta2_ ? kMistake : on_mistake(example, kk, step, scratch);
+    const double delta2 = span_.project(scratch.task_row.data(), kk, rows());
+    const double twice = paired && convention_ != Convention::budget ? 2.0 : 1.0;
+    const double tau = size() ? step_of(loss, twice * (kk - delta2) / c2_, twice * delta2 / c2_) : 0.0;
+    if (!(tau > 0)) return 0;
+    add(step, tau / unit_, span_.alpha.data());
+    return kUpdated;
+  }
+
+  std::uint8_t on_mistake(const Example& example, double kk, const Step& step, Scratch& scratch) override {
+    const double* k = scratch.task_row.data();
+    double delta2 = span_.project(k, kk, rows());
+    if (!evicts_ && (full() || !store_->fits(example.x))) {
+      if (size() == 0) return kMistake;
+      delta2 = 0.0;
+    }
+    if (delta2 <= eta2_) {
+      add(step, 1.0 / unit_, span_.alpha.data());
+      return kMistake | kUpdated;
+    }
+    if (!store_->fits_alone(example.x)) return kMistake;
+    while (!store_->fits(example.x)) {
+      const std::size_t r = cheapest([&](std::size_t j) { return span_.root_diagonal(j); });
+      move_last(scratch.task_row, r, size() - 1);
+      evict(r);
+      delta2 = span_.project(k, kk, rows());
+    }
+    if (full()) {
+      const std::size_t r = cheapest([&](std::size_t j) { return span_.root_diagonal(j, delta2); });
+      replace_projected(r, example, kk, delta2, step, 1.0 / unit_, scratch);
+    } else {
+      span_.append(k, kk, delta2);
+      set(append(example), step, 1.0 / unit_);
+    }
+    return kMistake | kUpdated | kStored;
+  }
+
+ private:
+  static Convention convention_of(const Config& config) { return static_cast<Convention>(static_cast<std::size_t>(config.parameters.real("convention", 0.0))); }
+  static double eta_in_kernel(const Config& config) {
+    const double eta = config.parameters.real("eta", 0.0);
+    return std::sqrt(config.similarity->largest_self() * (convention_of(config) == Convention::squared ? eta : eta * eta));
+  }
+
+  // τ; not above 0: no step.
+  double step_of(double loss, double p, double delta2) const {
+    if (!(p > 0)) return 0.0;
+    if (convention_ == Convention::budget) {
+      const double tau = std::min(loss / p, 1.0);
+      return 2.0 * loss - tau * p - 2.0 * u_ * std::sqrt(delta2) >= 0 ? tau : 0.0;
+    }
+    const double gap = convention_ == Convention::squared ? delta2 / eta_ : std::sqrt(delta2) / eta_;
+    return std::min({loss / p, 2.0 * (loss - gap) / p, 1.0});
+  }
+
+  const Convention convention_;
+  const bool plus_, evicts_;
+  const double eta_, c2_, unit_, u_;
+};
+
+const Registered registered("projectron", {"eta", "plus", "convention", "evict"}, make_counted<Projectron>);
+
+}  // namespace
+
+}  // namespace budgetron

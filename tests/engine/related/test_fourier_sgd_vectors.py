@@ -1,0 +1,67 @@
+"""FourierSgd: the test vector of FOGD, its features against the kernel, and both engines."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from budgetron import FourierSgd, graphs, kernels
+from budgetron.engine import native, reference
+from budgetron.engine.settings import make_settings
+
+
+def rule_of(graph, D, d=2, gamma=0.5):
+    settings = make_settings(rule="fourier_sgd", kernel=kernels.Gaussian(gamma), graph=graph, n_features=d, capacity=1,
+                             frequencies=D)  # fmt: skip
+    return reference.Engine(settings).rule
+
+
+def test_vector(monkeypatch):
+    """u = (1, 0), (0, 1), (1, −1) and η = 0.2 on features that are not normalised."""
+    from budgetron.engine.reference import fourier_sgd
+
+    U = np.array([[1.0, 0.0, 1.0], [0.0, 1.0, -1.0]]) * fourier_sgd.UNIT  # √(2γ) is 1 for γ = ½
+    monkeypatch.setattr(fourier_sgd.FourierSgd, "drawn", lambda self, columns: U[columns])
+    settings = make_settings(rule="fourier_sgd", kernel=kernels.Gaussian(0.5), graph=graphs.disconnected(),
+                             n_features=2, capacity=1, frequencies=3, rate=0.6)  # fmt: skip
+    engine, t, zeros = reference.Engine(settings), np.arange(1, 61), np.zeros(60, dtype=np.int64)
+    codes = (np.sin(3 * t) + 0.3 * np.cos(7 * t) > 0).astype(np.int32)
+    engine.learn(np.column_stack([np.cos(t), np.sin(2 * t)]), codes, zeros, zeros)
+    probe = engine.margins(np.array([[0.3, -0.2]]), zeros[:1], zeros[:1])
+    assert (engine.n_mistakes, engine.n_stored, round(float(probe[0]), 5)) == (29, 0, 0.35922)
+
+
+GRAPHS = {
+    "complete": graphs.complete(),
+    "disconnected": graphs.disconnected(),
+    "clusters": graphs.clusters({0: "a", 1: "a", 2: "b"}, coupling=2.0),
+    "edges": graphs.from_edges([(0, 1), (1, 2)], tasks=range(3)),
+}
+
+
+@pytest.mark.parametrize("name", GRAPHS)
+def test_features_are_those_of_the_multitask_kernel(name):
+    """Products of features estimate K/c_G²; their error has a standard deviation of at most about 1/√D."""
+    D, graph, rng = 20_000, GRAPHS[name], np.random.default_rng(0)
+    rule = rule_of(graph, D, d=3)
+    X = rng.normal(size=(3, 3))
+    keys, clusters = graph.locate(range(3))
+    psi = np.array([rule.features(x, int(k), int(c)) for x, k, c in
+                    zip(rule.store.instances(X), keys, clusters, strict=True)])  # fmt: skip
+    A = np.array([[graph.similarity(i, j) for j in range(3)] for i in range(3)]) / graph.c_g**2
+    expected = A * kernels.Gaussian(0.5)(X, X)
+    assert np.abs(psi @ psi.T / D - expected).max() < 5 / np.sqrt(D)
+
+
+@pytest.mark.skipif(not native.available, reason="built without a compiler")
+@pytest.mark.parametrize("far", [0.0, 1e4, 1e12])
+def test_engines_agree_far_from_the_origin(far):
+    """Phases beyond the range of the vectorised cosine are exact, too."""
+    rng = np.random.default_rng(1)
+    X = rng.normal(size=(80, 3)) + far
+    y = X[:, 0] > far
+    both = [FourierSgd(budget=20, kernel=kernels.Gaussian(0.3), engine=engine).predict_then_learn(X, y)
+            for engine in ("core", "numpy")]  # fmt: skip
+    assert np.isfinite(both[0]).all()
+    if far < 1e6:  # beyond, one unit in the last place of a phase is more than a turn
+        assert np.abs(both[0] - both[1]).max() < 1e-9
