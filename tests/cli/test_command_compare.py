@@ -66,7 +66,7 @@ def test_learners_that_cannot_run_are_listed_with_the_reason(mail: Path, tmp_pat
         (["--learners", "nosuch"], "--learner must be one of"),
         (["--budgets", "0"], "--budget must be"),
         (["--learners", ""], "must be 1 to 100; got 0"),
-        (["--budgets", ",".join(map(str, range(1, 60)))], "must be 1 to 100; got 295"),
+        (["--learners", "mtrbp,bpa-s", "--budgets", ",".join(map(str, range(1, 60)))], "must be 1 to 100; got 118"),
     ],
 )
 def test_compare_refuses(mail: Path, budgetron, words: list[str], says: str) -> None:

@@ -104,7 +104,8 @@ def test_any_labels(learner, names):
 
 
 def test_the_sign_of_a_margin(learner):
-    model = made(learner, kernel=kernels.Linear()).fit(X, Y, tasks=TASKS)
+    only = "gaussian_only" in learner.exemptions
+    model = made(learner, kernel=KERNEL if only else kernels.Linear()).fit(X, Y, tasks=TASKS)
     margins = model.decision_function(X, tasks=TASKS)
     assert np.array_equal(model.predict(X, tasks=TASKS), (margins > 0).astype(int))
     if "no_mistake_no_change" in learner.exemptions:
@@ -134,8 +135,11 @@ def test_fit_forgets_what_was_learned(learner):
 def test_tasks_are_any_hashables(learner):
     names = ["ann", ("bob", 2), uuid.UUID(int=5), datetime.date(2020, 1, 2)]
     model = made(learner).partial_fit(X, Y, tasks=[names[task] for task in TASKS])
+    margins = model.decision_function(X, tasks=[names[task] for task in TASKS])
     same_margins = made(learner).partial_fit(X, Y, tasks=TASKS).decision_function(X, tasks=TASKS)
-    assert np.array_equal(model.decision_function(X, tasks=[names[task] for task in TASKS]), same_margins)
+    # Budgetron, which hashes names too, does so only for weights that this small budget has no room for.
+    if learner.__name__ == "Budgetron" or "renaming_tasks" not in learner.exemptions:
+        assert np.array_equal(margins, same_margins)
     assert set(model.active_set_.task) <= set(names)
 
 
@@ -405,9 +409,11 @@ def test_equal_seeds_equal_models(learner):
     if "random_state" not in learner().get_params():
         same(made(learner).fit(X, Y, tasks=TASKS), made(learner).fit(X, Y, tasks=TASKS))
         return
-    same(made(learner, random_state=3).fit(X, Y, tasks=TASKS), made(learner, random_state=3).fit(X, Y, tasks=TASKS))
-    draws = {tuple(made(learner, random_state=seed).fit(X, Y, tasks=TASKS).active_set_.arrival) for seed in range(5)}
-    assert len(draws) > 1
+    drawing = learner.presets.get("bogd", {})  # the default of BudgetSgd draws nothing
+    models = [made(learner, random_state=seed, **drawing).fit(X, Y, tasks=TASKS) for seed in (3, 3, 4)]
+    same(*models[:2])
+    margins = [model.decision_function(X, tasks=TASKS) for model in models]
+    assert np.array_equal(margins[0], margins[1]) and not np.array_equal(margins[0], margins[2])
 
 
 def test_tasks_classes_and_weights_are_keywords(learner):

@@ -1,4 +1,6 @@
-"""Reproduce the paper's Table 1, and show it beside the printed values. `budgetron reproduce` calls this package.
+"""Reproduce published tables, and show them beside the printed values. `budgetron reproduce` calls this package.
+
+The modules here are for the paper's Table 1; `kernel` has Tables 5 and 7 of Lu et al. (2016).
 
 runs       run one algorithm on one order of one block, and write one JSON file
 schedule   run all of them on several processes

@@ -63,6 +63,18 @@ class Run:
         }
 
     @property
+    def wave(self) -> int:
+        """Runs of a lower wave come first: others depend on them."""
+        return len(algorithm_named(self.algorithm).after)
+
+    def __str__(self) -> str:
+        return f"{self.block} {self.algorithm}"
+
+    def perform(self, out: Path, folder: str | None, stopped: Callable[[], bool] = lambda: False) -> None:
+        """Run it and write its file."""
+        perform(self, out, folder, stopped)
+
+    @property
     def effort(self) -> float:
         heavy = {"school": 2.0, "school-0.5": 3.0, "sentiment": 2.0}.get(self.block, 0.5)
         return heavy * algorithm_named(self.algorithm).effort
@@ -84,7 +96,7 @@ def planned(blocks: Iterable[TableBlock], n_orders: int, paper_only: bool = Fals
 
 def is_done(run: Run, out: Path) -> bool:
     """Whether the run's JSON file exists and was made with these parameters by this version."""
-    found = _load_json(run.path(out))
+    found = load_json(run.path(out))
     return found is not None and (found.get("parameters"), found.get("version")) == (
         run.parameters,
         __version__,
@@ -93,7 +105,7 @@ def is_done(run: Run, out: Path) -> bool:
 
 def all_done(out: Path) -> list[Json]:
     """Load the JSON files of all runs below a folder, in order of block and seed."""
-    found = [content for path in (out / "runs").glob("*/*.json") if (content := _load_json(path)) is not None]
+    found = [content for path in (out / "runs").glob("*/*.json") if (content := load_json(path)) is not None]
     place = {block.name: number for number, block in enumerate(BLOCKS)}
     return sorted(
         (content for content in found if content["parameters"]["block"] in place),
@@ -106,7 +118,7 @@ def perform(
 ) -> Json | None:
     """Run one row of cells and write its JSON file; if stopped, return None and write nothing."""
     block, algorithm = block_named(run.block), algorithm_named(run.algorithm)
-    needed = {name: _load_json(Run(run.block, run.seed, name).path(out)) for name in algorithm.after}
+    needed = {name: load_json(Run(run.block, run.seed, name).path(out)) for name in algorithm.after}
     stream = ordered(block.set_name, block.unit_norm, run.seed, folder)
     cells = []
     for graph, share in [("D", None)] if run.algorithm == BASELINE else COLUMNS:
@@ -116,12 +128,12 @@ def perform(
     done = {
         "parameters": run.parameters,
         "version": __version__,
-        "machine": _machine(),
+        "machine": machine(),
         "examples": stream.n,
         "tasks": stream.k,
         "cells": cells,
     }
-    _write(run.path(out), done)
+    write_json(run.path(out), done)
     return done
 
 
@@ -159,7 +171,8 @@ def _cell(
     return {"graph": graph, "share": share} | limit | figures | by_task | ece | size
 
 
-def _machine() -> Json:
+def machine() -> Json:
+    """Return what a file says about the machine."""
     versions = {"python": platform.python_version(), "numpy": np.__version__}
     return {"cpus": os.cpu_count(), "arch": platform.machine()} | versions
 
@@ -168,7 +181,8 @@ def _rounded(value: Any) -> Any:
     return round(value, 6) if isinstance(value, float) else value
 
 
-def _load_json(path: Path) -> Json | None:
+def load_json(path: Path) -> Json | None:
+    """Return the content of a run's file; None if there is none."""
     try:
         content = json.loads(path.read_bytes())
     except (OSError, ValueError):
@@ -176,7 +190,8 @@ def _load_json(path: Path) -> Json | None:
     return content if isinstance(content, dict) and "parameters" in content else None
 
 
-def _write(path: Path, content: Json) -> None:
+def write_json(path: Path, content: Json) -> None:
+    """Write a run's file in one step."""
     path.parent.mkdir(parents=True, exist_ok=True)
     part = path.with_suffix(".part")
     # One line per cell, so that a change in version control shows which cell it is.

@@ -12,11 +12,21 @@ from concurrent.futures import ProcessPoolExecutor, as_completed
 from contextlib import contextmanager
 from itertools import groupby
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol, TypeVar
 
 from budgetron.errors import BudgetronError
-from budgetron.experiments.algorithms import algorithm_named
-from budgetron.experiments.runs import Run, perform
+
+
+class Scheduled(Protocol):
+    """A run: what it depends on comes in an earlier wave."""
+
+    @property
+    def wave(self) -> int: ...
+
+    def perform(self, out: Path, folder: str | None, stopped: Callable[[], bool]) -> None: ...
+
+
+Run = TypeVar("Run", bound=Scheduled)
 
 _stop: Any = None  # in a worker process: the event that is set to stop before the next cell
 
@@ -33,7 +43,7 @@ def perform_all(
     stop = context.Event()
     with ProcessPoolExecutor(jobs, context, _begin_worker, (stop,)) as pool:
         try:
-            for _, wave in groupby(runs, key=lambda run: len(algorithm_named(run.algorithm).after)):
+            for _, wave in groupby(runs, key=lambda run: run.wave):
                 with _interrupts_held():
                     futures = {pool.submit(_perform, run, out, folder): run for run in wave}
                 for future in as_completed(futures):
@@ -57,8 +67,8 @@ def _begin_worker(stop: Any) -> None:
     signal.signal(signal.SIGINT, signal.SIG_IGN)
 
 
-def _perform(run: Run, out: Path, folder: str | None) -> None:
-    perform(run, out, folder, stopped=_stop.is_set)
+def _perform(run: Scheduled, out: Path, folder: str | None) -> None:
+    run.perform(out, folder, _stop.is_set)
 
 
 @contextmanager

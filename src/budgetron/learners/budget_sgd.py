@@ -79,7 +79,7 @@ class BudgetSgd(Learner):
         ``"random-weighted"``, where the others grow to make up for it, or ``"replace"``, which projects one example on
         the new one. In O(B²): ``"project"`` the one of least loss on all others, or ``"project-smallest"``. Further
         ``"merge"``, ``"halve"`` and ``"nystrom"``.
-    rate : float, default=1.0
+    rate : float, default=0.2
         η, or the aggressiveness C. Pegasos steps do not use it.
     regularization : float, default=0.0
         λ: all weights shrink by the factor 1 − η_t λ at every example. Required by Pegasos, unused by
@@ -167,7 +167,7 @@ class BudgetSgd(Learner):
         graph: TaskGraph = complete(),
         step: str = "passive-aggressive",
         maintenance: str = "project",
-        rate: float = 1.0,
+        rate: float = 0.2,
         regularization: float = 0.0,
         margin: float = 1.0,
         radius: float | None = None,

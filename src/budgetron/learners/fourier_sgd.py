@@ -113,6 +113,12 @@ class FourierSgd(Learner):
         self.task_column = task_column
         self.engine = engine
 
+    @property
+    def capacity_(self) -> int:
+        """0: it stores weights, not examples."""
+        self._check_begun()
+        return 0
+
     def _with_rule(self, settings: Settings) -> Settings:
         for name in ("rate", "margin"):
             if not is_real(getattr(self, name)) or getattr(self, name) <= 0:

@@ -1,4 +1,4 @@
-"""`budgetron reproduce`: rerun the paper's Table 1 and compare it with the printed one."""
+"""`budgetron reproduce`: rerun published tables, by default the paper's Table 1, and compare them with print."""
 
 from __future__ import annotations
 
@@ -16,14 +16,17 @@ from rich.console import Console
 from budgetron import data
 from budgetron.cli import INTERRUPTED
 from budgetron.errors import import_extra
-from budgetron.experiments import Run, all_done, findings, is_done, planned, render, table_of
+from budgetron.experiments import all_done, findings, is_done, planned, render, table_of
 from budgetron.experiments.blocks import block_named, chosen_blocks
+from budgetron.experiments.kernel import runs as kernel_runs
+from budgetron.experiments.kernel import table as kernel_table
+from budgetron.experiments.kernel.sets import SETS, fetch, set_named
 from budgetron.experiments.page import with_table
 from budgetron.experiments.plotting import f_against_budget
 from budgetron.experiments.schedule import perform_all
 
 
-@click.command()
+@click.group(invoke_without_command=True)
 @click.option(
     "--orders", type=click.IntRange(min=1), default=10, show_default=True, help="Random orders per data set."
 )
@@ -44,7 +47,9 @@ from budgetron.experiments.schedule import perform_all
     "--page", type=click.Path(path_type=Path, exists=True), help="Also insert the table into this Markdown page."
 )
 @click.option("--json", "as_json", is_flag=True, help="Print the table as JSON.")
+@click.pass_context
 def command(
+    ctx: click.Context,
     orders: int,
     sets: str,
     jobs: int,
@@ -59,7 +64,11 @@ def command(
 
     Each run writes one JSON file below --out. Existing files are not computed again, so you can stop with Ctrl-C and
     continue later. The table is printed and written as table.md, table.html and a figure.
+
+    `budgetron reproduce kernel` reruns the tables of a study of kernel learners instead.
     """
+    if ctx.invoked_subcommand is not None:
+        return
     blocks = chosen_blocks(name.strip() for name in sets.split(",") if name.strip())
     # Missing packages are reported before hours of runs, not after them.
     import_extra("reproduce", "matplotlib", "plot")
@@ -101,7 +110,59 @@ def command(
         sys.exit(1)
 
 
-def _perform(missing: list[Run], n_runs: int, out: Path, folder: str | None, jobs: int) -> dict[Run, str]:
+@command.command("kernel")
+@click.option(
+    "--orders", type=click.IntRange(min=1), default=20, show_default=True, help="Orders per data set."
+)
+@click.option("--sets", default=",".join(SETS), show_default=True, help="Data sets, separated by commas.")
+@click.option(
+    "--jobs", type=click.IntRange(min=1), default=os.cpu_count() or 1, help="Processes.  [default: one per core]"
+)
+@click.option(
+    "--out", type=click.Path(path_type=Path), default=Path("kernel-table"), show_default=True, help="Output folder."
+)
+@click.option("--from", "folder", type=click.Path(), help="Folder with NAME.npz or NAME.mat files.")
+@click.option(
+    "--page", type=click.Path(path_type=Path, exists=True), help="Also insert the tables into this Markdown page."
+)
+@click.option("--json", "as_json", is_flag=True, help="Print the table as JSON.")
+def kernel(
+    orders: int, sets: str, jobs: int, out: Path, folder: str | None, page: Path | None, as_json: bool
+) -> None:
+    """Rerun Tables 5 and 7 of Lu et al., Large Scale Online Kernel Learning (2016), beside print.
+
+    Ten published learners and some more, the constant majority guess, and Budgetron. Each run writes one JSON file
+    below --out, and existing ones are not computed again.
+    """
+    names = [set_named(name.strip()).name for name in sets.split(",") if name.strip()]
+    runs = kernel_runs.planned(names, orders)
+    missing = [run for run in runs if not kernel_runs.is_done(run, out)]
+    for name in dict.fromkeys(run.set_name for run in missing):
+        fetch(set_named(name), folder)
+    try:
+        failed = _perform(missing, len(runs), out, folder, jobs)
+    except KeyboardInterrupt:
+        finished = sum(kernel_runs.is_done(run, out) for run in runs)
+        click.echo(
+            f"Stopped; {finished} of {len(runs)} runs are finished. Repeat the command to continue.", err=True
+        )
+        sys.exit(INTERRUPTED)
+    table = kernel_table.table_of(out, names)
+    text = kernel_table.markdown(table)
+    (out / "table.md").write_text("# Large Scale Online Kernel Learning, Tables 5 and 7\n\n" + text, encoding="utf-8")
+    if page is not None:
+        rendered = kernel_table.markdown(table, "###")
+        page.write_text(with_table(page.read_text(encoding="utf-8"), rendered), encoding="utf-8")
+    click.echo(json.dumps(table.to_dict()) if as_json else text)
+    if not as_json:
+        click.echo(f"Also in {out}: table.md, and runs/ with one JSON file per run.")
+    for run, reason in failed.items():
+        click.echo(f"Failed: {run}, order {run.order}. {reason}", err=True)
+    if failed:
+        sys.exit(1)
+
+
+def _perform(missing: list[Any], n_runs: int, out: Path, folder: str | None, jobs: int) -> dict[Any, str]:
     if not missing:
         return {}
     out.mkdir(parents=True, exist_ok=True)
@@ -110,7 +171,7 @@ def _perform(missing: list[Run], n_runs: int, out: Path, folder: str | None, job
 
 
 @contextmanager
-def _progress(missing: list[Run], n_runs: int) -> Iterator[Any]:
+def _progress(missing: list[Any], n_runs: int) -> Iterator[Any]:
     """A progress bar that counts runs but advances by their estimated effort, so that the time left is realistic."""
     from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 
@@ -120,14 +181,14 @@ def _progress(missing: list[Run], n_runs: int) -> Iterator[Any]:
     with Progress(*columns, *times, console=Console(stderr=True)) as display:
         bar = display.add_task("runs", total=sum(run.effort for run in missing), runs=f"{finished}/{n_runs}")
 
-        def done(run: Run) -> None:
+        def done(run: Any) -> None:
             nonlocal finished
             finished += 1
             display.update(
                 bar,
                 advance=run.effort,
                 runs=f"{finished}/{n_runs}",
-                description=f"{run.block} {run.algorithm}",
+                description=str(run),
             )
 
         yield done

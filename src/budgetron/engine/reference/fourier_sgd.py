@@ -42,7 +42,7 @@ class Parameters(RuleParameters, frozen=True):
     frequencies: Annotated[int, Meta(ge=1, le=2**31)] = 1  # D
     rate: Annotated[float, Meta(gt=0.0)] = 1.0  # η
     margin: Annotated[float, Meta(gt=0.0)] = 1.0
-    seed: Annotated[int, Meta(ge=0, lt=2**63)] = 0
+    seed: Annotated[int, Meta(ge=0, le=2**63 - 1)] = 0
 
 
 class FourierSgd(Rule):

@@ -64,6 +64,7 @@ struct Pair {
   double merge(double& h) const {
     h = 0.0;  // x_n itself; also where the peaks are too narrow for a search
     if (L <= 0) return 0.0;
+    if (L > 36.0) return p;  // 1 + κ is 1: merging is removing
     double best = value(h);
     const auto look = [&](double low, double high) {
       const double at = polished(golden(low, high)), found = value(at);

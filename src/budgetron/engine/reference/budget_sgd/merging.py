@@ -28,6 +28,7 @@ from budgetron.engine.settings import Settings
 from budgetron.kernels import Gaussian
 
 INNER, BELOW, ABOVE = (0.0, 1.0), (-5.0, 0.0), (1.0, 6.0)
+UNRELATED = 36.0  # from here on 1 + κ is 1: merging is removing
 GOLDEN = (math.sqrt(5) - 1) / 2
 EQUAL = 1 + 1e-12  # values within this factor are equal, so that rounding does not choose between two maxima
 
@@ -88,6 +89,8 @@ def merged(p: float, q: float, s: float, kappa: float) -> tuple[float, float]:
     L = distance(kappa)
     if L <= 0:
         return 0.0, 0.0  # duplicates: their coefficients add up
+    if L > UNRELATED:
+        return 0.0, p
     collinear = s * s >= p * q * (1 - 1e-12)
     brackets = (INNER if s >= 0 else BELOW,) if collinear else (INNER, BELOW, ABOVE)
     best_h = 0.0  # x_n itself; also where the peaks are too narrow for a search

@@ -35,8 +35,8 @@ class Upkeep(IntEnum):
 
 
 class Parameters(RuleParameters, frozen=True):
-    step: Annotated[int, Meta(ge=0, le=max(Step))] = Step.PEGASOS
-    upkeep: Annotated[int, Meta(ge=0, le=max(Upkeep))] = Upkeep.PROJECT
+    step: Annotated[int, Meta(ge=0, le=int(max(Step)))] = int(Step.PEGASOS)
+    upkeep: Annotated[int, Meta(ge=0, le=int(max(Upkeep)))] = int(Upkeep.PROJECT)
     rate: Annotated[float, Meta(gt=0.0)] = 1.0  # η, or C
     regularization: Annotated[float, Meta(ge=0.0)] = 0.0  # λ
     margin: Annotated[float, Meta(gt=0.0)] = 1.0  # learn where the margin is below it

@@ -1,0 +1,99 @@
+"""The learners of the tables with the settings of the tables, and ours beside them.
+
+σ = 8, so γ = 1/128; B = 100 for two classes and 200 for more; D = 4B frequencies and k = 0.2B features. η is 0.2, and
+0.002 for FOGD's features that are not normalised; with more classes 0.5 and 0.005. The features of `FourierSgd` are
+normalised: its rate is D times that.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from budgetron.experiments.kernel.sets import KernelSet
+from budgetron.kernels import Gaussian
+from budgetron.learners import (
+    Budgetron,
+    BudgetSgd,
+    Forgetron,
+    FourierSgd,
+    Perceptron,
+    Projectron,
+    RandomBudgetPerceptron,
+)
+
+KERNEL = Gaussian(1 / 128)
+
+
+@dataclass(frozen=True)
+class Row:
+    """One learner: how to make it for a set and an order, and roughly how long it takes."""
+
+    name: str
+    make: Callable[[KernelSet, int], Any]
+    effort: float = 1.0
+    is_printed: bool = True
+    only_classes: bool = False  # whether it has a row for more than two classes only
+
+
+def _eta(one: KernelSet) -> float:
+    return 0.2 if one.n_classes == 2 else 0.5
+
+
+def _sgd(one: KernelSet, preset: str, **parameters: Any) -> Any:
+    return BudgetSgd.preset(preset, **{"budget": one.budget, "kernel": KERNEL, "rate": _eta(one), **parameters})
+
+
+def _ogd(one: KernelSet, seed: int) -> Any:
+    # The study searched η per set: on spambase 2 reproduces the printed value.
+    rate = 2.0 if one.name == "spambase" else _eta(one)
+    return BudgetSgd(budget=None, kernel=KERNEL, step="constant", rate=rate, maintenance="remove")
+
+
+def _bogd(one: KernelSet, seed: int) -> Any:
+    """The rule that was printed: with more than two classes the study's code drops the oldest, without making up."""
+    if one.n_classes > 2:
+        return _sgd(one, "bogd", maintenance="oldest", regularization=1e-5, clip=None)
+    return _sgd(one, "bogd", regularization=1 / one.n**2, random_state=seed)
+
+
+def _projectron(one: KernelSet, preset: str) -> Any:
+    return Projectron.preset(preset, budget=one.budget, kernel=KERNEL)
+
+
+def _fogd(one: KernelSet, seed: int) -> Any:
+    rate = (0.002 if one.n_classes == 2 else 0.005) * 4 * one.budget
+    return FourierSgd(budget=one.budget, kernel=KERNEL, rate=rate, random_state=seed)
+
+
+ROWS = (
+    Row("Perceptron, no budget", lambda one, seed: Perceptron(kernel=KERNEL), 30),
+    Row("OGD, no budget", _ogd, 60),
+    Row("RBP", lambda one, seed: RandomBudgetPerceptron(budget=one.budget, kernel=KERNEL, random_state=seed)),
+    Row("Forgetron", lambda one, seed: Forgetron(budget=one.budget, kernel=KERNEL)),
+    Row("Projectron", lambda one, seed: _projectron(one, "projectron-lu"), 2),
+    Row("Projectron++", lambda one, seed: _projectron(one, "projectron++-lu"), 3),
+    Row("BPA-S", lambda one, seed: _sgd(one, "bpa-s", rate=1.0, skip=False)),
+    Row("BOGD", _bogd),
+    Row("FOGD", _fogd, 2),
+    Row("NOGD", lambda one, seed: _sgd(one, "nogd"), 2),
+    Row("BOGD, as published", lambda one, seed: _sgd(one, "bogd", regularization=1e-5, clip=None, random_state=seed),
+        is_printed=False, only_classes=True),
+    Row("BPA-S, skipping", lambda one, seed: _sgd(one, "bpa-s", rate=1.0), is_printed=False),
+    Row("BPA-P", lambda one, seed: _sgd(one, "bpa-p", rate=1.0), 3, is_printed=False),
+    Row("BSGD, merging", lambda one, seed: _sgd(one, "bsgd-merge", regularization=1 / one.n), 3, is_printed=False),
+    Row("Ahpatron", lambda one, seed: BudgetSgd.preset("ahpatron", budget=one.budget, kernel=KERNEL),
+        is_printed=False),
+    Row("Budgetron", lambda one, seed: Budgetron(budget=one.budget), 20, is_printed=False),
+)  # fmt: skip
+
+
+def row_named(name: str) -> Row:
+    """Return a row by name."""
+    return next(row for row in ROWS if row.name == name)
+
+
+def rows_of(one: KernelSet) -> list[Row]:
+    """Return the rows that a set has."""
+    return [row for row in ROWS if one.n_classes > 2 or not row.only_classes]

@@ -1,0 +1,137 @@
+"""The six data sets of the tables. Every copy is verified by the SHA-256 of its content.
+
+A folder (`--from`, or $BUDGETRON_DATA) may have NAME.npz, with the arrays X, y and orders, or NAME.mat as in the public
+code of the study. The four sets that this code includes are downloaded from it, pinned by commit; the other two are in
+an archive that has to be unpacked by hand. Columns are as in those files: german and spambase are not scaled.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import io
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from budgetron.data.files import DataCorrupt, DataUnavailable, cache_folder, import_extra, own_folder
+from budgetron.errors import refuse, shown
+
+_COMMIT = "b7451c08e8f691824b296ffffbb02048bbb13d41"
+_CODE = f"https://raw.githubusercontent.com/jingcoco/Online-Kernel-Learning/{_COMMIT}"
+_ARCHIVE = "datasets.rar of github.com/JunfLi-TJU/KARegret-OKS at cb3038f"
+
+
+@dataclass(frozen=True)
+class KernelSet:
+    """One set: its sizes, the study's budget, the digest of its arrays, and where the public copy is."""
+
+    name: str
+    n: int
+    d: int
+    n_classes: int
+    budget: int
+    digest: str
+    url: str | None = None  # None: it cannot be downloaded as a file that can be read
+    origin: str = _CODE
+
+
+@dataclass(frozen=True)
+class Arrays:
+    """The examples, and the stored permutations, possibly none."""
+
+    X: NDArray[np.float64]
+    y: NDArray[np.int64]
+    orders: NDArray[np.int64]
+
+    def order(self, number: int) -> NDArray[np.int64]:
+        """Return the permutation of this number: a stored one, otherwise a random one of this seed."""
+        if number < len(self.orders):
+            return np.asarray(self.orders[number], dtype=np.int64)
+        return np.random.default_rng(number).permutation(len(self.y)).astype(np.int64)
+
+
+SETS = {
+    one.name: one
+    for one in (
+        KernelSet("german", 1000, 24, 2, 100, "f71eb7c8307f8aae6bd9e49f8ba37c77edb6a7e7c5b48aebb25f384772f1153e",
+                  f"{_CODE}/binary/data/german.mat"),
+        KernelSet("spambase", 4601, 57, 2, 100, "35deb3d826d1304f7c0ee880a36b1a86e029dfb6d05fab9716a16747ca40d983",
+                  f"{_CODE}/binary/data/spambase.mat"),
+        KernelSet("a9a", 48842, 123, 2, 100, "739b3592947e7c9d0188f16363cdfddcafef6ba55f4928162219284153668367",
+                  origin=f"a9a_all.train in {_ARCHIVE}"),
+        KernelSet("ijcnn1", 141691, 22, 2, 100, "27e6e4a1ebc2ba89ad655e8c5a1adc17536d9d2414fb9407e00e02624528867b",
+                  origin=f"ijcnn1_all.train in {_ARCHIVE}"),
+        KernelSet("dna", 2000, 180, 3, 200, "5038ab02b6d0b97004de881d363c950eaf50800f5b220c6f4e9dfadc03b5ecb2",
+                  f"{_CODE}/multiclass/data/dna.mat"),
+        KernelSet("satimage", 4435, 36, 6, 200, "0699ea6b1218bb627364b15d5862c705c78b2c2715a45b46247f7acfc79f21ff",
+                  f"{_CODE}/multiclass/data/satimage.mat"),
+    )
+}  # fmt: skip
+
+
+def set_named(name: str) -> KernelSet:
+    """Return a set by name."""
+    if name not in SETS:
+        raise refuse("reproduce kernel", "--sets", f"some of {', '.join(SETS)}", shown(name))
+    return SETS[name]
+
+
+def fetch(one: KernelSet, folder: str | None) -> Path:
+    """Return the file of a set: in the user's folder, or in the cache, to which it is downloaded if it is missing."""
+    own = own_folder(folder)
+    for place in [cache_folder() / "kernel"] if own is None else [own, own / "kernel"]:
+        for suffix in (".npz", ".mat"):
+            if (place / f"{one.name}{suffix}").is_file():
+                return place / f"{one.name}{suffix}"
+    if own is not None or one.url is None:
+        where = f"from {one.url}" if one.url else f"after unpacking {one.origin} (arrays X, y and orders)"
+        raise DataUnavailable(
+            f"{one.name} is not in {own or 'the cache'}. Put {one.name}.npz or {one.name}.mat into a folder {where}, "
+            f"and name the folder by --from; or leave {one.name} out by --sets."
+        )
+    pooch = import_extra("pooch")
+    from requests.exceptions import RequestException  # comes with pooch
+
+    try:
+        got = pooch.retrieve(one.url, known_hash=None, fname=f"{one.name}.mat", path=cache_folder() / "kernel")
+    except (RequestException, OSError) as problem:
+        raise DataUnavailable(
+            f"{one.name} could not be downloaded from {one.url} ({type(problem).__name__}). Try again when online, or "
+            "put the file into a folder and name it by --from."
+        ) from None
+    load(one, str(Path(got).parent))  # verified once, before hours of runs
+    return Path(got)
+
+
+def load(one: KernelSet, folder: str | None) -> Arrays:
+    """Read a set and verify its content."""
+    path = fetch(one, folder)
+    X, y, orders = _read(path)
+    sha = hashlib.sha256()
+    for values, kind in ((X, "<f4"), (y, "|i1"), (orders, "<i4")):
+        sha.update(np.ascontiguousarray(values).astype(kind).tobytes())
+    if sha.hexdigest() != one.digest:
+        raise DataCorrupt(
+            f"{path} should have content with the SHA-256 {one.digest[:16]}…, but has {sha.hexdigest()[:16]}…. It is "
+            "damaged or another version: remove it and fetch it again."
+        )
+    return Arrays(np.asarray(X, dtype=np.float64), np.asarray(y, dtype=np.int64), np.asarray(orders, dtype=np.int64))
+
+
+def _read(path: Path) -> tuple[Any, Any, Any]:
+    """Return X, y and the orders, which are numbered from 1 in a .mat file."""
+    try:
+        if path.suffix == ".npz":
+            with np.load(io.BytesIO(path.read_bytes()), allow_pickle=False) as found:
+                return found["X"], found["y"], found["orders"]
+        from scipy.io import loadmat
+
+        content = loadmat(io.BytesIO(path.read_bytes()))
+        rows = np.asarray(content["data"].todense() if hasattr(content["data"], "todense") else content["data"])
+        orders = content["ID_all"] if "ID_all" in content else content["ID_list"]
+        return rows[:, 1:].astype(np.float32), rows[:, 0], orders[:20].astype(np.int64) - 1
+    except (KeyError, ValueError, OSError) as problem:
+        raise DataCorrupt(f"{path} cannot be read as a data set ({problem}). Remove it and fetch it again.") from None
