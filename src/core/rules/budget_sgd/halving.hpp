@@ -11,7 +11,7 @@
 #include <cstdint>
 #include <memory>
 
-#include "algebra/gram.hpp"
+#include "algebra/cholesky_gram.hpp"
 #include "rules/budget_sgd/margin_learner.hpp"
 
 namespace budgetron {

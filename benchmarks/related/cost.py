@@ -1,0 +1,90 @@
+"""What one update costs, as ratios within one run: removal against RandomBudgetPerceptron, the others against
+BudgetProjectron.
+
+    python benchmarks/related/cost.py            prints a table, and writes cost.json beside this file
+
+All learners take turns on the same blocks and the least time of each counts, so that other work on the machine matters
+little. Rules with removal learn a stream in which every example is a new, unrelated task: all decision values are 0, and
+every example is an update for every rule. Projection and merging need related examples: they learn random labels of one
+task, and the time of a prediction is subtracted where an example was no update.
+"""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from budgetron import BudgetProjectron, BudgetSgd, Projectron, RandomBudgetPerceptron, graphs, kernels
+
+REMOVAL = ("bsgd-remove", "bpa-s", "bogd", "bogd++")
+OTHERS = ("bsgd-project", "bsgd-merge", "bnorma", "bpa-p", "nogd", "ahpatron")
+REPEATS = 25
+D = 20
+
+
+def learned(model: Any, X: Any, y: Any, tasks: Any) -> Callable[[], tuple[float, float]]:
+    """Return a function that learns the block once more: seconds per update, and the share of updates."""
+    model.partial_fit(X, y, tasks=tasks)
+    block = model.validate(X, y, tasks=tasks)
+    engine, n = model._engine, len(y)
+    predicting = [1.0]
+
+    def once() -> tuple[float, float]:
+        begin = time.perf_counter()
+        engine.margins(block.rows, block.task_ids, block.clusters)
+        predicting.append(time.perf_counter() - begin)
+        begin = time.perf_counter()
+        _, flags = engine.learn(block.rows, block.codes, block.task_ids, block.clusters)
+        seconds, updates = time.perf_counter() - begin, int(((flags & 2) > 0).sum())
+        right = (n - updates) * min(predicting) / n
+        return (seconds - right) / max(updates, 1), updates / n
+
+    return once
+
+
+def measured(models: dict[str, Any], X: Any, y: Any, tasks: Any) -> dict[str, tuple[float, float]]:
+    runs = {name: learned(model, X, y, tasks) for name, model in models.items()}
+    best: dict[str, tuple[float, float]] = {name: (np.inf, 0.0) for name in runs}
+    for _ in range(REPEATS):
+        for name, once in runs.items():
+            best[name] = min(best[name], once())
+    return best
+
+
+def compared(B: int, dtype: str) -> list[dict[str, Any]]:
+    rng = np.random.default_rng(B)
+    n, kernel = (4000, kernels.Gaussian(1 / D)) if B <= 200 else (1500, kernels.Gaussian(1 / D))
+    X, y = rng.normal(size=(n, D)).astype(dtype), rng.integers(2, size=n)
+    given = {"budget": B, "kernel": kernel}
+    apart = given | {"graph": graphs.disconnected()}
+    removal = {"RandomBudgetPerceptron": RandomBudgetPerceptron(**apart)}
+    # An example of a new task is never near another: BPA-S would skip every one of them.
+    removal |= {name: BudgetSgd.preset(name, **apart, **({"skip": False} if name == "bpa-s" else {})) for name in REMOVAL}
+    others = {"BudgetProjectron": BudgetProjectron(**given)}
+    others |= {name: BudgetSgd.preset(name, **given) for name in OTHERS}
+    others |= {name: Projectron.preset(name, **given) for name in ("projectron", "projectron++")}
+    rows = []
+    for models, tasks in ((removal, np.arange(n)), (others, None)):
+        found = measured(models, X, y, tasks)
+        against = next(iter(models))
+        for name, (seconds, share) in found.items():
+            rows.append({"B": B, "dtype": dtype, "learner": name, "microseconds": round(1e6 * seconds, 3),
+                         "updates": round(share, 3), "against": against,
+                         "ratio": round(seconds / found[against][0], 2)})  # fmt: skip
+    return rows
+
+
+def main() -> None:
+    rows = [row for B in (100, 500) for dtype in ("float32", "float64") for row in compared(B, dtype)]
+    for row in rows:
+        print("{B:4} {dtype} {learner:24}{microseconds:10.2f} µs  ×{ratio:6.2f} {against}, {updates:.0%} updates".format(**row))
+    (Path(__file__).parent / "cost.json").write_text(json.dumps(rows, indent=1) + "\n", encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main()
