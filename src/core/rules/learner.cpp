@@ -238,15 +238,14 @@ void Learner::release_store() noexcept {
 }
 
 std::size_t Learner::lowest_arrival(const double* scores, std::size_t n) const {
-  // `best` itself is always among the ties, even if rounding made its score negative or NaN.
-  auto best = static_cast<std::size_t>(std::min_element(scores, scores + n) - scores);
-  double largest = 0;
-  for (std::size_t j = 0; j < n; ++j)
-    if (scores[j] < HUGE_VAL) largest = std::max(largest, scores[j]);
-  const double tied = scores[best] * (1.0 + 1e-10) + 1e-12 * largest;  // a tiny score is a rounding error of 0
-  for (std::size_t j = 0; j < n; ++j)
-    if (scores[j] <= tied && arrivals_[j] < arrivals_[best]) best = j;
-  return best;
+  return lowest_arrival(scores, n, simd().extremes(scores, n));
+}
+
+std::size_t Learner::lowest_arrival(const double* scores, std::size_t n, const Extremes& of) const {
+  const double tied = of.least * (1.0 + 1e-10) + 1e-12 * of.largest;  // a tiny score is a rounding error of 0
+  const std::size_t best = simd().oldest_within(scores, arrivals_.data(), n, tied);
+  // None is within the ties if rounding made the least score negative, or all NaN.
+  return best < n ? best : static_cast<std::size_t>(std::min_element(scores, scores + n) - scores);
 }
 
 void Learner::task_row_of_slot(std::size_t slot, bool exact, double* row) {

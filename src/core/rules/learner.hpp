@@ -165,6 +165,7 @@ class Learner {
   // Moves the last entry in the same way, in a row of kernel values that was computed before `remove`.
   static void move_last(Vec<double>& row, std::size_t slot, std::size_t last) { row[slot] = row[last]; }
   std::size_t lowest_arrival(const double* scores, std::size_t n) const;
+  std::size_t lowest_arrival(const double* scores, std::size_t n, const Extremes& of) const;  // whose extremes are known
   void task_row_of_slot(std::size_t slot, bool exact, double* row);  // K of one stored example with all of them
 
   Bytes bytes_;

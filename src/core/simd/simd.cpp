@@ -4,6 +4,7 @@
 #include "simd/simd.hpp"
 
 #include "simd/dense_loops.hpp"
+#include "simd/eviction_loops.hpp"
 #include "simd/feature_loops.hpp"
 #include "simd/kernel_loops.hpp"
 #include "simd/sparse_loops.hpp"
@@ -38,6 +39,12 @@ const Simd table = {BUDGETRON_NAME(BUDGETRON_TARGET),
                    dot,
                    axpy,
                    axpy_squares,
+                   sizes,
+                   residuals,
+                   extremes,
+                   oldest_within,
+                   probabilities,
+                   make_up,
                    symmetric_pass,
                    phases,
                    cos_sin,

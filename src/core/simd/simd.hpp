@@ -32,6 +32,11 @@ struct WholeRun {
   std::int32_t x;
 };
 
+// The least of some numbers, and the largest that is finite; ∞ and 0 of none.
+struct Extremes {
+  double least, largest;
+};
+
 struct Simd {
   const char* name;
 
@@ -82,6 +87,19 @@ struct Simd {
   void (*axpy)(double a, const double* x, std::size_t n, double* y);
   // The same, then sum_j += y_j².
   void (*axpy_squares)(double a, const double* x, std::size_t n, double* y, double* sum);
+
+  // out_j = scale |b_j| root_j. Returns the least and the largest of them.
+  Extremes (*sizes)(double scale, const double* b, const double* root, std::size_t n, double* out);
+  // out_j = (scale b_j)² max(0, own_j − k_j²/kk), the loss if j is projected on an example with kernel row k.
+  Extremes (*residuals)(double scale, const double* b, const double* own, const double* k, double kk, std::size_t n, double* out);
+  Extremes (*extremes)(const double* x, std::size_t n);
+  // The j with the lowest arrival among those with x_j ≤ limit; n if there is none.
+  std::size_t (*oldest_within)(const double* x, const std::int64_t* arrivals, std::size_t n, double limit);
+
+  // p_j ← 1 − (n − 1) p_j / Σp, negative ones 0, divided by their sum.
+  void (*probabilities)(std::size_t n, double* p);
+  // b_j ← scale b_j / (1 − p_j), but within ± most.
+  void (*make_up)(double scale, const double* p, double most, std::size_t n, double* b);
 
   // S is the packed lower triangle of a symmetric matrix, row by row. In one pass over S: S += Σ_m c_m v_m v_mᵀ over the first
   // `terms` of m = 0, 1, then y = S x.

@@ -88,36 +88,21 @@ class MarginLearner : public CoefficientLearner {
     return may_skip() && 0.5 * unit_ * lost > u.tau * u.norm2 * (rate_ * u.weight - 0.5 * u.tau) * (1.0 + 1e-10);
   }
 
-  // Sets scores_ to ‖b_j‖ √K_jj.
-  void sizes() {
+  // Sets scores_ to ‖b_j‖ √K_jj, and returns the least and the largest.
+  Extremes sizes() {
     const std::size_t n = size();
-    if (config_.n_outputs > 1) {
-      for (std::size_t j = 0; j < n; ++j) scores_[j] = scale_ * norm(j) * roots_[j];
-      return;
-    }
-    const double *b = beta(0), *root = roots_.data();
-    double* score = scores_.data();
-#pragma omp simd
-    for (std::size_t j = 0; j < n; ++j) score[j] = scale_ * std::abs(b[j]) * root[j];
+    if (config_.n_outputs == 1) return simd().sizes(scale_, beta(0), roots_.data(), n, scores_.data());
+    for (std::size_t j = 0; j < n; ++j) scores_[j] = scale_ * norm(j) * roots_[j];
+    return simd().extremes(scores_.data(), n);
   }
-  // The argmin of scores_ among n slots and a new example with this score, which is n; the oldest of ties.
-  std::size_t least(std::size_t n, double newest) const {
-    double low = newest, high = newest;
-    const double* score = scores_.data();
-#pragma omp simd reduction(min : low) reduction(max : high)
-    for (std::size_t j = 0; j < n; ++j) {
-      low = std::min(low, score[j]);
-      high = std::max(high, score[j]);
-    }
-    const double tied = low * (1.0 + 1e-10) + 1e-12 * high;
-    std::size_t best = n;
-    for (std::size_t j = 0; j < n; ++j)
-      if (scores_[j] <= tied && (best == n || arrivals_[j] < arrivals_[best])) best = j;
-    return best;
+  // The argmin of scores_ among all slots and a new example with this score, which is size(); the oldest of ties.
+  std::size_t least(const Extremes& of, double newest) const {
+    const double tied = std::min(of.least, newest) * (1.0 + 1e-10) + 1e-12 * std::max(of.largest, newest);
+    return simd().oldest_within(scores_.data(), arrivals_.data(), size(), tied);
   }
   std::size_t smallest() {
-    sizes();
-    return lowest_arrival(scores_.data(), size());
+    const Extremes of = sizes();
+    return lowest_arrival(scores_.data(), size(), of);
   }
 
   void set_own(std::size_t slot, double kk) {

@@ -138,7 +138,7 @@ class Merging final : public MarginLearner {
     }
     const std::size_t newest = size();
     for (std::size_t j = 0; j < newest; ++j) scores_[j] = scale_ * norm(j);
-    const std::size_t m = least(newest, u.tau / unit_ * (u.step.minus < config_.n_outputs ? std::sqrt(2.0) : 1.0));
+    const std::size_t m = least(simd().extremes(scores_.data(), newest), u.tau / unit_ * (u.step.minus < config_.n_outputs ? std::sqrt(2.0) : 1.0));
     const double* kappa = scratch.row.data();
     if (m != newest) {
       store_->kernel_row_of_slot(config_.kernel, m, false, row_.data());

@@ -53,7 +53,7 @@ class Projecting final : public WithSpan<MarginLearner> {
       const double lost = scale_ * norm(r) / root_diagonal(r);
       if (skips(u, lost * lost)) return 0;
     } else {
-      r = least(size(), kSmallest ? score_of(u) : score_of(u) * std::sqrt(delta2 / u.kk));  // 1/√P_tt is δ
+      r = least(simd().extremes(scores_.data(), size()), kSmallest ? score_of(u) : score_of(u) * std::sqrt(delta2 / u.kk));  // 1/√P_tt is δ
     }
     if (r == size()) {
       add(u.step, size_of(u), span_.alpha.data());

@@ -44,8 +44,7 @@ class Removing final : public MarginLearner {
     if (kOldest) {
       r = oldest();
     } else {
-      sizes();
-      r = least(size(), score_of(u));
+      r = least(sizes(), score_of(u));
       if (r == size()) return 0;
     }
     if (bounded()) {
@@ -93,10 +92,13 @@ class RandomRemoving final : public MarginLearner {
   std::size_t make_up() {
     const std::size_t r = drawn(), n = size();
     const double most = most_ > 0 ? most_ : HUGE_VAL, *p = scores_.data();
-    if (config_.n_outputs == 1) {
+    if (config_.n_outputs == 1 && !kWeighted) {
       double* b = beta(0);
+      const double factor = scale_ / std::max(1.0 - 1.0 / static_cast<double>(n), 0x1p-52);
 #pragma omp simd
-      for (std::size_t j = 0; j < n; ++j) b[j] = flushed(std::min(std::max(b[j] * (scale_ / std::max(1.0 - p[j], 0x1p-52)), -most), most));
+      for (std::size_t j = 0; j < n; ++j) b[j] = flushed(std::min(std::max(b[j] * factor, -most), most));
+    } else if (config_.n_outputs == 1) {
+      simd().make_up(scale_, p, most, n, beta(0));
     } else {
       for (std::size_t j = 0; j < n; ++j) {
         const double factor = scale_ / std::max(1.0 - p[j], 0x1p-52), size = norm(j) * factor, cut = size > most ? most / size : 1.0;
@@ -111,21 +113,21 @@ class RandomRemoving final : public MarginLearner {
   std::size_t drawn() {
     const std::size_t n = size();
     if (!kWeighted) {
-      std::fill_n(scores_.begin(), n, 1.0 / static_cast<double>(n));
+      if (config_.n_outputs > 1) std::fill_n(scores_.begin(), n, 1.0 / static_cast<double>(n));
       return generator_.below(n);
     }
     sizes();
-    double total = 0, sum = 0;
-    for (std::size_t j = 0; j < n; ++j) total += scores_[j];
-    for (std::size_t j = 0; j < n; ++j) {
-      scores_[j] = total > 0 ? std::max(1.0 - static_cast<double>(n - 1) * scores_[j] / total, 0.0) : 1.0;
-      sum += scores_[j];
-    }
-    for (std::size_t j = 0; j < n; ++j) scores_[j] /= sum;
-    const double point = generator_.uniform();
+    const double *p = scores_.data(), point = generator_.uniform();
+    simd().probabilities(n, scores_.data());
     double below = 0;
-    for (std::size_t j = 0; j + 1 < n; ++j)
-      if (point < (below += scores_[j])) return j;
+    std::size_t j = 0;
+    for (; j + 8 < n; j += 8) {  // eight at a time: one addition after the other would wait for each
+      const double next = below + (((p[j] + p[j + 1]) + (p[j + 2] + p[j + 3])) + ((p[j + 4] + p[j + 5]) + (p[j + 6] + p[j + 7])));
+      if (point < next) break;
+      below = next;
+    }
+    for (; j + 1 < n; ++j)
+      if (point < (below += p[j])) return j;
     return n - 1;
   }
 
@@ -142,9 +144,9 @@ class Replacing final : public MarginLearner {
     if (!store_->fits_alone(example.x)) return 0;
     const double* k = scratch.task_row.data();
     if (full() && may_skip()) {
-      const std::size_t r = cheapest(k, u.kk);
-      if (skips(u, *std::min_element(scores_.begin(), scores_.begin() + static_cast<std::ptrdiff_t>(size())))) return 0;
-      if (store_->fits(example.x)) return take_place(r, example, u, k);
+      const Extremes of = losses(k, u.kk);
+      if (skips(u, of.least)) return 0;
+      if (store_->fits(example.x)) return take_place(lowest_arrival(scores_.data(), size(), of), example, u, k);
     }
     // Under a byte budget a long row takes the place of several examples, one after the other.
     carried_.assign(config_.n_outputs, 0.0);
@@ -171,16 +173,14 @@ class Replacing final : public MarginLearner {
   }
 
   std::size_t cheapest(const double* k, double kk) {
-    const double per = 1.0 / kk, *own = own_.data();
-    double* score = scores_.data();
-    if (config_.n_outputs == 1) {
-      const double* b = beta(0);
-#pragma omp simd
-      for (std::size_t j = 0; j < size(); ++j) score[j] = scale_ * b[j] * scale_ * b[j] * std::max(own[j] - k[j] * k[j] * per, 0.0);
-    } else {
-      for (std::size_t j = 0; j < size(); ++j) score[j] = scale_ * norm(j) * scale_ * norm(j) * std::max(own[j] - k[j] * k[j] * per, 0.0);
-    }
-    return lowest_arrival(scores_.data(), size());
+    const Extremes of = losses(k, kk);
+    return lowest_arrival(scores_.data(), size(), of);
+  }
+  // Sets scores_ to what replacing each example by the new one would lose.
+  Extremes losses(const double* k, double kk) {
+    if (config_.n_outputs == 1) return simd().residuals(scale_, beta(0), own_.data(), k, kk, size(), scores_.data());
+    for (std::size_t j = 0; j < size(); ++j) scores_[j] = scale_ * norm(j) * scale_ * norm(j) * std::max(own_[j] - k[j] * k[j] / kk, 0.0);
+    return simd().extremes(scores_.data(), size());
   }
 
   Vec<double> carried_{bytes_, config_.n_outputs};
