@@ -4,10 +4,10 @@ BudgetProjectron.
     python benchmarks/related/cost.py            prints a table, and writes cost.json beside this file
 
 All learners take turns on the same blocks and the least time of each counts, so that other work on the machine matters
-little. Rules with removal learn a stream in which every example is a new, unrelated task: all decision values are 0, and
+little. Rules with removal learn a stream in which every example is a new, unrelated task: all decision values are 0, so
 every example is an update for every rule. Projection and merging need related examples: they learn random labels of one
-task, and the time of a prediction is subtracted where an example was no step. A step is a mistake of a Perceptron, and a
-margin below 1 for the others: skipping an example, for instance, costs as much as storing it.
+task, and the time of a prediction is subtracted where an example was no step. A step is a mistake of a Perceptron, and
+a margin below 1 for the others: skipping an example, for instance, costs as much as storing it.
 """
 
 from __future__ import annotations
@@ -87,7 +87,8 @@ def compared(B: int, dtype: str) -> list[dict[str, Any]]:
 def main() -> None:
     rows = [row for B in (100, 500) for dtype in ("float32", "float64") for row in compared(B, dtype)]
     for row in rows:
-        print("{B:4} {dtype} {learner:24}{microseconds:9.2f} µs ×{ratio:5.2f} {against}, {steps:.0%} steps".format(**row))
+        told = "{B:4} {dtype} {learner:24}{microseconds:9.2f} µs ×{ratio:5.2f} {against}, {steps:.0%} steps"
+        print(told.format(**row))
     (Path(__file__).parent / "cost.json").write_text(json.dumps(rows, indent=1) + "\n", encoding="utf-8")
 
 

@@ -90,6 +90,9 @@ class BudgetSgd(Learner):
         The norm of the classifier is at most `radius`·√B. With ``"remove"``, ``"oldest"`` and ``"halve"``.
     clip : float or None, default=None
         With random removal: no weight is above `clip` times `rate`.
+    rescale : bool, default=False
+        With `clip`: all weights shrink by one factor until none is above the limit, as in the code of Lu et al. (2016),
+        instead of each one that is above it, as published.
     skip : bool, default=True
         Whether a passive-aggressive step may leave out an example whose storing would lose more than it gains.
     eta : float, default=0.01
@@ -172,6 +175,7 @@ class BudgetSgd(Learner):
         margin: float = 1.0,
         radius: float | None = None,
         clip: float | None = None,
+        rescale: bool = False,
         skip: bool = True,
         eta: float = 0.01,
         ridge: float = 5e-4,
@@ -190,6 +194,7 @@ class BudgetSgd(Learner):
         self.margin = margin
         self.radius = radius
         self.clip = clip
+        self.rescale = rescale
         self.skip = skip
         self.eta = eta
         self.ridge = ridge
@@ -208,7 +213,7 @@ class BudgetSgd(Learner):
             step=STEPS.index(self.step), upkeep=MAINTENANCE.index(self.maintenance), rate=self._above_zero("rate"),
             regularization=self._checked_regularization(), margin=self._above_zero("margin"),
             radius=self._checked_radius(), clip=0.0 if self.clip is None else self._above_zero("clip"),
-            skip=bool(self.skip), eta=checked_eta(who, self.eta, settings.kernel, 1.0),
+            rescale=bool(self.rescale), skip=bool(self.skip), eta=checked_eta(who, self.eta, settings.kernel, 1.0),
             ridge=self._above_zero("ridge"), rank=self._checked_rank(),
             seed=checked_seed(who, self.random_state),
         )  # fmt: skip

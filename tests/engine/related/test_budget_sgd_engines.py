@@ -60,6 +60,16 @@ def test_engines_agree(step, upkeep, kind):
     assert_same(settings, seed=int(step) + 10 * int(upkeep))
 
 
+@pytest.mark.parametrize("upkeep", [Upkeep.RANDOM, Upkeep.WEIGHTED], ids=lambda one: one.name)
+@pytest.mark.parametrize("kind", KINDS)
+def test_engines_agree_on_rescaled_weights(upkeep, kind):
+    settings = make_settings(
+        rule="budget_sgd", kernel=kernels.Gaussian(gamma=0.4), graph=graphs.complete(), n_features=D, capacity=10,
+        step=Step.CONSTANT, upkeep=upkeep, rate=0.4, clip=1.5, rescale=True, seed=2, **KINDS[kind],
+    )  # fmt: skip
+    assert_same(settings, seed=4)
+
+
 @pytest.mark.parametrize("upkeep", [Upkeep.REMOVE, Upkeep.OLDEST, Upkeep.HALVE], ids=lambda one: one.name)
 @pytest.mark.parametrize("kind", KINDS)
 def test_engines_agree_on_the_norm(upkeep, kind):

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from budgetron.experiments.kernel.rows import row_named, rows_of
+from budgetron.experiments.kernel.rows import ROWS, row_named
 from budgetron.experiments.kernel.sets import Arrays, load, set_named
 from budgetron.experiments.runs import load_json, machine, write_json
 from budgetron.version import __version__
@@ -80,8 +80,7 @@ def predicted(margins: NDArray[np.float64]) -> NDArray[np.int64]:
 
 def planned(sets: list[str], n_orders: int) -> list[KernelRun]:
     """List all runs; the longest first, so that all cores are busy to the end."""
-    runs = [KernelRun(name, order, row.name) for name in sets for order in range(n_orders)
-            for row in rows_of(set_named(name))]  # fmt: skip
+    runs = [KernelRun(name, order, row.name) for name in sets for order in range(n_orders) for row in ROWS]
     return sorted(runs, key=lambda run: -run.effort)
 
 

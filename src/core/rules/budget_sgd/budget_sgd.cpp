@@ -30,7 +30,7 @@ std::unique_ptr<Learner> make(const Config& config) {
 }
 
 const Registered registered("budget_sgd",
-                            {"step", "upkeep", "rate", "regularization", "margin", "radius", "clip", "skip", "eta", "ridge", "rank", "seed"}, make);
+                            {"step", "upkeep", "rate", "regularization", "margin", "radius", "clip", "rescale", "skip", "eta", "ridge", "rank", "seed"}, make);
 
 }  // namespace
 

@@ -65,7 +65,9 @@ template <bool kWeighted>
 class RandomRemoving final : public MarginLearner {
  public:
   explicit RandomRemoving(const Config& config)
-      : MarginLearner(config), most_(rate_ * config.parameters.real("clip", 0.0) / unit_), generator_{config.parameters.word("seed", 0)} {}
+      : MarginLearner(config), most_(rate_ * config.parameters.real("clip", 0.0) / unit_),
+        rescales_(config.parameters.flag("rescale", false)),
+        generator_{config.parameters.word("seed", 0)} {}
 
  protected:
   std::uint8_t learn_step(const Example& example, const Update& u, Scratch&) override {
@@ -88,10 +90,10 @@ class RandomRemoving final : public MarginLearner {
   }
 
  private:
-  // Draws the example to evict, and lets the others grow. Afterwards the common factor is 1.
+  // Draws the example to evict, and lets the others grow.
   std::size_t make_up() {
     const std::size_t r = drawn(), n = size();
-    const double most = most_ > 0 ? most_ : HUGE_VAL, *p = scores_.data();
+    const double most = most_ > 0 && !rescales_ ? most_ : HUGE_VAL, *p = scores_.data();
     if (config_.n_outputs == 1 && !kWeighted) {
       double* b = beta(0);
       const double factor = scale_ / std::max(1.0 - 1.0 / static_cast<double>(n), 0x1p-52);
@@ -106,6 +108,12 @@ class RandomRemoving final : public MarginLearner {
       }
     }
     scale_ = 1.0;
+    if (rescales_ && most_ > 0) {  // lazily, by the common factor
+      double largest = 0;
+      for (std::size_t j = 0; j < n; ++j)
+        if (j != r) largest = std::max(largest, norm(j));
+      if (largest > most_) scale_ = most_ / largest;
+    }
     return r;
   }
 
@@ -132,6 +140,7 @@ class RandomRemoving final : public MarginLearner {
   }
 
   const double most_;  // the largest ‖b_j‖; 0: no limit
+  const bool rescales_;
   Splitmix generator_;
 };
 

@@ -42,6 +42,7 @@ class Parameters(RuleParameters, frozen=True):
     margin: Annotated[float, Meta(gt=0.0)] = 1.0  # learn where the margin is below it
     radius: Annotated[float, Meta(ge=0.0)] = 0.0  # ‖f‖ ≤ radius √B; 0: no bound
     clip: Annotated[float, Meta(ge=0.0)] = 0.0  # γ: no coefficient of BOGD above ηγ; 0: no bound
+    rescale: bool = False  # whether all coefficients shrink until none is above ηγ, instead of those that are
     skip: bool = True  # whether a passive-aggressive step may leave out an example
     eta: Annotated[float, Meta(ge=0.0)] = 0.0  # an example closer to the span of the others is projected
     ridge: Annotated[float, Meta(ge=0.0)] = 5e-4  # ϱ of halving

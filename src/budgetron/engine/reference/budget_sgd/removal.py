@@ -3,6 +3,7 @@
     remove     r = argmin ‖β_j‖ √K_jj over all B + 1;  S ← S \\ {r}.  Among ties the oldest.
     oldest     r = the oldest
     random     before t is stored:  r with probability p_r,  β_j ← β_j/(1 − p_j) for j ≠ r,  ‖β_j‖ ≤ ηγ
+               (each is clipped; `rescale`: all shrink by the same factor until that holds, as Lu et al. do)
                uniform: p_j = 1/|S|
                weighted: p_j = 1 − (|S| − 1) w_j / Σw,  w_j = ‖β_j‖ √K_jj;  negative ones count as 0
     replace    r = argmin over the old of ‖β_j‖² (K_jj − K_jt²/K_tt),  β_t = β_r K_rt/K_tt + τ y,  S ← S \\ {r} ∪ {t}
@@ -96,7 +97,9 @@ class Random(Remove):
         most = rule.p.rate * rule.p.clip / rule.unit
         if most > 0:
             norms = np.sqrt((beta**2).sum(axis=0))
-            beta = beta * np.minimum(1.0, most / np.maximum(norms, 1e-300))
+            norms[r] = 0.0 if rule.p.rescale else norms[r]
+            largest = norms.max() if rule.p.rescale else norms
+            beta = beta * np.minimum(1.0, most / np.maximum(largest, 1e-300))
         rule.weights.beta = flushed(beta)
         return r
 
