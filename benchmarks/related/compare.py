@@ -1,0 +1,193 @@
+"""Every learner on every stream at several byte budgets: errors against bytes and against microseconds per example.
+
+    python benchmarks/related/compare.py                       sets that come with packages
+    python benchmarks/related/compare.py --from FOLDER         also the classic sets, FOLDER/NAME.npz
+    python benchmarks/related/compare.py --page PAGE           insert the tables into a page of documentation
+
+All learners have their default parameters, those of a preset those of its paper; nothing is tuned. Columns are centred
+and scaled by the first 200 rows. Streams have at most 6,000 rows, in one order: small differences mean nothing.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from sklearn.datasets import load_breast_cancer, load_digits
+
+from budgetron import data
+from budgetron.errors import TooFewBytes
+from budgetron.experiments.page import with_table
+from budgetron.learners.registry import learner_class, learner_names
+from budgetron.plots import COLOURS, as_svg, new_figure
+
+HERE = Path(__file__).parent
+BUDGETS = ("32 KiB", "128 KiB", "1 MiB")
+ROWS = 6000
+CLASSIC = ("german", "spambase", "a9a", "ijcnn1", "magic04", "dna", "satimage")
+SAME = ("fogd", "projectron")  # presets that are their learner's default
+
+Stream = tuple[str, Any, Any, Any]
+
+
+def streams(folder: Path | None) -> Iterator[Stream]:
+    """Name, rows, labels and tasks; None where a set has no tasks."""
+    for name in ("exam", "chem97", "flights"):
+        found = data.load(name)
+        rows = slice(0, ROWS) if found.time_ordered else np.random.default_rng(0).permutation(found.n)[:ROWS]
+        X = found.X[rows].toarray() if hasattr(found.X, "toarray") else np.asarray(found.X)[rows]
+        yield name, X, found.y[rows], np.asarray(found.tasks)[rows].tolist()
+    for name, load in (("digits", load_digits), ("breast cancer", load_breast_cancer)):
+        X, y = load(return_X_y=True)
+        order = np.random.default_rng(0).permutation(len(y))
+        yield name, X[order], y[order], None
+    for name in CLASSIC if folder else ():
+        assert folder is not None
+        path = next(one for one in (folder / f"{name}.npz", folder / "kernel" / f"{name}.npz") if one.exists())
+        with np.load(path) as content:
+            order = np.random.default_rng(0).permutation(len(content["y"]))[:ROWS]
+            yield name, content["X"][order], content["y"][order].astype(int), None
+
+
+def learners() -> dict[str, tuple[Any, str | None]]:
+    """Name → class and preset."""
+    found: dict[str, tuple[Any, str | None]] = {}
+    for name in learner_names():
+        kind = learner_class(name)
+        if "budget" in kind().get_params():
+            found[name] = kind, None
+            found |= {preset: (kind, preset) for preset in kind.presets if preset not in SAME}
+    return found
+
+
+def scaled(X: Any) -> Any:
+    first = X[:200].astype(np.float64)
+    deviation = first.std(axis=0)
+    return ((X - first.mean(axis=0)) / np.where(deviation > 1e-9, deviation, 1.0)).clip(-10, 10)
+
+
+def one_run(kind: Any, preset: str | None, budget: str, stream: Stream) -> dict[str, Any]:
+    _, X, y, tasks = stream
+    model = kind(budget=budget) if preset is None else kind.preset(preset, budget=budget)
+    begin = time.perf_counter()
+    margins = model.predict_then_learn(X, y, tasks=tasks, classes=np.unique(y))
+    seconds = time.perf_counter() - begin
+    codes = (margins > 0).astype(int) if margins.ndim == 1 else margins.argmax(axis=1)
+    wrong = float((np.unique(y)[codes] != y).mean())
+    return {"error": round(100 * wrong, 2), "bytes": model.memory_bytes_, "stored": model.n_stored_,
+            "microseconds": round(1e6 * seconds / len(y), 2)}  # fmt: skip
+
+
+def measured(folder: Path | None) -> list[dict[str, Any]]:
+    rows = []
+    for name, X, y, tasks in streams(folder):
+        stream = name, scaled(X), y, tasks
+        counts = np.unique(y, return_counts=True)[1]
+        for learner, (kind, preset) in learners().items():
+            for budget in BUDGETS:
+                try:
+                    found = one_run(kind, preset, budget, stream)
+                except TooFewBytes:  # wide rows; the stream is left out at this budget
+                    continue
+                majority = round(100 - 100 * float(counts.max()) / len(y), 2)
+                about = {"stream": name, "n": len(y), "majority": majority, "learner": learner, "budget": budget}
+                rows.append(about | found)
+        print(name, flush=True)
+    return complete(rows)
+
+
+def complete(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Return the rows of streams and budgets that every learner has."""
+    everyone = {row["learner"] for row in rows}
+    have: dict[tuple[str, str], set[str]] = {}
+    for row in rows:
+        have.setdefault((row["stream"], row["budget"]), set()).add(row["learner"])
+    return [row for row in rows if have[row["stream"], row["budget"]] == everyone]
+
+
+def excess(rows: list[dict[str, Any]]) -> dict[tuple[str, str], float]:
+    """Mean over the streams of error minus the least error of any learner at that budget."""
+    least = {(row["stream"], row["budget"]): 1e9 for row in rows}
+    for row in rows:
+        key = row["stream"], row["budget"]
+        least[key] = min(least[key], row["error"])
+    found: dict[tuple[str, str], list[float]] = {}
+    for row in rows:
+        found.setdefault((row["learner"], row["budget"]), []).append(row["error"] - least[row["stream"], row["budget"]])
+    return {key: float(np.mean(values)) for key, values in found.items()}
+
+
+def mean_of(rows: list[dict[str, Any]], name: str) -> dict[tuple[str, str], float]:
+    found: dict[tuple[str, str], list[float]] = {}
+    for row in rows:
+        found.setdefault((row["learner"], row["budget"]), []).append(row[name])
+    return {key: float(np.exp(np.mean(np.log(values)))) for key, values in found.items()}
+
+
+def figure(rows: list[dict[str, Any]]) -> str:
+    drawn = new_figure("compare", 11, 6)
+    left, right = drawn.subplots(1, 2, sharey=True)
+    above, size, time_of = excess(rows), mean_of(rows, "bytes"), mean_of(rows, "microseconds")
+    names = list(dict.fromkeys(row["learner"] for row in rows))
+    for number, name in enumerate(names):
+        style = {"color": COLOURS[number % len(COLOURS)], "marker": "osv^D*"[number // len(COLOURS)], "lw": 1, "ms": 5}
+        points = [(name, budget) for budget in BUDGETS]
+        left.plot([size[p] / 1024 for p in points], [above[p] for p in points], **style)
+        right.plot([time_of[p] for p in points], [above[p] for p in points], label=name, **style)
+    for ax, words in ((left, "KiB of the model"), (right, "microseconds per example")):
+        ax.set_xscale("log")
+        ax.set_xlabel(words)
+        ax.grid(alpha=0.3)
+    left.set_ylabel("error above the best learner of the stream, points (mean)")
+    right.legend(bbox_to_anchor=(1.02, 1), loc="upper left", fontsize=8)
+    return as_svg(drawn)
+
+
+def markdown(rows: list[dict[str, Any]], place: str) -> str:
+    above, time_of = excess(rows), mean_of(rows, "microseconds")
+    names = sorted(dict.fromkeys(row["learner"] for row in rows), key=lambda name: above[name, BUDGETS[1]])
+    counted = list(dict.fromkeys(row["stream"] for row in rows))
+    lines = [
+        f"![Errors of every learner against bytes and microseconds]({place})", "",
+        f"Means over {len(counted)} streams of at most {ROWS:,} rows: error minus the least error of any learner at "
+        "that budget, in points, and microseconds per example.", "",
+        "| | " + " | ".join(BUDGETS) + " |", "|---|" + "---:|" * len(BUDGETS),
+    ]  # fmt: skip
+    lines += [f"| {name} | " + " | ".join(f"{above[name, b]:.1f}, {time_of[name, b]:.1f} µs" for b in BUDGETS) + " |"
+              for name in names]  # fmt: skip
+    lines += ["", f"Error in per cent at {BUDGETS[1]}; *majority* always predicts the most frequent class.", "",
+              "| | " + " | ".join(counted) + " |", "|---|" + "---:|" * len(counted)]  # fmt: skip
+    cell = {(row["learner"], row["stream"]): row["error"] for row in rows if row["budget"] == BUDGETS[1]}
+    constant = {row["stream"]: row["majority"] for row in rows}
+    lines.append("| *majority* | " + " | ".join(f"*{constant[one]:.1f}*" for one in counted) + " |")
+    lines += [f"| {name} | " + " | ".join(f"{cell[name, one]:.1f}" for one in counted) + " |" for name in names]
+    return "\n".join(lines)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
+    parser.add_argument("--from", dest="folder", type=Path, help="folder of the classic sets")
+    parser.add_argument("--page", type=Path, help="page of documentation to insert the tables into")
+    parser.add_argument("--again", action="store_true", help="draw the results that are here, without measuring")
+    chosen = parser.parse_args()
+    results, picture = HERE / "compare.json", HERE / "compare.svg"
+    if not chosen.again:
+        rows = measured(chosen.folder)
+        results.write_text("[\n" + ",\n".join(json.dumps(row) for row in rows) + "\n]\n", encoding="utf-8")
+    rows = json.loads(results.read_text(encoding="utf-8"))
+    picture.write_text(figure(rows), encoding="utf-8")
+    place = Path(os.path.relpath(picture, (chosen.page or results).parent)).as_posix()
+    text = markdown(rows, place)
+    print(text)
+    if chosen.page:
+        chosen.page.write_text(with_table(chosen.page.read_text(encoding="utf-8"), text), encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main()
