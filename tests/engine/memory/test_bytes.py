@@ -116,7 +116,7 @@ def test_byte_budgets_are_kept_at_every_step(learner, kind, budget):
         assert model.memory_bytes_ <= budget, f"after {block.stop} examples"
     if model._engine.settings.kernel is None:
         return  # it stores no examples; how much of a budget it uses is tested in `test_budgetron_bytes`
-    assert model.n_stored_ > 0
+    assert model.n_stored_ > 0 or model.capacity_ == 0
     assert model.memory_bytes_ > budget / 4 or model.n_stored_ > n / 4 or kind == "long sparse rows", (
         "most of a budget is used"
     )
