@@ -43,6 +43,8 @@ LEARNERS = {
     "BudgetProjectron": {},
     "SharedProjectron": {"max_task_rows": 4},
     "Budgetron": {"max_task_rows": 5},
+    "BudgetSgd": {"maintenance": "nystrom", "step": "constant", "rank": 0.5},
+    "Projectron": {"plus": True, "when_full": "evict"},
 }
 
 
