@@ -113,10 +113,10 @@ class Service:
     async def failing(self) -> dict[str, str]:
         """The models that cannot learn now, with the reason."""
         async with self._ready_lock:
-            if time.monotonic() >= self._ready_until:
+            if (began := time.monotonic()) >= self._ready_until:
                 reasons = {name: await self._reason(name) for name in self.names}
                 self._failing = {name: reason for name, reason in reasons.items() if reason}
-                self._ready_until = time.monotonic() + _READY_INTERVAL
+                self._ready_until = began + _READY_INTERVAL  # from the beginning: no answer is older than this
             return self._failing
 
     async def _reason(self, name: str) -> str:
