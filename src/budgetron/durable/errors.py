@@ -74,6 +74,8 @@ def storage_errors(path: Path) -> Iterator[None]:
                 "Nothing was learned from this call. Free disk space or correct the permissions, then try again.",
             )
         ) from error
+    except UnicodeDecodeError as error:  # sqlite3 quotes a damaged name in its message, and cannot decode that
+        raise damaged_log(path, "its tables have names that cannot be read") from error
     except OSError as error:
         raise DiskRefused(
             refusal(
