@@ -66,6 +66,13 @@ class Vec : public std::vector<T, Counted<T>> {
   Vec(Bytes& bytes, std::size_t n, T value = T{}) : std::vector<T, Counted<T>>(n, value, Counted<T>(bytes)) {}
 };
 
+// Resizes without the spare capacity that std::vector adds when it grows.
+template <class T>
+void resize_exactly(Vec<T>& values, std::size_t n) {
+  values.reserve(n);
+  values.resize(n);
+}
+
 // Frees a vector's memory without allocating, which shrink_to_fit() may do.
 template <class T>
 void release(Vec<T>& values) noexcept {

@@ -20,10 +20,14 @@ namespace {
 
 // Counts of all allocations; the program has one thread.
 long until_failure = -1;  // −1: none fails
+long thrown = 0;          // allocations that have failed
 std::size_t allocated = 0, peak = 0;
 
 void* take(std::size_t size, std::size_t alignment) {
-  if (until_failure == 0) throw std::bad_alloc();
+  if (until_failure == 0) {
+    ++thrown;
+    throw std::bad_alloc();
+  }
   if (until_failure > 0) --until_failure;
   void* p = std::aligned_alloc(alignment, (size + alignment - 1) / alignment * alignment);
   if (!p) throw std::bad_alloc();
@@ -184,6 +188,74 @@ void measure(const Config& c, bool by_cluster, unsigned seed, double offset) {
   }
 }
 
+// A Budgetron that is about to grow, in waves or in rows, learns on whatever allocation fails: it grows later, or not at all.
+void growing(bool curved) {
+  Config c;
+  each_config([&](const Config& one, bool) {
+    if (one.rule == "budgetron" && !one.sparse && one.n_outputs == 1 && one.parameters.count("whole_waves", 0) && one.parameters.flag("shared", false) &&
+        one.parameters.flag("own", false) && one.parameters.count("max_task_rows", 0) && !one.n_tasks && !one.parameters.flag("clustered", false))
+      c = one;
+  });
+  c.parameters.set("waves", std::uint64_t{90});
+  c.parameters.set("whole_waves", std::uint64_t{80});
+  c.parameters.set("most_waves", std::uint64_t{120});
+  c.parameters.set("most_whole_waves", std::uint64_t{120});
+  c.parameters.set("own_cells", std::uint64_t{0});
+  c.parameters.set("rows_may_grow", std::uint64_t{1});
+  current = &c;
+  const std::size_t n = 200, begin = 63;
+  const Stream s(n, c.d, 2, 40, false, 0, 1, 0);
+  std::vector<double> margins(n);
+  std::vector<std::uint8_t> flags(n);
+  const auto learn = [&](Model& one, std::size_t from, std::size_t to) {
+    one.learn(s.rows(c, from, to), s.labels.data() + from, s.keys.data() + from, s.clusters.data() + from, nullptr, margins.data() + from, flags.data() + from);
+  };
+  Model first(c);
+  learn(first, 0, begin);
+  Saved saved(first);
+  // All weight to AdaGrad over waves, or to a filter without waves; sizes are looked at after the next example.
+  const auto prepare = [&](State& state, std::int64_t seen) {
+    auto& weights = state.reals.at("belief_weight");
+    const std::size_t heavy = curved ? weights.size() - 1 : 0;
+    for (std::size_t b = 0; b < weights.size(); ++b) weights[b] = b == heavy ? 1 - 1e-6 * static_cast<double>(weights.size() - 1) : 1e-6;
+    state.integers.at("n_seen") = {seen - 1};
+  };
+  prepare(saved.state, 64);
+  saved.state.integers.at("spare_bytes") = {20000};
+  const auto size = [&](const Saved& one) { return one.state.integers.at(curved ? "adagrad_waves" : "row_limit").at(0); };
+  long stayed = 0;
+  for (long at = 0;; ++at) {
+    Model model(c);
+    model.load(saved.state, saved.rows.rows());
+    until_failure = at;
+    thrown = 0;
+    bool refused = false;
+    try {
+      learn(model, begin, begin + 1);
+    } catch (const std::bad_alloc&) {
+      refused = true;
+    }
+    const bool failed = thrown > 0;
+    until_failure = -1;
+    if (refused) {
+      expect(same(saved, Saved(model)), "a refused call has changed a model that was about to grow");
+      learn(model, begin, begin + 1);
+    }
+    const bool grown = size(Saved(model)) > size(saved);
+    stayed += !grown;
+    expect(grown || (failed && !refused), "a model with memory has not grown");
+    learn(model, begin + 1, n);
+    for (const double margin : margins) expect(std::isfinite(margin), "a model that could not grow has lost its margins");
+    Saved later(model);
+    prepare(later.state, 512);
+    model.load(later.state, later.rows.rows());
+    learn(model, 0, 1);
+    expect(size(Saved(model)) > size(saved), "a model that could not grow has not grown later");
+    if (!failed) break;
+  }
+  expect(stayed > 0, "no allocation of a model that grows has failed");
+}
+
 // A million ids that all collide in the first of two million buckets under the hash (x ^ x >> 32) · φ >> 32, which has no seed
 // and which this table had before. The test counts probes, not seconds.
 void crafted_ids() {
@@ -248,6 +320,8 @@ int main(int argc, char**) {
     if (c.kernel.kind == Kernel::Kind::gaussian && !c.sparse && storing.count(name_of(c)) > 0)
       expect(moved.count(name_of(c)) > 0, "no reference point has moved while allocations failed");
   });
+  growing(true);
+  growing(false);
   current = nullptr;
   crafted_ids();
   std::printf("core_faults: %ld failed allocations in %u streams changed nothing; %zu kinds of rule, kernel and store\n",

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from scipy import sparse
 
 import budgetron
 from budgetron import kernels
@@ -77,12 +78,77 @@ def test_refusals_change_nothing():
         begun(budgetron.SharedProjectron, budget=None).resize(10)
 
 
-@pytest.mark.parametrize("budget", [40, "64 KiB"])
-def test_the_parts_of_a_budgetron_keep_their_sizes(budget):
-    X, _, tasks = stream()
-    model = begun(budgetron.Budgetron, budget=budget)
-    before, memory = model.decision_function(X, tasks=tasks), model.memory_bytes_
-    with pytest.raises(InputError, match=r"budget must be .*got .*Train a new model|both before and after"):
-        model.resize(20)
-    np.testing.assert_array_equal(model.decision_function(X, tasks=tasks), before)
-    assert model.memory_bytes_ == memory and model.budget == budget
+# ---- Budgetron: other sizes of its parts
+
+
+def rings(n, is_sparse=False, seed=4):
+    """A curved stream without tasks, or words of which some speak for a class."""
+    rng = np.random.default_rng(seed)
+    if not is_sparse:
+        X = rng.normal(size=(n, 4))
+        return X, ((X[:, :2] ** 2).sum(axis=1) > 1.4).astype(int)
+    words = rng.integers(4000, size=(n, 12))
+    X = sparse.csr_matrix((np.ones(words.size), words.ravel(), np.arange(0, words.size + 1, 12)), shape=(n, 4000))
+    return X, (np.where(words % 2, 1.0, -1.0).sum(axis=1) + 0.1 > 0).astype(int)
+
+
+@pytest.mark.parametrize("engine", ["auto", "numpy"])
+@pytest.mark.parametrize("is_sparse", [False, True], ids=["dense", "sparse"])
+def test_a_budgetron_keeps_what_it_knows(is_sparse, engine, tmp_path):
+    """More bytes change no prediction, or few; fewer bytes cost some accuracy."""
+    n = 3000 if engine == "auto" else 600
+    X, y = rings(n, is_sparse)
+    test, truth = rings(1500, is_sparse, seed=5)
+    model = budgetron.Budgetron(budget="256 KiB", engine=engine).partial_fit(X, y)
+    before = model.decision_function(test)
+    error = np.mean((before > 0) != truth)
+    model.resize("1 MiB")
+    after = model.decision_function(test)
+    if is_sparse:  # a few features had the cell beside the one around the middle of theirs
+        assert np.mean((after > 0) == (before > 0)) > 0.9
+    else:
+        np.testing.assert_allclose(after, before, rtol=1e-5, atol=1e-5)
+    assert model.budget == "1 MiB"
+    model.resize("128 KiB")
+    assert model.memory_bytes_ <= 128 * 2**10
+    smaller = np.mean((model.decision_function(test) > 0) != truth)
+    assert smaller < 0.5 * (0.5 + error)
+    again = budgetron.load(model.save(tmp_path / "m") or tmp_path / "m", engine=engine)
+    for one in (model, again):
+        one.partial_fit(X[: n // 2], y[: n // 2])
+        assert one.memory_bytes_ <= 128 * 2**10
+    np.testing.assert_array_equal(model.decision_function(test), again.decision_function(test))
+
+
+def test_rows_of_the_latest_tasks_stay():
+    rng = np.random.default_rng(6)
+    X, tasks = rng.normal(size=(4000, 5)), np.arange(4000) // 2
+    model = budgetron.Budgetron(budget="2 MiB").partial_fit(X, X[:, 0] > 0, tasks=[f"user {t}" for t in tasks])
+    rows = len(model._engine.state()["row_id"])
+    model.resize("1 MiB")
+    left = model._engine.state()["row_id"]
+    assert 0 < len(left) < rows and model.memory_bytes_ <= 2**20
+    model.partial_fit(X, X[:, 0] > 0, tasks=[f"user {t}" for t in tasks])
+    assert model.memory_bytes_ <= 2**20
+
+
+@pytest.mark.parametrize("is_sparse", [False, True], ids=["dense", "sparse"])
+def test_a_budgetron_of_examples(is_sparse):
+    X, y = rings(2000, is_sparse)
+    model = budgetron.Budgetron(budget=100).partial_fit(X, y)
+    more = budgetron.Budgetron(budget=300).partial_fit(X, y)
+    model.resize(300)
+    model.partial_fit(X, y)
+    assert model.budget == 300 and model.memory_bytes_ <= 1.05 * more.memory_bytes_ + 4096
+
+
+def test_a_budgetron_that_cannot_be_resized_is_as_before():
+    X, y = rings(500)
+    model = budgetron.Budgetron(budget="256 KiB").partial_fit(X, y)
+    before, memory = model.decision_function(X), model.memory_bytes_
+    for budget, words in (("9 KiB", "enough for the beliefs that the model has"), (None, "a number of examples"),
+                          ("many", "a size such as")):  # fmt: skip
+        with pytest.raises(InputError, match=words):
+            model.resize(budget)
+    np.testing.assert_array_equal(model.decision_function(X), before)
+    assert model.memory_bytes_ == memory and model.budget == "256 KiB"

@@ -44,7 +44,7 @@ def test_a_new_task_has_a_larger_deviation_than_one_that_was_learned():
 def test_it_shrinks_as_examples_come():
     """Each belief's variance falls. The spread between beliefs varies, so the total need not fall at every step."""
     model, means, rng = Budgetron(budget=30, kernel=KERNEL), [], np.random.default_rng(9)
-    for _ in range(5):
+    for _ in range(10):
         rows, tasks = rng.normal(size=(300, 3)), rng.integers(4, size=300)
         model.partial_fit(rows, (rows[:, 0] + 0.3 * rng.normal(size=300) > 0).astype(int), tasks=tasks)
         means.append(model.predict_std(X, tasks=TASKS).mean())

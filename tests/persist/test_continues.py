@@ -76,7 +76,7 @@ def test_every_way_of_copying(name, way, tmp_path):
 def test_beliefs_that_were_dropped_and_tasks_that_were_forgotten(kernel, engine, tmp_path):
     """All parts but one have had no weight for so long that each further example drops one of them."""
     X, y, tasks = stream(300)
-    model = budgetron.Budgetron(budget="1 MiB", kernel=kernel, engine=engine)
+    model = budgetron.Budgetron(budget="4 MiB", kernel=kernel, engine=engine)
     model.partial_fit(X[:100], y[:100], tasks=tasks[:100], classes=[0, 1])
     before, state = len(model.beliefs_), model._engine.state()
     state["part_idle"] = np.full_like(state["part_idle"], PATIENCE)

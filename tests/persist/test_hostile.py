@@ -151,7 +151,12 @@ INVALID = [
     ("flagship", put("state.row_common", 1), "row_common"),
     ("flagship", put("state.row_values", np.nan), "finite"),
     ("flagship", cut("state.row_values"), "shape"),
-    ("flagship", say(2, "settings", "parameters", "max_task_rows"), "at most 2 rows"),
+    ("flagship", say(2, "settings", "parameters", "max_task_rows"), "row_limit must be 2"),
+    ("flagship", put("state.row_limit", 3), "row_limit"),
+    ("flagship", put("state.spare_bytes", -1), "spare_bytes"),
+    ("flagship", put("state.adagrad_waves", 5000), "adagrad_waves"),
+    ("flagship", put("state.calibration_scale", 9.0), "calibration_scale"),
+    ("flagship", put("state.calibration_variance", 0.0), "calibration_variance"),
     ("flagship", say(2**40, "settings", "parameters", "latent"), "latent"),
     ("flagship", say(-1, "settings", "parameters", "waves"), "waves"),
     ("flagship", say(64, "settings", "parameters", "cells"), "cells"),
@@ -267,9 +272,11 @@ def test_a_small_file_that_asks_for_much_memory(name, files, tmp_path):
 
 
 def test_a_small_budgetron_that_asks_for_much_memory(files, tmp_path):
-    """Rows of tasks are allocated as tasks appear, everything else at once, so it must be in the file."""
-    for name, value in (("waves", 2**20), ("whole_waves", 2**16), ("own_cells", 2**40), ("wave_cells", 2**40)):
+    """Rows of tasks and waves are allocated as needed, within `max_bytes`; everything else must be in the file."""
+    for name, value in (("whole_waves", 2**16), ("own_cells", 2**40), ("wave_cells", 2**40)):
         refused(tmp_path / "m", corrupted(files["flagship"], say(value, "settings", "parameters", name)))
+    many = corrupted(files["flagship"], say(2**20, "settings", "parameters", "waves"))
+    refused(tmp_path / "m", many, max_bytes="2 MiB")
 
 
 def test_the_container(files, tmp_path):

@@ -14,7 +14,6 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import expit
 
-from budgetron.engine import native
 from budgetron.engine.reference.budgetron import plan
 from budgetron.engine.reference.budgetron.beliefs import Belief as Belief
 from budgetron.engine.reference.budgetron.beliefs import beliefs_of
@@ -29,8 +28,6 @@ from budgetron.learners.learner import Learner, Margins
 from budgetron.learners.table_rows import checked_rows
 from budgetron.plots import COLOURS, axes_for, bars, matrix
 
-UNLIMITED = 64 * 2**20
-"""Bytes for shared parts without a budget; rows of tasks are not limited then."""
 ROWS_OF_A_COUNT = 10_000
 """Rows of tasks where the budget is a number of examples."""
 
@@ -261,8 +258,7 @@ class Budgetron(Learner):
         settings = plan.beginning(settings, gaussian)
         if isinstance(self.budget, str):
             return settings  # the planner divides the bytes
-        compiled = self._engine_kind(None) is native.Engine
-        return plan.of_count(settings, count, compiled, UNLIMITED, ROWS_OF_A_COUNT if count is not None else None)
+        return plan.of_count(settings, count, ROWS_OF_A_COUNT if count is not None else None)
 
     @classmethod
     def _check_file(cls, parameters: Mapping[str, Any]) -> None:

@@ -132,8 +132,11 @@ class Learner(BlockLearner, ClassifierMixin, BaseEstimator):  # type: ignore[mis
             self._engine.forget(task_id)
             self._names.drop_all_but(self._engine.task_ids)
 
-    def resize(self, budget: int) -> None:
-        """Change the number of stored examples of a model in use; surplus examples are evicted by the learner's rule.
+    def resize(self, budget: int | str) -> None:
+        """Change the budget of a model in use; surplus examples are evicted by the learner's rule.
+
+        A `Budgetron` gets other sizes instead, and takes a size in bytes too. Learners that store examples take a
+        number of them.
 
         >>> import numpy as np
         >>> from budgetron import BudgetProjectron
@@ -144,12 +147,13 @@ class Learner(BlockLearner, ClassifierMixin, BaseEstimator):  # type: ignore[mis
         >>> before, model.n_stored_, model.capacity_
         (40, 25, 25)
         """
-        from budgetron.learners.resize import resized
+        from budgetron.learners.resize import name_limit, resized
 
         self._check_begun()
         with self._guard:
             self._engine = resized(self._who, self._engine, budget)
-            self.set_params(budget=int(budget))
+            self.set_params(budget=budget if isinstance(budget, str) else int(budget))
+            self._names.limit = name_limit(self._who, budget)
             self._names.drop_all_but(self._engine.task_ids)
 
     def save(self, path: str | os.PathLike[str]) -> None:

@@ -3,7 +3,7 @@
     RandomBudgetPerceptron            evicts at random, with the learner's own generator
     BudgetProjectron, SharedProjectron
                                       evict the example of least loss, projected on the others, as in learning
-    Budgetron                         stores no examples and cannot be resized
+    Budgetron                         stores no examples: its parts get other sizes (`Rule.resized`)
     Forgetron                         cannot go below what is stored: its eviction shrinks all weights, and its mistake
                                       bound allows that only after a mistake
 
@@ -16,11 +16,27 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
+from budgetron.engine import native
+from budgetron.engine.memory import budget_of, name_bytes
 from budgetron.engine.registry import rule_class
 from budgetron.errors import is_whole, refuse, shown
 
 
-def resized(who: str, engine: Any, capacity: Any) -> Any:
+def resized(who: str, engine: Any, budget: Any) -> Any:
+    """Return a copy of the engine for another budget: a number of examples, or a size in bytes if the rule takes it."""
+    settings = engine.settings
+    rule, compiled = rule_class(settings.rule), type(engine) is native.Engine
+    planned = rule.resized(who, settings, engine.state(), budget_of(who, budget), compiled)
+    return type(engine).restore(*planned) if planned is not None else _with_capacity(who, engine, budget)
+
+
+def name_limit(who: str, budget: Any) -> int | None:
+    """Return the bytes for names of tasks within a budget; None: not limited."""
+    size = budget_of(who, budget).bytes
+    return None if size is None else name_bytes(size)
+
+
+def _with_capacity(who: str, engine: Any, capacity: Any) -> Any:
     """Return a copy of the engine that stores at most `capacity` examples."""
     settings = engine.settings
     if not is_whole(capacity) or capacity < 1:

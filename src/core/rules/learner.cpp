@@ -193,11 +193,6 @@ bool Learner::mistaken(const Example& example, const Scratch& scratch, Step& ste
   return f[example.label] <= f[rival];
 }
 
-std::size_t Learner::count_distinct(Vec<std::int64_t>& ids) {
-  std::sort(ids.begin(), ids.end());
-  return static_cast<std::size_t>(std::unique(ids.begin(), ids.end()) - ids.begin());
-}
-
 // reserve() has allocated the space.
 std::size_t Learner::append(const Example& example) {
   store_->append(example.x, config_.kernel);

@@ -161,7 +161,6 @@ class Learner {
   void remove(std::size_t slot);  // the last slot moves into its place
   void release_store() noexcept;  // for rules that will not store examples any more
   Similarity::Workspace* workspace() { return scratch_.workspace.get(); }
-  static std::size_t count_distinct(Vec<std::int64_t>& ids);
   // Moves the last entry in the same way, in a row of kernel values that was computed before `remove`.
   static void move_last(Vec<double>& row, std::size_t slot, std::size_t last) { row[slot] = row[last]; }
   std::size_t lowest_arrival(const double* scores, std::size_t n) const;

@@ -85,7 +85,7 @@ def test_a_filter_is_logistic_laplace(prior):
     rng = np.random.default_rng(3)
     X = np.column_stack([rng.normal(size=(25, 3)), np.ones(25)])
     y = (X @ [1.0, -2.0, 0.5, 0.2] + rng.normal(size=25) > 0).astype(int)
-    part = Filter(0, FilterBelief(prior, 0.1), 1, 4, 0, whole=True, shared=True, own=False)
+    part = Filter(0, FilterBelief(prior, 0.1), 1, 4, 0, 0, whole=True, shared=True, own=False)
     for x, code in zip(X, y, strict=True):
         e = Seen(None, 0, x, np.zeros(0), np.zeros(0))
         assert part.learn(e, part.margins(e), int(code), 1.0)
@@ -96,7 +96,7 @@ def test_a_filter_is_logistic_laplace(prior):
 
 def test_own_weights_of_related_tasks():
     """v_j += α r_j S_j φ and S_j ← S_j/(1 + h r_j² S_j φ²), written out for two related tasks."""
-    part = Filter(0, FilterBelief(2.0, 0.5), 1, 2, 0, whole=True, shared=True, own=True)
+    part = Filter(0, FilterBelief(2.0, 0.5), 1, 2, 0, 0, whole=True, shared=True, own=True)
     rows = [np.zeros(part.row_width) for _ in range(2)]
     for row in rows:
         part.begin_row(row, 0)
@@ -212,9 +212,10 @@ def test_gaussian_integers():
 
 
 def test_waves_have_the_gaussian_kernel():
-    """Mean of cos(ω·(x − y)) over the frequencies of each half is exp(−γ‖x − y‖²), up to 1/√count."""
-    d, count = 6, 4000
-    waves = Waves(d, count, 1.0)
+    """Mean of cos(ω·(x − y)) over the frequencies of each γ is exp(−γ‖x − y‖²), up to 1/√count."""
+    d, count = 6, 8000
+    waves = Waves(d, 1.0)
+    waves.resize(count)
     rng = np.random.default_rng(5)
     x, y = rng.normal(size=(2, d)) * 0.7
     a, b = (waves.features(one).reshape(count, 2) for one in (x, y))
@@ -222,5 +223,13 @@ def test_waves_have_the_gaussian_kernel():
     gammas = (waves.scale * 32) ** 2 / 2
     for gamma in np.unique(gammas):
         found = products[gammas == gamma].mean()
-        assert found == pytest.approx(np.exp(-gamma * ((x - y) ** 2).sum()), abs=4 / np.sqrt(count / 2))
+        assert found == pytest.approx(np.exp(-gamma * ((x - y) ** 2).sum()), abs=4 / np.sqrt(count / 4))
     assert len(np.unique(gammas)) == 2
+
+
+def test_a_frequency_does_not_depend_on_how_many_there_are():
+    few, many = Waves(5, 0.7), Waves(5, 0.7)
+    few.resize(70)
+    many.resize(300)
+    z = np.linspace(-1, 1, 5)
+    np.testing.assert_array_equal(few.features(z), many.features(z)[:140])

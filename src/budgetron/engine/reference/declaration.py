@@ -97,5 +97,15 @@ class Declaration:
         return memory.largest(lambda capacity: cls.with_capacity(settings, capacity, limit, nonzeros), limit, compiled)
 
     @classmethod
+    def resized(
+        cls, who: str, settings: Settings, state: dict[str, Any], budget: memory.Budget, compiled: bool
+    ) -> tuple[Settings, dict[str, Any]] | None:
+        """Return settings and state of a model in use for another budget.
+
+        None, the default: the rule stores examples, and those that are too many are evicted one by one.
+        """
+        return None
+
+    @classmethod
     def check_resize(cls, who: str, settings: Settings, capacity: int) -> None:
         """Raise an `InputError` if a model in use cannot change to this capacity."""

@@ -1,9 +1,10 @@
 // Budgetron: features, margins of every belief, their mixture, and the update, one example (x, i, y, omega) at a time.
 //
 //   1  features of x, and the rows of the tasks related to i
-//   2  f_b of every belief; the margin is that of the mixture; a mistake is a lead of the true class <= 0. omega = 0 ends here
-//   3  the weights of the beliefs; a part without weight is dropped
-//   4  every part learns; the columns are counted
+//   2  f_b of every belief, and their mixture; the margin is that of the mixture, calibrated; a mistake is a lead of the true
+//      class <= 0. omega = 0 ends here
+//   3  the weights of the beliefs, and the calibration
+//   4  every part learns; a part without weight is dropped, parts with weight may grow; the columns are counted
 //
 // What a belief is, how it learns and what it keeps of a task is known to the parts alone (part.hpp).
 #include <algorithm>
@@ -11,19 +12,21 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <new>
 #include <stdexcept>
 #include <string>
 #include <vector>
 
+#include "rules/budgetron/calibration.hpp"
 #include "rules/budgetron/filter.hpp"
 #include "rules/budgetron/latent.hpp"
 #include "rules/budgetron/mixture.hpp"
 #include "rules/budgetron/scaler.hpp"
 #include "rules/budgetron/table.hpp"
+#include "rules/budgetron/task_rows.hpp"
 #include "rules/budgetron/wave_adagrad.hpp"
 #include "rules/budgetron/waves.hpp"
 #include "rules/registry.hpp"
-#include "stores/row_table.hpp"
 
 namespace budgetron {
 
@@ -33,8 +36,10 @@ constexpr std::size_t kKeptEntries = 64;  // features of a sparse row that there
 
 struct Working : RuleScratch {
   explicit Working(Bytes& bytes)
-      : features(bytes), columns(bytes), phases(bytes), values(bytes), logs(bytes), evidence(bytes), entries(bytes), related(bytes), priors(bytes) {}
-  Vec<double> features, columns, phases, values, logs, evidence;
+      : features(bytes), columns(bytes), phases(bytes), values(bytes), logs(bytes), mixed(bytes), evidence(bytes), entries(bytes), related(bytes), priors(bytes) {}
+  Vec<double> features, columns, phases, values, logs;
+  Vec<double> mixed;  // margins of the mixture, before calibration
+  Vec<double> evidence;
   Vec<TableEntry> entries;
   Vec<Related> related;
   Vec<double> priors;  // rows of tasks that have none yet
@@ -45,20 +50,18 @@ class Budgetron final : public Learner {
  public:
   explicit Budgetron(const Config& config)
       : Learner(config),
-        factor_(dynamic_cast<const Factored*>(config.similarity.get())),
-        clustered_(config.parameters.flag("clustered", false)),
-        cluster_share_(config.parameters.real("cluster_share", 0.5)),
         scaler_(bytes_, config.sparse ? 0 : config.d),
-        waves_(bytes_, config.sparse ? 0 : config.d, config.sparse ? 0 : config_.parameters.count("waves", 0), config_.parameters.real("bandwidth", 1.0)),
-        rows_(bytes_, 0, config_.parameters.count("max_task_rows", 0), config.hash_seed),
+        waves_(bytes_, config.d, config_.parameters.real("bandwidth", 1.0)),
+        rows_(bytes_, config),
         mixture_(bytes_, 1),
+        calibration_(bytes_, config.n_outputs),
         parts_(bytes_),
         index_(bytes_),
         idle_(bytes_) {
     make_parts();
     mixture_ = Mixture(bytes_, n_beliefs());
-    lay_out();
-    rows_.widen(row_width_);
+    rows_.lay_out(parts_);
+    waves_.resize(waves_in_use());
     size_all(scratch());
   }
 
@@ -86,11 +89,7 @@ class Budgetron final : public Learner {
     return Learner::query(query);
   }
 
-  void forget(std::int64_t id) override {
-    const auto row = rows_.find({id, false});
-    if (row != RowTable::kNone) rows_.drop(row);
-    rows_.end_reserve();
-  }
+  void forget(std::int64_t id) override { rows_.forget(id); }
 
   void end_reserve() noexcept override {
     rows_.end_reserve();
@@ -104,30 +103,31 @@ class Budgetron final : public Learner {
  protected:
   void size_scratch(Scratch& s) const override {
     auto& own = s.made<Working>();
-    own.features.resize(config_.sparse ? 0 : config_.d + 1 + 2 * waves_.count());
     own.columns.resize(config_.sparse ? 0 : config_.d);
-    own.phases.resize(waves_.count());
+    size_features(own, waves_.count());
     own.values.resize(n_beliefs() * outputs());
     own.logs.resize(n_beliefs() * std::max<std::size_t>(2, outputs()));
+    own.mixed.resize(outputs());
     own.evidence.resize(outputs());
     if (config_.sparse) own.entries.reserve(kKeptEntries);
-    own.related.resize(most_related());
-    own.priors.resize((most_related() + 1) * row_width_);
+    own.related.resize(rows_.most_related());
+    own.priors.resize((rows_.most_related() + 1) * rows_.width());
   }
 
   void score(const Instance& x, Task task, Scratch& s) const override {
     auto& own = s.made<Working>();
     if (!config_.sparse) find_features(x, own);
     own.seen = Seen{x, task.key, own.features.data(), nullptr, own.related.data(), 0, &own.entries, own.evidence.data()};
-    find_related(task, own.related.data(), own.seen.n_related);
-    find_rows(task, own);
+    rows_.find_related(task, own.related.data(), own.seen.n_related);
+    rows_.find(task, parts_, own.related.data(), own.priors.data(), own.seen);
     std::size_t b = 0;
     for (const auto& part : parts_) {
       part->margins(own.seen, own.values.data() + b * outputs());
       b += part->count();
     }
     Mixture::logs(own.values.data(), n_beliefs(), outputs(), own.logs.data());
-    mixture_.margins(own.values.data(), own.logs.data(), outputs(), s.margins.data());
+    mixture_.margins(own.values.data(), own.logs.data(), outputs(), own.mixed.data());
+    calibration_.margins(own.mixed.data(), s.margins.data());
   }
 
   std::uint8_t absorb(const Example& example, Scratch& s) override {
@@ -136,15 +136,17 @@ class Budgetron final : public Learner {
     std::uint8_t flags = mistaken(example, s, direction) ? kMistake : 0;
     if (example.weight == 0) return flags;
     const double omega = std::min(example.weight, kHeaviest);
-    make_rows(example.task, own);
+    rows_.make(example.task, parts_, own.seen, n_seen_);
+    rows_.find(example.task, parts_, own.related.data(), own.priors.data(), own.seen);
+    calibration_.learn(own.mixed.data(), s.margins.data(), example.label, omega);
     mixture_.learn(own.logs.data(), outputs(), example.label, omega);
     std::size_t b = 0;
     for (const auto& part : parts_) {
       if (part->learn(own.seen, own.values.data() + b * outputs(), example.label, omega)) flags |= kUpdated;
       b += part->count();
     }
-    use_waves();
-    drop_idle();
+    const bool dropped = drop_idle();
+    if (dropped || looks_at(n_seen_ + 1)) use_bytes();
     if (!config_.sparse) with_row(example.x, [&](const auto* x) { scaler_.learn(x); });
     return flags;
   }
@@ -154,10 +156,10 @@ class Budgetron final : public Learner {
   void slot_removed(std::size_t, std::size_t) override {}
 
   bool rule_grows_little(std::size_t n, const std::int64_t* ids) const override {
-    return rows_.limited() || missing_rows(0, n, ids, ids) <= std::max<std::size_t>(64, rows_.size());
+    return rows_.limited() || rows_.missing(0, n, ids, ids) <= std::max<std::size_t>(64, rows_.size());
   }
   void reserve_rule(const Rows& rows, std::size_t from, std::size_t to, const std::int64_t* ids, const std::int64_t* clusters) override {
-    rows_.reserve(missing_rows(from, to, ids, clusters));
+    rows_.reserve(rows_.missing(from, to, ids, clusters));
     if (!config_.sparse) return;
     std::int64_t longest = 0;
     for (std::size_t i = from; i < to; ++i) longest = std::max(longest, rows.indptr[i + 1] - rows.indptr[i]);
@@ -172,6 +174,9 @@ class Budgetron final : public Learner {
   static constexpr double kHeaviest = 1e9;
   static constexpr double kNegligible = 0.01;     // a part whose beliefs together have less weight is idle
   static constexpr std::int64_t kPatience = 5000;  // steps until an idle part is dropped
+  static constexpr double kEnoughWeight = 0.9;     // of the parts with waves, to use all of them
+  static constexpr std::int64_t kFirstLook = 64;
+  static constexpr std::int64_t kReclaim = 4096;  // examples after which tasks without a row get the bytes of unused waves
 
   std::size_t outputs() const { return config_.n_outputs; }
   std::size_t n_beliefs() const {
@@ -204,58 +209,124 @@ class Budgetron final : public Learner {
     for (std::size_t k = 0; 3 * k < filters.size(); ++k) {
       const std::size_t waves = k == wave_filter && shared ? config_.parameters.count("whole_waves", 0) : 0;
       add_part<Filter>("filter" + std::to_string(k), FilterBelief{filters[3 * k], filters[3 * k + 1], filters[3 * k + 2]},
-                       Filter::Shape{outputs(), columns, waves, whole, shared, own, k == wave_filter ? cells : 0, k == plain_filter});
+                       Filter::Shape{outputs(), columns, waves, waves ? config_.parameters.count("most_whole_waves", 0) : 0, whole, shared, own, k == wave_filter ? cells : 0, k == plain_filter});
     }
     if (rank && shared && own) add_part<Latent>(rank, outputs(), columns, whole);
-    if (!rates.empty()) add_part<WaveAdaGrad>(rates, config_.parameters.array("owns"), outputs(), columns, waves_.count(), shared, own ? config_.parameters.count("own_cells", 0) : 0);
+    if (!rates.empty()) add_part<WaveAdaGrad>(rates, config_.parameters.array("owns"), outputs(), columns, config_.parameters.count("waves", 0), config_.parameters.count("most_waves", 0), shared, own ? config_.parameters.count("own_cells", 0) : 0);
   }
 
-  // Gives every part its place in the row of a task.
-  void lay_out() {
-    row_width_ = 0;
-    for (const auto& part : parts_) {
-      part->at = row_width_;
-      row_width_ += part->row_width();
+  // ---- sizes: bytes go to where the weight is
+
+  // When 64, 128, 256 ... examples have been learned.
+  static bool looks_at(std::int64_t seen) { return seen >= kFirstLook && (seen & (seen - 1)) == 0; }
+
+  std::size_t waves_in_use() const {
+    std::size_t most = 0;
+    for (const auto& part : parts_) most = std::max(most, part->waves());
+    return most;
+  }
+  // Bytes of the frequencies, if every part used all waves that it may.
+  std::size_t frequency_bytes() const {
+    std::size_t most = 0;
+    for (const auto& part : parts_) most = std::max(most, part->most_waves());
+    return most * Waves::bytes_each(config_.d);
+  }
+
+  // Parts begin with few waves: on a stream that a linear model describes, more would cost time and bytes for nothing. Once
+  // the parts with waves have nearly all of the weight, they use all of theirs, and the heaviest of them gets the bytes of parts
+  // that were dropped. Otherwise these become rows for more tasks. Where memory runs out, the sizes stay until the next look.
+  void use_bytes() {
+    double curved = 0;
+    std::size_t b = 0, heaviest = parts_.size();
+    double most = -1;
+    for (std::size_t p = 0; p < parts_.size(); b += parts_[p++]->count()) {
+      if (parts_[p]->most_waves() == 0) continue;
+      const double weight = mixture_.weight_of(b, parts_[p]->count());
+      curved += weight;
+      if (weight > most) {
+        most = weight;
+        heaviest = p;
+      }
+    }
+    try {
+      if (curved < kEnoughWeight) {
+        if (n_seen_ + 1 >= kReclaim && rows_.wants_more()) reclaim_waves();
+        spare_ = rows_.take(spare_);
+        return;
+      }
+      for (const auto& part : parts_) grow(*part, part->most_waves());
+      Part& part = *parts_[heaviest];
+      const std::size_t before = cost(part, part.most_waves()), waves = affordable(part);
+      grow(part, waves);
+      spare_ -= cost(part, waves) - before;
+    } catch (const std::bad_alloc&) {
     }
   }
 
-  // Lets a filter use all of its waves, once it has a fifth of the weight. It is decided when 16, 32, 64 ... examples have
-  // been learned: on a stream that a linear model describes, most waves of a filter are never used, and cost nothing.
-  void use_waves() {
-    const std::int64_t seen = n_seen_ + 1;
-    if (seen < 16 || (seen & (seen - 1)) != 0) return;
-    std::size_t b = 0;
+  // Takes back the bytes of waves that have not been needed.
+  void reclaim_waves() {
+    const std::size_t frequencies = frequency_bytes();
     for (const auto& part : parts_) {
-      if (part->curved() && mixture_.weight_of(b, part->count()) >= 0.2) part->use_all_waves();
-      b += part->count();
+      spare_ += part->bytes(part->most_waves()) - part->bytes(part->waves());
+      part->stop_growing();
     }
+    spare_ += frequencies - frequency_bytes();
   }
 
-  void drop_idle() {
+  // The bytes of a part with so many waves, their frequencies included.
+  std::size_t cost(const Part& part, std::size_t waves) const {
+    return part.bytes(waves) + std::max(frequency_bytes(), waves * Waves::bytes_each(config_.d));
+  }
+
+  // The most waves of a part that the spare bytes pay for.
+  std::size_t affordable(const Part& part) const {
+    const std::size_t now = cost(part, part.most_waves());
+    std::size_t waves = part.most_waves();
+    while (waves < part.waves_limit() && cost(part, waves + 1) - now <= spare_) ++waves;
+    return waves;
+  }
+
+  void grow(Part& part, std::size_t waves) {
+    if (waves <= part.waves()) return;
+    if (waves > waves_.count()) {  // working memory first: it may be larger than the frequencies need, but not smaller
+      size_features(scratch().made<Working>(), waves);
+      waves_.resize(waves);
+    }
+    part.use_waves(waves);
+  }
+
+  bool drop_idle() {
     std::size_t b = 0, longest = 0;
     for (std::size_t p = 0; p < parts_.size(); ++p) {
       idle_[p] = mixture_.weight_of(b, parts_[p]->count()) < kNegligible ? idle_[p] + 1 : 0;
       b += parts_[p]->count();
       if (idle_[p] > idle_[longest]) longest = p;
     }
-    if (idle_[longest] >= kPatience) drop_part(longest);
+    if (idle_[longest] < kPatience) return false;
+    drop_part(longest);
+    return true;
   }
 
   void drop_part(std::size_t p) {
     std::size_t b = 0;
     for (std::size_t q = 0; q < p; ++q) b += parts_[q]->count();
     mixture_.drop(b, parts_[p]->count());
-    const std::size_t at = parts_[p]->at, width = parts_[p]->row_width(), before = row_width_;
+    const std::size_t at = parts_[p]->at, width = parts_[p]->row_width(), frequencies = frequency_bytes();
     const auto place = static_cast<std::ptrdiff_t>(p);
     bytes_.used -= parts_[p]->object_bytes;
+    spare_ += parts_[p]->bytes(parts_[p]->most_waves());
     parts_.erase(parts_.begin() + place);
     index_.erase(index_.begin() + place);
     idle_.erase(idle_.begin() + place);
-    lay_out();
-    if (width) rows_.narrow(row_width_, [&](double* row) { std::copy(row + at + width, row + before, row + at); });
+    spare_ += frequencies - frequency_bytes();
+    spare_ += rows_.drop_part(parts_, at, width);
+    try {
+      waves_.resize(waves_in_use());
+    } catch (const std::bad_alloc&) {  // then there are more frequencies than are used
+    }
   }
 
-  // ---- features and rows of one example
+  // ---- features of one example
 
   template <class Use>
   void with_row(const Instance& x, Use use) const {
@@ -263,6 +334,11 @@ class Budgetron final : public Learner {
       use(x.rows->dense_f32 + x.at * config_.d);
     else
       use(x.rows->dense_f64 + x.at * config_.d);
+  }
+
+  void size_features(Working& own, std::size_t waves) const {
+    resize_exactly(own.features, config_.sparse ? 0 : config_.d + 1 + 2 * waves);
+    resize_exactly(own.phases, waves);
   }
 
   void find_features(const Instance& x, Working& own) const {
@@ -274,90 +350,9 @@ class Budgetron final : public Learner {
     if (waves_.count()) waves_.features(z, own.phases.data(), own.features.data() + config_.d + 1);
   }
 
-  std::size_t most_related() const { return factor_ ? factor_->longest_row() : clustered_ ? 2 : 1; }
-
-  // Coefficients and ids of the tasks whose own weights this task uses.
-  void find_related(Task task, Related* out, std::size_t& n) const {
-    n = 0;
-    if (factor_) {
-      const auto id = static_cast<std::size_t>(task.key);
-      for (auto k = static_cast<std::size_t>(factor_->starts[id]); k < static_cast<std::size_t>(factor_->starts[id + 1]); ++k)
-        out[n++] = {factor_->values[k], factor_->tasks[k], nullptr};
-      return;
-    }
-    if (clustered_) out[n++] = {std::sqrt(cluster_share_), task.cluster, nullptr};
-    out[n++] = {clustered_ ? std::sqrt(1.0 - cluster_share_) : 1.0, task.key, nullptr};
-  }
-  RowTable::Name name_of(std::size_t related, const Seen& e) const { return {e.related[related].id, clustered_ && related == 0}; }
-
-  // The rows of a new example; those that do not exist are filled with the prior in working memory. Scoring only reads the
-  // rows; learning writes to them through the same pointers, which is why const is cast away here and nowhere else.
-  void find_rows(Task task, Working& own) const {
-    if (row_width_ == 0) return;
-    std::size_t missing = 0;
-    const auto find = [&](RowTable::Name name) {
-      const auto at = rows_.find(name);
-      if (at != RowTable::kNone) return const_cast<double*>(rows_.values(at));
-      double* row = own.priors.data() + missing++ * row_width_;
-      for (const auto& part : parts_) part->begin_row(row, name.id);
-      return row;
-    };
-    for (std::size_t j = 0; j < own.seen.n_related; ++j) {
-      own.related[j].row = find(name_of(j, own.seen));
-      if (own.related[j].id == task.key && !name_of(j, own.seen).common) own.seen.mine = own.related[j].row;
-    }
-    if (!own.seen.mine) own.seen.mine = find({task.key, false});
-  }
-
-  // Makes the rows that do not exist, before learning, and marks all as recently updated: first those that exist, so that
-  // none of them makes room for another.
-  void make_rows(Task task, Working& own) {
-    if (row_width_ == 0) return;
-    const auto each = [&](auto use) {
-      bool mine = false;
-      for (std::size_t j = 0; j < own.seen.n_related; ++j) {
-        const RowTable::Name name = name_of(j, own.seen);
-        mine |= name.id == task.key && !name.common;
-        use(name);
-      }
-      if (!mine) use(RowTable::Name{task.key, false});
-    };
-    each([&](RowTable::Name name) {
-      const auto at = rows_.find(name);
-      if (at != RowTable::kNone) rows_.touch(at, n_seen_);
-    });
-    each([&](RowTable::Name name) {
-      if (rows_.find(name) != RowTable::kNone) return;
-      if (rows_.at_limit()) rows_.drop(rows_.oldest());
-      const auto at = rows_.add(name, 0);
-      for (const auto& part : parts_) part->begin_row(rows_.values(at), name.id);
-      rows_.touch(at, n_seen_);
-    });
-    own.seen.mine = nullptr;
-    find_rows(task, own);
-  }
-
-  // Rows that learning these examples adds at most.
-  std::size_t missing_rows(std::size_t from, std::size_t to, const std::int64_t* ids, const std::int64_t* clusters) const {
-    if (row_width_ == 0) return 0;
-    Bytes passing;
-    Vec<std::int64_t> absent(passing), absent_clusters(passing);
-    Vec<Related> related(passing, most_related());
-    for (std::size_t i = from; i < to; ++i) {
-      std::size_t n = 0;
-      find_related({ids[i], clusters[i]}, related.data(), n);
-      for (std::size_t j = 0; j < n; ++j) {
-        const bool common = clustered_ && j == 0;
-        if (rows_.find({related[j].id, common}) == RowTable::kNone) (common ? absent_clusters : absent).push_back(related[j].id);
-      }
-      if (rows_.find({ids[i], false}) == RowTable::kNone) absent.push_back(ids[i]);
-    }
-    return count_distinct(absent) + count_distinct(absent_clusters);
-  }
-
   // ---- answers
 
-  // Of the mixture: sum_b w_b (V_b + f_b^2) - (sum_b w_b f_b)^2, one number per output.
+  // Of the mixture, as its margins are scaled: s^2 (sum_b w_b (V_b + f_b^2) - (sum_b w_b f_b)^2), one number per output.
   void add_variances(Scratch& s, std::vector<double>& out) {
     auto& own = s.made<Working>();
     std::vector<double> v(n_beliefs());
@@ -366,6 +361,7 @@ class Budgetron final : public Learner {
       part->variances(own.seen, v.data() + b);
       b += part->count();
     }
+    const double scale = calibration_.scale * calibration_.scale;
     for (std::size_t o = 0; o < outputs(); ++o) {
       double mean = 0, square = 0;
       for (b = 0; b < v.size(); ++b) {
@@ -373,11 +369,11 @@ class Budgetron final : public Learner {
         mean += mixture_.weights[b] * f;
         square += mixture_.weights[b] * (v[b] + f * f);
       }
-      out.push_back(std::max(0.0, square - mean * mean));
+      out.push_back(scale * std::max(0.0, square - mean * mean));
     }
   }
 
-  // Weights of the linear features for the task, outputs × (d + 1), averaged over the beliefs.
+  // Weights of the linear features for the task, outputs × (d + 1), averaged over the beliefs, and calibrated.
   void add_linear_weights(Scratch& s, std::vector<double>& out) {
     auto& own = s.made<Working>();
     const std::size_t width = config_.sparse ? 0 : outputs() * (config_.d + 1);
@@ -388,44 +384,33 @@ class Budgetron final : public Learner {
       b += part->count();
     }
     for (b = 0; b < n_beliefs(); ++b)
-      for (std::size_t k = 0; k < width; ++k) sum[k] += mixture_.weights[b] * each[b * width + k];
+      for (std::size_t k = 0; k < width; ++k) sum[k] += calibration_.scale * mixture_.weights[b] * each[b * width + k];
+    for (std::size_t o = 0; width && o < outputs(); ++o) sum[(o + 1) * (config_.d + 1) - 1] += calibration_.offset[o];
     out.insert(out.end(), sum.begin(), sum.end());
   }
 
-  const Factored* factor_;  // of an explicit graph
-  const bool clustered_;
-  const double cluster_share_;  // of the variance of own weights, that which the tasks of a cluster have in common
   Scaler scaler_;
   Waves waves_;
-  RowTable rows_;
-  std::size_t row_width_ = 0;
+  TaskRows rows_;
   Mixture mixture_;
-  Vec<std::unique_ptr<Part>> parts_;
+  Calibration calibration_;
+  Parts parts_;
   Vec<std::int64_t> index_;  // of each part among those that the model began with
   Vec<std::int64_t> idle_;
+  std::size_t spare_ = 0;  // bytes of parts that were dropped, not used by others yet
 };
 
 void Budgetron::save_rule(State& state) {
   state.integers["part_index"].assign(index_.begin(), index_.end());
   state.integers["part_idle"].assign(idle_.begin(), idle_.end());
+  state.integers["spare_bytes"] = {static_cast<std::int64_t>(spare_)};
   state.reals["belief_weight"].assign(mixture_.weights.begin(), mixture_.weights.end());
+  state.reals["calibration_scale"] = {calibration_.scale};
+  state.reals["calibration_variance"] = {calibration_.variance};
+  state.reals["calibration_offset"].assign(calibration_.offset.begin(), calibration_.offset.end());
   for (const auto& part : parts_) part->save(state);
-  if (!config_.sparse) {
-    state.integers["scaler_count"] = {scaler_.count};
-    state.reals["scaler_centre"].assign(scaler_.centre.begin(), scaler_.centre.end());
-    state.reals["scaler_spread"].assign(scaler_.spread.begin(), scaler_.spread.end());
-    state.reals["scaler_mean"].assign(scaler_.mean.begin(), scaler_.mean.end());
-    state.reals["scaler_variance"].assign(scaler_.variance.begin(), scaler_.variance.end());
-  }
-  // In the order of their last update, oldest first.
-  auto& ids = state.integers["row_id"];
-  auto& common = state.integers["row_common"];
-  auto& values = state.reals["row_values"];
-  for (auto at = rows_.oldest(); at != RowTable::kNone; at = rows_.newer(at)) {
-    ids.push_back(rows_.row(at).name.id);
-    common.push_back(rows_.row(at).name.common);
-    values.insert(values.end(), rows_.values(at), rows_.values(at) + row_width_);
-  }
+  if (!config_.sparse) scaler_.save(state);
+  rows_.save(state);
 }
 
 void Budgetron::load_rule(const State& state) {
@@ -440,39 +425,25 @@ void Budgetron::load_rule(const State& state) {
       drop_part(p);
     }
   const auto& weights = state.reals.at("belief_weight");
-  require(index.size() == parts_.size() && idle.size() == parts_.size() && weights.size() == n_beliefs());
+  const auto& offset = state.reals.at("calibration_offset");
+  const std::int64_t spare = state.integers.at("spare_bytes").at(0);
+  require(index.size() == parts_.size() && idle.size() == parts_.size() && weights.size() == n_beliefs() && offset.size() == outputs() && spare >= 0);
   std::copy(idle.begin(), idle.end(), idle_.begin());
   std::copy(weights.begin(), weights.end(), mixture_.weights.begin());
+  std::copy(offset.begin(), offset.end(), calibration_.offset.begin());
+  calibration_.scale = state.reals.at("calibration_scale").at(0);
+  calibration_.variance = state.reals.at("calibration_variance").at(0);
+  spare_ = static_cast<std::size_t>(spare);
   for (const auto& part : parts_) part->load(state);
-  if (!config_.sparse) {
-    scaler_.count = state.integers.at("scaler_count").at(0);
-    const auto copy = [&](const char* name, Vec<double>& to) {
-      const auto& from = state.reals.at(name);
-      require(from.size() == to.size());
-      std::copy(from.begin(), from.end(), to.begin());
-    };
-    copy("scaler_centre", scaler_.centre);
-    copy("scaler_spread", scaler_.spread);
-    copy("scaler_mean", scaler_.mean);
-    copy("scaler_variance", scaler_.variance);
-  }
-  const auto& ids = state.integers.at("row_id");
-  const auto& common = state.integers.at("row_common");
-  const auto& values = state.reals.at("row_values");
-  require(common.size() == ids.size() && values.size() == ids.size() * row_width_);
-  rows_.reserve(ids.size());
-  for (std::size_t k = 0; k < ids.size(); ++k) {
-    require(!rows_.at_limit() && rows_.find({ids[k], common[k] != 0}) == RowTable::kNone);
-    const auto at = rows_.add({ids[k], common[k] != 0}, 0);
-    std::copy_n(values.begin() + static_cast<std::ptrdiff_t>(k * row_width_), row_width_, rows_.values(at));
-    rows_.touch(at, n_seen_);
-  }
+  waves_.resize(waves_in_use());
+  if (!config_.sparse) scaler_.load(state);
+  rows_.load(state, n_seen_);
   size_all(scratch());
 }
 
 const Registered registered("budgetron",
                             {"shared", "own", "clustered", "cluster_share", "filters", "wave_filter", "wave_cells", "plain_filter", "whole", "whole_waves", "waves",
-                             "bandwidth", "latent", "rates", "owns", "signs", "own_cells", "cells", "max_task_rows"},
+                             "bandwidth", "latent", "rates", "owns", "signs", "own_cells", "cells", "max_task_rows", "most_waves", "most_whole_waves", "rows_may_grow"},
                             make_counted<Budgetron>);
 
 }  // namespace

@@ -17,23 +17,24 @@ class Covariance {
   Covariance(Bytes& bytes, std::size_t outputs) : outputs_(outputs), p_(bytes), theta_(bytes), t_(bytes), work_(bytes) {}
 
   std::size_t size() const { return n_; }
-  double* theta(std::size_t output) { return theta_.data() + output * stride_; }
-  const double* theta(std::size_t output) const { return theta_.data() + output * stride_; }
+  double* theta(std::size_t output) { return theta_.data() + output * n_; }
+  const double* theta(std::size_t output) const { return theta_.data() + output * n_; }
   double* triangle_data() { return p_.data(); }
 
-  void allocate(std::size_t capacity) {
-    p_.resize(triangle(capacity));
-    theta_.resize(outputs_ * capacity);
-    t_.resize(capacity);
-    work_.resize(capacity);
-    stride_ = capacity;
-  }
-
-  // Adds features with this prior variance. After allocate().
+  // Adds features with this prior variance. Where it throws, nothing has changed.
   void extend(std::size_t more, double prior) {
     settle();
-    for (std::size_t j = n_; j < n_ + more; ++j) p_[triangle(j) + j] = prior;
-    n_ += more;
+    const std::size_t n = n_ + more;
+    Bytes& bytes = *p_.get_allocator().bytes;
+    Vec<double> p(bytes, triangle(n)), theta(bytes, outputs_ * n), t(bytes, n), work(bytes, n);
+    std::copy(p_.begin(), p_.end(), p.begin());
+    for (std::size_t j = n_; j < n; ++j) p[triangle(j) + j] = prior;
+    for (std::size_t o = 0; o < outputs_; ++o) std::copy_n(theta_.data() + o * n_, n_, theta.data() + o * n);
+    p_.swap(p);
+    theta_.swap(theta);
+    t_.swap(t);
+    work_.swap(work);
+    n_ = n;
   }
 
   // t = P phi; returns phi' P phi.
@@ -66,7 +67,7 @@ class Covariance {
   }
 
  private:
-  std::size_t n_ = 0, outputs_, stride_ = 0;
+  std::size_t n_ = 0, outputs_;
   double pending_ = 0.0;  // P += pending t t' is still to be done
   Vec<double> p_, theta_, t_, work_;
 };

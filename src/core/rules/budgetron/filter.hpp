@@ -54,9 +54,8 @@ class SharedWeights {
  public:
   SharedWeights(Bytes& bytes, std::size_t outputs, bool whole) : whole_(whole), outputs_(outputs), dense_(bytes, outputs), diagonal_(bytes) {}
 
-  void begin(std::size_t columns, double prior, std::size_t more = 0) {
+  void begin(std::size_t columns, double prior) {
     if (whole_) {
-      dense_.allocate(columns + more);
       dense_.extend(columns, prior);
     } else {
       diagonal_.assign((outputs_ + 1) * columns, 0.0);
@@ -64,6 +63,7 @@ class SharedWeights {
       own().begin(prior);
     }
   }
+  bool whole() const { return whole_; }
   std::size_t size() const { return whole_ ? dense_.size() : columns_; }
   double value(std::size_t output, const double* phi) const {
     return whole_ ? simd().dot(dense_.theta(output), phi, size()) : simd().dot(diagonal_.data() + output * columns_, phi, columns_);
@@ -80,6 +80,10 @@ class SharedWeights {
     if (floor > 0) dense_.hold_floor(floor);
   }
   Covariance& dense() { return dense_; }
+
+  static std::size_t bytes(std::size_t n, std::size_t outputs, bool whole) {
+    return sizeof(double) * (whole ? triangle(n) + n * (outputs + 2) : n * (outputs + 1));
+  }
 
   void save(State& state, const std::string& name);
   void load(const State& state, const std::string& name);
@@ -127,11 +131,10 @@ struct FilterBelief {
 
 class Filter final : public Part {
  public:
-  static constexpr std::size_t kFirstWaves = 32;  // few enough to cost little on a stream that does not need them
   static constexpr double kConfident = 0.01, kWavePrior = 0.125;
 
   struct Shape {
-    std::size_t outputs, columns, waves;
+    std::size_t outputs, columns, waves, waves_limit;
     bool whole, shared, own;
     std::size_t cells = 0;
     bool plain = false;
@@ -142,9 +145,8 @@ class Filter final : public Part {
         cells_(bytes, shape.own ? shape.cells * (shape.outputs + 1) : 0) {
     for (std::size_t k = shape.outputs; k < cells_.size(); k += shape.outputs + 1) cells_[k] = static_cast<float>(own_prior());
     if (!shape.shared) return;
-    shared_.begin(shape.columns, belief.prior, 2 * shape.waves);
-    waves_ = std::min(shape.waves, kFirstWaves);
-    if (waves_) shared_.dense().extend(2 * waves_, kWavePrior);
+    shared_.begin(shape.columns, belief.prior);
+    use_waves(std::min(shape.waves, kFirstWaves));
   }
 
   std::size_t row_width() const override { return has_rows() ? (shape_.outputs + 1) * shape_.columns : 0; }
@@ -186,21 +188,29 @@ class Filter final : public Part {
     }
   }
 
-  bool curved() const override { return waves_ < shape_.waves && shape_.shared; }
-  void use_all_waves() noexcept override {
-    if (!curved()) return;
-    shared_.dense().extend(2 * (shape_.waves - waves_), kWavePrior);
-    waves_ = shape_.waves;
+  std::size_t waves() const override { return waves_; }
+  std::size_t most_waves() const override { return shape_.shared ? shape_.waves : 0; }
+  std::size_t waves_limit() const override { return shape_.waves_limit; }
+  void stop_growing() override { shape_.waves = waves_; }
+  void use_waves(std::size_t count) override {
+    if (count == waves_) return;
+    shared_.dense().extend(2 * (count - waves_), kWavePrior);
+    waves_ = count;
+    shape_.waves = std::max(shape_.waves, count);
+  }
+  std::size_t bytes(std::size_t waves) const override {
+    return (shape_.shared ? SharedWeights::bytes(shape_.columns + 2 * waves, shape_.outputs, shape_.whole) : 0) + sizeof(float) * cells_.size();
   }
 
   // Without a shared part the arrays are there too, and empty.
   void save(State& state) override {
-    state.integers[name_ + "_waves"] = {static_cast<std::int64_t>(waves_)};
+    state.integers[name_ + "_waves"] = {static_cast<std::int64_t>(waves_), static_cast<std::int64_t>(shape_.waves)};
     shared_.save(state, name_);
     state.reals[name_ + "_cells"].assign(cells_.begin(), cells_.end());
   }
   void load(const State& state) override {
-    if (state.integers.at(name_ + "_waves").at(0) > static_cast<std::int64_t>(waves_)) use_all_waves();
+    use_waves(saved_waves(state, name_ + "_waves", 0));
+    shape_.waves = saved_waves(state, name_ + "_waves", 1);
     shared_.load(state, name_);
     const auto& cells = state.reals.at(name_ + "_cells");
     if (cells.size() != cells_.size()) throw std::invalid_argument("a saved model whose cells do not agree in number");

@@ -99,6 +99,10 @@ class Latent final : public Part {
     }
   }
 
+  std::size_t bytes(std::size_t) const override {
+    return SharedWeights::bytes(columns_, outputs_, shared_.whole()) + sizeof(double) * (theta_.size() + sigma_.size());
+  }
+
   void save(State& state) override {
     shared_.save(state, "latent");
     state.reals["latent_dimensions"].assign(theta_.begin(), theta_.end());

@@ -6,6 +6,8 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <stdexcept>
+#include <string>
 #include <vector>
 
 #include "memory.hpp"
@@ -41,6 +43,16 @@ struct Seen {
   double* evidence = nullptr;  // one number per output
 };
 
+// Frequencies that a part uses at first: few enough to cost little on a stream that does not need them.
+constexpr std::size_t kFirstWaves = 64;
+
+// How many waves a saved part uses (0), or may use (1).
+inline std::size_t saved_waves(const State& state, const std::string& name, std::size_t which) {
+  const std::int64_t waves = state.integers.at(name).at(which);
+  if (waves < 0 || waves > 1 << 20) throw std::invalid_argument("a saved model whose number of waves is out of range");
+  return static_cast<std::size_t>(waves);
+}
+
 class Part {
  public:
   virtual ~Part() = default;
@@ -54,8 +66,14 @@ class Part {
   // `f` is what margins() gave for the same example. Returns whether anything changed. Allocates nothing.
   virtual bool learn(const Seen& e, const double* f, std::size_t label, double omega) = 0;
   virtual void linear_weights(const Seen&, double*) const {}      // beliefs × outputs × (d + 1), added to
-  virtual bool curved() const { return false; }  // whether it has more waves than it uses at first
-  virtual void use_all_waves() noexcept {}       // from now on: the stream has shown that they help
+
+  virtual std::size_t waves() const { return 0; }       // frequencies that it uses
+  virtual std::size_t most_waves() const { return 0; }  // that it may use, once the stream has shown that they help
+  virtual std::size_t waves_limit() const { return 0; }  // the same if there are bytes to spare
+  virtual void stop_growing() {}                         // it may not use more waves than it does
+  virtual void use_waves(std::size_t) {}                // from now on; not fewer than before. Where it throws, nothing has changed
+  virtual std::size_t bytes(std::size_t waves) const = 0;  // of its arrays with so many waves, rows of tasks apart
+
   virtual void save(State& state) = 0;
   virtual void load(const State& state) = 0;
 

@@ -12,8 +12,11 @@
 #include <cmath>
 #include <cstddef>
 #include <cstdint>
+#include <stdexcept>
+#include <vector>
 
 #include "memory.hpp"
+#include "rules/parameters.hpp"
 
 namespace budgetron {
 
@@ -59,10 +62,31 @@ class Scaler {
     }
   }
 
+  void save(State& state) {
+    state.integers["scaler_count"] = {count};
+    for (const auto& [name, values] : arrays()) state.reals[name].assign(values->begin(), values->end());
+  }
+  void load(const State& state) {
+    count = state.integers.at("scaler_count").at(0);
+    for (const auto& [name, values] : arrays()) {
+      const auto& saved = state.reals.at(name);
+      if (saved.size() != values->size()) throw std::invalid_argument("a saved model whose columns do not agree in number");
+      std::copy(saved.begin(), saved.end(), values->begin());
+    }
+  }
+
   std::int64_t count = 0;
   Vec<double> centre, spread, mean, variance;
 
  private:
+  struct Named {
+    const char* name;
+    Vec<double>* values;
+  };
+  std::vector<Named> arrays() {
+    return {{"scaler_centre", &centre}, {"scaler_spread", &spread}, {"scaler_mean", &mean}, {"scaler_variance", &variance}};
+  }
+
   double pulled(std::size_t j, double x) const {
     const double r = x - centre[j], size = std::abs(r), s = spread[j];
     if (!(size > kBend * s) || s == 0) return x;

@@ -90,6 +90,8 @@ class HashedTable final : public Part {
     return moving;
   }
 
+  std::size_t bytes(std::size_t) const override { return data_.size() * sizeof(float) + seen_.size(); }
+
   void save(State& state) override;
   void load(const State& state) override;
 

@@ -6,7 +6,9 @@
 //
 // Own weights of all tasks lie in one array, those of a task as one run of cells that begins at the hash of its task id. Runs
 // of different tasks may overlap: with few cells tasks learn from each other at random, which costs less than having no own
-// weights.
+// weights. When more waves are used, shared weights are scaled so that f stays as it is. Own ones cannot be, since a cell
+// may belong to the columns of one task and to the waves of another: they keep their numbers. Runs have room for the waves
+// that were planned, and waves beyond those have no own weights.
 #pragma once
 
 #include <algorithm>
@@ -28,32 +30,32 @@ constexpr double kNoPull = 1e-3;  // an example whose class has at least 99.9 % 
 
 class WaveAdaGrad final : public Part {
  public:
-  WaveAdaGrad(Bytes& bytes, const std::vector<double>& rates, const std::vector<double>& owns, std::size_t outputs, std::size_t columns, std::size_t waves, bool shared,
-              std::size_t own_cells)
-      : rates_(rates), outputs_(outputs), columns_(columns), width_(columns + 2 * waves), shared_(shared),
-        amplitude_(1.0 / std::sqrt(static_cast<double>(std::max<std::size_t>(waves, 1)))),
-        own_cells_(own_cells >= width_ ? own_cells : 0), steps_(bytes, outputs), w_(bytes, shared ? beliefs() * outputs * width_ : 0),
-        squares_(bytes, w_.size()), own_w_(bytes, beliefs() * outputs * own_cells_), own_squares_(bytes, own_w_.size()) {
+  WaveAdaGrad(Bytes& bytes, const std::vector<double>& rates, const std::vector<double>& owns, std::size_t outputs, std::size_t columns, std::size_t waves, std::size_t waves_limit,
+              bool shared, std::size_t own_cells)
+      : rates_(rates), outputs_(outputs), columns_(columns), planned_(waves), most_(waves), limit_(waves_limit), shared_(shared),
+        own_cells_(own_cells >= columns + 2 * waves ? own_cells : 0), steps_(bytes, outputs), w_(bytes), squares_(bytes),
+        own_w_(bytes, beliefs() * outputs * own_cells_), own_squares_(bytes, own_w_.size()) {
     for (std::size_t b = 0; b < rates.size(); ++b) roots_.push_back(shared ? std::sqrt(owns.at(b)) : 1.0);
+    use_waves(std::min(waves, kFirstWaves));
   }
 
   std::size_t count() const override { return beliefs(); }
 
   void margins(const Seen& e, double* f) const override {
     for (std::size_t k = 0; k < beliefs() * outputs_; ++k) {
-      f[k] = shared_ ? dot(w_.data() + k * width_, e.features) : 0.0;
+      f[k] = shared_ ? dot(shared_run(), w_.data() + k * width(), e.features) : 0.0;
       for (std::size_t j = 0; own_cells_ && j < e.n_related; ++j)
-        f[k] += roots_[k / outputs_] * e.related[j].coefficient * dot(own_w_.data() + k * own_cells_ + run_of(e.related[j].id), e.features);
+        f[k] += roots_[k / outputs_] * e.related[j].coefficient * dot(own_run(), own_w_.data() + k * own_cells_ + run_of(e.related[j].id), e.features);
     }
   }
 
   // What a step at the present rates would change, which falls as AdaGrad becomes sure.
   void variances(const Seen& e, double* v) override {
     for (std::size_t b = 0; b < beliefs(); ++b) {
-      v[b] = shared_ ? step_size(squares_.data() + b * outputs_ * width_, width_, e.features) : 0.0;
+      v[b] = shared_ ? step_size(shared_run(), squares_.data() + b * outputs_ * width(), width(), e.features) : 0.0;
       for (std::size_t j = 0; own_cells_ && j < e.n_related; ++j) {
         const double r = roots_[b] * e.related[j].coefficient;
-        v[b] += r * r * step_size(own_squares_.data() + b * outputs_ * own_cells_ + run_of(e.related[j].id), own_cells_, e.features);
+        v[b] += r * r * step_size(own_run(), own_squares_.data() + b * outputs_ * own_cells_ + run_of(e.related[j].id), own_cells_, e.features);
       }
       v[b] *= rates_[b];
     }
@@ -67,10 +69,10 @@ class WaveAdaGrad final : public Part {
       for (std::size_t o = 0; o < outputs_; ++o) {
         const std::size_t k = b * outputs_ + o;
         const double pull = omega * steps_.g()[o];
-        if (shared_) step(w_.data() + k * width_, squares_.data() + k * width_, e.features, pull, rates_[b]);
+        if (shared_) step(shared_run(), w_.data() + k * width(), squares_.data() + k * width(), e.features, pull, rates_[b]);
         for (std::size_t j = 0; own_cells_ && j < e.n_related; ++j) {
           const std::size_t at_run = k * own_cells_ + run_of(e.related[j].id);
-          step(own_w_.data() + at_run, own_squares_.data() + at_run, e.features, pull * roots_[b] * e.related[j].coefficient, rates_[b]);
+          step(own_run(), own_w_.data() + at_run, own_squares_.data() + at_run, e.features, pull * roots_[b] * e.related[j].coefficient, rates_[b]);
         }
       }
     }
@@ -81,16 +83,43 @@ class WaveAdaGrad final : public Part {
     for (std::size_t k = 0; k < beliefs() * outputs_; ++k)
       for (std::size_t c = 0; c < columns_; ++c) {
         double& to = out[k * columns_ + c];
-        if (shared_) to += static_cast<double>(w_[k * width_ + c]);
+        if (shared_) to += static_cast<double>(w_[k * width() + c]);
         for (std::size_t j = 0; own_cells_ && j < e.n_related; ++j)
           to += roots_[k / outputs_] * e.related[j].coefficient * static_cast<double>(own_w_[k * own_cells_ + run_of(e.related[j].id) + c]);
       }
   }
 
+  std::size_t waves() const override { return waves_; }
+  std::size_t most_waves() const override { return most_; }
+  std::size_t waves_limit() const override { return limit_; }
+  void stop_growing() override { most_ = waves_; }
+  void use_waves(std::size_t count) override {
+    Bytes& bytes = *w_.get_allocator().bytes;
+    const std::size_t before = width(), after = columns_ + 2 * count, rows = shared_ ? beliefs() * outputs_ : 0;
+    Vec<float> w(bytes, rows * after), squares(bytes, rows * after);
+    const double scale = waves_ ? std::sqrt(static_cast<double>(count) / static_cast<double>(waves_)) : 1.0;
+    for (std::size_t k = 0; !w_.empty() && k < rows; ++k)
+      for (std::size_t c = 0; c < before; ++c) {
+        const double factor = c < columns_ ? 1.0 : scale;
+        w[k * after + c] = static_cast<float>(static_cast<double>(w_[k * before + c]) * factor);
+        squares[k * after + c] = static_cast<float>(static_cast<double>(squares_[k * before + c]) / (factor * factor));
+      }
+    w_.swap(w);
+    squares_.swap(squares);
+    waves_ = count;
+    most_ = std::max(most_, count);
+  }
+  std::size_t bytes(std::size_t waves) const override {
+    return 2 * sizeof(float) * beliefs() * outputs_ * ((shared_ ? columns_ + 2 * waves : 0) + own_cells_);
+  }
+
   void save(State& state) override {
+    state.integers["adagrad_waves"] = {static_cast<std::int64_t>(waves_), static_cast<std::int64_t>(most_)};
     for (const auto& [name, values] : arrays()) state.reals[name].assign(values->begin(), values->end());
   }
   void load(const State& state) override {
+    use_waves(saved_waves(state, "adagrad_waves", 0));
+    most_ = saved_waves(state, "adagrad_waves", 1);
     for (const auto& [name, values] : arrays()) {
       const auto& saved = state.reals.at(name);
       if (saved.size() != values->size()) throw std::invalid_argument("a saved model whose weights do not agree in number");
@@ -107,31 +136,41 @@ class WaveAdaGrad final : public Part {
     return {{"adagrad_weights", &w_}, {"adagrad_squares", &squares_}, {"adagrad_own_weights", &own_w_}, {"adagrad_own_squares", &own_squares_}};
   }
   std::size_t beliefs() const { return rates_.size(); }
-  std::size_t run_of(std::int64_t id) const { return static_cast<std::size_t>(mix64(id) % (own_cells_ - width_ + 1)); }
-  double dot(const float* w, const double* phi) const {
-    return simd().dot_f32(w, phi, columns_) + amplitude_ * simd().dot_f32(w + columns_, phi + columns_, width_ - columns_);
+  std::size_t run_of(std::int64_t id) const { return static_cast<std::size_t>(mix64(id) % (own_cells_ - (columns_ + 2 * planned_) + 1)); }
+
+  // Weights side by side: of the columns, and of so many waves.
+  struct Run {
+    std::size_t waves;
+    double amplitude;
+    explicit Run(std::size_t count) : waves(count), amplitude(1.0 / std::sqrt(static_cast<double>(std::max<std::size_t>(count, 1)))) {}
+  };
+  Run shared_run() const { return Run(waves_); }
+  Run own_run() const { return Run(std::min(waves_, planned_)); }
+  std::size_t width() const { return columns_ + 2 * waves_; }
+
+  double dot(const Run& run, const float* w, const double* phi) const {
+    return simd().dot_f32(w, phi, columns_) + run.amplitude * simd().dot_f32(w + columns_, phi + columns_, 2 * run.waves);
   }
-  void step(float* w, float* squares, const double* phi, double pull, double rate) const {
+  void step(const Run& run, float* w, float* squares, const double* phi, double pull, double rate) const {
     const auto lambda = static_cast<float>(rate);
     simd().adagrad(w, squares, phi, pull, lambda, columns_);
-    simd().adagrad(w + columns_, squares + columns_, phi + columns_, pull * amplitude_, lambda, width_ - columns_);
+    simd().adagrad(w + columns_, squares + columns_, phi + columns_, pull * run.amplitude, lambda, 2 * run.waves);
   }
   // sum phi^2 / sqrt(1 + G), G averaged over the outputs, which lie `stride` apart.
-  double step_size(const float* squares, std::size_t stride, const double* phi) const {
+  double step_size(const Run& run, const float* squares, std::size_t stride, const double* phi) const {
     double sum = 0;
-    for (std::size_t c = 0; c < width_; ++c) {
+    for (std::size_t c = 0; c < columns_ + 2 * run.waves; ++c) {
       double mean = 0;
       for (std::size_t o = 0; o < outputs_; ++o) mean += static_cast<double>(squares[o * stride + c]);
-      const double value = c < columns_ ? phi[c] : amplitude_ * phi[c];
+      const double value = c < columns_ ? phi[c] : run.amplitude * phi[c];
       sum += value * value / std::sqrt(1.0 + mean / static_cast<double>(outputs_));
     }
     return sum;
   }
 
   std::vector<double> rates_, roots_;
-  std::size_t outputs_, columns_, width_;
+  std::size_t outputs_, columns_, waves_ = 0, planned_, most_, limit_;
   bool shared_;
-  double amplitude_;
   std::size_t own_cells_;
   Steps steps_;
   Vec<float> w_, squares_, own_w_, own_squares_;

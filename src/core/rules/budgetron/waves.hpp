@@ -1,10 +1,11 @@
 // Random Fourier features of a Gaussian kernel on standardised columns: cos and sin of w·z for random frequencies w.
 //
 // Frequencies are drawn from N(0, 2 gamma I) as small integers in units of sqrt(2 gamma)/32, one byte each, column by column.
-// The first half of them has gamma = 1/d, the other half gamma = 2/d: a wrong bandwidth costs more than half of the
-// features.
+// Of every 128 of them 96 have gamma = 1/d, and then 32 have gamma = 2/d: a wrong bandwidth costs more than a quarter of the
+// features. A frequency does not depend on how many there are, so that more can be added later.
 #pragma once
 
+#include <algorithm>
 #include <cmath>
 #include <cstddef>
 #include <cstdint>
@@ -17,28 +18,39 @@ namespace budgetron {
 
 class Waves {
  public:
-  Waves(Bytes& bytes, std::size_t d, std::size_t count, double width) : d_(d), count_(count), frequencies_(bytes, d * count) {
-    for (std::size_t q = 0; q < count; ++q)
-      for (std::size_t j = 0; j < d; ++j)
-        frequencies_[j * count + q] = static_cast<std::int8_t>(gaussian_integer(mix64(static_cast<std::uint64_t>(q * d + j))));
-    const double columns = static_cast<double>(d);
-    narrow_ = std::sqrt(2.0 * 1.0 * width / columns) / 32.0;
-    wide_ = std::sqrt(2.0 * 2.0 * width / columns) / 32.0;
-  }
+  // Bytes of one more frequency: a byte per column, and the working memory of its phase and its two features.
+  static std::size_t bytes_each(std::size_t d) { return d + 3 * sizeof(double); }
+
+  Waves(Bytes& bytes, std::size_t d, double width)
+      : d_(d), narrow_(std::sqrt(2.0 * 1.0 * width / static_cast<double>(d)) / 32.0),
+        wide_(std::sqrt(2.0 * 2.0 * width / static_cast<double>(d)) / 32.0), bytes_(bytes), frequencies_(bytes) {}
 
   std::size_t count() const { return count_; }
+
+  // Where it throws, nothing has changed.
+  void resize(std::size_t count) {
+    if (count == count_) return;
+    Vec<std::int8_t> drawn(bytes_, d_ * count);
+    for (std::size_t q = 0; q < count; ++q)
+      for (std::size_t j = 0; j < d_; ++j)
+        drawn[j * count + q] = static_cast<std::int8_t>(gaussian_integer(mix64(static_cast<std::uint64_t>(q * d_ + j))));
+    frequencies_.swap(drawn);
+    count_ = count;
+  }
 
   // cos and sin of each frequency in turn, from the columns z; `phase` has room for count() numbers.
   void features(const double* z, double* phase, double* out) const {
     simd().phases(frequencies_.data(), d_, count_, z, phase);
-    const std::size_t half = (count_ + 1) / 2;
-    simd().cos_sin(phase, half, narrow_, out);
-    simd().cos_sin(phase + half, count_ - half, wide_, out + 2 * half);
+    for (std::size_t q = 0; q < count_; q += kBlock)
+      simd().cos_sin(phase + q, std::min(kBlock, count_ - q), q / kBlock % 4 == 3 ? wide_ : narrow_, out + 2 * q);
   }
 
  private:
-  std::size_t d_, count_;
-  double narrow_ = 0, wide_ = 0;
+  static constexpr std::size_t kBlock = 32;
+
+  std::size_t d_, count_ = 0;
+  double narrow_, wide_;
+  Bytes& bytes_;
   Vec<std::int8_t> frequencies_;  // d × count
 };
 

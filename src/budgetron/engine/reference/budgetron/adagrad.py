@@ -5,7 +5,9 @@
 
 Own weights of all tasks lie in one array, those of a task as one run of cells that begins at the hash of the task id.
 Runs of different tasks may overlap; with few cells tasks learn from each other at random, which costs less than having
-no own weights. Weights are float32.
+no own weights. When more waves are used, shared weights are scaled so that f stays as it is. Own ones cannot be, since
+a cell may belong to the columns of one task and to the waves of another: they keep their numbers. Runs have room for
+the waves that were planned, and waves beyond those have no own weights. Weights are float32.
 """
 
 from __future__ import annotations
@@ -18,6 +20,7 @@ from numpy.typing import NDArray
 from budgetron.engine.reference.budgetron.hashing import mix64
 from budgetron.engine.reference.budgetron.parts import Seen
 from budgetron.engine.reference.budgetron.steps import gradient
+from budgetron.engine.reference.budgetron.waves import FIRST_WAVES
 from budgetron.engine.reference.rows import Array
 
 LEAST = np.float32(1e-30)
@@ -36,56 +39,76 @@ class WaveAdaGrad:
     """Beliefs with the given rates and own shares. `cells`: own weights of all tasks, at least one run or 0."""
 
     name = "adagrad"
-    row_width, at, curved = 0, 0, False
+    row_width, at = 0, 0
 
-    def __init__(self, rates: list[float], owns: list[float], outputs: int, columns: int, waves: int, shared: bool,
-                 cells: int) -> None:  # fmt: skip
+    def __init__(self, rates: list[float], owns: list[float], outputs: int, columns: int, waves: int, waves_limit: int,
+                 shared: bool, cells: int) -> None:  # fmt: skip
         self.rates, self.outputs, self.columns, self.shared = rates, outputs, columns, shared
         self.count = len(rates)
         self.roots = np.sqrt(owns) if shared else np.ones(len(rates))
-        self.width = columns + 2 * waves
-        self.amplitude = 1 / np.sqrt(max(waves, 1))
-        shape = (self.count, outputs, self.width)
-        self.w, self.squares = (np.zeros(shape if shared else (self.count, outputs, 0), np.float32) for _ in range(2))
-        self.starts = cells - self.width + 1 if cells >= self.width else 0  # where a run may begin
+        self.waves, self.most_waves, self.waves_limit, self.planned = 0, waves, waves_limit, waves
+        self.w, self.squares = (np.zeros((self.count, outputs, columns * shared), np.float32) for _ in range(2))
+        longest = columns + 2 * waves
+        self.starts = cells - longest + 1 if cells >= longest else 0  # where a run may begin
         cells = cells if self.starts else 0
         self.own_w, self.own_squares = (np.zeros((self.count, outputs, cells), np.float32) for _ in range(2))
+        self.use_waves(min(waves, FIRST_WAVES))
+
+    def use_waves(self, count: int) -> None:
+        if self.shared:
+            scale = np.full(self.w.shape[2], np.sqrt(count / max(self.waves, 1)))
+            scale[: self.columns] = 1.0
+            new = ((0, 0), (0, 0), (0, 2 * (count - self.waves)))
+            self.w = np.pad((self.w * scale).astype(np.float32), new)
+            self.squares = np.pad((self.squares / scale**2).astype(np.float32), new)
+        self.waves, self.most_waves = count, max(self.most_waves, count)
+
+    def bytes(self, waves: int) -> int:
+        width = (self.columns + 2 * waves) * self.shared + self.own_w.shape[2]
+        return 8 * self.count * self.outputs * width
 
     def begin_row(self, row: Array, task_id: int) -> None:
         pass
 
-    def features(self, e: Seen) -> Array:
-        return np.concatenate([e.linear, self.amplitude * e.waves])
+    def features(self, e: Seen, waves: int) -> Array:
+        """Return the columns, and so many waves."""
+        return np.concatenate([e.linear, e.waves[: 2 * waves] / np.sqrt(max(waves, 1))])
 
-    def run_of(self, task_id: int) -> slice:
-        start = int(mix64(np.int64(task_id)) % np.uint64(self.starts))
-        return slice(start, start + self.width)
-
-    def own_runs(self, e: Seen) -> list[tuple[float, slice]]:
-        return [(r, self.run_of(task_id)) for r, task_id, _ in e.related] if self.starts else []
+    def own_runs(self, e: Seen) -> tuple[Array, list[tuple[float, slice]]]:
+        """Return the features that own weights have, and where the weights of the related tasks are."""
+        phi = self.features(e, min(self.waves, self.planned))
+        if not self.starts:
+            return phi, []
+        runs = []
+        for r, task_id, _ in e.related:
+            start = int(mix64(np.int64(task_id)) % np.uint64(self.starts))
+            runs.append((r, slice(start, start + len(phi))))
+        return phi, runs
 
     def margins(self, e: Seen) -> Array:
-        phi = self.features(e)
-        f = self.w.astype(np.float64) @ phi if self.shared else np.zeros((self.count, self.outputs))
-        for r, run in self.own_runs(e):
-            f = f + r * self.roots[:, None] * (self.own_w[:, :, run].astype(np.float64) @ phi)
+        f = np.zeros((self.count, self.outputs))
+        if self.shared:
+            f += self.w.astype(np.float64) @ self.features(e, self.waves)
+        phi, runs = self.own_runs(e)
+        for r, run in runs:
+            f += r * self.roots[:, None] * (self.own_w[:, :, run].astype(np.float64) @ phi)
         return f
 
     def variances(self, e: Seen) -> Array:
         """Return what a step at the present rates would change, which falls as AdaGrad becomes sure."""
-        phi2 = self.features(e) ** 2
         rates = np.array(self.rates)
         v = np.zeros(self.count)
         if self.shared:
-            v += (rates[:, None] * phi2 / np.sqrt(1 + self.squares.mean(axis=1, dtype=np.float64))).sum(axis=1)
-        for r, run in self.own_runs(e):
-            squares = self.own_squares[:, :, run].mean(axis=1, dtype=np.float64)
-            v += rates * (r * self.roots) ** 2 * (phi2 / np.sqrt(1 + squares)).sum(axis=1)
+            sizes = np.sqrt(1 + self.squares.mean(axis=1, dtype=np.float64))
+            v += (rates[:, None] * self.features(e, self.waves) ** 2 / sizes).sum(axis=1)
+        phi, runs = self.own_runs(e)
+        for r, run in runs:
+            sizes = np.sqrt(1 + self.own_squares[:, :, run].mean(axis=1, dtype=np.float64))
+            v += rates * (r * self.roots) ** 2 * (phi**2 / sizes).sum(axis=1)
         return v
 
     def learn(self, e: Seen, f: Array, code: int, omega: float) -> bool:
-        phi = self.features(e)
-        runs = self.own_runs(e)
+        phi, (own_phi, runs) = self.features(e, self.waves), self.own_runs(e)
         changed = False
         for b, rate in enumerate(self.rates):
             g = omega * gradient(f[b], code)
@@ -96,25 +119,26 @@ class WaveAdaGrad:
                 if self.shared:
                     adagrad(self.w[b, o], self.squares[b, o], pull * phi, rate)
                 for r, run in runs:
-                    adagrad(self.own_w[b, o, run], self.own_squares[b, o, run], pull * r * self.roots[b] * phi, rate)
+                    weights, squares = self.own_w[b, o, run], self.own_squares[b, o, run]
+                    adagrad(weights, squares, pull * r * self.roots[b] * own_phi, rate)
         return changed
-
-    def use_all_waves(self) -> None:
-        pass
 
     def linear_weights(self, e: Seen) -> Array:
         w = np.zeros((self.count, self.outputs, self.columns))
         if self.shared:
             w += self.w[:, :, : self.columns]
-        for r, run in self.own_runs(e):
+        for r, run in self.own_runs(e)[1]:
             w += r * self.roots[:, None, None] * self.own_w[:, :, run][:, :, : self.columns]
         return w
 
     def state(self) -> dict[str, Any]:
-        return {"adagrad_weights": self.w, "adagrad_squares": self.squares,
+        return {"adagrad_waves": np.array([self.waves, self.most_waves]),
+                "adagrad_weights": self.w, "adagrad_squares": self.squares,
                 "adagrad_own_weights": self.own_w, "adagrad_own_squares": self.own_squares}  # fmt: skip
 
     def restore(self, state: dict[str, Any]) -> None:
+        used, self.most_waves = np.asarray(state["adagrad_waves"]).tolist()
+        self.use_waves(used)
         for name in ("weights", "squares", "own_weights", "own_squares"):
             attribute = {"weights": "w", "own_weights": "own_w"}.get(name, name)
             shape = getattr(self, attribute).shape

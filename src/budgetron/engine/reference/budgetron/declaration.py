@@ -2,16 +2,24 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import Annotated, Any
 
 import numpy as np
 from msgspec import Meta
 
+from budgetron.engine import memory
 from budgetron.engine.reference.budgetron import plan, shapes
 from budgetron.engine.reference.budgetron.adagrad import WaveAdaGrad
+from budgetron.engine.reference.budgetron.calibration import (
+    FIRST_VARIANCE,
+    LEAST_SCALE,
+    LEAST_VARIANCE,
+    MOST_SCALE,
+)
 from budgetron.engine.reference.budgetron.filters import Filter, FilterBelief
 from budgetron.engine.reference.budgetron.latent import Latent
 from budgetron.engine.reference.budgetron.parts import Part
+from budgetron.engine.reference.budgetron.resize import resized_state
 from budgetron.engine.reference.budgetron.table import TOTAL_MASS, HashedTable
 from budgetron.engine.reference.declaration import Arrays, RuleParameters
 from budgetron.engine.reference.rows import Integers
@@ -46,6 +54,9 @@ class Parameters(RuleParameters, frozen=True):
     own_cells: Count = 0
     cells: Annotated[int, Meta(ge=0, le=2**31)] = 0
     max_task_rows: Annotated[int, Meta(ge=2, le=2**53)] | None = None
+    most_waves: Annotated[int, Meta(ge=0, le=2**20)] = 0  # of AdaGrad, where bytes of other parts become free
+    most_whole_waves: Annotated[int, Meta(ge=0, le=2**16)] = 0  # the same for the filter
+    rows_may_grow: bool = False  # whether free bytes may become rows for tasks
 
 
 def make_parts(settings: Settings) -> list[Part]:
@@ -60,12 +71,16 @@ def make_parts(settings: Settings) -> list[Part]:
         waves = given.whole_waves if k == given.wave_filter and shared else 0
         cells = given.wave_cells if k == given.wave_filter and own else 0
         plain = k == given.plain_filter
-        parts.append(Filter(k, FilterBelief(*belief), outputs, columns, waves, given.whole, shared, own, cells, plain))
+        limit = given.most_whole_waves if waves else 0
+        parts.append(
+            Filter(k, FilterBelief(*belief), outputs, columns, waves, limit, given.whole, shared, own, cells, plain)
+        )
     if given.latent and shared and own:
         parts.append(Latent(given.latent, outputs, columns, given.whole))
     if given.rates:
         cells = given.own_cells if own else 0
-        parts.append(WaveAdaGrad(given.rates, given.owns, outputs, columns, given.waves, shared, cells))
+        sizes = given.waves, given.most_waves
+        parts.append(WaveAdaGrad(given.rates, given.owns, outputs, columns, *sizes, shared, cells))
     return parts
 
 
@@ -75,7 +90,7 @@ class BudgetronDeclaration(Rule):
     Parameters = Parameters
     needs_kernel = False
     follows_factor = True
-    fixed_bytes = 3 * 1024  # no store
+    fixed_bytes = 4 * 1024  # no store
 
     @classmethod
     def check(cls, settings: Settings) -> None:
@@ -109,7 +124,10 @@ class BudgetronDeclaration(Rule):
         rows = length(arrays, "row_id")
         fields = {"part_index": Field("int64", (len(parts),)), "part_idle": Field("int64", (len(parts),)),
                   "belief_weight": Field("float64", (beliefs,)), "row_id": Field("int64", (rows,)),
-                  "row_common": Field("int64", (rows,)), "row_values": Field("float64", (rows, width))}  # fmt: skip
+                  "row_common": Field("int64", (rows,)), "row_values": Field("float64", (rows, width)),
+                  "row_limit": Field("int64"), "spare_bytes": Field("int64"),
+                  "calibration_scale": Field("float64"), "calibration_variance": Field("float64"),
+                  "calibration_offset": Field("float64", (settings.n_outputs,))}  # fmt: skip
         if not settings.sparse:
             fields |= {f"scaler_{name}": Field("float64", (settings.n_features,))
                        for name in ("centre", "spread", "mean", "variance")}  # fmt: skip
@@ -125,9 +143,17 @@ class BudgetronDeclaration(Rule):
         fine = (weights > 0).all() and abs(weights.sum() - 1) < 1e-6
         require(fine, "state.belief_weight", "positive weights that add up to 1")
         require(((idle >= 0) & (idle <= seen)).all(), "state.part_idle", "counts of at most n_seen")
+        scale, variance = float(arrays["calibration_scale"][0]), float(arrays["calibration_variance"][0])
+        require(LEAST_SCALE <= scale <= MOST_SCALE, "state.calibration_scale", "in its range", str(scale))
+        fine = LEAST_VARIANCE <= variance <= FIRST_VARIANCE
+        require(fine, "state.calibration_variance", "in its range", str(variance))
         ids, common = arrays["row_id"], arrays["row_common"].astype(bool)
-        require(given.max_task_rows is None or len(ids) <= given.max_task_rows, "state.row_id",
-                f"at most {given.max_task_rows} rows", str(len(ids)))  # fmt: skip
+        limit, spare = int(arrays["row_limit"][0]), int(arrays["spare_bytes"][0])
+        planned = given.max_task_rows or 0
+        require(limit >= planned if given.rows_may_grow else limit == planned, "state.row_limit",
+                f"{'at least ' * given.rows_may_grow}{planned}", str(limit))  # fmt: skip
+        require(spare >= 0, "state.spare_bytes", "not negative", str(spare))
+        require(limit == 0 or len(ids) <= limit, "state.row_id", f"at most {limit} rows", str(len(ids)))
         require(np.isin(arrays["row_common"], (0, 1)).all() and (given.clustered or not common.any()),
                 "state.row_common", "1 for rows of clusters, where there are clusters")  # fmt: skip
         names = np.stack([ids, arrays["row_common"]])
@@ -157,9 +183,20 @@ class BudgetronDeclaration(Rule):
         return settings.with_parameters(max_task_rows=max(2, len(arrays["row_id"])))
 
     @classmethod
-    def check_resize(cls, who: str, settings: Settings, capacity: int) -> None:
-        raise refuse(who, "budget", "unchanged: the parts of a Budgetron have their sizes for good", str(capacity),
-                     "Train a new model with the other budget.")  # fmt: skip
+    def resized(
+        cls, who: str, settings: Settings, state: dict[str, Any], budget: memory.Budget, compiled: bool
+    ) -> tuple[Settings, dict[str, Any]]:
+        if budget.bytes is not None:
+            found = plan.resized(settings, budget.bytes - memory.name_bytes(budget.bytes), compiled)
+        elif budget.examples is not None:
+            found = plan.resized_to_count(settings, budget.examples)
+        else:
+            raise refuse(who, "budget", "a number of examples, or a size in bytes", "None")
+        if found is None:
+            raise refuse(who, "budget", "enough for the beliefs that the model has",
+                         str(budget.bytes or budget.examples),
+                         "Train a new model with this budget: it begins with fewer beliefs.")  # fmt: skip
+        return found, resized_state(state, settings, found)
 
     # ---- memory
 

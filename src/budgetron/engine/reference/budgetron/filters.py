@@ -22,7 +22,9 @@ from numpy.typing import NDArray
 from budgetron.engine.reference.budgetron.hashing import mix64
 from budgetron.engine.reference.budgetron.parts import Seen
 from budgetron.engine.reference.budgetron.steps import gradient, step
+from budgetron.engine.reference.budgetron.waves import FIRST_WAVES
 from budgetron.engine.reference.rows import Array
+from budgetron.engine.saved_state import triangle
 
 NEGLIGIBLE = 1e-3
 """A step that would change f by less than this is not taken."""
@@ -30,8 +32,11 @@ CONFIDENT = 0.01
 """A filter over waves learns nothing from an example whose class it gives at least 99 %: its update costs O(width²)."""
 WAVE_PRIOR = 0.125
 """Prior variance of the weight of a wave; a wave has mean square ½."""
-FIRST_WAVES = 32
-"""Frequencies that are used at first: few enough to cost little on a stream that does not need them."""
+
+
+def shared_bytes(n: int, outputs: int, whole: bool) -> int:
+    """Return the bytes of n weights per output with their covariance: its triangle and two vectors, or its diagonal."""
+    return 8 * (triangle(n) + n * (outputs + 2) if whole else n * (outputs + 1))
 
 
 @dataclass(frozen=True)
@@ -48,12 +53,12 @@ class Filter:
 
     count = 1
 
-    def __init__(self, index: int, belief: FilterBelief, outputs: int, columns: int, waves: int, whole: bool,
-                 shared: bool, own: bool, cells: int = 0, plain: bool = False) -> None:  # fmt: skip
+    def __init__(self, index: int, belief: FilterBelief, outputs: int, columns: int, waves: int, waves_limit: int,
+                 whole: bool, shared: bool, own: bool, cells: int = 0, plain: bool = False) -> None:  # fmt: skip
         self.name = f"filter{index}"
-        self.belief, self.outputs, self.columns, self.most_waves = belief, outputs, columns, waves
+        self.belief, self.outputs, self.columns = belief, outputs, columns
+        self.most_waves, self.waves_limit = waves, waves_limit
         self.waves = min(waves, FIRST_WAVES)
-        self.curved = waves > self.waves
         self.whole, self.shared, self.own = whole, shared, own
         prior = np.concatenate([np.full(columns, belief.prior), np.full(2 * self.waves, WAVE_PRIOR)])
         self.theta = np.zeros((outputs, len(prior) if shared else 0))
@@ -63,13 +68,15 @@ class Filter:
         self.cells = np.zeros((cells if own else 0, outputs + 1), dtype=np.float32)
         self.cells[:, -1] = self.own_prior
 
-    def use_all_waves(self) -> None:
-        more = 2 * (self.most_waves - self.waves) if self.shared else 0
-        n = self.theta.shape[1]
-        if more:
-            self.theta, self.P = np.pad(self.theta, ((0, 0), (0, more))), np.pad(self.P, (0, more))
-            self.P[range(n, n + more), range(n, n + more)] = WAVE_PRIOR
-        self.waves, self.curved = self.most_waves, False
+    def use_waves(self, count: int) -> None:
+        more, n = 2 * (count - self.waves), self.theta.shape[1]
+        self.theta, self.P = np.pad(self.theta, ((0, 0), (0, more))), np.pad(self.P, (0, more))
+        self.P[range(n, n + more), range(n, n + more)] = WAVE_PRIOR
+        self.waves, self.most_waves = count, max(self.most_waves, count)
+
+    def bytes(self, waves: int) -> int:
+        shared = shared_bytes(self.columns + 2 * waves, self.outputs, self.whole) if self.shared else 0
+        return shared + self.cells.nbytes
 
     # ---- margins and variances
 
@@ -184,11 +191,12 @@ class Filter:
         n = self.theta.shape[1]
         P = self.P[np.tril_indices(n)] if self.whole and self.shared else self.P
         return {f"{self.name}_weights": self.theta, f"{self.name}_covariance": P, f"{self.name}_cells": self.cells,
-                f"{self.name}_waves": self.waves}  # fmt: skip
+                f"{self.name}_waves": np.array([self.waves, self.most_waves])}  # fmt: skip
 
     def restore(self, state: dict[str, Any]) -> None:
-        if int(state[f"{self.name}_waves"]) > self.waves:
-            self.use_all_waves()
+        used, self.most_waves = np.asarray(state[f"{self.name}_waves"]).tolist()
+        if used > self.waves:
+            self.use_waves(used)
         self.theta = np.array(state[f"{self.name}_weights"]).reshape(self.theta.shape)
         self.cells = np.array(state[f"{self.name}_cells"], dtype=np.float32).reshape(self.cells.shape)
         P = np.array(state[f"{self.name}_covariance"])

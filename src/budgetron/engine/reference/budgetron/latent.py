@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from budgetron.engine.reference.budgetron.filters import NEGLIGIBLE
+from budgetron.engine.reference.budgetron.filters import NEGLIGIBLE, shared_bytes
 from budgetron.engine.reference.budgetron.hashing import gaussian, mix64, mixed
 from budgetron.engine.reference.budgetron.parts import Seen
 from budgetron.engine.reference.budgetron.steps import gradient, per_class, step
@@ -33,7 +33,7 @@ class Latent:
     """A belief with `rank` learned dimensions on the linear features."""
 
     count = 1
-    curved = False
+    waves = most_waves = waves_limit = 0
     name = "latent"
 
     def __init__(self, rank: int, outputs: int, columns: int, whole: bool) -> None:
@@ -107,8 +107,11 @@ class Latent:
         s /= 1 + h * t * phi
         return True
 
-    def use_all_waves(self) -> None:
+    def use_waves(self, count: int) -> None:
         pass
+
+    def bytes(self, waves: int) -> int:
+        return shared_bytes(self.columns, self.outputs, self.whole) + self.theta[1:].nbytes + self.sigma.nbytes
 
     def linear_weights(self, e: Seen) -> Array:
         u, _, w, _ = self.own_of(e.mine)

@@ -31,7 +31,9 @@ class Part(Protocol):
     count: int  # beliefs
     row_width: int  # numbers in the row of a task
     at: int  # where they begin
-    curved: bool  # whether it has more waves than it uses at first
+    waves: int  # frequencies that it uses
+    most_waves: int  # that it may use, once the stream has shown that they help
+    waves_limit: int  # that it may use if there are bytes to spare
 
     def begin_row(self, row: Array, task_id: int) -> None:
         """Fill this part of a new row with its prior."""
@@ -45,8 +47,11 @@ class Part(Protocol):
     def learn(self, e: Seen, f: Array, code: int, omega: float) -> bool:
         """Update all beliefs; `f` is what `margins` returned. Returns whether anything changed."""
 
-    def use_all_waves(self) -> None:
-        """Use all waves from now on: the stream has shown that they help."""
+    def use_waves(self, count: int) -> None:
+        """Use so many waves from now on, not fewer than before."""
+
+    def bytes(self, waves: int) -> int:
+        """Return the bytes of the compiled part with so many waves, rows of tasks apart."""
 
     def linear_weights(self, e: Seen) -> Array:
         """Return the weights of the linear features for this task, (beliefs, outputs, d + 1)."""

@@ -25,7 +25,10 @@ FEW = ((3.0, 0.1, 0.0), (1.0, 10.0, 0.0))
 """The filters where bytes are few: the first sees waves."""
 LATENT = 6
 WAVE_RATES, WAVE_OWNS = (0.1, 0.3, 1.0), (0.1, 1.0, 0.1)
-TABLE_RATES, TABLE_SIGNS = (0.15, 0.4, 1.0), (0.0, 1.0, 0.0)
+TABLE_RATES, TABLE_SIGNS = (0.3, 0.8), (0.0, 1.0)
+FEW_RATES, FEW_SIGNS = (0.4,), (0.0,)
+"""The table's beliefs where it has fewer than `ENOUGH_CELLS`: then a cell more is worth more than a second belief."""
+ENOUGH_CELLS = 2**16
 MOST_WHOLE = 128
 """Columns up to which filters have a whole covariance."""
 MOST_WAVES, MOST_WHOLE_WAVES = 1024, 256
@@ -34,6 +37,8 @@ FEWEST_CELLS, MOST_CELLS = 16, 2**16
 FEW_BYTES = 96 * 1024
 TABLE_BYTES = 4 * 2**20
 """Where the budget is a number of examples, at most this for the table of sparse rows."""
+UNLIMITED = 64 * 2**20
+"""Bytes for what tasks share, without a budget; rows of tasks are not limited then."""
 NO_TASKS = 2
 """Rows of a stream without tasks."""
 
@@ -59,7 +64,18 @@ def beginning(settings: Settings, kernel: bool) -> Settings:
         filters=filters, wave_filter=wave_filter, plain_filter=plain_filter, whole=whole, waves=1 if kernel else 0,
         rates=list(WAVE_RATES) if kernel else [], owns=list(WAVE_OWNS) if kernel else [],
         latent=LATENT if given.shared and tasks else 0,
+        most_waves=most_waves(settings) if kernel else 0, most_whole_waves=most_whole_waves(settings) if kernel else 0,
     )  # fmt: skip
+
+
+def most_waves(settings: Settings) -> int:
+    """Return the waves beyond which more do not help AdaGrad."""
+    return min(MOST_WAVES, 48 * settings.n_features)
+
+
+def most_whole_waves(settings: Settings) -> int:
+    """Return the waves beyond which more do not help a filter, whose time grows with their square."""
+    return min(MOST_WHOLE_WAVES, 8 + 16 * settings.n_features)
 
 
 def has_tasks(settings: Settings) -> bool:
@@ -70,7 +86,7 @@ def has_tasks(settings: Settings) -> bool:
 def least(settings: Settings) -> Settings:
     """Return the smallest model that is still one."""
     if settings.sparse:
-        return settings.with_parameters(cells=16)
+        return settings.with_parameters(cells=16, rates=list(FEW_RATES), signs=list(FEW_SIGNS))
     return _cells_only(settings).with_parameters(
         max_task_rows=_fewest_rows(settings), waves=0, whole_waves=0, rates=[], owns=[], whole=False,
         wave_cells=FEWEST_CELLS
@@ -80,9 +96,8 @@ def least(settings: Settings) -> Settings:
 def planned(settings: Settings, limit: int, compiled: bool) -> Settings | None:
     """Return settings whose `bytes_of` is within the limit; None if it is too small."""
     if settings.sparse:
-        empty = bytes_of(settings.with_parameters(cells=0, max_task_rows=2), compiled)
-        cells = (limit - empty) // shapes.cell_bytes(settings)
-        return settings.with_parameters(cells=min(cells, 2**31), max_task_rows=2) if cells >= 16 else None
+        return _table(settings, limit, compiled)
+    settings = settings.with_parameters(rows_may_grow=settings.parameters.max_task_rows is None)
     for candidate in (settings, _lean(settings), _cells_only(settings), _diagonal(settings), least(settings)):
         found = _dense(candidate, limit, compiled)
         enough = found is not None and (
@@ -91,6 +106,20 @@ def planned(settings: Settings, limit: int, compiled: bool) -> Settings | None:
         if enough and bytes_of(_bare(candidate), compiled) <= limit // 2:
             return found
     return _dense(least(settings), limit, compiled)
+
+
+def _table(settings: Settings, limit: int, compiled: bool) -> Settings | None:
+    """Give all bytes to the table, with two beliefs if it is large and with one if it is small."""
+    settings = settings.with_parameters(max_task_rows=2)
+
+    def sized(candidate: Settings) -> Settings:
+        left = limit - bytes_of(candidate.with_parameters(cells=0), compiled)
+        return candidate.with_parameters(cells=max(0, min(left // shapes.cell_bytes(candidate), 2**31)))
+
+    found = sized(settings)
+    if found.parameters.cells < ENOUGH_CELLS:
+        found = sized(settings.with_parameters(rates=list(FEW_RATES), signs=list(FEW_SIGNS)))
+    return found if found.parameters.cells >= 16 else None
 
 
 def _lean(settings: Settings) -> Settings:
@@ -139,7 +168,7 @@ def _dense(settings: Settings, limit: int, compiled: bool) -> Settings | None:
         each = d + 2 * 8 * len(given.rates) * settings.n_outputs + 3 * 8
         # AdaGrad over waves is the best use of few bytes, a filter over waves that of many.
         share = left // 4 if tasks else max(left // 3, min(left * 3 // 4, FEW_BYTES))
-        waves = int(min(MOST_WAVES, 48 * d, share // each))
+        waves = int(min(most_waves(settings), share // each))
         sized = sized.with_parameters(waves=max(waves, 1))
         if tasks:
             cells = left // 8 // (8 * len(given.rates) * settings.n_outputs)
@@ -169,7 +198,7 @@ def _fewest_rows(settings: Settings) -> int:
 
 
 def _with_whole_waves(settings: Settings, limit: int, compiled: bool) -> Settings:
-    low, high = 0, min(MOST_WHOLE_WAVES, 8 + 16 * settings.n_features, int(settings.parameters.waves)) + 1
+    low, high = 0, min(most_whole_waves(settings), int(settings.parameters.waves)) + 1
     while high - low > 1:
         middle = (low + high) // 2
         fits = bytes_of(settings.with_parameters(whole_waves=middle), compiled) <= limit
@@ -177,19 +206,43 @@ def _with_whole_waves(settings: Settings, limit: int, compiled: bool) -> Setting
     return settings.with_parameters(whole_waves=low)
 
 
-def of_count(settings: Settings, count: int | None, compiled: bool, most: int, rows: int | None) -> Settings:
-    """Return the settings of a budget of `count` examples; None: no limit, up to `most` bytes for what tasks share.
+def resized(settings: Settings, limit: int, compiled: bool) -> Settings | None:
+    """Return the settings of a model in use with its beliefs, sized for another limit; None if it is too small."""
+    if settings.sparse:
+        left = limit - bytes_of(settings.with_parameters(cells=0), compiled)
+        cells = min(left // shapes.cell_bytes(settings), 2**31)
+        return settings.with_parameters(cells=cells) if cells >= 16 else None
+    if settings.parameters.rows_may_grow:  # the number of rows was planned, and is planned again
+        settings = settings.with_parameters(max_task_rows=None)
+    return _dense(settings, limit, compiled)
 
-    The bytes are those of `count` stored rows and two matrices of their size. Weights per task come in addition.
+
+def of_count(settings: Settings, count: int | None, rows: int | None) -> Settings:
+    """Return the settings of a budget of `count` examples; None: no limit.
+
+    The bytes are those of `count` stored rows and two matrices of their size, in the compiled core; a model has the
+    same sizes in either engine. Weights per task come in addition.
     """
-    d = settings.n_features
-    limit = most
-    if count is not None:
-        limit = min(TABLE_BYTES if settings.sparse else most, 8 * count * (2 * d + 2 * count))
     wanted = settings.parameters.max_task_rows
     tasks = has_tasks(settings)
     if tasks:
         settings = settings.with_parameters(max_task_rows=16)
-    limit += bytes_of(least(settings), compiled)
-    found = planned(settings, limit, compiled) or least(settings)
+    found = planned(settings, limit_of_count(settings, count), compiled=True) or least(settings)
     return found.with_parameters(max_task_rows=wanted if wanted is not None else rows) if tasks else found
+
+
+def limit_of_count(settings: Settings, count: int | None) -> int:
+    """Return the bytes of a budget of `count` examples, for all but the rows of tasks."""
+    limit = UNLIMITED
+    if count is not None:
+        limit = min(TABLE_BYTES if settings.sparse else UNLIMITED, 8 * count * (2 * settings.n_features + 2 * count))
+    return limit + bytes_of(least(settings), compiled=True)
+
+
+def resized_to_count(settings: Settings, count: int) -> Settings | None:
+    """Return the settings of a model in use with its beliefs, sized for `count` examples; rows of tasks stay."""
+    rows = settings.parameters.max_task_rows
+    if has_tasks(settings):
+        settings = settings.with_parameters(max_task_rows=16)
+    found = resized(settings, limit_of_count(settings, count), compiled=True)
+    return None if found is None else found.with_parameters(max_task_rows=rows)

@@ -1,9 +1,10 @@
 """Budgetron: features, margins of every belief, their mixture, and the update, one example (x, i, y, ω) at a time.
 
     1  features of x, and the rows of the tasks related to i
-    2  f_b of every belief; the margin is that of the mixture; a mistake is a lead of the true class ≤ 0
-    3  the weights of the beliefs
-    4  every part learns; a part without weight is dropped; the columns are counted
+    2  f_b of every belief, and their mixture; the margin is that of the mixture, calibrated; a mistake is a lead of the
+       true class ≤ 0
+    3  the weights of the beliefs, and the calibration
+    4  every part learns; a part without weight is dropped, parts with weight may grow; the columns are counted
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ import numpy as np
 
 from budgetron.engine.records import Outcome
 from budgetron.engine.reference.budgetron import mixture
+from budgetron.engine.reference.budgetron.calibration import Calibration
 from budgetron.engine.reference.budgetron.declaration import BudgetronDeclaration, make_parts
 from budgetron.engine.reference.budgetron.parts import Part, Seen
 from budgetron.engine.reference.budgetron.scaler import Scaler
@@ -27,9 +29,18 @@ from budgetron.engine.reference.store import Store
 from budgetron.engine.settings import Settings
 from budgetron.graphs import Explicit, factor_of
 
-FIRST_LOOK, ENOUGH_WEIGHT = 16, 0.2
+FIRST_LOOK = 64
+ENOUGH_WEIGHT = 0.9
+"""Of the parts with waves, to use all of them."""
+RECLAIM = 4096
+"""Examples after which tasks without a row get the bytes of unused waves."""
 HEAVIEST = 1e9
 """Larger weights count as this one. A step already ends just past the boundary, and products with it stay finite."""
+
+
+def looks_at(seen: int) -> bool:
+    """Whether sizes are looked at when so many examples have been learned: 64, 128, 256 …"""
+    return seen >= FIRST_LOOK and seen & (seen - 1) == 0
 
 
 class Budgetron(BudgetronDeclaration):
@@ -41,13 +52,16 @@ class Budgetron(BudgetronDeclaration):
         given, d = settings.parameters, settings.n_features
         self.settings, self.store, self.outputs = settings, Store(settings), settings.n_outputs
         self.scaler = None if settings.sparse else Scaler(d)
-        self.waves = Waves(d, given.waves, given.bandwidth) if given.waves and not settings.sparse else None
+        self.waves = None if settings.sparse else Waves(d, given.bandwidth)
+        self.calibration = Calibration(self.outputs)
+        self.spare = 0  # bytes of parts that were dropped, not used by others yet
         self.parts: list[Part] = make_parts(settings)
         self.index = np.arange(len(self.parts))
         self.idle = np.zeros(len(self.parts), dtype=np.int64)
         beliefs = sum(part.count for part in self.parts)
         self.w = np.full(beliefs, 1 / beliefs)
-        self.rows = TaskRows(self.parts, given.max_task_rows)
+        self.rows = TaskRows(self.parts, given.max_task_rows, given.rows_may_grow)
+        self._fit_waves()
         self.factor = factor_of(settings.graph) if isinstance(settings.graph, Explicit) else None
 
     # ---- one example
@@ -81,22 +95,24 @@ class Budgetron(BudgetronDeclaration):
         return np.concatenate([part.margins(e) for part in self.parts])
 
     def predict(self, x: Instance, key: int, cluster: int) -> Array:
-        return mixture.margins(self.values(self.see(x, key, cluster)[0]), self.w)
+        return self.calibration.margins(mixture.margins(self.values(self.see(x, key, cluster)[0]), self.w))
 
     def learn(self, x: Instance, key: int, cluster: int, code: int, weight: float) -> tuple[Array, Outcome]:
         e, rows = self.see(x, key, cluster)
         f = self.values(e)
-        margins = mixture.margins(f, self.w)
+        mixed = mixture.margins(f, self.w)
+        margins = self.calibration.margins(mixed)
         outcome = Outcome(0) if mistaken(margins, code) is None else Outcome.MISTAKE
         self.n_mistakes += bool(outcome)
         if weight > 0:
             weight = min(weight, HEAVIEST)
+            self.calibration.learn(mixed, margins, code, weight)
             self.w = mixture.weights(f, self.w, code, weight)
             if self._learn_parts(e, f, code, weight):
                 outcome |= Outcome.UPDATED
             self.rows.keep(rows)
-            self._use_waves()
-            self._drop_idle()
+            if self._drop_idle() or looks_at(self.n_seen + 1):
+                self._use_bytes()
             if self.scaler is not None:
                 self.scaler.learn(x.values)
         self.n_seen += 1
@@ -109,36 +125,81 @@ class Budgetron(BudgetronDeclaration):
             at += part.count
         return changed
 
-    def _use_waves(self) -> None:
-        """Let a filter use all of its waves, once it has a fifth of the weight.
+    # ---- sizes: bytes go to where the weight is
 
-        It is decided when 16, 32, 64 … examples have been learned: on a stream that a linear model describes, most
-        waves of a filter are never used, and cost nothing.
+    def _shares(self) -> list[float]:
+        """Return the weight of every part."""
+        ends = np.cumsum([part.count for part in self.parts])
+        return [float(share.sum()) for share in np.split(self.w, ends[:-1])]
+
+    def _cost(self, part: Part, waves: int) -> int:
+        """Return the bytes of a part with so many waves, their frequencies included."""
+        return part.bytes(waves) + max(self._frequency_bytes(), waves * self._bytes_each())
+
+    def _frequency_bytes(self) -> int:
+        """Return the bytes of the frequencies, if every part used all waves that it may."""
+        return max(part.most_waves for part in self.parts) * self._bytes_each()
+
+    def _bytes_each(self) -> int:
+        """Return the bytes of a frequency: one per column, and those of its phase and its two features."""
+        return self.settings.n_features + 3 * 8
+
+    def _use_bytes(self) -> None:
+        """Let parts with waves grow, or tasks have more rows.
+
+        Parts begin with few waves: on a stream that a linear model describes, more would cost time and bytes for
+        nothing. Once the parts with waves have nearly all of the weight, they use all of theirs, and the heaviest of
+        them gets the bytes of parts that were dropped. Otherwise these become rows for more tasks.
         """
-        seen = self.n_seen + 1
-        if seen < FIRST_LOOK or seen & (seen - 1):
+        curved = [(share, part) for share, part in zip(self._shares(), self.parts, strict=True) if part.most_waves]
+        if sum(share for share, _ in curved) < ENOUGH_WEIGHT:
+            if self.n_seen + 1 >= RECLAIM and self.rows.wants_more:
+                self._reclaim_waves()
+            self.spare = self.rows.take(self.spare)
             return
-        ends = np.cumsum([part.count for part in self.parts])
-        for part, share in zip(self.parts, np.split(self.w, ends[:-1]), strict=True):
-            if part.curved and share.sum() >= ENOUGH_WEIGHT:
-                part.use_all_waves()
+        for _, part in curved:
+            self._grow(part, part.most_waves)
+        _, heaviest = max(curved, key=lambda pair: pair[0])
+        before, waves = self._cost(heaviest, heaviest.most_waves), heaviest.most_waves
+        while waves < heaviest.waves_limit and self._cost(heaviest, waves + 1) - before <= self.spare:
+            waves += 1
+        self.spare -= self._cost(heaviest, waves) - before
+        self._grow(heaviest, waves)
 
-    def _drop_idle(self) -> None:
-        ends = np.cumsum([part.count for part in self.parts])
-        shares = np.array([share.sum() for share in np.split(self.w, ends[:-1])])
-        self.idle = np.where(shares < mixture.NEGLIGIBLE, self.idle + 1, 0)
+    def _reclaim_waves(self) -> None:
+        """Take back the bytes of waves that have not been needed."""
+        frequencies = self._frequency_bytes()
+        for part in self.parts:
+            self.spare += part.bytes(part.most_waves) - part.bytes(part.waves)
+            part.most_waves = part.waves
+        self.spare += frequencies - self._frequency_bytes()
+
+    def _grow(self, part: Part, waves: int) -> None:
+        if waves > part.waves:
+            part.use_waves(waves)
+            self._fit_waves()
+
+    def _fit_waves(self) -> None:
+        if self.waves is not None:
+            self.waves.resize(max(part.waves for part in self.parts))
+
+    def _drop_idle(self) -> bool:
+        self.idle = np.where(np.array(self._shares()) < mixture.NEGLIGIBLE, self.idle + 1, 0)
         longest = int(np.argmax(self.idle))
-        if self.idle[longest] >= mixture.PATIENCE:
-            self._drop(longest)
+        if self.idle[longest] < mixture.PATIENCE:
+            return False
+        self._drop(longest)
+        return True
 
     def _drop(self, place: int) -> None:
-        part = self.parts[place]
+        part, frequencies = self.parts[place], self._frequency_bytes()
         at = sum(other.count for other in self.parts[:place])
         self.w = np.delete(self.w, range(at, at + part.count))
         self.w /= self.w.sum()
-        self.rows.drop_part(part)
         del self.parts[place]
+        self.spare += self.rows.drop_part(part) + part.bytes(part.most_waves) + frequencies - self._frequency_bytes()
         self.index, self.idle = np.delete(self.index, place), np.delete(self.idle, place)
+        self._fit_waves()
 
     # ---- answers
 
@@ -154,17 +215,19 @@ class Budgetron(BudgetronDeclaration):
         return super().query(name, examples, arrays)
 
     def _variance(self, x: Instance, key: int, cluster: int) -> Array:
-        """Return the variance of the mixture: Σ_b w_b (V_b + f_b²) − (Σ_b w_b f_b)², one per output."""
+        """Return the variance of the calibrated mixture: s² (Σ_b w_b (V_b + f_b²) − (Σ_b w_b f_b)²), one per output."""
         e, _ = self.see(x, key, cluster)
         f = self.values(e)
         v = np.concatenate([part.variances(e) for part in self.parts])
-        return np.maximum(0.0, self.w @ (v[:, None] + f**2) - (self.w @ f) ** 2)
+        return self.calibration.scale**2 * np.maximum(0.0, self.w @ (v[:, None] + f**2) - (self.w @ f) ** 2)
 
     def _linear(self, x: Instance, key: int, cluster: int) -> Array:
-        """Return the weights of the linear features for a task, averaged over the beliefs."""
+        """Return the weights of the linear features for a task, averaged over the beliefs, and calibrated."""
         e, _ = self.see(x, key, cluster)
         each = np.concatenate([part.linear_weights(e) for part in self.parts])
-        return np.tensordot(self.w, each, 1).ravel()
+        weights = self.calibration.scale * np.tensordot(self.w, each, 1)
+        weights[:, -1:] += self.calibration.offset[:, None]
+        return np.asarray(weights.ravel())
 
     def forget(self, key: int) -> None:
         """Drop the task's row. Its cells in hashed arrays cannot be told apart from others, and stay."""
@@ -184,13 +247,14 @@ class Budgetron(BudgetronDeclaration):
     def state(self) -> dict[str, Any]:
         state = self.store.state() | {"n_seen": self.n_seen, "n_mistakes": self.n_mistakes}
         state |= {"part_index": self.index.copy(), "part_idle": self.idle.copy(), "belief_weight": self.w.copy()}
+        state["spare_bytes"] = self.spare
         for source in self._sources():
             for name, value in source.state().items():
                 state[name] = value.copy() if isinstance(value, np.ndarray) else value
         return state
 
-    def _sources(self) -> list[Part | TaskRows | Scaler]:
-        return [*self.parts, self.rows, *([] if self.scaler is None else [self.scaler])]
+    def _sources(self) -> list[Part | TaskRows | Scaler | Calibration]:
+        return [*self.parts, self.rows, self.calibration, *([] if self.scaler is None else [self.scaler])]
 
     def restore(self, state: dict[str, Any]) -> None:
         self.n_seen, self.n_mistakes = int(state["n_seen"]), int(state["n_mistakes"])
@@ -199,8 +263,10 @@ class Budgetron(BudgetronDeclaration):
             if place not in left:
                 self._drop(place)
         self.w, self.idle = np.array(state["belief_weight"]), np.array(state["part_idle"])
+        self.spare = int(state["spare_bytes"])
         for source in self._sources():
             source.restore(state)
+        self._fit_waves()
 
     @property
     def nbytes(self) -> int:

@@ -10,6 +10,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from budgetron.engine.reference.budgetron import filters
+from budgetron.engine.reference.budgetron.task_rows import ROW
+from budgetron.engine.reference.budgetron.waves import FIRST_WAVES
 from budgetron.engine.reference.declaration import Arrays
 from budgetron.engine.saved_state import Field, Layout, require, triangle
 from budgetron.engine.settings import Settings
@@ -20,8 +22,6 @@ OBJECT = 640
 """Bytes of a part's object, its small arrays and the allocator's overhead."""
 KEPT_ENTRIES = 64
 ENTRY = 40
-ROW = 2 * (56 + 32) + 24
-"""Bytes of a task's row beside its numbers: two headers, doubled for array growth, and its place in the index."""
 
 
 @dataclass(frozen=True)
@@ -68,6 +68,7 @@ def bytes_beyond(settings: Settings, compiled: bool) -> int:
     # Four numbers per output for the steps of a part, and margins and logarithms of all beliefs.
     beliefs, classes = sum(shape.count for shape in shapes), max(2, outputs)
     total = sum(shape.nbytes + OBJECT + 32 * outputs for shape in shapes) + 8 * (outputs + classes) * (beliefs + 1)
+    total += 3 * 8 * outputs  # of the calibration
     if settings.sparse:
         # The table also has three numbers per belief and output, two per belief, and one per class.
         total += KEPT_ENTRIES * ENTRY + 8 * (3 * outputs + 2) * beliefs + 8 * classes
@@ -76,19 +77,13 @@ def bytes_beyond(settings: Settings, compiled: bool) -> int:
         total += 4 * 8 * d + d * given.waves + 8 * (2 * d + 1 + 3 * given.waves)
     related = ENTRIES if isinstance(settings.graph, Explicit) else 2
     total += (related + 1) * 8 * sum(shape.row_width for shape in shapes)
-    return int(total + (given.max_task_rows or 0) * row_bytes(settings))
-
-
-def _matrix(n: int, outputs: int) -> int:
-    """Return the bytes of weights with a whole covariance: its triangle, and vectors beside it."""
-    return 8 * (triangle(n) + n * (outputs + 2))
+    total += (given.max_task_rows or 0) * row_bytes(settings)
+    return int(total) if compiled or settings.sparse else 2 * int(total)  # NumPy keeps both triangles of a covariance
 
 
 def _shared_bytes(settings: Settings, n: int) -> int:
-    outputs = settings.n_outputs
-    if not settings.parameters.shared:
-        return 0
-    return _matrix(n, outputs) if settings.parameters.whole else 8 * n * (outputs + 1)
+    given = settings.parameters
+    return filters.shared_bytes(n, settings.n_outputs, given.whole) if given.shared else 0
 
 
 def _shared_fields(settings: Settings, name: str, n: int) -> Layout:
@@ -99,11 +94,13 @@ def _shared_fields(settings: Settings, name: str, n: int) -> Layout:
             f"{name}_covariance": Field("float64", (covariance,))}  # fmt: skip
 
 
-def _used_waves(arrays: Arrays, name: str, most: int) -> int:
-    """Return how many waves a saved filter uses: the first ones, or all."""
-    require(name in arrays and arrays[name].size == 1, f"state.{name}", "one number")
-    used, first = int(arrays[name].ravel()[0]), min(most, filters.FIRST_WAVES)
-    require(used in (first, most), f"state.{name}", f"{first} or {most}", str(used))
+def _used_waves(arrays: Arrays, name: str, planned: int, limit: int) -> int:
+    """Return how many waves a saved part uses, of those that it may use: the first ones, or more."""
+    require(name in arrays and arrays[name].size == 2, f"state.{name}", "two numbers")
+    used, granted = (int(count) for count in arrays[name].ravel())
+    first, most = min(planned, FIRST_WAVES), max(planned, limit)
+    fine = first <= used <= granted <= most
+    require(fine, f"state.{name}", f"{first} ≤ used ≤ granted ≤ {most}", f"{used} and {granted}")
     return used
 
 
@@ -115,9 +112,9 @@ def _filter(settings: Settings, k: int) -> Shape:
     own = settings.n_outputs + 1
 
     def fields(arrays: Arrays) -> Layout:
-        used = _used_waves(arrays, f"{name}_waves", waves)
+        used = _used_waves(arrays, f"{name}_waves", waves, given.most_whole_waves if waves else 0)
         return _shared_fields(settings, name, columns + 2 * used) | {
-            f"{name}_cells": Field("float32", (cells, own)), f"{name}_waves": Field("int64")
+            f"{name}_cells": Field("float32", (cells, own)), f"{name}_waves": Field("int64", (2,))
         }  # fmt: skip
 
     width = own * columns if given.own and not cells else 0
@@ -143,8 +140,10 @@ def _adagrad(settings: Settings) -> Shape:
     shared = width if given.shared else 0
 
     def fields(arrays: Arrays) -> Layout:
-        own, common = Field("float32", (count, outputs, cells)), Field("float32", (count, outputs, shared))
-        return {"adagrad_weights": common, "adagrad_squares": common,
+        used = _used_waves(arrays, "adagrad_waves", given.waves, given.most_waves)
+        features = (settings.n_features + 1 + 2 * used) if given.shared else 0
+        own, common = Field("float32", (count, outputs, cells)), Field("float32", (count, outputs, features))
+        return {"adagrad_waves": Field("int64", (2,)), "adagrad_weights": common, "adagrad_squares": common,
                 "adagrad_own_weights": own, "adagrad_own_squares": own}  # fmt: skip
 
     return Shape(count, 0, fields, 2 * 4 * count * outputs * (shared + cells))

@@ -52,7 +52,7 @@ class HashedTable:
     """Beliefs with the given rates; `signs` says for each whether it sees signs alone."""
 
     name = "table"
-    row_width, at, curved = 0, 0, False
+    row_width, at, waves, most_waves, waves_limit = 0, 0, 0, 0, 0
 
     def __init__(self, rates: list[float], signs: list[bool], outputs: int, cells: int, shared: bool,
                  own: bool) -> None:  # fmt: skip
@@ -166,8 +166,11 @@ class HashedTable:
             self.mass[cell, code] += phi
             self.total[code] += phi
 
-    def use_all_waves(self) -> None:
+    def use_waves(self, count: int) -> None:
         pass
+
+    def bytes(self, waves: int) -> int:
+        return self.nbytes
 
     def linear_weights(self, e: Seen) -> Array:
         return np.zeros((self.count, self.outputs, 0))

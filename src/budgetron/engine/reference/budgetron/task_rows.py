@@ -15,6 +15,8 @@ import numpy as np
 from budgetron.engine.reference.budgetron.parts import Part
 from budgetron.engine.reference.rows import Array
 
+ROW = 56 + 32 + 24
+"""Bytes of a task's row beside its numbers: two headers, and its place in the index."""
 Name = tuple[int, bool]
 """Task id or cluster, and whether it is a cluster."""
 
@@ -22,8 +24,8 @@ Name = tuple[int, bool]
 class TaskRows:
     """Rows by name."""
 
-    def __init__(self, parts: Sequence[Part], most: int | None) -> None:
-        self.most = most
+    def __init__(self, parts: Sequence[Part], most: int | None, may_grow: bool = False) -> None:
+        self.most, self.may_grow = most, may_grow
         self.rows: OrderedDict[Name, Array] = OrderedDict()
         self.lay_out(parts)
 
@@ -34,11 +36,28 @@ class TaskRows:
             part.at = self.width
             self.width += part.row_width
 
-    def drop_part(self, part: Part) -> None:
-        """Take the place of a part out of every row."""
+    @property
+    def row_bytes(self) -> int:
+        return 8 * self.width + ROW
+
+    def drop_part(self, part: Part) -> int:
+        """Take the place of a part out of every row; return the bytes that this leaves to spare."""
         for row_name, row in self.rows.items():
             self.rows[row_name] = np.delete(row, range(part.at, part.at + part.row_width))
         self.lay_out([other for other in self.parts if other is not part])
+        return 8 * part.row_width * (self.most or 0) * self.may_grow
+
+    @property
+    def wants_more(self) -> bool:
+        return self.may_grow and self.width > 0 and self.most is not None and len(self.rows) >= self.most
+
+    def take(self, spare: int) -> int:
+        """Use spare bytes for more rows, if there are not enough; return what is left of them."""
+        if not self.wants_more:
+            return spare
+        assert self.most is not None
+        self.most += spare // self.row_bytes
+        return spare % self.row_bytes
 
     def peek(self, name: Name) -> Array:
         """Return the row, or a new one at its prior that is not kept."""
@@ -67,12 +86,15 @@ class TaskRows:
     def state(self) -> dict[str, Any]:
         names = list(self.rows)
         return {
+            "row_limit": self.most or 0,
             "row_id": np.array([name[0] for name in names], dtype=np.int64),
             "row_common": np.array([name[1] for name in names], dtype=np.int64),
             "row_values": np.array(list(self.rows.values())).reshape(len(names), self.width),
         }
 
     def restore(self, state: dict[str, Any]) -> None:
+        if self.may_grow:
+            self.most = int(state["row_limit"])
         values = np.asarray(state["row_values"], dtype=np.float64).reshape(len(state["row_id"]), self.width)
         common = np.asarray(state["row_common"]).astype(bool).tolist()
         names = zip(np.asarray(state["row_id"]).tolist(), common, strict=True)

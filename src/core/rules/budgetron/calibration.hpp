@@ -1,0 +1,58 @@
+// Corrects the margins m of the mixture: they may be too small, too large, or lean to one class.
+//
+//   z_c = s m_c + b_c,   g = [y] - p(z)
+//   P <- max(P/(1 + h P), least),   s += P sum_c g_c m_c,   b += rate g      h: variance of m under p(z)
+//
+// s is learned by a filter whose variance P keeps a floor, so that it follows a mixture that becomes surer as it learns.
+// Scaling changes probabilities and no decision. An example counts at most once, whatever its weight.
+#pragma once
+
+#include <algorithm>
+#include <cstddef>
+
+#include "memory.hpp"
+#include "rules/budgetron/steps.hpp"
+
+namespace budgetron {
+
+class Calibration {
+ public:
+  static constexpr double kFirstVariance = 0.02, kLeastVariance = 0.006, kRate = 0.002, kMostChange = 0.1, kLeastScale = 0.25, kMostScale = 4.0;
+
+  Calibration(Bytes& bytes, std::size_t outputs) : offset(bytes, outputs), p_(bytes, outputs) {}
+
+  // From the mixture's margins m, which are log probabilities for more than two classes, to corrected ones.
+  void margins(const double* m, double* out) const {
+    const std::size_t outputs = offset.size();
+    for (std::size_t c = 0; c < outputs; ++c) out[c] = scale * m[c] + offset[c];
+    if (outputs > 1) log_probabilities(out, outputs, out);
+  }
+
+  // `z` is what margins() made of `m`.
+  void learn(const double* m, const double* z, std::size_t label, double omega) {
+    const double weight = std::min(omega, 1.0);
+    double slope = 0, mean = 0, square = 0;
+    for (std::size_t c = 0; c < offset.size(); ++c) {
+      p_[c] = offset.size() > 1 ? std::exp(z[c]) : 1.0 / (1.0 + std::exp(-z[0]));
+      mean += p_[c] * m[c];
+      square += p_[c] * m[c] * m[c];
+    }
+    for (std::size_t c = 0; c < offset.size(); ++c) {
+      const double target = offset.size() > 1 ? c == label : label;
+      slope += (target - p_[c]) * m[c];
+      offset[c] += kRate * weight * (target - p_[c]);
+    }
+    const double h = weight * std::max(0.0, square - mean * mean);
+    variance = std::max(variance / (1.0 + h * variance), kLeastVariance);
+    const double change = std::max(-kMostChange, std::min(kMostChange, weight * variance * slope));
+    scale = std::max(kLeastScale, std::min(kMostScale, scale + change));
+  }
+
+  double scale = 1.0, variance = kFirstVariance;
+  Vec<double> offset;
+
+ private:
+  Vec<double> p_;
+};
+
+}  // namespace budgetron

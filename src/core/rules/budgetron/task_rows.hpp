@@ -1,0 +1,203 @@
+// Which rows of weights an example takes part in, and the rows themselves.
+//
+// On an explicit graph these are the rows of a sparse factor R of the inverse of its interaction matrix; with clusters a
+// common row and that of the task; otherwise the task's own. A row holds what every part wants to know about a task, side by
+// side. A task without a row has the prior of every part. The least recently updated row makes room for another.
+#pragma once
+
+#include <algorithm>
+#include <cmath>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <stdexcept>
+
+#include "memory.hpp"
+#include "rules/budgetron/part.hpp"
+#include "rules/learner.hpp"
+#include "stores/row_table.hpp"
+
+namespace budgetron {
+
+using Parts = Vec<std::unique_ptr<Part>>;
+
+class TaskRows {
+ public:
+  static constexpr std::size_t kRowOverhead = 112;  // bytes of a row beside its numbers: headers and its place in the index
+
+  TaskRows(Bytes& bytes, const Config& config)
+      : factor_(dynamic_cast<const Factored*>(config.similarity.get())),
+        clustered_(config.parameters.flag("clustered", false)),
+        cluster_share_(config.parameters.real("cluster_share", 0.5)),
+        may_grow_(config.parameters.flag("rows_may_grow", false)),
+        rows_(bytes, 0, config.parameters.count("max_task_rows", 0), config.hash_seed) {}
+
+  std::size_t width() const { return width_; }
+  std::size_t row_bytes() const { return width_ * sizeof(double) + kRowOverhead; }
+  bool limited() const { return rows_.limited(); }
+  std::size_t size() const { return rows_.size(); }
+  std::size_t most_related() const { return factor_ ? factor_->longest_row() : clustered_ ? 2 : 1; }
+
+  // Gives every part its place in a row.
+  void lay_out(const Parts& parts) {
+    set_places(parts);
+    rows_.widen(width_);
+  }
+
+  // Takes the place of a part out of every row; returns the bytes that this leaves to spare.
+  std::size_t drop_part(const Parts& left, std::size_t at, std::size_t width) noexcept {
+    const std::size_t before = width_;
+    set_places(left);
+    if (width == 0) return 0;
+    rows_.narrow(width_, [&](double* row) { std::copy(row + at + width, row + before, row + at); });
+    return may_grow_ ? rows_.limit() * width * sizeof(double) : 0;
+  }
+
+  bool wants_more() const { return may_grow_ && width_ && rows_.at_limit(); }
+
+  // Uses spare bytes for more rows, if there are not enough; returns what is left of them. The rows are allocated at once,
+  // since the examples of this block have reserved no more than the limit before.
+  std::size_t take(std::size_t spare) {
+    if (!wants_more()) return spare;
+    const std::size_t more = spare / row_bytes();
+    rows_.raise_limit(more);
+    return spare - more * row_bytes();
+  }
+
+  // Coefficients and ids of the tasks whose own weights this task uses.
+  void find_related(Task task, Related* out, std::size_t& n) const {
+    n = 0;
+    if (factor_) {
+      const auto id = static_cast<std::size_t>(task.key);
+      for (auto k = static_cast<std::size_t>(factor_->starts[id]); k < static_cast<std::size_t>(factor_->starts[id + 1]); ++k)
+        out[n++] = {factor_->values[k], factor_->tasks[k], nullptr};
+      return;
+    }
+    if (clustered_) out[n++] = {std::sqrt(cluster_share_), task.cluster, nullptr};
+    out[n++] = {clustered_ ? std::sqrt(1.0 - cluster_share_) : 1.0, task.key, nullptr};
+  }
+
+  // The rows of an example, `priors` has room for those that do not exist. Scoring only reads the rows; learning writes to
+  // them through the same pointers, which is why const is cast away here and nowhere else.
+  void find(Task task, const Parts& parts, Related* related, double* priors, Seen& seen) const {
+    if (width_ == 0) return;
+    std::size_t missing = 0;
+    const auto find = [&](RowTable::Name name) {
+      const auto at = rows_.find(name);
+      if (at != RowTable::kNone) return const_cast<double*>(rows_.values(at));
+      double* row = priors + missing++ * width_;
+      for (const auto& part : parts) part->begin_row(row, name.id);
+      return row;
+    };
+    seen.mine = nullptr;
+    for (std::size_t j = 0; j < seen.n_related; ++j) {
+      related[j].row = find(name_of(j, seen));
+      if (related[j].id == task.key && !name_of(j, seen).common) seen.mine = related[j].row;
+    }
+    if (!seen.mine) seen.mine = find({task.key, false});
+  }
+
+  // Makes the rows that do not exist, before learning, and marks all as recently updated: first those that exist, so that
+  // none of them makes room for another.
+  void make(Task task, const Parts& parts, const Seen& seen, std::int64_t now) {
+    if (width_ == 0) return;
+    const auto each = [&](auto use) {
+      bool mine = false;
+      for (std::size_t j = 0; j < seen.n_related; ++j) {
+        const RowTable::Name name = name_of(j, seen);
+        mine |= name.id == task.key && !name.common;
+        use(name);
+      }
+      if (!mine) use(RowTable::Name{task.key, false});
+    };
+    each([&](RowTable::Name name) {
+      const auto at = rows_.find(name);
+      if (at != RowTable::kNone) rows_.touch(at, now);
+    });
+    each([&](RowTable::Name name) {
+      if (rows_.find(name) != RowTable::kNone) return;
+      if (rows_.at_limit()) rows_.drop(rows_.oldest());
+      const auto at = rows_.add(name, 0);
+      for (const auto& part : parts) part->begin_row(rows_.values(at), name.id);
+      rows_.touch(at, now);
+    });
+  }
+
+  // Rows that learning these examples adds at most.
+  std::size_t missing(std::size_t from, std::size_t to, const std::int64_t* ids, const std::int64_t* clusters) const {
+    if (width_ == 0) return 0;
+    Bytes passing;
+    Vec<std::int64_t> absent(passing), absent_clusters(passing);
+    Vec<Related> related(passing, most_related());
+    for (std::size_t i = from; i < to; ++i) {
+      std::size_t n = 0;
+      find_related({ids[i], clusters[i]}, related.data(), n);
+      for (std::size_t j = 0; j < n; ++j) {
+        const bool common = clustered_ && j == 0;
+        if (rows_.find({related[j].id, common}) == RowTable::kNone) (common ? absent_clusters : absent).push_back(related[j].id);
+      }
+      if (rows_.find({ids[i], false}) == RowTable::kNone) absent.push_back(ids[i]);
+    }
+    return count_distinct(absent) + count_distinct(absent_clusters);
+  }
+
+  void reserve(std::size_t more) { rows_.reserve(more); }
+  void end_reserve() noexcept { rows_.end_reserve(); }
+  void forget(std::int64_t id) {
+    const auto row = rows_.find({id, false});
+    if (row != RowTable::kNone) rows_.drop(row);
+    rows_.end_reserve();
+  }
+
+  // In the order of their last update, oldest first.
+  void save(State& state) const {
+    state.integers["row_limit"] = {static_cast<std::int64_t>(rows_.limit())};
+    auto& ids = state.integers["row_id"];
+    auto& common = state.integers["row_common"];
+    auto& values = state.reals["row_values"];
+    for (auto at = rows_.oldest(); at != RowTable::kNone; at = rows_.newer(at)) {
+      ids.push_back(rows_.row(at).name.id);
+      common.push_back(rows_.row(at).name.common);
+      values.insert(values.end(), rows_.values(at), rows_.values(at) + width_);
+    }
+  }
+
+  void load(const State& state, std::int64_t now) {
+    const auto require = [](bool holds) {
+      if (!holds) throw std::invalid_argument("a saved Budgetron whose rows do not agree in number");
+    };
+    const auto& ids = state.integers.at("row_id");
+    const auto& common = state.integers.at("row_common");
+    const auto& values = state.reals.at("row_values");
+    const std::int64_t limit = state.integers.at("row_limit").at(0);
+    require(common.size() == ids.size() && values.size() == ids.size() * width_ && limit >= 0);
+    const auto most = static_cast<std::size_t>(limit);
+    if (may_grow_ && most > rows_.limit()) rows_.raise_limit(most - rows_.limit());
+    rows_.reserve(ids.size());
+    for (std::size_t k = 0; k < ids.size(); ++k) {
+      require(!rows_.at_limit() && rows_.find({ids[k], common[k] != 0}) == RowTable::kNone);
+      const auto at = rows_.add({ids[k], common[k] != 0}, 0);
+      std::copy_n(values.begin() + static_cast<std::ptrdiff_t>(k * width_), width_, rows_.values(at));
+      rows_.touch(at, now);
+    }
+  }
+
+ private:
+  void set_places(const Parts& parts) noexcept {
+    width_ = 0;
+    for (const auto& part : parts) {
+      part->at = width_;
+      width_ += part->row_width();
+    }
+  }
+  RowTable::Name name_of(std::size_t related, const Seen& e) const { return {e.related[related].id, clustered_ && related == 0}; }
+
+  const Factored* factor_;  // of an explicit graph
+  const bool clustered_;
+  const double cluster_share_;  // of the variance of own weights, that which the tasks of a cluster have in common
+  const bool may_grow_;         // whether spare bytes may become rows
+  RowTable rows_;
+  std::size_t width_ = 0;
+};
+
+}  // namespace budgetron

@@ -1,0 +1,57 @@
+"""The calibration of the mixture's margins: scales and offsets that are known are found."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from budgetron.engine.reference.budgetron.calibration import LEAST_SCALE, MOST_SCALE, Calibration
+
+
+def learned(margins, codes, omega=1.0):
+    one = Calibration(margins.shape[1])
+    for m, code in zip(margins, codes, strict=True):
+        one.learn(m, one.margins(m), int(code), omega)
+    return one
+
+
+@pytest.mark.parametrize("scale", [0.6, 1.0, 1.7])
+def test_the_scale_of_two_classes_is_found(scale):
+    """Labels are drawn from probabilities whose logits are `scale` times the margins."""
+    rng = np.random.default_rng(0)
+    m = 2 * rng.normal(size=(6000, 1))
+    codes = rng.random(6000) < 1 / (1 + np.exp(-scale * m[:, 0]))
+    assert learned(m, codes).scale == pytest.approx(scale, abs=0.2)
+
+
+@pytest.mark.parametrize("scale", [0.6, 1.7])
+def test_the_scale_of_three_classes_is_found(scale):
+    rng = np.random.default_rng(1)
+    m = 2 * rng.normal(size=(6000, 3))
+    m -= np.log(np.exp(m).sum(axis=1, keepdims=True))
+    codes = (scale * m + rng.gumbel(size=m.shape)).argmax(axis=1)
+    one = learned(m, codes)
+    assert one.scale == pytest.approx(scale, abs=0.2)
+    z = np.array([one.margins(row) for row in m[:50]])
+    np.testing.assert_allclose(np.exp(z).sum(axis=1), 1.0, rtol=1e-12)
+
+
+def test_an_offset_is_found():
+    """A class that has become twice as frequent adds log 2."""
+    rng = np.random.default_rng(2)
+    m = 1.5 * rng.normal(size=(20_000, 1))
+    codes = rng.random(20_000) < 1 / (1 + np.exp(-m[:, 0] - np.log(2)))
+    assert learned(m, codes).offset[0] == pytest.approx(np.log(2), abs=0.2)
+
+
+def test_no_example_moves_it_far():
+    """However confident its mistake, and however large its weight."""
+    one = Calibration(1)
+    one.learn(np.array([13.0]), one.margins(np.array([13.0])), 0, 1e9)
+    assert 0.9 <= one.scale < 1 and abs(one.offset[0]) < 0.01
+    for _ in range(1000):
+        one.learn(np.array([13.0]), one.margins(np.array([13.0])), 0, 1e9)
+    assert one.scale >= LEAST_SCALE
+    for _ in range(1000):
+        one.learn(np.array([0.5]), one.margins(np.array([0.5])), 1, 1.0)
+    assert one.scale <= MOST_SCALE

@@ -1,0 +1,147 @@
+"""Bytes go to where the weight is: waves on curved streams, and what dropped parts held to those that stay."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from budgetron import Budgetron
+from budgetron.engine import memory, native, reference
+from budgetron.engine.reference.budgetron import mixture
+from budgetron.engine.reference.budgetron.adagrad import WaveAdaGrad
+from budgetron.engine.reference.budgetron.filters import Filter, FilterBelief
+from budgetron.engine.reference.budgetron.parts import Seen
+from budgetron.engine.reference.budgetron.waves import FIRST_WAVES, Waves
+
+ENGINES = [native.Engine] * native.available + [reference.Engine]
+PLANNED, MOST = FIRST_WAVES + 16, FIRST_WAVES + 40
+SIZES = {"waves": PLANNED, "whole_waves": PLANNED, "most_waves": MOST, "most_whole_waves": MOST}
+
+
+def ring(n, seed=0):
+    """Inside or outside of a circle: no line tells them apart."""
+    rng = np.random.default_rng(seed)
+    X = rng.normal(size=(n, 4))
+    return X, ((X[:, :2] ** 2).sum(axis=1) > 1.4).astype(np.int32), rng.integers(5, size=n)
+
+
+def waves_of(engine):
+    state = engine.state()
+    return {name: np.ravel(state[name]).tolist() for name in ("filter2_waves", "adagrad_waves") if name in state}
+
+
+def straight(n, seed=0):
+    X, _, tasks = ring(n, seed)
+    return X, (X @ [1.0, -1.0, 0.5, 0.0] > 0).astype(np.int32), tasks
+
+
+@pytest.mark.parametrize("kind", ENGINES)
+def test_waves_are_used_where_they_help(kind, made, learn):
+    settings = made(**SIZES, max_task_rows=5)
+    curved, linear = kind(settings), kind(settings)
+    learn(curved, *ring(1100))
+    learn(linear, *straight(1100))
+    assert waves_of(curved) == {name: [PLANNED, PLANNED] for name in ("filter2_waves", "adagrad_waves")}
+    assert waves_of(linear) == {name: [FIRST_WAVES, PLANNED] for name in ("filter2_waves", "adagrad_waves")}
+    bound = memory.bytes_of(settings, kind is native.Engine)
+    assert linear.memory_bytes() < curved.memory_bytes() <= bound
+
+
+@pytest.mark.skipif(not native.available, reason="built without a compiler")
+@pytest.mark.parametrize("form", [{}, {"graph": "disconnected"}, {"graph": "edges"}, {"n_outputs": 3}], ids=str)
+def test_both_engines_grow_alike(form, made, learn):
+    X, codes, tasks = ring(700)
+    codes = codes + (X[:, 2] > 1) * codes if "n_outputs" in form else codes
+    engines = [kind(made(**SIZES, **form)) for kind in ENGINES]
+    margins = [learn(engine, X, codes, tasks)[0] for engine in engines]
+    np.testing.assert_allclose(margins[0], margins[1], rtol=1e-5, atol=1e-5)
+    assert waves_of(engines[0]) == waves_of(engines[1])
+    if form.get("graph") != "disconnected":
+        assert waves_of(engines[0])["adagrad_waves"] == [PLANNED, PLANNED]
+
+
+def test_growing_leaves_margins_as_they_are():
+    """New waves begin with weights of 0, the others are scaled. The core is held to this by the test above."""
+    rng = np.random.default_rng(3)
+    filters = Filter(0, FilterBelief(3.0, 0.1), 1, 5, PLANNED, MOST, whole=True, shared=True, own=False)
+    adagrad = WaveAdaGrad([0.1, 1.0], [0.1, 0.1], 1, 5, PLANNED, MOST, shared=True, cells=0)
+    waves = Waves(4, 1.0)
+    waves.resize(MOST)
+    seen = []
+    for z in rng.normal(size=(30, 4)):
+        seen.append(Seen(None, 0, np.append(z / 2, 1.0), waves.features(z), np.zeros(0)))
+    for part in (filters, adagrad):
+        for e in seen:
+            part.learn(e, part.margins(e), int(rng.integers(2)), 1.0)
+        before = [part.margins(e) for e in seen]
+        part.use_waves(MOST)
+        np.testing.assert_allclose([part.margins(e) for e in seen], before, rtol=1e-6, atol=1e-6)
+        assert part.waves == MOST
+
+
+def dropped(kind, settings, left, X, codes, tasks, learn):
+    """An engine whose parts are about to be dropped, but for one, which has all the weight."""
+    engine = kind(settings)
+    learn(engine, X[:600], codes[:600], tasks[:600])
+    state = engine.state()
+    counts = np.bincount(engine.query("beliefs")["part"])
+    weights = np.full(counts.sum(), 1e-7)
+    at = counts[:left].sum()
+    weights[at] = 1 - weights[at + 1 :].sum() - weights[:at].sum()
+    state["n_seen"], state["belief_weight"] = mixture.PATIENCE + 600, weights
+    state["part_idle"] = np.where(np.arange(len(counts)) == left, 0, mixture.PATIENCE)
+    return kind.restore(settings, state)
+
+
+@pytest.mark.parametrize("kind", ENGINES)
+@pytest.mark.parametrize("left", ["filter2_waves", "adagrad_waves"])
+def test_bytes_of_dropped_parts_go_to_the_heaviest(kind, left, made, learn):
+    settings = made(**SIZES, max_task_rows=5)
+    bound = memory.bytes_of(settings, kind is native.Engine)
+    X, codes, tasks = ring(620)
+    engine = dropped(kind, settings, {"filter2_waves": 2, "adagrad_waves": 4}[left], X, codes, tasks, learn)
+    learn(engine, X[600:], codes[600:], tasks[600:])
+    used, granted = waves_of(engine)[left]
+    assert PLANNED < used == granted <= MOST
+    assert engine.memory_bytes() <= bound
+    again = kind.restore(settings, engine.state())
+    ids, clusters = settings.graph.locate(list(tasks))
+    assert again.margins(X, ids, clusters).tobytes() == engine.margins(X, ids, clusters).tobytes()
+
+
+@pytest.mark.skipif(not native.available, reason="built without a compiler")
+def test_both_engines_give_the_bytes_alike(made, learn):
+    settings = made(**SIZES, rows_may_grow=True, max_task_rows=4)
+    X, codes, tasks = ring(700)
+    for left in (0, 2, 4):
+        engines = [dropped(kind, settings, left, X, codes, tasks, learn) for kind in ENGINES]
+        margins = [learn(engine, X[600:], codes[600:], tasks[600:])[0] for engine in engines]
+        np.testing.assert_allclose(margins[0], margins[1], rtol=1e-5, atol=1e-5)
+        states = [engine.state() for engine in engines]
+        for name in ("row_limit", "spare_bytes"):
+            assert np.array_equal(np.ravel(states[0][name]), np.ravel(states[1][name])), name
+        assert waves_of(engines[0]) == waves_of(engines[1])
+        assert (np.ravel(states[0]["row_limit"])[0] > 4) == (left == 0)
+
+
+@pytest.mark.skipif(not native.available, reason="built without a compiler")
+@pytest.mark.parametrize("cut", [1, 37, 5000])
+def test_more_rows_within_the_budget_however_the_stream_is_cut(cut, made, learn):
+    """Rows that are allowed in the middle of a block are there when its next examples need them."""
+    settings = made(**SIZES, rows_may_grow=True, max_task_rows=20)
+    X, codes, _ = straight(3000)
+    tasks = np.arange(3000)
+    engine = dropped(native.Engine, settings, 0, X, codes, tasks, learn)
+    for at in range(600, 3000, cut):
+        part = slice(at, at + cut)
+        learn(engine, X[part], codes[part], tasks[part])
+        assert engine.memory_bytes() <= memory.bytes_of(settings, True)
+    state = engine.state()
+    assert len(state["row_id"]) == np.ravel(state["row_limit"])[0] > 20
+    assert state["row_id"].tolist() == list(range(3000 - len(state["row_id"]), 3000))
+
+
+def test_a_small_problem_stays_small():
+    X, y, _ = straight(2000)
+    model = Budgetron().fit(X, y)
+    assert model.memory_bytes_ < 160 * 2**10
