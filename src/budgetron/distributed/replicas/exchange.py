@@ -171,8 +171,14 @@ def _received(kernel: Kernel | None, g: int, now: Sequence[SharedPart], last: Se
         parts = [projected(part.rows, part.weights) for part in (now[h] for h in others) if part.weights is not None]
         weights = np.mean([mine.weights, *parts], axis=0)
     filters = {name: _summed(name, pair, others, now, last) for name, pair in mine.filters.items()}
-    means = {name: np.mean([part.means[name] for part in now if name in part.means], axis=0) for name in mine.means}
+    means = {name: _mean(name, own, now) for name, own in mine.means.items()}
     return SharedPart(mine.rows, weights, filters, means, _pooled(g, now))
+
+
+def _mean(name: str, own: Array, now: Sequence[SharedPart]) -> Array:
+    """The mean over the replicas that have this array in the same size: each of them uses more waves at its own time."""
+    alike = [part.means[name] for part in now if name in part.means and part.means[name].shape == own.shape]
+    return np.asarray(np.mean(alike, axis=0))
 
 
 def _summed(

@@ -97,6 +97,7 @@ def planned(settings: Settings, limit: int, compiled: bool) -> Settings | None:
     """Return settings whose `bytes_of` is within the limit; None if it is too small."""
     if settings.sparse:
         return _table(settings, limit, compiled)
+    limit, compiled = _compiled(limit, compiled), True
     settings = settings.with_parameters(rows_may_grow=settings.parameters.max_task_rows is None)
     for candidate in (settings, _lean(settings), _cells_only(settings), _diagonal(settings), least(settings)):
         found = _dense(candidate, limit, compiled)
@@ -214,7 +215,12 @@ def resized(settings: Settings, limit: int, compiled: bool) -> Settings | None:
         return settings.with_parameters(cells=cells) if cells >= 16 else None
     if settings.parameters.rows_may_grow:  # the number of rows was planned, and is planned again
         settings = settings.with_parameters(max_task_rows=None)
-    return _dense(settings, limit, compiled)
+    return _dense(settings, _compiled(limit, compiled), compiled=True)
+
+
+def _compiled(limit: int, compiled: bool) -> int:
+    """Return the limit in bytes of the compiled core: NumPy keeps both triangles of a covariance."""
+    return limit if compiled else limit // 2
 
 
 def of_count(settings: Settings, count: int | None, rows: int | None) -> Settings:
