@@ -1,4 +1,5 @@
-// Rows of numbers by name, up to a limit; beyond it the least recently updated row is evicted by the caller.
+// A table of rows of coefficients: one per task, and one per cluster that its tasks share. At the limit of rows, the caller
+// evicts the least recently updated one.
 #pragma once
 
 #include <algorithm>
@@ -34,7 +35,7 @@ class RowTable {
   };
   static constexpr std::uint32_t kNone = std::numeric_limits<std::uint32_t>::max();
 
-  // `seed` keys the hash of the index: names chosen by an adversary cannot fall into one bucket. Nothing but speed depends on it.
+  // `seed` randomises the hash of the index, so that an adversary cannot choose names that collide. Only speed depends on it.
   RowTable(Bytes& bytes, std::size_t width, std::size_t limit, std::uint64_t seed)
       : bytes_(bytes), width_(width), limit_(limit), seed_(seed), rows_(bytes), values_(bytes), spare_(bytes), index_(bytes, 64, kNone) {}
 
@@ -53,15 +54,15 @@ class RowTable {
     return index_[bucket_of(name)];
   }
 
-  // Buckets that `find` looks at, for tests.
+  // The number of buckets that `find` reads; for tests.
   std::size_t probes(Name name) const { return ((bucket_of(name) - home_of(name)) & (index_.size() - 1)) + 1; }
 
-  // Allocates what `more` calls of `add` need, so that these cannot fail. Where it throws, the table is unchanged.
+  // Allocates what `more` calls of `add` need, so that these cannot fail. If it throws, the table is unchanged.
   void reserve(std::size_t more) {
     if (more == 0) return;
     const std::size_t fresh = limit_ ? std::min(more, limit_ - std::min(limit_, rows_.size())) : more;
     const std::size_t total = rows_.size() + fresh;
-    spare_.reserve(fresh + 1);  // one for a row that is dropped for another
+    spare_.reserve(fresh + 1);  // one for the values of a row that `drop` frees
     if (rows_.capacity() < total) rows_.reserve(std::max(total, std::min(2 * rows_.size(), limit_ ? limit_ : total * 2)));
     if (values_.capacity() < total) values_.reserve(rows_.capacity());
     std::size_t buckets = index_.size();
@@ -70,7 +71,7 @@ class RowTable {
     while (spare_.size() < fresh) spare_.emplace_back(bytes_);
     for (auto& row : spare_) row.reserve(width_);
   }
-  // Allows more rows, and reserves them. Where it throws, the limit stays.
+  // Allows more rows, and reserves them. If it throws, the limit is unchanged.
   void raise_limit(std::size_t more) {
     limit_ += more;
     try {
@@ -80,10 +81,10 @@ class RowTable {
       throw;
     }
   }
-  // Frees what reserve() allocated and `add` did not use.
+  // Frees the memory that reserve() allocated and `add` did not use.
   void end_reserve() noexcept { release(spare_); }
 
-  // Only after reserve(), whose space it uses up.
+  // Adds a row of zeros; call reserve() first.
   std::uint32_t add(Name name, std::int64_t cluster) {
     const auto at = static_cast<std::uint32_t>(rows_.size());
     index_[bucket_of(name)] = at;
@@ -103,7 +104,7 @@ class RowTable {
     link(at);
   }
 
-  // The last row moves into the hole.
+  // Removes a row. The last row takes its index.
   void drop(std::uint32_t at) {
     unlink(at);
     erase_bucket(bucket_of(rows_[at].name));
@@ -131,7 +132,7 @@ class RowTable {
     }
   }
 
-  // Allocates first: where it throws, the rows are as wide as before.
+  // Makes every row wider. Allocates first: if it throws, the rows are as wide as before.
   void widen(std::size_t width) {
     for (auto& row : values_) row.reserve(width);
     for (auto& row : spare_) row.reserve(width);

@@ -176,7 +176,7 @@ def _received(kernel: Kernel | None, g: int, now: Sequence[SharedPart], last: Se
 
 
 def _mean(name: str, own: Array, now: Sequence[SharedPart]) -> Array:
-    """The mean over the replicas that have this array in the same size: each of them uses more waves at its own time."""
+    """The mean over the replicas that have this array in the same size: each uses more waves at its own time."""
     alike = [part.means[name] for part in now if name in part.means and part.means[name].shape == own.shape]
     return np.asarray(np.mean(alike, axis=0))
 
