@@ -28,7 +28,7 @@ WAVE_RATES, WAVE_OWNS = (0.1, 0.3, 1.0), (0.1, 1.0, 0.1)
 TABLE_RATES, TABLE_SIGNS = (0.3, 0.8), (0.0, 1.0)
 FEW_RATES, FEW_SIGNS = (0.4,), (0.0,)
 """The table's beliefs where it has fewer than `ENOUGH_CELLS`: then a cell more is worth more than a second belief."""
-ENOUGH_CELLS = 2**16
+ENOUGH_CELLS = 2**14
 MOST_WHOLE = 128
 """Columns up to which filters have a whole covariance."""
 MOST_WAVES, MOST_WHOLE_WAVES = 1024, 256
