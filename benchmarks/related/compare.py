@@ -156,7 +156,8 @@ def markdown(rows: list[dict[str, Any]], place: str) -> str:
     lines = [
         f"![Errors of every learner against bytes and microseconds]({place})", "",
         f"Means over {len(counted)} streams of at most {ROWS:,} rows: error minus the least error of any learner at "
-        "that budget, in points, and microseconds per example.", "",
+        "that budget, in points, and microseconds per example. A budget leaves out the streams whose rows are too wide "
+        "for it.", "",
         "| | " + " | ".join(BUDGETS) + " |", "|---|" + "---:|" * len(BUDGETS),
     ]  # fmt: skip
     lines += [f"| {name} | " + " | ".join(f"{above[name, b]:.1f}, {time_of[name, b]:.1f} µs" for b in BUDGETS) + " |"

@@ -142,9 +142,9 @@ class BudgetSgd(Learner):
 
     rule: ClassVar[str] = "budget_sgd"
     presets: ClassVar[Mapping[str, Mapping[str, Any]]] = {
-        "bsgd-remove": {"step": "pegasos", "regularization": 1e-4, "maintenance": "remove"},
-        "bsgd-project": {"step": "pegasos", "regularization": 1e-4, "maintenance": "project-smallest"},
-        "bsgd-merge": {"step": "pegasos", "regularization": 1e-4, "maintenance": "merge"},
+        "bsgd-remove": {"step": "pegasos", "regularization": 1e-3, "maintenance": "remove"},
+        "bsgd-project": {"step": "pegasos", "regularization": 1e-3, "maintenance": "project-smallest"},
+        "bsgd-merge": {"step": "pegasos", "regularization": 1e-3, "maintenance": "merge"},
         "bnorma": {"step": "root", "rate": 0.71, "regularization": 1e-4, "maintenance": "project-smallest"},
         "bpa-s": {"step": "passive-aggressive", "rate": 1.0, "maintenance": "replace"},
         "bpa-p": {"step": "passive-aggressive", "rate": 1.0, "maintenance": "project"},
@@ -231,7 +231,7 @@ class BudgetSgd(Learner):
         if self.step == "pegasos" and value == 0:
             raise refuse(
                 self._who, "regularization", 'above 0 with step="pegasos"', shown(value),
-                "Its steps are 1/(regularization · t); try 1e-4.",
+                "Its steps are 1/(regularization · t); try 1e-3.",
             )  # fmt: skip
         if self.step in ("constant", "root") and value * self._above_zero("rate") >= 1:
             raise refuse(
