@@ -80,7 +80,7 @@ class Halving final : public MarginLearner {
     }
     const double after = exact_norm2();
     if (after > 0) scale_ *= std::sqrt(std::max(before, 0.0) / after);
-    if (scale_ < 1e-100) fold_scale();
+    fold_scale();  // the factor may be above 1, and everything else only shrinks it
     norm2_ = after > 0 ? before : 0.0;
   }
 
