@@ -47,7 +47,8 @@ class Projectron final : public WithSpan<CoefficientLearner> {
     if (!(loss > 1e-10)) return 0;
     const double kk = example.self * config_.similarity->self(example.task, scratch.workspace.get());
     if (loss >= 1.0) return kk <= eta2_ ? kMistake : on_mistake(example, kk, step, scratch);
-    const double delta2 = span_.project(scratch.task_row.data(), kk, rows());
+    double delta2 = span_.project(scratch.task_row.data(), kk, rows());
+    if (delta2 <= kNoiseSingle * kk) delta2 = 0.0;  // what float32 rows cannot tell from 0 shortens no step, in any precision
     const double twice = paired && convention_ != Convention::budget ? 2.0 : 1.0;
     const double tau = size() ? step_of(loss, twice * (kk - delta2) / c2_, twice * delta2 / c2_) : 0.0;
     if (!(tau > 0)) return 0;

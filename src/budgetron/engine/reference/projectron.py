@@ -30,6 +30,7 @@ from budgetron.engine.saved_state import require
 from budgetron.engine.settings import Settings
 
 NORM, SQUARED, BUDGET = 0.0, 1.0, 2.0
+NEGLIGIBLE = 2.0**-16  # of K_tt: a δ² that float32 rows cannot tell from 0 shortens no step, whatever the precision
 
 
 class Parameters(budget_projectron.Parameters, frozen=True):
@@ -88,6 +89,8 @@ class Projectron(BudgetProjectron):
 
     def learn_margin(self, t: Example, y: Array, loss: float) -> Outcome:
         alpha, delta2 = self.gram.project(t.k, t.k_tt)
+        if delta2 <= NEGLIGIBLE * t.k_tt:
+            delta2 = 0.0
         paired = 1.0 if self.p.convention == BUDGET else float(y @ y)
         p, delta2 = paired * (t.k_tt - delta2) / self.c2, paired * delta2 / self.c2
         tau = self.tau(loss, p, delta2) if len(alpha) and p > 0 else 0.0
