@@ -14,41 +14,58 @@ namespace {
 
 constexpr double kLargest = 1.7976931348623157e308;  // the largest finite number
 
-// Adds a score to the least and the largest so far; an infinite one is not the largest.
-inline void take(double score, double& least, double& largest) {
-  const double finite = score <= kLargest ? score : 0.0;
-  least = score < least ? score : least;
-  largest = finite > largest ? finite : largest;
+// The least and the largest score so far, in lanes: Clang does not vectorise a reduction of doubles by comparisons.
+struct Running {
+  static constexpr size_t kLanes = 8;
+  double least[kLanes], largest[kLanes];
+
+  Running() {
+    for (size_t l = 0; l < kLanes; ++l) {
+      least[l] = HUGE_VAL;
+      largest[l] = 0;
+    }
+  }
+  void take(size_t lane, double score) {
+    const double finite = score <= kLargest ? score : 0.0;
+    least[lane] = score < least[lane] ? score : least[lane];
+    largest[lane] = finite > largest[lane] ? finite : largest[lane];
+  }
+  Extremes all() const {
+    Extremes of{least[0], largest[0]};
+    for (size_t l = 1; l < kLanes; ++l) {
+      of.least = least[l] < of.least ? least[l] : of.least;
+      of.largest = largest[l] > of.largest ? largest[l] : of.largest;
+    }
+    return of;
+  }
+};
+
+// Calls score(j) for every j.
+template <class Score>
+inline Extremes extremes_of(size_t n, Score score) {
+  Running so_far;
+  size_t j = 0;
+  for (; j + Running::kLanes <= n; j += Running::kLanes)
+    for (size_t l = 0; l < Running::kLanes; ++l) so_far.take(l, score(j + l));
+  for (size_t l = 0; j < n; ++j, ++l) so_far.take(l, score(j));
+  return so_far.all();
 }
 
 Extremes sizes(double scale, const double* __restrict b, const double* __restrict root, size_t n, double* __restrict out) {
-  double least = HUGE_VAL, largest = 0;
-#pragma omp simd reduction(min : least) reduction(max : largest)
-  for (size_t j = 0; j < n; ++j) {
-    out[j] = scale * (b[j] < 0 ? -b[j] : b[j]) * root[j];
-    take(out[j], least, largest);
-  }
-  return {least, largest};
+  return extremes_of(n, [=](size_t j) { return out[j] = scale * (b[j] < 0 ? -b[j] : b[j]) * root[j]; });
 }
 
 Extremes residuals(double scale, const double* __restrict b, const double* __restrict own, const double* __restrict k, double kk,
                    size_t n, double* __restrict out) {
   const double per = 1.0 / kk;
-  double least = HUGE_VAL, largest = 0;
-#pragma omp simd reduction(min : least) reduction(max : largest)
-  for (size_t j = 0; j < n; ++j) {
+  return extremes_of(n, [=](size_t j) {
     const double left = own[j] - k[j] * k[j] * per, weight = scale * b[j];
-    out[j] = weight * weight * (left > 0 ? left : 0.0);
-    take(out[j], least, largest);
-  }
-  return {least, largest};
+    return out[j] = weight * weight * (left > 0 ? left : 0.0);
+  });
 }
 
 Extremes extremes(const double* x, size_t n) {
-  double least = HUGE_VAL, largest = 0;
-#pragma omp simd reduction(min : least) reduction(max : largest)
-  for (size_t j = 0; j < n; ++j) take(x[j], least, largest);
-  return {least, largest};
+  return extremes_of(n, [=](size_t j) { return x[j]; });
 }
 
 size_t oldest_within(const double* x, const int64_t* arrivals, size_t n, double limit) {
