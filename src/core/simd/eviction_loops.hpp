@@ -5,6 +5,7 @@
 
 #include <cmath>
 #include <cstdint>
+#include <cstring>
 
 #include "simd/simd.hpp"
 
@@ -12,43 +13,30 @@ namespace budgetron {
 namespace BUDGETRON_TARGET {
 namespace {
 
-constexpr double kLargest = 1.7976931348623157e308;  // the largest finite number
+// Numbers that are not negative have the order of their bits. Compilers vectorise a reduction of integers, but not all of them
+// one of doubles, which may be NaN.
+inline int64_t bits_of(double x) {
+  int64_t bits;
+  std::memcpy(&bits, &x, sizeof bits);
+  return bits;
+}
+inline double number_of(int64_t bits) {
+  double x;
+  std::memcpy(&x, &bits, sizeof x);
+  return x;
+}
 
-// The least and the largest score so far, in lanes: Clang does not vectorise a reduction of doubles by comparisons.
-struct Running {
-  static constexpr size_t kLanes = 8;
-  double least[kLanes], largest[kLanes];
-
-  Running() {
-    for (size_t l = 0; l < kLanes; ++l) {
-      least[l] = HUGE_VAL;
-      largest[l] = 0;
-    }
-  }
-  void take(size_t lane, double score) {
-    const double finite = score <= kLargest ? score : 0.0;
-    least[lane] = score < least[lane] ? score : least[lane];
-    largest[lane] = finite > largest[lane] ? finite : largest[lane];
-  }
-  Extremes all() const {
-    Extremes of{least[0], largest[0]};
-    for (size_t l = 1; l < kLanes; ++l) {
-      of.least = least[l] < of.least ? least[l] : of.least;
-      of.largest = largest[l] > of.largest ? largest[l] : of.largest;
-    }
-    return of;
-  }
-};
-
-// Calls score(j) for every j.
 template <class Score>
 inline Extremes extremes_of(size_t n, Score score) {
-  Running so_far;
-  size_t j = 0;
-  for (; j + Running::kLanes <= n; j += Running::kLanes)
-    for (size_t l = 0; l < Running::kLanes; ++l) so_far.take(l, score(j + l));
-  for (size_t l = 0; j < n; ++j, ++l) so_far.take(l, score(j));
-  return so_far.all();
+  const int64_t infinity = bits_of(HUGE_VAL);
+  int64_t least = infinity, largest = 0;
+#pragma omp simd reduction(min : least) reduction(max : largest)
+  for (size_t j = 0; j < n; ++j) {
+    const int64_t bits = bits_of(score(j)), finite = bits < infinity ? bits : 0;
+    least = bits < least ? bits : least;
+    largest = finite > largest ? finite : largest;
+  }
+  return {number_of(least), number_of(largest)};
 }
 
 Extremes sizes(double scale, const double* __restrict b, const double* __restrict root, size_t n, double* __restrict out) {
