@@ -48,3 +48,16 @@ def test_a_body_of_a_gibibyte_is_read_to_its_end(tmp_path):
     with limited(tmp_path, seconds_to_send=PATIENCE) as url, httpx.Client(base_url=url, timeout=600) as client:
         answer = client.put("/v1/snapshot", content=slowly(memoryview(bytes(2**30)), 4 * PATIENCE))
         assert answer.status_code == 422 and "a Budgetron model" in answer.text
+
+
+def test_a_snapshot_may_be_read_slowly(tmp_path):
+    """The time for the next request runs while the client still reads the response to the last one."""
+    _, content = model_file(tmp_path, 40_000, 200)
+    with limited(tmp_path / "data", seconds_to_send=PATIENCE) as url, httpx.Client(base_url=url, timeout=600) as client:
+        assert client.put("/v1/snapshot", content=content).status_code == 200
+        pieces = []
+        with client.stream("GET", "/v1/snapshot") as answer:
+            for piece in answer.iter_raw(len(content) // 50):
+                pieces.append(piece)
+                time.sleep(4 * PATIENCE / 50)
+        assert b"".join(pieces) == content

@@ -74,6 +74,7 @@ class Connections:
         connection = self._open.get(client) if client else None
         if connection is not None:
             connection.wait_for_headers()
+            connection.forget_unread()
 
     def abort(self, client: Client | None) -> None:
         """Drop a connection at once. Closing it would wait until the client has read what was written."""
@@ -109,6 +110,7 @@ class Connection(asyncio.Protocol):
         self.key: Client | int = id(self)
         self.deadline: float | None = None  # for the headers and the start of the body; None while a request is handled
         self.is_reserved = False
+        self._unread: float = float("inf")  # bytes of a response that the client had not read at the last deadline
 
     def connection_made(self, transport: Any) -> None:
         self.transport = transport
@@ -126,8 +128,16 @@ class Connection(asyncio.Protocol):
         seconds = self.connections.seconds
         self.deadline = self._loop.time() + (min(seconds, _RESERVED_SECONDS) if self.is_reserved else seconds)
 
+    def forget_unread(self) -> None:
+        self._unread = float("inf")
+
     def drop(self) -> None:
-        if self.transport.get_write_buffer_size():
+        """Close the connection, unless the client is still reading a long response at 1 kB/s or more."""
+        unread = self.transport.get_write_buffer_size()
+        if 0 < unread <= self._unread - 1000 * self.connections.seconds:
+            self._unread = unread
+            self.wait_for_headers()
+        elif unread:
             self.transport.abort()  # the client does not read the end of its response either
         else:
             self.transport.close()
