@@ -29,7 +29,7 @@ def resized_state(state: State, old: Settings, new: Settings) -> State:
     """Return the state of a model with the sizes of `new`."""
     state = dict(state)
     if old.sparse:
-        _resize_table(state, old.parameters.cells, new.parameters.cells)
+        _resize_table(state, old.parameters.cells, new.parameters.cells, classes=max(2, new.n_outputs))
     else:
         index = np.asarray(state["part_index"]).tolist()
         for k, _ in enumerate(new.parameters.filters):
@@ -114,7 +114,7 @@ def _resize_adagrad(state: State, new: Settings) -> None:
     state["adagrad_own_squares"] = np.zeros((*shape[:2], cells), np.float32)
 
 
-def _resize_table(state: State, old: int, new: int) -> None:
+def _resize_table(state: State, old: int, new: int, classes: int) -> None:
     cells = np.asarray(state["table_cells"], dtype=np.float32).reshape(old, -1)
     seen = np.asarray(state["table_seen"])
     if new >= old:
@@ -122,7 +122,7 @@ def _resize_table(state: State, old: int, new: int) -> None:
         state["table_cells"], state["table_seen"] = cells[source], seen[source]
     else:
         target = np.arange(old) * new // old
-        heaviest = _heaviest(target, cells[:, 1:].sum(axis=1), new)
+        heaviest = _heaviest(target, cells[:, 1 : 1 + classes].sum(axis=1), new)
         merged = np.zeros(new, dtype=seen.dtype)
         np.bitwise_or.at(merged, target, seen)
         state["table_cells"], state["table_seen"] = cells[heaviest], merged
