@@ -76,6 +76,40 @@ def test_sparse_rows_and_many_labels(tmp_path: Path, budgetron, told) -> None:
     assert "predicted as spam" in budgetron("inspect", tmp_path / "m", "--example", example).stdout
 
 
+def test_reasons_add_up_and_have_names(saved, told, budgetron) -> None:
+    path = saved()
+    found = told("inspect", path, "--example", json.dumps(EXAMPLE), "--task", "bob")["example"]
+    reasons = found["reasons"]
+    total = sum(term["total"] for term in reasons["terms"]) + reasons["rest"] + reasons["remainder"]
+    assert total == pytest.approx(found["margin"], abs=1e-9) == reasons["margin"]
+    assert {"size", "links", "colour=red", "constant"} <= {term["name"] for term in reasons["terms"]}
+    shown = budgetron("inspect", path, "--example", json.dumps(EXAMPLE), "--task", "bob").stdout
+    assert "What speaks for" in shown and "colour=red" in shown and "margin" in shown
+
+
+def test_words_and_many_categories_have_names(tmp_path: Path, budgetron, told) -> None:
+    stream = tmp_path / "s.csv"
+    lines = [f"{words} {n},city {n % 90},{label}" for n in range(120)
+             for words, label in (("win a prize", "spam"), ("lunch at noon", "ham"))]  # fmt: skip
+    stream.write_text("words,city,label\n" + "\n".join(lines) + "\n")
+    budgetron("run", stream, "--text", "words", "--categorical", "city", "--save", tmp_path / "m")
+    example = json.dumps({"words": "win lunch", "city": "city 7"})
+    found = told("inspect", tmp_path / "m", "--example", example)["example"]["reasons"]
+    terms = {term["name"]: term["total"] for term in found["terms"]}
+    assert terms["words: win"] > 0 > terms["words: lunch"] and any(name.startswith("city") for name in terms)
+    assert not any(name.startswith("column") for name in terms)
+
+
+def test_importance_over_a_file(saved, mail: Path, told, budgetron) -> None:
+    path = saved()
+    found = told("inspect", path, "--importance", mail)["importance"]
+    assert found["examples"] == 600
+    sizes = [one["mean"] for one in found["features"]]
+    assert sizes == sorted(sizes, reverse=True) and {"size", "links"} <= {one["name"] for one in found["features"]}
+    assert "averaged over 600 examples" in budgetron("inspect", path, "--importance", mail).stdout
+    assert "No such file" in budgetron("inspect", path, "--importance", "gone.csv", code=2).output
+
+
 def test_errors(saved, tmp_path: Path, budgetron) -> None:
     path = saved()
     for words, says in [

@@ -147,7 +147,7 @@ void run(const Config& c, bool by_cluster, unsigned seed, double offset) {
       });
       if (c.rule == "budgetron") {  // whose queries may apply a pending update of a covariance
         const Rows rows = s.rows(c, 0, n);
-        for (const char* name : {"variances", "linear_weights", "beliefs"}) {
+        for (const char* name : {"variances", "linear_weights", "explain", "beliefs"}) {
           const Query query{name, &rows, s.keys.data(), s.clusters.data(), {}};
           with_every_failure(model, [&] { model.learner().query(query); });
           undisturbed.learner().query(query);

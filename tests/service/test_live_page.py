@@ -118,6 +118,8 @@ def test_a_prediction_is_the_services_own(opened, service):
         same = client.post("/v1/predict", json={"features": [1.5, 0, 0], "task": "user 3"})
     wanted = same.json()["probabilities"]["spam"]
     assert f"{100 * wanted:.1f} %" in answer.inner_text()
+    assert "Reasons for spam" in answer.inner_text()
+    assert "x0" in answer.locator("table.reasons").inner_text()
     page.get_by_label("Features").fill("1 two")
     page.get_by_role("button", name="Predict", exact=True).click()
     answer.get_by_text("Features must be numbers").wait_for()

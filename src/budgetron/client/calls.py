@@ -76,13 +76,19 @@ class _PredictionList(msgspec.Struct):
     predictions: list[Prediction]
 
 
-def predict(settings: ClientSettings, features: Any, task: Any, remember: bool) -> Call:
-    body = {"features": to_json(features), "remember": remember} | ({} if task is None else {"task": task})
-    return Call("POST", settings.path("predict"), body, answer=Prediction)
+def predict(settings: ClientSettings, features: Any, task: Any, remember: bool, explain: bool) -> Call:
+    body = {"features": to_json(features)} | ({} if task is None else {"task": task})
+    return Call("POST", settings.path("predict"), body | _asked(remember, explain), answer=Prediction)
 
 
-def predict_many(settings: ClientSettings, examples: list[dict[str, Any]], remember: bool) -> Call:
-    return Call("POST", settings.path("predict"), {"examples": examples, "remember": remember}, answer=_PredictionList)
+def predict_many(settings: ClientSettings, examples: list[dict[str, Any]], remember: bool, explain: bool) -> Call:
+    body = {"examples": examples} | _asked(remember, explain)
+    return Call("POST", settings.path("predict"), body, answer=_PredictionList)
+
+
+def _asked(remember: bool, explain: bool) -> dict[str, bool]:
+    # `explain` is left out unless it is asked for: an earlier service rejects fields that it does not know.
+    return {"remember": remember} | ({"explain": True} if explain else {})
 
 
 def learn_many(settings: ClientSettings, examples: list[dict[str, Any]], key: str | None, classes: Any) -> Call:

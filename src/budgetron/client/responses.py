@@ -13,12 +13,16 @@ from budgetron.errors import BudgetronError, InputError, OperationalError
 
 
 class Prediction(msgspec.Struct, frozen=True):
-    """A prediction. `id` is set if it is remembered for feedback, `probabilities` if the model has them."""
+    """A prediction. `id` is set if it is remembered for feedback, `probabilities` if the model has them.
+
+    `reasons` is a dict, if they were asked for: label, margin, terms, rest, remainder, nearest.
+    """
 
     label: Any
     margin: Any
     probabilities: dict[str, float] | None = None
     id: str | None = None
+    reasons: dict[str, Any] | None = None
 
 
 class Answered(msgspec.Struct, frozen=True):

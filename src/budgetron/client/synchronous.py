@@ -47,18 +47,23 @@ class Client:
 
     # ---- predicting and learning
 
-    def predict(self, features: Any, task: Any = None, *, remember: bool = False) -> Prediction:
-        """Predict one example: a row of numbers, a sparse row, or a dict. `remember` gives it an `id` for feedback."""
-        prediction: Prediction = self._call(calls.predict(self._settings, features, task, remember))
+    def predict(
+        self, features: Any, task: Any = None, *, remember: bool = False, explain: bool = False
+    ) -> Prediction:
+        """Predict one example: a row of numbers, a sparse row, or a dict. `remember` gives it an `id` for feedback.
+
+        With `explain`, the prediction has its `reasons`.
+        """
+        prediction: Prediction = self._call(calls.predict(self._settings, features, task, remember, explain))
         return prediction
 
     def predict_many(
-        self, X: Any, tasks: Any = None, *, remember: bool = False, batch: int = BATCH
+        self, X: Any, tasks: Any = None, *, remember: bool = False, explain: bool = False, batch: int = BATCH
     ) -> list[Prediction]:
         """Predict many examples, `batch` per request."""
         found: list[Prediction] = []
         for examples in calls.batches(X, None, tasks, batch):
-            found += self._call(calls.predict_many(self._settings, examples, remember)).predictions
+            found += self._call(calls.predict_many(self._settings, examples, remember, explain)).predictions
         return found
 
     def learn(

@@ -14,12 +14,15 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.sparse import issparse
 
 from budgetron.durable import blocks
 from budgetron.durable.blocks import LoggedBlock
 from budgetron.durable.errors import NothingLearned
 from budgetron.errors import refuse, shown
 from budgetron.io import columns_of
+from budgetron.learners.explanation import Explanation
+from budgetron.learners.hashing import names_of
 from budgetron.learners.learner import Learner
 from budgetron.learners.saved import content_of, model_of
 from budgetron.learners.validation import Examples, matrix
@@ -64,6 +67,14 @@ class HostedModel:
             with self._encoding:
                 return self.columns.encode(X)
         return blocks.hashed(X, self.width)
+
+    def explain(self, X: Any, task: Any) -> Explanation:
+        """Explain the prediction for one row or record. Hashed features get their names from the record."""
+        rows, names = self.rows(X), None
+        if blocks.are_records(X):
+            names = names_of(X[0], rows.shape[1]) if self.columns is None else self.columns.names_of(X)
+        explanation: Explanation = self.model.explain(rows if issparse(rows) else rows[0], task=task, names=names)
+        return explanation
 
     def learn(self, logged: LoggedBlock) -> NDArray[np.float64]:
         """Learn a block of the log and return its margins before learning. If it is rejected, nothing changes."""

@@ -21,6 +21,7 @@ from budgetron.evaluate.compare import ComparedModel, Comparison
 from budgetron.evaluate.confusion import Confusion
 from budgetron.evaluate.counts import Figures
 from budgetron.evaluate.curve import Point
+from budgetron.evaluate.importance import FeatureImportance, Importance
 from budgetron.evaluate.progressive import progressive
 from budgetron.evaluate.result import Validation
 from budgetron.evaluate.task_curves import TaskCurve
@@ -31,7 +32,9 @@ __all__ = [
     "ComparedModel",
     "Comparison",
     "Confusion",
+    "FeatureImportance",
     "Figures",
+    "Importance",
     "Point",
     "TaskCurve",
     "Validation",

@@ -172,6 +172,11 @@ class Budgetron(Learner):
         numbers = zip(answer["part"].tolist(), answer["belief"].tolist(), answer["weight"].tolist(), strict=True)
         return [(beliefs[part][belief], weight) for part, belief, weight in numbers]
 
+    def _part_names(self) -> Mapping[int, str]:
+        settings = self._engine.settings
+        n, filters = len(beliefs_of(settings)), len(settings.parameters.filters)
+        return {place: "filter" if place < filters else "AdaGrad" for place in range(n)}
+
     def plot_beliefs(self, *, ax: Any = None) -> Any:
         """Draw the models that are mixed, by weight, as bars. Returns the Axes."""
         self._check_begun()

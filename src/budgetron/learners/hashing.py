@@ -55,6 +55,16 @@ def _entries(who: str, features: Mapping[Any, Any], n_features: int) -> tuple[li
     return columns, [entries[column] for column in columns]
 
 
+def names_of(features: Mapping[Any, Any], n_features: int) -> dict[int, str]:
+    """The names of the columns that a dict becomes. Names whose hashes agree are joined: they have one weight."""
+    names: dict[int, str] = {}
+    for name, value in features.items():
+        said = f"{name}={value}" if isinstance(value, str) else str(name)
+        column = _column(said, n_features)
+        names[column] = f"{names[column]} or {said}" if column in names else said
+    return names
+
+
 @lru_cache(maxsize=2**15)  # hashing is most of the cost of a dict; this bounds the cache to a few MB
 def _column(name: str, n_features: int) -> int:
     """The column of a feature name."""

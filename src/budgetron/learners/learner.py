@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Hashable, Iterable, Mapping
-from typing import Any, ClassVar, Self
+from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -26,6 +26,9 @@ from budgetron.learners.block_learner import Margins as Margins
 from budgetron.learners.classes import Classes
 from budgetron.learners.hashing import DICT_FEATURES, hashed_row, hashed_rows
 from budgetron.learners.validation import Examples
+
+if TYPE_CHECKING:
+    from budgetron.learners.explanation import Explanation
 
 # The attributes that learning sets; `fit` replaces all of them.
 _LEARNED = (
@@ -177,6 +180,51 @@ class Learner(BlockLearner, ClassifierMixin, BaseEstimator):  # type: ignore[mis
         label = self._classes.of_margins(self._margins_of_one(x, task))[0]
         return label.item() if isinstance(label, np.generic) else label
 
+    def explain(
+        self,
+        x: Any,
+        *,
+        task: Hashable = None,
+        label: Any = None,
+        names: Mapping[int, str] | None = None,
+        nearest: int = 5,
+    ) -> Explanation:
+        """Explain the prediction for one example: its margin as a sum of terms.
+
+        Parameters
+        ----------
+        x, task : as in `predict_one`
+        label : optional
+            The class whose margin is explained. By default the second of two classes, or the predicted one of more.
+        names : mapping from columns to names, optional
+            Names of the columns, where the model cannot know them. Features of a dict and the columns of a data frame
+            are named by themselves.
+        nearest : int, default=5
+            How many of the most similar stored examples to list, for learners that store examples.
+
+        Returns
+        -------
+        Explanation
+            Its terms and its remainder add up to the margin.
+
+        >>> from budgetron import Budgetron
+        >>> model = Budgetron()
+        >>> for _ in range(100):
+        ...     _ = model.learn_one({"free": 1, "offer": 1}, "spam", task="ann", classes=["ham", "spam"])
+        ...     _ = model.learn_one({"lunch": 1, "monday": 1}, "ham", task="ann", classes=["ham", "spam"])
+        >>> found = model.explain({"free": 1, "monday": 1, "lunch": 1}, task="ann")
+        >>> found.label, sorted(term.name for term in found.terms if term.total < 0)
+        ('spam', ['lunch', 'monday'])
+        """
+        from budgetron.learners.explaining import explain  # imported here because most processes explain nothing
+
+        self._check_begun()
+        return explain(self, x, task, label, names, nearest)
+
+    def _part_names(self) -> Mapping[int, str]:
+        """Short names of the parts with random features, by number. Learners with such parts override it."""
+        return {}
+
     def score(self, X: Any, y: Any, *, tasks: Iterable[Any] | None = None, sample_weight: Any = None) -> float:
         """Return the accuracy: the share of rows whose label is predicted correctly."""
         correct = np.asarray(self.predict(X, tasks=tasks)) == np.asarray(y).ravel()
@@ -229,15 +277,19 @@ class Learner(BlockLearner, ClassifierMixin, BaseEstimator):  # type: ignore[mis
         return None if settings.sparse else validation.vector(self._who, x, settings.n_features, settings.dtype)
 
     def _margins_of_one(self, x: Any, task: Hashable) -> Margins:
-        engine = self._engine
-        row = self._short_row(engine, x)
+        return self._margins(self._engine, *self._one_example(x, task))
+
+    def _one_example(self, x: Any, task: Hashable) -> tuple[Any, NDArray[np.int64], NDArray[np.int64]]:
+        """Check one example to predict, and return it as an engine takes it: rows, task ids, clusters."""
+        row = self._short_row(self._engine, x)
         if row is None:
             x, tasks = self._one_row(x, task)
-            return self.decision_function(x, tasks=tasks)
+            block = self.validate(x, tasks=tasks)
+            return block.rows, block.task_ids, block.clusters
         rows = row if isinstance(row, SparseRow) else row.reshape(1, -1)
         task_id, cluster = validation.located_one(self._who, task, self._graph, self._tasked)
         self._check_rows(rows)
-        return self._margins(engine, rows, np.array([task_id]), np.array([cluster]))
+        return rows, np.array([task_id]), np.array([cluster])
 
     def _one_row(self, x: Any, task: Hashable) -> tuple[Any, list[Hashable] | None]:
         if isinstance(x, Mapping):

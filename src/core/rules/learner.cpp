@@ -178,7 +178,24 @@ void Learner::margins(const Rows& rows, std::size_t from, std::size_t to, const 
   }
 }
 
-State Learner::query(const Query& query) { throw std::invalid_argument("_core: this rule has no query " + query.name); }
+State Learner::query(const Query& query) {
+  if (query.name != "explain") throw std::invalid_argument("_core: this rule has no query " + query.name);
+  State answer;
+  auto& margins = answer.reals["margins"];
+  auto& similarity = answer.reals["similarity"];  // K'(x_j, x)
+  auto& terms = answer.reals["terms"];            // w_j K'(x_j, x), outputs × size
+  score_each(query, [&](std::size_t i, const Instance&, Scratch& s) {
+    margins.insert(margins.end(), s.margins.begin(), s.margins.end());
+    const auto first = static_cast<std::ptrdiff_t>(terms.size()), n = static_cast<std::ptrdiff_t>(size());
+    similarity.insert(similarity.end(), s.row.begin(), s.row.begin() + n);
+    terms.resize(terms.size() + config_.n_outputs * size());
+    task_weights({query.keys[i], query.clusters[i]}, terms.data() + first);
+    for (std::size_t k = 0; k < config_.n_outputs * size(); ++k) terms[static_cast<std::size_t>(first) + k] *= s.row[k % size()];
+  });
+  answer.integers["key"].assign(keys_.begin(), keys_.end());
+  answer.integers["arrival"].assign(arrivals_.begin(), arrivals_.end());
+  return answer;
+}
 
 bool Learner::mistaken(const Example& example, const Scratch& scratch, Step& step) const {
   const auto& f = scratch.margins;

@@ -6,20 +6,19 @@ It only reads: a live directory of `run --ray` may continue learning meanwhile.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
 import click
 
+from budgetron.cli import reasons
 from budgetron.cli.formatting import console, counted, kernel_words, percent, plain, shorten, size, table
 from budgetron.cli.options import json_option, model_argument
-from budgetron.errors import refuse, shown
+from budgetron.errors import refuse
 
 if TYPE_CHECKING:
     from rich.console import Console
 
-WHO = "inspect"
 
 
 @click.command()
@@ -27,17 +26,22 @@ WHO = "inspect"
 @click.option("--example", metavar="JSON", help='Predict this example, as in \'{"age": 41, "city": "Oslo"}\'.')
 @click.option("--task", help="Task of the example.")
 @click.option("--nearest", type=click.IntRange(min=1), default=5, show_default=True, help="Stored examples to list.")
+@click.option("--importance", metavar="FILE", help="Average the reasons for the rows of this file.")
 @click.option("--tasks", "n_tasks", type=click.IntRange(min=0), default=10, show_default=True, help="Tasks to list.")
 @json_option
-def command(model: str, example: str | None, task: str | None, nearest: int, n_tasks: int, as_json: bool) -> None:
+def command(
+    model: str, example: str | None, task: str | None, nearest: int, importance: str | None, n_tasks: int, as_json: bool
+) -> None:
     """Show a saved model: settings, memory, columns, and stored examples per task.
 
     MODEL is a file of `budgetron run --save`, or a directory of `run --ray`, which may continue learning meanwhile.
 
-    With --example, the example is predicted, and the most similar stored examples are listed: their position in the
-    stream, their task, their kernel value (alike), and what each adds to the margin (pull). A pull above 0 favours the
-    second label, one below 0 the first. A Budgetron stores no examples; its beliefs are listed, and how confident it
-    is.
+    With --example, the example is predicted, and the reasons are listed: what each feature adds to the margin, split
+    into what all tasks share, what is the task's own, and what comes from related tasks. For learners that store
+    examples, the most similar ones are listed: their position in the stream, their task, their kernel value (alike),
+    and what each adds to the margin (pull). Above 0 favours the second label, below 0 the first.
+
+    With --importance, the reasons for all rows of a file are averaged: which features matter, and for how much.
     """
     from budgetron.cli import models
 
@@ -49,11 +53,14 @@ def command(model: str, example: str | None, task: str | None, nearest: int, n_t
         "budget_share": {str(name): share for name, share in learner.budget_share_.items()},
         "beliefs": [asdict(belief) | {"weight": weight} for belief, weight in getattr(learner, "beliefs_", [])],
         "example": None,
+        "importance": None,
     }
     if example is not None:
-        found["example"] = _explained(model, learner, columns, example, task, nearest)
+        found["example"] = reasons.explained(model, learner, columns, example, task, nearest)
     elif task is not None:
-        raise refuse(WHO, "--task", "used with --example", "--task alone", "Add the example: --example JSON.")
+        raise refuse(reasons.WHO, "--task", "used with --example", "--task alone", "Add the example: --example JSON.")
+    if importance is not None:
+        found["importance"] = reasons.importance(model, learner, columns, importance)
     if as_json:
         click.echo(json.dumps(found))
     else:
@@ -80,80 +87,6 @@ def _settings(model: Any) -> dict[str, Any]:
 def _is_json(value: Any) -> bool:
     # Parameters such as a random generator have no JSON form and are left out of the record.
     return value is None or isinstance(value, bool | int | float | str)
-
-
-# ---- Explaining one example
-
-
-def _explained(path: str, model: Any, columns: Any, text: str, task: str | None, nearest: int) -> dict[str, Any]:
-    import numpy as np
-
-    from budgetron.cli.commands.run import known_columns
-
-    columns = known_columns(WHO, "MODEL", path, columns)
-    try:
-        record = json.loads(text)
-    except ValueError:
-        record = None
-    if not isinstance(record, dict):
-        raise refuse(WHO, "--example", 'a JSON object of columns, {"column": value}', shown(text))
-    if columns.task is not None:
-        if task is None and columns.task not in record:
-            accepted = f"given, because the model has tasks (column {columns.task!r})"
-            raise refuse(WHO, "--task", accepted, "none", "Add --task NAME; a new task is allowed.")
-        record = record | ({} if task is None else {columns.task: task})
-    elif task is not None:
-        raise refuse(WHO, "--task", "left out for a model without tasks", shown(task))
-    block = columns.block([record])
-    row, tasks = block.X, block.tasks
-    whose = None if tasks is None else plain(tasks[0])
-    margins = model.decision_function(row, tasks=tasks)
-    in_shards = hasattr(model, "learner_of")  # a sharded model predicts with the stored examples of one shard
-    found: dict[str, Any] = {
-        "task": whose,
-        "missing": [name for name in columns.names if name not in record],
-        "prediction": plain(model.predict(row, tasks=tasks)[0]),
-        "margin": margins[0].tolist(),
-        "nearest": list(_nearest(model.learner_of(whose) if in_shards else model, row, whose, nearest)),
-    }
-    if hasattr(model, "predict_std"):
-        found["std"] = np.ravel(model.predict_std(row, tasks=tasks)).tolist()
-    if hasattr(model, "predict_proba"):
-        shares = model.predict_proba(row, tasks=tasks)[0].tolist()
-        found["probability"] = {str(label): share for label, share in zip(model.classes_, shares, strict=True)}
-    return found
-
-
-def _nearest(model: Any, row: Any, task: Any, n: int) -> Iterator[dict[str, Any]]:
-    """The stored examples with the largest kernel values, and what each adds to the margin of this task."""
-    import numpy as np
-
-    active, kernel = model.active_set_, model.kernel_
-    if kernel is None or not len(active):
-        return
-    stored = active.rows
-    dot = np.asarray((row @ stored.T).todense() if hasattr(row @ stored.T, "todense") else row @ stored.T).ravel()
-    # Kernels are functions of inner products and squared norms, so sparse and dense rows take the same path.
-    alike = kernel.row(dot, np.full(len(dot), _squares(row)[0]), _squares(stored))
-    weights = model.task_weights(task).reshape(len(active), -1)
-    # A margin is the sum over stored examples of weight times kernel value; each summand is the pull of one example.
-    pulls = weights * alike[:, None]
-    for place in np.argsort(-alike, kind="stable")[:n].tolist():
-        yield {
-            "arrival": int(active.arrival[place]),
-            "task": plain(active.task[place]),
-            "alike": float(alike[place]),
-            "pull": pulls[place].tolist() if pulls.shape[1] > 1 else float(pulls[place, 0]),
-        }
-
-
-def _squares(rows: Any) -> Any:
-    import numpy as np
-    from scipy import sparse
-
-    if sparse.issparse(rows):
-        return np.asarray(rows.multiply(rows).sum(axis=1), dtype=np.float64).ravel()
-    return (np.asarray(rows, dtype=np.float64) ** 2).sum(axis=1)
 
 
 # ---- Terminal output
@@ -196,7 +129,9 @@ def _show(out: Console, found: dict[str, Any], n_tasks: int) -> None:
     if found["beliefs"]:
         _beliefs(out, found["beliefs"])
     if found["example"] is not None:
-        _example(out, found["example"])
+        reasons.show_example(out, found["example"])
+    if found["importance"] is not None:
+        reasons.show_importance(out, found["importance"])
 
 
 def _changed(found: dict[str, Any]) -> dict[str, Any]:
@@ -212,27 +147,4 @@ def _beliefs(out: Console, beliefs: list[dict[str, Any]]) -> None:
     rows = table(["weight %", "assumes"], left=["assumes"])
     for one in sorted(beliefs, key=lambda belief: -belief["weight"]):
         rows.add_row(percent(one["weight"], ""), one["words"])
-    out.print(rows)
-
-
-def _example(out: Console, found: dict[str, Any]) -> None:
-    whose = "" if found["task"] is None else f" for task {shorten(found['task'])}"
-    out.print(f"\nThe example{whose} is predicted as {shorten(found['prediction'])}")
-    for label, share in found.get("probability", {}).items():
-        out.print(f"  {shorten(label, 20)}: {percent(share)}")
-    if found["missing"]:
-        out.print(f"  not given: {', '.join(shorten(name, 20) for name in found['missing'][:10])}")
-    if "std" in found:
-        spread = ", ".join(f"{value:.2f}" for value in found["std"][:10])
-        out.print(f"  standard deviation of the log odds: {spread}")
-    elif not found["nearest"]:
-        out.print("  no stored examples to compare it with")
-    if not found["nearest"]:
-        return
-    one_pull = not isinstance(found["nearest"][0]["pull"], list)
-    rows = table(["example no.", "task", "alike", *(["pull"] if one_pull else [])], left=["task"])
-    for near in found["nearest"]:
-        pull = [f"{near['pull']:+.3f}"] if one_pull else []
-        rows.add_row(f"{near['arrival'] + 1:,}", shorten(near["task"]), f"{near['alike']:.3f}", *pull)
-    out.print("The most similar stored examples:")
     out.print(rows)

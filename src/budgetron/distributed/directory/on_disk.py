@@ -18,6 +18,7 @@ from budgetron.distributed.workers.worker import folder_of
 from budgetron.durable.hosted_model import hosted_model_from
 from budgetron.durable.recovery import load_copy
 from budgetron.errors import refuse
+from budgetron.learners.explanation import Explanation
 from budgetron.learners.learner import Learner
 
 
@@ -79,6 +80,10 @@ class OnDisk(Introspection):
         shard = int(self._placement.shards_of(self._validator.locate_task(task))[0])
         learner: Learner = hosted_model_from(self._workers.call_owner(shard, "content")).model
         return learner
+
+    def explain(self, x: Any, *, task: Any = None, **options: Any) -> Explanation:
+        """Explain the prediction for one example, by a copy of the task's shard; see `Learner.explain`."""
+        return self.learner_of(task).explain(x, task=task, **options)
 
     @property
     def _columns(self) -> Any:

@@ -94,7 +94,16 @@ class Rule(Declaration, ABC):
 
     def query(self, name: str, examples: Iterable[Located], arrays: Arrays) -> dict[str, Any]:
         """Answer a question that only this rule knows, such as "variances", without changing what it predicts."""
-        raise ValueError(f"{self.name} has no query {name!r}")
+        if name != "explain":
+            raise ValueError(f"{self.name} has no query {name!r}")
+        found: dict[str, list[Array]] = {"margins": [], "similarity": [], "terms": []}
+        for x, key, cluster in examples:
+            row, _ = self.store.kernel_row(x)
+            terms = self.of_task(key, cluster) * row  # w_j K'(x_j, x), (n_outputs, n)
+            for array, values in zip(found, (self.predict(x, key, cluster), row, terms), strict=True):
+                found[array].append(values.ravel())
+        stored = {"key": self.store.key.copy(), "arrival": self.store.arrival.copy()}
+        return stored | {array: np.concatenate(values or [np.zeros(0)]) for array, values in found.items()}
 
     @property
     @abstractmethod

@@ -8,14 +8,15 @@ rows. It must never change what a column becomes after the first rows: X would c
 from __future__ import annotations
 
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from budgetron.errors import InputError, refuse, refuse_type, shown
-from budgetron.io.encoding.encode import encoded, feature_names
+from budgetron.io.encoding.encode import encoded, feature_names, hashed_names
 from budgetron.io.encoding.infer_types import AS_ASKED
 from budgetron.io.encoding.running_scale import RunningScale
 from budgetron.io.encoding.values import NO_NAME, CodedColumn, parse_date, parse_integer, parse_task
@@ -47,6 +48,7 @@ class Block(NamedTuple):
     tasks: NDArray[Any] | None
     rows: NDArray[np.int64]
     weights: NDArray[np.float64] | None = None
+    names: Callable[[], dict[int, str]] | None = None  # returns the names of the columns of X that these rows use
 
     def __len__(self) -> int:
         return len(self.rows)
@@ -231,7 +233,18 @@ class Columns:
             X = table.sparse
         y = self._labels(table.texts[self.label]) if self.label in table.texts else None
         tasks = _tasks(table.texts[self.task]) if self.task in table.texts else None
-        return Block(X, y, tasks, table.lines, table.weights)
+        return Block(X, y, tasks, table.lines, table.weights, partial(self._names_in, table))
+
+    def names_of(self, records: Any) -> dict[int, str]:
+        """Return the names of the columns of X that these records use, for `Learner.explain(..., names=...)`.
+
+        Names of hashed columns come from the records themselves, since a hash cannot be reversed.
+        """
+        return self._names_in(self._table(records, self._features()))
+
+    def _names_in(self, table: Table) -> dict[int, str]:
+        named = dict(enumerate(self.feature_names))
+        return named | hashed_names(self.plan, table.texts) if self.plan.layout == "table" else named
 
     def _label_of(self, text: str) -> int | str | None:
         if self.plan.whole_labels:

@@ -10,7 +10,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from functools import lru_cache
 from typing import Any
 
@@ -57,6 +57,30 @@ def feature_names(plan: Plan) -> list[str]:
         if column.gaps:
             names.append(f"{name} missing")
     return names
+
+
+def hashed_names(plan: Plan, texts: Mapping[str, CodedColumn]) -> dict[int, str]:
+    """Return the names of the hashed columns of X that these texts use. Names whose hashes agree are joined."""
+    first, names = sum(map(width, plan.columns)), dict[int, str]()
+    for column in filter(is_hashed, plan.columns):
+        for value in texts[column.name].values:
+            for place, name in _hashed_places(column, value, plan.hashed):
+                known = names.setdefault(first + place, name)
+                if name not in known.split(" or "):
+                    names[first + place] = f"{known} or {name}"
+    return names
+
+
+def _hashed_places(column: Column, value: str, size: int) -> Iterator[tuple[int, str]]:
+    from sklearn.utils import murmurhash3_32
+
+    if column.kind != "text":
+        name = f"{column.name}={parse_category(value)}"
+        yield murmurhash3_32(name, positive=True) % size, name
+        return
+    shift = murmurhash3_32(column.name, positive=True) % size
+    for word in dict.fromkeys(_vectorizer(size).build_analyzer()(value)):
+        yield (abs(murmurhash3_32(word)) % size + shift) % size, f"{column.name}: {word}"  # as the vectorizer hashes
 
 
 def parse_dates(column: CodedColumn) -> Floats:

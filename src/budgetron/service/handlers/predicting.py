@@ -8,7 +8,7 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from msgspec import UNSET
+from msgspec import UNSET, convert
 from numpy.typing import NDArray
 from starlette.responses import Response
 
@@ -16,13 +16,14 @@ from budgetron.durable import ModelHost
 from budgetron.errors import refuse
 from budgetron.learners.budgetron import probabilities
 from budgetron.service.handlers.features import rows_of, tasks_of
-from budgetron.service.http.wire import Prediction, Predictions, encode, predict_request, reply
+from budgetron.service.http.wire import Prediction, Predictions, Reasons, encode, predict_request, reply
 from budgetron.service.settings import Limits
 from budgetron.service.writer import Writer
 
 if TYPE_CHECKING:
     from budgetron.service.http.call import Call
 
+_MOST_TERMS = 50  # of an explanation; the others are added up
 _MAX_ON_LOOP = 64  # rows that are computed on the event loop: a thread would cost more than they do
 _pool = ThreadPoolExecutor(2, thread_name_prefix="predict")
 _One = tuple[Any, Any, "asyncio.Future[Prediction]"]
@@ -49,6 +50,19 @@ class Predictor:
         if not self._may_use_loop or len(features) > _MAX_ON_LOOP:
             return await self._loop.run_in_executor(_pool, self._compute, features, tasks)
         return self._compute(features, tasks)
+
+    async def reasons(self, features: Sequence[Any], tasks: Sequence[Any]) -> list[Reasons]:
+        """The reasons for several predictions, by the model as it is now."""
+        return await self._loop.run_in_executor(_pool, self._explain, features, tasks)
+
+    def _explain(self, features: Sequence[Any], tasks: Sequence[Any]) -> list[Reasons]:
+        hosted, limits = self._host.hosted_model, self._limits
+        found = []
+        for row, task in zip(features, tasks, strict=True):
+            named = tasks_of([task], limits)
+            explanation = hosted.explain(rows_of(hosted, [row], limits), None if named is None else named[0])
+            found.append(convert(explanation.to_dict(_MOST_TERMS), Reasons))
+        return found
 
     @property
     def _may_use_loop(self) -> bool:
@@ -115,6 +129,8 @@ async def predict(call: Call) -> Response:
             raise refuse("predict", "the body", accepted, "neither")
         prediction = await model.predictor.one(request.features, request.task)
         model.statistics.n_predicted += 1
+        if request.explain is True:
+            prediction.reasons = (await model.predictor.reasons([request.features], [request.task]))[0]
         if request.remember is True:
             prediction.id = model.pending.put([(request.features, request.task)], call.api_key.name)[0]
         return reply(encode(prediction))
@@ -127,6 +143,11 @@ async def predict(call: Call) -> Response:
     call.charge(len(examples))
     answers = await model.predictor.many([e.features for e in examples], [e.task for e in examples])
     model.statistics.n_predicted += len(answers)
+    if request.explain is True:
+        call.charge(len(examples))
+        found = await model.predictor.reasons([e.features for e in examples], [e.task for e in examples])
+        for answer, reasons in zip(answers, found, strict=True):
+            answer.reasons = reasons
     if request.remember is True:
         names = model.pending.put([(e.features, e.task) for e in examples], call.api_key.name)
         for answer, name in zip(answers, names, strict=True):

@@ -46,12 +46,16 @@ class LabelledExample(Struct, forbid_unknown_fields=True):
 
 
 class PredictRequest(Struct, forbid_unknown_fields=True):
-    """One example, or several in `examples`. With `remember`, each prediction gets an id for labelling it later."""
+    """One example, or several in `examples`.
+
+    With `remember`, each prediction gets an id for labelling it later. With `explain`, it has its reasons.
+    """
 
     features: Features | UnsetType = UNSET
     task: Task = None
     examples: list[Example] | UnsetType = UNSET
     remember: bool | UnsetType = UNSET
+    explain: bool | UnsetType = UNSET
 
 
 class LearnRequest(Struct, forbid_unknown_fields=True):
@@ -85,6 +89,37 @@ class FeedbackRequest(Struct, forbid_unknown_fields=True):
     feedback: list[Verdict] | UnsetType = UNSET
 
 
+class ExplanationTerm(Struct):
+    """What one feature adds to the margin, split into what all tasks share, the task's own, and of related tasks."""
+
+    name: str
+    total: float
+    shared: float
+    own: float
+    related: float
+    kind: str
+
+
+class StoredExample(Struct):
+    """A stored example: its position in the stream, its task, its kernel value, and what it adds to the margin."""
+
+    arrival: int
+    task: Any
+    similarity: float
+    contribution: float
+
+
+class Reasons(Struct):
+    """`margin` is that of `label`: the sum of `terms`, of `rest` (smaller terms) and of `remainder` (the mixing)."""
+
+    label: Any
+    margin: float
+    terms: list[ExplanationTerm]
+    rest: float
+    remainder: float
+    nearest: list[StoredExample]
+
+
 class Prediction(Struct, omit_defaults=True):
     """`margin` is positive for the second class, or one number per class; `probabilities` if the model has them."""
 
@@ -92,6 +127,7 @@ class Prediction(Struct, omit_defaults=True):
     margin: float | list[float]
     probabilities: dict[str, float] | None = None
     id: str | None = None
+    reasons: Reasons | None = None
 
 
 class Predictions(Struct):

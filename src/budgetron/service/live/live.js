@@ -237,6 +237,7 @@
     try {
       body.features = features(at("try-features").value);
       if (at("try-task").value !== "") body.task = task(at("try-task").value);
+      body.explain = true;
       const answer = await ask(path("predict"), { method: "POST", headers: { "Content-Type": "application/json" }, body: JSON.stringify(body) });
       said(await answer.json());
     } catch (error) {
@@ -251,7 +252,29 @@
         make("th", { scope: "row" }, make("bdi", { textContent: tidy(label) })), make("td", { className: "number", textContent: percent(p) }),
         make("td", {}, make("progress", { max: 1, value: p, ariaLabel: percent(p) }))))))));
     } else parts.push(make("p", { className: "note", textContent: "Margin " + [answer.margin].flat().map(m => m.toPrecision(3)).join(", ") }));
+    if (answer.reasons) parts.push(...reasons(answer.reasons));
     at("answer").replaceChildren(...parts);
+  }
+  function reasons(given) {  // what each feature adds to the margin, as bars to both sides of zero
+    const rows = given.terms.slice(0, 15), others = given.terms.slice(15).reduce((sum, t) => sum + t.total, given.rest);
+    if (Math.abs(others) >= 5e-4) rows.push({ name: "all others", total: others });
+    if (Math.abs(given.remainder) >= 5e-4) rows.push({ name: "mixing of the models", total: given.remainder });
+    const most = Math.max(1e-9, ...rows.map(t => Math.abs(t.total)));
+    const bar = value => make("progress", { max: most, value: Math.abs(value), ariaLabel: signed(value) });
+    const figure = value => make("td", { className: "number", textContent: value ? signed(value) : "" });
+    const head = (text, number = true) => make("th", { scope: "col", className: number ? "number" : "", textContent: text });
+    const body = rows.map(t => make("tr", {}, make("th", { scope: "row" }, make("bdi", { textContent: tidy(t.name, 40) })), figure(t.total),
+      make("td", { className: "against" }, ...(t.total < 0 ? [bar(t.total)] : [])), make("td", {}, ...(t.total > 0 ? [bar(t.total)] : [])),
+      figure(t.shared), figure(t.own), figure(t.related)));
+    const title = make("h3", {}, "Reasons for ", make("bdi", { textContent: tidy(given.label, 30) }));
+    const note = make("p", { className: "note", textContent: `What each feature adds to the margin of ${signed(given.margin)}: above 0 speaks for this label, below 0 against it. Shared: learned from all tasks; own: from this task; related: from tasks that resemble it.` });
+    const found = [title, note, make("div", { className: "scroll", tabIndex: 0, role: "group", ariaLabel: "Reasons" }, make("table", { className: "wide reasons" },
+      make("thead", {}, make("tr", {}, head("Feature", false), head("Adds"), head("Against"), head("For", false), head("Shared"), head("Own"), head("Related"))), make("tbody", {}, ...body)))];
+    if (given.nearest.length) found.push(make("h3", { textContent: "Most similar stored examples" }), make("div", { className: "scroll" }, make("table", {},
+      make("thead", {}, make("tr", {}, head("Task", false), head("Example"), head("Alike"), head("Adds"))),
+      make("tbody", {}, ...given.nearest.map(n => make("tr", {}, make("th", { scope: "row" }, make("bdi", { textContent: tidy(n.task) })),
+        make("td", { className: "number", textContent: count(n.arrival + 1) }), figure(n.similarity), figure(n.contribution)))))));
+    return found;
   }
   async function lookUp(event) {
     event.preventDefault();

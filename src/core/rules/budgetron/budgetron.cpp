@@ -86,6 +86,7 @@ class Budgetron final : public Learner {
       score_each(query, [&](std::size_t, const Instance&, Scratch& s) { add_linear_weights(s, out); });
       return answer;
     }
+    if (query.name == "explain") return explain(query);
     return Learner::query(query);
   }
 
@@ -373,20 +374,58 @@ class Budgetron final : public Learner {
     }
   }
 
-  // Weights of the linear features for the task, outputs × (d + 1), averaged over the beliefs, and calibrated.
-  void add_linear_weights(Scratch& s, std::vector<double>& out) {
-    auto& own = s.made<Working>();
-    const std::size_t width = config_.sparse ? 0 : outputs() * (config_.d + 1);
-    std::vector<double> each(n_beliefs() * width), sum(width);
+  // The terms of the calibrated average of the beliefs, s sum_b w_b f_b + b: of the columns, sources × outputs × n, and of the
+  // waves of each part, parts × sources × outputs.
+  void add_terms(const Seen& e, std::size_t n, std::vector<double>& columns, std::vector<double>& waves) const {
+    const std::size_t first = columns.size();
+    columns.resize(first + kSources * outputs() * n);
     std::size_t b = 0;
     for (const auto& part : parts_) {
-      part->linear_weights(own.seen, each.data() + b * width);
-      b += part->count();
+      Terms terms(part->count(), outputs(), n);
+      part->terms(e, terms);
+      const std::size_t wave = waves.size();
+      waves.resize(wave + kSources * outputs());
+      for (std::size_t k = 0; k < part->count(); ++k, ++b)
+        for (std::size_t so = 0; so < kSources * outputs(); ++so) {
+          const double weight = calibration_.scale * mixture_.weights[b];
+          const std::size_t row = k * outputs() + so % outputs();
+          simd().axpy(weight, terms.columns(so / outputs(), row), n, columns.data() + first + so * n);
+          waves[wave + so] += weight * terms.waves(so / outputs(), row);
+        }
     }
-    for (b = 0; b < n_beliefs(); ++b)
-      for (std::size_t k = 0; k < width; ++k) sum[k] += calibration_.scale * mixture_.weights[b] * each[b * width + k];
-    for (std::size_t o = 0; width && o < outputs(); ++o) sum[(o + 1) * (config_.d + 1) - 1] += calibration_.offset[o];
-    out.insert(out.end(), sum.begin(), sum.end());
+    for (std::size_t o = 0; o < outputs(); ++o) columns[first + (kShared * outputs() + o + 1) * n - 1] += calibration_.offset[o];
+  }
+
+  // Weights of the linear features for the task, outputs × (d + 1): the terms where every feature is 1.
+  void add_linear_weights(Scratch& s, std::vector<double>& out) const {
+    if (config_.sparse) return;
+    const std::size_t n = config_.d + 1;
+    const std::vector<double> ones(n + 2 * waves_.count(), 1.0);
+    Seen e = s.made<Working>().seen;
+    e.features = ones.data();
+    std::vector<double> terms, waves;
+    add_terms(e, n, terms, waves);
+    const std::size_t first = out.size();
+    out.resize(first + outputs() * n);
+    for (std::size_t k = 0; k < terms.size(); ++k) out[first + k % (outputs() * n)] += terms[k];
+  }
+
+  // Margins, and the terms of each example in turn. What these do not add up to is due to the mixing.
+  State explain(const Query& query) const {
+    State answer;
+    auto& margins = answer.reals["margins"];
+    auto& columns = answer.reals["columns"];
+    auto& waves = answer.reals["waves"];
+    score_each(query, [&](std::size_t i, const Instance& x, Scratch& s) {
+      const auto n = config_.sparse ? static_cast<std::size_t>(x.rows->indptr[i + 1] - x.rows->indptr[i]) : config_.d;
+      margins.insert(margins.end(), s.margins.begin(), s.margins.end());
+      add_terms(s.made<Working>().seen, n + 1, columns, waves);
+    });
+    for (std::size_t p = 0; p < parts_.size(); ++p) {
+      answer.integers["part"].push_back(index_[p]);
+      answer.integers["part_waves"].push_back(static_cast<std::int64_t>(parts_[p]->waves()));
+    }
+    return answer;
   }
 
   Scaler scaler_;

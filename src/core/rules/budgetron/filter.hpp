@@ -176,14 +176,19 @@ class Filter final : public Part {
     return true;
   }
 
-  void linear_weights(const Seen& e, double* out) const override {
+  void terms(const Seen& e, Terms& to) const override {
+    const std::size_t n = shape_.columns;
     for (std::size_t o = 0; o < shape_.outputs; ++o) {
-      if (shape_.shared) simd().axpy(1.0, shared_.weights(o), shape_.columns, out + o * shape_.columns);
+      if (shape_.shared) {
+        multiply_add(1.0, shared_.weights(o), e.features, n, to.columns(kShared, o));
+        to.waves(kShared, o) = simd().dot(shared_.weights(o) + n, e.features + n, 2 * waves_);
+      }
       for_each_related(e, [&](const Related& one) {
+        double* out = to.columns(one.own ? kOwn : kRelated, o);
         if (has_rows())
-          simd().axpy(one.coefficient, own(one.row).w + o * shape_.columns, shape_.columns, out + o * shape_.columns);
+          multiply_add(one.coefficient, own(one.row).w + o * n, e.features, n, out);
         else
-          out[(o + 1) * shape_.columns - 1] += one.coefficient * static_cast<double>(cell(one.id)[o]);
+          out[n - 1] += one.coefficient * static_cast<double>(cell(one.id)[o]) * e.features[n - 1];
       });
     }
   }
@@ -227,7 +232,7 @@ class Filter final : public Part {
   void for_each_related(const Seen& e, Use use) const {
     if (!shape_.own) return;
     if (shape_.plain) {
-      use(Related{1.0, e.task_id, e.mine});
+      use(Related{1.0, e.task_id, e.mine, true});
       return;
     }
     for (std::size_t j = 0; j < e.n_related; ++j) use(e.related[j]);

@@ -22,7 +22,7 @@ namespace budgetron {
 
 class Latent final : public Part {
  public:
-  static constexpr double kPrior = 3.0, kOwn = 0.1, kStart = 0.1;
+  static constexpr double kPrior = 3.0, kOwnPrior = 0.1, kStart = 0.1;
 
   Latent(Bytes& bytes, std::size_t rank, std::size_t outputs, std::size_t columns, bool whole)
       : rank_(rank), outputs_(outputs), columns_(columns), shared_(bytes, outputs, whole), theta_(bytes, rank * outputs * columns),
@@ -41,7 +41,7 @@ class Latent final : public Part {
       r.u[q] = kStart / 32.0 * gaussian_integer(mix64(mix64(task_id) ^ mix64(static_cast<std::uint64_t>(q + 2000000))));
       for (std::size_t s = 0; s < rank_; ++s) r.c[q * rank_ + s] = q == s;
     }
-    r.own.begin(kPrior * kOwn);
+    r.own.begin(kPrior * kOwnPrior);
   }
 
   void margins(const Seen& e, double* f) const override {
@@ -89,13 +89,13 @@ class Latent final : public Part {
     return true;
   }
 
-  void linear_weights(const Seen& e, double* out) const override {
+  // What the tasks of a kind share is learned from the tasks that resemble this one.
+  void terms(const Seen& e, Terms& to) const override {
     const Row r = parts(e.mine);
     for (std::size_t o = 0; o < outputs_; ++o) {
-      double* to = out + o * columns_;
-      simd().axpy(1.0, shared_.weights(o), columns_, to);
-      simd().axpy(1.0, r.own.w + o * columns_, columns_, to);
-      for (std::size_t q = 0; q < rank_; ++q) simd().axpy(r.u[q], theta(q, o), columns_, to);
+      multiply_add(1.0, shared_.weights(o), e.features, columns_, to.columns(kShared, o));
+      multiply_add(1.0, r.own.w + o * columns_, e.features, columns_, to.columns(kOwn, o));
+      for (std::size_t q = 0; q < rank_; ++q) multiply_add(r.u[q], theta(q, o), e.features, columns_, to.columns(kRelated, o));
     }
   }
 

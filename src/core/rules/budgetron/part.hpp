@@ -20,6 +20,7 @@ struct Related {
   double coefficient;
   std::int64_t id;
   double* row;
+  bool own;  // whether it is the example's task itself; a cluster may have the number of a task
 };
 
 // A non-zero feature of a sparse row: its hash, its cell in the table, |x|, and its two scaled values (see table.hpp).
@@ -53,6 +54,32 @@ inline std::size_t saved_waves(const State& state, const std::string& name, std:
   return static_cast<std::size_t>(waves);
 }
 
+// Where a term of f comes from: weights of all tasks, of the task itself, or of tasks that it is related to.
+constexpr std::size_t kShared = 0, kOwn = 1, kRelated = 2, kSources = 3;
+
+// f of every belief of a part as a sum of terms: one per feature, of which the last is the constant, and one of all waves.
+class Terms {
+ public:
+  Terms(std::size_t beliefs, std::size_t outputs, std::size_t features)
+      : n(features), rows_(beliefs * outputs), columns_(kSources * rows_ * n), waves_(kSources * rows_) {}
+
+  // Of row belief * outputs + output.
+  double* columns(std::size_t source, std::size_t row) { return columns_.data() + (source * rows_ + row) * n; }
+  double& waves(std::size_t source, std::size_t row) { return waves_[source * rows_ + row]; }
+
+  const std::size_t n;
+
+ private:
+  std::size_t rows_;
+  std::vector<double> columns_, waves_;
+};
+
+// out += factor · weight · phi, one by one.
+template <class Weight>
+void multiply_add(double factor, const Weight* weights, const double* phi, std::size_t n, double* out) {
+  for (std::size_t j = 0; j < n; ++j) out[j] += factor * static_cast<double>(weights[j]) * phi[j];
+}
+
 class Part {
  public:
   virtual ~Part() = default;
@@ -65,7 +92,7 @@ class Part {
   virtual void variances(const Seen& e, double* v) = 0;           // one per belief
   // `f` is what margins() gave for the same example. Returns whether anything changed. Allocates nothing.
   virtual bool learn(const Seen& e, const double* f, std::size_t label, double omega) = 0;
-  virtual void linear_weights(const Seen&, double*) const {}      // beliefs × outputs × (d + 1), added to
+  virtual void terms(const Seen& e, Terms& to) const = 0;         // after margins() of the same example; added to zeros
 
   virtual std::size_t waves() const { return 0; }       // frequencies that it uses
   virtual std::size_t most_waves() const { return 0; }  // that it may use, once the stream has shown that they help

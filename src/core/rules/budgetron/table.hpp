@@ -30,13 +30,13 @@ namespace budgetron {
 class HashedTable final : public Part {
  public:
   static constexpr double kLeastPull = 1e-5;  // an example whose class has more than 99.999 % changes no weight
-  static constexpr double kOwn = 0.3, kMass = 0.1, kTypicalRate = 1.0 / 8.0, kBayesRate = 0.3;
+  static constexpr double kOwnShare = 0.3, kMass = 0.1, kTypicalRate = 1.0 / 8.0, kBayesRate = 0.3;
   static constexpr double kMostTypical = 1e38;  // typical sizes are float32, rows may be float64
 
   HashedTable(Bytes& bytes, const std::vector<double>& rates, const std::vector<double>& signs, std::size_t outputs, std::size_t cells,
               bool single, bool shared, bool own)
       : rates_(rates), outputs_(outputs), classes_(std::max<std::size_t>(2, outputs)), cells_(cells), single_(single), shared_(shared),
-        own_(own), root_own_(shared ? kOwn : 1.0), steps_(bytes, outputs), data_(bytes, cells * stride()), seen_(bytes, cells),
+        own_(own), root_own_(shared ? kOwnShare : 1.0), steps_(bytes, outputs), data_(bytes, cells * stride()), seen_(bytes, cells),
         total_(bytes, classes_, 1000 * kMass), bias_(bytes, width()), bias_squares_(bytes, width()), bayes_(bytes, rates.size(), 0.5),
         bayes_squares_(bytes, rates.size(), 1.0), pull_(bytes, width()) {
     for (const double one : signs) values_.push_back(one != 0);
@@ -88,6 +88,24 @@ class HashedTable final : public Part {
     }
     remember(e, label);
     return moving;
+  }
+
+  // One term per entry of the row, zero for features without a cell, and the constant.
+  void terms(const Seen& e, Terms& to) const override {
+    for (std::size_t k = 0; k < width(); ++k) to.columns(kShared, k)[to.n - 1] = bias_[k];
+    const Rows& rows = *e.x.rows;
+    const auto first = rows.indptr[e.x.at];
+    auto place = first;
+    for (const TableEntry& entry : *e.entries) {  // they are in the order of the row
+      while (mix64(static_cast<std::int64_t>(rows.indices[place])) != entry.hash) ++place;
+      const auto column = static_cast<std::size_t>(place++ - first);
+      if (shared_) {
+        add_terms(weights(entry.cell), entry, 1.0, kShared, column, to);
+        add_evidence(entry, column, to);
+      }
+      for (std::size_t j = 0; own_ && j < e.n_related; ++j)
+        add_terms(weights(own_cell(entry, e.related[j].id)), entry, root_own_ * e.related[j].coefficient, e.related[j].own ? kOwn : kRelated, column, to);
+    }
   }
 
   std::size_t bytes(std::size_t) const override { return data_.size() * sizeof(float) + seen_.size(); }
@@ -173,6 +191,20 @@ class HashedTable final : public Part {
     for (std::size_t b = 0; b < rates_.size(); ++b)
       for (std::size_t o = 0; o < outputs_; ++o)
         f[b * outputs_ + o] += r * static_cast<double>(w[b * outputs_ + o]) * entry.phi[values_[b]];
+  }
+  void add_terms(const float* w, const TableEntry& entry, double r, std::size_t source, std::size_t column, Terms& to) const {
+    for (std::size_t k = 0; k < width(); ++k) to.columns(source, k)[column] += r * static_cast<double>(w[k]) * entry.phi[values_[k / outputs_]];
+  }
+  // The evidence of one feature, see find_evidence().
+  void add_evidence(const TableEntry& entry, std::size_t column, Terms& to) const {
+    const float* m = mass(entry.cell);
+    const auto log_share = [&](std::size_t c) { return std::log((static_cast<double>(m[c]) + kMass) / total_[c]); };
+    double centre = outputs_ == 1 ? log_share(0) : 0.0;
+    for (std::size_t c = 0; outputs_ > 1 && c < classes_; ++c) centre += log_share(c) / static_cast<double>(classes_);
+    for (std::size_t o = 0; o < outputs_; ++o) {
+      const double n = entry.phi[1] * (log_share(outputs_ == 1 ? 1 : o) - centre);
+      for (std::size_t b = 0; b < rates_.size(); ++b) to.columns(kShared, b * outputs_ + o)[column] += bayes_[b] * n;
+    }
   }
   void add_step_sizes(const float* w, const TableEntry& entry, double r, double* v) const {
     for (std::size_t b = 0; b < rates_.size(); ++b) {

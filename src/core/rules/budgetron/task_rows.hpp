@@ -70,11 +70,11 @@ class TaskRows {
     if (factor_) {
       const auto id = static_cast<std::size_t>(task.key);
       for (auto k = static_cast<std::size_t>(factor_->starts[id]); k < static_cast<std::size_t>(factor_->starts[id + 1]); ++k)
-        out[n++] = {factor_->values[k], factor_->tasks[k], nullptr};
+        out[n++] = {factor_->values[k], factor_->tasks[k], nullptr, factor_->tasks[k] == task.key};
       return;
     }
-    if (clustered_) out[n++] = {std::sqrt(cluster_share_), task.cluster, nullptr};
-    out[n++] = {clustered_ ? std::sqrt(1.0 - cluster_share_) : 1.0, task.key, nullptr};
+    if (clustered_) out[n++] = {std::sqrt(cluster_share_), task.cluster, nullptr, false};
+    out[n++] = {clustered_ ? std::sqrt(1.0 - cluster_share_) : 1.0, task.key, nullptr, true};
   }
 
   // The rows of an example, `priors` has room for those that do not exist. Scoring only reads the rows; learning writes to

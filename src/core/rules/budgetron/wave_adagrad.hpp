@@ -79,14 +79,13 @@ class WaveAdaGrad final : public Part {
     return changed;
   }
 
-  void linear_weights(const Seen& e, double* out) const override {
-    for (std::size_t k = 0; k < beliefs() * outputs_; ++k)
-      for (std::size_t c = 0; c < columns_; ++c) {
-        double& to = out[k * columns_ + c];
-        if (shared_) to += static_cast<double>(w_[k * width() + c]);
-        for (std::size_t j = 0; own_cells_ && j < e.n_related; ++j)
-          to += roots_[k / outputs_] * e.related[j].coefficient * static_cast<double>(own_w_[k * own_cells_ + run_of(e.related[j].id) + c]);
-      }
+  void terms(const Seen& e, Terms& to) const override {
+    for (std::size_t k = 0; k < beliefs() * outputs_; ++k) {
+      if (shared_) add_terms(shared_run(), 1.0, w_.data() + k * width(), e.features, to, kShared, k);
+      for (std::size_t j = 0; own_cells_ && j < e.n_related; ++j)
+        add_terms(own_run(), roots_[k / outputs_] * e.related[j].coefficient, own_w_.data() + k * own_cells_ + run_of(e.related[j].id), e.features, to,
+                  e.related[j].own ? kOwn : kRelated, k);
+    }
   }
 
   std::size_t waves() const override { return waves_; }
@@ -150,6 +149,10 @@ class WaveAdaGrad final : public Part {
 
   double dot(const Run& run, const float* w, const double* phi) const {
     return simd().dot_f32(w, phi, columns_) + run.amplitude * simd().dot_f32(w + columns_, phi + columns_, 2 * run.waves);
+  }
+  void add_terms(const Run& run, double factor, const float* w, const double* phi, Terms& to, std::size_t source, std::size_t k) const {
+    multiply_add(factor, w, phi, columns_, to.columns(source, k));
+    to.waves(source, k) += factor * run.amplitude * simd().dot_f32(w + columns_, phi + columns_, 2 * run.waves);
   }
   void step(const Run& run, float* w, float* squares, const double* phi, double pull, double rate) const {
     const auto lambda = static_cast<float>(rate);

@@ -18,7 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from budgetron.engine.reference.budgetron.hashing import mix64
-from budgetron.engine.reference.budgetron.parts import Seen
+from budgetron.engine.reference.budgetron.parts import SHARED, Seen, Terms, source_of
 from budgetron.engine.reference.budgetron.steps import gradient
 from budgetron.engine.reference.budgetron.waves import FIRST_WAVES
 from budgetron.engine.reference.rows import Array
@@ -123,13 +123,19 @@ class WaveAdaGrad:
                     adagrad(weights, squares, pull * r * self.roots[b] * own_phi, rate)
         return changed
 
-    def linear_weights(self, e: Seen) -> Array:
-        w = np.zeros((self.count, self.outputs, self.columns))
+    def terms(self, e: Seen) -> Terms:
+        terms = Terms.zeros(self.count, self.outputs, self.columns)
         if self.shared:
-            w += self.w[:, :, : self.columns]
-        for r, run in self.own_runs(e)[1]:
-            w += r * self.roots[:, None, None] * self.own_w[:, :, run][:, :, : self.columns]
-        return w
+            self._add_terms(terms, SHARED, self.w.astype(np.float64), self.features(e, self.waves))
+        phi, runs = self.own_runs(e)
+        for (r, run), (_, _, row) in zip(runs, e.related, strict=False):  # there are no runs without own weights
+            weights = r * self.roots[:, None, None] * self.own_w[:, :, run].astype(np.float64)
+            self._add_terms(terms, source_of(e, row), weights, phi)
+        return terms
+
+    def _add_terms(self, terms: Terms, source: int, weights: Array, phi: Array) -> None:
+        terms.columns[source] += weights[:, :, : self.columns] * phi[: self.columns]
+        terms.waves[source] += weights[:, :, self.columns :] @ phi[self.columns :]
 
     def state(self) -> dict[str, Any]:
         return {"adagrad_waves": np.array([self.waves, self.most_waves]),

@@ -20,7 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from budgetron.engine.reference.budgetron.hashing import mix64
-from budgetron.engine.reference.budgetron.parts import Seen
+from budgetron.engine.reference.budgetron.parts import SHARED, Seen, Terms, source_of
 from budgetron.engine.reference.budgetron.steps import gradient, step
 from budgetron.engine.reference.budgetron.waves import FIRST_WAVES
 from budgetron.engine.reference.rows import Array
@@ -174,16 +174,19 @@ class Filter:
         else:
             self.P = np.maximum(self.P, least)
 
-    def linear_weights(self, e: Seen) -> Array:
-        w = np.zeros((self.outputs, self.columns))
+    def terms(self, e: Seen) -> Terms:
+        terms = Terms.zeros(1, self.outputs, self.columns)
+        columns, waves = terms.columns[:, 0], terms.waves[:, 0]
         if self.shared:
-            w += self.theta[:, : self.columns]
+            columns[SHARED] = self.theta[:, : self.columns] * e.linear
+            waves[SHARED] = self.theta[:, self.columns :] @ e.waves[: 2 * self.waves]
         for r, task_id, row in self.related(e):
+            source = source_of(e, row)
             if len(self.cells):
-                w[:, -1] += r * self.cell_of(task_id)[:-1]
+                columns[source, :, -1] += r * self.cell_of(task_id)[:-1] * e.linear[-1]
             else:
-                w += r * self.own_of(row)[0]
-        return w[None]
+                columns[source] += r * self.own_of(row)[0] * e.linear
+        return terms
 
     # ---- state
 

@@ -17,7 +17,8 @@ import numpy as np
 
 from budgetron.engine.reference.budgetron.filters import NEGLIGIBLE, shared_bytes
 from budgetron.engine.reference.budgetron.hashing import gaussian, mix64, mixed
-from budgetron.engine.reference.budgetron.parts import Seen
+from budgetron.engine.reference.budgetron.parts import OWN as OWN_TERMS
+from budgetron.engine.reference.budgetron.parts import RELATED, SHARED, Seen, Terms
 from budgetron.engine.reference.budgetron.steps import gradient, per_class, step
 from budgetron.engine.reference.rows import Array
 
@@ -113,9 +114,13 @@ class Latent:
     def bytes(self, waves: int) -> int:
         return shared_bytes(self.columns, self.outputs, self.whole) + self.theta[1:].nbytes + self.sigma.nbytes
 
-    def linear_weights(self, e: Seen) -> Array:
+    def terms(self, e: Seen) -> Terms:
         u, _, w, _ = self.own_of(e.mine)
-        return np.asarray(self.theta[0] + np.tensordot(u, self.theta[1:], 1) + w)[None]
+        terms = Terms.zeros(1, self.outputs, self.columns)
+        # What the tasks of a kind share is learned from the tasks that resemble this one.
+        for source, weights in ((SHARED, self.theta[0]), (OWN_TERMS, w), (RELATED, np.tensordot(u, self.theta[1:], 1))):
+            terms.columns[source, 0] = weights * e.linear
+        return terms
 
     def state(self) -> dict[str, Any]:
         P = self.P[np.tril_indices(self.columns)] if self.whole else self.P

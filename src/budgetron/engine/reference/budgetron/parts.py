@@ -7,7 +7,9 @@ parts by how well they predict (`mixture`) and knows nothing else about a part.
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Any, Protocol
+from typing import Any, NamedTuple, Protocol
+
+import numpy as np
 
 from budgetron.engine.reference.rows import Array, Instance
 
@@ -23,6 +25,27 @@ class Seen:
     mine: Array  # the row of the task itself
     related: list[tuple[float, int, Array]] = field(default_factory=list)
     """What its own part is made of: coefficient, task id and row of every related task; Σ coefficient · own part."""
+
+
+SHARED, OWN, RELATED = range(3)
+"""Where a term of f comes from: weights of all tasks, of the task itself, or of tasks that it is related to."""
+SOURCES = ("shared", "own", "related")
+
+
+class Terms(NamedTuple):
+    """f of every belief as a sum of terms, by source."""
+
+    columns: Array  # (3, beliefs, outputs, n): of each feature, the constant last
+    waves: Array  # (3, beliefs, outputs): of all random features together
+
+    @classmethod
+    def zeros(cls, beliefs: int, outputs: int, n: int) -> Terms:
+        return cls(np.zeros((len(SOURCES), beliefs, outputs, n)), np.zeros((len(SOURCES), beliefs, outputs)))
+
+
+def source_of(e: Seen, row: Array) -> int:
+    """Return whether a row of `e.related` is that of the task itself. (A cluster may have the number of a task.)"""
+    return OWN if row is e.mine else RELATED
 
 
 class Part(Protocol):
@@ -53,8 +76,8 @@ class Part(Protocol):
     def bytes(self, waves: int) -> int:
         """Return the bytes of the compiled part with so many waves, rows of tasks apart."""
 
-    def linear_weights(self, e: Seen) -> Array:
-        """Return the weights of the linear features for this task, (beliefs, outputs, d + 1)."""
+    def terms(self, e: Seen) -> Terms:
+        """Return the terms that add up to f."""
 
     def state(self) -> dict[str, Any]: ...
 

@@ -10,6 +10,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -21,6 +22,7 @@ from budgetron.engine.reference.budgetron.declaration import BudgetronDeclaratio
 from budgetron.engine.reference.budgetron.parts import Part, Seen
 from budgetron.engine.reference.budgetron.scaler import Scaler
 from budgetron.engine.reference.budgetron.task_rows import Name, TaskRows
+from budgetron.engine.reference.budgetron.terms import averaged_terms
 from budgetron.engine.reference.budgetron.waves import Waves
 from budgetron.engine.reference.declaration import Arrays
 from budgetron.engine.reference.rows import Array, Instance
@@ -212,6 +214,8 @@ class Budgetron(BudgetronDeclaration):
             return {"variance": np.concatenate([self._variance(*located) for located in examples] or [np.zeros(0)])}
         if name == "linear_weights":
             return {"weights": np.concatenate([self._linear(*located) for located in examples] or [np.zeros(0)])}
+        if name == "explain":
+            return self._explain(examples)
         return super().query(name, examples, arrays)
 
     def _variance(self, x: Instance, key: int, cluster: int) -> Array:
@@ -224,10 +228,20 @@ class Budgetron(BudgetronDeclaration):
     def _linear(self, x: Instance, key: int, cluster: int) -> Array:
         """Return the weights of the linear features for a task, averaged over the beliefs, and calibrated."""
         e, _ = self.see(x, key, cluster)
-        each = np.concatenate([part.linear_weights(e) for part in self.parts])
-        weights = self.calibration.scale * np.tensordot(self.w, each, 1)
-        weights[:, -1:] += self.calibration.offset[:, None]
-        return np.asarray(weights.ravel())
+        columns, _ = averaged_terms(replace(e, linear=np.ones_like(e.linear)), self.parts, self.w, self.calibration)
+        return np.zeros(0) if self.scaler is None else np.asarray(columns.sum(axis=0).ravel())
+
+    def _explain(self, examples: Iterable[Located]) -> dict[str, Any]:
+        """Return the terms of each example in turn, and the margins, which the mixing makes other than their sum."""
+        found: dict[str, list[Array]] = {"margins": [], "columns": [], "waves": []}
+        for located in examples:
+            e, _ = self.see(*located)
+            columns, waves = averaged_terms(e, self.parts, self.w, self.calibration)
+            margins = self.calibration.margins(mixture.margins(self.values(e), self.w))
+            for name, values in zip(found, (margins, columns, waves), strict=True):
+                found[name].append(values.ravel())
+        parts = {"part": self.index.copy(), "part_waves": np.array([part.waves for part in self.parts])}
+        return parts | {name: np.concatenate(values or [np.zeros(0)]) for name, values in found.items()}
 
     def forget(self, key: int) -> None:
         """Drop the task's row. Its cells in hashed arrays cannot be told apart from others, and stay."""

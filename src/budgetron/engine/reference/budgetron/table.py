@@ -18,10 +18,11 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from budgetron.engine.reference.budgetron.adagrad import adagrad
 from budgetron.engine.reference.budgetron.hashing import mix64, mixed
-from budgetron.engine.reference.budgetron.parts import Seen
+from budgetron.engine.reference.budgetron.parts import SHARED, Seen, Terms, source_of
 from budgetron.engine.reference.budgetron.steps import gradient
 from budgetron.engine.reference.rows import Array, Integers
 
@@ -46,6 +47,7 @@ class Entries:
     own: list[tuple[float, Integers]]  # coefficient and cells of the own weights of every related task
     phi: Array  # (2, n): φ of logarithms and of signs
     size: Array  # |x|
+    kept: NDArray[np.bool_]  # which of the row's non-zero features these are
 
 
 class HashedTable:
@@ -74,6 +76,7 @@ class HashedTable:
     def _entries(self, e: Seen) -> Entries:
         kept = e.x.values != 0
         values, h = e.x.values[kept], mix64(np.asarray(e.x.indices)[kept])
+        known = np.ones(len(h), dtype=bool)
         if 4 * self.used > self.cells:
             known = self.seen[self._bits(h)]
             values, h = values[known], h[known]
@@ -84,7 +87,7 @@ class HashedTable:
         root = OWN if self.shared else 1.0
         related = e.related if self.own else ()
         own = [(root * r, self._cells(mixed(h, mix64(np.int64(task_id))))) for r, task_id, _ in related]
-        return Entries(cell, own, v / np.where(norms > 0, norms, 1.0), size)
+        return Entries(cell, own, v / np.where(norms > 0, norms, 1.0), size, known)
 
     def _cells(self, h: Any) -> Integers:
         return np.asarray((h >> np.uint64(32)) * np.uint64(self.cells) >> np.uint64(32)).astype(np.int64)
@@ -104,9 +107,11 @@ class HashedTable:
 
     def _evidence(self, entries: Entries) -> Array:
         """Return n, one number per output; for two classes the log ratio of the second to the first."""
+        return entries.phi[1] @ self._evidence_by_entry(entries) if self.shared else np.zeros(self.outputs)
+
+    def _evidence_by_entry(self, entries: Entries) -> Array:
         logs = np.log((self.mass[entries.cell].astype(np.float64) + MASS) / self.total)
-        n = entries.phi[1] @ logs if self.shared else np.zeros(len(self.total))
-        return n[1:] - n[:1] if self.outputs == 1 else n - n.mean()
+        return np.asarray(logs[:, 1:] - logs[:, :1] if self.outputs == 1 else logs - logs.mean(axis=1, keepdims=True))
 
     def _margins(self, entries: Entries, evidence: Array) -> Array:
         f = self.bias + self.bayes[:, None] * evidence
@@ -172,8 +177,23 @@ class HashedTable:
     def bytes(self, waves: int) -> int:
         return self.nbytes
 
-    def linear_weights(self, e: Seen) -> Array:
-        return np.zeros((self.count, self.outputs, 0))
+    def terms(self, e: Seen) -> Terms:
+        """Return one term per entry of the row, zero for features without a cell, and one for the constant."""
+        entries = self._entries(e)
+        terms = Terms.zeros(self.count, self.outputs, len(e.x.values) + 1)
+        places = np.flatnonzero(e.x.values != 0)[entries.kept]
+        phi = entries.phi[self.signs.astype(int)]
+        terms.columns[SHARED, :, :, -1] = self.bias
+        if self.shared:
+            terms.columns[SHARED][:, :, places] += self._by_entry(entries.cell, phi)
+            n = self._evidence_by_entry(entries) * entries.phi[1][:, None]
+            terms.columns[SHARED][:, :, places] += self.bayes[:, None, None] * n.T
+        for (r, cell), (_, _, row) in zip(entries.own, e.related, strict=False):
+            terms.columns[source_of(e, row)][:, :, places] += r * self._by_entry(cell, phi)
+        return terms
+
+    def _by_entry(self, cell: Integers, phi: Array) -> Array:
+        return np.asarray(self.w[cell].astype(np.float64).transpose(1, 2, 0) * phi[:, None, :])
 
     # ---- state
 

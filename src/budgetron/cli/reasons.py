@@ -1,0 +1,143 @@
+"""Reasons on the command line: one explained prediction, and the importance of features over a file.
+
+`budgetron inspect` calls it.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from dataclasses import asdict
+from typing import TYPE_CHECKING, Any
+
+from budgetron.cli.formatting import counted, percent, plain, shorten, table
+from budgetron.errors import refuse, shown
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+WHO = "inspect"
+_REASONS = 12  # terms that are listed; --json has all
+
+
+def explained(path: str, model: Any, columns: Any, text: str, task: str | None, nearest: int) -> dict[str, Any]:
+    import numpy as np
+
+    from budgetron.cli.commands.run import known_columns
+
+    columns = known_columns(WHO, "MODEL", path, columns)
+    try:
+        record = json.loads(text)
+    except ValueError:
+        record = None
+    if not isinstance(record, dict):
+        raise refuse(WHO, "--example", 'a JSON object of columns, {"column": value}', shown(text))
+    if columns.task is not None:
+        if task is None and columns.task not in record:
+            accepted = f"given, because the model has tasks (column {columns.task!r})"
+            raise refuse(WHO, "--task", accepted, "none", "Add --task NAME; a new task is allowed.")
+        record = record | ({} if task is None else {columns.task: task})
+    elif task is not None:
+        raise refuse(WHO, "--task", "left out for a model without tasks", shown(task))
+    block = columns.block([record])
+    row, tasks = block.X, block.tasks
+    whose = None if tasks is None else plain(tasks[0])
+    margins = model.decision_function(row, tasks=tasks)
+    # A sharded model predicts with one of its shards.
+    learner = model.learner_of(whose) if hasattr(model, "learner_of") else model
+    one = row if hasattr(row, "indptr") else row[0]
+    reasons = learner.explain(one, task=whose, nearest=nearest, names=columns.names_of([record]))
+    found: dict[str, Any] = {
+        "task": whose,
+        "missing": [name for name in columns.names if name not in record],
+        "prediction": plain(model.predict(row, tasks=tasks)[0]),
+        "margin": margins[0].tolist(),
+        "reasons": reasons.to_dict(),
+        "nearest": list(_nearest(reasons, learner, one, whose, nearest)),
+    }
+    if hasattr(model, "predict_std"):
+        found["std"] = np.ravel(model.predict_std(row, tasks=tasks)).tolist()
+    if hasattr(model, "predict_proba"):
+        shares = model.predict_proba(row, tasks=tasks)[0].tolist()
+        found["probability"] = {str(label): share for label, share in zip(model.classes_, shares, strict=True)}
+    return found
+
+
+def _nearest(reasons: Any, model: Any, row: Any, task: Any, n: int) -> Iterator[dict[str, Any]]:
+    """The stored examples with the largest kernel values, and what each adds to the margin of this task."""
+    classes = model.classes_.tolist()
+    # One pull per class where there are several; with two classes that of the second, as in the margin.
+    each = [reasons] if len(classes) == 2 else [model.explain(row, task=task, label=c, nearest=n) for c in classes]
+    for place, near in enumerate(reasons.nearest):
+        pulls = [one.nearest[place].contribution for one in each]
+        pull = pulls[0] if len(pulls) == 1 else pulls
+        yield {"arrival": near.arrival, "task": plain(near.task), "alike": near.similarity, "pull": pull}
+
+
+def importance(path: str, model: Any, columns: Any, stream: str) -> dict[str, Any]:
+    from budgetron import evaluate, io
+    from budgetron.cli.commands.run import known_columns
+
+    columns = known_columns(WHO, "MODEL", path, columns)
+    if hasattr(model, "learner_of"):
+        raise refuse(WHO, "--importance", "used with a model in one file", "a model in shards")
+    total = evaluate.FeatureImportance()
+    with io.read(stream, columns=columns, labelled=False) as source:
+        for block in source:
+            names = block.names() if block.names is not None else {}
+            for place in range(len(block)):
+                row = block.X[place]
+                whose = None if block.tasks is None else plain(block.tasks[place])
+                total.add(model.explain(row, task=whose, names=names, nearest=0))
+    return {"examples": total.n, "features": [asdict(one) for one in total.top(100)]}
+
+
+# ---- Terminal output
+
+
+def show_importance(out: Console, found: dict[str, Any]) -> None:
+    out.print(f"\nWhat each feature adds to the margin, averaged over {counted(found['examples'], 'example')}")
+    rows = table(["feature", "mean size", "mean", "shared", "own", "related"], left=["feature"])
+    for one in found["features"][:20]:
+        parts = [f"{one[part]:.3f}" if one[part] else "" for part in ("shared", "own", "related")]
+        rows.add_row(shorten(one["name"]), f"{one['mean']:.3f}", f"{one['direction']:+.3f}", *parts)
+    out.print(rows)
+
+
+def _reasons(out: Console, reasons: dict[str, Any]) -> None:
+    out.print(f"What speaks for {shorten(reasons['label'], 20)} (above 0) or against it (below 0):")
+    rows = table(["reason", "adds", "shared", "own", "related"], left=["reason"])
+    shown, others = reasons["terms"][:_REASONS], reasons["terms"][_REASONS:]
+    for term in shown:
+        parts = [f"{term[part]:+.3f}" if term[part] else "" for part in ("shared", "own", "related")]
+        rows.add_row(shorten(term["name"]), f"{term['total']:+.3f}", *parts)
+    if others:
+        rows.add_row(f"{counted(len(others), 'other')}", f"{sum(term['total'] for term in others):+.3f}", "", "", "")
+    if abs(reasons["remainder"]) >= 5e-4:
+        rows.add_row("mixing of the models", f"{reasons['remainder']:+.3f}", "", "", "")
+    rows.add_row("margin", f"{reasons['margin']:+.3f}", "", "", "")
+    out.print(rows)
+
+
+def show_example(out: Console, found: dict[str, Any]) -> None:
+    whose = "" if found["task"] is None else f" for task {shorten(found['task'])}"
+    out.print(f"\nThe example{whose} is predicted as {shorten(found['prediction'])}")
+    for label, share in found.get("probability", {}).items():
+        out.print(f"  {shorten(label, 20)}: {percent(share)}")
+    if found["missing"]:
+        out.print(f"  not given: {', '.join(shorten(name, 20) for name in found['missing'][:10])}")
+    if "std" in found:
+        spread = ", ".join(f"{value:.2f}" for value in found["std"][:10])
+        out.print(f"  standard deviation of the log odds: {spread}")
+    elif not found["nearest"]:
+        out.print("  no stored examples to compare it with")
+    _reasons(out, found["reasons"])
+    if not found["nearest"]:
+        return
+    one_pull = not isinstance(found["nearest"][0]["pull"], list)
+    rows = table(["example no.", "task", "alike", *(["pull"] if one_pull else [])], left=["task"])
+    for near in found["nearest"]:
+        pull = [f"{near['pull']:+.3f}"] if one_pull else []
+        rows.add_row(f"{near['arrival'] + 1:,}", shorten(near["task"]), f"{near['alike']:.3f}", *pull)
+    out.print("The most similar stored examples:")
+    out.print(rows)

@@ -1,0 +1,106 @@
+"""Make an `Explanation` from what the engine knows about one example. Called by `Learner.explain`.
+
+A Budgetron answers with the terms of its features and of its random features; a learner with stored examples answers
+with the term of each of them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from budgetron.errors import is_whole, refuse, refuse_type, shown
+from budgetron.learners.explanation import Explanation, NearestExample, Term, split_term
+from budgetron.learners.hashing import names_of
+
+if TYPE_CHECKING:
+    from budgetron.learners.learner import Learner
+
+SOURCES = 3  # shared, own, related
+
+
+def explain(model: Learner, x: Any, task: Any, label: Any, names: Any, nearest: Any) -> Explanation:
+    """Explain one example; see `Learner.explain` for the parameters."""
+    who, classes = model._who, model._classes
+    if not is_whole(nearest) or nearest < 0:
+        raise refuse(who, "nearest", "an integer >= 0", shown(nearest))
+    if names is not None and not isinstance(names, Mapping):
+        raise refuse_type(who, "names", "a mapping from columns to names, or None", shown(names))
+    asked = None if label is None else classes.code(who, label)
+    rows, task_ids, clusters = model._one_example(x, task)
+    engine = model._engine
+    with model._guard:
+        answer = engine.query("explain", rows, task_ids, clusters)
+        found = answer["margins"]
+        two = len(found) == 1
+        code = asked if asked is not None else 1 if two else int(found.argmax())
+        examples = () if "columns" in answer else _nearest(model, answer, 0 if two else code, int(nearest))
+    # Of two classes the first has the negative margin.
+    output, sign = (0, 1.0 if code else -1.0) if two else (code, 1.0)
+    value, explained = sign * float(found[output]), classes.values[code].item()
+    if "columns" not in answer:
+        own = _stored_terms(answer, output, int(task_ids[0])) * sign
+        kind = "stored examples" if len(answer["key"]) else "random features"
+        parts = [0.0, *own.tolist()] if len(answer["key"]) else [value, 0.0, 0.0]
+        others = [split_term(kind, parts, kind)]
+        examples = tuple(NearestExample(e.arrival, e.task, e.similarity, sign * e.contribution) for e in examples)
+        return Explanation(explained, value, np.zeros((SOURCES, 1)), lambda _: [], others, examples)
+    columns = answer["columns"].reshape(SOURCES, len(found), -1)
+    waves = answer["waves"].reshape(-1, SOURCES, len(found))
+    others = []
+    if not two:  # only differences between classes count: a number that is added to all of them changes nothing
+        columns, waves = columns - columns.mean(axis=1, keepdims=True), waves - waves.mean(axis=2, keepdims=True)
+        others.append(Term("normalisation", float(found.mean()), kind="normalisation"))
+    others += _random_features(model, answer, sign * waves[:, :, output])
+    return Explanation(explained, value, sign * columns[:, output], _names(model, x, rows, names), others)
+
+
+def _stored_terms(answer: Mapping[str, Any], output: int, task_id: int) -> NDArray[np.float64]:
+    """Return what the task's own stored examples add, and those of other tasks."""
+    terms = answer["terms"].reshape(-1, len(answer["key"]))[output] if len(answer["key"]) else np.zeros(0)
+    own = answer["key"] == task_id
+    return np.array([terms[own].sum(), terms[~own].sum()])
+
+
+def _nearest(model: Learner, answer: Mapping[str, Any], output: int, n: int) -> tuple[NearestExample, ...]:
+    similarity, task_ids = answer["similarity"], answer["key"]
+    if not len(similarity) or not n:
+        return ()
+    terms = answer["terms"].reshape(-1, len(task_ids))[output]
+    if n < len(similarity):  # partial selection first: sorting all of them would cost more than the kernel row
+        largest = np.argpartition(-similarity, n)[:n]
+        places = largest[np.lexsort((answer["arrival"][largest], -similarity[largest]))]
+    else:
+        places = np.lexsort((answer["arrival"], -similarity))
+    tasks: Sequence[Any] = model._names.of(task_ids[places]) if model._tasked else [None] * len(places)
+    rows = zip(answer["arrival"][places].tolist(), tasks, similarity[places].tolist(), terms[places].tolist(),
+               strict=True)  # fmt: skip
+    return tuple(NearestExample(*row) for row in rows)
+
+
+def _random_features(model: Learner, answer: Mapping[str, Any], waves: NDArray[np.float64]) -> list[Term]:
+    """Return one term for the random features of each part that has any."""
+    names = model._part_names()
+    counts = zip(answer["part"].tolist(), answer["part_waves"].tolist(), waves.tolist(), strict=True)
+    kind = "random features"
+    return [split_term(f"{kind} ({names[part]})", terms, kind) for part, count, terms in counts if count]
+
+
+def _names(model: Learner, x: Any, rows: Any, given: Mapping[int, str] | None) -> Callable[[list[int]], Sequence[str]]:
+    """Return a function that names some of the example's features, called only if their terms are read."""
+    settings = model._engine.settings
+
+    def dense(places: list[int]) -> Sequence[str]:
+        known = getattr(model, "feature_names_in_", None) if given is None else None
+        if known is not None:
+            return [str(known[place]) for place in places]
+        return [(given or {}).get(place, f"x{place}") for place in places]
+
+    def sparse(places: list[int]) -> Sequence[str]:
+        known = given if given is not None else names_of(x, settings.n_features) if isinstance(x, Mapping) else {}
+        return [known.get(column, f"column {column}") for column in rows.indices[places].tolist()]
+
+    return sparse if settings.sparse else dense

@@ -1,0 +1,178 @@
+"""Reasons: the terms of an explanation add up to the margin, and have the right names and signs."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from scipy import sparse
+
+from budgetron import Budgetron, BudgetProjectron, Forgetron, FourierSgd, SharedProjectron, graphs
+from budgetron.errors import InputError
+from budgetron.evaluate import FeatureImportance
+from budgetron.learners.hashing import hashed_rows
+
+ENGINES = ["auto", "numpy"]
+
+
+def stream(n=300, d=4, classes=2, seed=0):
+    rng = np.random.default_rng(seed)
+    X, tasks = rng.normal(size=(n, d)), rng.integers(3, size=n)
+    y = (X[:, 0] + 0.5 * X[:, 1] * (tasks - 1) > 0).astype(int) if classes == 2 else rng.integers(classes, size=n)
+    return X, y, tasks
+
+
+def holds(model, x, task, label=None):
+    found = model.explain(x, task=task, label=label)
+    assert abs(found.total - found.margin) < 1e-9
+    assert [abs(term.total) for term in found.terms] == sorted([abs(term.total) for term in found.terms], reverse=True)
+    assert found.top(3) == found.terms[:3]
+    return found
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+@pytest.mark.parametrize("classes", [2, 3])
+def test_terms_add_up_to_the_margin(engine, classes):
+    X, y, tasks = stream(120, classes=classes)
+    model = Budgetron("100 KiB", engine=engine).fit(X, y, tasks=tasks)
+    margins = model.decision_function(X[:5], tasks=tasks[:5])
+    for x, task, margin in zip(X[:5], tasks[:5], margins, strict=True):
+        for label in (None, *range(classes)):
+            found = holds(model, x, task, label)
+            if classes == 2:
+                assert found.margin == pytest.approx(-margin if label == 0 else margin, abs=1e-12)
+            else:
+                assert found.margin == pytest.approx(margin.max() if label is None else margin[label], abs=1e-12)
+            assert abs(found.remainder) < 1 + abs(found.margin)
+
+
+def test_the_features_that_decide_come_first():
+    X, y, tasks = stream(2000)
+    model = Budgetron().fit(X, y, tasks=tasks)
+    x = np.array([2.0, 0.0, 0.0, 0.0])
+    features = [term for term in holds(model, x, 1).terms if term.kind == "feature"]
+    assert features[0].name == "x0" and features[0].total > 0
+    x[:2] = 0.01, 2.5  # in tasks 0 and 2 it speaks for opposite classes, and only their own weights know
+    first, last = ({term.name: term for term in holds(model, x, task).terms}["x1"] for task in (0, 2))
+    assert first.own + first.related < 0 < last.own + last.related
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+def test_names_of_hashed_features_come_from_the_example(engine):
+    model = Budgetron("64 KiB", engine=engine)
+    for _ in range(40):
+        model.learn_one({"free": 2.0, "from": "shop"}, "spam", task="ann", classes=["ham", "spam"])
+        model.learn_one({"lunch": 1, "from": "bob"}, "ham", task="ann", classes=["ham", "spam"])
+    found = holds(model, {"free": 1.0, "lunch": 1.0, "from": "bob", "never": 1.0}, "ann")
+    signs = {term.name: np.sign(term.total) for term in found.terms if term.kind == "feature"}
+    assert signs["free"] == 1 and signs["lunch"] == signs["from=bob"] == -1
+    row = hashed_rows("test", [{"free": 1.0}], model.n_features_in_)
+    assert "column " in " ".join(term.name for term in holds(model, row, "ann").terms)
+    named = model.explain(row, task="ann", names={int(row.indices[0]): "free"})
+    assert "free" in {term.name for term in named.terms}
+
+
+def test_names_of_a_data_frame():
+    pandas = pytest.importorskip("pandas")
+    X, y, tasks = stream(100)
+    frame = pandas.DataFrame(X, columns=["age", "größe", "c", "d"])
+    found = Budgetron().fit(frame, y, tasks=tasks).explain(X[0], task=1)
+    assert {"age", "größe", "c", "d"} >= {term.name for term in found.terms if term.kind == "feature"} != set()
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+@pytest.mark.parametrize("kind", [BudgetProjectron, Forgetron, SharedProjectron])
+@pytest.mark.parametrize("classes", [2, 3])
+@pytest.mark.parametrize("is_sparse", [False, True])
+def test_stored_examples(engine, kind, classes, is_sparse):
+    X, y, tasks = stream(80, classes=classes)
+    rows = sparse.csr_matrix(X) if is_sparse else X
+    model = kind(budget=20, engine=engine, graph=graphs.complete(coupling=2.0)).fit(rows, y, tasks=tasks)
+    found = model.explain(rows[3], task=tasks[3], nearest=50)
+    assert abs(found.total - found.margin) < 1e-9 and abs(found.remainder) < 1e-6
+    assert len(found.nearest) == model.n_stored_ and found.terms[0].kind == "stored examples"
+    alike = [near.similarity for near in found.nearest]
+    assert alike == sorted(alike, reverse=True)
+    assert sum(near.contribution for near in found.nearest) == pytest.approx(found.margin, abs=1e-6)
+    own = sum(near.contribution for near in found.nearest if near.task == tasks[3])
+    assert found.terms[0].own == pytest.approx(own, abs=1e-9)
+    assert len(model.explain(rows[3], task=tasks[3]).nearest) == 5
+    weights = model.task_weights(tasks[3]).reshape(model.n_stored_, -1)
+    places = {int(arrival): place for place, arrival in enumerate(model.active_set_.arrival)}
+    output = 0 if classes == 2 else list(model.classes_).index(found.label)
+    for near in found.nearest:
+        expected = weights[places[near.arrival], output] * near.similarity
+        assert near.contribution == pytest.approx(expected, rel=1e-6, abs=1e-9)
+
+
+def test_a_learner_of_random_features_has_one_term():
+    X, y, tasks = stream(80)
+    found = holds(FourierSgd(budget=50).fit(X, y, tasks=tasks), X[0], 1)
+    assert [term.kind for term in found.terms] == ["random features"] and found.remainder == 0
+
+
+def test_a_task_column():
+    X, y, tasks = stream(100)
+    both = np.column_stack([tasks, X])
+    model = Budgetron(task_column=0).fit(both, y)
+    plain = Budgetron().fit(X, y, tasks=tasks.astype(float))
+    assert model.explain(both[0]).margin == pytest.approx(plain.explain(X[0], task=float(tasks[0])).margin, abs=1e-9)
+
+
+def test_nothing_changes_and_wrong_input_is_refused():
+    X, y, tasks = stream(100)
+    model = Budgetron().fit(X, y, tasks=tasks)
+    before = model.decision_function(X, tasks=tasks)
+    model.explain(X[0], task=1)
+    for given, said in (
+        ({"label": "x"}, "known classes"), ({"nearest": -1}, "nearest"), ({"nearest": 1.5}, "nearest"),
+        ({"names": ["a"]}, "names"), ({"task": None}, "task"), ({"x": X[:2]}, "x"), ({"x": [np.nan] * 4}, "NaN"),
+        ({"x": {"a": 1}}, "dict"),
+    ):  # fmt: skip
+        with pytest.raises((InputError, TypeError), match=said):
+            model.explain(**({"x": X[0], "task": 1} | given))
+    assert np.array_equal(model.decision_function(X, tasks=tasks), before)
+    with pytest.raises(Exception, match="not fitted"):
+        Budgetron().explain(X[0])
+
+
+def test_words_and_plain_values():
+    X, y, tasks = stream(100, d=15)
+    found = Budgetron().fit(X, y, tasks=tasks).explain(X[0], task=1)
+    assert str(found).startswith(f"margin {found.margin:+.3f} for 1") and "others" in str(found)
+    plain = found.to_dict(4)
+    assert len(plain["terms"]) == 4
+    total = sum(term["total"] for term in plain["terms"]) + plain["rest"] + plain["remainder"]
+    assert total == pytest.approx(plain["margin"], abs=1e-9)
+
+
+# ---- importance over a stream
+
+
+def explained(**totals):
+    from budgetron.learners.explanation import Explanation
+
+    values = np.array([[*totals.values(), 0.0], np.zeros(len(totals) + 1), np.zeros(len(totals) + 1)])
+    names = list(totals)
+    return Explanation(1, float(values.sum()), values, lambda places: [names[place] for place in places])
+
+
+def test_importance_is_the_mean_of_sizes():
+    total = FeatureImportance()
+    total.add(explained(a=2.0, b=-1.0))
+    total.add(explained(a=-1.0))
+    first, second = total.top()
+    assert (first.name, first.mean, first.direction, first.shared) == ("a", 1.5, 0.5, 1.5)
+    assert (second.name, second.mean, second.direction, second.missed) == ("b", 0.5, -0.5, 0.0)
+
+
+def test_importance_keeps_the_heavy_features_of_an_endless_stream():
+    total = FeatureImportance(limit=20)
+    for step in range(2000):
+        total.add(explained(**{f"once {step}": 1.0}, **{"heavy" if step % 3 else "rare": 1.0}))
+    assert len(total._sums) <= 40
+    assert {one.name for one in total.top(2)} == {"heavy", "rare"}
+    for one in total.top(20):
+        exact = {"heavy": 1333 / 2000, "rare": 667 / 2000}.get(one.name, 1 / 2000)
+        assert one.mean <= exact + 1e-12 <= one.mean + one.missed + 1e-9
+    with pytest.raises(InputError, match="limit"):
+        FeatureImportance(limit=0)
