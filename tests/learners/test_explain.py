@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from scipy import sparse
 
-from budgetron import Budgetron, BudgetProjectron, Forgetron, FourierSgd, SharedProjectron, graphs
+from budgetron import BudgetProjectron, Budgetron, Forgetron, FourierSgd, SharedProjectron, graphs
 from budgetron.errors import InputError
 from budgetron.evaluate import FeatureImportance
 from budgetron.learners.hashing import hashed_rows
