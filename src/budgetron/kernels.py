@@ -102,9 +102,9 @@ class Polynomial(Kernel):
 class Gaussian(Kernel):
     """The Gaussian (RBF) kernel exp(−γ‖x − x'‖²).
 
-    ``gamma="scale"`` is 1/(d · variance) of the entries of the first rows that are learned. It is estimated after 1, 2,
-    4, … 64 rows and then stays, so it does not depend on how a stream is cut into blocks. Before 32 dense rows, and for
-    rows that do not vary, it is 1/d.
+    ``gamma="scale"`` means γ = 1/(d · v), where v is the variance of the entries of the first rows that are learned. It
+    is estimated after 1, 2, 4, … 64 rows and is constant from then on, so it does not depend on how a stream is cut
+    into blocks. Before 32 dense rows, and for rows that do not vary, it is 1/d.
     """
 
     gamma: float | str = "scale"

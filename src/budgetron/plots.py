@@ -11,7 +11,7 @@ from typing import Any
 
 from budgetron.errors import import_extra, is_whole, refuse, shown
 
-# The palette of Okabe and Ito, which people with any kind of colour vision can tell apart.
+# The palette of Okabe and Ito, which is also distinguishable for people who are colour-blind.
 COLOURS = ("#0072b2", "#56b4e9", "#d55e00", "#e69f00", "#009e73", "#cc79a7", "#4d4d4d")
 MANY = 20  # bars that can be read in one plot
 
@@ -35,7 +35,7 @@ def as_svg(figure: Any) -> str:
     with matplotlib.rc_context({"svg.fonttype": "none", "svg.hashsalt": "budgetron"}):
         figure.savefig(buffer, format="svg", metadata=dict.fromkeys(("Date", "Creator", "Format", "Type")))
     text = buffer.getvalue()
-    return text[text.index("<svg") :]  # without the XML declaration it can stand inside an HTML page
+    return text[text.index("<svg") :]  # without the XML declaration, which must not occur inside an HTML page
 
 
 def checked_top(who: str, top: Any) -> int:
@@ -55,7 +55,7 @@ def bars(ax: Any, names: Sequence[Hashable], values: Sequence[float], label: str
 
 
 def matrix(ax: Any, names: Sequence[Hashable], values: Any, label: str, signed: bool) -> Any:
-    """Draw a square matrix of values up to 1, from −1 if `signed` and else from 0. Returns the axes."""
+    """Draw a square matrix of values from 0 to 1, or from −1 to 1 if `signed`. Returns the axes."""
     image = ax.imshow(values, vmin=-1.0 if signed else 0.0, vmax=1.0, cmap="RdBu" if signed else "Blues")
     texts = [plain_text(name) for name in names]
     ax.set_xticks(range(len(texts)), texts, rotation=45, ha="right")

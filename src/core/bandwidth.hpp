@@ -1,8 +1,8 @@
 // Estimates γ of a Gaussian kernel from the first rows: 1/(d v), where v is the variance of all their entries.
 //
-// It is estimated after 1, 2, 4, … 64 rows and then stays. So no row has to be stored, and the result does not depend on how the
-// stream was cut into blocks. One dense row says little about v: before the 32nd, γ is 1/d. For sparse rows, d v is nearly the
-// mean of ‖x‖², which even one row estimates well.
+// γ is estimated after 1, 2, 4, … 64 rows and is constant from then on. So no row has to be buffered, and the result does not
+// depend on how the stream was cut into blocks. A few dense rows say little about v, so γ is 1/d before the 32nd. For sparse rows,
+// d v is nearly the mean of ‖x‖², which even one row estimates well.
 #pragma once
 
 #include <cmath>
@@ -27,7 +27,7 @@ struct Bandwidth {
     return 1.0 / (usable ? spread : static_cast<double>(d));
   }
 
-  // Row n has these values, and zeros up to d.
+  // Adds row n: these values, and zeros up to d. Mean and m2 are updated as in Chan, Golub and LeVeque (1983).
   template <class T>
   void add(const T* values, std::size_t count, std::size_t d, std::int64_t n) {
     const double width = static_cast<double>(d);

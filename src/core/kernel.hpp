@@ -1,4 +1,4 @@
-// K'(x, x') from inner products and squared norms.
+// Kernels: K'(x, x') as a function of inner products and squared norms, one row of values per call.
 #pragma once
 
 #include <algorithm>
@@ -43,7 +43,7 @@ struct Kernel {
   void row(const float* dot, const float* sq_stored, const double* scale_stored, double sq, std::size_t n,
            double* out) const {
     if (kind == Kind::gaussian)
-      simd().gaussian_f32(dot, sq_stored, sq, std::min(gamma, 3e38), n, out);  // in float a larger γ is infinite, and ∞ · 0 is NaN
+      simd().gaussian_f32(dot, sq_stored, sq, std::min(gamma, 3e38), n, out);  // a larger γ is infinite in float, and ∞ · 0 is NaN
     else
       simd().polynomial_f32(dot, bias, degree, scaled() ? scale_stored : nullptr, scale(sq), n, out);
   }

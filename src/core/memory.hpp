@@ -1,4 +1,4 @@
-// Counted memory: every container of an engine allocates through a `Bytes`, so `memory_bytes` is exact by construction.
+// Counted memory: every container of a learner allocates through its `Bytes`, so memory_bytes is exact by construction.
 #pragma once
 
 #include <cstddef>
@@ -8,7 +8,7 @@
 
 namespace budgetron {
 
-// Numbers that decay step by step end as 0, not as subnormal numbers, which are a hundred times slower to compute with.
+// A number that decays step by step becomes 0 below this, not a subnormal number: those are a hundred times slower to compute with.
 constexpr double kTiny = 1e-300;
 inline double flushed(double value) { return value < kTiny && value > -kTiny ? 0.0 : value; }
 
@@ -16,7 +16,7 @@ struct Bytes {
   std::size_t used = 0;
 };
 
-// Counts the object it is a member of, where that object has an allocation of its own.
+// A member that counts the object itself, for objects that are allocated separately.
 class CountedSize {
  public:
   CountedSize(Bytes& bytes, std::size_t size) : bytes_(&bytes), size_(size) { bytes.used += size; }
@@ -88,7 +88,7 @@ void shrink(Vec<T>& values) noexcept {
   }
 }
 
-// A keyed 64-bit hash (two rounds of xor, multiply and shift). Without knowing the seed one cannot choose values that collide.
+// A keyed 64-bit hash: two rounds of xor, multiply and shift. Values that collide cannot be chosen without knowing the seed.
 inline std::uint64_t keyed_hash(std::uint64_t x, std::uint64_t seed) {
   x ^= seed;
   x = (x ^ (x >> 32)) * 0xD6E8FEB86659FD93ull;

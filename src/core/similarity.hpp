@@ -1,6 +1,8 @@
-// Task similarities: (A⁻¹)_ij between the task i of an example and the tasks j of the stored examples.
+// Task similarities: the entries (A⁻¹)_ij of the interaction matrix, between the task i of an example and the tasks j of the
+// stored examples.
 //
-// They are always read from column i, so that results do not depend on which columns are cached.
+// (A⁻¹)_ij and (A⁻¹)_ji may differ in the last digits, so entries are always read from column i: results then do not depend on
+// which columns are in the cache.
 #pragma once
 
 #include <algorithm>
@@ -22,7 +24,7 @@
 namespace budgetron {
 
 struct Task {
-  std::int64_t key;  // the task id
+  std::int64_t id;  // an index into the graph's tasks if the graph names them, otherwise the 64-bit hash of the task's name
   std::int64_t cluster;
 };
 
@@ -35,8 +37,8 @@ class Similarity {
 
   virtual ~Similarity() = default;
   virtual std::unique_ptr<Workspace> new_workspace(Bytes&) const { return nullptr; }
-  virtual double self(Task task, Workspace* workspace) const = 0;
-  // out_j = row_j (A⁻¹)_{task, task_j}, which may be in place; returns Σ_j weights_j out_j
+  virtual double self(Task task, Workspace* workspace) const = 0;  // (A⁻¹)_ii
+  // Sets out_j = row_j (A⁻¹)_{task, task_j} and returns Σ_j weights_j out_j. `out` may be `row`.
   virtual double multiply(Task task, const std::int64_t* task_ids, const std::int64_t* clusters, std::size_t n,
                           const double* row, const double* weights, double* out, Workspace* workspace) const = 0;
   void multiply(Task task, const std::int64_t* task_ids, const std::int64_t* clusters, std::size_t n, double* row, Workspace* workspace) const {
@@ -45,7 +47,8 @@ class Similarity {
   virtual double largest_self() const = 0;  // c_G²
 };
 
-// Complete, disconnected and clustered graphs: three values, and no table for any number of tasks.
+// Complete, disconnected and clustered graphs. A⁻¹ has three different values: on the diagonal, within a cluster (`off`), and 0
+// between clusters. So no table is needed for any number of tasks.
 class Clique final : public Similarity {
  public:
   using Similarity::multiply;
@@ -53,7 +56,7 @@ class Clique final : public Similarity {
   double self(Task, Workspace*) const override { return diagonal; }
   double multiply(Task task, const std::int64_t* task_ids, const std::int64_t* clusters, std::size_t n, const double* row,
                   const double* weights, double* out, Workspace*) const override {
-    return simd().clique(task_ids, clusters, task.key, task.cluster, diagonal, off, n, row, weights, out);
+    return simd().clique(task_ids, clusters, task.id, task.cluster, diagonal, off, n, row, weights, out);
   }
   double largest_self() const override { return diagonal; }
   const double diagonal, off;
@@ -73,12 +76,12 @@ class Factored final : public Similarity {
   }
   std::size_t n_tasks() const { return starts.size() - 1; }
   std::size_t longest_row() const { return most_; }
-  double self(Task task, Workspace*) const override { return product(static_cast<std::size_t>(task.key), static_cast<std::size_t>(task.key)); }
+  double self(Task task, Workspace*) const override { return product(static_cast<std::size_t>(task.id), static_cast<std::size_t>(task.id)); }
   double multiply(Task task, const std::int64_t* task_ids, const std::int64_t*, std::size_t n, const double* row, const double* weights,
                   double* out, Workspace*) const override {
     double sum = 0;
     for (std::size_t j = 0; j < n; ++j) {
-      out[j] = row[j] * product(static_cast<std::size_t>(task.key), static_cast<std::size_t>(task_ids[j]));
+      out[j] = row[j] * product(static_cast<std::size_t>(task.id), static_cast<std::size_t>(task_ids[j]));
       sum += weights[j] * out[j];
     }
     return sum;
@@ -124,15 +127,16 @@ class Explicit final : public Similarity {
         cached_(std::max<std::size_t>(1, cache_bytes / column_bytes())) {}
 
   struct ColumnWorkspace final : Workspace {
-    ColumnWorkspace(Bytes& bytes, std::size_t k, const SparseInverse* inverse) : size_(bytes, sizeof(ColumnWorkspace)), vector(bytes, 2 * k), solved(bytes) {
+    ColumnWorkspace(Bytes& bytes, std::size_t k, const SparseInverse* inverse)
+        : size_(bytes, sizeof(ColumnWorkspace)), vector(bytes, 2 * k), solved(bytes) {
       if (!inverse) return;
       solved.resize(k);
       work.emplace(bytes, *inverse);
     }
     CountedSize size_;
     Vec<double> vector;  // for A⁻² v
-    Column held;         // the column of the cache that was requested last
-    Vec<double> solved;  // or the column of task solved_for, which may be missing in the cache
+    Column held;         // the column of the cache that was read last: this reference keeps it alive if the cache evicts it
+    Vec<double> solved;  // the column of the task `solved_for`, which is not in the cache if there was no memory for it
     std::int64_t solved_for = -1;
     std::optional<SparseInverse::Work> work;
   };
@@ -140,11 +144,11 @@ class Explicit final : public Similarity {
     return std::make_unique<ColumnWorkspace>(bytes, k_, inverse_.get());
   }
 
-  double self(Task task, Workspace* workspace) const override { return column(task.key, workspace)[task.key]; }
+  double self(Task task, Workspace* workspace) const override { return column(task.id, workspace)[task.id]; }
 
   double multiply(Task task, const std::int64_t* task_ids, const std::int64_t*, std::size_t n, const double* row,
                   const double* weights, double* out, Workspace* workspace) const override {
-    const double* similarities = column(task.key, workspace);
+    const double* similarities = column(task.id, workspace);
     for (std::size_t j = 0; j < n; ++j) out[j] = row[j] * similarities[task_ids[j]];
     return simd().dot(weights, out, n);
   }
@@ -198,9 +202,9 @@ class Explicit final : public Similarity {
   }
 
  private:
-  // One column in the cache, with its nodes in the list and the map.
+  // One column in the cache, with its nodes in the list and in the map.
   std::size_t column_bytes() const { return 8 * k_ + kNodes; }
-  static constexpr std::size_t kNodes = 160;
+  static constexpr std::size_t kNodes = 160;  // an upper bound of two nodes, a bucket and the shared_ptr's counters
 
   // The cache only saves time: if memory runs out, the column is not stored.
   void keep(std::int64_t i, const double* solved) const noexcept {
@@ -226,7 +230,7 @@ class Explicit final : public Similarity {
   double c_g2_;
   std::vector<double> dense_;
   std::unique_ptr<SparseInverse> inverse_;
-  std::size_t cached_ = 0;
+  std::size_t cached_ = 0;  // how many columns the cache may hold; the least recently used is evicted
   mutable std::mutex mutex_;
   mutable std::list<std::pair<std::int64_t, Column>> recent_;
   mutable std::unordered_map<std::int64_t, std::list<std::pair<std::int64_t, Column>>::iterator> where_;

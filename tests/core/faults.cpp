@@ -127,7 +127,7 @@ void run(const Config& c, bool by_cluster, unsigned seed, double offset) {
   std::vector<double> margins(n * c.n_outputs), undisturbed_margins(n * c.n_outputs), out(n * c.n_outputs);
   std::vector<std::uint8_t> flags(n), undisturbed_flags(n);
   const auto learn = [&](Model& one, std::size_t from, std::size_t to, std::vector<double>& m, std::vector<std::uint8_t>& f) {
-    one.learn(s.rows(c, from, to), s.labels.data() + from, s.keys.data() + from, s.clusters.data() + from, nullptr,
+    one.learn(s.rows(c, from, to), s.labels.data() + from, s.task_ids.data() + from, s.clusters.data() + from, nullptr,
               m.data() + from * c.n_outputs, f.data() + from);
   };
   // Single examples, blocks, and at the end a block that is larger than the model.
@@ -143,12 +143,12 @@ void run(const Config& c, bool by_cluster, unsigned seed, double offset) {
       with_every_failure(model, [&] { model.learner().forget(2); });
       undisturbed.learner().forget(2);
       with_every_failure(model, [&] {
-        model.learner().margins(s.rows(c, 0, n), 0, n, s.keys.data(), s.clusters.data(), out.data());
+        model.learner().margins(s.rows(c, 0, n), 0, n, s.task_ids.data(), s.clusters.data(), out.data());
       });
       if (c.rule == "budgetron") {  // whose queries may apply a pending update of a covariance
         const Rows rows = s.rows(c, 0, n);
         for (const char* name : {"variances", "linear_weights", "explain", "beliefs"}) {
-          const Query query{name, &rows, s.keys.data(), s.clusters.data(), {}};
+          const Query query{name, &rows, s.task_ids.data(), s.clusters.data(), {}};
           with_every_failure(model, [&] { model.learner().query(query); });
           undisturbed.learner().query(query);
         }
@@ -176,7 +176,7 @@ void measure(const Config& c, bool by_cluster, unsigned seed, double offset) {
   for (std::size_t i = 0; i < n; ++i) {
     const std::size_t counted = model.learner().memory_bytes();
     peak = allocated;
-    model.learn(s.rows(c, i, i + 1), s.labels.data() + i, s.keys.data() + i, s.clusters.data() + i, nullptr,
+    model.learn(s.rows(c, i, i + 1), s.labels.data() + i, s.task_ids.data() + i, s.clusters.data() + i, nullptr,
                 margins.data() + i * c.n_outputs, flags.data() + i);
     const std::size_t after = model.learner().memory_bytes(), most = std::max(counted, after);
     // The allocator's overhead per block is not counted: below 6 KiB here, for about 60 blocks. While a vector grows, its old
@@ -208,7 +208,7 @@ void growing(bool curved) {
   std::vector<double> margins(n);
   std::vector<std::uint8_t> flags(n);
   const auto learn = [&](Model& one, std::size_t from, std::size_t to) {
-    one.learn(s.rows(c, from, to), s.labels.data() + from, s.keys.data() + from, s.clusters.data() + from, nullptr, margins.data() + from, flags.data() + from);
+    one.learn(s.rows(c, from, to), s.labels.data() + from, s.task_ids.data() + from, s.clusters.data() + from, nullptr, margins.data() + from, flags.data() + from);
   };
   Model first(c);
   learn(first, 0, begin);

@@ -20,7 +20,7 @@ struct Stream {
   std::size_t n, d;
   std::vector<double> dense, data;
   std::vector<float> dense32, data32;
-  std::vector<std::int64_t> indptr{0}, keys, clusters;
+  std::vector<std::int64_t> indptr{0}, task_ids, clusters;
   std::vector<std::int32_t> indices, labels;
 
   // The first `whole` rows are whole numbers. A stream with an offset leaves the origin at row 11, and is on the other side of it
@@ -46,8 +46,8 @@ struct Stream {
       }
       indptr.push_back(static_cast<std::int64_t>(indices.size()));
       labels.push_back(percent(rng) % classes);
-      keys.push_back(percent(rng) % tasks);
-      clusters.push_back(by_cluster ? keys.back() % 2 : keys.back());
+      task_ids.push_back(percent(rng) % tasks);
+      clusters.push_back(by_cluster ? task_ids.back() % 2 : task_ids.back());
     }
   }
 

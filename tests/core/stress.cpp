@@ -44,7 +44,7 @@ void expect(bool holds, const char* what) {
 
 std::vector<double> margins_of(const Learner& learner, const Stream& s, const Config& c) {
   std::vector<double> out(s.n * c.n_outputs);
-  learner.margins(s.rows(c, 0, s.n), 0, s.n, s.keys.data(), s.clusters.data(), out.data());
+  learner.margins(s.rows(c, 0, s.n), 0, s.n, s.task_ids.data(), s.clusters.data(), out.data());
   return out;
 }
 
@@ -66,7 +66,7 @@ void run(const Config& c, bool by_cluster, unsigned seed, double offset) {
     const std::size_t to = std::min(from + 17, s.n);
     const Rows rows = s.rows(c, from, to);
     expect(model->learner().first_bad_row(rows) == rows.count, "a good row was refused");
-    model->learn(rows, s.labels.data() + from, s.keys.data() + from, s.clusters.data() + from, nullptr,
+    model->learn(rows, s.labels.data() + from, s.task_ids.data() + from, s.clusters.data() + from, nullptr,
                  margins.data() + from * c.n_outputs, flags.data() + from);
     expect(!c.capacity || model->learner().size() <= c.capacity, "more stored than the budget allows");
     if (from == 119) model->learner().forget(2);
@@ -80,7 +80,7 @@ void run(const Config& c, bool by_cluster, unsigned seed, double offset) {
   for (double m : margins) expect(m == m && m - m == 0, "a margin is not finite");
   if (c.rule == "budgetron") {
     const Rows rows = s.rows(c, 0, s.n);
-    const State answer = model->learner().query({"variances", &rows, s.keys.data(), s.clusters.data(), {}});
+    const State answer = model->learner().query({"variances", &rows, s.task_ids.data(), s.clusters.data(), {}});
     expect(answer.reals.at("variance").size() == s.n * c.n_outputs, "a variance is missing");
     for (double v : answer.reals.at("variance")) expect(v >= 0 && v - v == 0, "a variance is not finite");
   }

@@ -156,11 +156,11 @@ def test_arrays_of_other_lengths_are_refused(taught):
     two = rows([[1.0, 2.0, 3.0], [3.0, 2.0, 1.0]])
     labels, task_ids, clusters = columns([0, 1])
     for wrong in ((labels[:1], task_ids, clusters), (labels, task_ids[:1], clusters), (labels, task_ids, clusters[:1])):
-        with pytest.raises(ValueError, match="as many as the rows"):
+        with pytest.raises(ValueError, match="one entry per row"):
             learner.learn(two, *wrong)
-    with pytest.raises(ValueError, match="as many as the rows"):
+    with pytest.raises(ValueError, match="one entry per row"):
         learner.learn(two, labels, task_ids, clusters, np.ones(1))
-    with pytest.raises(ValueError, match="as many as the rows"):
+    with pytest.raises(ValueError, match="one entry per row"):
         learner.margins(two, task_ids[:1], clusters)
 
 

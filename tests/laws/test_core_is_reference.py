@@ -171,7 +171,7 @@ class Lockstep:
         if abs(delta2 - rule.eta2) < TIED or abs(t.k_tt - rule.eta2) < TIED:
             return True
         if self.settings.rule == "shared_projectron":
-            rule.weights.ensure_row(t.key, t.cluster, t.arrival)  # which may evict another row
+            rule.weights.ensure_row(t.task_id, t.cluster, t.arrival)  # which may evict another row
         norms = rule.weights.norms()
         rule.gram.append(t.k, t.k_tt)
         scores = norms / np.sqrt(rule.gram.inverse().diagonal()[: len(norms)])

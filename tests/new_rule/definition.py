@@ -72,10 +72,10 @@ class HashedPerceptron(Rule):
         m = self.settings.parameters.cells
         return np.bincount(np.arange(len(x.values)) % m, x.values, minlength=m)
 
-    def predict(self, x: Instance, key: int, cluster: int) -> Array:
+    def predict(self, x: Instance, task_id: int, cluster: int) -> Array:
         return self.weights @ self.features(x)
 
-    def learn(self, x: Instance, key: int, cluster: int, code: int, weight: float) -> tuple[Array, Outcome]:
+    def learn(self, x: Instance, task_id: int, cluster: int, code: int, weight: float) -> tuple[Array, Outcome]:
         phi = self.features(x)
         f = self.weights @ phi
         y = mistaken(f, code)
@@ -93,7 +93,7 @@ class HashedPerceptron(Rule):
             return {"cell": order, "weight": self.weights[0, order]}
         return super().query(name, examples, arrays)
 
-    def forget(self, key: int) -> None:
+    def forget(self, task_id: int) -> None:
         """Nothing is stored per task."""
 
     def evict_one(self) -> bool:
@@ -102,7 +102,7 @@ class HashedPerceptron(Rule):
     def coef(self) -> Array:
         return np.empty((self.settings.n_outputs, 0))
 
-    def of_task(self, key: int, cluster: int) -> Array:
+    def of_task(self, task_id: int, cluster: int) -> Array:
         return self.coef()
 
     def state(self) -> dict[str, Any]:

@@ -1,13 +1,13 @@
 """The memory planner: parses budgets, and turns a byte budget into settings.
 
-`bytes_of` is an upper bound of what an engine allocates for given settings: the parts that all rules share are counted
-here, and every rule counts its own (`Rule.bytes_beyond`). `planned` asks the rule for the best settings within a
-budget. The formulas mirror the containers of the compiled core, so a change there needs a change here:
+`bytes_of` is an upper bound of the bytes that an engine allocates for given settings. The parts that all rules share
+are counted here, and every rule counts its own (`Rule.bytes_beyond`). `planned` asks the rule for the best settings
+within a budget. The formulas mirror the containers of the compiled core, so a change there needs a change here:
 `tests/engine/memory` compares the bound with the core's own count of allocated bytes.
 
 Symbols: B = capacity (slots), d = features, `item` = bytes per stored feature (4 or 8), `outputs` = 1 for two classes.
 Called by learners when they make their engine, and by `budgetron.persist` to reject files whose model is too large.
-The bound must never be below what the engine allocates; that would break the promise of a byte budget.
+The engine must never allocate more than the bound: users rely on byte budgets.
 """
 
 from __future__ import annotations
@@ -63,7 +63,7 @@ def budget_of(who: str, budget: Any, parameter: str = "budget") -> Budget:
 
 
 def planned(who: str, settings: Settings, budget: int, nonzeros: float, compiled: bool = True) -> Settings:
-    """Return the settings that the rule makes of a byte budget; its memory never exceeds it, task names included.
+    """Turn a byte budget into settings. The memory of the model, task names included, never exceeds the budget.
 
     `nonzeros` is the expected number of non-zeros per sparse row; a longer row takes the space of several. The NumPy
     engine (not `compiled`) stores full matrices where the core stores triangles.
@@ -76,7 +76,7 @@ def planned(who: str, settings: Settings, budget: int, nonzeros: float, compiled
     found: Settings | None = rule.planned(settings, limit, nonzeros, compiled)
     if found is not None:
         return found
-    # Names take 1/32 of a budget, so the engine's bytes are 31/32 of what the budget must be.
+    # Names take 1/32 of a budget, so the smallest sufficient budget is 32/31 of the engine's bytes.
     needed = bytes_of(rule.with_capacity(settings, 1, limit, nonzeros), compiled) * 32 // 31 + 1
     what = "this graph and rows of this size" if _graph(settings) else "rows of this size"
     error = TooFewBytes(refusal(who, "budget", f"at least {needed} bytes for {what}", f"{budget} bytes"))
@@ -106,15 +106,15 @@ def largest(with_capacity: Callable[[int], Settings], limit: int, compiled: bool
 
 def with_pool(settings: Settings, capacity: int, nonzeros: float) -> Settings:
     """Return the settings with a capacity, and for sparse rows with the pool of non-zeros that goes with it."""
-    # All sparse rows share one pool of non-zeros. 16 is a floor, so that a tiny capacity can store one short row.
+    # All sparse rows share one pool of non-zeros. It has at least 16, so that a tiny capacity can store one short row.
     pool = max(16, int(np.ceil(capacity * nonzeros))) if settings.sparse and settings.kernel is not None else None
     return replace(settings, capacity=capacity, pool=pool)
 
 
 def with_task_rows(settings: Settings, row: int, share: int, limit: int) -> Settings:
-    """Return the settings with as many weight rows of tasks, of `row` bytes each, as a share of the limit allows.
+    """Return the settings with as many task rows, of `row` bytes each, as fit into `share` bytes.
 
-    If the number of tasks is known, there are at most rows for all of them and one for their sum.
+    If the number of tasks is known, no more rows are planned than one per task and one for their sum.
     """
     if row == 0:
         return settings
@@ -151,8 +151,8 @@ def bytes_of(settings: Settings, compiled: bool = True) -> int:
 def _graph(settings: Settings) -> int:
     """Return the bytes of the core's copy of an explicit graph.
 
-    A small graph is the k × k matrix A⁻¹. A large one is a partial factor of A and a cache of columns of A⁻¹, which
-    holds at least one column; and the work space of a solve.
+    For a small graph this is the k × k matrix A⁻¹. For a large one it is a partial factor of A, a cache of at least one
+    column of A⁻¹, and the working memory of a solve.
     """
     graph = settings.graph
     if not isinstance(graph, Explicit) or not native.available or rule_class(settings.rule).follows_factor:
@@ -165,8 +165,11 @@ def _graph(settings: Settings) -> int:
 
 
 def matrix_bytes(n: int, compiled: bool) -> int:
-    """Return the bytes of a symmetric matrix of doubles: n(n + 1)/2 in the core; in NumPy all of it, one row
-    larger while an example is appended."""
+    """Return the bytes of a symmetric matrix of doubles.
+
+    The core stores a triangle of n(n + 1)/2 entries, NumPy the full matrix, which has one row more while an example is
+    appended.
+    """
     return 4 * n * (n + 1) if compiled else 8 * (n + 1) ** 2
 
 
@@ -174,20 +177,21 @@ def _store(settings: Settings, slots: int) -> int:
     """Return the bytes of the stored rows."""
     item = np.dtype(settings.dtype).itemsize
     if not settings.sparse:
-        # Slots are in blocks of 256 bytes per feature, the unit of the vectorised kernels; the last may be part empty.
+        # Slots come in blocks of 256 bytes per feature, the unit of the vectorised loops; the last may be partly empty.
         lanes = 256 // item
         rounded = -(-slots // lanes) * lanes
-        # The Gaussian kernel subtracts a reference point: the point, its candidate, and up to 4 centred rows of the
-        # examples that are computed ahead.
+        # The Gaussian kernel subtracts a reference point. This takes the point, its candidate, and up to 4 centred rows
+        # of the examples whose products are computed ahead.
         ahead = max(1, min(4, slots // 16))
         centring = (ahead + 2) * settings.n_features * item if isinstance(settings.kernel, Gaussian) else 0
         return rounded * (settings.n_features * item + 8 + 10 * item) + settings.n_features * item + centring
     pool = settings.pool
     assert pool is not None
-    # Sparse rows are stored by rows and, as an inverted index, by features. The worst case is a pool in which every
-    # non-zero is of another feature: one hash cell of 16 bytes each, with a quarter of free cells.
+    # Sparse rows are stored twice: by rows, and by features in an inverted index. The worst case is a pool in which
+    # every non-zero belongs to another feature: one hash cell of 16 bytes each, and a quarter more cells that stay
+    # free.
     index = (pool + pool // 4 + 1) * 16
-    # Postings (slot, value) of features with several of them, as `bytes_for` in src/core/stores/postings.hpp.
+    # The postings (slot, value) of features with more than one; see `bytes_for` in src/core/stores/postings.hpp.
     postings = pool * (24 if item == 8 else 16) + 64
     # Features that many slots share are dense columns, at most pool / 8B of them: one value per slot and a header.
     columns = pool // (8 * slots) * (slots * item + 96)
@@ -204,4 +208,6 @@ def gram_bytes(slots: int, compiled: bool) -> int:
 
 def task_row_bytes(width: int) -> int:
     """Return the bytes of one task's row of `width` weights; 0 if it has none."""
-    return width * 8 + 2 * (56 + 32) + 24 if width else 0  # two headers, doubled for array growth; 24 of the index
+    # 8 bytes per weight; the row's header and its vector's, twice because the arrays of both grow by doubling; 24 bytes
+    # of the hash table.
+    return width * 8 + 2 * (56 + 32) + 24 if width else 0

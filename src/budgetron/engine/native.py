@@ -69,7 +69,8 @@ class Engine:
         integers: dict[str, Any] = {}
         rule = rule_class(settings.rule)
         arrays = {name: np.asarray(values) for name, values in state.items()}
-        for name, field in rule.layout(settings, arrays).items():  # a real that is given as 0 is a real
+        # The declared dtype decides whether an array is real: a number saved as the integer 0 may be one.
+        for name, field in rule.layout(settings, arrays).items():
             if name in arrays:
                 arrays[name] = arrays[name].astype(field.dtype, copy=False)
         for name, values in rule.to_core(arrays).items():
@@ -100,7 +101,7 @@ class Engine:
         return self._shaped(margins), flags
 
     def learn_one(self, x: Any, code: int, task_id: int, cluster: int, weight: float) -> tuple[Any, int] | None:
-        """One row, dense or a `SparseRow`: its margin and flags, or None if the row is rejected."""
+        """Learn one row, dense or a `SparseRow`. Returns its margin and flags, or None if the row is invalid."""
         if self.settings.kernel is None and _first_without_finite_norm(x) is not None:
             return None
         if not isinstance(x, SparseRow):
@@ -144,7 +145,7 @@ class Engine:
         saved: dict[str, Any] = self._learner.save()
         if settings.sparse:
             saved["data"] = saved.pop("rows")
-            if not len(saved["indptr"]):  # without a kernel there is no store at all
+            if not len(saved["indptr"]):  # without a kernel the core has no sparse store
                 saved["indptr"] = np.zeros(1, dtype=np.int64)
         else:
             del saved["indptr"], saved["indices"]
@@ -237,7 +238,7 @@ def _plain(settings: Settings, similarity: Any) -> dict[str, Any]:
         "single": settings.dtype == "float32",
         "capacity": settings.capacity or 0,
         "pool": settings.pool or 0,
-        "hash_seed": secrets.randbits(64),  # of the hash tables; results do not depend on it, so it is not saved
+        "hash_seed": secrets.randbits(64),  # randomises the hash tables; results do not depend on it: it is not saved
         "n_tasks": settings.graph.n_tasks or 0,
         "parameters": {
             name: np.asarray(value, dtype=np.float64).ravel() if isinstance(value, list | tuple) else value
@@ -248,7 +249,7 @@ def _plain(settings: Settings, similarity: Any) -> dict[str, Any]:
 
 
 def _first_without_finite_norm(X: Any) -> int | None:
-    """Return the first row whose squared norm is not finite or above 1e150, as in the NumPy engine."""
+    """Return the first row whose squared norm is above 1e150 or not finite, as in the NumPy engine."""
     with np.errstate(all="ignore"):
         if hasattr(X, "indptr"):  # a CSR matrix or a `SparseRow`
             rows = np.repeat(np.arange(len(X.indptr) - 1), np.diff(X.indptr))
@@ -260,7 +261,7 @@ def _first_without_finite_norm(X: Any) -> int | None:
 
 
 def graph_bytes(graph: Explicit) -> int:
-    """Return the bytes of the core's copy of a graph and of the work space of a solve, without cached columns."""
+    """Return the bytes of the core's copy of a graph and of the working memory of a solve, without cached columns."""
     return int(_core.graph_bytes(_similarity(graph, 0)))
 
 

@@ -38,7 +38,7 @@ class Settings:
 
 
 def make_settings(**given: Any) -> Settings:
-    """Return settings from one flat list of names: those of `Settings`, and the parameters of the rule."""
+    """Return settings from keyword arguments: the fields of `Settings`, and the parameters of the rule."""
     shared = {field.name for field in fields(Settings)}
     settings = Settings(**{name: value for name, value in given.items() if name in shared})
     return settings.with_parameters(**{name: value for name, value in given.items() if name not in shared})

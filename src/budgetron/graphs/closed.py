@@ -104,7 +104,7 @@ class Clique(TaskGraph):
 class Mapped:
     """The cluster of each mapped task, sorted by task id.
 
-    Clusters are numbered in that order too, whatever their labels, so that equivalent mappings are equal.
+    Clusters are numbered by their first task in this order, not by their labels, so that equivalent mappings are equal.
     """
 
     def __init__(self, names: Iterable[Hashable], labels: Iterable[Hashable]) -> None:
@@ -227,7 +227,7 @@ def clusters(mapping: Mapping[Any, Hashable], coupling: float = 1.0) -> Clique:
             "mapping",
             "a mapping from task to cluster",
             shown(mapping),
-            "dict(zip(tasks, clusters)) makes one of two lists.",
+            "Make one from two lists with dict(zip(tasks, clusters)).",
         )
     if not mapping:
         raise refuse(
@@ -242,7 +242,7 @@ def clusters(mapping: Mapping[Any, Hashable], coupling: float = 1.0) -> Clique:
             raise refuse_type(
                 who,
                 "a cluster",
-                "a hashable label equal to itself",
+                "a hashable label other than NaN",
                 f"{shown(label)} for task {shown(task)}",
                 "Number or name the clusters.",
             )

@@ -18,7 +18,7 @@ from budgetron.graphs.task_ids import plain
 from budgetron.graphs.taskgraph import Floats
 
 _SPARSE_SIMILARITY_LIMIT = 16 * DENSE_LIMIT
-_LARGEST = 1e10  # of a task's weights in sum: beyond it I + L is numerically singular
+_LARGEST = 1e10  # limit of the sum of the weights at a task: above it, I + L is numerically singular
 
 
 def from_edges(
@@ -121,7 +121,7 @@ def _from_edges(who: str, edges: Iterable[Any], weights: Any, tasks: Iterable[An
     ends, index = _indexed(who, edges, () if tasks is None else distinct(who, tasks))
     if not index:
         raise refuse(
-            who, "edges", "at least one pair of tasks", "none", "Name tasks without an edge with tasks=[...]."
+            who, "edges", "at least one pair of tasks", "none", "List tasks without an edge in tasks=[...]."
         )
     strength = _checked_weights(who, weights, len(ends))
     here, there = ends.min(axis=1), ends.max(axis=1)
@@ -142,7 +142,7 @@ def _from_edges(who: str, edges: Iterable[Any], weights: Any, tasks: Iterable[An
             "edges",
             "distinct pairs",
             f"{shown(names[pair[0]])} and {shown(names[pair[1]])} twice",
-            "Edges have no direction: list each once, with the sum of the weights if both count.",
+            "Edges have no direction. List each pair once; to count both edges, add their weights.",
         )
     rows, columns = np.concatenate([here, there]), np.concatenate([there, here])
     both = np.concatenate([strength, strength])
@@ -207,9 +207,8 @@ def _from_checked(who: str, laplacian: Any, identity: bool, tasks: tuple[Hashabl
     from scipy.sparse import csr_array, eye_array
 
     size = len(tasks)
-    if (
-        identity and not laplacian.diagonal().max() <= _LARGEST
-    ):  # the identity would be lost to rounding, and L alone is singular
+    # With larger weights, rounding would remove I from I + L, and L alone is singular.
+    if identity and not laplacian.diagonal().max() <= _LARGEST:
         raise refuse(
             who,
             "the weights at a task",
@@ -228,7 +227,7 @@ def _from_checked(who: str, laplacian: Any, identity: bool, tasks: tuple[Hashabl
         raise refuse(
             who,
             "laplacian",
-            f"a graph's Laplacian where identity=False and there are over {DENSE_LIMIT} tasks",
+            f"a graph's Laplacian, if identity=False and there are more than {DENSE_LIMIT} tasks",
             "a matrix with positive off-diagonal entries, or rows that do not sum to 0",
             "Use identity=True, or pass numpy.linalg.pinv(laplacian) to graphs.from_similarity.",
         )

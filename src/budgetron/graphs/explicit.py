@@ -1,6 +1,6 @@
-"""Graphs with a fixed list of tasks: small ones store A⁻¹, large ones solve for its columns when needed.
+"""Graphs with a fixed list of tasks. Small ones store A⁻¹; large ones solve for its columns when they are needed.
 
-    dense    A⁻¹ (k × k), for k ≤ 1024 or if the user gave it
+    dense    A⁻¹ (k × k), for k ≤ 1024, or if the user passed A⁻¹ itself
     matrix   A, sparse; column i of A⁻¹ solves A c = e_i on the component of i
 
 The task id is the index of the task, the cluster is the number of its connected component.
@@ -37,8 +37,8 @@ class Explicit(TaskGraph):
     tasks : the tasks in index order.
     component : the number of each task's connected component, int64.
     dense : A⁻¹, or None.
-    matrix : A as a SciPy CSR array where dense is None, else None.
-    singular : whether `matrix` is a Laplacian, whose pseudoinverse takes the place of the inverse.
+    matrix : A as a SciPy CSR array if `dense` is None, otherwise None.
+    singular : whether `matrix` is a Laplacian, whose pseudoinverse is used instead of the inverse.
     cache : recently solved columns; the only part that ever changes.
 
     >>> from budgetron import graphs
@@ -138,7 +138,7 @@ class Explicit(TaskGraph):
             largest = float(self.dense.diagonal().max())
             return largest, largest
         low = high = 0.0
-        for number in np.argsort(np.diff(self._starts), kind="stable"):  # small, exact ones first
+        for number in np.argsort(np.diff(self._starts), kind="stable"):  # small ones first: they are exact
             low, top = largest_diagonal(self.block(number), self.singular, floor=low)
             high = max(high, top)
         return low, high
@@ -183,7 +183,7 @@ class Explicit(TaskGraph):
         tasks = tuple(self.tasks[place] for place in places.tolist())
         present, component = np.unique(self.component[places], return_inverse=True)
         if int(np.diff(self._starts)[present].sum()) != len(places):
-            raise refuse("graph", "restricted", "a union of whole components", f"{len(places)} tasks that are not one")
+            raise refuse("graph", "restricted", "a union of whole components", f"{len(places)} tasks that are not")
         if self.dense is not None:
             return Explicit(tasks, component.astype(np.int64), dense=self.dense[np.ix_(places, places)])
         rows = self.matrix[places]
@@ -228,7 +228,7 @@ class Explicit(TaskGraph):
         return column
 
     def _place(self, task: Any) -> int:
-        """Return the index of a task that was not found unconverted, such as a NumPy date."""
+        """Return the index of a task that `_index` has only in its plain form, such as a NumPy date."""
         place = _looked_up(self._index, plain(task))
         if place is None:
             known = ", ".join(shown(name, 24) for name in self.tasks[:3]) + (
@@ -240,8 +240,8 @@ class Explicit(TaskGraph):
                     "a task",
                     f"one of the graph's {self.n_tasks} tasks ({known})",
                     shown(task),
-                    "Name it when the graph is made (tasks=...); with graphs.complete() or graphs.clusters() "
-                    "tasks may appear at any time.",
+                    "Name it when the graph is made (tasks=...), or use graphs.complete() or graphs.clusters(), "
+                    "where tasks may appear at any time.",
                 )
             )
         return place

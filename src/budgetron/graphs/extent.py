@@ -1,6 +1,6 @@
-"""Bounds of the largest diagonal entry of A⁻¹ of a large graph, without computing A⁻¹.
+"""Lower and upper bounds of the largest diagonal entry of A⁻¹ for a large graph, without computing A⁻¹.
 
-`Explicit.c_g_range` calls `largest_diagonal` per component. The bounds are proved, not estimated: the Forgetron's
+`Explicit.c_g_range` calls `largest_diagonal` for each component. The bounds are proved, not estimated: the Forgetron's
 guarantee depends on the upper one.
 
 *All tasks at once.* Let ν be the spectral measure of L at e_i, its moments ν_j = (L^j)_ii. Then
@@ -10,14 +10,15 @@ and a Gauss rule for the measure s dν, of one node (from ν₁, ν₂) or two (
 *A ball B around a task.* With X = (A_BB)⁻¹ and r = e_i − A x the residual of column i of X, padded by zeros,
     (A⁻¹)_ii = X_ii + rᵀA⁻¹r,  so  X_ii ≤ (A⁻¹)_ii ≤ X_ii + ‖r‖²  (no eigenvalue of A is below 1).
 
-The algorithm repeats: take the task with the largest upper bound; the first time tighten it and its neighbours with a
-ball, the second time solve for it exactly. It stops when no upper bound is above the largest value found. If very many
-tasks tie (a torus of 100,000 tasks) it stops after a fixed amount of work, and the two bounds differ.
+Each step takes the task with the largest upper bound. The first time, the bounds of the task and its neighbours are
+improved with a ball; the second time, its entry is computed exactly. The algorithm stops when no upper bound is above
+the largest value found. If very many tasks tie (a torus of 100,000 tasks), it stops after a fixed amount of work, and
+the two bounds differ.
 
-*The pseudoinverse of a Laplacian.* Its eigenvalues have no such floor. There, with c column j of L⁺,
+*The pseudoinverse of a Laplacian.* The eigenvalues of L have no such lower limit. With c column j of L⁺,
     (L⁺)_ii = R_ij + 2c_i − c_j ≤ d_ij + 2c_i − c_j,
-R the resistance distance and d the shortest path (edges of length 1/weight), equal on trees. Every column
-solved bounds all tasks.
+where R is the resistance distance and d the length of the shortest path (edges of length 1/weight); on trees both are
+equal. So every column that is computed gives a bound for all tasks.
 """
 
 from __future__ import annotations
@@ -29,7 +30,7 @@ import numpy as np
 from budgetron.graphs.solve import solved
 from budgetron.graphs.taskgraph import Floats, Ints
 
-_DENSE_BLOCK = 2048  # components of up to this size are inverted outright
+_DENSE_BLOCK = 2048  # components of up to this size are inverted as dense matrices
 _BALL = 128  # tasks per ball
 _MAX_BALLS = 400
 _MAX_SOLVES = 24
@@ -41,10 +42,8 @@ def largest_diagonal(matrix: Any, singular: bool, floor: float = 0.0) -> tuple[f
     """Return a lower and an upper bound of max_i (A⁻¹)_ii, or of (A⁺)_ii, for one component; at least `floor`."""
     size = matrix.shape[0]
     if size <= _DENSE_BLOCK:
-        mean = 1.0 / size if singular else 0.0
-        value = (
-            float(np.linalg.inv(matrix.toarray() + mean).diagonal().max()) - mean
-        )  # L⁺ = (L + J/n)⁻¹ − J/n
+        mean = 1.0 / size if singular else 0.0  # L⁺ = (L + J/n)⁻¹ − J/n, with J all ones
+        value = float(np.linalg.inv(matrix.toarray() + mean).diagonal().max()) - mean
         return max(value, floor), max(value, floor)
     return _by_landmarks(matrix, floor) if singular else _by_balls(matrix, floor)
 

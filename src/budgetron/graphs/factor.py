@@ -1,14 +1,14 @@
-"""A sparse factor R of a graph's A⁻¹: what couples the weights of related tasks.
+"""A sparse factor R of a graph's A⁻¹, with A⁻¹ ≈ R Rᵀ. Rules that couple the weights of related tasks use it.
 
     f_i = shared + Σ_j R_ij v_j,   v_j independent with variance s:   the own parts then have covariance s R Rᵀ = s A⁻¹
 
-A small graph, whose A⁻¹ is a table, has R = (A⁻¹)^½. A large one has A = D − W, D its diagonal, and
+A small graph, which stores A⁻¹, has R = (A⁻¹)^½. For a large one, with D the diagonal of A and A = D − W,
 
     S = D^(−½) W D^(−½),   R = D^(−½) Σ_n c_n Sⁿ,   c_n = C(2n, n)/4ⁿ
 
-so that a row of R needs only the neighbourhood of its task: no solve and no eigenvector. `entries` of every row are
-kept, the largest ones, and rescaled to the row's norm; whatever is cut, R Rᵀ remains a covariance. All rows are scaled
-so that their mean square norm is 1.
+the series of (I − S)^(−½). A row of R then needs only the neighbourhood of its task: no system is solved and no
+eigenvector computed. The `entries` largest entries of each row are kept and rescaled to the norm of the row. Whatever
+is dropped, R Rᵀ remains a covariance matrix. Finally all rows are scaled so that their mean squared norm is 1.
 """
 
 from __future__ import annotations
@@ -24,13 +24,12 @@ from budgetron.graphs.explicit import Explicit
 from budgetron.graphs.taskgraph import Floats, Ints
 
 ENTRIES = 9
-"""Entries per row: on a grid of tasks 5 to 9 are as good as all."""
+"""Entries per row. On a grid of tasks, 5 to 9 give the same accuracy as all."""
 HOPS = 6
-"""Terms of the series: with 6 steps from neighbour to neighbour a grid is covered as far as it matters."""
+"""Terms of the series. On a grid, tasks more than 6 steps apart have negligible similarity."""
 
-_PLACE_MASK = np.int64(2**20 - 1)
-_AT_ONCE = 2**22
-"""Numbers that are sorted at once, to bound the memory."""
+_PLACE_MASK = np.int64(2**20 - 1)  # the low bits of a sort key, which hold the place in the row
+_AT_ONCE = 2**22  # how many numbers are sorted at once, to bound the memory
 
 
 @dataclass(frozen=True, eq=False)
@@ -51,7 +50,7 @@ _factors: WeakKeyDictionary[Explicit, Factor] = WeakKeyDictionary()
 
 
 def factor_of(graph: Explicit, entries: int | None = ENTRIES, hops: int = HOPS) -> Factor:
-    """Return the factor of a graph. That with the usual number of entries is computed once per graph.
+    """Return the factor of a graph. With the default arguments it is computed once per graph.
 
     >>> from budgetron import graphs
     >>> graph = graphs.from_edges([("ann", "bob"), ("bob", "cid")])
@@ -80,14 +79,14 @@ def _series(matrix: Any, entries: int | None, hops: int) -> Any:
     c = 1.0
     for n in range(1, hops + 1):
         c *= (2 * n - 1) / (2 * n)
-        # Twice the entries of the result are enough: on a grid it differs by 1e-4 from that of all entries.
+        # Twice as many entries as the result has are enough: on a grid the difference is 1e-4.
         power = _largest(sparse.csr_array(power @ S), None if entries is None else 2 * entries)
         total = total + c * power
     return sparse.csr_array(root @ total)
 
 
 def _largest(matrix: Any, entries: int | None, keep_norms: bool = False) -> Any:
-    """Return the matrix with the largest entries of every row, by size; with `keep_norms` rescaled to its norm."""
+    """Return the matrix with only the largest entries of every row; with `keep_norms`, rows keep their norms."""
     counts = np.diff(matrix.indptr)
     if entries is None or counts.max(initial=0) <= entries:
         return matrix
@@ -104,13 +103,14 @@ def _largest(matrix: Any, entries: int | None, keep_norms: bool = False) -> Any:
 def _places_of_largest(matrix: Any, counts: Ints, entries: int) -> Ints:
     """Return the places in `matrix.data` of the largest entries of every row.
 
-    Sizes are compared by their first ten digits, then by place. Equal weights give many sizes that differ by rounding
-    alone, and a graph must have the same factor on every machine.
+    Absolute values are compared by their first ten digits, then by place. If edges have equal weights, many entries
+    differ by rounding only, and a graph must have the same factor on every machine.
     """
-    keys = np.abs(matrix.data).view(np.int64) & ~_PLACE_MASK
+    # The bits of non-negative doubles are ordered like the numbers, so one integer holds both sort criteria.
+    sort_keys = np.abs(matrix.data).view(np.int64) & ~_PLACE_MASK
     first = np.repeat(matrix.indptr[:-1], counts)
-    keys |= _PLACE_MASK - np.minimum(np.arange(len(keys)) - first, _PLACE_MASK)
-    kept = np.ones(len(keys), dtype=bool)
+    sort_keys |= _PLACE_MASK - np.minimum(np.arange(len(sort_keys)) - first, _PLACE_MASK)
+    kept = np.ones(len(sort_keys), dtype=bool)
     long = np.flatnonzero(counts > entries)
     long = long[np.argsort(-counts[long], kind="stable")]  # rows of about the same length side by side
     at = 0
@@ -119,7 +119,8 @@ def _places_of_largest(matrix: Any, counts: Ints, entries: int) -> Ints:
         some = long[at : at + max(1, _AT_ONCE // width)]
         places = matrix.indptr[some][:, None] + np.arange(width)
         inside = np.arange(width) < counts[some][:, None]
-        order = np.argpartition(np.where(inside, keys[np.where(inside, places, 0)], -1), width - entries, axis=1)
+        padded = np.where(inside, sort_keys[np.where(inside, places, 0)], -1)
+        order = np.argpartition(padded, width - entries, axis=1)
         dropped = np.take_along_axis(places, order[:, : width - entries], axis=1)
         kept[dropped[np.take_along_axis(inside, order[:, : width - entries], axis=1)]] = False
         at += len(some)

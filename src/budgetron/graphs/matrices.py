@@ -15,7 +15,7 @@ _ROUNDING = 1e-10  # relative tolerance of symmetry and definiteness, for matric
 
 
 def symmetric(who: str, name: str, given: Any) -> Any:
-    """Return a float64 copy of a symmetric matrix, an array or CSR like the given one, made exactly symmetric."""
+    """Return a float64 copy of a matrix, dense or CSR like the given one, made exactly symmetric; or raise an error."""
     from scipy.sparse import csr_array, issparse
 
     try:
@@ -138,7 +138,9 @@ def _is_dominant(matrix: Any) -> bool:
 
 
 def _lowest_eigenvalue(matrix: Any) -> float:
-    """Estimate the smallest eigenvalue by Lanczos iteration. The estimate is never too low, so a negative one is proof.
+    """Estimate the smallest eigenvalue by Lanczos iteration.
+
+    The estimate is never too low, so a negative one proves that the matrix is indefinite.
 
     If the iteration does not converge, 0 is returned and the matrix is accepted.
     """

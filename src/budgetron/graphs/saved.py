@@ -1,6 +1,6 @@
 """`from_description`: make a graph from the description that `TaskGraph.describe` returned.
 
-Descriptions may come from untrusted files, so that everything is validated again. Called by `budgetron.persist`.
+Descriptions may come from untrusted files, so everything is validated again. Called by `budgetron.persist`.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ def from_description(description: Mapping[str, Any]) -> TaskGraph:
         )
     names = set(description) - {"kind"}
     if names not in _NAMES[description["kind"]]:
-        raise refuse(_WHO, "description", "complete, with no entry of another name", f"{sorted(names)}")
+        raise refuse(_WHO, "description", "a mapping with exactly the entries of its kind", f"{sorted(names)}")
     return _clique(description) if description["kind"] == "clique" else _explicit(description)
 
 

@@ -1,9 +1,9 @@
 """Solves A c = b on a large sparse graph by conjugate gradients, and caches columns of A⁻¹.
 
-Factors of a sparse graph fill up (those of a random graph of 100,000 tasks would need tens of gigabytes); products with
-A need no extra memory. A = I + L has no eigenvalue below 1, so a few dozen products suffice unless the weights are
-large. The diagonal is the preconditioner. (The compiled engine first eliminates tasks with few neighbours; see
-src/core/algebra/sparse_inverse.hpp.)
+A direct solver would need the Cholesky factor, which is dense: for a random graph of 100,000 tasks it has tens of
+gigabytes. Conjugate gradients only multiply by A. No eigenvalue of A = I + L is below 1, so a few dozen products
+suffice unless the weights are large. The diagonal is the preconditioner. (The compiled engine first eliminates tasks
+with few neighbours; see src/core/algebra/sparse_inverse.hpp.)
 """
 
 from __future__ import annotations
@@ -27,12 +27,12 @@ def solved(matrix: Any, b: Floats, singular: bool = False) -> Floats:
         b = b - b.mean()
     scale = matrix.diagonal()
     scale[scale == 0] = 1.0  # an isolated task of a Laplacian has a zero row, and b is 0 there
-    rounding = (
-        4 * np.finfo(np.float64).eps * 2 * float(scale.max(initial=0.0))
-    )  # ‖A‖ ≤ 2 max A_ii for a Laplacian
+    rounding = 4 * np.finfo(np.float64).eps * 2 * float(scale.max(initial=0.0))  # ‖A‖ ≤ 2 max A_ii for a Laplacian
     c = np.zeros_like(b)
     residual, norm = b.copy(), float(np.linalg.norm(b))
-    for _ in range(3):  # the recurrence drifts from the true residual, so restart from it, at most twice
+    # The iteration updates its residual and never computes it, so rounding errors accumulate in it. If the true
+    # residual is too large, the iteration starts again from it, at most twice.
+    for _ in range(3):
         c += _descended(matrix, residual, scale, 0.3 * TOLERANCE * norm)
         if singular:
             c -= c.mean()
@@ -52,7 +52,7 @@ def _descended(matrix: Any, b: Floats, scale: Floats, goal: float) -> Floats:
             break
         image = matrix @ direction
         curvature = float(direction @ image)
-        if not curvature > 0:  # only rounding errors are left
+        if not curvature > 0:  # impossible for a positive definite A: what is left is rounding error
             break
         step = energy / curvature
         c += step * direction

@@ -1,4 +1,4 @@
-"""Task ids: the 64-bit number under which the engines know a task (`key` in saved states and in the rules).
+"""Task ids: the 64-bit number by which the engines identify a task (`key` in saved states).
 
 An integer task is its own id; any other name gets its id from a stable hash, which is the same in every process and on
 every machine. So a model needs no table of all tasks: it remembers the names only of tasks with stored examples.
@@ -76,7 +76,7 @@ def task_ids_of(tasks: Iterable[Any]) -> NDArray[np.int64]:
 
 
 def is_named(task_id: int) -> bool:
-    """Whether the id is a hash, so that the name must be stored in order to be shown."""
+    """Whether the id is a hash, so that the name must be stored to be displayed."""
     return task_id >= HASHED
 
 
@@ -95,7 +95,7 @@ def _hashed(canonical: bytes) -> int:
 def _canonical(task: Any) -> bytes:
     """Return bytes that are equal if and only if the names are equal, in every process.
 
-    The first byte is the type. Parts of tuples and sets are prefixed by their length, so that they cannot run together.
+    The first byte is the type. Each part of a tuple or set is prefixed by its length, which makes the encoding unique.
     """
     task = plain(task)
     if isinstance(task, enum.Enum):

@@ -46,7 +46,7 @@ class TaskGraph(ABC):
     @property
     @abstractmethod
     def c_g_range(self) -> tuple[float, float]:
-        """Lower and upper bound of √(max_i (A⁻¹)_ii), proved; they are equal unless the graph is very large."""
+        """Proved lower and upper bounds of √(max_i (A⁻¹)_ii); they are equal unless the graph is very large."""
 
     @abstractmethod
     def components(self, tasks: Iterable[Any] | None = None) -> list[list[Hashable]]:
@@ -73,7 +73,7 @@ class TaskGraph(ABC):
         return self
 
     def __deepcopy__(self, memo: dict[int, Any]) -> TaskGraph:
-        return self  # graphs are immutable, so that copies are not needed
+        return self  # graphs are immutable, so no copy is needed
 
 
 def grouped(tasks: Iterable[Hashable], numbers: Ints) -> list[list[Hashable]]:

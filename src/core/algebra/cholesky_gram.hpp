@@ -1,4 +1,7 @@
-// The Gram matrix as its Cholesky factor L, H = L Lᵀ. Rows of L are in the order order_, because a replaced row moves to the end.
+// The Gram matrix as its Cholesky factor L, H = L Lᵀ.
+//
+// Replacing an instance removes its row of L and appends a new last row, because only a last row can be added in O(B²). So the
+// rows of L are not in the order of the slots: order_ says which slot a row belongs to.
 #pragma once
 
 #include <algorithm>
@@ -52,7 +55,7 @@ class CholeskyGram final : public Gram {
 
   void replace(std::size_t r, const double* k, double kk, const double* alpha, double delta2,
                const double* h) override {
-    const double share = alpha[r] / h[r], wider = delta2 + alpha[r] * share;
+    const double share = alpha[r] / h[r], wider = delta2 + alpha[r] * share;  // `wider`: δ² after r was removed
     for (std::size_t j = 0; j < n_; ++j) {
       const double a = j == r ? -1.0 : alpha[j] - h[j] * share;
       diagonal_[j] += a * a / wider - h[j] * h[j] / h[r];
@@ -149,7 +152,8 @@ class CholeskyGram final : public Gram {
     ++n_;
   }
 
-  // Removes row `at` of the factor; a rank-one update adds its column to the rows below it.
+  // Removes row `at` of the factor. The rows below it lose their entry in column `at`, so a rank-one update by Givens rotations
+  // adds these entries again (Golub and Van Loan, Matrix Computations, 4th ed., section 6.5.4).
   void cut(std::size_t at) {
     double* lost = work_.data();
     for (std::size_t i = at + 1; i < n_; ++i) {
@@ -162,7 +166,8 @@ class CholeskyGram final : public Gram {
       place_[order_[i - 1]] = static_cast<std::uint32_t>(i - 1);
     }
     --n_;
-    // L Lᵀ + lost lostᵀ, row by row: every earlier rotation is applied to the row, then one more zeroes its entry.
+    // The factor of L Lᵀ + lost lostᵀ, row by row: all earlier rotations (c, s) are applied to the row, then a new one makes its
+    // entry of `lost` zero.
     double *c = v_.data(), *s = v_.data() + diagonal_.size();
     for (std::size_t i = at; i < n_; ++i) {
       double* row = l_.data() + triangle(i);
@@ -179,7 +184,8 @@ class CholeskyGram final : public Gram {
     }
   }
 
-  // The diagonal of P is updated step by step, and recomputed every n steps.
+  // Updating the diagonal of P accumulates rounding errors, so it is computed again after every n changes. That costs O(B³) every
+  // B changes, as much as the changes themselves.
   void age() {
     if (++age_ < std::max<std::size_t>(n_, 16)) return;
     age_ = 0;
@@ -205,7 +211,7 @@ class CholeskyGram final : public Gram {
   Vec<double> l_, diagonal_;
   Vec<std::uint32_t> order_, place_;  // factor row i is slot order_[i]; place_ is its inverse
   Vec<double> v_, work_;
-  std::size_t age_ = 0;
+  std::size_t age_ = 0;  // changes since the diagonal was computed
 };
 
 }  // namespace budgetron

@@ -9,10 +9,10 @@ namespace budgetron {
 
 namespace {
 
-// The residual at which a solution is accepted, relative to the right-hand side. The error is at most the condition number of S
-// times this, so the tolerance is about as small as rounding allows.
+// The residual at which a solution is accepted, relative to the right-hand side. The error can be larger by the condition number
+// of S, so the tolerance is about as small as rounding allows.
 constexpr double kTolerance = 1e-14;
-constexpr int kRounds = 4;
+constexpr int kRestarts = 4;
 
 double norm(const Vec<double>& v) { return std::sqrt(simd().dot(v.data(), v.data(), v.size())); }
 
@@ -50,10 +50,10 @@ void ConjugateGradients::solve(double* y, Work& work) const {
     x[i] = 0.0;
   }
   const double goal = kTolerance * norm(b);
-  // By rounding, the residual that the iteration updates drifts away from the true one. So restart from the true one, as long as
-  // that helps.
+  // The iteration updates its residual and never computes it, so rounding errors accumulate in it. After each run the true residual
+  // is computed, and the iteration starts again from it while that halves the residual at least.
   double left = norm(r);
-  for (int round = 0; round < kRounds && left > goal; ++round) {
+  for (int restart = 0; restart < kRestarts && left > goal; ++restart) {
     descend(0.5 * goal, work);
     image(x, image_of_x);
     for (std::size_t i = 0; i < n; ++i) r[i] = b[i] - image_of_x[i];
@@ -85,7 +85,7 @@ void ConjugateGradients::descend(double goal, Work& work) const {
   // In exact arithmetic n steps suffice; with rounding, badly conditioned systems take a few times as many.
   for (std::size_t step = 0; step < 10 * n + 100 && square > goal * goal; ++step) {
     const double curvature = image(p, q);
-    if (!(curvature > 0)) break;  // only rounding errors are left
+    if (!(curvature > 0)) break;  // impossible for a positive definite S: what is left is rounding error
     const double length = square / curvature, before = square;
     simd().axpy(length, p.data(), n, work.x.data());
     simd().axpy(-length, q.data(), n, r.data());

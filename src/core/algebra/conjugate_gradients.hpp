@@ -1,7 +1,7 @@
-// Solving G y = b for a sparse symmetric positive (semi)definite G by conjugate gradients, with the diagonal of G as
+// Solves G y = b for a sparse symmetric positive (semi)definite G by conjugate gradients, with the diagonal of G as
 // preconditioner (Saad, Iterative Methods for Sparse Linear Systems, 2nd ed., section 9.2).
 //
-// G is scaled once to S = D^(-1/2) G D^(-1/2), D its diagonal. Plain conjugate gradients on S take the same steps as
+// G is scaled once to S = D^(-1/2) G D^(-1/2), where D is the diagonal of G. Conjugate gradients on S take the same steps as
 // preconditioned ones on G, without a division per step.
 #pragma once
 
@@ -23,7 +23,7 @@ struct SparseMatrix {
 class ConjugateGradients {
  public:
   ConjugateGradients() = default;
-  explicit ConjugateGradients(const SparseMatrix& g);  // a row without a positive diagonal is left out: its answer is 0
+  explicit ConjugateGradients(const SparseMatrix& g);  // a row without a positive diagonal is left out: its y is 0
 
   // Working memory, so that solving allocates nothing.
   struct Work {
@@ -32,15 +32,15 @@ class ConjugateGradients {
   };
 
   std::size_t size() const { return root_.size(); }
-  void solve(double* y, Work& work) const;  // y is the right-hand side, and then the answer
+  void solve(double* y, Work& work) const;  // y holds b before the call and the solution after it
   std::size_t bytes() const;
 
  private:
   double image(const Vec<double>& p, Vec<double>& q) const;  // q = S p; returns p·q
   void descend(double goal, Work& work) const;
 
-  std::vector<double> root_;                      // 1/√G_jj, 0 for a row that is left out
-  std::vector<std::int64_t> begin_;  // S without its diagonal, which is 1
+  std::vector<double> root_;         // 1/√G_jj, or 0 for a row that is left out
+  std::vector<std::int64_t> begin_;  // S row by row, without its diagonal, which is 1
   std::vector<std::int32_t> to_;
   std::vector<double> value_;
 };

@@ -82,6 +82,7 @@ void tridiagonalise(double* v, std::size_t n, double* d, double* e) {
   e[0] = 0;
 }
 
+// d and e are the diagonal and the subdiagonal; afterwards d holds the eigenvalues, and the columns of v are their eigenvectors.
 void diagonalise(double* v, std::size_t n, double* d, double* e) {
   for (std::size_t i = 1; i < n; ++i) e[i - 1] = e[i];
   e[n - 1] = 0;
@@ -91,7 +92,7 @@ void diagonalise(double* v, std::size_t n, double* d, double* e) {
     largest = std::max(largest, std::abs(d[l]) + std::abs(e[l]));
     std::size_t m = l;
     while (m + 1 < n && std::abs(e[m]) > kEpsilon * largest) ++m;
-    // Each eigenvalue takes about two steps; the limit only ends what rounding might make endless.
+    // An eigenvalue takes about two steps. The limit only guarantees an end if rounding prevents convergence.
     for (int step = 0; m > l && step < 100; ++step) {
       double g = d[l], p = (d[l + 1] - g) / (2.0 * e[l]), r = std::hypot(p, 1.0);
       if (p < 0) r = -r;

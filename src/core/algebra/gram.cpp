@@ -13,7 +13,7 @@ namespace budgetron {
 
 namespace {
 
-// Writes the packed Cholesky factor of H into l; `row` is space for n numbers.
+// Writes the packed Cholesky factor of H into l. `row` is working memory for n numbers. Pivots are raised as rebuild() says.
 void cholesky(std::size_t n, const Gram::RowOf& row_of, double least, double* row, double* l) {
   for (std::size_t i = 0; i < n; ++i) {
     row_of(i, row);
@@ -29,8 +29,8 @@ void cholesky(std::size_t n, const Gram::RowOf& row_of, double least, double* ro
 
 }  // namespace
 
-// Works in place and in existing vectors, because a byte budget has no space for a second matrix: H = L Lᵀ, then
-// L⁻¹ row by row, then P = L⁻ᵀ L⁻¹ row by row.
+// Works in place, because a byte budget has no space for a second matrix: first the factor of H = L Lᵀ, then L⁻¹ row by row, then
+// P = L⁻ᵀ L⁻¹ row by row.
 void InverseGram::rebuild(std::size_t n, const RowOf& row_of, double least) {
   n_ = n;
   terms_ = 0;

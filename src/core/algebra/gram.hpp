@@ -3,9 +3,9 @@
 //   project:  α = H⁻¹ k,  δ² = K_tt − kᵀα          coefficients and squared distance of x_t from the span
 //   P = H⁻¹;  P_jj and one column of P              for evictions
 //
-// There are two forms, chosen by how small δ may be (η relative to √K): the inverse P itself (inverse_gram.hpp), which takes
-// one pass over memory per mistake and is accurate for η ≥ 1e-2 √K; or the Cholesky factor L (cholesky_gram.hpp), about 2.5
-// times slower, for smaller η.
+// There are two implementations. The inverse P itself (inverse_gram.hpp) takes one pass over memory per mistake, and is accurate
+// if no stored δ is below 1e-2 √K, hence for η ≥ 1e-2 √K. The Cholesky factor L (cholesky_gram.hpp) serves smaller η and is about
+// 2.5 times slower.
 #pragma once
 
 #include <cstddef>
@@ -26,7 +26,7 @@ class Gram {
 
   virtual ~Gram() = default;
   virtual std::size_t size() const = 0;
-  // Sets α and returns δ², which rounding may make negative, of an instance with row k and self-similarity kk.
+  // Sets α, and returns δ², of an instance with kernel row k and K_tt = kk. Rounding may make δ² negative.
   virtual double project(const double* k, double kk, double* alpha) = 0;
   virtual double diagonal(std::size_t j) const = 0;          // P_jj
   virtual void settle() = 0;                                 // applies pending updates; project() does so too
@@ -45,7 +45,7 @@ class Gram {
   virtual bool load(const State& state, std::size_t n) = 0;  // false: the state has no such matrix; rebuild instead
 };
 
-// small_eta: η is too small for the inverse, see above.
+// With small_eta, η is too small for the inverse; see above.
 std::unique_ptr<Gram> make_gram(Bytes& bytes, std::size_t capacity, bool small_eta);
 
 }  // namespace budgetron

@@ -1,4 +1,7 @@
-// The Gram matrix as its inverse P, a packed triangle. An update waits until the next projection, which passes over P anyway.
+// The Gram matrix as its inverse P, a packed triangle.
+//
+// An update of P is not applied at once: the next projection, which reads all of P anyway, applies it in the same pass. P has
+// B²/2 numbers, so the time of an update is the time to read it from memory.
 #pragma once
 
 #include <algorithm>
@@ -26,7 +29,7 @@ class InverseGram final : public Gram {
 
   double diagonal(std::size_t j) const override { return diagonal_[j]; }
 
-  void settle() override {  // the same arithmetic as in project(), so the result does not depend on which of them runs first
+  void settle() override {  // the same arithmetic as project(), so that P does not depend on which of them applies an update
     if (!terms_) return;
     std::fill(unused_.begin(), unused_.end(), 0.0);
     simd().symmetric_pass(p_.data(), n_, terms_, ca_, a_.data(), ch_, h_.data(), unused_.data(),
@@ -55,8 +58,8 @@ class InverseGram final : public Gram {
     pend(1, 1.0 / delta2, 0.0);
   }
 
-  // Removes r, then adds the new instance, both in the pass of the next project(). The inverse of all B + 1 points, which is
-  // ill-conditioned, is never formed.
+  // Removes r and adds the new instance, both in the pass of the next project(). The inverse of all B + 1 points is never computed,
+  // because it is ill-conditioned.
   void replace(std::size_t r, const double*, double, const double* alpha, double delta2, const double* h) override {
     settle();
     const double share = alpha[r] / h[r];
@@ -135,7 +138,8 @@ class InverseGram final : public Gram {
   Vec<double> p_, diagonal_;
   int terms_ = 0;  // pending: P += ca a aᵀ (+ ch h hᵀ)
   double ca_ = 0, ch_ = 0;
-  Vec<double> a_, h_, unused_;
+  Vec<double> a_, h_;
+  Vec<double> unused_;  // working memory of settle() and rebuild()
 };
 
 }  // namespace budgetron

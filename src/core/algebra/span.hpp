@@ -6,7 +6,8 @@
 // Kernel values have a rounding error of about `noise` · K_tt, which depends on the precision of the rows. A smaller δ² counts
 // as 0. A δ² far below 0 means that rounding errors have accumulated in the inverse.
 //
-// The B + 1-point inverse is never formed:  P_jj + α_j²/δ²,  P_jr + α_j α_r/δ²  and, for the new one, −α_r/δ².
+// The inverse of the B + 1 points is never computed. Its entries follow from P of the B stored ones:  P_jj + α_j²/δ²,
+// P_jr + α_j α_r/δ²,  and −α_r/δ² between r and the new one.
 #pragma once
 
 #include <algorithm>
@@ -19,7 +20,7 @@
 
 namespace budgetron {
 
-// Dense float32 rows are multiplied in float32; all other products are added up in double.
+// Inner products of dense float32 rows are summed in float32, all others in double.
 constexpr double kNoiseSingle = 1.0 / 65536, kNoiseDouble = 1.0 / (65536.0 * 1048576);  // 2⁻¹⁶, 2⁻³⁶
 
 class Span {
@@ -32,8 +33,8 @@ class Span {
         h_(bytes, capacity),
         noise_(single ? kNoiseSingle : kNoiseDouble) {}
 
-  // Sets alpha, returns δ² ≥ 0. If rounding has spoiled the inverse, it is rebuilt from the stored rows; then not again before
-  // about as many changes as there are rows, so that rebuilding costs at most about as much as the updates.
+  // Sets alpha and returns δ² ≥ 0. If rounding errors have made the inverse useless, it is rebuilt from the stored rows. The next
+  // rebuild is allowed after as many changes as there are rows, so that rebuilding in O(B³) costs no more than the updates in O(B²).
   double project(const double* k, double kk, const Gram::RowOf& row_of) {
     double delta2 = gram_->project(k, kk, alpha.data());
     if (!(delta2 > -256 * noise_ * kk) && patience_ == 0) {
@@ -46,7 +47,7 @@ class Span {
   }
   void rebuild(std::size_t n, const Gram::RowOf& row_of) { gram_->rebuild(n, row_of, noise_ / 128); }
 
-  // √(P_jj) of the B + 1 points: 1/√P_jj is the distance of j from the span of the others.
+  // √P_jj of the B + 1 points, or of the B stored ones. 1/√P_jj is the distance of j from the span of the others.
   double root_diagonal(std::size_t j, double delta2) const {
     return std::sqrt(gram_->diagonal(j) + alpha[j] * alpha[j] / delta2);
   }
@@ -78,8 +79,8 @@ class Span {
     changed();
   }
 
-  // After a rebuild under another kernel: evicts, the nearest first, every member that lies within η of the span of the
-  // others, as it would not have been stored under this kernel. Otherwise the inverse could grow without bound.
+  // For a kernel that has changed: evicts every stored instance that lies within η of the span of the others, the nearest first.
+  // Under the new kernel it would not have been stored, and its entries of the inverse have no bound.
   template <class Evict>
   void evict_dependent(double eta2, Evict evict) {
     while (gram_->size() > 1) {
@@ -128,7 +129,8 @@ class Span {
   std::unique_ptr<Gram> gram_;
   Vec<double> h_;
   double noise_;
-  std::int64_t rebuilds_ = 0, patience_ = 0;  // how often it was rebuilt; changes of the Gram matrix before it may be rebuilt again
+  std::int64_t rebuilds_ = 0;  // how often the inverse was rebuilt
+  std::int64_t patience_ = 0;  // how many changes must follow before it may be rebuilt again
 };
 
 }  // namespace budgetron

@@ -9,9 +9,9 @@ namespace budgetron {
 
 namespace {
 
-constexpr std::size_t kDegree = 4;
-constexpr std::size_t kBytes = 32;      // per entry of A: the limit of the fill-in
-constexpr std::size_t kLeftBytes = 12;  // per entry that is not eliminated: its column and its value
+constexpr std::size_t kDegree = 4;      // the largest number of neighbours of a task that is eliminated
+constexpr std::size_t kBytes = 32;      // per entry of A: the memory limit of factor and remaining matrix
+constexpr std::size_t kLeftBytes = 12;  // per entry of the remaining matrix: its column and its value
 
 void require_symmetric(bool holds) {
   if (!holds) throw std::invalid_argument("a graph's matrix must be symmetric");
@@ -19,14 +19,14 @@ void require_symmetric(bool holds) {
 
 }  // namespace
 
-// The graph of the tasks that are not eliminated yet.
+// The matrix of the tasks that are not eliminated yet, as a graph: a row has one entry per neighbour.
 struct SparseInverse::Elimination {
   std::vector<std::vector<Entry>> rows;
   std::vector<double> diagonal;
-  std::vector<double> sum;  // of each row, its diagonal included
-  bool laplacian = true;    // no positive entry beside the diagonal, and that stays so
-  std::vector<std::int32_t> where;
-  std::vector<std::vector<std::int32_t>> waiting;  // by number of neighbours; entries that are out of date are skipped
+  std::vector<double> sum;  // of each row, including its diagonal
+  bool laplacian = true;    // no entry off the diagonal is positive; elimination preserves this
+  std::vector<std::int32_t> where;  // working memory of absorb(): the place of a neighbour in a row, or −1
+  std::vector<std::vector<std::int32_t>> waiting;  // tasks by number of neighbours; next() skips entries that are out of date
   std::vector<bool> gone;
   std::size_t entries = 0;
 
@@ -51,7 +51,7 @@ struct SparseInverse::Elimination {
     if (degree <= kDegree) waiting[degree].push_back(i);
   }
 
-  // A task with the fewest neighbours, or −1.
+  // Returns a task with the fewest neighbours, or −1 if every task has more than kDegree.
   std::int32_t next() {
     for (std::size_t degree = 0; degree <= kDegree; ++degree)
       while (!waiting[degree].empty()) {
@@ -62,7 +62,7 @@ struct SparseInverse::Elimination {
     return -1;
   }
 
-  // Eliminates `from` in row `into`, where its entry is `value`: adds its neighbours to the row.
+  // Eliminates the task `from` in the row `into`, whose entry for it is `value`. Its neighbours become neighbours of `into`.
   void absorb(std::size_t into, std::size_t from, double value) {
     auto& row = rows[into];
     const double share = value / diagonal[from];
@@ -83,7 +83,7 @@ struct SparseInverse::Elimination {
     for (std::size_t q = 0; q < before; ++q) where[static_cast<std::size_t>(row[q].to)] = -1;
     diagonal[into] -= share * value;
     sum[into] -= share * sum[from];
-    if (laplacian) {  // all terms have one sign, so no digits cancel, however uneven the weights are
+    if (laplacian) {  // the diagonal as a sum of terms of one sign: no digits cancel, even if the weights differ by many orders
       diagonal[into] = sum[into];
       for (const Entry& e : row) diagonal[into] -= e.value;
     }
@@ -101,7 +101,7 @@ SparseInverse::SparseInverse(const SparseMatrix& a, std::vector<std::int64_t> co
     const std::int32_t task = left.next();
     if (task < 0) break;
     const auto i = static_cast<std::size_t>(task);
-    // The last task of a component of a Laplacian has pivot 0, and a pivot that cancelled is noise: neither can be divided by.
+    // A task is not eliminated if its pivot is 0, as for the last task of a component of a Laplacian, or mostly rounding error.
     if ((singular && left.rows[i].empty()) || !(left.diagonal[i] > (left.laplacian ? 0.0 : 1e-10 * original[i]))) continue;
     left.gone[i] = true;
     order_.push_back(task);
@@ -121,9 +121,9 @@ SparseInverse::SparseInverse(const SparseMatrix& a, std::vector<std::int64_t> co
     if (!left.gone[i]) order_.push_back(static_cast<std::int32_t>(i));
   for (std::size_t p = 0; p < k; ++p) place[static_cast<std::size_t>(order_[p])] = static_cast<std::int32_t>(p);
   for (auto& to : l_to_) to = place[static_cast<std::size_t>(to)];
-  // The rest of a Laplacian is singular: any constant may be added to the solution on a component. So one task per component is
-  // fixed at 0, the one with the largest diagonal, and `center` adds the constant. On the singular matrix itself the iteration
-  // would not converge, because a rounded right-hand side has no solution.
+  // The remaining matrix of a Laplacian is singular: on each component, a constant may be added to the solution. So the solution is
+  // fixed at 0 for one task per component, the one with the largest diagonal, and center() adds the constant later. On the singular
+  // matrix itself the iteration would not converge, because a rounded right-hand side has no solution.
   constexpr auto kNone = static_cast<std::size_t>(-1);
   std::vector<std::size_t> fixed(singular ? k : 0, kNone);
   for (std::size_t p = eliminated; singular && p < k; ++p) {
@@ -180,7 +180,7 @@ void SparseInverse::column(std::int64_t i, double* out, Work& work) const {
   apply(out, out, work);
 }
 
-// Projects onto the range of a Laplacian: mean 0 on every component.
+// Projects on the range of a Laplacian: subtracts the mean of each component.
 void SparseInverse::center(Work& work) const {
   auto &y = work.y, &sum = work.sum, &count = work.count;
   std::fill(sum.begin(), sum.end(), 0.0);

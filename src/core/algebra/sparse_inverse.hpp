@@ -1,11 +1,11 @@
-// Computes columns of A⁻¹ for a sparse symmetric A. Tasks that are cheap to eliminate are eliminated once; the rest is solved by
-// conjugate gradients for each column.
+// Computes columns of A⁻¹ for a sparse symmetric A. Tasks that are cheap to eliminate are eliminated once, in advance. For each
+// column, the system of the remaining tasks is solved by conjugate gradients.
 //
-//   A = [F  Cᵀ; C  G],   F = L D Lᵀ:   G' = G − C F⁻¹ Cᵀ,   G' y = b_G − C F⁻¹ b_F  by conjugate gradients,   then back into F
+//   A = [F  Cᵀ; C  G],   F = L D Lᵀ:   G' = G − C F⁻¹ Cᵀ,   G' y = b_G − C F⁻¹ b_F  by conjugate gradients,   then back substitution
 //
-// Eliminating all tasks of a random graph would fill the factor up: tens of gigabytes for 100,000 tasks of degree 5. So only
-// tasks with up to kDegree neighbours are eliminated, those with the fewest first, within a limit of memory that the planner
-// (memory.py) knows. G' has fewer tasks and is better conditioned than A. On a tree every task is eliminated.
+// Eliminating all tasks of a random graph would fill in the factor: tens of gigabytes for 100,000 tasks of degree 5. So only tasks
+// with up to kDegree neighbours are eliminated, those with the fewest first, within a memory limit that engine/memory.py counts on.
+// G' has fewer tasks than A and is better conditioned. On a tree, every task is eliminated.
 #pragma once
 
 #include <cstddef>
@@ -50,7 +50,7 @@ class SparseInverse {
 
   std::vector<std::int64_t> component_;
   bool singular_;
-  std::vector<std::int32_t> order_;   // place → task: the eliminated tasks in their order, then the others
+  std::vector<std::int32_t> order_;   // place → task: the eliminated tasks in the order of elimination, then the others
   std::vector<double> pivot_;         // D
   std::vector<std::int64_t> l_begin_;
   std::vector<std::int32_t> l_to_;

@@ -1,4 +1,4 @@
-// NumPy arrays and rows as arguments and results of the bindings.
+// NumPy arrays as arguments and results of the bindings, and blocks of rows made of them.
 #pragma once
 
 #include <nanobind/nanobind.h>
@@ -53,8 +53,8 @@ inline void require(bool condition, const char* what) {
 
 // The row starts of a CSR matrix must be in order, and within its `size` entries.
 inline void require_starts(const std::int64_t* indptr, std::size_t n, std::size_t size) {
-  require(n > 0 && indptr[0] >= 0 && indptr[n - 1] <= static_cast<std::int64_t>(size), "rows must lie within their entries");
-  for (std::size_t i = 1; i < n; ++i) require(indptr[i - 1] <= indptr[i], "rows must follow each other");
+  require(n > 0 && indptr[0] >= 0 && indptr[n - 1] <= static_cast<std::int64_t>(size), "_core: indptr must lie within the entries");
+  for (std::size_t i = 1; i < n; ++i) require(indptr[i - 1] <= indptr[i], "_core: indptr must be ascending");
 }
 
 // Rows from Python: a dense array, or the three arrays of a CSR matrix.
@@ -76,7 +76,7 @@ struct Block {
   }
   template <class T>
   static Block csr(const Line<std::int64_t>& indptr, const Line<std::int32_t>& indices, const Line<T>& data) {
-    require(indices.shape(0) == data.shape(0), "_core.csr: indices and data must be equally long");
+    require(indices.shape(0) == data.shape(0), "_core.csr: indices and data must have the same length");
     require_starts(indptr.data(), indptr.shape(0), indices.shape(0));
     Block block;
     block.rows.count = indptr.shape(0) - 1;

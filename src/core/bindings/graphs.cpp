@@ -24,7 +24,7 @@ void bind_graphs(nb::module_& m) {
     return std::make_shared<Clique>(diagonal, off);
   });
   m.def("dense_graph", [](const In<double, nb::ndim<2>>& a, double c_g2) -> std::shared_ptr<Similarity> {
-    require(a.shape(0) == a.shape(1) && a.shape(0) > 0, "a graph's table must be square");
+    require(a.shape(0) == a.shape(1) && a.shape(0) > 0, "_core.dense_graph: the matrix must be square");
     return std::make_shared<Explicit>(std::vector<double>(a.data(), a.data() + a.size()), a.shape(0), c_g2);
   });
   m.def("sparse_graph",
@@ -32,12 +32,13 @@ void bind_graphs(nb::module_& m) {
            const Line<std::int64_t>& component, bool singular, double c_g2,
            std::size_t cache_bytes) -> std::shared_ptr<Similarity> {
           const std::size_t k = component.shape(0);
-          require(k > 0 && indptr.shape(0) == k + 1 && indices.shape(0) == data.shape(0), "a graph's arrays must agree in number");
+          require(k > 0 && indptr.shape(0) == k + 1 && indices.shape(0) == data.shape(0), "_core.sparse_graph: the lengths of the arrays do not match");
           require_starts(indptr.data(), k + 1, indices.shape(0));
           for (std::size_t e = 0; e < indices.shape(0); ++e)
-            require(indices.data()[e] >= 0 && static_cast<std::size_t>(indices.data()[e]) < k, "a graph's entries must be of its tasks");
+            require(indices.data()[e] >= 0 && static_cast<std::size_t>(indices.data()[e]) < k, "_core.sparse_graph: an index is not one of the tasks");
           for (std::size_t i = 0; i < k; ++i)
-            require(component.data()[i] >= 0 && static_cast<std::size_t>(component.data()[i]) < k, "a graph's components must be numbered");
+            require(component.data()[i] >= 0 && static_cast<std::size_t>(component.data()[i]) < k,
+                    "_core.sparse_graph: components must be numbers below the number of tasks");
           Explicit::Sparse a;
           a.indptr.assign(indptr.data(), indptr.data() + indptr.size());
           a.indices.assign(indices.data(), indices.data() + indices.size());
@@ -48,11 +49,11 @@ void bind_graphs(nb::module_& m) {
         });
   m.def("factored_graph",
         [](const Line<std::int64_t>& starts, const Line<std::int32_t>& tasks, const Line<double>& values) -> std::shared_ptr<Similarity> {
-          require(starts.shape(0) > 1 && tasks.shape(0) == values.shape(0), "a factor's arrays must agree in number");
+          require(starts.shape(0) > 1 && tasks.shape(0) == values.shape(0), "_core.factored_graph: the lengths of the arrays do not match");
           const std::size_t k = starts.shape(0) - 1;
           require_starts(starts.data(), k + 1, tasks.shape(0));
           for (std::size_t e = 0; e < tasks.shape(0); ++e)
-            require(tasks.data()[e] >= 0 && static_cast<std::size_t>(tasks.data()[e]) < k, "a factor's entries must be of its tasks");
+            require(tasks.data()[e] >= 0 && static_cast<std::size_t>(tasks.data()[e]) < k, "_core.factored_graph: an index is not one of the tasks");
           return std::make_shared<Factored>(std::vector<std::int64_t>(starts.data(), starts.data() + starts.size()),
                                             std::vector<std::int32_t>(tasks.data(), tasks.data() + tasks.size()),
                                             std::vector<double>(values.data(), values.data() + values.size()));

@@ -32,7 +32,7 @@ namespace budgetron {
 
 namespace {
 
-// A TypeError, because rows of another kind would be read through a null pointer.
+// Raises a TypeError. Without this check, rows of another kind would be read through a null pointer.
 void require_kind(const Config& c, bool sparse, bool single) {
   if (sparse == c.sparse && single == c.single) return;
   const auto kind = [](bool is_sparse, bool is_single) {
@@ -49,23 +49,23 @@ void require_rows(const Config& c, const Block& block) {
     require(block.rows.d == c.d, "_core: the rows must have as many columns as the model");
 }
 
-// An explicit graph uses the task id as an index into a column.
+// Graphs with named tasks use the task id as an index, so it must be checked.
 void require_tasks(const Config& c, const std::int64_t* task_ids, std::size_t n) {
   const auto* graph = dynamic_cast<const Explicit*>(c.similarity.get());
   const auto* factor = dynamic_cast<const Factored*>(c.similarity.get());
   if (!graph && !factor) return;
   const std::size_t tasks = graph ? graph->tasks() : factor->n_tasks();
   for (std::size_t i = 0; i < n; ++i)
-    require(task_ids[i] >= 0 && static_cast<std::size_t>(task_ids[i]) < tasks, "_core: a task must be one of the graph's");
+    require(task_ids[i] >= 0 && static_cast<std::size_t>(task_ids[i]) < tasks, "_core: a task id is not one of the graph's tasks");
 }
 
 void require_label(const Config& c, std::int32_t label) {
   require(label >= 0 && static_cast<std::size_t>(label) < (c.n_outputs == 1 ? 2 : c.n_outputs),
-          "_core: a label must be the number of a class, from 0 on");
+          "_core: a label must be the number of a class, counted from 0");
 }
 
 void require_weight(double weight) {
-  require(weight >= 0 && std::isfinite(weight), "_core: a weight must be a number from 0 on");
+  require(weight >= 0 && std::isfinite(weight), "_core: a weight must be a finite number of at least 0");
 }
 
 nb::object first_bad_row(const Model& model, const Block& block) {
@@ -84,7 +84,7 @@ nb::tuple learn(Model& model, const Block& block, const Line<std::int32_t>& labe
   const Config& c = model.config();
   const std::size_t n = block.rows.count;
   require(labels.shape(0) == n && task_ids.shape(0) == n && clusters.shape(0) == n && (!weights || weights->shape(0) == n),
-          "_core: labels, task_ids, clusters and weights must be as many as the rows");
+          "_core: labels, task_ids, clusters and weights must have one entry per row");
   require_rows(c, block);
   require_tasks(c, task_ids.data(), n);
   for (std::size_t i = 0; i < n; ++i) require_label(c, labels.data()[i]);
@@ -108,15 +108,15 @@ nb::object margins(const Model& model, const Block& block, const Line<std::int64
                    const Line<std::int64_t>& clusters, std::size_t threads) {
   const Config& c = model.config();
   const std::size_t n = block.rows.count;
-  require(task_ids.shape(0) == n && clusters.shape(0) == n, "_core: task_ids and clusters must be as many as the rows");
+  require(task_ids.shape(0) == n && clusters.shape(0) == n, "_core: task_ids and clusters must have one entry per row");
   require_rows(c, block);
   require_tasks(c, task_ids.data(), n);
   std::vector<double> out(n * c.n_outputs);
   {
     nb::gil_scoped_release free;
-    // Threads take the next part when they are free, so a busy core takes fewer, and the work is done even if a thread
-    // cannot be started. Results do not depend on which thread computes a row. The lock is held for one part at a time,
-    // so that learning waits for at most 64 rows per thread, not for the block.
+    // Each thread takes the next part when it has finished one. So a thread on a busy core takes fewer parts, and all parts are
+    // computed even if a thread cannot be started. Results do not depend on which thread computes a row. A thread locks the model
+    // for one part at a time, so that learning waits for at most 64 rows per thread, not for the whole block.
     constexpr std::size_t kPart = 64, kWorthAThread = 512;
     const std::size_t parts = (n + kPart - 1) / kPart;
     threads = std::max<std::size_t>(1, std::min(threads, (n + kWorthAThread - 1) / kWorthAThread));
@@ -129,7 +129,7 @@ nb::object margins(const Model& model, const Block& block, const Line<std::int64
           model.learner().margins(block.rows, p * kPart, std::min(n, (p + 1) * kPart), task_ids.data(), clusters.data(), out.data());
         }
       } catch (...) {
-        failures[t] = std::current_exception();  // carried to the calling thread
+        failures[t] = std::current_exception();  // rethrown in the calling thread
       }
     };
     std::vector<std::thread> others;
@@ -173,7 +173,7 @@ nb::dict query(Model& model, const std::string& name, const Block* block, const 
                const Line<std::int64_t>& clusters, const nb::dict& reals, const nb::dict& integers) {
   const Config& c = model.config();
   const std::size_t n = block ? block->rows.count : 0;
-  require(task_ids.shape(0) == n && clusters.shape(0) == n, "_core: task_ids and clusters must be as many as the rows");
+  require(task_ids.shape(0) == n && clusters.shape(0) == n, "_core: task_ids and clusters must have one entry per row");
   if (block) require_rows(c, *block);
   require_tasks(c, task_ids.data(), n);
   const Query asked{name, block ? &block->rows : nullptr, task_ids.data(), clusters.data(), state_of(reals, integers)};
@@ -186,7 +186,7 @@ nb::dict query(Model& model, const std::string& name, const Block* block, const 
   return to_dict(std::move(answer));
 }
 
-// Learns one example: (margin or array of margins, flags), or None if the row is rejected.
+// Learns one example. Returns (margin or array of margins, flags), or None if the row is invalid.
 template <class T>
 nb::object learn_one(Model& model, const In<T, nb::ndim<1>>& x, std::int32_t label, std::int64_t task_id, std::int64_t cluster,
                      double weight) {
@@ -297,7 +297,7 @@ void bind_model(nb::module_& m) {
            })
       .def_prop_ro("task_ids",
                    [](const Model& model) {
-                     return to_numpy(shared(model, [](const Learner& l) { return std::vector<std::int64_t>(l.keys().begin(), l.keys().end()); }));
+                     return to_numpy(shared(model, [](const Learner& l) { return std::vector<std::int64_t>(l.task_ids().begin(), l.task_ids().end()); }));
                    })
       .def_prop_ro("gamma", [](const Model& model) { return shared(model, [](const Learner& l) { return l.gamma(); }); })
       .def_prop_ro("n_stored", [](const Model& model) { return shared(model, [](const Learner& l) { return l.size(); }); })

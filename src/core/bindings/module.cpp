@@ -14,7 +14,7 @@ namespace nb = nanobind;
 namespace budgetron {
 
 NB_MODULE(_core, m) {
-  nb::set_leak_warnings(false);  // a process that is interrupted leaks by design
+  nb::set_leak_warnings(false);  // an interrupted process ends without destroying its models, so the warnings would be noise
   m.def("level", [] { return simd().name; });
   bind_readers(m);
   bind_graphs(m);

@@ -1,4 +1,4 @@
-// Text formats: delimited text, svmlight and Vowpal Wabbit lines.
+// Bindings of the text readers: delimited text, svmlight and Vowpal Wabbit lines. io/formats calls them.
 #include <nanobind/nanobind.h>
 #include <nanobind/ndarray.h>
 #include <nanobind/stl/optional.h>
@@ -21,23 +21,24 @@ namespace budgetron {
 
 namespace {
 
-// (values, codes)
+// Returns (values, codes).
 nb::tuple coded(CodedColumn&& column) {
   nb::list values;
   for (const std::string& value : column.values) values.append(nb::str(value.data(), value.size()));
   return nb::make_tuple(values, to_numpy(std::move(column.codes)));
 }
 
-// (numbers, [(values, codes), …], lines, begins, ends, [(line, begin, end, trouble, field), …], consumed, lines ended,
-// unfinished)
+// Returns (numbers, [(values, codes), …], lines, begins, ends, [(line, begin, end, trouble, field), …], consumed, lines ended,
+// unfinished); see `Scan`.
 nb::tuple scan(const nb::bytes& content, std::size_t offset, bool last, const std::string& delimiter, const nb::bytes& wants,
                std::size_t max_rows, std::size_t max_bad, std::size_t max_line) {
-  require(offset <= content.size(), "the offset must lie within the content");
-  require(delimiter.size() == 1 && max_rows > 0 && max_bad > 0 && max_line > 0, "the form must be one to scan by");
+  require(offset <= content.size(), "_core.scan: offset must lie within the content");
+  require(delimiter.size() == 1, "_core.scan: delimiter must be one character");
+  require(max_rows > 0 && max_bad > 0 && max_line > 0, "_core.scan: max_rows, max_bad and max_line must be above 0");
   Form form;
   form.delimiter = delimiter[0];
   for (std::size_t i = 0; i < wants.size(); ++i) {
-    require(wants.c_str()[i] >= 0 && wants.c_str()[i] <= 2, "a want must be nothing, number or text");
+    require(wants.c_str()[i] >= 0 && wants.c_str()[i] <= 2, "_core.scan: wants must be 0 (nothing), 1 (number) or 2 (text)");
     form.wants.push_back(static_cast<Want>(wants.c_str()[i]));
   }
   form.max_rows = max_rows;
@@ -59,16 +60,16 @@ nb::tuple scan(const nb::bytes& content, std::size_t offset, bool last, const st
                         found.n_lines, found.unfinished);
 }
 
-// (kinds of the lines, indptr, indices, values, weights, labels, tasks), where a line is content[begin, end); `task` is
-// that of Vowpal Wabbit text, and may be "tag".
+// Returns (kinds of the lines, indptr, indices, values, weights, labels, tasks). A line is content[begin, end). `task` is the
+// namespace of Vowpal Wabbit text that names the task, or "tag".
 nb::tuple sparse_lines(const nb::bytes& content, Line<std::int64_t> begins, Line<std::int64_t> ends, bool is_vw,
                        const std::optional<std::string>& task) {
   const LineExtents lines{begins.data(), ends.data(), begins.shape(0)};
-  require(ends.shape(0) == lines.n, "every line must have a begin and an end");
+  require(ends.shape(0) == lines.n, "_core.sparse_lines: begins and ends must have the same length");
   const auto size = static_cast<std::int64_t>(content.size());
   for (std::size_t i = 0; i < lines.n; ++i)
     require(0 <= lines.begins[i] && lines.begins[i] <= lines.ends[i] && lines.ends[i] <= size,
-            "every line must lie within the content");
+            "_core.sparse_lines: every line must lie within the content");
   const TaskFrom from = !task ? TaskFrom::nowhere : *task == "tag" ? TaskFrom::tag : TaskFrom::name;
   SparseLines found;
   const char* text = content.c_str();

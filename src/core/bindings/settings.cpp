@@ -1,4 +1,4 @@
-// The settings of a learner, from a dict.
+// Converts the settings of a learner from a dict to a Config, and checks those that all rules share.
 #include <nanobind/nanobind.h>
 #include <nanobind/stl/shared_ptr.h>
 #include <nanobind/stl/string.h>
@@ -19,6 +19,7 @@ namespace budgetron {
 
 namespace {
 
+// Returns the value that belongs to a name.
 template <class Value>
 Value named(const char* what, const std::string& name, std::initializer_list<std::pair<const char*, Value>> known) {
   std::string names;
@@ -29,7 +30,7 @@ Value named(const char* what, const std::string& name, std::initializer_list<std
   throw std::invalid_argument(std::string("_core.make: ") + what + " must be one of " + names + "; got " + name);
 }
 
-// Parameters are whole numbers, including booleans; other numbers; or arrays of doubles.
+// A parameter is a whole number (or a bool), another number, or an array of doubles.
 Parameters parameters_of(const nb::dict& given) {
   Parameters parameters;
   for (auto [given_name, value] : given) {
@@ -40,7 +41,7 @@ Parameters parameters_of(const nb::dict& given) {
       parameters.set(name, nb::cast<double>(value));
     } else {
       Line<double> array;
-      if (!nb::try_cast(value, array)) throw std::invalid_argument("_core.make: parameters must be numbers or arrays of doubles; got another " + name);
+      if (!nb::try_cast(value, array)) throw std::invalid_argument("_core.make: parameters." + name + " must be a number or an array of doubles");
       parameters.set(name, std::vector<double>(array.data(), array.data() + array.shape(0)));
     }
   }
@@ -77,7 +78,7 @@ Config config_of(const nb::dict& d) {
   constexpr std::size_t kLargest = std::size_t{1} << 40;
   require(c.similarity != nullptr, "_core.make: similarity must be a graph");
   require(c.n_outputs == 1 || (c.n_outputs > 2 && c.n_outputs <= kLargest),
-          "_core.make: n_outputs must be 1 for two classes, else the number of classes");
+          "_core.make: n_outputs must be 1 for two classes, otherwise the number of classes");
   require(c.d > 0 && c.d <= static_cast<std::size_t>(INT32_MAX), "_core.make: d must be from 1 to 2**31 - 1");
   require(c.capacity <= kLargest && c.pool <= kLargest, "_core.make: capacity and pool must be at most 2**40");
   require(c.pool == 0 || (c.sparse && c.capacity > 0), "_core.make: pool needs sparse rows and a capacity");

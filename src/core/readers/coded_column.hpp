@@ -1,4 +1,4 @@
-// A column of text: its different values in order of appearance, and the number of the value on each row.
+// A column of text, dictionary-encoded: its distinct values in order of appearance, and for each row the index of its value.
 #pragma once
 
 #include <cstdint>
@@ -15,7 +15,7 @@ struct CodedColumn {
   std::vector<std::int32_t> codes;
 };
 
-// Makes one. The texts must stay where they are until it is done.
+// Builds a CodedColumn. It keeps views of the texts, so these must stay in place until done().
 class Coder {
  public:
   void add(std::string_view text) {

@@ -1,4 +1,4 @@
-// Numbers in digits, as text files write them.
+// Parses decimal numbers, independently of the locale.
 #pragma once
 
 #include <charconv>
@@ -16,12 +16,12 @@
 
 namespace budgetron {
 
-constexpr double largest_number = 1e100;  // its square is still a number, with space for sums
+constexpr double largest_number = 1e100;  // its square, and sums of such squares, are still finite
 
 inline bool is_digit(char c) { return c >= '0' && c <= '9'; }
 
-// The "C" locale, whatever the process has set: strtod alone would end "1.5" at the point where a comma is expected.
-// For standard libraries without from_chars for doubles, and for numbers too large or too small for it.
+// For standard libraries without from_chars for doubles, and for numbers that are too large or too small for it. It uses the "C"
+// locale: in a locale with a decimal comma, strtod would parse "1.5" as 1.
 inline double slow_double(std::string_view s) {
 #if defined(_WIN32)
   static const _locale_t c_locale = _create_locale(LC_ALL, "C");
@@ -32,8 +32,8 @@ inline double slow_double(std::string_view s) {
 #endif
 }
 
-// A number in digits, with at most one point and an exponent; false if it is none. The common case, at most 15 digits and
-// a small power of ten, is exact in one division (Clinger); the rest goes to the standard library.
+// Parses a number without a sign: digits with at most one point, and an optional exponent. Returns false if `s` is none. The common
+// case, at most 15 digits and no exponent, is exact after one division (Clinger 1990); other numbers go to the standard library.
 inline bool decimal(std::string_view s, double& out) {
   static constexpr double powers[] = {1e0,  1e1,  1e2,  1e3,  1e4,  1e5,  1e6,  1e7,  1e8,  1e9,  1e10, 1e11,
                                       1e12, 1e13, 1e14, 1e15, 1e16, 1e17, 1e18, 1e19, 1e20, 1e21, 1e22};
@@ -64,7 +64,7 @@ inline bool decimal(std::string_view s, double& out) {
   return true;
 }
 
-// The same with a sign before it, and of a size that a kernel can bear; false if not.
+// The same with an optional sign. Also returns false if the absolute value is above `largest_number`.
 inline bool signed_decimal(std::string_view s, double& out) {
   const bool negative = !s.empty() && s.front() == '-';
   if (negative || (!s.empty() && s.front() == '+')) s.remove_prefix(1);

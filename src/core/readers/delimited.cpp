@@ -1,9 +1,9 @@
 // The grammar:
-//   record   fields with a delimiter between, ended by \n, \r\n or the end; an empty line is no record
-//   field    "…" with "" for a quote, or anything without delimiter and newline
-//   number   blanks [+-] digits with at most one point [e exponent] blanks; true and false are 1 and 0; absolute value up
-//            to 1e100; the words of `is_missing` are NaN
-// After a record that is bad for its quotes or its length, reading goes on with the line after its first.
+//   record   fields separated by the delimiter, ended by \n, \r\n or the end of the text; an empty line is not a record
+//   field    "…" with "" for a quote, or any text without delimiter and newline
+//   number   blanks [+-] digits with at most one point [e exponent] blanks; true and false are 1 and 0; the absolute value is
+//            at most 1e100; the words of is_missing() are NaN
+// If a record has a wrong quote or is too long, its end is unknown: only its first line is skipped.
 #include "readers/delimited.hpp"
 
 #include <cstring>
@@ -102,7 +102,7 @@ class Scanner {
   }
 
  private:
-  // One record; false where no complete one is left.
+  // Scans one record. Returns false if the bytes hold no further complete record.
   bool record() {
     if (at_ == size_) return false;
     const std::size_t begin = at_;
@@ -110,7 +110,7 @@ class Scanner {
     if (first_end == size_ && !last_ && size_ - begin <= form_.max_line) return false;
     if (first_end - begin > form_.max_line) {
       scan_.unfinished = first_end == size_ && !last_;
-      return spoilt(begin, first_end, Trouble::too_long, 0);
+      return skip_line(begin, first_end, Trouble::too_long, 0);
     }
     const std::size_t trimmed = without_return(begin, first_end);
     if (trimmed == begin) return go_on(first_end, 1);
@@ -122,12 +122,12 @@ class Scanner {
       if (p < stop && data_[p] == '"') {
         bool doubled = false;
         std::size_t q = p + 1;
-        for (;; ++q) {  // to the closing quote, over line ends where need be
+        for (;; ++q) {  // find the closing quote, which may be on a later line
           const std::size_t limit = size_ - begin > form_.max_line ? begin + form_.max_line : size_;
           const void* found = q < limit ? std::memchr(data_ + q, '"', limit - q) : nullptr;
           if (found == nullptr) {
             if (limit == size_ && !last_) return false;
-            return spoilt(begin, first_end, Trouble::open_quote, number_of_fields());
+            return skip_line(begin, first_end, Trouble::open_quote, number_of_fields());
           }
           q = static_cast<std::size_t>(static_cast<const char*>(found) - data_);
           if (q + 1 == size_ && !last_) return false;  // the next byte may be another quote
@@ -142,12 +142,12 @@ class Scanner {
           for (std::size_t i = end; i < q; ++i) lines += data_[i] == '\n';
           end = line_end(q);
           if (end == size_ && !last_ && size_ - begin <= form_.max_line) return false;
-          if (end - begin > form_.max_line) return spoilt(begin, first_end, Trouble::open_quote, number_of_fields());
+          if (end - begin > form_.max_line) return skip_line(begin, first_end, Trouble::open_quote, number_of_fields());
           stop = without_return(q, end);
         }
         fields_.push_back({p + 1, q, doubled});
         p = q + 1;
-        if (p < stop && data_[p] != form_.delimiter) return spoilt(begin, first_end, Trouble::quote, number_of_fields() - 1);
+        if (p < stop && data_[p] != form_.delimiter) return skip_line(begin, first_end, Trouble::quote, number_of_fields() - 1);
         if (p >= stop) break;
         ++p;
       } else {
@@ -161,7 +161,7 @@ class Scanner {
     return take(begin, stop, end, lines);
   }
 
-  // A record whose fields are known: into the columns, or among the bad.
+  // Adds a record whose fields are known to the columns, or to the bad records.
   bool take(std::size_t begin, std::size_t stop, std::size_t end, std::int64_t lines) {
     if (!is_plain(data_ + begin, stop - begin)) {
       if (std::memchr(data_ + begin, 0, stop - begin)) return refuse(begin, stop, end, lines, Trouble::nul, 0);
@@ -207,8 +207,8 @@ class Scanner {
     return go_on(end, lines);
   }
 
-  // Bad in a way that says nothing of where the record ends: its first line is left out, and no more.
-  bool spoilt(std::size_t begin, std::size_t first_end, Trouble why, std::int64_t field) {
+  // Rejects a record whose end is unknown: skips its first line only.
+  bool skip_line(std::size_t begin, std::size_t first_end, Trouble why, std::int64_t field) {
     return refuse(begin, without_return(begin, first_end), first_end, 1, why, field);
   }
 
@@ -239,7 +239,7 @@ class Scanner {
   Scan scan_;
   std::vector<Field> fields_;
   std::vector<Coder> coders_;
-  std::deque<std::string> unquoted_;  // what was written with doubled quotes; views of it are kept
+  std::deque<std::string> unquoted_;  // fields with doubled quotes, unescaped; a deque, because the coders keep views of them
 };
 
 }  // namespace

@@ -1,4 +1,5 @@
-// Delimited text (CSV, TSV) to numbers and coded text, strictly and in one pass over a block of bytes.
+// Parses delimited text (CSV, TSV) to columns of numbers and encoded text, in one pass over a block of bytes. Records that do not
+// follow the grammar are reported, never repaired.
 #pragma once
 
 #include <cstddef>
@@ -11,14 +12,14 @@ namespace budgetron {
 
 enum class Want : std::uint8_t { nothing, number, text };
 
-// Why a record was left out. `field` says where, counted from 0.
+// Why a record was rejected.
 enum class Trouble : std::uint8_t { fields, number, quote, open_quote, nul, utf8, too_long };
 
 struct BadRecord {
-  std::int64_t line;  // on which it begins, counted from 0 at the first byte scanned
+  std::int64_t line;  // the line on which it begins, counted from 0 at the first byte scanned
   std::size_t begin, end;
   Trouble trouble;
-  std::int64_t field;  // for `fields`: how many there were
+  std::int64_t field;  // the index of the wrong field; for Trouble::fields, the number of fields
 };
 
 struct Scan {
@@ -38,8 +39,8 @@ struct Form {
   std::size_t max_rows = 4096, max_bad = 1, max_line = 1 << 20;
 };
 
-// The records of data[0, size) that are complete; with `last`, also what no newline ends. Stops after max_rows rows or
-// max_bad bad records.
+// Scans the complete records of data[0, size). With `last`, the text ends here, so a record without a final newline is complete
+// too. Stops after max_rows rows or max_bad bad records.
 Scan scan_delimited(const char* data, std::size_t size, bool last, const Form& form);
 
 }  // namespace budgetron

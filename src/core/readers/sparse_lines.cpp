@@ -15,13 +15,13 @@ constexpr std::uint64_t most_columns = std::uint64_t{1} << 30;
 
 bool is_blank(char c) { return c == ' ' || c == '\t'; }
 
-bool is_usual(std::string_view s) {  // printable ASCII and tabs: what Python takes for blanks are then our blanks
+bool is_usual(std::string_view s) {  // printable ASCII and tabs only, so that Python's split() finds the same blanks
   bool usual = true;
   for (const char c : s) usual &= (c >= ' ' && c <= '~') || c == '\t';
   return usual;
 }
 
-// The next word, taken off the front; empty at the end.
+// Removes the next word from the front and returns it; empty at the end.
 std::string_view next_word(std::string_view& rest) {
   std::size_t begin = 0;
   while (begin < rest.size() && is_blank(rest[begin])) ++begin;
@@ -32,7 +32,7 @@ std::string_view next_word(std::string_view& rest) {
   return word;
 }
 
-// MurmurHash3_x86_32 with seed 0, by Austin Appleby, who put it in the public domain; scikit-learn's murmurhash3_32.
+// MurmurHash3_x86_32 with seed 0 (Austin Appleby, public domain), the hash of scikit-learn's murmurhash3_32.
 std::uint32_t hashed(std::string_view s) {
   const auto rotated = [](std::uint32_t x, int r) { return (x << r) | (x >> (32 - r)); };
   const auto mixed = [&](std::uint32_t k) { return rotated(k * 0xcc9e2d51u, 15) * 0x1b873593u; };
@@ -54,7 +54,7 @@ std::uint32_t hashed(std::string_view s) {
   return h ^ (h >> 16);
 }
 
-// What both formats do with their lines; `Format::row` reads one into `out`, `label`, `task` and `weight`.
+// Scans the lines of either format. Format::row parses one line into `out`, `label`, `task` and `weight`.
 template <class Format>
 SparseLines scanned(const char* text, const LineExtents& lines, Format& format) {
   SparseLines& out = format.out;
@@ -121,7 +121,7 @@ struct VowpalWabbit {
   std::string_view label, task;
   double weight = 1.0;
   std::string name_and_word;
-  std::deque<std::string> joined;  // tasks of several words; views of them are kept
+  std::deque<std::string> joined;  // task names of several words; a deque, because the coder keeps views of them
 
   LineKind row(std::string_view line) {
     if (!is_usual(line)) return LineKind::unusual;

@@ -1,7 +1,7 @@
 // Parses lines of svmlight and Vowpal Wabbit text to sparse rows.
 //
-// The meaning of a line is defined in budgetron/io/svmlight.py and vw.py. Only common lines are parsed here, which are
-// nearly all: printable ASCII, numbers in digits, indices in range. Other lines are marked as unusual and parsed in Python.
+// budgetron/io/formats defines what a line means. Only common lines are parsed here: printable ASCII, decimal numbers, indices in
+// range. These are nearly all. Other lines are marked as unusual and parsed in Python.
 #pragma once
 
 #include <cstddef>
@@ -16,8 +16,8 @@ namespace budgetron {
 enum class LineKind : std::uint8_t { row, nothing, unusual };
 
 struct SparseLines {
-  std::vector<std::uint8_t> kinds;       // of each line
-  std::vector<std::int64_t> indptr{0};   // the rows alone from here on
+  std::vector<std::uint8_t> kinds;       // of each line; the vectors below have entries for rows only
+  std::vector<std::int64_t> indptr{0};
   std::vector<std::int64_t> indices;     // as written, or hashed to 32 bits
   std::vector<double> values;
   std::vector<double> weights;
@@ -29,10 +29,10 @@ struct LineExtents {
   std::size_t n;
 };
 
-// label qid:task index:value … # comment
+// A line is: label qid:task index:value … # comment
 SparseLines scan_svmlight(const char* text, const LineExtents& lines);
 
-// label importance base 'tag|namespace:scale feature:value …; the task is the tag, or what a namespace holds, or nothing.
+// A line is: label importance base 'tag|namespace:scale feature:value …. The task is the tag, the content of one namespace, or absent.
 enum class TaskFrom : std::uint8_t { nowhere, tag, name };
 SparseLines scan_vw(const char* text, const LineExtents& lines, TaskFrom from, const std::string& task);
 

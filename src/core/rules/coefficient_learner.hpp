@@ -15,7 +15,7 @@ namespace budgetron {
 
 class CoefficientLearner : public Learner {
  public:
-  // An example whose norm is at most η is never learned from; 0: only an example that is zero.
+  // Examples whose norm √K_tt is at most η are never learned. With η = 0 these are only examples that are 0.
   explicit CoefficientLearner(const Config& config, double eta = 0) : Learner(config), eta2_(eta * eta), beta_(bytes_) {
     require_kernel();
     grow(capacity());
@@ -26,7 +26,7 @@ class CoefficientLearner : public Learner {
     const auto workspace = config_.similarity->new_workspace(temporary);
     coefficients(out);
     for (std::size_t o = 0; o < config_.n_outputs; ++o)
-      config_.similarity->multiply(task, keys_.data(), clusters_.data(), size(), out + o * size(), workspace.get());
+      config_.similarity->multiply(task, task_ids_.data(), clusters_.data(), size(), out + o * size(), workspace.get());
   }
 
   void coefficients(double* out) const override {
@@ -35,11 +35,11 @@ class CoefficientLearner : public Learner {
   }
 
  protected:
-  // Called by absorb() after a mistake; a rule that also learns from right predictions overrides absorb() instead.
+  // Called by absorb() after a mistake. A rule that also learns from correct predictions overrides absorb() instead.
   virtual std::uint8_t on_mistake(const Example&, double, const Step&, Scratch&) { return kMistake; }
 
   void score(const Instance&, Task task, Scratch& s) const override {
-    s.margins[0] = scale_ * config_.similarity->multiply(task, keys_.data(), clusters_.data(), size(), s.row.data(),
+    s.margins[0] = scale_ * config_.similarity->multiply(task, task_ids_.data(), clusters_.data(), size(), s.row.data(),
                                                          beta(0), s.task_row.data(), s.workspace.get());
     for (std::size_t o = 1; o < config_.n_outputs; ++o)
       s.margins[o] = scale_ * simd().dot(beta(o), s.task_row.data(), size());
@@ -98,7 +98,7 @@ class CoefficientLearner : public Learner {
   void load_rule(const State& state) override {
     const auto& in = state.reals.at("coef");
     if (in.size() != config_.n_outputs * size())
-      throw std::invalid_argument("a saved model whose coefficients do not agree in number");
+      throw std::invalid_argument("load: coef must have one entry per output and stored example");
     for (std::size_t o = 0; o < config_.n_outputs; ++o)
       std::copy_n(in.begin() + static_cast<std::ptrdiff_t>(o * size()), size(), beta(o));
     const auto scale = state.reals.find("scale");
@@ -109,7 +109,7 @@ class CoefficientLearner : public Learner {
   const double* beta(std::size_t output) const { return beta_.data() + output * stride_; }
 
   const double eta2_;
-  double scale_ = 1.0;  // β = scale_ · beta_, so that all weights shrink in O(1)
+  double scale_ = 1.0;  // β = scale_ · beta_, so that shrinking all coefficients takes O(1)
 
  private:
   Vec<double> beta_;

@@ -72,7 +72,7 @@ class Forgetron final : public CoefficientLearner {
     for (std::size_t r : evicted) {
       task_row_of_slot(r, false, oldest_row_.data());
       double to_newest = near[r];
-      config_.similarity->multiply({keys_[r], clusters_[r]}, &example.task.key, &example.task.cluster, 1, &to_newest, workspace());
+      config_.similarity->multiply({task_ids_[r], clusters_[r]}, &example.task.id, &example.task.cluster, 1, &to_newest, workspace());
       std::size_t plus = 0, minus = 0;
       for (std::size_t o = 0; o < config_.n_outputs; ++o) {
         if (beta(o)[r] > beta(plus)[r]) plus = o;

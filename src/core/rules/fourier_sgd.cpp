@@ -1,9 +1,9 @@
-// FourierSgd: gradient descent on random Fourier features (FOGD); it stores no examples.
+// FourierSgd: gradient descent on random Fourier features (FOGD). It stores no examples.
 //
 //   z(x) = (cos u_q·x, sin u_q·x),  u_q ~ N(0, 2γ I),  q = 1 … D,   ψ(x, i)_q = g_iq z(x)_q
 //   y f < 1:   w ← w + (η/D) y ψ(x, i),    f_i(x) = w·ψ(x, i)
 //
-// g makes ψ features of the multitask kernel: see the NumPy definition.
+// The signs g_i make ψ the features of the multitask kernel; see the NumPy definition.
 #include <algorithm>
 #include <cmath>
 #include <cstddef>
@@ -35,7 +35,7 @@ class FourierSgd final : public Learner {
         frequencies_(bytes_, config.sparse ? 0 : config.d * count_),
         weights_(bytes_, config.n_outputs * 2 * count_) {
     if (config.kernel.kind != Kernel::Kind::gaussian || count_ == 0 || !(rate_ > 0) || !(margin_ > 0) || (!clique_ && !factored_))
-      throw std::invalid_argument("_core.make: a FourierSgd that is not defined");
+      throw std::invalid_argument("_core.make: fourier_sgd needs a Gaussian kernel, a clique or factored graph, and frequencies, rate and margin above 0");
     for (std::size_t at = 0; at < frequencies_.size(); ++at) frequencies_[at] = static_cast<std::int8_t>(frequency(at));
     size_all(scratch());
   }
@@ -94,7 +94,7 @@ class FourierSgd final : public Learner {
   void save_rule(State& state) override { state.reals["weights"].assign(weights_.begin(), weights_.end()); }
   void load_rule(const State& state) override {
     const auto& saved = state.reals.at("weights");
-    if (saved.size() != weights_.size() || size() != 0) throw std::invalid_argument("a saved model whose features do not agree in number");
+    if (saved.size() != weights_.size() || size() != 0) throw std::invalid_argument("load: weights must have one entry per output and feature");
     std::copy(saved.begin(), saved.end(), weights_.begin());
   }
 
@@ -104,7 +104,8 @@ class FourierSgd final : public Learner {
 
   int frequency(std::size_t at) const { return gaussian_integer(mix64(seed_ ^ mix64(static_cast<std::uint64_t>(at)))); }
 
-  // u_q·x in units of √(2γ)/32. Frequencies of sparse rows are computed again each time: a table would have d × D entries.
+  // u_q·x in units of √(2γ)/32, in which the frequencies are integers of 8 bits. For sparse rows the frequencies are computed again
+  // each time, because a table would have d × D entries.
   void phases(const Instance& x, double* phase) const {
     if (!config_.sparse) {
       if (config_.single) return dense(x.rows->dense_f32 + x.at * config_.d, phase);
@@ -119,7 +120,7 @@ class FourierSgd final : public Learner {
   }
   template <class T>
   void dense(const T* x, double* phase) const {
-    constexpr std::size_t kPiece = 64;  // columns at a time, so that rows of any length need no memory
+    constexpr std::size_t kPiece = 64;  // columns at a time, so that rows of any length fit into an array on the stack
     double z[kPiece];
     std::fill_n(phase, count_, 0.0);
     for (std::size_t from = 0; from < config_.d; from += kPiece) {
@@ -134,17 +135,18 @@ class FourierSgd final : public Learner {
     }
   }
 
+  // Sets g of a task.
   void couple(Task task, double* g) const {
     if (clique_) {
       const double share = clique_->off / clique_->diagonal;
       const auto shared = static_cast<std::size_t>(static_cast<double>(count_) * share + 0.5);
       signs(task.cluster, 0, std::min(shared, count_), [&](std::size_t q, double sign) { g[q] = sign; });
-      signs(task.key, std::min(shared, count_), count_, [&](std::size_t q, double sign) { g[q] = sign; });
+      signs(task.id, std::min(shared, count_), count_, [&](std::size_t q, double sign) { g[q] = sign; });
       return;
     }
     std::fill_n(g, count_, 0.0);
     const double c = std::sqrt(factored_->largest_self());
-    const auto i = static_cast<std::size_t>(task.key);
+    const auto i = static_cast<std::size_t>(task.id);
     for (auto e = static_cast<std::size_t>(factored_->starts[i]); e < static_cast<std::size_t>(factored_->starts[i + 1]); ++e) {
       const double value = factored_->values[e] / c;
       signs(factored_->tasks[e], 0, count_, [&](std::size_t q, double sign) { g[q] += value * sign; });

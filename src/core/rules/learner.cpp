@@ -27,13 +27,13 @@ std::unique_ptr<Store> make_store(Bytes& bytes, const Config& c) {
 Learner::Learner(const Config& config)
     : config_(config),
       store_(make_store(bytes_, config)),
-      keys_(bytes_),
+      task_ids_(bytes_),
       clusters_(bytes_),
       arrivals_(bytes_),
       capacity_(config.capacity ? config.capacity : 32),
       scratch_(bytes_) {
   bandwidth_.used = config.follow_scale && config.kernel.kind == Kernel::Kind::gaussian;
-  keys_.reserve(capacity_);
+  task_ids_.reserve(capacity_);
   clusters_.reserve(capacity_);
   arrivals_.reserve(capacity_);
   allocate(scratch_, bytes_);
@@ -57,17 +57,17 @@ void Learner::size_all(Scratch& scratch) const {
   size_scratch(scratch);
 }
 
-bool Learner::grows_little(const Rows& rows, const std::int64_t* keys) const {
+bool Learner::grows_little(const Rows& rows, const std::int64_t* task_ids) const {
   constexpr std::size_t kFewRows = 64, kFewBytes = 1 << 18;
-  if (!rule_grows_little(rows.count, keys)) return false;
+  if (!rule_grows_little(rows.count, task_ids)) return false;
   if (!stores()) return true;
   return (!unbounded() || rows.count <= std::max(kFewRows, size())) &&
          store_->reserve_bytes(rows, 0, rows.count) <= std::max(kFewBytes, memory_bytes());
 }
 
-void Learner::reserve(const Rows& rows, std::size_t from, std::size_t to, const std::int64_t* keys, const std::int64_t* clusters) {
+void Learner::reserve(const Rows& rows, std::size_t from, std::size_t to, const std::int64_t* task_ids, const std::int64_t* clusters) {
   reserve_slots(rows, from, to);
-  reserve_rule(rows, from, to, keys, clusters);
+  reserve_rule(rows, from, to, task_ids, clusters);
 }
 
 void Learner::reserve_slots(const Rows& rows, std::size_t from, std::size_t to) {
@@ -76,7 +76,7 @@ void Learner::reserve_slots(const Rows& rows, std::size_t from, std::size_t to) 
   const std::size_t slots = unbounded() && wanted > capacity_ ? std::max(2 * capacity_, wanted) : capacity_;
   store_->reserve(slots, rows, from, to);
   if (slots == capacity_) return;
-  for (auto* column : {&keys_, &clusters_, &arrivals_}) column->reserve(slots);
+  for (auto* column : {&task_ids_, &clusters_, &arrivals_}) column->reserve(slots);
   grow(slots);
   for (auto* row : {&scratch_.row, &scratch_.task_row}) row->resize(slots);
   store_->resize(*scratch_.products);
@@ -84,7 +84,7 @@ void Learner::reserve_slots(const Rows& rows, std::size_t from, std::size_t to) 
 }
 
 std::size_t Learner::first_bad_row(const Rows& rows) const {
-  // Kernel values above this would overflow further on. float32 inner products overflow much sooner.
+  // Above these limits, products of kernel values would overflow later. Inner products in float32 overflow much earlier.
   const double largest_square = config_.single && !config_.sparse ? 1e37 : 1e150;
   double squares[Store::kMaxLookahead];
   for (std::size_t first = 0; first < rows.count; first += Store::kMaxLookahead) {
@@ -96,10 +96,10 @@ std::size_t Learner::first_bad_row(const Rows& rows) const {
   return rows.count;
 }
 
-void Learner::learn(const Rows& rows, std::size_t from, std::size_t to, const std::int32_t* labels, const std::int64_t* keys,
+void Learner::learn(const Rows& rows, std::size_t from, std::size_t to, const std::int32_t* labels, const std::int64_t* task_ids,
                     const std::int64_t* clusters, const double* weights, double* margins, std::uint8_t* flags) {
   Scratch& s = scratch_;
-  s.keys = keys;
+  s.task_ids = task_ids;
   const std::size_t outputs = config_.n_outputs;
   std::size_t moved_at = SIZE_MAX;
   for (std::size_t first = from, q; first < to; first += q) {
@@ -111,9 +111,9 @@ void Learner::learn(const Rows& rows, std::size_t from, std::size_t to, const st
       if (i != moved_at && store_->update_reference(rows, i, x.sq)) {
         moved_at = i;
         rows_moved();
-        break;  // the products of this row and those after it are computed again
+        break;  // the products of this row and of the later ones are computed again
       }
-      const Example example{x, {keys[i], clusters[i]}, static_cast<std::size_t>(labels[i]),
+      const Example example{x, {task_ids[i], clusters[i]}, static_cast<std::size_t>(labels[i]),
                             weights ? weights[i] : 1.0, config_.kernel.self(x.sq)};
       store_->kernel_row(config_.kernel, *s.products, q, x.sq, s.row.data());
       score(x, example.task, s);
@@ -125,14 +125,14 @@ void Learner::learn(const Rows& rows, std::size_t from, std::size_t to, const st
       if (flags[i] & kMistake) ++n_mistakes_;
       if (bandwidth_.due(n_seen_) && rescale()) {
         ++q;
-        break;  // examples may have been evicted: the products of the rows after this one are computed again
+        break;  // examples may have been evicted, so the products of the later rows are computed again
       }
       if (changed_ != kNowhere && q + 1 < count) store_->refresh(rows, first, q + 1, count, changed_, *s.products);
     }
   }
 }
 
-// Whether γ has changed.
+// Estimates γ again; returns whether it has changed.
 bool Learner::rescale() {
   const double gamma = bandwidth_.gamma(n_seen_, config_.d, config_.sparse);
   if (gamma == config_.kernel.gamma) return false;
@@ -158,12 +158,12 @@ void Learner::observe(const Rows& rows, std::size_t at) {
     bandwidth_.add(rows.data_f64 + begin, count, config_.d, n_seen_);
 }
 
-void Learner::margins(const Rows& rows, std::size_t from, std::size_t to, const std::int64_t* keys,
+void Learner::margins(const Rows& rows, std::size_t from, std::size_t to, const std::int64_t* task_ids,
                       const std::int64_t* clusters, double* out) const {
   Bytes temporary;  // working memory of this call; it does not count as memory of the model
   Scratch s(temporary);
   allocate(s, temporary);
-  s.keys = keys;
+  s.task_ids = task_ids;
   const std::size_t outputs = config_.n_outputs, ahead = store_->lookahead();
   for (std::size_t first = from; first < to; first += ahead) {
     const std::size_t count = std::min(ahead, to - first);
@@ -172,7 +172,7 @@ void Learner::margins(const Rows& rows, std::size_t from, std::size_t to, const 
       const std::size_t i = first + q;
       const Instance x{&rows, i, s.products->squares[q]};
       store_->kernel_row(config_.kernel, *s.products, q, x.sq, s.row.data());
-      score(x, {keys[i], clusters[i]}, s);
+      score(x, {task_ids[i], clusters[i]}, s);
       std::copy(s.margins.begin(), s.margins.end(), out + i * outputs);
     }
   }
@@ -189,10 +189,10 @@ State Learner::query(const Query& query) {
     const auto first = static_cast<std::ptrdiff_t>(terms.size()), n = static_cast<std::ptrdiff_t>(size());
     similarity.insert(similarity.end(), s.row.begin(), s.row.begin() + n);
     terms.resize(terms.size() + config_.n_outputs * size());
-    task_weights({query.keys[i], query.clusters[i]}, terms.data() + first);
+    task_weights({query.task_ids[i], query.clusters[i]}, terms.data() + first);
     for (std::size_t k = 0; k < config_.n_outputs * size(); ++k) terms[static_cast<std::size_t>(first) + k] *= s.row[k % size()];
   });
-  answer.integers["key"].assign(keys_.begin(), keys_.end());
+  answer.integers["key"].assign(task_ids_.begin(), task_ids_.end());
   answer.integers["arrival"].assign(arrivals_.begin(), arrivals_.end());
   return answer;
 }
@@ -213,7 +213,7 @@ bool Learner::mistaken(const Example& example, const Scratch& scratch, Step& ste
 // reserve() has allocated the space.
 std::size_t Learner::append(const Example& example) {
   store_->append(example.x, config_.kernel);
-  keys_.push_back(example.task.key);
+  task_ids_.push_back(example.task.id);
   clusters_.push_back(example.task.cluster);
   arrivals_.push_back(n_seen_);
   changed(size() - 1);
@@ -222,7 +222,7 @@ std::size_t Learner::append(const Example& example) {
 
 void Learner::replace(std::size_t slot, const Example& example) {
   store_->replace(slot, example.x, config_.kernel);
-  keys_[slot] = example.task.key;
+  task_ids_[slot] = example.task.id;
   clusters_[slot] = example.task.cluster;
   arrivals_[slot] = n_seen_;
   changed(slot);
@@ -236,7 +236,7 @@ void Learner::overwrite(std::size_t slot, const double* row) {
 void Learner::remove(std::size_t slot) {
   const std::size_t last = size() - 1;
   store_->remove(slot);
-  for (auto* column : {&keys_, &clusters_, &arrivals_}) {
+  for (auto* column : {&task_ids_, &clusters_, &arrivals_}) {
     (*column)[slot] = (*column)[last];
     column->pop_back();
   }
@@ -246,7 +246,7 @@ void Learner::remove(std::size_t slot) {
 
 void Learner::release_store() noexcept {
   store_->release();
-  for (auto* column : {&keys_, &clusters_, &arrivals_}) release(*column);
+  for (auto* column : {&task_ids_, &clusters_, &arrivals_}) release(*column);
 }
 
 std::size_t Learner::lowest_arrival(const double* scores, std::size_t n) const {
@@ -254,20 +254,20 @@ std::size_t Learner::lowest_arrival(const double* scores, std::size_t n) const {
 }
 
 std::size_t Learner::lowest_arrival(const double* scores, std::size_t n, const Extremes& of) const {
-  const double tied = of.least * (1.0 + 1e-10) + 1e-12 * of.largest;  // a tiny score is a rounding error of 0
+  const double tied = of.least * (1.0 + 1e-10) + 1e-12 * of.largest;  // a score that is tiny beside the largest may be a rounded 0
   const std::size_t best = simd().oldest_within(scores, arrivals_.data(), n, tied);
-  // None is within the ties if rounding made the least score negative, or all NaN.
+  // No score is within the limit if rounding made the least one negative, or if all are NaN.
   return best < n ? best : static_cast<std::size_t>(std::min_element(scores, scores + n) - scores);
 }
 
 void Learner::task_row_of_slot(std::size_t slot, bool exact, double* row) {
   store_->kernel_row_of_slot(config_.kernel, slot, exact, row);
-  config_.similarity->multiply({keys_[slot], clusters_[slot]}, keys_.data(), clusters_.data(), size(), row, workspace());
+  config_.similarity->multiply({task_ids_[slot], clusters_[slot]}, task_ids_.data(), clusters_.data(), size(), row, workspace());
 }
 
-void Learner::forget(std::int64_t key) {
+void Learner::forget(std::int64_t task_id) {
   for (std::size_t slot = 0; slot < size();) {
-    if (keys_[slot] == key)
+    if (task_ids_[slot] == task_id)
       remove(slot);
     else
       ++slot;
@@ -275,7 +275,7 @@ void Learner::forget(std::int64_t key) {
 }
 
 void Learner::save(State& state) {
-  state.integers["key"].assign(keys_.begin(), keys_.end());
+  state.integers["key"].assign(task_ids_.begin(), task_ids_.end());
   state.integers["cluster"].assign(clusters_.begin(), clusters_.end());
   state.integers["arrival"].assign(arrivals_.begin(), arrivals_.end());
   state.integers["n_seen"] = {n_seen_};
@@ -295,47 +295,47 @@ void Learner::save(State& state) {
   save_rule(state);
 }
 
-// Nothing may point outside of the rows' columns or the graph's tasks.
-void Learner::check_saved(const std::vector<std::int64_t>& keys, const Rows& rows) const {
+// Saved indices must not point outside of the rows' columns or the graph's tasks.
+void Learner::check_saved(const std::vector<std::int64_t>& task_ids, const Rows& rows) const {
   const auto require = [](bool holds, const char* what) {
     if (!holds) throw std::invalid_argument(what);
   };
   if (const auto* graph = dynamic_cast<const Explicit*>(config_.similarity.get()))
-    for (const auto key : keys)
-      require(key >= 0 && static_cast<std::size_t>(key) < graph->tasks(), "a saved model with a task that its graph does not have");
-  require(keys.empty() || config_.kernel.kind != Kernel::Kind::none, "a saved model that stores examples without a kernel");
+    for (const auto task_id : task_ids)
+      require(task_id >= 0 && static_cast<std::size_t>(task_id) < graph->tasks(), "load: a saved task is not one of the graph's tasks");
+  require(task_ids.empty() || config_.kernel.kind != Kernel::Kind::none, "load: a model without a kernel cannot have stored examples");
   if (!config_.sparse) {
-    require(keys.empty() || rows.d == config_.d, "a saved model whose rows have another width");
+    require(task_ids.empty() || rows.d == config_.d, "load: the saved rows must have as many columns as the model");
     return;
   }
   for (std::size_t j = 0; j < rows.count; ++j)
     for (auto e = rows.indptr[j]; e < rows.indptr[j + 1]; ++e)
       require(rows.indices[e] >= (e == rows.indptr[j] ? 0 : rows.indices[e - 1] + 1) && static_cast<std::size_t>(rows.indices[e]) < config_.d,
-              "a saved model whose rows' columns are not in order");
+              "load: the column indices of a saved row must be ascending and below the number of columns");
 }
 
 void Learner::load(const State& state, const Rows& rows) {
-  const auto& keys = state.integers.at("key");
+  const auto& task_ids = state.integers.at("key");
   const auto& clusters = state.integers.at("cluster");
   const auto& arrivals = state.integers.at("arrival");
-  if (clusters.size() != keys.size() || arrivals.size() != keys.size() || rows.count != keys.size() ||
-      (config_.capacity && keys.size() > config_.capacity))
-    throw std::invalid_argument("a saved model whose stored examples do not agree in number");
-  check_saved(keys, rows);
+  if (clusters.size() != task_ids.size() || arrivals.size() != task_ids.size() || rows.count != task_ids.size() ||
+      (config_.capacity && task_ids.size() > config_.capacity))
+    throw std::invalid_argument("load: rows, task_id, cluster and arrival must have the same length, at most the capacity");
+  check_saved(task_ids, rows);
   if (bandwidth_.used) {  // before the rows, whose reference point depends on γ
     config_.kernel.gamma = state.reals.at("gamma").at(0);
     bandwidth_.mean = state.reals.at("scale_mean").at(0);
     bandwidth_.m2 = state.reals.at("scale_m2").at(0);
-    if (!(config_.kernel.gamma > 0)) throw std::invalid_argument("a saved model whose gamma is not above 0");
+    if (!(config_.kernel.gamma > 0)) throw std::invalid_argument("load: gamma must be above 0");
     store_->set_gamma(config_.kernel.gamma);
   }
-  for (std::size_t j = 0; j < keys.size(); ++j) {
+  for (std::size_t j = 0; j < task_ids.size(); ++j) {
     n_seen_ = arrivals[j];
     Instance x{&rows, j, 0.0};
     store_->squares(rows, j, 1, &x.sq);
-    if (!store_->fits(x)) throw std::invalid_argument("a saved model whose rows exceed its own budget");
+    if (!store_->fits(x)) throw std::invalid_argument("load: the saved rows exceed the model's own budget");
     reserve_slots(rows, j, j + 1);
-    append(Example{x, {keys[j], clusters[j]}, 0, 1.0, config_.kernel.self(x.sq)});
+    append(Example{x, {task_ids[j], clusters[j]}, 0, 1.0, config_.kernel.self(x.sq)});
   }
   if (const auto point = state.reals.find("reference"); point != state.reals.end())
     store_->set_reference({point->second, state.reals.at("reference_candidate"), state.integers.at("reference_streak").at(0),

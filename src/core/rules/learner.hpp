@@ -1,4 +1,4 @@
-// The base class of all rules: computes the kernel row of an example once, then calls the rule for margins and update.
+// The base class of all rules. It computes the kernel row of an example once, then calls the rule for the margins and the update.
 #pragma once
 
 #include <cstddef>
@@ -35,7 +35,8 @@ struct Config {
 
 constexpr std::uint8_t kMistake = 1, kUpdated = 2, kStored = 4;
 
-// The update after a mistake: `sign` for output `plus`, −`sign` for output `minus` (n_outputs: there is none).
+// The direction of an update: `sign` for the output `plus`, −`sign` for the output `minus`. With two classes there is one output,
+// and `minus` is n_outputs.
 struct Step {
   double sign;
   std::size_t plus, minus;
@@ -64,7 +65,7 @@ struct Scratch {
   Vec<double> row;       // K'(x_j, x)
   Vec<double> task_row;  // K([x_j, i_j], [x, i])
   Vec<double> margins;   // one per output
-  const std::int64_t* keys = nullptr;  // the tasks of the block
+  const std::int64_t* task_ids = nullptr;  // of the rows of the block
   std::unique_ptr<RuleScratch> own;    // created by the rule's size_scratch()
 
   // The rule's own part, created at the first call.
@@ -83,7 +84,7 @@ struct Query {
   std::string name;
   const Rows* rows = nullptr;  // may be none
   // The task ids and clusters of the rows.
-  const std::int64_t* keys = nullptr;
+  const std::int64_t* task_ids = nullptr;
   const std::int64_t* clusters = nullptr;
   State arrays;
 };
@@ -93,36 +94,36 @@ class Learner {
   explicit Learner(const Config& config);
   virtual ~Learner() = default;
 
-  // Learning has two steps, so that running out of memory leaves the learner unchanged: reserve() allocates everything
-  // that the rows may need, and only it may throw; learn() allocates nothing. If reserve() throws, what it has allocated
-  // so far stays and is unused. See Model for whole blocks.
-  bool grows_little(const Rows& rows, const std::int64_t* keys) const;  // whether reserve() would at most about double the memory
-  void reserve(const Rows& rows, std::size_t from, std::size_t to, const std::int64_t* keys, const std::int64_t* clusters);
+  // Learning has two steps, so that running out of memory leaves the learner unchanged. reserve() allocates everything that the
+  // rows may need, and only it may throw; learn() allocates nothing. If reserve() throws, memory that it has allocated so far
+  // stays, unused. See Model for whole blocks.
+  bool grows_little(const Rows& rows, const std::int64_t* task_ids) const;  // whether reserve() would at most about double the memory
+  void reserve(const Rows& rows, std::size_t from, std::size_t to, const std::int64_t* task_ids, const std::int64_t* clusters);
   virtual void end_reserve() noexcept {}  // frees what was reserved and not used
-  void learn(const Rows& rows, std::size_t from, std::size_t to, const std::int32_t* labels, const std::int64_t* keys,
+  void learn(const Rows& rows, std::size_t from, std::size_t to, const std::int32_t* labels, const std::int64_t* task_ids,
              const std::int64_t* clusters, const double* weights, double* margins, std::uint8_t* flags);
   std::size_t lookahead() const { return store_->lookahead(); }
 
   // The index of the first row that is rejected (not finite, or the kernel would overflow), or rows.count.
   std::size_t first_bad_row(const Rows& rows) const;
-  void margins(const Rows& rows, std::size_t from, std::size_t to, const std::int64_t* keys,
+  void margins(const Rows& rows, std::size_t from, std::size_t to, const std::int64_t* task_ids,
                const std::int64_t* clusters, double* out) const;
-  // Answers a question that only this rule knows, such as "variances". Predictions do not change, but pending updates may be
-  // applied.
+  // Answers a question that only some rules know, such as "variances". Predictions do not change, but pending updates may be
+  // applied, so it is not const.
   virtual State query(const Query& query);
-  virtual void forget(std::int64_t key);  // if it throws, nothing is forgotten
+  virtual void forget(std::int64_t task_id);  // if it throws, nothing is forgotten
   virtual void task_weights(Task task, double* out) const = 0;  // n_outputs × size
   virtual void coefficients(double* out) const = 0;             // n_outputs × size
 
   void save(State& state);
   void load(const State& state, const Rows& rows);
 
-  std::size_t size() const { return keys_.size(); }
+  std::size_t size() const { return task_ids_.size(); }
   std::size_t memory_bytes() const { return bytes_.used; }
   std::int64_t n_seen() const { return n_seen_; }
   std::int64_t n_mistakes() const { return n_mistakes_; }
   const Config& config() const { return config_; }
-  const Vec<std::int64_t>& keys() const { return keys_; }
+  const Vec<std::int64_t>& task_ids() const { return task_ids_; }
   const Vec<std::int64_t>& clusters() const { return clusters_; }
   const Vec<std::int64_t>& arrivals() const { return arrivals_; }
   const Store& store() const { return *store_; }
@@ -130,11 +131,11 @@ class Learner {
 
  protected:
   virtual void score(const Instance& x, Task task, Scratch& scratch) const = 0;  // scratch.row → scratch.margins
-  virtual std::uint8_t absorb(const Example& example, Scratch& scratch) = 0;
+  virtual std::uint8_t absorb(const Example& example, Scratch& scratch) = 0;  // the update; returns kMistake, kUpdated, kStored
   // Allocates space for more slots. If it throws, some parts may be larger than needed; nothing else has changed.
   virtual void grow(std::size_t capacity) = 0;
-  // Allocates space for what the rule itself stores of these rows, in addition to their slots.
-  virtual bool stores() const { return config_.kernel.kind != Kernel::Kind::none; }
+  virtual bool stores() const { return config_.kernel.kind != Kernel::Kind::none; }  // whether the rule stores examples
+  // grows_little() and reserve() for what the rule stores in addition to slots, such as rows of task weights.
   virtual bool rule_grows_little(std::size_t, const std::int64_t*) const { return true; }
   virtual void reserve_rule(const Rows&, std::size_t, std::size_t, const std::int64_t*, const std::int64_t*) {}
   // Creates or resizes the rule's own working memory. A rule that has some calls size_all(scratch()) in its constructor, because
@@ -144,8 +145,8 @@ class Learner {
   template <class Use>
   void score_each(const Query& query, Use use) const;
   virtual void slot_removed(std::size_t slot, std::size_t last) = 0;
-  virtual void rows_moved() {}  // the store's reference point has moved, so kernel values have a smaller rounding error
-  virtual void kernel_changed() {}  // γ has changed: what was computed with the old one must be computed again
+  virtual void rows_moved() {}  // the store's reference point has moved: kernel values now have a smaller rounding error
+  virtual void kernel_changed() {}  // γ has changed: everything computed from kernel values must be computed again
   virtual void save_rule(State& state) = 0;
   virtual void load_rule(const State& state) = 0;
 
@@ -163,14 +164,15 @@ class Learner {
   Similarity::Workspace* workspace() { return scratch_.workspace.get(); }
   // Moves the last entry in the same way, in a row of kernel values that was computed before `remove`.
   static void move_last(Vec<double>& row, std::size_t slot, std::size_t last) { row[slot] = row[last]; }
+  // The slot with the least score; of ties, the one that arrived first. `of` are the extremes of the scores, if they are known.
   std::size_t lowest_arrival(const double* scores, std::size_t n) const;
-  std::size_t lowest_arrival(const double* scores, std::size_t n, const Extremes& of) const;  // whose extremes are known
+  std::size_t lowest_arrival(const double* scores, std::size_t n, const Extremes& of) const;
   void task_row_of_slot(std::size_t slot, bool exact, double* row);  // K of one stored example with all of them
 
   Bytes bytes_;
   Config config_;
   std::unique_ptr<Store> store_;
-  Vec<std::int64_t> keys_, clusters_, arrivals_;
+  Vec<std::int64_t> task_ids_, clusters_, arrivals_;
   std::int64_t n_seen_ = 0, n_mistakes_ = 0;
 
   void size_all(Scratch& scratch) const;
@@ -185,7 +187,7 @@ class Learner {
   void reserve_slots(const Rows& rows, std::size_t from, std::size_t to);
   void allocate(Scratch& scratch, Bytes& bytes) const;
   void changed(std::size_t slot) { changed_ = changed_ == kNowhere ? slot : Store::kAllSlots; }
-  void check_saved(const std::vector<std::int64_t>& keys, const Rows& rows) const;
+  void check_saved(const std::vector<std::int64_t>& task_ids, const Rows& rows) const;
 
   static constexpr std::size_t kNowhere = SIZE_MAX - 1;
 
@@ -200,12 +202,12 @@ void Learner::score_each(const Query& query, Use use) const {
   Bytes temporary;
   Scratch s(temporary);
   allocate(s, temporary);
-  s.keys = query.keys;
+  s.task_ids = query.task_ids;
   for (std::size_t i = 0; query.rows && i < query.rows->count; ++i) {
     store_->compute(*query.rows, i, 1, *s.products);
     const Instance x{query.rows, i, s.products->squares[0]};
     store_->kernel_row(config_.kernel, *s.products, 0, x.sq, s.row.data());
-    score(x, {query.keys[i], query.clusters[i]}, s);
+    score(x, {query.task_ids[i], query.clusters[i]}, s);
     use(i, x, s);
   }
 }

@@ -11,25 +11,25 @@ namespace budgetron {
 
 Model::Model(const Config& config) : config_(config), learner_(make_learner(config)) {}
 
-void Model::learn(const Rows& rows, const std::int32_t* labels, const std::int64_t* keys, const std::int64_t* clusters,
+void Model::learn(const Rows& rows, const std::int32_t* labels, const std::int64_t* task_ids, const std::int64_t* clusters,
                   const double* weights, double* margins, std::uint8_t* flags, const std::function<void()>& between) {
   const std::lock_guard<std::mutex> writing(writing_);
-  learn_held(rows, labels, keys, clusters, weights, margins, flags, between);
+  learn_held(rows, labels, task_ids, clusters, weights, margins, flags, between);
 }
 
 bool Model::learn_one(const Rows& row, std::int32_t label, Task task, double weight, double* margins, std::uint8_t* flags) {
   const std::lock_guard<std::mutex> writing(writing_);
-  if (learner_->first_bad_row(row) != row.count) return false;  // needs no lock: it reads the row and the settings only
-  learn_held(row, &label, &task.key, &task.cluster, &weight, margins, flags, {});
+  if (learner_->first_bad_row(row) != row.count) return false;  // reads only the row and the settings, so it needs no lock
+  learn_held(row, &label, &task.id, &task.cluster, &weight, margins, flags, {});
   return true;
 }
 
-void Model::learn_held(const Rows& rows, const std::int32_t* labels, const std::int64_t* keys, const std::int64_t* clusters,
+void Model::learn_held(const Rows& rows, const std::int32_t* labels, const std::int64_t* task_ids, const std::int64_t* clusters,
                        const double* weights, double* margins, std::uint8_t* flags, const std::function<void()>& between) {
   const std::size_t n = rows.count;
   std::unique_lock<FairLock> alone(lock);
-  if (n <= 1 || learner_->grows_little(rows, keys)) {
-    learner_->reserve(rows, 0, n, keys, clusters);
+  if (n <= 1 || learner_->grows_little(rows, task_ids)) {
+    learner_->reserve(rows, 0, n, task_ids, clusters);
     struct End {  // a destructor, so that it also runs if `between` throws
       Learner& learner;
       ~End() { learner.end_reserve(); }
@@ -45,17 +45,17 @@ void Model::learn_held(const Rows& rows, const std::int32_t* labels, const std::
         }
         alone.lock();
       }
-      learner_->learn(rows, from, std::min(n, from + kTurn), labels, keys, clusters, weights, margins, flags);
+      learner_->learn(rows, from, std::min(n, from + kTurn), labels, task_ids, clusters, weights, margins, flags);
     }
     return;
   }
   auto copy = copied();
-  alone.unlock();
+  alone.unlock();  // predictions use the unchanged model while the copy learns
   const std::size_t step = copy->lookahead();
   for (std::size_t from = 0; from < n; from += step) {
     const std::size_t to = std::min(n, from + step);
-    copy->reserve(rows, from, to, keys, clusters);
-    copy->learn(rows, from, to, labels, keys, clusters, weights, margins, flags);
+    copy->reserve(rows, from, to, task_ids, clusters);
+    copy->learn(rows, from, to, labels, task_ids, clusters, weights, margins, flags);
     copy->end_reserve();
     if (to % kTurn < step) between();
   }

@@ -15,11 +15,11 @@ class Model {
  public:
   explicit Model(const Config& config);
 
-  // Learns all rows; or throws std::bad_alloc and learns none of them. All the memory that the rows may need is allocated before
-  // the first row is learned. If that could be more than the model has, a copy of the model learns the rows instead, and
-  // replaces it at the end. Every kTurn rows the lock is released, so that predictions can run, and `between` is called. If
-  // `between` throws, the rows before stay learned.
-  void learn(const Rows& rows, const std::int32_t* labels, const std::int64_t* keys, const std::int64_t* clusters,
+  // Learns all rows, or throws std::bad_alloc and learns none of them. All memory that the rows may need is allocated before the
+  // first row is learned. If that could more than double the memory of the model, a copy of the model learns the rows instead, with
+  // memory as needed, and replaces the model at the end. Every kTurn rows the lock is released, so that predictions can run, and
+  // `between` is called. If `between` throws, the rows learned before stay learned.
+  void learn(const Rows& rows, const std::int32_t* labels, const std::int64_t* task_ids, const std::int64_t* clusters,
              const double* weights, double* margins, std::uint8_t* flags, const std::function<void()>& between = [] {});
   // The same for one row. Returns false, and learns nothing, if the row is invalid (see Learner::first_bad_row).
   bool learn_one(const Rows& row, std::int32_t label, Task task, double weight, double* margins, std::uint8_t* flags);
@@ -40,12 +40,12 @@ class Model {
   Learner& learner() { return *learner_; }
   const Learner& learner() const { return *learner_; }
 
-  mutable FairLock lock;  // exclusive for learning; predictions share it, locked by the caller
+  mutable FairLock lock;  // learning holds it exclusively; callers that predict hold it shared
 
  private:
   static constexpr std::size_t kTurn = 4096;
 
-  void learn_held(const Rows& rows, const std::int32_t* labels, const std::int64_t* keys, const std::int64_t* clusters,
+  void learn_held(const Rows& rows, const std::int32_t* labels, const std::int64_t* task_ids, const std::int64_t* clusters,
                   const double* weights, double* margins, std::uint8_t* flags, const std::function<void()>& between);
   std::unique_ptr<Learner> copied();
 

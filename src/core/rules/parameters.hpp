@@ -25,7 +25,7 @@ class Parameters {
     return at == reals_.end() ? otherwise : at->second;
   }
   std::uint64_t word(const std::string& name, std::uint64_t otherwise) const {
-    if (reals_.count(name)) throw std::invalid_argument("_core.make: " + name + " must be a whole number from 0 on");
+    if (reals_.count(name)) throw std::invalid_argument("_core.make: " + name + " must be a whole number of at least 0");
     const auto at = words_.find(name);
     return at == words_.end() ? otherwise : at->second;
   }

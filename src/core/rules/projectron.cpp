@@ -1,6 +1,7 @@
-// Projectron and Projectron++, with a hard budget in two meanings.   α = H⁻¹k_t,  δ² = K_tt − k_tᵀα,  p = k_tᵀα
+// Projectron and Projectron++. At the budget, they project all further examples, or evict.
 //
-//   on a mistake, δ ≤ η, or |S| = B and nothing is evicted:   β ← β + y_t α
+//   α = H⁻¹k_t,  δ² = K_tt − k_tᵀα,  p = k_tᵀα
+//   on a mistake, δ ≤ η, or |S| = B without eviction:         β ← β + y_t α
 //   on a mistake otherwise:                                   S ← S ∪ {t},  β_t = y_t,  evicting as the Budget Projectron does
 //   Projectron++, ℓ = 1 − y_t f(x_t) in (0, 1):               β ← β + τ y_t α
 //     norm, squared:   τ = min(ℓ/p, 2(ℓ − δ/η)/p, 1),  or with δ²/η,  if ℓ is above that
@@ -33,7 +34,7 @@ class Projectron final : public WithSpan<CoefficientLearner> {
         unit_(plus_ ? c2_ : 1.0),
         u_(config.capacity ? std::sqrt((static_cast<double>(config.capacity) + 1.0) / std::log(static_cast<double>(config.capacity) + 1.0)) / 4.0 : 0.0) {
     if (convention_ > Convention::budget || (plus_ && convention_ != Convention::budget && !(eta_ > 0)))
-      throw std::invalid_argument("_core.make: a projectron that is not defined");
+      throw std::invalid_argument("_core.make: projectron needs convention 0, 1 or 2, and eta above 0 for Projectron++ with convention 0 or 1");
   }
 
  protected:
@@ -48,7 +49,8 @@ class Projectron final : public WithSpan<CoefficientLearner> {
     const double kk = example.self * config_.similarity->self(example.task, scratch.workspace.get());
     if (loss >= 1.0) return kk <= eta2_ ? kMistake : on_mistake(example, kk, step, scratch);
     double delta2 = span_.project(scratch.task_row.data(), kk, rows());
-    if (delta2 <= kNoiseSingle * kk) delta2 = 0.0;  // what float32 rows cannot tell from 0 shortens no step, in any precision
+    // Below the rounding error of float32 rows, δ² counts as 0 in every precision, so that rounding does not change the step.
+    if (delta2 <= kNoiseSingle * kk) delta2 = 0.0;
     const double twice = paired && convention_ != Convention::budget ? 2.0 : 1.0;
     const double tau = size() ? step_of(loss, twice * (kk - delta2) / c2_, twice * delta2 / c2_) : 0.0;
     if (!(tau > 0)) return 0;
@@ -91,7 +93,7 @@ class Projectron final : public WithSpan<CoefficientLearner> {
     return std::sqrt(config.similarity->largest_self() * (convention_of(config) == Convention::squared ? eta : eta * eta));
   }
 
-  // τ; not above 0: no step.
+  // Returns τ; if it is not above 0, there is no step.
   double step_of(double loss, double p, double delta2) const {
     if (!(p > 0)) return 0.0;
     if (convention_ == Convention::budget) {

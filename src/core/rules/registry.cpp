@@ -8,7 +8,7 @@ namespace budgetron {
 
 namespace {
 
-// Constant-initialised, hence 0 before any rule registers itself.
+// Constant-initialised, hence null before the first rule registers itself.
 const Registered* first = nullptr;
 
 }  // namespace

@@ -11,8 +11,8 @@
 
 namespace budgetron {
 
-// Must have static storage: it stays in the list of rules for the life of the process. The list is built before main(), in
-// any order, and is only read afterwards; rules are looked up by name, so the order does not matter.
+// An object must have static storage, because it stays in the list of rules until the process ends. The list is built before main(),
+// in an unspecified order, and only read afterwards. The order does not matter, because rules are looked up by name.
 class Registered {
  public:
   using Make = std::unique_ptr<Learner> (*)(const Config&);
@@ -27,7 +27,7 @@ class Registered {
 std::vector<std::string> rule_names();
 std::unique_ptr<Learner> make_learner(const Config& config);
 
-// A rule's object counts as its memory, and so do the arrays among its parameters.
+// Creates a rule, and counts its object and the arrays among its parameters as its memory.
 template <class Rule>
 std::unique_ptr<Learner> make_counted(const Config& config) {
   auto learner = std::make_unique<Rule>(config);

@@ -1,4 +1,5 @@
-// splitmix64: a generator whose whole state is one number, so that a model can save it. Both engines draw the same.
+// splitmix64 (Steele, Lea and Flood 2014): a generator whose whole state is one number, so that a model can save it. The NumPy
+// engine has the same generator and draws the same numbers.
 #pragma once
 
 #include <cstddef>

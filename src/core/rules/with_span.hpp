@@ -1,4 +1,4 @@
-// The parts of rules that project examples on the span of the stored ones, added to a learner with coefficients:
+// A mixin for rules that project examples on the span of the stored ones. Base is CoefficientLearner or derived from it.
 //
 //   α = H⁻¹k_t,  δ² = K_tt − k_tᵀα            H the Gram matrix of S in the multitask kernel, k_t its row for x_t
 //   eviction of r, P = H⁻¹:  γ_j = −P_jr / P_rr,   β_j += β_r γ_j,   S ← S ∖ {r}
@@ -20,9 +20,9 @@ class WithSpan : public Base {
   WithSpan(const Config& config, double eta)
       : Base(config, eta), span_(this->bytes_, this->capacity(), small(config, eta), config.single && !config.sparse) {}
 
-  void forget(std::int64_t key) override {
+  void forget(std::int64_t task_id) override {
     for (std::size_t slot = 0; slot < this->size();) {
-      if (this->keys_[slot] == key) {
+      if (this->task_ids_[slot] == task_id) {
         span_.remove(slot);
         this->remove(slot);
       } else {
@@ -39,7 +39,8 @@ class WithSpan : public Base {
   void rows_moved() override { span_.rebuild(this->size(), rows()); }
   void kernel_changed() override {
     rows_moved();
-    // A matrix of dependent examples is so ill-conditioned that one eviction spoils its inverse: it is rebuilt after each.
+    // The Gram matrix of nearly dependent examples is ill-conditioned: after one eviction its updated inverse can be wrong in every
+    // digit. So it is rebuilt after each.
     span_.evict_dependent(this->eta2_, [this](std::size_t r) {
       evict(r);
       rows_moved();
@@ -72,7 +73,7 @@ class WithSpan : public Base {
     if (step.minus < this->config_.n_outputs) simd().axpy(-step.sign * size, alpha, this->size(), this->beta(step.minus));
   }
 
-  // Sets span_.scores to ‖β_j‖/√P_jj, the loss of evicting j, and returns the least.
+  // Sets span_.scores to ‖β_j‖/√P_jj, the loss of evicting j, and returns the slot with the least; of ties, the oldest.
   template <class RootDiagonal>
   std::size_t cheapest(RootDiagonal root_diagonal) {
     for (std::size_t j = 0; j < this->size(); ++j) span_.scores[j] = this->norm(j) / root_diagonal(j);

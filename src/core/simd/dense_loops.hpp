@@ -36,7 +36,7 @@ inline void products_group(const T* group, size_t d, const T* const* x, T* const
 template <class T, size_t Queries>
 inline void products_some(const T* blocks_of, size_t blocks, size_t d, const T* const* x, T* const* out) {
   constexpr size_t registers = kBlockBytes / BUDGETRON_VECTOR;
-  // Eight accumulators hide the latency of a fused multiply-add; more would spill.
+  // Eight accumulators hide the latency of a fused multiply-add; more would not fit into the registers.
   constexpr size_t wide = Queries == 1 ? (registers < 8 ? registers : 8) : 8 / Queries;
   constexpr size_t w = Pack<T>::lanes;
   for (size_t b = 0; b < blocks; ++b)
@@ -51,8 +51,8 @@ void products(const T* blocks_of, size_t blocks, size_t d, const T* const* x, si
   for (; q < count; ++q) products_some<T, 1>(blocks_of, blocks, d, x + q, out + q);
 }
 
-// Four rows at a time: one sum alone is a chain of additions, each of which waits for the one before. The code uses vectors as
-// `products` does, so that the compiler fuses multiplication and addition in both or in neither.
+// Four rows at a time, because the additions of a single sum wait for each other. The code uses vectors as products() does, so that
+// the compiler fuses multiplication and addition in both or in neither.
 template <class T>
 void squares(const T* const* x, size_t count, size_t d, double* out) {
   using Four = typename Pack<T>::four;

@@ -13,8 +13,8 @@ namespace budgetron {
 namespace BUDGETRON_TARGET {
 namespace {
 
-// Numbers that are not negative have the order of their bits. Compilers vectorise a reduction of integers, but not all of them
-// one of doubles, which may be NaN.
+// Doubles that are not negative are ordered like their bits, read as integers. Every compiler vectorises a minimum of integers, but
+// not every compiler a minimum of doubles, because one of them may be NaN.
 inline int64_t bits_of(double x) {
   int64_t bits;
   std::memcpy(&bits, &x, sizeof bits);

@@ -9,7 +9,7 @@ namespace budgetron {
 
 enum class Level { baseline, v3, v4 };
 
-// The feature bits of the processor and the operating system; all zero on other processors than x86-64.
+// The feature bits of the processor and the operating system; all zero if it is not an x86-64.
 struct CpuWords {
   std::uint32_t leaf1_ecx = 0;     // CPUID leaf 1
   std::uint32_t leaf7_ebx = 0;     // CPUID leaf 7
@@ -18,8 +18,8 @@ struct CpuWords {
 };
 CpuWords cpu_words();
 
-// The highest level all of whose features the processor has. Features are tested one by one, because compilers know the names
-// of the levels only since GCC 12 and Clang 18.
+// The highest level that the processor supports completely. Features are tested one by one, because only GCC 12, Clang 18 and later
+// know the names of the levels.
 Level best_level(const CpuWords& cpu);
 
 std::optional<Level> level_named(std::string_view name);  // "baseline", "v3" or "v4"

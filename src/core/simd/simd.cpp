@@ -1,6 +1,7 @@
-// Compiled once per instruction set, with BUDGETRON_TARGET naming the namespace and BUDGETRON_VECTOR the bytes of a register.
-// Neither this file nor the loops that it includes use std:: templates: a linker may keep one copy of those for all
-// instruction sets, which other processors could not execute.
+// Compiled once per instruction set. BUDGETRON_TARGET is the name of its namespace, BUDGETRON_VECTOR the size of a register in bytes.
+//
+// Neither this file nor the loops that it includes may use std:: templates. The linker keeps one copy of a template's instance, and
+// this could be the one compiled for an instruction set that the processor does not have.
 #include "simd/simd.hpp"
 
 #include "simd/dense_loops.hpp"

@@ -1,4 +1,4 @@
-// The performance-critical loops, as a table of functions.
+// The performance-critical loops, as a table of function pointers.
 //
 // simd.cpp is compiled once per instruction set (baseline, x86-64-v3, x86-64-v4). simd() returns the best table that the
 // processor supports; the environment variable BUDGETRON_LEVEL limits the choice. Arguments are plain pointers and sizes.
@@ -32,7 +32,7 @@ struct WholeRun {
   std::int32_t x;
 };
 
-// The least of some numbers, and the largest that is finite; ∞ and 0 of none.
+// The least of some numbers, and the largest of the finite ones; ∞ and 0 if there are none.
 struct Extremes {
   double least, largest;
 };
@@ -96,9 +96,9 @@ struct Simd {
   // The j with the lowest arrival among those with x_j ≤ limit; n if there is none.
   std::size_t (*oldest_within)(const double* x, const std::int64_t* arrivals, std::size_t n, double limit);
 
-  // p_j ← 1 − (n − 1) p_j / Σp, negative ones 0, divided by their sum.
+  // p_j ← max(0, 1 − (n − 1) p_j / Σp), then divided by the sum of all.
   void (*probabilities)(std::size_t n, double* p);
-  // b_j ← scale b_j / (1 − p_j), but within ± most.
+  // b_j ← scale b_j / (1 − p_j), clipped to ± most.
   void (*make_up)(double scale, const double* p, double most, std::size_t n, double* b);
 
   // S is the packed lower triangle of a symmetric matrix, row by row. In one pass over S: S += Σ_m c_m v_m v_mᵀ over the first

@@ -81,7 +81,7 @@ inline void symmetric_rows(double* s, size_t i, double c0, const double* v0, dou
     store(y + j, yj);
   }
   for (size_t m = 0; m < Rows; ++m) {
-    for (size_t t = j; t <= i + m; ++t) {  // the rest that fills no register, and the corner where the two rows meet
+    for (size_t t = j; t <= i + m; ++t) {  // the columns that do not fill a register, and those beyond the diagonal of row i
       double p = row[m][t];
       if (Terms > 0) p += a0[m] * v0[t];
       if (Terms > 1) p += a1[m] * v1[t];

@@ -1,8 +1,8 @@
 // A vector register of BUDGETRON_VECTOR bytes, for the loops of simd.cpp. It uses the vector extensions of GCC and Clang, or an
 // array and plain loops for other compilers; BUDGETRON_PLAIN_LOOPS selects the plain loops, for tests.
 //
-// Both add in the same order. `add_product` is a single expression in both, so a compiler that fuses multiplication and
-// addition does so in both.
+// Both variants add in the same order. `add_product` is a single expression in both, so that a compiler that fuses multiplication
+// and addition does so in both.
 #pragma once
 
 #include <cstddef>

@@ -193,8 +193,8 @@ class DenseStore final : public Store {
       std::copy_n(x, d_, candidate_.begin());
       streak_ = 1;
     }
-    // Two rows for the first move, then 4, 8, … 1024: a stream that alternates between two places must not move the
-    // point, and rebuild the Gram matrix, again and again.
+    // The first move needs two consecutive rows, the next ones 4, 8, … 1024. Otherwise a stream that alternates between two regions
+    // would move c, and rebuild the Gram matrix, again and again.
     if (streak_ < std::int64_t{2} << std::min<std::int64_t>(moves_, 9)) return false;
     for (std::size_t slot = 0; slot < size_; ++slot) {
       for (std::size_t f = 0; f < d_; ++f) {
@@ -294,8 +294,8 @@ class DenseStore final : public Store {
     scale_[slot] = kernel.scale(x.sq);
   }
 
-  // Without a kernel the store has no columns and the rows may be sparse or of the other precision. The pointer is then null
-  // and never read.
+  // A learner without a kernel has a store of width 0, and its rows may be sparse or of the other precision. The pointer is then
+  // null and never read.
   const T* row_of(const Rows& rows, std::size_t at) const {
     if constexpr (std::is_same_v<T, float>)
       return rows.dense_f32 + at * d_;
@@ -306,7 +306,7 @@ class DenseStore final : public Store {
   CountedSize counted_;
   std::size_t d_, size_ = 0;
   bool growing_;
-  std::size_t shifted_ahead_;  // lookahead() once c has moved: lower, because each shifted instance is a copy
+  std::size_t shifted_ahead_;  // lookahead() once c has moved: smaller, because every shifted instance is a copy in memory
   Vec<T> blocks_;
   Vec<T> sq_;
   Vec<double> scale_;

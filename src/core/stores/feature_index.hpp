@@ -22,7 +22,7 @@ class Cell {
 
   bool empty() const { return tag_ == kEmpty; }
   bool single() const { return tag_ & 1; }
-  bool dense() const { return dense_; }  // this and the next two: not for a single posting
+  bool dense() const { return dense_; }  // this one and the next two must not be called for a single posting
   std::uint32_t length() const { return length_; }
   void set_length(std::size_t length) { length_ = static_cast<std::uint32_t>(length); }
   std::int32_t feature() const { return static_cast<std::int32_t>(tag_ >> 1); }
@@ -57,7 +57,7 @@ class Cell {
 
  private:
   std::uint32_t tag_ = kEmpty;  // feature · 2, + 1 for a single posting
-  std::uint32_t length_ = 0, dense_ = 0;  // or the value of the single posting
+  std::uint32_t length_ = 0, dense_ = 0;  // for a single posting, these eight bytes hold its value instead
 };
 
 class FeatureIndex {
@@ -114,6 +114,7 @@ class FeatureIndex {
 
   // Removes a cell. Other cells may move, so pointers to them become invalid.
   void remove(Cell* gone) {
+    // Backward shift: a later cell of the same run moves into the hole, unless its home lies between the hole and itself.
     std::size_t hole = static_cast<std::size_t>(gone - cells_.data());
     for (std::size_t b = next(hole); !cells_[b].empty(); b = next(b))
       if (distance(home_of(cells_[b].feature()), b) >= distance(hole, b)) {

@@ -25,8 +25,8 @@ class InvertedIndex {
  public:
   using Value = V;
 
-  // most > 0: allocates space for `most` postings now, with values of up to `widest` bytes, and never more; the number of
-  // dense columns is limited too. most == 0: it grows, see reserve().
+  // If most > 0, the constructor allocates space for `most` postings with values of up to `widest` bytes, and nothing is allocated
+  // later except a limited number of dense columns. If most == 0, the index grows; see reserve().
   InvertedIndex(Bytes& bytes, std::size_t slots, std::size_t most, std::size_t widest, std::uint64_t seed)
       : bytes_(bytes),
         counted_(bytes, sizeof(InvertedIndex)),
@@ -66,7 +66,7 @@ class InvertedIndex {
     postings_.reserve(packed_ + reserved_);
   }
 
-  // The same for an index of values U that will take over this memory and all postings.
+  // The same for an index with values of type U that will take over this memory and all postings.
   template <class U>
   void reserve_to_become(std::size_t postings, std::size_t more) {
     if (most_) return;
@@ -113,7 +113,7 @@ class InvertedIndex {
     }
     std::uint32_t* slots = postings_.slots(cell->at);
     V* values = postings_.values(cell->at);
-    const std::size_t p = simd().find(slots, left, static_cast<std::uint32_t>(slot));  // `left`, the last one, if it is not among the first
+    const std::size_t p = simd().find(slots, left, static_cast<std::uint32_t>(slot));  // `left` if the slot is the last one
     slots[p] = slots[left];
     values[p] = values[left];
     cell->set_length(left);
@@ -148,7 +148,7 @@ class InvertedIndex {
     return postings_.values(cell->at)[simd().find(postings_.slots(cell->at), cell->length(), static_cast<std::uint32_t>(slot))];
   }
 
-  // Prefetches what `erase` and `add` will read: first the cells, then, a little later, the postings.
+  // Prefetches the memory that `erase` and `add` will read: the cell of a feature 12 steps ahead, its postings 6 steps ahead.
   void prefetch(const std::int32_t* features, std::size_t i, std::size_t n) const {
     if (i + 2 * kAhead < n) index_.prefetch(features[i + 2 * kAhead]);
     if (i + kAhead >= n) return;
@@ -174,7 +174,8 @@ class InvertedIndex {
     });
   }
 
-  // The same for whole numbers small enough for int32 sums (see `whole_sum`). These are exact, so any order will do.
+  // The same for whole numbers that are small enough for int32 sums (see `whole_sum`). Integer sums are exact, so the order of the
+  // features does not matter: dense columns are collected and added in 16-bit lanes while their sums cannot exceed 16 bits.
   template <class X>
   void whole_products(const std::int32_t* features, const X* x, std::size_t n, std::size_t size, std::int32_t* temporary,
                       double* sums) const {
@@ -243,7 +244,8 @@ class InvertedIndex {
     }
   };
 
-  // Calls take(cells, from, count) for groups of features whose postings were prefetched; the cell of an unknown feature is null.
+  // Calls take(cells, from, count) for groups of features, after prefetching their postings. A feature without postings has a null
+  // cell.
   template <class Take>
   void in_groups(const std::int32_t* features, std::size_t n, Take take) const {
     const Cell* cells[kGroup];
@@ -285,7 +287,7 @@ class InvertedIndex {
     resized(cell.length() - 1, cell.length());
   }
 
-  // Returns a block with space for `wanted` postings, and with those of the cell's list if it has one.
+  // Returns a block with space for `wanted` postings. If the cell has a list, it is moved there.
   std::uint32_t block_for(const Cell& cell, std::size_t wanted) {
     const std::int32_t feature = cell.feature();
     const std::uint32_t at = postings_.take(feature, wanted);
@@ -311,6 +313,7 @@ class InvertedIndex {
     return most_ ? most_ / (8 * std::max<std::size_t>(slots_, 1)) : std::numeric_limits<std::uint32_t>::max();
   }
 
+  // Converts a list to a column. If no column is available, it stays a list.
   void make_dense(Cell& cell) {
     std::uint32_t column;
     if (!free_columns_.empty()) {
@@ -324,7 +327,7 @@ class InvertedIndex {
         free_columns_.reserve(columns_.size() + 1);  // so that make_sparse() need not allocate
         columns_.emplace_back(bytes_, slots_);
       } catch (const std::bad_alloc&) {
-        return;  // it stays a list: slower, but correct
+        return;  // slower, but correct
       }
     } else {
       return;
@@ -337,11 +340,12 @@ class InvertedIndex {
     cell.set_list(column, cell.length(), true);
   }
 
-  // If there is no space for a list, it stays a column.
+  // Converts a column to a list. If there is no space for the list, it stays a column.
   void make_sparse(Cell& cell) {
     const std::uint32_t column = cell.at;
     const std::size_t length = cell.length();
-    if (!most_ && !postings_.holds(packed_ + Postings<V>::packed_bytes(length) + reserved_)) return;  // the free space is reserved for the rows of this call
+    // The space that reserve() has set aside for the rows of this call must remain.
+    if (!most_ && !postings_.holds(packed_ + Postings<V>::packed_bytes(length) + reserved_)) return;
     const std::uint32_t block = length > 1 ? postings_.take(cell.feature(), length) : Postings<V>::kNone;
     if (length > 1 && block == Postings<V>::kNone) return;
     if (length) cell.set_list(block, 0, false);

@@ -20,7 +20,7 @@ class Postings {
  public:
   static constexpr std::uint32_t kNone = std::numeric_limits<std::uint32_t>::max();
 
-  // Allocates space for `most` postings now, with values of up to `widest` bytes; most == 0: the pool grows.
+  // Allocates space for `most` postings with values of up to `widest` bytes. If most == 0, the pool grows.
   Postings(Bytes& bytes, std::size_t most, std::size_t widest) : pool_(bytes) {
     clear_free();
     if (most) pool_.resize(bytes_for(most, widest));
@@ -38,8 +38,8 @@ class Postings {
     clear_free();
   }
 
-  // Enough for the worst case, lists of three: each has a header and one unused place. Other lists leave space free, which
-  // makes packing rare.
+  // Bytes that suffice for `most` postings in the worst case, which is lists of three: each has a header and one unused place.
+  // Other lists need less, and the remaining space makes packing rare.
   static constexpr std::size_t bytes_for(std::size_t most, std::size_t size = sizeof(V)) { return most * (size == 8 ? 24 : 16) + 64; }
 
   // Bytes of a list of n postings after `pack`. One more posting adds at most the bytes of a list of two.
@@ -152,7 +152,7 @@ class Postings {
   void clear_free() { std::fill(free_, free_ + kClasses, kNone); }
 
   std::size_t end_ = 0;  // in units
-  std::uint32_t free_[kClasses];  // per size class, the first free block; each free block names the next one
+  std::uint32_t free_[kClasses];  // free lists: the first free block of each size class; slots()[0] of a free block is the next one
   Vec<unsigned char> pool_;
 };
 

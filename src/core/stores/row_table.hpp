@@ -1,5 +1,7 @@
-// A table of rows of coefficients: one per task, and one per cluster that its tasks share. At the limit of rows, the caller
-// evicts the least recently updated one.
+// A table of rows of coefficients: one row per task, and one per cluster, which the cluster's tasks share.
+//
+// Rows are found through a hash table of their names, and are linked in the order of their last update. When the limit of rows is
+// reached, the caller evicts the least recently updated one.
 #pragma once
 
 #include <algorithm>
@@ -12,7 +14,7 @@
 
 namespace budgetron {
 
-// How many different ids there are; sorts them.
+// Sorts the ids and returns how many distinct ones there are.
 inline std::size_t count_distinct(Vec<std::int64_t>& ids) {
   std::sort(ids.begin(), ids.end());
   return static_cast<std::size_t>(std::unique(ids.begin(), ids.end()) - ids.begin());
@@ -31,7 +33,7 @@ class RowTable {
     std::int64_t cluster;
     std::int64_t stamp;    // n_seen at the last update
     std::int64_t members;  // common rows: how many task rows the cluster has
-    std::uint32_t newer, older;
+    std::uint32_t newer, older;  // the linked list, in the order of the last update
   };
   static constexpr std::uint32_t kNone = std::numeric_limits<std::uint32_t>::max();
 
@@ -62,7 +64,7 @@ class RowTable {
     if (more == 0) return;
     const std::size_t fresh = limit_ ? std::min(more, limit_ - std::min(limit_, rows_.size())) : more;
     const std::size_t total = rows_.size() + fresh;
-    spare_.reserve(fresh + 1);  // one for the values of a row that `drop` frees
+    spare_.reserve(fresh + 1);  // one more, for the values of a row that `drop` frees
     if (rows_.capacity() < total) rows_.reserve(std::max(total, std::min(2 * rows_.size(), limit_ ? limit_ : total * 2)));
     if (values_.capacity() < total) values_.reserve(rows_.capacity());
     std::size_t buckets = index_.size();
@@ -184,8 +186,8 @@ class RowTable {
   std::uint64_t seed_;
   Vec<Row> rows_;
   Vec<Vec<double>> values_;
-  Vec<Vec<double>> spare_;  // allocated for rows to come
-  Vec<std::uint32_t> index_;
+  Vec<Vec<double>> spare_;  // values of future rows, allocated by reserve()
+  Vec<std::uint32_t> index_;  // the hash table: open addressing with linear probing, a power of two of buckets
   std::uint32_t oldest_ = kNone, newest_ = kNone;
 };
 

@@ -1,7 +1,7 @@
-// Stores sparse rows: the features of each row, and the values in an inverted index.
+// Stores sparse rows: the features of each row in a list, and the values in an inverted index.
 //
-// While all values are whole numbers of at most 16 bits (counts, flags), the index stores them as int16: products read a third
-// of the memory and are exact in any order. The first other value converts the whole index.
+// While all values are whole numbers of at most 16 bits (counts, flags), the index stores them as int16. Products then read a third
+// of the memory, and integer sums are exact in any order. The first other value converts the whole index to T.
 #pragma once
 
 #include <algorithm>
@@ -22,7 +22,7 @@ namespace budgetron {
 template <class T>
 class SparseStore final : public Store {
  public:
-  // pool > 0: allocates space for `pool` non-zeros in total now, and never more. pool == 0: memory grows with the stored rows.
+  // If pool > 0, space for `pool` non-zeros is allocated here, and never more. If pool == 0, memory grows with the stored rows.
   SparseStore(Bytes& bytes, std::size_t capacity, bool growing, std::size_t pool, std::uint64_t seed)
       : bytes_(bytes),
         counted_(bytes, sizeof(SparseStore)),
@@ -91,7 +91,7 @@ class SparseStore final : public Store {
     kernel.row(static_cast<const SparseProducts&>(products).sums.data(), sq_.data(), scale_.data(), sq, size_, row);
   }
 
-  // In pieces, so that the values of a row of any length fit into an array on the stack.
+  // Works on 128 features at a time, so that the values fit into an array on the stack: this function must not allocate.
   void kernel_row_of_slot(const Kernel& kernel, std::size_t slot, bool, double* row) override {
     constexpr std::size_t kPiece = 128;
     T values[kPiece];
@@ -185,7 +185,7 @@ class SparseStore final : public Store {
  private:
   using Whole = std::int16_t;
   static constexpr std::size_t kBytesOfEntry = 100;  // an upper bound of what reserve() allocates per entry
-  static constexpr double kLargestSum = 65535.0;  // Σ|x| times the largest Whole still fits into an int32
+  static constexpr double kLargestSum = 65535.0;  // the largest Σ|x| whose product with the largest Whole fits into an int32
 
   static const T* data_of(const Rows& rows) {
     if constexpr (std::is_same_v<T, float>)
@@ -332,12 +332,12 @@ class SparseStore final : public Store {
   std::size_t capacity_, size_ = 0;
   bool growing_;
   std::size_t pool_;
-  std::unique_ptr<InvertedIndex<Whole>> whole_;  // one of the two is set
+  std::unique_ptr<InvertedIndex<Whole>> whole_;  // exactly one of the two is set
   std::unique_ptr<InvertedIndex<T>> wide_;
-  Vec<std::int32_t> row_features_;
+  Vec<std::int32_t> row_features_;  // the features of all rows, with gaps where rows were evicted
   Vec<std::size_t> row_begin_;
   Vec<std::uint32_t> row_length_;
-  std::size_t row_end_ = 0, live_ = 0;
+  std::size_t row_end_ = 0, live_ = 0;  // where the used part of row_features_ ends; the number of stored non-zeros
   Vec<double> sq_, scale_;
   Vec<double> sums_;          // for kernel_row_of_slot()
   Vec<std::uint32_t> order_;  // for compact_rows()

@@ -1,7 +1,7 @@
-// The interface of a store: stored instances in slots, and their inner products with new ones.
+// The interface of a store: it holds instances in slots, and computes their inner products with new instances.
 //
-// Slots are 0 .. size−1. A new instance is appended, or takes the slot of the one it replaces; removal moves
-// the last slot into its place. The dense and the sparse store differ only in how rows are represented.
+// Slots are numbered 0 .. size−1. A new instance is appended, or takes the slot of the one it replaces. When an instance is removed,
+// the last one moves into its slot. The dense and the sparse store differ only in how rows are represented.
 #pragma once
 
 #include <array>
@@ -91,7 +91,8 @@ class Store {
   virtual void replace(std::size_t slot, const Instance& x, const struct Kernel& kernel) = 0;
   virtual void remove(std::size_t slot) = 0;
 
-  // A stored row, or an instance, minus c; and another row, minus c, in the place of a stored one. Dense rows only.
+  // `read` writes a stored row or an instance, minus c, to an array. `overwrite` replaces a stored row by such an array. Dense rows
+  // only.
   virtual void read(std::size_t, double*) const { throw std::logic_error("rows of this store cannot be read"); }
   virtual void read(const Instance&, double*) const { throw std::logic_error("rows of this store cannot be read"); }
   virtual void overwrite(std::size_t, const double*, const struct Kernel&) { throw std::logic_error("rows of this store cannot be overwritten"); }
@@ -106,7 +107,7 @@ class Store {
   // When loading; call it after the rows were appended, because saved rows already have c subtracted.
   virtual void set_reference(const Reference&) {}
 
-  // All rows, minus c: dense (size × d) or CSR; for saving and for display.
+  // All rows, minus c, as a dense matrix (size × d) or in CSR form; for saving and for display.
   struct Dump {
     std::vector<double> values;
     std::vector<std::int64_t> indptr, indices;

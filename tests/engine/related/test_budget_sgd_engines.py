@@ -10,7 +10,7 @@ import scipy.sparse
 
 from budgetron import graphs, kernels
 from budgetron.engine import native, reference
-from budgetron.engine.reference.budget_sgd.parameters import Step, Upkeep
+from budgetron.engine.reference.budget_sgd.parameters import Maintenance, Step
 from budgetron.engine.settings import make_settings
 
 pytestmark = pytest.mark.skipif(not native.available, reason="built without a compiler")
@@ -19,8 +19,8 @@ N, D, TASKS = 160, 4, 3
 KINDS = {"dense": {}, "classes": {"n_outputs": 3}, "sparse": {"sparse": True}, "pool": {"sparse": True, "pool": 30}}
 COMBINATIONS = [
     combination
-    for combination in itertools.product(Step, Upkeep, KINDS)
-    if not (combination[1] == Upkeep.MERGE and "sparse" in KINDS[combination[2]])
+    for combination in itertools.product(Step, Maintenance, KINDS)
+    if not (combination[1] == Maintenance.MERGE and "sparse" in KINDS[combination[2]])
 ]
 
 
@@ -60,7 +60,7 @@ def test_engines_agree(step, upkeep, kind):
     assert_same(settings, seed=int(step) + 10 * int(upkeep))
 
 
-@pytest.mark.parametrize("upkeep", [Upkeep.RANDOM, Upkeep.WEIGHTED], ids=lambda one: one.name)
+@pytest.mark.parametrize("upkeep", [Maintenance.RANDOM, Maintenance.WEIGHTED], ids=lambda one: one.name)
 @pytest.mark.parametrize("kind", KINDS)
 def test_engines_agree_on_rescaled_weights(upkeep, kind):
     settings = make_settings(
@@ -70,7 +70,7 @@ def test_engines_agree_on_rescaled_weights(upkeep, kind):
     assert_same(settings, seed=4)
 
 
-@pytest.mark.parametrize("upkeep", [Upkeep.REMOVE, Upkeep.OLDEST, Upkeep.HALVE], ids=lambda one: one.name)
+@pytest.mark.parametrize("upkeep", [Maintenance.REMOVE, Maintenance.OLDEST, Maintenance.HALVE], ids=lambda m: m.name)
 @pytest.mark.parametrize("kind", KINDS)
 def test_engines_agree_on_the_norm(upkeep, kind):
     """The core tracks ‖f‖² from step to step, the definition computes it from scratch."""

@@ -2,9 +2,9 @@
 
     γ = 1/(d v),   v = variance of all entries of the rows so far, mean = their mean, m2 = Σ (entry − mean)²
 
-It is estimated after 1, 2, 4, … 64 rows and then stays. So no row has to be stored, and the result does not depend on
-how the stream was cut into blocks. A few dense rows say little about v, so γ is 1/d before the 32nd. For sparse rows, d
-v is nearly the mean of ‖x‖², which even one row estimates well.
+γ is estimated after 1, 2, 4, … 64 rows and is constant from then on. So no row has to be buffered, and the result does
+not depend on how the stream was cut into blocks. A few dense rows say little about v, so γ is 1/d before the 32nd. For
+sparse rows, d v is nearly the mean of ‖x‖², which even one row estimates well.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ class Bandwidth:
             self._set(1.0 / self.d)
 
     def update(self, n_seen: int) -> bool:
-        """Estimate γ if it is due after `n_seen` rows. Returns whether it changed."""
+        """Estimate γ, if `n_seen` is one of the counts after which it is estimated. Returns whether it changed."""
         if not self.is_used or not 0 < n_seen <= ROWS or n_seen & (n_seen - 1):
             return False
         spread = self.m2 / n_seen
@@ -45,13 +45,13 @@ class Bandwidth:
         return self.gamma != before
 
     def observe(self, x: Instance, n_seen: int) -> None:
-        """Count row `n_seen` (from 0), if it is one of the first."""
+        """Add row `n_seen` (counted from 0) to the moments, if it is one of the first."""
         if not self.is_used or n_seen >= ROWS:
             return
         self.add(x.values, n_seen)
 
     def add(self, values: Array, n_seen: int) -> None:
-        """Add the entries of one row, given without some or all of its zeros."""
+        """Add one row to the moments (Chan, Golub and LeVeque 1983). Zeros may be missing in `values`."""
         middle = float(values.sum()) / self.d
         around = float(((values - middle) ** 2).sum()) + (self.d - len(values)) * middle**2
         apart = middle - self.mean

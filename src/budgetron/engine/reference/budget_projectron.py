@@ -1,11 +1,11 @@
-"""BudgetProjectron: mtbprj, the multitask Budget Projectron (Projectron proper where B is unbounded).
+"""BudgetProjectron: mtbprj, the multitask Budget Projectron; without a budget it is the Projectron.
 
     H = Gram matrix of S in K,  k_t its row for x_t,  α = H⁻¹k_t,  δ² = K_tt − k_tᵀα
     on a mistake, δ ≤ η:   β ← β + y_t α
     on a mistake, δ > η:   S ← S ∪ {t},  β_t = y_t
         if |S| = B + 1, with P = H⁻¹ of the B + 1 instances:
             r = argmin over the old members of |β_j| / √P_jj,   γ_j = −P_jr / P_rr
-            β_j ← β_j + β_r γ_j for every j ≠ r (t too),   S ← S \\ {r}
+            β_j ← β_j + β_r γ_j for every j ≠ r, including t,   S ← S \\ {r}
 
     y  y_t    alpha  α    delta2  δ²    eta2  η²    gram.H  H    P  P    gamma  γ    weights.beta  β
 
@@ -17,7 +17,6 @@ from __future__ import annotations
 
 from typing import Annotated, Any, ClassVar
 
-import numpy as np
 from msgspec import Meta
 
 from budgetron.engine import memory
@@ -62,9 +61,10 @@ class BudgetProjectron(MistakeDriven):
 
     def correct(self, t: Example, y: Array) -> Outcome:
         alpha, delta2 = self.gram.project(t.k, t.k_tt)
-        # x_t is (nearly) a combination of stored examples: adding y_t α to their weights has the effect of storing it.
+        # x_t is nearly a linear combination of the stored examples, so adding y_t α to their weights is like storing
+        # it.
         if delta2 <= self.eta2:
-            self.weights.add(t.key, t.cluster, y, alpha)
+            self.weights.add(t.task_id, t.cluster, y, alpha)
             return Outcome.UPDATED
         if not self.store.fits_alone(t.x):
             return Outcome(0)
@@ -108,26 +108,16 @@ class BudgetProjectron(MistakeDriven):
         self.rows_moved()
 
     def rows_moved(self) -> None:
-        self.gram.H = regrown(self.store.arrival, self.row_of)
+        self.gram.H = regrown(self.store.arrival, self.gram_row)
 
     def kernel_changed(self) -> None:
-        """Recompute H; evict, the nearest first, every example that would not have been stored under this kernel.
+        """Recompute H, and evict every example within η of the span of the others, the nearest first.
 
-        These lie within η of the span of the others. With them H could be singular, and P without bound.
+        Under the new kernel they would not have been stored. With them H could be singular, and P without bound.
         """
         self.rows_moved()
-        while len(self.store) > 1:
-            P = self.gram.inverse()
-            r = int(np.argmax(np.diagonal(P)))
-            if P[r, r] * max(self.eta2, self.gram.noise) < 1:  # K_rr is about 1
-                return
-            self.project_out(r, P)
-
-    def row_of(self, j: int) -> tuple[Array, float]:
-        """Return the kernel row and K_jj of the stored example in slot j."""
-        store = self.store
-        x_j = self.with_kernel_row(store.rows.instance(j), int(store.key[j]), int(store.cluster[j]))
-        return x_j.k, x_j.k_tt
+        while (found := self.gram.dependent(self.eta2)) is not None:
+            self.project_out(*found)
 
     @property
     def nbytes(self) -> int:

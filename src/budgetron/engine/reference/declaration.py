@@ -1,6 +1,6 @@
-"""What a rule declares about itself, for everything outside of the rule that must know it.
+"""What a rule declares about itself, and who reads it.
 
-    name, Parameters        the settings file, the compiled core, `Settings.parameters`
+    name, Parameters        model files, the compiled core, `Settings.parameters`
     layout, verify          model files: names, dtypes and shapes of the state's arrays, and which numbers are possible
     bytes_beyond, planned   the memory planner (`engine.memory`)
     to_core, from_core      the compiled engine, if its arrays differ from those of the NumPy engine
@@ -48,7 +48,7 @@ class Declaration:
 
     @classmethod
     def layout(cls, settings: Settings, arrays: Arrays) -> Layout:
-        """Return the fields of a state. Sizes that learning decides are the lengths of one-dimensional `arrays`."""
+        """Return the fields of a state. Sizes that depend on the data are taken from the lengths of `arrays`."""
         return counts_fields() | store_fields(settings, arrays)
 
     @classmethod
@@ -57,7 +57,7 @@ class Declaration:
 
     @classmethod
     def sized_for(cls, settings: Settings, arrays: Arrays) -> Settings:
-        """Return settings whose `bytes_of` is the memory of this state, where the settings have no limit."""
+        """Return settings whose `bytes_of` is the memory of this state; for settings that have no limit themselves."""
         return settings
 
     @classmethod
@@ -84,15 +84,15 @@ class Declaration:
 
     @classmethod
     def with_capacity(cls, settings: Settings, capacity: int, limit: int, nonzeros: float) -> Settings:
-        """Return the settings with this capacity, and with everything that goes with it under a limit of bytes."""
+        """Return the settings with this capacity, and with all other sizes chosen to fit into `limit` bytes."""
         return memory.with_pool(settings, capacity, nonzeros)
 
     @classmethod
     def planned(cls, settings: Settings, limit: int, nonzeros: float, compiled: bool) -> Settings | None:
         """Turn a byte budget into settings; None if it is too small.
 
-        The default is the largest capacity that fits. A rule that divides bytes differently overrides it; what it
-        returns must satisfy `memory.bytes_of(settings, compiled) <= limit`.
+        The default is the largest capacity that fits. A rule that divides bytes differently overrides it; its settings
+        must satisfy `memory.bytes_of(settings, compiled) <= limit`.
         """
         return memory.largest(lambda capacity: cls.with_capacity(settings, capacity, limit, nonzeros), limit, compiled)
 
@@ -100,9 +100,9 @@ class Declaration:
     def resized(
         cls, who: str, settings: Settings, state: dict[str, Any], budget: memory.Budget, compiled: bool
     ) -> tuple[Settings, dict[str, Any]] | None:
-        """Return settings and state of a model in use for another budget.
+        """Return the settings and the state of a model in use, changed to another budget.
 
-        None, the default: the rule stores examples, and those that are too many are evicted one by one.
+        The default, None, is for rules that store examples: the caller evicts surplus examples one by one.
         """
         return None
 

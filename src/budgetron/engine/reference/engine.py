@@ -43,7 +43,7 @@ class Engine:
         for t, x in enumerate(self.rule.store.instances(X)):
             weight = 1.0 if weights is None else float(weights[t])
             n_seen = self.rule.n_seen
-            # Before the rule sees x: the stored rows may have to be centred on another point for x to be accurate.
+            # Before the rule sees x, because the kernel row of x may need rows centred on another point to be accurate.
             if self.rule.store.update_reference(x):
                 self.rule.rows_moved()
             margins[t], flags[t] = self.rule.learn(x, int(task_ids[t]), int(clusters[t]), int(codes[t]), weight)
@@ -55,7 +55,7 @@ class Engine:
     def learn_one(
         self, x: NDArray[Any], code: int, task_id: int, cluster: int, weight: float
     ) -> tuple[Any, int] | None:
-        """Learn one dense row. Returns its margin and flags, or None if the row is rejected."""
+        """Learn one dense row. Returns its margin and flags, or None if the row is invalid."""
         if self.first_bad_row(x[None]) is not None:
             return None
         margin, flags = self.learn(x[None], np.array([code], dtype=np.int32), np.array([task_id]), np.array([cluster]),
@@ -65,8 +65,8 @@ class Engine:
     def first_bad_row(self, X: Any) -> int | None:
         """Return the first row that is not finite or would overflow the kernel; None if there is none."""
         settings, kernel = self.settings, self.kernel
-        # Larger kernel values would overflow later, in products of two of them; inner products in float32 overflow much
-        # sooner. The comparison below is False for NaN, so that NaN is rejected too.
+        # The product of two larger kernel values would overflow. Inner products in float32 overflow much earlier. The
+        # comparison below is False for NaN, so that NaN is rejected too.
         largest = 1e37 if settings.dtype == "float32" and not settings.sparse else 1e150
         with np.errstate(all="ignore"):
             for t, x in enumerate(self.rule.store.instances(X)):
@@ -117,7 +117,7 @@ class Engine:
     def active(self) -> dict[str, Any]:
         """Return the stored examples, in slot order."""
         store = self.rule.store
-        named = {"key": store.key.copy(), "cluster": store.cluster.copy(), "arrival": store.arrival.copy()}
+        named = {"key": store.task_id.copy(), "cluster": store.cluster.copy(), "arrival": store.arrival.copy()}
         return named | {"coef": self.rule.coef(), "rows": store.shown()}
 
     def task_weights(self, task_id: int, cluster: int) -> Array:
@@ -127,7 +127,7 @@ class Engine:
     @property
     def task_ids(self) -> Integers:
         """The task id of each stored example, in slot order."""
-        return self.rule.store.key.copy()
+        return self.rule.store.task_id.copy()
 
     @property
     def n_stored(self) -> int:

@@ -77,8 +77,7 @@ class Forgetron(MistakeDriven):
         for r in leaving:
             beta_r = self.weights.beta[:, r]
             sigma_r, y_r = float(abs(beta_r).max()), np.sign(beta_r)
-            x_r = self.with_kernel_row(self.store.rows.instance(r), int(self.store.key[r]), int(self.store.cluster[r]))
-            mu_r = float(y_r @ self.margins(x_r))
+            mu_r = float(y_r @ self.margins(self.example_of(r)))
             sigma += sigma_r
             sigma_mu += sigma_r * mu_r
         phi = largest_phi(self.c2, sigma, sigma_mu, self.Q, self.n_mistakes)

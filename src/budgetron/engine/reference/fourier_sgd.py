@@ -3,14 +3,14 @@
     u_q ~ N(0, 2γ I), q = 1 … D,   z(x) = (cos u_1·x, sin u_1·x, …),   E z(x)·z(x')/D = K'(x, x')
     y f < 1:   w ← w + (η/D) y ψ(x, i),    f_i(x) = w·ψ(x, i),   ψ(x, i)_q = g_iq z(x)_q
 
-The signs and sizes g make ψ features of the multitask kernel, E g_iq g_jq = (A⁻¹)_ij / c_G², in fixed memory for any
-number of tasks. In a graph in closed form a share (A⁻¹)_ij/(A⁻¹)_ii of the frequencies has a random sign per cluster,
-the others one per task; so with one task this is FOGD exactly. In an explicit graph g_i = Σ_l R_il s_l / c_G with
-A⁻¹ = RRᵀ (`graphs.factor_of`) and random signs s.
+The factors g make ψ the features of the multitask kernel, E g_iq g_jq = (A⁻¹)_ij / c_G², in fixed memory for any number
+of tasks. In a graph in closed form, a share (A⁻¹)_ij/(A⁻¹)_ii of the frequencies has a random sign per cluster, and the
+others have a random sign per task; so with one task this is exactly FOGD. In an explicit graph g_i = Σ_l R_il s_l /
+c_G, with A⁻¹ = RRᵀ (`graphs.factor_of`) and random signs s_l.
 
     frequencies  u, in units of √(2γ)/32: small integers, as in `budgetron.waves`     coupling(i)  g_i     w  w
 
-All random numbers are hashes of the seed, so nothing random is saved.
+All random numbers are hashes of the seed, so a model file does not contain them.
 """
 
 from __future__ import annotations
@@ -23,11 +23,11 @@ from msgspec import Meta
 
 from budgetron.engine import memory
 from budgetron.engine.records import Outcome
-from budgetron.engine.reference.budget_sgd.rule import SLACK, direction
+from budgetron.engine.reference.budget_sgd.rule import SLACK
 from budgetron.engine.reference.budgetron.hashing import gaussian, mix64, mixed
 from budgetron.engine.reference.declaration import Arrays, RuleParameters
 from budgetron.engine.reference.rows import Array, Instance, flushed
-from budgetron.engine.reference.rule import Rule
+from budgetron.engine.reference.rule import Rule, direction
 from budgetron.engine.reference.store import Store
 from budgetron.engine.saved_state import Field, Layout, require
 from budgetron.engine.settings import Settings
@@ -75,7 +75,7 @@ class FourierSgd(Rule):
 
     @classmethod
     def _each(cls, settings: Settings) -> int:
-        """Return the bytes of one frequency: a byte per column, weights; phase, features and g of an example."""
+        """Return the bytes of one frequency: one per column, the weights, and phase, features and g of an example."""
         return (0 if settings.sparse else settings.n_features) + 16 * settings.n_outputs + 8 * (1 + 2 + 1)
 
     @classmethod
@@ -87,7 +87,7 @@ class FourierSgd(Rule):
     @classmethod
     def check_resize(cls, who: str, settings: Settings, capacity: int) -> None:
         raise refuse(
-            who, "budget", "unchanged: its random features cannot be exchanged", str(capacity), "Train a new model."
+            who, "budget", "unchanged, because its random features are fixed", str(capacity), "Train a new model."
         )
 
     # ---- learning
@@ -107,33 +107,33 @@ class FourierSgd(Rule):
         places = np.asarray(columns, dtype=np.int64)[:, None] * D + np.arange(D)
         return gaussian(mixed(mix64(self.p.seed), mix64(places))).astype(np.float64)
 
-    def features(self, x: Instance, key: int, cluster: int) -> Array:
+    def features(self, x: Instance, task_id: int, cluster: int) -> Array:
         """Return ψ(x, i)."""
         kernel = self.store.bandwidth.kernel
         assert isinstance(kernel, Gaussian)
         table = self.drawn(x.indices) if self.frequencies is None else self.frequencies
         phase = (x.values @ table) * (np.sqrt(2 * float(kernel.gamma)) / UNIT)
-        g = self.coupling(key, cluster)
+        g = self.coupling(task_id, cluster)
         return np.stack([g * np.cos(phase), g * np.sin(phase)], axis=1).ravel()
 
-    def coupling(self, key: int, cluster: int) -> Array:
+    def coupling(self, task_id: int, cluster: int) -> Array:
         """Return g_i, one number per frequency."""
         D, graph = self.p.frequencies, self.settings.graph
         if self.factor is not None:
-            tasks, values = self.factor.row(key)
+            tasks, values = self.factor.row(task_id)
             g: Array = np.zeros(D)
             for task, value in zip(tasks, values, strict=True):
                 g = g + float(value) / self.c * signs(int(task), D)
             return g
         assert isinstance(graph, Clique)
         shared = int(D * (graph.off_diagonal / graph.diagonal) + 0.5)
-        return np.concatenate([signs(cluster, D)[:shared], signs(key, D)[shared:]])
+        return np.concatenate([signs(cluster, D)[:shared], signs(task_id, D)[shared:]])
 
-    def predict(self, x: Instance, key: int, cluster: int) -> Array:
-        return self.weights @ self.features(x, key, cluster)
+    def predict(self, x: Instance, task_id: int, cluster: int) -> Array:
+        return self.weights @ self.features(x, task_id, cluster)
 
-    def learn(self, x: Instance, key: int, cluster: int, code: int, weight: float) -> tuple[Array, Outcome]:
-        psi = self.features(x, key, cluster)
+    def learn(self, x: Instance, task_id: int, cluster: int, code: int, weight: float) -> tuple[Array, Outcome]:
+        psi = self.features(x, task_id, cluster)
         f: Array = self.weights @ psi
         y = direction(f, code)
         margin = float(y @ f)
@@ -146,7 +146,7 @@ class FourierSgd(Rule):
             outcome |= Outcome.UPDATED
         return f, outcome
 
-    def forget(self, key: int) -> None:
+    def forget(self, task_id: int) -> None:
         """Nothing is stored per task."""
 
     def evict_one(self) -> bool:
@@ -155,7 +155,7 @@ class FourierSgd(Rule):
     def coef(self) -> Array:
         return np.empty((self.settings.n_outputs, 0))
 
-    def of_task(self, key: int, cluster: int) -> Array:
+    def of_task(self, task_id: int, cluster: int) -> Array:
         return self.coef()
 
     # ---- state

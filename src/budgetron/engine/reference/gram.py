@@ -5,9 +5,9 @@
     P = H⁻¹                            `inverse`: 1/√P_jj is the distance of x_j from the span of the others
     γ_j = −P_jr / P_rr                 Σ_{j≠r} γ_j x_j is the projection of x_r on the others
 
-Every system is solved from scratch; only H itself is updated from step to step. That is slow but has no accumulated
-error, and the core's incremental factors are tested against it. Kernel values are exact to about `noise` · K_tt, which
-depends on the precision of the rows, so a δ² below that counts as 0.
+Only H itself is updated from step to step; every system is solved anew. That is slow but accumulates no errors, and the
+core's incremental factors are tested against it. Kernel values have a rounding error of about `noise` · K_tt, which
+depends on the precision of the rows, so a smaller δ² counts as 0.
 """
 
 from __future__ import annotations
@@ -56,9 +56,17 @@ class Gram:
         P: Array = scipy.linalg.cho_solve(factor(self.H), np.eye(len(self.H)))
         return (P + P.T) / 2
 
+    def dependent(self, eta2: float) -> tuple[int, Array] | None:
+        """Return the slot nearest to the span of the others, and P, if it lies within η of it; otherwise None."""
+        if len(self.H) < 2:
+            return None
+        P = self.inverse()
+        r = int(np.argmax(np.diagonal(P)))
+        return None if P[r, r] * max(eta2, self.noise) < 1 else (r, P)  # K_rr is about 1
+
 
 def noise_of(settings: Settings) -> float:
-    """Relative error of kernel values. The core multiplies dense float32 rows in float32, others in double."""
+    """Return the relative error of kernel values: the core sums products of dense float32 rows in float32."""
     return 2.0**-16 if settings.dtype == "float32" and not settings.sparse else 2.0**-36
 
 
@@ -76,8 +84,8 @@ def least(scores: Array, arrival: Integers) -> int:
 def regrown(arrival: Integers, row_of: Callable[[int], tuple[Array, float]]) -> Array:
     """Recompute H from the kernel row and K_jj of every slot j.
 
-    In order of arrival, so that each entry comes from the later example of its pair, as when it was learned; the two
-    ways to compute an entry may differ in the last bit.
+    The two ways to compute an entry may differ in the last bit. So the rows are written in order of arrival: each entry
+    then comes from the later example of its pair, as it did when that example was learned.
     """
     H = np.empty((len(arrival), len(arrival)))
     for j in np.argsort(arrival):
@@ -88,7 +96,7 @@ def regrown(arrival: Integers, row_of: Callable[[int], tuple[Array, float]]) -> 
 
 
 def factor(H: Array) -> Any:
-    """Return the Cholesky factor of H. If rounding made H indefinite, a ridge is added, as small as possible."""
+    """Return the Cholesky factor of H. If rounding made H indefinite, the smallest ridge that suffices is added."""
     ridge = 0.0
     scale = float(np.trace(H)) / len(H)
     while True:

@@ -1,4 +1,4 @@
-"""Projectron and Projectron++, with a hard budget in two meanings.
+"""Projectron and Projectron++. At the budget, they project all further examples, or evict.
 
     H = Gram matrix of S,  k_t its row for x_t,  α = H⁻¹k_t,  δ² = K_tt − k_tᵀα,  p = k_tᵀα = K_tt − δ²
     on a mistake, δ ≤ η:   β ← β + y_t α
@@ -8,8 +8,9 @@
         squared    if ℓ > δ²/η:               τ = min(ℓ/p, 2(ℓ − δ²/η)/p, 1)       DOGMA, which also stores where δ² > η
         budget     if 2ℓ − τp − 2Uδ ≥ 0:      τ = min(ℓ/p, 1),   U = ¼ √((B + 1)/ln(B + 1))       Lu et al. 2016
 
-η and all of Projectron++ are in K̃ = K/c_G², because a margin is compared with 1; b = β/c_G² is what is stored then.
-With more than two classes δ² and p are doubled, since two classes take the step (not under `budget`, as in its tables).
+η and all of Projectron++ are in K̃ = K/c_G², because a margin is compared with 1; the coefficients are then stored as
+b = β/c_G². With more than two classes δ² and p are doubled, since two outputs change (not under `budget`, as in the
+tables of Lu et al.).
 
     unit  c_G², or 1 without margin updates      eta2  η² c_G²
 """
@@ -22,15 +23,17 @@ from typing import ClassVar
 from budgetron.engine.records import Outcome
 from budgetron.engine.reference import budget_projectron
 from budgetron.engine.reference.budget_projectron import BudgetProjectron
-from budgetron.engine.reference.budget_sgd.rule import SLACK, direction
+from budgetron.engine.reference.budget_sgd.rule import SLACK
 from budgetron.engine.reference.declaration import RuleParameters
 from budgetron.engine.reference.rows import Array, Instance
-from budgetron.engine.reference.rule import Example
+from budgetron.engine.reference.rule import Example, direction
 from budgetron.engine.saved_state import require
 from budgetron.engine.settings import Settings
 
 NORM, SQUARED, BUDGET = 0.0, 1.0, 2.0
-NEGLIGIBLE = 2.0**-16  # of K_tt: a δ² that float32 rows cannot tell from 0 shortens no step, whatever the precision
+# Relative to K_tt, the rounding error of float32 rows. A smaller δ² counts as 0 in every precision, so that rounding
+# does not change the step.
+NEGLIGIBLE = 2.0**-16
 
 
 class Parameters(budget_projectron.Parameters, frozen=True):
@@ -66,14 +69,14 @@ class Projectron(BudgetProjectron):
         if full and not self.p.evict:
             if not len(self.store):
                 return Outcome(0)
-            self.weights.add(t.key, t.cluster, y / self.unit, self.gram.project(t.k, t.k_tt)[0])
+            self.weights.add(t.task_id, t.cluster, y / self.unit, self.gram.project(t.k, t.k_tt)[0])
             return Outcome.UPDATED
         return super().correct(t, y / self.unit)
 
-    def learn(self, x: Instance, key: int, cluster: int, code: int, weight: float) -> tuple[Array, Outcome]:
+    def learn(self, x: Instance, task_id: int, cluster: int, code: int, weight: float) -> tuple[Array, Outcome]:
         if not self.p.plus:
-            return super().learn(x, key, cluster, code, weight)
-        t = self.with_kernel_row(x, key, cluster)
+            return super().learn(x, task_id, cluster, code, weight)
+        t = self.with_kernel_row(x, task_id, cluster)
         f = self.margins(t)
         y = direction(f, code)
         loss, outcome = 1 - float(y @ f), Outcome(0)
@@ -96,7 +99,7 @@ class Projectron(BudgetProjectron):
         tau = self.tau(loss, p, delta2) if len(alpha) and p > 0 else 0.0
         if tau <= 0:
             return Outcome(0)
-        self.weights.add(t.key, t.cluster, y * tau / self.unit, alpha)
+        self.weights.add(t.task_id, t.cluster, y * tau / self.unit, alpha)
         return Outcome.UPDATED
 
     def tau(self, loss: float, p: float, delta2: float) -> float:

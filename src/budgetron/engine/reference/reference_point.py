@@ -10,8 +10,8 @@ shift, so rows are stored as x − c, rounded to their dtype.
     streak = 2^(1 + min(moves, 9)):  c = p, moves + 1, streak = 0; stored rows are shifted by the difference
 
 At least two consecutive rows must agree before c moves, so that a single outlier never becomes the reference point.
-Each move requires a longer streak, because a stream that alternates between two places must not move c again and again.
-The rule takes one row after the other, so it does not depend on how a stream is cut into blocks.
+Each move requires a longer streak, because a stream that alternates between two regions must not move c again and
+again. Rows are processed one by one, so the result does not depend on how a stream is cut into blocks.
 """
 
 from __future__ import annotations
@@ -25,7 +25,8 @@ from budgetron.engine.reference.rows import Array
 from budgetron.engine.settings import Settings
 from budgetron.kernels import Gaussian, Kernel
 
-# The exponent of the kernel is exact to about REACH times the unit of rounding.
+# The largest γ‖x − c‖² that counts as near. The exponent of the kernel has an error of about REACH times the unit of
+# rounding.
 REACH = {"float32": 2.0**5, "float64": 2.0**18}
 
 
@@ -47,7 +48,7 @@ class ReferencePoint:
         return self.reach2 < np.inf
 
     def update(self, x: Array, square: float) -> Array | None:
-        """Update c with a row x and `square` = ‖x − c‖². Returns what to add to stored rows if c moved, or None."""
+        """Update c with a row x and `square` = ‖x − c‖². If c moved, returns the vector to add to stored rows."""
         if not square > self.reach2:
             self.streak = 0
             return None
@@ -62,12 +63,12 @@ class ReferencePoint:
         return shift
 
     def set_gamma(self, gamma: float) -> None:
-        """Change γ, which says how far from c is too far."""
+        """Change γ, which determines the distance from c beyond which a row is far."""
         if self.is_used:
             self.reach2 = REACH[str(self.c.dtype)] / gamma
 
     def release(self) -> None:
-        """Free the memory of c when nothing will be stored any more."""
+        """Free the memory of c; for rules that will not store examples any more."""
         self.reach2 = np.inf
         self.c, self.candidate = self.c[:0], self.candidate[:0]
         self.streak = self.moves = 0

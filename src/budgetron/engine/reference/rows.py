@@ -1,7 +1,8 @@
 """The rows of stored examples, dense or sparse: append, remove, and inner products with all of them.
 
-Removing a row moves the last slot into its place. Rows are stored in the dtype of the settings. All products are
-float64, and ⟨x, x'⟩ is the same to the last bit whichever of the two is stored: H must be exactly symmetric.
+When a row is removed, the last one moves into its slot. Rows are stored in the dtype of the settings. Products are
+computed in float64, and ⟨x, x'⟩ is the same to the last bit whichever of the two is stored, because H must be exactly
+symmetric.
 """
 
 from __future__ import annotations
@@ -205,7 +206,7 @@ def _square(x: Array) -> float:
 
 
 def _products(rows: Array, x: Array) -> Array:
-    """Return ⟨row, x⟩ for each row. Not with BLAS, where the rounding of one row depends on the number of rows."""
+    """Return ⟨row, x⟩ for each row. BLAS is not used, because its rounding of one row depends on the number of rows."""
     products: Array = (rows * x).sum(axis=1)
     return products
 

@@ -34,7 +34,7 @@ class Example:
     """The example of step t with its kernel row: k_t = K(x_j, x_t) for every slot j, and K_tt."""
 
     x: Instance
-    key: int
+    task_id: int
     cluster: int
     arrival: int
     k: Array
@@ -42,28 +42,25 @@ class Example:
 
 
 class Rule(Declaration, ABC):
-    """A learning rule: takes examples, returns margins and outcomes. `key` is the task id of an example.
-
-    What the rule declares about itself is in `Declaration`.
-    """
+    """A learning rule: takes examples, returns margins and outcomes. It declares itself in `Declaration`."""
 
     store: Store
     n_seen: int = 0
     n_mistakes: int = 0
 
     @abstractmethod
-    def predict(self, x: Instance, key: int, cluster: int) -> Array:
+    def predict(self, x: Instance, task_id: int, cluster: int) -> Array:
         """Return the margins, one per output, without learning."""
 
     @abstractmethod
-    def learn(self, x: Instance, key: int, cluster: int, code: int, weight: float) -> tuple[Array, Outcome]:
+    def learn(self, x: Instance, task_id: int, cluster: int, code: int, weight: float) -> tuple[Array, Outcome]:
         """Learn one example. Returns the margins before the update, and the outcome.
 
         `weight` scales the step of rules that have a step size; other rules ignore it.
         """
 
     @abstractmethod
-    def forget(self, key: int) -> None:
+    def forget(self, task_id: int) -> None:
         """Remove the stored examples of a task, lowest slot first."""
 
     @abstractmethod
@@ -75,7 +72,7 @@ class Rule(Declaration, ABC):
         """Return one coefficient per output and slot (n_outputs, n)."""
 
     @abstractmethod
-    def of_task(self, key: int, cluster: int) -> Array:
+    def of_task(self, task_id: int, cluster: int) -> Array:
         """Return w (n_outputs, n) with f_task(x) = Σ_j w_j K'(x_j, x)."""
 
     @abstractmethod
@@ -97,12 +94,12 @@ class Rule(Declaration, ABC):
         if name != "explain":
             raise ValueError(f"{self.name} has no query {name!r}")
         found: dict[str, list[Array]] = {"margins": [], "similarity": [], "terms": []}
-        for x, key, cluster in examples:
+        for x, task_id, cluster in examples:
             row, _ = self.store.kernel_row(x)
-            terms = self.of_task(key, cluster) * row  # w_j K'(x_j, x), (n_outputs, n)
-            for array, values in zip(found, (self.predict(x, key, cluster), row, terms), strict=True):
+            terms = self.of_task(task_id, cluster) * row  # w_j K'(x_j, x), (n_outputs, n)
+            for array, values in zip(found, (self.predict(x, task_id, cluster), row, terms), strict=True):
                 found[array].append(values.ravel())
-        stored = {"key": self.store.key.copy(), "arrival": self.store.arrival.copy()}
+        stored = {"key": self.store.task_id.copy(), "arrival": self.store.arrival.copy()}
         return stored | {array: np.concatenate(values or [np.zeros(0)]) for array, values in found.items()}
 
     @property
@@ -145,34 +142,44 @@ class MistakeDriven(Rule):
 
     # ---- the steps of one example
 
-    def with_kernel_row(self, x: Instance, key: int, cluster: int) -> Example:
+    def with_kernel_row(self, x: Instance, task_id: int, cluster: int) -> Example:
         """Compute the kernel row of x. Margin and update share it, since it is most of the cost of a step."""
         row, own = self.store.kernel_row(x)
-        row = row * self.similarity(key, cluster, self.store.key, self.store.cluster)
-        own *= float(self.similarity(key, cluster, np.array([key]), np.array([cluster]))[0])
-        return Example(x, key, cluster, self.n_seen, row, own)
+        row = row * self.similarity(task_id, cluster, self.store.task_id, self.store.cluster)
+        own *= float(self.similarity(task_id, cluster, np.array([task_id]), np.array([cluster]))[0])
+        return Example(x, task_id, cluster, self.n_seen, row, own)
 
-    def similarity(self, key: int, cluster: int, keys: Integers, clusters: Integers) -> Array:
-        """Return (A⁻¹)_{i_j,i} for the tasks i_j in `keys`, the factor of K' in the kernel K."""
-        return self.settings.graph.row(key, cluster, keys, clusters)
+    def example_of(self, j: int) -> Example:
+        """Return the stored example of slot j, with its kernel row."""
+        store = self.store
+        return self.with_kernel_row(store.rows.instance(j), int(store.task_id[j]), int(store.cluster[j]))
+
+    def gram_row(self, j: int) -> tuple[Array, float]:
+        """Return row j of the Gram matrix and K_jj, for `gram.regrown`."""
+        x_j = self.example_of(j)
+        return x_j.k, x_j.k_tt
+
+    def similarity(self, task_id: int, cluster: int, task_ids: Integers, clusters: Integers) -> Array:
+        """Return (A⁻¹)_{i_j,i} for the tasks i_j in `task_ids`, the factor of K' in the kernel K."""
+        return self.settings.graph.row(task_id, cluster, task_ids, clusters)
 
     def margins(self, t: Example) -> Array:
         """Return f, one value per output."""
-        return self.weights.margins(t.k, t.key, t.cluster, self.store)
+        return self.weights.margins(t.k, t.task_id, t.cluster, self.store)
 
-    def predict(self, x: Instance, key: int, cluster: int) -> Array:
-        return self.margins(self.with_kernel_row(x, key, cluster))
+    def predict(self, x: Instance, task_id: int, cluster: int) -> Array:
+        return self.margins(self.with_kernel_row(x, task_id, cluster))
 
-    def learn(self, x: Instance, key: int, cluster: int, code: int, weight: float) -> tuple[Array, Outcome]:
-        t = self.with_kernel_row(x, key, cluster)
+    def learn(self, x: Instance, task_id: int, cluster: int, code: int, weight: float) -> tuple[Array, Outcome]:
+        t = self.with_kernel_row(x, task_id, cluster)
         f = self.margins(t)
         y = mistaken(f, code)
         outcome = Outcome(0)
         if y is not None:
             self.n_mistakes += 1
             outcome = Outcome.MISTAKE
-            # An x_t whose norm is at most η is zero for the projection rules (η = 0 for the others): storing it would
-            # make the Gram matrix singular without changing any margin.
+            # An x_t whose norm is at most η counts as zero (η = 0 for rules without projection): storing it would make
+            # the Gram matrix singular without changing any margin.
             if t.k_tt > self.eta2:
                 outcome |= self.correct(t, y)
         self.n_seen += 1
@@ -182,16 +189,16 @@ class MistakeDriven(Rule):
 
     def append(self, t: Example, y: Array) -> None:
         """Store x_t in slot n with β_t = y."""
-        self.weights.append(t.key, t.cluster, y)
-        self.store.append(t.x, t.key, t.cluster, t.arrival)
+        self.weights.append(t.task_id, t.cluster, y)
+        self.store.append(t.x, t.task_id, t.cluster, t.arrival)
 
     def remove(self, r: int) -> None:
         """Remove slot r and its weights; the last slot takes its place."""
         self.weights.remove(r)
         self.store.remove(r)
 
-    def forget(self, key: int) -> None:
-        while (slots := np.flatnonzero(self.store.key == key)).size:
+    def forget(self, task_id: int) -> None:
+        while (slots := np.flatnonzero(self.store.task_id == task_id)).size:
             self.remove(int(slots[0]))
 
     def evict_one(self) -> bool:
@@ -202,8 +209,8 @@ class MistakeDriven(Rule):
     def coef(self) -> Array:
         return self.weights.coef()
 
-    def of_task(self, key: int, cluster: int) -> Array:
-        return self.weights.of_task(key, cluster, self.store)
+    def of_task(self, task_id: int, cluster: int) -> Array:
+        return self.weights.of_task(task_id, cluster, self.store)
 
     def state(self) -> dict[str, Any]:
         counts = {"n_seen": self.n_seen, "n_mistakes": self.n_mistakes}
@@ -220,19 +227,20 @@ class MistakeDriven(Rule):
 
 
 def mistaken(f: Array, code: int) -> Array | None:
-    """Return the direction of the update after a mistake; None if there was no mistake.
+    """Return the direction of the update after a mistake, y·f ≤ 0; None if there was no mistake."""
+    y = direction(f, code)
+    return y if float(y @ f) <= 0 else None
 
-    Two classes (one output, y = ±1): a mistake is y f ≤ 0. More classes: a mistake is f_y ≤ max_{c≠y} f_c, and the
-    direction is +1 for y and −1 for the first such c.
+
+def direction(f: Array, code: int) -> Array:
+    """Return y, for which y·f is the margin of the label.
+
+    With two classes y is ±1. With more classes y is +1 for the label and −1 for its best rival, the first of equals.
     """
     if len(f) == 1:
-        y = 2.0 * code - 1.0
-        return np.array([y]) if y * f[0] <= 0 else None
+        return np.array([2.0 * code - 1.0])
     others = f.copy()
     others[code] = -np.inf
-    c = int(np.argmax(others))
-    if f[code] > f[c]:
-        return None
-    direction = np.zeros(len(f))
-    direction[code], direction[c] = 1.0, -1.0
-    return direction
+    y = np.zeros(len(f))
+    y[code], y[int(np.argmax(others))] = 1.0, -1.0
+    return y

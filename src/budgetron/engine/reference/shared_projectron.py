@@ -6,7 +6,7 @@
     on a mistake, δ > η:   S ← S ∪ {t},  (β_l)_t = y_t (A⁻¹)_{l,i_t} for all l
         if |S| = B + 1, with P = H⁻¹ of the B + 1 instances:
             r = argmin over the old members of ‖(β_1)_j … (β_k)_j‖₂ / √P_jj,   γ_j = −P_jr / P_rr
-            (β_l)_j ← (β_l)_j + γ_j (β_l)_r for every l and every j ≠ r (t too),   S ← S \\ {r}
+            (β_l)_j ← (β_l)_j + γ_j (β_l)_r for every l and every j ≠ r, including t,   S ← S \\ {r}
 
 It is mtbprj with K' in place of K and a table of weights in place of β. The steps are those of `BudgetProjectron`; the
 table is `SharedTable`, which stores C with β = A⁻¹C.
@@ -113,7 +113,7 @@ class SharedProjectron(BudgetProjectron):
     @classmethod
     def with_capacity(cls, settings: Settings, capacity: int, limit: int, nonzeros: float) -> Settings:
         settings = super().with_capacity(settings, capacity, limit, nonzeros)
-        # Rows get half of the bytes: they are as long as the capacity, so both grow together.
+        # Rows get half of the bytes. A row is as long as the capacity, so both grow together.
         return memory.with_task_rows(settings, cls._row_bytes(settings), limit // 2, limit)
 
     @classmethod
@@ -126,16 +126,16 @@ class SharedProjectron(BudgetProjectron):
     def __init__(self, settings: Settings) -> None:
         super().__init__(settings, SharedTable(settings))
 
-    def similarity(self, key: int, cluster: int, keys: Integers, clusters: Integers) -> Array:
-        """Return ones: the kernel of the projection is K' itself."""
-        return np.ones(len(keys))
+    def similarity(self, task_id: int, cluster: int, task_ids: Integers, clusters: Integers) -> Array:
+        """Return ones, because the kernel of the projection is K' itself."""
+        return np.ones(len(task_ids))
 
     def correct(self, t: Example, y: Array) -> Outcome:
-        self.weights.ensure_row(t.key, t.cluster, t.arrival)
+        self.weights.ensure_row(t.task_id, t.cluster, t.arrival)
         return super().correct(t, y)
 
-    def forget(self, key: int) -> None:
+    def forget(self, task_id: int) -> None:
         """Remove the task's row, and project its examples on the others, to preserve the other tasks' predictions."""
-        self.weights.forget(key)
-        while (slots := np.flatnonzero(self.store.key == key)).size:
+        self.weights.forget(task_id)
+        while (slots := np.flatnonzero(self.store.task_id == task_id)).size:
             self.project_out(int(slots[0]), self.gram.inverse())

@@ -1,7 +1,7 @@
 """The weights of mtbprj-2: one row of weights per task, stored as C with β = A⁻¹C.
 
-An update of task i then changes row C_i only, whatever the number of tasks, and only tasks that made a mistake have a
-row. A clique (diagonal d, off-diagonal o of A⁻¹) has one more row per cluster, the sum s = Σ_l C_l:
+An update of task i then changes row C_i only, whatever the number of tasks, and only tasks with a mistake have a row.
+A clique (diagonal d, off-diagonal o of A⁻¹) has one more row per cluster, the sum s = Σ_l C_l:
 
     clique:    β_i = (d − o) C_i + o s     ‖β_·j‖² = Σ_clusters (d − o)² Σ_l C_lj² + (2(d − o)o + n o²) s_j²
     explicit:  β_i = Σ_l (A⁻¹)_il C_l      ‖β_·j‖² = Σ_lm C_lj (A⁻²)_lm C_mj, which is over all tasks
@@ -11,7 +11,7 @@ are over all of them. There are at most `max_task_rows` rows of both kinds; beyo
 is evicted. The part of an evicted task row in s stays, and its task predicts from s. (If a task row and a sum were last
 updated in the same step, the task row is evicted first, so that a sum outlives its tasks.)
 
-    rows[key].values  C_i      sums[cluster].values  s      both (n_outputs, n)
+    rows[task_id].values  C_i      sums[cluster].values  s      both (n_outputs, n)
 """
 
 from __future__ import annotations
@@ -50,9 +50,9 @@ class SharedTable(Weights):
         self.rows: dict[int, Row] = {}
         self.sums: dict[int, Row] = {}
 
-    def ensure_row(self, key: int, cluster: int, stamp: int) -> None:
+    def ensure_row(self, task_id: int, cluster: int, stamp: int) -> None:
         """Add rows for the task and its cluster's sum if they are missing, and mark them as updated in this step."""
-        self.rows.setdefault(key, self._blank(cluster, stamp)).stamp = stamp
+        self.rows.setdefault(task_id, self._blank(cluster, stamp)).stamp = stamp
         if self.has_sums:
             self.sums.setdefault(cluster, self._blank(cluster, stamp)).stamp = stamp
         while self.max_rows is not None and len(self.rows) + len(self.sums) > self.max_rows:
@@ -63,25 +63,25 @@ class SharedTable(Weights):
             _, kind, name = min(stale)
             del (self.rows, self.sums)[kind][name]
 
-    def forget(self, key: int) -> None:
+    def forget(self, task_id: int) -> None:
         """Remove the task's row, and subtract it from its cluster's sum."""
-        row = self.rows.pop(key, None)
+        row = self.rows.pop(task_id, None)
         if row is not None and row.cluster in self.sums:
             total = self.sums[row.cluster]
             total.values = total.values - row.values
 
-    def margins(self, k: Array, key: int, cluster: int, store: Store) -> Array:
-        return self.of_task(key, cluster, store) @ k
+    def margins(self, k: Array, task_id: int, cluster: int, store: Store) -> Array:
+        return self.of_task(task_id, cluster, store) @ k
 
-    def of_task(self, key: int, cluster: int, store: Store) -> Array:
+    def of_task(self, task_id: int, cluster: int, store: Store) -> Array:
         """Return β_i."""
         if isinstance(self.graph, Explicit):
-            keys = np.array(list(self.rows), dtype=np.int64)
+            task_ids = np.array(list(self.rows), dtype=np.int64)
             clusters = np.array([row.cluster for row in self.rows.values()], dtype=np.int64)
-            A_i = self.graph.row(key, cluster, keys, clusters)
+            A_i = self.graph.row(task_id, cluster, task_ids, clusters)
             return np.tensordot(A_i, self._stacked(self.rows), axes=1)
         d, o = self.graph.diagonal, self.graph.off_diagonal
-        C_i = self.rows[key].values if key in self.rows else 0.0
+        C_i = self.rows[task_id].values if task_id in self.rows else 0.0
         s = self.sums[cluster].values if cluster in self.sums else 0.0
         return (d - o) * C_i + o * s + np.zeros((self.n_outputs, self.n))
 
@@ -89,8 +89,8 @@ class SharedTable(Weights):
         """Return ‖β_·j‖ for every slot j."""
         C = self._stacked(self.rows)
         if isinstance(self.graph, Explicit):
-            keys = list(self.rows)
-            A_2 = np.array([self.graph.square_column(key)[keys] for key in keys])
+            task_ids = list(self.rows)
+            A_2 = np.array([self.graph.square_column(task_id)[task_ids] for task_id in task_ids])
             squares = np.einsum("lcj,lm,mcj->j", C, A_2, C, optimize=True)
         else:
             d, o = self.graph.diagonal, self.graph.off_diagonal
@@ -108,23 +108,23 @@ class SharedTable(Weights):
         total: Array = self._stacked(self.rows).sum(axis=0)
         return total
 
-    def append(self, key: int, cluster: int, y: Array) -> None:
+    def append(self, task_id: int, cluster: int, y: Array) -> None:
         """Add a slot: y in C_i and in s, 0 in all other rows."""
         slot = np.zeros(self.n + 1)
         slot[self.n] = 1.0
         self.n += 1
         for row in self._all():
             row.values = np.column_stack([row.values, np.zeros(self.n_outputs)])
-        self.add(key, cluster, y, slot)
+        self.add(task_id, cluster, y, slot)
 
     def remove(self, r: int) -> None:
         self.n -= 1
         for row in self._all():
             row.values = without(row.values, r)
 
-    def add(self, key: int, cluster: int, y: Array, alpha: Array) -> None:
+    def add(self, task_id: int, cluster: int, y: Array, alpha: Array) -> None:
         """Add y α to C_i and to s, which is (β_l)_j += α_j y (A⁻¹)_li for all l."""
-        for row in [self.rows[key]] + ([self.sums[cluster]] if self.has_sums else []):
+        for row in [self.rows[task_id]] + ([self.sums[cluster]] if self.has_sums else []):
             row.values = flushed(row.values + np.outer(y, alpha))
 
     def distribute(self, r: int, gamma: Array) -> None:
@@ -179,12 +179,12 @@ _APART = frozenset({"sum", "sum_cluster", "sum_stamp", "table_place", "sum_place
 def parted(state: dict[str, Any]) -> dict[str, Any]:
     """Split the core's table into rows of tasks and sums of clusters, as in the NumPy engine's state."""
     common = state.pop("table_common").astype(bool)
-    keys, clusters, stamps = (state.pop(name) for name in ("table_key", "table_cluster", "table_stamp"))
+    task_ids, clusters, stamps = (state.pop(name) for name in ("table_key", "table_cluster", "table_stamp"))
     table = state.pop("table")
-    table = table.reshape(len(keys), table.size // max(len(keys), 1))
+    table = table.reshape(len(task_ids), table.size // max(len(task_ids), 1))
     rows = {
         "table": table[~common],
-        "table_key": keys[~common],
+        "table_key": task_ids[~common],
         "table_cluster": clusters[~common],
         "table_stamp": stamps[~common],
     }
@@ -195,8 +195,8 @@ def parted(state: dict[str, Any]) -> dict[str, Any]:
 def joined(state: dict[str, Any]) -> dict[str, Any]:
     """Merge rows of tasks and sums of clusters into the core's one table; the inverse of `parted`.
 
-    The order matters: the core adds rows up in table order, and floating-point sums depend on it. States without
-    places, from the NumPy engine, are ordered by their last update.
+    The order matters: the core sums rows in table order, and floating-point sums depend on it. States of the NumPy
+    engine have no places; their rows are ordered by the last update.
     """
     common = np.repeat([0, 1], [len(state["table_key"]), len(state["sum_cluster"])])
     stamps = np.concatenate([state["table_stamp"], state["sum_stamp"]])

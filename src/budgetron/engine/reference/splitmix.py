@@ -1,4 +1,4 @@
-"""splitmix64, the random numbers of the rules that draw some: written out, because both engines must draw the same."""
+"""splitmix64, the random number generator of the rules. It is written out, because both engines must draw the same."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""The stored examples: for each slot a row, its task (task id `key`, cluster) and its arrival number.
+"""The stored examples: for each slot a row, its task id, its cluster and its arrival number.
 
-A new example is appended; removing one moves the last slot into its place. So an example that is appended to a full
-store before one is evicted ends up in the slot of the evicted one. The compiled core does the same; their slots agree.
+A new example is appended. When one is removed, the last one moves into its slot. So an example that is appended to a
+full store ends up in the slot of the evicted one. The compiled core does the same, so that slots agree.
 
 Dense rows under the Gaussian kernel are stored minus a reference point c (`reference_point`).
 """
@@ -29,19 +29,19 @@ class Store:
         self.bandwidth = Bandwidth(settings)
         self.point = ReferencePoint(settings, self.bandwidth.kernel)
         self.squares: Array = np.empty(0)
-        self.key: Integers = np.empty(0, dtype=np.int64)
+        self.task_id: Integers = np.empty(0, dtype=np.int64)
         self.cluster: Integers = np.empty(0, dtype=np.int64)
         self.arrival: Integers = np.empty(0, dtype=np.int64)
 
     def __len__(self) -> int:
-        return len(self.key)
+        return len(self.task_id)
 
     def is_over(self) -> bool:
         """Whether more than B examples are stored."""
         return self.settings.capacity is not None and len(self) > self.settings.capacity
 
     def fits(self, x: Instance, without: Sequence[int] | Integers = ()) -> bool:
-        """Whether the pool of non-zeros has space for x in addition to the stored rows, without those in some slots."""
+        """Whether the pool of non-zeros has space for x beside the stored rows, not counting the slots in `without`."""
         if self.settings.pool is None:
             return True
         sizes = self.rows.sizes
@@ -53,7 +53,7 @@ class Store:
         return self.settings.pool is None or len(x.values) <= self.settings.pool
 
     def surplus(self) -> list[int]:
-        """Return the arrivals of the oldest examples to evict: as few as bring the rest within B and the pool."""
+        """Return the arrivals of the oldest examples, as few as must be evicted to stay within B and the pool."""
         order = np.argsort(self.arrival)
         B = len(self) if self.settings.capacity is None else self.settings.capacity
         sizes = self.rows.sizes[order]
@@ -83,7 +83,7 @@ class Store:
         return self.rows.less(x, self.point.c)
 
     def rescale(self, n_seen: int) -> bool:
-        """Estimate the γ of the kernel if that is due. Returns whether it changed."""
+        """Estimate γ of the kernel, if it is time to. Returns whether it changed."""
         changed = self.bandwidth.update(n_seen)
         if changed:
             self.point.set_gamma(self.bandwidth.gamma)
@@ -103,11 +103,11 @@ class Store:
         rows = self.rows.all()
         return (rows + self.point.c).astype(rows.dtype) if self.point.moves else rows
 
-    def append(self, x: Instance, key: int, cluster: int, arrival: int) -> None:
+    def append(self, x: Instance, task_id: int, cluster: int, arrival: int) -> None:
         x = self.centred(x)
         self.rows.append(x)
         self.squares = np.append(self.squares, x.square)
-        self.key = np.append(self.key, key)
+        self.task_id = np.append(self.task_id, task_id)
         self.cluster = np.append(self.cluster, cluster)
         self.arrival = np.append(self.arrival, arrival)
 
@@ -120,11 +120,11 @@ class Store:
     def remove(self, r: int) -> None:
         self.rows.remove(r)
         self.squares = without(self.squares, r)
-        self.key, self.cluster = without(self.key, r), without(self.cluster, r)
+        self.task_id, self.cluster = without(self.task_id, r), without(self.cluster, r)
         self.arrival = without(self.arrival, r)
 
     def state(self) -> dict[str, Any]:
-        named = {"key": self.key.copy(), "cluster": self.cluster.copy(), "arrival": self.arrival.copy()}
+        named = {"key": self.task_id.copy(), "cluster": self.cluster.copy(), "arrival": self.arrival.copy()}
         return self.rows.state() | named | self.point.state() | self.bandwidth.state()
 
     def restore(self, state: dict[str, Any]) -> None:
@@ -134,8 +134,8 @@ class Store:
             self.point.set_gamma(self.bandwidth.gamma)
         block = self.rows.block(state, self.settings.n_features)
         named = zip(state["key"], state["cluster"], state["arrival"], strict=True)
-        for x, (key, cluster, arrival) in zip(self.instances(block), named, strict=True):
-            self.append(x, int(key), int(cluster), int(arrival))
+        for x, (task_id, cluster, arrival) in zip(self.instances(block), named, strict=True):
+            self.append(x, int(task_id), int(cluster), int(arrival))
         self.point.restore(state)  # after the rows, which are saved minus c and must not be centred again
 
     def instances(self, X: Any) -> Iterator[Instance]:
@@ -144,4 +144,4 @@ class Store:
 
     @property
     def nbytes(self) -> int:
-        return self.rows.nbytes + self.squares.nbytes + 3 * self.key.nbytes + self.point.nbytes
+        return self.rows.nbytes + self.squares.nbytes + 3 * self.task_id.nbytes + self.point.nbytes

@@ -23,11 +23,11 @@ class Weights(ABC):
     """Weights over the slots of a store."""
 
     @abstractmethod
-    def margins(self, k: Array, key: int, cluster: int, store: Store) -> Array:
+    def margins(self, k: Array, task_id: int, cluster: int, store: Store) -> Array:
         """Return f for a task, from the row k of the rule's kernel."""
 
     @abstractmethod
-    def of_task(self, key: int, cluster: int, store: Store) -> Array:
+    def of_task(self, task_id: int, cluster: int, store: Store) -> Array:
         """Return w (n_outputs, n) with f_task(x) = Σ_j w_j K'(x_j, x)."""
 
     @abstractmethod
@@ -35,7 +35,7 @@ class Weights(ABC):
         """Return one coefficient per output and slot (n_outputs, n)."""
 
     @abstractmethod
-    def append(self, key: int, cluster: int, y: Array) -> None:
+    def append(self, task_id: int, cluster: int, y: Array) -> None:
         """Add a last slot for the task, with weight y."""
 
     @abstractmethod
@@ -43,7 +43,7 @@ class Weights(ABC):
         """Remove slot r; the last slot takes its place."""
 
     @abstractmethod
-    def add(self, key: int, cluster: int, y: Array, alpha: Array) -> None:
+    def add(self, task_id: int, cluster: int, y: Array, alpha: Array) -> None:
         """Add y α to the weights, for an example of the task that is projected on the stored ones."""
 
     @abstractmethod
@@ -75,22 +75,22 @@ class Coefficients(Weights):
         self.graph: TaskGraph = settings.graph
         self.beta: Array = np.empty((settings.n_outputs, 0))
 
-    def margins(self, k: Array, key: int, cluster: int, store: Store) -> Array:
+    def margins(self, k: Array, task_id: int, cluster: int, store: Store) -> Array:
         return self.beta @ k
 
-    def of_task(self, key: int, cluster: int, store: Store) -> Array:
-        return self.beta * self.graph.row(key, cluster, store.key, store.cluster)
+    def of_task(self, task_id: int, cluster: int, store: Store) -> Array:
+        return self.beta * self.graph.row(task_id, cluster, store.task_id, store.cluster)
 
     def coef(self) -> Array:
         return self.beta.copy()
 
-    def append(self, key: int, cluster: int, y: Array) -> None:
+    def append(self, task_id: int, cluster: int, y: Array) -> None:
         self.beta = np.column_stack([self.beta, y])
 
     def remove(self, r: int) -> None:
         self.beta = without(self.beta, r)
 
-    def add(self, key: int, cluster: int, y: Array, alpha: Array) -> None:
+    def add(self, task_id: int, cluster: int, y: Array, alpha: Array) -> None:
         self.beta = flushed(self.beta + np.outer(y, alpha))
 
     def norms(self) -> Array:

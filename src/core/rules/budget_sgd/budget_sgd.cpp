@@ -1,4 +1,5 @@
-// BudgetSgd: steps on the hinge loss (margin_learner.hpp), and a choice of what happens when the budget is full.
+// BudgetSgd: steps on the hinge loss (margin_learner.hpp), with a choice of budget maintenance (`upkeep`): what happens when the
+// budget is full.
 #include <memory>
 #include <stdexcept>
 
@@ -12,7 +13,7 @@ namespace budgetron {
 
 namespace {
 
-// The numbers are those of `Upkeep` in the NumPy definition.
+// The numbers of the methods are those of `Maintenance` in the NumPy definition.
 std::unique_ptr<Learner> make(const Config& config) {
   switch (config.parameters.count("upkeep", 5)) {
     case 0: return make_counted<Removing<false>>(config);

@@ -1,8 +1,9 @@
-// Upkeep that projects the smaller half of a full store on the larger half (Ahpatron), with ν = ‖f‖:
+// Budget maintenance that projects the smaller half of a full store on the larger half (Ahpatron), with ν = ‖f‖:
 //
 //   L = the B/2 largest ‖β_j‖ √K_jj, D = the others:   β_L += (H_LL + ϱI)⁻¹ H_LD β_D,   S ← L,   β_L ← β_L ν/‖f_L‖
 //
-// H is the Gram matrix in K̃; in K the ridge is ϱc_G². Its rows are computed when they are needed, once every B/2 updates.
+// H is the Gram matrix in K̃; in K the ridge is ϱc_G². No Gram matrix is stored: a store is halved only once in B/2 updates, so its
+// rows are computed then.
 #pragma once
 
 #include <algorithm>
@@ -72,7 +73,7 @@ class Halving final : public MarginLearner {
       gram_->project(pull_.data(), 0.0, share_.data());
       for (std::size_t i = 0; i < half; ++i) beta(o)[order_[i]] += share_[i];
     }
-    // From the last slot down: removing one moves none of the others that leave.
+    // From the last slot down, because remove() moves the last slot: it must not be one that is still to be removed.
     std::sort(order_.begin() + static_cast<std::ptrdiff_t>(half), order_.begin() + static_cast<std::ptrdiff_t>(n), [](auto a, auto b) { return a > b; });
     for (std::size_t i = half; i < n; ++i) {
       move_last(near, order_[i], size() - 1);
@@ -80,11 +81,11 @@ class Halving final : public MarginLearner {
     }
     const double after = exact_norm2();
     if (after > 0) scale_ *= std::sqrt(std::max(before, 0.0) / after);
-    fold_scale();  // the factor may be above 1, and everything else only shrinks it
+    fold_scale();  // the factor may be above 1; elsewhere it only shrinks, and only underflow is prevented
     norm2_ = after > 0 ? before : 0.0;
   }
 
-  // Puts the slots of L first into order_, those of D behind them. Scores within 1e-10 are ties: the oldest stay.
+  // Sorts the slots into order_: L first, then D. Scores within a factor of 1 + 1e-10 are ties, of which the oldest belong to L.
   void choose(std::size_t half) {
     sizes();
     const std::size_t n = size();

@@ -4,7 +4,7 @@
 //   ℓ > 0:           x_t is learned with β_t = τ y,  τ = η_t  or  min(C, ℓ/‖K̃_t‖²);  learn_step() stays within the budget
 //   at the end:      β ← β min(1, U/‖f‖)
 //
-// What is stored is b = β/c_G², for which f = Σ_j b_j K(x_j, ·) as for every other learner. See the NumPy definition.
+// The coefficients are stored as b = β/c_G², so that f = Σ_j b_j K(x_j, ·) as in every other learner. See the NumPy definition.
 #pragma once
 
 #include <algorithm>
@@ -19,7 +19,7 @@ namespace budgetron {
 
 enum class StepSize : std::size_t { constant, root, pegasos, passive_aggressive };
 
-// One step: b = size · step, where size has the common factor of the coefficients divided out.
+// One step: the new coefficient is b = size_of() · step, in units of the common factor scale_.
 struct Update {
   Step step;
   double tau, weight;
@@ -45,11 +45,11 @@ class MarginLearner : public CoefficientLearner {
     const bool shrinks = kind_ == StepSize::constant || kind_ == StepSize::root;
     if (kind_ > StepSize::passive_aggressive || !(rate_ > 0) || !(margin_ > 0) || !(lambda_ >= 0) || !(unit_ > 0) ||
         (kind_ == StepSize::pegasos && lambda_ == 0) || (shrinks && rate_ * lambda_ >= 1))
-      throw std::invalid_argument("_core.make: a step of budget_sgd that is not defined");
+      throw std::invalid_argument("_core.make: budget_sgd needs a step from 0 to 3, rate > 0, margin > 0, regularization >= 0 (> 0 for Pegasos) and rate * regularization < 1");
   }
 
-  void forget(std::int64_t key) override {
-    CoefficientLearner::forget(key);
+  void forget(std::int64_t task_id) override {
+    CoefficientLearner::forget(task_id);
     measure();
   }
 
@@ -82,8 +82,8 @@ class MarginLearner : public CoefficientLearner {
   double score_of(const Update& u) const { return u.tau * std::sqrt(u.norm2 / unit_); }
 
   bool may_skip() const { return skip_ && kind_ == StepSize::passive_aggressive; }
-  // Whether leaving the example out has a lower objective ½‖f' − f‖² + Cℓ' than a step that costs `lost` = ‖b_r‖² · residual.
-  // Equal ones are learned; they occur where x_r with β_r = C is the only other example of its task.
+  // Whether skipping the example has a lower objective ½‖f' − f‖² + Cℓ' than learning it at the loss `lost` = ‖b_r‖² · residual of
+  // an eviction. If both are equal, the example is learned. This occurs if x_r with β_r = C is the only other example of its task.
   bool skips(const Update& u, double lost) const {
     return may_skip() && 0.5 * unit_ * lost > u.tau * u.norm2 * (rate_ * u.weight - 0.5 * u.tau) * (1.0 + 1e-10);
   }
@@ -95,7 +95,7 @@ class MarginLearner : public CoefficientLearner {
     for (std::size_t j = 0; j < n; ++j) scores_[j] = scale_ * norm(j) * roots_[j];
     return simd().extremes(scores_.data(), n);
   }
-  // The argmin of scores_ among all slots and a new example with this score, which is size(); the oldest of ties.
+  // The slot with the least score, or size() if the new example's score `newest` is the least. Of ties, the oldest.
   std::size_t least(const Extremes& of, double newest) const {
     const double tied = std::min(of.least, newest) * (1.0 + 1e-10) + 1e-12 * std::max(of.largest, newest);
     return simd().oldest_within(scores_.data(), arrivals_.data(), size(), tied);
@@ -124,9 +124,10 @@ class MarginLearner : public CoefficientLearner {
   // ---- ‖f‖², where it is bounded
 
   bool bounded() const { return radius_ > 0; }
-  // f changes by a step; f(x_t) may have changed since the margin was computed.
+  // Adds a step to ‖f‖². Uses y_f_, because an eviction may have changed f(x_t) since the margin was computed.
   void add_norm(const Update& u) { norm2_ += u.tau * (u.tau * u.norm2 + 2.0 * y_f_); }
-  // r is removed. `step`, if there is one, is not stored yet but already counted; near is K(x_r, x_t).
+  // Subtracts example r, which is about to be removed. If `u` is not null, that step was added already but is not stored yet;
+  // `near` is then K(x_r, x_t).
   void subtract_norm(std::size_t r, const Update* u, double near) {
     task_row_of_slot(r, false, row_.data());
     double sum = 0;
@@ -139,7 +140,7 @@ class MarginLearner : public CoefficientLearner {
     }
     norm2_ += unit_ * sum;
   }
-  // ‖f‖² from scratch, if it is bounded.
+  // Computes ‖f‖² anew, if it is bounded.
   void measure() {
     if (bounded()) norm2_ = exact_norm2();
   }
@@ -173,7 +174,7 @@ class MarginLearner : public CoefficientLearner {
   void load_rule(const State& state) override {
     CoefficientLearner::load_rule(state);
     const auto& own = state.reals.at("own");
-    if (own.size() != size()) throw std::invalid_argument("a saved model whose norms do not agree in number");
+    if (own.size() != size()) throw std::invalid_argument("load: own must have one entry per stored example");
     for (std::size_t j = 0; j < size(); ++j) set_own(j, own[j]);
     const auto saved = state.reals.find("norm2");
     if (saved != state.reals.end())
@@ -203,7 +204,7 @@ class MarginLearner : public CoefficientLearner {
     const double kept = 1.0 - eta_t() * lambda_;
     norm2_ *= kept * kept;
     scale_ *= kept;
-    if (scale_ < 1e-100) fold_scale();  // also after the first step of Pegasos, which forgets everything
+    if (scale_ < 1e-100) fold_scale();  // before it underflows; the first step of Pegasos makes it 0
     return kept;
   }
 

@@ -1,7 +1,8 @@
-// Upkeep that merges the smallest example m with another one n of its task, κ = K'(x_m, x_n); Gaussian kernel, dense rows.
+// Budget maintenance that merges the smallest example m with another example n of its task, κ = K'(x_m, x_n). Only for the Gaussian
+// kernel and dense rows (Wang, Crammer and Vucetic, JMLR 13, 2012).
 //
 //   z = h x_m + (1 − h) x_n,   β_z = β_m κ^((1−h)²) + β_n κ^(h²),   h maximises ‖β_z‖²
-//   loss = ‖β_m K_m + β_n K_n‖² − ‖β_z‖²;   n is the one of least loss, and z takes its place in the order of arrival
+//   loss = ‖β_m K_m + β_n K_n‖² − ‖β_z‖²;   n is the example of least loss, and z takes over its arrival number
 //
 // p = ‖β_m‖² ≤ q = ‖β_n‖², s = ⟨β_m, β_n⟩, L = −ln κ. The search for h is that of the NumPy definition.
 #pragma once
@@ -24,7 +25,7 @@ struct Pair {
     return p * std::exp(-2.0 * L * a * a) + q * std::exp(-2.0 * L * h * h) + 2.0 * s * std::exp(-L * (a * a + h * h));
   }
 
-  // The maximum in a bracket up to 1e-4; among equal values the lower h.
+  // Golden-section search: the maximum within [low, high] up to 1e-4; of equal values, the one with the lower h.
   double golden(double low, double high) const {
     const double ratio = (std::sqrt(5.0) - 1.0) / 2.0;
     double left = high - ratio * (high - low), right = low + ratio * (high - low);
@@ -47,7 +48,7 @@ struct Pair {
     return (low + high) / 2.0;
   }
 
-  // Newton's method: values alone, which are flat at a maximum, give half of the digits of h.
+  // Improves h by Newton's method. A search by values alone finds only half of the digits, because they are flat at a maximum.
   double polished(double h) const {
     for (int i = 0; i < 6; ++i) {
       const double a = 1.0 - h;
@@ -62,9 +63,9 @@ struct Pair {
 
   // Sets h and returns the loss.
   double merge(double& h) const {
-    h = 0.0;  // x_n itself; also where the peaks are too narrow for a search
-    if (L <= 0) return 0.0;
-    if (L > 36.0) return p;  // 1 + κ is 1: merging is removing
+    h = 0.0;  // z = x_n
+    if (L <= 0) return 0.0;  // the two are equal
+    if (L > 36.0) return p;  // 1 + κ rounds to 1: merging is removing, and the peaks are too narrow for a search
     double best = value(h);
     const auto look = [&](double low, double high) {
       const double at = polished(golden(low, high)), found = value(at);
@@ -86,9 +87,10 @@ struct Pair {
   static constexpr double kEqual = 1.0 + 1e-12;
 };
 
-// A lower bound of the loss, which spares most searches. In units of p, the loss of coefficients with the same or with opposite
-// signs grows with u = √(1 − κ) and falls or grows with t = √(p/q) ≤ 1, so that the least corner of a cell of (u, t) bounds it.
-// With several outputs the loss is concave in s: between s = √(pq) and s = −√(pq) it is above the line.
+// A lower bound of the loss, from a table, which makes most searches unnecessary. For one output, the loss in units of p depends on
+// u = √(1 − κ), t = √(p/q) ≤ 1 and the sign of s. It grows with u; it falls with t for equal signs and grows with t for opposite
+// signs. So the least corner of a cell of (u, t) is a bound. With several outputs the loss is concave in s, hence at least the linear
+// interpolation between s = √(pq) and s = −√(pq).
 class LossBound {
  public:
   static double of(const Pair& pair, double kappa) {
@@ -107,7 +109,7 @@ class LossBound {
     for (int sign = 0; sign < 2; ++sign)
       for (std::size_t u = 0; u < kCells; ++u)
         for (std::size_t t = 0; t < kCells; ++t)
-          // The lower u; of t the upper end for equal signs, the lower one for opposite signs. 1e-4 covers rounding.
+          // The least corner: the lower u, and the upper t for equal signs or the lower t for opposite signs. 1e-4 covers rounding.
           cell_[sign][u][t] = static_cast<float>((1.0 - 1e-4) * corner(u, sign ? t : t + 1, sign ? -1.0 : 1.0));
   }
   static double corner(std::size_t u, std::size_t t, double sign) {
@@ -145,7 +147,7 @@ class Merging final : public MarginLearner {
       kappa = row_.data();
     }
     const Partner with = partner(m, kappa, m == newest ? 0.0 : scratch.row[m], example, u);
-    if (with.slot == kNone) {  // the only one of its task
+    if (with.slot == kNone) {  // m is the only example of its task: it is removed
       if (m == newest) return 0;
       replace_step(m, example, u);
       return kUpdated | kStored;
@@ -185,10 +187,10 @@ class Merging final : public MarginLearner {
   // The partner of least loss among the examples of m's task; the oldest of ties. `near` is K'(x_m, x_t).
   Partner partner(std::size_t m, const double* kappa, double near, const Example& example, const Update& u) const {
     const std::size_t newest = size(), outputs = config_.n_outputs;
-    const std::int64_t key = m == newest ? example.task.key : keys_[m];
+    const std::int64_t task_id = m == newest ? example.task.id : task_ids_[m];
     const auto weight = [&](std::size_t j, std::size_t o) { return j == newest ? of_step(u, o) : beta(o)[j]; };
     const auto similar = [&](std::size_t n) { return n == newest ? near : kappa[n]; };
-    const auto fits = [&](std::size_t n) { return n != m && (n == newest ? example.task.key : keys_[n]) == key; };
+    const auto fits = [&](std::size_t n) { return n != m && (n == newest ? example.task.id : task_ids_[n]) == task_id; };
     const auto arrival = [&](std::size_t n) { return n == newest ? n_seen_ : arrivals_[n]; };
     double p = 0;
     for (std::size_t o = 0; o < outputs; ++o) p += weight(m, o) * weight(m, o);
@@ -208,6 +210,7 @@ class Merging final : public MarginLearner {
       const bool less = found.loss * (1.0 + 1e-10) + tie < best.loss, tied = !(best.loss * (1.0 + 1e-10) + tie < found.loss);
       if (best.slot == kNone || less || (tied && arrival(n) < arrival(best.slot))) best = found;
     };
+    // The nearest example first: its loss is often the least, so that the bound excludes most of the others.
     std::size_t nearest = kNone;
     for (std::size_t n = 0; n <= newest; ++n)
       if (fits(n) && (nearest == kNone || similar(n) > similar(nearest))) nearest = n;
@@ -218,7 +221,7 @@ class Merging final : public MarginLearner {
     return best;
   }
 
-  // The row of a slot becomes h times first_ plus 1 − h times itself.
+  // Replaces the row x of a slot by h · first_ + (1 − h) x.
   void merge_rows(std::size_t slot, double h) {
     store_->read(slot, second_.data());
     for (std::size_t f = 0; f < config_.d; ++f) second_[f] = h * first_[f] + (1.0 - h) * second_[f];

@@ -1,4 +1,5 @@
-// Upkeep that keeps the stored examples and learns in the span of the k largest eigenvectors of their Gram matrix (NOGD).
+// Budget maintenance of NOGD: once the store is full, its examples stay, and learning continues in the span of the k largest
+// eigenvectors of their Gram matrix (the Nyström approximation).
 //
 //   |S| = B, at the next loss:   H = VΛVᵀ,  M = Λ_k^(−½) V_kᵀ,  β ← V_k V_kᵀ β          every step:  β ← β + τ y MᵀM k_t
 #pragma once
@@ -42,7 +43,7 @@ class Nystrom final : public MarginLearner {
   }
 
   void slot_removed(std::size_t slot, std::size_t last) override {
-    rank_ = 0;  // there is room again
+    rank_ = 0;  // the store is no longer full
     MarginLearner::slot_removed(slot, last);
   }
   void kernel_changed() override { rank_ = 0; }
@@ -57,8 +58,8 @@ class Nystrom final : public MarginLearner {
     const auto& features = state.reals.at("features");
     const std::int64_t rank = state.integers.at("rank").at(0);
     if (rank < 0 || static_cast<std::size_t>(rank) > size() || features.size() != static_cast<std::size_t>(rank) * size() || features.size() > m_.size())
-      throw std::invalid_argument("a saved model whose features do not agree in number");
-    rank_ = full() || config_.pool ? static_cast<std::size_t>(rank) : 0;  // not full: after a resize
+      throw std::invalid_argument("load: features must have rank times the number of stored examples entries");
+    rank_ = full() || config_.pool ? static_cast<std::size_t>(rank) : 0;  // the store is not full after a resize to a larger budget
     std::copy(features.begin(), features.end(), m_.begin());
   }
 
@@ -66,7 +67,7 @@ class Nystrom final : public MarginLearner {
   bool decompose() {
     const std::size_t n = size();
     if (n == 0) return false;
-    // In order of arrival, so that each entry comes from the later example of its pair, as in the NumPy definition.
+    // K_ij and K_ji may differ in the last digits. The entry is taken from the row of the later example, as in the NumPy definition.
     for (std::size_t j = 0; j < n; ++j) task_row_of_slot(j, true, m_.data() + j * n);
     for (std::size_t i = 0; i < n; ++i)
       for (std::size_t j = 0; j < i; ++j) m_[i * n + j] = m_[j * n + i] = arrivals_[i] > arrivals_[j] ? m_[i * n + j] : m_[j * n + i];

@@ -1,9 +1,9 @@
-// Upkeep that projects the evicted example on all others, P = H⁻¹ of the B + 1 instances:
+// Budget maintenance that projects the evicted example on all others, P = H⁻¹ of the B + 1 instances:
 //
 //   δ ≤ η:   β ← β + τ y α, nothing is stored
 //   else:    r = argmin ‖β_j‖ / √P_jj, or argmin ‖β_j‖ √K_jj;   β_j += β_r γ_j,  γ_j = −P_jr/P_rr,  S ← S ∖ {r}
 //
-// r is one of all B + 1. With passive-aggressive steps it is one of the old, and the example may be skipped.
+// r is one of all B + 1 examples. With passive-aggressive steps it is one of the B stored ones, and the new one may be skipped.
 #pragma once
 
 #include <cmath>
@@ -21,8 +21,8 @@ class Projecting final : public WithSpan<MarginLearner> {
   explicit Projecting(const Config& config)
       : WithSpan(config, config.parameters.real("eta", 0.0) * std::sqrt(config.similarity->largest_self())) {}
 
-  void forget(std::int64_t key) override {
-    WithSpan<MarginLearner>::forget(key);
+  void forget(std::int64_t task_id) override {
+    WithSpan<MarginLearner>::forget(task_id);
     measure();
   }
 
@@ -37,7 +37,7 @@ class Projecting final : public WithSpan<MarginLearner> {
     if (!store_->fits_alone(example.x)) return 0;
     while (!store_->fits(example.x)) {
       span_.settle();
-      const std::size_t r = victim([&](std::size_t j) { return span_.root_diagonal(j); });
+      const std::size_t r = to_evict([&](std::size_t j) { return span_.root_diagonal(j); });
       move_last(scratch.task_row, r, size() - 1);
       evict(r);
       delta2 = span_.project(k, u.kk, rows());
@@ -48,7 +48,7 @@ class Projecting final : public WithSpan<MarginLearner> {
       return kUpdated | kStored;
     }
     const auto root_diagonal = [&](std::size_t j) { return span_.root_diagonal(j, delta2); };
-    std::size_t r = victim(root_diagonal);
+    std::size_t r = to_evict(root_diagonal);
     if (kind_ == StepSize::passive_aggressive) {
       const double lost = scale_ * norm(r) / root_diagonal(r);
       if (skips(u, lost * lost)) return 0;
@@ -66,7 +66,7 @@ class Projecting final : public WithSpan<MarginLearner> {
 
  private:
   template <class RootDiagonal>
-  std::size_t victim(RootDiagonal root_diagonal) {
+  std::size_t to_evict(RootDiagonal root_diagonal) {
     if (kSmallest) return smallest();
     for (std::size_t j = 0; j < size(); ++j) scores_[j] = scale_ * norm(j) / root_diagonal(j);
     return lowest_arrival(scores_.data(), size());

@@ -1,4 +1,4 @@
-// Upkeep in O(B): the smallest or the oldest example is removed, or a random one, or one is projected on the new example.
+// Budget maintenance in O(B): the smallest, the oldest or a random example is removed, or one is projected on the new example.
 //
 //   remove     r = argmin ‖β_j‖ √K_jj over all B + 1          oldest   r = the oldest
 //   random     r with probability p_r,  β_j ← β_j/(1 − p_j),  ‖β_j‖ ≤ ηγ;  p_j = 1/B, or 1 − (B−1) w_j/Σw, w_j = ‖β_j‖ √K_jj
@@ -29,7 +29,7 @@ class Removing final : public MarginLearner {
       move_last(scratch.task_row, r, size() - 1);
       remove(r);
     }
-    if (bounded()) {  // f(x_t), if examples were evicted
+    if (bounded()) {  // evictions above may have changed f(x_t)
       double f = 0;
       for (const std::size_t o : {u.step.plus, u.step.minus})
         if (o < config_.n_outputs) f += (o == u.step.plus ? 1.0 : -1.0) * simd().dot(beta(o), scratch.task_row.data(), size());
@@ -90,7 +90,7 @@ class RandomRemoving final : public MarginLearner {
   }
 
  private:
-  // Draws the example to evict, and lets the others grow.
+  // Draws the example to evict, and divides the coefficients of the others by 1 − p_j, so that f keeps its expectation.
   std::size_t make_up() {
     const std::size_t r = drawn(), n = size();
     const double most = most_ > 0 && !rescales_ ? most_ : HUGE_VAL, *p = scores_.data();
@@ -108,7 +108,7 @@ class RandomRemoving final : public MarginLearner {
       }
     }
     scale_ = 1.0;
-    if (rescales_ && most_ > 0) {  // lazily, by the common factor
+    if (rescales_ && most_ > 0) {  // in O(1), through the common factor
       double largest = 0;
       for (std::size_t j = 0; j < n; ++j)
         if (j != r) largest = std::max(largest, norm(j));
@@ -129,7 +129,7 @@ class RandomRemoving final : public MarginLearner {
     simd().probabilities(n, scores_.data());
     double below = 0;
     std::size_t j = 0;
-    for (; j + 8 < n; j += 8) {  // eight at a time: one addition after the other would wait for each
+    for (; j + 8 < n; j += 8) {  // eight at a time, because the additions of a single sum wait for each other
       const double next = below + (((p[j] + p[j + 1]) + (p[j + 2] + p[j + 3])) + ((p[j + 4] + p[j + 5]) + (p[j + 6] + p[j + 7])));
       if (point < next) break;
       below = next;
@@ -157,7 +157,7 @@ class Replacing final : public MarginLearner {
       if (skips(u, of.least)) return 0;
       if (store_->fits(example.x)) return take_place(lowest_arrival(scores_.data(), size(), of), example, u, k);
     }
-    // Under a byte budget a long row takes the place of several examples, one after the other.
+    // Under a byte budget, a long row may replace several examples, one after the other.
     carried_.assign(config_.n_outputs, 0.0);
     while (!store_->fits(example.x)) {
       const std::size_t r = cheapest(k, u.kk);
@@ -185,7 +185,7 @@ class Replacing final : public MarginLearner {
     const Extremes of = losses(k, kk);
     return lowest_arrival(scores_.data(), size(), of);
   }
-  // Sets scores_ to what replacing each example by the new one would lose.
+  // Sets scores_[j] to the loss of replacing example j by the new one.
   Extremes losses(const double* k, double kk) {
     if (config_.n_outputs == 1) return simd().residuals(scale_, beta(0), own_.data(), k, kk, size(), scores_.data());
     for (std::size_t j = 0; j < size(); ++j) scores_[j] = scale_ * norm(j) * scale_ * norm(j) * std::max(own_[j] - k[j] * k[j] / kk, 0.0);

@@ -118,7 +118,7 @@ class Budgetron final : public Learner {
   void score(const Instance& x, Task task, Scratch& s) const override {
     auto& own = s.made<Working>();
     if (!config_.sparse) find_features(x, own);
-    own.seen = Seen{x, task.key, own.features.data(), nullptr, own.related.data(), 0, &own.entries, own.evidence.data()};
+    own.seen = Seen{x, task.id, own.features.data(), nullptr, own.related.data(), 0, &own.entries, own.evidence.data()};
     rows_.find_related(task, own.related.data(), own.seen.n_related);
     rows_.find(task, parts_, own.related.data(), own.priors.data(), own.seen);
     std::size_t b = 0;

@@ -68,13 +68,13 @@ class TaskRows {
   void find_related(Task task, Related* out, std::size_t& n) const {
     n = 0;
     if (factor_) {
-      const auto id = static_cast<std::size_t>(task.key);
+      const auto id = static_cast<std::size_t>(task.id);
       for (auto k = static_cast<std::size_t>(factor_->starts[id]); k < static_cast<std::size_t>(factor_->starts[id + 1]); ++k)
-        out[n++] = {factor_->values[k], factor_->tasks[k], nullptr, factor_->tasks[k] == task.key};
+        out[n++] = {factor_->values[k], factor_->tasks[k], nullptr, factor_->tasks[k] == task.id};
       return;
     }
     if (clustered_) out[n++] = {std::sqrt(cluster_share_), task.cluster, nullptr, false};
-    out[n++] = {clustered_ ? std::sqrt(1.0 - cluster_share_) : 1.0, task.key, nullptr, true};
+    out[n++] = {clustered_ ? std::sqrt(1.0 - cluster_share_) : 1.0, task.id, nullptr, true};
   }
 
   // The rows of an example, `priors` has room for those that do not exist. Scoring only reads the rows; learning writes to
@@ -92,9 +92,9 @@ class TaskRows {
     seen.mine = nullptr;
     for (std::size_t j = 0; j < seen.n_related; ++j) {
       related[j].row = find(name_of(j, seen));
-      if (related[j].id == task.key && !name_of(j, seen).common) seen.mine = related[j].row;
+      if (related[j].id == task.id && !name_of(j, seen).common) seen.mine = related[j].row;
     }
-    if (!seen.mine) seen.mine = find({task.key, false});
+    if (!seen.mine) seen.mine = find({task.id, false});
   }
 
   // Makes the rows that do not exist, before learning, and marks all as recently updated: first those that exist, so that
@@ -105,10 +105,10 @@ class TaskRows {
       bool mine = false;
       for (std::size_t j = 0; j < seen.n_related; ++j) {
         const RowTable::Name name = name_of(j, seen);
-        mine |= name.id == task.key && !name.common;
+        mine |= name.id == task.id && !name.common;
         use(name);
       }
-      if (!mine) use(RowTable::Name{task.key, false});
+      if (!mine) use(RowTable::Name{task.id, false});
     };
     each([&](RowTable::Name name) {
       const auto at = rows_.find(name);

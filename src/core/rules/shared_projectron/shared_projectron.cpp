@@ -51,7 +51,7 @@ class SharedProjectron final : public Learner {
   void forget(std::int64_t task_id) override {
     beta_.forget(task_id, size(), workspace());
     for (std::size_t slot = 0; slot < size();) {
-      if (keys_[slot] == task_id) {
+      if (task_ids_[slot] == task_id) {
         span_.settle();
         evict(slot);
       } else {

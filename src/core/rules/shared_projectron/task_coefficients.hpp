@@ -42,14 +42,14 @@ class TaskCoefficients {
   void visit(Task task, Similarity::Workspace* workspace, Use use) const {
     if (clique_) {
       const double off = coupled() ? clique_->off : 0.0;
-      const auto own = table_.find({task.key, false});
+      const auto own = table_.find({task.id, false});
       if (own != RowTable::kNone && clique_->diagonal != off) use(clique_->diagonal - off, table_.values(own));
       if (off == 0.0) return;
       const auto common = table_.find({task.cluster, true});
       if (common != RowTable::kNone) use(off, table_.values(common));
       return;
     }
-    const double* column = explicit_->column(task.key, workspace);
+    const double* column = explicit_->column(task.id, workspace);
     for (std::size_t at = 0; at < table_.size(); ++at)
       if (table_.row(at).cluster == task.cluster) use(column[table_.row(at).name.id], table_.values(at));
   }
@@ -115,13 +115,13 @@ class TaskCoefficients {
 
   // Makes sure that the task has a row and its cluster a common row, and marks both as the most recently updated.
   void open(Task task, std::int64_t stamp, std::size_t n, Similarity::Workspace* workspace) {
-    open_row({task.key, false}, task, stamp, n, workspace);
+    open_row({task.id, false}, task, stamp, n, workspace);
     if (coupled()) open_row({task.cluster, true}, task, stamp, n, workspace);
   }
 
   // C_{i_t} += step ⊗ v, and the same to the common row.
   void update(Task task, const Step& step, const double* v, std::size_t n, Similarity::Workspace* workspace) {
-    add(table_.find({task.key, false}), step, v, n, true, task, workspace);
+    add(table_.find({task.id, false}), step, v, n, true, task, workspace);
     if (coupled()) add(table_.find({task.cluster, true}), step, v, n, false, task, workspace);
   }
 
@@ -238,14 +238,14 @@ class TaskCoefficients {
     }
     double* twice = explicit_->vector(workspace);  // the task's column of A⁻²
     std::fill_n(twice, explicit_->tasks(), 0.0);
-    twice[task.key] = 1.0;
+    twice[task.id] = 1.0;
     explicit_->apply_twice(twice, workspace);
     for (std::size_t at = 0; at < table_.size(); ++at) {
       const double share = twice[static_cast<std::size_t>(table_.row(at).name.id)];
       const double* other = values(at, output);
       for (std::size_t j = 0; j < n; ++j) squares_[j] += 2.0 * sign * share * v[j] * other[j];
     }
-    const double self = twice[static_cast<std::size_t>(task.key)];
+    const double self = twice[static_cast<std::size_t>(task.id)];
     for (std::size_t j = 0; j < n; ++j) squares_[j] += self * v[j] * v[j];
   }
 
@@ -308,7 +308,7 @@ class TaskCoefficients {
   void drop_oldest(Task task, std::size_t n, Similarity::Workspace* workspace) {
     auto at = table_.oldest();
     while (at != RowTable::kNone &&
-           (table_.row(at).name == RowTable::Name{task.key, false} || table_.row(at).name == RowTable::Name{task.cluster, true}))
+           (table_.row(at).name == RowTable::Name{task.id, false} || table_.row(at).name == RowTable::Name{task.cluster, true}))
       at = table_.newer(at);
     if (at == RowTable::kNone) return;
     if (table_.row(at).name.common)

@@ -1,7 +1,7 @@
-"""BudgetSgd: steps on the hinge loss, and a choice of what to do when the budget is full.
+"""BudgetSgd: steps on the hinge loss, with a choice of methods to stay within the budget.
 
-`rule` has the steps. `removal`, `projecting`, `merging`, `halving` and `nystrom` are the ways to stay within the
-budget.
+`rule` has the steps, `maintenance` the interface of the methods. `removal`, `projecting`, `merging`, `halving` and
+`nystrom` implement it.
 """
 
 from __future__ import annotations

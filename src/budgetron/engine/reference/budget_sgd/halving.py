@@ -1,10 +1,10 @@
-"""Upkeep that projects the smaller half of the stored examples on the larger half (Ahpatron).
+"""Budget maintenance that projects the smaller half of the stored examples on the larger half (Ahpatron).
 
     |S| = B, before t is stored, with ν = ‖f‖:
         L = the B/2 largest ‖β_j‖ √K_jj (among ties the oldest),   D = the others
         β_L ← β_L + (H_LL + ϱI)⁻¹ H_LD β_D,   S ← L,   β_L ← β_L ν/‖f_L‖
 
-H is the Gram matrix in K̃. So |S| swings between B/2 + 1 and B.
+H is the Gram matrix in K̃. |S| is at most B, and B/2 + 1 after a full store was halved.
 """
 
 from __future__ import annotations
@@ -12,8 +12,8 @@ from __future__ import annotations
 import numpy as np
 
 from budgetron.engine.records import Outcome
+from budgetron.engine.reference.budget_sgd.maintenance import STORED
 from budgetron.engine.reference.budget_sgd.removal import Remove
-from budgetron.engine.reference.budget_sgd.upkeep import STORED
 from budgetron.engine.reference.gram import TIED, regrown
 from budgetron.engine.reference.rows import Array, Integers, without
 from budgetron.engine.reference.rule import Example
@@ -50,7 +50,7 @@ class Halve(Remove):
         L = larger(self.sizes(), rule.store.arrival, len(rule.store) // 2)
         D = np.setdiff1d(np.arange(len(rule.store)), L)
         if len(L):
-            H = regrown(rule.store.arrival, rule.row_of)
+            H = regrown(rule.store.arrival, rule.gram_row)
             ridge = rule.p.ridge * rule.unit * np.eye(len(L))
             beta[:, L] += np.linalg.solve(H[np.ix_(L, L)] + ridge, H[np.ix_(L, D)] @ beta[:, D].T).T
             square = float(np.einsum("cj,jk,ck->", beta[:, L], H[np.ix_(L, L)], beta[:, L])) * rule.unit

@@ -1,15 +1,14 @@
-"""Upkeep that merges two examples of a task into one between (or beyond) them; for the Gaussian kernel.
+"""Budget maintenance that merges two examples of a task into one on the line through them; for the Gaussian kernel.
 
     m = argmin ‖β_j‖ over all B + 1;  for every other n of its task, with κ = K'(x_m, x_n):
         z = h x_m + (1 − h) x_n,   β_z = β_m κ^((1−h)²) + β_n κ^(h²),   h maximises ‖β_z‖²
         loss = ‖β_m K_m + β_n K_n‖² − ‖β_z‖²
-    m and the n of least loss become z, which takes the task and the place of n in the order of arrival
+    m and the n of least loss become z, which takes over the task and the arrival number of n
 
 β_z K_z is the projection of the pair on K_z. With p = ‖β_m‖², q = ‖β_n‖² ≥ p, s = ⟨β_m, β_n⟩ and L = −ln κ,
-‖β_z‖² = p e^(−2L(1−h)²) + q e^(−2Lh²) + 2s e^(−L((1−h)²+h²)). With one output h is in [0, 1] if the signs agree,
-otherwise below 0, beyond the larger one; with several outputs all three brackets are searched. Among equal maxima the
-lower h.
-An m without another example of its task is removed.
+‖β_z‖² = p e^(−2L(1−h)²) + q e^(−2Lh²) + 2s e^(−L((1−h)²+h²)). With one output, h is in [0, 1] if the signs agree, and
+otherwise below 0, where z is beyond the larger example. With several outputs all three brackets are searched. Of equal
+maxima, the one with the lower h is taken. If m is the only example of its task, it is removed.
 """
 
 from __future__ import annotations
@@ -19,7 +18,7 @@ import math
 import numpy as np
 
 from budgetron.engine.records import Outcome
-from budgetron.engine.reference.budget_sgd.upkeep import STORED, StayWithin
+from budgetron.engine.reference.budget_sgd.maintenance import STORED, Method
 from budgetron.engine.reference.gram import TIED, ZERO, least
 from budgetron.engine.reference.rows import Integers
 from budgetron.engine.reference.rule import Example
@@ -28,19 +27,19 @@ from budgetron.engine.settings import Settings
 from budgetron.kernels import Gaussian
 
 INNER, BELOW, ABOVE = (0.0, 1.0), (-5.0, 0.0), (1.0, 6.0)
-UNRELATED = 36.0  # from here on 1 + κ is 1: merging is removing
+UNRELATED = 36.0  # for larger L, 1 + κ rounds to 1: merging is removing, and the peaks are too narrow for a search
 GOLDEN = (math.sqrt(5) - 1) / 2
-EQUAL = 1 + 1e-12  # values within this factor are equal, so that rounding does not choose between two maxima
+EQUAL = 1 + 1e-12  # values within this factor count as equal, so that rounding does not choose between two maxima
 
 
-class Merge(StayWithin):
+class Merge(Method):
     """The smallest example is merged with another one of its task."""
 
     n_merged = 0
 
     @classmethod
     def check(cls, settings: Settings) -> None:
-        require(isinstance(settings.kernel, Gaussian), "kernel", "Gaussian where examples are merged", "another")
+        require(isinstance(settings.kernel, Gaussian), "kernel", "Gaussian if examples are merged", "another")
 
     def overflow(self, t: Example) -> Outcome:
         merges, n = self.n_merged, len(self.rule.store)
@@ -51,7 +50,7 @@ class Merge(StayWithin):
     def evict(self) -> int:
         rule = self.rule
         m = least(rule.weights.norms(), rule.store.arrival)
-        partners = np.flatnonzero(rule.store.key == rule.store.key[m])
+        partners = np.flatnonzero(rule.store.task_id == rule.store.task_id[m])
         partners = partners[partners != m]
         if len(partners):
             self.merge(m, partners)
@@ -93,7 +92,7 @@ def merged(p: float, q: float, s: float, kappa: float) -> tuple[float, float]:
         return 0.0, p
     collinear = s * s >= p * q * (1 - 1e-12)
     brackets = (INNER if s >= 0 else BELOW,) if collinear else (INNER, BELOW, ABOVE)
-    best_h = 0.0  # x_n itself; also where the peaks are too narrow for a search
+    best_h = 0.0  # z = x_n
     best = value(best_h, p, q, s, L)
     for low, high in brackets:
         h = polished(golden(low, high, p, q, s, L), p, q, s, L)
@@ -126,7 +125,7 @@ def golden(low: float, high: float, p: float, q: float, s: float, L: float) -> f
 
 
 def polished(h: float, p: float, q: float, s: float, L: float) -> float:
-    """Improve a maximum by Newton's method. Values alone, which are flat there, give half of the digits of h."""
+    """Improve a maximum by Newton's method. A search by values alone finds half of the digits: they are flat there."""
     for _ in range(6):
         a = 1 - h
         u, v, w = p * math.exp(-2 * L * a * a), q * math.exp(-2 * L * h * h), s * math.exp(-L * (a * a + h * h))

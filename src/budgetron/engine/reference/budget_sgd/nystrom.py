@@ -1,12 +1,12 @@
-"""Upkeep that keeps the stored examples and learns in the span of their largest eigenvectors (NOGD).
+"""Budget maintenance of NOGD: the first B examples stay, and learning continues in the span of their eigenvectors.
 
     |S| = B, at the next loss:   H = VΛVᵀ,  V_k the eigenvectors of the k largest eigenvalues,  M = Λ_k^(−½) V_kᵀ
                                  β ← V_k V_kᵀ β
     every step from then on:     β ← β + τ y MᵀM k_t
 
-M k(x) are the k Nyström features of x. The linear model w on them is β = Mᵀw, and a step w ← w + τ y M k_t is the one
-above; so a prediction costs B kernel values, as for all other learners. Eigenvalues of at most 1e-10 λ_1 are left out.
-Forgetting a task or another γ make room, or another H: the examples are stored again until the budget is full.
+M k(x) are the k Nyström features of x. A linear model w on them is β = Mᵀw, and the step w ← w + τ y M k_t is the one
+above. So a prediction costs B kernel values, as for all other learners. Eigenvalues of at most 1e-10 λ_1 are left out.
+When a task is forgotten or γ changes, M no longer fits: examples are stored again until the budget is full.
 """
 
 from __future__ import annotations
@@ -16,8 +16,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from budgetron.engine.records import Outcome
+from budgetron.engine.reference.budget_sgd.maintenance import STORED
 from budgetron.engine.reference.budget_sgd.removal import Remove
-from budgetron.engine.reference.budget_sgd.upkeep import STORED
 from budgetron.engine.reference.declaration import Arrays
 from budgetron.engine.reference.gram import regrown
 from budgetron.engine.reference.rows import Array
@@ -61,7 +61,7 @@ class Nystrom(Remove):
             return STORED
         if not len(self.M) and not self.decompose():
             return Outcome(0)
-        rule.weights.add(t.key, t.cluster, y * tau / rule.unit, self.M.T @ (self.M @ t.k))
+        rule.weights.add(t.task_id, t.cluster, y * tau / rule.unit, self.M.T @ (self.M @ t.k))
         return Outcome.UPDATED
 
     def decompose(self) -> bool:
@@ -70,7 +70,7 @@ class Nystrom(Remove):
         n = len(rule.store)
         if n == 0:
             return False
-        eigenvalues, V = np.linalg.eigh(regrown(rule.store.arrival, rule.row_of))
+        eigenvalues, V = np.linalg.eigh(regrown(rule.store.arrival, rule.gram_row))
         k = max(1, int(rule.p.rank * n + 0.5))
         largest = [j for j in range(n - 1, n - 1 - k, -1) if eigenvalues[j] > LEAST * eigenvalues[-1]]
         self.M = V[:, largest].T / np.sqrt(eigenvalues[largest])[:, None]

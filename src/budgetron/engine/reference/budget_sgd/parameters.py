@@ -1,4 +1,4 @@
-"""The parameters of BudgetSgd as numbers; `learners.budget_sgd` names them in words."""
+"""The parameters of BudgetSgd as numbers, as in model files; `learners.budget_sgd` has names for them."""
 
 from __future__ import annotations
 
@@ -16,17 +16,17 @@ class Step(IntEnum):
     CONSTANT = 0  # η
     ROOT = 1  # η / √t
     PEGASOS = 2  # 1 / (λt)
-    PASSIVE_AGGRESSIVE = 3  # min(C, ℓ/K_tt), with C in the place of η
+    PASSIVE_AGGRESSIVE = 3  # min(C, ℓ/K_tt), where `rate` is C
 
 
-class Upkeep(IntEnum):
-    """What happens to the B + 1st example."""
+class Maintenance(IntEnum):
+    """The method of budget maintenance: what happens when more than B examples are stored."""
 
     REMOVE = 0  # the smallest is removed
     OLDEST = 1  # the oldest is removed
-    RANDOM = 2  # a random one is removed, the others grow to make up for it (BOGD)
-    WEIGHTED = 3  # the same, small ones more probably
-    REPLACE = 4  # one is projected on the new example alone, which takes its place (BPA-S)
+    RANDOM = 2  # a random one is removed; the others grow, so that f keeps its expectation (BOGD)
+    WEIGHTED = 3  # the same; small ones are removed with higher probability (BOGD++)
+    REPLACE = 4  # one is projected on the new example alone, which replaces it (BPA-S)
     PROJECT = 5  # the one of least loss is projected on all others
     PROJECT_SMALLEST = 6  # the smallest is projected on all others
     MERGE = 7  # the smallest is merged with another one (Gaussian kernel)
@@ -36,15 +36,15 @@ class Upkeep(IntEnum):
 
 class Parameters(RuleParameters, frozen=True):
     step: Annotated[int, Meta(ge=0, le=int(max(Step)))] = int(Step.PEGASOS)
-    upkeep: Annotated[int, Meta(ge=0, le=int(max(Upkeep)))] = int(Upkeep.PROJECT)
+    upkeep: Annotated[int, Meta(ge=0, le=int(max(Maintenance)))] = int(Maintenance.PROJECT)
     rate: Annotated[float, Meta(gt=0.0)] = 1.0  # η, or C
     regularization: Annotated[float, Meta(ge=0.0)] = 0.0  # λ
-    margin: Annotated[float, Meta(gt=0.0)] = 1.0  # learn where the margin is below it
+    margin: Annotated[float, Meta(gt=0.0)] = 1.0  # examples with a smaller margin are learned
     radius: Annotated[float, Meta(ge=0.0)] = 0.0  # ‖f‖ ≤ radius √B; 0: no bound
     clip: Annotated[float, Meta(ge=0.0)] = 0.0  # γ: no coefficient of BOGD above ηγ; 0: no bound
-    rescale: bool = False  # whether all coefficients shrink until none is above ηγ, instead of those that are
-    skip: bool = True  # whether a passive-aggressive step may leave out an example
-    eta: Annotated[float, Meta(ge=0.0)] = 0.0  # an example closer to the span of the others is projected
+    rescale: bool = False  # whether all coefficients shrink until none is above ηγ, instead of clipping each
+    skip: bool = True  # whether passive-aggressive learning may skip an example
+    eta: Annotated[float, Meta(ge=0.0)] = 0.0  # examples closer to the span of the stored ones are projected on it
     ridge: Annotated[float, Meta(ge=0.0)] = 5e-4  # ϱ of halving
     rank: Annotated[float, Meta(gt=0.0, le=1.0)] = 0.2  # k/B of Nyström
     seed: Annotated[int, Meta(ge=0)] = 0

@@ -1,12 +1,12 @@
-"""Upkeep that projects the evicted example on all others: H its Gram matrix, P = H⁻¹, γ_j = −P_jr/P_rr.
+"""Budget maintenance that projects the evicted example on all others: H its Gram matrix, P = H⁻¹, γ_j = −P_jr/P_rr.
 
     α = H⁻¹k_t,  δ² = K_tt − k_tᵀα.   δ ≤ η:  β ← β + τ y α, nothing is stored.
     Otherwise, with P of the B + 1 instances:
     project            r = argmin ‖β_j‖ / √P_jj, the exact loss         β_j ← β_j + β_r γ_j,  S ← S \\ {r}
     project-smallest   r = argmin ‖β_j‖ √K_jj
 
-r is one of all B + 1. With passive-aggressive steps it is one of the old (BPA-P), and the example is skipped if
-½ ‖β_r‖²/P_rr > τ ‖K_t‖² (C − τ/2), as in `removal`.
+r is one of all B + 1 examples. With passive-aggressive steps it is one of the B stored ones (BPA-P), and the new one is
+skipped if ½ ‖β_r‖²/P_rr > τ ‖K_t‖² (C − τ/2), as in `removal`.
 """
 
 from __future__ import annotations
@@ -17,8 +17,8 @@ import numpy as np
 
 from budgetron.engine import memory
 from budgetron.engine.records import Outcome
+from budgetron.engine.reference.budget_sgd.maintenance import STORED, Method
 from budgetron.engine.reference.budget_sgd.parameters import Step
-from budgetron.engine.reference.budget_sgd.upkeep import STORED, StayWithin
 from budgetron.engine.reference.declaration import Arrays
 from budgetron.engine.reference.gram import Gram, cheapest, least, noise_of, regrown
 from budgetron.engine.reference.rows import Array, without
@@ -30,8 +30,8 @@ if TYPE_CHECKING:
     from budgetron.engine.reference.budget_sgd.rule import BudgetSgd
 
 
-class Project(StayWithin):
-    """The example whose projection loses least is projected on all others."""
+class Project(Method):
+    """The example of least loss is projected on all others."""
 
     projects = True
 
@@ -56,7 +56,7 @@ class Project(StayWithin):
         rule = self.rule
         alpha, delta2 = self.gram.project(t.k, t.k_tt)
         if delta2 <= rule.eta2:
-            rule.weights.add(t.key, t.cluster, y * tau / rule.unit, alpha)
+            rule.weights.add(t.task_id, t.cluster, y * tau / rule.unit, alpha)
             return Outcome.UPDATED
         if not rule.store.fits_alone(t.x):
             return Outcome(0)
@@ -68,20 +68,20 @@ class Project(StayWithin):
         P = self.gram.inverse()
         n = len(rule.store)
         passive = rule.p.step == Step.PASSIVE_AGGRESSIVE
-        r = self.victim(n - 1 if passive else n, P)
+        r = self.to_evict(n - 1 if passive else n, P)
         if rule.skips(t, y, tau, weight, float(rule.weights.norms()[r] ** 2 / P[r, r])):
             rule.remove(n - 1)
             return Outcome(0)
         self.project_out(r, P)
         return STORED if r != n - 1 else Outcome.UPDATED
 
-    def victim(self, n: int, P: Array) -> int:
+    def to_evict(self, n: int, P: Array) -> int:
         """Return the slot to evict among the first n."""
         return cheapest(self.rule.weights.norms()[:n], P, self.rule.store.arrival)
 
     def evict(self) -> int:
         P = self.gram.inverse()
-        r = self.victim(len(self.rule.store), P)
+        r = self.to_evict(len(self.rule.store), P)
         self.project_out(r, P)
         return r
 
@@ -96,17 +96,13 @@ class Project(StayWithin):
         self.gram.remove(r)
 
     def rows_moved(self) -> None:
-        self.gram.H = regrown(self.rule.store.arrival, self.rule.row_of)
+        self.gram.H = regrown(self.rule.store.arrival, self.rule.gram_row)
 
     def kernel_changed(self) -> None:
-        """Evict what would not have been stored under this kernel, as `BudgetProjectron` does."""
+        """Evict examples that would not have been stored under this kernel, as `BudgetProjectron` does."""
         self.rows_moved()
-        while len(self.rule.store) > 1:
-            P = self.gram.inverse()
-            r = int(np.argmax(np.diagonal(P)))
-            if P[r, r] * max(self.rule.eta2, self.gram.noise) < 1:  # K_rr is about 1
-                return
-            self.project_out(r, P)
+        while (found := self.gram.dependent(self.rule.eta2)) is not None:
+            self.project_out(*found)
 
     def restore(self, state: dict[str, Any]) -> None:
         self.rows_moved()
@@ -119,6 +115,6 @@ class Project(StayWithin):
 class ProjectSmallest(Project):
     """The smallest example is projected on all others, as Wang, Crammer and Vucetic do."""
 
-    def victim(self, n: int, P: Array) -> int:
+    def to_evict(self, n: int, P: Array) -> int:
         rule = self.rule
         return least((rule.weights.norms() * np.sqrt(rule.own))[:n], rule.store.arrival[:n])

@@ -1,4 +1,4 @@
-"""Upkeep that removes an example in O(B): the smallest, the oldest, a random one, or one that the new one replaces.
+"""Budget maintenance in O(B): the smallest, the oldest or a random example is removed, or the new one replaces one.
 
     remove     r = argmin ‖β_j‖ √K_jj over all B + 1;  S ← S \\ {r}.  Among ties the oldest.
     oldest     r = the oldest
@@ -9,7 +9,8 @@
     replace    r = argmin over the old of ‖β_j‖² (K_jj − K_jt²/K_tt),  β_t = β_r K_rt/K_tt + τ y,  S ← S \\ {r} ∪ {t}
                passive-aggressive steps skip the example if ½ that minimum > τ ‖K_t‖² (C − τ/2)
 
-Skipping has the smaller value of the objective ½‖f' − f‖² + C ℓ'(x_t) that such a step minimises (BPA-S).
+In that case skipping has the smaller value of ½‖f' − f‖² + C ℓ'(x_t), the objective of a passive-aggressive step
+(BPA-S).
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from budgetron.engine.records import Outcome
-from budgetron.engine.reference.budget_sgd.upkeep import STORED, StayWithin
+from budgetron.engine.reference.budget_sgd.maintenance import STORED, Method
 from budgetron.engine.reference.declaration import Arrays
 from budgetron.engine.reference.gram import least
 from budgetron.engine.reference.rows import Array, flushed, without
@@ -32,7 +33,7 @@ if TYPE_CHECKING:
     from budgetron.engine.reference.budget_sgd.rule import BudgetSgd
 
 
-class Remove(StayWithin):
+class Remove(Method):
     """The smallest example is removed."""
 
     def evict(self) -> int:
@@ -46,7 +47,7 @@ class Remove(StayWithin):
         return sizes
 
 
-class Oldest(StayWithin):
+class Oldest(Method):
     """The oldest example is removed."""
 
     def evict(self) -> int:
@@ -56,7 +57,7 @@ class Oldest(StayWithin):
 
 
 class Random(Remove):
-    """A random example is removed, and the others grow to make up for it in expectation."""
+    """A random example is removed, and the others grow, so that f keeps its expectation."""
 
     @classmethod
     def check(cls, settings: Settings) -> None:
@@ -88,7 +89,7 @@ class Random(Remove):
         return r
 
     def make_up(self) -> int:
-        """Draw the example to evict, and let the others grow."""
+        """Draw the example to evict, and divide the coefficients of the others by 1 − p_j."""
         r, p = self.drawn()
         rule = self.rule
         keep = np.maximum(1 - p, 2.0**-52)
@@ -116,20 +117,20 @@ class Random(Remove):
 
 
 class Weighted(Random):
-    """Smaller examples are removed more probably (BOGD++)."""
+    """Smaller examples are removed with higher probability (BOGD++)."""
 
     def drawn(self) -> tuple[int, Array]:
         sizes = self.sizes()
         n, total = len(sizes), float(sizes.sum())
         p = np.maximum(1 - (n - 1) * sizes / total, 0.0) if total > 0 else np.full(n, 1.0)
         p = p / p.sum()
-        # The last slot takes what rounding leaves over.
+        # Rounding may leave the sum of p below 1; the last slot takes the rest.
         r = int(np.searchsorted(np.cumsum(p)[:-1], self.generator.uniform(), side="right"))
         return r, p
 
 
-class Replace(StayWithin):
-    """An example is projected on the new one, which takes its place."""
+class Replace(Method):
+    """An example is projected on the new one, which replaces it."""
 
     def learn(self, t: Example, y: Array, tau: float, weight: float) -> Outcome:
         rule = self.rule
@@ -157,7 +158,7 @@ class Replace(StayWithin):
         return self.rule.weights.norms() ** 2 * np.maximum(self.rule.own - t.k**2 / t.k_tt, 0.0)
 
     def evict(self) -> int:
-        """Without a new example there is nothing to project on: the smallest is removed."""
+        """Remove the smallest example: without a new one there is nothing to project on."""
         r = least(self.rule.weights.norms() * np.sqrt(self.rule.own), self.rule.store.arrival)
         self.rule.remove(r)
         return r

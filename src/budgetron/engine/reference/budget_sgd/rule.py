@@ -1,19 +1,19 @@
-"""BudgetSgd: a step whenever the margin is below 1, and upkeep when more than B examples are stored.
+"""BudgetSgd: a step whenever the margin is below 1, and budget maintenance when more than B examples are stored.
 
     K̃ = K / c_G²,  f = Σ_j β_j K̃(x_j, ·),  ℓ = max(0, ϑ − y_t f(x_t)),  ϑ = 1 (`margin`)
     every example:   β ← (1 − η_t λ) β          where a step has a λ
     if ℓ > 0:        S ← S ∪ {t},  β_t = τ y_t,  τ = η_t,  or min(C, ℓ/K̃_tt) for passive-aggressive steps
-    if |S| = B + 1:  upkeep
+    if |S| = B + 1:  budget maintenance, by the method that `upkeep` names
     at the end:      β ← β min(1, U/‖f‖),  U = radius √B,  where there is a radius
 
-The papers assume K_tt ≤ 1; so the kernel is divided by c_G², the largest (A⁻¹)_ii. The weights that are stored and
-shown are b = β/c_G², because f = Σ_j b_j K(x_j, ·) holds for them as for all other learners.
+The papers assume K_tt ≤ 1, so the kernel is divided by c_G², the largest (A⁻¹)_ii. Stored and displayed are the weights
+b = β/c_G², because f = Σ_j b_j K(x_j, ·) holds for them, as for all other learners.
 
     y     y_t; with more classes +1 for y_t and −1 for its best rival, ‖K_t‖² is then 2K_tt
     tau   τ      unit  c_G²      weights.beta  b      own  K_jj      norm2  ‖K̃_t‖²
 
-A loss below 1e-10 counts as 0: a passive-aggressive step makes it zero up to rounding, which would otherwise decide
-whether the same example is learned again.
+A loss below 1e-10 counts as 0. A passive-aggressive step makes the loss zero up to rounding, and rounding must not
+decide whether the same example is learned again.
 """
 
 from __future__ import annotations
@@ -25,26 +25,26 @@ import numpy as np
 
 from budgetron.engine.records import Outcome
 from budgetron.engine.reference.budget_sgd.halving import Halve
+from budgetron.engine.reference.budget_sgd.maintenance import Method
 from budgetron.engine.reference.budget_sgd.merging import Merge
 from budgetron.engine.reference.budget_sgd.nystrom import Nystrom
-from budgetron.engine.reference.budget_sgd.parameters import Parameters, Step, Upkeep
+from budgetron.engine.reference.budget_sgd.parameters import Maintenance, Parameters, Step
 from budgetron.engine.reference.budget_sgd.projecting import Project, ProjectSmallest
 from budgetron.engine.reference.budget_sgd.removal import Oldest, Random, Remove, Replace, Weighted
-from budgetron.engine.reference.budget_sgd.upkeep import StayWithin
 from budgetron.engine.reference.declaration import Arrays, RuleParameters
 from budgetron.engine.reference.gram import TIED, regrown
 from budgetron.engine.reference.rows import Array, Instance, flushed, without
-from budgetron.engine.reference.rule import Example, MistakeDriven
+from budgetron.engine.reference.rule import Example, MistakeDriven, direction
 from budgetron.engine.reference.weights import Coefficients
 from budgetron.engine.saved_state import Field, Layout, optional, require
 from budgetron.engine.settings import Settings
 
 SLACK = 1e-10
 
-UPKEEP: dict[int, type[StayWithin]] = {
-    Upkeep.REMOVE: Remove, Upkeep.OLDEST: Oldest, Upkeep.RANDOM: Random, Upkeep.WEIGHTED: Weighted,
-    Upkeep.REPLACE: Replace, Upkeep.PROJECT: Project, Upkeep.PROJECT_SMALLEST: ProjectSmallest,
-    Upkeep.MERGE: Merge, Upkeep.HALVE: Halve, Upkeep.NYSTROM: Nystrom,
+METHODS: dict[int, type[Method]] = {
+    Maintenance.REMOVE: Remove, Maintenance.OLDEST: Oldest, Maintenance.RANDOM: Random, Maintenance.WEIGHTED: Weighted,
+    Maintenance.REPLACE: Replace, Maintenance.PROJECT: Project, Maintenance.PROJECT_SMALLEST: ProjectSmallest,
+    Maintenance.MERGE: Merge, Maintenance.HALVE: Halve, Maintenance.NYSTROM: Nystrom,
 }  # fmt: skip
 
 
@@ -65,13 +65,13 @@ class BudgetSgd(MistakeDriven):
         require(not needs_lambda, "regularization", "above 0 for Pegasos steps", "0")
         shrinks = p.step in (Step.CONSTANT, Step.ROOT) and p.rate * p.regularization >= 1
         require(not shrinks, "rate", "below 1 / regularization", str(p.rate))
-        UPKEEP[p.upkeep].check(settings)
+        METHODS[p.upkeep].check(settings)
 
     @classmethod
     def layout(cls, settings: Settings, arrays: Arrays) -> Layout:
         own = {"own": Field("float64", (len(arrays["key"]),))}
         own |= optional({"norm2": Field("float64")}, arrays)  # the core tracks ‖f‖² from step to step
-        return super().layout(settings, arrays) | own | UPKEEP[settings.parameters.upkeep].layout(settings, arrays)
+        return super().layout(settings, arrays) | own | METHODS[settings.parameters.upkeep].layout(settings, arrays)
 
     @classmethod
     def verify(cls, settings: Settings, arrays: Arrays) -> None:
@@ -80,14 +80,14 @@ class BudgetSgd(MistakeDriven):
         require((arrays["own"] > 0).all(), "state.own", "positive")
         if "norm2" in arrays:
             require(float(arrays["norm2"][0]) >= -1e-6, "state.norm2", "0 or above", str(arrays["norm2"][0]))
-        UPKEEP[settings.parameters.upkeep].verify(settings, arrays)
+        METHODS[settings.parameters.upkeep].verify(settings, arrays)
 
     @classmethod
     def bytes_beyond(cls, settings: Settings, compiled: bool) -> int:
         assert settings.capacity is not None
         shared = super().bytes_beyond(settings, compiled)
         shared += 4 * settings.capacity * 8 + 8  # K_jj, √K_jj, scores and the kernel row of a stored example
-        return shared + UPKEEP[settings.parameters.upkeep].bytes_beyond(settings, compiled)
+        return shared + METHODS[settings.parameters.upkeep].bytes_beyond(settings, compiled)
 
     # ---- learning
 
@@ -96,14 +96,14 @@ class BudgetSgd(MistakeDriven):
         self.p = settings.parameters
         self.unit = settings.graph.c_g**2
         self.own: Array = np.empty(0)
-        self.upkeep = UPKEEP[self.p.upkeep](self)
-        self.eta2 = self.p.eta**2 * self.unit if self.upkeep.projects else 0.0
+        self.method = METHODS[self.p.upkeep](self)
+        self.eta2 = self.p.eta**2 * self.unit if self.method.projects else 0.0
 
     def correct(self, t: Example, y: Array) -> Outcome:
         raise NotImplementedError  # `learn` itself decides on every example
 
-    def learn(self, x: Instance, key: int, cluster: int, code: int, weight: float) -> tuple[Array, Outcome]:
-        t = self.with_kernel_row(x, key, cluster)
+    def learn(self, x: Instance, task_id: int, cluster: int, code: int, weight: float) -> tuple[Array, Outcome]:
+        t = self.with_kernel_row(x, task_id, cluster)
         f = self.margins(t)
         y = direction(f, code)
         outcome = Outcome.MISTAKE if float(y @ f) <= 0 else Outcome(0)
@@ -112,7 +112,7 @@ class BudgetSgd(MistakeDriven):
         if self.p.regularization > 0 and self.p.step != Step.PASSIVE_AGGRESSIVE:
             self.weights.beta = flushed((1 - self.eta_t() * self.p.regularization) * self.weights.beta)
         if loss > SLACK * self.p.margin and weight > 0 and t.k_tt > self.eta2:
-            outcome |= self.upkeep.learn(t, y, self.tau(t, y, loss, weight), weight)
+            outcome |= self.method.learn(t, y, self.tau(t, y, loss, weight), weight)
             self.cap()
         self.n_seen += 1
         return f, outcome
@@ -134,9 +134,9 @@ class BudgetSgd(MistakeDriven):
         return self.eta_t() * weight
 
     def skips(self, t: Example, y: Array, tau: float, weight: float, lost: float) -> bool:
-        """Whether leaving x_t out has a lower objective ½‖f' − f‖² + Cℓ' than a step that loses `lost` of ‖b_r K_r‖².
+        """Whether skipping x_t has a lower objective ½‖f' − f‖² + Cℓ' than a step that loses `lost` of ‖b_r K_r‖².
 
-        Equal ones are learned; they occur where x_r with β_r = C is the only other example of its task.
+        If both are equal, x_t is learned. This occurs if x_r with β_r = C is the only other example of its task.
         """
         if self.p.step != Step.PASSIVE_AGGRESSIVE or not self.p.skip:
             return False
@@ -144,14 +144,14 @@ class BudgetSgd(MistakeDriven):
         return bool(0.5 * self.unit * lost > gained * TIED)
 
     def norm2(self, t: Example, y: Array) -> float:
-        """Return ‖K̃_t‖², twice as much where two classes take the step."""
+        """Return ‖K̃_t‖²; with more than two classes two outputs change, so it is twice as large."""
         return float(t.k_tt / self.unit * (y @ y))
 
     def norm(self) -> float:
-        """Return ‖f‖, computed from scratch."""
+        """Compute ‖f‖ from the Gram matrix."""
         if not len(self.store):
             return 0.0
-        H = regrown(self.store.arrival, self.row_of)
+        H = regrown(self.store.arrival, self.gram_row)
         square = float(np.einsum("cj,jk,ck->", self.weights.beta, H, self.weights.beta))
         return math.sqrt(max(self.unit * square, 0.0))
 
@@ -166,51 +166,34 @@ class BudgetSgd(MistakeDriven):
     def append(self, t: Example, y: Array) -> None:
         super().append(t, y)
         self.own = np.append(self.own, t.k_tt)
-        self.upkeep.appended(t)
+        self.method.appended(t)
 
     def remove(self, r: int) -> None:
         super().remove(r)
         self.own = without(self.own, r)
-        self.upkeep.removed(r)
+        self.method.removed(r)
 
     def evict_one(self) -> bool:
-        self.upkeep.evict()
+        self.method.evict()
         return True
 
-    def row_of(self, j: int) -> tuple[Array, float]:
-        """Return the kernel row and K_jj of the stored example in slot j."""
-        store = self.store
-        x_j = self.with_kernel_row(store.rows.instance(j), int(store.key[j]), int(store.cluster[j]))
-        return x_j.k, x_j.k_tt
-
     def rows_moved(self) -> None:
-        self.upkeep.rows_moved()
+        self.method.rows_moved()
 
     def kernel_changed(self) -> None:
-        self.upkeep.kernel_changed()
+        self.method.kernel_changed()
 
     # ---- state
 
     def state(self) -> dict[str, Any]:
-        return super().state() | {"own": self.own.copy()} | self.upkeep.state()
+        return super().state() | {"own": self.own.copy()} | self.method.state()
 
     def restore(self, state: dict[str, Any]) -> None:
         super().restore(state)
         self.weights.beta = flushed(float(state["scale"]) * self.weights.beta)
         self.own = np.array(state["own"], dtype=np.float64)
-        self.upkeep.restore(state)
+        self.method.restore(state)
 
     @property
     def nbytes(self) -> int:
-        return super().nbytes + self.own.nbytes + self.upkeep.nbytes
-
-
-def direction(f: Array, code: int) -> Array:
-    """Return y: ±1, or +1 for the label and −1 for its best rival, the first of equals; y·f is the margin."""
-    if len(f) == 1:
-        return np.array([2.0 * code - 1.0])
-    others = f.copy()
-    others[code] = -np.inf
-    y = np.zeros(len(f))
-    y[code], y[int(np.argmax(others))] = 1.0, -1.0
-    return y
+        return super().nbytes + self.own.nbytes + self.method.nbytes

@@ -96,11 +96,11 @@ class Budgetron(BudgetronDeclaration):
         """Return f of every belief, (beliefs, outputs)."""
         return np.concatenate([part.margins(e) for part in self.parts])
 
-    def predict(self, x: Instance, key: int, cluster: int) -> Array:
-        return self.calibration.margins(mixture.margins(self.values(self.see(x, key, cluster)[0]), self.w))
+    def predict(self, x: Instance, task_id: int, cluster: int) -> Array:
+        return self.calibration.margins(mixture.margins(self.values(self.see(x, task_id, cluster)[0]), self.w))
 
-    def learn(self, x: Instance, key: int, cluster: int, code: int, weight: float) -> tuple[Array, Outcome]:
-        e, rows = self.see(x, key, cluster)
+    def learn(self, x: Instance, task_id: int, cluster: int, code: int, weight: float) -> tuple[Array, Outcome]:
+        e, rows = self.see(x, task_id, cluster)
         f = self.values(e)
         mixed = mixture.margins(f, self.w)
         margins = self.calibration.margins(mixed)
@@ -218,16 +218,16 @@ class Budgetron(BudgetronDeclaration):
             return self._explain(examples)
         return super().query(name, examples, arrays)
 
-    def _variance(self, x: Instance, key: int, cluster: int) -> Array:
+    def _variance(self, x: Instance, task_id: int, cluster: int) -> Array:
         """Return the variance of the calibrated mixture: s² (Σ_b w_b (V_b + f_b²) − (Σ_b w_b f_b)²), one per output."""
-        e, _ = self.see(x, key, cluster)
+        e, _ = self.see(x, task_id, cluster)
         f = self.values(e)
         v = np.concatenate([part.variances(e) for part in self.parts])
         return self.calibration.scale**2 * np.maximum(0.0, self.w @ (v[:, None] + f**2) - (self.w @ f) ** 2)
 
-    def _linear(self, x: Instance, key: int, cluster: int) -> Array:
+    def _linear(self, x: Instance, task_id: int, cluster: int) -> Array:
         """Return the weights of the linear features for a task, averaged over the beliefs, and calibrated."""
-        e, _ = self.see(x, key, cluster)
+        e, _ = self.see(x, task_id, cluster)
         columns, _ = averaged_terms(replace(e, linear=np.ones_like(e.linear)), self.parts, self.w, self.calibration)
         return np.zeros(0) if self.scaler is None else np.asarray(columns.sum(axis=0).ravel())
 
@@ -243,9 +243,9 @@ class Budgetron(BudgetronDeclaration):
         parts = {"part": self.index.copy(), "part_waves": np.array([part.waves for part in self.parts])}
         return parts | {name: np.concatenate(values or [np.zeros(0)]) for name, values in found.items()}
 
-    def forget(self, key: int) -> None:
+    def forget(self, task_id: int) -> None:
         """Drop the task's row. Its cells in hashed arrays cannot be told apart from others, and stay."""
-        self.rows.forget(key)
+        self.rows.forget(task_id)
 
     def evict_one(self) -> bool:
         return False
@@ -253,7 +253,7 @@ class Budgetron(BudgetronDeclaration):
     def coef(self) -> Array:
         return np.empty((self.outputs, 0))
 
-    def of_task(self, key: int, cluster: int) -> Array:
+    def of_task(self, task_id: int, cluster: int) -> Array:
         return self.coef()
 
     # ---- state

@@ -1,4 +1,4 @@
-"""`StayWithin`, the interface of the ways to stay within the budget, and the steps that most of them share."""
+"""`Method`, the interface of the methods of budget maintenance, and the steps that most of them share."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ if TYPE_CHECKING:
 STORED = Outcome.UPDATED | Outcome.STORED
 
 
-class StayWithin:
-    """What one kind of upkeep does with a step, its state and its memory."""
+class Method:
+    """One method to stay within the budget: what it does with a step, its state and its memory."""
 
     projects: ClassVar[bool] = False  # whether η applies to it
 
