@@ -320,7 +320,7 @@ void Learner::load(const State& state, const Rows& rows) {
   const auto& arrivals = state.integers.at("arrival");
   if (clusters.size() != task_ids.size() || arrivals.size() != task_ids.size() || rows.count != task_ids.size() ||
       (config_.capacity && task_ids.size() > config_.capacity))
-    throw std::invalid_argument("load: rows, task_id, cluster and arrival must have the same length, at most the capacity");
+    throw std::invalid_argument("load: rows, key, cluster and arrival must have the same length, at most the capacity");
   check_saved(task_ids, rows);
   if (bandwidth_.used) {  // before the rows, whose reference point depends on γ
     config_.kernel.gamma = state.reals.at("gamma").at(0);
