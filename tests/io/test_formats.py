@@ -190,7 +190,7 @@ def test_parquet_types(tmp_path):
     kinds = [(line.column, line.kind) for line in stream.columns.describe() if line.role == "feature"]
     assert kinds == [("number", "number"), ("dec", "number"), ("cat", "category"), ("day", "date"), ("at", "date"),
                      ("in.x", "number")]  # fmt: skip
-    assert block.y.tolist() == ["true", "false", "true"] and np.isfinite(block.X).all()
+    assert block.y.tolist() == [True, False, True] and np.isfinite(block.X).all()
 
 
 def test_unreadable_sources(tmp_path):

@@ -16,7 +16,10 @@ import errno
 import importlib
 import os
 import re
+import shlex
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, NoReturn
 
 import click
@@ -53,6 +56,12 @@ _OPTIONS = {  # a remedy as the library words it for Python → the same remedy 
     "format=...": "--format NAME",
     "or None for no limit": "or none for no limit",
 }
+# Arguments of `io.read` with their values, task="Kunde Nr" or drop=["x.2"], which are options with the same names.
+_ARGUMENT = re.compile(
+    r"\b(label|task|weight|decimal|encoding|format|drop|text|categorical|na_values|classes)="
+    r'("(?:[^"\\]|\\.)*"|\[(?:"(?:[^"\\]|\\.)*"(?:, )?)+\])'
+)
+_TEXT = re.compile(r'"((?:[^"\\]|\\.)*)"')
 
 
 class LazyGroup(click.Group):
@@ -82,7 +91,8 @@ class LazyGroup(click.Group):
         from budgetron.errors import BudgetronError, InputError
 
         try:
-            return super().invoke(ctx)
+            with _warnings_on_standard_error():
+                return super().invoke(ctx)
         except BudgetronError as error:
             _exit_with_error(_with_options(str(error)), WRONG_INPUT if isinstance(error, InputError) else FAILED)
         except OSError as error:
@@ -92,6 +102,27 @@ class LazyGroup(click.Group):
         except KeyboardInterrupt:
             click.echo("Stopped.", err=True)
             sys.exit(INTERRUPTED)
+
+
+@contextmanager
+def _warnings_on_standard_error() -> Iterator[None]:
+    """Print what the library logs as a warning, in the words of the command line."""
+    import logging
+
+    class Printed(logging.Handler):
+        def emit(self, record: logging.LogRecord) -> None:
+            kind = "Warning" if record.levelno >= logging.WARNING else "Note"
+            click.echo(f"{kind}: {_with_options(record.getMessage())}", err=True)
+
+    logger, handler = logging.getLogger("budgetron"), Printed()
+    before = logger.propagate
+    logger.addHandler(handler)
+    logger.propagate = False  # otherwise a handler of the program that called us would print them again
+    try:
+        yield
+    finally:
+        logger.removeHandler(handler)
+        logger.propagate = before
 
 
 def _exit_with_error(sentence: str, exit_code: int) -> NoReturn:
@@ -104,7 +135,12 @@ def _with_options(sentence: str) -> str:
     """Replace Python remedies, such as on_error="skip", by the matching options."""
     for parameter, option in _OPTIONS.items():
         sentence = sentence.replace(parameter, option)
-    return re.sub(r'categorical=\["(.+?)"\]', r"--categorical '\1'", sentence)
+    return _ARGUMENT.sub(_as_option, sentence)
+
+
+def _as_option(argument: re.Match[str]) -> str:
+    values = [found.replace('\\"', '"').replace("\\\\", "\\") for found in _TEXT.findall(argument[2])]
+    return f"--{argument[1].replace('_', '-')} {shlex.quote(','.join(values))}"
 
 
 def _os_error_message(ctx: click.Context, error: OSError) -> str:

@@ -39,7 +39,8 @@ def counted(n: int, one: str, many: str | None = None) -> str:
 
 def shorten(text: Any, limit: int = SHOWN_LETTERS) -> str:
     """Text from user data for one line: shortened, and without control characters, which could alter the terminal."""
-    plain = "".join(letter if letter.isprintable() else "�" for letter in str(text))
+    words = str(text).lower() if isinstance(text, bool) else str(text)  # labels true and false, as in JSON
+    plain = "".join(letter if letter.isprintable() else "�" for letter in words)
     return plain if len(plain) <= limit else plain[: limit - 1] + "…"
 
 

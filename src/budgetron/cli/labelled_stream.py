@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from budgetron import io
 from budgetron.cli.options import StreamOptions
 from budgetron.cli.signals import SignalGuard
-from budgetron.errors import InputError, refuse, shown
+from budgetron.errors import InputError, shown
 
 _MAX_SHOWN = 5  # lines of unknown tasks that are described; all are counted
 _MAX_GUESSED_CLASSES = 20  # a guessed label column with more values is probably not the label
@@ -50,20 +50,16 @@ class LabelledStream:
             drop=options.drop,
             text=options.text,
             categorical=options.categorical,
+            weight=options.weight,
+            decimal=options.decimal,
+            na_values=options.na_values,
+            encoding=options.encoding,
+            classes=classes if classes is not None else options.classes or None,
             columns=columns,
             on_error=options.on_error,
             skip=skip,
             limit=options.limit,
         )
-        # The stream is open from here on, so it must be closed if the classes are wrong.
-        try:
-            if classes is not None:
-                self.stream.classes = classes
-            elif options.classes:
-                self.stream.classes = _parsed_classes(who, options.classes, self.stream.columns)
-        except BaseException:
-            self.stream.close()
-            raise
 
     def __enter__(self) -> Self:
         return self
@@ -134,13 +130,3 @@ class LabelledStream:
                 "rows. Name all labels with --classes A,B, or shuffle the file if it is sorted by label."
             )
 
-
-def _parsed_classes(who: str, classes: tuple[str, ...], columns: Any) -> list[Any]:
-    """The labels of --classes, as integers if the stream's labels are integers."""
-    if not columns.plan.whole_labels:
-        return sorted(set(classes))
-    try:
-        return sorted({int(label) for label in classes})
-    except ValueError:
-        accepted = "integers, like the labels of the stream"
-        raise refuse(who, "--classes", accepted, shown(",".join(classes))) from None

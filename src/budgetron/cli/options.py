@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
@@ -36,6 +37,9 @@ format_option = click.option(
     show_default=True,
     help="Format of the stream; auto detects it from name and content.",
 )
+encoding_option = click.option(
+    "--encoding", default="utf-8", show_default=True, metavar="NAME", help="Encoding of text, such as cp1252."
+)
 
 
 def stream_options(command: Callable[..., Any]) -> Callable[..., Any]:
@@ -47,7 +51,13 @@ def stream_options(command: Callable[..., Any]) -> Callable[..., Any]:
         click.option("--drop", multiple=True, metavar="COLUMNS", help="Columns to ignore: A,B."),
         click.option("--text", multiple=True, metavar="COLUMNS", help="Columns of raw text: A,B."),
         click.option("--categorical", multiple=True, metavar="COLUMNS", help="Categorical columns: A,B."),
+        click.option("--weight", metavar="COLUMN", help="The column with the weight of an example, a number >= 0."),
+        click.option(
+            "--decimal", type=click.Choice([".", ","]), help="The decimal sign of numbers.  [default: found out]"
+        ),
+        click.option("--na-values", multiple=True, metavar="VALUES", help="More codes for missing values: -999,k.A."),
         click.option("--classes", metavar="LABELS", help="All labels, as in ham,spam, if the first rows lack some."),
+        encoding_option,
         on_error_option,
         limit_option,
     ]
@@ -102,6 +112,9 @@ def _all(command: Callable[..., Any], options: list[Decorator]) -> Callable[...,
     return command
 
 
+_LISTS = ("drop", "text", "categorical", "na_values")
+
+
 @dataclass(frozen=True)
 class StreamOptions:
     """How to read a stream, from the command's options."""
@@ -114,20 +127,37 @@ class StreamOptions:
     text: tuple[str, ...] = ()
     categorical: tuple[str, ...] = ()
     classes: tuple[str, ...] = ()
+    weight: str | None = None
+    decimal: str | None = None
+    na_values: tuple[str, ...] = ()
+    encoding: str = "utf-8"
     on_error: str = "stop"
     limit: int | None = None
 
     @classmethod
     def from_options(cls, source: str, given: dict[str, Any]) -> StreamOptions:
         """Take these options out of `given`; the others stay."""
-        lists: dict[str, Any] = {name: _split(given.pop(name)) for name in ("drop", "text", "categorical")}
+        lists: dict[str, Any] = {name: _split(given.pop(name)) for name in _LISTS}
         labels = given.pop("classes")
         classes = () if labels is None else _split([labels])
         if labels is not None and len(set(classes)) < 2:
             raise refuse("the command line", "--classes", "two labels or more, separated by commas", shown(labels))
-        names = ("file_format", "label", "task", "on_error", "limit")
+        names = ("file_format", "label", "task", "weight", "decimal", "encoding", "on_error", "limit")
         plain: dict[str, Any] = {name: given.pop(name) for name in names}
         return cls(source, **plain, **lists, classes=classes)
+
+    def words(self, columns: bool = True) -> list[str]:
+        """The options that a command needs to read the same stream again, without `columns` if a model has them."""
+        plain = StreamOptions(self.source)
+        names = ["file_format", "encoding"]
+        names += ["label", "task", "weight", "decimal", *_LISTS, "classes"] if columns else []
+        words = []
+        for name in names:
+            value = getattr(self, name)
+            if value != getattr(plain, name):
+                text = ",".join(value) if isinstance(value, tuple) else value
+                words.append(f"--{name.removeprefix('file_').replace('_', '-')} {shlex.quote(text)}")
+        return words
 
 
 def learner_spec_from_options(who: str, given: dict[str, Any]) -> LearnerSpec:

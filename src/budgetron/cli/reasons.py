@@ -24,6 +24,7 @@ def explained(path: str, model: Any, columns: Any, text: str, task: str | None, 
     import numpy as np
 
     from budgetron.cli.commands.run import known_columns
+    from budgetron.learners.classes import label_text
 
     columns = known_columns(WHO, "MODEL", path, columns)
     try:
@@ -59,7 +60,7 @@ def explained(path: str, model: Any, columns: Any, text: str, task: str | None, 
         found["std"] = np.ravel(model.predict_std(row, tasks=tasks)).tolist()
     if hasattr(model, "predict_proba"):
         shares = model.predict_proba(row, tasks=tasks)[0].tolist()
-        found["probability"] = {str(label): share for label, share in zip(model.classes_, shares, strict=True)}
+        found["probability"] = {label_text(label): share for label, share in zip(model.classes_, shares, strict=True)}
     return found
 
 

@@ -143,7 +143,6 @@ def _notes(result: RunResult) -> Iterator[str]:
 
 def warnings(result: RunResult) -> Iterator[str]:
     """Warnings, printed on standard error even with --quiet and --json."""
-    yield from result.columns.warnings()
     if result.n_bad:
         yield f"{counted(result.n_bad, 'bad line')} skipped; the first:"
         yield from (f"  {line}" for line in result.bad[:3])

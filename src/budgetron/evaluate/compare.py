@@ -18,6 +18,7 @@ from scipy.special import ndtri
 from budgetron.errors import InputError
 from budgetron.evaluate.result import Validation
 from budgetron.evaluate.validator import Validator
+from budgetron.learners.classes import in_known_spelling
 
 
 @dataclass(frozen=True)
@@ -67,7 +68,8 @@ class Comparison:
                 del self._validators[name]
                 continue
             self._seconds[name] += time.perf_counter() - start
-            wrong[name] = _predicted(margins, validator.model.classes_) != np.asarray(y)
+            classes = validator.model.classes_
+            wrong[name] = _predicted(margins, classes) != in_known_spelling(classes, y)
         if not wrong:
             reasons = " ".join(self.refused.values())
             raise InputError(f"evaluate.Comparison: no learner accepts the stream. {reasons}")

@@ -9,6 +9,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from budgetron.learners.classes import label_text
+
 MAX_CLASSES = 256  # with more classes the table could be larger than the model, so none is kept
 
 
@@ -29,7 +31,7 @@ class Confusion:
         return int(self.counts[self.classes.index(true), self.classes.index(predicted)])
 
     def to_dict(self) -> dict[str, Any]:
-        return {"classes": [str(label) for label in self.classes], "counts": self.counts.tolist()}
+        return {"classes": [label_text(label) for label in self.classes], "counts": self.counts.tolist()}
 
 
 class ConfusionCounts:

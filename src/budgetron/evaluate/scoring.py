@@ -11,6 +11,7 @@ from scipy.special import expit, log_softmax
 from budgetron.evaluate.calibration import Calibration
 from budgetron.evaluate.confusion import ConfusionCounts
 from budgetron.evaluate.counts import increments
+from budgetron.learners.classes import in_known_spelling
 
 
 class Scored(NamedTuple):
@@ -25,7 +26,7 @@ def count_increments(
     classes: NDArray[Any], part: Scored, calibration: Calibration | None, confusion: ConfusionCounts
 ) -> NDArray[np.float64]:
     """Return what each example adds to the counts, and add it to the calibration and the confusion."""
-    truth = np.searchsorted(classes, part.y)
+    truth = np.searchsorted(classes, in_known_spelling(classes, part.y))
     if len(classes) > 2:
         return _multiclass_increments(part, truth, len(classes), calibration, confusion)
     signed = np.where(truth == 1, part.margins, -part.margins)

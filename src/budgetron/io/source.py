@@ -6,6 +6,7 @@ is read than asked for, so that rows from a pipe are available as soon as they a
 
 from __future__ import annotations
 
+import codecs
 import gzip
 import importlib
 import io
@@ -21,6 +22,7 @@ from budgetron.errors import (
     InputFileMissing,
     MissingExtra,
     StorageError,
+    refuse,
     refuse_type,
     shown,
 )
@@ -34,7 +36,8 @@ _MAX_ZSTD_WINDOW = 1 << 27  # bytes; a hostile file could otherwise ask for giga
 class Source:
     """A stream of decompressed bytes with a name and a progress count."""
 
-    def __init__(self, source: Any) -> None:
+    def __init__(self, source: Any, encoding: str = "utf-8") -> None:
+        self._encoding, self._decoder = encoding, _decoder(encoding)
         self._raw = raw = _Raw(source)
         self.name = raw.name
         self.ended = False
@@ -87,7 +90,19 @@ class Source:
                 raise
             raise self._unreadable(error) from None
         self.ended = not content
-        return content
+        return content if self._decoder is None else self._transcoded(content, size)
+
+    def _transcoded(self, content: bytes, size: int) -> bytes:
+        """Return text of another encoding as UTF-8; the next bytes, if these end within a character."""
+        assert self._decoder is not None
+        try:
+            text: str = self._decoder.decode(content, final=self.ended)
+        except UnicodeError as error:
+            reason = getattr(error, "reason", str(error))
+            raise InputError(
+                f"{self.name} is not encoded in {self._encoding}: {reason}, within the first {self.bytes_read:,} bytes."
+            ) from None
+        return text.encode() if text or self.ended else self._next(size)
 
     def progress(self, share: float) -> None:
         """Report progress, for readers with random access."""
@@ -183,6 +198,19 @@ class _Raw(io.RawIOBase):
     def close_file(self) -> None:
         if self._owned:
             self._file.close()
+
+
+def _decoder(encoding: Any) -> codecs.IncrementalDecoder | None:
+    """Return a decoder for text that is not UTF-8; None if there is nothing to convert."""
+    try:
+        name = codecs.lookup(encoding).name
+        if name in ("utf-8", "ascii"):
+            return None
+        # utf-16 and utf-32 read the byte order mark, and all of them decode strictly: no letter is lost silently.
+        return codecs.getincrementaldecoder(name)("strict")
+    except (LookupError, TypeError, AttributeError):
+        accepted = 'the name of an encoding, such as "utf-8" or "cp1252"'
+        raise refuse(WHO, "encoding", accepted, shown(encoding)) from None
 
 
 def _size(file: Any) -> int | None:

@@ -2,21 +2,27 @@
 
 from __future__ import annotations
 
+import logging
 import re
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, Self
 
 import numpy as np
+from numpy.typing import NDArray
 
 from budgetron.errors import InputError, is_whole, refuse, refuse_type, shown
 from budgetron.io.encoding.columns import Block, Columns
 from budgetron.io.encoding.encode import parse_dates
-from budgetron.io.encoding.infer_types import infer_columns, sparse_columns
+from budgetron.io.encoding.infer_types import Asked, infer_columns, sparse_columns
 from budgetron.io.encoding.running_scale import RunningScale
+from budgetron.io.encoding.values import CodedColumn
+from budgetron.io.encoding.written_numbers import Writing
 from budgetron.io.formats.choose import reader_of
 from budgetron.io.source import WHO, Source
 from budgetron.io.table import BadLine, Reader, Selection, Table, parse_numbers
+from budgetron.persist.schema import Column
 
+logger = logging.getLogger("budgetron.io")
 _MOST_BAD = 20  # bad lines kept for display
 _SKIP = 'Skip such lines with on_error="skip"'
 
@@ -30,6 +36,10 @@ def read(
     drop: Iterable[str] = (),
     text: Iterable[str] = (),
     categorical: Iterable[str] = (),
+    weight: str | None = None,
+    decimal: str | None = None,
+    na_values: Iterable[str] = (),
+    encoding: str = "utf-8",
     columns: Columns | None = None,
     on_error: str = "stop",
     labelled: bool = True,
@@ -49,6 +59,11 @@ def read(
     label, task : names of the columns with the label and the task. By default they are found by common names such as
         "label" and "user"; see `budgetron.io.encoding.infer_types`.
     drop, text, categorical : names of columns to leave out, to read as free text, or to read as categories.
+    weight : name of the column with the weight of each example, a number >= 0; `Block.weights` has them.
+    decimal : the decimal sign of numbers, "." or ","; the other one and blanks may separate thousands. By default it is
+        found out for each column.
+    na_values : further values that mean "missing" in numbers, dates and categories, such as "k.A." or "-999".
+    encoding : the encoding of text, such as "cp1252" or "utf-16".
     columns : the columns of a saved model. Nothing is inferred then; other columns of the file are ignored.
     on_error : "stop" raises at the first bad line; "skip" leaves bad lines out and counts them.
     labelled : whether labels are read. If so, a row without a label is a bad line.
@@ -60,6 +75,9 @@ def read(
     skip : number of rows at the beginning to leave out, not counting bad lines. With the columns of a model that
         learned from exactly these rows, an interrupted pass continues bit for bit.
     limit : the largest number of rows to return.
+
+    Choices that may be wrong, such as a column that may be the task, are logged as warnings of the logger
+    "budgetron.io" and listed by `stream.columns.warnings()`.
 
     >>> from io import BytesIO
     >>> from budgetron import RandomBudgetPerceptron, io
@@ -82,19 +100,23 @@ def read(
             raise refuse(WHO, name, f"an integer >= {least}", shown(value))
     if columns is not None and not isinstance(columns, Columns):
         raise refuse_type(WHO, "columns", "the columns of a saved model (from io.load_model)", shown(columns))
-    opened = Source(source)
+    asked = Asked.of(label, task, weight, drop, text, categorical, decimal, na_values, classes)
+    opened = Source(source, encoding)
     try:
         reader = reader_of(opened, format, header, _task(task, columns), columns)
         sample_end = 0
         if columns is None:
             sample = reader.sample()
             _check_rows(opened.name, reader, sample)
-            columns, sample_end = _columns(reader, sample, label, task, drop, text, categorical, labelled), _end(sample)
-            classes = classes if classes is not None or not labelled else columns.classes_in(sample)
+            columns, sample_end = _columns(reader, sample, asked, labelled), _end(sample)
+            _log_choices(opened.name, reader, columns)
+            if classes is None and labelled:
+                classes = columns.classes_in(sample)
         else:
             _check_names(opened.name, reader, columns.selection(labelled))
             # The scales of a saved model began with the sample, so its rows must not be counted twice.
             sample_end = _end(reader.sample()) if skip else 0
+        classes = None if classes is None else columns.parsed_classes(classes)
     except BaseException:
         opened.close()
         raise
@@ -160,6 +182,8 @@ class Stream:
                 return
             if bad and self._stop:  # only now, so that the rows before the bad line have been returned
                 raise _bad_line_error(self.name, bad[0], f"{_SKIP}{_or_as_category(bad[0])}.")
+            for one in bad[: _MOST_BAD - len(self.bad)]:
+                logger.info("%s, line %d skipped: %s", self.name, one.number, one.reason)
             self.n_bad += len(bad)
             self.bad += bad[: _MOST_BAD - len(self.bad)]
 
@@ -190,22 +214,28 @@ class Stream:
         self.close()
 
 
-def _columns(
-    reader: Reader, sample: Table, label: Any, task: Any, drop: Any, text: Any, categorical: Any, labelled: bool
-) -> Columns:
+def _columns(reader: Reader, sample: Table, asked: Asked, labelled: bool) -> Columns:
     if reader.layout != "table":
-        plan = sparse_columns(reader, sample, label, [*drop, *text, *categorical], labelled)
+        plan = sparse_columns(reader, sample, asked, labelled)
         return Columns(plan, RunningScale.of(np.zeros((0, 0))))
-    plan = infer_columns(
-        reader.names, sample, label=label, task=task, drop=drop, text=text, categorical=categorical, labelled=labelled
-    )
-    raw = [
-        parse_dates(sample.texts[column.name]) if column.kind == "date" else parse_numbers(sample.texts[column.name])
-        for column in plan.columns
-        if column.kind in ("number", "date")
-    ]  # fmt: skip
+    plan, doubts = infer_columns(reader, sample, asked, labelled)
+    raw = [_sampled(column, sample.texts[column.name]) for column in plan.columns if column.kind in ("number", "date")]
     values = np.stack(raw, axis=1) if raw else np.zeros((len(sample), 0))
-    return Columns(plan, RunningScale.of(values))
+    return Columns(plan, RunningScale.of(values), doubts)
+
+
+def _sampled(column: Column, texts: CodedColumn) -> NDArray[np.float64]:
+    if column.kind == "date":
+        return parse_dates(texts, column.missing)
+    return parse_numbers(texts, Writing(column.format, tuple(column.missing)))
+
+
+def _log_choices(file: str, reader: Reader, columns: Columns) -> None:
+    plan = columns.plan
+    what = f"{file}: label {plan.label!r} ({plan.label_note}), task {plan.task!r} ({plan.task_note})"
+    logger.info("%s, %d columns to %d of X", what, len(columns.names), columns.n_features)
+    for sentence in columns.warnings():
+        logger.warning("%s: %s", file, sentence)
 
 
 def _task(task: str | None, columns: Columns | None) -> str | None:

@@ -14,8 +14,16 @@ from typing import Any, NamedTuple, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from budgetron.io.encoding.values import LARGEST, CodedColumn, code_texts, format_value, parse_number
+from budgetron.io.encoding.values import (
+    LARGEST,
+    CodedColumn,
+    code_texts,
+    format_value,
+    is_numeric_literal,
+)
+from budgetron.io.encoding.written_numbers import Writing
 
+PLAIN = Writing()
 SAMPLE_ROWS = 4096  # rows from which types and first scales are inferred
 SAMPLE_BYTES = 1 << 24
 ENOUGH_BAD = 1000  # bad lines without a good one before them: the file has another format
@@ -69,6 +77,7 @@ class Selection(NamedTuple):
 
     numbers: tuple[str, ...]
     texts: tuple[str, ...]
+    written: Mapping[str, Writing] = {}  # the columns of numbers that are not written plainly
 
 
 class Reader(Protocol):
@@ -76,6 +85,7 @@ class Reader(Protocol):
 
     names: list[str]  # of the columns; empty if only the rows name them
     layout: str  # "table", "svmlight" or "vw"
+    typed: bool  # whether the file tells numbers from text
     first_bad: BadLine | None  # the first bad line in or before the sample
 
     def sample(self) -> Table:
@@ -85,9 +95,9 @@ class Reader(Protocol):
         """Yield up to `rows` rows at a time with the bad lines among them; with `stop`, end at the first bad line."""
 
 
-def parse_numbers(column: CodedColumn) -> NDArray[np.float64]:
+def parse_numbers(column: CodedColumn, writing: Writing = PLAIN) -> NDArray[np.float64]:
     """Parse a coded column as numbers; NaN if missing, infinity if it is not a number."""
-    values = [parse_number(text) for text in column.values]
+    values = [writing.parse(text) for text in column.values]
     each = np.array([np.inf if value is None else value for value in values], dtype=np.float64)
     return each[column.codes] if len(each) else np.zeros(len(column.codes))
 
@@ -97,7 +107,26 @@ def table_from_values(
 ) -> Table:
     """Make a table from typed values, one list per column; None means missing."""
     numbers = _numbers([values[name] for name in selection.numbers], len(lines))
+    for name, writing in selection.written.items():
+        numbers[:, selection.numbers.index(name)] = _written_numbers(values[name], writing)
     return Table(lines, numbers, {name: _texts(values[name]) for name in selection.texts}, content)
+
+
+def without_codes(numbers: NDArray[np.float64], writing: Writing) -> NDArray[np.float64]:
+    """Replace typed numbers that are codes for missing values, such as −999, by NaN."""
+    codes = [float(code) for code in writing.missing if is_numeric_literal(code)]
+    return np.where(np.isin(numbers, codes), np.nan, numbers) if codes else numbers
+
+
+def _written_numbers(column: list[Any], writing: Writing) -> NDArray[np.float64]:
+    """Convert a column whose texts are written in a certain way; numbers among them mean themselves."""
+    numbers = _numbers([[None if isinstance(value, str) else value for value in column]], len(column))[:, 0]
+    numbers = without_codes(numbers, writing)
+    for row, value in enumerate(column):
+        if isinstance(value, str):
+            parsed = writing.parse(value)
+            numbers[row] = np.inf if parsed is None else parsed
+    return numbers
 
 
 def _texts(column: list[Any]) -> CodedColumn:

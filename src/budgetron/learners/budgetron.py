@@ -310,11 +310,13 @@ class Budgetron(Learner):
             return None
         if not isinstance(self.class_weight, Mapping):
             raise refuse_type(self._who, "class_weight", 'a dict, "balanced" or None', shown(self.class_weight))
-        known = self._classes.values.tolist()
-        for label in self.class_weight:
-            if label not in known:
-                raise refuse(self._who, "class_weight", f"for the classes {shown(known)}", f"one for {shown(label)}")
-        values = [self.class_weight.get(label, 1.0) for label in known]
+        values = [1.0] * len(self._classes.values)
+        for label, weight in self.class_weight.items():
+            code = self._classes.find(label)
+            if code is None:
+                known = shown(self._classes.values.tolist())
+                raise refuse(self._who, "class_weight", f"for the classes {known}", f"one for {shown(label)}")
+            values[code] = weight
         checked = validation.weights(self._who, values, len(values), "class_weight")
         assert checked is not None
         return checked

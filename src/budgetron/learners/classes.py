@@ -22,17 +22,30 @@ class Classes:
         self.values = values
         self.settled = settled  # False while only the positive label has been seen and the negative one is a guess
         self._codes = {label: code for code, label in enumerate(values.tolist())}
+        # JSON and Python have booleans where a text file has words, so true is accepted for "true" and "true" for true.
+        self._truths = {
+            label_text(label).lower(): code
+            for label, code in self._codes.items()
+            if isinstance(label, bool) or (isinstance(label, str) and label.lower() in ("true", "false"))
+        }
 
     @property
     def n_outputs(self) -> int:
         return 1 if len(self.values) == 2 else len(self.values)
 
-    def code(self, who: str, label: Any) -> int:
-        """Return the code of one label."""
+    def find(self, label: Any) -> int | None:
+        """Return the code of a label, also of a boolean in its other spelling; None if it is unknown."""
         try:
             code = self._codes.get(label)
         except TypeError:  # a label that is not hashable cannot be a known class
-            code = None
+            return None
+        if code is None and self._truths and isinstance(label, bool if self.values.dtype.kind in "US" else str):
+            return self._truths.get(label_text(label).lower())
+        return code
+
+    def code(self, who: str, label: Any) -> int:
+        """Return the code of one label."""
+        code = self.find(label)
         if code is None:
             raise UnknownLabel(
                 refusal(
@@ -61,6 +74,21 @@ class Classes:
         codes = (margins > 0).astype(np.intp) if margins.ndim == 1 else margins.argmax(axis=1)
         labels: NDArray[Any] = self.values[codes]
         return labels
+
+
+def label_text(label: Any) -> str:
+    """Return a label as text, in the spelling of JSON: true and false for booleans."""
+    return str(label).lower() if isinstance(label, bool | np.bool_) else str(label)
+
+
+def in_known_spelling(classes: NDArray[Any], y: Any) -> NDArray[Any]:
+    """Return labels that a model accepted in the spelling of its classes; they differ for booleans only."""
+    labels = np.asarray(y)
+    kinds = {labels.dtype.kind, classes.dtype.kind}
+    if "b" not in kinds or kinds.isdisjoint("USO"):
+        return labels
+    spelled: NDArray[Any] = classes[Classes(classes).codes("labels", labels)]
+    return spelled
 
 
 def known(who: str, classes: Any) -> Classes:

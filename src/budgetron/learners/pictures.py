@@ -13,6 +13,7 @@ import numpy as np
 from sklearn.utils import estimator_html_repr
 
 from budgetron.errors import refuse
+from budgetron.learners.classes import label_text
 from budgetron.learners.inspection import Inspection
 from budgetron.plots import COLOURS, MANY, axes_for, bars, checked_top, matrix
 
@@ -66,7 +67,7 @@ def learned_table(model: Any) -> str:
         rows["stored"] = f"{model.n_stored_:,}" + ("" if model.capacity_ is None else f" of {model.capacity_:,}")
     rows |= {
         "memory": f"{model.memory_bytes_ / 1024:,.0f} KiB",
-        "classes": ", ".join(str(label) for label in model.classes_[:6]) + (", …" if len(model.classes_) > 6 else ""),
+        "classes": ", ".join(map(label_text, model.classes_[:6])) + (", …" if len(model.classes_) > 6 else ""),
     }
     if share:
         largest = ", ".join(f"{_short(task)} {part:.0%}" for task, part in share[:3])

@@ -50,12 +50,16 @@ def is_hashed(column: Column) -> bool:
 def check_columns(plan: Plan, arrays: Mapping[str, NDArray[Any]], settings: Settings) -> None:
     """Reject a plan that contradicts itself, its state or the model."""
     names = [column.name for column in plan.columns]
-    taken = [*names, *(name for name in (plan.label, plan.task) if name is not None and plan.layout == "table")]
+    others = (plan.label, plan.task, plan.weight)
+    taken = [*names, *(name for name in others if name is not None and plan.layout == "table")]
     require(len(set(taken)) == len(taken), "columns", "of different names")
+    require(not (plan.whole_labels and plan.truth_labels), "columns", "with labels of one kind")
+    require(plan.layout == "table" or plan.weight is None, "columns", "without a weight where there are no names")
     require(plan.layout == "table" or not names, "columns", "none where the layout has no names")
     for column in plan.columns:
         require(column.kind in SCALED or not column.gaps, "columns", "with gaps in columns of numbers and dates only")
         require(column.kind == "date" or not column.clock, "columns", "with a clock in columns of dates only")
+        require(column.kind == "number" or not column.format, "columns", "with a format in columns of numbers only")
         values = column.values
         require(values is None or (column.kind == "category" and len(set(values)) == len(values)),
                 "columns", "with values, none of them twice, in columns of categories only")  # fmt: skip

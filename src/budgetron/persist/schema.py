@@ -106,6 +106,8 @@ class Column(Part, frozen=True):
     clock: bool = False  # date: whether it includes the time of day
     values: Annotated[list[str], Meta(max_length=2**10)] | None = None  # category: one column of X each; null: hashed
     note: Annotated[str, Meta(max_length=2**10)] = ""  # why it is of this kind; for display only
+    format: Literal["", "1.234,5", "1,234.5"] = ""  # number: how it is written, if not as 1234.5
+    missing: Annotated[list[str], Meta(max_length=2**10)] = []  # values that mean "missing", beside the usual ones
 
 
 class Plan(Part, frozen=True):
@@ -113,12 +115,14 @@ class Plan(Part, frozen=True):
 
     layout: Literal["table", "svmlight", "vw"]
     label: Annotated[str, Meta(max_length=2**12)] | None
-    whole_labels: bool  # whether labels are whole numbers; otherwise they are text
+    whole_labels: bool  # whether labels are whole numbers; otherwise they are text or, with `truth_labels`, booleans
     task: Annotated[str, Meta(max_length=2**12)] | None
     columns: Annotated[list[Column], Meta(max_length=2**16)]
     hashed: Annotated[int, Meta(ge=0, le=2**30)]  # columns of X that words and many categories are hashed into
     label_note: Annotated[str, Meta(max_length=2**10)] = ""
     task_note: Annotated[str, Meta(max_length=2**10)] = ""
+    truth_labels: bool = False  # whether labels are true and false
+    weight: Annotated[str, Meta(max_length=2**12)] | None = None  # the column with the weight of an example
 
 
 # The constructor parameters that several learners have, as JSON; those of one learner have the types of its signature.

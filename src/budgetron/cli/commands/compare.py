@@ -216,11 +216,9 @@ def _below_constant(results: dict[str, ComparedModel], best: str, chosen: str, c
 
 def command_for(options: StreamOptions, entry: LearnerSpec) -> str:
     """The `budgetron run` command that trains and saves this learner."""
-    arguments = ["budgetron run", shlex.quote(options.source)]
-    arguments += [f"--{name} {shlex.quote(value)}" for name in ("label", "task") if (value := getattr(options, name))]
-    for name in ("drop", "text", "categorical", "classes"):
-        if getattr(options, name):
-            arguments.append(f"--{name} {shlex.quote(','.join(getattr(options, name)))}")
+    arguments = ["budgetron run", shlex.quote(options.source), *options.words()]
+    if options.on_error != "stop":
+        arguments.append(f"--on-error {options.on_error}")
     return " ".join(word for word in [*arguments, entry.options(), "--save MODEL"] if word)
 
 

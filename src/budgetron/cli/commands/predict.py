@@ -14,6 +14,7 @@ import click
 from budgetron.cli import INTERRUPTED, outputs
 from budgetron.cli.formatting import counted, rate
 from budgetron.cli.options import (
+    encoding_option,
     format_option,
     limit_option,
     model_argument,
@@ -29,6 +30,7 @@ WHO = "predict"
 @model_argument
 @stream_argument
 @format_option
+@encoding_option
 @on_error_option
 @limit_option
 @click.option("--output", "-o", metavar="FILE", help="Output file; standard output if left out.")
@@ -63,7 +65,7 @@ def command(
     columns = known_columns(WHO, "MODEL", model, saved_columns)
     ndjson = as_json or to == "ndjson" or (to == "auto" and _is_ndjson(output))
     written = 0
-    reading = {"format": given["file_format"], "on_error": given["on_error"], "limit": given["limit"]}
+    reading = {name: given[name] for name in ("encoding", "on_error", "limit")} | {"format": given["file_format"]}
     # On a terminal, a progress line would be mixed with the predictions.
     quiet = given["quiet"] or (output is None and sys.stdout.isatty())
     with (
@@ -97,10 +99,13 @@ def _is_ndjson(output: str | None) -> bool:
 
 def _writer(file: IO[str], model: Any, ndjson: bool, with_tasks: bool) -> Callable[[Any, Any, Any], None]:
     """A function that writes one block: row numbers, tasks and margins."""
+    from budgetron.learners.classes import label_text
+
     classes = model.classes_.tolist()
     probabilistic = hasattr(model, "predict_proba")
     names = ["line", *(["task"] if with_tasks else []), "prediction", *_figure_names(classes, probabilistic)]
-    rows_of = _rows(model, classes, probabilistic, with_tasks)
+    written = classes if ndjson else [label_text(label) if isinstance(label, bool) else label for label in classes]
+    rows_of = _rows(model, written, probabilistic, with_tasks)
     if ndjson:
 
         def write(numbers: Any, tasks: Any, margins: Any) -> None:
@@ -116,10 +121,12 @@ def _writer(file: IO[str], model: Any, ndjson: bool, with_tasks: bool) -> Callab
 
 
 def _figure_names(classes: list[Any], probabilistic: bool) -> list[str]:
+    from budgetron.learners.classes import label_text
+
     if not probabilistic and len(classes) == 2:
         return ["margin"]
     word = "probability" if probabilistic else "margin"
-    return [f"{word}_{label}" for label in classes]
+    return [f"{word}_{label_text(label)}" for label in classes]
 
 
 def _rows(

@@ -8,7 +8,7 @@ rows. It must never change what a column becomes after the first rows: X would c
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from functools import partial
 from typing import Any, NamedTuple
 
@@ -19,7 +19,16 @@ from budgetron.errors import InputError, refuse, refuse_type, shown
 from budgetron.io.encoding.encode import encoded, feature_names, hashed_names
 from budgetron.io.encoding.infer_types import AS_ASKED
 from budgetron.io.encoding.running_scale import RunningScale
-from budgetron.io.encoding.values import NO_NAME, CodedColumn, parse_date, parse_integer, parse_task
+from budgetron.io.encoding.values import (
+    NO_NAME,
+    CodedColumn,
+    format_value,
+    parse_date,
+    parse_integer,
+    parse_task,
+    parse_truth,
+)
+from budgetron.io.encoding.written_numbers import Writing
 from budgetron.io.table import Selection, Table, table_from_values
 from budgetron.persist.columns import ARRAYS, SavedColumns, is_hashed, width
 from budgetron.persist.schema import Plan
@@ -72,9 +81,10 @@ class Columns:
     ['age', 'age missing', 'colour=blue', 'colour=red', 'colour=other']
     """
 
-    def __init__(self, plan: Plan, scaling: RunningScale) -> None:
+    def __init__(self, plan: Plan, scaling: RunningScale, doubts: Sequence[str] = ()) -> None:
         self.plan = plan
         self.scaling = scaling
+        self._doubts = tuple(doubts)
 
     # ---- description
 
@@ -87,6 +97,11 @@ class Columns:
     def task(self) -> str | None:
         """The name of the column with the task; None if all rows belong to one task."""
         return self.plan.task
+
+    @property
+    def weight(self) -> str | None:
+        """The name of the column with the weight of each example; None if there is none."""
+        return self.plan.weight
 
     @property
     def names(self) -> list[str]:
@@ -112,9 +127,9 @@ class Columns:
     def memory_bytes(self) -> int:
         """Bytes of names, categories and scales. They come on top of the model's own memory and do not grow."""
         plan = self.plan
-        texts = [plan.label or "", plan.task or "", plan.label_note, plan.task_note]
+        texts = [plan.label or "", plan.task or "", plan.weight or "", plan.label_note, plan.task_note]
         for column in plan.columns:
-            texts += [column.name, column.note, *(column.values or ())]
+            texts += [column.name, column.note, *(column.values or ()), *column.missing]
         columns = sum(map(sys.getsizeof, plan.columns))
         return columns + sum(map(sys.getsizeof, texts)) + sum(array.nbytes for array in self.saved().arrays.values())
 
@@ -123,9 +138,11 @@ class Columns:
         plan = self.plan
         lines = []
         if plan.label is not None:
-            kind = "integers" if plan.whole_labels else "text"
+            kind = "integers" if plan.whole_labels else "true or false" if plan.truth_labels else "text"
             lines.append(ColumnSummary(plan.label, "label", kind, "", plan.label_note))
         lines.append(ColumnSummary(plan.task or "", "task", "" if plan.task is None else "name", "", plan.task_note))
+        if plan.weight is not None:
+            lines.append(ColumnSummary(plan.weight, "weight", "number", "", AS_ASKED))
         if plan.layout != "table":
             lines.append(ColumnSummary("", "feature", plan.layout, f"hashed into {plan.hashed:,}", "not scaled"))
         for column in plan.columns:
@@ -137,13 +154,11 @@ class Columns:
         return lines
 
     def warnings(self) -> list[str]:
-        """Return one sentence per column that is taken for a category but may be meant as numbers."""
-        doubtful = [c for c in self.plan.columns if c.kind == "category" and c.note not in ("", AS_ASKED)]
-        return [
-            f"Column {column.name!r} is taken for a category, {column.note}. "
-            "Leave fields without a value empty, or declare the column categorical."
-            for column in doubtful
-        ]
+        """Return one sentence per choice that may be wrong, with its remedy: the task, types of columns, labels.
+
+        They are about the first rows of a file, and are not saved with a model.
+        """
+        return list(self._doubts)
 
     def __repr__(self) -> str:
         made = f"{self.n_features:,} of {'a CSR matrix' if self.sparse else 'an array'}"
@@ -192,26 +207,32 @@ class Columns:
 
     def _features(self) -> Selection:
         used = [column for column in self.plan.columns if column.kind != "ignored"]
-        numbers = tuple(column.name for column in used if column.kind == "number")
-        return Selection(numbers, tuple(column.name for column in used if column.kind != "number"))
+        numbers = [column for column in used if column.kind == "number"]
+        written = {c.name: Writing(c.format, tuple(c.missing)) for c in numbers if c.format or c.missing}
+        texts = tuple(column.name for column in used if column.kind != "number")
+        return Selection(tuple(column.name for column in numbers), texts, written)
 
     def selection(self, labelled: bool) -> Selection:
-        """Return which columns a reader must deliver as numbers and which as text."""
-        numbers, texts = self._features()
+        """Return which columns a reader must deliver as numbers (the weight is the last) and which as text."""
+        numbers, texts, written = self._features()
         names = (self.label if labelled else None, self.task)
-        return Selection(numbers, (*texts, *(name for name in names if name is not None)))
+        weight = (self.weight,) if labelled and self.weight is not None else ()
+        return Selection((*numbers, *weight), (*texts, *(name for name in names if name is not None)), written)
 
     def wrong_rows(self, table: Table, classes: Sequence[Any] | None = None) -> dict[int, str]:
         """Return the rows that cannot be used, each with a sentence that says why."""
         wrong: dict[int, str] = {}
         # Readers mark a value that is not a number by infinity, because NaN already means a missing value.
         for row, place in np.argwhere(np.isinf(table.numbers)).tolist():
-            name = self._features().numbers[place]
-            wrong.setdefault(row, f"column {name!r} should be a number but is not")
+            wrong.setdefault(row, self._not_a_number(place))
+        weights = self._weights(table)
+        if weights is not None:
+            for row in np.flatnonzero(~(weights >= 0)).tolist():
+                wrong.setdefault(row, f"column {self.weight!r} should be a weight, a number >= 0, but is not")
         for column in self.plan.columns:
             if column.kind == "date":
                 expected = f"column {column.name!r} should be a date such as 2024-02-29"
-                _collect_wrong(wrong, table.texts[column.name], expected, _is_date)
+                _collect_wrong(wrong, table.texts[column.name], expected, partial(_is_date, column.missing))
         if self.task in table.texts:
             _collect_wrong(wrong, table.texts[self.task], f"column {self.task!r} should name the task", _is_name)
         if self.label in table.texts:
@@ -227,13 +248,16 @@ class Columns:
 
     def block_of(self, table: Table, learn: Any) -> Block:
         """Encode the rows of a table; `wrong_rows` must have found none."""
+        weights = table.weights
         if self.plan.layout == "table":
-            X = encoded(self.plan, self.scaling, table.numbers, table.texts, learn)
+            weights, n = self._weights(table), len(self._features().numbers)
+            numbers = table.numbers if weights is None else np.ascontiguousarray(table.numbers[:, :n])
+            X = encoded(self.plan, self.scaling, numbers, table.texts, learn)
         else:
             X = table.sparse
         y = self._labels(table.texts[self.label]) if self.label in table.texts else None
         tasks = _tasks(table.texts[self.task]) if self.task in table.texts else None
-        return Block(X, y, tasks, table.lines, table.weights, partial(self._names_in, table))
+        return Block(X, y, tasks, table.lines, weights, partial(self._names_in, table))
 
     def names_of(self, records: Any) -> dict[int, str]:
         """Return the names of the columns of X that these records use, for `Learner.explain(..., names=...)`.
@@ -246,9 +270,23 @@ class Columns:
         named = dict(enumerate(self.feature_names))
         return named | hashed_names(self.plan, table.texts) if self.plan.layout == "table" else named
 
+    def _weights(self, table: Table) -> NDArray[np.float64] | None:
+        """Return the column of weights, the last one of a table with labels; None if the file has none."""
+        if self.weight is None or self.label not in table.texts:
+            return None
+        return np.ascontiguousarray(table.numbers[:, -1])
+
+    def _not_a_number(self, place: int) -> str:
+        names = self.selection(True).numbers
+        written = next((column.format for column in self.plan.columns if column.name == names[place]), "")
+        example = f" such as {written}" if written else ""
+        return f"column {names[place]!r} should be a number{example} but is not"
+
     def _label_of(self, text: str) -> int | str | None:
         if self.plan.whole_labels:
             return parse_integer(text)
+        if self.plan.truth_labels:
+            return parse_truth(text)
         stripped = text.strip()
         return stripped if stripped not in NO_NAME and len(stripped) <= MAX_LABEL else None
 
@@ -256,13 +294,26 @@ class Columns:
         """Return the sorted labels of a table; None if there are fewer than two."""
         if self.label is None:
             return None
+        if self.plan.truth_labels:
+            return [False, True]
         labels = {label for text in table.texts[self.label].values if (label := self._label_of(text)) is not None}
         return sorted(labels) if len(labels) > 1 else None
+
+    def parsed_classes(self, classes: Sequence[Any]) -> list[Any]:
+        """Return classes that a caller named, as text or as values, in the kind of the labels of this file."""
+        parsed = [self._label_of(format_value(label)) for label in classes]
+        if None in parsed:
+            kind = "integers" if self.plan.whole_labels else "true and false" if self.plan.truth_labels else "text"
+            came = shown(classes[parsed.index(None)])
+            raise refuse("io.read", "classes", f"{kind}, like the labels of column {self.label!r}", came)
+        return sorted(set(parsed))
 
     def _labels(self, text: CodedColumn) -> NDArray[Any]:
         each = [self._label_of(value) for value in text.values]
         if self.plan.whole_labels:
             return np.array([0 if label is None else label for label in each], dtype=np.int64)[text.codes]
+        if self.plan.truth_labels:
+            return np.array([bool(label) for label in each], dtype=np.bool_)[text.codes]
         return np.array(["" if label is None else label for label in each], dtype=np.str_)[text.codes]
 
     def _table(self, records: Any, selection: Selection) -> Table:
@@ -276,8 +327,8 @@ class Columns:
         return table_from_values(values, selection, np.arange(1, n + 1), shown)
 
 
-def _is_date(text: str) -> bool:
-    return parse_date(text) is not None
+def _is_date(missing: Collection[str], text: str) -> bool:
+    return parse_date(text, missing) is not None
 
 
 def _is_name(text: str) -> bool:

@@ -10,7 +10,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from functools import lru_cache
 from typing import Any
 
@@ -30,7 +30,7 @@ _MONDAY = 4.0  # days after 1970-01-01, a Thursday
 
 def encoded(plan: Plan, scaling: RunningScale, numbers: Floats, texts: Mapping[str, CodedColumn], learn: Any) -> Any:
     """Return X: a dense array, or a CSR matrix if some column is hashed."""
-    moments = {c.name: parse_dates(texts[c.name]) for c in plan.columns if c.kind == "date"}
+    moments = {c.name: parse_dates(texts[c.name], c.missing) for c in plan.columns if c.kind == "date"}
     raw = _scaled_columns(plan, numbers, moments)
     scaled = scaling.scaled(raw, learn)
     dense = _dense(plan, raw, scaled, texts, moments)
@@ -75,7 +75,7 @@ def _hashed_places(column: Column, value: str, size: int) -> Iterator[tuple[int,
     from sklearn.utils import murmurhash3_32
 
     if column.kind != "text":
-        name = f"{column.name}={parse_category(value)}"
+        name = f"{column.name}={parse_category(value, column.missing)}"
         yield murmurhash3_32(name, positive=True) % size, name
         return
     shift = murmurhash3_32(column.name, positive=True) % size
@@ -83,9 +83,10 @@ def _hashed_places(column: Column, value: str, size: int) -> Iterator[tuple[int,
         yield (abs(murmurhash3_32(word)) % size + shift) % size, f"{column.name}: {word}"  # as the vectorizer hashes
 
 
-def parse_dates(column: CodedColumn) -> Floats:
+def parse_dates(column: CodedColumn, missing: Collection[str] = ()) -> Floats:
     """Parse a column of dates as days since 1970; NaN if missing, infinity if it is not a date."""
-    each = np.array([np.inf if day is None else day for day in map(parse_date, column.values)], dtype=np.float64)
+    days = [parse_date(text, missing) for text in column.values]
+    each = np.array([np.inf if day is None else day for day in days], dtype=np.float64)
     return each[column.codes] if len(each) else np.zeros(len(column.codes))
 
 
@@ -139,7 +140,7 @@ def _slots(column: Column, text: CodedColumn) -> NDArray[np.intp]:
     assert column.values is not None
     known = {value: place for place, value in enumerate(column.values)}
     other = len(known)
-    each = [known.get(parse_category(value), other) for value in text.values]
+    each = [known.get(parse_category(value, column.missing), other) for value in text.values]
     return np.array(each, dtype=np.intp)[text.codes]
 
 
@@ -153,7 +154,7 @@ def _hashed(column: Column, text: CodedColumn, size: int) -> sparse.csr_matrix:
         words.indices = (words.indices + murmurhash3_32(column.name, positive=True) % size) % size
         words.has_sorted_indices = False
         return words
-    names = [f"{column.name}={parse_category(value)}" for value in text.values]
+    names = [f"{column.name}={parse_category(value, column.missing)}" for value in text.values]
     each = np.array([murmurhash3_32(name, positive=True) % size for name in names], dtype=np.int32)
     n = len(text.codes)
     return sparse.csr_matrix((np.ones(n), each[text.codes], np.arange(n + 1)), shape=(n, size))

@@ -4,116 +4,186 @@ label     the column asked for; else the first one named label, y, target or cla
 task      the column asked for; else the first one named task, user, customer or device (also with _id); else all rows
           belong to one task
 number    at least 95 % of the values present are numbers. The others are bad lines, and so are infinite numbers.
+          Decimal commas and thousands separators are recognised, and words such as n.a. count as missing.
 date      at least 95 % of the values present are dates such as 2024-02-29 or 2024-02-29T12:30:00
 text      on average three words per value or more, and more than half of the rows differ
-ignored   no value at all; a different word on each of 100 rows or more; a first column that numbers the rows
+ignored   no value at all; a different word on each of 100 rows or more; a first column that numbers the rows; numbers
+          that by their name are identifiers
 category  anything else: one column of X per value if there are at most 32 short values, otherwise hashed
 
-`stream.read` calls this once per file without a saved model. The result never changes afterwards.
+`stream.read` calls this once per file without a saved model. The result never changes afterwards. Choices that may be
+wrong are reported as sentences (`doubts`), so that none is silent.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any
 
+import msgspec
 import numpy as np
 
-from budgetron.errors import InputError, shown
+from budgetron.errors import InputError, refuse, refuse_type, shown
+from budgetron.io.encoding import doubts
+from budgetron.io.encoding.task_column import default_task, is_candidate, is_identifier
 from budgetron.io.encoding.values import (
     MISSING,
     NO_NAME,
     CodedColumn,
+    format_value,
     is_numeric_literal,
-    looks_numeric,
     parse_category,
     parse_date,
     parse_integer,
     parse_number,
+    parse_truth,
 )
+from budgetron.io.encoding.written_numbers import ENOUGH, NA_LIKE, Writing, formats_of
 from budgetron.io.table import Table
 from budgetron.persist.columns import is_hashed
 from budgetron.persist.schema import Column, Plan
 
 LABELS = ("label", "y", "target", "class")
-TASKS = ("task", "user", "customer", "device", "task_id", "user_id", "customer_id", "device_id")
 HASHED = 1 << 18  # columns of X for words and for categories with many values
 MOST_ONE_HOT = 32  # values of one category that get their own column of X
 MOST_ONE_HOT_IN_ALL = 512
 LONGEST_ONE_HOT = 200  # characters; this bounds the bytes that a model keeps per category
 MOST_CLASSES = 1000
 AS_ASKED = "as asked"
-_ENOUGH = 0.95  # share of numbers or dates that makes a column one of numbers or dates
+_BY_NAME = "recognised by name"
 _MANY = 0.5  # share of numbers among the values of a category above which the user is warned
 _ROW_NUMBER_NAMES = ("column 1", "Unnamed: 0", "rownames", "row_names", "index", "id")
+_MOST_CODES = 100
+WHO = "io.read"
 
 
-def infer_columns(
-    names: list[str], sample: Table, *, label: str | None, task: str | None, drop: Iterable[str], text: Iterable[str],
-    categorical: Iterable[str], labelled: bool,
-) -> Plan:  # fmt: skip
-    """Decide the role and type of each column, from the first rows and from what the caller asked for."""
-    asked = {"drop": _listed(drop), "text": _listed(text), "categorical": _listed(categorical)}
-    for parameter, wanted in (asked | {"label": [label], "task": [task]}).items():
-        for name in wanted:
-            if name is not None and name not in names:
-                # Without a prefix, because the same sentence is shown by Python and by the command line.
-                known = shown(names, 400)
-                raise InputError(f"{parameter}: there is no column {shown(name)}. The columns are {known}.")
-    task, task_note = (task, AS_ASKED) if task is not None else _default_task(names, label, asked["drop"])
-    label_note = AS_ASKED
+@dataclass(frozen=True)
+class Asked:
+    """What the caller said about the columns of a file."""
+
+    label: str | None = None
+    task: str | None = None
+    weight: str | None = None
+    drop: tuple[str, ...] = ()
+    text: tuple[str, ...] = ()
+    categorical: tuple[str, ...] = ()
+    decimal: str | None = None
+    na_values: tuple[str, ...] = ()
+    classes: tuple[Any, ...] | None = None
+
+    @classmethod
+    def of(
+        cls, label: Any, task: Any, weight: Any, drop: Any, text: Any, categorical: Any, decimal: Any, na_values: Any,
+        classes: Any,
+    ) -> Asked:  # fmt: skip
+        """Check the arguments of `stream.read`. A single name may be given instead of a list."""
+        if decimal not in (None, ".", ","):
+            raise refuse(WHO, "decimal", '".", "," or None to find out', shown(decimal))
+        codes = tuple(str(code).strip() for code in _listed("na_values", na_values, str | int | float))
+        if len(codes) > _MOST_CODES:
+            raise refuse(WHO, "na_values", f"at most {_MOST_CODES} values", str(len(codes)))
+        return cls(
+            label, task, weight, _listed("drop", drop), _listed("text", text), _listed("categorical", categorical),
+            decimal, codes, None if classes is None else tuple(classes),
+        )  # fmt: skip
+
+    def columns(self) -> Iterable[tuple[str, str]]:
+        """Return each name of a column with the parameter that it was given for."""
+        for parameter in ("label", "task", "weight", "drop", "text", "categorical"):
+            given = getattr(self, parameter)
+            for name in (given,) if isinstance(given, str) else given or ():
+                yield parameter, name
+
+
+def infer_columns(reader: Any, sample: Table, asked: Asked, labelled: bool) -> tuple[Plan, list[str]]:
+    """Decide the role and type of each column, from the first rows and from what the caller asked for.
+
+    Returns the plan, and one sentence per choice that may be wrong.
+    """
+    names: list[str] = reader.names
+    for parameter, name in asked.columns():
+        if name not in names:
+            # Without a prefix, because the same sentence is shown by Python and by the command line.
+            known = shown(names, 400)
+            raise InputError(f"{parameter}: there is no column {shown(name)}. The columns are {known}.")
+    task, task_note = (asked.task, AS_ASKED) if asked.task is not None else _default_task(names, asked)
+    label, label_note = asked.label, AS_ASKED
     if label is None:
-        label, label_note = _default_label(names, task, asked["drop"], labelled)
-    if label is not None and label == task:
-        raise InputError(f"label and task are both the column {label!r}. Name two different columns.")
-    columns = [
-        _column(name, place, sample.texts[name], asked)
-        for place, name in enumerate(names)
-        if name not in (label, task)
-    ]  # fmt: skip
-    columns = _limit_one_hot(columns)
+        label, label_note = _default_label(names, task, asked, labelled)
+    _check_roles({"label": label, "task": task, "weight": asked.weight})
+    found = _Inference(sample, asked, [name for name in names if name not in (label, task, asked.weight)], reader.typed)
+    columns = _limit_one_hot([found.column(name, names.index(name)) for name in found.present])
     if all(column.kind == "ignored" for column in columns):
         raise InputError(
             f"The file has no columns to learn from beside the label and the task. Its columns are "
-            f"{shown(names)}; columns without a value in the first rows do not count."
+            f"{shown(names)}; columns without a value in the first rows and identifiers do not count."
         )
-    whole = label is not None and labelled and _labels_are_integers(label, sample.texts[label])
+    said = found.doubts
+    if asked.task is None:
+        said = doubts.about_task(task, task_note, found.candidates) + said
+    else:
+        said += [doubts.about_identifier(name, n) for name, n in found.candidates.items() if name in found.left_out]
+    kind = _label_kind(label, sample.texts[label]) if label is not None and labelled else "text"
+    if kind == "truth" and any(parse_truth(format_value(one)) is None for one in asked.classes or ()):
+        kind = "text"  # the first rows lack a class that is neither true nor false
+    if label is not None and labelled and kind == "text" and asked.classes is None:
+        said += doubts.about_label(label, _counted(sample.texts[label], NO_NAME))
+    for name, renamed in getattr(reader, "renamed", ()):
+        if renamed not in asked.drop:
+            said.append(doubts.about_repeated(name, renamed, _same_values(sample, name, renamed)))
     hashed = HASHED if any(map(is_hashed, columns)) else 0
-    return Plan("table", label, whole, task, columns, hashed, label_note, task_note)
+    plan = Plan("table", label, kind == "integers", task, columns, hashed, label_note, task_note,
+                kind == "truth", asked.weight)  # fmt: skip
+    return plan, said
 
 
-def sparse_columns(reader: Any, sample: Table, label: str | None, others: list[str], labelled: bool) -> Plan:
+def sparse_columns(reader: Any, sample: Table, asked: Asked, labelled: bool) -> Plan:
     """Return the roles for svmlight and Vowpal Wabbit, whose rows are sparse vectors already."""
-    if label not in (None, "label") or others:
+    others = [name for parameter, name in asked.columns() if parameter not in ("label", "task")]
+    if asked.label not in (None, "label") or others:
         raise InputError(
-            f"label, drop, text and categorical name columns, but {reader.layout} has none; "
-            f"got {shown([label, *others])}."
+            f"label, weight, drop, text and categorical name columns, but {reader.layout} has none; "
+            f"got {shown([asked.label, *others])}."
         )
-    whole = labelled and _labels_are_integers("label", sample.texts["label"])
+    whole = labelled and _label_kind("label", sample.texts["label"]) == "integers"
     note = "not asked for: all rows belong to one task" if reader.task is None else AS_ASKED
+    note = _BY_NAME if reader.task is not None and asked.task is None else note
     return Plan(reader.layout, "label", whole, reader.task, [], reader.width, "the first word of a line", note)
 
 
-def _listed(names: Any) -> list[str]:
-    if isinstance(names, str):
-        return [names]
-    return list(names)
+def _listed(parameter: str, names: Any, kinds: Any = str) -> tuple[Any, ...]:
+    if isinstance(names, kinds):
+        return (names,)
+    try:
+        return tuple(names)
+    except TypeError:
+        raise refuse_type(WHO, parameter, "a list", shown(names)) from None
 
 
-def _default_task(names: list[str], label: str | None, drop: list[str]) -> tuple[str | None, str]:
-    free = {name.lower(): name for name in reversed(names) if name != label and name not in drop}
-    for name in TASKS:
-        if name in free:
-            return free[name], "recognised by name"
-    return None, "no column has such a name: all rows belong to one task"
+def _check_roles(roles: Mapping[str, str | None]) -> None:
+    named = [(role, name) for role, name in roles.items() if name is not None]
+    for place, (role, name) in enumerate(named):
+        for other, same in named[place + 1 :]:
+            if name == same:
+                raise InputError(f"{role} and {other} are both the column {name!r}. Name two different columns.")
 
 
-def _default_label(names: list[str], task: str | None, drop: list[str], labelled: bool) -> tuple[str | None, str]:
-    free = {name.lower(): name for name in reversed(names) if name != task and name not in drop}
+def _default_task(names: list[str], asked: Asked) -> tuple[str | None, str]:
+    others = (asked.label, asked.weight, *asked.drop, *asked.text, *asked.categorical)
+    task = default_task(name for name in names if name not in others)
+    if task is None:
+        return None, "no column is named task, user, customer or device: all rows belong to one task"
+    return task, _BY_NAME
+
+
+def _default_label(names: list[str], task: str | None, asked: Asked, labelled: bool) -> tuple[str | None, str]:
+    taken = (task, asked.weight, *asked.drop)
+    free = {name.lower(): name for name in reversed(names) if name not in taken}
     for name in LABELS:
         if name in free:
-            return free[name], "recognised by name"
+            return free[name], _BY_NAME
     if not labelled:
         return None, ""
     if not free:
@@ -121,55 +191,133 @@ def _default_label(names: list[str], task: str | None, drop: list[str], labelled
     return next(iter(free.values())), "the last column: no column is named label, y, target or class"
 
 
-def _column(name: str, place: int, values: CodedColumn, asked: dict[str, list[str]]) -> Column:
+def _counted(values: CodedColumn, missing: Iterable[str]) -> dict[str, int]:
+    """Return how many rows have each value, without missing ones."""
     counts = np.bincount(values.codes, minlength=len(values.values))
     each = zip(values.values, counts.tolist(), strict=True)
-    present = {value: n for value, n in each if n and value.strip() not in MISSING}
-    rows, n = len(values.codes), sum(present.values())
-    gaps = n < rows
-    if name in asked["drop"]:
-        return Column(name, "ignored", note=AS_ASKED)
-    if name in asked["text"]:
-        return Column(name, "text", note=AS_ASKED)
-    if name in asked["categorical"]:
-        return _category(name, values, counts, AS_ASKED)
-    if not present:
-        return Column(name, "ignored", note="no value in the first rows")
-    n_numbers = sum(k for value, k in present.items() if looks_numeric(value))
-    if n_numbers >= _ENOUGH * n:
+    return {value: n for value, n in each if n and value.strip() not in missing}
+
+
+def _same_values(sample: Table, name: str, other: str) -> bool:
+    one, two = ([column.values[code] for code in column.codes] for column in (sample.texts[name], sample.texts[other]))
+    return one == two
+
+
+class _Inference:
+    """The types of columns, one after another, with what was noticed on the way."""
+
+    def __init__(self, sample: Table, asked: Asked, names: list[str], typed: bool) -> None:
+        self._sample, self._asked = sample, asked
+        missing = MISSING.union(asked.na_values)
+        self.present = {name: _counted(sample.texts[name], missing) for name in names}
+        free = {name: values for name, values in self.present.items()
+                if name not in (*asked.drop, *asked.text, *asked.categorical)}  # fmt: skip
+        self._formats = formats_of(free, asked.decimal, typed)
+        self.doubts: list[str] = []
+        self.candidates: dict[str, int] = {}  # columns that may be the task, and how many values they have
+        self.left_out: set[str] = set()
+
+    def column(self, name: str, place: int) -> Column:
+        asked, present = self._asked, self.present[name]
+        if name in asked.drop:
+            return Column(name, "ignored", note=AS_ASKED)
+        if name in asked.text:
+            return Column(name, "text", note=AS_ASKED)
+        if name in asked.categorical:
+            return self._category(name, AS_ASKED)
+        if not present:
+            return Column(name, "ignored", note="no value in the first rows")
+        if is_candidate(name, present):
+            self.candidates[name] = len(present)
+        n = sum(present.values())
+        writing = Writing(self._formats.get(name) or "", asked.na_values)
+        words = [value for value in present if not writing.is_number(value)]
+        n_numbers = n - sum(present[word] for word in words)
+        like_na = [word for word in words if word.strip().casefold() in NA_LIKE]
+        n_others = n - sum(present[word] for word in like_na)  # values that are no code for a missing one
+        if n_numbers and n_numbers >= ENOUGH * n_others:
+            return self._number(name, place, writing, like_na)
+        days = {value: parse_date(value) for value in present}
+        if sum(present[value] for value, day in days.items() if day is not None) >= ENOUGH * n_others > 0:
+            clock = any((day or 0.0) % 1 for day in days.values())
+            missing = self._codes(word for word in like_na if days[word] is None)
+            return Column(name, "date", gaps=self._has_gaps(name, missing), clock=clock, note=_note("", missing, asked),
+                          missing=missing)  # fmt: skip
+        spoken = sum(k * len(value.split()) for value, k in present.items())
+        if spoken >= 3 * n and len(present) > n / 2:
+            note = f"{spoken / n:.0f} words per value, {len(present):,} distinct values in {n:,} rows"
+            return Column(name, "text", note=note)
+        if len(present) == n >= 100:
+            return Column(name, "ignored", note="a different value on every row: an identifier")
+        self._doubt_category(name, words, n_numbers, n)
+        return self._category(name, "" if n_numbers < _MANY * n else _mostly_numbers(words, n_numbers, n))
+
+    def _number(self, name: str, place: int, writing: Writing, like_na: list[str]) -> Column:
+        present, asked = self.present[name], self._asked
+        values = self._sample.texts[name]
         if place == 0 and name in _ROW_NUMBER_NAMES and _numbers_the_rows(values):
             return Column(name, "ignored", note="it numbers the rows")
-        return Column(name, "number", gaps=gaps)
-    if sum(k for value, k in present.items() if parse_date(value) is not None) >= _ENOUGH * n:
-        clock = any((parse_date(value) or 0.0) % 1 for value in present)
-        return Column(name, "date", gaps=gaps, clock=clock)
-    words = sum(k * len(value.split()) for value, k in present.items())
-    if words >= 3 * n and len(present) > n / 2:
-        note = f"{words / n:.0f} words per value, {len(present):,} distinct values in {n:,} rows"
-        return Column(name, "text", note=note)
-    if len(present) == n >= 100:
-        return Column(name, "ignored", note="a different value on every row: an identifier")
-    return _category(name, values, counts, "" if n_numbers < _MANY * n else _mostly_numbers(present, n_numbers, n))
+        whole = is_identifier(name) and all(parse_integer(value) is not None for value in present)
+        if whole and len(present) == sum(present.values()) >= 100:
+            return Column(name, "ignored", note="a different value on every row: an identifier")
+        if whole and name in self.candidates:
+            if len(present) <= MOST_ONE_HOT:
+                return self._category(name, "an identifier by its name")
+            self.left_out.add(name)
+            return Column(name, "ignored", note="an identifier by its name")
+        missing = self._codes(like_na)
+        note = _note(f"written as {writing.format}" if writing.format else "", missing, asked)
+        return Column(name, "number", gaps=self._has_gaps(name, missing), note=note, format=_as_format(writing.format),
+                      missing=missing)  # fmt: skip
+
+    def _codes(self, found: Iterable[str]) -> list[str]:
+        """Return the further codes for missing values of a column: those asked for and those that were found."""
+        return sorted({*self._asked.na_values, *(word.strip() for word in found)})
+
+    def _has_gaps(self, name: str, missing: list[str]) -> bool:
+        rows = len(self._sample.texts[name].codes)
+        return rows > sum(n for value, n in self.present[name].items() if value.strip() not in missing)
+
+    def _doubt_category(self, name: str, words: list[str], n_numbers: int, n: int) -> None:
+        present = self.present[name]
+        if self._formats.get(name, "") is None:
+            self.doubts.append(doubts.about_number(name, next(value for value in present if "," in value)))
+        elif n_numbers >= _MANY * n:
+            self.doubts.append(doubts.about_words(name, n_numbers, n, words[0]))
+        else:
+            self.doubts += doubts.about_dates(name, present)
+
+    def _category(self, name: str, note: str) -> Column:
+        """Return a category column. Missing values are a category too, the empty text."""
+        missing = list(self._asked.na_values)
+        values = self._sample.texts[name]
+        counts = np.bincount(values.codes, minlength=len(values.values))
+        seen = {parse_category(value, missing) for value, n in zip(values.values, counts, strict=True) if n}
+        few = len(seen) <= MOST_ONE_HOT and all(len(value) <= LONGEST_ONE_HOT for value in seen)
+        return Column(name, "category", values=sorted(seen) if few else None, note=note, missing=missing)
 
 
-def _mostly_numbers(present: dict[str, int], n_numbers: int, n: int) -> str:
+def _as_format(text: str) -> Any:
+    return text  # a str, where the schema has a Literal
+
+
+def _note(written: str, missing: list[str], asked: Asked) -> str:
+    found = [code for code in missing if code not in asked.na_values]
+    codes = f"{', '.join(map(shown, found[:5]))} count as missing" if len(found) > 1 else ""
+    codes = f"{shown(found[0])} counts as missing" if len(found) == 1 else codes
+    return ", ".join(part for part in (written, codes) if part)
+
+
+def _mostly_numbers(words: list[str], n_numbers: int, n: int) -> str:
     """Say why a category may be meant as a column of numbers."""
-    words = [value for value in present if not looks_numeric(value)]
     return f"although {n_numbers:,} of {n:,} values are numbers: {shown(words[0])} is not"
-
-
-def _category(name: str, values: CodedColumn, counts: Any, note: str) -> Column:
-    """Return a category column. Missing values are a category too, the empty text."""
-    seen = {parse_category(value) for value, n in zip(values.values, counts, strict=True) if n}
-    few = len(seen) <= MOST_ONE_HOT and all(len(value) <= LONGEST_ONE_HOT for value in seen)
-    return Column(name, "category", values=sorted(seen) if few else None, note=note)
 
 
 def _limit_one_hot(columns: list[Column]) -> list[Column]:
     """Hash all categories if one column of X per value would be too many in all."""
     if sum(len(column.values or ()) for column in columns) <= MOST_ONE_HOT_IN_ALL:
         return columns
-    return [Column(c.name, c.kind, c.gaps, c.clock, None, c.note) for c in columns]
+    return [msgspec.structs.replace(column, values=None) for column in columns]
 
 
 def _numbers_the_rows(values: CodedColumn) -> bool:
@@ -177,8 +325,8 @@ def _numbers_the_rows(values: CodedColumn) -> bool:
     return len(numbers) > 1 and all(a is not None and b == a + 1 for a, b in pairwise(numbers))
 
 
-def _labels_are_integers(label: str, values: CodedColumn) -> bool:
-    """Whether all labels are integers. Raises if the column looks like measurements, which are no classes."""
+def _label_kind(label: str, values: CodedColumn) -> str:
+    """Return "integers", "truth" or "text". Raises if the column looks like measurements, which are no classes."""
     present = [value for value in values.values if value.strip() not in NO_NAME]
     if len(present) > MOST_CLASSES:
         raise InputError(
@@ -186,11 +334,13 @@ def _labels_are_integers(label: str, values: CodedColumn) -> bool:
             f"{MOST_CLASSES:,} classes are accepted. If another column is the label, name it: label=..."
         )
     if not present:
-        return False
+        return "text"
+    if all(value.strip().lower() in ("true", "false") for value in present):
+        return "truth"
     fractions = [value for value in present if parse_integer(value) is None]
     if fractions and all(map(is_numeric_literal, present)):
         raise InputError(
             f"The label column {label!r} contains measurements such as {fractions[0]}, not classes. "
             "If another column is the label, name it: label=...; or make classes of it by a threshold."
         )
-    return not fractions
+    return "text" if fractions else "integers"

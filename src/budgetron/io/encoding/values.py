@@ -10,7 +10,7 @@ from __future__ import annotations
 import datetime
 import math
 import re
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from functools import lru_cache
 from typing import Any, NamedTuple
 
@@ -26,6 +26,7 @@ _TASK = re.compile(r"0|-?[1-9][0-9]{0,17}", re.ASCII)
 _DATE = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}([T ][0-9]{2}:[0-9]{2}.*)?", re.ASCII)
 _EPOCH = datetime.datetime(1970, 1, 1, tzinfo=datetime.UTC)
 _TRUTH = {"true": 1.0, "false": 0.0}
+_TRUTHS = {"true": True, "false": False, "1": True, "0": False}
 
 
 class CodedColumn(NamedTuple):
@@ -69,10 +70,10 @@ def is_numeric_literal(text: str) -> bool:
     return _NUMBER.fullmatch(text) is not None
 
 
-def parse_date(text: str) -> float | None:
+def parse_date(text: str, missing: Collection[str] = ()) -> float | None:
     """Parse a date as days since 1970; NaN if it is missing, None if the text is neither. The default zone is UTC."""
     stripped = text.strip()
-    if stripped in MISSING:
+    if stripped in MISSING or stripped in missing:
         return math.nan
     if _DATE.fullmatch(stripped) is None:
         return None
@@ -90,10 +91,15 @@ def parse_integer(text: str) -> int | None:
     return int(number) if number is not None and number == math.floor(number) and abs(number) < 2**53 else None
 
 
-def parse_category(text: str) -> str:
+def parse_truth(text: str) -> bool | None:
+    """Parse a boolean label as programs write it: true, True, TRUE or 1; None if it is none."""
+    return _TRUTHS.get(text.strip().lower())
+
+
+def parse_category(text: str, missing: Collection[str] = ()) -> str:
     """Return a category: the text without surrounding blanks. All missing values are one category, ""."""
     stripped = text.strip()
-    return "" if stripped in MISSING else stripped
+    return "" if stripped in MISSING or stripped in missing else stripped
 
 
 @lru_cache(maxsize=1 << 16)

@@ -10,9 +10,10 @@ import numpy as np
 
 from budgetron.errors import InputError, MissingExtra, StorageError, shown
 from budgetron.io.encoding.values import LARGEST, CodedColumn, code_texts, format_value
-from budgetron.io.formats.delimited import column_names
+from budgetron.io.encoding.written_numbers import Writing
+from budgetron.io.formats.delimited import column_names, renamed_columns
 from budgetron.io.source import Source
-from budgetron.io.table import SAMPLE_ROWS, BadLine, Selection, Table, parse_numbers
+from budgetron.io.table import PLAIN, SAMPLE_ROWS, BadLine, Selection, Table, parse_numbers, without_codes
 
 
 def pyarrow() -> Any:
@@ -33,6 +34,7 @@ class Arrow:
     """Reader of Parquet or Arrow; what other formats call lines are rows here, counted from 1."""
 
     layout: str = "table"
+    typed = True
     first_bad: BadLine | None = None
 
     def __init__(self, source: Source, format: str) -> None:
@@ -49,6 +51,7 @@ class Arrow:
         self._begin = file.tell()
         flat = self._flat(self._arrow.Table.from_batches([], self._translating(lambda: self._opened()[0])))
         self.names = column_names(source.name, flat.column_names)
+        self.renamed = renamed_columns(flat.column_names, self.names)
 
     def sample(self) -> Table:
         """Return the first rows with every column as text; `tables` returns them again."""
@@ -125,19 +128,19 @@ class Arrow:
         columns = dict(zip(self.names, flat.columns, strict=True))
         numbers = np.empty((flat.num_rows, len(selection.numbers)))
         for place, name in enumerate(selection.numbers):
-            numbers[:, place] = self._numbers(columns[name])
+            numbers[:, place] = self._numbers(columns[name], selection.written.get(name, PLAIN))
         texts = {name: self._codes(columns[name]) for name in selection.texts}
         lines = np.arange(done + 1, done + flat.num_rows + 1)
         return Table(lines, numbers, texts, lambda row: shown(rows.slice(row, 1).to_pylist()[0], 200))
 
-    def _numbers(self, column: Any) -> Any:
+    def _numbers(self, column: Any, writing: Writing) -> Any:
         types = self._arrow.types
         if not (types.is_integer(column.type) or types.is_floating(column.type) or types.is_boolean(column.type)):
-            return parse_numbers(self._codes(column))
+            return parse_numbers(self._codes(column), writing)
         if types.is_boolean(column.type):
             column = column.cast(self._arrow.int8())
         values = column.cast(self._arrow.float64(), safe=False).to_numpy(zero_copy_only=False)
-        return np.where(np.abs(values) > LARGEST, np.inf, values)
+        return without_codes(np.where(np.abs(values) > LARGEST, np.inf, values), writing)
 
     def _codes(self, column: Any) -> CodedColumn:
         arrow, types = self._arrow, self._arrow.types

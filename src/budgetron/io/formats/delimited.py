@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+import numpy as np
+
 from budgetron.errors import InputError, shown
 from budgetron.io.encoding.values import parse_number
 from budgetron.io.formats.records import Records
@@ -18,7 +20,16 @@ from budgetron.io.formats.scan import (
     split_record,
 )
 from budgetron.io.source import Source
-from budgetron.io.table import ENOUGH_BAD, SAMPLE_BYTES, SAMPLE_ROWS, BadLine, Selection, Table, shorten
+from budgetron.io.table import (
+    ENOUGH_BAD,
+    SAMPLE_BYTES,
+    SAMPLE_ROWS,
+    BadLine,
+    Selection,
+    Table,
+    parse_numbers,
+    shorten,
+)
 
 MAX_COLUMNS = 1 << 16
 MAX_NAME = 1 << 12  # characters
@@ -33,6 +44,7 @@ class Delimited:
     """
 
     layout: str = "table"
+    typed = False
 
     def __init__(self, source: Source, delimiter: str | None, header: bool | None) -> None:
         self._source = source
@@ -49,6 +61,7 @@ class Delimited:
         if header:
             self._records.next(self._delimiter, bytes([IGNORED]), 1, 1)
         self.names = column_names(source.name, fields if header else [""] * len(fields))
+        self.renamed = renamed_columns(fields, self.names) if header else []
 
     def _most_frequent_delimiter(self) -> str:
         found, content, offset = self._records.first(",", b"")
@@ -98,20 +111,26 @@ class Delimited:
         return self._table(selection, *self._records.next(self._delimiter, self._kinds(selection), rows, max_bad))
 
     def _kinds(self, selection: Selection) -> bytes:
-        kinds = dict.fromkeys(selection.numbers, NUMBER) | dict.fromkeys(selection.texts, TEXT)
+        texts = (*selection.texts, *selection.written)
+        kinds = dict.fromkeys(selection.numbers, NUMBER) | dict.fromkeys(texts, TEXT)
         return bytes(kinds.get(name, IGNORED) for name in self.names)
 
     def _table(self, selection: Selection, found: Scan, content: bytes, offset: int) -> tuple[Table, list[BadLine]]:
-        texts_in_order = [name for name in self.names if name in set(selection.texts)]
-        numbers_in_order = [name for name in self.names if name in set(selection.numbers)]
+        as_text = {*selection.texts, *selection.written}
+        texts = dict(zip((name for name in self.names if name in as_text), found.texts, strict=True))
+        in_order = [name for name in self.names if name in selection.numbers and name not in selection.written]
         numbers = found.numbers
+        if selection.written:
+            columns = dict(zip(in_order, found.numbers.T, strict=True))
+            columns |= {name: parse_numbers(texts[name], how) for name, how in selection.written.items()}
+            numbers = np.stack([columns[name] for name in selection.numbers], axis=1)
         # The scanner returns columns in the order of this file; a model may have learned from another order.
-        if numbers_in_order != list(selection.numbers):
-            numbers = numbers[:, [numbers_in_order.index(name) for name in selection.numbers]]
+        elif in_order != list(selection.numbers):
+            numbers = numbers[:, [in_order.index(name) for name in selection.numbers]]
         table = Table(
             found.lines,
             numbers,
-            dict(zip(texts_in_order, found.texts, strict=True)),
+            {name: texts[name] for name in texts if name in selection.texts},
             lambda row: shorten(content[offset + int(found.begins[row]) : offset + int(found.ends[row])]),
         )
         return table, [self._bad_line(bad, content[offset + bad.begin : offset + bad.end]) for bad in found.bad]
@@ -137,3 +156,9 @@ def column_names(file: str, fields: list[str]) -> list[str]:
         names.add(name)
         stripped[place - 1] = name
     return stripped
+
+
+def renamed_columns(fields: list[str], names: list[str]) -> list[tuple[str, str]]:
+    """Return the columns that `column_names` renamed because another one has their name: both names."""
+    stripped = [field.strip()[:MAX_NAME] for field in fields]
+    return [(field, name) for field, name in zip(stripped, names, strict=True) if field not in ("", name)]

@@ -32,6 +32,7 @@ class LineReader(ABC):
     """Reader of lines. A subclass parses one line in `row` and combines rows in `table`."""
 
     names: list[str]
+    typed = True
 
     def __init__(self, source: Source) -> None:
         self._source = source

@@ -96,8 +96,15 @@ def describe_problem(bad: BadRecord, names: list[str], record: bytes, delimiter:
     if bad.problem == NUL_BYTE:
         return "the line contains a NUL byte, so this may not be a text file"
     if bad.problem == NOT_UTF8:
-        return "the line is not valid UTF-8"
+        return "the line is not valid UTF-8" + _likely_encoding(record)
     return f"the line is longer than {MAX_LINE:,} bytes"
+
+
+def _likely_encoding(record: bytes) -> str:
+    """Say how the line reads in the most frequent other encoding, so that the user can judge."""
+    places = [place for place, byte in enumerate(record) if byte >= 0x80]
+    around = record[max(0, places[0] - 12) : places[0] + 12].decode("cp1252", "replace") if places else ""
+    return f' (as Windows-1252 it contains {shown(around)}; if that is right, read it with encoding="cp1252")'
 
 
 class _Incomplete(BudgetronError):

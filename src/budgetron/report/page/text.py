@@ -26,7 +26,7 @@ def name_of(value: Any, longest: int = LONGEST_NAME) -> str:
     >>> name_of("ann"), name_of(None), name_of(chr(0x202e) + "bob" + chr(10)), name_of("x" * 9, longest=4)
     ('ann', '(no task)', '\ufffdbob\ufffd', 'xxx…')
     """
-    text = "(no task)" if value is None else str(value)
+    text = "(no task)" if value is None else str(value).lower() if isinstance(value, bool) else str(value)
     if not text.strip():
         return f"(blank, {as_count(len(text))} characters)"
     short = text if len(text) <= longest else text[: longest - 1] + "…"

@@ -30,6 +30,7 @@ from starlette.responses import Response
 
 from budgetron.durable import KeyReused, Learned, StreamRows, row_digest
 from budgetron.errors import InputError, refusal
+from budgetron.learners.classes import in_known_spelling
 from budgetron.service.handlers.beginning import Numbered, can_begin, labels_of, unusual, usual_lines
 from budgetron.service.handlers.learning import idempotency_key, request_of
 from budgetron.service.http.call import Call, TwoWayStream
@@ -238,8 +239,8 @@ def _acknowledgement(first: int, last: int, learned: Learned, examples: list[Any
     # Margins of a model that was replaced since have no classes; margins that were deleted are NaN.
     if learned.classes is not None and not np.isnan(margins).any():
         codes = (margins > 0).astype(int) if margins.ndim == 1 else margins.argmax(axis=1)
-        predicted = learned.classes[codes].tolist()
-        answer["wrong"] = sum(label != example.label for label, example in zip(predicted, examples, strict=True))
+        labels = in_known_spelling(learned.classes, [example.label for example in examples])
+        answer["wrong"] = int((learned.classes[codes] != labels).sum())
     if learned.repeated:
         answer["repeated"] = True
     elif learned.n_before:

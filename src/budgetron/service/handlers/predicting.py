@@ -15,6 +15,7 @@ from starlette.responses import Response
 from budgetron.durable import ModelHost
 from budgetron.errors import refuse
 from budgetron.learners.budgetron import probabilities
+from budgetron.learners.classes import label_text
 from budgetron.service.handlers.features import rows_of, tasks_of
 from budgetron.service.http.wire import Prediction, Predictions, Reasons, encode, predict_request, reply
 from budgetron.service.settings import Limits
@@ -111,7 +112,7 @@ def predictions(model: Any, margins: NDArray[np.float64]) -> list[Prediction]:
     classes = model.classes_.tolist()
     chances: list[dict[str, float] | None] = [None] * len(margins)
     if hasattr(model, "predict_proba"):
-        names = [str(label) for label in classes]
+        names = [label_text(label) for label in classes]
         chances = [dict(zip(names, row, strict=True)) for row in probabilities(margins).tolist()]
     codes = (margins > 0).astype(int) if margins.ndim == 1 else margins.argmax(axis=1)
     return [

@@ -1,0 +1,120 @@
+"""What a reader of a file should be told before she trusts it: sentences about choices that may be wrong.
+
+`infer_types` collects them; `stream.read` logs them, and the command line prints them. A sentence says what was chosen,
+why it may be wrong, and how to change it, in the words of the Python call (the command line replaces them by options).
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+
+from budgetron.errors import shown
+
+_RARE = 0.001  # share of the rows of a label that may be a typing error
+_ENOUGH_ROWS = 50
+_OTHER_DATES = re.compile(r"[0-9]{1,2}([./-])[0-9]{1,2}\1([0-9]{2}|[0-9]{4})([ T].*)?", re.ASCII)
+
+
+def about_task(task: str | None, note: str, candidates: Mapping[str, int]) -> list[str]:
+    """Doubts about the task, where the caller did not name it. `candidates` has the number of values of each."""
+    if not candidates:
+        return []
+    name = next(iter(candidates))
+    others = " and ".join(f"{shown(other)} ({n:,} values)" for other, n in list(candidates.items())[:3])
+    many = len(candidates) > 1
+    if task is None:
+        return [f"No column was recognised as the task, so all rows belong to one task. {others} "
+                f"{'look like tasks' if many else 'looks like one'}: name it with task={_quoted(name)}, or use it as a "
+                f"feature with categorical=[{_quoted(name)}]."]  # fmt: skip
+    return [f"Column {shown(task)} is taken for the task ({note}), but {others} may be meant: to change it, use "
+            f"task={_quoted(name)}."]  # fmt: skip
+
+
+def about_label(label: str, counts: Mapping[str, int]) -> list[str]:
+    """Doubts about rare labels that look like typing errors of frequent ones."""
+    rows = sum(counts.values())
+    if rows < _ENOUGH_ROWS or len(counts) < 3:
+        return []
+    found = []
+    for rare, n in counts.items():
+        is_rare = n <= max(2, _RARE * rows)
+        likely = [other for other, m in counts.items() if is_rare and m >= 20 * n and _alike(rare, other)]
+        if likely:
+            classes = ", ".join(_quoted(other) for other in sorted(counts) if other != rare)
+            times = "once" if n == 1 else f"{n} times"
+            found.append(
+                f"Label {shown(rare)} occurs {times} in the first {rows:,} rows of column {shown(label)}, and looks "
+                f"like {shown(likely[0])}. It is a class of its own unless you name the classes with "
+                f"classes=[{classes}]."
+            )
+    return found
+
+
+def about_number(name: str, value: str) -> str:
+    """The doubt about numbers whose format cannot be decided."""
+    return (
+        f'Column {shown(name)} is taken for a category, because {shown(value)} may be written with decimal="," or with '
+        'decimal=".": say which.'
+    )
+
+
+def about_words(name: str, n_numbers: int, n: int, word: str) -> str:
+    """The doubt about a category that is mostly numbers."""
+    return (
+        f"Column {shown(name)} is taken for a category, although {n_numbers:,} of {n:,} values are numbers: "
+        f"{shown(word)} is not. If it means that a value is missing, use na_values=[{_quoted(word)}]; otherwise "
+        f"declare the column with categorical=[{_quoted(name)}]."
+    )
+
+
+def about_dates(name: str, values: Mapping[str, int]) -> list[str]:
+    """The doubt about a category whose values look like dates in another order than 2024-02-29."""
+    if len(values) < 2 or not all(map(_OTHER_DATES.fullmatch, values)):
+        return []
+    return [f"Column {shown(name)} is taken for a category, although {shown(next(iter(values)))} looks like a date. "
+            f"Write dates as 2024-02-29, or declare the column with categorical=[{_quoted(name)}]."]  # fmt: skip
+
+
+def about_repeated(name: str, renamed: str, same: bool) -> str:
+    """The doubt about a second column of one name."""
+    what = "has the same values" if same else "has other values"
+    return (
+        f"Two columns are called {shown(name)}; the second is called {shown(renamed)} here and {what}. Leave it out "
+        f"with drop=[{_quoted(renamed)}], or rename it in the file."
+    )
+
+
+def about_identifier(name: str, n: int) -> str:
+    """The doubt about whole numbers that are names, in a file whose task is known."""
+    return (
+        f"Column {shown(name)} is left out, because by its name its {n:,} numbers are identifiers. Use it with "
+        f"categorical=[{_quoted(name)}]."
+    )
+
+
+def _quoted(text: str) -> str:
+    return '"' + text.replace("\\", "\\\\").replace('"', '\\"') + '"'
+
+
+def _alike(one: str, other: str) -> bool:
+    """Whether two labels differ by their case or by one or two letters; class 1 and class 2 do not count."""
+    if one == other:
+        return False
+    if one.casefold() == other.casefold():
+        return True
+    if re.sub(r"[0-9]", "", one) == re.sub(r"[0-9]", "", other) or min(len(one), len(other)) < 3:
+        return False
+    return _distance(one.casefold(), other.casefold()) <= (1 if min(len(one), len(other)) == 3 else 2)
+
+
+def _distance(one: str, other: str) -> int:
+    """The number of letters to insert, delete or replace (Levenshtein)."""
+    if abs(len(one) - len(other)) > 2 or len(one) > 100:
+        return 3
+    row = list(range(len(other) + 1))
+    for i, letter in enumerate(one, start=1):
+        before, row[0] = row[0], i
+        for j, wanted in enumerate(other, start=1):
+            before, row[j] = row[j], min(before + (letter != wanted), row[j] + 1, row[j - 1] + 1)
+    return row[-1]

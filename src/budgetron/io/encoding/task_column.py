@@ -1,0 +1,60 @@
+"""Which column of a file is the task: one with a usual name, or none. Columns that may be meant are reported.
+
+A wrong task changes everything that is learned, so that only four names are taken for it: task, user, customer and
+device, also with an ending such as _id. Other names of things and all other identifiers are candidates: the caller is
+told about them, and none of them becomes a number.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping
+
+from budgetron.io.encoding.values import parse_integer
+
+TASKS = ("task", "user", "customer", "device")
+_ENDINGS = {"id", "ids", "nr", "no", "num", "number", "nummer", "key", "uuid", "guid", "code"}
+_THINGS = {
+    "account", "advertiser", "agent", "appliance", "author", "benutzer", "branch", "client", "cliente", "company",
+    "compte", "driver", "filiale", "gerät", "geraet", "hospital", "host", "household", "konto", "kunde", "kunden",
+    "machine", "maschine", "member", "merchant", "nutzer", "patient", "player", "plant", "pupil", "school", "schule",
+    "seller", "sender", "sensor", "shop", "station", "store", "student", "subscriber", "supplier", "tenant", "usuario",
+    "utilisateur", "vehicle", "vendor", "worker",
+}  # fmt: skip
+
+
+def default_task(names: Iterable[str]) -> str | None:
+    """Return the column whose name says that it is the task; None if there is none."""
+    words = {name: words_of(name) for name in names}
+    for task in TASKS:
+        for exact in (True, False):
+            for name, said in words.items():
+                if said == [task] or (not exact and said[:1] == [task] and len(said) == 2 and said[1] in _ENDINGS):
+                    return name
+    return None
+
+
+def is_identifier(name: str) -> bool:
+    """Whether a name says that the column has names or numbers of things."""
+    said = words_of(name)
+    if not said:
+        return False
+    ends_as_one = said[-1] in _ENDINGS and (len(said) > 1 or said[-1] in ("id", "uuid", "guid"))
+    return said[0] in (*TASKS, *_THINGS) or ends_as_one
+
+
+def is_candidate(name: str, present: Mapping[str, int]) -> bool:
+    """Whether a column may be the task: by its name, and because its values repeat and are no measurements."""
+    n = sum(present.values())
+    if not is_identifier(name) or not 2 <= len(present) <= n / 2:
+        return False
+    return not any(_is_fraction(value) for value in present)
+
+
+def words_of(name: str) -> list[str]:
+    """Return the words of a name: user, id for userId, user_id and "User ID"."""
+    return [word.lower() for word in re.findall(r"[^\W\d_]+|\d+", re.sub(r"(?<=[a-z])(?=[A-Z])", " ", name))]
+
+
+def _is_fraction(text: str) -> bool:
+    return re.fullmatch(r"[+-]?[0-9]*[.,][0-9]+", text.strip()) is not None and parse_integer(text) is None

@@ -1,0 +1,119 @@
+"""Numbers as they are written in other countries and by spreadsheet programs, and codes for missing values.
+
+    ""           1234.5       plain: the compiled core parses such columns
+    "1.234,5"    1.234,5      decimal comma; points, blanks or apostrophes may separate thousands
+    "1,234.5"    1,234.5      decimal point; commas, blanks or apostrophes may separate thousands
+
+`infer_types` decides the format of each column from the first rows. A value such as 1,234 fits both formats; then
+the other columns of the file decide, and if they do not, nothing is guessed.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Iterable, Mapping
+from typing import NamedTuple
+
+from budgetron.io.encoding.values import LARGEST, MISSING, is_numeric_literal, looks_numeric, parse_number
+
+COMMA, POINT = "1.234,5", "1,234.5"
+ENOUGH = 0.95  # share of numbers or dates that makes a column one of numbers or dates
+# Words for missing values that programs and people write among numbers and dates; compared without case. In a
+# category they stay a value of their own, because "unknown" may be as telling as any other.
+NA_LIKE = frozenset(
+    {
+        "-", "--", "---", ".", "..", "*", "na", "n/a", "n.a.", "n. a.", "n.a", "#na", "#n/a", "nan", "-nan", "1.#qnan",
+        "null", "(null)", "nil", "none", "void", "missing", "unknown", "undefined", "not available", "not applicable",
+        "empty", "blank", "nd", "n.d.", "n/d", "k.a.", "k. a.", "k.a", "ka", "unbekannt", "leer", "inconnu",
+        "desconocido", "\\n", "#value!", "#ref!", "#div/0!", "#num!", "#null!", "#name?", "0000-00-00",
+        "0000-00-00 00:00:00",
+    }
+)  # fmt: skip
+_BLANKS = " \u00a0\u202f'’"  # blanks of all widths and the apostrophes of Switzerland
+_GROUPED_POINTS = re.compile(r"[+-]?[1-9][0-9]{0,2}(\.[0-9]{3})+", re.ASCII)
+
+
+def _pattern(decimal: str, thousands: str) -> re.Pattern[str]:
+    # The first group has no leading zero, so that 0,125 cannot be mistaken for a group of thousands.
+    whole = rf"([0-9]+|[1-9][0-9]{{0,2}}([{thousands}])[0-9]{{3}}(\3[0-9]{{3}})*)"
+    return re.compile(rf"[+-]?({whole}({decimal}[0-9]*)?|{decimal}[0-9]+)"
+                      r"([eE][+-]?[0-9]+)?", re.ASCII)  # fmt: skip
+
+
+_PATTERNS = {COMMA: _pattern(",", "." + _BLANKS), POINT: _pattern(r"\.", "," + _BLANKS)}
+_DROPPED = {COMMA: str.maketrans(",", ".", "." + _BLANKS), POINT: str.maketrans("", "", "," + _BLANKS)}
+
+
+class Writing(NamedTuple):
+    """How the numbers of one column are written: their format, and further words for missing values."""
+
+    format: str = ""
+    missing: tuple[str, ...] = ()
+
+    def parse(self, text: str) -> float | None:
+        """Parse a number; NaN if it is missing, None if the text is neither."""
+        stripped = text.strip(" \t\u00a0")
+        if stripped in self.missing:
+            return math.nan
+        if not self.format:
+            return parse_number(text)
+        if stripped in MISSING:
+            return math.nan
+        if _PATTERNS[self.format].fullmatch(stripped) is None:
+            return None
+        number = float(stripped.translate(_DROPPED[self.format]))
+        return number if abs(number) <= LARGEST else None
+
+    def is_number(self, text: str) -> bool:
+        """Whether a text is meant as a number of this column."""
+        return self.parse(text) is not None or (not self.format and looks_numeric(text))
+
+
+def formats_of(columns: Mapping[str, Mapping[str, int]], decimal: str | None, typed: bool) -> dict[str, str | None]:
+    """Return the format of the columns that are not written plainly; None where it cannot be decided.
+
+    `columns` has the number of rows of each value, without missing ones. `decimal` is the sign that the caller asked
+    for. `typed` says that the file has numbers of its own (JSON, Parquet), which are always plain.
+    """
+    counted = {name: {value: n for value, n in values.items() if value.strip().casefold() not in NA_LIKE}
+               for name, values in columns.items()}  # fmt: skip
+    if decimal is not None:
+        wanted = COMMA if decimal == "," else POINT
+        always = decimal == "," and not typed  # a comma may come after the first rows
+        return {name: wanted for name, values in counted.items()
+                if _share(values, wanted) >= ENOUGH and (always or _is_special(values))}  # fmt: skip
+    fitting = {name: [format for format in (COMMA, POINT) if _share(values, format) >= ENOUGH]
+               for name, values in counted.items() if _is_special(values)}  # fmt: skip
+    found: dict[str, str | None] = {name: fits[0] for name, fits in fitting.items() if len(fits) == 1}
+    plain = {name: values for name, values in counted.items() if name not in fitting}
+    has_comma = COMMA in found.values()
+    has_point = POINT in found.values() or any(map(_has_decimal_point, plain.values()))
+    for name, fits in fitting.items():
+        if len(fits) == 2:
+            found[name] = None if has_comma == has_point else COMMA if has_comma else POINT
+    if has_comma and not typed:  # 1.234 beside 12,5 is a thousand and some
+        found |= {name: COMMA for name, values in plain.items() if _has_only_grouped_points(values)}
+    return found
+
+
+def _share(values: Mapping[str, int], format: str) -> float:
+    total = sum(values.values())
+    fitting = sum(n for value, n in values.items() if _PATTERNS[format].fullmatch(value.strip()))
+    return fitting / total if total else 0.0
+
+
+def _is_special(values: Iterable[str]) -> bool:
+    """Whether most values are numbers in one of the formats, and some are not plain."""
+    special = [value for value in values if any(sign in value.strip() for sign in "," + _BLANKS)]
+    return any(pattern.fullmatch(value.strip()) for value in special[:100] for pattern in _PATTERNS.values())
+
+
+def _has_decimal_point(values: Iterable[str]) -> bool:
+    return any("." in value and is_numeric_literal(value) and _GROUPED_POINTS.fullmatch(value.strip()) is None
+               for value in values)  # fmt: skip
+
+
+def _has_only_grouped_points(values: Mapping[str, int]) -> bool:
+    pointed = [value.strip() for value in values if "." in value]
+    return bool(pointed) and _share(values, COMMA) >= ENOUGH and all(map(_GROUPED_POINTS.fullmatch, pointed))
