@@ -99,7 +99,7 @@ def download(files: Sequence[RemoteFile], folder: Path, progress: bool = False) 
     pooch = import_extra("pooch")
     from requests.exceptions import RequestException  # comes with pooch
 
-    urls = {file.name: _url(file) for file in missing}
+    urls = {file.name: mirrored(file.name, file.url) for file in missing}
     hashes = {file.name: f"sha256:{file.sha256}" for file in missing}
     fetcher = pooch.create(path=folder, base_url="", registry=hashes, urls=urls, retry_if_failed=1)
     for file in missing:
@@ -126,9 +126,10 @@ def import_extra(module: str) -> Any:
     return errors.import_extra("data", module, "data")
 
 
-def _url(file: RemoteFile) -> str:
+def mirrored(name: str, url: str) -> str:
+    """Return where to download a file from: the mirror, if one is named, else its own URL."""
     mirror = os.environ.get(MIRROR_VARIABLE)
-    return f"{mirror.rstrip('/')}/{file.name}" if mirror else file.url
+    return f"{mirror.rstrip('/')}/{name}" if mirror else url
 
 
 def _unreachable(file: RemoteFile, url: str, problem: Exception) -> DataUnavailable:

@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from budgetron.data.files import DataCorrupt, DataUnavailable, cache_folder, import_extra, own_folder
+from budgetron.data.files import DataCorrupt, DataUnavailable, cache_folder, import_extra, mirrored, own_folder
 from budgetron.errors import refuse, shown
 
 _COMMIT = "b7451c08e8f691824b296ffffbb02048bbb13d41"
@@ -92,23 +92,40 @@ def fetch(one: KernelSet, folder: str | None) -> Path:
             f"{one.name} is not in {own or 'the cache'}. Put {one.name}.npz or {one.name}.mat into a folder {where}, "
             f"and name the folder by --from; or leave {one.name} out by --sets."
         )
+    return _downloaded(one, cache_folder() / "kernel")
+
+
+def _downloaded(one: KernelSet, place: Path) -> Path:
+    """Download a set and verify its content once, before hours of runs. A damaged download is not kept."""
     pooch = import_extra("pooch")
     from requests.exceptions import RequestException  # comes with pooch
 
+    assert one.url is not None
+    url = mirrored(f"kernel/{one.name}.mat", one.url)
     try:
-        got = pooch.retrieve(one.url, known_hash=None, fname=f"{one.name}.mat", path=cache_folder() / "kernel")
+        got = Path(pooch.retrieve(url, known_hash=None, fname=f"{one.name}.mat", path=place))
     except (RequestException, OSError) as problem:
         raise DataUnavailable(
-            f"{one.name} could not be downloaded from {one.url} ({type(problem).__name__}). Try again when online, or "
-            "put the file into a folder and name it by --from."
+            f"{one.name} could not be downloaded from {url} ({type(problem).__name__}). Nothing was kept. Try again "
+            "when online, or put the file into a folder and name it by --from."
         ) from None
-    load(one, str(Path(got).parent))  # verified once, before hours of runs
-    return Path(got)
+    try:
+        _verified(one, got)
+    except DataCorrupt:
+        got.unlink()
+        raise DataCorrupt(
+            f"{one.name} from {url} should have content with the SHA-256 {one.digest[:16]}…, but the download differs. "
+            "Nothing was kept. Try again; if the error persists, the copy at this URL has changed."
+        ) from None
+    return got
 
 
 def load(one: KernelSet, folder: str | None) -> Arrays:
     """Read a set and verify its content."""
-    path = fetch(one, folder)
+    return _verified(one, fetch(one, folder))
+
+
+def _verified(one: KernelSet, path: Path) -> Arrays:
     X, y, orders = _read(path)
     sha = hashlib.sha256()
     for values, kind in ((X, "<f4"), (y, "|i1"), (orders, "<i4")):
@@ -133,5 +150,5 @@ def _read(path: Path) -> tuple[Any, Any, Any]:
         rows = np.asarray(content["data"].todense() if hasattr(content["data"], "todense") else content["data"])
         orders = content["ID_all"] if "ID_all" in content else content["ID_list"]
         return rows[:, 1:].astype(np.float32), rows[:, 0], orders[:20].astype(np.int64) - 1
-    except (KeyError, ValueError, OSError) as problem:
+    except Exception as problem:  # readers of damaged files raise errors of many kinds
         raise DataCorrupt(f"{path} cannot be read as a data set ({problem}). Remove it and fetch it again.") from None
