@@ -189,7 +189,7 @@ void each_config(Use use) {
           for (std::size_t outputs : {std::size_t{1}, std::size_t{3}})
             for (std::size_t capacity : {std::size_t{1}, std::size_t{12}, std::size_t{0}}) {
               Config c = configured(kernel, store, outputs, capacity);
-              if (upkeep == 7 && (c.sparse || kernel != 2)) continue;  // merging
+              if (upkeep == 7 && kernel != 2) continue;  // merging
               c.rule = "budget_sgd";
               c.kernel.normalize = kernel == 1;
               c.similarity = graphs[graph];

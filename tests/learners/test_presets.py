@@ -9,6 +9,8 @@ from scipy import sparse
 
 from budgetron import BudgetSgd, FourierSgd, Projectron, kernels, load
 from budgetron.cli import main
+from budgetron.engine import native
+from budgetron.engine.memory import bytes_of
 from budgetron.errors import InputError
 from budgetron.learners.registry import learner_class, learner_names
 
@@ -77,9 +79,31 @@ def test_wrong_parameters_are_refused(kind, parameters, name):
         kind(**parameters).fit(X, Y)
 
 
-def test_merging_refuses_sparse_rows():
-    with pytest.raises(InputError, match="dense rows"):
-        BudgetSgd.preset("bsgd-merge").fit(sparse.csr_matrix(X), Y)
+@pytest.mark.parametrize("budget", [8, "40 KiB"])
+@pytest.mark.parametrize("engine", ["core", "numpy"])
+def test_merged_sparse_rows_have_the_features_of_both_and_stay_within_the_budget(budget, engine):
+    """Every row has two of 60 features; a merged one has more."""
+    if engine == "core" and not native.available:
+        pytest.skip("built without a compiler")
+    rng = np.random.default_rng(3)
+    rows = sparse.csr_matrix(np.eye(60)[rng.integers(60, size=400)] + np.eye(60)[rng.integers(60, size=400)])
+    model = BudgetSgd.preset("bsgd-merge", budget=budget, kernel=kernels.Gaussian(0.3), engine=engine)
+    y = rng.random(400) < 0.5
+    model.partial_fit(rows[:10], y[:10])
+    for part in (slice(10, 11), slice(11, 200), slice(200, 400)):
+        model.partial_fit(rows[part], y[part])
+        assert model.n_stored_ <= model.capacity_
+        if isinstance(budget, str):
+            assert model.memory_bytes_ <= 40 * 1024
+    if budget == 8:
+        assert max(np.diff(model.active_set_.rows.indptr)) > 2
+
+
+def test_a_byte_budget_counts_the_rows_that_are_merged():
+    wide = np.random.default_rng(0).normal(size=(300, 3000))
+    model = BudgetSgd.preset("bsgd-merge", budget="1 MiB", kernel=kernels.Gaussian(1e-3))
+    model.fit(wide, wide[:, 0] > 0)
+    assert model.memory_bytes_ <= bytes_of(model._engine.settings) <= 2**20
 
 
 def test_a_random_features_model_is_not_resized():

@@ -38,7 +38,6 @@ def _exemptions(model: BudgetSgd) -> Mapping[str, str]:
         reasons["disconnected_is_separate"] = "step sizes count, and the norm bounds, all tasks together"
     if model.maintenance == "merge":
         reasons["gaussian_only"] = "merged examples are those of a Gaussian kernel"
-        reasons["dense_only"] = "merged examples are dense rows"
     return reasons
 
 
@@ -51,7 +50,7 @@ class BudgetSgd(Learner):
     =================  ===========================================================================================
     ``bsgd-remove``    BSGD, Pegasos steps, the smallest example is removed (Wang, Crammer, Vucetic 2012)
     ``bsgd-project``   the same, the smallest example is projected on all others
-    ``bsgd-merge``     the same, two examples are merged into one (Gaussian kernel, dense rows)
+    ``bsgd-merge``     the same, two examples are merged into one (Gaussian kernel)
     ``bnorma``         steps of η/√t, the smallest example is projected on all others
     ``bpa-s``          passive-aggressive, one example is projected on the new one (Wang, Vucetic 2010)
     ``bpa-p``          passive-aggressive, one example is projected on all others
@@ -259,5 +258,3 @@ class BudgetSgd(Learner):
         remedy = 'Choose another maintenance, such as "project".'
         if not isinstance(settings.kernel, Gaussian):
             raise refuse(self._who, "kernel", 'Gaussian with maintenance="merge"', shown(settings.kernel), remedy)
-        if settings.sparse:
-            raise refuse(self._who, "X", 'dense rows with maintenance="merge"', "a sparse matrix", remedy)

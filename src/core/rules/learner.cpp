@@ -233,6 +233,11 @@ void Learner::overwrite(std::size_t slot, const double* row) {
   changed(slot);
 }
 
+void Learner::overwrite(std::size_t slot, const Instance& x) {
+  store_->replace(slot, x, config_.kernel);
+  changed(slot);
+}
+
 void Learner::remove(std::size_t slot) {
   const std::size_t last = size() - 1;
   store_->remove(slot);

@@ -159,6 +159,7 @@ class Learner {
   std::size_t append(const Example& example);
   void replace(std::size_t slot, const Example& example);
   void overwrite(std::size_t slot, const double* row);  // another row, minus the reference point; task and arrival stay
+  void overwrite(std::size_t slot, const Instance& x);  // the same with a sparse row
   void remove(std::size_t slot);  // the last slot moves into its place
   void release_store() noexcept;  // for rules that will not store examples any more
   Similarity::Workspace* workspace() { return scratch_.workspace.get(); }

@@ -124,6 +124,7 @@ class SparseStore final : public Store {
   void reserve(std::size_t slots, const Rows& rows, std::size_t from, std::size_t to) override {
     if (growing_ && slots > capacity_) grow(slots);
     const std::size_t n = most_stored(rows, from, to);
+    if (whole_ && mergers_) convert_to_wide(n);
     if (whole_) {
       // Row by row: the sum over all of them may be larger than whole_sum() can represent.
       bool fits_whole = true;
@@ -157,6 +158,16 @@ class SparseStore final : public Store {
     row_length_[slot] = row_length_[last];
     sq_[slot] = sq_[last];
     scale_[slot] = scale_[last];
+  }
+
+  void expect_mergers() override { mergers_ = true; }
+  std::size_t nonzeros() const override { return live_; }
+  std::size_t read(std::size_t slot, std::int32_t* features, double* values) const override {
+    for (std::size_t i = 0; i < row_length_[slot]; ++i) {
+      features[i] = row_features_[row_begin_[slot] + i];
+      values[i] = static_cast<double>(value_at(features[i], slot));
+    }
+    return row_length_[slot];
   }
 
   void release() noexcept override {
@@ -264,7 +275,7 @@ class SparseStore final : public Store {
   // An upper bound of the entries of these rows that can be stored at the same time: no more rows than there are slots.
   std::size_t most_stored(const Rows& rows, std::size_t from, std::size_t to) const {
     const auto all = static_cast<std::size_t>(rows.indptr[to] - rows.indptr[from]);
-    if (growing_ || to - from <= capacity_) return all;
+    if (growing_ || mergers_ || to - from <= capacity_) return all;
     std::size_t longest = 0;
     for (std::size_t i = from; i < to; ++i)
       longest = std::max(longest, static_cast<std::size_t>(rows.indptr[i + 1] - rows.indptr[i]));
@@ -330,7 +341,7 @@ class SparseStore final : public Store {
   Bytes& bytes_;
   CountedSize counted_;
   std::size_t capacity_, size_ = 0;
-  bool growing_;
+  bool growing_, mergers_ = false;
   std::size_t pool_;
   std::unique_ptr<InvertedIndex<Whole>> whole_;  // exactly one of the two is set
   std::unique_ptr<InvertedIndex<T>> wide_;

@@ -97,6 +97,12 @@ class Store {
   virtual void read(const Instance&, double*) const { throw std::logic_error("rows of this store cannot be read"); }
   virtual void overwrite(std::size_t, const double*, const struct Kernel&) { throw std::logic_error("rows of this store cannot be overwritten"); }
 
+  // For rules that merge rows: then a sparse row may have the features of many rows of a block, and values that are not whole.
+  virtual void expect_mergers() {}
+  // Sparse rows: the non-zeros of all rows; and those of one, in ascending order of the features. Returns their number.
+  virtual std::size_t nonzeros() const { return 0; }
+  virtual std::size_t read(std::size_t, std::int32_t*, double*) const { throw std::logic_error("rows of this store have no features"); }
+
   virtual void release() noexcept = 0;  // removes all rows and frees their memory
 
   // Moves c if recent rows are far from it and near each other; called before each update. Returns true if c moved: the

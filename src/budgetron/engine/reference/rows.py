@@ -154,6 +154,7 @@ class SparseRows:
         z[np.searchsorted(indices, a.indices)] += h * a.values
         z[np.searchsorted(indices, b.indices)] += (1 - h) * b.values
         z = z.astype(self.data.dtype).astype(np.float64)
+        z, indices = z[z != 0], indices[z != 0]
         return Instance(z, indices.astype(np.int32), float(_sums(z * z, [len(z)])[0]))
 
     def remove(self, r: int) -> None:

@@ -1,5 +1,5 @@
 // Budget maintenance that merges the smallest example m with another example n of its task, κ = K'(x_m, x_n). Only for the Gaussian
-// kernel and dense rows (Wang, Crammer and Vucetic, JMLR 13, 2012).
+// kernel (Wang, Crammer and Vucetic, JMLR 13, 2012).
 //
 //   z = h x_m + (1 − h) x_n,   β_z = β_m κ^((1−h)²) + β_n κ^(h²),   h maximises ‖β_z‖²
 //   loss = ‖β_m K_m + β_n K_n‖² − ‖β_z‖²;   n is the example of least loss, and z takes over its arrival number
@@ -14,6 +14,7 @@
 #include <stdexcept>
 
 #include "rules/budget_sgd/margin_learner.hpp"
+#include "rules/budget_sgd/merged_row.hpp"
 
 namespace budgetron {
 
@@ -127,13 +128,24 @@ class LossBound {
 
 class Merging final : public MarginLearner {
  public:
-  explicit Merging(const Config& config) : MarginLearner(config), first_(bytes_, config.d), second_(bytes_, config.d) {
-    if (config.kernel.kind != Kernel::Kind::gaussian || config.sparse)
-      throw std::invalid_argument("_core.make: merging needs a Gaussian kernel and dense rows");
+  explicit Merging(const Config& config) : MarginLearner(config), merged_(bytes_, config) {
+    if (config.kernel.kind != Kernel::Kind::gaussian) throw std::invalid_argument("_core.make: merging needs a Gaussian kernel");
+    store_->expect_mergers();
   }
 
  protected:
+  void reserve_rule(const Rows& rows, std::size_t from, std::size_t to, const std::int64_t*, const std::int64_t*) override {
+    if (config_.sparse) merged_.reserve(store_->nonzeros() + static_cast<std::size_t>(rows.indptr[to] - rows.indptr[from]));
+  }
+
   std::uint8_t learn_step(const Example& example, const Update& u, Scratch& scratch) override {
+    if (!store_->fits_alone(example.x)) return 0;
+    while (!store_->fits(example.x)) {
+      for (std::size_t j = 0; j < size(); ++j) scores_[j] = scale_ * norm(j);
+      const std::size_t r = lowest_arrival(scores_.data(), size());
+      move_last(scratch.row, r, size() - 1);
+      remove(r);
+    }
     if (!full()) {
       append_step(example, u);
       return kUpdated | kStored;
@@ -154,22 +166,22 @@ class Merging final : public MarginLearner {
     }
     const double far = 1.0 - with.h, of_m = std::exp(-with.L * far * far), of_n = std::exp(-with.L * with.h * with.h);
     if (m == newest) {
-      store_->read(example.x, first_.data());
-      merge_rows(with.slot, with.h);
+      merged_.merge(*store_, example.x, with.slot, with.h);
+      store_merged(with.slot);
       for (std::size_t o = 0; o < config_.n_outputs; ++o) beta(o)[with.slot] = beta(o)[with.slot] * of_n + of_step(u, o) * of_m;
       return kUpdated;
     }
     if (with.slot == newest) {
-      store_->read(example.x, first_.data());
-      merge_rows(m, far);
+      merged_.merge(*store_, example.x, m, far);
+      store_merged(m);
       arrivals_[m] = n_seen_;
       for (std::size_t o = 0; o < config_.n_outputs; ++o) beta(o)[m] = beta(o)[m] * of_m + of_step(u, o) * of_n;
       return kUpdated | kStored;
     }
-    store_->read(m, first_.data());
-    merge_rows(with.slot, with.h);
+    merged_.merge(*store_, m, with.slot, with.h);
     for (std::size_t o = 0; o < config_.n_outputs; ++o) beta(o)[with.slot] = beta(o)[with.slot] * of_n + beta(o)[m] * of_m;
-    replace_step(m, example, u);
+    replace_step(m, example, u);  // before the merger is stored: a pool has space for both only without m and n
+    store_merged(with.slot);
     return kUpdated | kStored;
   }
 
@@ -221,14 +233,15 @@ class Merging final : public MarginLearner {
     return best;
   }
 
-  // Replaces the row x of a slot by h · first_ + (1 − h) x.
-  void merge_rows(std::size_t slot, double h) {
-    store_->read(slot, second_.data());
-    for (std::size_t f = 0; f < config_.d; ++f) second_[f] = h * first_[f] + (1.0 - h) * second_[f];
-    overwrite(slot, second_.data());
+  void store_merged(std::size_t slot) {
+    if (!merged_.sparse()) return overwrite(slot, merged_.dense());
+    const Rows rows = merged_.rows();
+    Instance z{&rows, 0, 0.0};
+    store_->squares(rows, 0, 1, &z.sq);
+    overwrite(slot, z);
   }
 
-  Vec<double> first_, second_;
+  MergedRow merged_;
 };
 
 }  // namespace budgetron

@@ -9,6 +9,9 @@
 ‖β_z‖² = p e^(−2L(1−h)²) + q e^(−2Lh²) + 2s e^(−L((1−h)²+h²)). With one output, h is in [0, 1] if the signs agree, and
 otherwise below 0, where z is beyond the larger example. With several outputs all three brackets are searched. Of equal
 maxima, the one with the lower h is taken. If m is the only example of its task, it is removed.
+
+A merged sparse row has the features of both, so it takes at most the non-zeros of both: merging never exceeds a pool.
+But it hardly frees any. If a new row does not fit into the pool, the smallest examples are removed.
 """
 
 from __future__ import annotations
@@ -20,7 +23,7 @@ import numpy as np
 from budgetron.engine.records import Outcome
 from budgetron.engine.reference.budget_sgd.maintenance import STORED, Method
 from budgetron.engine.reference.gram import TIED, ZERO, least
-from budgetron.engine.reference.rows import Integers
+from budgetron.engine.reference.rows import Array, Integers, without
 from budgetron.engine.reference.rule import Example
 from budgetron.engine.saved_state import require
 from budgetron.engine.settings import Settings
@@ -40,6 +43,22 @@ class Merge(Method):
     @classmethod
     def check(cls, settings: Settings) -> None:
         require(isinstance(settings.kernel, Gaussian), "kernel", "Gaussian if examples are merged", "another")
+
+    @classmethod
+    def bytes_beyond(cls, settings: Settings, compiled: bool) -> int:
+        if not compiled:
+            return 0
+        if settings.sparse:  # two rows and their merger, at most as long as the pool: indices and values
+            return min(settings.n_features, settings.pool or settings.n_features) * (3 * 4 + 3 * 8)
+        return 2 * settings.n_features * 8
+
+    def learn(self, t: Example, y: Array, tau: float, weight: float) -> Outcome:
+        rule = self.rule
+        while rule.store.fits_alone(t.x) and not rule.store.fits(t.x):
+            r = least(rule.weights.norms(), rule.store.arrival)
+            t.k = without(t.k, r)
+            rule.remove(r)
+        return super().learn(t, y, tau, weight)
 
     def overflow(self, t: Example) -> Outcome:
         merges, n = self.n_merged, len(self.rule.store)
