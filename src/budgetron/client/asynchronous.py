@@ -33,38 +33,68 @@ class AsyncClient:
     # ---- predicting and learning
 
     async def predict(
-        self, features: Any, task: Any = None, *, remember: bool = False, explain: bool = False
+        self,
+        features: Any,
+        task: Any = None,
+        *,
+        offset: Any = None,
+        remember: bool = False,
+        explain: bool = False,
     ) -> Prediction:
         """Predict one example: a row of numbers, a sparse row, or a dict. `remember` gives it an `id` for feedback.
 
         With `explain`, the prediction has its `reasons`.
         """
-        prediction: Prediction = await self._call(calls.predict(self._settings, features, task, remember, explain))
+        call = calls.predict(self._settings, features, task, offset, remember, explain)
+        prediction: Prediction = await self._call(call)
         return prediction
 
     async def predict_many(
-        self, X: Any, tasks: Any = None, *, remember: bool = False, explain: bool = False, batch: int = BATCH
+        self,
+        X: Any,
+        tasks: Any = None,
+        *,
+        offset: Any = None,
+        remember: bool = False,
+        explain: bool = False,
+        batch: int = BATCH,
     ) -> list[Prediction]:
         """Predict many examples, `batch` per request."""
         found: list[Prediction] = []
-        for examples in calls.batches(X, None, tasks, batch):
+        for examples in calls.batches(X, None, tasks, batch, offset):
             found += (await self._call(calls.predict_many(self._settings, examples, remember, explain))).predictions
         return found
 
     async def learn(
-        self, features: Any, label: Any, task: Any = None, *, key: str | None = None, classes: Any = None
+        self,
+        features: Any,
+        label: Any,
+        task: Any = None,
+        *,
+        offset: Any = None,
+        key: str | None = None,
+        classes: Any = None,
     ) -> Answered:
         """Learn one example. It is on disk when this returns. `key` is an idempotency key; a random one if left out."""
-        examples = next(calls.batches([features], [label], None if task is None else [task], 1))
+        examples = next(calls.batches(
+            [features], [label], None if task is None else [task], 1, None if offset is None else [offset]
+        ))
         answered: Answered = await self._call(calls.learn_many(self._settings, examples, key, classes))
         return answered
 
     async def learn_many(
-        self, X: Any, y: Any, tasks: Any = None, *, classes: Any = None, batch: int = BATCH
+        self,
+        X: Any,
+        y: Any,
+        tasks: Any = None,
+        *,
+        offset: Any = None,
+        classes: Any = None,
+        batch: int = BATCH,
     ) -> NDArray[np.float64]:
         """Learn many examples in order, `batch` per request. Returns the margins before learning."""
         margins: list[Any] = []
-        for examples in calls.batches(X, y, tasks, batch):
+        for examples in calls.batches(X, y, tasks, batch, offset):
             margins += (await self._call(calls.learn_many(self._settings, examples, None, classes))).margins
         return np.array(margins, dtype=np.float64)
 

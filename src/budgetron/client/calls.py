@@ -76,8 +76,11 @@ class _PredictionList(msgspec.Struct):
     predictions: list[Prediction]
 
 
-def predict(settings: ClientSettings, features: Any, task: Any, remember: bool, explain: bool) -> Call:
+def predict(
+    settings: ClientSettings, features: Any, task: Any, offset: Any, remember: bool, explain: bool
+) -> Call:
     body = {"features": to_json(features)} | ({} if task is None else {"task": task})
+    body |= {} if offset is None else {"offset": _scores(offset)}
     return Call("POST", settings.path("predict"), body | _asked(remember, explain), answer=Prediction)
 
 
@@ -134,30 +137,39 @@ def to_json(features: Any) -> Any:
     return [_item(value) for value in features]
 
 
-def batches(X: Any, y: Any, tasks: Any, size: int) -> Iterator[list[dict[str, Any]]]:
+def _scores(offset: Any) -> Any:
+    """Another model's score, or one per class, as JSON."""
+    return offset.tolist() if hasattr(offset, "tolist") else offset
+
+
+def batches(X: Any, y: Any, tasks: Any, size: int, offset: Any = None) -> Iterator[list[dict[str, Any]]]:
     """Batches of `size` examples, from a table or any iterable. The iterable may be endless."""
     if not is_whole(size) or size < 1:
         raise refuse("Client", "batch", "an integer >= 1", shown(size))
-    examples = _examples(X, y, tasks)
+    examples = _examples(X, y, tasks, offset)
     while batch := list(islice(examples, size)):
         yield batch
 
 
-def _examples(X: Any, y: Any, tasks: Any) -> Iterator[dict[str, Any]]:
+def _examples(X: Any, y: Any, tasks: Any, offset: Any) -> Iterator[dict[str, Any]]:
     if hasattr(X, "to_numpy"):
         X = X.to_numpy()
     rows = (X[place] for place in range(X.shape[0])) if sparse.issparse(X) else X
     labels = _endless_none() if y is None else y
     names = _endless_none() if tasks is None else tasks
-    sides = [values for values in (y, tasks) if values is not None]
+    scores = _endless_none() if offset is None else offset
+    sides = [values for values in (y, tasks, offset) if values is not None]
     if hasattr(X, "__len__") and any(hasattr(side, "__len__") and len(side) != _length(X) for side in sides):
-        raise refuse("Client", "y and tasks", f"as long as X, {_length(X)}", f"lengths {[len(side) for side in sides]}")
-    for row, label, task in zip(rows, labels, names, strict=False):
+        accepted, came = f"as long as X, {_length(X)}", f"lengths {[len(side) for side in sides]}"
+        raise refuse("Client", "y, tasks and offset", accepted, came)
+    for row, label, task, score in zip(rows, labels, names, scores, strict=False):
         example = {"features": to_json(row)}
         if y is not None:
             example["label"] = _item(label)
         if tasks is not None:
             example["task"] = _item(task)
+        if offset is not None:
+            example["offset"] = _scores(score)
         yield example
 
 

@@ -79,9 +79,9 @@ class InputValidator:
         return self.prototype._classes
 
     @property
-    def settled(self) -> tuple[bool, bool]:
-        """Whether all classes are known, and whether tasks are used. Blocks after the first may still change these."""
-        return self.begun and self.classes.settled, self.prototype._tasked
+    def settled(self) -> tuple[Any, ...]:
+        """Whether all classes are known, and tasks and offsets used. Blocks after the first may still change these."""
+        return self.begun and self.classes.settled, self.prototype._tasked, self.prototype._has_offset
 
     def validate_examples(self, examples: Examples, classes: Any) -> ValidatedBlock:
         """Check examples to be learned. If they are rejected, nothing changes."""
@@ -94,18 +94,19 @@ class InputValidator:
         # Change the prototype only now: everything that can reject the block has run.
         prototype._classes = block.classes
         prototype._tasked = prototype._tasked or block.tasks is not None
+        prototype._has_offset = block.offsets is not None
         return ValidatedBlock(block, examples.weights)
 
-    def convert(self, X: Any, y: Any, tasks: Any, sample_weight: Any) -> Examples:
+    def convert(self, X: Any, y: Any, tasks: Any, sample_weight: Any, offset: Any = None) -> Examples:
         """Convert the arguments of a call, with the task column split off if the learner has one."""
         prototype = self.prototype
         X, tasks = prototype._split_task_column(X, tasks)
-        return validation.convert(prototype._who, X, y, tasks, sample_weight)
+        return validation.convert(prototype._who, X, y, tasks, sample_weight, offset)
 
-    def validate_rows(self, X: Any, tasks: Any) -> ValidatedBlock:
+    def validate_rows(self, X: Any, tasks: Any, offset: Any = None) -> ValidatedBlock:
         """Validate a block to be predicted."""
         self.prototype._check_begun()
-        return ValidatedBlock(self.prototype.validate(X, tasks=tasks))
+        return ValidatedBlock(self.prototype.validate(X, tasks=tasks, offset=offset))
 
     def release_first_rows(self) -> None:
         """Release the rows of the first block, which are not needed once the shards have started."""

@@ -114,6 +114,11 @@ class Introspection:
         return self._workers.call_all("ping")
 
     @property
+    def needs_offset_(self) -> bool:
+        """Whether every call must give another model's scores, because the model was trained with them."""
+        return bool(self._validator.prototype._has_offset)
+
+    @property
     def classes_(self) -> NDArray[Any]:
         """The labels, sorted."""
         self._check_begun()

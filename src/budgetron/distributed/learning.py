@@ -55,15 +55,16 @@ class ShardLearning(OnDisk):
 
     def partial_fit(
         self, X: Any, y: Any, *, tasks: Any = None, classes: Any = None, sample_weight: Any = None,
-        key: str | None = None,
+        offset: Any = None, key: str | None = None,
     ) -> Self:
         """Learn the rows in order. `key` is an idempotency key, as for `predict_then_learn`."""
-        self.predict_then_learn(X, y, tasks=tasks, classes=classes, sample_weight=sample_weight, key=key)
+        given = {"tasks": tasks, "classes": classes, "sample_weight": sample_weight, "offset": offset}
+        self.predict_then_learn(X, y, **given, key=key)
         return self
 
     def predict_then_learn(
         self, X: Any, y: Any, *, tasks: Any = None, classes: Any = None, sample_weight: Any = None,
-        key: str | None = None,
+        offset: Any = None, key: str | None = None,
     ) -> Margins:
         """Learn the rows in order, and return the margin of each row just before it was learned.
 
@@ -72,7 +73,7 @@ class ShardLearning(OnDisk):
         learned their rows before a call failed do not learn them again, even if `block` has changed. Each shard stores
         the answers of its last 100,000 messages; the margins of older rows are NaN.
         """
-        examples = self._get_validator().convert(X, y, tasks, sample_weight)
+        examples = self._get_validator().convert(X, y, tasks, sample_weight, offset)
         validated = self._validated(ConvertedRequest(examples, key, classes))
         self._prepare()
         return self._learned(self._resumed(self._new_job(validated, key)))
@@ -87,7 +88,8 @@ class ShardLearning(OnDisk):
 
     def _converted(self, request: Request) -> ConvertedRequest | Exception:
         try:
-            examples = self._get_validator().convert(request.X, request.y, request.tasks, request.sample_weight)
+            given = (request.X, request.y, request.tasks, request.sample_weight, request.offset)
+            examples = self._get_validator().convert(*given)
         except InputError as error:
             return error
         return ConvertedRequest(examples, request.key, request.classes)
@@ -131,14 +133,16 @@ class ShardLearning(OnDisk):
         return answers
 
     def learn_one(
-        self, x: Any, y: Any, *, task: Hashable = None, classes: Any = None, sample_weight: float | None = None
+        self, x: Any, y: Any, *, task: Hashable = None, classes: Any = None, sample_weight: float | None = None,
+        offset: Any = None,
     ) -> Any:
         """Learn one example and return its margin before the update. Larger blocks are far cheaper per example."""
         if np.ndim(y):
             raise refuse(WHO, "y", "one label", shown(y), "Use partial_fit for several.")
         row, tasks = self._get_validator().one_row(x, task)
         weights = None if sample_weight is None else [sample_weight]
-        margins = self.predict_then_learn(row, [y], tasks=tasks, classes=classes, sample_weight=weights)
+        given = None if offset is None else [offset]
+        margins = self.predict_then_learn(row, [y], tasks=tasks, classes=classes, sample_weight=weights, offset=given)
         return float(margins[0]) if margins.ndim == 1 else margins[0]
 
     def forget_task(self, task: Hashable) -> None:
@@ -173,7 +177,7 @@ class ShardLearning(OnDisk):
         self._busy_tasks.count([None] if block.tasks is None else block.tasks)
         digests = None
         if key is not None and not is_new and self.directory is not None:
-            content = row_digests(block.rows, block.labels, block.tasks, validated.sample_weight)
+            content = row_digests(block.rows, block.labels, block.tasks, validated.sample_weight, block.offsets)
             # The number of rows is mixed in, so that a part of the rows under the same key is a different call.
             digests = np.frombuffer(content, "<u8") ^ np.uint64(validated.n)
         shards = self._placement.shards_of(validated)

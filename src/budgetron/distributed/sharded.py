@@ -135,29 +135,31 @@ class ShardedModel(ShardLearning, ClassifierMixin, BaseEstimator):  # type: igno
 
     # ---- predicting
 
-    def decision_function(self, X: Any, *, tasks: Iterable[Any] | None = None) -> Margins:
+    def decision_function(self, X: Any, *, tasks: Iterable[Any] | None = None, offset: Any = None) -> Margins:
         """The margins: (n,), positive for ``classes_[1]``; or (n, classes)."""
         self._check_begun()
-        validated = self._validator.validate_rows(X, tasks)
+        validated = self._validator.validate_rows(X, tasks, offset)
         job = Job(validated, self._placement.shards_of(validated), self._empty_margins(validated.n))
         self._run("margins", [job])
         return job.margins
 
-    def predict(self, X: Any, *, tasks: Iterable[Any] | None = None) -> NDArray[Any]:
+    def predict(self, X: Any, *, tasks: Iterable[Any] | None = None, offset: Any = None) -> NDArray[Any]:
         """Predict labels. A margin of zero is ``classes_[0]``."""
-        margins = self.decision_function(X, tasks=tasks)
+        margins = self.decision_function(X, tasks=tasks, offset=offset)
         return self._validator.classes.of_margins(margins)
 
     @available_if(lambda self: hasattr(self.learner, "predict_proba"))  # type: ignore[untyped-decorator, unused-ignore]
-    def predict_proba(self, X: Any, *, tasks: Iterable[Any] | None = None) -> NDArray[np.float64]:
+    def predict_proba(
+        self, X: Any, *, tasks: Iterable[Any] | None = None, offset: Any = None
+    ) -> NDArray[np.float64]:
         """The probability of each class, (n, classes), if the learner has probabilities."""
-        return probabilities(self.decision_function(X, tasks=tasks))
+        return probabilities(self.decision_function(X, tasks=tasks, offset=offset))
 
-    def predict_one(self, x: Any, *, task: Hashable = None) -> Any:
+    def predict_one(self, x: Any, *, task: Hashable = None, offset: Any = None) -> Any:
         """The label of one example, an array row or a dict of features."""
         self._check_begun()
         row, tasks = self._validator.one_row(x, task)
-        label = self.predict(row, tasks=tasks)[0]
+        label = self.predict(row, tasks=tasks, offset=None if offset is None else [offset])[0]
         return label.item() if isinstance(label, np.generic) else label
 
     def score(self, X: Any, y: Any, *, tasks: Any = None, sample_weight: Any = None) -> float:

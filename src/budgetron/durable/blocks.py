@@ -1,6 +1,7 @@
 """Encode blocks of examples and their margins as bytes for the log, and decode them.
 
     [version, kind, shape, arrays, records, y, tasks, classes, weights]      in msgpack
+    [2, …, weights, shape of the offsets, offsets]                           with another model's scores
 
 `kind` is "dense", "csr", "records" (raw, for a model with columns) or "forget". Arrays are little-endian bytes with
 their dtype. Tasks and labels are written as in a model file, so they may be any plain hashable value. The byte layouts
@@ -30,6 +31,8 @@ from budgetron.learners.validation import Examples
 from budgetron.persist.names import NoJSON, decoded, encoded
 
 VERSION = 1
+WITH_OFFSETS = 2
+"""A version of its own, so that a budgetron that knows no offsets refuses the block instead of ignoring them."""
 
 
 @dataclass(frozen=True)
@@ -53,8 +56,13 @@ class _EncodedBlock(msgspec.Struct, array_like=True):
     weights: tuple[str, bytes] | None = None
 
 
+class _EncodedWithOffsets(_EncodedBlock, array_like=True):
+    offset_shape: tuple[int, ...] = ()
+    offsets: tuple[str, bytes] | None = None
+
+
 _encoder = msgspec.msgpack.Encoder()
-_decoder = msgspec.msgpack.Decoder(_EncodedBlock)
+_decoder = msgspec.msgpack.Decoder(_EncodedWithOffsets)
 
 
 def encode_request(request: Request, width: int | None, raw: bool) -> bytes:
@@ -65,39 +73,45 @@ def encode_request(request: Request, width: int | None, raw: bool) -> bytes:
     """
     kind, examples = _converted(request, width, raw)
     rows = examples.rows
-    shape = (len(rows), 0) if kind == "records" else (int(rows.shape[0]), int(rows.shape[1]))
+    extent = (len(rows), 0) if kind == "records" else (int(rows.shape[0]), int(rows.shape[1]))
     arrays: list[tuple[str, bytes]] = []
     if kind != "records":
         arrays = [_array(part) for part in ([rows] if kind == "dense" else [rows.data, rows.indices, rows.indptr])]
     # Lists are encoded value by value, not as the array that they were converted to: retries of requests that an
     # earlier version logged are recognised by the bytes.
     labels = request.y if isinstance(request.y, list | tuple) else examples.labels
-    block = _EncodedBlock(
-        version=VERSION,
-        kind=kind,
-        shape=shape,
-        arrays=arrays,
-        records=[dict(row) for row in rows] if kind == "records" else [],
-        y=_values("y", labels),
-        tasks=_values("tasks", examples.tasks),
-        classes=_values("classes", request.classes),
-        weights=None if examples.weights is None else _array(examples.weights),
-    )
-    return _bytes(block)
+    fields: dict[str, Any] = {
+        "kind": kind,
+        "shape": extent,
+        "arrays": arrays,
+        "records": [dict(row) for row in rows] if kind == "records" else [],
+        "y": _values("y", labels),
+        "tasks": _values("tasks", examples.tasks),
+        "classes": _values("classes", request.classes),
+        "weights": None if examples.weights is None else _array(examples.weights),
+    }
+    scores = examples.offsets
+    if scores is None:
+        return _bytes(_EncodedBlock(version=VERSION, **fields))
+    shape, content = tuple(map(int, scores.shape)), _array(scores)
+    return _bytes(_EncodedWithOffsets(version=WITH_OFFSETS, **fields, offset_shape=shape, offsets=content))
 
 
 def _converted(request: Request, width: int | None, raw: bool) -> tuple[str, Examples]:
     """The kind of the block, and its examples as arrays; raw records stay as they are."""
     X, y, tasks, weights = request.X, request.y, request.tasks, request.sample_weight
     if request.block is not None:  # checked by the coordinator of a sharded model
-        examples = Examples(request.block.rows, request.block.labels, request.block.tasks, weights)
+        block = request.block
+        examples = Examples(block.rows, block.labels, block.tasks, weights, offsets=block.offsets)
     elif are_records(X) and raw:
         n = len(X)
         names = None if tasks is None else validation.listed(WHO, tasks, n)
-        examples = Examples(X, validation.labels(WHO, y, n), names, validation.weights(WHO, weights, n))
-        return "records", examples
+        scores = validation.offsets(WHO, request.offset, n)
+        labels, checked = validation.labels(WHO, y, n), validation.weights(WHO, weights, n)
+        return "records", Examples(X, labels, names, checked, offsets=scores)
     else:
-        examples = validation.convert(WHO, hashed(X, width) if are_records(X) else X, y, tasks, weights)
+        rows = hashed(X, width) if are_records(X) else X
+        examples = validation.convert(WHO, rows, y, tasks, weights, request.offset)
     return "csr" if sparse.issparse(examples.rows) else "dense", examples
 
 
@@ -109,8 +123,8 @@ def encode_forget(task: Any) -> bytes:
 def decode_block(payload: bytes) -> LoggedBlock:
     """Decode a block of the log."""
     block = _decoder.decode(payload)
-    if block.version != VERSION:
-        raise refuse(WHO, "the log", f"of version {VERSION}", f"version {block.version}",
+    if block.version not in (VERSION, WITH_OFFSETS):
+        raise refuse(WHO, "the log", f"of version {VERSION} or {WITH_OFFSETS}", f"version {block.version}",
                      "Open the directory with a newer budgetron.")  # fmt: skip
     if block.kind == "dense":
         rows: Any = _numbers(block.arrays[0]).reshape(block.shape)
@@ -121,15 +135,18 @@ def decode_block(payload: bytes) -> LoggedBlock:
         rows = block.records
     weights = None if block.weights is None else _numbers(block.weights)
     labels = None if block.y is None else np.asarray(_read(block.y))
-    return LoggedBlock(block.kind, Examples(rows, labels, _read(block.tasks), weights, rows), _read(block.classes))
+    scores = None if block.offsets is None else _numbers(block.offsets).reshape(block.offset_shape)
+    examples = Examples(rows, labels, _read(block.tasks), weights, rows, scores)
+    return LoggedBlock(block.kind, examples, _read(block.classes))
 
 
 def without_first_rows(payload: bytes, n: int) -> bytes:
     """Encode the same request without its first n rows."""
     logged = decode_block(payload)
-    parts = (logged.examples.rows, logged.examples.labels, logged.examples.tasks, logged.examples.weights)
-    X, y, tasks, weights = (None if values is None else values[n:] for values in parts)
-    request = Request(X, y, tasks, classes=logged.classes, sample_weight=weights)
+    given = logged.examples
+    parts = (given.rows, given.labels, given.tasks, given.weights, given.offsets)
+    X, y, tasks, weights, scores = (None if values is None else values[n:] for values in parts)
+    request = Request(X, y, tasks, classes=logged.classes, sample_weight=weights, offset=scores)
     return encode_request(request, None, logged.kind == "records")
 
 

@@ -134,6 +134,7 @@ class Host(HostState):
         key: str | None = None,
         classes: Any = None,
         sample_weight: Any = None,
+        offset: Any = None,
     ) -> Learned:
         """Learn the rows in order, exactly once. Returns when they are on disk and learned.
 
@@ -147,6 +148,7 @@ class Host(HostState):
         classes : labels, optional
             All labels that may occur; needed with the first block if it does not contain them all.
         sample_weight : one weight per row, optional
+        offset : another model's score of each row, in log odds, optional
 
         Raises
         ------
@@ -155,7 +157,7 @@ class Host(HostState):
         StorageError
             If the rows could not be written to disk. No row is learned.
         """
-        entry = self._entry(Request(X, y, tasks, key, classes, sample_weight))
+        entry = self._entry(Request(X, y, tasks, key, classes, sample_weight, offset=offset))
         return self._acknowledged([entry])[0]
 
     def learn_many(self, requests: Sequence[Request], in_order: bool = False) -> list[Learned | Exception]:

@@ -27,16 +27,16 @@ class HostState:
 
     # ---- predictions, which are not logged
 
-    def predict(self, X: Any, tasks: Any = None) -> NDArray[Any]:
-        """Predict labels with the current model; X as for `learn`."""
+    def predict(self, X: Any, tasks: Any = None, offset: Any = None) -> NDArray[Any]:
+        """Predict labels with the current model; X and `offset` as for `learn`."""
         hosted = self._hosted
-        labels: NDArray[Any] = hosted.model.predict(hosted.rows(X), tasks=tasks)
+        labels: NDArray[Any] = hosted.model.predict(hosted.rows(X), tasks=tasks, offset=offset)
         return labels
 
-    def decision_function(self, X: Any, tasks: Any = None) -> NDArray[np.float64]:
-        """Compute margins with the current model; X as for `learn`."""
+    def decision_function(self, X: Any, tasks: Any = None, offset: Any = None) -> NDArray[np.float64]:
+        """Compute margins with the current model; X and `offset` as for `learn`."""
         hosted = self._hosted
-        margins: NDArray[np.float64] = hosted.model.decision_function(hosted.rows(X), tasks=tasks)
+        margins: NDArray[np.float64] = hosted.model.decision_function(hosted.rows(X), tasks=tasks, offset=offset)
         return margins
 
     # ---- state

@@ -68,12 +68,13 @@ class HostedModel:
                 return self.columns.encode(X)
         return blocks.hashed(X, self.width)
 
-    def explain(self, X: Any, task: Any) -> Explanation:
+    def explain(self, X: Any, task: Any, offset: Any = None) -> Explanation:
         """Explain the prediction for one row or record. Hashed features get their names from the record."""
         rows, names = self.rows(X), None
         if blocks.are_records(X):
             names = names_of(X[0], rows.shape[1]) if self.columns is None else self.columns.names_of(X)
-        explanation: Explanation = self.model.explain(rows if issparse(rows) else rows[0], task=task, names=names)
+        x = rows if issparse(rows) else rows[0]
+        explanation: Explanation = self.model.explain(x, task=task, names=names, offset=offset)
         return explanation
 
     def learn(self, logged: LoggedBlock) -> NDArray[np.float64]:

@@ -63,9 +63,13 @@ def row_digest(content: bytes) -> bytes:
     return blake2b(content, digest_size=DIGEST_BYTES).digest()
 
 
-def row_digests(X: Any, y: Any, tasks: Any = None, sample_weight: Any = None) -> bytes:
-    """Hash every row of an array or CSR matrix together with its label, task and weight, for `StreamRows.digests`."""
-    sides = [values.tolist() if hasattr(values, "tolist") else values for values in (y, tasks, sample_weight)]
+def row_digests(X: Any, y: Any, tasks: Any = None, sample_weight: Any = None, offset: Any = None) -> bytes:
+    """Hash every row of an array or CSR matrix together with its label, task, weight and offset.
+
+    For `StreamRows.digests`.
+    """
+    given = [y, tasks, sample_weight, *([] if offset is None else [offset])]
+    sides = [values.tolist() if hasattr(values, "tolist") else values for values in given]
     if sparse.issparse(X):
         X = X.tocsr()
         cuts = [slice(*ends) for ends in zip(X.indptr[:-1], X.indptr[1:], strict=True)]
@@ -93,6 +97,7 @@ class Request:
     sample_weight: Any = None
     rows: StreamRows | None = None
     block: Block | None = None
+    offset: Any = None
 
 
 @dataclass(frozen=True)

@@ -96,17 +96,22 @@ class Engine:
         task_ids: NDArray[np.int64],
         clusters: NDArray[np.int64],
         weights: NDArray[np.float64] | None = None,
+        offsets: NDArray[np.float64] | None = None,
     ) -> tuple[NDArray[np.float64], NDArray[np.uint8]]:
-        margins, flags = self._learner.learn(self._block(X), codes, task_ids, clusters, weights)
+        margins, flags = self._learner.learn(self._block(X, offsets), codes, task_ids, clusters, weights)
         return self._shaped(margins), flags
 
-    def learn_one(self, x: Any, code: int, task_id: int, cluster: int, weight: float) -> tuple[Any, int] | None:
+    def learn_one(
+        self, x: Any, code: int, task_id: int, cluster: int, weight: float, offset: NDArray[np.float64] | None = None
+    ) -> tuple[Any, int] | None:
         """Learn one row, dense or a `SparseRow`. Returns its margin and flags, or None if the row is invalid."""
         if self.settings.kernel is None and _first_without_finite_norm(x) is not None:
             return None
         if not isinstance(x, SparseRow):
-            return self._learner.learn_one(x, code, task_id, cluster, weight)  # type: ignore[no-any-return]
-        block = self._block(x)
+            if offset is None:
+                return self._learner.learn_one(x, code, task_id, cluster, weight)  # type: ignore[no-any-return]
+            x = x.reshape(1, -1)
+        block = self._block(x, offset)
         if self.first_bad_row(x) is not None:
             return None
         margins, flags = self._learner.learn(
@@ -115,12 +120,23 @@ class Engine:
         return margins if self.settings.n_outputs > 1 else float(margins[0]), int(flags[0])
 
     def margins(
-        self, X: Any, task_ids: NDArray[np.int64], clusters: NDArray[np.int64], threads: int = 1
+        self,
+        X: Any,
+        task_ids: NDArray[np.int64],
+        clusters: NDArray[np.int64],
+        threads: int = 1,
+        offsets: NDArray[np.float64] | None = None,
     ) -> NDArray[np.float64]:
-        return self._shaped(self._learner.margins(self._block(X), task_ids, clusters, threads))
+        return self._shaped(self._learner.margins(self._block(X, offsets), task_ids, clusters, threads))
 
     def query(
-        self, name: str, X: Any = None, task_ids: Any = (), clusters: Any = (), arrays: dict[str, Any] | None = None
+        self,
+        name: str,
+        X: Any = None,
+        task_ids: Any = (),
+        clusters: Any = (),
+        arrays: dict[str, Any] | None = None,
+        offsets: NDArray[np.float64] | None = None,
     ) -> dict[str, Any]:
         """Answer a question that only this rule knows, about some rows and other arrays, or about itself."""
         given = {array: np.asarray(values).ravel() for array, values in (arrays or {}).items()}
@@ -128,7 +144,7 @@ class Engine:
         integers = {array: values.astype(np.int64) for array, values in given.items() if array not in reals}
         answer: dict[str, Any] = self._learner.query(
             name,
-            None if X is None else self._block(X),
+            None if X is None else self._block(X, offsets),
             np.asarray(task_ids, dtype=np.int64),
             np.asarray(clusters, dtype=np.int64),
             reals,
@@ -196,10 +212,14 @@ class Engine:
     def memory_bytes(self) -> int:
         return int(self._learner.memory_bytes) + int(self._similarity.bytes())
 
-    def _block(self, X: Any) -> Any:
+    def _block(self, X: Any, offsets: NDArray[np.float64] | None = None) -> Any:
         if self.settings.sparse:
-            return _core.csr(X.indptr.astype(np.int64, copy=False), X.indices.astype(np.int32, copy=False), X.data)
-        return _core.rows(X)
+            block = _core.csr(X.indptr.astype(np.int64, copy=False), X.indices.astype(np.int32, copy=False), X.data)
+        else:
+            block = _core.rows(X)
+        if offsets is not None:  # another model's scores, which travel with the rows
+            block.set_offsets(np.ascontiguousarray(offsets).ravel(), self.settings.n_outputs)
+        return block
 
     def _shaped(self, margins: NDArray[np.float64]) -> NDArray[np.float64]:
         return margins if self.settings.n_outputs == 1 else margins.reshape(-1, self.settings.n_outputs)

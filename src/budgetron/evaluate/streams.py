@@ -19,20 +19,24 @@ _ACCEPTED = "(X, y, tasks), a data set, or an iterable of blocks (X, y, tasks) o
 
 
 class Block(NamedTuple):
-    """Some examples in order; `tasks` is None for a single task, `weights` is None if all are 1."""
+    """Some examples in order; `tasks` is None for a single task, `weights` is None if all are 1.
+
+    `offsets` are another model's scores, if there is one.
+    """
 
     X: Any
     y: Any
     tasks: Any
     weights: Any = None
+    offsets: Any = None
 
     def __len__(self) -> int:
         return int(self.X.shape[0])
 
     def rows(self, start: int, end: int) -> Block:
         part = slice(start, end)
-        tasks, weights = (None if one is None else one[part] for one in (self.tasks, self.weights))
-        return Block(self.X[part], self.y[part], tasks, weights)
+        sides = (None if one is None else one[part] for one in (self.tasks, self.weights, self.offsets))
+        return Block(self.X[part], self.y[part], *sides)
 
 
 def whole(stream: Any) -> Block | None:
@@ -91,8 +95,8 @@ def _joined(who: str, examples: list[tuple[Any, Any, Any]], n_features: int | No
     return Block(X, np.array(y), None if tasks[0] is None else list(tasks))
 
 
-def block_of(X: Any, y: Any, tasks: Any = None, weights: Any = None) -> Block:
-    """Make a block of rows, labels, tasks and weights."""
+def block_of(X: Any, y: Any, tasks: Any = None, weights: Any = None, offsets: Any = None) -> Block:
+    """Make a block of rows, labels, tasks, weights and another model's scores."""
     if not hasattr(X, "shape"):
         X = np.asarray(X)
     if sparse.issparse(X):
@@ -100,4 +104,5 @@ def block_of(X: Any, y: Any, tasks: Any = None, weights: Any = None) -> Block:
     if hasattr(tasks, "to_numpy"):
         tasks = tasks.to_numpy()
     named = tasks if tasks is None or isinstance(tasks, np.ndarray) else list(tasks)
-    return Block(X, np.asarray(y), named, None if weights is None else np.asarray(weights))
+    sides = (None if one is None else np.asarray(one) for one in (weights, offsets))
+    return Block(X, np.asarray(y), named, *sides)

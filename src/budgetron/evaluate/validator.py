@@ -59,13 +59,13 @@ class Validator:
         self._in_window: Any = 0.0
         self._waiting: deque[tuple[Block, Any]] = deque()  # predicted examples without a label, at most delay + 1
 
-    def add(self, X: Any, y: Any, tasks: Any = None, sample_weight: Any = None) -> Any:
+    def add(self, X: Any, y: Any, tasks: Any = None, sample_weight: Any = None, offset: Any = None) -> Any:
         """Predict, count and learn some examples in order; return the margins with which they were predicted.
 
         Weights are used for learning only; every example counts as one. With a delay, labels are used when they are
         due, and None is returned.
         """
-        block = block_of(X, y, tasks, sample_weight)
+        block = block_of(X, y, tasks, sample_weight, offset)
         if self.delay:
             self._add_late(block)
             return None
@@ -118,7 +118,8 @@ class Validator:
         for place in range(len(block)):
             example = block.rows(place, place + 1)
             begun = hasattr(self.model, "n_seen_")
-            margin = self.model.decision_function(example.X, tasks=example.tasks)[0] if begun else None
+            given = {} if example.offsets is None else {"offset": example.offsets}
+            margin = self.model.decision_function(example.X, tasks=example.tasks, **given)[0] if begun else None
             self._waiting.append((example, margin))
             if len(self._waiting) > self.delay:
                 # Learn one example at a time, because the next prediction must already use it.
@@ -145,8 +146,9 @@ class Validator:
         self._count(Scored(np.concatenate([example.y for example, _ in labelled]), tasks, margins))
 
     def _learned(self, method: Any, block: Block) -> Any:
-        weights = {} if block.weights is None else {"sample_weight": block.weights}
-        return method(block.X, block.y, tasks=block.tasks, classes=self.classes, **weights)
+        given = {"sample_weight": block.weights, "offset": block.offsets}
+        given = {name: values for name, values in given.items() if values is not None}
+        return method(block.X, block.y, tasks=block.tasks, classes=self.classes, **given)
 
     # ---- counting
 

@@ -41,6 +41,7 @@ class Block:
     codes: NDArray[np.int32] | None = None  # the position of each label in the sorted classes
     weights: NDArray[np.float64] | None = None
     classes: Classes | None = None  # what the classes are once this block is learned
+    offsets: NDArray[np.float64] | None = None  # another model's scores, one per row and output
 
     def __len__(self) -> int:
         return int(self.rows.shape[0])
@@ -54,7 +55,7 @@ class Block:
         return self.take(slice(n, None))
 
 
-_PER_ROW = ("rows", "task_ids", "clusters", "tasks", "labels", "codes", "weights")
+_PER_ROW = ("rows", "task_ids", "clusters", "tasks", "labels", "codes", "weights", "offsets")
 
 
 def _taken(values: Any, rows: Any) -> Any:
@@ -67,50 +68,83 @@ class BlockLearner(Start):
     """The methods for blocks of examples, and their two steps: check the examples, then pass them to the engine."""
 
     takes_weights: ClassVar[bool] = False
+    takes_offset: ClassVar[bool] = False
     _tasked = False  # whether tasks were ever named; from then on every call must name them
+    _has_offset: bool | None = None  # whether it learns with another model's scores; the first block decides
 
     def partial_fit(
-        self, X: Any, y: Any, *, tasks: Iterable[Any] | None = None, classes: Any = None, sample_weight: Any = None
+        self,
+        X: Any,
+        y: Any,
+        *,
+        tasks: Iterable[Any] | None = None,
+        classes: Any = None,
+        sample_weight: Any = None,
+        offset: Any = None,
     ) -> Self:
         """Learn the rows in order, in addition to what was learned before."""
-        self.predict_then_learn(X, y, tasks=tasks, classes=classes, sample_weight=sample_weight)
+        self.predict_then_learn(X, y, tasks=tasks, classes=classes, sample_weight=sample_weight, offset=offset)
         return self
 
     def predict_then_learn(
-        self, X: Any, y: Any, *, tasks: Iterable[Any] | None = None, classes: Any = None, sample_weight: Any = None
+        self,
+        X: Any,
+        y: Any,
+        *,
+        tasks: Iterable[Any] | None = None,
+        classes: Any = None,
+        sample_weight: Any = None,
+        offset: Any = None,
     ) -> Margins:
-        """Learn the rows in order, and return the decision value of each row just before it was learned."""
+        """Learn the rows in order, and return the decision value of each row just before it was learned.
+
+        `offset` is another model's score of each row in log odds, for a `Budgetron`, which learns what it leaves to
+        explain; with more than two classes one score per class.
+        """
         self.check_streaming()
-        return self.learn_block(self.validate(X, y, tasks=tasks, classes=classes, sample_weight=sample_weight))
+        return self.learn_block(
+            self.validate(X, y, tasks=tasks, classes=classes, sample_weight=sample_weight, offset=offset)
+        )
 
     # `n_jobs` is an argument of the call and not of the constructor: it belongs to the machine, and a saved model must
     # not carry the core count of the machine it was trained on.
 
-    def decision_function(self, X: Any, *, tasks: Iterable[Any] | None = None, n_jobs: int | None = None) -> Margins:
+    def decision_function(
+        self, X: Any, *, tasks: Iterable[Any] | None = None, offset: Any = None, n_jobs: int | None = None
+    ) -> Margins:
         """Return the margins: shape (n,), positive for ``classes_[1]``; with three or more classes (n, n_classes).
 
         `n_jobs` threads share the rows (None is 1, −1 all cores); the result does not depend on it.
         """
         self._check_begun()
         threads = validation.threads(self._who, n_jobs)
-        return self.block_margins(self.validate(X, tasks=tasks), threads)
+        return self.block_margins(self.validate(X, tasks=tasks, offset=offset), threads)
 
-    def predict(self, X: Any, *, tasks: Iterable[Any] | None = None, n_jobs: int | None = None) -> NDArray[Any]:
+    def predict(
+        self, X: Any, *, tasks: Iterable[Any] | None = None, offset: Any = None, n_jobs: int | None = None
+    ) -> NDArray[Any]:
         """Predict the label of each row. A margin of zero is ``classes_[0]``. For `n_jobs` see `decision_function`."""
-        margins = self.decision_function(X, tasks=tasks, n_jobs=n_jobs)
+        margins = self.decision_function(X, tasks=tasks, offset=offset, n_jobs=n_jobs)
         return self._classes.of_margins(margins)
 
     # ---- the two steps of every call
 
     def validate(
-        self, X: Any, y: Any = NOT_GIVEN, *, tasks: Any = None, classes: Any = None, sample_weight: Any = None
+        self,
+        X: Any,
+        y: Any = NOT_GIVEN,
+        *,
+        tasks: Any = None,
+        classes: Any = None,
+        sample_weight: Any = None,
+        offset: Any = None,
     ) -> Block:
         """Check and encode a block of examples. The first block to learn also makes the engine.
 
         With `y` the block is to be learned, without it predicted. An `InputError` leaves the model as it was.
         """
         X, tasks = self._split_task_column(X, tasks)
-        return self.check(validation.convert(self._who, X, y, tasks, sample_weight), classes)
+        return self.check(validation.convert(self._who, X, y, tasks, sample_weight, offset), classes)
 
     def check(self, examples: Examples, classes: Any = None) -> Block:
         """Check converted examples against this model. The second half of `validate`, for models that log in between.
@@ -123,17 +157,18 @@ class BlockLearner(Start):
             if first is not None:
                 return first
         rows, tasks = self._fitting_rows(examples), examples.tasks
+        offsets = self._fitting_offsets(examples.offsets, self._engine.settings.n_outputs)
         task_ids, clusters = validation.located(self._who, tasks, len(examples), self._graph, self._tasked)
         if examples.labels is None:
             self._check_rows(rows)
-            return Block(rows, task_ids, clusters, tasks)
+            return Block(rows, task_ids, clusters, tasks, offsets=offsets)
         seen = seeing(self._who, self._classes, examples.labels)
         if classes is not None:
             rejections.check_same_classes(self._who, classes, self._classes.values)
         codes = seen.codes(self._who, examples.labels)
         self._check_rows(rows)
         weights = self._weighted(codes, examples.weights)
-        return Block(rows, task_ids, clusters, tasks, examples.labels, codes, weights, seen)
+        return Block(rows, task_ids, clusters, tasks, examples.labels, codes, weights, seen, offsets)
 
     def _check_first(self, examples: Examples, classes: Any) -> Block | None:
         """Check the first block to be learned, and create the engine. None if another thread has created it."""
@@ -144,6 +179,7 @@ class BlockLearner(Start):
                 return None
             chosen = first_seen(who, labels) if classes is None else known(who, classes)
             codes = chosen.codes(who, labels)
+            offsets = self._fitting_offsets(examples.offsets, chosen.n_outputs)
             graph = self._checked_graph()
             task_ids, clusters = validation.located(who, tasks, len(examples), graph, self._tasked)
             self._has_tasks = tasks is not None
@@ -152,7 +188,7 @@ class BlockLearner(Start):
             finally:
                 del self._has_tasks  # it is used only to plan sizes, and a rejected call must leave nothing behind
         weights = self._weighted(codes, examples.weights)
-        return Block(rows, task_ids, clusters, tasks, labels, codes, weights, chosen)
+        return Block(rows, task_ids, clusters, tasks, labels, codes, weights, chosen, offsets)
 
     def _check_rows(self, rows: Any) -> None:
         validation.check_rows(self._who, self._engine, rows, getattr(self, "feature_names_in_", None))
@@ -164,31 +200,36 @@ class BlockLearner(Start):
         margins = np.empty(n if outputs == 1 else (n, outputs))
         with self._guard:
             margins[...], flags = self._engine.learn(
-                block.rows, block.codes, block.task_ids, block.clusters, block.weights
+                block.rows, block.codes, block.task_ids, block.clusters, block.weights, block.offsets
             )
             # Only now: if memory ran out, the engine has learned nothing, and nothing else may have changed.
             if not self._classes.settled:
                 self._classes = block.classes
             self._tasked = self._tasked or block.tasks is not None
+            self._has_offset = block.offsets is not None
             if block.tasks is not None:
                 self._keep_names(block.task_ids, block.tasks, flags)
         return margins
 
     def block_margins(self, block: Block, threads: int = 1) -> Margins:
         """Return the margins of a validated block without learning from it."""
-        return self._margins(self._engine, block.rows, block.task_ids, block.clusters, threads)
+        return self._margins(self._engine, block.rows, block.task_ids, block.clusters, block.offsets, threads)
 
-    def _margins(self, engine: Any, rows: Any, task_ids: Any, clusters: Any, threads: int = 1) -> Margins:
+    def _margins(
+        self, engine: Any, rows: Any, task_ids: Any, clusters: Any, offsets: Any = None, threads: int = 1
+    ) -> Margins:
         """Return the margins of a block. The lock is held for `PIECE` rows at a time, so that learning does not wait
         for a whole block. The compiled engine locks in this way itself; for the NumPy engine it is done here."""
         if engine.side_by_side:
-            margins: Margins = engine.margins(rows, task_ids, clusters, threads)
+            margins: Margins = engine.margins(rows, task_ids, clusters, threads, offsets)
             return margins
         n, pieces = len(task_ids), []
         for start in range(0, n, PIECE):
             part = slice(start, start + PIECE)
             with self._guard:
-                pieces.append(engine.margins(rows if n <= PIECE else rows[part], task_ids[part], clusters[part]))
+                some = None if offsets is None else offsets[part]
+                given = rows if n <= PIECE else rows[part]
+                pieces.append(engine.margins(given, task_ids[part], clusters[part], offsets=some))
         return np.concatenate(pieces)
 
     def _fitting_rows(self, examples: Examples) -> Any:
@@ -212,6 +253,25 @@ class BlockLearner(Start):
                 said = " ".join(str(error).split()).rstrip(".")
                 raise refuse(self._who, "X", "of the same columns as in the first call", said) from None
         return rows.astype(settings.dtype, copy=False)
+
+    def _fitting_offsets(self, offsets: Any, n_outputs: int) -> NDArray[np.float64] | None:
+        """Another model's scores, if this model takes them; refused if it learned without them, and missed if with."""
+        who = self._who
+        if offsets is None:
+            if self._has_offset:
+                accepted = "given for each row, since the model was trained with another model's scores"
+                raise refuse(who, "offset", accepted, "None", "Pass offset= in every call.")
+            return None
+        if not self.takes_offset:
+            raise refuse(who, "offset", "None: this rule cannot use another model's score", "scores", "Budgetron can.")
+        if self._has_offset is False:
+            raise refuse(who, "offset", "None, since the model was trained without", "scores",
+                         "Train a new model with offset= from its first example on.")  # fmt: skip
+        width = 1 if offsets.ndim == 1 else offsets.shape[1]
+        if width != n_outputs:
+            accepted = "one score per row" if n_outputs == 1 else f"{n_outputs} scores per row, one per class"
+            raise refuse(who, "offset", accepted, f"shape {offsets.shape}")
+        return np.asarray(offsets)
 
     def _split_task_column(self, X: Any, tasks: Any) -> tuple[Any, Any]:
         """Split X into features and tasks where `task_column` names a column; otherwise return both unchanged."""

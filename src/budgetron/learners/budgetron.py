@@ -91,6 +91,7 @@ class Budgetron(Learner):
 
     rule: ClassVar[str] = "budgetron"
     takes_weights: ClassVar[bool] = True
+    takes_offset: ClassVar[bool] = True
     exemptions: ClassVar[Mapping[str, str]] = {
         "no_mistake_no_change": "it learns from every example",
         "ample_budget_is_perceptron": "it is not a Perceptron",
@@ -108,7 +109,9 @@ class Budgetron(Learner):
             "check_sample_weight_equivalence_on_sparse_data",
         )
     }
-    __metadata_request__predict_proba: ClassVar[dict[str, bool | None]] = {"tasks": True, "n_jobs": True}
+    __metadata_request__predict_proba: ClassVar[dict[str, bool | None]] = {
+        "tasks": True, "offset": True, "n_jobs": True,
+    }  # fmt: skip
 
     def __init__(
         self,
@@ -131,17 +134,18 @@ class Budgetron(Learner):
     # ---- predicting, with probabilities
 
     def predict_proba(
-        self, X: Any, *, tasks: Iterable[Any] | None = None, n_jobs: int | None = None
+        self, X: Any, *, tasks: Iterable[Any] | None = None, offset: Any = None, n_jobs: int | None = None
     ) -> NDArray[np.float64]:
         """The probability of each class, (n, classes). `n_jobs` is that of `decision_function`."""
-        return probabilities(self.decision_function(X, tasks=tasks, n_jobs=n_jobs))
+        return probabilities(self.decision_function(X, tasks=tasks, offset=offset, n_jobs=n_jobs))
 
-    def predict_proba_one(self, x: Any, *, task: Hashable = None) -> dict[Any, float]:
+    def predict_proba_one(self, x: Any, *, task: Hashable = None, offset: Any = None) -> dict[Any, float]:
         """The probability of each class for one example, by label."""
         self._check_begun()
-        return dict(zip(self.classes_.tolist(), probabilities(self._margins_of_one(x, task))[0].tolist(), strict=True))
+        chances = probabilities(self._margins_of_one(x, task, offset))[0].tolist()
+        return dict(zip(self.classes_.tolist(), chances, strict=True))
 
-    def predict_std(self, X: Any, *, tasks: Iterable[Any] | None = None) -> NDArray[np.float64]:
+    def predict_std(self, X: Any, *, tasks: Iterable[Any] | None = None, offset: Any = None) -> NDArray[np.float64]:
         """Return the standard deviation of f, the log odds: one per row, (n,); or one per row and class, (n, classes).
 
         Large where little was learned: far from all examples, or for a new task, and where beliefs differ. A
@@ -156,9 +160,11 @@ class Budgetron(Learner):
         True
         """
         self._check_begun()
-        block = self.validate(X, tasks=tasks)
+        block = self.validate(X, tasks=tasks, offset=offset)
         with self._guard:
-            answer = self._engine.query("variances", block.rows, block.task_ids, block.clusters)
+            answer = self._engine.query(
+                "variances", block.rows, block.task_ids, block.clusters, offsets=block.offsets
+            )
         variances: NDArray[np.float64] = answer["variance"].reshape(len(block), -1)
         return np.sqrt(variances[:, 0] if variances.shape[1] == 1 else variances)
 
@@ -206,7 +212,8 @@ class Budgetron(Learner):
             raise refuse(self._who, "task_similarity", "a model of dense rows", "a model of sparse rows",
                          "The weights of its tasks are hashed, and cannot be compared.")  # fmt: skip
         names = list(tasks)
-        block = self.validate(np.zeros((len(names), engine.settings.n_features)), tasks=names)
+        zeros = np.zeros((len(names), engine.settings.n_outputs)) if self._has_offset else None
+        block = self.validate(np.zeros((len(names), engine.settings.n_features)), tasks=names, offset=zeros)
         with self._guard:
             weights = engine.query("linear_weights", block.rows, block.task_ids, block.clusters)["weights"]
         w = weights.reshape(len(names), engine.settings.n_outputs, -1)[:, :, :-1].reshape(len(names), -1)
@@ -273,14 +280,16 @@ class Budgetron(Learner):
 
     # ---- weights of classes
 
-    def fit(self, X: Any, y: Any, *, tasks: Iterable[Any] | None = None, sample_weight: Any = None) -> Self:
+    def fit(
+        self, X: Any, y: Any, *, tasks: Iterable[Any] | None = None, sample_weight: Any = None, offset: Any = None
+    ) -> Self:
         """Forget everything, then learn the rows in order, once."""
         if self._balanced:
             labels = np.asarray(y).ravel()
             values, places, counts = np.unique(labels, return_inverse=True, return_counts=True)
             balanced = len(labels) / (len(values) * counts)
             sample_weight = balanced[places] * (1.0 if sample_weight is None else np.asarray(sample_weight))
-        super().fit(X, y, tasks=tasks, sample_weight=sample_weight)
+        super().fit(X, y, tasks=tasks, sample_weight=sample_weight, offset=offset)
         return self
 
     def check_streaming(self) -> None:

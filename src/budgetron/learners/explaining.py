@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 SOURCES = 3  # shared, own, related
 
 
-def explain(model: Learner, x: Any, task: Any, label: Any, names: Any, nearest: Any) -> Explanation:
+def explain(model: Learner, x: Any, task: Any, offset: Any, label: Any, names: Any, nearest: Any) -> Explanation:
     """Explain one example; see `Learner.explain` for the parameters."""
     who, classes = model._who, model._classes
     if not is_whole(nearest) or nearest < 0:
@@ -30,10 +30,10 @@ def explain(model: Learner, x: Any, task: Any, label: Any, names: Any, nearest: 
     if names is not None and not isinstance(names, Mapping):
         raise refuse_type(who, "names", "a mapping from columns to names, or None", shown(names))
     asked = None if label is None else classes.code(who, label)
-    rows, task_ids, clusters = model._one_example(x, task)
+    rows, task_ids, clusters, offsets = model._one_example(x, task, offset)
     engine = model._engine
     with model._guard:
-        answer = engine.query("explain", rows, task_ids, clusters)
+        answer = engine.query("explain", rows, task_ids, clusters, offsets=offsets)
         found = answer["margins"]
         two = len(found) == 1
         code = asked if asked is not None else 1 if two else int(found.argmax())
@@ -50,10 +50,13 @@ def explain(model: Learner, x: Any, task: Any, label: Any, names: Any, nearest: 
         return Explanation(explained, value, np.zeros((SOURCES, 1)), lambda _: [], others, examples)
     columns = answer["columns"].reshape(SOURCES, len(found), -1)
     waves = answer["waves"].reshape(-1, SOURCES, len(found))
-    others = []
+    others, scores = [], answer["offsets"] if offsets is not None else np.zeros(0)
     if not two:  # only differences between classes count: a number that is added to all of them changes nothing
         columns, waves = columns - columns.mean(axis=1, keepdims=True), waves - waves.mean(axis=2, keepdims=True)
         others.append(Term("normalisation", float(found.mean()), kind="normalisation"))
+        scores = scores - scores.mean() if len(scores) else scores
+    if len(scores):
+        others.append(Term("offset", sign * float(scores[output]), kind="offset"))
     others += _random_features(model, answer, sign * waves[:, :, output])
     return Explanation(explained, value, sign * columns[:, output], _names(model, x, rows, names), others)
 

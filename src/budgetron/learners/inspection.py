@@ -32,6 +32,7 @@ class Inspection:
     _names: TaskNames
     _classes: Classes
     _tasked: bool
+    _has_offset: bool | None
 
     @property
     def active_set_(self) -> ActiveSet:
@@ -93,6 +94,11 @@ class Inspection:
         self._check_begun()
         rows: int | None = getattr(self._engine.settings.parameters, "max_task_rows", None)
         return rows
+
+    @property
+    def needs_offset_(self) -> bool:
+        """Whether every call must give another model's scores, because the model was trained with them."""
+        return bool(self._has_offset)
 
     @property
     def classes_(self) -> NDArray[Any]:

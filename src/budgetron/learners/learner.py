@@ -32,7 +32,8 @@ if TYPE_CHECKING:
 
 # The attributes that learning sets; `fit` replaces all of them.
 _LEARNED = (
-    "_guard", "_graph", "_names", "_classes", "_engine", "_tasked", "n_features_in_", "feature_names_in_", "_columns",
+    "_guard", "_graph", "_names", "_classes", "_engine", "_tasked", "_has_offset", "n_features_in_",
+    "feature_names_in_", "_columns",
 )  # fmt: skip
 
 
@@ -60,11 +61,13 @@ class Learner(BlockLearner, ClassifierMixin, BaseEstimator):  # type: ignore[mis
     }
 
     # `tasks` is routed by default through scikit-learn's pipelines and model selection.
-    __metadata_request__fit: ClassVar[dict[str, bool | None]] = {"tasks": True}
-    __metadata_request__partial_fit: ClassVar[dict[str, bool | None]] = {"tasks": True}
-    __metadata_request__predict: ClassVar[dict[str, bool | None]] = {"tasks": True, "n_jobs": True}
-    __metadata_request__decision_function: ClassVar[dict[str, bool | None]] = {"tasks": True, "n_jobs": True}
-    __metadata_request__score: ClassVar[dict[str, bool | None]] = {"tasks": True}
+    __metadata_request__fit: ClassVar[dict[str, bool | None]] = {"tasks": True, "offset": True}
+    __metadata_request__partial_fit: ClassVar[dict[str, bool | None]] = {"tasks": True, "offset": True}
+    __metadata_request__predict: ClassVar[dict[str, bool | None]] = {"tasks": True, "offset": True, "n_jobs": True}
+    __metadata_request__decision_function: ClassVar[dict[str, bool | None]] = {
+        "tasks": True, "offset": True, "n_jobs": True,
+    }  # fmt: skip
+    __metadata_request__score: ClassVar[dict[str, bool | None]] = {"tasks": True, "offset": True}
 
     def __init_subclass__(cls, **options: Any) -> None:
         super().__init_subclass__(**options)
@@ -79,10 +82,12 @@ class Learner(BlockLearner, ClassifierMixin, BaseEstimator):  # type: ignore[mis
 
     # ---- learning
 
-    def fit(self, X: Any, y: Any, *, tasks: Iterable[Any] | None = None, sample_weight: Any = None) -> Self:
+    def fit(
+        self, X: Any, y: Any, *, tasks: Iterable[Any] | None = None, sample_weight: Any = None, offset: Any = None
+    ) -> Self:
         """Forget everything, then learn the rows in order, once."""
         X, tasks = self._split_task_column(X, tasks)
-        examples = validation.convert(self._who, X, y, tasks, sample_weight)
+        examples = validation.convert(self._who, X, y, tasks, sample_weight, offset)
         fresh = type(self)(**self.get_params(deep=False))
         fresh.learn_block(fresh.check(examples, self._classes_to_fit(examples)))
         learned = {name: vars(fresh)[name] for name in _LEARNED if name in vars(fresh)}
@@ -94,9 +99,19 @@ class Learner(BlockLearner, ClassifierMixin, BaseEstimator):  # type: ignore[mis
         return self
 
     def learn_one(
-        self, x: Any, y: Any, *, task: Hashable = None, classes: Any = None, sample_weight: float | None = None
+        self,
+        x: Any,
+        y: Any,
+        *,
+        task: Hashable = None,
+        classes: Any = None,
+        sample_weight: float | None = None,
+        offset: Any = None,
     ) -> Any:
-        """Learn one example, an array row or a dict of features. Returns the decision value before the update."""
+        """Learn one example, an array row or a dict of features. Returns the decision value before the update.
+
+        `offset` is another model's score of it, see `predict_then_learn`.
+        """
         self.check_streaming()
         weight = 1.0
         if sample_weight is not None:
@@ -112,15 +127,20 @@ class Learner(BlockLearner, ClassifierMixin, BaseEstimator):  # type: ignore[mis
                 raise refuse(self._who, "y", "one label", shown(y))
             x, tasks = self._one_row(x, task)
             weights = None if sample_weight is None else [weight]
-            margins = self.learn_block(self.validate(x, [y], tasks=tasks, classes=classes, sample_weight=weights))
+            given = None if offset is None else [offset]
+            margins = self.learn_block(
+                self.validate(x, [y], tasks=tasks, classes=classes, sample_weight=weights, offset=given)
+            )
             return float(margins[0]) if margins.ndim == 1 else margins[0]
         code = self._classes.code(self._who, y)
+        scores = self._one_offset(engine, offset)
         with self._guard:
             task_id, cluster = validation.located_one(self._who, task, self._graph, self._tasked)
-            done = engine.learn_one(row, code, task_id, cluster, self._weight_of(code, weight))
+            done = engine.learn_one(row, code, task_id, cluster, self._weight_of(code, weight), scores)
             if done is None:  # the engine rejects rows with NaN, infinity or too large values, unchanged itself
                 self._check_rows(row if isinstance(row, SparseRow) else row.reshape(1, -1))
             margin, flags = done
+            self._has_offset = scores is not None
             if task is not None:
                 self._tasked = True
                 if flags & 4:  # Outcome.STORED; comparing with the enum costs as much as a small update
@@ -174,10 +194,10 @@ class Learner(BlockLearner, ClassifierMixin, BaseEstimator):  # type: ignore[mis
 
     # ---- predicting
 
-    def predict_one(self, x: Any, *, task: Hashable = None) -> Any:
+    def predict_one(self, x: Any, *, task: Hashable = None, offset: Any = None) -> Any:
         """Predict the label of one example, an array row or a dict of features."""
         self._check_begun()
-        label = self._classes.of_margins(self._margins_of_one(x, task))[0]
+        label = self._classes.of_margins(self._margins_of_one(x, task, offset))[0]
         return label.item() if isinstance(label, np.generic) else label
 
     def explain(
@@ -185,6 +205,7 @@ class Learner(BlockLearner, ClassifierMixin, BaseEstimator):  # type: ignore[mis
         x: Any,
         *,
         task: Hashable = None,
+        offset: Any = None,
         label: Any = None,
         names: Mapping[int, str] | None = None,
         nearest: int = 5,
@@ -193,7 +214,7 @@ class Learner(BlockLearner, ClassifierMixin, BaseEstimator):  # type: ignore[mis
 
         Parameters
         ----------
-        x, task : as in `predict_one`
+        x, task, offset : as in `predict_one`
         label : optional
             The class whose margin is explained. By default the second of two classes, or the predicted one of more.
         names : mapping from columns to names, optional
@@ -219,15 +240,17 @@ class Learner(BlockLearner, ClassifierMixin, BaseEstimator):  # type: ignore[mis
         from budgetron.learners.explaining import explain  # imported here because most processes explain nothing
 
         self._check_begun()
-        return explain(self, x, task, label, names, nearest)
+        return explain(self, x, task, offset, label, names, nearest)
 
     def _part_names(self) -> Mapping[int, str]:
         """Short names of the parts with random features, by number. Learners with such parts override it."""
         return {}
 
-    def score(self, X: Any, y: Any, *, tasks: Iterable[Any] | None = None, sample_weight: Any = None) -> float:
+    def score(
+        self, X: Any, y: Any, *, tasks: Iterable[Any] | None = None, sample_weight: Any = None, offset: Any = None
+    ) -> float:
         """Return the accuracy: the share of rows whose label is predicted correctly."""
-        correct = np.asarray(self.predict(X, tasks=tasks)) == np.asarray(y).ravel()
+        correct = np.asarray(self.predict(X, tasks=tasks, offset=offset)) == np.asarray(y).ravel()
         return float(np.average(correct, weights=sample_weight))
 
     # ---- memory
@@ -276,20 +299,27 @@ class Learner(BlockLearner, ClassifierMixin, BaseEstimator):  # type: ignore[mis
             return hashed_row(self._who, x, settings.n_features, settings.dtype) if bare else None
         return None if settings.sparse else validation.vector(self._who, x, settings.n_features, settings.dtype)
 
-    def _margins_of_one(self, x: Any, task: Hashable) -> Margins:
-        return self._margins(self._engine, *self._one_example(x, task))
+    def _margins_of_one(self, x: Any, task: Hashable, offset: Any) -> Margins:
+        return self._margins(self._engine, *self._one_example(x, task, offset))
 
-    def _one_example(self, x: Any, task: Hashable) -> tuple[Any, NDArray[np.int64], NDArray[np.int64]]:
-        """Check one example to predict, and return it as an engine takes it: rows, task ids, clusters."""
+    def _one_example(self, x: Any, task: Hashable, offset: Any) -> tuple[Any, NDArray[Any], NDArray[Any], Any]:
+        """Check one example to predict, and return it as an engine takes it: rows, task ids, clusters, offsets."""
         row = self._short_row(self._engine, x)
         if row is None:
             x, tasks = self._one_row(x, task)
-            block = self.validate(x, tasks=tasks)
-            return block.rows, block.task_ids, block.clusters
+            block = self.validate(x, tasks=tasks, offset=None if offset is None else [offset])
+            return block.rows, block.task_ids, block.clusters, block.offsets
+        scores = self._one_offset(self._engine, offset)
         rows = row if isinstance(row, SparseRow) else row.reshape(1, -1)
         task_id, cluster = validation.located_one(self._who, task, self._graph, self._tasked)
         self._check_rows(rows)
-        return rows, np.array([task_id]), np.array([cluster])
+        return rows, np.array([task_id]), np.array([cluster]), scores
+
+    def _one_offset(self, engine: Any, offset: Any) -> NDArray[np.float64] | None:
+        if offset is None and not self._has_offset:
+            return None
+        scores = None if offset is None else validation.offsets(self._who, [offset], 1)
+        return self._fitting_offsets(scores, engine.settings.n_outputs)
 
     def _one_row(self, x: Any, task: Hashable) -> tuple[Any, list[Hashable] | None]:
         if isinstance(x, Mapping):

@@ -90,6 +90,7 @@ def _record(model: Any) -> tuple[ModelRecord, Arrays]:
         feature_names=None if named is None else parts.names_record(who, "feature names", named.tolist()),
         columns=None if columns is None else columns.plan,
         tasked=model._tasked,
+        offset=bool(model._has_offset),
     )
     return saved, arrays
 
@@ -126,6 +127,8 @@ def model_of(saved: ModelRecord, arrays: Mapping[str, NDArray[Any]], limit: int,
     model._guard, model._graph, model._names, model._classes = Guard(), graphs[0], names, classes
     model._engine = engines.restored(kind, settings, engines.state_of(settings, state))
     model._tasked = saved.tasked or bool((model._engine.task_ids != ONE_TASK).any())  # older files lack the field
+    require(learner.takes_offset or not saved.offset, "offset", f"false for a {saved.learner}", "true")
+    model._has_offset = saved.offset
     model.n_features_in_ = settings.n_features
     if saved.columns is not None:
         model._columns = SavedColumns(saved.columns, columns)

@@ -35,18 +35,22 @@ class Examples:
     tasks: Any = None  # an array, list or tuple; None: no tasks
     weights: NDArray[np.float64] | None = None
     source: Any = None  # X as it was passed, which may have column names
+    offsets: NDArray[np.float64] | None = None  # another model's scores, (n,) or (n, classes)
 
     def __len__(self) -> int:
         return int(self.rows.shape[0])
 
 
-def convert(who: str, X: Any, y: Any = NOT_GIVEN, tasks: Any = None, sample_weight: Any = None) -> Examples:
+def convert(
+    who: str, X: Any, y: Any = NOT_GIVEN, tasks: Any = None, sample_weight: Any = None, offset: Any = None
+) -> Examples:
     """Convert the arguments of a call, with labels (to learn) or without (to predict)."""
     rows = matrix(who, X)
     n = rows.shape[0]
     labels_ = None if y is NOT_GIVEN else labels(who, y, n)
     checked_weights = weights(who, sample_weight, n)
-    return Examples(rows, labels_, None if tasks is None else listed(who, tasks, n), checked_weights, X)
+    named = None if tasks is None else listed(who, tasks, n)
+    return Examples(rows, labels_, named, checked_weights, X, offsets(who, offset, n))
 
 
 def matrix(who: str, X: Any) -> Any:
@@ -145,6 +149,23 @@ def weights(who: str, values: Any, n: int, parameter: str = "sample_weight") -> 
         wrong = array[~(np.isfinite(array) & (array >= 0))]
         raise refuse(who, parameter, "finite and not negative", shown(float(wrong[0])))
     return np.ascontiguousarray(array)
+
+
+LARGEST_OFFSET = 1e6  # log odds; a score of 20 is certain already, and products with it must stay finite
+
+
+def offsets(who: str, values: Any, n: int) -> NDArray[np.float64] | None:
+    """Another model's scores in log odds: one per row, or one per row and class."""
+    if values is None:
+        return None
+    array = np.ascontiguousarray(_numbers(who, "offset", values).astype(np.float64))
+    if array.ndim not in (1, 2) or len(array) != n:
+        raise refuse(who, "offset", f"one score per row, {n} in all", f"shape {array.shape}")
+    if not (np.abs(array) <= LARGEST_OFFSET).all():
+        wrong = array[~(np.abs(array) <= LARGEST_OFFSET)]
+        remedy = "Log odds are log(p / (1 − p)); clip p to 0.000001 … 0.999999."
+        raise refuse(who, "offset", "log odds from −1e6 to 1e6", shown(float(wrong.ravel()[0])), remedy)
+    return array
 
 
 def _dense(who: str, X: Any) -> NDArray[Any]:

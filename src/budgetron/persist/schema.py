@@ -149,6 +149,7 @@ class ModelRecord(Part, frozen=True):
     feature_names: list[Any] | None
     columns: Plan | None = None  # of a model that learned from files
     tasked: bool = False  # whether it was trained with tasks
+    offset: bool = False  # whether it was trained with another model's scores
 
 
 def encode_record(saved: ModelRecord) -> bytes:

@@ -19,6 +19,7 @@ from pathlib import Path
 from typing import Any
 
 import msgspec
+from msgspec import UNSET
 
 from budgetron.durable import DamagedLog, Learned
 from budgetron.durable.errors import storage_errors
@@ -44,6 +45,7 @@ class PendingPrediction:
 
     features: Any
     task: Any
+    offset: Any = UNSET
     label: Any = None
     labelled: bool = False
     position: int | None = None
@@ -75,10 +77,14 @@ class Pending:
         held = self._held.values()
         self._all = _Held(sum(one.rows for one in held), sum(one.bytes for one in held))
 
-    def put(self, examples: Sequence[tuple[Any, Any]], api_key: str) -> list[str]:
-        """Remember features and tasks for an API key, and return the ids to label them by."""
+    def put(self, examples: Sequence[Any], api_key: str) -> list[str]:
+        """Remember features, tasks and offsets for an API key, and return the ids to label them by."""
         ids = [secrets.token_hex(12) for _ in examples]
-        contents = [msgspec.json.encode(example) for example in examples]
+        # [features, task], and the offset if there is one: examples without are stored as earlier versions did.
+        contents = [
+            msgspec.json.encode([one.features, one.task, *([] if one.offset is UNSET else [one.offset])])
+            for one in examples
+        ]
         rows = [(name, content, api_key) for name, content in zip(ids, contents, strict=True)]
         try:
             with self._db.writing():
@@ -122,11 +128,12 @@ class Pending:
         found = self._db.one(query, (name,))
         if found is None:
             return None
-        features, task = msgspec.json.decode(found[0])
+        example = msgspec.json.decode(found[0])
         if found[2] is None:
-            return PendingPrediction(features, task)
+            return PendingPrediction(*example)
         label = None if found[1] is None else msgspec.json.decode(found[1])  # NULL: learned just before a crash
-        return PendingPrediction(features, task, label, True, found[2], msgspec.json.decode(found[3]))
+        features, task, offset = example if len(example) == 3 else (*example, UNSET)
+        return PendingPrediction(features, task, offset, label, True, found[2], msgspec.json.decode(found[3]))
 
     def set_label(self, name: str, label: Any, position: int, margin: Any) -> None:
         """Store the label that was learned."""

@@ -96,7 +96,8 @@ struct Block {
       }
     return block;
   }
-  std::size_t width = 0;  // sparse: one more than the largest column
+  std::size_t width = 0;    // sparse: one more than the largest column
+  std::size_t outputs = 0;  // per row, of rows.offsets
 };
 
 }  // namespace budgetron

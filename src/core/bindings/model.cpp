@@ -42,11 +42,20 @@ void require_kind(const Config& c, bool sparse, bool single) {
 }
 
 void require_rows(const Config& c, const Block& block) {
+  require(!block.rows.offsets || block.outputs == c.n_outputs, "_core: there must be one offset per row and output");
   require_kind(c, block.sparse, block.single);
   if (block.sparse)
     require(block.width <= c.d, "_core: the rows must not have more columns than the model");
   else
     require(block.rows.d == c.d, "_core: the rows must have as many columns as the model");
+}
+
+// Adds another model's scores to the rows: as many as rows times outputs.
+void set_offsets(Block& block, const Line<double>& offsets, std::size_t outputs) {
+  require(offsets.shape(0) == block.rows.count * outputs, "_core: there must be one offset per row and output");
+  for (std::size_t i = 0; i < offsets.shape(0); ++i) require(std::isfinite(offsets.data()[i]), "_core: an offset must be finite");
+  block.rows.offsets = offsets.data();
+  block.outputs = outputs;
 }
 
 // Graphs with named tasks use the task id as an index, so it must be checked.
@@ -264,7 +273,8 @@ auto shared(const Model& model, Get get) {
 }  // namespace
 
 void bind_model(nb::module_& m) {
-  nb::class_<Block>(m, "Block");
+  nb::class_<Block>(m, "Block")
+      .def("set_offsets", &set_offsets, "offsets"_a.noconvert(), "outputs"_a, nb::keep_alive<1, 2>());
   m.def("rows", &Block::dense<float>, "x"_a.noconvert(), nb::keep_alive<0, 1>());
   m.def("rows", &Block::dense<double>, "x"_a.noconvert(), nb::keep_alive<0, 1>());
   m.def("csr", &Block::csr<float>, "indptr"_a.noconvert(), "indices"_a.noconvert(), "data"_a.noconvert(),

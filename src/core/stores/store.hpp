@@ -25,6 +25,7 @@ struct Rows {
   const std::int32_t* indices = nullptr;
   const float* data_f32 = nullptr;
   const double* data_f64 = nullptr;
+  const double* offsets = nullptr;  // rows × outputs, added to the margins of a Budgetron; may be none
 };
 
 // One row of Rows.

@@ -6,12 +6,13 @@ It has the same interface as `budgetron.engine.native.Engine` and defines its re
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from budgetron.engine.reference.rows import Array, Integers
+from budgetron.engine.reference.rows import Array, Instance, Integers
 from budgetron.engine.reference.rule import Located, Rule
 from budgetron.engine.registry import rule_class
 from budgetron.engine.settings import Settings
@@ -35,12 +36,12 @@ class Engine:
         return engine
 
     def learn(self, X: Any, codes: NDArray[np.int32], task_ids: Integers, clusters: Integers,
-              weights: Array | None = None) -> tuple[Array, NDArray[np.uint8]]:
+              weights: Array | None = None, offsets: Array | None = None) -> tuple[Array, NDArray[np.uint8]]:
         """Learn a block. Returns the margins before each update, and flags (`records.Outcome`)."""
         n = len(codes)
         margins = np.empty((n, self.settings.n_outputs))
         flags = np.zeros(n, dtype=np.uint8)
-        for t, x in enumerate(self.rule.store.instances(X)):
+        for t, x in enumerate(self._instances(X, offsets)):
             weight = 1.0 if weights is None else float(weights[t])
             n_seen = self.rule.n_seen
             # Before the rule sees x, because the kernel row of x may need rows centred on another point to be accurate.
@@ -53,13 +54,13 @@ class Engine:
         return self._shaped(margins), flags
 
     def learn_one(
-        self, x: NDArray[Any], code: int, task_id: int, cluster: int, weight: float
+        self, x: NDArray[Any], code: int, task_id: int, cluster: int, weight: float, offset: Array | None = None
     ) -> tuple[Any, int] | None:
         """Learn one dense row. Returns its margin and flags, or None if the row is invalid."""
         if self.first_bad_row(x[None]) is not None:
             return None
         margin, flags = self.learn(x[None], np.array([code], dtype=np.int32), np.array([task_id]), np.array([cluster]),
-                                   np.array([weight]))
+                                   np.array([weight]), offset)
         return (float(margin[0]) if margin.ndim == 1 else margin[0]), int(flags[0])
 
     def first_bad_row(self, X: Any) -> int | None:
@@ -81,21 +82,32 @@ class Engine:
         """The kernel in use, with γ a number."""
         return self.rule.store.bandwidth.kernel
 
-    def margins(self, X: Any, task_ids: Integers, clusters: Integers, threads: int = 1) -> Array:
+    def margins(
+        self, X: Any, task_ids: Integers, clusters: Integers, threads: int = 1, offsets: Array | None = None
+    ) -> Array:
         """Return the margins of each example without learning. (`threads` is for the compiled engine.)"""
         margins = np.empty((len(task_ids), self.settings.n_outputs))
-        for t, x in enumerate(self.rule.store.instances(X)):
+        for t, x in enumerate(self._instances(X, offsets)):
             margins[t] = self.rule.predict(x, int(task_ids[t]), int(clusters[t]))
         return self._shaped(margins)
 
     def query(
-        self, name: str, X: Any = None, task_ids: Any = (), clusters: Any = (), arrays: dict[str, Any] | None = None
-    ) -> dict[str, Any]:
+        self, name: str, X: Any = None, task_ids: Any = (), clusters: Any = (), arrays: dict[str, Any] | None = None,
+        offsets: Array | None = None,
+    ) -> dict[str, Any]:  # fmt: skip
         """Answer a question that only this rule knows, about some rows and other arrays, or about itself."""
-        return self.rule.query(name, self._located(X, task_ids, clusters), arrays or {})
+        return self.rule.query(name, self._located(X, task_ids, clusters, offsets), arrays or {})
 
-    def _located(self, X: Any, task_ids: Any, clusters: Any) -> Iterator[Located]:
-        instances = () if X is None else self.rule.store.instances(X)
+    def _instances(self, X: Any, offsets: Array | None) -> Iterator[Instance]:
+        """The rows, each with another model's score if there are any."""
+        instances = self.rule.store.instances(X)
+        if offsets is None:
+            return instances
+        each = offsets.reshape(-1, self.settings.n_outputs)
+        return (replace(x, offset=offset) for x, offset in zip(instances, each, strict=True))
+
+    def _located(self, X: Any, task_ids: Any, clusters: Any, offsets: Array | None) -> Iterator[Located]:
+        instances = () if X is None else self._instances(X, offsets)
         rows = zip(instances, task_ids, clusters, strict=True)
         return ((x, int(task_id), int(cluster)) for x, task_id, cluster in rows)
 

@@ -28,6 +28,7 @@ class Instance:
     indices: NDArray[np.int32] | None
     square: float
     is_centred: bool = False  # whether the store's reference point was subtracted
+    offset: Array | None = None  # another model's score, one number per output
 
 
 TINY = 1e-300  # smaller weights count as 0, in the core too

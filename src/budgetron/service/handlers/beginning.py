@@ -10,6 +10,8 @@ from __future__ import annotations
 from collections import Counter
 from typing import Any
 
+from msgspec import UNSET
+
 from budgetron.errors import InputError, refuse
 
 Numbered = tuple[int, Any]  # line number and example
@@ -35,7 +37,7 @@ def labels_of(block: list[Numbered]) -> list[Any]:
 def _form(example: Any) -> tuple[Any, ...]:
     features = example.features
     width = len(features) if isinstance(features, list) else None
-    return type(features), width, example.task is None, isinstance(example.label, str)
+    return type(features), width, example.task is None, isinstance(example.label, str), example.offset is UNSET
 
 
 def unusual(example: Any, usual: Any) -> InputError:
@@ -48,4 +50,5 @@ def _described(example: Any) -> str:
     features = example.features
     shape = f"{len(features)} numbers" if isinstance(features, list) else "features by name"
     task = "no task" if example.task is None else "a task"
+    task += "" if example.offset is UNSET else ", an offset"
     return f"{shape}, {task} and a {'string' if isinstance(example.label, str) else 'number'} as label"

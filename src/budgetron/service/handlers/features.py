@@ -10,6 +10,8 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
+from msgspec import UNSET
+from numpy.typing import NDArray
 from scipy import sparse
 
 from budgetron.durable import HostedModel
@@ -47,6 +49,18 @@ def tasks_of(tasks: Sequence[Any], limits: Limits) -> list[Any] | None:
     for task in tasks:
         check_text("task", task, limits)
     return list(tasks)
+
+
+def offsets_of(offsets: Sequence[Any]) -> NDArray[np.float64] | None:
+    """Another model's score per example, or None if no example has one."""
+    without = offsets.count(UNSET)
+    if without == len(offsets):
+        return None
+    if without:
+        raise refuse(WHO, '"offset"', "given for every example of a request, or for none", f"{without} without one")
+    if len({len(offset) if isinstance(offset, list) else 0 for offset in offsets}) > 1:
+        raise refuse(WHO, '"offset"', "of one form in one request", "numbers and lists, or lists of several lengths")
+    return np.array(offsets, dtype=np.float64)
 
 
 def check_text(what: str, value: Any, limits: Limits) -> None:

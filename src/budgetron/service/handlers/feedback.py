@@ -64,7 +64,7 @@ async def _learn(model: ServedModel, verdict: Verdict) -> FeedbackAnswer:
     if pending.labelled:
         return _again(verdict, pending)
     try:
-        example = LabelledExample(pending.features, verdict.label, pending.task)
+        example = LabelledExample(pending.features, verdict.label, pending.task, offset=pending.offset)
         learned = await model.writer.submit(request_of(model, [example], KEY_PREFIX + verdict.id), 1)
     except KeyReused:
         return _conflict(verdict)

@@ -10,7 +10,7 @@ from starlette.responses import Response
 
 from budgetron.durable import Request
 from budgetron.errors import refuse, shown
-from budgetron.service.handlers.features import check_text, rows_of, tasks_of
+from budgetron.service.handlers.features import check_text, offsets_of, rows_of, tasks_of
 from budgetron.service.http.wire import LabelledExample, LearnAnswer, LearnRequest, encode, learn_request, reply
 
 if TYPE_CHECKING:
@@ -49,6 +49,7 @@ def request_of(
         key=key,
         classes=classes,
         sample_weight=weights,
+        offset=offsets_of([example.offset for example in examples]),
     )
 
 
@@ -70,8 +71,9 @@ def _examples(given: LearnRequest, limit: int) -> list[LabelledExample]:
     if given.examples is UNSET:
         if given.features is UNSET or given.label is UNSET:
             raise refuse("learn", "the body", accepted, "neither")
-        return [LabelledExample(given.features, given.label, given.task, given.weight)]
-    if given.features is not UNSET or given.label is not UNSET or given.task is not None or given.weight is not UNSET:
+        return [LabelledExample(given.features, given.label, given.task, given.weight, given.offset)]
+    alone = (given.features, given.label, given.weight, given.offset)
+    if given.task is not None or any(field is not UNSET for field in alone):
         raise refuse("learn", "the body", accepted, "both")
     if not 1 <= len(given.examples) <= limit:
         raise refuse("learn", '"examples"', f"1 to {limit} examples", str(len(given.examples)),

@@ -251,7 +251,7 @@ def _acknowledgement(first: int, last: int, learned: Learned, examples: list[Any
 async def _predict(model: ServedModel, block: list[Numbered], tally: Tally) -> bytes:
     examples = [example for _, example in block]
     try:
-        predictions = await model.predictor.many([e.features for e in examples], [e.task for e in examples])
+        predictions = await model.predictor.many(examples)
         model.statistics.n_predicted += len(predictions)
         tally.answered = block[-1][0]
         tally.acknowledged += len(predictions)

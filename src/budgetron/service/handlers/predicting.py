@@ -16,8 +16,8 @@ from budgetron.durable import ModelHost
 from budgetron.errors import refuse
 from budgetron.learners.budgetron import probabilities
 from budgetron.learners.classes import label_text
-from budgetron.service.handlers.features import rows_of, tasks_of
-from budgetron.service.http.wire import Prediction, Predictions, Reasons, encode, predict_request, reply
+from budgetron.service.handlers.features import offsets_of, rows_of, tasks_of
+from budgetron.service.http.wire import Example, Prediction, Predictions, Reasons, encode, predict_request, reply
 from budgetron.service.settings import Limits
 from budgetron.service.writer import Writer
 
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 _MOST_TERMS = 50  # of an explanation; the others are added up
 _MAX_ON_LOOP = 64  # rows that are computed on the event loop: a thread would cost more than they do
 _pool = ThreadPoolExecutor(2, thread_name_prefix="predict")
-_One = tuple[Any, Any, "asyncio.Future[Prediction]"]
+_One = tuple[Any, Any, Any, "asyncio.Future[Prediction]"]  # features, task, offset
 
 
 class Predictor:
@@ -38,30 +38,32 @@ class Predictor:
         self._waiting: list[_One] = []
         self._loop = asyncio.get_running_loop()
 
-    def one(self, features: Any, task: Any) -> asyncio.Future[Prediction]:
+    def one(self, features: Any, task: Any, offset: Any = UNSET) -> asyncio.Future[Prediction]:
         """One prediction, computed together with the others of this turn of the event loop."""
         future: asyncio.Future[Prediction] = self._loop.create_future()
         if not self._waiting:
             self._loop.call_soon(self._flush)
-        self._waiting.append((features, task, future))
+        self._waiting.append((features, task, offset, future))
         return future
 
-    async def many(self, features: Sequence[Any], tasks: Sequence[Any]) -> list[Prediction]:
+    async def many(self, examples: Sequence[Example]) -> list[Prediction]:
         """Several predictions: in a thread, unless they are few and the model is not learning."""
-        if not self._may_use_loop or len(features) > _MAX_ON_LOOP:
-            return await self._loop.run_in_executor(_pool, self._compute, features, tasks)
-        return self._compute(features, tasks)
+        given = [[getattr(one, name) for one in examples] for name in ("features", "task", "offset")]
+        if not self._may_use_loop or len(examples) > _MAX_ON_LOOP:
+            return await self._loop.run_in_executor(_pool, lambda: self._compute(*given))
+        return self._compute(*given)
 
-    async def reasons(self, features: Sequence[Any], tasks: Sequence[Any]) -> list[Reasons]:
+    async def reasons(self, examples: Sequence[Example]) -> list[Reasons]:
         """The reasons for several predictions, by the model as it is now."""
-        return await self._loop.run_in_executor(_pool, self._explain, features, tasks)
+        return await self._loop.run_in_executor(_pool, self._explain, examples)
 
-    def _explain(self, features: Sequence[Any], tasks: Sequence[Any]) -> list[Reasons]:
+    def _explain(self, examples: Sequence[Example]) -> list[Reasons]:
         hosted, limits = self._host.hosted_model, self._limits
         found = []
-        for row, task in zip(features, tasks, strict=True):
-            named = tasks_of([task], limits)
-            explanation = hosted.explain(rows_of(hosted, [row], limits), None if named is None else named[0])
+        for one in examples:
+            tasks, offsets = tasks_of([one.task], limits), offsets_of([one.offset])
+            task, offset = (None if values is None else values[0] for values in (tasks, offsets))
+            explanation = hosted.explain(rows_of(hosted, [one.features], limits), task, offset)
             found.append(convert(explanation.to_dict(_MOST_TERMS), Reasons))
         return found
 
@@ -83,17 +85,17 @@ class Predictor:
     def _compute_or_reject(self, batch: list[_One]) -> list[Prediction | Exception]:
         """Compute all together. If one is rejected, compute each by itself, so that only that one is."""
         try:
-            tasks = [task for _, task, _ in batch]
+            features, tasks, offsets, _ = map(list, zip(*batch, strict=True))
             if None in tasks and len(set(tasks)) > 1:
                 raise ValueError  # requests of different clients need not agree on whether they name a task
-            return list(self._compute([features for features, _, _ in batch], tasks))
+            return list(self._compute(features, tasks, offsets))
         except Exception as error:
             if len(batch) == 1:
                 return [error]
             return [self._compute_or_reject([one])[0] for one in batch]
 
     def _answer(self, batch: list[_One], answers: Sequence[Prediction | Exception]) -> None:
-        for (_, _, future), answer in zip(batch, answers, strict=True):
+        for (*_, future), answer in zip(batch, answers, strict=True):
             if future.done():  # the client has gone
                 continue
             if isinstance(answer, Exception):
@@ -101,10 +103,11 @@ class Predictor:
             else:
                 future.set_result(answer)
 
-    def _compute(self, features: Sequence[Any], tasks: Sequence[Any]) -> list[Prediction]:
+    def _compute(self, features: Sequence[Any], tasks: Sequence[Any], offsets: Sequence[Any]) -> list[Prediction]:
         hosted, limits = self._host.hosted_model, self._limits
         X = hosted.rows(rows_of(hosted, features, limits))
-        return predictions(hosted.model, hosted.model.decision_function(X, tasks=tasks_of(tasks, limits)))
+        named, scores = tasks_of(tasks, limits), offsets_of(offsets)
+        return predictions(hosted.model, hosted.model.decision_function(X, tasks=named, offset=scores))
 
 
 def predictions(model: Any, margins: NDArray[np.float64]) -> list[Prediction]:
@@ -128,29 +131,30 @@ async def predict(call: Call) -> Response:
     if request.examples is UNSET:
         if request.features is UNSET:
             raise refuse("predict", "the body", accepted, "neither")
-        prediction = await model.predictor.one(request.features, request.task)
+        one = Example(request.features, request.task, request.offset)
+        prediction = await model.predictor.one(one.features, one.task, one.offset)
         model.statistics.n_predicted += 1
         if request.explain is True:
-            prediction.reasons = (await model.predictor.reasons([request.features], [request.task]))[0]
+            prediction.reasons = (await model.predictor.reasons([one]))[0]
         if request.remember is True:
-            prediction.id = model.pending.put([(request.features, request.task)], call.api_key.name)[0]
+            prediction.id = model.pending.put([one], call.api_key.name)[0]
         return reply(encode(prediction))
     examples = request.examples
-    if request.features is not UNSET or request.task is not None:
+    if request.features is not UNSET or request.task is not None or request.offset is not UNSET:
         raise refuse("predict", "the body", accepted, "both")
     if not 1 <= len(examples) <= call.limits.examples:
         raise refuse("predict", '"examples"', f"1 to {call.limits.examples} examples", str(len(examples)),
                      "Divide them among several requests, or send a stream of NDJSON.")  # fmt: skip
     call.charge(len(examples))
-    answers = await model.predictor.many([e.features for e in examples], [e.task for e in examples])
+    answers = await model.predictor.many(examples)
     model.statistics.n_predicted += len(answers)
     if request.explain is True:
         call.charge(len(examples))
-        found = await model.predictor.reasons([e.features for e in examples], [e.task for e in examples])
+        found = await model.predictor.reasons(examples)
         for answer, reasons in zip(answers, found, strict=True):
             answer.reasons = reasons
     if request.remember is True:
-        names = model.pending.put([(e.features, e.task) for e in examples], call.api_key.name)
+        names = model.pending.put(examples, call.api_key.name)
         for answer, name in zip(answers, names, strict=True):
             answer.id = name
     return reply(encode(Predictions(answers, model.host.position)))

@@ -121,7 +121,7 @@ def problem_of(error: Exception) -> HTTPProblem | None:
 
 # Messages of learners and hosts name the arguments of a Python call; these are the fields of a request.
 _FIELDS = {"X": "features", "x": "features", "y": "label", "tasks": "task", "task": "task", "sample_weight": "weight",
-           "classes": "classes", "key": "key"}  # fmt: skip
+           "classes": "classes", "key": "key", "offset": "offset"}  # fmt: skip
 _ARGUMENT = re.compile(r"^(\w+): (" + "|".join(_FIELDS) + r") must be ")
 _REMEDIES = {  # remedies that are Python code, and what to do over HTTP
     "Pass tasks= in every call.": 'Add "task" to every example.',
@@ -129,6 +129,9 @@ _REMEDIES = {  # remedies that are Python code, and what to do over HTTP
         'List all labels in "classes" in the first request of a new model.',
     "Name all classes in the first call with classes=[...].":
         'List all labels in "classes" of the first request, which is then no stream.',
+    "Pass offset= in every call.": 'Add "offset" to every example.',
+    "Train a new model with offset= from its first example on.": 'Begin a new model with "offset" in every example.',
+    "Budgetron can.": 'Leave out "offset", or serve a Budgetron.',
     "Budgetron takes weights.": 'Leave out "weight", or serve a Budgetron.',
 }  # fmt: skip
 

@@ -4,6 +4,8 @@ features    a list of numbers; or {"indices": […], "values": […]}, a sparse 
             are the columns of a model that has columns (or was trained on a data frame), and are hashed otherwise
 task        a string or an integer; omitted if the model has a single task
 label       a string, an integer or a boolean
+offset      another model's score in log odds, for a Budgetron that was begun with such scores; with more than two
+            classes a list of one per class
 """
 
 from __future__ import annotations
@@ -25,6 +27,7 @@ Label = bool | int | float | str
 Id = Annotated[str, Meta(min_length=1, max_length=64)]
 Key = Annotated[str, Meta(min_length=1, max_length=150)]
 Weight = Annotated[float, Meta(ge=0)]
+Offset = float | list[float]
 Decoded = TypeVar("Decoded")
 _NUMBERS = (float, int)
 
@@ -34,6 +37,7 @@ class Example(Struct, forbid_unknown_fields=True):
 
     features: Features
     task: Task = None
+    offset: Offset | UnsetType = UNSET
 
 
 class LabelledExample(Struct, forbid_unknown_fields=True):
@@ -43,6 +47,7 @@ class LabelledExample(Struct, forbid_unknown_fields=True):
     label: Label
     task: Task = None
     weight: Weight | UnsetType = UNSET
+    offset: Offset | UnsetType = UNSET
 
 
 class PredictRequest(Struct, forbid_unknown_fields=True):
@@ -56,6 +61,7 @@ class PredictRequest(Struct, forbid_unknown_fields=True):
     examples: list[Example] | UnsetType = UNSET
     remember: bool | UnsetType = UNSET
     explain: bool | UnsetType = UNSET
+    offset: Offset | UnsetType = UNSET
 
 
 class LearnRequest(Struct, forbid_unknown_fields=True):
@@ -72,6 +78,7 @@ class LearnRequest(Struct, forbid_unknown_fields=True):
     examples: list[LabelledExample] | UnsetType = UNSET
     classes: list[Label] | UnsetType = UNSET
     key: Key | UnsetType = UNSET
+    offset: Offset | UnsetType = UNSET
 
 
 class Verdict(Struct, forbid_unknown_fields=True):

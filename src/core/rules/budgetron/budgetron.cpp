@@ -126,6 +126,8 @@ class Budgetron final : public Learner {
       part->margins(own.seen, own.values.data() + b * outputs());
       b += part->count();
     }
+    // Another model's score: every belief learns what it leaves to explain.
+    for (std::size_t k = 0; x.rows->offsets && k < own.values.size(); ++k) own.values[k] += x.rows->offsets[x.at * outputs() + k % outputs()];
     Mixture::logs(own.values.data(), n_beliefs(), outputs(), own.logs.data());
     mixture_.margins(own.values.data(), own.logs.data(), outputs(), own.mixed.data());
     calibration_.margins(own.mixed.data(), s.margins.data());
@@ -419,6 +421,8 @@ class Budgetron final : public Learner {
     score_each(query, [&](std::size_t i, const Instance& x, Scratch& s) {
       const auto n = config_.sparse ? static_cast<std::size_t>(x.rows->indptr[i + 1] - x.rows->indptr[i]) : config_.d;
       margins.insert(margins.end(), s.margins.begin(), s.margins.end());
+      for (std::size_t o = 0; x.rows->offsets && o < outputs(); ++o)
+        answer.reals["offsets"].push_back(calibration_.scale * x.rows->offsets[i * outputs() + o]);
       add_terms(s.made<Working>().seen, n + 1, columns, waves);
     });
     for (std::size_t p = 0; p < parts_.size(); ++p) {

@@ -93,8 +93,9 @@ class Budgetron(BudgetronDeclaration):
         return Seen(x, task_id, linear, waves, rows[task_id, False], using), rows
 
     def values(self, e: Seen) -> Array:
-        """Return f of every belief, (beliefs, outputs)."""
-        return np.concatenate([part.margins(e) for part in self.parts])
+        """Return f of every belief, (beliefs, outputs). Another model's score is added to each: they learn the rest."""
+        f = np.concatenate([part.margins(e) for part in self.parts])
+        return f if e.x.offset is None else f + e.x.offset
 
     def predict(self, x: Instance, task_id: int, cluster: int) -> Array:
         return self.calibration.margins(mixture.margins(self.values(self.see(x, task_id, cluster)[0]), self.w))
@@ -233,12 +234,13 @@ class Budgetron(BudgetronDeclaration):
 
     def _explain(self, examples: Iterable[Located]) -> dict[str, Any]:
         """Return the terms of each example in turn, and the margins, which the mixing makes other than their sum."""
-        found: dict[str, list[Array]] = {"margins": [], "columns": [], "waves": []}
+        found: dict[str, list[Array]] = {"margins": [], "columns": [], "waves": [], "offsets": []}
         for located in examples:
             e, _ = self.see(*located)
             columns, waves = averaged_terms(e, self.parts, self.w, self.calibration)
             margins = self.calibration.margins(mixture.margins(self.values(e), self.w))
-            for name, values in zip(found, (margins, columns, waves), strict=True):
+            offset = np.zeros(0) if e.x.offset is None else self.calibration.scale * e.x.offset
+            for name, values in zip(found, (margins, columns, waves, offset), strict=True):
                 found[name].append(values.ravel())
         parts = {"part": self.index.copy(), "part_waves": np.array([part.waves for part in self.parts])}
         return parts | {name: np.concatenate(values or [np.zeros(0)]) for name, values in found.items()}

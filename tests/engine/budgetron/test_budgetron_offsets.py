@@ -1,0 +1,63 @@
+"""Another model's score as an offset: added to f of every belief, in both engines, to margins and updates."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from small_budgetrons import small_settings, small_stream
+
+from budgetron.engine import native, reference
+
+ENGINES = [reference.Engine, *([native.Engine] if native.available else [])]
+
+
+@pytest.mark.parametrize("n_outputs", [1, 3])
+@pytest.mark.parametrize("is_sparse", [False, True])
+def test_core_is_reference(is_sparse, n_outputs):
+    settings = small_settings("complete", n_outputs=n_outputs, is_sparse=is_sparse, max_task_rows=3)
+    X, codes, tasks = small_stream(80, classes=max(2, n_outputs), is_sparse=is_sparse)
+    offsets = np.random.default_rng(1).normal(size=(80, n_outputs)) * 3
+    offsets[7] = 1e6
+    ids, clusters = settings.graph.locate(list(tasks))
+    found = []
+    for kind in ENGINES:
+        engine = kind(settings)
+        margins, flags = engine.learn(X, codes, ids, clusters, None, offsets)
+        later = engine.margins(X[:9], ids[:9], clusters[:9], offsets=offsets[:9])
+        explained = engine.query("explain", X[:9], ids[:9], clusters[:9], offsets=offsets[:9])
+        assert np.array_equal(explained["margins"], np.ravel(later)) and np.isfinite(margins).all()
+        found.append((margins, flags, later, explained["offsets"]))
+    for one, other in zip(found[0], found[-1], strict=True):
+        np.testing.assert_allclose(one, other, rtol=1e-5, atol=1e-5)
+
+
+@pytest.mark.parametrize("kind", ENGINES)
+def test_a_new_model_predicts_the_offset(kind):
+    """It knows nothing, so that the other model's score is the margin."""
+    settings = small_settings("complete", max_task_rows=3)
+    X, codes, tasks = small_stream(1)
+    ids, clusters = settings.graph.locate(list(tasks))
+    for score in (-3.0, 0.0, 2.0):
+        margins, _ = kind(settings).learn(X, codes, ids, clusters, None, np.array([score]))
+        assert margins[0] == pytest.approx(score, abs=0.05)  # starting points of the learned relations are not quite 0
+
+
+@pytest.mark.parametrize("kind", ENGINES)
+def test_zero_is_no_offset(kind):
+    settings = small_settings("complete", max_task_rows=3)
+    X, codes, tasks = small_stream(50)
+    ids, clusters = settings.graph.locate(list(tasks))
+    without = kind(settings).learn(X, codes, ids, clusters)[0]
+    with_zeros = kind(settings).learn(X, codes, ids, clusters, None, np.zeros(50))[0]
+    assert np.array_equal(without, with_zeros)
+
+
+@pytest.mark.skipif(not native.available, reason="built without a compiler")
+def test_the_core_refuses_wrong_offsets():
+    engine = native.Engine(small_settings("complete", n_outputs=3))
+    X, codes, tasks = small_stream(4, classes=3)
+    ids, clusters = engine.settings.graph.locate(list(tasks))
+    for wrong in (np.zeros(4), np.zeros(13), np.full(12, np.nan), np.full(12, np.inf)):
+        with pytest.raises(ValueError, match="offset"):
+            engine.learn(X, codes, ids, clusters, None, wrong)
+    assert engine.n_seen == 0
