@@ -243,3 +243,23 @@ def test_a_word_among_numbers_gives_a_warning(tmp_path: Path, budgetron) -> None
     file.write_text("a,b,label\n1,2,x\noften,3,y\n2,4,x\n", encoding="utf-8")
     assert "'often' is not" in budgetron("run", file, "--quiet").stderr
     assert budgetron("run", file, "--quiet", "--categorical", "a").stderr == ""
+
+
+def test_a_rare_label_is_noticed(tmp_path: Path, budgetron, told) -> None:
+    """With 2 % of clicks, AUC and average precision come first, and a sentence says why."""
+    rng = np.random.default_rng(0)
+    x = rng.normal(size=2000)
+    clicks = rng.random(2000) < 0.02 * np.exp(x)
+    labels = np.where(clicks, "yes", "no")
+    lines = [f"{x[place]:.3f},u{place % 7},{labels[place]}" for place in range(2000)]
+    path = tmp_path / "clicks.csv"
+    path.write_text("\n".join(["x,user,click", *lines]) + "\n", encoding="utf-8")
+    text = budgetron("run", path, "--at", 50).stdout
+    assert text.index("AUC") < text.index("avg prec") < text.index("\nerror")
+    assert "of the labels are yes, so the error says little" in text and "of the 50 highest scores" in text
+    found = told("run", path)["validation"]
+    assert found["rare"]["label"] == "yes" and found["overall"]["auc"] > 0.6 and found["overall"]["brier"] < 0.1
+    assert set(found["per_task"]["u1"]) >= {"auc", "average_precision", "precision_at_k", "brier"}
+    told_by_auc = told("compare", path, "--learners", "Budgetron,Forgetron", "--budgets", "20")
+    assert told_by_auc["compared_by"] == "auc" and told_by_auc["best"] == "Budgetron, 20"
+    assert "compared by AUC" in budgetron("compare", path, "--learners", "Budgetron", "--budgets", "20").stdout

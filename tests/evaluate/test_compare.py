@@ -60,3 +60,23 @@ def test_a_learner_that_rejects_the_first_block_is_left_out() -> None:
         raced({"refuses": Budgetron(5, kernel)})
     with pytest.raises(ValueError, match="known classes"):
         comparison.add(np.zeros((1, 5)), [7], [0])
+
+
+def test_where_a_label_is_rare_auc_tells_learners_apart() -> None:
+    """The error of both is that of the constant prediction, and one of them knows nothing."""
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(12_000, 2))
+    y = rng.random(12_000) < 0.02 * np.exp(1.2 * X[:, 0])
+    models = {"all": Budgetron(budget=20), "blind": Blind(), "again": Blind()}
+    comparison = evaluate.Comparison(models, classes=[False, True])
+    for start in range(0, 12_000, 4000):
+        comparison.add(X[start : start + 4000], y[start : start + 4000])
+    assert comparison.is_worse("blind", "all", by="auc") and not comparison.is_worse("all", "blind", by="auc")
+    assert not comparison.is_worse("blind", "again", by="auc") and not comparison.is_worse("blind", "all")
+
+
+class Blind(Budgetron):
+    """Learns from noise in place of its columns."""
+
+    def predict_then_learn(self, X, y, **others):  # type: ignore[no-untyped-def]
+        return super().predict_then_learn(np.random.default_rng(len(X)).normal(size=X.shape), y, **others)

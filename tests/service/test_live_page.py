@@ -69,7 +69,7 @@ def test_it_shows_the_service_at_work(opened, service, least_contrast, width, sc
     page = opened(service, width, scheme)
     page.wait_for_selector("#main:not([hidden])")
     assert card(page, "Tasks") == "21" and "live" in page.get_by_role("status").first.inner_text()
-    for chart in ("error", "f", "memory", "beliefs"):
+    for chart in ("error", "f", "auc", "precision", "memory", "beliefs"):
         drawn = page.locator(f"[data-chart={chart}]")
         assert int(drawn.get_attribute("data-drawn")) >= 4 and drawn.locator("canvas").count() == 1
     page.get_by_text("The figures as a table").click()

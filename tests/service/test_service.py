@@ -137,7 +137,10 @@ def test_model_tasks_live_and_metrics(trained_alone):
     live = trained_alone.get("/v1/live").json()
     assert live["overall"]["n"] == live["traffic"]["learned"] and live["mistakes"] and live["share"]
     assert trained_alone.get("/v1/models").json() == {"models": ["default", "flag"]}
+    assert live["overall"]["auc"] is not None and live["k"] == 100 and live["rare"] is None
+    assert live["tasks"][0].keys() >= {"auc", "average_precision", "brier"}
     text = trained_alone.get("/metrics").text
+    assert 'budgetron_auc{model="default"}' in text and 'budgetron_brier{model="flag"}' in text
     assert f'budgetron_learned_total{{model="default"}} {live["traffic"]["learned"]}.0' in text
     assert 'budgetron_requests_total{method="GET",route="live",status="200"}' in text
     assert trained_alone.get("/healthz").json() == {"status": "alive"}

@@ -19,6 +19,10 @@ def percent(share: float | None, unit: str = " %") -> str:
     return NOTHING if share is None else f"{100 * share:.1f}{unit}"
 
 
+def decimal(value: float | None) -> str:
+    return NOTHING if value is None else f"{value:.3f}"
+
+
 def size(count: float) -> str:
     """A number of bytes in a fitting unit, as in 64.5 KiB."""
     for unit in ("B", "KiB", "MiB"):

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
-from budgetron.cli.formatting import NOTHING, percent, rate
+from budgetron.cli.formatting import NOTHING, decimal, percent, rate
 
 if TYPE_CHECKING:
     from budgetron.evaluate import Figures
@@ -44,7 +44,7 @@ class Line:
         self._updated = time.perf_counter()
         words = [f"{n:,} {self._unit}", f"{rate(n / self.seconds)}/s"]
         if figures is not None:
-            words += [f"error {percent(figures.error)}", f"F {percent(figures.f_measure)}"]
+            words += [f"error {percent(figures.error)}", f"AUC {decimal(figures.auc)}"]
         words += [full] if full else []
         done = _share(n, self._limit, stream)
         if done is not None:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from budgetron.cli.formatting import (
     console,
     counted,
+    decimal,
     kernel_words,
     percent,
     plain,
@@ -22,7 +23,7 @@ from budgetron.errors import is_whole
 
 if TYPE_CHECKING:
     from budgetron.cli.commands.run import RunResult
-    from budgetron.evaluate import Validation
+    from budgetron.evaluate import Figures, Validation
 
 _MAX_LABELS = 6
 
@@ -38,21 +39,54 @@ def show(result: RunResult, n_tasks: int) -> None:
         out.print()
         _tasks(out, result, n_tasks)
     out.print()
+    if note := rare_words(result.validation):
+        out.print(f"{note}\n", soft_wrap=True)
     for note in _notes(result):
         out.print(note, soft_wrap=True)
 
 
 def _figures(result: RunResult) -> Iterator[tuple[str, str, str]]:
-    model, found = result.model, result.validation.overall
-    yield "error", percent(found.error), constant_words(result.validation)
-    yield "F", percent(found.f_measure), _precision(model, found)
-    if found.log_loss is not None and result.validation.calibration is not None:
-        calibration = percent(result.validation.calibration.ece)
-        yield "log loss", f"{found.log_loss:.3f}", f"probabilities are off by {calibration} on average"
+    model, validation = result.model, result.validation
+    found = validation.overall
+    errors = [
+        ("error", percent(found.error), constant_words(validation)),
+        ("F", percent(found.f_measure), _precision(model, found)),
+    ]
+    ranked = list(_ranked(model, validation))
+    # Of a rare label, error and F say little: always predicting the other label has nearly the same error.
+    yield from [*errors, *ranked] if validation.rare is None else [*ranked, *errors]
+    if found.log_loss is not None and validation.calibration is not None:
+        off = f"probabilities are off by {percent(validation.calibration.ece)} on average"
+        yield "log loss", f"{found.log_loss:.3f}", f"Brier score {decimal(found.brier)}; {off}"
     if model.capacity_ != 0:
         yield "stored", f"{model.n_stored_:,}", _stored(model)
     yield "memory", size(model.memory_bytes_), "of the whole model"
     yield "speed", f"{rate(found.n / result.seconds)}/s", f"{found.n:,} examples in {result.seconds:.1f} s"
+
+
+def _ranked(model: Any, validation: Validation) -> Iterator[tuple[str, str, str]]:
+    """How well the scores rank."""
+    found, classes = validation.overall, model.classes_.tolist()
+    if found.auc is None:
+        return
+    if len(classes) > 2:
+        precision = decimal(found.average_precision)
+        yield "AUC", decimal(found.auc), f"each class against the rest; average precision {precision}"
+        return
+    label = shorten(classes[1], 20)
+    yield "AUC", decimal(found.auc), f"the chance that {label} is scored above {shorten(classes[0], 20)}; 0.5 is random"
+    share = decimal(validation.share_of_positives)
+    top = ""
+    if found.precision_at_k is not None:
+        top = f"; of the {validation.k:,} highest scores {percent(found.precision_at_k)} are {label}"
+    yield "avg prec", decimal(found.average_precision), f"random: {share}{top}"
+
+
+def rare_words(validation: Validation) -> str:
+    """What to read where one label is rare; empty if none is."""
+    from budgetron.evaluate.confusion import rare_sentence
+
+    return "" if validation.rare is None else rare_sentence(shorten(validation.rare[0], 20), validation.rare[1])
 
 
 def _read(result: RunResult) -> str:
@@ -116,14 +150,17 @@ def _tasks(out: Any, result: RunResult, n_tasks: int) -> None:
     more = f"The {n_tasks} worst of" if len(worst) > n_tasks else "Worst first,"
     out.print(f"{more} {counted(len(worst), 'task')}")
     share, stores = result.model.budget_share_, result.model.capacity_ != 0
-    rows = table(["task", "examples", "error %", "F %", *(["stored %"] if stores else [])], left=["task"])
+    rows = table(["task", "examples", "error %", "F %", "AUC", *(["stored %"] if stores else [])], left=["task"])
     for task, row in worst[:n_tasks]:
         stored = [percent(share.get(task, 0.0), "")] if stores else []
-        rows.add_row(shorten(task), f"{row.n:,}", percent(row.error, ""), percent(row.f_measure, ""), *stored)
+        rows.add_row(shorten(task), *_task_figures(row), *stored)
     if found.others is not None:
-        other = found.others
-        rows.add_row("later tasks", f"{other.n:,}", percent(other.error, ""), percent(other.f_measure, ""))
+        rows.add_row("later tasks", *_task_figures(found.others))
     out.print(rows)
+
+
+def _task_figures(row: Figures) -> list[str]:
+    return [f"{row.n:,}", percent(row.error, ""), percent(row.f_measure, ""), decimal(row.auc)]
 
 
 def _notes(result: RunResult) -> Iterator[str]:

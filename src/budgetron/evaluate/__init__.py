@@ -23,6 +23,7 @@ from budgetron.evaluate.counts import Figures
 from budgetron.evaluate.curve import Point
 from budgetron.evaluate.importance import FeatureImportance, Importance
 from budgetron.evaluate.progressive import progressive
+from budgetron.evaluate.ranking import Ranking
 from budgetron.evaluate.result import Validation
 from budgetron.evaluate.task_curves import TaskCurve
 from budgetron.evaluate.validator import Validator
@@ -36,6 +37,7 @@ __all__ = [
     "Figures",
     "Importance",
     "Point",
+    "Ranking",
     "TaskCurve",
     "Validation",
     "Validator",

@@ -2,6 +2,10 @@
 
 Whether a learner is worse than another is tested on the examples on which they differ. If b examples are wrong only for
 the first and c only for the second, the difference is (b − c)/√(b + c) standard deviations (McNemar's test).
+
+Where a label is rare, AUC says more than the error. It is compared on pieces of the stream: if the AUCs of piece i
+differ by d_i and the piece has w_i pairs of a positive and a negative, the difference is Σ w_i d_i / √(Σ w_i² d_i²)
+standard deviations.
 """
 
 from __future__ import annotations
@@ -16,9 +20,12 @@ from numpy.typing import NDArray
 from scipy.special import ndtri
 
 from budgetron.errors import InputError
+from budgetron.evaluate.ranking import auc, by_score
 from budgetron.evaluate.result import Validation
 from budgetron.evaluate.validator import Validator
 from budgetron.learners.classes import in_known_spelling
+
+_PIECE = 500  # examples on which AUCs are compared
 
 
 @dataclass(frozen=True)
@@ -51,12 +58,13 @@ class Comparison:
         self._validators = {name: Validator(model, classes=classes, window=window) for name, model in models.items()}
         self._seconds = dict.fromkeys(models, 0.0)
         self._only_wrong: NDArray[np.float64] | None = None  # [i, j]: examples that only i of the two got wrong
+        self._auc_apart: NDArray[np.float64] | None = None  # [0, i, j]: Σ w (AUC_j − AUC_i); [1]: Σ w² (AUC_j − AUC_i)²
         self.refused: dict[str, str] = {}
         self.n = 0
 
     def add(self, X: Any, y: Any, tasks: Any = None, sample_weight: Any = None) -> None:
         """Let every learner predict, count and learn these examples."""
-        wrong = {}
+        wrong, scored = {}, []
         for name, validator in list(self._validators.items()):
             start = time.perf_counter()
             try:
@@ -70,12 +78,17 @@ class Comparison:
             self._seconds[name] += time.perf_counter() - start
             classes = validator.model.classes_
             wrong[name] = _predicted(margins, classes) != in_known_spelling(classes, y)
+            scored.append(margins)
         if not wrong:
             reasons = " ".join(self.refused.values())
             raise InputError(f"evaluate.Comparison: no learner accepts the stream. {reasons}")
         table = np.array(list(wrong.values()), dtype=np.float64)
         only_wrong = table @ (1.0 - table).T
         self._only_wrong = only_wrong if self._only_wrong is None else self._only_wrong + only_wrong
+        if scored[0].ndim == 1:
+            classes = next(iter(self._validators.values())).model.classes_
+            apart = _auc_apart(scored, in_known_spelling(classes, y) == classes[1])
+            self._auc_apart = apart if self._auc_apart is None else self._auc_apart + apart
         self.n += table.shape[1]
 
     def results(self) -> dict[str, ComparedModel]:
@@ -85,8 +98,8 @@ class Comparison:
             for name, validator in self._validators.items()
         }
 
-    def is_worse(self, name: str, than: str, level: float = 0.05) -> bool:
-        """Whether `name` makes significantly more errors than `than`.
+    def is_worse(self, name: str, than: str, level: float = 0.05, by: str = "error") -> bool:
+        """Whether `name` makes significantly more errors than `than`; or, by "auc", has a significantly lower AUC.
 
         The level is divided by the number of other learners (Bonferroni), because the best of many is often best by
         chance.
@@ -95,8 +108,11 @@ class Comparison:
         i, j = names.index(name), names.index(than)
         if self._only_wrong is None or i == j:
             return False
-        only_this, only_that = self._only_wrong[i, j], self._only_wrong[j, i]
         limit = -ndtri(level / 2 / max(len(names) - 1, 1))
+        if by == "auc" and self._auc_apart is not None:
+            apart, squares = self._auc_apart[:, i, j]
+            return bool(apart > limit * np.sqrt(squares))
+        only_this, only_that = self._only_wrong[i, j], self._only_wrong[j, i]
         return bool(only_this - only_that > limit * np.sqrt(only_this + only_that))
 
 
@@ -105,3 +121,16 @@ def _predicted(margins: NDArray[np.float64], classes: NDArray[Any]) -> NDArray[A
     codes = (margins > 0).astype(np.intp) if margins.ndim == 1 else margins.argmax(axis=1)
     labels: NDArray[Any] = classes[codes]
     return labels
+
+
+def _auc_apart(margins: list[NDArray[np.float64]], positive: NDArray[np.bool_]) -> NDArray[np.float64]:
+    """Return how far the AUCs of the learners are apart on pieces of a block: sums of differences and of squares."""
+    sums = np.zeros((2, len(margins), len(margins)))
+    for start in range(0, len(positive), _PIECE):
+        true = positive[start : start + _PIECE]
+        pairs = float(true.sum()) * float((~true).sum())
+        if pairs:
+            each = [auc(*by_score(one[start : start + _PIECE], true)[1:]) for one in margins]
+            apart = pairs * (np.array(each) - np.array(each)[:, None])
+            sums += apart, apart**2
+    return sums

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from budgetron.learners.classes import label_text
 
+RARE = 0.1  # a label with a smaller share is rare
 MAX_CLASSES = 256  # with more classes the table could be larger than the model, so none is kept
 
 
@@ -32,6 +33,27 @@ class Confusion:
 
     def to_dict(self) -> dict[str, Any]:
         return {"classes": [label_text(label) for label in self.classes], "counts": self.counts.tolist()}
+
+
+def rare_label(table: Confusion | None) -> tuple[Any, float] | None:
+    """Return the rarer of two labels and its share if that is below 10 %; otherwise None.
+
+    >>> rare_label(Confusion(("no", "click"), np.array([[970, 20], [5, 5]])))
+    ('click', 0.01)
+    """
+    if table is None or len(table.classes) != 2 or not table.counts.sum():
+        return None
+    shares = table.counts.sum(axis=1) / table.counts.sum()
+    place = int(shares.argmin())
+    return (table.classes[place], float(shares[place])) if 0 < shares[place] < RARE else None
+
+
+def rare_sentence(label: str, share: float) -> str:
+    """Return what to read where this label has a small share."""
+    return (
+        f"Only {100 * share:.1f} % of the labels are {label}, so the error says little: always predicting the other "
+        "label has nearly the same. Read AUC and average precision."
+    )
 
 
 class ConfusionCounts:

@@ -1,9 +1,10 @@
-"""Count errors per task, and derive error rate, F-measure, precision, recall and log loss from the counts.
+"""Count errors per task, and derive error rate, F-measure, precision, recall, log loss and Brier score from the counts.
 
 error      share of wrong labels (a margin of zero predicts the first class)
 mistakes   as in the paper: y f(x) <= 0, so a margin of zero is a mistake whatever the label
 F          2 TP / (2 TP + FP + FN) of the positive class, classes_[1]; for more than two classes the mean over classes.
            None, not 0, if there are no positives and none were predicted.
+Brier      mean of (p − y)² of the positive class; for more than two classes of the sum over classes of (p_c − y_c)²
 """
 
 from __future__ import annotations
@@ -16,16 +17,20 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from budgetron.evaluate.ranking import Ranks
 from budgetron.graphs.task_ids import plain
 
 Floats = NDArray[np.float64]
-SEEN, WRONG, MISTAKES, LOG_LOSS, FIRST_CLASS = range(5)  # columns; then TP, FP and FN per counted class
+SEEN, WRONG, MISTAKES, LOG_LOSS, BRIER, FIRST_CLASS = range(6)  # columns; then TP, FP and FN per counted class
 OTHERS = 0  # the row shared by all tasks after the first `max_tasks`
 
 
 @dataclass(frozen=True)
 class Figures:
-    """Error rate, F-measure and the like of a stream, or of the part that belongs to one task or window."""
+    """Error rate, F-measure and the like of a stream, or of the part that belongs to one task or window.
+
+    `auc`, `average_precision` and `precision_at_k` are those of `evaluate.Ranking`.
+    """
 
     n: int
     mistakes: int
@@ -34,6 +39,10 @@ class Figures:
     precision: float | None
     recall: float | None
     log_loss: float | None
+    brier: float | None = None
+    auc: float | None = None
+    average_precision: float | None = None
+    precision_at_k: float | None = None
 
     @property
     def error_at_least(self) -> float:
@@ -48,9 +57,9 @@ class Figures:
         return dict(vars(self))
 
 
-def figures(counts: Floats, probabilistic: bool) -> Figures:
+def figures(counts: Floats, probabilistic: bool, ranks: Ranks = Ranks()) -> Figures:
     """Derive the figures of one row of counts. Python floats are faster than NumPy for a row this short."""
-    n, wrong, mistakes, loss, *classes = counts.tolist()
+    n, wrong, mistakes, loss, squares, *classes = counts.tolist()
     found, false, missed = classes[0::3], classes[1::3], classes[2::3]
     return Figures(
         n=int(n),
@@ -60,12 +69,14 @@ def figures(counts: Floats, probabilistic: bool) -> Figures:
         precision=_mean_ratio([(t, t + p) for t, p in zip(found, false, strict=True)]),
         recall=_mean_ratio([(t, t + m) for t, m in zip(found, missed, strict=True)]),
         log_loss=_ratio(loss, n) if probabilistic else None,
+        brier=_ratio(squares, n) if probabilistic else None,
+        **ranks._asdict(),
     )
 
 
 def macro(rows: Sequence[Figures]) -> dict[str, float | None]:
     """Return the mean of each figure over tasks; a task for which it is undefined is left out."""
-    names = ("error", "f_measure", "precision", "recall", "log_loss")
+    names = ("error", "f_measure", "precision", "recall", "log_loss", "brier", *Ranks._fields)
     values = {name: [value for row in rows if (value := getattr(row, name)) is not None] for name in names}
     return {name: float(np.mean(found)) if found else None for name, found in values.items()}
 
@@ -75,16 +86,19 @@ def increments(
     predicted: NDArray[np.intp],
     mistaken: NDArray[np.bool_],
     n_classes: int,
-    loss: Floats | None,
+    losses: tuple[Floats, Floats] | None,
 ) -> Floats:
-    """Return what each example adds to the counts of its task. `truth` and `predicted` are class codes."""
+    """Return what each example adds to the counts of its task. `truth` and `predicted` are class codes.
+
+    `losses` are the log losses and the squared errors, of a model that gives probabilities.
+    """
     counted = [1] if n_classes == 2 else range(n_classes)
     rows = np.zeros((len(truth), FIRST_CLASS + 3 * len(counted)))
     rows[:, SEEN] = 1.0
     rows[:, WRONG] = truth != predicted
     rows[:, MISTAKES] = mistaken
-    if loss is not None:
-        rows[:, LOG_LOSS] = loss
+    if losses is not None:
+        rows[:, LOG_LOSS], rows[:, BRIER] = losses
     for place, code in enumerate(counted):
         real, said = truth == code, predicted == code
         start = FIRST_CLASS + 3 * place
@@ -100,16 +114,21 @@ class TaskCounts:
         self._row: dict[Hashable, int] = {}
         self._table: Floats = np.zeros((1, FIRST_CLASS))
 
-    def add(self, tasks: Sequence[Any] | NDArray[Any] | None, rows: Floats) -> None:
+    def __len__(self) -> int:
+        return len(self._row)
+
+    def places(self, tasks: Sequence[Any] | NDArray[Any] | None, n: int) -> NDArray[np.intp]:
+        """Return the place of the task of each of n examples: from 1 on, in order of appearance; 0 for later tasks."""
+        if tasks is None:
+            return np.full(n, self._place(None), dtype=np.intp)
+        named = tasks.tolist() if isinstance(tasks, np.ndarray) else tasks
+        known = self._row.get
+        # Rows start at 1, so a task that is not known yet (None) falls through to `_place`.
+        return np.array([known(task) or self._place(task) for task in named], dtype=np.intp)
+
+    def add(self, places: NDArray[np.intp], rows: Floats) -> None:
         if self._table.shape[1] < rows.shape[1]:  # the first block decides how many classes are counted
             self._table = np.zeros((len(self._table), rows.shape[1]))
-        if tasks is None:
-            places = np.full(len(rows), self._place(None))
-        else:
-            named = tasks.tolist() if isinstance(tasks, np.ndarray) else tasks
-            known = self._row.get
-            # Rows start at 1, so a task that is not known yet (None) falls through to `_place`.
-            places = np.array([known(task) or self._place(task) for task in named], dtype=np.intp)
         if len(self._table) <= len(self._row):
             # Doubling keeps the cost per new task constant on average.
             grown = np.zeros((2 * len(self._row) + 1, self._table.shape[1]))

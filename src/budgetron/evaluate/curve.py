@@ -13,6 +13,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from budgetron.evaluate.counts import Figures, figures
+from budgetron.evaluate.ranking import Ranks
+from budgetron.evaluate.window_ranks import added, ranks
 
 if TYPE_CHECKING:
     from budgetron.learners.budgetron import Belief
@@ -53,6 +55,8 @@ class _End:
     memory_bytes: int | None
     budget_share: dict[Hashable, float]
     beliefs: list[tuple[Belief, float]]
+    ranked: NDArray[np.float64] | None  # sums of `window_ranks`
+    so_far: Ranks
 
 
 class Curve:
@@ -61,17 +65,25 @@ class Curve:
     def __init__(self) -> None:
         self._ends: list[_End] = []
 
-    def close_window(self, position: int, counts: NDArray[np.float64], model: Any) -> None:
+    def close_window(
+        self,
+        position: int,
+        counts: NDArray[np.float64],
+        model: Any,
+        ranked: NDArray[np.float64] | None = None,
+        so_far: Ranks = Ranks(),
+    ) -> None:
+        """Add a point: the counts and ranking sums of a window, and the ranking figures up to its end."""
         # getattr with defaults, because learners of other packages may lack these attributes.
         share = list(getattr(model, "budget_share_", {}).items())[:MAX_SHARES]
         stored, size = getattr(model, "n_stored_", None), getattr(model, "memory_bytes_", None)
         beliefs = getattr(model, "beliefs_", [])
-        self._ends.append(_End(position, counts, stored, size, dict(share), beliefs))
+        self._ends.append(_End(position, counts, stored, size, dict(share), beliefs, ranked, so_far))
         if len(self._ends) > MAX_POINTS:
             # Counts add up; the model's state is that of the later window. An odd last window stays alone.
             early, late = self._ends[0:-1:2], self._ends[1::2]
             joined = [
-                replace(second, counts=first.counts + second.counts)
+                replace(second, counts=first.counts + second.counts, ranked=added(first.ranked, second.ranked))
                 for first, second in zip(early, late, strict=False)
             ]
             self._ends = joined + self._ends[2 * len(late) :]
@@ -89,8 +101,8 @@ class Curve:
             points.append(
                 Point(
                     end.position,
-                    figures(end.counts, probabilistic),
-                    figures(np.asarray(total), probabilistic),
+                    figures(end.counts, probabilistic, ranks(end.ranked)),
+                    figures(np.asarray(total), probabilistic, end.so_far),
                     end.stored,
                     end.memory_bytes,
                     end.budget_share,

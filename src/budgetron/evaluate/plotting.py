@@ -8,17 +8,22 @@ from budgetron.errors import InputError, refuse, shown
 from budgetron.plots import COLOURS, axes_for, bars, checked_top
 
 if TYPE_CHECKING:
+    from budgetron.evaluate.ranking import Ranking
     from budgetron.evaluate.result import Validation
 
-_FIGURES = {"error": "error, %", "f_measure": "F, %", "precision": "precision, %", "recall": "recall, %"}
+_FIGURES = {
+    "error": "error, %", "f_measure": "F, %", "precision": "precision, %", "recall": "recall, %",
+    "precision_at_k": "precision at k, %",
+}  # fmt: skip
+_NUMBERS = {"auc": "AUC", "average_precision": "average precision", "log_loss": "log loss", "brier": "Brier score"}
 _WHO = "Validation"
 
 
 def curve(validation: Validation, figure: str, ax: Any) -> Any:
     """Plot a figure over the stream: per window, and of all examples so far."""
-    if figure not in (*_FIGURES, "log_loss"):
-        raise refuse(_WHO, "figure", "one of " + ", ".join([*_FIGURES, "log_loss"]), shown(figure))
-    scale = 1.0 if figure == "log_loss" else 100.0
+    if figure not in _FIGURES | _NUMBERS:
+        raise refuse(_WHO, "figure", "one of " + ", ".join(_FIGURES | _NUMBERS), shown(figure))
+    scale = 1.0 if figure in _NUMBERS else 100.0
     ax = axes_for(_WHO, ax)
     for what, colour, width in (("window", COLOURS[1], 1.0), ("so_far", COLOURS[0], 2.0)):
         points = [
@@ -32,7 +37,7 @@ def curve(validation: Validation, figure: str, ax: Any) -> Any:
     if not ax.lines:
         raise InputError(f"{_WHO}: {figure} is undefined on the whole stream. Plot another figure, such as error.")
     ax.set_xlabel("examples")
-    ax.set_ylabel(_FIGURES.get(figure, "log loss"))
+    ax.set_ylabel((_FIGURES | _NUMBERS)[figure])
     ax.set_ylim(bottom=0)
     ax.legend()
     return ax
@@ -68,3 +73,35 @@ def tasks(validation: Validation, top: int, ax: Any) -> Any:
     return ax
 
 
+def roc(validation: Validation, ax: Any) -> Any:
+    """Plot the ROC curve beside that of scores at random."""
+    fpr, tpr = _ranking(validation).roc()
+    ax = axes_for(_WHO, ax)
+    ax.plot([0, 1], [0, 1], color="0.6", linewidth=1, linestyle="--")
+    ax.plot(fpr, tpr, color=COLOURS[0], linewidth=2)
+    ax.set_xlabel("share of negatives above the threshold")
+    ax.set_ylabel("share of positives above the threshold")
+    ax.set_title(f"AUC {validation.overall.auc or 0.0:.3f}")
+    ax.set_aspect("equal")
+    return ax
+
+
+def precision_recall(validation: Validation, ax: Any) -> Any:
+    """Plot precision against recall beside the share of positives."""
+    ranking = _ranking(validation)
+    recall, precision = ranking.precision_recall()
+    positives = ranking.positives.sum()
+    ax = axes_for(_WHO, ax)
+    ax.axhline(positives / (positives + ranking.negatives.sum()), color="0.6", linewidth=1, linestyle="--")
+    ax.plot(recall, precision, color=COLOURS[0], linewidth=2, drawstyle="steps-pre")
+    ax.set_xlabel("recall")
+    ax.set_ylabel("precision")
+    ax.set_ylim(0, 1.02)
+    ax.set_title(f"average precision {validation.overall.average_precision or 0.0:.3f}")
+    return ax
+
+
+def _ranking(validation: Validation) -> Ranking:
+    if validation.ranking is None or validation.overall.auc is None:
+        raise InputError(f"{_WHO}: nothing can be ranked, because there is one class only, or more than 64 classes.")
+    return validation.ranking

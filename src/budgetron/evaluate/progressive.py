@@ -12,7 +12,14 @@ from budgetron.evaluate.validator import Validator
 
 
 def progressive(
-    model: Any, stream: Any, *, delay: int = 0, window: int = 1000, classes: Any = None, max_tasks: int = 1000
+    model: Any,
+    stream: Any,
+    *,
+    delay: int = 0,
+    window: int = 1000,
+    classes: Any = None,
+    max_tasks: int = 1000,
+    k: int = 100,
 ) -> Validation:
     """Predict, count and learn every example of a stream, once and in order.
 
@@ -25,19 +32,21 @@ def progressive(
     classes : all labels, if the first block may lack some. For arrays they are found automatically.
     max_tasks : number of tasks reported one by one, in order of appearance; the others are counted together. Memory
         grows with this number and not with the length of the stream.
+    k : `precision_at_k` is the share of positives among the k examples with the highest scores.
 
-    For a model with `predict_proba`, log loss and calibration are computed too.
+    For a model with `predict_proba`, log loss, Brier score and calibration are computed too.
 
     >>> import numpy as np
     >>> from budgetron import Forgetron, evaluate, kernels
     >>> X = np.array([[1.0, 0.0], [0.0, 1.0]] * 50)
     >>> model = Forgetron(budget=3, kernel=kernels.Linear())
     >>> print(evaluate.progressive(model, (X, [1, 0] * 50, ["ann"] * 60 + ["bob"] * 40)))
-    100 examples of 2 tasks: 2 mistakes, error 1.0 %, F 99.0 %, precision 100.0 %, recall 98.0 %
+    100 examples of 2 tasks: 2 mistakes, error 1.0 %, F 99.0 %, precision 100.0 %, recall 98.0 %, AUC 1.000, average \
+precision 1.000
     mean over tasks: error 0.8 %, F 99.2 %
     """
     who = "evaluate.progressive"
-    validator = Validator(model, delay=delay, window=window, classes=classes, max_tasks=max_tasks, who=who)
+    validator = Validator(model, delay=delay, window=window, classes=classes, max_tasks=max_tasks, k=k, who=who)
     at_once = whole(stream)
     if classes is None and at_once is not None and len(at_once) and not hasattr(model, "n_seen_"):
         labels = np.unique(at_once.y)

@@ -8,10 +8,12 @@ from typing import Any
 
 from budgetron.evaluate import plotting
 from budgetron.evaluate.calibration import Calibration
-from budgetron.evaluate.confusion import Confusion
+from budgetron.evaluate.confusion import Confusion, rare_label
 from budgetron.evaluate.counts import Figures
 from budgetron.evaluate.curve import Point
+from budgetron.evaluate.ranking import Ranking
 from budgetron.evaluate.task_curves import TaskCurve
+from budgetron.learners.classes import label_text
 from budgetron.plots import MANY
 
 
@@ -30,6 +32,9 @@ class Validation:
     delay : the number of examples after which a label arrived
     confusion : which label was predicted for which true label; None with more than 256 classes
     task_curves : examples and errors over time per task, for the first 1,000 tasks of `per_task`
+    ranking : the scores of all examples by class, for ROC and precision-recall curves and precision at any k; None
+        with more than 64 classes
+    k : how many of the highest scores `precision_at_k` is about
     """
 
     overall: Figures
@@ -41,6 +46,24 @@ class Validation:
     delay: int
     confusion: Confusion | None = None
     task_curves: Mapping[Hashable, TaskCurve] = field(default_factory=dict)
+    ranking: Ranking | None = None
+    k: int = 100
+
+    @property
+    def rare(self) -> tuple[Any, float] | None:
+        """The rarer of two labels and its share, if that is below 10 %; otherwise None.
+
+        Then error and F-measure say little, because always predicting the other label is right most of the time.
+        Read `auc` and `average_precision` instead.
+        """
+        return rare_label(self.confusion)
+
+    @property
+    def share_of_positives(self) -> float | None:
+        """The share of the second of two labels, which is the average precision of random scores; otherwise None."""
+        if self.confusion is None or len(self.confusion.classes) != 2 or not self.confusion.counts.sum():
+            return None
+        return float(self.confusion.counts[1].sum() / self.confusion.counts.sum())
 
     def worst_first(self) -> list[tuple[Hashable, Figures]]:
         """Return the tasks of `per_task`, sorted by the lower confidence limit of their error, highest first.
@@ -52,23 +75,43 @@ class Validation:
     def summary(self) -> str:
         """Return two lines of text: micro and macro averages."""
         one = self.overall
-        text = (
-            f"{one.n:,} examples of {len(self.per_task):,}{'' if self.others is None else ' + other'} tasks: "
+        counted = f"{one.n:,} examples of {len(self.per_task):,}{'' if self.others is None else ' + other'} tasks: "
+        errors = (
             f"{one.mistakes:,} mistakes, error {_percent(one.error)}, F {_percent(one.f_measure)}, "
             f"precision {_percent(one.precision)}, recall {_percent(one.recall)}"
         )
+        ranked = f"AUC {_decimal(one.auc)}, average precision {_decimal(one.average_precision)}"
+        if self.rare is None:
+            text = f"{counted}{errors}, {ranked}"
+        else:
+            text = f"{counted}{ranked} ({_percent(self.rare[1])} are {self.rare[0]}), {errors}"
         if one.log_loss is not None and self.calibration is not None:
-            text += f", log loss {one.log_loss:.3f}, calibration error {_percent(self.calibration.ece)}"
+            text += (
+                f", log loss {one.log_loss:.3f}, Brier score {_decimal(one.brier)}, "
+                f"calibration error {_percent(self.calibration.ece)}"
+            )
         error, f_measure = _percent(self.macro["error"]), _percent(self.macro["f_measure"])
         return f"{text}\nmean over tasks: error {error}, F {f_measure}"
 
     def plot_curve(self, figure: str = "error", *, ax: Any = None) -> Any:
-        """Plot `error`, `f_measure`, `precision`, `recall` or `log_loss` over the stream. Returns the Axes."""
+        """Plot `error`, `auc` or another figure over the stream. Returns the Axes.
+
+        The figures are `error`, `f_measure`, `precision`, `recall`, `auc`, `average_precision`, `precision_at_k`,
+        `log_loss` and `brier`.
+        """
         return plotting.curve(self, figure, ax)
 
     def plot_calibration(self, *, ax: Any = None) -> Any:
         """Plot the share that came true against the predicted probability. Returns the Axes."""
         return plotting.calibration(self, ax)
+
+    def plot_roc(self, *, ax: Any = None) -> Any:
+        """Plot the ROC curve: the share of positives found against that of false alarms. Returns the Axes."""
+        return plotting.roc(self, ax)
+
+    def plot_precision_recall(self, *, ax: Any = None) -> Any:
+        """Plot precision against recall, over all thresholds. Returns the Axes."""
+        return plotting.precision_recall(self, ax)
 
     def plot_tasks(self, *, top: int = MANY, ax: Any = None) -> Any:
         """Plot the error of the first `top` tasks of `worst_first`. Returns the Axes."""
@@ -85,6 +128,9 @@ class Validation:
             "calibration": None if self.calibration is None else self.calibration.to_dict(),
             "delay": self.delay,
             "confusion": None if self.confusion is None else self.confusion.to_dict(),
+            "ranking": None if self.ranking is None else self.ranking.to_dict(),
+            "k": self.k,
+            "rare": None if self.rare is None else {"label": label_text(self.rare[0]), "share": self.rare[1]},
         }
 
     def __str__(self) -> str:
@@ -93,3 +139,7 @@ class Validation:
 
 def _percent(share: float | None) -> str:
     return "–" if share is None else f"{100 * share:.1f} %"
+
+
+def _decimal(value: float | None) -> str:
+    return "–" if value is None else f"{value:.3f}"

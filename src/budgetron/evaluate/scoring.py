@@ -22,21 +22,32 @@ class Scored(NamedTuple):
     margins: NDArray[np.float64]
 
 
+class Counted(NamedTuple):
+    """What examples add to the counts, their true classes, and their scores: (n, 1) or, of several classes, (n, k)."""
+
+    rows: NDArray[np.float64]
+    truth: NDArray[np.intp]
+    scores: NDArray[np.float64]
+
+
 def count_increments(
     classes: NDArray[Any], part: Scored, calibration: Calibration | None, confusion: ConfusionCounts
-) -> NDArray[np.float64]:
+) -> Counted:
     """Return what each example adds to the counts, and add it to the calibration and the confusion."""
     truth = np.searchsorted(classes, in_known_spelling(classes, part.y))
     if len(classes) > 2:
         return _multiclass_increments(part, truth, len(classes), calibration, confusion)
-    signed = np.where(truth == 1, part.margins, -part.margins)
-    loss = None
+    positive = truth == 1
+    signed = np.where(positive, part.margins, -part.margins)
+    losses = None
     if calibration is not None:
-        calibration.add(expit(part.margins), truth == 1)
-        loss = np.logaddexp(0.0, -signed)
+        probability = expit(part.margins)
+        calibration.add(probability, positive)
+        losses = np.logaddexp(0.0, -signed), np.square(positive - probability)
     predicted = (part.margins > 0).astype(np.intp)
     confusion.add(truth, predicted, 2)
-    return increments(truth, predicted, signed <= 0, 2, loss)
+    rows = increments(truth, predicted, signed <= 0, 2, losses)
+    return Counted(rows, truth, part.margins.reshape(-1, 1))
 
 
 def _multiclass_increments(
@@ -45,16 +56,27 @@ def _multiclass_increments(
     n_classes: int,
     calibration: Calibration | None,
     confusion: ConfusionCounts,
-) -> NDArray[np.float64]:
-    rows = np.arange(len(truth))
+) -> Counted:
+    each = np.arange(len(truth))
     margins = part.margins if part.margins.ndim == 2 else np.zeros((len(truth), n_classes))
     predicted = margins.argmax(axis=1)
     confusion.add(truth, predicted, n_classes)
     rivals = margins.copy()
-    rivals[rows, truth] = -np.inf
-    loss = None
+    rivals[each, truth] = -np.inf
+    losses, scores = None, margins
     if calibration is not None:
         log_probability = log_softmax(margins, axis=1)
-        calibration.add(np.exp(log_probability.max(axis=1)), predicted == truth)
-        loss = -log_probability[rows, truth]
-    return increments(truth, predicted, margins[rows, truth] <= rivals.max(axis=1), n_classes, loss)
+        probability = np.exp(log_probability)
+        calibration.add(probability.max(axis=1), predicted == truth)
+        squares = np.square(probability).sum(axis=1) + 1.0 - 2.0 * probability[each, truth]
+        losses = -log_probability[each, truth], squares
+        scores = log_odds(log_probability)
+    rows = increments(truth, predicted, margins[each, truth] <= rivals.max(axis=1), n_classes, losses)
+    return Counted(rows, truth, scores)
+
+
+def log_odds(log_probability: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Return ln p − ln(1 − p): each class against the rest."""
+    with np.errstate(divide="ignore"):
+        odds: NDArray[np.float64] = log_probability - np.log(-np.expm1(log_probability))
+    return np.clip(odds, -700.0, 700.0)

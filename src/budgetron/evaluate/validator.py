@@ -13,13 +13,11 @@ from typing import Any
 import numpy as np
 
 from budgetron.errors import refuse, refuse_type, shown
-from budgetron.evaluate.calibration import Calibration
-from budgetron.evaluate.confusion import ConfusionCounts
-from budgetron.evaluate.counts import Figures, TaskCounts, figures, macro
-from budgetron.evaluate.curve import Curve
+from budgetron.evaluate.counts import Figures, macro
 from budgetron.evaluate.result import Validation
-from budgetron.evaluate.scoring import Scored, count_increments
+from budgetron.evaluate.scoring import Scored
 from budgetron.evaluate.streams import Block, block_of
+from budgetron.evaluate.tally import Tally
 from budgetron.evaluate.task_curves import TaskCurves
 
 
@@ -47,16 +45,13 @@ class Validator:
         window: int = 1000,
         classes: Any = None,
         max_tasks: int = 1000,
+        k: int = 100,
         who: str = "evaluate.Validator",
     ) -> None:
-        _check(who, model, delay, window, max_tasks)
+        _check(who, model, delay=(delay, 0), window=(window, 1), max_tasks=(max_tasks, 1), k=(k, 1))
         self.model = model
         self.delay, self.window, self.classes = delay, window, classes
-        self.position = 0  # examples counted so far
-        self._probabilistic = hasattr(model, "predict_proba")
-        self._counts, self._curve, self._calibration = TaskCounts(max_tasks), Curve(), Calibration.empty()
-        self._confusion, self._task_curves = ConfusionCounts(), TaskCurves()
-        self._in_window: Any = 0.0
+        self._tally, self._task_curves = Tally(max_tasks, k, hasattr(model, "predict_proba")), TaskCurves()
         self._waiting: deque[tuple[Block, Any]] = deque()  # predicted examples without a label, at most delay + 1
 
     def add(self, X: Any, y: Any, tasks: Any = None, sample_weight: Any = None, offset: Any = None) -> Any:
@@ -80,9 +75,14 @@ class Validator:
         return np.concatenate(margins) if margins else np.empty(0)
 
     @property
+    def position(self) -> int:
+        """The number of examples counted so far."""
+        return self._tally.position
+
+    @property
     def so_far(self) -> Figures:
         """The figures of all examples counted so far."""
-        return figures(self._counts.total, self._probabilistic)
+        return self._tally.overall
 
     def finish(self) -> Validation:
         """Learn the labels that were not due yet, and return the result."""
@@ -92,23 +92,20 @@ class Validator:
 
     def result(self) -> Validation:
         """Return the complete result so far; more examples may be added later."""
-        curve = self._curve
-        if self.position % self.window:
-            curve = curve.copy()
-            curve.close_window(self.position, self._in_window, self.model)
-        probabilistic = self._probabilistic
-        per_task = {task: figures(row, probabilistic) for task, row in self._counts.by_task().items()}
-        others = self._counts.others
+        tally = self._tally
+        per_task = tally.per_task()
         return Validation(
-            overall=self.so_far,
+            overall=tally.overall,
             macro=macro(list(per_task.values())),
             per_task=per_task,
-            others=figures(others, probabilistic) if others[0] else None,
-            curve=curve.points(probabilistic),
-            calibration=self._calibration.copy() if probabilistic else None,
+            others=tally.others(),
+            curve=tally.points(self.model),
+            calibration=tally.calibration.copy() if tally.probabilistic else None,
             delay=self.delay,
-            confusion=self._confusion.named(self.model.classes_.tolist()) if self.position else None,
-            task_curves=self._task_curves.by_task(self.position, self._counts),
+            confusion=tally.confusion.named(self.model.classes_.tolist()) if self.position else None,
+            task_curves=self._task_curves.by_task(self.position, tally.counts),
+            ranking=tally.ranking.ranking(),
+            k=tally.k,
         )
 
     # ---- delayed labels
@@ -154,22 +151,18 @@ class Validator:
 
     def _count(self, part: Scored) -> None:
         """Count examples that all belong to the current window."""
-        calibration = self._calibration if self._probabilistic else None
-        rows = count_increments(self.model.classes_, part, calibration, self._confusion)
-        self._counts.add(part.tasks, rows)
-        self._in_window = self._in_window + rows.sum(axis=0)
-        self.position += len(rows)
+        self._tally.add(self.model.classes_, part)
         if self.position % self.window == 0:
-            self._curve.close_window(self.position, self._in_window, self.model)
-            self._task_curves.close_window(self.position, self._counts)
-            self._in_window = 0.0
+            self._tally.close_window(self.model)
+            self._task_curves.close_window(self.position, self._tally.counts)
 
 
-def _check(who: str, model: Any, delay: int, window: int, max_tasks: int) -> None:
+def _check(who: str, model: Any, **numbers: tuple[int, int]) -> None:
+    """Reject a model that cannot be validated, and numbers below their least values."""
     if not hasattr(model, "predict_then_learn"):
         raise refuse_type(
             who, "model", "a learner with the method predict_then_learn", shown(type(model).__name__)
         )
-    for name, value, least in (("delay", delay, 0), ("window", window, 1), ("max_tasks", max_tasks, 1)):
+    for name, (value, least) in numbers.items():
         if isinstance(value, bool) or not isinstance(value, int | np.integer) or value < least:
             raise refuse(who, name, f"an integer >= {least}", shown(value))

@@ -16,7 +16,7 @@ from budgetron.report.sections.beliefs import beliefs
 from budgetron.report.sections.budget import budget
 from budgetron.report.sections.curves import curves
 from budgetron.report.sections.headline import headline
-from budgetron.report.sections.quality import calibration, confusion
+from budgetron.report.sections.quality import calibration, confusion, ranking
 from budgetron.report.sections.relations import relations
 from budgetron.report.sections.reproduction import reproduce, settings
 from budgetron.report.sections.tasks import tasks
@@ -59,6 +59,7 @@ def rendered(*, validation: Validation, model: Any = None, context: Context | No
         budget(validation, model),
         relations(validation, model),
         beliefs(validation, model),
+        ranking(validation),
         confusion(validation),
         calibration(validation),
         settings(model, context),

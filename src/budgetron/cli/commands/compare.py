@@ -16,15 +16,15 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from budgetron.cli import INTERRUPTED
-from budgetron.cli.formatting import console, counted, percent, plain, rate, shorten, size, source_words, table
+from budgetron.cli.formatting import console, counted, decimal, percent, plain, rate, shorten, size, source_words, table
 from budgetron.cli.learner_spec import LearnerSpec, has_parameter, learner_named
 from budgetron.cli.options import StreamOptions, json_option, stream_argument, stream_options
-from budgetron.cli.summary import constant_words, most_frequent_class
+from budgetron.cli.summary import constant_words, most_frequent_class, rare_words
 from budgetron.errors import refuse, shown
 from budgetron.learners.registry import learner_names
 
 if TYPE_CHECKING:
-    from budgetron.evaluate import ComparedModel, Comparison
+    from budgetron.evaluate import ComparedModel, Comparison, Validation
 
 WHO = "compare"
 _MAX_LEARNERS = 100  # all of them are in memory at the same time
@@ -129,14 +129,33 @@ def recommend(comparison: Comparison) -> str:
     """The model with the least memory among those that are not significantly worse than the best."""
     results = comparison.results()
     best = most_accurate(results)
-    close = [name for name in results if not comparison.is_worse(name, best)]
-    # Break ties in memory by the error, so that the order of the learners does not decide.
-    return min(close, key=lambda name: (results[name].model.memory_bytes_, results[name].validation.overall.error))
+    close = [name for name in results if not is_worse(comparison, name, best)]
+    # Break ties in memory by the loss, so that the order of the learners does not decide.
+    return min(close, key=lambda name: (results[name].model.memory_bytes_, _loss(results[name].validation)))
 
 
 def most_accurate(results: dict[str, ComparedModel]) -> str:
-    """The name of the model with the lowest error."""
-    return min(results, key=lambda name: results[name].validation.overall.error or 0.0)
+    """The name of the model with the lowest error; where a label is rare, with the highest AUC."""
+    return min(results, key=lambda name: _loss(results[name].validation))
+
+
+def _loss(validation: Validation) -> float:
+    """What is compared: the error, or where a label is rare 1 − AUC, because the error then says little."""
+    figures = validation.overall
+    return (figures.error or 0.0) if validation.rare is None else 1.0 - (figures.auc or 0.0)
+
+
+def is_worse(comparison: Comparison, name: str, than: str) -> bool:
+    """Whether one model is significantly worse than another, by the error or, where a label is rare, by AUC."""
+    rare = comparison.results()[than].validation.rare
+    return comparison.is_worse(name, than, by="error" if rare is None else "auc")
+
+
+def leading(validation: Validation) -> tuple[str, str]:
+    """What is compared, and its value, in words."""
+    if validation.rare is None:
+        return "the lowest error", f"error {percent(validation.overall.error)}"
+    return "the highest AUC", f"AUC {decimal(validation.overall.auc)}"
 
 
 def _show(
@@ -150,15 +169,17 @@ def _show(
         f"{source_words(options.source)}: {examples}, "
         f"each predicted before it is learned, by {counted(len(results), 'learner')};\n{constant_words(best)}\n"
     )
+    if note := rare_words(best):
+        out.print(f"{note} The learners are compared by AUC.\n", soft_wrap=True)
     several = len({entry.graph for entry in entries.values()}) > 1
-    names = ["learner", "budget", *(["graph"] if several else []), "error %", "F %", "stored", "memory", "per s"]
+    names = ["learner", "budget", *(["graph"] if several else []), "error %", "F %", "AUC", "stored", "memory", "per s"]
     rows = table(names, left=["learner", "graph"])
-    for name in sorted(results, key=lambda name: results[name].validation.overall.error or 0.0):
+    for name in sorted(results, key=lambda name: _loss(results[name].validation)):
         result, entry, figures = results[name], entries[name], results[name].validation.overall
         graph = [entry.graph] if several else []
         rows.add_row(
             entry.learner, entry.budget or "none", *graph, percent(figures.error, ""), percent(figures.f_measure, ""),
-            f"{result.model.n_stored_:,}", size(result.model.memory_bytes_),
+            decimal(figures.auc), f"{result.model.n_stored_:,}", size(result.model.memory_bytes_),
             rate(figures.n / max(result.seconds, 1e-9)),
             style="bold" if name == chosen else "",
         )  # fmt: skip
@@ -174,29 +195,35 @@ def explain(comparison: Comparison, chosen: str) -> str:
     results = comparison.results()
     best = most_accurate(results)
     # Compare with the majority class first: a learner that does not beat it has learned nothing useful.
-    constant = most_frequent_class(results[chosen].validation)
-    if constant is not None and (results[chosen].validation.overall.error or 0.0) >= constant[1]:
+    constant, rare = most_frequent_class(results[chosen].validation), results[chosen].validation.rare
+    if rare is None and constant is not None and (results[chosen].validation.overall.error or 0.0) >= constant[1]:
         return f"{_below_constant(results, best, chosen, constant)}:"
-    error = percent(results[chosen].validation.overall.error)
+    lead, error = leading(results[chosen].validation)
     memory = size(results[chosen].model.memory_bytes_)
     if len(results) == 1:
-        return f"Only {chosen} ran: error {error}, memory {memory}."
+        return f"Only {chosen} ran: {error}, memory {memory}."
     if chosen != best:
         other = results[best]
         return (
-            f"Take {chosen}: error {error}, memory {memory}. {best} has the lowest error, "
-            f"{percent(other.validation.overall.error)} in {size(other.model.memory_bytes_)}, but the difference is "
+            f"Take {chosen}: {error}, memory {memory}. {best} has {lead}, "
+            f"{_figure(other.validation)} in {size(other.model.memory_bytes_)}, but the difference is "
             "not significant."
         )
-    rivals = [name for name in results if name != best and not comparison.is_worse(name, best)]
+    figure = _figure(results[chosen].validation)
+    rivals = [name for name in results if name != best and not is_worse(comparison, name, best)]
     if not rivals:
-        return f"Take {chosen}: it has the lowest error, {error}, by a significant difference, in {memory}."
+        return f"Take {chosen}: it has {lead}, {figure}, by a significant difference, in {memory}."
     others = "One other setting is" if len(rivals) == 1 else f"{len(rivals)} other settings are"
     uses = "uses" if len(rivals) == 1 else "use"
     return (
-        f"Take {chosen}: it has the lowest error, {error}, in {memory}. {others} not significantly worse, but "
+        f"Take {chosen}: it has {lead}, {figure}, in {memory}. {others} not significantly worse, but "
         f"{uses} at least as much memory."
     )
+
+
+def _figure(validation: Validation) -> str:
+    """The figure that is compared."""
+    return percent(validation.overall.error) if validation.rare is None else decimal(validation.overall.auc)
 
 
 def _below_constant(results: dict[str, ComparedModel], best: str, chosen: str, constant: tuple[Any, float]) -> str:
@@ -241,12 +268,13 @@ def _record(
                 "stored": result.model.n_stored_,
                 "memory_bytes": result.model.memory_bytes_,
                 "seconds": result.seconds,
-                "worse_than_best": comparison.is_worse(name, best),
+                "worse_than_best": is_worse(comparison, name, best),
             }
             for name, result in results.items()
         ],
         "refused": comparison.refused,
         "constant": None if constant is None else {"label": plain(constant[0]), "error": constant[1]},
+        "compared_by": "error" if results[best].validation.rare is None else "auc",
         "best": best,
         "recommended": chosen,
         "why": explain(comparison, chosen),

@@ -74,6 +74,15 @@ class RunResult:
     show_default=True,
     help="Tasks to score separately; later tasks are scored together.",
 )
+@click.option(
+    "--at",
+    "k",
+    type=click.IntRange(min=1),
+    default=100,
+    show_default=True,
+    metavar="K",
+    help="Precision among the K highest scores.",
+)
 @click.option("--ray", metavar="DIRECTORY", help="Learn in shards on Ray with logs in DIRECTORY, or continue there.")
 @click.option("--shards", type=click.IntRange(min=1), default=8, show_default=True, help="They share the budget.")
 @click.option("--workers", type=click.IntRange(min=1), default=2, show_default=True, help="Ray actors, or threads.")
@@ -162,7 +171,7 @@ def _learn(text: StreamOptions, learner: LearnerSpec | None, given: dict[str, An
             # The validator is created with the first rows, because the classes and the window depend on them.
             if validator is None:
                 window = given["window"] or _window(len(rows.y))
-                options = {"delay": given["delay"], "window": window, "max_tasks": given["max_tasks"]}
+                options = {"delay": given["delay"], "window": window, "max_tasks": given["max_tasks"], "k": given["k"]}
                 validator = Validator(model, classes=labelled.classes, who=WHO, **options)
             validator.add(*rows)
             if directory is not None and not columns_saved:

@@ -14,8 +14,8 @@ from typing import Any
 import click
 
 from budgetron.cli import INTERRUPTED
-from budgetron.cli.commands.compare import command_for, most_accurate
-from budgetron.cli.formatting import console, counted, percent, rate, size, source_words, table
+from budgetron.cli.commands.compare import command_for, is_worse, leading, most_accurate
+from budgetron.cli.formatting import console, counted, decimal, percent, rate, size, source_words, table
 from budgetron.cli.learner_spec import LearnerSpec, budget_from, default_budget, has_parameter
 from budgetron.cli.options import (
     StreamOptions,
@@ -176,9 +176,9 @@ def _round(prefix: _Prefix, what: str, texts: dict[str, LearnerSpec], default: L
     if name not in results:
         raise refuse(WHO, what, "such that the learner accepts the stream", comparison.refused[name])
     best = most_accurate(results)
-    better = comparison.is_worse(name, best)
+    better = is_worse(comparison, name, best)
     memory = {candidate: finish.model.memory_bytes_ for candidate, finish in results.items()}
-    close = [candidate for candidate in results if not comparison.is_worse(candidate, best)]
+    close = [candidate for candidate in results if not is_worse(comparison, candidate, best)]
     smallest = min(close, key=lambda candidate: memory[candidate])
     # A smaller candidate is worth a line only if it saves at least a quarter of the memory.
     is_smaller = memory[smallest] < 0.75 * memory[best if better else name]
@@ -190,12 +190,13 @@ def _show(text: StreamOptions, prefix: _Prefix, rounds: list[Round], learner: Le
     examples = f"the first {counted(prefix.n, 'example')}, each predicted before it is learned"
     out.print(f"{source_words(text.source)}: {examples}\n")
     for one in rounds:
-        rows = table([one.what, "error %", "F %", "stored", "memory", "per s"], left=[])
+        rows = table([one.what, "error %", "F %", "AUC", "stored", "memory", "per s"], left=[])
         for name, finish in one.results.items():
             figures = finish.validation.overall
             rows.add_row(
-                name, percent(figures.error, ""), percent(figures.f_measure, ""), f"{finish.model.n_stored_:,}",
-                size(finish.model.memory_bytes_), rate(figures.n / max(finish.seconds, 1e-9)),
+                name, percent(figures.error, ""), percent(figures.f_measure, ""), decimal(figures.auc),
+                f"{finish.model.n_stored_:,}", size(finish.model.memory_bytes_),
+                rate(figures.n / max(finish.seconds, 1e-9)),
                 style="bold" if name == one.chosen else "",
             )  # fmt: skip
         out.print(rows)
@@ -214,12 +215,12 @@ def _show(text: StreamOptions, prefix: _Prefix, rounds: list[Round], learner: Le
 
 
 def _verdict(one: Round) -> str:
-    error = percent(one.results[one.best].validation.overall.error)
-    usual = percent(one.results[one.default].validation.overall.error)
+    lead, error = leading(one.results[one.best].validation)
+    usual = leading(one.results[one.default].validation)[1]
     if one.better:
-        return f"{one.what} {one.best} is better: {error} wrong against {usual}, a significant difference."
+        return f"{one.what} {one.best} is better: {error} against {usual}, a significant difference."
     if one.best == one.default:
-        return f"{one.what} {one.default}, the default, has the lowest error."
+        return f"{one.what} {one.default}, the default, has {lead}."
     return f"{one.what} {one.default}, the default, is as good: {usual} against at best {error} is not significant."
 
 

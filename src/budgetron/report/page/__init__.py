@@ -10,6 +10,17 @@ and dark mode, and two small scripts. There is no build step. A page must never 
 """
 
 from budgetron.report.page.document import Page, document, embedded
-from budgetron.report.page.text import as_bytes, as_count, as_percent, as_seconds, escape, name_of
+from budgetron.report.page.text import as_bytes, as_count, as_decimal, as_percent, as_seconds, escape, name_of
 
-__all__ = ["Page", "as_bytes", "as_count", "as_percent", "as_seconds", "document", "embedded", "escape", "name_of"]
+__all__ = [
+    "Page",
+    "as_bytes",
+    "as_count",
+    "as_decimal",
+    "as_percent",
+    "as_seconds",
+    "document",
+    "embedded",
+    "escape",
+    "name_of",
+]

@@ -41,6 +41,14 @@ def as_percent(share: float | None, digits: int = 1) -> str:
     return "–" if share is None or not math.isfinite(share) else f"{100 * share:.{digits}f} %"
 
 
+def as_decimal(number: float | None) -> str:
+    """
+    >>> as_decimal(0.84213), as_decimal(None)
+    ('0.842', '–')
+    """
+    return "–" if number is None or not math.isfinite(number) else f"{number:.3f}"
+
+
 def as_count(number: float | None) -> str:
     """
     >>> as_count(12345), as_count(None)

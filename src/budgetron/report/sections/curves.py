@@ -1,9 +1,9 @@
-"""The section with error, F-measure, mistakes and log loss over time."""
+"""The section with error, F-measure, AUC, average precision, mistakes and log loss over time."""
 
 from __future__ import annotations
 
 from budgetron.evaluate import Point, Validation
-from budgetron.report.page import as_count, as_percent
+from budgetron.report.page import as_count, as_decimal, as_percent
 from budgetron.report.parts import Chart, Section, chart, line_chart, paragraph, rounded, table, thinned
 
 _ROWS = 24  # of the table beside a chart
@@ -35,6 +35,10 @@ def curves(validation: Validation) -> Section:
             "The line becomes flatter as the model learns.",
         ),
     ]
+    if last.so_far.auc is not None:
+        ranked = _ranked(validation, charts)
+        # Where a label is rare the error says little, and what says most comes first.
+        parts = [*parts, *ranked] if validation.rare is None else [*ranked, *parts]
     if last.so_far.log_loss is not None:
         charts["loss"] = _two(points, "log_loss", "number")
         says = f"Log loss: {last.so_far.log_loss:.3f} overall, {full[-1].log_loss:.3f} in the last window."
@@ -44,6 +48,45 @@ def curves(validation: Validation) -> Section:
         "drag to zoom in, double-click to zoom out."
     )
     return Section("curves", "Over time", paragraph(hint, "note") + f'<div class="pair">{"".join(parts)}</div>', charts)
+
+
+def _ranked(validation: Validation, charts: dict[str, Chart]) -> list[str]:
+    """Return the charts of AUC and average precision, and describe them in `charts`."""
+    points, one = validation.curve, validation.overall
+    windows = [point.window for point in points if _is_large_enough(point, points)]
+    charts["auc"] = _two(points, "auc", "number")
+    charts["auc"]["mark"] = {"label": "random", "value": 0.5}
+    charts["auc"]["range"] = [min(0.5, *_known(charts["auc"])), 1]
+    charts["precision"] = _two(points, "average_precision", "number")
+    share = validation.share_of_positives
+    if share is not None:
+        charts["precision"]["mark"] = {"label": "random", "value": rounded(share)}
+    auc = (
+        f"AUC, the chance that a positive example is scored above a negative one: {as_decimal(one.auc)} overall, "
+        f"{as_decimal(windows[-1].auc)} in the last window."
+    )
+    precision = (
+        f"Average precision, the area under the curve of precision and recall: {as_decimal(one.average_precision)} "
+        f"overall, {as_decimal(windows[-1].average_precision)} in the last window."
+    )
+    return [chart("auc", "AUC", auc, _ranked_figures(points)), chart("precision", "Average precision", precision)]
+
+
+def _known(described: Chart) -> list[float]:
+    return [value for series in described["series"] for value in series["values"] if value is not None]
+
+
+def _ranked_figures(points: list[Point]) -> str:
+    rows = [
+        (
+            as_count(point.position), as_decimal(point.window.auc), as_decimal(point.so_far.auc),
+            as_decimal(point.window.average_precision), as_decimal(point.so_far.average_precision),
+            as_percent(point.window.precision_at_k),
+        )
+        for point in thinned(points, _ROWS)
+    ]  # fmt: skip
+    heads = ("Examples", "AUC in window", "so far", "Average precision in window", "so far", "Precision at k in window")
+    return table(heads, rows, caption="Ranking over time")
 
 
 def constant_prediction_error(validation: Validation) -> float | None:

@@ -5,8 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 from budgetron.evaluate import Validation
+from budgetron.evaluate.confusion import rare_sentence
 from budgetron.report.context import Context
-from budgetron.report.page import as_bytes, as_count, as_percent, as_seconds, escape
+from budgetron.report.page import as_bytes, as_count, as_decimal, as_percent, as_seconds, escape, name_of
 from budgetron.report.parts import paragraph
 from budgetron.report.sections.curves import constant_prediction_error
 
@@ -15,16 +16,22 @@ def headline(validation: Validation, model: Any, context: Context) -> str:
     """Return the head of the page: title, one sentence, and cards with figures."""
     one = validation.overall
     constant, more = as_percent(constant_prediction_error(validation)), "" if validation.others is None else " +"
-    cards = [
+    errors = [
         ("Error", as_percent(one.error), f"always the most frequent label: {constant}"),
         ("Error, mean of tasks", as_percent(validation.macro.get("error")), "every task has the same weight"),
         ("F-measure", as_percent(one.f_measure), f"mean of tasks: {as_percent(validation.macro.get('f_measure'))}"),
+    ]
+    ranked = _ranked_cards(validation)
+    cards = [
+        *(errors if validation.rare is None else ranked),
+        *(ranked if validation.rare is None else errors),
         ("Examples", as_count(one.n), f"{as_count(one.mistakes)} mistakes"),
         ("Tasks", as_count(len(validation.per_task)) + more, _others(validation)),
         *_model_cards(model),
     ]
     if one.log_loss is not None and validation.calibration is not None:
         cards.append(("Log loss", f"{one.log_loss:.3f}", f"calibration error {as_percent(validation.calibration.ece)}"))
+        cards.append(("Brier score", as_decimal(one.brier), "mean squared error of the probabilities"))
     if context.seconds:
         cards.append(("Time", as_seconds(context.seconds), f"{as_count(one.n / context.seconds)} examples/s"))
     if context.bad_rows:
@@ -40,8 +47,28 @@ def headline(validation: Validation, model: Any, context: Context) -> str:
     return (
         f"<h1>{escape(context.title)}</h1>{paragraph(_sentence(validation, model, context), 'lead')}"
         + (paragraph(stopped, "warning") if context.interrupted else "")
+        + (paragraph(_rare(*validation.rare), "warning") if validation.rare is not None else "")
         + f'<dl class="cards">{shown}</dl>'
     )
+
+
+def _rare(label: Any, share: float) -> str:
+    return rare_sentence(name_of(label, 24), share)
+
+
+def _ranked_cards(validation: Validation) -> list[tuple[str, str, str]]:
+    one = validation.overall
+    if one.auc is None:
+        return []
+    share = as_decimal(validation.share_of_positives)
+    cards = [
+        ("AUC", as_decimal(one.auc), "0.5 is random, 1 is perfect"),
+        ("Average precision", as_decimal(one.average_precision), f"random: {share}"),
+    ]
+    if one.precision_at_k is not None:
+        name = f"Precision at {as_count(validation.k)}"
+        cards.append((name, as_percent(one.precision_at_k), "of the highest scores"))
+    return cards
 
 
 def _sentence(validation: Validation, model: Any, context: Context) -> str:

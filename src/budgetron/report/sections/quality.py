@@ -1,15 +1,19 @@
-"""The sections about confusions between labels and about the calibration of probabilities."""
+"""The sections about rankings, confusions between labels and the calibration of probabilities."""
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
+from numpy.typing import NDArray
 
 from budgetron.evaluate import Confusion, Validation
-from budgetron.report.page import as_count, as_percent, escape, name_of
+from budgetron.report.page import as_count, as_decimal, as_percent, escape, name_of
 from budgetron.report.parts import Chart, Section, chart, paragraph, rounded, table
 
 _CLASSES = 12  # with more classes, only the most frequent confusions are listed
 _PAIRS = 20
+Floats = NDArray[np.float64]
 
 
 def confusion(validation: Validation) -> Section | None:
@@ -56,6 +60,60 @@ def _most_confused(counted: Confusion) -> str:
             pair = f"{name_of(counted.classes[true], 24)} predicted as {name_of(counted.classes[said], 24)}"
             rows.append((pair, as_count(counts[true, said]), as_percent(share)))
     return table(("Most often confused", "Times", "Of that class"), rows) if rows else paragraph("No errors.")
+
+
+def ranking(validation: Validation) -> Section | None:
+    """Return the section with the ROC and the precision-recall curve; None if nothing can be ranked."""
+    found, one = validation.ranking, validation.overall
+    if found is None or one.auc is None:
+        return None
+    fpr, tpr = found.roc()
+    recall, precision = found.precision_recall()
+    keep = _turns(recall)
+    of_roc = _turns(fpr)
+    charts: dict[str, Chart] = {
+        "roc": _unit_chart(fpr[of_roc], tpr[of_roc], "share of negatives", "share of positives", fpr[of_roc]),
+        "pr": _unit_chart(recall[keep], precision[keep], "recall", "precision", None),
+    }
+    share = validation.share_of_positives
+    if share is not None:
+        charts["pr"]["mark"] = {"label": "random", "value": rounded(share)}
+    roc = (
+        "How many positives and how many negatives are above a threshold, for all thresholds. The area below is the "
+        f"AUC, {as_decimal(one.auc)}{_within(found.auc_within)}. The dashed line is that of random scores."
+    )
+    pr = (
+        "Which share of the examples above a threshold is positive, against the share of positives that are found. "
+        f"The area below is the average precision, {as_decimal(one.average_precision)}"
+        f"{_within(found.average_precision_within)}."
+    )
+    rows = [
+        (as_count(k), as_percent(at_k)) for k in (10, 30, 100, 300, 1000, 3000, 10000)
+        if (at_k := found.precision_at(k)) is not None
+    ]  # fmt: skip
+    figures = table(("Highest scores", "Precision"), rows, caption="Precision at k")
+    parts = chart("roc", "ROC curve", roc) + chart("pr", "Precision and recall", pr, figures)
+    return Section("ranking", "Ranking", f'<div class="pair">{parts}</div>', charts)
+
+
+def _within(error: float | None) -> str:
+    return "" if not error else f" (within {error:.3f})"
+
+
+def _turns(x: Floats) -> NDArray[np.intp]:
+    """Return at most 200 places, spread over x, with the first and the last of them."""
+    wanted = np.linspace(x[0], x[-1], 200)
+    return np.unique(np.concatenate([[0], np.searchsorted(x, wanted).clip(0, len(x) - 1), [len(x) - 1]]))
+
+
+def _unit_chart(x: Floats, y: Floats, across: str, up: str, diagonal: Floats | None) -> Chart:
+    series: list[dict[str, Any]] = [{"label": up, "values": [rounded(value) for value in y.tolist()]}]
+    if diagonal is not None:
+        series.append({"label": "random", "values": [rounded(value) for value in diagonal.tolist()], "thin": True})
+    return {
+        "x": [rounded(value) for value in x.tolist()], "xLabel": across, "xFormat": "percent", "format": "percent",
+        "range": [0, 1], "height": 320, "sync": up, "series": series,
+    }  # fmt: skip
 
 
 def calibration(validation: Validation) -> Section | None:

@@ -52,6 +52,7 @@ def _sentence(validation: Validation, n_tasks: int) -> str:
 def _table(worst: list[tuple[Hashable, Figures]], model: Any) -> dict[str, Any]:
     share = getattr(model, "budget_share_", {})
     stores = getattr(model, "capacity_", None) != 0
+    has_auc = any(row.auc is not None for _, row in worst)
     has_loss = any(row.log_loss is not None for _, row in worst)
     columns = [
         {"label": "Task"},
@@ -59,6 +60,7 @@ def _table(worst: list[tuple[Hashable, Figures]], model: Any) -> dict[str, Any]:
         {"label": "At least", "format": "percent", "hint": "Lower confidence limit of the error"},
         {"label": "Examples", "format": "count"},
         {"label": "Mistakes", "format": "count"},
+        *([{"label": "AUC", "format": "number"}] if has_auc else []),
         {"label": "F", "format": "percent"},
         {"label": "Precision", "format": "percent"},
         {"label": "Recall", "format": "percent"},
@@ -69,8 +71,9 @@ def _table(worst: list[tuple[Hashable, Figures]], model: Any) -> dict[str, Any]:
         columns.append({"label": "Stored share", "format": "percent", "hint": hint})
     rows = [
         [
-            name_of(task), rounded(row.error), rounded(row.error_at_least), row.n, row.mistakes, rounded(row.f_measure),
-            rounded(row.precision), rounded(row.recall), *([rounded(row.log_loss)] if has_loss else []),
+            name_of(task), rounded(row.error), rounded(row.error_at_least), row.n, row.mistakes,
+            *([rounded(row.auc)] if has_auc else []), rounded(row.f_measure), rounded(row.precision),
+            rounded(row.recall), *([rounded(row.log_loss)] if has_loss else []),
             *([rounded(share.get(task, 0.0))] if stores else []),
         ]
         for task, row in worst[:MOST_ROWS]

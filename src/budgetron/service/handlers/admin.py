@@ -69,7 +69,7 @@ async def task(call: Call) -> Response:
     served = call.model
     wanted = _task_of(call)
     share, n_stored = await served.ask(lambda: _share(served, wanted))
-    figures = served.statistics.of_task(wanted, hasattr(served.host.model, "predict_proba"))
+    figures = served.statistics.of_task(wanted)
     if figures is None and not share:
         message = f"task: {str(wanted)!r} has nothing stored, and nothing was learned for it since the service started."
         raise HTTPProblem(404, "unknown_task", message)

@@ -3,6 +3,7 @@
 {
   const at = id => document.getElementById(id);
   const { percent, count, bytes } = Charts.formats;
+  const decimal = value => value.toFixed(3);
   const signed = value => value.toFixed(2).replace("-", "−");
   const or = (form, value) => value == null ? "–" : form(value);
   let latest = null, token = sessionStorage.getItem("key") || "", model = "", paused = false, stream = null, table = null, about = null, drawn = "";
@@ -99,19 +100,29 @@
   }
 
   function cards(state, now) {
-    const o = state.overall || {}, limit = state.budget_bytes;
+    const o = state.overall || {}, limit = state.budget_bytes, rare = state.rare;
+    const errors = [
+      ["Error", or(percent, o.error), `${or(count, o.mistakes)} mistakes`],
+      ["F-measure", or(percent, o.f_measure), o.log_loss == null ? "" : `log loss ${o.log_loss.toFixed(3)}`]];
+    const ranked = [
+      ["AUC", or(decimal, o.auc), o.brier == null ? "0.5 is random" : `Brier score ${o.brier.toFixed(3)}`],
+      ["Average precision", or(decimal, o.average_precision), o.precision_at_k == null ? "" : `${percent(o.precision_at_k)} of the ${count(state.k)} highest`]];
+    at("rare").hidden = !rare;
+    if (rare) at("rare").textContent = `Only ${percent(rare.share)} of the labels are ${tidy(rare.label, 24)}, so the error says little: always predicting the other label has nearly the same. Read AUC and average precision.`;
     const rows = [
       ["Predictions/s", or(count, now?.predicted), `${count(state.traffic.predicted)} in all`],
       ["Labels/s", or(count, now?.learned), `${count(state.traffic.learned)} in all`],
-      ["Error", or(percent, o.error), `${or(count, o.mistakes)} mistakes`],
-      ["F-measure", or(percent, o.f_measure), o.log_loss == null ? "" : `log loss ${o.log_loss.toFixed(3)}`],
+      ...(rare ? [...ranked, ...errors] : [...errors, ...ranked]),
       ["Tasks", count(state.n_tasks), state.tasks_counted_together ? `${count(state.tasks_counted_together)} examples of others` : ""],
       ...(state.capacity === 0 ? [] : [["Stored", count(state.stored), state.capacity == null ? "no limit" : `of ${count(state.capacity)} at most`]]),
       ["Memory", bytes(state.memory_bytes), limit == null ? "the whole model" : `of ${bytes(limit)}, ${percent(state.memory_bytes / limit)}`],
       ["Rejected", count(state.traffic.refused), "examples"],
     ];
-    if (at("cards").children.length !== rows.length)
+    const names = rows.map(([name]) => name).join();
+    if (at("cards").dataset.names !== names) {
+      at("cards").dataset.names = names;
       at("cards").replaceChildren(...rows.map(([name]) => make("div", { className: "card" }, make("dt", { textContent: name }), make("dd", {}, make("span"), make("small")))));
+    }
     rows.forEach(([, value, note], i) => {
       const [main, small] = at("cards").children[i].lastChild.children;
       main.textContent = value;
@@ -124,8 +135,8 @@
     put("traffic", { time: true, sync: "clock", xLabel: "time", format: "count", x: seconds.map(s => s.when), series: [
       { label: "predictions/s", values: seconds.map(s => s.predicted) }, { label: "labels/s", values: seconds.map(s => s.learned) }] });
     const points = state.curve, x = points.map(p => p.position), over = { xLabel: "labels", x };
-    for (const [name, figure] of [["error", "error"], ["f", "f_measure"]])
-      put(name, { ...over, format: "percent", series: [
+    for (const [name, figure, format] of [["error", "error", "percent"], ["f", "f_measure", "percent"], ["auc", "auc", "number"], ["precision", "average_precision", "number"]])
+      put(name, { ...over, format, ...(name === "auc" ? { mark: { label: "random", value: .5 }, range: [0, 1] } : {}), series: [
         { label: "so far", values: points.map(p => p.so_far[figure]) },
         { label: "in each window", values: points.map(p => p.window[figure]), thin: true }] });
     const limit = state.budget_bytes;
@@ -152,7 +163,7 @@
     const cell = text => make("td", { className: "number", textContent: text });
     at("figures-rows").replaceChildren(...points.filter((_, i) => (last - i) % step === 0).map(p => make("tr", {},
       make("th", { scope: "row", textContent: count(p.position) }), cell(or(percent, p.window.error)), cell(or(percent, p.so_far.error)),
-      cell(or(percent, p.window.f_measure)), cell(or(percent, p.so_far.f_measure)), cell(or(count, p.stored)), cell(or(bytes, p.memory_bytes)))));
+      cell(or(percent, p.window.f_measure)), cell(or(percent, p.so_far.f_measure)), cell(or(decimal, p.window.auc)), cell(or(decimal, p.so_far.auc)), cell(or(count, p.stored)), cell(or(bytes, p.memory_bytes)))));
   }
 
   function shares(state, over, put) {
@@ -170,12 +181,12 @@
 
   function tasks(state) {
     const share = new Map(state.share), stores = state.capacity !== 0;
-    const rows = state.tasks.map(t => [tidy(t.task), t.error, t.n, t.mistakes, t.f_measure, ...(stores ? [share.get(t.task) ?? null] : [])]);
+    const rows = state.tasks.map(t => [tidy(t.task), t.error, t.n, t.mistakes, t.f_measure, t.auc, ...(stores ? [share.get(t.task) ?? null] : [])]);
     at("tasks-note").textContent = state.n_tasks > rows.length ? `The ${count(rows.length)} tasks with the most mistakes, of ${count(state.n_tasks)}.` : "";
     if (table) return table.update(rows);
     table = new DataTable(at("tasks"), { rows, sort: [3, -1], step: 15, columns: [
       { label: "Task" }, { label: "Error", format: "percent", bar: true }, { label: "Examples", format: "count" },
-      { label: "Mistakes", format: "count" }, { label: "F-measure", format: "percent" }, ...(stores ? [{ label: "Share of stored", format: "percent" }] : [])] });
+      { label: "Mistakes", format: "count" }, { label: "F-measure", format: "percent" }, { label: "AUC", format: "number" }, ...(stores ? [{ label: "Share of stored", format: "percent" }] : [])] });
   }
 
   function beliefs(list) {
@@ -281,7 +292,7 @@
     try {
       const found = await (await ask(path("tasks/" + encodeURIComponent(at("wanted").value)))).json();
       const f = found.figures;
-      at("found").textContent = `${tidy(found.task)}: ${f ? `error ${or(percent, f.error)} of ${count(f.n)}, F-measure ${or(percent, f.f_measure)}` : "no labels since the service started"}; ${count(found.stored)} stored, ${percent(found.share)} of the store.`;
+      at("found").textContent = `${tidy(found.task)}: ${f ? `error ${or(percent, f.error)} of ${count(f.n)}, F-measure ${or(percent, f.f_measure)}, AUC ${or(decimal, f.auc)}` : "no labels since the service started"}; ${count(found.stored)} stored, ${percent(found.share)} of the store.`;
     } catch (error) {
       at("found").textContent = error.message;
     }

@@ -77,3 +77,22 @@ class _Models:
                 for model in list(self._models.values()):
                     family.add_metric([model.name], float(value(model)))
                 yield family
+        yield from self._figures()
+
+    def _figures(self) -> Iterable[Any]:
+        """Figures of the examples learned since the service started; those that are undefined are left out."""
+        names = {
+            "error": "Share of wrong predictions.",
+            "auc": "Area under the ROC curve.",
+            "average_precision": "Area under the precision-recall curve.",
+            "precision_at_k": "Share of positives among the 100 highest scores.",
+            "log_loss": "Mean log loss.",
+            "brier": "Mean squared error of the probabilities.",
+        }
+        figures = [(model.name, model.statistics.overall()) for model in list(self._models.values())]
+        for name, description in names.items():
+            family = GaugeMetricFamily(f"budgetron_{name}", f"{description} Of examples learned.", labels=["model"])
+            for model, found in figures:
+                if (value := getattr(found, name, None)) is not None:
+                    family.add_metric([model], value)
+            yield family

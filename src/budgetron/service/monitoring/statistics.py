@@ -3,7 +3,9 @@
     {"model": "default", "learner": "Budgetron", "at": 1700000000.0, "position": 812, "begun": true,
      "traffic":  {"predicted": 9000, "learned": 1200, "refused": 3,               since the service started
                   "seconds": [[at, predicted, learned], …]},                      the last 300 seconds
-     "overall":  {"n", "mistakes", "error", "f_measure", "precision", "recall", "log_loss"},    or null
+     "overall":  {"n", "mistakes", "error", "f_measure", "precision", "recall", "log_loss", "brier", "auc",
+                  "average_precision", "precision_at_k"},                         or null
+     "rare":     {"label": "click", "share": 0.01}, "k": 100,                     a label below 10 %, or null
      "curve":    [{"position", "window": {…}, "so_far": {…}, "stored", "memory_bytes", "budget_share"}, …]    ≤ 120
      "tasks":    [{"task", "n", "mistakes", "error", "f_measure", …}, …]          the 200 with most mistakes
      "n_tasks":  1000, "tasks_counted_together": 17,                              tasks after the first 1,000
@@ -31,17 +33,17 @@ import numpy as np
 from budgetron.durable import Learned, Request
 from budgetron.engine.memory import budget_of
 from budgetron.errors import InputError
-from budgetron.evaluate.calibration import Calibration
-from budgetron.evaluate.confusion import ConfusionCounts
-from budgetron.evaluate.counts import MISTAKES, TaskCounts, figures
-from budgetron.evaluate.curve import Curve
-from budgetron.evaluate.scoring import Scored, count_increments
+from budgetron.evaluate.confusion import rare_label
+from budgetron.evaluate.counts import MISTAKES, Figures
+from budgetron.evaluate.scoring import Scored
+from budgetron.evaluate.tally import Tally
 from budgetron.report.sections.relations import neighbours
 
 WINDOW = 200  # examples per point of the curve; doubled when the curve is full
 TASKS = 1000  # counted one by one; later tasks are counted together
 _SHOWN_TASKS, _SHOWN_POINTS, _SHOWN_SHARES, _SHOWN_MISTAKES, _SECONDS = 200, 120, 32, 50, 300
 _SHOWN_RELATIONS = 24
+K = 100  # precision among so many highest scores
 
 
 class LiveStatistics:
@@ -49,12 +51,10 @@ class LiveStatistics:
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
-        self._counts, self._curve = TaskCounts(TASKS), Curve()
-        self._calibration, self._confusion = Calibration.empty(), ConfusionCounts()
-        self._in_window: Any = 0.0
+        self._tally: Tally | None = None  # from the first example on
         self._shown_curve: list[dict[str, Any]] | None = None  # computed when asked for, valid until a window ends
         self._shown_relations: tuple[int, dict[str, Any] | None] = (0, None)
-        self._position = self._next_end = 0
+        self._next_end = 0
         self.n_learned = self.n_refused = self.n_predicted = self.n_mistakes = 0
         self._mistakes: deque[dict[str, Any]] = deque(maxlen=_SHOWN_MISTAKES)
         self._seconds: deque[tuple[float, int, int]] = deque(maxlen=_SECONDS)
@@ -71,15 +71,13 @@ class LiveStatistics:
 
     def _count(self, model: Any, request: Request, answer: Learned) -> None:
         known = answer.classes
-        probabilistic = hasattr(model, "predict_proba")
         start = answer.n_before  # earlier rows of a stream were counted when they were learned
         y, margins = np.asarray(request.y)[start:], answer.margins[start:]
         tasks = None if request.tasks is None else request.tasks[start:]
-        scored = Scored(y, tasks, margins)
-        rows = count_increments(known, scored, self._calibration if probabilistic else None, self._confusion)
-        self._counts.add(tasks, rows)
-        self._in_window = self._in_window + rows.sum(axis=0)
-        self._position += len(rows)
+        if self._tally is None:
+            self._tally = Tally(TASKS, K, hasattr(model, "predict_proba"))
+        tally = self._tally
+        rows = tally.add(known, Scored(y, tasks, margins))
         self.n_learned += len(rows)
         wrong = np.flatnonzero(rows[:, MISTAKES])
         self.n_mistakes += len(wrong)
@@ -90,10 +88,10 @@ class LiveStatistics:
                 "position": answer.position, "task": None if tasks is None else plain(tasks[place]),
                 "label": plain(y[place]), "predicted": plain(known[said]), "margin": margin.tolist(),
             })  # fmt: skip
-        if self._position >= self._next_end + WINDOW:
-            self._next_end = self._position
-            self._curve.close_window(self._position, self._in_window, model)
-            self._in_window, self._shown_curve = 0.0, None
+        if tally.position >= self._next_end + WINDOW:
+            self._next_end = tally.position
+            tally.close_window(model)
+            self._shown_curve = None
 
     def tick(self, at: float) -> None:
         """Record the traffic, once per second."""
@@ -104,31 +102,35 @@ class LiveStatistics:
         """Reset the counts while the model is replaced, so that no reader sees the counts of one beside the other."""
         with self._lock:
             yield
-            self._counts, self._curve = TaskCounts(TASKS), Curve()
-            self._calibration, self._confusion = Calibration.empty(), ConfusionCounts()
-            self._in_window, self._position, self._next_end, self._shown_curve = 0.0, 0, 0, None
+            self._tally, self._next_end, self._shown_curve = None, 0, None
             self._mistakes.clear()
             self._shown_relations = (0, None)
 
     # ---- reading
 
-    def of_task(self, task: Hashable, probabilistic: bool) -> dict[str, Any] | None:
+    def overall(self) -> Figures | None:
+        """The figures of all examples learned since the service started; None if there are none."""
         with self._lock:
-            row = self._counts.by_task().get(task)
-            return None if row is None else figures(row, probabilistic).to_dict()
+            return None if self._tally is None else self._tally.overall
+
+    def of_task(self, task: Hashable) -> dict[str, Any] | None:
+        """The figures of one task; None if it has none."""
+        with self._lock:
+            found = None if self._tally is None else self._tally.of_task(task)
+            return None if found is None else found.to_dict()
 
     def state(self, name: str, host: Any) -> dict[str, Any]:
         """The state, as described at the top of this file."""
         with self._lock:
             model, position = host.model, host.position
-            probabilistic = hasattr(model, "predict_proba")
-            begun = hasattr(model, "n_seen_")
-            by_task = self._counts.by_task()
-            worst = sorted(by_task.items(), key=lambda item: -item[1][MISTAKES])[:_SHOWN_TASKS]
-            tasks = [{"task": plain(task), **figures(row, probabilistic).to_dict()} for task, row in worst]
-            total, others = self._counts.total, self._counts.others
-            overall = figures(total, probabilistic).to_dict() if self._position else None
-            curve = self._thinned_curve(probabilistic)
+            begun, tally = hasattr(model, "n_seen_"), self._tally
+            by_task = {} if tally is None else tally.counts.by_task()
+            worst = {} if tally is None else tally.per_task(_SHOWN_TASKS)
+            tasks = [{"task": plain(task), **row.to_dict()} for task, row in worst.items()]
+            overall = None if tally is None else tally.overall.to_dict()
+            rare = None if tally is None else rare_label(tally.confusion.named(model.classes_.tolist()))
+            together = 0 if tally is None else int(tally.counts.others[0])
+            curve = self._thinned_curve()
             mistakes = list(reversed(self._mistakes))
         share = list(model.budget_share_.items())[:_SHOWN_SHARES] if begun else []
         relations = self._relations_shown(model, by_task, position) if begun else None
@@ -137,8 +139,9 @@ class LiveStatistics:
             "begun": begun,
             "traffic": {"predicted": self.n_predicted, "learned": self.n_learned, "refused": self.n_refused,
                         "seconds": list(self._seconds)},
-            "overall": overall, "curve": curve,
-            "tasks": tasks, "n_tasks": len(by_task), "tasks_counted_together": int(others[0]),
+            "overall": overall, "rare": None if rare is None else {"label": plain(rare[0]), "share": rare[1]}, "k": K,
+            "curve": curve,
+            "tasks": tasks, "n_tasks": len(by_task), "tasks_counted_together": together,
             "share": [[plain(task), part] for task, part in share],
             "stored": model.n_stored_ if begun else 0, "capacity": model.capacity_ if begun else None,
             "memory_bytes": model.memory_bytes_ if begun else 0, "budget_bytes": budget_bytes(model),
@@ -153,10 +156,12 @@ class LiveStatistics:
             self._shown_relations = (position, shown)
         return shown
 
-    def _thinned_curve(self, probabilistic: bool) -> list[dict[str, Any]]:
+    def _thinned_curve(self) -> list[dict[str, Any]]:
         """The curve, evenly thinned and rounded. It is sent every second, so it is computed once per window."""
+        if self._tally is None:
+            return []
         if self._shown_curve is None:
-            points = self._curve.points(probabilistic)
+            points = self._tally.curve.points(self._tally.probabilistic)
             step = max(1, -(-len(points) // _SHOWN_POINTS))
             self._shown_curve = [_short(point.to_dict()) for point in points[::-1][::step][::-1]]
         return self._shown_curve

@@ -1,0 +1,54 @@
+"""Fixed bins for the scores of a stream, so that their distribution is remembered in bounded memory.
+
+A score is divided by a scale: 1 for log odds, and the mean size of the first margins for other learners. Bins are 1/16
+wide up to ±8, and from there grow in proportion to the score (0.8 %), up to ±160. Larger scores share the last bins.
+
+    g(x) = x for |x| ≤ 8,   sign(x) · (8 + 8 ln(|x| / 8)) beyond,   bin = ⌊16 (g(x) + 32)⌋ in 0 … 1023
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+Floats = NDArray[np.float64]
+BINS = 1024
+_PER_UNIT, _LINEAR, _HALF = 16.0, 8.0, 32.0
+
+
+def bins_of(scores: Floats, scale: float = 1.0) -> NDArray[np.intp]:
+    """Return the bin of each score; larger scores never have lower bins.
+
+    >>> bins_of(np.array([-1e9, -1.0, 0.0, 0.03, 1.0, 1e9])).tolist()
+    [0, 496, 512, 512, 528, 1023]
+    """
+    x = scores / scale
+    size = np.abs(x)
+    if size.size and size.max() > _LINEAR:
+        with np.errstate(divide="ignore"):  # log(0) where the score is 0, and is not used
+            x = np.where(size > _LINEAR, np.copysign(_LINEAR + _LINEAR * np.log(size / _LINEAR), x), x)
+    places: NDArray[np.intp] = np.clip((x + _HALF) * _PER_UNIT, 0, BINS - 1).astype(np.intp)
+    return places
+
+
+def edges(scale: float = 1.0) -> Floats:
+    """Return the lower edge of each bin, as scores; that of the first bin is −∞.
+
+    >>> edges()[[0, 496, 512, 640]].tolist()
+    [-inf, -1.0, 0.0, 8.0]
+    """
+    g = np.arange(BINS) / _PER_UNIT - _HALF
+    size = np.abs(g)
+    x = np.where(size > _LINEAR, np.copysign(_LINEAR * np.exp((size - _LINEAR) / _LINEAR), g), g) * scale
+    x[0] = -np.inf
+    return x
+
+
+def scale_of(scores: Floats) -> float:
+    """Return the scale of margins that are not log odds: their mean size, or 1 if all are 0.
+
+    >>> scale_of(np.array([-2.0, 4.0])), scale_of(np.zeros(3))
+    (3.0, 1.0)
+    """
+    size = float(np.abs(scores).mean()) if scores.size else 0.0
+    return size if np.isfinite(size) and size > 0 else 1.0

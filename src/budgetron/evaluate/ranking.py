@@ -1,0 +1,203 @@
+"""How well scores rank: ROC-AUC, average precision (PR-AUC) and precision at k, from counts per score.
+
+Positives and negatives are counted per distinct score, or per bin of scores (`decisions.score_grid`). Within a bin the
+order is unknown. The figures are those of a random order, and the largest error that this can cause is reported too:
+
+    AUC   Σ_b p_b (N_below + n_b/2) / (P N)          error at most Σ_b p_b n_b / (2 P N)
+    AP    Σ_b p_b/P · (mean precision in the bin)    error: the most and the least that any order can give
+
+With more than two classes each is ranked against the rest, and the figures are means over the classes that have both
+positives and negatives.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.special import digamma
+
+from budgetron.errors import refuse, shown
+
+Floats = NDArray[np.float64]
+
+
+class Ranks(NamedTuple):
+    """Figures of a ranking; None where there are no positives or no negatives."""
+
+    auc: float | None = None
+    average_precision: float | None = None
+    precision_at_k: float | None = None
+
+
+@dataclass(frozen=True, eq=False)
+class Ranking:
+    """Positives and negatives by score, in ascending order of the scores: one row per class that is ranked.
+
+    >>> ranking = Ranking.of([0.1, 0.4, 0.35, 0.8], [0, 0, 1, 1])
+    >>> ranking.auc, round(ranking.average_precision, 3), ranking.precision_at(1), ranking.auc_within
+    (0.75, 0.833, 1.0, 0.0)
+    """
+
+    thresholds: Floats  # the score from which on a bin begins, or the distinct score itself
+    positives: Floats  # (classes, bins)
+    negatives: Floats
+    exact: bool  # whether each bin is one score
+
+    @classmethod
+    def of(cls, scores: Any, positive: Any, sample_weight: Any = None) -> Ranking:
+        """Rank these scores exactly; `positive` says which examples are positive."""
+        given = np.asarray(scores, dtype=np.float64)
+        weight = np.ones(len(given)) if sample_weight is None else np.asarray(sample_weight, dtype=np.float64)
+        is_positive = np.asarray(positive).astype(bool)
+        if given.ndim != 1 or is_positive.shape != given.shape or weight.shape != given.shape:
+            came = f"shapes {given.shape}, {is_positive.shape} and {weight.shape}"
+            raise refuse("Ranking.of", "scores, positive and sample_weight", "one-dimensional, of one length", came)
+        values, positives, negatives = by_score(given, is_positive, weight)
+        return cls(values, positives[None], negatives[None], True)
+
+    @property
+    def auc(self) -> float | None:
+        """The area under the ROC curve: the chance that a positive is scored above a negative; a tie counts half."""
+        return mean_of(auc(self.positives, self.negatives))
+
+    @property
+    def auc_within(self) -> float | None:
+        """The largest possible error of `auc`; 0 if the ranking is exact."""
+        return 0.0 if self.exact else mean_of(auc_within(self.positives, self.negatives))
+
+    @property
+    def average_precision(self) -> float | None:
+        """The area under the precision-recall curve, as a sum of precisions weighted by gains in recall."""
+        return mean_of(average_precision(self.positives, self.negatives, self.exact))
+
+    @property
+    def average_precision_within(self) -> float | None:
+        """The largest possible error of `average_precision`; 0 if the ranking is exact."""
+        return 0.0 if self.exact else mean_of(average_precision_within(self.positives, self.negatives))
+
+    def precision_at(self, k: int) -> float | None:
+        """Return the share of positives among the k highest scores; None if there are fewer than k examples.
+
+        Of scores that tie at the k-th place, the average is taken.
+        """
+        if isinstance(k, bool) or not isinstance(k, int | np.integer) or k < 1:
+            raise refuse("Ranking.precision_at", "k", "an integer >= 1", shown(k))
+        return mean_of(precision_at(self.positives, self.negatives, int(k)))
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the figures and their largest possible errors, for JSON."""
+        return {
+            "auc": self.auc,
+            "auc_within": self.auc_within,
+            "average_precision": self.average_precision,
+            "average_precision_within": self.average_precision_within,
+            "exact": self.exact,
+        }
+
+    def roc(self) -> tuple[Floats, Floats]:
+        """Return the ROC curve as false and true positive rates, from the highest threshold to the lowest.
+
+        With several classes, that of all of them together (micro average).
+        """
+        tp, fp = _falling(self.positives.sum(axis=0)), _falling(self.negatives.sum(axis=0))
+        return _from_zero(fp / max(fp[-1], 1e-300)), _from_zero(tp / max(tp[-1], 1e-300))
+
+    def precision_recall(self) -> tuple[Floats, Floats]:
+        """Return recall and precision, from the highest threshold to the lowest; where nothing is predicted, 1."""
+        tp, fp = _falling(self.positives.sum(axis=0)), _falling(self.negatives.sum(axis=0))
+        found = tp + fp > 0
+        recall, precision = tp[found] / max(tp[-1], 1e-300), tp[found] / (tp + fp)[found]
+        return _from_zero(recall), np.concatenate([[1.0], precision])
+
+
+def by_score(
+    scores: Floats, positive: NDArray[np.bool_], weight: Floats | None = None
+) -> tuple[Floats, Floats, Floats]:
+    """Return the distinct scores in ascending order, and the positives and negatives (or their weights) of each."""
+    order = np.argsort(scores)
+    ordered, true = scores[order], positive[order].astype(np.float64)
+    whole = np.ones(len(order)) if weight is None else weight[order]
+    ends = np.append(np.flatnonzero(ordered[1:] != ordered[:-1]), len(ordered) - 1) if len(ordered) else np.arange(0)
+    found, all_of = np.cumsum(true * whole)[ends], np.cumsum(whole)[ends]
+    positives = np.diff(found, prepend=0.0)
+    return ordered[ends], positives, np.diff(all_of, prepend=0.0) - positives
+
+
+# ---- figures of counts (…, bins), ascending; NaN where they are undefined
+
+
+def auc(positives: Floats, negatives: Floats) -> Floats:
+    """Return the area under the ROC curve of each row."""
+    below = np.cumsum(negatives, axis=-1) - negatives / 2
+    return _over((positives * below).sum(axis=-1), positives.sum(axis=-1) * negatives.sum(axis=-1))
+
+
+def auc_within(positives: Floats, negatives: Floats) -> Floats:
+    """Return half the share of pairs that are in the same bin."""
+    same = (positives * negatives).sum(axis=-1) / 2
+    return _over(same, positives.sum(axis=-1) * negatives.sum(axis=-1))
+
+
+def average_precision(positives: Floats, negatives: Floats, exact: bool = False) -> Floats:
+    """Return the average precision of each row. Exact counts have ties; in bins, the order is random.
+
+    In a random order the i-th positive of a bin comes about i (p + n + 1)/(p + 1) examples after the c before the bin:
+    Σ_{i=1…p} (a + i)/(c + r i) = (p + (a − c/r) (ψ(c/r + p + 1) − ψ(c/r + 1))) / r, and ψ(x + 1) ≈ ln(x + ½).
+    """
+    p, n = np.flip(positives, axis=-1), np.flip(negatives, axis=-1)
+    tp, fp = np.cumsum(p, axis=-1), np.cumsum(n, axis=-1)
+    if exact:
+        total = p * np.divide(tp, tp + fp, out=np.zeros_like(tp), where=tp > 0)
+    else:
+        a, c, r = tp - p, tp + fp - p - n, (p + n + 1) / (p + 1)
+        total = (p + (a - c / r) * np.log((c / r + p + 0.5) / (c / r + 0.5))) / r
+    return _over(total.sum(axis=-1), np.where(negatives.sum(axis=-1) > 0, positives.sum(axis=-1), 0.0))
+
+
+def average_precision_within(positives: Floats, negatives: Floats) -> Floats:
+    """Return the largest distance from `average_precision` of any order within the bins.
+
+    At most, all p positives of a bin come before its n negatives and tie; at least, they come one by one after them:
+    Σ_{i=1…p} (a + i)/(b + i) = p − (b − a) (ψ(b + p + 1) − ψ(b + 1)), with a positives and b examples before.
+    """
+    p, n = np.flip(positives, axis=-1), np.flip(negatives, axis=-1)
+    a = np.cumsum(p, axis=-1) - p
+    fp = np.cumsum(n, axis=-1)
+    most = p * np.divide(a + p, a + p + fp - n, out=np.zeros_like(p), where=a + p > 0)
+    least = p - fp * (digamma(a + fp + p + 1) - digamma(a + fp + 1))
+    whole = np.where(negatives.sum(axis=-1) > 0, positives.sum(axis=-1), 0.0)
+    value = average_precision(positives, negatives)
+    return np.maximum(_over(most.sum(axis=-1), whole) - value, value - _over(least.sum(axis=-1), whole))
+
+
+def precision_at(positives: Floats, negatives: Floats, k: int) -> Floats:
+    """Return the precision among the k highest scores of each row; NaN with fewer than k examples."""
+    p, each = np.flip(positives, axis=-1), np.flip(positives + negatives, axis=-1)
+    seen = np.cumsum(each, axis=-1)
+    taken = np.clip(k - (seen - each), 0.0, each)  # of the bin with the k-th score, only as many as are left
+    hits = np.divide(p * taken, each, out=np.zeros_like(p), where=each > 0).sum(axis=-1)
+    if not seen.shape[-1]:
+        return np.full(seen.shape[:-1], np.nan)
+    return np.asarray(np.where(seen[..., -1] >= k, hits / k, np.nan))
+
+
+def _falling(counts: Floats) -> Floats:
+    """Return how many are at or above each bin, from the highest bin to the lowest."""
+    return np.asarray(np.cumsum(np.flip(counts, axis=-1), axis=-1))
+
+
+def _from_zero(rates: Floats) -> Floats:
+    return np.concatenate([[0.0], rates])
+
+
+def _over(part: Floats, whole: Floats) -> Floats:
+    return np.asarray(np.divide(part, whole, out=np.full(np.shape(part), np.nan), where=whole > 0))
+
+
+def mean_of(values: Floats) -> float | None:
+    """Return the mean over the classes for which a figure is defined; None if there is none."""
+    found = [value for value in values.tolist() if value == value]  # NaN is unequal to itself
+    return sum(found) / len(found) if found else None

@@ -1,0 +1,86 @@
+"""`Tally`: all counts of a stream whose examples were predicted. Used by `Validator` and by the service.
+
+Memory does not grow with the length of the stream, nor with the number of tasks past `max_tasks`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from budgetron.evaluate.calibration import Calibration
+from budgetron.evaluate.confusion import ConfusionCounts
+from budgetron.evaluate.counts import MISTAKES, OTHERS, Figures, TaskCounts, figures
+from budgetron.evaluate.curve import Curve, Point
+from budgetron.evaluate.ranking_counts import RankingCounts
+from budgetron.evaluate.scoring import Scored, count_increments
+
+
+class Tally:
+    """Counts overall, per task and over time. `probabilistic` says whether margins are log odds."""
+
+    def __init__(self, max_tasks: int, k: int, probabilistic: bool) -> None:
+        self.k, self.probabilistic = k, probabilistic
+        self.position = 0  # examples counted so far
+        self.counts, self.curve, self.calibration = TaskCounts(max_tasks), Curve(), Calibration.empty()
+        self.confusion, self.ranking = ConfusionCounts(), RankingCounts(k)
+        self._in_window: Any = 0.0
+
+    def add(self, classes: NDArray[Any], part: Scored) -> NDArray[np.float64]:
+        """Count examples, and return what each adds to the counts."""
+        rows, truth, scores = count_increments(
+            classes, part, self.calibration if self.probabilistic else None, self.confusion
+        )
+        places = self.counts.places(part.tasks, len(rows))
+        self.counts.add(places, rows)
+        self.ranking.add(scores, truth, places, self.probabilistic)
+        self._in_window = self._in_window + rows.sum(axis=0)
+        self.position += len(rows)
+        return rows
+
+    def close_window(self, model: Any) -> None:
+        """End the current window of the curve."""
+        self.curve.close_window(self.position, self._in_window, model, *self.ranking.close_window())
+        self._in_window = 0.0
+
+    # ---- reading
+
+    @property
+    def overall(self) -> Figures:
+        """The figures of all examples."""
+        return figures(self.counts.total, self.probabilistic, self.ranking.overall())
+
+    def per_task(self, most: int | None = None) -> dict[Hashable, Figures]:
+        """Return the figures of the tasks that are counted one by one, in order of appearance.
+
+        With `most`, only the tasks with the most mistakes, in that order.
+        """
+        rows = list(enumerate(self.counts.by_task().items(), start=1))
+        if most is not None:
+            rows = sorted(rows, key=lambda row: -row[1][1][MISTAKES])[:most]
+        ranks = self.ranking.by_place([place for place, _ in rows])
+        counted = [counted for _, counted in rows]
+        return {task: figures(row, self.probabilistic, of) for (task, row), of in zip(counted, ranks, strict=True)}
+
+    def of_task(self, task: Hashable) -> Figures | None:
+        """Return the figures of one task; None if it is not counted by itself."""
+        for place, (name, row) in enumerate(self.counts.by_task().items(), start=1):
+            if name == task:
+                return figures(row, self.probabilistic, self.ranking.by_place([place])[0])
+        return None
+
+    def others(self) -> Figures | None:
+        """Return the figures of all later tasks together; None if there are none."""
+        row = self.counts.others
+        return figures(row, self.probabilistic, self.ranking.by_place([OTHERS])[0]) if row[0] else None
+
+    def points(self, model: Any) -> list[Point]:
+        """Return the curve, with the window that has not ended yet if it has examples."""
+        curve = self.curve
+        if np.ndim(self._in_window):
+            curve = curve.copy()
+            curve.close_window(self.position, self._in_window, model, *self.ranking.window())
+        return curve.points(self.probabilistic)

@@ -1,0 +1,41 @@
+"""Ranking figures of the windows of a curve, as sums that can be merged.
+
+    AUC, per class     pairs in the right order (a tie counts half) and all pairs, within the window
+    average precision  its value times the positives, and the positives
+    precision at k     positives among the k highest scores, and k
+
+Sums of merged windows still compare only examples of the same window, so that a model whose margins grow over time is
+not blamed for that.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from budgetron.evaluate.ranking import Floats, Ranks, mean_of
+
+
+def sums_of(figures: Floats, positives: Floats, negatives: Floats, k: int) -> Floats:
+    """Return the sums (classes, 6) of a window with these figures (classes, 3), positives and negatives per class."""
+    pairs = positives * negatives
+    some = np.where(pairs > 0, positives, 0.0)  # average precision is undefined without negatives
+    wholes = np.column_stack([pairs, some, np.where(np.isnan(figures[:, 2]), 0.0, float(k))])
+    sums = np.empty((len(figures), 6))
+    sums[:, 0::2], sums[:, 1::2] = np.nan_to_num(figures) * wholes, wholes
+    return sums
+
+
+def added(first: Floats | None, second: Floats | None) -> Floats | None:
+    """Return the sums of two windows together."""
+    if first is None or second is None:
+        return second if first is None else first
+    return first + second
+
+
+def ranks(sums: Floats | None) -> Ranks:
+    """Return the figures of sums: per class, then the mean over classes."""
+    if sums is None:
+        return Ranks()
+    parts, wholes = sums[:, 0::2], sums[:, 1::2]
+    ratios = np.divide(parts, wholes, out=np.full(parts.shape, np.nan), where=wholes > 0)
+    return Ranks(*(mean_of(column) for column in ratios.T))
