@@ -42,6 +42,10 @@ class UnknownLabel(InputError):
     """A label outside the known classes."""
 
 
+class BadLineError(InputError):
+    """A line of a file that cannot be used; the rows before it were returned."""
+
+
 class TooFewBytes(InputError):
     """A byte budget that is too small for any model; `needed` is the smallest budget that suffices."""
 

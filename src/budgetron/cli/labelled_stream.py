@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+import logging
+from collections.abc import Collection, Iterator, Sequence
 from typing import Any, NamedTuple, Self
 
 import numpy as np
@@ -13,7 +14,6 @@ from budgetron.cli.options import StreamOptions
 from budgetron.cli.signals import SignalGuard
 from budgetron.errors import InputError, shown
 
-_MAX_SHOWN = 5  # lines of unknown tasks that are described; all are counted
 _MAX_GUESSED_CLASSES = 20  # a guessed label column with more values is probably not the label
 
 
@@ -38,10 +38,7 @@ class LabelledStream:
         skip: int = 0,
     ) -> None:
         self._who, self._options = who, options
-        self.rows_read = skip  # including those that --skip left out
-        self._tasks: set[Any] | None = None
-        self._unknown_tasks: list[str] = []
-        self._n_unknown_tasks = 0
+        self._clustered: list[Sequence[Any]] = []  # the tasks that the files of --graph clusters:FILE name
         self.stream = io.read(
             options.source,
             format=options.file_format,
@@ -75,13 +72,12 @@ class LabelledStream:
     @property
     def n_bad(self) -> int:
         """How many lines were skipped."""
-        return int(self.stream.n_bad) + self._n_unknown_tasks
+        return int(self.stream.n_bad)
 
     @property
     def bad(self) -> list[str]:
-        """The first skipped lines, with number and reason: unreadable lines, then lines of unknown tasks."""
-        lines = [f"line {line.number:,}: {line.reason}, in {shown(line.content)}" for line in self.stream.bad]
-        return lines + self._unknown_tasks
+        """The first skipped lines, with number and reason."""
+        return [f"line {line.number:,}: {line.reason}, in {shown(line.content)}" for line in self.stream.bad]
 
     def blocks(self, guard: SignalGuard) -> Iterator[Rows]:
         """Yield blocks until the stream ends, the limit is reached or a signal arrives."""
@@ -90,29 +86,36 @@ class LabelledStream:
             # Only the first block is checked: later blocks of a long stream may well contain a single label.
             if not checked:
                 self._check(block.y)
+                self._check_clusters(block.tasks)
                 checked = True
-            self.rows_read += len(block.rows)
-            rows = self._without_unknown_tasks(block)
-            if len(rows.y):
-                yield rows
+            yield Rows(block.X, block.y, block.tasks, block.weights)
 
-    def skip_unknown_tasks(self, models: Iterable[Any]) -> None:
-        """With --on-error skip, skip rows whose task is missing from the graph of at least one of these models."""
-        if self._options.on_error == "skip":
-            # An open graph accepts any task. Several models learn the same rows, hence the intersection.
-            named = [set(model.graph.tasks) for model in models if not model.graph.is_open]
-            self._tasks = set.intersection(*named) if named else None
+    def expect_tasks_of(self, models: Collection[Any]) -> None:
+        """Treat rows whose task is missing from the graph of at least one of these models as bad lines."""
+        # An open graph accepts any task. Several models learn the same rows, hence the intersection.
+        named = [set(model.graph.tasks) for model in models if not model.graph.is_open]
+        self.stream.tasks = set.intersection(*named) if named else None
+        mappings = [getattr(model.graph, "mapped", None) for model in models]
+        self._clustered = [mapping.names for mapping in mappings if mapping is not None]
 
-    def _without_unknown_tasks(self, block: Any) -> Rows:
-        if self._tasks is None or block.tasks is None:
-            return Rows(block.X, block.y, block.tasks, block.weights)
-        known = np.array([task in self._tasks for task in block.tasks.tolist()])
-        for row in np.flatnonzero(~known)[: _MAX_SHOWN - len(self._unknown_tasks)].tolist():
-            task = shown(block.tasks[row])
-            self._unknown_tasks.append(f"line {block.rows[row]:,}: the graph has no task {task}")
-        self._n_unknown_tasks += int((~known).sum())
-        weights = None if block.weights is None else block.weights[known]
-        return Rows(block.X[known], block.y[known], block.tasks[known], weights)
+    def _check_clusters(self, tasks: Any) -> None:
+        """Reject clusters of other tasks than those of the stream: they would silently mean no clusters at all."""
+        found = [] if tasks is None else list(dict.fromkeys(tasks.tolist()))
+        for named in self._clustered:
+            known = set(named)
+            others = [task for task in found if task not in known]
+            if len(others) == len(found):
+                came = "no column is the task" if tasks is None else f"column {self.stream.columns.task!r} has "
+                raise InputError(
+                    f"{self._who}: --graph clusters names tasks such as {shown(list(named[:3]))}, but {came}"
+                    f"{'' if tasks is None else shown(found[:3])}. Name the column of these tasks with --task COLUMN, "
+                    "or correct the file of the clusters."
+                )
+            if others:
+                logging.getLogger("budgetron.graphs").warning(
+                    "--graph clusters does not name %d of the %d tasks of the first rows, such as %s: each of them is "
+                    "a cluster of its own.", len(others), len(found), shown(others[0]),
+                )  # fmt: skip
 
     def _check(self, labels: NDArray[Any]) -> None:
         """Reject a label column that cannot be right, judging by the first rows."""

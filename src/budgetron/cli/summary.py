@@ -19,7 +19,7 @@ from budgetron.cli.formatting import (
     source_words,
     table,
 )
-from budgetron.errors import is_whole
+from budgetron.errors import BadLineError, is_whole
 
 if TYPE_CHECKING:
     from budgetron.cli.commands.run import RunResult
@@ -193,15 +193,26 @@ def _how_to_continue(result: RunResult) -> str:
         where = shlex.quote(str(result.directory))
         if result.source == "-":
             return f"What was learned is in {result.directory}. To continue: --ray {where}"
-        again = f"budgetron run {shlex.quote(result.source)} --ray {where} --skip {result.rows}"
-        return f"What was learned is in {result.directory}. To continue:\n  {again}"
+        return f"What was learned is in {result.directory}. {_to_continue(result, f'--ray {where}')}"
     if result.saved is None:
         return "Nothing was saved: --save MODEL was not given."
     where = shlex.quote(result.saved)
     if result.source == "-":
         return f"What was learned is saved in {result.saved}. To continue: --resume {where}"
-    again = f"budgetron run {shlex.quote(result.source)} --resume {where} --skip {result.rows} --save {where}"
-    return f"What was learned is saved in {result.saved}. To continue:\n  {again}"
+    again = _to_continue(result, f"--resume {where}", f"--save {where}")
+    return f"What was learned is saved in {result.saved}. {again}"
+
+
+def _to_continue(result: RunResult, resume: str, save: str = "") -> str:
+    """The command that continues a stopped run after the rows that were learned."""
+    options = result.options
+    skips = options.on_error == "skip" or isinstance(result.error, BadLineError)
+    words = [
+        "budgetron run", shlex.quote(result.source), *options.words(columns=False), resume, f"--skip {result.rows}",
+        "--on-error skip" if skips else "", save,
+    ]  # fmt: skip
+    how = "To continue without such lines:" if isinstance(result.error, BadLineError) else "To continue:"
+    return f"{how}\n  {' '.join(filter(None, words))}"
 
 
 def record(result: RunResult) -> dict[str, Any]:
@@ -215,6 +226,7 @@ def record(result: RunResult) -> dict[str, Any]:
         "seconds": result.seconds,
         "examples_per_second": result.validation.overall.n / result.seconds,
         "stopped": result.stopped,
+        "error": None if result.error is None else str(result.error),
         "saved": result.saved,
         "label": result.columns.label,
         "task": result.columns.task,

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import logging
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
-from budgetron.errors import InputError, is_whole, refuse, refuse_type, shown
+from budgetron.errors import BadLineError, InputError, is_whole, refuse, refuse_type, shown
 from budgetron.io.encoding.columns import Block, Columns
 from budgetron.io.encoding.encode import parse_dates
 from budgetron.io.encoding.infer_types import Asked, infer_columns, sparse_columns
@@ -132,6 +132,7 @@ class Stream:
     ----------
     columns : the columns of the file, with their scales as of the last block.
     classes : the sorted labels of the first rows, for a learner's first call; None if there are fewer than two.
+    tasks : the tasks of a graph that names all of them; a row with another task is a bad line. None by default: any.
     n_rows, n_bad : rows returned and bad lines left out so far.
     bad : the first 20 bad lines: number, content and reason.
     bytes_read, bytes_total : progress in the file; the total is None for a pipe.
@@ -143,6 +144,7 @@ class Stream:
     ) -> None:  # fmt: skip
         self.columns = columns
         self.classes = classes
+        self.tasks: Collection[Any] | None = None
         self.n_rows = self.n_bad = 0
         self.bad: list[BadLine] = []
         self._source, self._stop = source, stop
@@ -165,7 +167,7 @@ class Stream:
 
     def __iter__(self) -> Iterator[Block]:
         for table, bad in self._tables:
-            wrong = self.columns.wrong_rows(table, self.classes)
+            wrong = self.columns.wrong_rows(table, self.classes, self.tasks)
             if wrong:
                 noted = [BadLine(int(table.lines[row]), table.content(row), why) for row, why in wrong.items()]
                 bad = sorted([*bad, *noted])
@@ -256,8 +258,8 @@ def _check_rows(file: str, reader: Reader, sample: Table) -> None:
     raise InputError(f"{file} has a header but no rows.")
 
 
-def _bad_line_error(file: str, bad: BadLine, remedy: str) -> InputError:
-    return InputError(f"{file}, line {bad.number}: {bad.reason}, in {shown(bad.content, 220)}. {remedy}")
+def _bad_line_error(file: str, bad: BadLine, remedy: str) -> BadLineError:
+    return BadLineError(f"{file}, line {bad.number}: {bad.reason}, in {shown(bad.content, 220)}. {remedy}")
 
 
 def _or_as_category(bad: BadLine) -> str:

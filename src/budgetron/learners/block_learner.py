@@ -7,6 +7,7 @@ where they need them, so that nothing is converted or checked twice. A rejected 
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar, Self
@@ -26,6 +27,7 @@ from budgetron.learners.validation import NOT_GIVEN, Examples
 
 Margins = NDArray[np.float64]
 Ints = NDArray[np.int64]
+_ENOUGH_TO_DOUBT = 100  # rows of a first block without a single known task
 PIECE = 64  # rows predicted per lock acquisition, as in the compiled engine
 
 
@@ -62,6 +64,16 @@ def _taken(values: Any, rows: Any) -> Any:
     if isinstance(values, list | tuple):
         return list(values[rows]) if isinstance(rows, slice) else [values[row] for row in rows.tolist()]
     return None if values is None else values[rows]
+
+
+def _doubt_clusters(who: str, graph: Any, task_ids: Ints, clusters: Ints) -> None:
+    """Log a warning if a mapping of tasks to clusters names none of the tasks of a large first block."""
+    mapped = getattr(graph, "mapped", None)
+    if mapped is not None and len(task_ids) >= _ENOUGH_TO_DOUBT and (task_ids == clusters).all():
+        logging.getLogger("budgetron.learners").warning(
+            "%s: the graph is %r, but none of the tasks of the first %d rows is in its clusters. Name the tasks in "
+            "both places by the same values: 7 and '7' are two tasks.", who, graph, len(task_ids),
+        )  # fmt: skip
 
 
 class BlockLearner(Start):
@@ -182,6 +194,7 @@ class BlockLearner(Start):
             offsets = self._fitting_offsets(examples.offsets, chosen.n_outputs)
             graph = self._checked_graph()
             task_ids, clusters = validation.located(who, tasks, len(examples), graph, self._tasked)
+            _doubt_clusters(who, graph, task_ids, clusters)
             self._has_tasks = tasks is not None
             try:
                 self._begin(rows, chosen, graph, examples.source)

@@ -20,7 +20,7 @@ from budgetron.cli.formatting import console, counted, decimal, percent, plain, 
 from budgetron.cli.learner_spec import LearnerSpec, has_parameter, learner_named
 from budgetron.cli.options import StreamOptions, json_option, stream_argument, stream_options
 from budgetron.cli.summary import constant_words, most_frequent_class, rare_words
-from budgetron.errors import refuse, shown
+from budgetron.errors import BudgetronError, refuse, shown
 from budgetron.learners.registry import learner_names
 
 if TYPE_CHECKING:
@@ -60,6 +60,7 @@ def command(
     budgetron compare mail.csv --task user --budgets 100,1000,64KiB --graphs complete,disconnected
     """
     from budgetron.cli import progress
+    from budgetron.cli.commands.run import curve_window
     from budgetron.cli.labelled_stream import LabelledStream
     from budgetron.cli.signals import SignalGuard
     from budgetron.evaluate import Comparison
@@ -68,18 +69,24 @@ def command(
     entries = {_name(entry, graphs): entry for entry in _entries(learners, budgets, graphs, kernel)}
     models = {name: entry.build(WHO) for name, entry in entries.items()}
     comparison: Comparison | None = None
+    error: BudgetronError | None = None
     with (
         SignalGuard(options.source) as guard,
         LabelledStream(WHO, options) as labelled,
         progress.progress_line(as_json, options.limit) as line,
     ):
-        labelled.skip_unknown_tasks(models.values())
-        for rows in labelled.blocks(guard):
-            if comparison is None:
-                comparison = Comparison(models, classes=labelled.classes)
-            comparison.add(*rows)
-            if line.due():
-                line.show(comparison.n, labelled.stream, full=counted(len(entries), "learner"))
+        labelled.expect_tasks_of(models.values())
+        try:
+            for rows in labelled.blocks(guard):
+                if comparison is None:
+                    comparison = Comparison(models, classes=labelled.classes, window=curve_window(len(rows.y)))
+                comparison.add(*rows)
+                if line.due():
+                    line.show(comparison.n, labelled.stream, full=counted(len(entries), "learner"))
+        except BudgetronError as problem:
+            if comparison is None or not comparison.n:
+                raise
+            error = problem  # raised after the figures of the rows before it
         if comparison is None:
             raise refuse(WHO, "STREAM", "a stream with at least one example", f"{stream!r}, which has none")
     results, chosen = comparison.results(), recommend(comparison)
@@ -89,9 +96,12 @@ def command(
         _show(options, labelled, entries, comparison, chosen)
     if labelled.n_bad:
         click.echo(f"{counted(labelled.n_bad, 'bad line')} skipped.", err=True)
+    if guard.signal_name or error is not None:
+        why, n = guard.signal_name or "an error", next(iter(results.values())).validation.overall.n
+        click.echo(f"Stopped by {why} after {counted(n, 'example')}; the figures cover these.", err=True)
+    if error is not None:
+        raise error
     if guard.signal_name:
-        n = next(iter(results.values())).validation.overall.n
-        click.echo(f"Stopped by {guard.signal_name} after {counted(n, 'example')}; the figures cover these.", err=True)
         sys.exit(INTERRUPTED)
 
 

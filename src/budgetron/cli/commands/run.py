@@ -27,7 +27,7 @@ from budgetron.cli.options import (
     stream_argument,
     stream_options,
 )
-from budgetron.errors import refuse
+from budgetron.errors import BudgetronError, refuse
 
 if TYPE_CHECKING:
     from budgetron.io import Columns
@@ -49,7 +49,9 @@ class RunResult:
     rows: int  # of the stream, including those that --skip left out
     n_bad: int
     bad: list[str]
-    stopped: str | None  # name of the signal that stopped the run
+    stopped: str | None  # name of the signal that stopped the run; "an error" if there is one
+    options: StreamOptions
+    error: BudgetronError | None = None
     bytes_read: int = 0
     saved: str | None = None
     directory: str | None = None  # of a sharded model
@@ -94,8 +96,8 @@ def command(ctx: click.Context, /, stream: str, **given: Any) -> None:
     """Learn from a stream in one pass and report the error.
 
     Each example is predicted before it is learned, so the error is that on unseen examples. STREAM is a file (CSV,
-    TSV, Parquet, Arrow, NDJSON, svmlight, Vowpal Wabbit; also gzip or zstd) or - for standard input. Ctrl-C stops
-    the run; with --save, what was learned so far is saved.
+    TSV, Parquet, Arrow, NDJSON, svmlight, Vowpal Wabbit; also gzip or zstd) or - for standard input. Ctrl-C and a bad
+    line stop the run; with --save, what was learned so far is saved, and the command that continues is printed.
 
     \b
     budgetron run mail.csv --task user --label spam --save mail.budgetron
@@ -131,6 +133,8 @@ def command(ctx: click.Context, /, stream: str, **given: Any) -> None:
         _print_result(result, given)
     if sharded:
         result.model.close()
+    if result.error is not None:
+        raise result.error
     if result.stopped:
         sys.exit(INTERRUPTED)
 
@@ -153,7 +157,7 @@ def _learn(text: StreamOptions, learner: LearnerSpec | None, given: dict[str, An
         columns = known_columns(WHO, "--resume", given["resume"], columns)
         # The stream must use the classes of the model, even if its first rows show only some of them.
         classes = model.classes_.tolist()
-    validator, columns_saved = None, False
+    validator, columns_saved, error = None, False, None
     with (
         SignalGuard(text.source) as guard,
         LabelledStream(WHO, text, columns, classes, given["skip"]) as labelled,
@@ -166,22 +170,28 @@ def _learn(text: StreamOptions, learner: LearnerSpec | None, given: dict[str, An
             else:
                 model = models.start_sharded(made, given["ray"], given["shards"], given["workers"])
         directory = getattr(model, "directory", None)
-        labelled.skip_unknown_tasks([model])
-        for rows in labelled.blocks(guard):
-            # The validator is created with the first rows, because the classes and the window depend on them.
-            if validator is None:
-                window = given["window"] or _window(len(rows.y))
-                options = {"delay": given["delay"], "window": window, "max_tasks": given["max_tasks"], "k": given["k"]}
-                validator = Validator(model, classes=labelled.classes, who=WHO, **options)
-            validator.add(*rows)
-            if directory is not None and not columns_saved:
-                # Saved after the first block too, so that a killed run leaves a directory that can be continued.
-                model.keep_columns(labelled.stream.columns)
-                columns_saved = True
-            if line.due():
-                # With --delay the model may have learned nothing yet, and then has no figures.
-                full = progress.full_words(model) if hasattr(model, "n_seen_") else ""
-                line.show(validator.position, labelled.stream, validator.so_far, full)
+        labelled.expect_tasks_of([model])
+        try:
+            for rows in labelled.blocks(guard):
+                # The validator is created with the first rows, because the classes and the window depend on them.
+                if validator is None:
+                    window = given["window"] or curve_window(len(rows.y))
+                    options = {name: given[name] for name in ("delay", "max_tasks", "k")} | {"window": window}
+                    validator = Validator(model, classes=labelled.classes, who=WHO, **options)
+                validator.add(*rows)
+                if directory is not None and not columns_saved:
+                    # Saved after the first block too, so that a killed run leaves a directory that can be continued.
+                    model.keep_columns(labelled.stream.columns)
+                    columns_saved = True
+                if line.due():
+                    # With --delay the model may have learned nothing yet, and then has no figures.
+                    full = progress.full_words(model) if hasattr(model, "n_seen_") else ""
+                    line.show(validator.position, labelled.stream, validator.so_far, full)
+        except BudgetronError as problem:
+            # A bad line after hours must not cost what was learned before it. The error is raised after saving.
+            if validator is None or not hasattr(model, "n_seen_"):
+                raise
+            error = problem
         if validator is None:
             came = f"{text.source!r}, which has none"
             if guard.signal_name:
@@ -198,16 +208,18 @@ def _learn(text: StreamOptions, learner: LearnerSpec | None, given: dict[str, An
             columns=labelled.stream.columns,
             validation=validation,
             seconds=line.seconds,
-            rows=labelled.rows_read,
+            rows=given["skip"] + validation.overall.n,
             n_bad=labelled.n_bad,
             bad=labelled.bad,
-            stopped=guard.signal_name,
+            stopped=guard.signal_name if error is None else "an error",
+            options=text,
+            error=error,
             bytes_read=labelled.stream.bytes_read,
             directory=directory,
         )
 
 
-def _window(first_rows: int) -> int:
+def curve_window(first_rows: int) -> int:
     """Examples per point of a curve: 1,000 on long streams; on short ones so that a curve has about 40 points."""
     return 1000 if first_rows >= _BLOCK else max(50, first_rows // 40)
 

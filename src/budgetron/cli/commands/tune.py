@@ -93,7 +93,7 @@ class _Prefix:
         from budgetron.cli.signals import SignalGuard
 
         with SignalGuard(text.source) as guard, LabelledStream(WHO, text) as labelled:
-            labelled.skip_unknown_tasks([learner.build(WHO)])
+            labelled.expect_tasks_of([learner.build(WHO)])
             self.blocks = list(labelled.blocks(guard))
             if guard.signal_name:
                 click.echo(f"Stopped by {guard.signal_name}.", err=True)

@@ -219,7 +219,9 @@ class Columns:
         weight = (self.weight,) if labelled and self.weight is not None else ()
         return Selection((*numbers, *weight), (*texts, *(name for name in names if name is not None)), written)
 
-    def wrong_rows(self, table: Table, classes: Sequence[Any] | None = None) -> dict[int, str]:
+    def wrong_rows(
+        self, table: Table, classes: Sequence[Any] | None = None, tasks: Collection[Any] | None = None
+    ) -> dict[int, str]:
         """Return the rows that cannot be used, each with a sentence that says why."""
         wrong: dict[int, str] = {}
         # Readers mark a value that is not a number by infinity, because NaN already means a missing value.
@@ -235,6 +237,9 @@ class Columns:
                 _collect_wrong(wrong, table.texts[column.name], expected, partial(_is_date, column.missing))
         if self.task in table.texts:
             _collect_wrong(wrong, table.texts[self.task], f"column {self.task!r} should name the task", _is_name)
+            if tasks is not None:
+                expected = f"column {self.task!r} should be a task of the graph"
+                _collect_wrong(wrong, table.texts[self.task], expected, lambda text: parse_task(text.strip()) in tasks)
         if self.label in table.texts:
             known = None if classes is None else set(classes)
 

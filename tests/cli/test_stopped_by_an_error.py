@@ -1,0 +1,93 @@
+"""A bad line after many good ones: what was learned is saved, and the printed command continues the run."""
+
+from __future__ import annotations
+
+import shlex
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import budgetron as library
+from budgetron import graphs
+
+
+@pytest.fixture
+def late(tmp_path: Path) -> Path:
+    """A file whose line 5,002 is bad; types are inferred from the first 4,096 rows."""
+    rows = [f"u{i % 5},{i % 7 - 3},{i % 11 / 4},{int(i % 7 > 3)}" for i in range(6000)]
+    rows[5000] = rows[5000].replace(",", ",oops", 1)
+    path = tmp_path / "late file.csv"
+    path.write_text("user,a,b,label\n" + "\n".join(rows) + "\n")
+    return path
+
+
+def printed_command(text: str) -> list[str]:
+    (line,) = [line for line in text.splitlines() if line.startswith("  budgetron run ")]
+    return shlex.split(line)[1:]
+
+
+@pytest.mark.parametrize("delay", [0, 7])
+def test_the_model_is_saved_and_can_be_continued(late: Path, tmp_path: Path, budgetron, delay: int) -> None:
+    part, whole = tmp_path / "part", tmp_path / "whole"
+    options = ["--learner", "Forgetron", "--budget", 20]
+    stopped = budgetron("run", late, *options, "--delay", delay, "--save", part, code=2)
+    assert library.load(part).n_seen_ == 5000 and "5,000 examples" in stopped.stdout
+    assert "Stopped by an error after 5,000 examples. What was learned is saved in" in stopped.stderr
+    assert "line 5002: column 'a' should be a number but contains 'oops" in stopped.stderr.splitlines()[-1]
+    command = printed_command(stopped.stderr)
+    assert command[command.index("--skip") + 1] == "5000" and "--on-error" in command
+    assert budgetron(*command).exit_code == 0
+    if not delay:
+        budgetron("run", late, *options, "--on-error", "skip", "--save", whole)
+        assert part.read_bytes() == whole.read_bytes()
+
+
+def test_without_save_nothing_is_promised(late: Path, budgetron, told) -> None:
+    stopped = budgetron("run", late, "--kernel", "none", "--json", code=2)
+    assert "Nothing was saved" in stopped.stderr and '"stopped": "an error"' in stopped.stdout
+    assert "'oops" in stopped.stdout
+
+
+def test_a_comparison_shows_the_figures_before_the_bad_line(late: Path, budgetron) -> None:
+    stopped = budgetron("compare", late, "--learners", "Forgetron", "--budgets", 20, code=2)
+    assert "5,000 examples of 5 tasks" in stopped.stdout and "the figures cover these" in stopped.stderr
+    assert "line 5002" in stopped.stderr
+
+
+def test_an_error_in_the_first_rows_still_learns_nothing(tmp_path: Path, budgetron) -> None:
+    file, model = tmp_path / "early.csv", tmp_path / "m"
+    file.write_text("a,label\n1\n" + "1,0\n2,1\n" * 30)
+    assert "line 2: the line has 1 fields" in budgetron("run", file, "--save", model, code=2).output
+    assert not model.exists()
+
+
+def test_an_unknown_task_is_a_bad_line(tmp_path: Path, budgetron) -> None:
+    file, model = tmp_path / "s.csv", tmp_path / "m"
+    file.write_text("user,a,label\n" + "ann,1,0\nbob,2,1\n" * 3000 + "cid,1,0\n")
+    (tmp_path / "g.csv").write_text("ann,bob\n")
+    options = ["--learner", "Forgetron", "--budget", 5, "--graph", f"edges:{tmp_path / 'g.csv'}", "--save", model]
+    stopped = budgetron("run", file, *options, code=2)
+    assert "line 6002: column 'user' should be a task of the graph but contains 'cid'" in stopped.stderr
+    assert library.load(model).n_seen_ == 6000
+
+
+def test_clusters_of_other_tasks_are_refused(mail: Path, tmp_path: Path, budgetron) -> None:
+    clusters = tmp_path / "c.csv"
+    options = ["--learner", "Forgetron", "--graph", f"clusters:{clusters}"]
+    clusters.write_text("eve,1\nfay,1\n")
+    refused = budgetron("run", mail, *options, code=2).output
+    assert "names tasks such as ['fay', 'eve'], but column 'user' has [" in refused and "--task COLUMN" in refused
+    assert "no column is the task" in budgetron("run", mail, *options, "--drop", "user", code=2).output
+    clusters.write_text("ann,1\nbob,1\n")
+    assert "does not name 1 of the 3 tasks" in budgetron("run", mail, *options).stderr
+
+
+def test_python_logs_clusters_of_other_tasks(caplog) -> None:
+    X, y = np.random.default_rng(0).normal(size=(200, 2)), np.arange(200) % 2
+    graph = graphs.clusters({"7": "a", "8": "a"})
+    library.Forgetron(budget=5, graph=graph).partial_fit(X, y, tasks=[7, 8] * 100)
+    assert "none of the tasks of the first 200 rows is in its clusters" in caplog.text
+    caplog.clear()
+    library.Forgetron(budget=5, graph=graph).partial_fit(X, y, tasks=["7", "9"] * 100)
+    assert caplog.text == ""
