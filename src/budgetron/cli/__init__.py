@@ -58,7 +58,7 @@ _OPTIONS = {  # a remedy as the library words it for Python → the same remedy 
 }
 # Arguments of `io.read` with their values, task="Kunde Nr" or drop=["x.2"], which are options with the same names.
 _ARGUMENT = re.compile(
-    r"\b(label|task|weight|decimal|encoding|format|drop|text|categorical|na_values|classes)="
+    r"\b(label|task|weight|offset|decimal|encoding|format|drop|text|categorical|na_values|classes)="
     r'("(?:[^"\\]|\\.)*"|\[(?:"(?:[^"\\]|\\.)*"(?:, )?)+\])'
 )
 _TEXT = re.compile(r'"((?:[^"\\]|\\.)*)"')

@@ -24,6 +24,7 @@ class Rows(NamedTuple):
     y: NDArray[Any]
     tasks: Any
     weights: Any
+    offsets: Any = None
 
 
 class LabelledStream:
@@ -48,6 +49,7 @@ class LabelledStream:
             text=options.text,
             categorical=options.categorical,
             weight=options.weight,
+            offset=options.offset,
             decimal=options.decimal,
             na_values=options.na_values,
             encoding=options.encoding,
@@ -88,7 +90,7 @@ class LabelledStream:
                 self._check(block.y)
                 self._check_clusters(block.tasks)
                 checked = True
-            yield Rows(block.X, block.y, block.tasks, block.weights)
+            yield Rows(block.X, block.y, block.tasks, block.weights, block.offsets)
 
     def expect_tasks_of(self, models: Collection[Any]) -> None:
         """Treat rows whose task is missing from the graph of at least one of these models as bad lines."""

@@ -52,6 +52,7 @@ def stream_options(command: Callable[..., Any]) -> Callable[..., Any]:
         click.option("--text", multiple=True, metavar="COLUMNS", help="Columns of raw text: A,B."),
         click.option("--categorical", multiple=True, metavar="COLUMNS", help="Categorical columns: A,B."),
         click.option("--weight", metavar="COLUMN", help="The column with the weight of an example, a number >= 0."),
+        click.option("--offset", metavar="COLUMN", help="The column with another model's score, in log odds."),
         click.option(
             "--decimal", type=click.Choice([".", ","]), help="The decimal sign of numbers.  [default: found out]"
         ),
@@ -128,6 +129,7 @@ class StreamOptions:
     categorical: tuple[str, ...] = ()
     classes: tuple[str, ...] = ()
     weight: str | None = None
+    offset: str | None = None
     decimal: str | None = None
     na_values: tuple[str, ...] = ()
     encoding: str = "utf-8"
@@ -142,7 +144,7 @@ class StreamOptions:
         classes = () if labels is None else _split([labels])
         if labels is not None and len(set(classes)) < 2:
             raise refuse("the command line", "--classes", "two labels or more, separated by commas", shown(labels))
-        names = ("file_format", "label", "task", "weight", "decimal", "encoding", "on_error", "limit")
+        names = ("file_format", "label", "task", "weight", "offset", "decimal", "encoding", "on_error", "limit")
         plain: dict[str, Any] = {name: given.pop(name) for name in names}
         return cls(source, **plain, **lists, classes=classes)
 
@@ -150,7 +152,7 @@ class StreamOptions:
         """The options that a command needs to read the same stream again, without `columns` if a model has them."""
         plain = StreamOptions(self.source)
         names = ["file_format", "encoding"]
-        names += ["label", "task", "weight", "decimal", *_LISTS, "classes"] if columns else []
+        names += ["label", "task", "weight", "offset", "decimal", *_LISTS, "classes"] if columns else []
         words = []
         for name in names:
             value = getattr(self, name)

@@ -41,25 +41,27 @@ def explained(path: str, model: Any, columns: Any, text: str, task: str | None, 
     elif task is not None:
         raise refuse(WHO, "--task", "left out for a model without tasks", shown(task))
     block = columns.block([record])
-    row, tasks = block.X, block.tasks
+    row, tasks, scores = block.X, block.tasks, block.offsets
     whose = None if tasks is None else plain(tasks[0])
-    margins = model.decision_function(row, tasks=tasks)
+    given = {"tasks": tasks} | ({} if scores is None else {"offset": scores})
+    margins = model.decision_function(row, **given)
     # A sharded model predicts with one of its shards.
     learner = model.learner_of(whose) if hasattr(model, "learner_of") else model
     one = row if hasattr(row, "indptr") else row[0]
-    reasons = learner.explain(one, task=whose, nearest=nearest, names=columns.names_of([record]))
+    score = None if scores is None else scores[0]
+    reasons = learner.explain(one, task=whose, offset=score, nearest=nearest, names=columns.names_of([record]))
     found: dict[str, Any] = {
         "task": whose,
         "missing": [name for name in columns.names if name not in record],
-        "prediction": plain(model.predict(row, tasks=tasks)[0]),
+        "prediction": plain(model.predict(row, **given)[0]),
         "margin": margins[0].tolist(),
         "reasons": reasons.to_dict(),
         "nearest": list(_nearest(reasons, learner, one, whose, nearest)),
     }
     if hasattr(model, "predict_std"):
-        found["std"] = np.ravel(model.predict_std(row, tasks=tasks)).tolist()
+        found["std"] = np.ravel(model.predict_std(row, **given)).tolist()
     if hasattr(model, "predict_proba"):
-        shares = model.predict_proba(row, tasks=tasks)[0].tolist()
+        shares = model.predict_proba(row, **given)[0].tolist()
         found["probability"] = {label_text(label): share for label, share in zip(model.classes_, shares, strict=True)}
     return found
 
@@ -89,7 +91,8 @@ def importance(path: str, model: Any, columns: Any, stream: str) -> dict[str, An
             for place in range(len(block)):
                 row = block.X[place]
                 whose = None if block.tasks is None else plain(block.tasks[place])
-                total.add(model.explain(row, task=whose, names=names, nearest=0))
+                score = None if block.offsets is None else block.offsets[place]
+                total.add(model.explain(row, task=whose, offset=score, names=names, nearest=0))
     return {"examples": total.n, "features": [asdict(one) for one in total.top(100)]}
 
 

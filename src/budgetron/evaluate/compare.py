@@ -62,13 +62,13 @@ class Comparison:
         self.refused: dict[str, str] = {}
         self.n = 0
 
-    def add(self, X: Any, y: Any, tasks: Any = None, sample_weight: Any = None) -> None:
+    def add(self, X: Any, y: Any, tasks: Any = None, sample_weight: Any = None, offset: Any = None) -> None:
         """Let every learner predict, count and learn these examples."""
         wrong, scored = {}, []
         for name, validator in list(self._validators.items()):
             start = time.perf_counter()
             try:
-                margins = validator.add(X, y, tasks, sample_weight)
+                margins = validator.add(X, y, tasks, sample_weight, offset)
             except InputError as refusal:
                 if self.n:
                     raise

@@ -37,6 +37,7 @@ def read(
     text: Iterable[str] = (),
     categorical: Iterable[str] = (),
     weight: str | None = None,
+    offset: str | None = None,
     decimal: str | None = None,
     na_values: Iterable[str] = (),
     encoding: str = "utf-8",
@@ -60,6 +61,7 @@ def read(
         "label" and "user"; see `budgetron.io.encoding.infer_types`.
     drop, text, categorical : names of columns to leave out, to read as free text, or to read as categories.
     weight : name of the column with the weight of each example, a number >= 0; `Block.weights` has them.
+    offset : name of the column with another model's score, in log odds; `Block.offsets` has them.
     decimal : the decimal sign of numbers, "." or ","; the other one and blanks may separate thousands. By default it is
         found out for each column.
     na_values : further values that mean "missing" in numbers, dates and categories, such as "k.A." or "-999".
@@ -100,7 +102,7 @@ def read(
             raise refuse(WHO, name, f"an integer >= {least}", shown(value))
     if columns is not None and not isinstance(columns, Columns):
         raise refuse_type(WHO, "columns", "the columns of a saved model (from io.load_model)", shown(columns))
-    asked = Asked.of(label, task, weight, drop, text, categorical, decimal, na_values, classes)
+    asked = Asked.of(label, task, weight, offset, drop, text, categorical, decimal, na_values, classes)
     opened = Source(source, encoding)
     try:
         reader = reader_of(opened, format, header, _task(task, columns), columns)

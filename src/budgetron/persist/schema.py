@@ -123,6 +123,7 @@ class Plan(Part, frozen=True):
     task_note: Annotated[str, Meta(max_length=2**10)] = ""
     truth_labels: bool = False  # whether labels are true and false
     weight: Annotated[str, Meta(max_length=2**12)] | None = None  # the column with the weight of an example
+    offset: Annotated[str, Meta(max_length=2**12)] | None = None  # the column with another model's score
 
 
 # The constructor parameters that several learners have, as JSON; those of one learner have the types of its signature.

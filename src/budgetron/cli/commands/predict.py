@@ -76,7 +76,8 @@ def command(
     ):
         write = _writer(file, learner, ndjson, columns.task is not None)
         for block in guard.blocks(source):
-            write(block.rows, block.tasks, learner.decision_function(block.X, tasks=block.tasks))
+            given = {} if block.offsets is None else {"offset": block.offsets}
+            write(block.rows, block.tasks, learner.decision_function(block.X, tasks=block.tasks, **given))
             written += len(block.rows)
             if line.due():
                 line.show(written, source)

@@ -30,6 +30,7 @@ from budgetron.io.encoding.values import (
 )
 from budgetron.io.encoding.written_numbers import Writing
 from budgetron.io.table import Selection, Table, table_from_values
+from budgetron.learners.validation import LARGEST_OFFSET
 from budgetron.persist.columns import ARRAYS, SavedColumns, is_hashed, width
 from budgetron.persist.schema import Plan
 
@@ -58,6 +59,7 @@ class Block(NamedTuple):
     rows: NDArray[np.int64]
     weights: NDArray[np.float64] | None = None
     names: Callable[[], dict[int, str]] | None = None  # returns the names of the columns of X that these rows use
+    offsets: NDArray[np.float64] | None = None  # another model's scores, if the file has a column with them
 
     def __len__(self) -> int:
         return len(self.rows)
@@ -104,6 +106,11 @@ class Columns:
         return self.plan.weight
 
     @property
+    def offset(self) -> str | None:
+        """The name of the column with another model's score; None if there is none."""
+        return self.plan.offset
+
+    @property
     def names(self) -> list[str]:
         """The names of the columns that X is made from."""
         return [column.name for column in self.plan.columns if column.kind != "ignored"]
@@ -127,7 +134,8 @@ class Columns:
     def memory_bytes(self) -> int:
         """Bytes of names, categories and scales. They come on top of the model's own memory and do not grow."""
         plan = self.plan
-        texts = [plan.label or "", plan.task or "", plan.weight or "", plan.label_note, plan.task_note]
+        named = (plan.label, plan.task, plan.weight, plan.offset)
+        texts = [*(name or "" for name in named), plan.label_note, plan.task_note]
         for column in plan.columns:
             texts += [column.name, column.note, *(column.values or ()), *column.missing]
         columns = sum(map(sys.getsizeof, plan.columns))
@@ -143,6 +151,8 @@ class Columns:
         lines.append(ColumnSummary(plan.task or "", "task", "" if plan.task is None else "name", "", plan.task_note))
         if plan.weight is not None:
             lines.append(ColumnSummary(plan.weight, "weight", "number", "", AS_ASKED))
+        if plan.offset is not None:
+            lines.append(ColumnSummary(plan.offset, "offset", "log odds", "", AS_ASKED))
         if plan.layout != "table":
             lines.append(ColumnSummary("", "feature", plan.layout, f"hashed into {plan.hashed:,}", "not scaled"))
         for column in plan.columns:
@@ -213,11 +223,15 @@ class Columns:
         return Selection(tuple(column.name for column in numbers), texts, written)
 
     def selection(self, labelled: bool) -> Selection:
-        """Return which columns a reader must deliver as numbers (the weight is the last) and which as text."""
+        """Return which columns a reader must deliver as numbers and which as text.
+
+        After the features come the offset and then the weight.
+        """
         numbers, texts, written = self._features()
         names = (self.label if labelled else None, self.task)
         weight = (self.weight,) if labelled and self.weight is not None else ()
-        return Selection((*numbers, *weight), (*texts, *(name for name in names if name is not None)), written)
+        offset = () if self.offset is None else (self.offset,)
+        return Selection((*numbers, *offset, *weight), (*texts, *(name for name in names if name is not None)), written)
 
     def wrong_rows(
         self, table: Table, classes: Sequence[Any] | None = None, tasks: Collection[Any] | None = None
@@ -231,6 +245,11 @@ class Columns:
         if weights is not None:
             for row in np.flatnonzero(~(weights >= 0)).tolist():
                 wrong.setdefault(row, f"column {self.weight!r} should be a weight, a number >= 0, but is not")
+        offsets = self._offsets(table)
+        if offsets is not None:
+            for row in np.flatnonzero(~(np.abs(offsets) <= LARGEST_OFFSET)).tolist():
+                expected = "should be a score in log odds, from -1e6 to 1e6, but is not"
+                wrong.setdefault(row, f"column {self.offset!r} {expected}")
         for column in self.plan.columns:
             if column.kind == "date":
                 expected = f"column {column.name!r} should be a date such as 2024-02-29"
@@ -256,13 +275,14 @@ class Columns:
         weights = table.weights
         if self.plan.layout == "table":
             weights, n = self._weights(table), len(self._features().numbers)
-            numbers = table.numbers if weights is None else np.ascontiguousarray(table.numbers[:, :n])
+            numbers = table.numbers if table.numbers.shape[1] == n else np.ascontiguousarray(table.numbers[:, :n])
             X = encoded(self.plan, self.scaling, numbers, table.texts, learn)
         else:
             X = table.sparse
         y = self._labels(table.texts[self.label]) if self.label in table.texts else None
         tasks = _tasks(table.texts[self.task]) if self.task in table.texts else None
-        return Block(X, y, tasks, table.lines, weights, partial(self._names_in, table))
+        names = partial(self._names_in, table)
+        return Block(X, y, tasks, table.lines, weights, names, self._offsets(table))
 
     def names_of(self, records: Any) -> dict[int, str]:
         """Return the names of the columns of X that these records use, for `Learner.explain(..., names=...)`.
@@ -280,6 +300,13 @@ class Columns:
         if self.weight is None or self.label not in table.texts:
             return None
         return np.ascontiguousarray(table.numbers[:, -1])
+
+    def _offsets(self, table: Table) -> NDArray[np.float64] | None:
+        """Return the column of offsets, which follows those of the features; None if there is none."""
+        n = len(self._features().numbers)
+        if self.offset is None or table.numbers.shape[1] == n:  # `encode` reads the features alone
+            return None
+        return np.ascontiguousarray(table.numbers[:, n])
 
     def _not_a_number(self, place: int) -> str:
         names = self.selection(True).numbers

@@ -66,6 +66,7 @@ class Asked:
     label: str | None = None
     task: str | None = None
     weight: str | None = None
+    offset: str | None = None
     drop: tuple[str, ...] = ()
     text: tuple[str, ...] = ()
     categorical: tuple[str, ...] = ()
@@ -75,8 +76,8 @@ class Asked:
 
     @classmethod
     def of(
-        cls, label: Any, task: Any, weight: Any, drop: Any, text: Any, categorical: Any, decimal: Any, na_values: Any,
-        classes: Any,
+        cls, label: Any, task: Any, weight: Any, offset: Any, drop: Any, text: Any, categorical: Any, decimal: Any,
+        na_values: Any, classes: Any,
     ) -> Asked:  # fmt: skip
         """Check the arguments of `stream.read`. A single name may be given instead of a list."""
         if decimal not in (None, ".", ","):
@@ -85,13 +86,13 @@ class Asked:
         if len(codes) > _MOST_CODES:
             raise refuse(WHO, "na_values", f"at most {_MOST_CODES} values", str(len(codes)))
         return cls(
-            label, task, weight, _listed("drop", drop), _listed("text", text), _listed("categorical", categorical),
-            decimal, codes, None if classes is None else tuple(classes),
+            label, task, weight, offset, _listed("drop", drop), _listed("text", text),
+            _listed("categorical", categorical), decimal, codes, None if classes is None else tuple(classes),
         )  # fmt: skip
 
     def columns(self) -> Iterable[tuple[str, str]]:
         """Return each name of a column with the parameter that it was given for."""
-        for parameter in ("label", "task", "weight", "drop", "text", "categorical"):
+        for parameter in ("label", "task", "weight", "offset", "drop", "text", "categorical"):
             given = getattr(self, parameter)
             for name in (given,) if isinstance(given, str) else given or ():
                 yield parameter, name
@@ -112,8 +113,9 @@ def infer_columns(reader: Any, sample: Table, asked: Asked, labelled: bool) -> t
     label, label_note = asked.label, AS_ASKED
     if label is None:
         label, label_note = _default_label(names, task, asked, labelled)
-    _check_roles({"label": label, "task": task, "weight": asked.weight})
-    found = _Inference(sample, asked, [name for name in names if name not in (label, task, asked.weight)], reader.typed)
+    _check_roles({"label": label, "task": task, "weight": asked.weight, "offset": asked.offset})
+    taken = (label, task, asked.weight, asked.offset)
+    found = _Inference(sample, asked, [name for name in names if name not in taken], reader.typed)
     columns = _limit_one_hot([found.column(name, names.index(name)) for name in found.present])
     if all(column.kind == "ignored" for column in columns):
         raise InputError(
@@ -135,7 +137,7 @@ def infer_columns(reader: Any, sample: Table, asked: Asked, labelled: bool) -> t
             said.append(doubts.about_repeated(name, renamed, _same_values(sample, name, renamed)))
     hashed = HASHED if any(map(is_hashed, columns)) else 0
     plan = Plan("table", label, kind == "integers", task, columns, hashed, label_note, task_note,
-                kind == "truth", asked.weight)  # fmt: skip
+                kind == "truth", asked.weight, asked.offset)  # fmt: skip
     return plan, said
 
 
@@ -144,7 +146,7 @@ def sparse_columns(reader: Any, sample: Table, asked: Asked, labelled: bool) -> 
     others = [name for parameter, name in asked.columns() if parameter not in ("label", "task")]
     if asked.label not in (None, "label") or others:
         raise InputError(
-            f"label, weight, drop, text and categorical name columns, but {reader.layout} has none; "
+            f"label, weight, offset, drop, text and categorical name columns, but {reader.layout} has none; "
             f"got {shown([asked.label, *others])}."
         )
     whole = labelled and _label_kind("label", sample.texts["label"]) == "integers"
@@ -171,7 +173,7 @@ def _check_roles(roles: Mapping[str, str | None]) -> None:
 
 
 def _default_task(names: list[str], asked: Asked) -> tuple[str | None, str]:
-    others = (asked.label, asked.weight, *asked.drop, *asked.text, *asked.categorical)
+    others = (asked.label, asked.weight, asked.offset, *asked.drop, *asked.text, *asked.categorical)
     task = default_task(name for name in names if name not in others)
     if task is None:
         return None, "no column is named task, user, customer or device: all rows belong to one task"
@@ -179,7 +181,7 @@ def _default_task(names: list[str], asked: Asked) -> tuple[str | None, str]:
 
 
 def _default_label(names: list[str], task: str | None, asked: Asked, labelled: bool) -> tuple[str | None, str]:
-    taken = (task, asked.weight, *asked.drop)
+    taken = (task, asked.weight, asked.offset, *asked.drop)
     free = {name.lower(): name for name in reversed(names) if name not in taken}
     for name in LABELS:
         if name in free:
