@@ -76,8 +76,8 @@ def command(
     ):
         write = _writer(file, learner, ndjson, columns.task is not None)
         for block in guard.blocks(source):
-            given = {} if block.offsets is None else {"offset": block.offsets}
-            write(block.rows, block.tasks, learner.decision_function(block.X, tasks=block.tasks, **given))
+            scores = {} if block.offsets is None else {"offset": block.offsets}
+            write(block.rows, block.tasks, learner.decision_function(block.X, tasks=block.tasks, **scores))
             written += len(block.rows)
             if line.due():
                 line.show(written, source)
