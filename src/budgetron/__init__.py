@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from budgetron.learners import RandomBudgetPerceptron as RandomBudgetPerceptron
     from budgetron.learners import SharedProjectron as SharedProjectron
     from budgetron.learners.files import load
+    from budgetron.learners.scorer import scorer
 
 __all__ = [
     "AsyncClient",
@@ -34,13 +35,15 @@ __all__ = [
     "kernels",
     "load",
     "report",
+    "scorer",
     "theory",
 ]
 __all__ += learner_names()
 
 _MODULES = frozenset({"checks", "data", "durable", "evaluate", "graphs", "io", "kernels", "report", "theory"})
 
-_ELSEWHERE = {"AsyncClient": "budgetron.client", "Client": "budgetron.client", "load": "budgetron.learners.files"}
+_ELSEWHERE = {"AsyncClient": "budgetron.client", "Client": "budgetron.client", "load": "budgetron.learners.files",
+              "scorer": "budgetron.learners.scorer"}  # fmt: skip
 
 
 def __getattr__(name: str) -> Any:

@@ -23,6 +23,11 @@ from budgetron.learners import rejections
 from budgetron.learners.frames import check_frame, is_frame
 
 ONE_TASK = 0  # the task id that `tasks=None` stands for
+# scikit-learn turns this error into a score of NaN and shows it in a warning, so it must say what to do there.
+NAME_THE_TASKS = (
+    "Pass tasks= in every call. The scorers of scikit-learn do not: use scoring=budgetron.scorer(...), or put the task "
+    "into a column of X and name it with task_column=."
+)
 NOT_GIVEN: Any = object()  # tells "no labels" apart from `y=None`, which is rejected
 
 
@@ -281,7 +286,7 @@ def _refuse_none(who: str, parameter: str, each: str, graph: TaskGraph, tasked: 
         raise refuse(who, parameter, f"a task of the graph{each}", "None")
     if tasked:
         accepted = f"given{each}, since the model was trained with tasks"
-        raise refuse(who, parameter, accepted, "None", f"Pass {parameter}= in every call.")
+        raise refuse(who, parameter, accepted, "None", NAME_THE_TASKS if parameter == "tasks" else "Pass task=.")
 
 
 def listed(who: str, tasks: Any, n: int) -> Any:

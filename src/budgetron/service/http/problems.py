@@ -35,6 +35,7 @@ from budgetron.errors import (
     WorkerError,
     refusal,
 )
+from budgetron.learners.validation import NAME_THE_TASKS
 from budgetron.service.http.api_keys import KeysUnreadable
 from budgetron.service.http.wire import Problem, ProblemAnswer, encode, reply
 from budgetron.service.writer import Busy, WriterEnded
@@ -124,7 +125,7 @@ _FIELDS = {"X": "features", "x": "features", "y": "label", "tasks": "task", "tas
            "classes": "classes", "key": "key", "offset": "offset"}  # fmt: skip
 _ARGUMENT = re.compile(r"^(\w+): (" + "|".join(_FIELDS) + r") must be ")
 _REMEDIES = {  # remedies that are Python code, and what to do over HTTP
-    "Pass tasks= in every call.": 'Add "task" to every example.',
+    NAME_THE_TASKS: 'Add "task" to every example.',
     "Name all classes in the first call with classes=[...], or fit again.":
         'List all labels in "classes" in the first request of a new model.',
     "Name all classes in the first call with classes=[...].":

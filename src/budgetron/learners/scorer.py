@@ -1,0 +1,105 @@
+"""Scorers for scikit-learn's model selection that pass tasks on to the predictions.
+
+scikit-learn's own scorers (``scoring="roc_auc"``) pass routed metadata to the metric, never to `predict`. A model that
+was trained with tasks then rejects the prediction, and cross-validation turns the rejection into NaN. `scorer` wraps
+such a scorer and requests `tasks` for it, through the public interface of metadata routing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import wraps
+from typing import Any, Self
+
+from sklearn.metrics import get_scorer
+from sklearn.utils.metadata_routing import MetadataRequest, get_routing_for_object
+
+from budgetron.errors import refuse, shown
+
+_PREDICTING = ("predict", "predict_proba", "decision_function")
+
+
+def scorer(scoring: str | Callable[..., Any]) -> TaskScorer:
+    """Return a scorer that predicts with the tasks that scikit-learn routes to it.
+
+    Parameters
+    ----------
+    scoring : the name of a scorer of scikit-learn, such as "roc_auc", or a scorer made by `make_scorer`.
+
+    >>> import numpy as np, sklearn
+    >>> from sklearn.model_selection import cross_val_score
+    >>> from budgetron import Budgetron, scorer
+    >>> X = np.random.default_rng(0).normal(size=(300, 2))
+    >>> tasks = np.arange(300) % 3
+    >>> y = np.where(tasks == 1, X[:, 0] > 0, X[:, 0] < 0)
+    >>> with sklearn.config_context(enable_metadata_routing=True):
+    ...     auc = cross_val_score(Budgetron(), X, y, scoring=scorer("roc_auc"), params={"tasks": tasks}, cv=3)
+    >>> bool((auc > 0.9).all())
+    True
+    """
+    try:
+        found = get_scorer(scoring)
+    except ValueError:  # also what scikit-learn raises for a parameter of a wrong type
+        found = None
+    if found is None or not callable(found):
+        accepted = 'the name of a scorer of scikit-learn, such as "roc_auc", or a scorer'
+        remedy = "sklearn.metrics.get_scorer_names() lists them."
+        raise refuse("scorer", "scoring", accepted, shown(scoring), remedy)
+    return TaskScorer(found)
+
+
+class TaskScorer:
+    """A scorer of scikit-learn that also takes `tasks`; made by `scorer`."""
+
+    def __init__(self, scorer: Callable[..., Any]) -> None:
+        self._scorer = scorer
+        self._tasks: bool | str | None = True
+
+    def __call__(self, estimator: Any, X: Any, y: Any, *, tasks: Any = None, **metadata: Any) -> Any:
+        """Score the predictions of X for these tasks."""
+        return self._scorer(estimator if tasks is None else _WithTasks(estimator, tasks), X, y, **metadata)
+
+    def get_metadata_routing(self) -> MetadataRequest:
+        """Return what the scorer requests: `tasks`, and what the metric takes."""
+        request = MetadataRequest(owner=repr(self))
+        if hasattr(self._scorer, "get_metadata_routing"):
+            for name, alias in get_routing_for_object(self._scorer).score.requests.items():
+                request.score.add_request(param=name, alias=alias)
+        request.score.add_request(param="tasks", alias=self._tasks)
+        return request
+
+    def set_score_request(self, *, tasks: bool | str | None = True, **requests: bool | str | None) -> Self:
+        """Request further metadata for the metric, such as ``sample_weight=True``."""
+        self._tasks = tasks
+        if requests:
+            self._scorer.set_score_request(**requests)  # type: ignore[attr-defined]
+        return self
+
+    def __getattr__(self, name: str) -> Any:
+        # TunedThresholdClassifierCV takes a scorer apart; it predicts without tasks, so this could not help it.
+        remedy = " TunedThresholdClassifierCV passes no tasks: put the task into a column of X, task_column=."
+        raise AttributeError(f"A scorer with tasks has no {name!r}.{remedy if name == '_score_func' else ''}")
+
+    def __repr__(self) -> str:
+        return f"scorer({self._scorer!r})"
+
+
+class _WithTasks:
+    """An estimator whose predictions are for certain tasks, as a scorer calls it: without naming them."""
+
+    def __init__(self, estimator: Any, tasks: Any) -> None:
+        self._estimator, self._tasks = estimator, tasks
+
+    def __getattr__(self, name: str) -> Any:
+        value = getattr(self._estimator, name)
+        if name not in _PREDICTING:
+            return value
+
+        @wraps(value)
+        def predicting(X: Any, **options: Any) -> Any:
+            return value(X, tasks=self._tasks, **options)
+
+        return predicting
+
+    def __sklearn_tags__(self) -> Any:
+        return self._estimator.__sklearn_tags__()
