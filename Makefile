@@ -10,7 +10,7 @@ PIP    := $(BIN)/python -m pip --disable-pip-version-check --quiet
 CORE   := $(shell find src/core -type f) CMakeLists.txt pyproject.toml
 SOURCE := $(shell find src/budgetron -name '*.py')
 
-.PHONY: demo test browser test-long portability lint sanitize docs bench clean
+.PHONY: demo test browser test-long portability lint sanitize stubs docs bench clean
 
 $(BIN)/python:
 	$(PYTHON) -m venv $(VENV)
@@ -56,6 +56,12 @@ lint: $(VENV)/.tested
 	$(BIN)/ruff check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports
+
+# What nanobind says of the compiled module, for type checkers. A test compares the file with the module.
+STUB := src/budgetron/_core.pyi
+stubs: $(VENV)/.tested
+	$(BIN)/python -m nanobind.stubgen -q -m budgetron._core -o $(STUB)
+	@sed -i.bak '1i # Written by `make stubs` from the compiled module.' $(STUB) && rm $(STUB).bak
 
 # The core without Python, every rule and store on random streams, under AddressSanitizer and UBSan: as it is, and with
 # memory that runs out at every place where it can.

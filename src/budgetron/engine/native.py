@@ -9,20 +9,22 @@ from __future__ import annotations
 
 import os
 import secrets
+from collections.abc import Mapping
 from dataclasses import replace
 from importlib import import_module
-from typing import Any
+from typing import TYPE_CHECKING, Any, Self
 
 import msgspec
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
-from budgetron.engine.records import SparseRow
+from budgetron.engine.interface import Integers, Reals, State
+from budgetron.engine.records import Rows, SparseRow
 from budgetron.engine.registry import rule_class
 from budgetron.engine.saved_state import Field
 from budgetron.engine.settings import Settings
 from budgetron.errors import refuse, shown
-from budgetron.graphs import Clique, Explicit, factor_of
+from budgetron.graphs import Clique, Explicit, TaskGraph, factor_of
 from budgetron.kernels import Gaussian, Kernel, Linear, Polynomial
 
 LEVELS = ("baseline", "v3", "v4")
@@ -35,17 +37,20 @@ if _cap and _cap not in LEVELS:  # checked before the import below, since the co
         "Unset it to use the best level of this CPU.",
     )  # fmt: skip
 
-_core: Any
-try:
-    _core = import_module("budgetron._core")
-except ModuleNotFoundError:  # built without a compiler; a core that exists but fails to load is an error
-    _core = None
+if TYPE_CHECKING:
+    import budgetron._core as _core  # described by _core.pyi, which `make stubs` writes
+else:
+    try:
+        _core = import_module("budgetron._core")
+    except ModuleNotFoundError:  # built without a compiler; a core that exists but fails to load is an error
+        _core = None
 
-available = _core is not None
-level: str | None = _core.level() if available else None
+available: bool = _core is not None
+level = _core.level() if available else None
 """The level in use: the best of this CPU, limited by BUDGETRON_LEVEL. None without the core."""
-scan: Any = getattr(_core, "scan", None)  # delimited text, for `budgetron.io`; None without the core
-sparse_lines: Any = getattr(_core, "sparse_lines", None)  # svmlight and Vowpal Wabbit text, likewise
+scan = _core.scan if available else None  # delimited text, for `budgetron.io`; None without the core
+sparse_lines = _core.sparse_lines if available else None  # svmlight and Vowpal Wabbit text, likewise
+
 
 def supports(rule: str, kernel: Kernel | None) -> bool:
     """Whether the core implements the rule and the kernel; others, such as subclasses, need the NumPy engine."""
@@ -63,10 +68,10 @@ class Engine:
         self._learner = _core.make(_plain(settings, self._similarity))
 
     @classmethod
-    def restore(cls, settings: Settings, state: dict[str, Any]) -> Engine:
+    def restore(cls, settings: Settings, state: State) -> Self:
         engine = cls(settings)
-        reals: dict[str, Any] = {}
-        integers: dict[str, Any] = {}
+        reals: dict[str, Reals] = {}
+        integers: dict[str, Integers] = {}
         rule = rule_class(settings.rule)
         arrays = {name: np.asarray(values) for name, values in state.items()}
         # The declared dtype decides whether an array is real: a number saved as the integer 0 may be one.
@@ -76,43 +81,41 @@ class Engine:
         for name, values in rule.to_core(arrays).items():
             if name in ("rows", "indptr", "indices", "data"):
                 continue
-            flat = values.ravel()
-            target, dtype = (reals, np.float64) if flat.dtype.kind == "f" else (integers, np.int64)
-            target[name] = np.ascontiguousarray(flat.astype(dtype, copy=False))
+            flat = np.ascontiguousarray(values).ravel()
+            if flat.dtype.kind == "f":
+                reals[name] = flat.astype(np.float64, copy=False)
+            else:
+                integers[name] = flat.astype(np.int64, copy=False)
         engine._learner.load(reals, integers, engine._block(_rows_of(state, settings)))
         return engine
 
-    def first_bad_row(self, X: Any) -> int | None:
+    def first_bad_row(self, X: Rows) -> int | None:
         """Return the first row that is not finite or would overflow the kernel; None if there is none."""
         if self.settings.kernel is None:  # without a kernel the core has no store to compute squared norms with
             return _first_without_finite_norm(X)
-        row: int | None = self._learner.first_bad_row(self._block(X))
-        return row
+        return self._learner.first_bad_row(self._block(X))
 
     def learn(
-        self,
-        X: Any,
-        codes: NDArray[np.int32],
-        task_ids: NDArray[np.int64],
-        clusters: NDArray[np.int64],
-        weights: NDArray[np.float64] | None = None,
-        offsets: NDArray[np.float64] | None = None,
-    ) -> tuple[NDArray[np.float64], NDArray[np.uint8]]:
+        self, X: Rows, codes: NDArray[np.int32], task_ids: Integers, clusters: Integers, weights: Reals | None = None,
+        offsets: Reals | None = None,
+    ) -> tuple[Reals, NDArray[np.uint8]]:  # fmt: skip
         margins, flags = self._learner.learn(self._block(X, offsets), codes, task_ids, clusters, weights)
         return self._shaped(margins), flags
 
     def learn_one(
-        self, x: Any, code: int, task_id: int, cluster: int, weight: float, offset: NDArray[np.float64] | None = None
-    ) -> tuple[Any, int] | None:
+        self, x: NDArray[Any] | SparseRow, code: int, task_id: int, cluster: int, weight: float,
+        offset: Reals | None = None,
+    ) -> tuple[float | Reals, int] | None:  # fmt: skip
         """Learn one row, dense or a `SparseRow`. Returns its margin and flags, or None if the row is invalid."""
         if self.settings.kernel is None and _first_without_finite_norm(x) is not None:
             return None
-        if not isinstance(x, SparseRow):
+        X: Rows = x
+        if isinstance(x, np.ndarray):
             if offset is None:
-                return self._learner.learn_one(x, code, task_id, cluster, weight)  # type: ignore[no-any-return]
-            x = x.reshape(1, -1)
-        block = self._block(x, offset)
-        if self.first_bad_row(x) is not None:
+                return self._learner.learn_one(x, code, task_id, cluster, weight)
+            X = x.reshape(1, -1)
+        block = self._block(X, offset)
+        if self.first_bad_row(X) is not None:
             return None
         margins, flags = self._learner.learn(
             block, np.array([code], dtype=np.int32), np.array([task_id]), np.array([cluster]), np.array([weight])
@@ -120,29 +123,19 @@ class Engine:
         return margins if self.settings.n_outputs > 1 else float(margins[0]), int(flags[0])
 
     def margins(
-        self,
-        X: Any,
-        task_ids: NDArray[np.int64],
-        clusters: NDArray[np.int64],
-        threads: int = 1,
-        offsets: NDArray[np.float64] | None = None,
-    ) -> NDArray[np.float64]:
+        self, X: Rows, task_ids: Integers, clusters: Integers, threads: int = 1, offsets: Reals | None = None
+    ) -> Reals:
         return self._shaped(self._learner.margins(self._block(X, offsets), task_ids, clusters, threads))
 
     def query(
-        self,
-        name: str,
-        X: Any = None,
-        task_ids: Any = (),
-        clusters: Any = (),
-        arrays: dict[str, Any] | None = None,
-        offsets: NDArray[np.float64] | None = None,
-    ) -> dict[str, Any]:
+        self, name: str, X: Rows | None = None, task_ids: ArrayLike = (), clusters: ArrayLike = (),
+        arrays: Mapping[str, ArrayLike] | None = None, offsets: Reals | None = None,
+    ) -> State:  # fmt: skip
         """Answer a question that only this rule knows, about some rows and other arrays, or about itself."""
         given = {array: np.asarray(values).ravel() for array, values in (arrays or {}).items()}
-        reals = {array: values for array, values in given.items() if values.dtype.kind == "f"}
+        reals = {array: values.astype(np.float64) for array, values in given.items() if values.dtype.kind == "f"}
         integers = {array: values.astype(np.int64) for array, values in given.items() if array not in reals}
-        answer: dict[str, Any] = self._learner.query(
+        answer = self._learner.query(
             name,
             None if X is None else self._block(X, offsets),
             np.asarray(task_ids, dtype=np.int64),
@@ -150,15 +143,15 @@ class Engine:
             reals,
             integers,
         )
-        return answer
+        return dict(answer)
 
     def forget(self, task_id: int) -> None:
         self._learner.forget(task_id)
 
-    def state(self) -> dict[str, Any]:
+    def state(self) -> State:
         """Return everything learned, with the names and shapes of the NumPy engine's state."""
         settings, rule = self.settings, rule_class(self.settings.rule)
-        saved: dict[str, Any] = self._learner.save()
+        saved: State = dict(self._learner.save())
         if settings.sparse:
             saved["data"] = saved.pop("rows")
             if not len(saved["indptr"]):  # without a kernel the core has no sparse store
@@ -169,7 +162,7 @@ class Engine:
         fields = rule.layout(settings, state)
         return {name: _shaped_as(field, state[name]) for name, field in fields.items()}
 
-    def active(self) -> dict[str, Any]:
+    def active(self) -> State:
         state = self.state()
         coef = self._learner.coefficients().reshape(self.settings.n_outputs, -1)
         names = ("key", "cluster", "arrival")
@@ -178,50 +171,48 @@ class Engine:
             rows = (rows.astype(np.float64) + state["reference"]).astype(rows.dtype)
         return {**{name: state[name] for name in names}, "coef": coef, "rows": rows}
 
-    def task_weights(self, task_id: int, cluster: int) -> NDArray[np.float64]:
-        weights: NDArray[np.float64] = self._learner.task_weights(task_id, cluster)
-        return weights.reshape(self.settings.n_outputs, -1)
+    def task_weights(self, task_id: int, cluster: int) -> Reals:
+        return self._learner.task_weights(task_id, cluster).reshape(self.settings.n_outputs, -1)
 
     @property
     def kernel(self) -> Kernel | None:
         """The kernel in use, with γ a number."""
         kernel = self.settings.kernel
-        return replace(kernel, gamma=float(self._learner.gamma)) if isinstance(kernel, Gaussian) else kernel
+        return replace(kernel, gamma=self._learner.gamma) if isinstance(kernel, Gaussian) else kernel
 
     @property
-    def task_ids(self) -> NDArray[np.int64]:
+    def task_ids(self) -> Integers:
         """The task id of each stored example, in slot order."""
-        task_ids: NDArray[np.int64] = self._learner.task_ids
-        return task_ids
+        return self._learner.task_ids
 
     @property
     def n_stored(self) -> int:
-        return int(self._learner.n_stored)
+        return self._learner.n_stored
 
     @property
     def n_seen(self) -> int:
-        return int(self._learner.n_seen)
+        return self._learner.n_seen
 
     @property
     def n_mistakes(self) -> int:
-        return int(self._learner.n_mistakes)
+        return self._learner.n_mistakes
 
-    def __reduce__(self) -> tuple[Any, ...]:
+    def __reduce__(self) -> tuple[Any, tuple[Settings, State]]:
         return Engine.restore, (self.settings, self.state())
 
     def memory_bytes(self) -> int:
-        return int(self._learner.memory_bytes) + int(self._similarity.bytes())
+        return self._learner.memory_bytes + self._similarity.bytes()
 
-    def _block(self, X: Any, offsets: NDArray[np.float64] | None = None) -> Any:
-        if self.settings.sparse:
-            block = _core.csr(X.indptr.astype(np.int64, copy=False), X.indices.astype(np.int32, copy=False), X.data)
-        else:
+    def _block(self, X: Rows, offsets: Reals | None = None) -> _core.Block:
+        if isinstance(X, np.ndarray):
             block = _core.rows(X)
+        else:
+            block = _core.csr(X.indptr.astype(np.int64, copy=False), X.indices.astype(np.int32, copy=False), X.data)
         if offsets is not None:  # another model's scores, which travel with the rows
             block.set_offsets(np.ascontiguousarray(offsets).ravel(), self.settings.n_outputs)
         return block
 
-    def _shaped(self, margins: NDArray[np.float64]) -> NDArray[np.float64]:
+    def _shaped(self, margins: Reals) -> Reals:
         return margins if self.settings.n_outputs == 1 else margins.reshape(-1, self.settings.n_outputs)
 
 
@@ -230,7 +221,7 @@ def _shaped_as(field: Field, values: NDArray[Any]) -> Any:
     return values if field.shape else values.item()
 
 
-def _rows_of(state: dict[str, Any], settings: Settings) -> Any:
+def _rows_of(state: State, settings: Settings) -> Any:
     if not settings.sparse:
         return np.ascontiguousarray(state["rows"], dtype=settings.dtype)
     from scipy.sparse import csr_matrix
@@ -240,7 +231,7 @@ def _rows_of(state: dict[str, Any], settings: Settings) -> Any:
     return csr_matrix((data, state["indices"], state["indptr"]), shape=(n, settings.n_features))
 
 
-def _plain(settings: Settings, similarity: Any) -> dict[str, Any]:
+def _plain(settings: Settings, similarity: _core.Similarity) -> dict[str, object]:
     kernel = settings.kernel
     follows_scale = getattr(kernel, "gamma", None) == "scale"
     return {
@@ -268,24 +259,24 @@ def _plain(settings: Settings, similarity: Any) -> dict[str, Any]:
     }
 
 
-def _first_without_finite_norm(X: Any) -> int | None:
+def _first_without_finite_norm(X: Rows) -> int | None:
     """Return the first row whose squared norm is above 1e150 or not finite, as in the NumPy engine."""
     with np.errstate(all="ignore"):
-        if hasattr(X, "indptr"):  # a CSR matrix or a `SparseRow`
+        if isinstance(X, np.ndarray):
+            squares = (np.atleast_2d(X).astype(np.float64) ** 2).sum(axis=1)
+        else:
             rows = np.repeat(np.arange(len(X.indptr) - 1), np.diff(X.indptr))
             squares = np.bincount(rows, X.data.astype(np.float64) ** 2, minlength=len(X.indptr) - 1)
-        else:
-            squares = (np.atleast_2d(X).astype(np.float64) ** 2).sum(axis=1)
         bad = np.flatnonzero(~(squares <= 1e150))
     return int(bad[0]) if bad.size else None
 
 
 def graph_bytes(graph: Explicit) -> int:
     """Return the bytes of the core's copy of a graph and of the working memory of a solve, without cached columns."""
-    return int(_core.graph_bytes(_similarity(graph, 0)))
+    return _core.graph_bytes(_similarity(graph, 0))
 
 
-def _similarity_for(settings: Settings) -> Any:
+def _similarity_for(settings: Settings) -> _core.Similarity:
     graph = settings.graph
     if isinstance(graph, Explicit) and rule_class(settings.rule).follows_factor:
         factor = factor_of(graph)
@@ -293,7 +284,7 @@ def _similarity_for(settings: Settings) -> Any:
     return _similarity(graph, settings.column_cache)
 
 
-def _similarity(graph: Any, column_cache: int) -> Any:
+def _similarity(graph: TaskGraph, column_cache: int) -> _core.Similarity:
     c_g2 = graph.c_g**2
     if isinstance(graph, Clique):
         return _core.clique(graph.diagonal, graph.off_diagonal)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Hashable
 from dataclasses import dataclass
 from enum import IntFlag
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -25,15 +25,30 @@ class ActiveSet:
 
     task: list[Hashable]
     arrival: NDArray[np.int64]  # 0-based position in the stream
-    rows: Any  # array (n, d), or CSR
+    rows: Rows  # (n, d)
     coef: NDArray[np.float64]  # (n,), or (n, classes)
 
     def __len__(self) -> int:
         return len(self.arrival)
 
 
+class CsrRows(Protocol):
+    """Rows in CSR form: a SciPy matrix, or a `SparseRow`."""
+
+    @property
+    def indptr(self) -> NDArray[np.integer[Any]]: ...
+    @property
+    def indices(self) -> NDArray[np.integer[Any]]: ...
+    @property
+    def data(self) -> NDArray[Any]: ...
+
+
+Rows = NDArray[Any] | CsrRows
+"""A block of rows: an array (n, d), or CSR."""
+
+
 class SparseRow(NamedTuple):
-    """One sparse row in CSR form for the compiled engine, without the cost of constructing a SciPy matrix."""
+    """One sparse row in CSR form, without the cost of constructing a SciPy matrix."""
 
     indptr: NDArray[np.int64]
     indices: NDArray[np.int32]

@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 from scipy import sparse
 from sklearn.utils.validation import validate_data
 
+from budgetron.engine.interface import Engine
 from budgetron.engine.records import Outcome
 from budgetron.errors import refuse
 from budgetron.learners import rejections, validation
@@ -229,13 +230,12 @@ class BlockLearner(Start):
         return self._margins(self._engine, block.rows, block.task_ids, block.clusters, block.offsets, threads)
 
     def _margins(
-        self, engine: Any, rows: Any, task_ids: Any, clusters: Any, offsets: Any = None, threads: int = 1
+        self, engine: Engine, rows: Any, task_ids: Any, clusters: Any, offsets: Any = None, threads: int = 1
     ) -> Margins:
         """Return the margins of a block. The lock is held for `PIECE` rows at a time, so that learning does not wait
         for a whole block. The compiled engine locks in this way itself; for the NumPy engine it is done here."""
         if engine.side_by_side:
-            margins: Margins = engine.margins(rows, task_ids, clusters, threads, offsets)
-            return margins
+            return engine.margins(rows, task_ids, clusters, threads, offsets)
         n, pieces = len(task_ids), []
         for start in range(0, n, PIECE):
             part = slice(start, start + PIECE)

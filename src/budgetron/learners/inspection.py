@@ -7,12 +7,13 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Hashable
-from typing import Any, ClassVar
+from typing import Any, ClassVar, cast
 
 import numpy as np
 from numpy.typing import NDArray
 from sklearn.exceptions import NotFittedError
 
+from budgetron.engine.interface import Engine
 from budgetron.engine.records import ActiveSet
 from budgetron.graphs import TaskGraph
 from budgetron.kernels import Kernel
@@ -26,7 +27,7 @@ class Inspection:
     """The attributes that a learner has from its first example on."""
 
     _who: ClassVar[str]
-    _engine: Any = None  # native.Engine or reference.Engine, from the first example on
+    _engine: Engine = cast(Engine, None)  # from the first example on
     _guard: Guard
     _graph: TaskGraph
     _names: TaskNames
@@ -48,23 +49,23 @@ class Inspection:
         """Return the weights w of one task over the stored examples: f_task(x) = Σ_j w_j K'(x_j, x)."""
         self._check_begun()
         task_id, cluster = located_one(self._who, task, self._graph, self._tasked)
-        weights: NDArray[np.float64] = self._engine.task_weights(task_id, cluster)
+        weights = self._engine.task_weights(task_id, cluster)
         return weights[0] if len(weights) == 1 else weights.T
 
     @property
     def n_stored_(self) -> int:
         """How many examples are stored."""
-        return int(self._begun_engine().n_stored)
+        return self._begun_engine().n_stored
 
     @property
     def n_mistakes_(self) -> int:
         """How many examples were predicted wrong before they were learned."""
-        return int(self._begun_engine().n_mistakes)
+        return self._begun_engine().n_mistakes
 
     @property
     def n_seen_(self) -> int:
         """How many examples were learned from."""
-        return int(self._begun_engine().n_seen)
+        return self._begun_engine().n_seen
 
     @property
     def budget_share_(self) -> dict[Hashable, float]:
@@ -79,14 +80,13 @@ class Inspection:
     @property
     def memory_bytes_(self) -> int:
         """Bytes allocated for the model now, without the column descriptions of a model that learned from files."""
-        return int(self._begun_engine().memory_bytes()) + self._names.bytes
+        return self._begun_engine().memory_bytes() + self._names.bytes
 
     @property
     def capacity_(self) -> int | None:
         """The largest number of stored examples; None if there is no limit."""
         self._check_begun()
-        capacity: int | None = self._engine.settings.capacity
-        return capacity
+        return self._engine.settings.capacity
 
     @property
     def max_task_rows_(self) -> int | None:
@@ -110,8 +110,7 @@ class Inspection:
     def kernel_(self) -> Kernel | None:
         """The kernel in use, with gamma="scale" replaced by its value."""
         self._check_begun()
-        kernel: Kernel | None = self._engine.kernel
-        return kernel
+        return self._engine.kernel
 
     @property
     def _begun(self) -> bool:
@@ -126,7 +125,7 @@ class Inspection:
                 f"{self._who}: this instance is not fitted yet. Call fit, partial_fit or learn_one first."
             )
 
-    def _begun_engine(self) -> Any:
+    def _begun_engine(self) -> Engine:
         if not self._begun:  # an AttributeError, so that hasattr(model, "n_seen_") is False before fitting
             raise AttributeError(f"{self._who} has learned nothing yet")
         return self._engine

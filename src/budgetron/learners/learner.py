@@ -16,6 +16,7 @@ from scipy import sparse
 from sklearn.base import BaseEstimator, ClassifierMixin
 
 from budgetron.engine import native
+from budgetron.engine.interface import Engine
 from budgetron.engine.memory import bytes_of
 from budgetron.engine.records import SparseRow
 from budgetron.engine.registry import rule_class
@@ -139,6 +140,7 @@ class Learner(BlockLearner, ClassifierMixin, BaseEstimator):  # type: ignore[mis
             done = engine.learn_one(row, code, task_id, cluster, self._weight_of(code, weight), scores)
             if done is None:  # the engine rejects rows with NaN, infinity or too large values, unchanged itself
                 self._check_rows(row if isinstance(row, SparseRow) else row.reshape(1, -1))
+                raise AssertionError("the engine rejected a row that the checks accept")
             margin, flags = done
             self._has_offset = scores is not None
             if task is not None:
@@ -285,7 +287,7 @@ class Learner(BlockLearner, ClassifierMixin, BaseEstimator):  # type: ignore[mis
             )
         return classes
 
-    def _short_row(self, engine: Any, x: Any) -> Any:
+    def _short_row(self, engine: Engine, x: Any) -> NDArray[Any] | SparseRow | None:
         """Encode one row for the engine; None if it needs the full path through `validate`.
 
         The full path is needed while classes are still assumed, with a task column, and for conversions between
@@ -295,8 +297,7 @@ class Learner(BlockLearner, ClassifierMixin, BaseEstimator):  # type: ignore[mis
         if self.task_column is not None or not self._classes.settled:
             return None
         if isinstance(x, Mapping):
-            bare = settings.sparse and isinstance(engine, native.Engine)
-            return hashed_row(self._who, x, settings.n_features, settings.dtype) if bare else None
+            return hashed_row(self._who, x, settings.n_features, settings.dtype) if settings.sparse else None
         return None if settings.sparse else validation.vector(self._who, x, settings.n_features, settings.dtype)
 
     def _margins_of_one(self, x: Any, task: Hashable, offset: Any) -> Margins:

@@ -17,12 +17,13 @@ from dataclasses import replace
 from typing import Any
 
 from budgetron.engine import native
+from budgetron.engine.interface import Engine
 from budgetron.engine.memory import budget_of, name_bytes
 from budgetron.engine.registry import rule_class
 from budgetron.errors import is_whole, refuse, shown
 
 
-def resized(who: str, engine: Any, budget: Any) -> Any:
+def resized(who: str, engine: Engine, budget: Any) -> Engine:
     """Return a copy of the engine for another budget: a number of examples, or a size in bytes if the rule takes it."""
     settings = engine.settings
     rule, compiled = rule_class(settings.rule), type(engine) is native.Engine
@@ -36,7 +37,7 @@ def name_limit(who: str, budget: Any) -> int | None:
     return None if size is None else name_bytes(size)
 
 
-def _with_capacity(who: str, engine: Any, capacity: Any) -> Any:
+def _with_capacity(who: str, engine: Engine, capacity: Any) -> Engine:
     """Return a copy of the engine that stores at most `capacity` examples."""
     settings = engine.settings
     if not is_whole(capacity) or capacity < 1:
@@ -50,9 +51,9 @@ def _with_capacity(who: str, engine: Any, capacity: Any) -> Any:
     rule_class(settings.rule).check_resize(who, settings, capacity)
     state = engine.state()
     if engine.n_stored > capacity:
-        from budgetron.engine.reference import Engine  # imported here: it takes half of the import time of budgetron
+        from budgetron.engine import reference  # imported here: it takes half of the import time of budgetron
 
-        smaller = Engine.restore(settings, state)
+        smaller = reference.Engine.restore(settings, state)
         if not smaller.shrink(capacity):
             raise refuse(
                 who, "budget", f"at least {engine.n_stored}, the number of stored examples", shown(capacity),

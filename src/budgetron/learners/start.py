@@ -15,6 +15,7 @@ from scipy import sparse
 from sklearn.utils.validation import validate_data
 
 from budgetron.engine import native
+from budgetron.engine.interface import Engine
 from budgetron.engine.memory import Budget, budget_of, bytes_of, name_bytes, planned
 from budgetron.engine.registry import rule_class
 from budgetron.engine.settings import Settings
@@ -76,7 +77,7 @@ class Start(Pictures):
         """Add the rule's own parameters to the settings. Learners with such parameters override it."""
         return settings
 
-    def _engine_kind(self, kernel: Kernel | None) -> Any:
+    def _engine_kind(self, kernel: Kernel | None) -> type[Engine]:
         return engine_kind(self._who, self.engine, self.rule, kernel)
 
     def _checked_kernel(self) -> Kernel | None:
@@ -134,7 +135,7 @@ def usual_nonzeros(rows: Any) -> float:
     return mean if rows.shape[0] >= 20 else max(mean, 64.0)
 
 
-def engine_kind(who: str, engine: Any, rule: str, kernel: Kernel | None) -> Any:
+def engine_kind(who: str, engine: Any, rule: str, kernel: Kernel | None) -> type[Engine]:
     """Return the engine class: the compiled one, or the NumPy engine if requested or if the compiled one cannot run."""
     if engine not in ("auto", "core", "numpy"):
         raise refuse(who, "engine", '"auto", "core" or "numpy"', shown(engine))
@@ -147,9 +148,9 @@ def engine_kind(who: str, engine: Any, rule: str, kernel: Kernel | None) -> Any:
         raise refuse(who, "engine", '"auto" or "numpy" here', '"core"', f"The compiled engine cannot run: {why}.")
     if engine == "auto" and not native.available:
         _warn_once()
-    from budgetron.engine.reference import Engine  # imported here: it takes half of the import time of budgetron
+    from budgetron.engine import reference  # imported here: it takes half of the import time of budgetron
 
-    return Engine
+    return reference.Engine
 
 
 _warned = False

@@ -23,13 +23,15 @@ template <class T, class Shape>
 using In = nb::ndarray<const T, nb::c_contig, nb::device::cpu, Shape>;
 template <class T>
 using Line = In<T, nb::ndim<1>>;
+template <class T>
+using Out = nb::ndarray<nb::numpy, T, nb::ndim<1>>;
 
 template <class T>
-nb::object to_numpy(std::vector<T>&& values) {
+Out<T> to_numpy(std::vector<T>&& values) {
   auto kept = std::make_unique<std::vector<T>>(std::move(values));
   nb::capsule owner(kept.get(), [](void* p) noexcept { delete static_cast<std::vector<T>*>(p); });
   const std::vector<T>* held = kept.release();  // the capsule owns it now
-  return nb::cast(nb::ndarray<nb::numpy, T>(const_cast<T*>(held->data()), {held->size()}, owner));
+  return Out<T>(const_cast<T*>(held->data()), {held->size()}, owner);
 }
 
 // A NumPy array that is allocated before learning begins and filled by it.
@@ -38,7 +40,7 @@ struct Made {
   explicit Made(std::size_t n) : memory(new T[n ? n : 1]) {
     nb::capsule owner(memory.get(), [](void* p) noexcept { delete[] static_cast<T*>(p); });
     T* held = memory.release();
-    object = nb::cast(nb::ndarray<nb::numpy, T>(held, {n}, owner));
+    object = nb::cast(Out<T>(held, {n}, owner));
     at = held;
   }
   T* data() const { return at; }

@@ -13,6 +13,8 @@
 #include "bindings/bindings.hpp"
 #include "similarity.hpp"
 
+using namespace nb::literals;
+
 namespace budgetron {
 
 void bind_graphs(nb::module_& m) {
@@ -22,11 +24,11 @@ void bind_graphs(nb::module_& m) {
   });
   m.def("clique", [](double diagonal, double off) -> std::shared_ptr<Similarity> {
     return std::make_shared<Clique>(diagonal, off);
-  });
+  }, "diagonal"_a, "off_diagonal"_a);
   m.def("dense_graph", [](const In<double, nb::ndim<2>>& a, double c_g2) -> std::shared_ptr<Similarity> {
     require(a.shape(0) == a.shape(1) && a.shape(0) > 0, "_core.dense_graph: the matrix must be square");
     return std::make_shared<Explicit>(std::vector<double>(a.data(), a.data() + a.size()), a.shape(0), c_g2);
-  });
+  }, "table"_a, "c_g2"_a);
   m.def("sparse_graph",
         [](const Line<std::int64_t>& indptr, const Line<std::int32_t>& indices, const Line<double>& data,
            const Line<std::int64_t>& component, bool singular, double c_g2,
@@ -46,7 +48,8 @@ void bind_graphs(nb::module_& m) {
           a.component.assign(component.data(), component.data() + component.size());
           a.singular = singular;
           return std::make_shared<Explicit>(std::move(a), component.size(), c_g2, cache_bytes);
-        });
+        },
+        "indptr"_a, "indices"_a, "data"_a, "component"_a, "singular"_a, "c_g2"_a, "cache_bytes"_a);
   m.def("factored_graph",
         [](const Line<std::int64_t>& starts, const Line<std::int32_t>& tasks, const Line<double>& values) -> std::shared_ptr<Similarity> {
           require(starts.shape(0) > 1 && tasks.shape(0) == values.shape(0), "_core.factored_graph: the lengths of the arrays do not match");
@@ -57,11 +60,12 @@ void bind_graphs(nb::module_& m) {
           return std::make_shared<Factored>(std::vector<std::int64_t>(starts.data(), starts.data() + starts.size()),
                                             std::vector<std::int32_t>(tasks.data(), tasks.data() + tasks.size()),
                                             std::vector<double>(values.data(), values.data() + values.size()));
-        });
+        },
+        "starts"_a, "tasks"_a, "values"_a);
   m.def("graph_bytes", [](const std::shared_ptr<Similarity>& similarity) {
     const auto* graph = dynamic_cast<const Explicit*>(similarity.get());
     return graph ? graph->bytes() + graph->workspace_bytes() : std::size_t{0};
-  });
+  }, "graph"_a);
 }
 
 }  // namespace budgetron

@@ -3,6 +3,7 @@
 #include <nanobind/ndarray.h>
 #include <nanobind/stl/optional.h>
 #include <nanobind/stl/string.h>
+#include <nanobind/stl/variant.h>
 
 #include <algorithm>
 #include <atomic>
@@ -20,6 +21,7 @@
 #include <thread>
 #include <type_traits>
 #include <utility>
+#include <variant>
 #include <vector>
 
 #include "bindings/arrays.hpp"
@@ -77,7 +79,7 @@ void require_weight(double weight) {
   require(weight >= 0 && std::isfinite(weight), "_core: a weight must be a finite number of at least 0");
 }
 
-nb::object first_bad_row(const Model& model, const Block& block) {
+std::optional<std::size_t> first_bad_row(const Model& model, const Block& block) {
   require_rows(model.config(), block);
   std::size_t bad;
   {
@@ -85,10 +87,11 @@ nb::object first_bad_row(const Model& model, const Block& block) {
     std::shared_lock<FairLock> hold(model.lock);
     bad = model.learner().first_bad_row(block.rows);
   }
-  return bad == block.rows.count ? nb::none() : nb::cast(bad);
+  if (bad == block.rows.count) return std::nullopt;
+  return bad;
 }
 
-nb::tuple learn(Model& model, const Block& block, const Line<std::int32_t>& labels, const Line<std::int64_t>& task_ids,
+nb::typed<nb::tuple, Out<double>, Out<std::uint8_t>> learn(Model& model, const Block& block, const Line<std::int32_t>& labels, const Line<std::int64_t>& task_ids,
                 const Line<std::int64_t>& clusters, const std::optional<Line<double>>& weights) {
   const Config& c = model.config();
   const std::size_t n = block.rows.count;
@@ -113,7 +116,7 @@ nb::tuple learn(Model& model, const Block& block, const Line<std::int32_t>& labe
   return out;
 }
 
-nb::object margins(const Model& model, const Block& block, const Line<std::int64_t>& task_ids,
+Out<double> margins(const Model& model, const Block& block, const Line<std::int64_t>& task_ids,
                    const Line<std::int64_t>& clusters, std::size_t threads) {
   const Config& c = model.config();
   const std::size_t n = block.rows.count;
@@ -158,6 +161,11 @@ nb::object margins(const Model& model, const Block& block, const Line<std::int64
   return to_numpy(std::move(out));
 }
 
+// Arrays by name. Those that a caller gives are of one type each.
+using Reals = nb::typed<nb::dict, nb::str, Line<double>>;
+using Integers = nb::typed<nb::dict, nb::str, Line<std::int64_t>>;
+using Arrays = nb::typed<nb::dict, nb::str, std::variant<Out<double>, Out<std::int64_t>>>;
+
 State state_of(const nb::dict& reals, const nb::dict& integers) {
   State state;
   for (auto [name, values] : reals) {
@@ -171,15 +179,15 @@ State state_of(const nb::dict& reals, const nb::dict& integers) {
   return state;
 }
 
-nb::dict to_dict(State&& state) {
-  nb::dict out;
+Arrays to_dict(State&& state) {
+  Arrays out;
   for (auto& [name, values] : state.reals) out[name.c_str()] = to_numpy(std::move(values));
   for (auto& [name, values] : state.integers) out[name.c_str()] = to_numpy(std::move(values));
   return out;
 }
 
-nb::dict query(Model& model, const std::string& name, const Block* block, const Line<std::int64_t>& task_ids,
-               const Line<std::int64_t>& clusters, const nb::dict& reals, const nb::dict& integers) {
+Arrays query(Model& model, const std::string& name, const Block* block, const Line<std::int64_t>& task_ids,
+             const Line<std::int64_t>& clusters, const Reals& reals, const Integers& integers) {
   const Config& c = model.config();
   const std::size_t n = block ? block->rows.count : 0;
   require(task_ids.shape(0) == n && clusters.shape(0) == n, "_core: task_ids and clusters must have one entry per row");
@@ -195,10 +203,12 @@ nb::dict query(Model& model, const std::string& name, const Block* block, const 
   return to_dict(std::move(answer));
 }
 
+using MarginAndFlags = nb::typed<nb::tuple, std::variant<double, Out<double>>, int>;
+
 // Learns one example. Returns (margin or array of margins, flags), or None if the row is invalid.
 template <class T>
-nb::object learn_one(Model& model, const In<T, nb::ndim<1>>& x, std::int32_t label, std::int64_t task_id, std::int64_t cluster,
-                     double weight) {
+std::optional<MarginAndFlags> learn_one(Model& model, const In<T, nb::ndim<1>>& x, std::int32_t label, std::int64_t task_id,
+                                        std::int64_t cluster, double weight) {
   const Config& c = model.config();
   require_kind(c, false, std::is_same_v<T, float>);
   require(x.shape(0) == c.d, "_core: the rows must have as many columns as the model");
@@ -221,12 +231,11 @@ nb::object learn_one(Model& model, const In<T, nb::ndim<1>>& x, std::int32_t lab
     nb::gil_scoped_release free;
     good = model.learn_one(rows, label, {task_id, cluster}, weight, many ? many->data() : &one, &flags);
   }
-  if (!good) return nb::none();
-  if (many) return nb::make_tuple(many->object, flags);
-  return nb::make_tuple(one, flags);
+  if (!good) return std::nullopt;
+  return MarginAndFlags(many ? nb::make_tuple(many->object, flags) : nb::make_tuple(one, flags));
 }
 
-nb::dict save(Model& model) {
+Arrays save(Model& model) {
   State state;
   Store::Dump rows;
   {
@@ -235,14 +244,14 @@ nb::dict save(Model& model) {
     model.learner().save(state);
     rows = model.learner().store().dump();
   }
-  nb::dict out = to_dict(std::move(state));
+  Arrays out = to_dict(std::move(state));
   out["rows"] = to_numpy(std::move(rows.values));
   out["indptr"] = to_numpy(std::move(rows.indptr));
   out["indices"] = to_numpy(std::move(rows.indices));
   return out;
 }
 
-void load(Model& model, const nb::dict& reals, const nb::dict& integers, const Block& block) {
+void load(Model& model, const Reals& reals, const Integers& integers, const Block& block) {
   const Config& c = model.config();
   if (block.rows.count) require_rows(c, block);
   else require_kind(c, block.sparse, block.single);
@@ -252,7 +261,7 @@ void load(Model& model, const nb::dict& reals, const nb::dict& integers, const B
 }
 
 template <class Read>
-nb::object per_slot(const Model& model, Read read) {
+Out<double> per_slot(const Model& model, Read read) {
   std::vector<double> out;
   {
     nb::gil_scoped_release free;
@@ -283,7 +292,7 @@ void bind_model(nb::module_& m) {
         nb::keep_alive<0, 1>(), nb::keep_alive<0, 2>(), nb::keep_alive<0, 3>());
 
   nb::class_<Model>(m, "Learner")
-      .def("first_bad_row", &first_bad_row)
+      .def("first_bad_row", &first_bad_row, "rows"_a)
       .def("learn", &learn, "rows"_a, "labels"_a.noconvert(), "task_ids"_a.noconvert(), "clusters"_a.noconvert(),
            "weights"_a.none() = nb::none())
       .def("learn_one", &learn_one<double>, "x"_a.noconvert(), "label"_a, "task_id"_a, "cluster"_a, "weight"_a)
@@ -295,20 +304,23 @@ void bind_model(nb::module_& m) {
              nb::gil_scoped_release free;
              const Model::Exclusive hold(model);
              model.learner().forget(task_id);
-           })
+           },
+           "task_id"_a)
       .def("save", &save)
-      .def("load", &load)
+      .def("load", &load, "reals"_a, "integers"_a, "rows"_a)
       .def("coefficients",
            [](const Model& model) { return per_slot(model, [](const Learner& l, double* out) { l.coefficients(out); }); })
       .def("task_weights",
            [](const Model& model, std::int64_t task_id, std::int64_t cluster) {
              require_tasks(model.config(), &task_id, 1);
              return per_slot(model, [&](const Learner& l, double* out) { l.task_weights({task_id, cluster}, out); });
-           })
+           },
+           "task_id"_a, "cluster"_a)
       .def_prop_ro("task_ids",
                    [](const Model& model) {
                      return to_numpy(shared(model, [](const Learner& l) { return std::vector<std::int64_t>(l.task_ids().begin(), l.task_ids().end()); }));
-                   })
+                   },
+                   nb::rv_policy::move)  // the array owns its memory, and not the model
       .def_prop_ro("gamma", [](const Model& model) { return shared(model, [](const Learner& l) { return l.gamma(); }); })
       .def_prop_ro("n_stored", [](const Model& model) { return shared(model, [](const Learner& l) { return l.size(); }); })
       .def_prop_ro("n_seen", [](const Model& model) { return shared(model, [](const Learner& l) { return l.n_seen(); }); })

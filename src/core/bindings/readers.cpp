@@ -22,7 +22,9 @@ namespace budgetron {
 namespace {
 
 // Returns (values, codes).
-nb::tuple coded(CodedColumn&& column) {
+using Coded = nb::typed<nb::tuple, nb::typed<nb::list, nb::str>, Out<std::int32_t>>;
+
+Coded coded(CodedColumn&& column) {
   nb::list values;
   for (const std::string& value : column.values) values.append(nb::str(value.data(), value.size()));
   return nb::make_tuple(values, to_numpy(std::move(column.codes)));
@@ -30,8 +32,12 @@ nb::tuple coded(CodedColumn&& column) {
 
 // Returns (numbers, [(values, codes), …], lines, begins, ends, [(line, begin, end, trouble, field), …], consumed, lines ended,
 // unfinished); see `Scan`.
-nb::tuple scan(const nb::bytes& content, std::size_t offset, bool last, const std::string& delimiter, const nb::bytes& wants,
-               std::size_t max_rows, std::size_t max_bad, std::size_t max_line) {
+using Bad = nb::typed<nb::tuple, int, int, int, int, int>;
+using Scanned = nb::typed<nb::tuple, Out<double>, nb::typed<nb::list, Coded>, Out<std::int64_t>, Out<std::int64_t>,
+                          Out<std::int64_t>, nb::typed<nb::list, Bad>, std::size_t, std::size_t, bool>;
+
+Scanned scan(const nb::bytes& content, std::size_t offset, bool last, const std::string& delimiter, const nb::bytes& wants,
+             std::size_t max_rows, std::size_t max_bad, std::size_t max_line) {
   require(offset <= content.size(), "_core.scan: offset must lie within the content");
   require(delimiter.size() == 1, "_core.scan: delimiter must be one character");
   require(max_rows > 0 && max_bad > 0 && max_line > 0, "_core.scan: max_rows, max_bad and max_line must be above 0");
@@ -62,8 +68,11 @@ nb::tuple scan(const nb::bytes& content, std::size_t offset, bool last, const st
 
 // Returns (kinds of the lines, indptr, indices, values, weights, labels, tasks). A line is content[begin, end). `task` is the
 // namespace of Vowpal Wabbit text that names the task, or "tag".
-nb::tuple sparse_lines(const nb::bytes& content, Line<std::int64_t> begins, Line<std::int64_t> ends, bool is_vw,
-                       const std::optional<std::string>& task) {
+using ScannedLines = nb::typed<nb::tuple, Out<std::uint8_t>, Out<std::int64_t>, Out<std::int64_t>, Out<double>, Out<double>,
+                              Coded, Coded>;
+
+ScannedLines sparse_lines(const nb::bytes& content, Line<std::int64_t> begins, Line<std::int64_t> ends, bool is_vw,
+                          const std::optional<std::string>& task) {
   const LineExtents lines{begins.data(), ends.data(), begins.shape(0)};
   require(ends.shape(0) == lines.n, "_core.sparse_lines: begins and ends must have the same length");
   const auto size = static_cast<std::int64_t>(content.size());

@@ -5,13 +5,15 @@ It has the same interface as `budgetron.engine.native.Engine` and defines its re
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
-from typing import Any
+from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
+from budgetron.engine.interface import State
+from budgetron.engine.records import Rows, SparseRow
 from budgetron.engine.reference.rows import Array, Instance, Integers
 from budgetron.engine.reference.rule import Located, Rule
 from budgetron.engine.registry import rule_class
@@ -29,13 +31,13 @@ class Engine:
         self.rule: Rule = rule_class(settings.rule)(settings)
 
     @classmethod
-    def restore(cls, settings: Settings, state: dict[str, Any]) -> Engine:
+    def restore(cls, settings: Settings, state: State) -> Self:
         """Return an engine that continues from a state."""
         engine = cls(settings)
         engine.rule.restore(state)
         return engine
 
-    def learn(self, X: Any, codes: NDArray[np.int32], task_ids: Integers, clusters: Integers,
+    def learn(self, X: Rows, codes: NDArray[np.int32], task_ids: Integers, clusters: Integers,
               weights: Array | None = None, offsets: Array | None = None) -> tuple[Array, NDArray[np.uint8]]:
         """Learn a block. Returns the margins before each update, and flags (`records.Outcome`)."""
         n = len(codes)
@@ -54,16 +56,18 @@ class Engine:
         return self._shaped(margins), flags
 
     def learn_one(
-        self, x: NDArray[Any], code: int, task_id: int, cluster: int, weight: float, offset: Array | None = None
-    ) -> tuple[Any, int] | None:
-        """Learn one dense row. Returns its margin and flags, or None if the row is invalid."""
-        if self.first_bad_row(x[None]) is not None:
+        self, x: NDArray[Any] | SparseRow, code: int, task_id: int, cluster: int, weight: float,
+        offset: Array | None = None,
+    ) -> tuple[float | Array, int] | None:  # fmt: skip
+        """Learn one row. Returns its margin and flags, or None if the row is invalid."""
+        X = x[None] if isinstance(x, np.ndarray) else x
+        if self.first_bad_row(X) is not None:
             return None
-        margin, flags = self.learn(x[None], np.array([code], dtype=np.int32), np.array([task_id]), np.array([cluster]),
+        margin, flags = self.learn(X, np.array([code], dtype=np.int32), np.array([task_id]), np.array([cluster]),
                                    np.array([weight]), offset)
         return (float(margin[0]) if margin.ndim == 1 else margin[0]), int(flags[0])
 
-    def first_bad_row(self, X: Any) -> int | None:
+    def first_bad_row(self, X: Rows) -> int | None:
         """Return the first row that is not finite or would overflow the kernel; None if there is none."""
         settings, kernel = self.settings, self.kernel
         # The product of two larger kernel values would overflow. Inner products in float32 overflow much earlier. The
@@ -83,7 +87,7 @@ class Engine:
         return self.rule.store.bandwidth.kernel
 
     def margins(
-        self, X: Any, task_ids: Integers, clusters: Integers, threads: int = 1, offsets: Array | None = None
+        self, X: Rows, task_ids: Integers, clusters: Integers, threads: int = 1, offsets: Array | None = None
     ) -> Array:
         """Return the margins of each example without learning. (`threads` is for the compiled engine.)"""
         margins = np.empty((len(task_ids), self.settings.n_outputs))
@@ -92,13 +96,14 @@ class Engine:
         return self._shaped(margins)
 
     def query(
-        self, name: str, X: Any = None, task_ids: Any = (), clusters: Any = (), arrays: dict[str, Any] | None = None,
-        offsets: Array | None = None,
-    ) -> dict[str, Any]:  # fmt: skip
+        self, name: str, X: Rows | None = None, task_ids: ArrayLike = (), clusters: ArrayLike = (),
+        arrays: Mapping[str, ArrayLike] | None = None, offsets: Array | None = None,
+    ) -> State:  # fmt: skip
         """Answer a question that only this rule knows, about some rows and other arrays, or about itself."""
-        return self.rule.query(name, self._located(X, task_ids, clusters, offsets), arrays or {})
+        given = {array: np.asarray(values) for array, values in (arrays or {}).items()}
+        return self.rule.query(name, self._located(X, np.asarray(task_ids), np.asarray(clusters), offsets), given)
 
-    def _instances(self, X: Any, offsets: Array | None) -> Iterator[Instance]:
+    def _instances(self, X: Rows, offsets: Array | None) -> Iterator[Instance]:
         """The rows, each with another model's score if there are any."""
         instances = self.rule.store.instances(X)
         if offsets is None:
@@ -106,7 +111,9 @@ class Engine:
         each = offsets.reshape(-1, self.settings.n_outputs)
         return (replace(x, offset=offset) for x, offset in zip(instances, each, strict=True))
 
-    def _located(self, X: Any, task_ids: Any, clusters: Any, offsets: Array | None) -> Iterator[Located]:
+    def _located(
+        self, X: Rows | None, task_ids: NDArray[Any], clusters: NDArray[Any], offsets: Array | None
+    ) -> Iterator[Located]:
         instances = () if X is None else self._instances(X, offsets)
         rows = zip(instances, task_ids, clusters, strict=True)
         return ((x, int(task_id), int(cluster)) for x, task_id, cluster in rows)
@@ -122,11 +129,11 @@ class Engine:
                 return False
         return True
 
-    def state(self) -> dict[str, Any]:
+    def state(self) -> State:
         """Return everything learned, as plain arrays and numbers."""
         return self.rule.state()
 
-    def active(self) -> dict[str, Any]:
+    def active(self) -> State:
         """Return the stored examples, in slot order."""
         store = self.rule.store
         named = {"key": store.task_id.copy(), "cluster": store.cluster.copy(), "arrival": store.arrival.copy()}
@@ -153,7 +160,7 @@ class Engine:
     def n_mistakes(self) -> int:
         return self.rule.n_mistakes
 
-    def __reduce__(self) -> tuple[Any, ...]:
+    def __reduce__(self) -> tuple[Any, tuple[Settings, State]]:
         return Engine.restore, (self.settings, self.state())
 
     def memory_bytes(self) -> int:
@@ -162,3 +169,10 @@ class Engine:
 
     def _shaped(self, margins: Array) -> Array:
         return margins[:, 0] if self.settings.n_outputs == 1 else margins
+
+
+if TYPE_CHECKING:  # both engines have the interface that learners rely on, or mypy says what is missing
+    from budgetron.engine import interface, native
+
+    _numpy: type[interface.Engine] = Engine
+    _compiled: type[interface.Engine] = native.Engine

@@ -64,12 +64,12 @@ def scan(
     compiled = native.scan
     if compiled is None:
         return scan_with_csv(content, offset, last, delimiter, kinds, max_rows, max_bad, max_line)
-    numbers, texts, lines, begins, ends, bad, *rest = compiled(
+    numbers, texts, lines, begins, ends, bad, consumed, n_lines, unfinished = compiled(
         content, offset, last, delimiter, kinds, max_rows, max_bad, max_line
     )
     shaped = numbers.reshape(len(lines), kinds.count(NUMBER))
-    bad_records = [BadRecord(*one) for one in bad]
-    return Scan(shaped, [CodedColumn(*text) for text in texts], lines, begins, ends, bad_records, *rest)
+    columns, bad_records = [CodedColumn(*text) for text in texts], [BadRecord(*one) for one in bad]
+    return Scan(shaped, columns, lines, begins, ends, bad_records, consumed, n_lines, unfinished)
 
 
 def split_record(record: bytes, delimiter: str) -> list[str]:

@@ -1,0 +1,112 @@
+"""The interface of an engine: what learners call, and both engines implement.
+
+`native.Engine` runs the compiled core, `reference.Engine` is the definition in NumPy. mypy checks both against
+`Engine` (see the end of `reference/engine.py`). Learners know no more of an engine than this.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Protocol, Self
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from budgetron.engine.records import Rows, SparseRow
+from budgetron.engine.settings import Settings
+from budgetron.kernels import Kernel
+
+Reals = NDArray[np.float64]
+Integers = NDArray[np.int64]
+State = dict[str, Any]
+"""Arrays and numbers by name, of the types and shapes that the rule's `layout` declares; mypy cannot know those."""
+
+
+class Engine(Protocol):
+    """A learning rule with what it has learned.
+
+    Rows come validated, in the dtype of the settings, with labels as codes and tasks as ids and clusters. Offsets are
+    another model's scores, which the rule adds to its own.
+    """
+
+    side_by_side: bool
+    """Whether several threads may predict at once; otherwise the caller holds the model's lock during every call."""
+
+    settings: Settings
+
+    def __init__(self, settings: Settings) -> None: ...
+
+    @classmethod
+    def restore(cls, settings: Settings, state: State) -> Self:
+        """Return an engine that continues from a state, of either engine."""
+        ...
+
+    def learn(
+        self, X: Rows, codes: NDArray[np.int32], task_ids: Integers, clusters: Integers, weights: Reals | None = None,
+        offsets: Reals | None = None,
+    ) -> tuple[Reals, NDArray[np.uint8]]:  # fmt: skip
+        """Learn a block. Returns the margins before each update, and flags (`records.Outcome`)."""
+        ...
+
+    def learn_one(
+        self, x: NDArray[Any] | SparseRow, code: int, task_id: int, cluster: int, weight: float,
+        offset: Reals | None = None,
+    ) -> tuple[float | Reals, int] | None:  # fmt: skip
+        """Learn one row. Returns its margin and flags, or None if the row is invalid."""
+        ...
+
+    def first_bad_row(self, X: Rows) -> int | None:
+        """Return the first row that is not finite or would overflow the kernel; None if there is none."""
+        ...
+
+    def margins(
+        self, X: Rows, task_ids: Integers, clusters: Integers, threads: int = 1, offsets: Reals | None = None
+    ) -> Reals:
+        """Return the margins of each row without learning."""
+        ...
+
+    def query(
+        self, name: str, X: Rows | None = None, task_ids: ArrayLike = (), clusters: ArrayLike = (),
+        arrays: Mapping[str, ArrayLike] | None = None, offsets: Reals | None = None,
+    ) -> State:  # fmt: skip
+        """Answer a question that only this rule knows, about some rows and other arrays, or about itself."""
+        ...
+
+    def forget(self, task_id: int) -> None:
+        """Remove a task's stored examples, and its row of weights if there is one."""
+        ...
+
+    def state(self) -> State:
+        """Return everything learned, as plain arrays and numbers."""
+        ...
+
+    def active(self) -> State:
+        """Return the stored examples, in slot order: key, cluster, arrival, coef and rows."""
+        ...
+
+    def task_weights(self, task_id: int, cluster: int) -> Reals:
+        """Return w (n_outputs, n) with f_task(x) = Σ_j w_j K'(x_j, x)."""
+        ...
+
+    def memory_bytes(self) -> int:
+        """Return the bytes that the engine has allocated."""
+        ...
+
+    @property
+    def kernel(self) -> Kernel | None:
+        """The kernel in use, with γ a number."""
+        ...
+
+    @property
+    def task_ids(self) -> Integers:
+        """The task id of each stored example, in slot order."""
+        ...
+
+    @property
+    def n_stored(self) -> int: ...
+
+    @property
+    def n_seen(self) -> int: ...
+
+    @property
+    def n_mistakes(self) -> int: ...

@@ -1,0 +1,73 @@
+"""The description of the compiled module is that of the module, and both engines have the interface of an engine."""
+
+from __future__ import annotations
+
+import ast
+import inspect
+from pathlib import Path
+
+import pytest
+
+import budgetron
+from budgetron.engine import interface, native, reference
+
+STUB = Path(budgetron.__file__).with_name("_core.pyi")
+
+
+def described(text):
+    """Every function, method and property of a stub, by its path, with its signatures."""
+    found = {}
+
+    def visit(nodes, path):
+        for node in nodes:
+            if isinstance(node, ast.ClassDef):
+                found[(*path, node.name)] = []
+                visit(node.body, (*path, node.name))
+            elif isinstance(node, ast.FunctionDef):
+                found.setdefault((*path, node.name), []).append(ast.unparse(node))
+
+    visit(ast.parse(text).body, ())
+    return found
+
+
+def differences(stub, made):
+    before, now = described(stub), described(made)
+    return sorted(".".join(name) for name in before.keys() | now.keys() if before.get(name) != now.get(name))
+
+
+@pytest.fixture(scope="module")
+def made():
+    if not native.available:
+        pytest.skip("there is no compiled module here")
+    stubgen = pytest.importorskip("nanobind.stubgen", reason="nanobind is not installed")
+    from budgetron import _core
+
+    generator = stubgen.StubGen(_core)
+    generator.put(_core)
+    return generator.get()
+
+
+def test_the_stub_describes_the_module(made):
+    assert not differences(STUB.read_text(encoding="utf-8"), made), "run `make stubs`"
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "name"),
+    [
+        ("def level() -> str", "def level() -> int", "level"),
+        ("def n_seen(self) -> int", "def n_learned(self) -> int", "Learner.n_seen"),
+        ("threads: int = 1", "threads: int = 2", "Learner.margins"),
+    ],
+)
+def test_a_changed_module_is_noticed(made, before, after, name):
+    assert before in made
+    assert name in differences(STUB.read_text(encoding="utf-8"), made.replace(before, after))
+
+
+@pytest.mark.parametrize("engine", [native.Engine, reference.Engine], ids=["core", "numpy"])
+def test_engines_have_the_parameters_of_the_interface(engine):
+    """mypy checks the types; this holds where it does not run, and for the names of parameters."""
+    for name, member in vars(interface.Engine).items():
+        if inspect.isfunction(member) and not name.startswith("_"):
+            own = inspect.signature(getattr(engine, name)).parameters
+            assert list(own) == list(inspect.signature(member).parameters), name
