@@ -87,7 +87,7 @@ def usual_cases(learner: Any) -> list[Case]:
         Case(learner, graph=path, n_classes=3),
     ]
     accepted = [case for case in cases if accepts(case)]
-    # The linear kernel stands in where the polynomial one is not accepted.
+    # The case with the linear kernel is used only if the polynomial kernel is not accepted.
     return [case for case in accepted if case is not cases[3] or cases[2] not in accepted]
 
 

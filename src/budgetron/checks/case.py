@@ -68,16 +68,20 @@ class Case:
 
     @property
     def within(self) -> float:
-        """The tolerance between two ways of computing a margin. The core's float32 exponential and weights stored in
-        float32 have seven digits."""
+        """The tolerance between two ways of computing a margin.
+
+        The core's float32 exponential, and weights stored in float32, have seven digits.
+        """
         if getattr(self.learner, "single_weights", False):
             return 1e-5
         return 1e-5 if self.dtype == "float32" and isinstance(self.kernel, kernels.Gaussian) else 1e-9
 
     @property
     def tied(self) -> float:
-        """The difference below which margins count as tied; 0 for a learner that also learns from right predictions,
-        because a tie does not change its path."""
+        """The difference below which margins count as tied.
+
+        It is 0 for a learner that also learns from correct predictions: a tie does not decide what it learns.
+        """
         if "no_mistake_no_change" in getattr(self.learner, "exemptions", {}):
             return 0.0
         return 1e-6 if self.dtype == "float32" and isinstance(self.kernel, kernels.Gaussian) else 1e-10
@@ -171,7 +175,8 @@ def require_same(before: dict[str, Any], after: dict[str, Any], what: str, but: 
 def require_equal(a: NDArray[np.float64], b: NDArray[np.float64], what: str, case: Case | None = None) -> None:
     """Require the margins of two models to be equal bit for bit or, with a case, within its tolerance.
 
-    With a case, only margins up to the first tie are compared: rounding decides a tie, and after it both are right.
+    With a case, only margins up to the first tie are compared: rounding decides a tie, and the two models may differ
+    afterwards although both are correct.
     """
     within, tied = (0.0, 0.0) if case is None else (case.within, case.tied)
     require(a.shape == b.shape, f"{what}: shapes {a.shape} and {b.shape}")

@@ -50,7 +50,7 @@ class ServiceRefused(ServiceError, InputError):
 
 
 class ServiceFailed(ServiceError, OperationalError):
-    """The service failed (5xx, 408 or 429), after all retries. The request itself may be right."""
+    """The service failed (5xx, 408 or 429), after all retries. The request itself may be correct."""
 
 
 class Unreachable(OperationalError, ConnectionError):

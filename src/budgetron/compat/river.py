@@ -7,8 +7,8 @@
 >>> evaluate.progressive_val_score(datasets.Phishing(), model, metrics.Accuracy()).get() > 0.85
 True
 
-A wrapper is needed because river and scikit-learn contradict each other: on what a copy keeps, on whether an unfitted
-model answers, and on what `learn_one` returns (nothing in river; the margin here).
+A wrapper is needed because river and scikit-learn differ in what a copy keeps, in whether a model predicts before it
+has learned anything, and in what `learn_one` returns (nothing in river; the margin here).
 """
 
 from __future__ import annotations

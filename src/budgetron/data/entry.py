@@ -26,7 +26,7 @@ class Entry:
     """One data set of the registry.
 
     It comes from files (downloaded, or in a folder of the user) or from a package of the extra `data`. n, d, k and
-    positives are the sizes of an intact copy; `load` raises for any other.
+    positives are the sizes of an intact copy; `load` raises `DataCorrupt` if they differ.
     """
 
     name: str

@@ -11,15 +11,13 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from budgetron.errors import refuse, shown
-
-if TYPE_CHECKING:
-    from budgetron.graphs import TaskGraph
+from budgetron.graphs import TaskGraph, similarity_matrix
 
 Floats = NDArray[np.float64]
 
@@ -109,7 +107,7 @@ def draw_weights(
 ) -> tuple[Floats, Floats]:
     """Return w and v: unit vectors with the cosines in `relation`, orthogonal to the mean of φ.
 
-    Being orthogonal to the mean makes the two classes equally frequent, whatever the weights.
+    Because they are orthogonal to the mean, the two classes are equally frequent for all weights.
     """
     family = k if isinstance(relation, np.ndarray) else k + 1
     vectors = _orthonormal(2 * family, dimension, mean, rng)
@@ -120,9 +118,7 @@ def draw_weights(
 
 def similarities_on(graph: TaskGraph, tasks: list[Any]) -> Floats:
     """Return A⁻¹ among the tasks."""
-    keys, clusters = graph.locate(tasks)
-    located = zip(keys.tolist(), clusters.tolist(), strict=True)
-    similarity = np.array([graph.row(key, cluster, keys, clusters) for key, cluster in located])
+    similarity = similarity_matrix(graph, tasks)
     if not (np.diag(similarity) > 0).all():
         lone = tasks[int(np.argmin(np.diag(similarity)))]
         accepted = "a graph with (A⁻¹)_ii > 0 for every task i"

@@ -32,7 +32,7 @@ _FORMS = ("linear", "xor", "gaussian", "text")
 
 
 class Synthetic(NamedTuple):
-    """A synthetic stream and its answer, both in the order of the stream, so never shuffle only one of them."""
+    """A synthetic stream and its answer, both in the order of the stream. Never shuffle only one of them."""
 
     dataset: DataSet
     answer: KnownAnswer
@@ -73,7 +73,7 @@ def stream(
     Cosines are exact while 2(n_tasks + 1) is less than the number of features (d, d/2 for "xor", 400 for "gaussian");
     otherwise they are right on average.
     """
-    # First of all, while locals() has only the arguments: the call is recorded as the data set's source.
+    # The call is recorded as the source of the data set. This line comes first, while locals() has only the arguments.
     arguments = ", ".join(f"{name}={value!r}" for name, value in locals().items() if value is not None)
     _check(n, d, n_tasks, relatedness, noise, form, task_skew, words)
     rng = np.random.default_rng(seed)

@@ -10,4 +10,4 @@ class Unfinished(OperationalError):
 
 
 class InShards(BudgetronError):
-    """An operation that needs a model in one piece, asked of a model in shards."""
+    """The operation needs a model in one piece, and the model is in shards."""

@@ -1,4 +1,4 @@
-"""Statistics of a sharded model, and what can be changed while it runs: its workers and the shares of the budget.
+"""Statistics of a sharded model, and changes while it runs: of its workers and of the shares of the budget.
 
 `Introspection` is a base class of `ShardedModel`. It asks the workers for numbers; it never learns and never predicts.
 """

@@ -97,10 +97,10 @@ class ShardLearning(OnDisk):
     def learn_converted(
         self, requests: Sequence[ConvertedRequest | Exception], new_keys: bool = False
     ) -> list[Margins | Exception]:
-        """The same for requests whose examples are converted already; an exception among them is its own answer.
+        """Learn requests whose examples are converted already; an exception among them is returned as its own answer.
 
-        `new_keys=True` promises that none of the keys was ever sent before, not even in part, which saves asking the
-        shards for them.
+        With `new_keys=True` the caller guarantees that no row was sent under one of the keys before, so that the shards
+        need not be asked about them.
         """
         answers: list[Any] = [None] * len(requests)
         jobs: dict[int, Job] = {}

@@ -1,4 +1,4 @@
-"""`ShardedHost`: a model in shards that keeps the promises of a `Host`, over several logs. `budgetron serve` uses it.
+"""`ShardedHost`: a model in shards with the guarantees of a `Host`, over several logs. `budgetron serve` uses it.
 
 Learning: a request is written to the journal and forced to disk, then sent to its shards, each of which writes its rows
 to its own log before it learns them. Then it is acknowledged. A request that was interrupted is finished before
@@ -223,7 +223,7 @@ class ShardedHost:
         finally:
             self._commit_lock.release()
 
-    # ---- snapshots, and what needs a model in one piece
+    # ---- snapshots, and operations that need a model in one piece
 
     def snapshot(self) -> None:
         """Let every shard write a snapshot and trim its log."""

@@ -9,7 +9,7 @@ are a file format: they must not change without a migration.
 
 Examples are converted here once (`validation.convert`), before they are logged. A model learns a block as decoded from
 these bytes, never the caller's own arrays, so a replay of the log after a crash learns exactly what the first call
-learned. What was decoded is not converted again, only checked against the model (`Learner.check`).
+learned. Decoded examples are not converted again, only checked against the model (`Learner.check`).
 """
 
 from __future__ import annotations
@@ -77,8 +77,8 @@ def encode_request(request: Request, width: int | None, raw: bool) -> bytes:
     arrays: list[tuple[str, bytes]] = []
     if kind != "records":
         arrays = [_array(part) for part in ([rows] if kind == "dense" else [rows.data, rows.indices, rows.indptr])]
-    # Lists are encoded value by value, not as the array that they were converted to: retries of requests that an
-    # earlier version logged are recognised by the bytes.
+    # Lists are encoded value by value, and not as the array that they were converted to, as in earlier versions: a
+    # retry of a request that an earlier version logged is recognised by its bytes.
     labels = request.y if isinstance(request.y, list | tuple) else examples.labels
     fields: dict[str, Any] = {
         "kind": kind,

@@ -62,7 +62,8 @@ def storage_errors(path: Path) -> Iterator[None]:
     except BudgetronError:  # DiskRefused is an OSError, and has been translated already
         raise
     except sqlite3.Error as error:
-        # "No such table" and the like are operational errors to sqlite3, but no disk loses a table by being full.
+        # sqlite3 reports "no such table" and similar errors as operational errors, but they mean damage: a full disk
+        # does not remove a table.
         if getattr(error, "sqlite_errorcode", sqlite3.SQLITE_ERROR) & 0xFF in _DAMAGE:
             raise damaged_log(path, str(error)) from error
         raise DiskRefused(
@@ -74,7 +75,7 @@ def storage_errors(path: Path) -> Iterator[None]:
                 "Nothing was learned from this call. Free disk space or correct the permissions, then try again.",
             )
         ) from error
-    except UnicodeDecodeError as error:  # sqlite3 quotes a damaged name in its message, and cannot decode that
+    except UnicodeDecodeError as error:  # sqlite3 quotes a damaged name in its message, and cannot decode it
         raise damaged_log(path, "its tables have names that cannot be read") from error
     except OSError as error:
         raise DiskRefused(

@@ -258,7 +258,7 @@ class Host(HostState):
                 margins = self._hosted.model.learn_block(entry.block)
         except Exception as error:
             self._log.rejected(entry.number)
-            self._snapshots.count(1)  # its place in the log is kept until the next snapshots
+            self._snapshots.count(1)  # a rejected record takes a place in the log until the next snapshots
             entry.answer = error
         else:
             self._log.learned(entry, margins)

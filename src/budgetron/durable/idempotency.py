@@ -3,9 +3,9 @@
 A key names one of two things:
 
     a request   The same key with the same rows gets the first answer. With different rows it raises `KeyReused`.
-    a stream    Rows that may be sent again from the beginning, cut into requests anywhere. Each row has a position, a
-                number that rises along the stream. Rows before the end of what was learned are skipped, in whatever
-                requests they come. Different rows at the same positions raise `KeyReused`.
+    a stream    Rows that may be sent again from the beginning, divided into requests in any way. Each row has a
+                position, a number that rises along the stream. Rows up to the last learned position are skipped,
+                whichever request they are in. Different rows at the same positions raise `KeyReused`.
 
 `key_tables` has the tables. They are written in the transaction that logs the rows, so a key is known exactly when its
 rows are on disk. The log of a `Host` and the service's journal of a model in shards both use them.

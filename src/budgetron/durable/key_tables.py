@@ -5,7 +5,8 @@
                        digest of eight bytes per row (NULL: not known), margins (once known)
     stream_forgotten   key, and the position before which answers of this stream have been deleted
 
-Every row ends with a checksum: a key that changed on disk would be forgotten, and its rows would be learned again.
+Every row ends with a checksum. Without it, a key that changed on disk would not be found, and its rows would be learned
+again.
 `idempotency` reads and fills these tables.
 """
 

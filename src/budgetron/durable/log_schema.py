@@ -16,9 +16,10 @@ from budgetron.durable.sqlite_file import SqliteFile
 
 NAME = "host.sqlite"
 OWNER_CHECKSUM = "checksum(epoch, position, snapshot, previous)"
-# A rejected record keeps its place. The CRC-32 of no bytes is the number that seeds it.
+# A rejected record keeps its number. The CRC-32 of no bytes is its seed, and the number of the record is the seed.
 CLEAR_RECORD = "UPDATE log SET block = NULL, crc = number & 4294967295 WHERE number = ?"
-# Before the first snapshot nothing was acknowledged, so no record is missed, and rejected ones need no place.
+# Before the first snapshot nothing was acknowledged, so a gap in the numbers is no sign of damage, and rejected records
+# are deleted.
 DROP_RECORD = "DELETE FROM log WHERE number = ? AND (SELECT snapshot FROM owner) IS NULL"
 _SNAPSHOT_COLUMNS = """
 ALTER TABLE owner ADD COLUMN snapshot INTEGER;

@@ -1,7 +1,7 @@
 """The directory of a host, and the two small files beside the database: `lock`, and `acknowledged`.
 
-Directories and files are created for their owner only. What a killed process left half-written is deleted by the next
-owner: copies of a model must not outlive a request to forget someone.
+Directories and files are created for their owner only. The next owner deletes temporary files of a killed process,
+because copies of a model must not outlive a request to forget a task.
 
 `lock` is locked through the operating system, which releases it when the process ends, however it ends.
 
@@ -38,7 +38,7 @@ def make_private(directory: Path) -> None:
 
 def remove_leftovers(directory: Path) -> None:
     """Delete the temporary files that a killed process left. Only the owner of the directory may call this."""
-    # The second one is that of a copy under way (`Log.copy_to`), and the others are those of version 0.1.
+    # The second prefix is that of an unfinished copy (`Log.copy_to`); the last two are those of version 0.1.
     for prefix in (TEMPORARY, f".{TEMPORARY}", ".backup-", "..backup-"):
         for path in directory.glob(f"{prefix}*"):
             if path.is_dir():

@@ -74,7 +74,8 @@ def _write(folder: Path, old: Log, found: Recovery, last: int) -> int:
     folder.mkdir(mode=0o700)
     new = Log(folder)
     try:
-        new.take_over(max(1, old.epoch))  # not a later one: the coordinator of a shard counts on with its own numbers
+        # Not a higher epoch than the old one, because the coordinator of a shard continues with its own numbers.
+        new.take_over(max(1, old.epoch))
         with new.writing():
             copy_keys(old.db, new.db, found.position)
             new.keys.answered(old.unwritten.answers.items())

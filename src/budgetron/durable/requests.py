@@ -1,6 +1,6 @@
-"""The life of a request: the arguments of a call, the entry while it is committed, and the acknowledgement.
+"""The three forms of a request: the arguments of a call, the entry while it is committed, and the acknowledgement.
 
-`Host` and `ShardedHost` go through it in the same way: `entry_of` for each request, `group_into_commits`, then the
+`Host` and `ShardedHost` process requests in the same steps: `entry_of` for each request, `group_into_commits`, then the
 tables of `idempotency`, the log, the model, and `answer_of`.
 """
 

@@ -1,4 +1,4 @@
-"""Restore a backup: put it into the place of a host's database, whatever is there, while no process serves it.
+"""Restore a backup: replace the database of a host, intact or damaged, while no process serves it.
 
 `budgetron restore` calls this. The old database is kept beside the new one.
 """
@@ -20,7 +20,7 @@ from budgetron.errors import StorageError
 
 
 def restore(backup: str | os.PathLike[str], directory: str | os.PathLike[str]) -> Replaced:
-    """Put a backup into the place of a host's database. Record numbers go on, so that none is used twice."""
+    """Replace a host's database by a backup. Record numbers continue after the old ones, so that none is used twice."""
     backup, directory = Path(backup), Path(directory)
     with owned(directory) as stage:
         try:

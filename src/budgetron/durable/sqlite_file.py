@@ -37,8 +37,8 @@ class SqliteFile:
     schema : str
         The statements that create the tables of a new file.
     durable : bool
-        True forces every commit to disk (fsync). False survives a crash of the process, but a power loss may take the
-        last commits.
+        True forces every commit to disk (fsync). With False, commits survive a crash of the process, but the last ones
+        may be lost in a power failure.
     checked : bool, optional
         Whether the structure of the file is checked on opening; by default if it is durable.
     migrations : mapping from format number to function
@@ -90,7 +90,7 @@ class SqliteFile:
                 self.execute(f"PRAGMA user_version={older + 1}")
 
     def check_structure(self) -> None:
-        """Raise `DamagedLog` if pages, rows or indexes contradict each other. SQLite itself looks at few of them."""
+        """Raise `DamagedLog` if pages, rows or indexes contradict each other. On opening, SQLite checks few of them."""
         with storage_errors(self.path):
             found = self.execute("PRAGMA integrity_check(1)").fetchone()[0]
         if found != "ok":
@@ -138,7 +138,7 @@ class SqliteFile:
     def check_free_space(self) -> None:
         """Raise `DiskRefused` if the disk is full.
 
-        A write may succeed on a full disk, because SQLite reuses free pages of the file. Free space tells more.
+        A successful write does not prove free space, because SQLite reuses free pages of the file.
         """
         if hasattr(os, "statvfs"):
             status = os.statvfs(self.path.parent)
@@ -202,7 +202,7 @@ def create_private(path: Path) -> None:
 
 
 def _checksum(*values: int | bytes | None) -> int:
-    """The SQL function `checksum`. Lengths are included, so that no byte can move from one value to the next."""
+    """The SQL function `checksum`. Lengths are included, so that a byte moved from one value to the next changes it."""
     crc = 0
     for value in values:
         if isinstance(value, bytes):

@@ -56,7 +56,7 @@ def copy_host(directory: Path, folder: Path) -> None:
     """Copy the database of a host, which may be in use, and its mark of what was acknowledged."""
     make_private(folder)
     mark = directory / MARK
-    if mark.is_file():  # first: the database, which may go on growing, must not be behind it
+    if mark.is_file():  # the mark first: the database may grow meanwhile, and its copy must not be behind the mark
         shutil.copyfile(mark, folder / MARK)
     if not (directory / NAME).is_file():
         raise damaged_log(directory / NAME, "it is missing")
@@ -95,7 +95,8 @@ def put_in_place(database: Path, directory: Path, aside: str, position: int = 0)
         if old.exists():
             number = next(n for n in range(1, 10**6) if not (directory / f"{aside}-{n}.sqlite").exists())
             kept = directory / f"{aside}-{number}.sqlite"
-            # The write-ahead file first: without it the database is behind `acknowledged`, which is noticed.
+            # The write-ahead file first. If the process is killed after this step, the database without that file is
+            # behind `acknowledged`, and opening it reports the damage.
             if (wal := Path(f"{old}-wal")).exists() and wal.stat().st_size:
                 os.replace(wal, f"{kept}-wal")
             os.replace(old, kept)

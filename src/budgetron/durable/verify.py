@@ -20,7 +20,7 @@ from budgetron.durable.staging import copy_host, copy_log, not_a_backup, reporte
 
 @dataclass(frozen=True)
 class Verified:
-    """An intact log. `unusable` says which snapshot is damaged, if the one before it can take its place."""
+    """An intact log. `unusable` says which snapshot is damaged, if the one before it can be used instead."""
 
     position: int
     examples: int  # that the model has seen

@@ -28,8 +28,8 @@ SAME_BYTES_AS = "mtbprj-2"
 OURS_AT_B = "Budgetron, kernel only"
 OURS_AT_BYTES = "Budgetron, equal bytes"
 
-# Budgetron has default parameters and the bytes that mtbprj-2 takes in the same cell. Its first generation stored
-# examples, and had a second row with its kernel blocks alone at equal B: stored runs may still hold it, none are made.
+# Budgetron runs with default parameters and the bytes that mtbprj-2 takes in the same cell. Its first version stored
+# examples, and had a second row, OURS_AT_B, at equal B. Saved runs may still contain that row; new runs never do.
 
 
 @dataclass(frozen=True)
@@ -71,7 +71,7 @@ ALGORITHMS = [
 
 
 def _of_ours(kernel: Kernel) -> Kernel:
-    """Return the kernel whose random features Budgetron has; others than Gaussian ones are for the paper's rows."""
+    """Return the kernel that Budgetron's random features approximate, which must be Gaussian."""
     return kernel if isinstance(kernel, Gaussian) else Gaussian()
 
 

@@ -1,4 +1,4 @@
-"""Check what the table was expected to show. The result is reported whether or not it holds."""
+"""Check the expectations about the table. Each result is reported, whether or not the expectation holds."""
 
 from __future__ import annotations
 
@@ -125,7 +125,7 @@ def _all_ahead(expected: str, pairs: dict[str, Estimate | None]) -> Finding:
         for name, pair in run.items()
         if pair.mean <= 0
     )
-    # An exception smaller than its noise does not refute the expectation.
+    # A difference within its noise does not refute the expectation.
     excused = all("within noise" in line for line in behind)
     return Finding(expected, f"{len(ahead)} of {len(run)}", excused, behind)
 

@@ -18,7 +18,7 @@ from budgetron.errors import BudgetronError
 
 
 class Scheduled(Protocol):
-    """A run: what it depends on comes in an earlier wave."""
+    """A run. The runs that it depends on are in an earlier wave."""
 
     @property
     def wave(self) -> int: ...
@@ -34,9 +34,9 @@ _stop: Any = None  # in a worker process: the event that is set to stop before t
 def perform_all(
     runs: Iterable[Run], out: Path, folder: str | None, jobs: int, done: Callable[[Run], None]
 ) -> dict[Run, str]:
-    """Perform every run, and call `done` after each. KeyboardInterrupt passes through.
+    """Perform every run, and call `done` after each. Returns the runs that a learner rejected, and why.
 
-    A run that a learner rejects leaves a gap in the table and does not stop the others; returns those runs, and why.
+    A rejected run leaves a gap in the table and does not stop the others. KeyboardInterrupt passes through.
     """
     refused: dict[Run, str] = {}
     context = multiprocessing.get_context("spawn")  # forking is unsafe while a thread draws the progress display

@@ -54,8 +54,8 @@ def check_columns(plan: Plan, arrays: Mapping[str, NDArray[Any]], settings: Sett
     taken = [*names, *(name for name in others if name is not None and plan.layout == "table")]
     require(len(set(taken)) == len(taken), "columns", "of different names")
     require(not (plan.whole_labels and plan.truth_labels), "columns", "with labels of one kind")
-    require(plan.layout == "table" or plan.weight is None, "columns", "without a weight where there are no names")
-    require(plan.layout == "table" or not names, "columns", "none where the layout has no names")
+    require(plan.layout == "table" or plan.weight is None, "columns", "without a weight for a layout without column names")
+    require(plan.layout == "table" or not names, "columns", "empty for a layout without column names")
     for column in plan.columns:
         require(column.kind in SCALED or not column.gaps, "columns", "with gaps in columns of numbers and dates only")
         require(column.kind == "date" or not column.clock, "columns", "with a clock in columns of dates only")
@@ -74,7 +74,7 @@ def check_columns(plan: Plan, arrays: Mapping[str, NDArray[Any]], settings: Sett
     require((np.abs(center) <= LARGEST).all(), "columns.center", f"of numbers up to {LARGEST:g}")
     whole = (count >= 0).all() and (count <= _MOST_ROWS).all() and (count == np.floor(count)).all()
     require(whole, "columns.count", "counts of rows")
-    # Sums are of differences from `center`, each at most 2 LARGEST, so that many of them bound the sums.
+    # The sums are over differences from `center`. Each is at most 2 LARGEST, which bounds the sums.
     most = 2 * LARGEST * count
     require((np.abs(total_off) <= most).all(), "columns.total", "sums of as many values as were counted")
     fine = ((squares >= 0) & (squares <= most * 2 * LARGEST)).all()

@@ -49,7 +49,8 @@ def unpacked(content: bytes) -> tuple[bytes, dict[str, NDArray[Any]]]:
     number = int.from_bytes(content[8:16], "little")
     if len(content) >= _START and not 1 <= number <= FORMAT:
         raise invalid("the file", f"of format 1 to {FORMAT}", f"format {number}", "A newer budgetron may read it.")
-    digest = sha256(content[:16])  # the format number is checked first: a later format may place its digest elsewhere
+    # After the check of the format number, because a later format may have its digest elsewhere.
+    digest = sha256(content[:16])
     digest.update(memoryview(content)[_START:])
     if digest.digest() != content[16:_START]:
         raise invalid("the file", "unchanged since it was saved", "content that does not match its SHA-256 checksum",

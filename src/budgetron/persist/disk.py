@@ -44,7 +44,7 @@ def replace_file(path: str | os.PathLike[str], content: bytes) -> None:
 
 def read_bytes(path: str | os.PathLike[str], limit: int) -> bytes:
     """Read a regular file of at most `limit` bytes."""
-    descriptor = os.open(os.fspath(path), _READ)  # non-blocking: opening a named pipe would wait for a writer
+    descriptor = os.open(os.fspath(path), _READ)  # non-blocking, because opening a named pipe would wait for a writer
     try:
         status = os.fstat(descriptor)
         if not stat.S_ISREG(status.st_mode):

@@ -41,7 +41,7 @@ def settings_record(who: str, settings: Settings) -> schema.Settings:
 def settings_of(rule: str, record: schema.Settings, graph: TaskGraph) -> Settings:
     """Restore settings from their record, and check that they agree with each other."""
     kernel = kernel_of(record.kernel)
-    require(record.n_outputs != 2, "n_outputs", "1 for two classes, else the number of classes", "2")
+    require(record.n_outputs != 2, "n_outputs", "1 for two classes, otherwise the number of classes", "2")
     has_pool = record.sparse and record.capacity is not None
     require(record.pool is None or has_pool, "pool", "null without sparse rows and a capacity", "a number")
     declared = rule_class(rule)

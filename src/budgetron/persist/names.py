@@ -22,7 +22,7 @@ from budgetron.errors import BudgetronError
 from budgetron.file_errors import invalid, reported_as_file_error
 
 _DEEPEST = 16  # nesting of tuples; it bounds the recursion on a hostile file
-_LONGEST_NUMBER = 4000  # digits; Python itself refuses to parse integers of more than 4300
+_LONGEST_NUMBER = 4000  # digits; Python does not parse integers of more than 4300 digits
 
 
 class NoJSON(BudgetronError):

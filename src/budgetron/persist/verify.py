@@ -52,7 +52,7 @@ def verify_examples(settings: Settings, state: Arrays) -> None:
         require(moves > 0 or not state["reference"].any(), "state.reference", "0 before the first move")
         largest *= 4  # rows are stored minus the point, and ‖x − c‖² ≤ (‖x‖ + ‖c‖)²
     kernel = settings.kernel
-    # A Gaussian K(x, x) is 1 and cannot overflow, and its γ may still be unknown: only the squared norms are checked.
+    # For a Gaussian kernel only the squared norms are checked: K(x, x) is 1, and γ may still be unknown.
     self_kernel = squares
     if kernel is not None and not isinstance(kernel, Gaussian):
         self_kernel = kernel.of_products(squares, squares, squares)

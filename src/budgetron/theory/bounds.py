@@ -71,7 +71,8 @@ def longest(
     """Return the largest norm a that mtrbp competes with, for tasks g_i = a·u_i with given cosines.
 
     `shape` has the products ⟨u_i, u_j⟩ of the directions, with 1 on the diagonal. Equal tasks may have large norms,
-    because the whole budget serves all of them. Tasks far apart, such as the corners of a simplex, must share it.
+    because all of them use the same stored examples. Tasks far apart, such as the corners of a simplex, must divide the
+    budget.
 
     >>> import numpy as np
     >>> from budgetron import graphs

@@ -28,7 +28,7 @@ class Guarantee:
 
     `hinge_loss`, `norm` and `total_shift` are those of the comparator multiplied by `scale`. `c_g` includes the largest
     √K'(x, x) in the stream, which is 1 for a normalised kernel. `bound` is None if the paper proves none for this
-    learner, or none against a comparator with so large a norm; `reason` says why.
+    learner, or if the norm of the comparator is too large for the theorem; `reason` says why.
     """
 
     learner: str
@@ -155,7 +155,7 @@ class _Terms:
         if math.isnan(radius) or not 0 < self._norm < math.inf:
             return 1.0
         longest = radius / self._norm
-        # The bound is not convex in the scale: a wide grid finds the valley, finer ones its lowest point.
+        # The bound is not convex in the scale: a wide grid finds the region of the minimum, finer grids the minimum.
         grid = longest * np.concatenate([np.geomspace(1e-4, 0.1, 40), np.linspace(0.1, 1.0, 181)[1:]])
         for _ in range(3):
             values = [self.bound(float(scale)).mistakes for scale in grid]

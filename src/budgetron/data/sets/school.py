@@ -1,6 +1,6 @@
 """School: examination results of 15,362 pupils in 139 London secondary schools; the paper's School set.
 
-x    28 columns as in the file; all binary except columns 3 and 4 (from 0), which are rescaled to [0, 1];
+x    28 columns as in the file; all are binary except columns 3 and 4 (counted from 0), which are rescaled to [0, 1];
      the last is the constant 1. The file has no column names.
 y    1 iff the score is above its 75th percentile over all pupils (29)
 task the school, 0 to 138, in the order of the file; rows are sorted by school, so shuffle them

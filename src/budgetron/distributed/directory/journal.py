@@ -1,9 +1,9 @@
 """The journal of a `ShardedHost`: one row per request to learn, beside the logs of the shards.
 
-A request may go to several shards, and each shard knows its own rows only. The journal has the whole request: written
-and forced to disk before it is sent to any shard, and kept until all shards have learned it. Its number makes the keys
-under which the rows are sent to the shards, so that sending them again learns nothing twice. The idempotency keys of
-clients are stored as in the log of a `Host`.
+A request may go to several shards, and each shard knows only its own rows. The journal has the whole request. It is
+forced to disk before it is sent to any shard, and kept until all shards have learned it. Its number is part of the key
+under which its rows are sent to the shards, so that they can be sent again and are learned once. The idempotency keys
+of clients are stored as in the log of a `Host`.
 
     about      the unique name of this journal, where the shards are, and how many
     request    number and rows of what not all shards have learned yet

@@ -8,7 +8,7 @@ exchange it sends its shared part and receives what the others have learned:
     Budgetron, filters  with Λ = P⁻¹:  Λ_g ← Λ_g + Σ_{h≠g} ΔΛ_h,  (Λθ)_g ← (Λθ)_g + Σ_{h≠g} Δ(Λθ)_h
                         where Δ is the change since the last exchange, so that each row is counted once
     Budgetron, others   the mean over all replicas: weights of filters that keep adapting (floor > 0), of AdaGrad, and
-                        of the learned dimensions. Step sizes and variances stay those of the replica
+                        of the learned dimensions. Step sizes and variances are not exchanged
     Budgetron, columns  centre and spread of every column: the mean, weighted by rows
 
 Why the mean and not the sum: all replicas estimate the same function, each from its own rows, so a sum would count it
@@ -35,7 +35,7 @@ from budgetron.kernels import Kernel
 
 Array = NDArray[np.float64]
 FilterParts = dict[str, tuple[Array, Array]]
-JITTER = 1e-10  # added to the diagonal of the Gram matrix, relative; stored examples are at least η apart, so tiny
+JITTER = 1e-10  # relative to the diagonal of the Gram matrix; tiny, because stored examples are at least η apart
 MEANS = ("latent_weights", "latent_dimensions", "adagrad_weights")
 COLUMNS = ("centre", "spread", "mean", "variance")
 ESTIMATED = 3  # rows that a replica must have seen for its estimates of columns to be used

@@ -1,8 +1,8 @@
 """`ReplicatedModel`: one component of the task graph, split by groups of tasks into replicas. An approximation.
 
 Each replica learns the rows of its own tasks. Every `exchange_every` examples the replicas exchange the part of the
-model that all tasks share (`exchange`). Between two exchanges they are independent, which is the difference to
-one learner. Its cost in accuracy is measured in docs/distributed.md.
+model that all tasks share (`exchange`). Between two exchanges they are independent, unlike one learner. The loss of
+accuracy is measured in docs/distributed.md.
 """
 
 from __future__ import annotations

@@ -1,8 +1,9 @@
 """Divide a budget among shards or replicas. The budget is the total: the shares add up to it.
 
     fixed     every shard has an equal share for the life of the model: each shard is a learner of B/n examples
-    demand    shares follow the mistakes of each shard. A rebalancing moves at most half of a share, so that a quiet
-              hour does not empty a shard. Shards that shrink do so before others grow, so the total is never exceeded.
+    demand    shares follow the mistakes of each shard. A rebalancing moves at most half of a share, so that a shard
+              does not lose everything in an hour without mistakes. Shards shrink before others grow, so that the total
+              is never exceeded.
 
 Both differ from one learner with one budget, in which all tasks compete for every stored example. Everything here is
 arithmetic: `introspection` and `sharded` apply the results.

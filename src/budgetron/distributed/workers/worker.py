@@ -1,7 +1,8 @@
 """`Worker`: owns some shards, each a model of its own in a `Host` of its own. Runs in a thread or as a Ray actor.
 
 Every message names the epoch under which the coordinator assigned the shard. A worker rejects other epochs, and so does
-the shard's log: the log is what counts, because a worker that was cut off does not know that it lost the shard.
+the shard's log. The check in the log is the one that guarantees correctness, because a worker that was cut off from the
+coordinator does not know that it lost the shard.
 """
 
 from __future__ import annotations

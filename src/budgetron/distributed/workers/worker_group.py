@@ -1,8 +1,8 @@
 """`WorkerGroup`: which worker owns which shard under which epoch, message delivery, and recovery of lost workers.
 
 A worker becomes the owner of a shard under a new, higher epoch, which the shard's log checks on every write. So the log
-rejects whatever a former owner still writes, whether it was cut off or merely slow. Nothing is learned twice: a message
-that is sent again carries the same idempotency key, and the log returns the first answer.
+rejects all further writes of a former owner, whether it was cut off or only slow. Nothing is learned twice: a message
+that is sent again has the same idempotency key, and the log returns the first answer.
 
 `ShardedModel` sends everything through this class. It must never send two messages of one shard out of order.
 """

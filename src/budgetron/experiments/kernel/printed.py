@@ -1,7 +1,7 @@
-"""Tables 5 and 7 as printed: mistake rate in per cent; and the reasons for differences that are known.
+"""Tables 5 and 7 as printed (mistake rates in per cent), and the known reasons for differences.
 
-The settings are those of the public code of the study; with them nearly all cells are met. Where the code differs from
-the rule that it is named after, the reason says so.
+The settings are those of the public code of the study; with them nearly all cells are reproduced. If that code differs
+from the rule whose name it has, the reason says so.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ REASONS = {
     ("FOGD", "satimage"): "not explained; a step of 0.05 instead of 0.005 gives 29.3",
     ("FOGD", "dna"): "not explained; a step of 0.01 instead of 0.005 gives 20.9",
     ("NOGD", "spambase"): "not explained; k = 0.9 B instead of 0.2 B gives 29.2",
-    ("Forgetron", ""): "the study's code takes the larger root of the inequality for φ, ours is the Forgetron's",
+    ("Forgetron", ""): "the study's code takes the larger root of the inequality for φ; ours follows the paper",
 }
 
 

@@ -1,8 +1,8 @@
 """The learners of the tables with the settings of the tables, and ours beside them.
 
-σ = 8, so γ = 1/128; B = 100 for two classes and 200 for more; D = 4B frequencies and k = 0.2B features. η is 0.2, and
-0.002 for FOGD's features that are not normalised; with more classes 0.5 and 0.005. The features of `FourierSgd` are
-normalised: its rate is D times that.
+σ = 8, so γ = 1/128; B = 100 for two classes and 200 for more; D = 4B frequencies and k = 0.2B features. η is 0.2 for
+two classes and 0.5 for more. For FOGD, whose features are not normalised in the study, it is 0.002 and 0.005; the
+features of `FourierSgd` are normalised, so its rate is D times that.
 """
 
 from __future__ import annotations
@@ -51,10 +51,10 @@ def _ogd(one: KernelSet, seed: int) -> Any:
 
 
 def _bogd(one: KernelSet, seed: int) -> Any:
-    """The rule that was printed.
+    """Make BOGD as the study's code has it.
 
-    The study's code shrinks all weights instead of clipping some; with more than two classes it drops the oldest
-    example and makes up for nothing.
+    That code shrinks all weights instead of clipping single ones. With more than two classes it removes the oldest
+    example and does not rescale the others.
     """
     if one.n_classes > 2:
         return _sgd(one, "bogd", maintenance="oldest", regularization=1e-5, clip=None)

@@ -34,7 +34,7 @@ class KernelSet:
     n_classes: int
     budget: int
     digest: str
-    url: str | None = None  # None: it cannot be downloaded as a file that can be read
+    url: str | None = None  # None: the public copy is in an archive that must be unpacked by hand
     origin: str = _CODE
 
 
