@@ -13,6 +13,7 @@ from budgetron.kernels import Gaussian
 
 pytestmark = pytest.mark.skipif(not native.available, reason="built without a compiler")
 _core = native._core
+NAMES = _core.Names(None, None, False) if native.available else None
 
 
 def settings(**more):
@@ -82,8 +83,10 @@ def test_rows_of_another_precision_are_refused(taught):
 
 def test_one_row_of_another_precision_is_refused():
     learner = _core.make(settings())
-    with pytest.raises(TypeError, match="float64"):
-        learner.learn_one(np.ones(3, np.float32), 0, 0, 0, 1.0)
+    for x in (np.ones(3, np.float32), np.ones(3, ">f8"), np.ones(6)[::2], np.ones((1, 3)), [1.0, 1.0, 1.0], {}, None):
+        assert learner.learn_one(NAMES, x, 0, 0, 0, 1.0) is NotImplemented  # to be converted, or rejected, in Python
+        assert learner.margin_one(NAMES, x, 0, 0) is NotImplemented
+    assert learner.n_seen == 0
 
 
 def test_rows_of_the_other_kind_are_refused():
@@ -106,8 +109,8 @@ def test_labels_that_are_no_class_are_refused(taught, label):
 def test_one_label_that_is_no_class_is_refused():
     learner = _core.make(settings(n_outputs=3))
     with pytest.raises(ValueError, match="label"):
-        learner.learn_one(np.ones(3), 3, 0, 0, 1.0)
-    learner.learn_one(np.ones(3), 2, 0, 0, 1.0)
+        learner.learn_one(NAMES, np.ones(3), 3, 0, 0, 1.0)
+    learner.learn_one(NAMES, np.ones(3), 2, 0, 0, 1.0)
 
 
 @pytest.mark.parametrize("width", [2, 4])
@@ -115,8 +118,7 @@ def test_rows_of_another_width_are_refused(width):
     learner = _core.make(settings())
     with pytest.raises(ValueError, match="columns"):
         learner.learn(_core.rows(np.ones((1, width))), *columns([0]))
-    with pytest.raises(ValueError, match="columns"):
-        learner.learn_one(np.ones(width), 0, 0, 0, 1.0)
+    assert learner.learn_one(NAMES, np.ones(width), 0, 0, 0, 1.0) is NotImplemented
 
 
 def test_a_sparse_column_beyond_the_width_is_refused():
@@ -143,7 +145,7 @@ def test_tasks_that_an_explicit_graph_does_not_have_are_refused(rule, task_id):
     for call in (
         lambda: learner.learn(one, *columns([0], [task_id])),
         lambda: learner.margins(one, *columns([0], [task_id])[1:]),
-        lambda: learner.learn_one(np.ones(3), 0, task_id, 0, 1.0),
+        lambda: learner.learn_one(NAMES, np.ones(3), 0, task_id, 0, 1.0),
         lambda: learner.task_weights(task_id, 0),
     ):
         with pytest.raises(ValueError, match="graph"):

@@ -49,10 +49,25 @@ class Engine(Protocol):
         ...
 
     def learn_one(
-        self, x: NDArray[Any] | SparseRow, code: int, task_id: int, cluster: int, weight: float,
-        offset: Reals | None = None,
-    ) -> tuple[float | Reals, int] | None:  # fmt: skip
+        self, x: NDArray[Any] | SparseRow, code: int, task_id: int, cluster: int, weight: float
+    ) -> tuple[float | Reals, int] | None:
         """Learn one row. Returns its margin and flags, or None if the row is invalid."""
+        ...
+
+    def margin_one(self, x: NDArray[Any] | SparseRow, task_id: int, cluster: int) -> float | Reals | None:
+        """Return the margin of one row, or one margin per class; None if the row is invalid."""
+        ...
+
+    def learn_example(self, x: Any, y: Any, task: Any, codes: dict[Any, int]) -> Any:
+        """Learn one example as the caller gave it, without conversions; `codes` are those of the labels.
+
+        Returns what `learn_one` does; NotImplemented if x is not a row of this model's precision or a plain dict, if the
+        task is not an integer, a string or None, if only the graph knows its cluster, or if the label is unknown.
+        """
+        ...
+
+    def margin_example(self, x: Any, task: Any) -> Any:
+        """Return the margin of an example as the caller gave it; NotImplemented as for `learn_example`."""
         ...
 
     def first_bad_row(self, X: Rows) -> int | None:

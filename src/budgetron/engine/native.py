@@ -25,6 +25,8 @@ from budgetron.engine.saved_state import Field
 from budgetron.engine.settings import Settings
 from budgetron.errors import refuse, shown
 from budgetron.graphs import Clique, Explicit, TaskGraph, factor_of
+from budgetron.graphs.hashed_names import feature_columns
+from budgetron.graphs.task_ids import STRING_IDS
 from budgetron.kernels import Gaussian, Kernel, Linear, Polynomial
 
 LEVELS = ("baseline", "v3", "v4")
@@ -50,6 +52,7 @@ level = _core.level() if available else None
 """The level in use: the best of this CPU, limited by BUDGETRON_LEVEL. None without the core."""
 scan = _core.scan if available else None  # delimited text, for `budgetron.io`; None without the core
 sparse_lines = _core.sparse_lines if available else None  # svmlight and Vowpal Wabbit text, likewise
+hashed_rows = _core.hashed_rows if available else None  # dicts of features, for `budgetron.learners.hashing`
 
 
 def supports(rule: str, kernel: Kernel | None) -> bool:
@@ -66,6 +69,7 @@ class Engine:
         self.settings = settings
         self._similarity = _similarity_for(settings)
         self._learner = _core.make(_plain(settings, self._similarity))
+        self._names = _names_for(settings)
 
     @classmethod
     def restore(cls, settings: Settings, state: State) -> Self:
@@ -91,8 +95,6 @@ class Engine:
 
     def first_bad_row(self, X: Rows) -> int | None:
         """Return the first row that is not finite or would overflow the kernel; None if there is none."""
-        if self.settings.kernel is None:  # without a kernel the core has no store to compute squared norms with
-            return _first_without_finite_norm(X)
         return self._learner.first_bad_row(self._block(X))
 
     def learn(
@@ -103,24 +105,18 @@ class Engine:
         return self._shaped(margins), flags
 
     def learn_one(
-        self, x: NDArray[Any] | SparseRow, code: int, task_id: int, cluster: int, weight: float,
-        offset: Reals | None = None,
-    ) -> tuple[float | Reals, int] | None:  # fmt: skip
-        """Learn one row, dense or a `SparseRow`. Returns its margin and flags, or None if the row is invalid."""
-        if self.settings.kernel is None and _first_without_finite_norm(x) is not None:
-            return None
-        X: Rows = x
-        if isinstance(x, np.ndarray):
-            if offset is None:
-                return self._learner.learn_one(x, code, task_id, cluster, weight)
-            X = x.reshape(1, -1)
-        block = self._block(X, offset)
-        if self.first_bad_row(X) is not None:
-            return None
-        margins, flags = self._learner.learn(
-            block, np.array([code], dtype=np.int32), np.array([task_id]), np.array([cluster]), np.array([weight])
-        )
-        return margins if self.settings.n_outputs > 1 else float(margins[0]), int(flags[0])
+        self, x: NDArray[Any] | SparseRow, code: int, task_id: int, cluster: int, weight: float
+    ) -> tuple[float | Reals, int] | None:
+        return self._learner.learn_one(self._names, x, code, task_id, cluster, weight)  # type: ignore[return-value]
+
+    def margin_one(self, x: NDArray[Any] | SparseRow, task_id: int, cluster: int) -> float | Reals | None:
+        return self._learner.margin_one(self._names, x, task_id, cluster)  # type: ignore[return-value]
+
+    def learn_example(self, x: Any, y: Any, task: Any, codes: dict[Any, int]) -> Any:
+        return self._learner.learn_example(self._names, x, y, task, codes)
+
+    def margin_example(self, x: Any, task: Any) -> Any:
+        return self._learner.margin_example(self._names, x, task)
 
     def margins(
         self, X: Rows, task_ids: Integers, clusters: Integers, threads: int = 1, offsets: Reals | None = None
@@ -259,16 +255,13 @@ def _plain(settings: Settings, similarity: _core.Similarity) -> dict[str, object
     }
 
 
-def _first_without_finite_norm(X: Rows) -> int | None:
-    """Return the first row whose squared norm is above 1e150 or not finite, as in the NumPy engine."""
-    with np.errstate(all="ignore"):
-        if isinstance(X, np.ndarray):
-            squares = (np.atleast_2d(X).astype(np.float64) ** 2).sum(axis=1)
-        else:
-            rows = np.repeat(np.arange(len(X.indptr) - 1), np.diff(X.indptr))
-            squares = np.bincount(rows, X.data.astype(np.float64) ** 2, minlength=len(X.indptr) - 1)
-        bad = np.flatnonzero(~(squares <= 1e150))
-    return int(bad[0]) if bad.size else None
+def _names_for(settings: Settings) -> Any:
+    """Return how the core turns names of features and tasks into numbers; see `Clique.locate_one` for the clusters."""
+    graph = settings.graph
+    columns = feature_columns(settings.n_features) if settings.sparse else None
+    if isinstance(graph, Clique) and graph.mapped is None:
+        return _core.Names(columns, STRING_IDS, graph.coupling == 0)
+    return _core.Names(columns, None, False)
 
 
 def graph_bytes(graph: Explicit) -> int:

@@ -17,13 +17,13 @@ import enum
 import fractions
 import uuid
 from collections.abc import Hashable, Iterable
-from hashlib import blake2b
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from budgetron.errors import refuse_type, shown
+from budgetron.graphs.hashed_names import HashedNames, hash_of
 
 HASHED = 1 << 62
 NOT_A_TASK = HASHED + (1 << 61)
@@ -51,7 +51,7 @@ def task_id_of(task: Any) -> int:
     if type(task) is int and -_INTEGER_LIMIT < task < _INTEGER_LIMIT:
         return task
     if type(task) is str:
-        return _hashed(b"s" + task.encode("utf-8", "surrogatepass"))
+        return STRING_IDS[task]
     task = plain(task)
     if isinstance(task, int) and -_INTEGER_LIMIT < task < _INTEGER_LIMIT:
         return int(task)
@@ -89,7 +89,11 @@ def _within(tasks: NDArray[Any]) -> bool:
 
 
 def _hashed(canonical: bytes) -> int:
-    return HASHED + (int.from_bytes(blake2b(canonical, digest_size=8).digest(), "little") & _HASH_MASK)
+    return HASHED + (hash_of(canonical) & _HASH_MASK)
+
+
+STRING_IDS = HashedNames(lambda task: _hashed(b"s" + task.encode("utf-8", "surrogatepass")))
+"""The ids of tasks that are strings."""
 
 
 def _canonical(task: Any) -> bytes:

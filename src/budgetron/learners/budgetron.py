@@ -142,7 +142,7 @@ class Budgetron(Learner):
     def predict_proba_one(self, x: Any, *, task: Hashable = None, offset: Any = None) -> dict[Any, float]:
         """The probability of each class for one example, by label."""
         self._check_begun()
-        chances = probabilities(self._margins_of_one(x, task, offset))[0].tolist()
+        chances = probabilities(np.array([self._margin_of_one(x, task, offset)]))[0].tolist()
         return dict(zip(self.classes_.tolist(), chances, strict=True))
 
     def predict_std(self, X: Any, *, tasks: Iterable[Any] | None = None, offset: Any = None) -> NDArray[np.float64]:

@@ -21,11 +21,12 @@ class Classes:
     def __init__(self, values: NDArray[Any], settled: bool = True) -> None:
         self.values = values
         self.settled = settled  # False while only the positive label has been seen and the negative one is a guess
-        self._codes = {label: code for code, label in enumerate(values.tolist())}
+        self.by_label: dict[Any, int] = {label: code for code, label in enumerate(values.tolist())}
+        self._plain = [label.item() if isinstance(label, np.generic) else label for label in values.tolist()]
         # JSON and Python have booleans where a text file has words, so true is accepted for "true" and "true" for true.
         self._truths = {
             label_text(label).lower(): code
-            for label, code in self._codes.items()
+            for label, code in self.by_label.items()
             if isinstance(label, bool) or (isinstance(label, str) and label.lower() in ("true", "false"))
         }
 
@@ -36,7 +37,7 @@ class Classes:
     def find(self, label: Any) -> int | None:
         """Return the code of a label, also of a boolean in its other spelling; None if it is unknown."""
         try:
-            code = self._codes.get(label)
+            code = self.by_label.get(label)
         except TypeError:  # a label that is not hashable cannot be a known class
             return None
         if code is None and self._truths and isinstance(label, bool if self.values.dtype.kind in "US" else str):
@@ -67,13 +68,24 @@ class Classes:
             if wrong.any():
                 self.code(who, y[wrong][0].item())
             return codes.astype(np.int32)
-        return np.array([self.code(who, label) for label in y.tolist()], dtype=np.int32)
+        labels = y.tolist()
+        try:
+            found = list(map(self.by_label.get, labels))
+        except TypeError:  # a label that is not hashable
+            found = [None]
+        if None in found:
+            found = [self.code(who, label) for label in labels]  # raises, and names the label
+        return np.array(found, dtype=np.int32)
 
     def of_margins(self, margins: NDArray[np.float64]) -> NDArray[Any]:
         """Turn margins into labels: by the sign of a single output, or the class with the largest output."""
         codes = (margins > 0).astype(np.intp) if margins.ndim == 1 else margins.argmax(axis=1)
         labels: NDArray[Any] = self.values[codes]
         return labels
+
+    def of_margin(self, margin: Any) -> Any:
+        """Turn the margin of one example, or its array of margins, into a label as plain Python."""
+        return self._plain[int(margin.argmax() if isinstance(margin, np.ndarray) else margin > 0)]
 
 
 def label_text(label: Any) -> str:

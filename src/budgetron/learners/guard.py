@@ -20,53 +20,70 @@ class Guard:
     """
 
     def __init__(self) -> None:
-        self._state = Lock()  # held for a few lines at a time
-        self._owner: int | None = None  # the thread that holds the lock; None only if no thread waits
-        self._depth = 0
-        self._waiting: deque[tuple[int, Lock]] = deque()  # each thread with the lock that it sleeps on
+        self.held = Lock()  # locked while a thread owns the guard
+        self._owner: int | None = None  # the thread that owns it; None only in between
+        self._again = 0  # how often the owner has entered beyond the first time
+        self._state = Lock()  # protects the queue; taken only where threads wait
+        self.waiting: deque[tuple[int, Lock]] = deque()  # each thread with the lock that it sleeps on
 
     def __enter__(self) -> None:
         me = get_ident()
-        # Safe to read without `_state`: here the owner is this thread exactly if this thread holds the lock already.
+        # Safe to read without a lock: the owner is this thread exactly if this thread owns the guard already.
         if self._owner == me:
-            self._depth += 1
-            return
-        with self._state:
-            if self._owner is None:
-                self._owner, self._depth = me, 1
-                return
-            turn = Lock()
-            turn.acquire()
-            self._waiting.append((me, turn))
-        try:
-            turn.acquire()  # sleeps until the owner releases it in `_hand_over`
-        except BaseException:  # Ctrl-C: leave the queue, or it would wait for this thread for ever
-            with self._state:
-                if self._owner == me:
-                    self._hand_over()
-                else:
-                    self._waiting.remove((me, turn))
-            raise
+            self._again += 1
+        elif not self.waiting and self.held.acquire(False):
+            self._owner = me
+        else:
+            self._wait(me)
 
     def __exit__(self, *_: object) -> None:
-        self._depth -= 1
-        if self._depth == 0:
-            with self._state:
-                self._hand_over()
-
-    def _hand_over(self) -> None:
-        """Make the thread that has waited longest the owner. The lock is never free in between for a later thread."""
-        if not self._waiting:
-            self._owner = None
+        if self._again:
+            self._again -= 1
             return
-        self._owner, turn = self._waiting.popleft()
-        self._depth = 1
-        turn.release()
+        self._owner = None
+        self.leave()
+
+    def leave(self) -> None:
+        """Release `held`, and wake the thread that has waited longest.
+
+        `learn_one` locks `held` itself if no thread is waiting, because entering costs as much as a small update. It
+        must not enter the guard again before it leaves.
+        """
+        self.held.release()
+        if self.waiting:
+            self._wake_first()
+
+    def _wait(self, me: int) -> None:
+        turn = Lock()
+        turn.acquire()
+        with self._state:
+            self.waiting.append((me, turn))
+        self._wake_first()  # the owner may have left before this thread was in the queue
+        try:
+            turn.acquire()  # sleeps until `_wake_first` releases it
+        except BaseException:  # Ctrl-C: leave the queue, or it would wait for this thread for ever
+            with self._state:
+                owned = self._owner == me
+                if not owned:
+                    self.waiting.remove((me, turn))
+            if owned:
+                self.__exit__()
+            raise
+
+    def _wake_first(self) -> None:
+        """Make the thread that has waited longest the owner, if the guard is free.
+
+        While threads wait, no other thread can take the guard: `__enter__` looks at the queue first.
+        """
+        with self._state:
+            if self.waiting and self.held.acquire(False):
+                self._owner, turn = self.waiting.popleft()
+                turn.release()
 
     @property
     def n_waiting(self) -> int:
         """How many threads wait for the lock."""
-        return len(self._waiting)
+        return len(self.waiting)
 
     def __reduce__(self) -> tuple[Any, ...]:
         return Guard, ()

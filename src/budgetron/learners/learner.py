@@ -20,8 +20,8 @@ from budgetron.engine.interface import Engine
 from budgetron.engine.memory import bytes_of
 from budgetron.engine.records import SparseRow
 from budgetron.engine.registry import rule_class
-from budgetron.errors import refuse, refuse_type, shown
-from budgetron.learners import validation
+from budgetron.errors import InputError, refuse, refuse_type, shown
+from budgetron.learners import rejections, validation
 from budgetron.learners.block_learner import BlockLearner
 from budgetron.learners.block_learner import Margins as Margins
 from budgetron.learners.classes import Classes
@@ -114,40 +114,25 @@ class Learner(BlockLearner, ClassifierMixin, BaseEstimator):  # type: ignore[mis
         `offset` is another model's score of it, see `predict_then_learn`.
         """
         self.check_streaming()
-        weight = 1.0
-        if sample_weight is not None:
-            self._check_takes_weights(sample_weight)
-            checked = validation.weights(self._who, [sample_weight], 1)
-            assert checked is not None
-            weight = float(checked[0])
-        # Fast path: a fitted model and a plain row skip the block machinery, which costs more than a small update.
-        engine = self._engine
-        row = None if engine is None or classes is not None else self._short_row(engine, x)
-        if engine is None or row is None:
-            if np.ndim(y):
-                raise refuse(self._who, "y", "one label", shown(y))
-            x, tasks = self._one_row(x, task)
-            weights = None if sample_weight is None else [weight]
-            given = None if offset is None else [offset]
-            margins = self.learn_block(
-                self.validate(x, [y], tasks=tasks, classes=classes, sample_weight=weights, offset=given)
-            )
-            return float(margins[0]) if margins.ndim == 1 else margins[0]
-        code = self._classes.code(self._who, y)
-        scores = self._one_offset(engine, offset)
-        with self._guard:
-            task_id, cluster = validation.located_one(self._who, task, self._graph, self._tasked)
-            done = engine.learn_one(row, code, task_id, cluster, self._weight_of(code, weight), scores)
-            if done is None:  # the engine rejects rows with NaN, infinity or too large values, unchanged itself
-                self._check_rows(row if isinstance(row, SparseRow) else row.reshape(1, -1))
-                raise AssertionError("the engine rejected a row that the checks accept")
-            margin, flags = done
-            self._has_offset = scores is not None
-            if task is not None:
-                self._tasked = True
-                if flags & 4:  # Outcome.STORED; comparing with the enum costs as much as a small update
-                    self._names.keep(task_id, task, lambda: engine.task_ids, engine.n_stored)
-        return margin
+        # A fitted model takes one row without the steps for blocks, which would cost more than a small update.
+        if self._engine is None or classes is not None or offset is not None or not self._takes_single_rows():
+            return self._learn_block_of_one(x, y, task, classes, sample_weight, offset)
+        if sample_weight is not None or self.class_weight is not None or (task is None and self._tasked):
+            return self._learn_converted(x, y, task, sample_weight)
+        guard = self._guard
+        if guard.waiting or not guard.held.acquire(False):  # another thread learns: this one has to queue
+            return self._learn_converted(x, y, task, sample_weight)
+        try:
+            done = self._engine.learn_example(x, y, task, self._classes.by_label)
+            if done is not None and done is not NotImplemented:
+                margin, flags = done
+                if task is not None and (flags & 4 or not self._tasked):  # Outcome.STORED; the enum would be slow
+                    self._learned_task(task, flags)
+                return margin
+        finally:
+            guard.leave()
+        # The general way converts x, or says what is wrong with x, y or the task.
+        return self._learn_converted(x, y, task, sample_weight)
 
     def forget_task(self, task: Hashable) -> None:
         """Remove a task's stored examples and weights; everything else stays."""
@@ -198,9 +183,7 @@ class Learner(BlockLearner, ClassifierMixin, BaseEstimator):  # type: ignore[mis
 
     def predict_one(self, x: Any, *, task: Hashable = None, offset: Any = None) -> Any:
         """Predict the label of one example, an array row or a dict of features."""
-        self._check_begun()
-        label = self._classes.of_margins(self._margins_of_one(x, task, offset))[0]
-        return label.item() if isinstance(label, np.generic) else label
+        return self._classes.of_margin(self._margin_of_one(x, task, offset))
 
     def explain(
         self,
@@ -287,40 +270,102 @@ class Learner(BlockLearner, ClassifierMixin, BaseEstimator):  # type: ignore[mis
             )
         return classes
 
-    def _short_row(self, engine: Engine, x: Any) -> NDArray[Any] | SparseRow | None:
-        """Encode one row for the engine; None if it needs the full path through `validate`.
+    def _learn_converted(self, x: Any, y: Any, task: Hashable, sample_weight: Any) -> Any:
+        """Learn one row that the engine does not take as it is, or with a weight."""
+        weight = 1.0
+        if sample_weight is not None:
+            self._check_takes_weights(sample_weight)
+            checked = validation.weights(self._who, [sample_weight], 1)
+            assert checked is not None
+            weight = float(checked[0])
+        row = self._converted_row(x)
+        if row is None:
+            return self._learn_block_of_one(x, y, task, None, sample_weight, None)
+        code = self._classes.code(self._who, y)
+        with self._guard:
+            task_id, cluster = validation.located_one(self._who, task, self._graph, self._tasked)
+            done = self._engine.learn_one(row, code, task_id, cluster, self._weight_of(code, weight))
+            if done is None:
+                raise self._bad_values(x)
+            margin, flags = done
+            if task is not None:
+                self._learned_task(task, flags)
+        return margin
 
-        The full path is needed while classes are still assumed, with a task column, and for conversions between
-        sparse and dense input.
-        """
+    def _learned_task(self, task: Hashable, flags: int) -> None:
+        """Note that tasks are named, and remember the name of a task whose example was stored."""
+        self._tasked = True
+        if flags & 4 and type(task) is not int:  # integers need no names
+            engine = self._engine
+            self._names.keep(self._graph.locate_one(task)[0], task, lambda: engine.task_ids, engine.n_stored)
+
+    def _learn_block_of_one(
+        self, x: Any, y: Any, task: Hashable, classes: Any, sample_weight: Any, offset: Any
+    ) -> Any:
+        if np.ndim(y):
+            raise refuse(self._who, "y", "one label", shown(y))
+        x, tasks = self._one_row(x, task)
+        weights, offsets = (None if value is None else [value] for value in (sample_weight, offset))
+        block = self.validate(x, [y], tasks=tasks, classes=classes, sample_weight=weights, offset=offsets)
+        margins = self.learn_block(block)
+        return float(margins[0]) if margins.ndim == 1 else margins[0]
+
+    def _takes_single_rows(self) -> bool:
+        """Whether rows need not pass the steps for blocks: no task column, no offsets, and all classes are known."""
+        return self.task_column is None and self._has_offset is False and self._classes.settled
+
+    def _margin_of_one(self, x: Any, task: Hashable, offset: Any) -> Any:
+        """Return the margin of one example, or an array with one margin per class."""
+        engine = self._begun_engine()
+        margin = NotImplemented
+        if offset is None and self._takes_single_rows():
+            if task is not None or not self._tasked:
+                margin = engine.margin_example(x, task)
+            if margin is NotImplemented:
+                margin = self._margin_of_converted(engine, x, task)
+        if margin is None:
+            raise self._bad_values(x)
+        if margin is NotImplemented:
+            x, tasks = self._one_row(x, task)
+            margin = self.decision_function(x, tasks=tasks, offset=None if offset is None else [offset])[0]
+        return margin
+
+    def _margin_of_converted(self, engine: Any, x: Any, task: Hashable) -> Any:
+        row = self._converted_row(x)
+        if row is None:
+            return NotImplemented
+        task_id, cluster = validation.located_one(self._who, task, self._graph, self._tasked)
+        if engine.side_by_side:
+            return engine.margin_one(row, task_id, cluster)
+        with self._guard:
+            return engine.margin_one(row, task_id, cluster)
+
+    def _converted_row(self, x: Any) -> Any:
+        """Convert one row for the engine; None if it needs the steps for blocks, from sparse to dense or vice versa."""
+        engine = self._engine
         settings = engine.settings
-        if self.task_column is not None or not self._classes.settled:
-            return None
         if isinstance(x, Mapping):
             return hashed_row(self._who, x, settings.n_features, settings.dtype) if settings.sparse else None
         return None if settings.sparse else validation.vector(self._who, x, settings.n_features, settings.dtype)
 
-    def _margins_of_one(self, x: Any, task: Hashable, offset: Any) -> Margins:
-        return self._margins(self._engine, *self._one_example(x, task, offset))
-
     def _one_example(self, x: Any, task: Hashable, offset: Any) -> tuple[Any, NDArray[Any], NDArray[Any], Any]:
         """Check one example to predict, and return it as an engine takes it: rows, task ids, clusters, offsets."""
-        row = self._short_row(self._engine, x)
-        if row is None:
-            x, tasks = self._one_row(x, task)
-            block = self.validate(x, tasks=tasks, offset=None if offset is None else [offset])
-            return block.rows, block.task_ids, block.clusters, block.offsets
-        scores = self._one_offset(self._engine, offset)
-        rows = row if isinstance(row, SparseRow) else row.reshape(1, -1)
-        task_id, cluster = validation.located_one(self._who, task, self._graph, self._tasked)
-        self._check_rows(rows)
-        return rows, np.array([task_id]), np.array([cluster]), scores
+        if self.task_column is None and self._classes.settled and (row := self._converted_row(x)) is not None:
+            scores = None if offset is None else validation.offsets(self._who, [offset], 1)
+            rows = row if isinstance(row, SparseRow) else row.reshape(1, -1)
+            task_id, cluster = validation.located_one(self._who, task, self._graph, self._tasked)
+            self._check_rows(rows)
+            scores = self._fitting_offsets(scores, self._engine.settings.n_outputs)
+            return rows, np.array([task_id]), np.array([cluster]), scores
+        x, tasks = self._one_row(x, task)
+        block = self.validate(x, tasks=tasks, offset=None if offset is None else [offset])
+        return block.rows, block.task_ids, block.clusters, block.offsets
 
-    def _one_offset(self, engine: Any, offset: Any) -> NDArray[np.float64] | None:
-        if offset is None and not self._has_offset:
-            return None
-        scores = None if offset is None else validation.offsets(self._who, [offset], 1)
-        return self._fitting_offsets(scores, engine.settings.n_outputs)
+    def _bad_values(self, x: Any) -> InputError:
+        """Return the error about a row whose values the engine has rejected."""
+        row = self._converted_row(x)
+        names = getattr(self, "feature_names_in_", None)
+        return rejections.bad_row(self._who, row if isinstance(row, SparseRow) else row.reshape(1, -1), 0, names)
 
     def _one_row(self, x: Any, task: Hashable) -> tuple[Any, list[Hashable] | None]:
         if isinstance(x, Mapping):

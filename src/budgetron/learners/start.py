@@ -38,6 +38,7 @@ class Start(Pictures):
     kernel: Any = None
     graph: Any = complete()
     task_column: Any = None
+    class_weight: Any = None
     engine: Any = "auto"
 
     def _begin(self, rows: Any, classes: Classes, graph: TaskGraph, X: Any) -> None:

@@ -3,7 +3,7 @@
 
 #include <nanobind/nanobind.h>
 
-#include "rules/learner.hpp"
+#include "rules/model.hpp"
 
 namespace budgetron {
 
@@ -12,5 +12,6 @@ Config config_of(const nanobind::dict& settings);  // throws std::invalid_argume
 void bind_graphs(nanobind::module_& m);
 void bind_model(nanobind::module_& m);
 void bind_readers(nanobind::module_& m);
+void bind_single_rows(nanobind::module_& m, nanobind::class_<Model>& learner);
 
 }  // namespace budgetron

@@ -19,13 +19,13 @@
 #include <string>
 #include <system_error>
 #include <thread>
-#include <type_traits>
 #include <utility>
 #include <variant>
 #include <vector>
 
 #include "bindings/arrays.hpp"
 #include "bindings/bindings.hpp"
+#include "bindings/requirements.hpp"
 #include "rules/model.hpp"
 
 using namespace nb::literals;
@@ -33,24 +33,6 @@ using namespace nb::literals;
 namespace budgetron {
 
 namespace {
-
-// Raises a TypeError. Without this check, rows of another kind would be read through a null pointer.
-void require_kind(const Config& c, bool sparse, bool single) {
-  if (sparse == c.sparse && single == c.single) return;
-  const auto kind = [](bool is_sparse, bool is_single) {
-    return std::string(is_sparse ? "sparse" : "dense") + " float" + (is_single ? "32" : "64");
-  };
-  throw nb::type_error(("_core: this model takes " + kind(c.sparse, c.single) + " rows; got " + kind(sparse, single)).c_str());
-}
-
-void require_rows(const Config& c, const Block& block) {
-  require(!block.rows.offsets || block.outputs == c.n_outputs, "_core: there must be one offset per row and output");
-  require_kind(c, block.sparse, block.single);
-  if (block.sparse)
-    require(block.width <= c.d, "_core: the rows must not have more columns than the model");
-  else
-    require(block.rows.d == c.d, "_core: the rows must have as many columns as the model");
-}
 
 // Adds another model's scores to the rows: as many as rows times outputs.
 void set_offsets(Block& block, const Line<double>& offsets, std::size_t outputs) {
@@ -60,26 +42,7 @@ void set_offsets(Block& block, const Line<double>& offsets, std::size_t outputs)
   block.outputs = outputs;
 }
 
-// Graphs with named tasks use the task id as an index, so it must be checked.
-void require_tasks(const Config& c, const std::int64_t* task_ids, std::size_t n) {
-  const auto* graph = dynamic_cast<const Explicit*>(c.similarity.get());
-  const auto* factor = dynamic_cast<const Factored*>(c.similarity.get());
-  if (!graph && !factor) return;
-  const std::size_t tasks = graph ? graph->tasks() : factor->n_tasks();
-  for (std::size_t i = 0; i < n; ++i)
-    require(task_ids[i] >= 0 && static_cast<std::size_t>(task_ids[i]) < tasks, "_core: a task id is not one of the graph's tasks");
-}
-
-void require_label(const Config& c, std::int32_t label) {
-  require(label >= 0 && static_cast<std::size_t>(label) < (c.n_outputs == 1 ? 2 : c.n_outputs),
-          "_core: a label must be the number of a class, counted from 0");
-}
-
-void require_weight(double weight) {
-  require(weight >= 0 && std::isfinite(weight), "_core: a weight must be a finite number of at least 0");
-}
-
-std::optional<std::size_t> first_bad_row(const Model& model, const Block& block) {
+nb::object first_bad_row(const Model& model, const Block& block) {
   require_rows(model.config(), block);
   std::size_t bad;
   {
@@ -203,39 +166,7 @@ Arrays query(Model& model, const std::string& name, const Block* block, const Li
   return to_dict(std::move(answer));
 }
 
-using MarginAndFlags = nb::typed<nb::tuple, std::variant<double, Out<double>>, int>;
-
-// Learns one example. Returns (margin or array of margins, flags), or None if the row is invalid.
-template <class T>
-std::optional<MarginAndFlags> learn_one(Model& model, const In<T, nb::ndim<1>>& x, std::int32_t label, std::int64_t task_id,
-                                        std::int64_t cluster, double weight) {
-  const Config& c = model.config();
-  require_kind(c, false, std::is_same_v<T, float>);
-  require(x.shape(0) == c.d, "_core: the rows must have as many columns as the model");
-  require_tasks(c, &task_id, 1);
-  require_label(c, label);
-  require_weight(weight);
-  Rows rows;
-  rows.count = 1;
-  rows.d = x.shape(0);
-  if constexpr (std::is_same_v<T, float>)
-    rows.dense_f32 = x.data();
-  else
-    rows.dense_f64 = x.data();
-  double one;
-  std::optional<Made<double>> many;
-  if (c.n_outputs > 1) many.emplace(c.n_outputs);
-  std::uint8_t flags;
-  bool good;
-  {
-    nb::gil_scoped_release free;
-    good = model.learn_one(rows, label, {task_id, cluster}, weight, many ? many->data() : &one, &flags);
-  }
-  if (!good) return std::nullopt;
-  return MarginAndFlags(many ? nb::make_tuple(many->object, flags) : nb::make_tuple(one, flags));
-}
-
-Arrays save(Model& model) {
+nb::dict save(Model& model) {
   State state;
   Store::Dump rows;
   {
@@ -291,12 +222,10 @@ void bind_model(nb::module_& m) {
   m.def("csr", &Block::csr<double>, "indptr"_a.noconvert(), "indices"_a.noconvert(), "data"_a.noconvert(),
         nb::keep_alive<0, 1>(), nb::keep_alive<0, 2>(), nb::keep_alive<0, 3>());
 
-  nb::class_<Model>(m, "Learner")
-      .def("first_bad_row", &first_bad_row, "rows"_a)
+  nb::class_<Model> learner(m, "Learner");
+  learner.def("first_bad_row", &first_bad_row)
       .def("learn", &learn, "rows"_a, "labels"_a.noconvert(), "task_ids"_a.noconvert(), "clusters"_a.noconvert(),
            "weights"_a.none() = nb::none())
-      .def("learn_one", &learn_one<double>, "x"_a.noconvert(), "label"_a, "task_id"_a, "cluster"_a, "weight"_a)
-      .def("learn_one", &learn_one<float>, "x"_a.noconvert(), "label"_a, "task_id"_a, "cluster"_a, "weight"_a)
       .def("margins", &margins, "rows"_a, "task_ids"_a.noconvert(), "clusters"_a.noconvert(), "threads"_a = 1)
       .def("query", &query, "name"_a, "rows"_a.none(), "task_ids"_a.noconvert(), "clusters"_a.noconvert(), "reals"_a, "integers"_a)
       .def("forget",
@@ -326,6 +255,7 @@ void bind_model(nb::module_& m) {
       .def_prop_ro("n_seen", [](const Model& model) { return shared(model, [](const Learner& l) { return l.n_seen(); }); })
       .def_prop_ro("n_mistakes", [](const Model& model) { return shared(model, [](const Learner& l) { return l.n_mistakes(); }); })
       .def_prop_ro("memory_bytes", [](const Model& model) { return shared(model, [](const Learner& l) { return sizeof(Model) + l.memory_bytes(); }); });
+  bind_single_rows(m, learner);
 }
 
 }  // namespace budgetron

@@ -83,15 +83,37 @@ void Learner::reserve_slots(const Rows& rows, std::size_t from, std::size_t to) 
   capacity_ = slots;
 }
 
+// Without a kernel there is no store to compute the squared norms. float32 rows are added up in double precision, so that
+// the largest of them have a finite norm.
+std::size_t Learner::first_without_norm(const Rows& rows) const {
+  const auto norm = [](const auto* x, std::size_t n) {
+    double sums[4] = {0, 0, 0, 0};  // four at a time, or every addition would wait for the one before it
+    std::size_t j = 0;
+    for (; j + 4 <= n; j += 4)
+      for (std::size_t k = 0; k < 4; ++k) sums[k] += static_cast<double>(x[j + k]) * static_cast<double>(x[j + k]);
+    for (; j < n; ++j) sums[0] += static_cast<double>(x[j]) * static_cast<double>(x[j]);
+    return (sums[0] + sums[1]) + (sums[2] + sums[3]);
+  };
+  for (std::size_t i = 0; i < rows.count; ++i) {
+    const std::size_t begin = config_.sparse ? static_cast<std::size_t>(rows.indptr[i]) : i * config_.d;
+    const std::size_t n = config_.sparse ? static_cast<std::size_t>(rows.indptr[i + 1]) - begin : config_.d;
+    const double square = config_.single ? norm((config_.sparse ? rows.data_f32 : rows.dense_f32) + begin, n)
+                                         : norm((config_.sparse ? rows.data_f64 : rows.dense_f64) + begin, n);
+    if (!(square <= kLargestSquare)) return i;
+  }
+  return rows.count;
+}
+
 std::size_t Learner::first_bad_row(const Rows& rows) const {
+  if (config_.kernel.kind == Kernel::Kind::none) return first_without_norm(rows);
   // Above these limits, products of kernel values would overflow later. Inner products in float32 overflow much earlier.
-  const double largest_square = config_.single && !config_.sparse ? 1e37 : 1e150;
+  const double largest_square = config_.single && !config_.sparse ? 1e37 : kLargestSquare;
   double squares[Store::kMaxLookahead];
   for (std::size_t first = 0; first < rows.count; first += Store::kMaxLookahead) {
     const std::size_t count = std::min(Store::kMaxLookahead, rows.count - first);
     store_->squares(rows, first, count, squares);
     for (std::size_t q = 0; q < count; ++q)
-      if (!(squares[q] <= largest_square) || !(config_.kernel.raw_self(squares[q]) <= 1e150)) return first + q;
+      if (!(squares[q] <= largest_square) || !(config_.kernel.raw_self(squares[q]) <= kLargestSquare)) return first + q;
   }
   return rows.count;
 }
@@ -163,6 +185,16 @@ void Learner::margins(const Rows& rows, std::size_t from, std::size_t to, const 
   Bytes temporary;  // working memory of this call; it does not count as memory of the model
   Scratch s(temporary);
   allocate(s, temporary);
+  margins_in(s, rows, from, to, task_ids, clusters, out);
+}
+
+void Learner::margins_of_short(const Rows& row, Task task, double* out) {
+  margins_in(scratch_, row, 0, 1, &task.id, &task.cluster, out);
+  scratch_.task_ids = nullptr;
+}
+
+void Learner::margins_in(Scratch& s, const Rows& rows, std::size_t from, std::size_t to, const std::int64_t* task_ids,
+                         const std::int64_t* clusters, double* out) const {
   s.task_ids = task_ids;
   const std::size_t outputs = config_.n_outputs, ahead = store_->lookahead();
   for (std::size_t first = from; first < to; first += ahead) {

@@ -108,6 +108,10 @@ class Learner {
   std::size_t first_bad_row(const Rows& rows) const;
   void margins(const Rows& rows, std::size_t from, std::size_t to, const std::int64_t* task_ids,
                const std::int64_t* clusters, double* out) const;
+  // The same for one row, in the working memory of learning: no other thread may use that meanwhile, but others may predict.
+  // A sparse row must have at most kShortRow non-zeros: there is always room for these.
+  void margins_of_short(const Rows& row, Task task, double* out);
+  static constexpr std::int64_t kShortRow = 64;
   // Answers a question that only some rules know, such as "variances". Predictions do not change, but pending updates may be
   // applied, so it is not const.
   virtual State query(const Query& query);
@@ -183,14 +187,18 @@ class Learner {
   template <class Rule>
   friend std::unique_ptr<Learner> make_counted(const Config& config);
 
+  std::size_t first_without_norm(const Rows& rows) const;
   bool rescale();
   void observe(const Rows& rows, std::size_t at);
   void reserve_slots(const Rows& rows, std::size_t from, std::size_t to);
   void allocate(Scratch& scratch, Bytes& bytes) const;
+  void margins_in(Scratch& scratch, const Rows& rows, std::size_t from, std::size_t to, const std::int64_t* task_ids,
+                  const std::int64_t* clusters, double* out) const;
   void changed(std::size_t slot) { changed_ = changed_ == kNowhere ? slot : Store::kAllSlots; }
   void check_saved(const std::vector<std::int64_t>& task_ids, const Rows& rows) const;
 
   static constexpr std::size_t kNowhere = SIZE_MAX - 1;
+  static constexpr double kLargestSquare = 1e150;  // larger kernel values would overflow in products of two of them
 
   std::size_t capacity_;
   std::size_t changed_ = kNowhere;  // the slot that this example has changed, or Store::kAllSlots

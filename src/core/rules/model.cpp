@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstddef>
+#include <shared_mutex>
 #include <utility>
 #include <vector>
 
@@ -13,14 +14,29 @@ Model::Model(const Config& config) : config_(config), learner_(make_learner(conf
 
 void Model::learn(const Rows& rows, const std::int32_t* labels, const std::int64_t* task_ids, const std::int64_t* clusters,
                   const double* weights, double* margins, std::uint8_t* flags, const std::function<void()>& between) {
-  const std::lock_guard<std::mutex> writing(writing_);
+  const Writing writing(*this);
   learn_held(rows, labels, task_ids, clusters, weights, margins, flags, between);
 }
 
 bool Model::learn_one(const Rows& row, std::int32_t label, Task task, double weight, double* margins, std::uint8_t* flags) {
-  const std::lock_guard<std::mutex> writing(writing_);
+  const Writing writing(*this);
   if (learner_->first_bad_row(row) != row.count) return false;  // reads only the row and the settings, so it needs no lock
   learn_held(row, &label, &task.id, &task.cluster, &weight, margins, flags, {});
+  return true;
+}
+
+bool Model::margin_one(const Rows& row, Task task, double* margins) {
+  // Allocating working memory takes longer than a small prediction, so that of learning is used while no thread learns. A thread
+  // that waits to learn is served first: threads that predict in a loop must not keep it waiting.
+  std::unique_lock<std::mutex> writing(writing_, std::defer_lock);
+  const bool is_short = !config_.sparse || row.indptr[1] - row.indptr[0] <= Learner::kShortRow;
+  const bool alone = is_short && waiting_ == 0 && writing.try_lock();
+  const std::shared_lock<FairLock> hold(lock);
+  if (learner_->first_bad_row(row) != row.count) return false;
+  if (alone)
+    learner_->margins_of_short(row, task, margins);
+  else
+    learner_->margins(row, 0, 1, &task.id, &task.cluster, margins);
   return true;
 }
 

@@ -1,6 +1,7 @@
 // A learner with its locks. Every call either succeeds or leaves the learner unchanged, also if memory runs out.
 #pragma once
 
+#include <atomic>
 #include <cstdint>
 #include <functional>
 #include <memory>
@@ -12,6 +13,22 @@
 namespace budgetron {
 
 class Model {
+  // Holds `writing_`, and is counted while it waits for it.
+  class Writing {
+   public:
+    explicit Writing(Model& model) : model_(model) {
+      ++model_.waiting_;
+      model_.writing_.lock();
+      --model_.waiting_;
+    }
+    ~Writing() { model_.writing_.unlock(); }
+    Writing(const Writing&) = delete;
+    Writing& operator=(const Writing&) = delete;
+
+   private:
+    Model& model_;
+  };
+
  public:
   explicit Model(const Config& config);
 
@@ -23,16 +40,18 @@ class Model {
              const double* weights, double* margins, std::uint8_t* flags, const std::function<void()>& between = [] {});
   // The same for one row. Returns false, and learns nothing, if the row is invalid (see Learner::first_bad_row).
   bool learn_one(const Rows& row, std::int32_t label, Task task, double weight, double* margins, std::uint8_t* flags);
+  // The margins of one row, without learning. Returns false if the row is invalid.
+  bool margin_one(const Rows& row, Task task, double* margins);
   // Restores a saved state. If it throws, the model is unchanged.
   void load(const State& state, const Rows& rows);
 
   // Exclusive access, for every other call that may change the learner: no other call is active, and no block is half learned.
   class Exclusive {
    public:
-    explicit Exclusive(Model& model) : writing_(model.writing_), alone_(model.lock) {}
+    explicit Exclusive(Model& model) : writing_(model), alone_(model.lock) {}
 
    private:
-    std::lock_guard<std::mutex> writing_;
+    Writing writing_;
     std::unique_lock<FairLock> alone_;
   };
 
@@ -51,6 +70,7 @@ class Model {
 
   const Config config_;
   std::mutex writing_;  // acquired before `lock`, and held for a whole block
+  std::atomic<int> waiting_{0};  // threads that wait for it in order to change the model
   std::unique_ptr<Learner> learner_;
 };
 

@@ -56,16 +56,27 @@ class Engine:
         return self._shaped(margins), flags
 
     def learn_one(
-        self, x: NDArray[Any] | SparseRow, code: int, task_id: int, cluster: int, weight: float,
-        offset: Array | None = None,
-    ) -> tuple[float | Array, int] | None:  # fmt: skip
-        """Learn one row. Returns its margin and flags, or None if the row is invalid."""
+        self, x: NDArray[Any] | SparseRow, code: int, task_id: int, cluster: int, weight: float
+    ) -> tuple[float | Array, int] | None:
         X = x[None] if isinstance(x, np.ndarray) else x
         if self.first_bad_row(X) is not None:
             return None
         margin, flags = self.learn(X, np.array([code], dtype=np.int32), np.array([task_id]), np.array([cluster]),
-                                   np.array([weight]), offset)
+                                   np.array([weight]))
         return (float(margin[0]) if margin.ndim == 1 else margin[0]), int(flags[0])
+
+    def margin_one(self, x: NDArray[Any] | SparseRow, task_id: int, cluster: int) -> float | Array | None:
+        X = x[None] if isinstance(x, np.ndarray) else x
+        if self.first_bad_row(X) is not None:
+            return None
+        margins = self.margins(X, np.array([task_id]), np.array([cluster]))
+        return float(margins[0]) if margins.ndim == 1 else margins[0]
+
+    def learn_example(self, x: Any, y: Any, task: Any, codes: dict[Any, int]) -> Any:
+        return NotImplemented  # a shortcut of the compiled engine
+
+    def margin_example(self, x: Any, task: Any) -> Any:
+        return NotImplemented
 
     def first_bad_row(self, X: Rows) -> int | None:
         """Return the first row that is not finite or would overflow the kernel; None if there is none."""

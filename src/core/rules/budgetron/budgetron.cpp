@@ -32,8 +32,6 @@ namespace budgetron {
 
 namespace {
 
-constexpr std::size_t kKeptEntries = 64;  // features of a sparse row that there is always room for; longer rows allocate temporarily
-
 struct Working : RuleScratch {
   explicit Working(Bytes& bytes)
       : features(bytes), columns(bytes), phases(bytes), values(bytes), logs(bytes), mixed(bytes), evidence(bytes), entries(bytes), related(bytes), priors(bytes) {}
@@ -95,7 +93,7 @@ class Budgetron final : public Learner {
   void end_reserve() noexcept override {
     rows_.end_reserve();
     Vec<TableEntry>& entries = scratch().made<Working>().entries;
-    if (entries.capacity() > kKeptEntries) release(entries);  // a long row leaves nothing behind
+    if (entries.capacity() > static_cast<std::size_t>(kShortRow)) release(entries);  // a long row leaves nothing behind
   }
 
   void task_weights(Task, double*) const override {}
@@ -110,7 +108,7 @@ class Budgetron final : public Learner {
     own.logs.resize(n_beliefs() * std::max<std::size_t>(2, outputs()));
     own.mixed.resize(outputs());
     own.evidence.resize(outputs());
-    if (config_.sparse) own.entries.reserve(kKeptEntries);
+    if (config_.sparse) own.entries.reserve(static_cast<std::size_t>(kShortRow));  // longer rows allocate temporarily
     own.related.resize(rows_.most_related());
     own.priors.resize((rows_.most_related() + 1) * rows_.width());
   }

@@ -1,0 +1,262 @@
+// One row per call: a dense row, a dict of features, or a sparse row as three arrays (indptr, indices, data).
+//
+// A call takes half a microsecond beside the learner itself, so nothing is converted here: what is not a row of the model's own
+// kind is answered with NotImplemented, and Python converts it or says what is wrong with it.
+#include <nanobind/nanobind.h>
+#include <nanobind/ndarray.h>
+
+#include <cfloat>
+#include <cmath>
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <utility>
+#include <vector>
+
+#include "bindings/arrays.hpp"
+#include "bindings/bindings.hpp"
+#include "bindings/feature_dicts.hpp"
+#include "bindings/requirements.hpp"
+#include "rules/model.hpp"
+
+using namespace nb::literals;
+
+namespace budgetron {
+
+namespace {
+
+// A row for as long as a call lasts.
+class OneRow {
+ public:
+  OneRow() = default;
+  OneRow(const OneRow&) = delete;
+  OneRow& operator=(const OneRow&) = delete;
+  ~OneRow() {
+    if (view_.obj) PyBuffer_Release(&view_);
+  }
+
+  // False if x is not a row of the model's kind, precision and width.
+  bool read(const Config& c, nb::handle x, const nb::object& columns) {
+    rows.count = 1;
+    rows.d = c.d;
+    if (!c.sparse) return dense(c, x);
+    return nb::isinstance<nb::tuple>(x) ? arrays(c, nb::borrow<nb::tuple>(x)) : features(c, x, columns);
+  }
+
+  Rows rows;
+
+ private:
+  bool dense(const Config& c, nb::handle x) {
+    // Without strides in the request, an array that is not contiguous is refused.
+    if (PyObject_GetBuffer(x.ptr(), &view_, PyBUF_ND | PyBUF_FORMAT) != 0) {
+      PyErr_Clear();
+      view_.obj = nullptr;
+      return false;
+    }
+    const char kind = view_.format ? view_.format[0] : 'B';
+    if (view_.ndim != 1 || static_cast<std::size_t>(view_.shape[0]) != c.d || view_.format[1] || kind != (c.single ? 'f' : 'd')) return false;
+    if (c.single)
+      rows.dense_f32 = static_cast<const float*>(view_.buf);
+    else
+      rows.dense_f64 = static_cast<const double*>(view_.buf);
+    return true;
+  }
+
+  bool features(const Config& c, nb::handle x, const nb::object& columns) {
+    FeatureRow row;
+    if (!row.read(x, nb::borrow<nb::dict>(columns))) return false;
+    const std::size_t n = row.entries.size();
+    indices_.resize(n);
+    for (std::size_t i = 0; i < n; ++i) {
+      const auto& entry = row.entries[i];
+      require(entry.column >= 0 && static_cast<std::size_t>(entry.column) < c.d, "_core: a feature must have a column of the model");
+      indices_[i] = static_cast<std::int32_t>(entry.column);
+    }
+    if (c.single) {
+      single_.resize(n);
+      for (std::size_t i = 0; i < n; ++i) {
+        if (std::abs(row.entries[i].value) > FLT_MAX) return false;  // NumPy makes it infinite, with a warning
+        single_[i] = static_cast<float>(row.entries[i].value);
+      }
+    } else {
+      values_.resize(n);
+      for (std::size_t i = 0; i < n; ++i) values_[i] = row.entries[i].value;
+    }
+    starts_[1] = static_cast<std::int64_t>(n);
+    rows.indptr = starts_;
+    rows.indices = indices_.data();
+    rows.data_f32 = single_.data();
+    rows.data_f64 = values_.data();
+    return true;
+  }
+
+  bool arrays(const Config& c, const nb::tuple& x) {
+    require(x.size() == 3, "_core: a sparse row must be indptr, indices and data");
+    kept_ = x;
+    const auto indptr = nb::cast<Line<std::int64_t>>(x[0], false);
+    const auto indices = nb::cast<Line<std::int32_t>>(x[1], false);
+    const Block block = c.single ? Block::csr<float>(indptr, indices, nb::cast<Line<float>>(x[2], false))
+                                 : Block::csr<double>(indptr, indices, nb::cast<Line<double>>(x[2], false));
+    require_rows(c, block);
+    require(block.rows.count == 1, "_core: a sparse row must be one row");
+    rows = block.rows;
+    return true;
+  }
+
+  Py_buffer view_{};
+  nb::object kept_;
+  std::int64_t starts_[2] = {0, 0};
+  std::vector<std::int32_t> indices_;
+  std::vector<double> values_;
+  std::vector<float> single_;
+};
+
+// Where the margins of one row are written: a number, or an array that is made before anything is learned.
+class OneMargin {
+ public:
+  explicit OneMargin(const Config& c) {
+    if (c.n_outputs > 1) many_.emplace(c.n_outputs);
+  }
+  double* data() { return many_ ? many_->data() : &one_; }
+  nb::object object() const { return many_ ? many_->object : nb::cast(one_); }
+
+ private:
+  double one_ = 0;
+  std::optional<Made<double>> many_;
+};
+
+// How names become numbers, the same for all rows of a model. Python gives one to every call.
+struct Names {
+  nb::object columns;   // the columns of feature names, a dict that adds missing ones itself; None for a model of dense rows
+  nb::object task_ids;  // the ids of tasks that are strings, likewise; None if only Python can locate a task in the graph
+  bool own_clusters;    // a task is related to no other: its cluster is its id
+
+  // The id and the cluster of a task that is a string, a small integer or None; false if it is another one.
+  bool locate(nb::handle task, Task& out) const {
+    constexpr long long limit = 1LL << 61;  // see budgetron/graphs/task_ids.py
+    if (task_ids.is_none()) return false;
+    out = {0, 0};
+    if (task.is_none()) return true;
+    if (PyLong_CheckExact(task.ptr())) {
+      int overflow = 0;
+      out.id = PyLong_AsLongLongAndOverflow(task.ptr(), &overflow);
+      if (overflow || out.id <= -limit || out.id >= limit) return false;
+    } else if (PyUnicode_CheckExact(task.ptr())) {
+      const nb::object id = nb::steal(PyObject_GetItem(task_ids.ptr(), task.ptr()));
+      if (!id.is_valid()) throw nb::python_error();
+      out.id = nb::cast<std::int64_t>(id);
+    } else {
+      return false;
+    }
+    out.cluster = own_clusters ? out.id : 0;
+    return true;
+  }
+};
+
+// Whether y is one of the labels, and its code.
+bool find_code(const nb::dict& codes, nb::handle y, std::int32_t& out) {
+  PyObject* found = PyDict_GetItemWithError(codes.ptr(), y.ptr());
+  if (found) {
+    out = nb::cast<std::int32_t>(nb::handle(found));
+    return true;
+  }
+  if (PyErr_Occurred() && !PyErr_ExceptionMatches(PyExc_TypeError)) throw nb::python_error();
+  PyErr_Clear();  // a label that is not hashable
+  return false;
+}
+
+// Learns a row: (margin or array of margins, flags); None if its values are rejected.
+nb::object learn(Model& model, const OneRow& row, std::int32_t label, Task task, double weight) {
+  const Config& c = model.config();
+  require_tasks(c, &task.id, 1);
+  require_label(c, label);
+  require_weight(weight);
+  OneMargin margin(c);
+  std::uint8_t flags = 0;
+  bool good = false;
+  {
+    nb::gil_scoped_release free;
+    good = model.learn_one(row.rows, label, task, weight, margin.data(), &flags);
+  }
+  if (!good) return nb::none();
+  return nb::make_tuple(margin.object(), flags);
+}
+
+// The margin or an array of margins; None if its values are rejected.
+nb::object margin_of(Model& model, const OneRow& row, Task task) {
+  const Config& c = model.config();
+  require_tasks(c, &task.id, 1);
+  OneMargin margin(c);
+  bool good = false;
+  {
+    nb::gil_scoped_release free;
+    good = model.margin_one(row.rows, task, margin.data());
+  }
+  if (!good) return nb::none();
+  return margin.object();
+}
+
+nb::object not_implemented() { return nb::borrow(Py_NotImplemented); }
+
+nb::object learn_one(Model& model, const Names& names, nb::handle x, std::int32_t label, std::int64_t task_id,
+                     std::int64_t cluster, double weight) {
+  OneRow row;
+  return row.read(model.config(), x, names.columns) ? learn(model, row, label, {task_id, cluster}, weight) : not_implemented();
+}
+
+nb::object margin_one(Model& model, const Names& names, nb::handle x, std::int64_t task_id, std::int64_t cluster) {
+  OneRow row;
+  return row.read(model.config(), x, names.columns) ? margin_of(model, row, {task_id, cluster}) : not_implemented();
+}
+
+// The same with a label and a task as the caller named them; NotImplemented also if these are not plain ones.
+nb::object learn_example(Model& model, const Names& names, nb::handle x, nb::handle y, nb::handle task, const nb::dict& codes) {
+  OneRow row;
+  Task located{};
+  std::int32_t label = 0;
+  if (!find_code(codes, y, label) || !names.locate(task, located) || !row.read(model.config(), x, names.columns))
+    return not_implemented();
+  return learn(model, row, label, located, 1.0);
+}
+
+nb::object margin_example(Model& model, const Names& names, nb::handle x, nb::handle task) {
+  OneRow row;
+  Task located{};
+  if (!names.locate(task, located) || !row.read(model.config(), x, names.columns)) return not_implemented();
+  return margin_of(model, row, located);
+}
+
+// Many dicts as (indptr, indices, values); NotImplemented if one of them is not a plain one.
+nb::object hashed_rows(const nb::list& dicts, const nb::dict& columns) {
+  std::vector<std::int64_t> starts{0};
+  std::vector<std::int32_t> indices;
+  std::vector<double> values;
+  FeatureRow row;
+  for (std::size_t i = 0; i < nb::len(dicts); ++i) {
+    if (!row.read(nb::object(dicts[i]), columns)) return nb::borrow(Py_NotImplemented);
+    for (const auto& entry : row.entries) {
+      require(entry.column >= 0 && entry.column <= INT32_MAX, "_core: a column must be a 32-bit number");
+      indices.push_back(static_cast<std::int32_t>(entry.column));
+      values.push_back(entry.value);
+    }
+    starts.push_back(static_cast<std::int64_t>(indices.size()));
+  }
+  return nb::make_tuple(to_numpy(std::move(starts)), to_numpy(std::move(indices)), to_numpy(std::move(values)));
+}
+
+}  // namespace
+
+void bind_single_rows(nb::module_& m, nb::class_<Model>& learner) {
+  m.def("hashed_rows", &hashed_rows, "dicts"_a, "columns"_a);
+  nb::class_<Names>(m, "Names")
+      .def("__init__", [](Names* at, nb::object columns, nb::object task_ids, bool own_clusters) {
+        new (at) Names{std::move(columns), std::move(task_ids), own_clusters};
+      }, "columns"_a.none(), "task_ids"_a.none(), "own_clusters"_a);
+  learner
+      .def("learn_one", &learn_one, "names"_a, "x"_a.none(), "label"_a, "task_id"_a, "cluster"_a, "weight"_a)
+      .def("margin_one", &margin_one, "names"_a, "x"_a.none(), "task_id"_a, "cluster"_a)
+      .def("learn_example", &learn_example, "names"_a, "x"_a.none(), "y"_a.none(), "task"_a.none(), "codes"_a)
+      .def("margin_example", &margin_example, "names"_a, "x"_a.none(), "task"_a.none());
+}
+
+}  // namespace budgetron
