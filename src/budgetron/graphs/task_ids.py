@@ -62,15 +62,19 @@ def task_ids_of(tasks: Iterable[Any]) -> NDArray[np.int64]:
     """Return the ids of many tasks, in order. Integer arrays are returned as they are."""
     if isinstance(tasks, np.ndarray) and tasks.dtype.kind in "iub" and _within(tasks):
         return np.ascontiguousarray(tasks, dtype=np.int64)
-    known: dict[Any, int] = {}  # hashes each distinct name once, as blocks repeat their tasks
+    # By type as well, because an enum of strings equals its string but is another task. Each is hashed once per block.
+    known: dict[tuple[type, Any], int] = {}
     task_ids = []
     for task in tasks.tolist() if isinstance(tasks, np.ndarray) else tasks:
+        if type(task) is str:
+            task_ids.append(STRING_IDS[task])
+            continue
         try:
-            task_id = known.get(task)
+            task_id = known.get((type(task), task))
         except TypeError:
             raise refuse_type("tasks", "a task", _ACCEPTED, shown(task)) from None
         if task_id is None:
-            task_id = known[task] = task_id_of(task)
+            task_id = known[type(task), task] = task_id_of(task)
         task_ids.append(task_id)
     return np.array(task_ids, dtype=np.int64)
 

@@ -93,7 +93,13 @@ class Budgetron final : public Learner {
   void end_reserve() noexcept override {
     rows_.end_reserve();
     Vec<TableEntry>& entries = scratch().made<Working>().entries;
-    if (entries.capacity() > static_cast<std::size_t>(kShortRow)) release(entries);  // a long row leaves nothing behind
+    if (entries.capacity() <= static_cast<std::size_t>(kShortRow)) return;
+    try {  // a long row leaves nothing behind, unless there is no memory for the room that short rows always have
+      Vec<TableEntry> few(bytes_);
+      few.reserve(static_cast<std::size_t>(kShortRow));
+      entries.swap(few);
+    } catch (const std::bad_alloc&) {
+    }
   }
 
   void task_weights(Task, double*) const override {}

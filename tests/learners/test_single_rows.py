@@ -1,0 +1,201 @@
+"""Single rows and dicts take a shortcut through the core; it learns and predicts bit for bit what blocks do."""
+
+from __future__ import annotations
+
+import enum
+import threading
+from types import MappingProxyType
+
+import numpy as np
+import pytest
+from scipy import sparse
+
+from budgetron import Budgetron, RandomBudgetPerceptron, graphs, kernels
+from budgetron.engine import native
+from budgetron.errors import InputError
+from budgetron.graphs.hashed_names import feature_columns
+from budgetron.learners.hashing import _entries, hashed_rows
+
+RNG = np.random.default_rng(0)
+X = RNG.normal(size=(60, 4))
+Y = (X[:, 0] * X[:, 1] > 0).astype(int)
+
+
+class Colour(str, enum.Enum):  # noqa: UP042 (equal to "red", but another task)
+    RED = "red"
+
+
+TASKS = {
+    "none": [None] * 60,
+    "integers": [i % 3 for i in range(60)],
+    "strings": [f"user {i % 3}" for i in range(60)],
+    "large": [(10**30, -(2**61), 2**61 - 1, "red", Colour.RED, ("a", 1), 1.5, np.int64(7))[i % 8] for i in range(60)],
+}
+GRAPHS = {"complete": graphs.complete(), "disconnected": graphs.disconnected(),
+          "clusters": graphs.clusters({0: "a", 1: "a", "user 0": "a", "user 1": "b"})}  # fmt: skip
+
+
+def state(model):
+    return {name: np.asarray(values).tobytes() for name, values in model._engine.state().items()}
+
+
+def blocks_of_one(model, rows, y, tasks):
+    given = [None if task is None else [task] for task in tasks]
+    return [model.predict_then_learn(rows[i : i + 1], y[i : i + 1], tasks=given[i])[0] for i in range(len(y))]
+
+
+@pytest.mark.parametrize("tasks", TASKS.values(), ids=TASKS)
+@pytest.mark.parametrize("graph", GRAPHS.values(), ids=GRAPHS)
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+def test_rows_are_learned_as_blocks_are(graph, dtype, tasks):
+    rows = X.astype(dtype)
+    one, many = (RandomBudgetPerceptron(8, kernels.Gaussian(0.5), graph, random_state=0) for _ in range(2))
+    for model in (one, many):
+        model.partial_fit(rows[:2], [0, 1], tasks=None if tasks[0] is None else tasks[:2])
+    assert [one.learn_one(x, int(y), task=t) for x, y, t in zip(rows, Y, tasks, strict=True)] == blocks_of_one(
+        many, rows, Y, tasks
+    )
+    assert state(one) == state(many)
+    assert one.active_set_.task == many.active_set_.task
+    named = None if tasks[0] is None else tasks
+    assert [one.predict_one(x, task=t) for x, t in zip(rows, tasks, strict=True)] == many.predict(
+        rows, tasks=named
+    ).tolist()
+
+
+def test_every_learner_predicts_one_row_as_a_block(learner):
+    labels = np.array(["a", "b", "c"])[RNG.integers(0, 3, 60)]
+    for y in (Y, labels):
+        one, many = learner(), learner()
+        for model in (one, many):
+            model.partial_fit(X[:4], y[:4], classes=np.unique(y).tolist())
+        margins = [one.learn_one(x, label) for x, label in zip(X, y.tolist(), strict=True)]
+        assert np.array_equal(margins, many.predict_then_learn(X, y))
+        assert state(one) == state(many)
+        predicted = [one.predict_one(x) for x in X]
+        assert predicted == many.predict(X).tolist()
+        assert {type(label) for label in predicted} == {type(y[0].item())}
+
+
+@pytest.mark.parametrize("x", [
+    [0.5, 1.0, -2.0, 0.25], np.array([1, 2, 3, 4]), np.ones(8)[::2], np.ones(4, ">f8"), np.ones(4, np.float32),
+    memoryview(np.ones(4)), np.array([True, False, True, True]), (1, 2.5, 3, 4), np.ma.array(np.ones(4)),
+], ids=str)  # fmt: skip
+def test_rows_that_have_to_be_converted(x):
+    one, many = (RandomBudgetPerceptron(8, kernels.Gaussian(0.5)).partial_fit(X, Y) for _ in range(2))
+    as_array = np.asarray(x, dtype=np.float64)
+    assert one.predict_one(x) == many.predict(as_array[None])[0]
+    assert one.learn_one(x, 1) == many.predict_then_learn(as_array[None], [1])[0]
+    assert state(one) == state(many)
+
+
+def features(rng, n):
+    """Random dicts: repeated and colliding names, numbers of every kind, strings, zeros."""
+    kinds = [0.0, -0.0, 1, -3, True, 2.5, 1e-300, "x", "é", "", np.float64(0.5), np.float32(0.1), np.int64(4)]
+    names = ["a", "b", 1, "1", "a=x", "é", 10**20, "", *(f"word {i}" for i in range(20))]
+    return [
+        {names[j]: kinds[rng.integers(len(kinds))] for j in rng.permutation(len(names))[: rng.integers(0, 12)]}
+        for _ in range(n)
+    ]
+
+
+@pytest.mark.skipif(not native.available, reason="built without a compiler")
+@pytest.mark.parametrize("width", [3, 50, 2**18], ids=lambda width: f"{width} columns")
+def test_the_core_reads_dicts_as_the_definition_does(width):
+    taken = 0
+    for dicts in (features(np.random.default_rng(seed), 20) for seed in range(60)):
+        expected = [_entries("test", one, width) for one in dicts]
+        for one, (columns, values) in zip(dicts, expected, strict=True):
+            found = native.hashed_rows([one], feature_columns(width))
+            if any(type(value) in (np.float32, np.int64) for value in one.values()):
+                assert found is NotImplemented
+                continue
+            taken += 1
+            assert (found[0].tolist(), found[1].tolist()) == ([0, len(columns)], columns)
+            assert found[2].tobytes() == np.array(values).tobytes()
+        matrix = hashed_rows("test", dicts, width)
+        assert matrix.indices.tolist() == [column for columns, _ in expected for column in columns]
+        assert matrix.data.tolist() == [value for _, values in expected for value in values]
+    assert taken > 300
+
+
+@pytest.mark.parametrize("made", [
+    lambda: RandomBudgetPerceptron(8, kernels.Gaussian(0.5), random_state=0), lambda: Budgetron(kernel=None),
+], ids=["mtrbp", "Budgetron"])  # fmt: skip
+def test_dicts_are_learned_as_the_hashed_block_is(made):
+    dicts = features(np.random.default_rng(1), 200)
+    long = [{f"word {i}": 1.0 for i in range(100)}]  # longer than the working memory has room for
+    dicts = dicts[:50] + long + dicts[50:] + long
+    y = [len(one) % 2 for one in dicts]
+    tasks = [f"user {i % 5}" for i in range(len(dicts))]
+    one, many = made(), made()
+    rows = hashed_rows("test", dicts, 2**18)
+    for model in (one, many):
+        model.partial_fit(rows[:2], [0, 1], tasks=tasks[:2])
+    given = list(map(MappingProxyType, dicts))  # a mapping that is not a dict is read in Python
+    third = made().partial_fit(rows[:2], [0, 1], tasks=tasks[:2])
+    margins = blocks_of_one(many, rows, np.array(y), tasks)
+    assert [one.learn_one(x, label, task=t) for x, label, t in zip(dicts, y, tasks, strict=True)] == margins
+    assert [third.learn_one(x, label, task=t) for x, label, t in zip(given, y, tasks, strict=True)] == margins
+    assert state(one) == state(many) == state(third)
+    assert [one.predict_one(x, task=t) for x, t in zip(dicts, tasks, strict=True)] == many.predict(
+        rows, tasks=tasks
+    ).tolist()
+    assert one.memory_bytes_ == many.memory_bytes_
+
+
+@pytest.mark.parametrize("bad", [{"a": np.nan}, {"a": 1e200}, {"a": 10**400}, {"a": None}, {"a": [1]}, 3.0, None, [1.0]])
+def test_bad_dicts_change_nothing(bad):
+    model = Budgetron(kernel=None)
+    model.learn_one({"a": 1.0}, 1, classes=[0, 1], task="ann")
+    model.learn_one({"b": 1.0}, 0, task="ann")
+    before = state(model)
+    for call in (lambda: model.learn_one(bad, 1, task="ann"), lambda: model.predict_one(bad, task="ann"),
+                 lambda: model.learn_one({"a": 1.0}, 2, task="ann"), lambda: model.learn_one({"a": 1.0}, [1], task="ann"),
+                 lambda: model.learn_one({"a": 1.0}, 1), lambda: model.predict_one({"a": 1.0}),
+                 lambda: model.learn_one({"a": 1.0}, 1, task=[])):  # fmt: skip
+        with pytest.raises(InputError, match="^Budgetron: "):
+            call()
+    assert state(model) == before
+
+
+def test_weights_of_examples_and_classes_count():
+    half, double = Budgetron(kernel=None), Budgetron(kernel=None, class_weight={1: 2.0})
+    plain = Budgetron(kernel=None)
+    for model in (half, double, plain):
+        model.partial_fit(X[:2], [0, 1], sample_weight=[0.0, 0.0])
+    for x, y in zip(X, Y.tolist(), strict=True):
+        plain.learn_one(x, y, sample_weight=2.0 if y else 1.0)
+        double.learn_one(x, y)
+        half.learn_one(x, y, sample_weight=0.0)
+    assert state(plain) == state(double) != state(half)
+
+
+def test_sparse_rows_and_models_of_the_other_kind():
+    rows = sparse.csr_matrix(np.where(X > 0, X, 0.0))
+    one, many = (RandomBudgetPerceptron(8, kernels.Gaussian(0.5)).partial_fit(rows[:2], [0, 1]) for _ in range(2))
+    assert [one.learn_one(rows[i], int(Y[i])) for i in range(60)] == many.predict_then_learn(rows, Y).tolist()
+    with pytest.raises(InputError, match="a dict or a sparse row"):
+        one.learn_one(X[0], 1)
+    dense = RandomBudgetPerceptron(8).partial_fit(X, Y)
+    with pytest.raises(InputError, match="either dicts or rows"):
+        dense.learn_one({"a": 1.0}, 1)
+
+
+def test_a_row_waits_for_a_thread_that_holds_the_model():
+    model = RandomBudgetPerceptron(8, kernels.Gaussian(0.5)).partial_fit(X, Y)
+    learned = threading.Event()
+
+    def learn():
+        model.learn_one(X[0], 1)
+        learned.set()
+
+    thread = threading.Thread(target=learn)
+    with model._guard:
+        thread.start()
+        assert not learned.wait(0.05)
+        model.learn_one(X[1], 0)  # the thread that holds it need not wait
+        assert model.n_seen_ == 61
+    thread.join()
+    assert model.n_seen_ == 62
+    assert model._guard.n_waiting == 0 and model._guard.held.acquire(False)
