@@ -107,10 +107,10 @@ class Engine:
     def learn_one(
         self, x: NDArray[Any] | SparseRow, code: int, task_id: int, cluster: int, weight: float
     ) -> tuple[float | Reals, int] | None:
-        return self._learner.learn_one(self._names, x, code, task_id, cluster, weight)  # type: ignore[return-value]
+        return self._learner.learn_one(self._names, x, code, task_id, cluster, weight)  # type: ignore[no-any-return]
 
     def margin_one(self, x: NDArray[Any] | SparseRow, task_id: int, cluster: int) -> float | Reals | None:
-        return self._learner.margin_one(self._names, x, task_id, cluster)  # type: ignore[return-value]
+        return self._learner.margin_one(self._names, x, task_id, cluster)  # type: ignore[no-any-return]
 
     def learn_example(self, x: Any, y: Any, task: Any, codes: dict[Any, int]) -> Any:
         return self._learner.learn_example(self._names, x, y, task, codes)

@@ -24,7 +24,7 @@ DICT_FEATURES = 2**18  # columns that feature names are hashed to
 def hashed_rows(who: str, dicts: Iterable[Mapping[Any, Any]], n_features: int) -> sparse.csr_matrix:
     """A CSR matrix with one row per dict of features."""
     dicts = list(dicts)
-    if native.available:
+    if native.hashed_rows is not None:
         found = native.hashed_rows(dicts, feature_columns(n_features))
         if found is not NotImplemented:
             indptr, indices, data = found

@@ -42,7 +42,7 @@ void set_offsets(Block& block, const Line<double>& offsets, std::size_t outputs)
   block.outputs = outputs;
 }
 
-nb::object first_bad_row(const Model& model, const Block& block) {
+std::optional<std::size_t> first_bad_row(const Model& model, const Block& block) {
   require_rows(model.config(), block);
   std::size_t bad;
   {
@@ -166,7 +166,7 @@ Arrays query(Model& model, const std::string& name, const Block* block, const Li
   return to_dict(std::move(answer));
 }
 
-nb::dict save(Model& model) {
+Arrays save(Model& model) {
   State state;
   Store::Dump rows;
   {
@@ -223,7 +223,7 @@ void bind_model(nb::module_& m) {
         nb::keep_alive<0, 1>(), nb::keep_alive<0, 2>(), nb::keep_alive<0, 3>());
 
   nb::class_<Model> learner(m, "Learner");
-  learner.def("first_bad_row", &first_bad_row)
+  learner.def("first_bad_row", &first_bad_row, "rows"_a)
       .def("learn", &learn, "rows"_a, "labels"_a.noconvert(), "task_ids"_a.noconvert(), "clusters"_a.noconvert(),
            "weights"_a.none() = nb::none())
       .def("margins", &margins, "rows"_a, "task_ids"_a.noconvert(), "clusters"_a.noconvert(), "threads"_a = 1)

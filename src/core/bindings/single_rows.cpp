@@ -25,6 +25,11 @@ namespace budgetron {
 
 namespace {
 
+using Codes = nb::typed<nb::dict, nb::any, int>;     // of labels
+using Columns = nb::typed<nb::dict, nb::str, int>;  // of feature names
+using Dicts = nb::typed<nb::list, nb::any>;
+using Result = nb::typed<nb::object, nb::any>;  // no type can say that it may be NotImplemented
+
 // A row for as long as a call lasts.
 class OneRow {
  public:
@@ -166,7 +171,7 @@ bool find_code(const nb::dict& codes, nb::handle y, std::int32_t& out) {
 }
 
 // Learns a row: (margin or array of margins, flags); None if its values are rejected.
-nb::object learn(Model& model, const OneRow& row, std::int32_t label, Task task, double weight) {
+Result learn(Model& model, const OneRow& row, std::int32_t label, Task task, double weight) {
   const Config& c = model.config();
   require_tasks(c, &task.id, 1);
   require_label(c, label);
@@ -178,12 +183,12 @@ nb::object learn(Model& model, const OneRow& row, std::int32_t label, Task task,
     nb::gil_scoped_release free;
     good = model.learn_one(row.rows, label, task, weight, margin.data(), &flags);
   }
-  if (!good) return nb::none();
-  return nb::make_tuple(margin.object(), flags);
+  if (!good) return Result(nb::none());
+  return Result(nb::make_tuple(margin.object(), flags));
 }
 
 // The margin or an array of margins; None if its values are rejected.
-nb::object margin_of(Model& model, const OneRow& row, Task task) {
+Result margin_of(Model& model, const OneRow& row, Task task) {
   const Config& c = model.config();
   require_tasks(c, &task.id, 1);
   OneMargin margin(c);
@@ -192,25 +197,25 @@ nb::object margin_of(Model& model, const OneRow& row, Task task) {
     nb::gil_scoped_release free;
     good = model.margin_one(row.rows, task, margin.data());
   }
-  if (!good) return nb::none();
-  return margin.object();
+  if (!good) return Result(nb::none());
+  return Result(margin.object());
 }
 
-nb::object not_implemented() { return nb::borrow(Py_NotImplemented); }
+Result not_implemented() { return Result(nb::borrow(Py_NotImplemented)); }
 
-nb::object learn_one(Model& model, const Names& names, nb::handle x, std::int32_t label, std::int64_t task_id,
+Result learn_one(Model& model, const Names& names, nb::handle x, std::int32_t label, std::int64_t task_id,
                      std::int64_t cluster, double weight) {
   OneRow row;
   return row.read(model.config(), x, names.columns) ? learn(model, row, label, {task_id, cluster}, weight) : not_implemented();
 }
 
-nb::object margin_one(Model& model, const Names& names, nb::handle x, std::int64_t task_id, std::int64_t cluster) {
+Result margin_one(Model& model, const Names& names, nb::handle x, std::int64_t task_id, std::int64_t cluster) {
   OneRow row;
   return row.read(model.config(), x, names.columns) ? margin_of(model, row, {task_id, cluster}) : not_implemented();
 }
 
 // The same with a label and a task as the caller named them; NotImplemented also if these are not plain ones.
-nb::object learn_example(Model& model, const Names& names, nb::handle x, nb::handle y, nb::handle task, const nb::dict& codes) {
+Result learn_example(Model& model, const Names& names, nb::handle x, nb::handle y, nb::handle task, const Codes& codes) {
   OneRow row;
   Task located{};
   std::int32_t label = 0;
@@ -219,7 +224,7 @@ nb::object learn_example(Model& model, const Names& names, nb::handle x, nb::han
   return learn(model, row, label, located, 1.0);
 }
 
-nb::object margin_example(Model& model, const Names& names, nb::handle x, nb::handle task) {
+Result margin_example(Model& model, const Names& names, nb::handle x, nb::handle task) {
   OneRow row;
   Task located{};
   if (!names.locate(task, located) || !row.read(model.config(), x, names.columns)) return not_implemented();
@@ -227,13 +232,13 @@ nb::object margin_example(Model& model, const Names& names, nb::handle x, nb::ha
 }
 
 // Many dicts as (indptr, indices, values); NotImplemented if one of them is not a plain one.
-nb::object hashed_rows(const nb::list& dicts, const nb::dict& columns) {
+Result hashed_rows(const Dicts& dicts, const Columns& columns) {
   std::vector<std::int64_t> starts{0};
   std::vector<std::int32_t> indices;
   std::vector<double> values;
   FeatureRow row;
   for (std::size_t i = 0; i < nb::len(dicts); ++i) {
-    if (!row.read(nb::object(dicts[i]), columns)) return nb::borrow(Py_NotImplemented);
+    if (!row.read(nb::object(dicts[i]), columns)) return not_implemented();
     for (const auto& entry : row.entries) {
       require(entry.column >= 0 && entry.column <= INT32_MAX, "_core: a column must be a 32-bit number");
       indices.push_back(static_cast<std::int32_t>(entry.column));
@@ -241,7 +246,7 @@ nb::object hashed_rows(const nb::list& dicts, const nb::dict& columns) {
     }
     starts.push_back(static_cast<std::int64_t>(indices.size()));
   }
-  return nb::make_tuple(to_numpy(std::move(starts)), to_numpy(std::move(indices)), to_numpy(std::move(values)));
+  return Result(nb::make_tuple(to_numpy(std::move(starts)), to_numpy(std::move(indices)), to_numpy(std::move(values))));
 }
 
 }  // namespace
