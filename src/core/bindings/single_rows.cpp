@@ -237,7 +237,7 @@ Result hashed_rows(const Dicts& dicts, const Columns& columns) {
   std::vector<std::int32_t> indices;
   std::vector<double> values;
   FeatureRow row;
-  for (std::size_t i = 0; i < nb::len(dicts); ++i) {
+  for (std::size_t i = 0; i < dicts.size(); ++i) {
     if (!row.read(nb::object(dicts[i]), columns)) return not_implemented();
     for (const auto& entry : row.entries) {
       require(entry.column >= 0 && entry.column <= INT32_MAX, "_core: a column must be a 32-bit number");
