@@ -118,7 +118,7 @@ def test_a_key_that_came_with_other_rows_teaches_no_shard_anything(tmp_path):
 
 def test_rows_whose_answer_is_forgotten_are_not_learned_again(tmp_path, monkeypatch):
     X, y, tasks = stream(1200, 14)
-    monkeypatch.setattr("budgetron.durable.snapshots.MAX_KEYS", 2)
+    monkeypatch.setattr("budgetron.durable.storage.snapshots.MAX_KEYS", 2)
     with ShardedModel(learner(), shards=2, directory=tmp_path / "m", block=128) as model:
         first = model.predict_then_learn(X, y, tasks=tasks, key="batch")
         model.snapshot()  # which deletes all but two keys

@@ -262,7 +262,7 @@ def test_the_directory_stays_small(tmp_path):
 
 
 def test_old_keys_are_forgotten(tmp_path, monkeypatch):
-    monkeypatch.setattr("budgetron.durable.snapshots.MAX_KEYS", 10)
+    monkeypatch.setattr("budgetron.durable.storage.snapshots.MAX_KEYS", 10)
     given = blocks(200, size=5)
     with Host.open(tmp_path, MODELS["random"], snapshot_every=50) as host:
         for place, block in enumerate(given):

@@ -107,7 +107,7 @@ def test_two_streams_and_requests_do_not_meet(tmp_path):
 
 
 def test_how_far_a_stream_came_is_known_after_its_answers_are_forgotten(tmp_path, monkeypatch):
-    monkeypatch.setattr("budgetron.durable.snapshots.MAX_KEYS", 3)
+    monkeypatch.setattr("budgetron.durable.storage.snapshots.MAX_KEYS", 3)
     with Host.open(tmp_path, MODELS["random"], snapshot_every=10) as host:
         sent(host, range(10, 101, 10))
         answers = sent(host, [50, 120])

@@ -14,7 +14,7 @@ from budgetron.distributed.directory.journal import NAME, Journal
 from budgetron.distributed.directory.record import NAME as RECORD
 from budgetron.distributed.sharded import ShardedModel
 from budgetron.distributed.split.placement import has_one_component
-from budgetron.durable.log_schema import NAME as HOST
+from budgetron.durable.storage.log_schema import NAME as HOST
 from budgetron.errors import refuse
 
 FOLDER = "shards"  # inside the model's directory

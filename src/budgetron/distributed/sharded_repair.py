@@ -11,11 +11,11 @@ from pathlib import Path
 from budgetron.distributed.directory.journal import NAME, Journal
 from budgetron.distributed.workers.worker import folder_of
 from budgetron.durable.errors import DamagedLog, storage_errors
-from budgetron.durable.log_schema import NAME as LOG
-from budgetron.durable.repair import copy_keys, repair, rows_around_damage
-from budgetron.durable.sqlite_file import copy_database
-from budgetron.durable.staging import Replaced, owned, put_in_place, reported_as
-from budgetron.durable.verify import Verified, verify
+from budgetron.durable.repairs.repair import copy_keys, repair, rows_around_damage
+from budgetron.durable.repairs.staging import Replaced, owned, put_in_place, reported_as
+from budgetron.durable.repairs.verify import Verified, verify
+from budgetron.durable.storage.log_schema import NAME as LOG
+from budgetron.durable.storage.sqlite_file import copy_database
 from budgetron.errors import refusal
 
 

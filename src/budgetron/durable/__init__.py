@@ -22,10 +22,10 @@ from budgetron.durable.errors import (
 from budgetron.durable.host import Host
 from budgetron.durable.hosted_model import HostedModel
 from budgetron.durable.model_host import ModelHost
-from budgetron.durable.repair import repair
+from budgetron.durable.repairs.repair import repair
+from budgetron.durable.repairs.restore import restore
+from budgetron.durable.repairs.verify import verify
 from budgetron.durable.requests import Learned, Request, StreamRows, row_digest, row_digests
-from budgetron.durable.restore import restore
-from budgetron.durable.verify import verify
 
 __all__ = [
     "AlreadyOwned",

@@ -24,11 +24,11 @@ from budgetron.durable import blocks
 from budgetron.durable.errors import DiskRefused, NothingLearned, StaleOwner, storage_errors
 from budgetron.durable.host_state import HostState
 from budgetron.durable.hosted_model import hosted_model_from
-from budgetron.durable.log import Log
 from budgetron.durable.ownership import DirectoryLock, make_private, remove_leftovers
 from budgetron.durable.recovery import Recovery, recover
 from budgetron.durable.requests import Entry, Learned, Request, StreamRows, answer_of, entry_of, group_into_commits
-from budgetron.durable.snapshots import Snapshots
+from budgetron.durable.storage.log import Log
+from budgetron.durable.storage.snapshots import Snapshots
 from budgetron.errors import Closed, InputError, StorageError, is_whole, refuse, shown
 
 _LOCK_TIMEOUT = 0.5  # seconds that check_ready waits for a commit under way

@@ -13,8 +13,8 @@ from numpy.typing import NDArray
 
 from budgetron.durable.errors import DiskRefused
 from budgetron.durable.hosted_model import HostedModel
-from budgetron.durable.log import Log
 from budgetron.durable.recovery import Recovery
+from budgetron.durable.storage.log import Log
 
 
 class HostState:

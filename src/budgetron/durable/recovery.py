@@ -14,8 +14,8 @@ from typing import Any
 from budgetron.durable import blocks
 from budgetron.durable.errors import DamagedLog, damaged_log
 from budgetron.durable.hosted_model import HostedModel, hosted_model_from
-from budgetron.durable.log import Log
-from budgetron.durable.snapshots import Snapshots
+from budgetron.durable.storage.log import Log
+from budgetron.durable.storage.snapshots import Snapshots
 from budgetron.errors import InputError, ModelFileError, refuse
 
 _logger = logging.getLogger(__name__)

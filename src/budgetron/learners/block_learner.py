@@ -196,11 +196,7 @@ class BlockLearner(Start):
             graph = self._checked_graph()
             task_ids, clusters = validation.located(who, tasks, len(examples), graph, self._tasked)
             _doubt_clusters(who, graph, task_ids, clusters)
-            self._has_tasks = tasks is not None
-            try:
-                self._begin(rows, chosen, graph, examples.source)
-            finally:
-                del self._has_tasks  # it is used only to plan sizes, and a rejected call must leave nothing behind
+            self._begin(rows, chosen, graph, examples.source, has_tasks=tasks is not None)
         weights = self._weighted(codes, examples.weights)
         return Block(rows, task_ids, clusters, tasks, labels, codes, weights, chosen, offsets)
 

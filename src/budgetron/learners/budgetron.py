@@ -246,19 +246,28 @@ class Budgetron(Learner):
         return None  # no examples are stored, so the engine evaluates no kernel
 
     def _with_rule(self, settings: Settings) -> Settings:
+        return self._with_rows(settings, self._checked_rows(settings))
+
+    def _without_tasks(self, settings: Settings) -> Settings:
+        self._checked_rows(settings)
+        graph = settings.graph
+        return self._with_rows(settings, rows_together(graph) if isinstance(graph, Explicit) else plan.NO_TASKS)
+
+    def _checked_rows(self, settings: Settings) -> int | None:
+        rows, graph = checked_rows(self._who, self.max_task_rows), settings.graph
+        if isinstance(graph, Explicit) and rows is not None and rows < rows_together(graph) and not settings.sparse:
+            accepted = f"at least {rows_together(graph)} on this graph, or None"
+            raise refuse(self._who, "max_task_rows", accepted, shown(rows),
+                         "An example updates the rows of related tasks too.")  # fmt: skip
+        return rows
+
+    def _with_rows(self, settings: Settings, rows: int | None) -> Settings:
         graph = settings.graph
         shared = own = True
         clustered, share = False, 0.5
         if isinstance(graph, Clique):
             shared, own, clustered = graph.coupling != 0, graph.coupling != float("inf"), graph.mapped is not None
             share = graph.coupling / (1 + graph.coupling) if own else 1.0
-        rows = checked_rows(self._who, self.max_task_rows)
-        if isinstance(graph, Explicit) and rows is not None and rows < rows_together(graph) and not settings.sparse:
-            accepted = f"at least {rows_together(graph)} on this graph, or None"
-            raise refuse(self._who, "max_task_rows", accepted, shown(rows),
-                         "An example updates the rows of related tasks too.")  # fmt: skip
-        if not getattr(self, "_has_tasks", True):
-            rows = rows_together(graph) if isinstance(graph, Explicit) else plan.NO_TASKS
         gaussian = isinstance(self.kernel, Gaussian)
         width = 1.0
         if isinstance(self.kernel, Gaussian) and not isinstance(self.kernel.gamma, str):

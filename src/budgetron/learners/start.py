@@ -41,9 +41,9 @@ class Start(Pictures):
     class_weight: Any = None
     engine: Any = "auto"
 
-    def _begin(self, rows: Any, classes: Classes, graph: TaskGraph, X: Any) -> None:
+    def _begin(self, rows: Any, classes: Classes, graph: TaskGraph, X: Any, has_tasks: bool = True) -> None:
         """Create the engine from the first block; X is the block as the caller gave it, with its column names."""
-        settings, budget = self._settings(rows, classes, graph)
+        settings, budget = self._settings(rows, classes, graph, has_tasks)
         try:
             engine = self._engine_kind(settings.kernel)(settings)
         except MemoryError:
@@ -64,10 +64,13 @@ class Start(Pictures):
         # `_engine` is set last: other threads take it as the sign that the model is complete.
         self._engine = engine
 
-    def _settings(self, rows: Any, classes: Classes, graph: TaskGraph) -> tuple[Settings, Budget]:
+    def _settings(
+        self, rows: Any, classes: Classes, graph: TaskGraph, has_tasks: bool = True
+    ) -> tuple[Settings, Budget]:
         budget = budget_of(self._who, self.budget)
         settings = settings_of(self.rule, self._checked_kernel(), graph, rows, classes.n_outputs)
-        settings = self._with_rule(replace(settings, capacity=budget.examples))
+        settings = replace(settings, capacity=budget.examples)
+        settings = self._with_rule(settings) if has_tasks else self._without_tasks(settings)
         if budget.bytes is not None:
             nonzeros = usual_nonzeros(rows) if settings.sparse else 0.0
             compiled = self._engine_kind(settings.kernel) is native.Engine
@@ -77,6 +80,10 @@ class Start(Pictures):
     def _with_rule(self, settings: Settings) -> Settings:
         """Add the rule's own parameters to the settings. Learners with such parameters override it."""
         return settings
+
+    def _without_tasks(self, settings: Settings) -> Settings:
+        """Do the same for a stream without tasks. Learners that plan memory for rows of tasks override it."""
+        return self._with_rule(settings)
 
     def _engine_kind(self, kernel: Kernel | None) -> type[Engine]:
         return engine_kind(self._who, self.engine, self.rule, kernel)
@@ -129,8 +136,9 @@ def settings_of(rule: str, kernel: Kernel | None, graph: TaskGraph, rows: Any, n
 def usual_nonzeros(rows: Any) -> float:
     """Estimate the non-zeros per sparse row for the memory planner.
 
-    Fewer than 20 rows are too small a sample to trust a low mean, so the estimate is then at least 64. Too high an
-    estimate wastes some of the budget; too low a one would evict examples long before the capacity is reached.
+    Fewer than 20 rows are too small a sample to trust a low mean, so the estimate is then at least 64. If the estimate
+    is too high, some of the budget is unused; if it is too low, examples are evicted long before the capacity is
+    reached.
     """
     mean = float(rows.nnz) / float(rows.shape[0])
     return mean if rows.shape[0] >= 20 else max(mean, 64.0)

@@ -54,8 +54,8 @@ def check_columns(plan: Plan, arrays: Mapping[str, NDArray[Any]], settings: Sett
     taken = [*names, *(name for name in others if name is not None and plan.layout == "table")]
     require(len(set(taken)) == len(taken), "columns", "of different names")
     require(not (plan.whole_labels and plan.truth_labels), "columns", "with labels of one kind")
-    require(plan.layout == "table" or plan.weight is None, "columns", "without a weight for a layout without column names")
-    require(plan.layout == "table" or not names, "columns", "empty for a layout without column names")
+    require(plan.layout == "table" or plan.weight is None, "columns", "without a weight if columns have no names")
+    require(plan.layout == "table" or not names, "columns", "empty if the layout has no column names")
     for column in plan.columns:
         require(column.kind in SCALED or not column.gaps, "columns", "with gaps in columns of numbers and dates only")
         require(column.kind == "date" or not column.clock, "columns", "with a clock in columns of dates only")

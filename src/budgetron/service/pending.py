@@ -23,8 +23,8 @@ from msgspec import UNSET
 
 from budgetron.durable import DamagedLog, Learned
 from budgetron.durable.errors import storage_errors
-from budgetron.durable.sqlite_file import SqliteFile, copy_database
-from budgetron.durable.staging import reported_as
+from budgetron.durable.repairs.staging import reported_as
+from budgetron.durable.storage.sqlite_file import SqliteFile, copy_database
 
 KEY_PREFIX = "feedback:"  # of the idempotency keys of labels
 NAME = "pending.sqlite"

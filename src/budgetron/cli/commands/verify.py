@@ -56,8 +56,8 @@ def is_sharded(place: Path) -> bool:
 
 def model_directories(path: Path) -> list[Path]:
     """The directories of models at a path: itself, or those in it."""
-    from budgetron.durable.log_schema import NAME
     from budgetron.durable.ownership import MARK
+    from budgetron.durable.storage.log_schema import NAME
 
     def is_model(folder: Path) -> bool:  # the mark is there even if the database has been deleted
         return (folder / NAME).exists() or (folder / MARK).exists() or is_sharded(folder)

@@ -7,7 +7,7 @@ of clients are stored as in the log of a `Host`.
 
     about      the unique name of this journal, where the shards are, and how many
     request    number and rows of what not all shards have learned yet
-    keys       idempotency keys: the tables of `budgetron.durable.idempotency`
+    keys       idempotency keys: the tables of `budgetron.durable.storage.idempotency`
 """
 
 from __future__ import annotations
@@ -18,10 +18,10 @@ from pathlib import Path
 
 from budgetron.durable import Learned
 from budgetron.durable.errors import damaged_log
-from budgetron.durable.idempotency import IdempotencyKeys, Unwritten
-from budgetron.durable.key_tables import CHECKSUM_SCHEMA, MAX_KEY_BYTES, MAX_KEYS, SCHEMA, SCHEMA_2
 from budgetron.durable.requests import Entry
-from budgetron.durable.sqlite_file import SqliteFile
+from budgetron.durable.storage.idempotency import IdempotencyKeys, Unwritten
+from budgetron.durable.storage.key_tables import CHECKSUM_SCHEMA, MAX_KEY_BYTES, MAX_KEYS, SCHEMA, SCHEMA_2
+from budgetron.durable.storage.sqlite_file import SqliteFile
 
 NAME = "requests.sqlite"
 _FORGET_EVERY = 1000  # requests between two deletions of old keys, each of which reads all keys

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from budgetron.durable.blocks import margins_from_bytes
-from budgetron.durable.key_tables import SEAL, KeyTables
+from budgetron.durable.storage.key_tables import SEAL, KeyTables
 
 
 class EarlierKeys(KeyTables):

@@ -16,9 +16,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from budgetron.durable.errors import DamagedLog, damaged_log, storage_errors
-from budgetron.durable.log_schema import NAME
 from budgetron.durable.ownership import MARK, TEMPORARY, AcknowledgedMark, DirectoryLock, make_private, remove_leftovers
-from budgetron.durable.sqlite_file import copy_database
+from budgetron.durable.storage.log_schema import NAME
+from budgetron.durable.storage.sqlite_file import copy_database
 from budgetron.errors import refusal
 from budgetron.persist.disk import sync_folder
 

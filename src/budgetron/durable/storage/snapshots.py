@@ -8,8 +8,8 @@ the trimming of the log are one transaction.
 
 from __future__ import annotations
 
-from budgetron.durable.key_tables import MAX_KEY_BYTES, MAX_KEYS
-from budgetron.durable.log import Log
+from budgetron.durable.storage.key_tables import MAX_KEY_BYTES, MAX_KEYS
+from budgetron.durable.storage.log import Log
 
 MAX_LOG_BYTES = 64 * 2**20  # a log of this size makes a snapshot due, even if it has few examples
 _PART_BYTES = 16 * 2**20  # per row of the table, because SQLite limits a value to 1 GB and holds it in memory

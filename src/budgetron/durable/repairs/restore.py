@@ -10,12 +10,12 @@ from contextlib import suppress
 from pathlib import Path
 
 from budgetron.durable.errors import DamagedLog
-from budgetron.durable.log import Log
-from budgetron.durable.log_schema import NAME
 from budgetron.durable.ownership import AcknowledgedMark
 from budgetron.durable.recovery import recover
-from budgetron.durable.snapshots import Snapshots
-from budgetron.durable.staging import Replaced, copy_log, not_a_backup, owned, put_in_place
+from budgetron.durable.repairs.staging import Replaced, copy_log, not_a_backup, owned, put_in_place
+from budgetron.durable.storage.log import Log
+from budgetron.durable.storage.log_schema import NAME
+from budgetron.durable.storage.snapshots import Snapshots
 from budgetron.errors import StorageError
 
 

@@ -10,9 +10,9 @@ From the older snapshot on, the numbers in the log have no gaps, so that a missi
 
 from __future__ import annotations
 
-from budgetron.durable.earlier_keys import EarlierKeys
-from budgetron.durable.key_tables import CHECKSUM_SCHEMA, SCHEMA_2, STREAM_SCHEMA, KeyTables
-from budgetron.durable.sqlite_file import SqliteFile
+from budgetron.durable.storage.earlier_keys import EarlierKeys
+from budgetron.durable.storage.key_tables import CHECKSUM_SCHEMA, SCHEMA_2, STREAM_SCHEMA, KeyTables
+from budgetron.durable.storage.sqlite_file import SqliteFile
 
 NAME = "host.sqlite"
 OWNER_CHECKSUM = "checksum(epoch, position, snapshot, previous)"

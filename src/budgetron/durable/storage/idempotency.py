@@ -22,9 +22,9 @@ from numpy.typing import NDArray
 
 from budgetron.durable import blocks
 from budgetron.durable.blocks import margins_from_bytes
-from budgetron.durable.earlier_keys import EarlierKeys
-from budgetron.durable.key_tables import SEAL
 from budgetron.durable.requests import Entry, Learned, StreamRows, key_reused_error
+from budgetron.durable.storage.earlier_keys import EarlierKeys
+from budgetron.durable.storage.key_tables import SEAL
 from budgetron.errors import InputError, refuse, shown
 
 

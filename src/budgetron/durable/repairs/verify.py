@@ -11,11 +11,11 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from budgetron.durable.errors import DamagedLog
-from budgetron.durable.log import Log
-from budgetron.durable.log_schema import NAME
 from budgetron.durable.recovery import recover
-from budgetron.durable.snapshots import Snapshots
-from budgetron.durable.staging import copy_host, copy_log, not_a_backup, reported_as
+from budgetron.durable.repairs.staging import copy_host, copy_log, not_a_backup, reported_as
+from budgetron.durable.storage.log import Log
+from budgetron.durable.storage.log_schema import NAME
+from budgetron.durable.storage.snapshots import Snapshots
 
 
 @dataclass(frozen=True)

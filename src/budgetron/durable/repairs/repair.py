@@ -13,14 +13,14 @@ from pathlib import Path
 from typing import Any
 
 from budgetron.durable.errors import DamagedLog
-from budgetron.durable.key_tables import CHECKSUMS
-from budgetron.durable.log import Log
-from budgetron.durable.log_schema import NAME
 from budgetron.durable.recovery import Recovery, from_snapshot, replay
-from budgetron.durable.snapshots import Snapshots
-from budgetron.durable.sqlite_file import SqliteFile
-from budgetron.durable.staging import Replaced, copy_host, owned, put_in_place
-from budgetron.durable.verify import verify
+from budgetron.durable.repairs.staging import Replaced, copy_host, owned, put_in_place
+from budgetron.durable.repairs.verify import verify
+from budgetron.durable.storage.key_tables import CHECKSUMS
+from budgetron.durable.storage.log import Log
+from budgetron.durable.storage.log_schema import NAME
+from budgetron.durable.storage.snapshots import Snapshots
+from budgetron.durable.storage.sqlite_file import SqliteFile
 from budgetron.errors import InputError, refusal
 
 

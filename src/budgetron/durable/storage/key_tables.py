@@ -13,7 +13,7 @@ again.
 from __future__ import annotations
 
 from budgetron.durable.errors import damaged_log
-from budgetron.durable.sqlite_file import SqliteFile
+from budgetron.durable.storage.sqlite_file import SqliteFile
 
 MAX_KEYS = 100_000  # the latest are stored; an older key that is sent again counts as a new one
 MAX_KEY_BYTES = 64 * 2**20  # of margins and digests stored for the keys

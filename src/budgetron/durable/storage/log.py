@@ -23,11 +23,11 @@ from numpy.typing import NDArray
 
 from budgetron.durable.blocks import margins_to_bytes
 from budgetron.durable.errors import StaleOwner, damaged_log, storage_errors
-from budgetron.durable.idempotency import IdempotencyKeys, Unwritten
-from budgetron.durable.log_schema import CLEAR_RECORD, DROP_RECORD, MIGRATIONS, NAME, OWNER_CHECKSUM, SCHEMA
 from budgetron.durable.ownership import AcknowledgedMark
 from budgetron.durable.requests import Entry, Learned, StreamRows
-from budgetron.durable.sqlite_file import SqliteFile
+from budgetron.durable.storage.idempotency import IdempotencyKeys, Unwritten
+from budgetron.durable.storage.log_schema import CLEAR_RECORD, DROP_RECORD, MIGRATIONS, NAME, OWNER_CHECKSUM, SCHEMA
+from budgetron.durable.storage.sqlite_file import SqliteFile
 from budgetron.errors import StorageError, refusal
 
 _PROBE_BYTES = 16 * 2**10  # written to find out whether the disk accepts writes

@@ -1,0 +1,1 @@
+"""Verify, repair and restore the files of a host while no process serves it."""
