@@ -9,8 +9,8 @@ import pandas as pd
 import polars as pl
 import pytest
 
-from budgetron import BudgetProjectron, Budgetron, Forgetron, graphs
-from budgetron.errors import InputError, UnknownTask
+from budgetron import BudgetProjectron, Budgetron, Forgetron, evaluate, graphs
+from budgetron.errors import InputError, InputTypeError, UnknownTask
 
 RNG = np.random.default_rng(2)
 N = 40
@@ -137,3 +137,17 @@ def test_forgetting_the_one_task_of_a_model_without_tasks():
     assert model.n_stored_ > 0
     model.forget_task(None)
     assert model.n_stored_ == 0
+
+
+def test_a_lazy_frame_anywhere_is_refused_with_the_remedy():
+    frame = pl.DataFrame({"user": ["a", "b"] * 20, "x": [0.1, 0.2, 0.3, 0.4] * 10, "y": [0, 1] * 20})
+    X, lazy = frame.select("user", "x"), frame.lazy()
+    model = Budgetron(budget=5, task_column="user").fit(X, frame["y"])
+    for call in (
+        lambda: model.fit(lazy, frame["y"]), lambda: model.fit(X, lazy.select("y")), lambda: model.predict(lazy),
+        lambda: model.score(X, lazy.select("y")), lambda: model.partial_fit(lazy, frame["y"]),
+        lambda: Budgetron(budget=5).fit(X.select("x"), frame["y"], tasks=lazy.select("user")),
+        lambda: evaluate.progressive(Budgetron(budget=5), (lazy.select("x"), frame["y"])),
+    ):  # fmt: skip
+        with pytest.raises(InputTypeError, match=r"got a LazyFrame\. Call collect\(\) first\."):
+            call()

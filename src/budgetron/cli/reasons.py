@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import json
+import logging
 from collections.abc import Iterator
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
@@ -25,6 +26,7 @@ def explained(path: str, model: Any, columns: Any, text: str, task: str | None, 
 
     from budgetron.cli.commands.run import known_columns
     from budgetron.learners.classes import label_text
+    from budgetron.learners.nested import flattened
 
     columns = known_columns(WHO, "MODEL", path, columns)
     try:
@@ -33,6 +35,7 @@ def explained(path: str, model: Any, columns: Any, text: str, task: str | None, 
         record = None
     if not isinstance(record, dict):
         raise refuse(WHO, "--example", 'a JSON object of columns, {"column": value}', shown(text))
+    record = dict(flattened(record))
     if columns.task is not None:
         if task is None and columns.task not in record:
             accepted = f"given, because the model has tasks (column {columns.task!r})"
@@ -41,6 +44,9 @@ def explained(path: str, model: Any, columns: Any, text: str, task: str | None, 
     elif task is not None:
         raise refuse(WHO, "--task", "left out for a model without tasks", shown(task))
     block = columns.block([record])
+    doubt = columns.doubt(record)
+    if doubt is not None:
+        logging.getLogger("budgetron.cli").warning("%s", doubt)
     row, tasks, scores = block.X, block.tasks, block.offsets
     whose = None if tasks is None else plain(tasks[0])
     given = {"tasks": tasks} | ({} if scores is None else {"offset": scores})

@@ -15,6 +15,8 @@ from budgetron.errors import BudgetronError, InputError, OperationalError
 class Prediction(msgspec.Struct, frozen=True):
     """A prediction. `id` is set if it is remembered for feedback, `probabilities` if the model has them.
 
+    `warning` is a sentence about features whose names the model does not know, or of which most are missing.
+
     `reasons` is a dict, if they were asked for: label, margin, terms, rest, remainder, nearest.
     """
 
@@ -23,6 +25,7 @@ class Prediction(msgspec.Struct, frozen=True):
     probabilities: dict[str, float] | None = None
     id: str | None = None
     reasons: dict[str, Any] | None = None
+    warning: str | None = None
 
 
 class Answered(msgspec.Struct, frozen=True):

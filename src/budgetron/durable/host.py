@@ -17,6 +17,7 @@ import os
 import threading
 from collections.abc import Callable, Hashable, Sequence
 from contextlib import AbstractContextManager, ExitStack, nullcontext, suppress
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, ClassVar, Self
 
@@ -185,6 +186,8 @@ class Host(HostState):
 
     def _entry(self, request: Request) -> Entry:
         hosted = self._hosted  # read once: a restore in another thread may replace it
+        if blocks.are_records(request.X):
+            request = replace(request, X=hosted.checked(request.X))
         return entry_of(request, hosted.width, hosted.columns is not None)
 
     def _acknowledged(self, entries: list[Entry]) -> list[Learned]:

@@ -8,6 +8,7 @@ rejects a block.
 from __future__ import annotations
 
 import threading
+from collections.abc import Mapping, Sequence
 from copy import deepcopy
 from dataclasses import replace
 from typing import Any
@@ -24,6 +25,7 @@ from budgetron.io import columns_of
 from budgetron.learners.explanation import Explanation
 from budgetron.learners.hashing import names_of
 from budgetron.learners.learner import Learner
+from budgetron.learners.nested import flattened
 from budgetron.learners.saved import content_of, model_of
 from budgetron.learners.validation import Examples, matrix
 from budgetron.persist import unpacked
@@ -68,6 +70,10 @@ class HostedModel:
                 return self.columns.encode(X)
         return blocks.hashed(X, self.width)
 
+    def checked(self, X: Sequence[Mapping[str, Any]]) -> Any:
+        """Records as they are logged: flattened, and with some of the columns if the model has columns."""
+        return list(map(flattened, X)) if self.columns is None else self.columns.checked(X)
+
     def explain(self, X: Any, task: Any, offset: Any = None) -> Explanation:
         """Explain the prediction for one row or record. Hashed features get their names from the record."""
         rows, names = self.rows(X), None
@@ -91,7 +97,7 @@ class HostedModel:
         before = deepcopy(self.columns)
         try:
             with self._encoding:
-                X = self.columns.encode(logged.examples.rows, learn=True)
+                X = self.columns.encode_checked(logged.examples.rows, learn=True)
             rows = matrix(type(self.model).__name__, X)
             return self._checked_and_learned(replace(logged.examples, rows=rows, source=X), logged.classes)
         except BaseException:

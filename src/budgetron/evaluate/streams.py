@@ -13,6 +13,7 @@ import numpy as np
 from scipy import sparse
 
 from budgetron.errors import InputError, refuse_type, shown
+from budgetron.learners.frames import check_in_memory
 from budgetron.learners.hashing import DICT_FEATURES, hashed_rows
 
 _ACCEPTED = "(X, y, tasks), a data set, or an iterable of blocks (X, y, tasks) or examples (x, y, task)"
@@ -97,6 +98,8 @@ def _joined(who: str, examples: list[tuple[Any, Any, Any]], n_features: int | No
 
 def block_of(X: Any, y: Any, tasks: Any = None, weights: Any = None, offsets: Any = None) -> Block:
     """Make a block of rows, labels, tasks, weights and another model's scores."""
+    for name, values in (("X", X), ("y", y), ("tasks", tasks)):
+        check_in_memory("evaluate", name, values)
     if not hasattr(X, "shape"):
         X = np.asarray(X)
     if sparse.issparse(X):

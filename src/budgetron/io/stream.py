@@ -152,6 +152,8 @@ class Stream:
         self._source, self._stop = source, stop
         self._learn, self._sample_end = learn, sample_end
         self._skip, self._limit = int(skip), limit
+        # Rows of JSON name their columns themselves, so that a file for another model is noticed by its first rows.
+        self._first_names = not reader.names and reader.layout == "table"
         self._tables = reader.tables(columns.selection(labelled), int(block_rows), stop)
 
     @property
@@ -178,6 +180,8 @@ class Stream:
                 if self._stop:
                     keep[min(wrong) :] = False
                 table = table.rows(keep)
+            if self._first_names:
+                self._check_first_names(table)
             table = self._within_limits(table)
             if len(table):
                 self.n_rows += len(table)
@@ -190,6 +194,21 @@ class Stream:
                 logger.info("%s, line %d skipped: %s", self.name, one.number, one.reason)
             self.n_bad += len(bad)
             self.bad += bad[: _MOST_BAD - len(self.bad)]
+
+    def _check_first_names(self, table: Table) -> None:
+        """Reject a file whose first rows have no value in any column that the model learned from."""
+        if not len(table):
+            return
+        self._first_names = False
+        features = set(self.columns.names)
+        texts = [column for name, column in table.texts.items() if name in features]
+        n = sum(name in features for name in self.columns.selection(False).numbers)
+        is_empty = np.isnan(table.numbers[:, :n]).all()
+        if is_empty and not any(column.values[code] for column in texts for code in column.codes):
+            raise InputError(
+                f"{self.name} has none of the columns that the model learned from, {shown(self.columns.names, 200)}. "
+                f"Its first row is {shown(table.content(0), 200)}."
+            )
 
     def _within_limits(self, table: Table) -> Table:
         """Return the table without the rows to skip and those past the limit."""

@@ -22,9 +22,8 @@ def is_frame(X: Any) -> bool:
 
 def check_frame(who: str, X: Any) -> None:
     """Reject a frame with a column that is not numeric or has missing values, or with two columns of one name."""
+    check_in_memory(who, "X", X)
     if not hasattr(X, "to_numpy"):
-        if hasattr(X, "collect"):
-            raise refuse_type(who, "X", "a data frame with rows in memory", type(X).__name__, "Call collect() first.")
         return
     names = list(X.columns)
     twice = [name for name, count in Counter(map(str, names)).items() if count > 1]
@@ -34,6 +33,13 @@ def check_frame(who: str, X: Any) -> None:
         _check_polars(who, X)
     else:
         _check_pandas(who, X)
+
+
+def check_in_memory(who: str, parameter: str, values: Any) -> None:
+    """Reject a lazy frame, such as one of polars: it has no rows before it is collected."""
+    if hasattr(type(values), "collect") and not hasattr(type(values), "to_numpy"):
+        accepted = "in memory, an array, list or data frame"
+        raise refuse_type(who, parameter, accepted, f"a {type(values).__name__}", "Call collect() first.")
 
 
 def _check_polars(who: str, X: Any) -> None:

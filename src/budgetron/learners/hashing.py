@@ -7,7 +7,7 @@ strings or integers, values numbers or strings) by the rules of `_entries`; othe
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -17,6 +17,7 @@ from budgetron.engine import native
 from budgetron.engine.records import SparseRow
 from budgetron.errors import refuse, refuse_type, shown
 from budgetron.graphs.hashed_names import feature_columns
+from budgetron.learners.nested import flattened
 
 DICT_FEATURES = 2**18  # columns that feature names are hashed to
 
@@ -47,7 +48,8 @@ def hashed_row(who: str, features: Mapping[Any, Any], n_features: int, dtype: st
 def _entries(who: str, features: Mapping[Any, Any], n_features: int) -> tuple[list[int], list[float]]:
     """The columns in ascending order and their values, without zeros.
 
-    A number is the value of its feature. A string value makes a feature of its own, "name=value", with value 1.
+    A number is the value of its feature. A string value makes a feature of its own, "name=value", with value 1. Objects
+    within objects are flattened, a list is the text of its values, and None is as good as no feature.
     """
     entries: dict[int, float] = {}
     columns_of = feature_columns(n_features)
@@ -55,6 +57,12 @@ def _entries(who: str, features: Mapping[Any, Any], n_features: int) -> tuple[li
         if type(value) is not float:
             if isinstance(value, str):
                 name, value = f"{name}={value}", 1.0
+            elif isinstance(value, Mapping):
+                return _entries(who, flattened(features), n_features)
+            elif isinstance(value, list | tuple):
+                name, value = f"{name}={_joined(value)}", 1.0
+            elif value is None:
+                continue
             else:
                 value = _as_float(who, name, value)
         column = columns_of[name if type(name) is str else str(name)]
@@ -67,11 +75,19 @@ def names_of(features: Mapping[Any, Any], n_features: int) -> dict[int, str]:
     """The names of the columns that a dict becomes. Names whose hashes agree are joined: they have one weight."""
     names: dict[int, str] = {}
     columns_of = feature_columns(n_features)
-    for name, value in features.items():
-        said = f"{name}={value}" if isinstance(value, str) else str(name)
+    for name, value in flattened(features).items():
+        if value is None:
+            continue
+        text = _joined(value) if isinstance(value, list | tuple) else value
+        said = f"{name}={text}" if isinstance(text, str) else str(name)
         column = columns_of[said]
         names[column] = f"{names[column]} or {said}" if column in names else said
     return names
+
+
+def _joined(values: Sequence[Any]) -> str:
+    """A list as one text, as in a column of a file."""
+    return " ".join(str(value).lower() if isinstance(value, bool) else str(value) for value in values)
 
 
 def _as_float(who: str, name: Any, value: Any) -> float:

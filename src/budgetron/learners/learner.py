@@ -25,6 +25,7 @@ from budgetron.learners import rejections, validation
 from budgetron.learners.block_learner import BlockLearner
 from budgetron.learners.block_learner import Margins as Margins
 from budgetron.learners.classes import Classes
+from budgetron.learners.frames import check_in_memory
 from budgetron.learners.hashing import DICT_FEATURES, hashed_row, hashed_rows
 from budgetron.learners.validation import Examples
 
@@ -235,6 +236,7 @@ class Learner(BlockLearner, ClassifierMixin, BaseEstimator):  # type: ignore[mis
         self, X: Any, y: Any, *, tasks: Iterable[Any] | None = None, sample_weight: Any = None, offset: Any = None
     ) -> float:
         """Return the accuracy: the share of rows whose label is predicted correctly."""
+        check_in_memory(self._who, "y", y)
         correct = np.asarray(self.predict(X, tasks=tasks, offset=offset)) == np.asarray(y).ravel()
         return float(np.average(correct, weights=sample_weight))
 

@@ -30,6 +30,7 @@ from budgetron.io.encoding.values import (
 )
 from budgetron.io.encoding.written_numbers import Writing
 from budgetron.io.table import Selection, Table, table_from_values
+from budgetron.learners.nested import flattened
 from budgetron.learners.validation import LARGEST_OFFSET
 from budgetron.persist.columns import ARRAYS, SavedColumns, is_hashed, width
 from budgetron.persist.schema import Plan
@@ -198,14 +199,50 @@ class Columns:
     def encode(self, records: Any, learn: bool = False) -> Any:
         """Encode records as X: a list of dicts, or a dict or data frame of columns.
 
-        Unknown columns are ignored; the values of an absent column count as missing. With `learn`, the means and
-        deviations are updated from these records.
+        Dicts within dicts are flattened. Unknown columns are ignored, and the values of an absent column count as
+        missing; but a record without a single known column is rejected. With `learn`, the means and deviations are
+        updated from these records.
         """
+        return self.encode_checked(self.checked(records), learn)
+
+    def encode_checked(self, records: Any, learn: bool = False) -> Any:
+        """Encode records that `checked` returned, such as those of a log."""
         return self._block(records, self._features(), learn).X
+
+    def checked(self, records: Any, who: str = "Columns.encode", parameter: str = "the record") -> Any:
+        """Return records with dicts within dicts flattened; raise if one of them has none of the columns."""
+        if isinstance(records, Sequence) and all(isinstance(record, Mapping) for record in records):
+            records = [flattened(record) for record in records]
+            each: list[Any] = [record.keys() for record in records]
+        else:  # columns: a dict or a data frame
+            each = [records.keys()] if isinstance(records, Mapping) else []
+            each = [records.columns] if hasattr(records, "to_dict") and hasattr(records, "columns") else each
+        known = set(self.names)
+        for row, names in enumerate(each if self.plan.layout == "table" else ()):
+            if len(names) and known.isdisjoint(names):
+                where = f"{parameter} {row}" if len(each) > 1 else parameter
+                accepted = f"values of some of the columns {shown(self.names, 200)}"
+                raise refuse(who, where, accepted, f"none of them, but {shown(list(names))}")
+        return records
+
+    def doubt(self, record: Mapping[str, Any]) -> str | None:
+        """Return a sentence about a record with unknown names or with less than half of the columns; else None."""
+        names = self.names
+        given = sum(name in record for name in names)
+        if given == len(names) == len(record):
+            return None
+        known = {*(column.name for column in self.plan.columns), self.label, self.task, self.weight}
+        unknown = [name for name in record if name not in known]
+        if unknown:
+            return f"Unknown features are ignored: {shown(unknown)}. The columns of the model are {shown(names, 200)}."
+        if 2 * given < len(names):
+            missing = [name for name in names if name not in record]
+            return f"Only {given} of {len(names)} columns are given; the others count as missing: {shown(missing)}."
+        return None
 
     def block(self, records: Any, labelled: bool = False, learn: bool = False) -> Block:
         """Encode records as X, tasks and, with `labelled`, labels; see `encode`."""
-        return self._block(records, self.selection(labelled), learn)
+        return self._block(self.checked(records), self.selection(labelled), learn)
 
     def _block(self, records: Any, selection: Selection, learn: bool) -> Block:
         table = self._table(records, selection)
@@ -289,7 +326,7 @@ class Columns:
 
         Names of hashed columns come from the records themselves, since a hash cannot be reversed.
         """
-        return self._names_in(self._table(records, self._features()))
+        return self._names_in(self._table(self.checked(records), self._features()))
 
     def _names_in(self, table: Table) -> dict[int, str]:
         named = dict(enumerate(self.feature_names))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from operator import attrgetter
 from typing import Any
 
@@ -15,6 +15,7 @@ from budgetron.io.formats.line_reader import InvalidLine, LineReader, ParsedLine
 from budgetron.io.formats.records import Chunk
 from budgetron.io.source import Source
 from budgetron.io.table import Selection, Table, table_from_values
+from budgetron.learners.nested import flattened
 
 
 class Ndjson(LineReader):
@@ -45,9 +46,7 @@ class Ndjson(LineReader):
                 if not isinstance(record, dict):
                     kind = type(record).__name__
                     raise InvalidLine(f"the line should be a JSON object but is a {kind}") from None
-            if any(type(value) is dict for value in record.values()):
-                return dict(_flat(record, ""))
-            return record
+            return dict(flattened(record))
         except (ValueError, RecursionError) as error:
             raise InvalidLine(f"the line should be a JSON object but cannot be parsed ({error})") from None
 
@@ -106,11 +105,3 @@ class _Picker:
     def columns(self, rows: list[Any]) -> dict[str, list[Any]]:
         pairs = zip(self._names, self._fields, strict=True)
         return {name: list(map(attrgetter(field), rows)) for name, field in pairs}
-
-
-def _flat(record: dict[str, Any], prefix: str) -> Iterator[tuple[str, Any]]:
-    for name, value in record.items():
-        if isinstance(value, dict):
-            yield from _flat(value, f"{prefix}{name}.")
-        else:
-            yield prefix + name, value

@@ -6,7 +6,7 @@ validated with the model, in `budgetron.learners.validation`.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -17,6 +17,7 @@ from scipy import sparse
 from budgetron.durable import HostedModel
 from budgetron.errors import refuse, refuse_type, shown
 from budgetron.learners.hashing import DICT_FEATURES
+from budgetron.learners.nested import flattened
 from budgetron.service.settings import Limits
 
 WHO = "request"
@@ -36,7 +37,7 @@ def rows_of(hosted: HostedModel, features: Sequence[Any], limits: Limits) -> Any
         return _dense(features)
     if features[0].keys() == _SPARSE and isinstance(features[0]["indices"], list):
         return _sparse(hosted, features, limits)
-    return _named(hosted, features)
+    return _named(hosted, features, limits)
 
 
 def tasks_of(tasks: Sequence[Any], limits: Limits) -> list[Any] | None:
@@ -102,16 +103,19 @@ def _sparse(hosted: HostedModel, features: Sequence[dict[str, Any]], limits: Lim
     return sparse.csr_matrix(matrix, shape=(len(features), width))
 
 
-def _named(hosted: HostedModel, features: Sequence[dict[str, Any]]) -> Any:
+def _named(hosted: HostedModel, features: Sequence[Mapping[str, Any]], limits: Limits) -> Any:
+    features = [flattened(row) for row in features]
     for row in features:
+        if len(row) > limits.features:
+            raise refuse(WHO, '"features"', f"at most {limits.features} numbers per example", str(len(row)))
         for name, value in row.items():
-            if not isinstance(value, _PLAIN):
-                came = type(value).__name__
-                raise refuse_type(WHO, f"feature {shown(name)}", "a number, a string or null", came)
+            if not isinstance(value, _PLAIN) and not (isinstance(value, list) and all(map(_is_plain, value))):
+                accepted = "a number, a string, null, an object of these or a list of these"
+                raise refuse_type(WHO, f"feature {shown(name)}", accepted, f"a list with {_others(value)}")
             if type(value) is int and abs(value) >= 2**63:
                 raise refuse(WHO, f"feature {shown(name)}", "an integer of 64 bits, or a float", shown(value))
     if hosted.columns is not None:
-        return list(features)
+        return hosted.columns.checked(features, WHO, '"features"')
     names = getattr(hosted.model, "feature_names_in_", None)
     if names is not None:
         return _in_order(names.tolist(), features)
@@ -122,7 +126,22 @@ def _named(hosted: HostedModel, features: Sequence[dict[str, Any]]) -> Any:
     return list(features)
 
 
-def _in_order(names: list[str], features: Sequence[dict[str, Any]]) -> Any:
+def _is_plain(value: Any) -> bool:
+    return isinstance(value, _PLAIN)
+
+
+def _others(values: list[Any]) -> str:
+    return " and ".join(sorted({type(value).__name__ for value in values if not _is_plain(value)}))
+
+
+def doubt_about(hosted: HostedModel, features: Any) -> str | None:
+    """A sentence about features that the columns of the model do not have, or of which they lack most; else None."""
+    if hosted.columns is None or not isinstance(features, dict):
+        return None
+    return hosted.columns.doubt(flattened(features))
+
+
+def _in_order(names: list[str], features: Sequence[Mapping[str, Any]]) -> Any:
     """Features by name in the order of the columns of the data frame that the model was trained on."""
     rows = []
     for row in features:

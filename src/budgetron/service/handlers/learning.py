@@ -10,7 +10,7 @@ from starlette.responses import Response
 
 from budgetron.durable import Request
 from budgetron.errors import refuse, shown
-from budgetron.service.handlers.features import check_text, offsets_of, rows_of, tasks_of
+from budgetron.service.handlers.features import check_text, doubt_about, offsets_of, rows_of, tasks_of
 from budgetron.service.http.wire import LabelledExample, LearnAnswer, LearnRequest, encode, learn_request, reply
 
 if TYPE_CHECKING:
@@ -28,8 +28,9 @@ async def learn(call: Call) -> Response:
     classes = None if given.classes is UNSET else given.classes
     request = request_of(call.model, examples, idempotency_key(call, given.key), classes)
     learned = await call.model.writer.submit(request, len(examples))
-    n = len(learned.margins)
-    return reply(encode(LearnAnswer(learned.position, n, learned.repeated, learned.margins.tolist())))
+    n, hosted = len(learned.margins), call.model.hosted
+    warning = next(filter(None, (doubt_about(hosted, example.features) for example in examples)), None)
+    return reply(encode(LearnAnswer(learned.position, n, learned.repeated, learned.margins.tolist(), warning)))
 
 
 def request_of(

@@ -16,7 +16,7 @@ from budgetron.durable import ModelHost
 from budgetron.errors import refuse
 from budgetron.learners.budgetron import probabilities
 from budgetron.learners.classes import label_text
-from budgetron.service.handlers.features import offsets_of, rows_of, tasks_of
+from budgetron.service.handlers.features import doubt_about, offsets_of, rows_of, tasks_of
 from budgetron.service.http.wire import Example, Prediction, Predictions, Reasons, encode, predict_request, reply
 from budgetron.service.settings import Limits
 from budgetron.service.writer import Writer
@@ -107,7 +107,11 @@ class Predictor:
         hosted, limits = self._host.hosted_model, self._limits
         X = hosted.rows(rows_of(hosted, features, limits))
         named, scores = tasks_of(tasks, limits), offsets_of(offsets)
-        return predictions(hosted.model, hosted.model.decision_function(X, tasks=named, offset=scores))
+        answers = predictions(hosted.model, hosted.model.decision_function(X, tasks=named, offset=scores))
+        if hosted.columns is not None:
+            for answer, row in zip(answers, features, strict=True):
+                answer.warning = doubt_about(hosted, row)
+        return answers
 
 
 def predictions(model: Any, margins: NDArray[np.float64]) -> list[Prediction]:

@@ -1,7 +1,8 @@
 """The JSON of requests and responses. The OpenAPI document is made from these classes.
 
 features    a list of numbers; or {"indices": […], "values": […]}, a sparse row; or an object of features by name, which
-            are the columns of a model that has columns (or was trained on a data frame), and are hashed otherwise
+            are the columns of a model that has columns (or was trained on a data frame), and are hashed otherwise;
+            {"geo": {"lat": 1}} is {"geo.lat": 1}
 task        a string or an integer; omitted if the model has a single task
 label       a string, an integer or a boolean
 offset      another model's score in log odds, for a Budgetron that was begun with such scores; with more than two
@@ -128,12 +129,16 @@ class Reasons(Struct):
 
 
 class Prediction(Struct, omit_defaults=True):
-    """`margin` is positive for the second class, or one number per class; `probabilities` if the model has them."""
+    """`margin` is positive for the second class, or one number per class; `probabilities` if the model has them.
+
+    `warning` is a sentence about features whose names the model does not know, or of which most are missing.
+    """
 
     label: Any
     margin: float | list[float]
     probabilities: dict[str, float] | None = None
     id: str | None = None
+    warning: str | None = None
     reasons: Reasons | None = None
 
 
@@ -144,13 +149,17 @@ class Predictions(Struct):
     position: int
 
 
-class LearnAnswer(Struct):
-    """The examples are learned and on disk as record `position`. `margins` are those before learning."""
+class LearnAnswer(Struct, omit_defaults=True):
+    """The examples are learned and on disk as record `position`. `margins` are those before learning.
+
+    `warning` is a sentence about unknown or missing features of the first example that has some.
+    """
 
     position: int
     learned: int
     repeated: bool
     margins: list[float | list[float]]
+    warning: str | None = None
 
 
 class FeedbackAnswer(Struct, omit_defaults=True):

@@ -1,0 +1,108 @@
+"""Features by name over HTTP: nested objects as in a file, unknown names, and labels that are booleans."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+from running import running
+
+from budgetron import Budgetron, io
+
+
+@pytest.fixture(scope="module")
+def client(tmp_path_factory):
+    """A client of a service whose model learned nested objects with boolean labels, and of one that hashes names."""
+    folder = tmp_path_factory.mktemp("names")
+    rows = [{"user": f"u{i % 3}", "geo": {"lat": i % 7, "at": {"hour": i % 5}}, "tags": ["a", "b"][: i % 3],
+             "size": i % 4, "fraud": i % 7 > 3} for i in range(210)]  # fmt: skip
+    (folder / "events.ndjson").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    model = Budgetron(budget=30)
+    with io.read(folder / "events.ndjson") as stream:
+        for block in stream:
+            model.partial_fit(block.X, block.y, tasks=block.tasks, classes=stream.classes)
+    io.save_model(folder / "m.budgetron", model, stream.columns)
+    served = running(folder / "data", f"default={folder / 'm.budgetron'}", "hashed=Budgetron")
+    with served as service, service.client() as client:
+        yield client, folder / "m.budgetron"
+
+
+def predicted(client, features, path="/v1/predict", **more):
+    answer = client.post(path, json={"features": features, **more})
+    assert answer.status_code == 200, answer.text
+    return answer.json()
+
+
+NESTED = {"geo": {"lat": 6, "at": {"hour": 1}}, "tags": ["a", "b"], "size": 2}
+FLAT = {"geo.lat": 6, "geo.at.hour": 1, "tags": "a b", "size": 2}
+
+
+def test_nested_objects_are_those_of_a_file(client):
+    client, path = client
+    model, columns = io.load_model(path)
+    expected = model.predict_proba(columns.encode([FLAT]), tasks=["u1"])[0].tolist()
+    for features in (NESTED, FLAT):
+        answer = predicted(client, features, task="u1")
+        assert answer["label"] is True and "warning" not in answer
+        assert answer["probabilities"] == pytest.approx(dict(zip(["false", "true"], expected, strict=True)))
+    assert predicted(client, NESTED, task="u1", explain=True)["reasons"]["label"] is True
+    assert columns.encode([NESTED]).tolist() == columns.encode([FLAT]).tolist()
+
+
+def test_unknown_names_are_refused_or_reported(client):
+    client, _ = client
+    for features in ({"lat": 6, "grösse": 2}, {"geo": {"latitude": 6}}):
+        for path, more in (("predict", {}), ("learn", {"label": True})):
+            answer = client.post(f"/v1/{path}", json={"features": features, "task": "u1", **more})
+            said = answer.json()["error"]["message"]
+            assert answer.status_code == 422, said
+            assert "\"features\" must be values of some of the columns ['geo.lat'" in said and "none of them" in said
+    answer = predicted(client, {**NESTED, "colour": "red"}, task="u1")
+    assert answer["warning"].startswith("Unknown features are ignored: ['colour']. The columns of the model are")
+    assert predicted(client, {"size": 2}, task="u1")["warning"].startswith("Only 1 of 4 columns are given")
+    row_of_the_file = {**NESTED, "user": "u1", "fraud": True}
+    assert "warning" not in predicted(client, row_of_the_file, task="u1")
+    many = client.post("/v1/predict", json={"examples": [{"features": NESTED, "task": "u1"},
+                                                         {"features": {"size": 1}, "task": "u1"}]}).json()  # fmt: skip
+    assert ["warning" in one for one in many["predictions"]] == [False, True]
+
+
+@pytest.mark.parametrize("label", [True, "true", "True"])
+def test_every_spelling_of_a_boolean_label(client, label):
+    client, _ = client
+    answer = client.post("/v1/learn", json={"features": NESTED, "task": "u1", "label": label})
+    assert answer.status_code == 200, answer.text
+    line = json.dumps({"features": NESTED, "task": "u1", "label": label}) + "\n"
+    lines = client.post("/v1/learn", content=line * 3, headers={"content-type": "application/x-ndjson"}).text
+    acknowledged = json.loads(lines.splitlines()[0])
+    assert acknowledged["learned"] == 3 and acknowledged["wrong"] == 0
+    answer = client.post("/v1/learn", json={"features": {"size": 1}, "task": "u1", "label": label}).json()
+    assert answer["warning"].startswith("Only 1 of 4")
+
+
+def test_hashed_names_are_flattened_too(client):
+    client, _ = client
+    examples = [{"features": NESTED, "label": "a"}, {"features": {"geo": {"lat": -3}, "size": None}, "label": "b"}] * 5
+    assert client.post("/v1/models/hashed/learn", json={"examples": examples}).status_code == 200
+    nested, flat = (predicted(client, features, "/v1/models/hashed/predict") for features in (NESTED, FLAT))
+    assert nested == flat and nested["label"] == "a"
+    reasons = predicted(client, NESTED, "/v1/models/hashed/predict", explain=True)["reasons"]
+    assert {"geo.lat", "tags=a b"} <= {term["name"] for term in reasons["terms"]}
+    refused = client.post("/v1/predict", json={"features": {"tags": [{"a": 1}]}, "task": "u1"})
+    assert refused.status_code == 422 and "a list with dict" in refused.json()["error"]["message"]
+
+
+def test_learn_one_flattens_and_files_for_another_model_are_refused(client, tmp_path):
+    _, path = client
+    model = Budgetron()
+    model.learn_one({"a": {"b": 1.0}, "c": ["x", "y"]}, 1)
+    assert model.predict_one({"a.b": 1.0, "c": "x y"}) == 1 and model.predict_one({"a": {"b": 1.0}, "d": None}) == 1
+    _, columns = io.load_model(path)
+    (tmp_path / "other.ndjson").write_text('{"user": "u1", "x": 1}\n{"user": "u2", "y": 2}\n')
+    with (
+        io.read(tmp_path / "other.ndjson", columns=columns, labelled=False) as stream,
+        pytest.raises(ValueError, match=r"has none of the columns that the model learned from, \['geo.lat'"),
+    ):
+        list(stream)
+    with pytest.raises(ValueError, match="the record must be values of some of the columns"):
+        columns.encode({"x": [1, 2]})
