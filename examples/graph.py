@@ -4,16 +4,18 @@ Each station is a task. An edge joins each station to the next one, and a tribut
 labels are generated from that graph (budgetron.data.synthetic), so the graph is known to be right. The program compares
 it with no graph, with all stations equally related, and with the same river with shuffled names.
 
-    python examples/graph.py
+    python examples/graph.py [FIGURE.svg]        (the figure needs the extra `plot`)
 """
 
 from __future__ import annotations
 
 import random
+import sys
 from itertools import pairwise
 
 from budgetron import BudgetProjectron, evaluate, graphs, kernels
 from budgetron.data import synthetic
+from budgetron.plots import COLOURS, as_svg, new_figure
 
 RIVER = [f"river {km:02}" for km in range(16)]
 STREAM = [f"stream {km:02}" for km in range(8)]
@@ -28,7 +30,7 @@ def shuffled(edges: list[tuple[str, str]], seed: int) -> list[tuple[str, str]]:
     return [(other[a], other[b]) for a, b in edges]
 
 
-def main() -> None:
+def main(figure: str | None = None) -> None:
     river = graphs.from_edges(EDGES, weights=[STRENGTH] * len(EDGES))
     stream, _ = synthetic.stream(4000, d=60, graph=river, noise=0.05, seed=3)
     print(f"{stream.n:,} readings of {len(river.tasks)} stations on a river with a tributary\n")
@@ -48,11 +50,34 @@ def main() -> None:
         "the river": river,
     }
     print(f"\n{'BudgetProjectron(300)':26}{'wrong':>7}{'last 1,000':>12}")
+    last = {}
     for name, graph in choices.items():
         model = BudgetProjectron(budget=300, kernel=kernels.Linear(), graph=graph)
         found = evaluate.progressive(model, stream, window=1000)
+        last[name] = 100 * found.curve[-1].window.error
         print(f"{name:26}{found.overall.error:7.1%}{found.curve[-1].window.error:12.1%}")
+    if figure:
+        draw(figure, last)
+
+
+def draw(path: str, last: dict[str, float]) -> None:
+    """The stations with the graph, and the errors with each choice of a graph."""
+    picture = new_figure("graph", 7, 3.2)
+    river, bars = picture.subplots(1, 2, width_ratios=(1, 1.3))
+    places = {name: (0.0, -km) for km, name in enumerate(RIVER)}
+    places |= {name: (8.0 - km, km - 16.0) for km, name in enumerate(STREAM)}
+    for a, b in EDGES:
+        river.plot(*zip(places[a], places[b], strict=True), color=COLOURS[1], zorder=1)
+    river.scatter(*zip(*places.values(), strict=True), color=COLOURS[0], s=22, zorder=2)
+    river.set_axis_off()
+    river.set_title("24 stations", fontsize=10)
+    colours = [COLOURS[0] if name == "the river" else COLOURS[3] for name in last]
+    bars.barh(list(last), list(last.values()), color=colours)
+    bars.invert_yaxis()
+    bars.set_xlabel("wrong in the last 1,000, %")
+    with open(path, "w", encoding="utf-8") as file:
+        file.write(as_svg(picture) + "\n")
 
 
 if __name__ == "__main__":
-    main()
+    main(*sys.argv[1:2])

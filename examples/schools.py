@@ -4,15 +4,18 @@ Chem97 has 31,022 pupils in British schools: average grade at sixteen, age and s
 eighteen. One school has too few pupils to learn from, and one model for all ignores that schools differ. Each pupil is
 predicted, then learned, once.
 
-    python examples/schools.py        (needs the extra `data`)
+    python examples/schools.py [FIGURE.svg]        (needs the extra `data`; the figure also `plot`)
 """
 
 from __future__ import annotations
 
+import sys
+
 from budgetron import Budgetron, data, evaluate, graphs
+from budgetron.plots import COLOURS, as_svg, new_figure
 
 
-def main() -> None:
+def main(figure: str | None = None) -> None:
     pupils = data.load("chem97").shuffled(seed=0)
     stream = (data.standardized(pupils.X), pupils.y, pupils.tasks)
     schools = len(set(pupils.tasks.tolist()))
@@ -40,7 +43,23 @@ def main() -> None:
         print(f"  school {school}: {row.error:.0%} of {row.n} pupils wrong")
     belief, weight = max(models["related models"].beliefs_, key=lambda pair: pair[1])
     print(f"\nThe belief with the largest weight, {weight:.1f}: {belief}")
+    if figure:
+        draw(figure, results)
+
+
+def draw(path: str, results: dict[str, evaluate.Validation]) -> None:
+    """Errors of the last 2,000 pupils, over time."""
+    picture = new_figure("schools", 6, 3.4)
+    ax = picture.subplots()
+    for (name, found), colour in zip(results.items(), (COLOURS[3], COLOURS[2], COLOURS[0], COLOURS[1]), strict=True):
+        points = [(point.position, 100 * point.window.error) for point in found.curve]
+        ax.plot(*zip(*points, strict=True), color=colour, label=name)
+    ax.set_xlabel("pupils")
+    ax.set_ylabel("wrong in the last 2,000, %")
+    ax.legend(frameon=False)
+    with open(path, "w", encoding="utf-8") as file:
+        file.write(as_svg(picture) + "\n")
 
 
 if __name__ == "__main__":
-    main()
+    main(*sys.argv[1:2])

@@ -4,18 +4,21 @@ The readings are generated (budgetron.data.synthetic), so the best possible erro
 related, and one label in twenty is wrong. At reading 10,000 of 20,000 the decision rule of every machine turns by 60
 degrees. The learners are not told; the table shows how fast each of them recovers.
 
-    python examples/sensors.py
+    python examples/sensors.py [FIGURE.svg]        (the figure needs the extra `plot`)
 """
 
 from __future__ import annotations
 
+import sys
+
 from budgetron import Budgetron, Forgetron, Perceptron, RandomBudgetPerceptron, SharedProjectron, evaluate, kernels
 from budgetron.data import synthetic
+from budgetron.plots import COLOURS, as_svg, new_figure
 
 WINDOW = 1000
 
 
-def main() -> None:
+def main(figure: str | None = None) -> None:
     shift = synthetic.Shift.abrupt(at=0.5, angle=60.0)
     stream, answer = synthetic.stream(
         20_000, d=12, n_tasks=40, relatedness=0.8, noise=0.05, form="linear", shift=shift, seed=1
@@ -37,10 +40,29 @@ def main() -> None:
     ends = (1_000, 10_000, 11_000, 12_000, 20_000)
     print("errors in the thousand readings before reading")
     print(f"{'':24}" + "".join(f"{end:>9,}" for end in ends) + f"{'stored':>9}")
+    curves = {}
     for name, model in models.items():
-        points = {point.position: point for point in evaluate.progressive(model, stream, window=WINDOW).curve}
+        curves[name] = evaluate.progressive(model, stream, window=WINDOW).curve
+        points = {point.position: point for point in curves[name]}
         print(f"{name:24}" + "".join(f"{points[end].window.error:9.1%}" for end in ends) + f"{model.n_stored_:9,}")
+    if figure:
+        draw(figure, {name: [(p.position, 100 * p.window.error) for p in curve] for name, curve in curves.items()})
+
+
+def draw(path: str, curves: dict[str, list[tuple[int, float]]]) -> None:
+    """Errors of the last thousand readings, over time."""
+    picture = new_figure("sensors", 6, 3.6)
+    ax = picture.subplots()
+    for (name, curve), colour in zip(curves.items(), (*COLOURS[2:6], COLOURS[0]), strict=True):
+        ax.plot(*zip(*curve, strict=True), color=colour, label=name, linewidth=2.4 if name == "Budgetron" else 1.3)
+    ax.axvline(10_000, color=COLOURS[-1], linestyle=":")
+    ax.set_xlabel("readings; the dotted line is the change")
+    ax.set_ylabel("wrong in the last 1,000, %")
+    ax.set_ylim(bottom=0)
+    ax.legend(frameon=False, fontsize=8)
+    with open(path, "w", encoding="utf-8") as file:
+        file.write(as_svg(picture) + "\n")
 
 
 if __name__ == "__main__":
-    main()
+    main(*sys.argv[1:2])

