@@ -22,12 +22,12 @@ found = {}
 for model in (Forgetron(budget=10), Budgetron(budget="64 KiB")):
     model.partial_fit(X[:100], y[:100], tasks=tasks[:100])
     times = []
-    for start in range(0, 4000, 1000):
-        begun = time.perf_counter()
-        for i in range(start, start + 1000):
+    for start in range(0, 4000, 100):  # the fastest hundred, in time of the processor: others may run beside it
+        begun = time.thread_time()
+        for i in range(start, start + 100):
             model.learn_one(X[i], y[i], task=tasks[i])
-        times.append(time.perf_counter() - begun)
-    found[type(model).__name__] = min(times) * 1e3
+        times.append(time.thread_time() - begun)
+    found[type(model).__name__] = min(times) * 1e4
 print(json.dumps(found))
 """
 
