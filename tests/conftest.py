@@ -1,4 +1,4 @@
-"""What all tests share: the lists of learners, kernels, graphs, rows and labels, and the option --long.
+"""Fixtures and lists of learners, kernels, graphs, rows and labels for all tests, and the option --long.
 
 A test that asks for `learner` runs for every learner, one that asks for `case` for every combination (in the usual
 run for half of the pairs of kernel and graph, with rows and labels taken in turn; for presets for a few). A new learner

@@ -1,4 +1,4 @@
-"""What the items share: options, runs of the learners on a stream, means over orders, and checks against targets."""
+"""Code that the items share: options, runs of learners on a stream, means over orders, and checks of targets."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ SLACK = 0.1
 
 
 class Skipped(Exception):
-    """The data, or a program, are not here."""
+    """The data or a program are missing."""
 
 
 @dataclass
@@ -40,7 +40,7 @@ class Bench:
     old: str | None  # the Python of version 0.1
     rows: list[Row] = field(default_factory=list)
     checks: list[Row] = field(default_factory=list)
-    others: dict[str, list[Row]] = field(default_factory=dict)  # rows of the items before
+    others: dict[str, list[Row]] = field(default_factory=dict)  # rows of earlier items
 
     # ---- runs
 

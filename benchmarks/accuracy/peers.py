@@ -1,4 +1,4 @@
-"""What others offer, in few lines each: margins of one pass, predict then learn. Each is tuned by a small grid on the
+"""Other methods, in a few lines each: margins of one pass, predict then learn. Each is tuned by a small grid on the
 first fifth of the stream; `tuned` records the grid's winner.
 
     adagrad     logistic regression on standardised columns, shared and own weights per task

@@ -40,7 +40,7 @@ ITEMS: dict[str, Callable[[Bench], None]] = {
     "drift": on_structure.drift,
     "multiclass": on_structure.multiclass,
     "speed": on_budgets.speed,
-    "calibration": on_budgets.calibration,  # reads what the others left
+    "calibration": on_budgets.calibration,  # reads the results of the others
 }
 
 

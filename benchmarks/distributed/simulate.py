@@ -7,7 +7,7 @@ Reads results.json of run.py, uses the product's own hashing and placement, and 
 Assumed, not measured:
 - the r-th busiest task has a rate proportional to 1/r^0.8; the busiest million are single tasks, the rest a sum
 - examples come as a Poisson stream; a worker is one core and serves in order
-- a worker fails once in 30 days, and is back after the measured time; what waits meanwhile is reckoned, not simulated
+- a worker fails once in 30 days, and is replaced after the measured time; the backlog is calculated, not simulated
 - a snapshot stops its shard's worker for as long as the file takes at 200 MB/s, every 50,000 examples of the shard
 - the network and the coordinators (one for every 10 workers) keep up: they are not simulated
 """
@@ -26,7 +26,7 @@ SHARDS, TASKS, RATE = 16_000, 10**8, 1e6
 BUSY, EXPONENT = 10**6, 0.8
 SECONDS, STEP = 300, 0.01
 MTBF = 30 * 86_400.0
-DISK = 200e6  # bytes a second
+DISK = 200e6  # bytes per second
 SNAPSHOT_EVERY = 50_000
 
 
@@ -48,7 +48,7 @@ def simulated(rates: np.ndarray, owner: np.ndarray, n: int, cost: float, recover
     rng = np.random.default_rng(0)
     arriving = np.bincount(owner, weights=rates, minlength=n)
     busy = arriving * cost
-    snapshots = arriving / SNAPSHOT_EVERY  # a second
+    snapshots = arriving / SNAPSHOT_EVERY  # per second
     pause = model_bytes / DISK
     waiting, waits = np.zeros(n), []
     for _ in range(int(SECONDS / STEP)):

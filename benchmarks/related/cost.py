@@ -1,4 +1,4 @@
-"""What one update costs, as ratios within one run: removal against RandomBudgetPerceptron, the others against
+"""The cost of one update, as ratios within one run: removal against RandomBudgetPerceptron, the others against
 BudgetProjectron.
 
     python benchmarks/related/cost.py            prints a table, and writes cost.json beside this file

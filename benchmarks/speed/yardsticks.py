@@ -1,7 +1,7 @@
 """The yardsticks: the bare arithmetic in the machine's own libraries.
 
 A loop over Python calls would add a microsecond per call to the yardstick, in our favour. So the loops are inside:
-`np.matmul` over a stack of vectors calls BLAS gemv once a vector, and the vector exp is a loop in C.
+`np.matmul` over a stack of vectors calls BLAS gemv once per vector, and the vector exp is a loop in C.
 """
 
 from __future__ import annotations

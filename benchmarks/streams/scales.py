@@ -1,4 +1,4 @@
-"""Should scales be updated after the first rows? Errors on real files, with three ways of scaling.
+"""Compare three ways of scaling columns by their errors on real files: should scales change after the first rows?
 
     python benchmarks/streams/scales.py [--rows N]
 

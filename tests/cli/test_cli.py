@@ -58,7 +58,7 @@ def test_wrong_input_is_one_sentence_and_exit_code_2(runner: CliRunner, tmp_path
     assert not (tmp_path / "out").exists()
 
 
-def test_missing_data_say_what_to_do(runner: CliRunner, tmp_path: Path) -> None:
+def test_missing_data_are_reported_with_a_remedy(runner: CliRunner, tmp_path: Path) -> None:
     refused = runner.invoke(
         main, ["reproduce", "--quick", "--out", str(tmp_path / "out"), "--from", str(tmp_path)]
     )
@@ -97,7 +97,7 @@ def test_datasets_verify_finds_a_damaged_file(runner: CliRunner, tmp_path: Path)
     assert never_fetched.exit_code == 1 and not (tmp_path / "cache").exists()  # nothing is downloaded
 
 
-def test_datasets_verify_and_fetch_what_is_right(runner: CliRunner, paper_files: Path) -> None:
+def test_datasets_verify_and_fetch_accept_intact_files(runner: CliRunner, paper_files: Path) -> None:
     for verb in ("verify", "fetch"):
         done = runner.invoke(main, ["datasets", verb, "school", "spam", "--from", str(paper_files)])
         assert done.exit_code == 0 and done.output.count("\n") == 2, done.output

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 
-def test_each_is_as_if_it_had_run_alone(mail: Path, told) -> None:
+def test_each_learner_runs_as_if_alone(mail: Path, told) -> None:
     budgets, both = ["--budgets", "5,32KiB"], ["--graphs", "complete,disconnected"]
     found = told("compare", mail, "--learners", "Forgetron,mtrbp", *budgets, *both)
     assert len(found["learners"]) == 8
@@ -30,7 +30,7 @@ def test_the_smallest_of_the_best_is_recommended(mail: Path, told, budgetron) ->
     assert f"Take {found['recommended']}" in shown and found["command"] in shown
 
 
-def test_learners_are_measured_against_the_constant_answer(tmp_path: Path, told, budgetron) -> None:
+def test_learners_are_compared_with_the_constant_answer(tmp_path: Path, told, budgetron) -> None:
     rng, stream = np.random.default_rng(0), tmp_path / "noise.csv"
     rows = (f"{x:.3f},{int(y > 0.7)}" for x, y in rng.random((400, 2)))
     stream.write_text("\n".join(["x,label", *rows]) + "\n")
@@ -81,7 +81,7 @@ def chequered(path: Path, n: int = 1500) -> Path:
     return path
 
 
-def test_tune_finds_what_is_better(tmp_path: Path, told, budgetron) -> None:
+def test_tune_finds_better_settings(tmp_path: Path, told, budgetron) -> None:
     stream = chequered(tmp_path / "s.csv")
     found = told("tune", stream, "--learner", "RandomBudgetPerceptron", "--budget", 400)
     bandwidth, budget = found["rounds"]

@@ -33,7 +33,7 @@ def test_the_attributes_of_the_model(saved, told) -> None:
 
 
 @pytest.mark.parametrize("options", [["--learner", "Forgetron"], ["--learner", "mtbprj-2", "--kernel", "polynomial:2"]])
-def test_pulls_add_up_to_the_margin(saved, told, options: list[str]) -> None:
+def test_contributions_add_up_to_the_margin(saved, told, options: list[str]) -> None:
     path = saved(*options)
     found = told("inspect", path, "--example", json.dumps(EXAMPLE), "--task", "bob", "--nearest", 1000)["example"]
     model, columns = io.load_model(path)

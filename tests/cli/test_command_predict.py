@@ -27,7 +27,7 @@ def answers(model: Path, stream: Path):
     return learner, block
 
 
-def test_what_is_written_is_what_the_model_says(model: Path, mail: Path, budgetron) -> None:
+def test_the_output_has_the_predictions_of_the_model(model: Path, mail: Path, budgetron) -> None:
     rows = list(csv.DictReader(StringIO(budgetron("predict", model, mail).stdout)))
     learner, block = answers(model, mail)
     assert [row["prediction"] for row in rows] == learner.predict(block.X, tasks=block.tasks).tolist()
@@ -38,7 +38,7 @@ def test_what_is_written_is_what_the_model_says(model: Path, mail: Path, budgetr
     assert np.allclose(written, shares, atol=1e-6)
 
 
-def test_margins_where_there_are_no_probabilities(mail: Path, tmp_path: Path, budgetron) -> None:
+def test_margins_of_a_model_without_probabilities(mail: Path, tmp_path: Path, budgetron) -> None:
     budgetron("run", mail, "--learner", "Forgetron", "--save", tmp_path / "f")
     written = [json.loads(line) for line in budgetron("predict", tmp_path / "f", mail, "--json").stdout.splitlines()]
     learner, block = answers(tmp_path / "f", mail)

@@ -1,4 +1,4 @@
-"""`budgetron verify`, `repair` and `restore`, as an operator uses them: after a look at what a damaged model says."""
+"""`budgetron verify`, `repair` and `restore`, as an operator uses them on a damaged model."""
 
 from __future__ import annotations
 

@@ -227,7 +227,7 @@ def test_figures_are_shown_even_if_nothing_can_be_saved(mail: Path, tmp_path: Pa
     def full(*_: object) -> None:
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr(io, "save_model", full)  # stands in for a full disk
+    monkeypatch.setattr(io, "save_model", full)  # simulates a full disk
     refused = budgetron("run", mail, "--save", tmp_path / "m", code=3)
     assert "No space left on device" in refused.stderr and "error    " in refused.stdout
 

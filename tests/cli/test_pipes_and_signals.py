@@ -64,7 +64,7 @@ def test_from_a_pipe_into_a_pipe(tmp_path: Path) -> None:
     with errors.open("w") as told, started("predict", tmp_path / "m", long, stdout=subprocess.PIPE,
                                            stderr=told) as process:  # fmt: skip
         assert process.stdout.readline().startswith("line,task,prediction")
-        process.stdout.close()  # as head -1 does
+        process.stdout.close()  # like head -1
         assert process.wait(TIMEOUT) == 1
     assert errors.read_text() == ""
 
@@ -142,7 +142,7 @@ def on_a_terminal(*words, columns: int = 80, **environment) -> tuple[int, str]:
     while select.select([terminal], [], [], TIMEOUT)[0]:
         try:
             part = os.read(terminal, 65536)
-        except OSError:  # its other end is closed
+        except OSError:  # the other end was closed
             break
         if not part:
             break
@@ -164,7 +164,7 @@ def test_progress_on_a_terminal_and_nowhere_else(tmp_path: Path) -> None:
     assert "\x1b" not in plain.stdout and plain.stderr == ""
 
 
-def test_no_colour_where_none_is_wanted(tmp_path: Path) -> None:
+def test_no_colour_on_request(tmp_path: Path) -> None:
     stream = write_mail(tmp_path / "mail.csv", 100)
     _, sent = on_a_terminal("compare", stream, "--budgets", "5", NO_COLOR="1")
     assert "Take " in sent and not re.search(r"\x1b\[[\d;]*3\dm", sent)

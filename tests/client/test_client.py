@@ -27,7 +27,7 @@ def bare():
     return budgetron.RandomBudgetPerceptron(budget=30, kernel=kernels.Gaussian(gamma=0.5))
 
 
-def test_learning_and_predicting_are_a_bare_models(service, tmp_path):
+def test_learning_and_predicting_equal_a_local_model(service, tmp_path):
     X, y, tasks = stream()
     with budgetron.Client(service.url, model="bare") as client:  # a model that no other test uses
         margins = client.learn_many(X, y, tasks, classes=["ham", "spam"], batch=50)
@@ -59,7 +59,7 @@ def test_learning_and_predicting_are_a_bare_models(service, tmp_path):
         assert client.live()["position"] == client.model()["position"]
 
 
-def test_the_same_awaited(service):
+def test_the_async_client_does_the_same(service):
     X, y, tasks = stream(seed=1)
 
     async def work():
@@ -86,7 +86,7 @@ def test_the_same_awaited(service):
         apart.submit(asyncio.run, work()).result()
 
 
-def test_a_refusal_has_the_services_words(service):
+def test_an_error_has_the_message_of_the_service(service):
     with budgetron.Client(service.url) as client:
         client.learn_many(*stream(4), classes=["ham", "spam"])
         with pytest.raises(ServiceRefused, match=r'^Random.*: "label" must be one of the known') as refused:
@@ -165,7 +165,7 @@ def _message(wire):
     return head + b"\r\n\r\n" + body
 
 
-def test_lost_answers_are_asked_for_again_and_nothing_is_learned_twice(service):
+def test_lost_responses_are_retried_and_nothing_is_learned_twice(service):
     X, y, tasks = stream(60, seed=2)
     proxy = Forgetful(int(service.url.rsplit(":", 1)[1]))
     proxy.start()

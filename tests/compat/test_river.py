@@ -1,4 +1,4 @@
-"""The river wrapper: river's own checks, its pipelines and its evaluation, with tasks."""
+"""The river wrapper: river's own checks, pipelines and evaluation, with tasks."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The boundary between Python and C++ rejects whatever does not fit the engine."""
+"""The boundary between Python and C++ rejects everything that the engine cannot process."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def settings(**more):
 
 @pytest.fixture(params=["dense", "sparse"])
 def taught(request):
-    """A learner of three columns with two examples, and a function that makes rows for it."""
+    """Return a learner of three columns that has learned two examples, and a function that makes rows for it."""
     is_sparse = request.param == "sparse"
     learner = _core.make(settings(sparse=is_sparse))
 
@@ -51,7 +51,7 @@ def columns(labels, task_ids=None):
     ("rule", "projektron"), ("rule", ""), ("kernel", "gauss"), ("n_outputs", 0), ("n_outputs", 2), ("d", 0),
     ("d", 2**31), ("degree", 0), ("parameters", {"eta": "x"}), ("pool", 100), ("capacity", 2**50), ("kernel", "none"),
 ])  # fmt: skip
-def test_settings_that_mean_nothing_are_refused(name, value):
+def test_invalid_settings_are_refused(name, value):
     with pytest.raises(ValueError, match=name if value != "none" else "kernel"):
         _core.make(settings(**{name: value}))
 
@@ -66,7 +66,7 @@ def test_parameters_that_a_rule_does_not_have_are_refused(rule, parameters, said
         _core.make(settings(rule=rule, parameters=parameters))
 
 
-def test_a_similarity_that_is_none_is_refused():
+def test_an_invalid_similarity_is_refused():
     with pytest.raises((ValueError, TypeError)):
         _core.make({**settings(), "similarity": None})
 
@@ -99,14 +99,14 @@ def test_rows_of_the_other_kind_are_refused():
 
 
 @pytest.mark.parametrize("label", [-1, 2, 2**31 - 1])
-def test_labels_that_are_no_class_are_refused(taught, label):
+def test_labels_outside_the_classes_are_refused(taught, label):
     learner, rows = taught
     with pytest.raises(ValueError, match="label"):
         learner.learn(rows([[1.0, 2.0, 3.0], [3.0, 2.0, 1.0]]), *columns([0, label]))
     assert learner.n_seen == 2
 
 
-def test_one_label_that_is_no_class_is_refused():
+def test_one_label_outside_the_classes_is_refused():
     learner = _core.make(settings(n_outputs=3))
     with pytest.raises(ValueError, match="label"):
         learner.learn_one(NAMES, np.ones(3), 3, 0, 0, 1.0)
@@ -132,7 +132,7 @@ def test_a_sparse_column_beyond_the_width_is_refused():
     ([0, 2], [1, 1]), ([0, 2], [2, 1]), ([0, 1], [-1]), ([0, 3], [0, 1]),
     ([0, 2, 1], [0, 1]), ([-1, 1], [0, 1]), ([], [0]),
 ])  # fmt: skip
-def test_csr_arrays_that_are_none_are_refused(indptr, indices):
+def test_invalid_csr_arrays_are_refused(indptr, indices):
     with pytest.raises(ValueError):
         _core.csr(np.array(indptr, np.int64), np.array(indices, np.int32), np.ones(len(indices)))
 
@@ -167,12 +167,12 @@ def test_arrays_of_other_lengths_are_refused(taught):
 
 
 @pytest.mark.parametrize("weight", [-1.0, float("nan"), float("inf")])
-def test_weights_that_are_none_are_refused(taught, weight):
+def test_invalid_weights_are_refused(taught, weight):
     learner, rows = taught
     with pytest.raises(ValueError, match="weight"):
         learner.learn(rows([[1.0, 2.0, 3.0]]), *columns([0]), np.array([weight]))
 
 
-def test_graphs_still_come_through():
+def test_graphs_are_accepted():
     graph = from_similarity(np.eye(3), ["a", "b", "c"])
     assert native.graph_bytes(graph) > 3 * 3 * 8

@@ -1,4 +1,4 @@
-"""What pip installs with a compiler, with one that fails, and without one. Each test builds a wheel."""
+"""Installation with a compiler, with one that fails, and without one. Each test builds a wheel."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ INJECTED = "a mistake that the test made"
 
 @pytest.fixture
 def sources(tmp_path):
-    """A copy of what the build reads."""
+    """Return a copy of the files that the build reads."""
     for name in ("pyproject.toml", "CMakeLists.txt", "README.md", "LICENSE"):
         shutil.copy(ROOT / name, tmp_path / name)
     ignored = shutil.ignore_patterns("*.so", "__pycache__")

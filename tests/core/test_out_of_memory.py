@@ -88,9 +88,9 @@ def run(script, **names):
 
 @pytest.mark.parametrize("is_sparse", [False, True], ids=["dense", "sparse"])
 @pytest.mark.parametrize("name", ["Perceptron", "SharedProjectron"])
-def test_a_block_for_which_memory_is_too_small_changes_nothing(name, is_sparse):
+def test_a_block_that_needs_too_much_memory_changes_nothing(name, is_sparse):
     run(REFUSED, NAME=name, SPARSE=is_sparse)
 
 
-def test_predictions_go_on_where_no_thread_can_be_started():
+def test_predictions_work_if_no_thread_can_be_started():
     run(THREADS)

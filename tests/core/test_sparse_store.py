@@ -89,7 +89,7 @@ def test_counts_take_a_fraction_of_the_memory_of_other_numbers():
 
 
 @pytest.mark.parametrize("fraction", [1.0, 0.3], ids=["counts", "fractions"])
-def test_a_million_features_that_never_come_again_stay_in_bounds(fraction):
+def test_a_million_features_that_occur_once_take_bounded_memory(fraction):
     model = RandomBudgetPerceptron(budget=100, kernel=kernels.Linear(bias=1.0))
     rows, width = 5_000, 5
     rng = np.random.default_rng(0)

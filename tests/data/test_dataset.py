@@ -38,7 +38,7 @@ def test_a_second_shuffle_is_refused() -> None:
         numbered().shuffled(1).shuffled(2)
 
 
-def test_sparse_rows_are_shuffled_alike() -> None:
+def test_sparse_rows_are_shuffled_in_the_same_order() -> None:
     dense, rows = numbered(), numbered(X=sparse.csr_matrix(np.arange(50.0)[:, None]))
     assert np.array_equal(dense.shuffled(9).X, rows.shuffled(9).X.toarray())
 

@@ -37,7 +37,7 @@ def files_in(folder: Path) -> list[str]:
     return sorted(str(path.relative_to(folder)) for path in folder.rglob("*") if path.is_file())
 
 
-def test_read_gives_the_bytes_of_an_intact_file(tmp_path: Path) -> None:
+def test_read_returns_the_bytes_of_an_intact_file(tmp_path: Path) -> None:
     place(tmp_path)
     assert read_verified(FILES[0], tmp_path) == CONTENT + b"set/one.bin"
     assert is_intact(FILES[0], tmp_path)
@@ -66,14 +66,14 @@ def test_read_of_a_missing_file_names_it_the_folder_and_its_source(tmp_path: Pat
         assert part in str(refused.value)
 
 
-def test_a_given_folder_goes_before_the_environment(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_folder_argument_has_priority_over_the_environment(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     assert own_folder(None) is None
     monkeypatch.setenv("BUDGETRON_DATA", str(tmp_path / "environment"))
     assert own_folder(None) == tmp_path / "environment"
     assert own_folder(tmp_path / "given") == tmp_path / "given"
 
 
-def test_the_cache_is_that_of_the_platform_unless_named(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_cache_is_the_platforms_by_default(monkeypatch: pytest.MonkeyPatch) -> None:
     pooch = pytest.importorskip("pooch", reason="the extra `data` is not installed")
     monkeypatch.delenv("BUDGETRON_CACHE")
     assert cache_folder() == Path(pooch.os_cache("budgetron"))
@@ -87,7 +87,7 @@ def test_without_pooch_the_remedy_is_the_extra(tmp_path: Path, monkeypatch: pyte
         download(FILES, tmp_path)
 
 
-def test_without_pooch_what_is_already_here_serves(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_pooch_local_files_are_used(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "pooch", None)
     place(tmp_path)
     download(FILES, tmp_path)
@@ -97,7 +97,7 @@ def test_without_pooch_what_is_already_here_serves(tmp_path: Path, monkeypatch: 
 class TestDownload:
     """Over real HTTP, from a server on loopback."""
 
-    def test_brings_what_is_missing_and_only_that(self, tmp_path: Path, mirror) -> None:
+    def test_downloads_only_missing_files(self, tmp_path: Path, mirror) -> None:
         place(tmp_path / "origin")
         cache = tmp_path / "cache"
         download(FILES, cache)
@@ -154,7 +154,7 @@ class TestDownload:
             download(FILES, tmp_path / "cache")
         assert files_in(tmp_path / "cache") == []
 
-    def test_a_passing_fault_is_survived(self, tmp_path: Path, mirror) -> None:
+    def test_a_temporary_fault_is_retried(self, tmp_path: Path, mirror) -> None:
         place(tmp_path / "origin")
         healthy = mirror.fault
 
@@ -166,7 +166,7 @@ class TestDownload:
         download(FILES[:1], tmp_path / "cache")
         assert files_in(tmp_path / "cache") == ["set/one.bin"]
 
-    def test_a_bad_replacement_does_not_touch_the_file_that_was_there(self, tmp_path: Path, mirror) -> None:
+    def test_a_bad_replacement_does_not_change_the_old_file(self, tmp_path: Path, mirror) -> None:
         place(tmp_path / "origin")
         place(tmp_path / "cache")
         damaged = tmp_path / "cache/set/one.bin"
@@ -177,7 +177,7 @@ class TestDownload:
         assert files_in(tmp_path / "cache") == ["set/deep/two.bin", "set/one.bin"]
         assert damaged.read_bytes() == b"old"
 
-    def test_a_missing_page_is_told_by_its_status(self, tmp_path: Path, mirror) -> None:
+    def test_a_missing_page_is_reported_with_its_status(self, tmp_path: Path, mirror) -> None:
         with pytest.raises(DataUnavailable, match=r"404 from 127\.0\.0\.1"):
             download(FILES, tmp_path / "cache")
         assert files_in(tmp_path / "cache") == []

@@ -126,7 +126,7 @@ def test_the_environment_names_the_folder(
     assert not data.is_available("school", folder=tmp_path)
 
 
-def test_one_truncated_file_of_ones_own_refuses_the_set(paper_files: Path, tmp_path: Path) -> None:
+def test_one_truncated_file_in_the_users_folder_makes_the_set_unavailable(paper_files: Path, tmp_path: Path) -> None:
     own = tmp_path / "own"
     shutil.copytree(paper_files / "spam_task_a", own / "spam_task_a", copy_function=shutil.copyfile)
     (own / "spam_task_a").chmod(0o755)

@@ -49,7 +49,7 @@ def test_the_source_remakes_the_stream() -> None:
 
 @pytest.mark.parametrize("form", FORMS)
 @pytest.mark.parametrize("relatedness", [0.0, 0.3, 1.0])
-def test_relatedness_is_exact_where_there_are_features_enough(form: str, relatedness: float) -> None:
+def test_relatedness_is_exact_with_enough_features(form: str, relatedness: float) -> None:
     _, answer = stream(100, d=FORMS[form], n_tasks=6, form=form, relatedness=relatedness)
     cosines = answer.relatedness(0)
     assert np.allclose(np.diag(cosines), 1) and np.allclose(off_diagonal(cosines), relatedness)
@@ -61,7 +61,7 @@ def test_relatedness_is_right_on_average_with_many_tasks() -> None:
     assert abs(cosines.mean() - 0.6) < 0.05 and cosines.std() > 0.01  # so it is the other branch
 
 
-def test_relatedness_shows_in_the_labels() -> None:
+def test_relatedness_determines_how_often_labels_agree() -> None:
     """Two Gaussian half-spaces at angle θ disagree on a share θ/π of the instances."""
     for relatedness in (0.2, 0.9):
         dataset, answer = stream(20000, d=30, n_tasks=2, relatedness=relatedness)
@@ -94,7 +94,7 @@ def test_the_classes_are_balanced(form: str) -> None:
     assert abs(np.mean(rates) - 0.5) < 0.05 and max(abs(np.array(rates) - 0.5)) < 0.15
 
 
-def test_xor_is_invisible_to_a_linear_learner_and_plain_in_its_features() -> None:
+def test_xor_is_not_linear_in_x_but_linear_in_its_features() -> None:
     dataset, answer = stream(8000, d=10, n_tasks=1, form="xor", noise=0.05)
     assert fitted_error(dataset.X, dataset.y) > 0.45
     assert fitted_error(answer.features(dataset.X), dataset.y) < 0.10
@@ -110,7 +110,7 @@ def test_gaussian_form_is_a_function_of_the_gaussian_kernel() -> None:
     assert abs(lifted.mean()) < 0.02
 
 
-def test_text_has_zipf_words_and_the_asked_length() -> None:
+def test_text_has_zipf_words_and_the_requested_length() -> None:
     dataset, _ = stream(5000, d=1000, form="text", words=30)
     X = dataset.X
     assert X.format == "csr" and X.has_canonical_format and (X.data == np.round(X.data)).all()
@@ -135,11 +135,11 @@ def test_task_skew() -> None:
 
 
 class TestShift:
-    def test_without_one_nothing_moves(self) -> None:
+    def test_without_a_shift_the_weights_are_constant(self) -> None:
         dataset, answer = stream(100)
         assert np.array_equal(answer.weights(0), answer.weights(99)) and not dataset.time_ordered
 
-    def test_abrupt_is_at_its_position_and_nowhere_else(self) -> None:
+    def test_an_abrupt_shift_happens_at_its_position_only(self) -> None:
         dataset, answer = stream(1000, shift=Shift.abrupt(at=0.3, angle=180))
         assert dataset.time_ordered
         assert np.array_equal(answer.weights(299), answer.weights(0))
@@ -148,7 +148,7 @@ class TestShift:
         old = np.einsum("ij,ij->i", dataset.X, answer.weights(0)[dataset.tasks]) > 0
         assert np.array_equal(old, (dataset.y == 1) ^ (np.arange(1000) >= 300))
 
-    def test_gradual_goes_evenly_between_its_positions(self) -> None:
+    def test_a_gradual_shift_is_linear_between_its_positions(self) -> None:
         angles = Shift.gradual(begin=0.2, end=0.7, angle=60).angles(1000)
         assert (angles[:201] == 0).all() and np.allclose(angles[700:], np.pi / 3)
         steps = np.diff(angles)[200:700]
@@ -160,7 +160,7 @@ class TestShift:
         turned = np.einsum("ij,ij->i", answer.weights(0), answer.weights(99))
         assert np.allclose(np.rad2deg(np.arccos(turned)), 40)
 
-    def test_alike_keeps_the_tasks_related_and_own_ways_part_them(self) -> None:
+    def test_equal_rotations_keep_tasks_related_and_different_ones_do_not(self) -> None:
         end = {
             alike: stream(
                 100, d=50, n_tasks=5, relatedness=0.8, shift=Shift.abrupt(angle=40, alike=alike)
@@ -198,7 +198,7 @@ class TestGraph:
         dataset, answer = stream(400, d=30, n_tasks=6, graph=graphs.complete())
         assert dataset.k == 6 and np.allclose(off_diagonal(answer.relatedness(0)), 0.5)
 
-    def test_a_task_without_any_weight_is_refused(self) -> None:
+    def test_a_task_with_similarity_0_to_itself_is_refused(self) -> None:
         graphs = pytest.importorskip("budgetron.graphs")
         pair_and_one = np.array([[1, -1, 0], [-1, 1, 0], [0, 0, 0]])
         with pytest.raises(InputError, match=r"graph must be .* > 0 for every task i; got 0 for task 2"):

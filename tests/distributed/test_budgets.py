@@ -75,7 +75,7 @@ def test_bytes_are_the_total_after_every_block(kind, number, make, graph, budget
             assert model.memory_bytes_ <= total
 
 
-def test_what_the_last_exchange_left_is_counted_as_it_is_planned():
+def test_the_baseline_of_the_last_exchange_takes_the_planned_bytes():
     for d in (8, 300):  # with full covariances, and with diagonal ones
         X, y, tasks = rows(300, d)
         with ReplicatedModel(Budgetron(budget="800 kB", kernel=KERNEL), replicas=2) as model:
@@ -111,7 +111,7 @@ def test_a_count_below_the_number_of_parts_is_refused(model, words):
          "shard", 60_000),
     ],
 )  # fmt: skip
-def test_too_few_bytes_are_refused_with_what_would_do(make_model, number, total):
+def test_too_few_bytes_are_refused_with_a_remedy(make_model, number, total):
     """Both remedies in the message work: that many bytes, or that many shards or replicas."""
     X, y, tasks = rows(300, 20)
     model = make_model(f"{total} B", 8)
@@ -130,7 +130,7 @@ def test_too_few_bytes_are_refused_with_what_would_do(make_model, number, total)
         make_model(f"{total} B", int(parts) + 1).partial_fit(X, y, tasks=tasks)
 
 
-def test_after_a_refused_budget_the_first_block_settles_nothing():
+def test_a_refused_budget_leaves_no_settings_of_the_first_block():
     X, y, tasks = rows(300, 60)
     model = ShardedModel(Forgetron(budget="110 kB", kernel=KERNEL, graph=graphs.disconnected()), shards=8)
     with pytest.raises(InputError, match="at least"):
@@ -140,7 +140,7 @@ def test_after_a_refused_budget_the_first_block_settles_nothing():
         assert model.n_features_in_ == 2 and model.memory_bytes_ <= 110_000
 
 
-def test_moving_shares_keep_the_sum_at_every_step_and_after_a_break(tmp_path, monkeypatch):
+def test_rebalancing_keeps_the_total_at_every_step_and_after_an_interruption(tmp_path, monkeypatch):
     X, y, tasks = stream(900, 3)
     learner = BudgetProjectron(budget=40, kernel=KERNEL, graph=graphs.disconnected())
     options = {"shares": "demand", "rebalance_every": 10**9, "block": 128}
@@ -169,7 +169,7 @@ def test_moving_shares_keep_the_sum_at_every_step_and_after_a_break(tmp_path, mo
 
 
 @pytest.mark.parametrize(("budget", "total"), [(16, 48), ("60 kB", "180000 B"), (None, None)])
-def test_a_directory_of_replicas_from_before_keeps_what_each_replica_had(tmp_path, monkeypatch, budget, total):
+def test_replicas_of_format_1_keep_their_budgets(tmp_path, monkeypatch, budget, total):
     """In format 1 every replica had the whole budget. It keeps that budget, and the total is the sum."""
     X, y, tasks = rows(600, 4)
     with monkeypatch.context() as patched:
@@ -187,7 +187,7 @@ def test_a_directory_of_replicas_from_before_keeps_what_each_replica_had(tmp_pat
             np.testing.assert_array_equal(model.decision_function(X, tasks=tasks), expected)
 
 
-def test_a_directory_of_shards_from_before_is_as_it_was(tmp_path):
+def test_shards_of_format_1_keep_their_budgets(tmp_path):
     X, y, tasks = stream(300, 5)
     learner = BudgetProjectron(budget=40, kernel=KERNEL, graph=graphs.disconnected())
     with ShardedModel(learner, shards=4, directory=tmp_path) as model:

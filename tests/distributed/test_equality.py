@@ -54,7 +54,7 @@ def test_sharded_is_local(rule, kind, data):
 
 @pytest.mark.parametrize("kind", ["edges", "similarity", "large"])
 @pytest.mark.parametrize("rule", [budgetron.Perceptron, budgetron.BudgetProjectron, budgetron.SharedProjectron])
-def test_a_shard_knows_as_much_of_the_graph_as_it_needs(rule, kind):
+def test_the_part_of_the_graph_in_a_shard_suffices(rule, kind):
     """Learners with the whole graph give the same margins, except the Forgetron, whose step depends on all of it."""
     X, y, tasks = stream(N, 11)
     learner = made(rule, random_graph(kind, 11), budget=40)

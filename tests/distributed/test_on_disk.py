@@ -23,7 +23,7 @@ def learner(graph=None):
 
 
 @pytest.mark.parametrize("kind", ["clusters", "edges"])
-def test_opened_again_it_goes_on(tmp_path, kind):
+def test_a_reopened_model_continues(tmp_path, kind):
     X, y, tasks = stream(400, 1)
     one = learner(random_graph(kind, 3))
     pins = {tasks[0]: 3}
@@ -96,7 +96,7 @@ def test_a_call_that_broke_off_is_resumed_with_any_block_size(tmp_path, blocks, 
         np.testing.assert_array_equal(again.decision_function(X, tasks=tasks), final)
 
 
-def test_a_key_that_came_with_other_rows_teaches_no_shard_anything(tmp_path):
+def test_no_shard_learns_from_a_key_that_was_used_with_other_rows(tmp_path):
     X, y, tasks = stream(900, 13)
     with ShardedModel(learner(), shards=3, directory=tmp_path / "m", block=128, in_flight=1) as model:
         model.partial_fit(X[:50], y[:50], tasks=tasks[:50])
@@ -116,7 +116,7 @@ def test_a_key_that_came_with_other_rows_teaches_no_shard_anything(tmp_path):
             model.predict_then_learn(X, y, tasks=tasks, key="k" * 181)
 
 
-def test_rows_whose_answer_is_forgotten_are_not_learned_again(tmp_path, monkeypatch):
+def test_rows_whose_answers_were_deleted_are_not_learned_again(tmp_path, monkeypatch):
     X, y, tasks = stream(1200, 14)
     monkeypatch.setattr("budgetron.durable.storage.snapshots.MAX_KEYS", 2)
     with ShardedModel(learner(), shards=2, directory=tmp_path / "m", block=128) as model:
@@ -129,7 +129,7 @@ def test_rows_whose_answer_is_forgotten_are_not_learned_again(tmp_path, monkeypa
         np.testing.assert_array_equal(again[known], first[known])
 
 
-def test_a_later_coordinator_shuts_the_former_out(tmp_path):
+def test_a_later_coordinator_takes_over(tmp_path):
     X, y, tasks = stream(300, 3)
     former = ShardedModel(learner(), shards=3, directory=tmp_path / "m")
     former.partial_fit(X[:100], y[:100], tasks=tasks[:100])
@@ -201,7 +201,7 @@ def test_a_copy_of_a_live_directory_does_not_disturb_its_owner(tmp_path):
     X, y, tasks = stream(300, 5)
     with ShardedModel(learner(), shards=2, directory=tmp_path, snapshot_every=40) as model:
         model.partial_fit(X[:100], y[:100], tasks=tasks[:100])
-        model.partial_fit(X[100:115], y[100:115], tasks=tasks[100:115])  # these are in the logs only
+        model.partial_fit(X[100:115], y[100:115], tasks=tasks[100:115])  # these examples are only in the logs
         with ShardedModel.load(tmp_path, workers=2) as copy:
             assert copy.decision_function(X, tasks=tasks).tolist() == model.decision_function(X, tasks=tasks).tolist()
             copy.partial_fit(X[115:200], y[115:200], tasks=tasks[115:200])

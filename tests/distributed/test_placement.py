@@ -18,7 +18,7 @@ from budgetron.errors import InputError
 
 
 @pytest.mark.parametrize("kind", ["disconnected", "clusters", "edges", "similarity", "large"])
-def test_components_stay_whole(kind):
+def test_components_are_never_divided(kind):
     graph = random_graph(kind, 2)
     placement = Placement(graph, 5)
     for component in graph.components(TASKS):
@@ -30,12 +30,12 @@ def test_the_hash_is_splitmix64():
     assert [int(value) for value in splitmix64(np.array([0, 1]))] == [0xE220A8397B1DCDAF, 0x910A2DEC89025CC1]
 
 
-def test_hashing_spreads_integers_that_follow_each_other():
+def test_consecutive_integers_are_spread_evenly():
     counts = np.bincount(Placement(graphs.disconnected(), 16).shards_of_tasks(np.arange(16_000)), minlength=16)
     assert counts.min() > 850 and counts.max() < 1150  # 1000 ± 5 standard deviations
 
 
-def test_explicit_components_are_dealt_by_size():
+def test_explicit_components_are_assigned_by_size():
     edges = [(f"{name}{i}", f"{name}{i + 1}") for name, size in (("a", 9), ("b", 5), ("c", 4)) for i in range(size)]
     shards = Placement(graphs.from_edges(edges), 2).shards_of_tasks(["a0", "b0", "c0"]).tolist()
     assert shards == [0, 1, 1]  # 10 tasks here, 6 + 5 there

@@ -37,7 +37,7 @@ def test_kills_of_workers_and_of_a_node(tmp_path):
 
 
 @pytest.mark.long
-def test_fences(tmp_path):
+def test_former_owners_and_strangers_cannot_write(tmp_path):
     told = run_scenarios(tmp_path, "stale", "without_token")
     assert told["stale"] == {"refused": True, "equal": True, "n_seen": 1200}
     assert told["without_token"] == {"refused": True}

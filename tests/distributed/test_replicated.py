@@ -73,7 +73,7 @@ def test_other_shared_weights_of_a_budgetron_become_the_mean():
 
 
 @pytest.mark.parametrize("is_sparse", [False, True])
-def test_what_is_received_is_the_mean_of_functions(is_sparse):
+def test_replicas_receive_the_mean_of_all_functions(is_sparse):
     """On what a replica stores, its shared function afterwards is the mean of those of all replicas."""
     X, y, tasks = related(300, seed=3)
     X = sparse.csr_matrix(X) if is_sparse else X
@@ -104,7 +104,7 @@ def test_replicas_stay_close_to_one_learner(make):
     assert errors[1] < errors[0] + 0.03
 
 
-def test_on_disk_it_goes_on(tmp_path):
+def test_a_reopened_replicated_model_continues(tmp_path):
     X, y, tasks = related(900, seed=6)
     learner = Budgetron(budget=64, kernel=KERNEL)
     with ReplicatedModel(learner, replicas=3, exchange_every=256, block=128, directory=tmp_path / "m") as model:

@@ -53,7 +53,7 @@ def test_a_busy_task_is_found_and_gets_its_own_worker():
             model.pin(task, "nobody")
 
 
-def test_callers_of_other_shards_go_on_while_shards_move():
+def test_other_shards_learn_while_shards_move():
     """Four threads with tasks of their own, while workers are added and removed: each equals its local run."""
     learner = projectron(budget=80)
     streams = []
@@ -148,7 +148,7 @@ def test_unknown_task_of_an_explicit_graph():
             model.predict(X[:1], tasks=["a stranger"])
 
 
-def test_what_it_says_of_itself():
+def test_attributes_of_a_sharded_model():
     X, y, tasks = stream(500, 9)
     with ShardedModel(projectron(), shards=4, workers=2) as model:
         assert not hasattr(model, "n_seen_")

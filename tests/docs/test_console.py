@@ -72,7 +72,7 @@ def test_session(page: str, tmp_path: Path) -> None:
     assert not [name for name in os.listdir(tmp_path) if name.endswith(".tmp")]
 
 
-def test_a_difference_is_seen() -> None:
+def test_a_difference_is_reported() -> None:
     assert difference("error 1.0 %  9,000/s in 0.1 s\n", "error  1.0 % 12/s in 7.5 s") is None
     assert difference("error 1.0 %", "error 1.2 %") is not None
     assert difference("a per s\nx 1 5\n\n7", "a per s\nx 1 6\n\n7") is None
@@ -95,7 +95,7 @@ def rewrite(page: str) -> None:
     with tempfile.TemporaryDirectory() as folder, chdir(folder):
         for command, written, printed in sessions(page):
             if difference(written, printed) is None:
-                continue  # keep digits that agree, so that the diff shows only real changes
+                continue  # numbers that agree keep their digits, so that the diff shows only real changes
             text = text.replace(f"$ {command}\n{written}", f"$ {command}\n{printed}")
     (ROOT / page).write_text(text, encoding="utf-8")
 

@@ -1,4 +1,4 @@
-"""What the comparison of printed text accepts and rejects."""
+"""Texts that the comparison of printed text accepts and rejects."""
 
 from __future__ import annotations
 

@@ -124,7 +124,7 @@ def test_a_damaged_snapshot_falls_back_to_the_one_before(tmp_path, caplog):
 
 
 @pytest.mark.parametrize("rubbish", [b"not a database" * 500, b"SQLite format 3\0" + bytes(5000)])
-def test_a_file_that_is_no_database(tmp_path, rubbish):
+def test_a_file_that_is_not_a_database(tmp_path, rubbish):
     (tmp_path / "host.sqlite").write_bytes(rubbish)
     with pytest.raises(DamagedLog, match="as it was written"):
         Host.open(tmp_path, MODELS["random"])

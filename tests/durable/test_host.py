@@ -16,7 +16,7 @@ from budgetron.errors import Closed, InputError, UnknownLabel
 from budgetron.learners.saved import content_of
 
 
-def test_equals_a_bare_model_and_recovers_bit_for_bit(tmp_path, make_model):
+def test_equals_a_model_without_a_host_and_recovers_bit_for_bit(tmp_path, make_model):
     given = blocks()
     bare, margins = fed(make_model, given)
     host = Host.open(tmp_path, make_model, snapshot_every=70)
@@ -78,7 +78,7 @@ def test_keys_within_one_commit(tmp_path):
         assert host.model.n_seen_ == 20
 
 
-def test_multiclass_margins_come_back_in_their_shape(tmp_path):
+def test_multiclass_margins_keep_their_shape(tmp_path):
     X, _, tasks = stream(30)
     y = ["red", "green", "blue"] * 10
     host = Host.open(tmp_path, MODELS["shared"])
@@ -127,7 +127,7 @@ def test_a_refused_block_is_not_learned_now_nor_in_any_replay(tmp_path):
     {"X": [[1.0] * 5], "y": [1], "tasks": [2**70]},
     {"X": [[1.0] * 5], "y": [1], "sample_weight": [1.0]},
 ])  # fmt: skip
-def test_bad_input_is_refused_in_words(tmp_path, bad):
+def test_bad_input_is_refused_with_a_message(tmp_path, bad):
     with Host.open(tmp_path, MODELS["random"]) as host:
         host.learn(*blocks(20)[0])
         before = host.content()
@@ -206,7 +206,7 @@ def test_forgetting_a_task_is_logged(tmp_path):
         assert same(again.model, bare)
 
 
-def test_restore_puts_another_model_in_place(tmp_path):
+def test_restore_replaces_the_model(tmp_path):
     given = blocks(100)
     other, _ = fed(MODELS["flagship"], given[:2])
     host = Host.open(tmp_path / "a", MODELS["random"])
@@ -272,7 +272,7 @@ def test_old_keys_are_forgotten(tmp_path, monkeypatch):
         assert not host.learn(*given[0], key="k0").repeated
 
 
-def test_what_a_host_is_opened_with(tmp_path):
+def test_arguments_of_open_are_checked(tmp_path):
     with pytest.raises(InputError, match="given for a new directory"):
         Host.open(tmp_path)
     for bad in ({"snapshot_every": 0}, {"epoch": 0}, {"epoch": 1.5}):

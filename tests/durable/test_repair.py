@@ -56,7 +56,7 @@ def names(folder):
     ("DELETE FROM owner", "the table of its owner has other bytes"),
     ("DROP TABLE stream_block", "no such table: stream_block"),
 ])  # fmt: skip
-def test_what_changed_on_disk_is_noticed_and_the_message_names_the_commands(tmp_path, statement, words):
+def test_changes_on_disk_are_detected_and_the_message_names_the_commands(tmp_path, statement, words):
     dropped(learned(tmp_path))
     change(tmp_path, statement)
     for look in (Host.open, verify):
@@ -164,7 +164,7 @@ def test_repair_keeps_what_is_good_and_the_damaged_file(tmp_path):
     with Host.open(tmp_path) as host:
         assert same(host.model, fed(MODEL, BLOCKS[:3])[0])
         assert all(is_repeated(host, number) for number in (1, 2, 3))
-        assert not is_repeated(host, 4)  # what was lost may be sent again, and is learned
+        assert not is_repeated(host, 4)  # lost examples may be sent again, and are learned
     assert repair(tmp_path) is None
     assert names(tmp_path) == ["acknowledged", "damaged-1.sqlite", "host.sqlite", "lock"]
 
@@ -263,7 +263,7 @@ def test_a_backup_of_a_model_that_has_learned_nothing(tmp_path):
 
 
 @pytest.mark.parametrize("kind", ["empty", "rubbish", "model file", "other database"])
-def test_other_files_are_no_backups_and_change_nothing(tmp_path, kind):
+def test_files_that_are_not_backups_are_rejected_and_change_nothing(tmp_path, kind):
     host = learned(tmp_path / "host", 60)
     if kind == "other database":
         db = sqlite3.connect(tmp_path / "file")

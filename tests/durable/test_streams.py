@@ -66,7 +66,7 @@ def test_parts_of_one_stream_in_one_commit(tmp_path):
         assert host.model.n_seen_ == 120
 
 
-def test_other_rows_in_the_same_place_are_refused(tmp_path):
+def test_other_rows_at_the_same_position_are_refused(tmp_path):
     other = np.where(np.arange(120) == 30, 1 - Y, Y)
     with Host.open(tmp_path, MODELS["random"]) as host:
         sent(host, [50])
@@ -77,7 +77,7 @@ def test_other_rows_in_the_same_place_are_refused(tmp_path):
         assert host.model.n_seen_ == 120
 
 
-def test_a_refused_row_that_later_rows_have_passed_stays_refused(tmp_path):
+def test_a_rejected_row_stays_rejected_after_later_rows_were_learned(tmp_path):
     labels = [str(label) for label in Y]
     bad = [*labels[:30], "other", *labels[31:]]
 
@@ -97,7 +97,7 @@ def test_a_refused_row_that_later_rows_have_passed_stays_refused(tmp_path):
         assert host.model.n_seen_ == 32
 
 
-def test_two_streams_and_requests_do_not_meet(tmp_path):
+def test_streams_and_requests_have_separate_keys(tmp_path):
     with Host.open(tmp_path, MODELS["random"]) as host:
         sent(host, [50], key="s")
         sent(host, [50], key="t")
@@ -106,7 +106,7 @@ def test_two_streams_and_requests_do_not_meet(tmp_path):
         assert host.model.n_seen_ == 150
 
 
-def test_how_far_a_stream_came_is_known_after_its_answers_are_forgotten(tmp_path, monkeypatch):
+def test_the_end_of_a_stream_is_known_after_its_answers_were_deleted(tmp_path, monkeypatch):
     monkeypatch.setattr("budgetron.durable.storage.snapshots.MAX_KEYS", 3)
     with Host.open(tmp_path, MODELS["random"], snapshot_every=10) as host:
         sent(host, range(10, 101, 10))
@@ -116,7 +116,7 @@ def test_how_far_a_stream_came_is_known_after_its_answers_are_forgotten(tmp_path
         assert np.isfinite(answers[1].margins[-20:]).all()
 
 
-def test_a_restored_model_keeps_the_places(tmp_path):
+def test_a_restored_model_keeps_the_positions_of_streams(tmp_path):
     three = MODELS["random"]()
     three.partial_fit(X[:60], np.arange(60) % 3, tasks=TASKS[:60])
     three.save(tmp_path / "three.budgetron")
@@ -134,12 +134,12 @@ def test_a_restored_model_keeps_the_places(tmp_path):
     "bad",
     [{"places": []}, {"places": [3, 3]}, {"places": [-1]}, {"places": [[1]]}, {"places": [1, 2], "digests": b"8"}],
 )
-def test_places_that_are_none_are_refused(bad):
+def test_invalid_positions_are_refused(bad):
     with pytest.raises(InputError, match="must be"):
         StreamRows(**bad)
 
 
-def test_rows_need_a_key_and_a_place_each(tmp_path):
+def test_rows_need_a_key_and_one_position_per_row(tmp_path):
     with Host.open(tmp_path, MODELS["random"]) as host:
         without_key = Request(X[:2], Y[:2], rows=StreamRows([0, 1]))
         too_few = Request(X[:2], Y[:2], key="s", rows=StreamRows([0]))

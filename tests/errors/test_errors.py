@@ -52,7 +52,7 @@ def test_the_walk_finds_the_classes_of_all_parts():
 
 
 @pytest.mark.parametrize("kind", CLASSES, ids=lambda kind: kind.__name__)
-def test_each_class_has_the_root_and_its_side(kind):
+def test_each_class_derives_from_the_root_and_one_branch(kind):
     assert issubclass(kind, BudgetronError)
     assert issubclass(kind, InputError) == issubclass(kind, ValueError)
     assert not (issubclass(kind, OperationalError) and issubclass(kind, ValueError))
@@ -131,6 +131,6 @@ def test_exit_codes(monkeypatch, error, code):
     [(400, ServiceRefused), (401, ServiceRefused), (409, ServiceRefused), (422, ServiceRefused), (408, ServiceFailed),
      (429, ServiceFailed), (500, ServiceFailed), (502, ServiceFailed), (503, ServiceFailed), (507, ServiceFailed)],
 )  # fmt: skip
-def test_the_client_tells_wrong_requests_from_failures(status, kind):
+def test_the_client_distinguishes_wrong_requests_from_failures(status, kind):
     error = error_of(status, b'{"error":{"kind":"some","message":"words"}}')
     assert type(error) is kind and (error.status, error.kind, str(error)) == (status, "some", "words")

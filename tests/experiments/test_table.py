@@ -52,7 +52,7 @@ def test_mean_and_standard_error() -> None:
     assert one is not None and "±" not in str(one)  # one order has no standard error
 
 
-def test_paired_differences_drop_what_both_share() -> None:
+def test_paired_differences_cancel_shared_noise() -> None:
     runs = made_runs(6, noise=0.0)
     for run in runs:
         for cell in run["cells"]:
@@ -165,7 +165,7 @@ def test_json_records_have_every_cell() -> None:
     )
 
 
-def test_a_page_takes_the_table_between_its_marks() -> None:
+def test_the_table_is_inserted_between_the_marks_of_a_page() -> None:
     page = f"# Title\n\n{BEGIN}\nold\n{END}\n\nrest\n"
     once = with_table(page, "new\n")
     assert once == with_table(once, "new\n") and "old" not in once and once.endswith("\n\nrest\n")

@@ -114,7 +114,7 @@ def test_row_agrees_with_similarity_for_a_million_tasks():
     range(5000), range(-700, 0), [n << 40 for n in range(3000)], [n * 2**20 - 5 for n in range(-99, 99)],
     [f"user {n}" for n in range(2000)], [7], [("a", n) for n in range(300)] + list(range(300)),
 ], ids=["ints", "negative", "far apart", "even steps", "strings", "one", "mixed"])  # fmt: skip
-def test_clusters_are_found_whatever_the_names(names):
+def test_clusters_are_found_for_all_kinds_of_names(names):
     names = list(names)
     mapping = {name: place % 11 for place, name in enumerate(names)}
     unmapped = [f"unmapped {n}" for n in range(50)] + [10**15 + n for n in range(50)]

@@ -104,7 +104,7 @@ def test_the_pseudoinverse_of_a_long_uneven_path():
 
 @pytest.mark.parametrize("spread", [1.0, 1e4, 1e12], ids=["plain", "uneven", "double"])
 @pytest.mark.parametrize("made", [tangled, cliques])
-def test_alone_or_together_is_the_same_to_the_last_bit(made, spread):
+def test_a_column_is_bit_identical_alone_and_in_a_block(made, spread):
     rng = np.random.default_rng(5)
     edges = made(rng)
     graph = graphs.from_edges(edges, weights=spread ** (rng.random(len(edges)) - 0.5), tasks=range(K))
@@ -136,7 +136,7 @@ def test_the_factor_stays_within_the_planned_bytes(made):
     assert model.memory_bytes_ <= 2 * 2**20
 
 
-def test_a_graph_that_fills_badly_keeps_to_its_bytes_too():
+def test_the_factor_of_a_graph_with_much_fill_in_stays_within_its_bytes():
     """One task with thousands of neighbours, each with too many of its own to be eliminated."""
     rng = np.random.default_rng(8)
     k, hub = 3000, np.arange(1, 3000)

@@ -53,7 +53,7 @@ def test_every_constructor_gives_the_inverse(graph):
 
 @few
 @given(weighted_graphs())
-def test_components_are_those_of_networkx_and_do_not_touch(graph):
+def test_components_are_those_of_networkx_and_have_similarity_0(graph):
     made = graphs.from_networkx(graph)
     assert {frozenset(c) for c in made.components()} == {frozenset(c) for c in nx.connected_components(graph)}
     together = made.component[:, None] == made.component[None, :]
@@ -88,7 +88,7 @@ def test_pseudoinverse_variant(graph):
 
 @few
 @given(st.integers(1, 10), st.integers(1, 10), st.integers(0, 2**32 - 1))
-def test_any_semidefinite_matrix_may_stand_in(k, rank, seed):
+def test_any_semidefinite_matrix_is_accepted(k, rank, seed):
     factor = np.random.default_rng(seed).standard_normal((k, rank))
     matrix = factor @ factor.T
     assert np.allclose(graphs.from_laplacian(matrix).dense, np.linalg.inv(np.eye(k) + matrix), atol=1e-10)
@@ -175,7 +175,7 @@ def test_inputs_are_neither_changed_nor_kept():
     assert given_matrix.flags.writeable and sparse.data.flags.writeable
 
 
-def test_networkx_without_weights_counts_one_an_edge():
+def test_networkx_edges_without_weights_count_as_1():
     graph = nx.Graph([(0, 1), (1, 2)])
     graph.edges[0, 1]["weight"] = 2.5
     expected = np.linalg.inv(np.array([[3.5, -2.5, 0], [-2.5, 4.5, -1], [0, -1, 2]]))

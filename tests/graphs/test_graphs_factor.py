@@ -49,7 +49,7 @@ SMALL = {
 
 
 @pytest.mark.parametrize("name", SMALL)
-def test_nothing_cut_is_the_inverse(name):
+def test_a_factor_with_all_entries_gives_the_inverse(name):
     k, edges = SMALL[name]
     weights = np.random.default_rng(1).uniform(0.1, 5.0, size=len(edges))
     graph = graphs.from_edges(edges, weights=weights, tasks=range(k))
@@ -78,7 +78,7 @@ def test_the_series_of_large_graphs(weight, hops):
 
 
 @pytest.mark.parametrize("name", SMALL)
-def test_what_is_cut_leaves_a_covariance(name):
+def test_a_factor_with_dropped_entries_gives_a_covariance(name):
     k, edges = SMALL[name]
     graph = graphs.from_edges(edges, tasks=range(k))
     factor = factor_of(graph)

@@ -164,12 +164,12 @@ def test_refused_in_three_parts(refused):
     assert remedy in rest.partition(". ")[2] if remedy else True
 
 
-def test_an_open_graph_knows_no_unknown_task():
+def test_an_open_graph_accepts_every_task():
     for graph in (graphs.complete(n_tasks=2), graphs.disconnected(), graphs.clusters({"a": 1})):
         assert [graph.similarity(task, task) for task in ("x", "y", 3)] == [graph.diagonal] * 3
 
 
-def test_rounding_is_no_asymmetry_and_no_indefiniteness():
+def test_rounding_errors_are_not_asymmetry_or_indefiniteness():
     rng = np.random.default_rng(0)
     factor = rng.standard_normal((30, 3))
     gram = factor @ factor.T

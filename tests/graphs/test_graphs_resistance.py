@@ -36,7 +36,7 @@ def random_graphs(draw):
 
 @settings(max_examples=40, deadline=None)
 @given(random_graphs())
-def test_resistances_are_those_of_networkx_and_give_back_the_inverse(graph):
+def test_resistances_are_those_of_networkx_and_imply_the_inverse(graph):
     resistances = augmented_resistances(graph)
     made = graphs.from_networkx(graph)
     assert np.allclose(graphs.resistance_distances(made), resistances, atol=1e-9)

@@ -37,7 +37,7 @@ def make(request):
     return MAKERS[request.param]
 
 
-def test_equal_when_made_alike_and_only_then(make):
+def test_graphs_are_equal_only_if_made_alike(make):
     graph = make()
     assert graph == make() and hash(graph) == hash(make())
     assert [other for other in MAKERS.values() if other() == graph] == [make]
@@ -51,7 +51,7 @@ def test_copies_and_pickles_are_equal(make):
     assert copy.deepcopy(graph) == graph and copy.copy(graph) == graph
 
 
-def test_description_goes_there_and_back_in_every_bit(make):
+def test_a_description_restores_the_graph_bit_for_bit(make):
     graph = make()
     described = graph.describe()
     back = graphs.from_description(described)
@@ -73,7 +73,7 @@ def test_survives_cloning(make):
     assert clone(Holder(make())).graph == make()
 
 
-def test_nothing_can_be_set_or_written(make):
+def test_graphs_are_immutable(make):
     graph = make()
     with pytest.raises(AttributeError):
         graph.coupling = 3.0
@@ -95,7 +95,7 @@ def test_repr_is_short():
     assert repr(graphs.from_similarity([[1.0]])) == "<graph of 1 task in 1 component>"
 
 
-def test_what_a_cluster_is_called_does_not_matter():
+def test_labels_of_clusters_do_not_matter():
     one = graphs.clusters({"a": 1, "b": 1, "c": 2})
     assert one == graphs.clusters({"c": "x", "b": "y", "a": "y"})
     assert one != graphs.clusters({"c": "x", "b": "x", "a": "y"})

@@ -65,7 +65,7 @@ def test_a_column_mostly_of_numbers_taken_for_a_category_is_warned_about():
     (["user", "b", "c"], "c", "user"), (["b", "Target", "device_id"], "Target", "device_id"), (["a", "b", "user"],
     "b", "user"),
 ])  # fmt: skip
-def test_label_and_task_by_their_names(names, label, task):
+def test_label_and_task_are_recognised_by_their_names(names, label, task):
     stream, _ = read_all(as_delimited({name: [1, 2, 1, 2] for name in names} | {names[0]: [1, 2, 2, 1]}, ","))
     assert (stream.columns.label, stream.columns.task) == (label, task)
     assert [line.note for line in stream.columns.describe() if line.role == "label"] != [""]
@@ -97,7 +97,7 @@ def test_dates_become_days_and_points_on_circles():
 @settings(max_examples=60, deadline=None)
 @given(st.lists(st.lists(st.floats(-1e6, 1e6) | st.just(math.nan), min_size=2, max_size=2), min_size=3, max_size=30),
        st.integers(1, 29))  # fmt: skip
-def test_scaling_is_by_the_rows_before(rows, cut):
+def test_scaling_uses_only_earlier_rows(rows, cut):
     values = np.array(rows)
     first, rest = values[:3], values[3:]
     scaling = RunningScale.of(first)

@@ -102,7 +102,7 @@ def test_a_bad_line(line, why):
 
 
 @pytest.mark.parametrize("cut", [1, 4000, 5000])
-def test_a_pass_in_two_parts_is_one_pass(cut):
+def test_reading_in_two_parts_equals_one_pass(cut):
     rng = np.random.default_rng(1)
     lines = [f"{x:.3f},{int(x > 0)}" for x in rng.normal(size=9000) * np.linspace(1, 5, 9000)]
     lines[5000] = "oops,1"

@@ -51,7 +51,7 @@ def test_any_format_reads_the_same(table, name, block_rows):
     assert same(plain[1], other[1])
 
 
-def test_formats_are_told_by_name_and_by_content(tmp_path):
+def test_formats_are_recognised_by_name_and_by_content(tmp_path):
     table = {"a": [1.0, 2.0, 5.0] * 4, "label": [0, 1, 1] * 4}
     for number, (name, write) in enumerate(FORMATS.items()):
         path = tmp_path / f"file {number}"  # says nothing
@@ -78,7 +78,7 @@ def test_sizes(tmp_path):
     assert read_all(b"a,label\n1,x\n2,y\n")[0].bytes_total is None
 
 
-def test_a_pipe_gives_rows_as_they_come(tmp_path):
+def test_rows_of_a_pipe_are_available_at_once(tmp_path):
     columns = read_all(b"a,label\n1,0\n2,1\n")[0].columns
     program = "import sys, time; sys.stdout.write('a,label\\n3,1\\n'); sys.stdout.flush(); sys.stdin.read()"
     with subprocess.Popen([sys.executable, "-c", program], stdout=subprocess.PIPE, stdin=subprocess.PIPE) as run:
@@ -95,12 +95,12 @@ def test_without_a_header():
     assert stream.columns.label == "2020"
 
 
-def test_names_twice_and_names_missing():
+def test_repeated_and_missing_names():
     stream, _ = read_all(b"a,a,,a.2,label\n1,2,3,4,0\n2,7,4,5,1\n")
     assert stream.columns.names == ["a", "a.3", "column 3", "a.2"]
 
 
-def test_quotes_newlines_marks_and_returns():
+def test_quotes_newlines_byte_order_marks_and_carriage_returns():
     content = b'\xef\xbb\xbfwhat,label\r\n"a ""b""\r\nc",x\r\n\r\n"d",y\r\n"a ""b""\r\nc",x'
     stream, (block,) = read_all(content)
     assert stream.columns.feature_names == ['what=a "b"\r\nc', "what=d", "what=other"]

@@ -122,7 +122,7 @@ def test_memory_does_not_grow_with_the_file(format, head, row):
     assert long < short + 2
 
 
-def test_an_open_quote_costs_one_line():
+def test_an_open_quote_rejects_one_line():
     content = b"a,b,label\n" + b'1,x,0\n2,"y,1\n' + b"3,x,0\n4,y,1\n" * 100
     stream, blocks = read_all(content, on_error="skip")
     assert [bad.number for bad in stream.bad] == [3] and stream.n_rows == 201

@@ -45,7 +45,7 @@ def new_model():
 
 @pytest.mark.parametrize("through", ["file", "save of the loaded", "pickle", "deepcopy"])
 @pytest.mark.parametrize("text", [(), ("colour",)])
-def test_stopped_saved_and_continued_is_not_stopped(through, text, tmp_path):
+def test_a_stopped_saved_and_continued_run_equals_one_run(through, text, tmp_path):
     whole, _ = learn(CONTENT, new_model(), text=text)
     model = new_model()
     first, columns = learn(HEAD + b"".join(LINES[:5000]), model, text=text)
@@ -118,7 +118,7 @@ def test_a_saved_model_reads_other_files(tmp_path):
         read_all(csv, columns=columns)
 
 
-def test_predicting_is_what_learning_saw():
+def test_predictions_equal_the_margins_of_learning():
     """The margin before the update equals that of a prediction at the same time."""
     with io.read(BytesIO(CONTENT), block_rows=1) as stream:
         before = copy.deepcopy(stream.columns)

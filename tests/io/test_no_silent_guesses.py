@@ -1,4 +1,4 @@
-"""What is guessed about a file is right, or it is said: labels, tasks, numbers of other countries, missing values."""
+"""Guesses about a file are right or reported: labels, tasks, number formats of other countries, missing values."""
 
 from __future__ import annotations
 

@@ -85,7 +85,7 @@ def test_vw(content, task, stop):
         both_ways("vw", task, content, stop, patch)
 
 
-def test_the_usual_lines_are_read_by_the_core():
+def test_common_lines_are_read_by_the_core():
     lines = [b"1 qid:3 1:0.5 7:-2e3 # \xc3\xa9", b"# nothing", b"-1 2:1_0", b"+1 3:\xc3\xa9"]
     ends = np.cumsum([len(line) + 1 for line in lines]) - 1
     begins = np.concatenate([[0], ends[:-1] + 1])

@@ -53,7 +53,7 @@ def storing(learner):
 @pytest.mark.parametrize(
     ("first", "second"), [(-1, 1), (0, 1), (1, -1), (1, 0), (True, False), (False, True), (-1.0, 1.0)]
 )
-def test_a_single_first_label_of_a_known_kind_is_accepted(learner, first, second):
+def test_a_single_first_label_that_implies_the_other_is_accepted(learner, first, second):
     model = made(learner)
     model.learn_one(X[0], first, task="ann")
     model.learn_one(X[1], second, task="ann")
@@ -83,7 +83,7 @@ def test_another_lone_first_label_needs_classes(learner, label):
     assert label in model.classes_.tolist()
 
 
-def test_once_known_another_label_is_refused(learner):
+def test_an_unknown_label_is_refused_once_the_classes_are_known(learner):
     model = made(learner).partial_fit(X, Y)
     with pytest.raises(UnknownLabel):
         model.learn_one(X[0], -1)
@@ -334,7 +334,7 @@ def test_gamma_scale(storing):
             assert model.kernel_.gamma == pytest.approx(expected, rel=1e-12)
 
 
-def test_nothing_to_show_before_the_first_example(learner):
+def test_attributes_need_a_first_example(learner):
     model = made(learner)
     with pytest.raises(NotFittedError):
         model.predict(X)

@@ -49,7 +49,7 @@ def calls_of(model):
 
 
 @pytest.mark.parametrize("names", TASKS)
-def test_every_method_rejects_a_forgotten_task(learner, names):
+def test_every_method_rejects_missing_tasks(learner, names):
     model = made(learner).partial_fit(X, Y, tasks=TASKS[names])
     before = state_of(model)
     for call in calls_of(model):
@@ -78,7 +78,7 @@ def test_copies_and_files_know_it(learner, names, tmp_path):
     assert np.array_equal(budgetron.load(tmp_path / "without").predict(X), alone.predict(X))
 
 
-def test_from_the_first_tasks_on_they_are_needed(learner):
+def test_tasks_are_required_once_they_were_used(learner):
     model = made(learner).partial_fit(X, Y)
     assert np.array_equal(
         model.predict(X), model.predict(X, tasks=[0] * 60)

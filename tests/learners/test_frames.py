@@ -34,7 +34,7 @@ def fitted(frame, **parameters):
     ],
     ids=["text", "dates", "spans"],
 )
-def test_what_is_no_number_is_refused_by_name(library, values, says):
+def test_columns_without_numbers_are_refused_by_name(library, values, says):
     frame = library.DataFrame({**COLUMNS, "odd one": values})
     with pytest.raises(InputError, match=rf"^Forgetron: X must be numeric .*'odd one'.*{says}"):
         fitted(frame)
@@ -68,7 +68,7 @@ def test_missing_values_are_named_polars():
 
 
 @LIBRARIES
-def test_numbers_of_every_kind_are_taken(library):
+def test_numbers_of_every_kind_are_accepted(library):
     more = {"whole": list(range(N)), "flag": [True, False] * 20}
     frame = library.DataFrame({**COLUMNS, **more})
     rows = np.column_stack([X, more["whole"], more["flag"]]).astype(float)
@@ -93,7 +93,7 @@ def test_the_task_column_by_name_or_place_keeps_the_other_names(library, column)
     assert np.array_equal(model.decision_function(frame), expected.decision_function(X, tasks=users))
 
 
-def test_frames_that_cannot_be_taken():
+def test_invalid_frames_are_refused():
     with pytest.raises(InputError, match="'a' twice"):
         fitted(pd.DataFrame(X, columns=["a", "a"]))
     with pytest.raises(InputError, match="collect"):
@@ -115,7 +115,7 @@ def test_y_and_tasks_as_series(library):
     assert np.array_equal(again.decision_function(frame, tasks=users), model.decision_function(frame, tasks=users))
 
 
-def test_a_task_is_refused_by_the_learner_that_was_asked():
+def test_an_unknown_task_is_refused_in_the_name_of_the_learner():
     model = Budgetron(budget=4).fit(X, Y, tasks=["ann"] * N)
     for wrong in (float("nan"), object()):
         for call in (

@@ -68,7 +68,7 @@ def test_dicts_and_three_classes(engine):
     assert model.decision_function(rows, offset=np.zeros((1, 3))).shape == (1, 3)
 
 
-def test_always_or_never(tmp_path):
+def test_offsets_are_passed_always_or_never(tmp_path):
     X, y, tasks, score = personal(40)
     with_score = Budgetron().fit(X, y, tasks=tasks, offset=score)
     with_score.save(tmp_path / "m")

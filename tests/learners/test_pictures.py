@@ -1,4 +1,4 @@
-"""What a model shows of itself: plots through matplotlib, and a table in a notebook."""
+"""Displays of a model: plots by matplotlib, and a table in a notebook."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ def test_beliefs():
     assert ax.get_yticklabels()[0].get_text() == max(model.beliefs_, key=lambda pair: pair[1])[0].words
 
 
-def test_similarity_is_the_graphs():
+def test_the_similarity_plot_shows_the_graph():
     names = sorted(set(TASKS))
     model = begun(BudgetProjectron, graph=graphs.from_edges(list(itertools.pairwise(names))))
     shown = model.plot_similarity(names).images[0].get_array()
@@ -109,7 +109,7 @@ def test_a_notebook_shows_what_was_learned(learner):
         assert not hasattr(model, "_repr_html_")
 
 
-def test_matplotlib_is_imported_on_use_alone_and_its_absence_names_the_extra():
+def test_matplotlib_is_imported_only_on_use_and_a_missing_one_names_the_extra():
     code = """
 import sys
 from budgetron import Budgetron, evaluate

@@ -219,7 +219,7 @@ def test_classes(learner, model, classes):
     refused(lambda: model.learn_one(X[0], 1, task=0, classes=classes), model)
 
 
-def test_weights_where_no_step_can_be_scaled(learner, model):
+def test_weights_are_refused_by_rules_without_a_step_size(learner, model):
     if learner.takes_weights:
         return  # this rule has a step size to scale
     for method in ("fit", "partial_fit", "predict_then_learn"):

@@ -46,7 +46,7 @@ def test_surplus_examples_are_evicted_and_learning_continues(rule, engine):
 
 
 @pytest.mark.parametrize("rule", [*SHRINKING, budgetron.Forgetron])
-def test_more_capacity_alone_changes_no_prediction(rule):
+def test_more_capacity_changes_no_prediction(rule):
     X, _, tasks = stream()
     model = begun(rule)
     before = model.decision_function(X, tasks=tasks)
@@ -54,7 +54,7 @@ def test_more_capacity_alone_changes_no_prediction(rule):
     np.testing.assert_allclose(model.decision_function(X, tasks=tasks), before, rtol=1e-9, atol=1e-12)
 
 
-def test_a_projection_keeps_more_than_forgetting():
+def test_eviction_by_projection_loses_less_than_removal():
     """A projection keeps the part of an evicted example that the others span; dropping loses all of it."""
     X, _, tasks = stream()
     lost = {}
@@ -94,7 +94,7 @@ def rings(n, is_sparse=False, seed=4):
 
 @pytest.mark.parametrize("engine", ["auto", "numpy"])
 @pytest.mark.parametrize("is_sparse", [False, True], ids=["dense", "sparse"])
-def test_a_budgetron_keeps_what_it_knows(is_sparse, engine, tmp_path):
+def test_a_resized_budgetron_keeps_its_accuracy(is_sparse, engine, tmp_path):
     """More bytes change no prediction, or few; fewer bytes cost some accuracy."""
     n = 3000 if engine == "auto" else 600
     X, y = rings(n, is_sparse)

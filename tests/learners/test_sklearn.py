@@ -64,7 +64,7 @@ def test_cross_val_score_gives_each_fold_its_tasks(learner, routing):
     assert scores.mean() > cross_val_score(made(learner), X, Y, cv=folds).mean() + 0.1
 
 
-def test_a_task_column_goes_where_metadata_do_not(learner):
+def test_a_task_column_works_without_metadata_routing(learner):
     model = made(learner).set_params(task_column=0)
     predicted = cross_val_predict(model, np.column_stack([TASKS, X]), Y, cv=KFold(4))
     expected = [

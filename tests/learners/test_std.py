@@ -41,7 +41,7 @@ def test_a_new_task_has_a_larger_deviation_than_one_that_was_learned():
     ).mean() > 0.9
 
 
-def test_it_shrinks_as_examples_come():
+def test_the_deviation_shrinks_as_examples_are_learned():
     """Each belief's variance falls. The spread between beliefs varies, so the total need not fall at every step."""
     model, means, rng = Budgetron(budget=30, kernel=KERNEL), [], np.random.default_rng(9)
     for _ in range(10):
@@ -51,7 +51,7 @@ def test_it_shrinks_as_examples_come():
     assert means[-1] < 0.8 * means[0] and max(means) == means[0]
 
 
-def test_asking_changes_nothing():
+def test_predict_std_changes_nothing():
     asked, not_asked = (Budgetron(budget=15, kernel=KERNEL) for _ in range(2))
     for start in range(0, N, 10):
         part = slice(start, start + 10)
@@ -62,5 +62,5 @@ def test_asking_changes_nothing():
     assert np.array_equal(asked.predict_then_learn(X, Y, tasks=TASKS), not_asked.predict_then_learn(X, Y, tasks=TASKS))
 
 
-def test_other_learners_do_not_pretend():
+def test_other_learners_have_no_standard_deviation():
     assert not hasattr(Forgetron(), "predict_std")

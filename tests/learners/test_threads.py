@@ -116,7 +116,7 @@ def test_n_jobs_changes_nothing_but_the_time(learner):
 
 
 @pytest.mark.parametrize("n_jobs", [0, -2, 1.5, True, "2", 10**9])
-def test_n_jobs_that_is_none(n_jobs):
+def test_invalid_n_jobs_are_refused(n_jobs):
     model = Perceptron().partial_fit(X[:SIZE], Y[:SIZE])
     with pytest.raises(InputError, match="n_jobs must be an integer from 1"):
         model.predict(X, n_jobs=n_jobs)
@@ -205,7 +205,7 @@ def test_a_thread_that_stops_waiting_blocks_no_other(monkeypatch):
 
 
 @pytest.mark.parametrize("engine", ["auto", "numpy"])
-def test_a_long_prediction_lets_learning_in(engine):
+def test_learning_does_not_wait_for_a_long_prediction(engine):
     """Each piece of 64 rows is predicted by the model between two learned blocks."""
     model = made(Perceptron, engine).partial_fit(X[:SIZE], Y[:SIZE], classes=[0, 1])
     rows = np.tile(X[:64], (8, 1))

@@ -55,7 +55,7 @@ def goes_on(model, again, X, y, tasks):
 
 
 @pytest.mark.parametrize(("make", "kind"), list(combinations()))
-def test_a_loaded_model_goes_on_bit_for_bit(make, kind, tmp_path):
+def test_a_loaded_model_continues_bit_for_bit(make, kind, tmp_path):
     model = make()
     X, y, tasks = stream(260, **kind)
     model.partial_fit(X[:150], y[:150], tasks=tasks[:150], classes=np.unique(y))
@@ -137,7 +137,7 @@ def test_names_of_all_kinds(task, tmp_path):
         assert reloaded(model, tmp_path / "m").graph == graph
 
 
-def test_a_name_without_json_goes_on_under_its_key(tmp_path):
+def test_a_task_whose_name_has_no_json_form_is_shown_by_its_id(tmp_path):
     model = budgetron.Perceptron(kernel=kernels.Linear())
     model.predict_then_learn([[1.0], [0.5]], [1, 0], tasks=[Colour.RED, "blue"])
     again = reloaded(model, tmp_path / "m")

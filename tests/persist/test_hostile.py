@@ -118,7 +118,7 @@ INVALID = [
     ("inverse", say(11, "settings", "n_features"), "shape"),
     ("inverse", lambda _, arrays: arrays.update({"state.rows": arrays["state.rows"].astype("float32")}), "float64"),
     ("random", say(3, "settings", "pool"), "non-zeros"),
-    # what projections keep
+    # the Gram matrix of projections
     ("inverse", put("state.inverse_diagonal", -1.0), "inverse_diagonal"),
     ("inverse", put("state.inverse", 0.0), "diagonal"),
     ("factor", twice("state.factor_order"), "factor_order"),
@@ -325,7 +325,7 @@ def test_a_description_with_an_absurd_component_number_costs_nothing():
      ("random", "indptr", 10**6),
      ("flagship", "part_index", 99)],
 )  # fmt: skip
-def test_the_core_itself_refuses_what_points_outside(name, array, value):
+def test_the_core_itself_refuses_indices_out_of_range(name, array, value):
     engine = small_models()[name]._engine
     state = {name: np.array(values) if np.ndim(values) else values for name, values in engine.state().items()}
     state[array][-1] = value

@@ -100,7 +100,7 @@ class Odd:
     pass
 
 
-def test_what_is_code_is_not_saved(tmp_path):
+def test_custom_code_is_not_saved(tmp_path):
     X, y, tasks = [[0.0], [1.0]], [0, 1], ["a", "b"]
     odd = Odd()
     for model, word in [

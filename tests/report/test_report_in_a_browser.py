@@ -32,7 +32,7 @@ def test_every_chart_is_drawn_and_all_text_has_contrast(opened, pages, least_con
 
 
 @pytest.mark.parametrize("kind", ["usual", "graph", "hostile", "many"])
-def test_a_phone_shows_all_of_it_without_scrolling_sideways(opened, pages, kind):
+def test_a_narrow_screen_needs_no_horizontal_scrolling(opened, pages, kind):
     page = opened(pages[kind], width=360)
     width, window = page.evaluate(WIDTHS)
     assert width <= window
@@ -41,7 +41,7 @@ def test_a_phone_shows_all_of_it_without_scrolling_sideways(opened, pages, kind)
     assert page.evaluate(WIDTHS)[0] <= window
 
 
-def test_the_scheme_may_change_while_the_page_is_open(opened, pages):
+def test_the_colour_scheme_may_change_while_the_page_is_open(opened, pages):
     page = opened(pages["usual"])
     marker = page.locator("[data-chart=error] .u-marker").nth(1)
     before = marker.evaluate("e => getComputedStyle(e).borderColor")

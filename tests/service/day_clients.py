@@ -202,7 +202,7 @@ class SlowStream(threading.Thread):
                     wire.sendall(b"%x\r\n%s\r\n" % (len(line), line))
                     time.sleep(pause)
                 if n < len(self.lines):
-                    wire.sendall(b"7\r\n{\"feat")  # and leaves, in the middle of a line
+                    wire.sendall(b"7\r\n{\"feat")  # and closes the connection, in the middle of a line
                     return False
                 wire.sendall(b"0\r\n\r\n")
                 answer = b""
@@ -214,7 +214,7 @@ class SlowStream(threading.Thread):
 
 
 def hostile(day, rng):
-    """One request that nobody should send. It must be answered with 4xx or not at all."""
+    """Send an invalid request. It must be answered with 4xx or not at all."""
     place = urlsplit(day.url)
     bearer = b"Authorization: Bearer %s\r\n" % day.token.encode()
     post = b"POST /v1/learn HTTP/1.1\r\nHost: localhost\r\n"

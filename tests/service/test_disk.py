@@ -11,7 +11,7 @@ from running import running
 
 
 @pytest.mark.skipif(not hasattr(resource, "prlimit"), reason=f"no prlimit on {sys.platform}")
-def test_a_full_disk_is_507_and_passes(tmp_path):
+def test_a_full_disk_is_507_until_there_is_space(tmp_path):
     examples = [{"features": [i / 50, 1.0], "label": i % 2, "task": "ann"} for i in range(50)]
     with running(tmp_path, "RandomBudgetPerceptron budget=30") as service, service.client() as client:
         assert client.post("/v1/learn", json={"examples": examples}).status_code == 200

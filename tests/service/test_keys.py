@@ -52,7 +52,7 @@ def ask(client, route, headers):
 
 
 @pytest.mark.parametrize("route", MODEL_OPERATIONS, ids=lambda route: f"{route.method} {route.path}")
-def test_every_path_wants_its_role(client, tokens, route):
+def test_every_path_requires_its_role(client, tokens, route):
     wrong = [None, "", "Bearer", "Bearer wrong", "Basic " + tokens[1]["admin"], tokens[1]["admin"]]
     for header in wrong:
         assert ask(client, route, {} if header is None else {"Authorization": header}) == 401, header
@@ -77,7 +77,7 @@ def test_keys_are_never_logged_and_the_file_does_not_hold_them(service, client, 
     assert (tokens[0].stat().st_mode & 0o077) == 0
 
 
-def test_keys_come_and_go_without_a_restart(tmp_path):
+def test_keys_are_added_and_revoked_without_a_restart(tmp_path):
     path = tmp_path / "keys"
     first = api_keys.add(path, "first", "predict")
     found = api_keys.ApiKeys(path)

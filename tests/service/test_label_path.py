@@ -21,7 +21,7 @@ from budgetron.service.lifecycle import Service
 from budgetron.service.settings import Settings
 
 ROOT = Path(budgetron.__file__).parent
-# They see that there was a request, whose it is, its duration, size or failure, and not the label.
+# These files see a request, its sender, duration, size or failure, but not the label.
 OBSERVERS = {
     "service/http/api_keys.py", "service/http/authorization.py", "service/http/rates.py", "service/lifecycle.py",
     "service/monitoring/metrics.py", "service/served_model.py", "service/settings.py", "durable/errors.py",

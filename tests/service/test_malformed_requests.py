@@ -50,7 +50,7 @@ def service(tmp_path_factory):
 
 
 @pytest.mark.parametrize("name", BODIES)
-def test_a_bad_body_is_refused_in_words(client, name):
+def test_a_bad_body_is_refused_with_a_message(client, name):
     before = client.get("/v1/snapshot").content
     for path in ("predict", "learn", "feedback"):
         answer = client.post(f"/v1/{path}", content=BODIES[name], headers=JSON)
@@ -61,7 +61,7 @@ def test_a_bad_body_is_refused_in_words(client, name):
     assert client.get("/v1/snapshot").content == before
 
 
-def test_labels_that_cannot_be(client):
+def test_invalid_labels_are_refused(client):
     before = client.get("/v1/snapshot").content
     for label in ("never", None, 1.5, [1], {"a": 1}, 10**30, "x" * 2000, ""):
         answer = client.post("/v1/learn", json={"features": [1, 2], "label": label, "task": "ann"})
@@ -69,7 +69,7 @@ def test_labels_that_cannot_be(client):
     assert client.get("/v1/snapshot").content == before
 
 
-def test_what_is_too_long(client):
+def test_limits_of_lengths(client):
     answer = client.post("/v1/predict", content=b" " * (9 * 2**20), headers=JSON)
     assert answer.status_code == 413 and "bytes" in answer.json()["error"]["message"]
 
@@ -106,7 +106,7 @@ def _wire(service):
     return socket.create_connection((place.hostname, place.port), timeout=300)
 
 
-def test_rubbish_on_the_wire(service, client):
+def test_bytes_that_are_not_http(service, client):
     rng = random.Random(0)
     for content in (b"\r\n\r\n", b"GET / HTTP/9.9\r\n\r\n", b"\x16\x03\x01" + bytes(200), b"GET /" + b"a" * 100_000,
                     b"POST /v1/learn HTTP/1.1\r\nHost: localhost\r\nContent-Length: -5\r\n\r\n",
@@ -183,19 +183,19 @@ def test_slow_clients_are_dropped(tmp_path):
         for content, expected in (
             (b"", b""), (b"POST /v1/learn HT", b""), (head, b""),
             (head + b"Content-Length: 100\r\n\r\n{", b"HTTP/1.1 408"),
-            # silent after a megabyte, which came at once
+            # sends a megabyte at once, then nothing
             (head + b"Content-Length: 5000000\r\n\r\n" + b" " * 2**20, b"HTTP/1.1 408"),
         ):  # fmt: skip
             with socket.create_connection(("127.0.0.1", port), timeout=300) as wire:
                 wire.sendall(content)
                 assert wire.recv(65536).startswith(expected) and (expected or wire.recv(1) == b"")
-        with socket.create_connection(("127.0.0.1", port), timeout=300) as wire:  # slow, but never silent for long
+        with socket.create_connection(("127.0.0.1", port), timeout=300) as wire:  # slow, with short pauses
             wire.sendall(head + b"Content-Length: 10000\r\n\r\n")
             for _ in range(10):
                 wire.sendall(b" " * 1000)
                 time.sleep(0.5)
             assert wire.recv(65536).startswith(b"HTTP/1.1 400")  # read to its end, which is not JSON
-        with socket.create_connection(("127.0.0.1", port), timeout=300) as wire:  # a byte now and then
+        with socket.create_connection(("127.0.0.1", port), timeout=300) as wire:  # one byte from time to time
             wire.sendall(head + b"Content-Length: 10000\r\n\r\n")
             answer = b""
             for _ in range(60):
@@ -204,7 +204,7 @@ def test_slow_clients_are_dropped(tmp_path):
                     break
                 wire.sendall(b" ")
             assert answer.startswith(b"HTTP/1.1 408")
-        with socket.create_connection(("127.0.0.1", port), timeout=300) as wire:  # reads nothing of a long answer
+        with socket.create_connection(("127.0.0.1", port), timeout=300) as wire:  # never reads a long response
             wire.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
             wire.sendall(head.replace(b"learn", b"predict").replace(b"/json", b"/x-ndjson")
                          + b"Transfer-Encoding: chunked\r\n\r\n")  # fmt: skip

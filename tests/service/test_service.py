@@ -46,7 +46,7 @@ def test_probabilities_where_the_model_has_them(trained):
     assert set(chances) == {"ham", "spam"} and sum(chances.values()) == pytest.approx(1)
 
 
-def test_learning_is_what_a_bare_model_does(tmp_path_factory, trained):
+def test_learning_equals_a_local_model(tmp_path_factory, trained):
     rng = np.random.default_rng(3)
     X = rng.normal(size=(60, 2))
     y = np.where(X[:, 0] > 0, "spam", "ham")
@@ -74,7 +74,7 @@ def test_a_key_in_the_header_or_the_body(trained):
     problem(trained.post("/v1/learn", json={**example, "key": "a"}, headers={"Idempotency-Key": "b"}), 422, "refused")
 
 
-def test_dicts_are_hashed_and_sparse_rows_taken(tmp_path):
+def test_dicts_are_hashed_and_sparse_rows_accepted(tmp_path):
     with running(tmp_path, "Budgetron budget=20") as service, service.client() as client:
         learned = client.post("/v1/learn", json={"examples": [
             {"features": {"size": 2.0, "colour": "red"}, "label": 1, "task": 7},
@@ -202,7 +202,7 @@ def test_a_stream_of_lines(trained):
     assert second["line"] == 2 and end == {"done": True, "lines": 2, "refused": 1}
 
 
-def test_a_stream_with_a_key_teaches_once(trained):
+def test_a_stream_with_a_key_is_learned_once(trained):
     lines = "\n".join(json.dumps({"features": [0.2, i / 1000], "label": "ham", "task": "dan"}) for i in range(1100))
     headers = {"Content-Type": "application/x-ndjson", "Idempotency-Key": "stream 1"}
     cut = lines[: lines.index("\n", 60_000)]
@@ -216,7 +216,7 @@ def test_a_stream_with_a_key_teaches_once(trained):
     assert trained.get("/v1/model").json()["seen"] == before + 1100
 
 
-def test_answers_come_while_the_stream_goes_on(trained):
+def test_responses_arrive_while_the_stream_continues(trained):
     place = urlsplit(str(trained.base_url))
     with socket.create_connection((place.hostname, place.port), timeout=300) as wire:
         wire.sendall(b"POST /v1/learn HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/x-ndjson\r\n"

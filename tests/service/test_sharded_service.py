@@ -88,7 +88,7 @@ def test_the_shards_learn_as_in_process_and_survive_a_kill(tmp_path):
         assert service.stop() == 0
 
 
-def test_a_key_for_other_rows_teaches_no_shard_anything(service):
+def test_no_shard_learns_from_a_reused_key(service):
     X, y, tasks = made(40, seed=1)
     with service.client() as client:
         assert client.post("/v1/learn", json=body(X, y, tasks, key="mine")).status_code == 200
@@ -98,7 +98,7 @@ def test_a_key_for_other_rows_teaches_no_shard_anything(service):
         assert client.get("/v1/model").json() == before
 
 
-def test_what_one_row_is_refused_for_no_shard_learns(service):
+def test_no_shard_learns_from_a_request_with_an_invalid_row(service):
     X, y, tasks = made(20, seed=2)
     with service.client() as client:
         client.post("/v1/learn", json=body(*made(20)))
@@ -111,7 +111,7 @@ def test_what_one_row_is_refused_for_no_shard_learns(service):
         assert client.post("/v1/learn", json=body(X, y, tasks, key="egg")).json()["repeated"] is False
 
 
-def test_what_shards_cannot_do_is_reported(service):
+def test_operations_that_shards_lack_are_reported(service):
     with service.client() as client:
         client.post("/v1/learn", json=body(*made(20)))
         for answer in (client.get("/v1/snapshot"), client.put("/v1/snapshot", content=b"x"), client.get("/v1/backup")):
@@ -149,7 +149,7 @@ def test_a_request_that_some_shards_learned_is_finished_once(tmp_path):
         assert client.get("/v1/model").json()["seen"] == 200 and client.get("/readyz").status_code == 200
 
 
-def test_a_shard_that_fails_for_a_while_misses_nothing(tmp_path):
+def test_a_shard_that_failed_for_a_while_learns_everything(tmp_path):
     X, y, tasks = made(300, seed=7)
     with ShardedModel(learner(), shards=4) as alone:
         expected = [alone.predict_then_learn(X[part], y[part], tasks=tasks[part]).tolist() for part in _parts(300, 100)]
@@ -255,7 +255,7 @@ def test_a_journal_and_its_shards_belong_together(tmp_path):
     second.close()
 
 
-def test_what_cannot_begin_in_shards_is_refused(tmp_path):
+def test_models_that_cannot_start_in_shards_are_refused(tmp_path):
     settings = ShardOptions(shards=4)
     X, y, tasks = made(20)
     with pytest.raises(InputError, match="if the task graph has a single component"):

@@ -92,7 +92,7 @@ def _below(kind):
 
 def test_the_table_names_every_class_that_a_handler_may_raise():
     sides = {kind for kind in _below(BudgetronError) if issubclass(kind, InputError | OperationalError)}
-    client = {kind for kind in sides if kind.__module__.startswith("budgetron.client.")}  # the other end of the wire
+    client = {kind for kind in sides if kind.__module__.startswith("budgetron.client.")}  # raised by the client
     assert sides - client <= STATUSES.keys()
 
 
@@ -103,7 +103,7 @@ def test_an_error_of_the_system_is_5xx_and_hides_the_path(number, status):
     assert answer.headers
 
 
-def test_an_internal_error_has_no_words_for_the_client():
+def test_an_internal_error_reveals_nothing_to_the_client():
     assert problem_of(RuntimeError("a bug")) is None
 
 

@@ -60,7 +60,7 @@ class Stream:
 
 
 @pytest.mark.parametrize("arguments", [LOCAL, SHARDS], ids=["one model", "shards"])
-def test_a_stream_that_a_clean_stop_cuts_is_learned_once(tmp_path, arguments):
+def test_a_stream_cut_by_a_clean_stop_is_learned_once(tmp_path, arguments):
     given = lines(1500)
     service = Running(tmp_path, *arguments, "--grace", 120)
     stream = Stream(service.url, "the stream")

@@ -1,4 +1,4 @@
-"""What parsers read differently is rejected: names twice in one JSON object, headers twice, no Host."""
+"""Requests that parsers read differently are rejected: a name twice in a JSON object, repeated headers, no Host."""
 
 from __future__ import annotations
 

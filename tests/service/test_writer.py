@@ -76,7 +76,7 @@ def test_figures_of_another_model_do_not_end_the_writer(tmp_path, contents):
 
 
 @pytest.mark.parametrize("error", [RuntimeError("a bug"), MemoryError(), SystemExit(), KeyboardInterrupt()], ids=repr)
-def test_whatever_is_raised_is_an_answer_and_the_writer_goes_on(tmp_path, monkeypatch, error):
+def test_every_exception_becomes_a_response_and_the_writer_continues(tmp_path, monkeypatch, error):
     def failing(*_):
         raise error
 
@@ -94,11 +94,11 @@ def test_whatever_is_raised_is_an_answer_and_the_writer_goes_on(tmp_path, monkey
     serving(tmp_path, test)
 
 
-def test_a_dead_writer_is_503_and_started_again(tmp_path, monkeypatch):
+def test_a_dead_writer_is_503_and_is_restarted(tmp_path, monkeypatch):
     async def not_now(*_):
         await asyncio.Event().wait()
 
-    monkeypatch.setattr(Service, "_revive_writers", not_now)  # it would be faster than this test
+    monkeypatch.setattr(Service, "_revive_writers", not_now)  # it would finish before this test
 
     async def test(service, hosted, client):
         writer, thread = hosted.writer, hosted.writer._thread
@@ -109,11 +109,11 @@ def test_a_dead_writer_is_503_and_started_again(tmp_path, monkeypatch):
 
         assert (await ready()).status_code == 200
         with monkeypatch.context() as patch:
-            patch.setattr(writer, "_take", list)  # nothing is taken: the thread ends
+            patch.setattr(writer, "_take", list)  # the queue returns nothing, so the thread ends
             await writer.submit(example(), 1)  # the thread is past `_take`: this one is still learned
             await asyncio.to_thread(thread.join)
         lost = writer._loop.create_future()
-        writer._taken = [type("Item", (), {"future": lost, "n": 0})()]  # what the thread had when it ended
+        writer._taken = [type("Item", (), {"future": lost, "n": 0})()]  # the requests that the thread had when it ended
         assert not writer.alive
         answer = await ready()
         assert answer.status_code == 503 and answer.json()["failing"] == ["default"]
@@ -131,7 +131,7 @@ def test_a_dead_writer_is_503_and_started_again(tmp_path, monkeypatch):
 def test_a_request_to_a_dead_writer_is_answered(tmp_path, monkeypatch):
     async def test(service, hosted, client):
         writer, thread = hosted.writer, hosted.writer._thread
-        monkeypatch.setattr(writer, "_take", list)  # nothing taken: the thread ends
+        monkeypatch.setattr(writer, "_take", list)  # the queue returns nothing, so the thread ends
         await writer.submit(example(), 1)
         await asyncio.to_thread(thread.join)
         monkeypatch.undo()

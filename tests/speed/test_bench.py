@@ -14,7 +14,7 @@ pytest.importorskip("budgetron._core", reason="ratios are those of the compiled 
 RUN = Path(__file__).parents[2] / "benchmarks" / "speed" / "run.py"
 
 
-def test_two_cheap_groups_leave_json_picture_and_page(tmp_path: Path) -> None:
+def test_two_cheap_groups_write_json_figure_and_page(tmp_path: Path) -> None:
     if not RUN.exists():
         pytest.skip("the benchmarks are not part of this copy")
     command = [sys.executable, str(RUN), "--quick", "--only", "projection", "--only", "two", "--out", str(tmp_path)]

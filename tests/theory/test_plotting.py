@@ -86,7 +86,7 @@ def test_equal_tasks_allow_larger_norms_than_a_simplex(k: int, budget: int) -> N
     assert longest_equal**2 == pytest.approx((k + 1) / k * budget / 8)
     assert longest_apart**2 == pytest.approx(budget / (8 * k))
     alone = theory.longest(equal, graphs.disconnected(), budget, tasks=range(k))
-    assert alone**2 == pytest.approx(budget / (4 * k))  # B/k: what a naive learner of k equal tasks has
+    assert alone**2 == pytest.approx(budget / (4 * k))  # B/k is the budget per task of independent learners
     unrelated = theory.longest(np.eye(k), graph, budget)
     assert longest_apart < unrelated < longest_equal
 
@@ -141,7 +141,7 @@ def test_mtforg_gives_its_budget_to_the_frequent_tasks() -> None:
             sum(shares[:2]) > 0.5 > 10 * shares[-1]
         )  # most for the two most frequent, hardly any for the rarest
     swapped = halves[1].budget_share
-    assert swapped.get(0, 0.0) < 0.25 * halves[0].budget_share[0]  # the once frequent is forgotten
+    assert swapped.get(0, 0.0) < 0.25 * halves[0].budget_share[0]  # the task that was frequent before is forgotten
 
 
 def test_a_common_shift_costs_less_than_different_shifts() -> None:

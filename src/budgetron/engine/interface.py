@@ -61,8 +61,8 @@ class Engine(Protocol):
     def learn_example(self, x: Any, y: Any, task: Any, codes: dict[Any, int]) -> Any:
         """Learn one example as the caller gave it, without conversions; `codes` are those of the labels.
 
-        Returns what `learn_one` does; NotImplemented if x is not a row of this model's precision or a plain dict, if the
-        task is not an integer, a string or None, if only the graph knows its cluster, or if the label is unknown.
+        Returns what `learn_one` does; NotImplemented if x is not a row of this model's precision or a plain dict, if
+        the task is not an integer, a string or None, if only the graph knows its cluster, or if the label is unknown.
         """
         ...
 

@@ -45,7 +45,7 @@ def test_an_offset_is_found():
 
 
 def test_no_example_moves_it_far():
-    """However confident its mistake, and however large its weight."""
+    """The step is bounded for every margin and every weight of the example."""
     one = Calibration(1)
     one.learn(np.array([13.0]), one.margins(np.array([13.0])), 0, 1e9)
     assert 0.9 <= one.scale < 1 and abs(one.offset[0]) < 0.01

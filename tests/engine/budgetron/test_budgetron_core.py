@@ -84,7 +84,7 @@ def test_core_is_reference(form, graph, n_outputs, weighted, made, stream, learn
 @given(data=st.data())
 @pytest.mark.parametrize("graph", GRAPHS)
 @pytest.mark.parametrize("form", FORMS)
-def test_blocks_cut_anywhere_learn_the_same(form, graph, data):
+def test_results_do_not_depend_on_how_blocks_are_cut(form, graph, data):
     """Bit for bit in either engine, whatever the cuts; rows of tasks are so few that they make room for each other."""
     n_outputs, seed = data.draw(st.sampled_from([1, 3])), data.draw(st.integers(0, 2**20))
     cuts = [0, *sorted(data.draw(st.lists(st.integers(1, 59), max_size=5, unique=True))), 60]

@@ -27,13 +27,13 @@ def test_the_least_recently_updated_row_is_evicted(kind, made, learn):
     ):  # fmt: skip
         learn(engine, X[row : row + 1], [row % 2], [task])
         assert engine.state()["row_id"].tolist() == kept
-    learn(engine, X[6:7], [0], [4], np.zeros(1))  # a weight of 0 teaches nothing, and makes no row
+    learn(engine, X[6:7], [0], [4], np.zeros(1))  # an example of weight 0 is not learned and adds no row
     assert engine.state()["row_id"].tolist() == [0, 3, 1]
 
 
 @pytest.mark.parametrize("kind", ENGINES)
 def test_a_task_without_a_row_is_like_a_new_one(kind, made, stream, learn):
-    """Forgotten or displaced: its margins are those of a task that was never seen."""
+    """After its row was forgotten or evicted, its margins are those of a new task."""
     settings = made(waves=0, latent=0)  # hashed cells cannot be forgotten
     engine = kind(settings)
     X, codes, tasks = stream(80)
@@ -115,7 +115,7 @@ def test_the_last_part_stays(made, stream, learn):
 
 
 def opposed(n, seed=0):
-    """Task 1 is task 0 with the labels turned round; task 2 looks at another column."""
+    """Task 1 is task 0 with reversed labels; the labels of task 2 depend on another column."""
     rng = np.random.default_rng(seed)
     X, tasks = rng.normal(size=(n, 4)), rng.integers(3, size=n)
     y = np.where(tasks == 2, X[:, 3] > 0, (X[:, 0] > 0) ^ (tasks == 1))

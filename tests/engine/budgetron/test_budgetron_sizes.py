@@ -1,4 +1,4 @@
-"""Bytes go to where the weight is: waves on curved streams, and what dropped parts held to those that stay."""
+"""Bytes go to the parts with the most weight: more waves on curved streams, and the bytes of dropped parts."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ SIZES = {"waves": PLANNED, "whole_waves": PLANNED, "most_waves": MOST, "most_who
 
 
 def ring(n, seed=0):
-    """Inside or outside of a circle: no line tells them apart."""
+    """Inside or outside of a circle, which no linear classifier separates."""
     rng = np.random.default_rng(seed)
     X = rng.normal(size=(n, 4))
     return X, ((X[:, :2] ** 2).sum(axis=1) > 1.4).astype(np.int32), rng.integers(5, size=n)
@@ -61,7 +61,7 @@ def test_both_engines_grow_alike(form, made, learn):
 
 
 def test_growing_leaves_margins_as_they_are():
-    """New waves begin with weights of 0, the others are scaled. The core is held to this by the test above."""
+    """New waves start with weights 0, the others are scaled. The test above compares the core with the definition."""
     rng = np.random.default_rng(3)
     filters = Filter(0, FilterBelief(3.0, 0.1), 1, 5, PLANNED, MOST, whole=True, shared=True, own=False)
     adagrad = WaveAdaGrad([0.1, 1.0], [0.1, 0.1], 1, 5, PLANNED, MOST, shared=True, cells=0)
@@ -80,7 +80,7 @@ def test_growing_leaves_margins_as_they_are():
 
 
 def dropped(kind, settings, left, X, codes, tasks, learn):
-    """An engine whose parts are about to be dropped, but for one, which has all the weight."""
+    """Return an engine in which one part has all the weight, and the others are about to be dropped."""
     engine = kind(settings)
     learn(engine, X[:600], codes[:600], tasks[:600])
     state = engine.state()

@@ -24,7 +24,7 @@ def softmax(f):
 
 
 def bisected(f, code, omega, v):
-    """τ by 200 halvings of the equation of the step, and nothing else."""
+    """Return τ by 200 bisections of the equation of the step."""
     full = np.concatenate([[0.0], f]) if len(f) == 1 else np.asarray(f)
     p = softmax(full)
     direction = -p
@@ -56,7 +56,7 @@ def test_a_step_against_bisection(f, omega, v):
 
 
 @pytest.mark.parametrize("omega", [1e3, 1e9])
-def test_no_weight_oversteps(omega):
+def test_no_sample_weight_makes_a_step_too_long(omega):
     """However heavy, a wrong example ends on the right side, and not further than another pull of it could reach."""
     alpha, _ = step(np.array([-5.0]), 1, omega, 2.0)
     f = -5.0 + 2.0 * alpha[0]
@@ -150,7 +150,7 @@ def scaled(column):
 
 
 @pytest.mark.parametrize("where", [0, 1, 2, 50])
-def test_one_absurd_row(where):
+def test_one_row_of_huge_values(where):
     column = np.random.default_rng(0).normal(size=2000)
     column[where] = 1e9
     z, _ = scaled(column)
@@ -159,7 +159,7 @@ def test_one_absurd_row(where):
 
 @pytest.mark.parametrize("share", [0.02, 0.1])
 def test_codes_for_missing_values(share):
-    """−999 for a missing value must not flatten the others: they keep most of the range."""
+    """A code such as −999 for missing values must not compress the range of the others."""
     rng = np.random.default_rng(1)
     column, missing = rng.normal(50, 2, size=4000), rng.random(4000) < share
     column[missing] = -999
@@ -178,7 +178,7 @@ def test_heavy_tails_constant_and_far_columns():
     z, scaler = scaled(np.full(100, 7.0))
     assert (z == 0).all() and scaler.variance[0] == 0 and scaler.mean[0] == 7.0
     z, _ = scaled(1e8 + rng.normal(size=4000))
-    assert abs(z.mean()) < 0.2 and 0.8 < z.std() < 1.25  # 1e8 is eight digits of sixteen
+    assert abs(z.mean()) < 0.2 and 0.8 < z.std() < 1.25  # a mean of 1e8 takes eight of the sixteen digits
     z, _ = scaled(rng.integers(2, size=4000))
     assert set(np.sign(z)) == {-1.0, 1.0} and 0.8 < z.std() < 1.25
 

@@ -63,7 +63,7 @@ def test_memory_bytes_against_the_allocator(rule, is_sparse):
     codes, task_ids = rng.integers(2, size=n).astype(np.int32), rng.integers(50, size=n)
     clusters = np.zeros_like(task_ids)
     settings = settings_of(rule, d, is_sparse, capacity=None if rule == "perceptron" else 700)
-    native.Engine(settings).learn(X[:1], codes[:1], task_ids[:1], clusters[:1])  # what is allocated once and for all
+    native.Engine(settings).learn(X[:1], codes[:1], task_ids[:1], clusters[:1])  # memory that is allocated once
     before = allocated()
     engine = native.Engine(settings)
     engine.learn(X, codes, task_ids, clusters)

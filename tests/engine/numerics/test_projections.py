@@ -119,7 +119,7 @@ def test_near_duplicates_in_full(rule, eta, capacity, updates):
     assert delta2_error < 1e-6 and margin_error < 1e-6
 
 
-def test_the_streams_are_as_bad_as_they_claim():
+def test_the_streams_are_ill_conditioned():
     engine = engine_of("shared_projectron", 40, 1e-5)
     _, _, condition = examine(engine, run(engine, 4000, 1e-5), 1e-5)
     assert condition > 1e8

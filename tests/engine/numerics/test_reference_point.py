@@ -116,7 +116,7 @@ def test_float64_far_from_0(kind):
 
 @pytest.mark.parametrize("absurd", [1e18, -3e4, 0.0])
 @pytest.mark.parametrize("kind", ENGINES)
-def test_an_absurd_row_is_not_the_reference_point(kind, absurd):
+def test_a_row_of_huge_values_does_not_become_the_reference_point(kind, absurd):
     for place in (0, 1, 7):
         X, codes, task_ids = stream(160, 1e3, seed=4)
         X[place] = absurd
@@ -191,7 +191,7 @@ def test_a_file_continues(tmp_path):
 
 
 @pytest.mark.parametrize("engine", [pytest.param("auto", marks=needs_core), "numpy"])
-def test_stored_rows_are_shown_as_they_came(engine):
+def test_stored_rows_are_shown_without_the_shift(engine):
     X, codes, task_ids = stream(120, 1e3, seed=7)
     model = budgetron.RandomBudgetPerceptron(30, kernels.Gaussian(GAMMA), engine=engine)
     model.partial_fit(X, codes, tasks=task_ids)
@@ -201,7 +201,7 @@ def test_stored_rows_are_shown_as_they_came(engine):
 
 
 @needs_core
-def test_a_stream_that_alternates_does_not_move_the_point_for_ever():
+def test_an_alternating_stream_moves_the_point_rarely():
     X, codes, task_ids = stream(4000, 0.0, seed=8)
     X[np.arange(4000) // 8 % 2 == 1] += 1e3
     engine = native.Engine(settings_of("budget_projectron", "float32"))

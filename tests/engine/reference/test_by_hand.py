@@ -48,7 +48,7 @@ def test_multiclass_perceptron(run):
     assert model.coef.T.tolist() == [[-1, 0, 1], [0, 1, -1], [0, -1, 1]]
 
 
-def test_the_coin_is_splitmix64(run):
+def test_the_generator_is_splitmix64(run):
     # Orthogonal rows: every example is a mistake. splitmix64 from seed 0 gives, as published,
     # 0xE220A8397B1DCDAF, 0x6E789E6AA1B965F4, 0x06C45D188009454F: the fractions 0.883…, 0.431…, 0.026… of 2⁶⁴.
     # Times 3: slots 2, 1, 0. So arrival 3 takes slot 2, arrival 4 slot 1, arrival 5 slot 0.
@@ -117,7 +117,7 @@ def test_projectron_evicts(run, rule):
     assert model.weights_of(0) == pytest.approx(np.array([[4 / 5, 3 / 5]]))
 
 
-def test_shared_projectron_weighs_other_tasks(run):
+def test_shared_projectron_updates_other_tasks(run):
     # k = 3, A⁻¹ = ½ and ¼. Task 0: e0+ stored: β_0 = ½, β_1 = β_2 = ¼ on e0.
     # Task 1: 2e0−: f = ½, a mistake in the span, α = 2: β_1 = ¼ − 2·½ = −¾, β_0 = ½ − 2·¼ = 0,
     # β_2 = ¼ − 2·¼ = −¼ (although task 2 has no example).

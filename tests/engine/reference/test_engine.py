@@ -79,7 +79,7 @@ def test_float32_rows_are_rounded_and_nothing_else_is(run, stream, rule):
 @pytest.mark.parametrize("sparse", [False, True])
 @pytest.mark.parametrize("graph", [graphs.complete(), PATH], ids=["complete", "path"])
 @pytest.mark.parametrize("rule", RULES)
-def test_a_restored_engine_goes_on_as_if_it_had_not_stopped(run, stream, rule, graph, sparse, kernel):
+def test_a_restored_engine_continues_as_if_it_had_not_stopped(run, stream, rule, graph, sparse, kernel):
     X, codes, tasks = stream(200, 6, n_tasks=4)
     few_rows = {"max_task_rows": 4} if rule == "shared_projectron" else {}
     settings = settings_of(rule, graph=graph, sparse=sparse, kernel=kernel, **few_rows)
@@ -169,7 +169,7 @@ def test_forget_drops_a_task_lowest_slot_first(run, rule):
 
 
 @pytest.mark.parametrize("rule", RULES)
-def test_no_mistake_no_change_and_margins_only_look(run, stream, rule):
+def test_no_mistake_and_no_prediction_changes_the_state(run, stream, rule):
     X, codes, tasks = stream(120, 5, n_tasks=3)
     model = run(rule, 5, **settings_of(rule))
     right = 0

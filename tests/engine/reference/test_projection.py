@@ -95,7 +95,7 @@ def test_ties_go_to_the_lowest_arrival(run):
 
 
 @pytest.mark.parametrize("rule", ["budget_projectron", "shared_projectron"])
-def test_the_pool_is_cleared_by_projection_before_the_new_one_comes(run, rule):
+def test_the_pool_is_freed_by_projection_before_a_new_example_is_stored(run, rule):
     # Stored (+): a = (1,0,0,…), b = (−1,1,0,…), c = (0,0,1,…): 4 non-zeros in a pool of 6.
     # (0,0,0,1,1,1)+ would make it 7.
     # Distances from the span of the others: a from that of b: 1/√2; b from that of a: 1; c: 1. All |β| = 1:
@@ -110,7 +110,7 @@ def test_the_pool_is_cleared_by_projection_before_the_new_one_comes(run, rule):
 
 @pytest.mark.parametrize("eta", [0.0, 1e-7])
 @pytest.mark.parametrize("rule", ["budget_projectron", "shared_projectron"])
-def test_near_duplicates_leave_no_nan(run, rule, eta):
+def test_near_duplicates_give_no_nan(run, rule, eta):
     rng = np.random.default_rng(3)
     X = np.repeat(rng.normal(size=(6, 3)), 30, axis=0) + 1e-8 * rng.normal(size=(180, 3))
     model = run(rule, 3, capacity=5, eta=eta)

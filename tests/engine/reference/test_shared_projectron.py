@@ -102,7 +102,7 @@ def test_at_the_limit_the_least_recently_updated_row_is_evicted(run):
     assert model.engine.state()["table_key"].tolist() == [1, 2]
 
 
-def test_of_one_step_the_task_row_goes_before_the_sum_row(run):
+def test_of_rows_updated_in_one_step_the_task_row_is_evicted_before_the_sum(run):
     # Cluster a: task 0; cluster b: tasks 1, 2, 3. Rows 0, sum a, 1, sum b fill the cap of four.
     # Coupling 3: d = 1, o = ¾.
     graph = graphs.clusters({0: "a", 1: "b", 2: "b", 3: "b"}, coupling=3)
@@ -116,7 +116,7 @@ def test_of_one_step_the_task_row_goes_before_the_sum_row(run):
     assert model.weights_of(1).tolist() == [[0, 1, 0.75, 0.75]]
 
 
-def test_forgetting_a_task_projects_what_the_others_know(run, stream):
+def test_forgetting_a_task_projects_its_examples_on_the_others(run, stream):
     X, codes, tasks = stream(120, 10, n_tasks=3, seed=2)
     model = run("shared_projectron", 10, capacity=7, eta=0.2)
     model.learn(X, codes, tasks)

@@ -55,7 +55,7 @@ def test_merging(after_stream, monkeypatch):
     ((-0.2, 0.7, 0.6), -0.168632, 0.590353, 0.013483),
     ((0.4, 0.4, 0.1), 0.202945, 0.456441, 0.143661),
 ])  # fmt: skip
-def test_mergers(pair, h, weight, loss):
+def test_merged_pairs(pair, h, weight, loss):
     a, b, kappa = pair
     found, lost = merged(a * a, b * b, a * b, kappa)
     of_z = abs(a * kappa ** ((1 - found) ** 2) + b * kappa ** (found**2))
