@@ -144,17 +144,21 @@ def test_dicts_are_learned_as_the_hashed_block_is(made):
     assert one.memory_bytes_ == many.memory_bytes_
 
 
-@pytest.mark.parametrize("bad", [{"a": np.nan}, {"a": 1e200}, {"a": 10**400}, {"a": None}, {"a": [1]}, 3.0, None, [1.0]])
+BAD_DICTS = [{"a": np.nan}, {"a": 1e200}, {"a": 10**400}, {"a": None}, {"a": [1]}, 3.0, None, [1.0]]
+
+
+@pytest.mark.parametrize("bad", BAD_DICTS)
 def test_bad_dicts_change_nothing(bad):
     model = Budgetron(kernel=None)
     model.learn_one({"a": 1.0}, 1, classes=[0, 1], task="ann")
     model.learn_one({"b": 1.0}, 0, task="ann")
     before = state(model)
     for call in (lambda: model.learn_one(bad, 1, task="ann"), lambda: model.predict_one(bad, task="ann"),
-                 lambda: model.learn_one({"a": 1.0}, 2, task="ann"), lambda: model.learn_one({"a": 1.0}, [1], task="ann"),
+                 lambda: model.learn_one({"a": 1.0}, 2, task="ann"),
+                 lambda: model.learn_one({"a": 1.0}, [1], task="ann"),
                  lambda: model.learn_one({"a": 1.0}, 1), lambda: model.predict_one({"a": 1.0}),
                  lambda: model.learn_one({"a": 1.0}, 1, task=[])):  # fmt: skip
-        with pytest.raises(InputError, match="^Budgetron: "):
+        with pytest.raises(InputError, match=r"^Budgetron: "):
             call()
     assert state(model) == before
 

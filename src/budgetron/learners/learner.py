@@ -16,7 +16,6 @@ from scipy import sparse
 from sklearn.base import BaseEstimator, ClassifierMixin
 
 from budgetron.engine import native
-from budgetron.engine.interface import Engine
 from budgetron.engine.memory import bytes_of
 from budgetron.engine.records import SparseRow
 from budgetron.engine.registry import rule_class
