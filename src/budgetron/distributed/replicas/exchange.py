@@ -36,7 +36,7 @@ from budgetron.kernels import Kernel
 Array = NDArray[np.float64]
 FilterParts = dict[str, tuple[Array, Array]]
 JITTER = 1e-10  # relative to the diagonal of the Gram matrix; tiny, because stored examples are at least η apart
-MEANS = ("latent_weights", "latent_dimensions", "adagrad_weights")
+MEANS = ("latent_weights", "latent_dimensions")
 COLUMNS = ("centre", "spread", "mean", "variance")
 ESTIMATED = 3  # rows that a replica must have seen for its estimates of columns to be used
 
@@ -126,7 +126,8 @@ def _filters_of(engine: Any) -> SharedPart:
             filters[name] = (theta, _square(P) if settings.parameters.whole else P)
         else:
             means[f"{name}_weights"] = theta
-    means |= {name: np.array(state[name], dtype=np.float64) for name in MEANS if name in state}
+    averaged = [*MEANS, *(f"adagrad{k}_weights" for k in range(len(settings.parameters.rates)))]
+    means |= {name: np.array(state[name], dtype=np.float64) for name in averaged if name in state}
     estimates = np.array([state[f"scaler_{name}"] for name in COLUMNS], dtype=np.float64)
     return SharedPart(filters=filters, means=means, columns=(int(state["scaler_count"]), estimates))
 

@@ -34,10 +34,11 @@ namespace {
 
 struct Working : RuleScratch {
   explicit Working(Bytes& bytes)
-      : features(bytes), columns(bytes), phases(bytes), values(bytes), logs(bytes), mixed(bytes), evidence(bytes), entries(bytes), related(bytes), priors(bytes) {}
+      : features(bytes), columns(bytes), phases(bytes), values(bytes), logs(bytes), mixed(bytes), evidence(bytes), awake(bytes), entries(bytes), related(bytes), priors(bytes) {}
   Vec<double> features, columns, phases, values, logs;
   Vec<double> mixed;  // margins of the mixture, before calibration
   Vec<double> evidence;
+  Vec<std::size_t> awake;  // the beliefs that see the example; `values` and `logs` are theirs
   Vec<TableEntry> entries;
   Vec<Related> related;
   Vec<double> priors;  // rows of tasks that have none yet
@@ -114,6 +115,7 @@ class Budgetron final : public Learner {
     own.logs.resize(n_beliefs() * std::max<std::size_t>(2, outputs()));
     own.mixed.resize(outputs());
     own.evidence.resize(outputs());
+    own.awake.reserve(n_beliefs());
     if (config_.sparse) own.entries.reserve(static_cast<std::size_t>(kShortRow));  // longer rows allocate temporarily
     own.related.resize(rows_.most_related());
     own.priors.resize((rows_.most_related() + 1) * rows_.width());
@@ -125,15 +127,17 @@ class Budgetron final : public Learner {
     own.seen = Seen{x, task.id, own.features.data(), nullptr, own.related.data(), 0, &own.entries, own.evidence.data()};
     rows_.find_related(task, own.related.data(), own.seen.n_related);
     rows_.find(task, parts_, own.related.data(), own.priors.data(), own.seen);
+    own.awake.clear();
     std::size_t b = 0;
-    for (const auto& part : parts_) {
-      part->margins(own.seen, own.values.data() + b * outputs());
-      b += part->count();
+    for (std::size_t p = 0; p < parts_.size(); b += parts_[p++]->count()) {
+      if (!is_awake(p)) continue;
+      parts_[p]->margins(own.seen, own.values.data() + own.awake.size() * outputs());
+      for (std::size_t k = 0; k < parts_[p]->count(); ++k) own.awake.push_back(b + k);
     }
     // Another model's score: every belief learns what it leaves to explain.
-    for (std::size_t k = 0; x.rows->offsets && k < own.values.size(); ++k) own.values[k] += x.rows->offsets[x.at * outputs() + k % outputs()];
-    Mixture::logs(own.values.data(), n_beliefs(), outputs(), own.logs.data());
-    mixture_.margins(own.values.data(), own.logs.data(), outputs(), own.mixed.data());
+    for (std::size_t k = 0; x.rows->offsets && k < own.awake.size() * outputs(); ++k) own.values[k] += x.rows->offsets[x.at * outputs() + k % outputs()];
+    Mixture::logs(own.values.data(), own.awake.size(), outputs(), own.logs.data());
+    mixture_.margins(own.values.data(), own.logs.data(), own.awake, outputs(), own.mixed.data());
     calibration_.margins(own.mixed.data(), s.margins.data());
   }
 
@@ -146,11 +150,12 @@ class Budgetron final : public Learner {
     rows_.make(example.task, parts_, own.seen, n_seen_);
     rows_.find(example.task, parts_, own.related.data(), own.priors.data(), own.seen);
     calibration_.learn(own.mixed.data(), s.margins.data(), example.label, omega);
-    mixture_.learn(own.logs.data(), outputs(), example.label, omega);
-    std::size_t b = 0;
-    for (const auto& part : parts_) {
-      if (part->learn(own.seen, own.values.data() + b * outputs(), example.label, omega)) flags |= kUpdated;
-      b += part->count();
+    mixture_.learn(own.logs.data(), own.awake, outputs(), example.label, omega);
+    const double* f = own.values.data();
+    for (std::size_t p = 0; p < parts_.size(); ++p) {
+      if (!is_awake(p)) continue;
+      if (parts_[p]->learn(own.seen, f, example.label, omega)) flags |= kUpdated;
+      f += parts_[p]->count() * outputs();
     }
     const bool dropped = drop_idle();
     if (dropped || looks_at(n_seen_ + 1)) use_bytes();
@@ -181,7 +186,10 @@ class Budgetron final : public Learner {
   static constexpr double kHeaviest = 1e9;
   static constexpr double kNegligible = 0.01;     // a part whose beliefs together have less weight is idle
   static constexpr std::int64_t kPatience = 5000;  // steps until an idle part is dropped
-  static constexpr double kEnoughWeight = 0.9;     // of the parts with waves, to use all of them
+  static constexpr std::int64_t kRest = 1000;      // steps until an idle part rests: it sees one example in kWake
+  static constexpr std::int64_t kWake = 8;
+  static constexpr double kEnoughWeight = 0.9;     // of all parts with waves together, and
+  static constexpr double kOwnWeight = 0.1;        // of a part among them, so that it uses all of its waves
   static constexpr std::int64_t kFirstLook = 64;
   static constexpr std::int64_t kReclaim = 4096;  // examples after which tasks without a row get the bytes of unused waves
 
@@ -191,6 +199,9 @@ class Budgetron final : public Learner {
     for (const auto& part : parts_) sum += part->count();
     return sum;
   }
+
+  // A part that has been idle for long sees few examples: time goes to where the weight is, and it can still come back.
+  bool is_awake(std::size_t p) const { return idle_[p] < kRest || n_seen_ % kWake == 0; }
 
   // ---- parts
 
@@ -219,7 +230,10 @@ class Budgetron final : public Learner {
                        Filter::Shape{outputs(), columns, waves, waves ? config_.parameters.count("most_whole_waves", 0) : 0, whole, shared, own, k == wave_filter ? cells : 0, k == plain_filter});
     }
     if (rank && shared && own) add_part<Latent>(rank, outputs(), columns, whole);
-    if (!rates.empty()) add_part<WaveAdaGrad>(rates, config_.parameters.array("owns"), outputs(), columns, config_.parameters.count("waves", 0), config_.parameters.count("most_waves", 0), shared, own ? config_.parameters.count("own_cells", 0) : 0);
+    const std::vector<double> owns = config_.parameters.array("owns");
+    for (std::size_t k = 0; k < rates.size(); ++k)
+      add_part<WaveAdaGrad>("adagrad" + std::to_string(k), rates[k], owns.at(k), outputs(), columns, config_.parameters.count("waves", 0), config_.parameters.count("most_waves", 0), shared,
+                            own ? config_.parameters.count("own_cells", 0) : 0);
   }
 
   // ---- sizes: bytes go to where the weight is
@@ -240,8 +254,8 @@ class Budgetron final : public Learner {
   }
 
   // Parts begin with few waves: on a stream that a linear model describes, more would cost time and bytes for nothing. Once
-  // the parts with waves have nearly all of the weight, they use all of theirs, and the heaviest of them gets the bytes of parts
-  // that were dropped. Otherwise these become rows for more tasks. Where memory runs out, the sizes stay until the next look.
+  // the parts with waves have nearly all of the weight, those that matter use all of theirs, and the heaviest of them gets the
+  // bytes of parts that were dropped. Otherwise these become rows for more tasks. Where memory runs out, the sizes stay until the next look.
   void use_bytes() {
     double curved = 0;
     std::size_t b = 0, heaviest = parts_.size();
@@ -261,7 +275,11 @@ class Budgetron final : public Learner {
         spare_ = rows_.take(spare_);
         return;
       }
-      for (const auto& part : parts_) grow(*part, part->most_waves());
+      b = 0;
+      for (const auto& part : parts_) {
+        if (mixture_.weight_of(b, part->count()) >= kOwnWeight) grow(*part, part->most_waves());
+        b += part->count();
+      }
       Part& part = *parts_[heaviest];
       const std::size_t before = cost(part, part.most_waves()), waves = affordable(part);
       grow(part, waves);
@@ -354,7 +372,9 @@ class Budgetron final : public Learner {
     const double root = std::sqrt(static_cast<double>(config_.d));
     for (std::size_t j = 0; j < config_.d; ++j) own.features[j] = z[j] / root;
     own.features[config_.d] = 1.0;
-    if (waves_.count()) waves_.features(z, own.phases.data(), own.features.data() + config_.d + 1);
+    bool curved = false;
+    for (std::size_t p = 0; p < parts_.size(); ++p) curved = curved || (parts_[p]->waves() && is_awake(p));
+    if (curved) waves_.features(z, own.phases.data(), own.features.data() + config_.d + 1);
   }
 
   // ---- answers
@@ -363,37 +383,44 @@ class Budgetron final : public Learner {
   void add_variances(Scratch& s, std::vector<double>& out) {
     auto& own = s.made<Working>();
     std::vector<double> v(n_beliefs());
-    std::size_t b = 0;
-    for (const auto& part : parts_) {
-      part->variances(own.seen, v.data() + b);
-      b += part->count();
+    std::size_t at = 0;
+    for (std::size_t p = 0; p < parts_.size(); ++p) {
+      if (!is_awake(p)) continue;
+      parts_[p]->variances(own.seen, v.data() + at);
+      at += parts_[p]->count();
     }
-    const double scale = calibration_.scale * calibration_.scale;
+    const double scale = calibration_.scale * calibration_.scale, mass = mixture_.weight_of(own.awake);
     for (std::size_t o = 0; o < outputs(); ++o) {
       double mean = 0, square = 0;
-      for (b = 0; b < v.size(); ++b) {
-        const double f = own.values[b * outputs() + o];
-        mean += mixture_.weights[b] * f;
-        square += mixture_.weights[b] * (v[b] + f * f);
+      for (std::size_t k = 0; k < own.awake.size(); ++k) {
+        const double f = own.values[k * outputs() + o], w = mixture_.weights[own.awake[k]] / mass;
+        mean += w * f;
+        square += w * (v[k] + f * f);
       }
       out.push_back(scale * std::max(0.0, square - mean * mean));
     }
   }
 
-  // The terms of the calibrated average of the beliefs, s sum_b w_b f_b + b: of the columns, sources × outputs × n, and of the
-  // waves of each part, parts × sources × outputs.
-  void add_terms(const Seen& e, std::size_t n, std::vector<double>& columns, std::vector<double>& waves) const {
+  // The terms of the calibrated average of the beliefs awake, s sum_b w_b f_b + b: of the columns, sources × outputs × n, and of
+  // the waves of each part, parts × sources × outputs.
+  void add_terms(const Seen& e, const Vec<std::size_t>& awake, std::size_t n, std::vector<double>& columns, std::vector<double>& waves) const {
     const std::size_t first = columns.size();
     columns.resize(first + kSources * outputs() * n);
+    const double scale = calibration_.scale / mixture_.weight_of(awake);
     std::size_t b = 0;
-    for (const auto& part : parts_) {
-      Terms terms(part->count(), outputs(), n);
-      part->terms(e, terms);
+    for (std::size_t p = 0; p < parts_.size(); ++p) {
+      const Part& part = *parts_[p];
       const std::size_t wave = waves.size();
       waves.resize(wave + kSources * outputs());
-      for (std::size_t k = 0; k < part->count(); ++k, ++b)
+      if (!is_awake(p)) {
+        b += part.count();
+        continue;
+      }
+      Terms terms(part.count(), outputs(), n);
+      part.terms(e, terms);
+      for (std::size_t k = 0; k < part.count(); ++k, ++b)
         for (std::size_t so = 0; so < kSources * outputs(); ++so) {
-          const double weight = calibration_.scale * mixture_.weights[b];
+          const double weight = scale * mixture_.weights[b];
           const std::size_t row = k * outputs() + so % outputs();
           simd().axpy(weight, terms.columns(so / outputs(), row), n, columns.data() + first + so * n);
           waves[wave + so] += weight * terms.waves(so / outputs(), row);
@@ -407,10 +434,11 @@ class Budgetron final : public Learner {
     if (config_.sparse) return;
     const std::size_t n = config_.d + 1;
     const std::vector<double> ones(n + 2 * waves_.count(), 1.0);
-    Seen e = s.made<Working>().seen;
+    const auto& own = s.made<Working>();
+    Seen e = own.seen;
     e.features = ones.data();
     std::vector<double> terms, waves;
-    add_terms(e, n, terms, waves);
+    add_terms(e, own.awake, n, terms, waves);
     const std::size_t first = out.size();
     out.resize(first + outputs() * n);
     for (std::size_t k = 0; k < terms.size(); ++k) out[first + k % (outputs() * n)] += terms[k];
@@ -427,7 +455,8 @@ class Budgetron final : public Learner {
       margins.insert(margins.end(), s.margins.begin(), s.margins.end());
       for (std::size_t o = 0; x.rows->offsets && o < outputs(); ++o)
         answer.reals["offsets"].push_back(calibration_.scale * x.rows->offsets[i * outputs() + o]);
-      add_terms(s.made<Working>().seen, n + 1, columns, waves);
+      const auto& own = s.made<Working>();
+      add_terms(own.seen, own.awake, n + 1, columns, waves);
     });
     for (std::size_t p = 0; p < parts_.size(); ++p) {
       answer.integers["part"].push_back(index_[p]);

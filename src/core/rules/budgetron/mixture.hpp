@@ -1,7 +1,10 @@
 // Mixes the beliefs of all parts by how well they predict.
 //
-//   p = sum_b w_b p_b,   margin: its logit (log p_c for more than two classes)
+//   p = sum_b w_b p_b / sum_b w_b,   margin: its logit (log p_c for more than two classes)
 //   w_b <- w_b p_b(y)^omega, normalised; then every belief gets an equal share of 1e-4, so that it can come back
+//
+// Sums are over the beliefs that are awake for the example, and together they keep the weight that they had. (Sleeping
+// experts: Freund, Schapire, Singer and Warmuth, Using and combining predictors that specialize, STOC 1997.)
 #pragma once
 
 #include <algorithm>
@@ -29,19 +32,20 @@ class Mixture {
     for (std::size_t k = 0; k < beliefs * classes; ++k) out[k] = std::max(out[k], least);
   }
 
-  // The margins of the mixture; with one belief of two classes that is its f.
-  void margins(const double* f, const double* logs, std::size_t outputs, double* out) const {
-    if (weights.size() == 1 && outputs == 1) {
+  // The margins of the mixture of the beliefs `awake`; `f` and `logs` are theirs. With one belief of two classes it is its f.
+  void margins(const double* f, const double* logs, const Vec<std::size_t>& awake, std::size_t outputs, double* out) const {
+    if (awake.size() == 1 && outputs == 1) {
       out[0] = f[0];
       return;
     }
     const std::size_t classes = std::max<std::size_t>(2, outputs);
+    const double mass = weight_of(awake);
     double first = 0;
     for (std::size_t c = 0; c < classes; ++c) {
       double top = -HUGE_VAL, sum = 0;
-      for (std::size_t b = 0; b < weights.size(); ++b) top = std::max(top, logs[b * classes + c]);
-      for (std::size_t b = 0; b < weights.size(); ++b) sum += weights[b] * std::exp(logs[b * classes + c] - top);
-      const double mixed = top + std::log(sum);
+      for (std::size_t k = 0; k < awake.size(); ++k) top = std::max(top, logs[k * classes + c]);
+      for (std::size_t k = 0; k < awake.size(); ++k) sum += weights[awake[k]] * std::exp(logs[k * classes + c] - top);
+      const double mixed = top + std::log(sum / mass);
       if (outputs > 1)
         out[c] = mixed;
       else if (c == 0)
@@ -52,25 +56,34 @@ class Mixture {
   }
 
   // Relative to the best p_b(y), and in logarithms: the largest finite omega must give neither 0/0 nor inf - inf.
-  void learn(const double* logs, std::size_t outputs, std::size_t label, double omega) {
-    if (weights.size() == 1) return;
+  void learn(const double* logs, const Vec<std::size_t>& awake, std::size_t outputs, std::size_t label, double omega) {
+    if (awake.size() == 1) return;
     const std::size_t classes = std::max<std::size_t>(2, outputs);
-    const auto log_p = [&](std::size_t b) { return logs[b * classes + label]; };
+    const double mass = weight_of(awake);
     double top = -HUGE_VAL, best = -HUGE_VAL, total = 0;
-    for (std::size_t b = 0; b < weights.size(); ++b) best = std::max(best, log_p(b));
-    for (std::size_t b = 0; b < weights.size(); ++b) {
-      weights[b] = std::log(weights[b]) + omega * (log_p(b) - best);
-      top = std::max(top, weights[b]);
+    for (std::size_t k = 0; k < awake.size(); ++k) best = std::max(best, logs[k * classes + label]);
+    for (std::size_t k = 0; k < awake.size(); ++k) {
+      double& w = weights[awake[k]];
+      w = std::log(w) + omega * (logs[k * classes + label] - best);
+      top = std::max(top, w);
     }
-    for (double& w : weights) total += w = std::exp(w - top);
-    const double share = kShare / static_cast<double>(weights.size());
-    for (double& w : weights) w = (1 - kShare) * w / total + share;
+    for (const std::size_t b : awake) total += weights[b] = std::exp(weights[b] - top);
+    const double share = kShare / static_cast<double>(awake.size());
+    for (const std::size_t b : awake) weights[b] = mass * ((1 - kShare) * weights[b] / total + share);
   }
 
   // The weight of beliefs `from` to `from + count`.
   double weight_of(std::size_t from, std::size_t count) const {
     double sum = 0;
     for (std::size_t b = from; b < from + count; ++b) sum += weights[b];
+    return sum;
+  }
+
+  // The weight of these beliefs; exactly 1 for all, so that rounding does not accumulate.
+  double weight_of(const Vec<std::size_t>& beliefs) const {
+    if (beliefs.size() == weights.size()) return 1.0;
+    double sum = 0;
+    for (const std::size_t b : beliefs) sum += weights[b];
     return sum;
   }
 

@@ -1,5 +1,4 @@
-// Beliefs that learn many features by AdaGrad, each with its rate lambda and own share rho: linear features and
-// all waves.
+// One belief that learns many features by AdaGrad, with a rate lambda and an own share rho: linear features and all waves.
 //
 //   phi = [linear, sqrt(1/waves) waves],   f = sum (w + sqrt(rho) w_i) phi,
 //   G += (g phi)^2,   w += lambda g phi / sqrt(G),   and the same for own weights with sqrt(rho) phi
@@ -30,61 +29,47 @@ constexpr double kNoPull = 1e-3;  // an example whose class has at least 99.9 % 
 
 class WaveAdaGrad final : public Part {
  public:
-  WaveAdaGrad(Bytes& bytes, const std::vector<double>& rates, const std::vector<double>& owns, std::size_t outputs, std::size_t columns, std::size_t waves, std::size_t waves_limit,
-              bool shared, std::size_t own_cells)
-      : rates_(rates), outputs_(outputs), columns_(columns), planned_(waves), most_(waves), limit_(waves_limit), shared_(shared),
+  WaveAdaGrad(Bytes& bytes, std::string name, double rate, double own, std::size_t outputs, std::size_t columns, std::size_t waves, std::size_t waves_limit, bool shared,
+              std::size_t own_cells)
+      : name_(std::move(name)), rate_(rate), root_(shared ? std::sqrt(own) : 1.0), outputs_(outputs), columns_(columns), planned_(waves), most_(waves), limit_(waves_limit), shared_(shared),
         own_cells_(own_cells >= columns + 2 * waves ? own_cells : 0), steps_(bytes, outputs), w_(bytes), squares_(bytes),
-        own_w_(bytes, beliefs() * outputs * own_cells_), own_squares_(bytes, own_w_.size()) {
-    for (std::size_t b = 0; b < rates.size(); ++b) roots_.push_back(shared ? std::sqrt(owns.at(b)) : 1.0);
+        own_w_(bytes, outputs * own_cells_), own_squares_(bytes, own_w_.size()) {
     use_waves(std::min(waves, kFirstWaves));
   }
 
-  std::size_t count() const override { return beliefs(); }
-
   void margins(const Seen& e, double* f) const override {
-    for (std::size_t k = 0; k < beliefs() * outputs_; ++k) {
-      f[k] = shared_ ? dot(shared_run(), w_.data() + k * width(), e.features) : 0.0;
-      for (std::size_t j = 0; own_cells_ && j < e.n_related; ++j)
-        f[k] += roots_[k / outputs_] * e.related[j].coefficient * dot(own_run(), own_w_.data() + k * own_cells_ + run_of(e.related[j].id), e.features);
+    for (std::size_t o = 0; o < outputs_; ++o) {
+      f[o] = shared_ ? dot(shared_run(), w_.data() + o * width(), e.features) : 0.0;
+      for_each_run(e, [&](double r, std::size_t run, bool) { f[o] += r * dot(own_run(), own_w_.data() + o * own_cells_ + run, e.features); });
     }
   }
 
-  // What a step at the present rates would change, which falls as AdaGrad becomes sure.
+  // What a step at the present rate would change, which falls as AdaGrad becomes sure.
   void variances(const Seen& e, double* v) override {
-    for (std::size_t b = 0; b < beliefs(); ++b) {
-      v[b] = shared_ ? step_size(shared_run(), squares_.data() + b * outputs_ * width(), width(), e.features) : 0.0;
-      for (std::size_t j = 0; own_cells_ && j < e.n_related; ++j) {
-        const double r = roots_[b] * e.related[j].coefficient;
-        v[b] += r * r * step_size(own_run(), own_squares_.data() + b * outputs_ * own_cells_ + run_of(e.related[j].id), own_cells_, e.features);
-      }
-      v[b] *= rates_[b];
-    }
+    v[0] = shared_ ? step_size(shared_run(), squares_.data(), width(), e.features) : 0.0;
+    for_each_run(e, [&](double r, std::size_t run, bool) { v[0] += r * r * step_size(own_run(), own_squares_.data() + run, own_cells_, e.features); });
+    v[0] *= rate_;
   }
 
   bool learn(const Seen& e, const double* f, std::size_t label, double omega) override {
-    bool changed = false;
-    for (std::size_t b = 0; b < beliefs(); ++b) {
-      if (omega * steps_.gradient(f + b * outputs_, label) < kNoPull) continue;
-      changed = true;
-      for (std::size_t o = 0; o < outputs_; ++o) {
-        const std::size_t k = b * outputs_ + o;
-        const double pull = omega * steps_.g()[o];
-        if (shared_) step(shared_run(), w_.data() + k * width(), squares_.data() + k * width(), e.features, pull, rates_[b]);
-        for (std::size_t j = 0; own_cells_ && j < e.n_related; ++j) {
-          const std::size_t at_run = k * own_cells_ + run_of(e.related[j].id);
-          step(own_run(), own_w_.data() + at_run, own_squares_.data() + at_run, e.features, pull * roots_[b] * e.related[j].coefficient, rates_[b]);
-        }
-      }
+    if (omega * steps_.gradient(f, label) < kNoPull) return false;
+    for (std::size_t o = 0; o < outputs_; ++o) {
+      const double pull = omega * steps_.g()[o];
+      if (shared_) step(shared_run(), w_.data() + o * width(), squares_.data() + o * width(), e.features, pull);
+      for_each_run(e, [&](double r, std::size_t run, bool) {
+        const std::size_t begin = o * own_cells_ + run;
+        step(own_run(), own_w_.data() + begin, own_squares_.data() + begin, e.features, pull * r);
+      });
     }
-    return changed;
+    return true;
   }
 
   void terms(const Seen& e, Terms& to) const override {
-    for (std::size_t k = 0; k < beliefs() * outputs_; ++k) {
-      if (shared_) add_terms(shared_run(), 1.0, w_.data() + k * width(), e.features, to, kShared, k);
-      for (std::size_t j = 0; own_cells_ && j < e.n_related; ++j)
-        add_terms(own_run(), roots_[k / outputs_] * e.related[j].coefficient, own_w_.data() + k * own_cells_ + run_of(e.related[j].id), e.features, to,
-                  e.related[j].own ? kOwn : kRelated, k);
+    for (std::size_t o = 0; o < outputs_; ++o) {
+      if (shared_) add_terms(shared_run(), 1.0, w_.data() + o * width(), e.features, to, kShared, o);
+      for_each_run(e, [&](double r, std::size_t run, bool own) {
+        add_terms(own_run(), r, own_w_.data() + o * own_cells_ + run, e.features, to, own ? kOwn : kRelated, o);
+      });
     }
   }
 
@@ -94,7 +79,7 @@ class WaveAdaGrad final : public Part {
   void stop_growing() override { most_ = waves_; }
   void use_waves(std::size_t count) override {
     Bytes& bytes = *w_.get_allocator().bytes;
-    const std::size_t before = width(), after = columns_ + 2 * count, rows = shared_ ? beliefs() * outputs_ : 0;
+    const std::size_t before = width(), after = columns_ + 2 * count, rows = shared_ ? outputs_ : 0;
     Vec<float> w(bytes, rows * after), squares(bytes, rows * after);
     const double scale = waves_ ? std::sqrt(static_cast<double>(count) / static_cast<double>(waves_)) : 1.0;
     for (std::size_t k = 0; !w_.empty() && k < rows; ++k)
@@ -109,16 +94,16 @@ class WaveAdaGrad final : public Part {
     most_ = std::max(most_, count);
   }
   std::size_t bytes(std::size_t waves) const override {
-    return 2 * sizeof(float) * beliefs() * outputs_ * ((shared_ ? columns_ + 2 * waves : 0) + own_cells_);
+    return 2 * sizeof(float) * outputs_ * ((shared_ ? columns_ + 2 * waves : 0) + own_cells_);
   }
 
   void save(State& state) override {
-    state.integers["adagrad_waves"] = {static_cast<std::int64_t>(waves_), static_cast<std::int64_t>(most_)};
+    state.integers[name_ + "_waves"] = {static_cast<std::int64_t>(waves_), static_cast<std::int64_t>(most_)};
     for (const auto& [name, values] : arrays()) state.reals[name].assign(values->begin(), values->end());
   }
   void load(const State& state) override {
-    use_waves(saved_waves(state, "adagrad_waves", 0));
-    most_ = saved_waves(state, "adagrad_waves", 1);
+    use_waves(saved_waves(state, name_ + "_waves", 0));
+    most_ = saved_waves(state, name_ + "_waves", 1);
     for (const auto& [name, values] : arrays()) {
       const auto& saved = state.reals.at(name);
       if (saved.size() != values->size()) throw std::invalid_argument("a saved model whose weights do not agree in number");
@@ -128,13 +113,17 @@ class WaveAdaGrad final : public Part {
 
  private:
   struct Named {
-    const char* name;
+    std::string name;
     Vec<float>* values;
   };
   std::vector<Named> arrays() {
-    return {{"adagrad_weights", &w_}, {"adagrad_squares", &squares_}, {"adagrad_own_weights", &own_w_}, {"adagrad_own_squares", &own_squares_}};
+    return {{name_ + "_weights", &w_}, {name_ + "_squares", &squares_}, {name_ + "_own_weights", &own_w_}, {name_ + "_own_squares", &own_squares_}};
   }
-  std::size_t beliefs() const { return rates_.size(); }
+  // The coefficient of each related task, where its run begins, and whether it is the task itself.
+  template <class Use>
+  void for_each_run(const Seen& e, Use use) const {
+    for (std::size_t j = 0; own_cells_ && j < e.n_related; ++j) use(root_ * e.related[j].coefficient, run_of(e.related[j].id), e.related[j].own);
+  }
   std::size_t run_of(std::int64_t id) const { return static_cast<std::size_t>(mix64(id) % (own_cells_ - (columns_ + 2 * planned_) + 1)); }
 
   // Weights side by side: of the columns, and of so many waves.
@@ -154,8 +143,8 @@ class WaveAdaGrad final : public Part {
     multiply_add(factor, w, phi, columns_, to.columns(source, k));
     to.waves(source, k) += factor * run.amplitude * simd().dot_f32(w + columns_, phi + columns_, 2 * run.waves);
   }
-  void step(const Run& run, float* w, float* squares, const double* phi, double pull, double rate) const {
-    const auto lambda = static_cast<float>(rate);
+  void step(const Run& run, float* w, float* squares, const double* phi, double pull) const {
+    const auto lambda = static_cast<float>(rate_);
     simd().adagrad(w, squares, phi, pull, lambda, columns_);
     simd().adagrad(w + columns_, squares + columns_, phi + columns_, pull * run.amplitude, lambda, 2 * run.waves);
   }
@@ -171,7 +160,8 @@ class WaveAdaGrad final : public Part {
     return sum;
   }
 
-  std::vector<double> rates_, roots_;
+  std::string name_;
+  double rate_, root_;  // root_: sqrt(rho)
   std::size_t outputs_, columns_, waves_ = 0, planned_, most_, limit_;
   bool shared_;
   std::size_t own_cells_;

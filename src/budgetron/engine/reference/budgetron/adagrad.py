@@ -1,6 +1,6 @@
-"""Beliefs that learn many features by AdaGrad, each with its rate λ and own share ρ: linear features and all waves.
+"""One belief that learns many features by AdaGrad, with a rate λ and an own share ρ: linear features and all waves.
 
-    φ = [linear, √(1/waves) · waves],   f = Σ (w + √ρ w_i) φ,   λ and ρ by belief
+    φ = [linear, √(1/waves) · waves],   f = Σ (w + √ρ w_i) φ
     G += (gφ)²,   w += λ gφ/√G,         and the same for own weights with √ρ φ
 
 Own weights of all tasks lie in one array, those of a task as one run of cells that begins at the hash of the task id.
@@ -36,36 +36,35 @@ def adagrad(w: NDArray[np.float32], squares: NDArray[np.float32], pull: Array, r
 
 
 class WaveAdaGrad:
-    """Beliefs with the given rates and own shares. `cells`: own weights of all tasks, at least one run or 0."""
+    """The belief with this rate and own share. `cells`: own weights of all tasks, at least one run or 0."""
 
-    name = "adagrad"
-    row_width, at = 0, 0
+    count, row_width, at = 1, 0, 0
 
-    def __init__(self, rates: list[float], owns: list[float], outputs: int, columns: int, waves: int, waves_limit: int,
+    def __init__(self, index: int, rate: float, own: float, outputs: int, columns: int, waves: int, waves_limit: int,
                  shared: bool, cells: int) -> None:  # fmt: skip
-        self.rates, self.outputs, self.columns, self.shared = rates, outputs, columns, shared
-        self.count = len(rates)
-        self.roots = np.sqrt(owns) if shared else np.ones(len(rates))
+        self.name = f"adagrad{index}"
+        self.rate, self.outputs, self.columns, self.shared = rate, outputs, columns, shared
+        self.root = float(np.sqrt(own)) if shared else 1.0
         self.waves, self.most_waves, self.waves_limit, self.planned = 0, waves, waves_limit, waves
-        self.w, self.squares = (np.zeros((self.count, outputs, columns * shared), np.float32) for _ in range(2))
+        self.w, self.squares = (np.zeros((outputs, columns * shared), np.float32) for _ in range(2))
         longest = columns + 2 * waves
         self.starts = cells - longest + 1 if cells >= longest else 0  # where a run may begin
         cells = cells if self.starts else 0
-        self.own_w, self.own_squares = (np.zeros((self.count, outputs, cells), np.float32) for _ in range(2))
+        self.own_w, self.own_squares = (np.zeros((outputs, cells), np.float32) for _ in range(2))
         self.use_waves(min(waves, FIRST_WAVES))
 
     def use_waves(self, count: int) -> None:
         if self.shared:
-            scale = np.full(self.w.shape[2], np.sqrt(count / max(self.waves, 1)))
+            scale = np.full(self.w.shape[1], np.sqrt(count / max(self.waves, 1)))
             scale[: self.columns] = 1.0
-            new = ((0, 0), (0, 0), (0, 2 * (count - self.waves)))
+            new = ((0, 0), (0, 2 * (count - self.waves)))
             self.w = np.pad((self.w * scale).astype(np.float32), new)
             self.squares = np.pad((self.squares / scale**2).astype(np.float32), new)
         self.waves, self.most_waves = count, max(self.most_waves, count)
 
     def bytes(self, waves: int) -> int:
-        width = (self.columns + 2 * waves) * self.shared + self.own_w.shape[2]
-        return 8 * self.count * self.outputs * width
+        width = (self.columns + 2 * waves) * self.shared + self.own_w.shape[1]
+        return 8 * self.outputs * width
 
     def begin_row(self, row: Array, task_id: int) -> None:
         pass
@@ -75,53 +74,48 @@ class WaveAdaGrad:
         return np.concatenate([e.linear, e.waves[: 2 * waves] / np.sqrt(max(waves, 1))])
 
     def own_runs(self, e: Seen) -> tuple[Array, list[tuple[float, slice]]]:
-        """Return the features that own weights have, and where the weights of the related tasks are."""
+        """Return the features that own weights have, and the coefficients and places of the related tasks' weights."""
         phi = self.features(e, min(self.waves, self.planned))
         if not self.starts:
             return phi, []
         runs = []
         for r, task_id, _ in e.related:
             start = int(mix64(np.int64(task_id)) % np.uint64(self.starts))
-            runs.append((r, slice(start, start + len(phi))))
+            runs.append((self.root * r, slice(start, start + len(phi))))
         return phi, runs
 
     def margins(self, e: Seen) -> Array:
-        f = np.zeros((self.count, self.outputs))
+        f = np.zeros(self.outputs)
         if self.shared:
             f += self.w.astype(np.float64) @ self.features(e, self.waves)
         phi, runs = self.own_runs(e)
         for r, run in runs:
-            f += r * self.roots[:, None] * (self.own_w[:, :, run].astype(np.float64) @ phi)
-        return f
+            f += r * (self.own_w[:, run].astype(np.float64) @ phi)
+        return f[None]
 
     def variances(self, e: Seen) -> Array:
-        """Return what a step at the present rates would change, which falls as AdaGrad becomes sure."""
-        rates = np.array(self.rates)
-        v = np.zeros(self.count)
+        """Return what a step at the present rate would change, which falls as AdaGrad becomes sure."""
+        v = 0.0
         if self.shared:
-            sizes = np.sqrt(1 + self.squares.mean(axis=1, dtype=np.float64))
-            v += (rates[:, None] * self.features(e, self.waves) ** 2 / sizes).sum(axis=1)
+            sizes = np.sqrt(1 + self.squares.mean(axis=0, dtype=np.float64))
+            v += (self.features(e, self.waves) ** 2 / sizes).sum()
         phi, runs = self.own_runs(e)
         for r, run in runs:
-            sizes = np.sqrt(1 + self.own_squares[:, :, run].mean(axis=1, dtype=np.float64))
-            v += rates * (r * self.roots) ** 2 * (phi**2 / sizes).sum(axis=1)
-        return v
+            sizes = np.sqrt(1 + self.own_squares[:, run].mean(axis=0, dtype=np.float64))
+            v += r**2 * (phi**2 / sizes).sum()
+        return np.array([self.rate * v])
 
     def learn(self, e: Seen, f: Array, code: int, omega: float) -> bool:
+        g = omega * gradient(f[0], code)
+        if g[code] < LEAST_PULL:
+            return False
         phi, (own_phi, runs) = self.features(e, self.waves), self.own_runs(e)
-        changed = False
-        for b, rate in enumerate(self.rates):
-            g = omega * gradient(f[b], code)
-            if g[code] < LEAST_PULL:
-                continue
-            changed = True
-            for o, pull in enumerate(g[-self.outputs:]):
-                if self.shared:
-                    adagrad(self.w[b, o], self.squares[b, o], pull * phi, rate)
-                for r, run in runs:
-                    weights, squares = self.own_w[b, o, run], self.own_squares[b, o, run]
-                    adagrad(weights, squares, pull * r * self.roots[b] * own_phi, rate)
-        return changed
+        for o, pull in enumerate(g[-self.outputs:]):
+            if self.shared:
+                adagrad(self.w[o], self.squares[o], pull * phi, self.rate)
+            for r, run in runs:
+                adagrad(self.own_w[o, run], self.own_squares[o, run], pull * r * own_phi, self.rate)
+        return True
 
     def terms(self, e: Seen) -> Terms:
         terms = Terms.zeros(self.count, self.outputs, self.columns)
@@ -129,26 +123,26 @@ class WaveAdaGrad:
             self._add_terms(terms, SHARED, self.w.astype(np.float64), self.features(e, self.waves))
         phi, runs = self.own_runs(e)
         for (r, run), (_, _, row) in zip(runs, e.related, strict=False):  # there are no runs without own weights
-            weights = r * self.roots[:, None, None] * self.own_w[:, :, run].astype(np.float64)
+            weights = r * self.own_w[:, run].astype(np.float64)
             self._add_terms(terms, source_of(e, row), weights, phi)
         return terms
 
     def _add_terms(self, terms: Terms, source: int, weights: Array, phi: Array) -> None:
-        terms.columns[source] += weights[:, :, : self.columns] * phi[: self.columns]
-        terms.waves[source] += weights[:, :, self.columns :] @ phi[self.columns :]
+        terms.columns[source] += weights[:, : self.columns] * phi[: self.columns]
+        terms.waves[source] += weights[:, self.columns :] @ phi[self.columns :]
 
     def state(self) -> dict[str, Any]:
-        return {"adagrad_waves": np.array([self.waves, self.most_waves]),
-                "adagrad_weights": self.w, "adagrad_squares": self.squares,
-                "adagrad_own_weights": self.own_w, "adagrad_own_squares": self.own_squares}  # fmt: skip
+        return {f"{self.name}_waves": np.array([self.waves, self.most_waves]),
+                f"{self.name}_weights": self.w, f"{self.name}_squares": self.squares,
+                f"{self.name}_own_weights": self.own_w, f"{self.name}_own_squares": self.own_squares}  # fmt: skip
 
     def restore(self, state: dict[str, Any]) -> None:
-        used, self.most_waves = np.asarray(state["adagrad_waves"]).tolist()
+        used, self.most_waves = np.asarray(state[f"{self.name}_waves"]).tolist()
         self.use_waves(used)
         for name in ("weights", "squares", "own_weights", "own_squares"):
             attribute = {"weights": "w", "own_weights": "own_w"}.get(name, name)
             shape = getattr(self, attribute).shape
-            setattr(self, attribute, np.array(state[f"adagrad_{name}"], dtype=np.float32).reshape(shape))
+            setattr(self, attribute, np.array(state[f"{self.name}_{name}"], dtype=np.float32).reshape(shape))
 
     @property
     def nbytes(self) -> int:

@@ -37,10 +37,8 @@ def beliefs_of(settings: Settings) -> list[list[Belief]]:
         parts.append([Belief(", ".join(filter(None, words)), curved, apart, adapting=floor > 0)])
     if given.latent and both:
         parts.append([Belief("linear, kinds of tasks", learned=True)])
-    if given.rates:
-        apart = [both and own >= 1 for own in given.owns]
-        parts.append([
-            Belief(f"waves, rate {rate:g}" + (", tasks differ" if own else ", tasks alike") * both, True, own)
-            for rate, own in zip(given.rates, apart, strict=True)
-        ])  # fmt: skip
+    for rate, own in zip(given.rates, given.owns, strict=True):
+        apart = both and own >= 1
+        words = [f"waves, rate {rate:g}"] + ["tasks differ" if apart else "tasks alike"] * both
+        parts.append([Belief(", ".join(words), True, apart)])
     return parts

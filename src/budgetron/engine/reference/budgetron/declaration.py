@@ -77,10 +77,9 @@ def make_parts(settings: Settings) -> list[Part]:
         )
     if given.latent and shared and own:
         parts.append(Latent(given.latent, outputs, columns, given.whole))
-    if given.rates:
-        cells = given.own_cells if own else 0
-        sizes = given.waves, given.most_waves
-        parts.append(WaveAdaGrad(given.rates, given.owns, outputs, columns, *sizes, shared, cells))
+    cells, sizes = given.own_cells if own else 0, (given.waves, given.most_waves)
+    for k, (rate, share) in enumerate(zip(given.rates, given.owns, strict=True)):
+        parts.append(WaveAdaGrad(k, rate, share, outputs, columns, *sizes, shared, cells))
     return parts
 
 

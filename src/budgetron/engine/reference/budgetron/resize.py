@@ -35,8 +35,9 @@ def resized_state(state: State, old: Settings, new: Settings) -> State:
         for k, _ in enumerate(new.parameters.filters):
             if k in index:
                 _resize_filter(state, k, new)
-        if "adagrad_weights" in state:
-            _resize_adagrad(state, new)
+        for k in range(len(new.parameters.rates)):
+            if f"adagrad{k}_weights" in state:
+                _resize_adagrad(state, f"adagrad{k}", new)
     limit = new.parameters.max_task_rows
     if limit is not None:
         for name in ("row_id", "row_common", "row_values"):
@@ -95,23 +96,22 @@ def _widen_filter(state: State, name: str, before: int, after: int) -> None:
     state[f"{name}_covariance"] = covariance
 
 
-def _resize_adagrad(state: State, new: Settings) -> None:
+def _resize_adagrad(state: State, part: str, new: Settings) -> None:
     given, columns = new.parameters, new.n_features + 1
-    used, before = _waves(state, "adagrad_waves", given.waves)
+    used, before = _waves(state, f"{part}_waves", given.waves)
     used = max(used, min(given.waves, FIRST_WAVES))
-    state["adagrad_waves"] = np.array([used, given.waves])
-    shape = (len(given.rates), new.n_outputs, -1)
+    state[f"{part}_waves"] = np.array([used, given.waves])
     if given.shared and used != before:
         scale = np.full(columns + 2 * used, np.sqrt(used / max(before, 1)))
         scale[:columns] = 1.0
         for name, factor in (("weights", scale), ("squares", 1 / scale**2)):
-            old = np.asarray(state[f"adagrad_{name}"]).reshape(shape)[:, :, : columns + 2 * used]
-            padded = np.pad(old, ((0, 0), (0, 0), (0, columns + 2 * used - old.shape[2])))
-            state[f"adagrad_{name}"] = (padded * factor).astype(np.float32)
+            old = np.asarray(state[f"{part}_{name}"]).reshape(new.n_outputs, -1)[:, : columns + 2 * used]
+            padded = np.pad(old, ((0, 0), (0, columns + 2 * used - old.shape[1])))
+            state[f"{part}_{name}"] = (padded * factor).astype(np.float32)
     # Where a run begins depends on how long it may become and on the number of cells: a new layout begins empty.
     cells = given.own_cells if given.own else 0
-    state["adagrad_own_weights"] = np.zeros((*shape[:2], cells), np.float32)
-    state["adagrad_own_squares"] = np.zeros((*shape[:2], cells), np.float32)
+    for name in ("own_weights", "own_squares"):
+        state[f"{part}_{name}"] = np.zeros((new.n_outputs, cells), np.float32)
 
 
 def _resize_table(state: State, old: int, new: int, classes: int) -> None:

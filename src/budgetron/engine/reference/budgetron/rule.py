@@ -25,15 +25,15 @@ from budgetron.engine.reference.budgetron.task_rows import Name, TaskRows
 from budgetron.engine.reference.budgetron.terms import averaged_terms
 from budgetron.engine.reference.budgetron.waves import Waves
 from budgetron.engine.reference.declaration import Arrays
-from budgetron.engine.reference.rows import Array, Instance
+from budgetron.engine.reference.rows import Array, Instance, Integers
 from budgetron.engine.reference.rule import Located, mistaken
 from budgetron.engine.reference.store import Store
 from budgetron.engine.settings import Settings
 from budgetron.graphs import Explicit, factor_of
 
 FIRST_LOOK = 64
-ENOUGH_WEIGHT = 0.9
-"""Of the parts with waves, to use all of them."""
+ENOUGH_WEIGHT, OWN_WEIGHT = 0.9, 0.1
+"""Of all parts with waves together, and of a part among them, so that it uses all of its waves."""
 RECLAIM = 4096
 """Examples after which tasks without a row get the bytes of unused waves."""
 HEAVIEST = 1e9
@@ -92,26 +92,46 @@ class Budgetron(BudgetronDeclaration):
         using = [(r, name[0], rows[name]) for r, name in related]
         return Seen(x, task_id, linear, waves, rows[task_id, False], using), rows
 
-    def values(self, e: Seen) -> Array:
-        """Return f of every belief, (beliefs, outputs). Another model's score is added to each: they learn the rest."""
-        f = np.concatenate([part.margins(e) for part in self.parts])
+    def awake(self) -> tuple[list[Part], Integers]:
+        """Return the parts that see the next example, and the numbers of their beliefs.
+
+        Time goes to where the weight is: a part that has been idle for long sees few examples. It can still come back.
+        """
+        awake = (self.idle < mixture.REST) | (self.n_seen % mixture.WAKE == 0)
+        counts = [part.count for part in self.parts]
+        parts = [part for part, is_awake in zip(self.parts, awake, strict=True) if is_awake]
+        return parts, np.flatnonzero(np.repeat(awake, counts))
+
+    def values(self, e: Seen, parts: list[Part]) -> Array:
+        """Return f of every belief of these parts, (beliefs, outputs), with the offset: they learn what it leaves."""
+        f = np.concatenate([part.margins(e) for part in parts])
         return f if e.x.offset is None else f + e.x.offset
 
+    def _awake_weights(self) -> Array:
+        """Return the weights of all beliefs in a prediction: those of the beliefs awake add up to 1, others are 0."""
+        _, beliefs = self.awake()
+        w = np.zeros_like(self.w)
+        w[beliefs] = self.w[beliefs] / self.w[beliefs].sum()
+        return w
+
     def predict(self, x: Instance, task_id: int, cluster: int) -> Array:
-        return self.calibration.margins(mixture.margins(self.values(self.see(x, task_id, cluster)[0]), self.w))
+        parts, beliefs = self.awake()
+        f = self.values(self.see(x, task_id, cluster)[0], parts)
+        return self.calibration.margins(mixture.margins(f, self.w[beliefs]))
 
     def learn(self, x: Instance, task_id: int, cluster: int, code: int, weight: float) -> tuple[Array, Outcome]:
         e, rows = self.see(x, task_id, cluster)
-        f = self.values(e)
-        mixed = mixture.margins(f, self.w)
+        parts, beliefs = self.awake()
+        f = self.values(e, parts)
+        mixed = mixture.margins(f, self.w[beliefs])
         margins = self.calibration.margins(mixed)
         outcome = Outcome(0) if mistaken(margins, code) is None else Outcome.MISTAKE
         self.n_mistakes += bool(outcome)
         if weight > 0:
             weight = min(weight, HEAVIEST)
             self.calibration.learn(mixed, margins, code, weight)
-            self.w = mixture.weights(f, self.w, code, weight)
-            if self._learn_parts(e, f, code, weight):
+            self.w[beliefs] = mixture.weights(f, self.w[beliefs], code, weight)
+            if self._learn_parts(parts, e, f, code, weight):
                 outcome |= Outcome.UPDATED
             self.rows.keep(rows)
             if self._drop_idle() or looks_at(self.n_seen + 1):
@@ -121,9 +141,9 @@ class Budgetron(BudgetronDeclaration):
         self.n_seen += 1
         return margins, outcome
 
-    def _learn_parts(self, e: Seen, f: Array, code: int, weight: float) -> bool:
+    def _learn_parts(self, parts: list[Part], e: Seen, f: Array, code: int, weight: float) -> bool:
         changed, at = False, 0
-        for part in self.parts:
+        for part in parts:
             changed |= part.learn(e, f[at : at + part.count], code, weight)
             at += part.count
         return changed
@@ -151,8 +171,8 @@ class Budgetron(BudgetronDeclaration):
         """Let parts with waves grow, or tasks have more rows.
 
         Parts begin with few waves: on a stream that a linear model describes, more would cost time and bytes for
-        nothing. Once the parts with waves have nearly all of the weight, they use all of theirs, and the heaviest of
-        them gets the bytes of parts that were dropped. Otherwise these become rows for more tasks.
+        nothing. Once the parts with waves have nearly all of the weight, those that matter use all of theirs, and the
+        heaviest of them gets the bytes of parts that were dropped. Otherwise these become rows for more tasks.
         """
         curved = [(share, part) for share, part in zip(self._shares(), self.parts, strict=True) if part.most_waves]
         if sum(share for share, _ in curved) < ENOUGH_WEIGHT:
@@ -160,8 +180,9 @@ class Budgetron(BudgetronDeclaration):
                 self._reclaim_waves()
             self.spare = self.rows.take(self.spare)
             return
-        for _, part in curved:
-            self._grow(part, part.most_waves)
+        for share, part in curved:
+            if share >= OWN_WEIGHT:
+                self._grow(part, part.most_waves)
         _, heaviest = max(curved, key=lambda pair: pair[0])
         before, waves = self._cost(heaviest, heaviest.most_waves), heaviest.most_waves
         while waves < heaviest.waves_limit and self._cost(heaviest, waves + 1) - before <= self.spare:
@@ -222,14 +243,17 @@ class Budgetron(BudgetronDeclaration):
     def _variance(self, x: Instance, task_id: int, cluster: int) -> Array:
         """Return the variance of the calibrated mixture: s² (Σ_b w_b (V_b + f_b²) − (Σ_b w_b f_b)²), one per output."""
         e, _ = self.see(x, task_id, cluster)
-        f = self.values(e)
-        v = np.concatenate([part.variances(e) for part in self.parts])
-        return self.calibration.scale**2 * np.maximum(0.0, self.w @ (v[:, None] + f**2) - (self.w @ f) ** 2)
+        parts, beliefs = self.awake()
+        f, w = self.values(e, parts), self.w[beliefs] / self.w[beliefs].sum()
+        v = np.concatenate([part.variances(e) for part in parts])
+        return np.asarray(self.calibration.scale**2 * np.maximum(0.0, w @ (v[:, None] + f**2) - (w @ f) ** 2))
 
     def _linear(self, x: Instance, task_id: int, cluster: int) -> Array:
         """Return the weights of the linear features for a task, averaged over the beliefs, and calibrated."""
         e, _ = self.see(x, task_id, cluster)
-        columns, _ = averaged_terms(replace(e, linear=np.ones_like(e.linear)), self.parts, self.w, self.calibration)
+        columns, _ = averaged_terms(
+            replace(e, linear=np.ones_like(e.linear)), self.parts, self._awake_weights(), self.calibration
+        )
         return np.zeros(0) if self.scaler is None else np.asarray(columns.sum(axis=0).ravel())
 
     def _explain(self, examples: Iterable[Located]) -> dict[str, Any]:
@@ -237,8 +261,8 @@ class Budgetron(BudgetronDeclaration):
         found: dict[str, list[Array]] = {"margins": [], "columns": [], "waves": [], "offsets": []}
         for located in examples:
             e, _ = self.see(*located)
-            columns, waves = averaged_terms(e, self.parts, self.w, self.calibration)
-            margins = self.calibration.margins(mixture.margins(self.values(e), self.w))
+            columns, waves = averaged_terms(e, self.parts, self._awake_weights(), self.calibration)
+            margins = self.predict(*located)
             offset = np.zeros(0) if e.x.offset is None else self.calibration.scale * e.x.offset
             for name, values in zip(found, (margins, columns, waves, offset), strict=True):
                 found[name].append(values.ravel())

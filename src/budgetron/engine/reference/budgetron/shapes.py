@@ -47,7 +47,7 @@ def shapes_of(settings: Settings) -> list[Shape]:
     shapes = [_filter(settings, k) for k in range(len(given.filters))]
     if given.latent and given.shared and given.own:
         shapes.append(_latent(settings))
-    return [*shapes, _adagrad(settings)] if given.rates else shapes
+    return [*shapes, *(_adagrad(settings, k) for k in range(len(given.rates)))]
 
 
 def rows_together(graph: Explicit) -> int:
@@ -65,9 +65,9 @@ def bytes_beyond(settings: Settings, compiled: bool) -> int:
     """Return an upper bound of the bytes of an engine."""
     given, d, outputs = settings.parameters, settings.n_features, settings.n_outputs
     shapes = shapes_of(settings)
-    # Four numbers per output for the steps of a part, and margins and logarithms of all beliefs.
+    # Four numbers per output for the steps of a part; number, margins and logarithms of all beliefs.
     beliefs, classes = sum(shape.count for shape in shapes), max(2, outputs)
-    total = sum(shape.nbytes + OBJECT + 32 * outputs for shape in shapes) + 8 * (outputs + classes) * (beliefs + 1)
+    total = sum(shape.nbytes + OBJECT + 32 * outputs for shape in shapes) + 8 * (outputs + classes + 1) * (beliefs + 1)
     total += 3 * 8 * outputs  # of the calibration
     if settings.sparse:
         # The table also has three numbers per belief and output, two per belief, and one per class.
@@ -134,19 +134,18 @@ def _latent(settings: Settings) -> Shape:
     return Shape(1, rank + rank * rank + (outputs + 1) * columns, fields, nbytes)
 
 
-def _adagrad(settings: Settings) -> Shape:
-    given, outputs, width = settings.parameters, settings.n_outputs, wave_width(settings)
-    count, cells = len(given.rates), given.own_cells if given.own else 0
-    shared = width if given.shared else 0
+def _adagrad(settings: Settings, k: int) -> Shape:
+    given, outputs, width, name = settings.parameters, settings.n_outputs, wave_width(settings), f"adagrad{k}"
+    cells, shared = given.own_cells if given.own else 0, width if given.shared else 0
 
     def fields(arrays: Arrays) -> Layout:
-        used = _used_waves(arrays, "adagrad_waves", given.waves, given.most_waves)
+        used = _used_waves(arrays, f"{name}_waves", given.waves, given.most_waves)
         features = (settings.n_features + 1 + 2 * used) if given.shared else 0
-        own, common = Field("float32", (count, outputs, cells)), Field("float32", (count, outputs, features))
-        return {"adagrad_waves": Field("int64", (2,)), "adagrad_weights": common, "adagrad_squares": common,
-                "adagrad_own_weights": own, "adagrad_own_squares": own}  # fmt: skip
+        own, common = Field("float32", (outputs, cells)), Field("float32", (outputs, features))
+        return {f"{name}_waves": Field("int64", (2,)), f"{name}_weights": common, f"{name}_squares": common,
+                f"{name}_own_weights": own, f"{name}_own_squares": own}  # fmt: skip
 
-    return Shape(count, 0, fields, 2 * 4 * count * outputs * (shared + cells))
+    return Shape(1, 0, fields, 2 * 4 * outputs * (shared + cells))
 
 
 def _table(settings: Settings) -> Shape:
