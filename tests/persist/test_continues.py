@@ -79,7 +79,7 @@ def test_beliefs_that_were_dropped_and_tasks_that_were_forgotten(kernel, engine,
     model = budgetron.Budgetron(budget="4 MiB", kernel=kernel, engine=engine)
     model.partial_fit(X[:100], y[:100], tasks=tasks[:100], classes=[0, 1])
     before, state = len(model.beliefs_), model._engine.state()
-    state["part_idle"] = np.full_like(state["part_idle"], PATIENCE)
+    state["part_idle"] = np.where(np.arange(len(state["part_idle"])) == 0, 0, PATIENCE)
     state["n_seen"] = PATIENCE + 100
     others = len(state["belief_weight"]) - 1
     state["belief_weight"] = np.array([1 - 1e-6 * others, *[1e-6] * others])

@@ -52,6 +52,13 @@ def put(name, value, at=0):
     return change
 
 
+def fill(name, value):
+    def change(record, arrays):
+        arrays[name][...] = value
+
+    return change
+
+
 def say(value, *path):
     def change(record, arrays):
         for name in path[:-1]:
@@ -154,7 +161,8 @@ INVALID = [
     ("flagship", say(2, "settings", "parameters", "max_task_rows"), "row_limit must be 2"),
     ("flagship", put("state.row_limit", 3), "row_limit"),
     ("flagship", put("state.spare_bytes", -1), "spare_bytes"),
-    ("flagship", put("state.adagrad_waves", 5000), "adagrad_waves"),
+    ("flagship", fill("state.part_idle", 1), "some part has weight"),
+    ("flagship", put("state.adagrad0_waves", 5000), "adagrad0_waves"),
     ("flagship", put("state.calibration_scale", 9.0), "calibration_scale"),
     ("flagship", put("state.calibration_variance", 0.0), "calibration_variance"),
     ("flagship", say(2**40, "settings", "parameters", "latent"), "latent"),

@@ -85,6 +85,7 @@ def test_parts_without_weight_are_dropped_in_both_engines_alike(form, made, stre
         state = engine.state()
         state["n_seen"] = mixture.PATIENCE + 60
         state["part_idle"] = mixture.PATIENCE - np.arange(len(state["part_idle"])) - 1
+        state["part_idle"][-1] = 0
         weights = np.full(len(state["belief_weight"]), 1e-7)
         weights[-1] = 1 - 1e-7 * (len(weights) - 1)
         engine = kind.restore(settings, state | {"belief_weight": weights})

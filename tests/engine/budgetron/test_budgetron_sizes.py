@@ -1,4 +1,5 @@
-"""Bytes go to the parts with the most weight: more waves on curved streams, and the bytes of dropped parts."""
+"""Bytes and time go to the parts with the most weight: more waves on curved streams, the bytes of dropped parts, and few
+examples for parts that rest."""
 
 from __future__ import annotations
 
@@ -25,9 +26,14 @@ def ring(n, seed=0):
     return X, ((X[:, :2] ** 2).sum(axis=1) > 1.4).astype(np.int32), rng.integers(5, size=n)
 
 
+CURVED = {2: "filter2_waves", 4: "adagrad0_waves", 5: "adagrad1_waves"}
+"""The parts with waves, by their places."""
+
+
 def waves_of(engine):
+    """How many waves every part with waves uses, and how many it may use."""
     state = engine.state()
-    return {name: np.ravel(state[name]).tolist() for name in ("filter2_waves", "adagrad_waves") if name in state}
+    return {name: np.ravel(state[name]).tolist() for name in CURVED.values() if name in state}
 
 
 def straight(n, seed=0):
@@ -41,8 +47,11 @@ def test_waves_are_used_where_they_help(kind, made, learn):
     curved, linear = kind(settings), kind(settings)
     learn(curved, *ring(1100))
     learn(linear, *straight(1100))
-    assert waves_of(curved) == {name: [PLANNED, PLANNED] for name in ("filter2_waves", "adagrad_waves")}
-    assert waves_of(linear) == {name: [FIRST_WAVES, PLANNED] for name in ("filter2_waves", "adagrad_waves")}
+    used = {name: waves for name, (waves, _) in waves_of(curved).items()}
+    assert set(used.values()) <= {FIRST_WAVES, PLANNED} and PLANNED in used.values()
+    heaviest = int(curved.query("beliefs")["weight"].argmax())
+    assert used[CURVED[heaviest]] == PLANNED
+    assert waves_of(linear) == {name: [FIRST_WAVES, PLANNED] for name in CURVED.values()}
     bound = memory.bytes_of(settings, kind is native.Engine)
     assert linear.memory_bytes() < curved.memory_bytes() <= bound
 
@@ -57,14 +66,14 @@ def test_both_engines_grow_alike(form, made, learn):
     np.testing.assert_allclose(margins[0], margins[1], rtol=1e-5, atol=1e-5)
     assert waves_of(engines[0]) == waves_of(engines[1])
     if form.get("graph") != "disconnected":
-        assert waves_of(engines[0])["adagrad_waves"] == [PLANNED, PLANNED]
+        assert [PLANNED, PLANNED] in waves_of(engines[0]).values()
 
 
 def test_growing_leaves_margins_as_they_are():
     """New waves start with weights 0, the others are scaled. The test above compares the core with the definition."""
     rng = np.random.default_rng(3)
     filters = Filter(0, FilterBelief(3.0, 0.1), 1, 5, PLANNED, MOST, whole=True, shared=True, own=False)
-    adagrad = WaveAdaGrad([0.1, 1.0], [0.1, 0.1], 1, 5, PLANNED, MOST, shared=True, cells=0)
+    adagrad = WaveAdaGrad(0, 0.3, 0.1, 1, 5, PLANNED, MOST, shared=True, cells=0)
     waves = Waves(4, 1.0)
     waves.resize(MOST)
     seen = []
@@ -94,14 +103,14 @@ def dropped(kind, settings, left, X, codes, tasks, learn):
 
 
 @pytest.mark.parametrize("kind", ENGINES)
-@pytest.mark.parametrize("left", ["filter2_waves", "adagrad_waves"])
+@pytest.mark.parametrize("left", CURVED)
 def test_bytes_of_dropped_parts_go_to_the_heaviest(kind, left, made, learn):
     settings = made(**SIZES, max_task_rows=5)
     bound = memory.bytes_of(settings, kind is native.Engine)
     X, codes, tasks = ring(620)
-    engine = dropped(kind, settings, {"filter2_waves": 2, "adagrad_waves": 4}[left], X, codes, tasks, learn)
+    engine = dropped(kind, settings, left, X, codes, tasks, learn)
     learn(engine, X[600:], codes[600:], tasks[600:])
-    used, granted = waves_of(engine)[left]
+    used, granted = waves_of(engine)[CURVED[left]]
     assert PLANNED < used == granted <= MOST
     assert engine.memory_bytes() <= bound
     again = kind.restore(settings, engine.state())
@@ -145,3 +154,62 @@ def test_a_small_problem_stays_small():
     X, y, _ = straight(2000)
     model = Budgetron().fit(X, y)
     assert model.memory_bytes_ < 160 * 2**10
+
+
+# ---- parts that rest
+
+RESTING = 3  # the latent part
+
+
+def resting(kind, settings, learn):
+    """An engine one of whose parts has been idle for so long that it rests, and the stream."""
+    X, codes, tasks = ring(700)
+    engine = kind(settings)
+    learn(engine, X[:600], codes[:600], tasks[:600])
+    state = engine.state()
+    assert len(state["part_idle"]) == len(state["belief_weight"])
+    weights = np.full(len(state["belief_weight"]), 0.2)
+    weights[RESTING] = 1e-4
+    state["belief_weight"], state["n_seen"] = weights / weights.sum(), 8 * 500
+    state["part_idle"] = np.where(np.arange(len(weights)) == RESTING, mixture.REST, 0)
+    return kind.restore(settings, state), X[600:], codes[600:], tasks[600:]
+
+
+@pytest.mark.parametrize("kind", ENGINES)
+def test_a_resting_part_sees_one_example_in_eight(kind, made, learn):
+    settings = made(max_task_rows=5)
+    engine, X, codes, tasks = resting(kind, settings, learn)
+    for i in range(24):
+        before = engine.state()
+        learn(engine, X[i : i + 1], codes[i : i + 1], tasks[i : i + 1])
+        after = engine.state()
+        same = after["belief_weight"][RESTING] == before["belief_weight"][RESTING]
+        same &= np.array_equal(after["latent_weights"], before["latent_weights"])
+        assert same == (i % mixture.WAKE != 0)
+        assert np.isclose(after["belief_weight"].sum(), 1.0, rtol=1e-12)
+
+
+@pytest.mark.parametrize("kind", ENGINES)
+def test_a_prediction_is_that_of_the_parts_awake(kind, made, learn):
+    """The margin that learning returns is the one that a prediction just before it gives, also while a part rests."""
+    settings = made(max_task_rows=5)
+    engine, X, codes, tasks = resting(kind, settings, learn)
+    ids, clusters = settings.graph.locate(list(tasks))
+    for i in range(10):
+        row = slice(i, i + 1)
+        predicted = engine.margins(X[row], ids[row], clusters[row])
+        assert learn(engine, X[row], codes[row], tasks[row])[0].tobytes() == predicted.tobytes()
+
+
+@pytest.mark.skipif(not native.available, reason="built without a compiler")
+@pytest.mark.parametrize("form", [{}, {"n_outputs": 3}, {"graph": "edges"}], ids=str)
+def test_parts_rest_alike_in_both_engines(form, made, learn):
+    found = []
+    for kind in ENGINES:
+        engine, X, codes, tasks = resting(kind, made(max_task_rows=None, **form), learn)
+        margins = learn(engine, X, codes, tasks)[0]
+        ids, clusters = engine.settings.graph.locate(list(tasks))
+        spread = engine.query("variances", X, ids, clusters)["variance"]
+        found.append((margins, spread, engine.state()["belief_weight"]))
+    for one, other in zip(*found, strict=True):
+        np.testing.assert_allclose(one, other, rtol=1e-5, atol=1e-5)

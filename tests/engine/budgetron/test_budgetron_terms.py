@@ -49,7 +49,7 @@ def test_terms_add_up_to_the_average_of_the_beliefs(form, graph, n_outputs):
     total = answers[-1]["waves"].reshape(20, -1, 3, n_outputs).sum(axis=(1, 2))
     for place, terms in enumerate(cut(answers[-1], X[:20], 4, n_outputs)):
         x = next(iter(rule.store.instances(X[place : place + 1])))
-        f = rule.values(rule.see(x, int(ids[place]), int(clusters[place]))[0])
+        f = rule.values(rule.see(x, int(ids[place]), int(clusters[place]))[0], rule.parts)  # none of them rests
         expected = rule.calibration.scale * rule.w @ f + rule.calibration.offset
         np.testing.assert_allclose(terms.sum(axis=(0, 2)) + total[place], expected, rtol=1e-6, atol=1e-6)
 

@@ -141,7 +141,8 @@ class BudgetronDeclaration(Rule):
         weights, idle = arrays["belief_weight"], arrays["part_idle"]
         fine = (weights > 0).all() and abs(weights.sum() - 1) < 1e-6
         require(fine, "state.belief_weight", "positive weights that add up to 1")
-        require(((idle >= 0) & (idle <= seen)).all(), "state.part_idle", "counts of at most n_seen")
+        fine = ((idle >= 0) & (idle <= seen)).all() and (idle == 0).any()
+        require(fine, "state.part_idle", "counts of at most n_seen, one of them 0: some part has weight")
         scale, variance = float(arrays["calibration_scale"][0]), float(arrays["calibration_variance"][0])
         require(LEAST_SCALE <= scale <= MOST_SCALE, "state.calibration_scale", "in its range", str(scale))
         fine = LEAST_VARIANCE <= variance <= FIRST_VARIANCE
