@@ -62,10 +62,13 @@ def task_ids_of(tasks: Iterable[Any]) -> NDArray[np.int64]:
     """Return the ids of many tasks, in order. Integer arrays are returned as they are."""
     if isinstance(tasks, np.ndarray) and tasks.dtype.kind in "iub" and _within(tasks):
         return np.ascontiguousarray(tasks, dtype=np.int64)
+    names = tasks.tolist() if isinstance(tasks, np.ndarray) else list(tasks)
+    if set(map(type, names)) == {str}:
+        return np.fromiter(map(STRING_IDS.__getitem__, names), np.int64, len(names))
     # By type as well, because an enum of strings equals its string but is another task. Each is hashed once per block.
     known: dict[tuple[type, Any], int] = {}
     task_ids = []
-    for task in tasks.tolist() if isinstance(tasks, np.ndarray) else tasks:
+    for task in names:
         if type(task) is str:
             task_ids.append(STRING_IDS[task])
             continue

@@ -9,6 +9,7 @@ namespace budgetron {
 
 Config config_of(const nanobind::dict& settings);  // throws std::invalid_argument for settings that no learner accepts
 
+void bind_encoding(nanobind::module_& m);
 void bind_graphs(nanobind::module_& m);
 void bind_model(nanobind::module_& m);
 void bind_readers(nanobind::module_& m);

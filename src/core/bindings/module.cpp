@@ -18,6 +18,7 @@ NB_MODULE(_core, m) {
   nb::set_leak_warnings(false);  // an interrupted process ends without destroying its models, so the warnings would be noise
   m.def("level", [] { return simd().name; });
   bind_readers(m);
+  bind_encoding(m);
   bind_graphs(m);
   bind_model(m);
   m.def("rules", &rule_names);

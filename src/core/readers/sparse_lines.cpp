@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "readers/decimal.hpp"
+#include "readers/murmur.hpp"
 
 namespace budgetron {
 
@@ -30,28 +31,6 @@ std::string_view next_word(std::string_view& rest) {
   const std::string_view word = rest.substr(begin, end - begin);
   rest.remove_prefix(end);
   return word;
-}
-
-// MurmurHash3_x86_32 with seed 0 (Austin Appleby, public domain), the hash of scikit-learn's murmurhash3_32.
-std::uint32_t hashed(std::string_view s) {
-  const auto rotated = [](std::uint32_t x, int r) { return (x << r) | (x >> (32 - r)); };
-  const auto mixed = [&](std::uint32_t k) { return rotated(k * 0xcc9e2d51u, 15) * 0x1b873593u; };
-  std::uint32_t h = 0;
-  std::size_t i = 0;
-  for (; i + 4 <= s.size(); i += 4) {
-    std::uint32_t k = 0;
-    for (std::size_t j = 4; j-- > 0;) k = (k << 8) | static_cast<unsigned char>(s[i + j]);
-    h = rotated(h ^ mixed(k), 13) * 5 + 0xe6546b64u;
-  }
-  if (i < s.size()) {
-    std::uint32_t k = 0;
-    for (std::size_t j = s.size(); j-- > i;) k = (k << 8) | static_cast<unsigned char>(s[j]);
-    h ^= mixed(k);
-  }
-  h ^= static_cast<std::uint32_t>(s.size());
-  h = (h ^ (h >> 16)) * 0x85ebca6bu;
-  h = (h ^ (h >> 13)) * 0xc2b2ae35u;
-  return h ^ (h >> 16);
 }
 
 // Scans the lines of either format. Format::row parses one line into `out`, `label`, `task` and `weight`.
@@ -178,7 +157,7 @@ struct VowpalWabbit {
         feature = feature.substr(0, colon);
       }
       name_and_word.assign(name).append(1, '^').append(feature);
-      out.indices.push_back(hashed(name_and_word));
+      out.indices.push_back(murmur(name_and_word));
       out.values.push_back(number * factor);
     }
     return true;

@@ -16,14 +16,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from budgetron.errors import InputError, refuse, refuse_type, shown
-from budgetron.io.encoding.encode import encoded, feature_names, hashed_names
+from budgetron.io.encoding.encode import encoded, feature_names, hashed_names, parse_date_values
 from budgetron.io.encoding.infer_types import AS_ASKED
 from budgetron.io.encoding.running_scale import RunningScale
 from budgetron.io.encoding.values import (
     NO_NAME,
     CodedColumn,
     format_value,
-    parse_date,
     parse_integer,
     parse_task,
     parse_truth,
@@ -290,7 +289,8 @@ class Columns:
         for column in self.plan.columns:
             if column.kind == "date":
                 expected = f"column {column.name!r} should be a date such as 2024-02-29"
-                _collect_wrong(wrong, table.texts[column.name], expected, partial(_is_date, column.missing))
+                text = table.texts[column.name]
+                _add_wrong(wrong, text, expected, ~np.isinf(parse_date_values(text.values, column.missing)))
         if self.task in table.texts:
             _collect_wrong(wrong, table.texts[self.task], f"column {self.task!r} should name the task", _is_name)
             if tasks is not None:
@@ -396,17 +396,16 @@ class Columns:
         return table_from_values(values, selection, np.arange(1, n + 1), shown)
 
 
-def _is_date(missing: Collection[str], text: str) -> bool:
-    return parse_date(text, missing) is not None
-
-
 def _is_name(text: str) -> bool:
     return text.strip() not in NO_NAME
 
 
 def _collect_wrong(wrong: dict[int, str], text: CodedColumn, expected: str, is_right: Any) -> None:
     """Add the rows whose value is not right. Each distinct value is tested once, not once per row."""
-    fine = np.array([is_right(value) for value in text.values], dtype=bool)
+    _add_wrong(wrong, text, expected, np.array([is_right(value) for value in text.values], dtype=bool))
+
+
+def _add_wrong(wrong: dict[int, str], text: CodedColumn, expected: str, fine: NDArray[np.bool_]) -> None:
     if fine.all():
         return
     for row in np.flatnonzero(~fine[text.codes]).tolist():

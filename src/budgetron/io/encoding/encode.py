@@ -18,6 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
+from budgetron.engine import native
 from budgetron.io.encoding.running_scale import RunningScale
 from budgetron.io.encoding.values import CodedColumn, parse_category, parse_date
 from budgetron.persist.columns import SCALED, is_hashed, width
@@ -36,10 +37,8 @@ def encoded(plan: Plan, scaling: RunningScale, numbers: Floats, texts: Mapping[s
     dense = _dense(plan, raw, scaled, texts, moments)
     if not plan.hashed:
         return dense
-    parts = [_hashed(column, texts[column.name], plan.hashed) for column in plan.columns if is_hashed(column)]
-    both = sparse.hstack([sparse.csr_matrix(dense), sum(parts[1:], parts[0])], format="csr")
-    both.sort_indices()
-    return both
+    hashed = [column for column in plan.columns if is_hashed(column)]
+    return _joined(dense, [(_hashed(c, texts[c.name].values, plan.hashed), texts[c.name].codes) for c in hashed])
 
 
 def feature_names(plan: Plan) -> list[str]:
@@ -85,9 +84,20 @@ def _hashed_places(column: Column, value: str, size: int) -> Iterator[tuple[int,
 
 def parse_dates(column: CodedColumn, missing: Collection[str] = ()) -> Floats:
     """Parse a column of dates as days since 1970; NaN if missing, infinity if it is not a date."""
-    days = [parse_date(text, missing) for text in column.values]
-    each = np.array([np.inf if day is None else day for day in days], dtype=np.float64)
+    each = parse_date_values(column.values, missing)
     return each[column.codes] if len(each) else np.zeros(len(column.codes))
+
+
+def parse_date_values(values: list[str], missing: Collection[str] = ()) -> Floats:
+    """Parse dates as days since 1970; NaN if missing, infinity if it is not a date."""
+    # The core knows the usual ways to write a date; the others, and missing values, are parsed here.
+    days = np.full(len(values), np.inf) if native.parse_dates is None else native.parse_dates(values)
+    if missing:  # a code for a missing value may look like a date
+        days[[value.strip() in missing for value in values]] = np.inf
+    for place in np.flatnonzero(np.isinf(days)).tolist():
+        day = parse_date(values[place], missing)
+        days[place] = np.inf if day is None else day
+    return days
 
 
 def _periods(column: Column) -> list[str]:
@@ -144,20 +154,37 @@ def _slots(column: Column, text: CodedColumn) -> NDArray[np.intp]:
     return np.array(each, dtype=np.intp)[text.codes]
 
 
-def _hashed(column: Column, text: CodedColumn, size: int) -> sparse.csr_matrix:
-    """Hash the values of one column into the columns of X that all hashed columns share."""
+def _hashed(column: Column, values: list[str], size: int) -> sparse.csr_matrix:
+    """Hash the values of one column into the columns of X that all hashed columns share: one row per value."""
     from sklearn.utils import murmurhash3_32
 
-    if column.kind == "text":
-        words: sparse.csr_matrix = _vectorizer(size).transform(text.values)[text.codes]
-        # Shift by a hash of the column's name: the same word in two columns must not be the same feature.
-        words.indices = (words.indices + murmurhash3_32(column.name, positive=True) % size) % size
-        words.has_sorted_indices = False
-        return words
-    names = [f"{column.name}={parse_category(value, column.missing)}" for value in text.values]
-    each = np.array([murmurhash3_32(name, positive=True) % size for name in names], dtype=np.int32)
-    n = len(text.codes)
-    return sparse.csr_matrix((np.ones(n), each[text.codes], np.arange(n + 1)), shape=(n, size))
+    n = len(values)
+    if column.kind != "text":
+        names = [f"{column.name}={parse_category(value, column.missing)}" for value in values]
+        each = np.array([murmurhash3_32(name, positive=True) % size for name in names], dtype=np.int32)
+        return sparse.csr_matrix((np.ones(n), each, np.arange(n + 1)), shape=(n, size))
+    # Shift by a hash of the column's name: the same word in two columns must not be the same feature.
+    shift = murmurhash3_32(column.name, positive=True) % size
+    if native.hashed_words is not None:
+        indptr, indices, data = native.hashed_words(values, size, shift)
+        return sparse.csr_matrix((data, indices, indptr), shape=(n, size))
+    words: sparse.csr_matrix = _vectorizer(size).transform(values)
+    words.indices = (words.indices + shift) % size
+    words.has_sorted_indices = False
+    return words
+
+
+def _joined(dense: Floats, parts: list[tuple[sparse.csr_matrix, NDArray[np.int32]]]) -> sparse.csr_matrix:
+    """Join dense columns with hashed ones: parts of one row per value, and the value of each row."""
+    shape = (len(dense), dense.shape[1] + parts[0][0].shape[1])
+    if native.joined_rows is not None:
+        coded = [(np.asarray(part.indptr, dtype=np.int64), part.indices, part.data, codes) for part, codes in parts]
+        indptr, indices, data = native.joined_rows(dense, coded)
+        return sparse.csr_matrix((data, indices, indptr), shape=shape)
+    rows = [part[codes] for part, codes in parts]
+    both = sparse.hstack([sparse.csr_matrix(dense), sum(rows[1:], rows[0])], format="csr")
+    both.sort_indices()
+    return both
 
 
 @lru_cache(maxsize=4)

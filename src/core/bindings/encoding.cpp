@@ -1,0 +1,107 @@
+// The encoding of columns: words, dates, and rows of dense and hashed columns. Called by budgetron/io/encoding.
+#include <nanobind/nanobind.h>
+#include <nanobind/ndarray.h>
+#include <nanobind/stl/vector.h>
+
+#include <cmath>
+#include <cstddef>
+#include <cstdint>
+#include <limits>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "bindings/arrays.hpp"
+#include "bindings/bindings.hpp"
+#include "readers/encoding.hpp"
+
+using namespace nb::literals;
+
+namespace budgetron {
+
+namespace {
+
+using Csr = nb::typed<nb::tuple, Out<std::int64_t>, Out<std::int32_t>, Out<double>>;
+using Texts = nb::typed<nb::list, nb::str>;
+using Part = nb::typed<nb::tuple, Line<std::int64_t>, Line<std::int32_t>, Line<double>, Line<std::int32_t>>;
+
+Csr to_csr(CsrRows&& rows) {
+  return Csr(nb::make_tuple(to_numpy(std::move(rows.indptr)), to_numpy(std::move(rows.indices)), to_numpy(std::move(rows.values))));
+}
+
+// The bytes of a string, which must outlive them.
+std::string_view utf8(nb::handle text) {
+  Py_ssize_t size = 0;
+  const char* data = PyUnicode_AsUTF8AndSize(text.ptr(), &size);
+  if (!data) throw nb::python_error();
+  return {data, static_cast<std::size_t>(size)};
+}
+
+bool is_word(std::uint32_t character) { return Py_UNICODE_ISALNUM(static_cast<Py_UCS4>(character)) != 0; }  // as \w of `re`
+
+Csr hashed_words(const Texts& texts, std::uint32_t size, std::uint32_t shift) {
+  require(size > 0 && size <= 1u << 30 && shift < size, "_core: the number of columns must be from 1 to 2**30, and the shift below it");
+  WordHasher hasher(size, shift, is_word);
+  std::string lower;
+  for (std::size_t i = 0; i < texts.size(); ++i) {
+    const nb::object text = texts[i];
+    if (!PyUnicode_Check(text.ptr())) throw nb::type_error("_core: a text must be a string");
+    if (PyUnicode_IS_ASCII(text.ptr())) {
+      lower.assign(utf8(text));
+      for (char& c : lower)
+        if (c >= 'A' && c <= 'Z') c = static_cast<char>(c + ('a' - 'A'));
+      hasher.add(lower);
+    } else {
+      const nb::object other = text.attr("lower")();
+      hasher.add(utf8(other));
+    }
+  }
+  return to_csr(std::move(hasher.rows));
+}
+
+// Days since 1970, infinity where a text is written in another way than `parse_date` knows.
+Out<double> parse_dates(const Texts& texts) {
+  std::vector<double> days(texts.size());
+  for (std::size_t i = 0; i < days.size(); ++i) {
+    const nb::object text = texts[i];
+    if (!PyUnicode_Check(text.ptr())) throw nb::type_error("_core: a text must be a string");
+    if (!PyUnicode_IS_ASCII(text.ptr()) || !parse_date(utf8(text), days[i])) days[i] = std::numeric_limits<double>::infinity();
+  }
+  return to_numpy(std::move(days));
+}
+
+Csr joined(const In<double, nb::ndim<2>>& dense, const std::vector<Part>& parts) {
+  std::vector<CodedRows> coded;
+  for (const Part& part : parts) {
+    require(part.size() == 4, "_core: a part must be indptr, indices, values and codes");
+    const auto indptr = nb::cast<Line<std::int64_t>>(part[0], false);
+    const auto indices = nb::cast<Line<std::int32_t>>(part[1], false);
+    const auto values = nb::cast<Line<double>>(part[2], false);
+    const auto codes = nb::cast<Line<std::int32_t>>(part[3], false);
+    require(indices.shape(0) == values.shape(0) && codes.shape(0) == dense.shape(0), "_core: a part must have an entry per row");
+    require_starts(indptr.data(), indptr.shape(0), indices.shape(0));
+    for (std::size_t i = 0; i < codes.shape(0); ++i)
+      require(codes.data()[i] >= 0 && static_cast<std::size_t>(codes.data()[i]) + 1 < indptr.shape(0), "_core: a code must be that of a value");
+    for (std::size_t k = 0; k < indices.shape(0); ++k)
+      require(indices.data()[k] >= 0 && indices.data()[k] < 1 << 30, "_core: a column must be from 0 to 2**30");
+    coded.push_back({indptr.data(), indices.data(), values.data(), codes.data()});
+  }
+  require(dense.shape(1) < std::size_t{1} << 30, "_core: there must be at most 2**30 columns");
+  CsrRows rows;
+  {
+    nb::gil_scoped_release free;
+    rows = joined_rows(dense.data(), dense.shape(0), dense.shape(1), coded);
+  }
+  return to_csr(std::move(rows));
+}
+
+}  // namespace
+
+void bind_encoding(nb::module_& m) {
+  m.def("hashed_words", &hashed_words, "texts"_a, "size"_a, "shift"_a);
+  m.def("parse_dates", &parse_dates, "texts"_a);
+  m.def("joined_rows", &joined, "dense"_a.noconvert(), "parts"_a);
+}
+
+}  // namespace budgetron

@@ -1,0 +1,54 @@
+// What takes time in turning columns of a file into rows: hashing words, parsing dates, joining dense and hashed columns. What
+// the results mean is defined in budgetron/io/encoding; there is also the slower way without the core.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace budgetron {
+
+struct CsrRows {
+  std::vector<std::int64_t> indptr{0};
+  std::vector<std::int32_t> indices;
+  std::vector<double> values;
+};
+
+// Texts as rows: the words and pairs of words of each, hashed to columns, and scaled to length 1.
+class WordHasher {
+ public:
+  // `is_word` says whether a character beyond ASCII belongs to words; `shift` is added to every column.
+  WordHasher(std::uint32_t size, std::uint32_t shift, bool (*is_word)(std::uint32_t))
+      : size_(size), shift_(shift), is_word_(is_word) {}
+  void add(std::string_view text);  // UTF-8, in lower case
+  CsrRows rows;
+
+ private:
+  void find_words(std::string_view text);
+  void count(std::string_view term);
+  void end_row();
+
+  std::uint32_t size_, shift_;
+  bool (*is_word_)(std::uint32_t);
+  std::vector<std::string_view> words_;
+  std::vector<std::int32_t> columns_;
+  std::string pair_;
+};
+
+// The days since 1970 of a date such as 2024-02-29, 2024-02-29T12:30 or 2024-02-29 12:30:05; false if it is written otherwise.
+bool parse_date(std::string_view text, double& days);
+
+// Some columns of the rows, once per different value; row i of the table has the entries of its value codes[i].
+struct CodedRows {
+  const std::int64_t* indptr;
+  const std::int32_t* indices;
+  const double* values;
+  const std::int32_t* codes;
+};
+
+// `count` rows: the non-zeros of `width` dense columns, then the entries of all parts, added where they have the same column.
+CsrRows joined_rows(const double* dense, std::size_t count, std::size_t width, const std::vector<CodedRows>& parts);
+
+}  // namespace budgetron
