@@ -11,6 +11,7 @@ from budgetron.version import __version__ as __version__
 if TYPE_CHECKING:
     from budgetron import checks, data, durable, evaluate, graphs, io, kernels, report, theory
     from budgetron.client import AsyncClient, Client
+    from budgetron.decisions import OperatingPoint
     from budgetron.learners import BudgetProjectron as BudgetProjectron
     from budgetron.learners import Budgetron as Budgetron
     from budgetron.learners import BudgetSgd as BudgetSgd
@@ -26,6 +27,7 @@ if TYPE_CHECKING:
 __all__ = [
     "AsyncClient",
     "Client",
+    "OperatingPoint",
     "checks",
     "data",
     "durable",
@@ -42,8 +44,13 @@ __all__ += learner_names()
 
 _MODULES = frozenset({"checks", "data", "durable", "evaluate", "graphs", "io", "kernels", "report", "theory"})
 
-_ELSEWHERE = {"AsyncClient": "budgetron.client", "Client": "budgetron.client", "load": "budgetron.learners.files",
-              "scorer": "budgetron.learners.scorer"}  # fmt: skip
+_ELSEWHERE = {
+    "AsyncClient": "budgetron.client",
+    "Client": "budgetron.client",
+    "OperatingPoint": "budgetron.decisions",
+    "load": "budgetron.learners.files",
+    "scorer": "budgetron.learners.scorer",
+}
 
 
 def __getattr__(name: str) -> Any:

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.special import log_softmax
 
 Floats = NDArray[np.float64]
 BINS = 1024
@@ -42,6 +43,18 @@ def edges(scale: float = 1.0) -> Floats:
     x = np.where(size > _LINEAR, np.copysign(_LINEAR * np.exp((size - _LINEAR) / _LINEAR), g), g) * scale
     x[0] = -np.inf
     return x
+
+
+def one_against_rest(margins: Floats) -> Floats:
+    """Return the log odds ln p − ln(1 − p) of each class, for the margins (n, classes) of a model with probabilities.
+
+    >>> one_against_rest(np.log([[0.5, 0.25, 0.25]])).round(3).tolist()
+    [[0.0, -1.099, -1.099]]
+    """
+    log_probability = log_softmax(margins, axis=1)
+    with np.errstate(divide="ignore"):
+        odds: Floats = log_probability - np.log(-np.expm1(log_probability))
+    return np.clip(odds, -700.0, 700.0)
 
 
 def scale_of(scores: Floats) -> float:

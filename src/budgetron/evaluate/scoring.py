@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import expit, log_softmax
 
+from budgetron.decisions.score_grid import one_against_rest
 from budgetron.evaluate.calibration import Calibration
 from budgetron.evaluate.confusion import ConfusionCounts
 from budgetron.evaluate.counts import increments
@@ -70,13 +71,7 @@ def _multiclass_increments(
         calibration.add(probability.max(axis=1), predicted == truth)
         squares = np.square(probability).sum(axis=1) + 1.0 - 2.0 * probability[each, truth]
         losses = -log_probability[each, truth], squares
-        scores = log_odds(log_probability)
+        scores = one_against_rest(margins)
     rows = increments(truth, predicted, margins[each, truth] <= rivals.max(axis=1), n_classes, losses)
     return Counted(rows, truth, scores)
 
-
-def log_odds(log_probability: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Return ln p − ln(1 − p): each class against the rest."""
-    with np.errstate(divide="ignore"):
-        odds: NDArray[np.float64] = log_probability - np.log(-np.expm1(log_probability))
-    return np.clip(odds, -700.0, 700.0)

@@ -22,6 +22,7 @@ from budgetron.engine.records import Outcome
 from budgetron.errors import refuse
 from budgetron.learners import rejections, validation
 from budgetron.learners.classes import Classes, first_seen, known, seeing
+from budgetron.learners.deciding import Deciding
 from budgetron.learners.guard import beginning
 from budgetron.learners.start import Start
 from budgetron.learners.validation import NOT_GIVEN, Examples
@@ -77,7 +78,7 @@ def _doubt_clusters(who: str, graph: Any, task_ids: Ints, clusters: Ints) -> Non
         )  # fmt: skip
 
 
-class BlockLearner(Start):
+class BlockLearner(Deciding, Start):
     """The methods for blocks of examples, and their two steps: check the examples, then pass them to the engine."""
 
     takes_weights: ClassVar[bool] = False
@@ -192,6 +193,8 @@ class BlockLearner(Start):
                 return None
             chosen = first_seen(who, labels) if classes is None else known(who, classes)
             codes = chosen.codes(who, labels)
+            if self._point is not None:
+                self._point.check(chosen.values)
             offsets = self._fitting_offsets(examples.offsets, chosen.n_outputs)
             graph = self._checked_graph()
             task_ids, clusters = validation.located(who, tasks, len(examples), graph, self._tasked)
@@ -219,6 +222,8 @@ class BlockLearner(Start):
             self._has_offset = block.offsets is not None
             if block.tasks is not None:
                 self._keep_names(block.task_ids, block.tasks, flags)
+            if self._point is not None:
+                self._count_decisions(margins, block.codes)
         return margins
 
     def block_margins(self, block: Block, threads: int = 1) -> Margins:

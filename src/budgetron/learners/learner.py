@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 # The attributes that learning sets; `fit` replaces all of them.
 _LEARNED = (
     "_guard", "_graph", "_names", "_classes", "_engine", "_tasked", "_has_offset", "n_features_in_",
-    "feature_names_in_", "_columns",
+    "feature_names_in_", "_columns", "_point",
 )  # fmt: skip
 
 
@@ -90,6 +90,8 @@ class Learner(BlockLearner, ClassifierMixin, BaseEstimator):  # type: ignore[mis
         X, tasks = self._split_task_column(X, tasks)
         examples = validation.convert(self._who, X, y, tasks, sample_weight, offset)
         fresh = type(self)(**self.get_params(deep=False))
+        if self._point is not None:
+            fresh._point = self._point.fresh()
         fresh.learn_block(fresh.check(examples, self._classes_to_fit(examples)))
         learned = {name: vars(fresh)[name] for name in _LEARNED if name in vars(fresh)}
         # Only now, after nothing was rejected: a failed `fit` must leave the old model as it was.
@@ -115,7 +117,8 @@ class Learner(BlockLearner, ClassifierMixin, BaseEstimator):  # type: ignore[mis
         """
         self.check_streaming()
         # A fitted model takes one row without the steps for blocks, which would cost more than a small update.
-        if self._engine is None or classes is not None or offset is not None or not self._takes_single_rows():
+        special = classes is not None or offset is not None or self._point is not None  # the point counts blocks
+        if self._engine is None or special or not self._takes_single_rows():
             return self._learn_block_of_one(x, y, task, classes, sample_weight, offset)
         if sample_weight is not None or self.class_weight is not None or (task is None and self._tasked):
             return self._learn_converted(x, y, task, sample_weight)

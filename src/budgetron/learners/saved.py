@@ -16,6 +16,7 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
+from budgetron.decisions.saved_point import point_of, saved_point
 from budgetron.engine import native
 from budgetron.errors import InputError, ModelFileError, refuse, shown
 from budgetron.file_errors import PICKLE, invalid, reported_as_file_error, require
@@ -78,6 +79,10 @@ def _record(model: Any) -> tuple[ModelRecord, Arrays]:
     columns = None if model._columns is None else model._columns.saved()
     if columns is not None:
         arrays |= {f"columns.{name}": array for name, array in columns.arrays.items()}
+    point = None
+    if model._point is not None:
+        point, counted = saved_point(model._point)
+        arrays |= {f"decisions.{name}": array for name, array in counted.items()}
     saved = ModelRecord(
         learner=who,
         version=_version(),
@@ -91,6 +96,7 @@ def _record(model: Any) -> tuple[ModelRecord, Arrays]:
         columns=None if columns is None else columns.plan,
         tasked=model._tasked,
         offset=bool(model._has_offset),
+        point=point,
     )
     return saved, arrays
 
@@ -102,8 +108,10 @@ def model_of(saved: ModelRecord, arrays: Mapping[str, NDArray[Any]], limit: int,
     learner._check_file(saved.parameters)
     by_graph = [_under(arrays, f"graph.{number}.") for number in range(len(saved.graphs))]
     state, columns = _under(arrays, "state."), _under(arrays, "columns.")
-    known = len(state) + len(columns) + sum(map(len, by_graph))
-    require(known == len(arrays), "the tensors", "named model, state.…, columns.… or graph.…", "others")
+    counted = _under(arrays, "decisions.")
+    known = len(state) + len(columns) + len(counted) + sum(map(len, by_graph))
+    require(known == len(arrays), "the tensors", "named model, state.…, columns.…, decisions.… or graph.…", "others")
+    require(saved.point is not None or not counted, "the tensors", "without decisions.… if there is no point", "some")
     graphs = [parts.graph_of(record, described) for record, described in zip(saved.graphs, by_graph, strict=True)]
     # The order matters: sizes are checked against `limit` before the engine allocates by them.
     model = learner(**_arguments(learner, saved.parameters, graphs))
@@ -130,6 +138,8 @@ def model_of(saved: ModelRecord, arrays: Mapping[str, NDArray[Any]], limit: int,
     require(learner.takes_offset or not saved.offset, "offset", f"false for a {saved.learner}", "true")
     model._has_offset = saved.offset
     model.n_features_in_ = settings.n_features
+    if saved.point is not None:
+        model._point = point_of(saved.point, counted, classes.values, hasattr(model, "predict_proba"))
     if saved.columns is not None:
         model._columns = SavedColumns(saved.columns, columns)
     if saved.feature_names is not None:

@@ -126,6 +126,28 @@ class Plan(Part, frozen=True):
     offset: Annotated[str, Meta(max_length=2**12)] | None = None  # the column with another model's score
 
 
+class SavedCosts(Part, frozen=True):
+    """What wrong decisions cost, and what a question costs."""
+
+    fp: Annotated[float, Meta(gt=0, le=1e100)]
+    fn: Annotated[float, Meta(gt=0, le=1e100)]
+    ask: Annotated[float, Meta(ge=0, le=1e100)] | None
+
+
+class Point(Part, frozen=True):
+    """An operating point. Tensors ``decisions.counts`` and ``decisions.decided``: see `decisions.operating_point`."""
+
+    threshold: Annotated[float, Meta(ge=-1e100, le=1e100)] | None
+    costs: SavedCosts | None
+    max_error: Annotated[float, Meta(gt=0, lt=1)] | None
+    confidence: Annotated[float, Meta(gt=0, lt=1)]
+    log_odds: bool  # whether scores are log odds; otherwise margins
+    scale: Annotated[float, Meta(gt=0, le=1e100)] | None
+    cuts: Annotated[list[Annotated[int, Meta(ge=0, le=2**10)]], Meta(max_length=2**16)]
+    next_choice: Annotated[int, Meta(ge=1, le=2**62)]
+    begun: bool  # whether the labels are known
+
+
 # The constructor parameters that several learners have, as JSON; those of one learner have the types of its signature.
 COMMON_PARAMETERS: dict[str, Any] = {
     "budget": Count | str | None,
@@ -150,6 +172,7 @@ class ModelRecord(Part, frozen=True):
     feature_names: list[Any] | None
     columns: Plan | None = None  # of a model that learned from files
     tasked: bool = False  # whether it was trained with tasks
+    point: Point | None = None  # the operating point, if the model has one
     offset: bool = False  # whether it was trained with another model's scores
 
 

@@ -1,0 +1,91 @@
+"""Costs of decisions, and the thresholds with the lowest cost among the scores that were counted."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.special import logit
+
+from budgetron.decisions.score_grid import edges
+from budgetron.errors import refuse, refuse_type, shown
+
+_ACCEPTED = "costs of fp and fn, and perhaps ask: numbers >= 0, fp and fn above 0"
+
+
+@dataclass(frozen=True)
+class Costs:
+    """What a false positive, a false negative and a question to a person cost. A right decision costs nothing."""
+
+    fp: float
+    fn: float
+    ask: float | None = None
+
+    @classmethod
+    def of(cls, who: str, given: Any) -> Costs:
+        """Check costs that a user gave: a mapping, or Costs."""
+        if isinstance(given, Costs):
+            given = {name: value for name, value in asdict(given).items() if value is not None}
+        if not isinstance(given, Mapping):
+            raise refuse_type(who, "costs", 'a dict such as {"fp": 1, "fn": 20}', shown(given))
+        numbers = {name: value for name, value in given.items() if _is_cost(value)}
+        if numbers.keys() != given.keys() or not {"fp", "fn"} <= given.keys() <= {"fp", "fn", "ask"}:
+            raise refuse(who, "costs", _ACCEPTED, shown(dict(given)))
+        costs = cls(**{name: float(value) for name, value in numbers.items()})
+        if costs.fp <= 0 or costs.fn <= 0:
+            raise refuse(who, "costs", _ACCEPTED, shown(dict(given)))
+        return costs
+
+    def expected(self) -> tuple[int, int]:
+        """Return the cuts that are best if the scores are the true log odds.
+
+        Negative below the first bin, positive from the second on, and a question between them.
+        """
+        one = _bin(self.fp / (self.fp + self.fn))
+        if self.ask is None:
+            return one, one
+        low, high = _bin(min(self.ask / self.fn, 1.0)), _bin(max(1.0 - self.ask / self.fp, 0.0))
+        return (low, high) if low < high else (one, one)
+
+    def cheapest(self, negatives: NDArray[np.int64], positives: NDArray[np.int64]) -> tuple[int, int]:
+        """Return the cuts with the lowest cost of the examples counted by bin; of equal ones the nearest to `expected`.
+
+        The cost of asking is a sum of what is below the upper cut and what is above the lower one, so each cut is
+        chosen by itself. Where they cross, asking never pays.
+        """
+        missed, false = self.fn * _below(positives), self.fp * _above(negatives)
+        usual = self.expected()
+        one = _argmin(missed + false, usual[0])
+        if self.ask is None:
+            return one, one
+        whole = negatives + positives
+        low = _argmin(missed + self.ask * _above(whole), usual[0])
+        high = _argmin(false + self.ask * _below(whole), usual[1])
+        return (low, high) if low < high else (one, one)
+
+
+def _is_cost(value: Any) -> bool:
+    return isinstance(value, int | float | np.number) and not isinstance(value, bool) and bool(0 <= value < np.inf)
+
+
+def _bin(probability: float) -> int:
+    """Return the first bin whose lower edge is not below the log odds of a probability."""
+    with np.errstate(divide="ignore"):
+        return int(np.searchsorted(edges(), logit(probability), side="left"))
+
+
+def _below(counts: NDArray[np.int64]) -> NDArray[np.float64]:
+    """Return how many are below each of the BINS + 1 cuts."""
+    return np.concatenate([[0.0], np.cumsum(counts)])
+
+
+def _above(counts: NDArray[np.int64]) -> NDArray[np.float64]:
+    return np.asarray(counts.sum() - _below(counts))
+
+
+def _argmin(cost: NDArray[np.float64], near: int) -> int:
+    best = np.flatnonzero(cost <= cost.min() * (1 + 1e-12))
+    return int(best[np.abs(best - near).argmin()])

@@ -1,0 +1,46 @@
+"""How low a threshold may be so that the share of wrong decisions stays below a limit, with a stated confidence.
+
+For each class c there are 64 candidate thresholds t, fixed in advance. Of the examples of class c with a score of at
+least t, n were counted and k of them were wrong. The Clopper–Pearson bound says that the true share of wrong ones is at
+most Beta⁻¹(1 − δ'; k + 1, n − k), except with probability δ'. With δ' = δ / (64 · number of classes) all bounds hold
+together with probability at least 1 − δ, so that any threshold may be chosen after looking at them (a union bound, as
+in Learn then Test: Angelopoulos, Bates, Candès, Jordan and Lei, 2021).
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.special import betaincinv
+
+from budgetron.decisions.score_grid import BINS
+
+Floats = NDArray[np.float64]
+# Lower edges of bins: scores from −8 to 8 in steps of a quarter, in units of the scale.
+CANDIDATES: NDArray[np.intp] = np.arange(BINS // 2 - 128, BINS // 2 + 128, 4)
+
+
+def error_bounds(wrong: NDArray[np.int64], n: NDArray[np.int64], delta: float) -> Floats:
+    """Return upper confidence bounds of shares of which k of n were seen; 1 where nothing was seen.
+
+    >>> error_bounds(np.array([0, 0, 3]), np.array([0, 100, 100]), 0.05).round(3).tolist()
+    [1.0, 0.03, 0.076]
+    """
+    bounds = np.ones(len(n))
+    some = n > wrong
+    bounds[some] = betaincinv(wrong[some] + 1.0, (n - wrong)[some], 1.0 - delta)
+    return bounds
+
+
+def safe_thresholds(
+    right: NDArray[np.int64], wrong: NDArray[np.int64], max_error: float, delta: float
+) -> NDArray[np.intp]:
+    """Return the candidates from which on at most `max_error` of the decisions are wrong, lowest first.
+
+    `right` and `wrong` count decisions for one class by bin, ascending; each bound holds with probability 1 − delta.
+    """
+    wrong_above = np.cumsum(wrong[::-1])[::-1][CANDIDATES]
+    right_above = np.cumsum(right[::-1])[::-1][CANDIDATES]
+    bounds = error_bounds(wrong_above, wrong_above + right_above, delta)
+    safe: NDArray[np.intp] = CANDIDATES[bounds <= max_error]
+    return safe

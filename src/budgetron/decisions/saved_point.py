@@ -1,0 +1,66 @@
+"""An operating point as the record and the arrays of a model file, and back; both are validated."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from budgetron.decisions.costs import Costs
+from budgetron.decisions.operating_point import OperatingPoint
+from budgetron.decisions.score_grid import BINS
+from budgetron.file_errors import reported_as_file_error, require
+from budgetron.persist.parts import check_arrays
+from budgetron.persist.schema import Point, SavedCosts
+
+Arrays = dict[str, NDArray[Any]]
+_MOST = 2**53  # examples
+
+
+def saved_point(point: OperatingPoint) -> tuple[Point, Arrays]:
+    """Return the record and the arrays of a point. Margins that only determine its scale are not saved."""
+    costs = None if point.costs is None else SavedCosts(point.costs.fp, point.costs.fn, point.costs.ask)
+    record = Point(
+        threshold=point.threshold,
+        costs=costs,
+        max_error=point.max_error,
+        confidence=point.confidence,
+        log_odds=point.log_odds,
+        scale=point.scale,
+        cuts=list(point.cuts),
+        next_choice=point.next_choice,
+        begun=point.labels is not None,
+    )
+    return record, {"counts": point.counts, "decided": point.decided} if record.begun else {}
+
+
+def point_of(record: Point, arrays: Mapping[str, NDArray[Any]], labels: NDArray[Any], log_odds: bool) -> OperatingPoint:
+    """Restore a point of a model with these labels, whose margins are log odds or not."""
+    n = len(labels)
+    require(record.log_odds == log_odds, "point.log_odds", "as the learner gives scores")
+    with reported_as_file_error("point", "valid"):
+        costs = None if record.costs is None else Costs(record.costs.fp, record.costs.fn, record.costs.ask)
+        point = OperatingPoint(threshold=record.threshold, costs=costs, max_error=record.max_error,
+                               confidence=record.confidence, margins=not record.log_odds)  # fmt: skip
+        if record.begun:
+            point.begin(labels)
+    require(record.scale is not None or not log_odds, "point.scale", "given for log odds")
+    require(record.scale == 1.0 or not log_odds, "point.scale", "1 for log odds")
+    point.scale, point.next_choice = record.scale, record.next_choice
+    if not record.begun:
+        require(not arrays and not record.cuts, "the tensors", "without decisions.… where nothing was decided", "some")
+        return point
+    check_arrays("decisions", arrays, {
+        "counts": ("int64", (1 if n == 2 else n, 2, BINS)), "decided": ("int64", (n, n + 1)),
+    })  # fmt: skip
+    for name in ("counts", "decided"):
+        fine = (arrays[name] >= 0).all() and (arrays[name] <= _MOST).all() and arrays[name].sum(dtype=float) <= _MOST
+        require(bool(fine), f"decisions.{name}", "counts of examples")
+    require(len(record.cuts) == n, "point.cuts", f"{n} of them", str(len(record.cuts)))
+    require(n > 2 or record.cuts[0] <= record.cuts[1], "point.cuts", "in ascending order")
+    require(record.next_choice > int(arrays["counts"].sum()), "point.next_choice", "above the number of examples")
+    point.counts, point.decided = (np.array(arrays[name]) for name in ("counts", "decided"))
+    point.cuts = list(record.cuts)
+    return point

@@ -1,0 +1,87 @@
+"""`Deciding`: the operating point that a learner carries, and its decisions. Base class of `BlockLearner`."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Iterable
+from typing import Any, ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from budgetron.decisions.operating_point import OperatingPoint
+from budgetron.errors import InputError, refuse_type, shown
+from budgetron.learners.classes import Classes
+
+
+class Deciding:
+    """Decisions by thresholds and costs, which are chosen while the model learns and are saved with it."""
+
+    _who: ClassVar[str]
+    _classes: Classes
+    _engine: Any
+    _point: OperatingPoint | None = None
+
+    @property
+    def operating_point(self) -> OperatingPoint | None:
+        """How `decide` turns margins into decisions: an `OperatingPoint`, or None.
+
+        From when it is set on, it counts every example that is learned, by the margin from before the update.
+
+        >>> import numpy as np
+        >>> from budgetron import Budgetron, OperatingPoint
+        >>> X = np.random.default_rng(0).normal(size=(2000, 2)); y = X[:, 0] > 1.5
+        >>> model = Budgetron()
+        >>> model.operating_point = OperatingPoint(costs={"fp": 1, "fn": 20})
+        >>> model.partial_fit(X, y).decide([[0.0, 0.0], [3.0, 0.0]]).tolist()
+        [False, True]
+        >>> model.operating_point.expected_cost < 0.2
+        True
+        """
+        return self._point
+
+    @operating_point.setter
+    def operating_point(self, point: OperatingPoint | None) -> None:
+        if point is not None and not isinstance(point, OperatingPoint):
+            raise refuse_type(self._who, "operating_point", "an OperatingPoint or None", shown(point))
+        if point is not None and point.labels is None:
+            point = point.fresh(margins=not hasattr(self, "predict_proba"))
+            if self._engine is not None and self._classes.settled:
+                point.begin(self._classes.values)
+        self._point = point
+
+    def decide(
+        self, X: Any, *, tasks: Iterable[Any] | None = None, n_jobs: int | None = None, offset: Any = None
+    ) -> NDArray[Any]:
+        """Decide on each row by the operating point: a label, or None where a person should be asked."""
+        margins = self.decision_function(X, tasks=tasks, n_jobs=n_jobs, offset=offset)  # type: ignore[attr-defined]
+        codes = self._decided(margins)
+        labels = np.array([*self._classes.values.tolist(), None], dtype=object)
+        decided: NDArray[Any] = labels[codes]
+        return decided
+
+    def decide_one(self, x: Any, *, task: Hashable = None, offset: Any = None) -> Any:
+        """Decide on one example, an array row or a dict of features: a label, or None."""
+        self._check_begun()  # type: ignore[attr-defined]
+        margin = np.asarray(self._margin_of_one(x, task, offset))  # type: ignore[attr-defined]
+        code = int(self._decided(margin.reshape(1, *margin.shape) if margin.size > 1 else margin.reshape(1))[0])
+        return None if code < 0 else self._classes.values.tolist()[code]
+
+    def _decided(self, margins: NDArray[np.float64]) -> NDArray[np.intp]:
+        point = self._point
+        if point is None:
+            raise InputError(
+                f"{self._who}: decide needs an operating point. Set model.operating_point = "
+                "OperatingPoint(threshold=...), or with costs or max_error."
+            )
+        if point.labels is None:
+            point.begin(self._classes.values)
+        return point.decide_margins(margins)
+
+    def _count_decisions(self, margins: NDArray[np.float64], codes: Any) -> None:
+        """Let the operating point count examples by the margins that they were predicted with."""
+        point = self._point
+        # Until both labels are known, a code may change its label.
+        if point is not None and self._classes.settled:
+            if point.labels is None:
+                point.begin(self._classes.values)
+            point.count_margins(margins, codes)
