@@ -31,6 +31,7 @@ WRONG_INPUT, FAILED, INTERRUPTED = 2, 3, 130
 COMMANDS = {  # name → module, and the line that --help prints
     "run": ("budgetron.cli.commands.run", "Learn from a stream in one pass and report the error."),
     "predict": ("budgetron.cli.commands.predict", "Predict the rows of a stream with a saved model."),
+    "calibrate": ("budgetron.cli.commands.calibrate", "Choose how a saved model decides, on new examples."),
     "compare": ("budgetron.cli.commands.compare", "Compare learners, budgets and graphs, and recommend one."),
     "tune": ("budgetron.cli.commands.tune", "Search for a better kernel bandwidth and budget."),
     "inspect": ("budgetron.cli.commands.inspect", "Show a saved model, and explain a prediction."),

@@ -64,6 +64,8 @@ def explained(path: str, model: Any, columns: Any, text: str, task: str | None, 
         "reasons": reasons.to_dict(),
         "nearest": list(_nearest(reasons, learner, one, whose, nearest)),
     }
+    if getattr(model, "operating_point", None) is not None:
+        found["decision"] = plain(model.decide(row, tasks=tasks)[0])
     if hasattr(model, "predict_std"):
         found["std"] = np.ravel(model.predict_std(row, **given)).tolist()
     if hasattr(model, "predict_proba"):
@@ -132,6 +134,9 @@ def _reasons(out: Console, reasons: dict[str, Any]) -> None:
 def show_example(out: Console, found: dict[str, Any]) -> None:
     whose = "" if found["task"] is None else f" for task {shorten(found['task'])}"
     out.print(f"\nThe example{whose} is predicted as {shorten(found['prediction'])}")
+    if "decision" in found:
+        asked = found["decision"] is None
+        out.print("  the decision is to ask a person" if asked else f"  the decision is {shorten(found['decision'])}")
     for label, share in found.get("probability", {}).items():
         out.print(f"  {shorten(label, 20)}: {percent(share)}")
     if found["missing"]:

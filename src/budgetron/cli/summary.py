@@ -6,6 +6,7 @@ import shlex
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
+from budgetron.cli.decisions import point_words
 from budgetron.cli.formatting import (
     console,
     counted,
@@ -34,7 +35,7 @@ def show(result: RunResult, n_tasks: int) -> None:
     out.print(f"{source_words(result.source)}: {_read(result)}")
     out.print(f"{model_words(result.model)}\n")
     for name, figure, more in _figures(result):
-        out.print(f"{name:<9}{figure:<10}{more}".rstrip())
+        out.print(f"{name:<9}{figure:<10}{more}".rstrip() if figure else f"{name:<9}{more}", soft_wrap=True)
     if n_tasks and len(result.validation.per_task) > 1:
         out.print()
         _tasks(out, result, n_tasks)
@@ -58,6 +59,8 @@ def _figures(result: RunResult) -> Iterator[tuple[str, str, str]]:
     if found.log_loss is not None and validation.calibration is not None:
         off = f"probabilities are off by {percent(validation.calibration.ece)} on average"
         yield "log loss", f"{found.log_loss:.3f}", f"Brier score {decimal(found.brier)}; {off}"
+    for name, value in point_words(getattr(model, "operating_point", None)):
+        yield name, "", value
     if model.capacity_ != 0:
         yield "stored", f"{model.n_stored_:,}", _stored(model)
     yield "memory", size(model.memory_bytes_), "of the whole model"
@@ -231,8 +234,15 @@ def record(result: RunResult) -> dict[str, Any]:
         "label": result.columns.label,
         "task": result.columns.task,
         "model": model_record(model),
+        "operating_point": point_record(model),
         "validation": result.validation.to_dict(),
     }
+
+
+def point_record(model: Any) -> dict[str, Any] | None:
+    """The operating point of a model as JSON values; None if it has none."""
+    point = getattr(model, "operating_point", None)
+    return None if point is None else point.to_dict()
 
 
 def model_record(model: Any) -> dict[str, Any]:

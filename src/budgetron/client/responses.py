@@ -17,6 +17,7 @@ class Prediction(msgspec.Struct, frozen=True):
 
     `warning` is a sentence about features whose names the model does not know, or of which most are missing.
 
+    If the model has an operating point, `decision` is a label, or `abstain` is true: a person should be asked.
     `reasons` is a dict, if they were asked for: label, margin, terms, rest, remainder, nearest.
     """
 
@@ -26,6 +27,8 @@ class Prediction(msgspec.Struct, frozen=True):
     id: str | None = None
     reasons: dict[str, Any] | None = None
     warning: str | None = None
+    decision: Any = None
+    abstain: bool = False
 
 
 class Answered(msgspec.Struct, frozen=True):

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from budgetron.cli import reasons
+from budgetron.cli.decisions import point_words
 from budgetron.cli.formatting import console, counted, kernel_words, percent, plain, shorten, size, table
 from budgetron.cli.options import json_option, model_argument
 from budgetron.errors import refuse
@@ -19,6 +20,7 @@ from budgetron.errors import refuse
 if TYPE_CHECKING:
     from rich.console import Console
 
+    from budgetron.decisions import OperatingPoint
 
 
 @click.command()
@@ -44,6 +46,7 @@ def command(
     With --importance, the reasons for all rows of a file are averaged: which features matter, and for how much.
     """
     from budgetron.cli import models
+    from budgetron.cli.summary import point_record
 
     learner, columns = models.load(model)
     found: dict[str, Any] = {
@@ -52,6 +55,7 @@ def command(
         "columns": [] if columns is None else [row._asdict() for row in columns.describe()],
         "budget_share": {str(name): share for name, share in learner.budget_share_.items()},
         "beliefs": [asdict(belief) | {"weight": weight} for belief, weight in getattr(learner, "beliefs_", [])],
+        "operating_point": point_record(learner),
         "example": None,
         "importance": None,
     }
@@ -64,7 +68,7 @@ def command(
     if as_json:
         click.echo(json.dumps(found))
     else:
-        _show(console(), found, n_tasks)
+        _show(console(), found, n_tasks, getattr(learner, "operating_point", None))
 
 
 def _settings(model: Any) -> dict[str, Any]:
@@ -92,7 +96,7 @@ def _is_json(value: Any) -> bool:
 # ---- Terminal output
 
 
-def _show(out: Console, found: dict[str, Any], n_tasks: int) -> None:
+def _show(out: Console, found: dict[str, Any], n_tasks: int, point: OperatingPoint | None) -> None:
     capacity = found["capacity"]
     limit = "no limit" if capacity is None else f"at most {capacity:,}"
     labels = ", ".join(shorten(label, 20) for label in found["classes"][:10])
@@ -106,13 +110,14 @@ def _show(out: Console, found: dict[str, Any], n_tasks: int) -> None:
         ("seen", f"{counted(found['seen'], 'example')}, {counted(found['mistakes'], 'mistake')}"),
         *([("stored", f"{counted(found['stored'], 'example')}, {limit}")] if capacity != 0 else []),
         ("memory", size(found["memory_bytes"])),
+        *point_words(point),
     ]
     if found["shards"]:
         what = "seen" if capacity == 0 else "stored"
         each = [shard[what] for shard in found["shards"]]
         lines.append(("shards", f"{len(each)}, with {min(each):,} to {max(each):,} examples {what} each"))
     for name, value in lines:
-        out.print(f"{name:<9}{value}")
+        out.print(f"{name:<9}{value}", soft_wrap=True)
     if found["columns"]:
         out.print("\nColumns")
         names = list(found["columns"][0])

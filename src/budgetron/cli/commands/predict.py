@@ -12,6 +12,7 @@ from typing import IO, Any
 import click
 
 from budgetron.cli import INTERRUPTED, outputs
+from budgetron.cli.decisions import decision_options, set_point, settings_from_options
 from budgetron.cli.formatting import counted, rate
 from budgetron.cli.options import (
     encoding_option,
@@ -33,6 +34,7 @@ WHO = "predict"
 @encoding_option
 @on_error_option
 @limit_option
+@decision_options
 @click.option("--output", "-o", metavar="FILE", help="Output file; standard output if left out.")
 @click.option(
     "--to",
@@ -54,6 +56,9 @@ def command(
     in the file (in Parquet and Arrow files the row), the task, the predicted label, and the probability of each label.
     Learners without probabilities print the margin: above 0 means the second label, and a larger distance from 0 means
     more confidence.
+
+    If the model was saved with an operating point (`run --costs`), or one is set here, a further column has the
+    decision: a label, or ask, where a person should be asked.
     """
     from budgetron import io
     from budgetron.cli import models, progress
@@ -61,8 +66,10 @@ def command(
     from budgetron.cli.signals import SignalGuard
 
     outputs.check(WHO, "--output", output, given["overwrite"], devices=True)
+    settings = settings_from_options(WHO, given)
     learner, saved_columns = models.load(model)
     columns = known_columns(WHO, "MODEL", model, saved_columns)
+    set_point(WHO, learner, settings)
     ndjson = as_json or to == "ndjson" or (to == "auto" and _is_ndjson(output))
     written = 0
     reading = {name: given[name] for name in ("encoding", "on_error", "limit")} | {"format": given["file_format"]}
@@ -105,6 +112,8 @@ def _writer(file: IO[str], model: Any, ndjson: bool, with_tasks: bool) -> Callab
     classes = model.classes_.tolist()
     probabilistic = hasattr(model, "predict_proba")
     names = ["line", *(["task"] if with_tasks else []), "prediction", *_figure_names(classes, probabilistic)]
+    if getattr(model, "operating_point", None) is not None:
+        names.append("decision")
     written = classes if ndjson else [label_text(label) if isinstance(label, bool) else label for label in classes]
     rows_of = _rows(model, written, probabilistic, with_tasks)
     if ndjson:
@@ -137,6 +146,8 @@ def _rows(
 
     from budgetron.learners.budgetron import probabilities
 
+    point = getattr(model, "operating_point", None)
+
     def rows(numbers: Any, tasks: Any, margins: Any) -> Iterator[tuple[Any, ...]]:
         codes = (margins > 0).astype(int) if margins.ndim == 1 else margins.argmax(axis=1)
         figures = probabilities(margins) if probabilistic else margins.reshape(len(margins), -1)
@@ -145,6 +156,8 @@ def _rows(
             columns.append(tasks.tolist() if isinstance(tasks, np.ndarray) else tasks or [None] * len(margins))
         columns.append([classes[code] for code in codes.tolist()])
         columns += np.round(figures, 6).T.tolist()
+        if point is not None:
+            columns.append([*classes, "ask"][code] for code in point.decide_margins(margins).tolist())
         return zip(*columns, strict=True)
 
     return rows

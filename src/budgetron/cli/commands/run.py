@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from budgetron.cli import INTERRUPTED, models, outputs
+from budgetron.cli.decisions import decision_options, set_point, settings_from_options
 from budgetron.cli.formatting import counted, source_words
 from budgetron.cli.learner_spec import LearnerSpec
 from budgetron.cli.options import (
@@ -62,6 +63,7 @@ class RunResult:
 @stream_argument
 @stream_options
 @learner_options
+@decision_options
 @click.option("--save", metavar="MODEL", help="Save the model to this file; a model in shards to a folder.")
 @click.option("--resume", metavar="MODEL", help="Continue with a saved model, its settings and columns.")
 @click.option("--skip", type=click.IntRange(min=0), default=0, help="Skip this many rows at the beginning.")
@@ -104,6 +106,7 @@ def command(ctx: click.Context, /, stream: str, **given: Any) -> None:
     budgetron run more.csv --resume mail.budgetron --save mail.budgetron
     """
     text = StreamOptions.from_options(stream, given)
+    given["point"] = settings_from_options(WHO, given)
     # --ray with a directory that holds a model means: continue that model.
     if given["resume"] is None and models.in_shards(given["ray"]):
         given["resume"] = given["ray"]
@@ -169,6 +172,7 @@ def _learn(text: StreamOptions, learner: LearnerSpec | None, given: dict[str, An
                 model = made
             else:
                 model = models.start_sharded(made, given["ray"], given["shards"], given["workers"])
+        set_point(WHO, model, given["point"])
         directory = getattr(model, "directory", None)
         labelled.expect_tasks_of([model])
         try:

@@ -13,7 +13,7 @@ from budgetron.durable.ownership import TEMPORARY
 from budgetron.service.handlers.features import check_text
 from budgetron.service.http.problems import HTTPProblem
 from budgetron.service.http.wire import SAFE_HEADERS, Done, ModelAnswer, ShardAnswer, TaskAnswer, encode, reply
-from budgetron.service.monitoring.statistics import beliefs, plain
+from budgetron.service.monitoring.statistics import beliefs, operating_point, plain
 
 if TYPE_CHECKING:
     from budgetron.service.http.call import Call
@@ -50,6 +50,7 @@ def _description(served: ServedModel) -> ModelAnswer:
         beliefs=beliefs(learner) if begun else [],
         budget_scope="shard" if served.in_shards else "model",
         shards=[_shard(shard) for shard in learner.shards_] if served.in_shards and begun else [],
+        operating_point=operating_point(learner),
     )
 
 

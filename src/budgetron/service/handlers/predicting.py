@@ -12,6 +12,7 @@ from msgspec import UNSET, convert
 from numpy.typing import NDArray
 from starlette.responses import Response
 
+from budgetron.decisions import ASK
 from budgetron.durable import ModelHost
 from budgetron.errors import refuse
 from budgetron.learners.budgetron import probabilities
@@ -115,17 +116,22 @@ class Predictor:
 
 
 def predictions(model: Any, margins: NDArray[np.float64]) -> list[Prediction]:
-    """Margins as predictions: label, margin, and probabilities if the model has them."""
+    """Margins as predictions: label, margin, probabilities if the model has them, and decisions if it decides."""
     classes = model.classes_.tolist()
     chances: list[dict[str, float] | None] = [None] * len(margins)
     if hasattr(model, "predict_proba"):
         names = [label_text(label) for label in classes]
         chances = [dict(zip(names, row, strict=True)) for row in probabilities(margins).tolist()]
     codes = (margins > 0).astype(int) if margins.ndim == 1 else margins.argmax(axis=1)
-    return [
+    answers = [
         Prediction(classes[code], margin, chance)
         for code, margin, chance in zip(codes.tolist(), margins.tolist(), chances, strict=True)
     ]
+    point = getattr(model, "operating_point", None)
+    if point is not None:
+        for answer, code in zip(answers, point.decide_margins(margins).tolist(), strict=True):
+            answer.decision, answer.abstain = (None, True) if code == ASK else (classes[code], False)
+    return answers
 
 
 async def predict(call: Call) -> Response:

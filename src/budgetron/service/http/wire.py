@@ -132,6 +132,7 @@ class Prediction(Struct, omit_defaults=True):
     """`margin` is positive for the second class, or one number per class; `probabilities` if the model has them.
 
     `warning` is a sentence about features whose names the model does not know, or of which most are missing.
+    A model with an operating point adds its `decision`, or `abstain`: a person should be asked.
     """
 
     label: Any
@@ -140,6 +141,8 @@ class Prediction(Struct, omit_defaults=True):
     id: str | None = None
     warning: str | None = None
     reasons: Reasons | None = None
+    decision: Any = None
+    abstain: bool = False
 
 
 class Predictions(Struct):
@@ -214,6 +217,7 @@ class ModelAnswer(Struct):
     beliefs: list[dict[str, float | str | bool]]
     budget_scope: str
     shards: list[ShardAnswer]
+    operating_point: dict[str, Any] | None
 
 
 class ModelsAnswer(Struct):

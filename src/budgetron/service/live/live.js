@@ -100,6 +100,7 @@
   }
 
   function cards(state, now) {
+    const point = state.operating_point;
     const o = state.overall || {}, limit = state.budget_bytes, rare = state.rare;
     const errors = [
       ["Error", or(percent, o.error), `${or(count, o.mistakes)} mistakes`],
@@ -116,6 +117,7 @@
       ["Tasks", count(state.n_tasks), state.tasks_counted_together ? `${count(state.tasks_counted_together)} examples of others` : ""],
       ...(state.capacity === 0 ? [] : [["Stored", count(state.stored), state.capacity == null ? "no limit" : `of ${count(state.capacity)} at most`]]),
       ["Memory", bytes(state.memory_bytes), limit == null ? "the whole model" : `of ${bytes(limit)}, ${percent(state.memory_bytes / limit)}`],
+      ...(point ? [decisions(point)] : []),
       ["Rejected", count(state.traffic.refused), "examples"],
     ];
     const names = rows.map(([name]) => name).join();
@@ -128,6 +130,13 @@
       main.textContent = value;
       small.textContent = note;
     });
+  }
+
+  function decisions(point) {  // the card of an operating point
+    const asked = point.expected_asked ? `, asks about ${percent(point.expected_asked)}` : "";
+    const from = point.high == null ? "" : `${tidy(point.labels[1], 16)} from ${point.high.toPrecision(2)} on`;
+    return point.costs ? ["Cost per example", or(decimal, point.expected_cost), from + asked] :
+      ["Wrong decisions", or(percent, point.expected_cost), (from + asked).replace(/^, /, "")];
   }
 
   function charts(state, seconds) {
@@ -257,6 +266,8 @@
   }
   function said(answer) {
     const parts = [make("p", {}, "Predicted: ", make("strong", {}, make("bdi", { textContent: tidy(answer.label) })))];
+    if (answer.abstain) parts.push(make("p", { textContent: "Decision: ask a person" }));
+    else if (answer.decision != null) parts.push(make("p", {}, "Decision: ", make("strong", {}, make("bdi", { textContent: tidy(answer.decision) }))));
     if (answer.probabilities) {
       const rows = Object.entries(answer.probabilities).sort((a, b) => b[1] - a[1]).slice(0, 10);
       parts.push(make("div", { className: "scroll" }, make("table", {}, make("tbody", {}, ...rows.map(([label, p]) => make("tr", {},

@@ -96,3 +96,15 @@ class _Models:
                 if (value := getattr(found, name, None)) is not None:
                     family.add_metric([model], value)
             yield family
+        served = [(model.name, model.host.model) for model in list(self._models.values())]
+        points = [(name, getattr(model, "operating_point", None)) for name, model in served]
+        costs = {
+            "expected_cost": "Cost per example of the operating point, on the examples counted.",
+            "expected_asked": "Share of examples for which the operating point asks a person.",
+        }
+        for name, description in costs.items():
+            family = GaugeMetricFamily(f"budgetron_{name}", description, labels=["model"])
+            for model, point in points:
+                if point is not None and (value := getattr(point, name)) is not None:
+                    family.add_metric([model], value)
+            yield family

@@ -10,6 +10,7 @@
      "tasks":    [{"task", "n", "mistakes", "error", "f_measure", …}, …]          the 200 with most mistakes
      "n_tasks":  1000, "tasks_counted_together": 17,                              tasks after the first 1,000
      "share":    [["ann", 0.2], …]                                                ≤ 32, of the stored examples
+     "operating_point": {"low", "high", "expected_cost", "expected_asked", "so_far": {…}, …},    or null
      "stored": 500, "capacity": 500, "memory_bytes": 120000, "budget_bytes": null,
      "beliefs":  [{"weight": 0.7, "words": "linear, calm", "apart": false, …}, …]  of a Budgetron, else []
      "relations": {"tasks": ["ann", …], "values": [[1.0, −0.4, …], …]},           ≤ 24, of a Budgetron, else null
@@ -145,6 +146,7 @@ class LiveStatistics:
             "share": [[plain(task), part] for task, part in share],
             "stored": model.n_stored_ if begun else 0, "capacity": model.capacity_ if begun else None,
             "memory_bytes": model.memory_bytes_ if begun else 0, "budget_bytes": budget_bytes(model),
+            "operating_point": operating_point(model),
             "beliefs": beliefs(model) if begun else [], "relations": relations, "mistakes": mistakes,
         }  # fmt: skip
 
@@ -192,6 +194,15 @@ def relations_of(model: Any, tasks: list[Hashable]) -> dict[str, Any] | None:
 def beliefs(model: Any) -> list[dict[str, Any]]:
     """The models that a Budgetron mixes, and their weights."""
     return [{"weight": weight, **vars(belief)} for belief, weight in getattr(model, "beliefs_", [])]
+
+
+def operating_point(model: Any) -> dict[str, Any] | None:
+    """The settings and figures of a model's operating point; None if it has none."""
+    point = getattr(model, "operating_point", None)
+    if point is None:
+        return None
+    found: dict[str, Any] = point.to_dict()
+    return found | {"labels": [plain(label) for label in found["labels"]]}
 
 
 def budget_bytes(model: Any) -> int | None:

@@ -1,0 +1,84 @@
+"""`budgetron calibrate`: choose the operating point of a saved model on examples that it has not learned from.
+
+The model does not learn, so that the guarantee of --max-error holds for it as it is.
+"""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import click
+
+from budgetron.cli import outputs
+from budgetron.cli.decisions import decision_options, point_words, set_point, settings_from_options
+from budgetron.cli.formatting import counted
+from budgetron.cli.options import (
+    StreamOptions,
+    format_option,
+    json_option,
+    limit_option,
+    model_argument,
+    on_error_option,
+    overwrite_option,
+    stream_argument,
+)
+from budgetron.errors import refuse
+
+WHO = "calibrate"
+
+
+@click.command()
+@model_argument
+@stream_argument
+@decision_options
+@format_option
+@on_error_option
+@limit_option
+@click.option("--save", metavar="MODEL", required=True, help="Save the model with its operating point to this file.")
+@overwrite_option
+@json_option
+def command(model: str, stream: str, save: str, overwrite: bool, as_json: bool, **given: Any) -> None:
+    """Choose how a saved model decides, on labelled examples that it has not seen.
+
+    The model predicts the examples and does not learn from them. With --max-error E, at most a share E of its future
+    decisions is wrong, for each label, with the confidence of --confidence, if future examples come from where these
+    came from. Otherwise it asks a person.
+
+    \b
+    budgetron calibrate mail.budgetron later.csv --max-error 0.01 --save mail.budgetron
+    budgetron calibrate mail.budgetron later.csv --costs fp=1,fn=20 --save mail.budgetron
+    """
+    from budgetron import io
+    from budgetron.cli import models
+    from budgetron.cli.commands.run import known_columns
+    from budgetron.cli.labelled_stream import LabelledStream
+    from budgetron.cli.signals import SignalGuard
+
+    settings = settings_from_options(WHO, given)
+    if settings is None:
+        raise refuse(WHO, "--threshold, --costs or --max-error", "given", "none of them")
+    outputs.check(WHO, "--save", save, overwrite, own=model)
+    learner, columns = models.load(model)
+    columns = known_columns(WHO, "MODEL", model, columns)
+    if hasattr(type(learner), "operating_point"):
+        learner.operating_point = None  # what was counted while it learned does not count here
+    set_point(WHO, learner, settings)
+    options = StreamOptions(stream, **given)
+    classes = learner.classes_.tolist()
+    with SignalGuard(stream) as guard, LabelledStream(WHO, options, columns, classes) as labelled:
+        for rows in labelled.blocks(guard):
+            margins = learner.decision_function(rows.X, tasks=rows.tasks)
+            learner._count_decisions(margins, learner._classes.codes(WHO, rows.y))
+    point = learner.operating_point
+    if not point.n:
+        raise refuse(WHO, "STREAM", "a stream with labelled examples", f"{stream!r}, which has none or too few")
+    io.save_model(save, learner, columns)
+    if as_json:
+        click.echo(json.dumps({"source": stream, "saved": save, "operating_point": point.to_dict()}, default=str))
+        return
+    click.echo(f"{counted(point.n, 'example')} counted; the model did not learn from them.")
+    for name, value in point_words(point):
+        if name != "so far":  # nothing was decided: these are the examples that the point was chosen on
+            click.echo(f"{name:<9}{value}")
+    click.echo(f"Saved in {save}.")

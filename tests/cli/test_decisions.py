@@ -1,0 +1,86 @@
+"""Operating points on the command line: set by `run`, chosen by `calibrate`, used by `predict`, shown by `inspect`."""
+
+from __future__ import annotations
+
+import csv
+import io
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import budgetron as library
+
+
+@pytest.fixture
+def clicks(tmp_path: Path) -> Path:
+    rng = np.random.default_rng(0)
+    x = rng.normal(size=3000)
+    labels = np.where(rng.random(3000) < 0.08 * np.exp(x - 0.5), "yes", "no")
+    lines = [f"{x[place]:.3f},u{place % 5},{labels[place]}" for place in range(3000)]
+    path = tmp_path / "clicks.csv"
+    path.write_text("\n".join(["x,user,click", *lines]) + "\n", encoding="utf-8")
+    return path
+
+
+def test_from_a_file_to_a_model_that_decides(clicks: Path, tmp_path: Path, budgetron, told) -> None:
+    saved = tmp_path / "m.budgetron"
+    text = budgetron("run", clicks, "--label", "click", "--costs", "fp=1,fn=8", "--save", saved).stdout
+    assert "decides  yes from a probability of yes of 0." in text and "per example; always no: " in text
+    assert "so far   3,000 decided" in text
+    found = told("inspect", saved)["operating_point"]
+    assert found["costs"] == {"fp": 1.0, "fn": 8.0, "ask": None} and found["counted"] == 3000
+    assert "decides  yes from" in budgetron("inspect", saved, "--example", '{"x": 3}', "--task", "u1").stdout
+    assert "the decision is yes" in budgetron("inspect", saved, "--example", '{"x": 3}', "--task", "u1").stdout
+    rows = list(csv.DictReader(io.StringIO(budgetron("predict", saved, clicks, "--quiet").stdout)))
+    assert {row["decision"] for row in rows} == {"yes", "no"}
+    cut = found["high"]
+    assert all((row["decision"] == "yes") == (float(row["probability_yes"]) >= cut - 1e-5) for row in rows[:500])
+    # Other settings are chosen from the same counts, without learning again.
+    careful = list(csv.DictReader(io.StringIO(budgetron("predict", saved, clicks, "-q", "--max-error", 0.15).stdout)))
+    assert {row["decision"] for row in careful} == {"no", "ask"}
+    exact = list(csv.DictReader(io.StringIO(budgetron("predict", saved, clicks, "-q", "--threshold", 0.3).stdout)))
+    assert all((row["decision"] == "yes") == (float(row["probability_yes"]) >= 0.3) for row in exact)
+
+
+def test_a_resumed_model_keeps_its_point_or_gets_another(clicks: Path, tmp_path: Path, budgetron, told) -> None:
+    saved = tmp_path / "m.budgetron"
+    budgetron("run", clicks, "--label", "click", "--max-error", 0.2, "--limit", 1000, "--save", saved, "--quiet")
+    again = told("run", clicks, "--resume", saved, "--skip", 1000, "--save", saved)["operating_point"]
+    assert again["counted"] == 3000 and again["max_error"] == 0.2
+    other = told("run", clicks, "--resume", saved, "--limit", 10, "--costs", "fp=1,fn=2,ask=0.4")["operating_point"]
+    assert other["counted"] == 3010 and other["costs"]["ask"] == 0.4 and other["max_error"] is None
+
+
+def test_calibrate_does_not_learn(clicks: Path, tmp_path: Path, budgetron, told) -> None:
+    saved, decided = tmp_path / "m.budgetron", tmp_path / "d.budgetron"
+    budgetron("run", clicks, "--label", "click", "--limit", 1500, "--save", saved, "--quiet")
+    text = budgetron("calibrate", saved, clicks, "--max-error", 0.2, "--save", decided).stdout
+    assert "3,000 examples counted; the model did not learn from them." in text and "at most 20.0 % per label" in text
+    model = library.load(decided)
+    assert model.n_seen_ == 1500 and model.operating_point.n == 3000
+    plain = told("calibrate", saved, clicks, "--threshold", 0.4, "--save", tmp_path / "e")["operating_point"]
+    assert plain["high"] == 0.4
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        (["--costs", "fp=1"], "fp=1,fn=20,ask=0.5"),
+        (["--costs", "fp=1,fn=x"], "--costs"),
+        (["--costs", "fp=-1,fn=2"], "--costs"),
+        (["--costs", "fp=1,fn=2", "--threshold", 0.5], "one at a time"),
+        (["--threshold", 2], "threshold must be a number above 0 and below 1"),
+        (["--max-error", 1], "--max-error"),
+        (["--max-error", 0.1, "--confidence", 0], "--confidence"),
+    ],
+)
+def test_wrong_options_are_named(clicks: Path, budgetron, options: list, words: str) -> None:
+    result = budgetron("run", clicks, "--label", "click", *options, code=2)
+    assert words in result.output
+
+
+def test_calibrate_needs_a_setting(clicks: Path, tmp_path: Path, budgetron) -> None:
+    budgetron("run", clicks, "--label", "click", "--limit", 100, "--save", tmp_path / "m", "--quiet")
+    result = budgetron("calibrate", tmp_path / "m", clicks, "--save", tmp_path / "n", code=2)
+    assert "--threshold, --costs or --max-error must be given" in result.output
