@@ -101,8 +101,18 @@ def learn_many(settings: ClientSettings, examples: list[dict[str, Any]], key: st
     return Call("POST", settings.path("learn"), body, answer=Answered)
 
 
-def feedback(settings: ClientSettings, name: str, label: Any) -> Call:
-    return Call("POST", settings.path("feedback"), {"id": name, "label": _item(label)}, answer=dict[str, Any])
+def feedback(settings: ClientSettings, name: str, label: Any, correct: bool = False) -> Call:
+    body = {"id": name, "label": _item(label)} | ({"correct": True} if correct else {})
+    return Call("POST", settings.path("feedback"), body, answer=dict[str, Any])
+
+
+def correction(
+    settings: ClientSettings, position: int, row: int | None, label: Any, withdraw: bool, reason: str
+) -> Call:
+    body: dict[str, Any] = {"position": int(position)} | ({} if row is None else {"row": int(row)})
+    body |= {"withdraw": True} if withdraw else {"label": _item(label)}
+    body |= {"reason": reason} if reason else {}
+    return Call("POST", settings.path("corrections"), body, answer=dict[str, Any])
 
 
 def get(settings: ClientSettings, rest: str) -> Call:

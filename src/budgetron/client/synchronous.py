@@ -116,10 +116,27 @@ class Client:
             margins += self._call(calls.learn_many(self._settings, examples, None, classes)).margins
         return np.array(margins, dtype=np.float64)
 
-    def feedback(self, id: str, label: Any) -> dict[str, Any]:
-        """Send the label of an earlier prediction, by its id."""
-        answer: dict[str, Any] = self._call(calls.feedback(self._settings, id, label))
+    def feedback(self, id: str, label: Any, *, correct: bool = False) -> dict[str, Any]:
+        """Send the label of an earlier prediction, by its id. With `correct`, it replaces one that came before."""
+        answer: dict[str, Any] = self._call(calls.feedback(self._settings, id, label, correct))
         return answer
+
+    def correct(self, position: int, label: Any, row: int | None = None, *, reason: str = "") -> dict[str, Any]:
+        """Correct a label that is still in the log: example `row` of record `position`, which `learn` returned."""
+        call = calls.correction(self._settings, position, row, label, False, reason)
+        answer: dict[str, Any] = self._call(call)
+        return answer
+
+    def withdraw(self, position: int, row: int | None = None, *, reason: str = "") -> dict[str, Any]:
+        """Take an example that is still in the log out of the model."""
+        call = calls.correction(self._settings, position, row, None, True, reason)
+        answer: dict[str, Any] = self._call(call)
+        return answer
+
+    def corrections(self) -> list[dict[str, Any]]:
+        """The audit trail of corrections, newest first."""
+        found: list[dict[str, Any]] = (self._get("corrections"))["corrections"]
+        return found
 
     # ---- statistics
 

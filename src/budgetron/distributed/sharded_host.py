@@ -22,7 +22,7 @@ from budgetron.distributed.errors import InShards, Unfinished
 from budgetron.distributed.learning import ConvertedRequest
 from budgetron.distributed.shard_options import FOLDER, ShardOptions, open_model, refuse_unsharded
 from budgetron.distributed.sharded import ShardedModel
-from budgetron.durable import HostedModel, Learned, Request, blocks
+from budgetron.durable import Corrected, Correction, HostedModel, Learned, Request, blocks
 from budgetron.durable.blocks import margins_to_bytes
 from budgetron.durable.errors import storage_errors
 from budgetron.durable.ownership import DirectoryLock, make_private, remove_leftovers
@@ -128,6 +128,20 @@ class ShardedHost:
         if isinstance(answer, Exception):
             raise answer
         return answer
+
+    def correct(
+        self, position: int, label: Any, row: int | None = None, *, who: str = "", reason: str = ""
+    ) -> Corrected:
+        raise _cannot_correct()
+
+    def withdraw(self, position: int, row: int | None = None, *, who: str = "", reason: str = "") -> Corrected:
+        raise _cannot_correct()
+
+    def corrections(self, limit: int = 1000) -> list[Correction]:
+        raise _cannot_correct()
+
+    def record_of(self, key: str) -> int | None:
+        raise _cannot_correct()
 
     def _append(self, new: list[Entry]) -> None:
         if not self._open:
@@ -266,6 +280,12 @@ def _unfinished(error: Exception) -> Unfinished:
 
 def _described(error: Exception) -> str:
     return f"{type(error).__name__}: {shown(str(error), 200)}"
+
+
+def _cannot_correct() -> InShards:
+    remedy = "Learn the right label as a new example."
+    accepted = "asked of a model in one piece"
+    return InShards(refusal("service", "corrections", accepted, "a model in shards", remedy))
 
 
 def _in_shards(what: str) -> InShards:

@@ -10,6 +10,7 @@ Every example is on disk before it is acknowledged, and is learned exactly once.
 stream engine, so any program can use it. This package must not import the service or the distributed models.
 """
 
+from budgetron.durable.corrections import Corrected, Correction
 from budgetron.durable.errors import (
     AlreadyOwned,
     DamagedLog,
@@ -17,6 +18,7 @@ from budgetron.durable.errors import (
     DiskRefused,
     KeyReused,
     NothingLearned,
+    NotInLog,
     StaleOwner,
 )
 from budgetron.durable.host import Host
@@ -29,6 +31,8 @@ from budgetron.durable.requests import Learned, Request, StreamRows, row_digest,
 
 __all__ = [
     "AlreadyOwned",
+    "Corrected",
+    "Correction",
     "DamagedLog",
     "DirectoryGone",
     "DiskRefused",
@@ -37,6 +41,7 @@ __all__ = [
     "KeyReused",
     "Learned",
     "ModelHost",
+    "NotInLog",
     "NothingLearned",
     "Request",
     "StaleOwner",

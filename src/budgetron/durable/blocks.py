@@ -150,6 +150,30 @@ def without_first_rows(payload: bytes, n: int) -> bytes:
     return encode_request(request, None, logged.kind == "records")
 
 
+def with_label(payload: bytes, row: int, label: Any, withdrawn: bool = False) -> bytes | None:
+    """Encode the same request with another label for one row, or without that row; None if no row is left."""
+    logged = decode_block(payload)
+    given = logged.examples
+    assert given.labels is not None
+    kept = np.arange(len(given.labels))
+    y = given.labels.tolist()
+    if withdrawn:
+        kept = np.delete(kept, row)
+        del y[row]
+        if not y:
+            return None
+    else:
+        y[row] = label
+    parts = (given.rows, given.tasks, given.weights, given.offsets)
+    X, tasks, weights, scores = (None if values is None else _taken(values, kept) for values in parts)
+    request = Request(X, y, tasks, classes=logged.classes, sample_weight=weights, offset=scores)
+    return encode_request(request, None, logged.kind == "records")
+
+
+def _taken(values: Any, places: NDArray[np.intp]) -> Any:
+    return [values[place] for place in places.tolist()] if isinstance(values, list) else values[places]
+
+
 def are_records(X: Any) -> bool:
     """Whether X is a list of dicts. A list of dicts and other rows is rejected."""
     if not (isinstance(X, Sequence) and not isinstance(X, str) and len(X) and isinstance(X[0], Mapping)):

@@ -50,6 +50,10 @@ class NothingLearned(InputError):
         super().__init__(message)  # pickle passes the message when a Ray worker sends this exception back
 
 
+class NotInLog(InputError):
+    """A record that cannot be corrected any more, because it is part of a snapshot."""
+
+
 class KeyReused(InputError):
     """An idempotency key that was used before with different examples."""
 

@@ -22,6 +22,7 @@ from pathlib import Path
 from typing import Any, ClassVar, Self
 
 from budgetron.durable import blocks
+from budgetron.durable.corrections import WITHDRAWN, Corrected, Correction, Corrections
 from budgetron.durable.errors import DiskRefused, NothingLearned, StaleOwner, storage_errors
 from budgetron.durable.host_state import HostState
 from budgetron.durable.hosted_model import hosted_model_from
@@ -66,6 +67,7 @@ class Host(HostState):
         self.recovery = found  # what was recovered on opening
         self.snapshot_every = snapshot_every
         self.snapshot_error: DiskRefused | None = None  # of the last attempt; the log grows until one succeeds
+        self._corrections = Corrections(log, snapshots)
         self._commit_lock = threading.Lock()
         self._queue_lock = threading.Lock()
         self._waiting: list[Entry] = []
@@ -267,6 +269,70 @@ class Host(HostState):
             self._log.learned(entry, margins)
             self._snapshots.count(len(margins), len(entry.payload))
             entry.answer = entry.learned(entry.number, margins, self._classes)
+
+    # ---- corrections
+
+    def correct(
+        self, position: int, label: Any, row: int | None = None, *, who: str = "", reason: str = ""
+    ) -> Corrected:
+        """Correct a wrong label that is still in the log: the model becomes as if the right one had been learned.
+
+        Parameters
+        ----------
+        position, row : int
+            The number of the record (`Learned.position`), and the example in it, from 0. A record of one example needs
+            no `row`.
+        label : the right one
+        who, reason : str
+            For the audit trail, see `corrections`.
+
+        The records after the last snapshot before it are learned again; meanwhile learning waits and predictions use
+        the old model. A restart or a crash leaves the correction as a whole or not at all.
+
+        Raises
+        ------
+        NotInLog
+            If the record is part of a snapshot and has left the log. Nothing changes.
+        InputError
+            If there is no such example, or the model rejects the label. Nothing changes.
+        """
+        return self._change(position, row, label, who, reason)
+
+    def withdraw(self, position: int, row: int | None = None, *, who: str = "", reason: str = "") -> Corrected:
+        """Take an example that is still in the log out of the model, as if it had never been learned; see `correct`."""
+        return self._change(position, row, WITHDRAWN, who, reason)
+
+    def corrections(self, limit: int = 1000) -> list[Correction]:
+        """The audit trail of corrections, newest first."""
+        with self._commit_lock:
+            self._check_open()
+            return self._corrections.trail(limit)
+
+    def _change(self, position: int, row: int | None, label: Any, who: str, reason: str) -> Corrected:
+        with self._commit_lock:
+            self._check_open()
+            if not self._hosted.begun:
+                raise NothingLearned
+            before = self._corrections.repeated(position, row, label)
+            if before is not None:
+                return before
+            with self._learning_lock:
+                prepared = self._corrections.prepare(self._hosted.model, position, row, label, who, reason)
+            self._is_consistent = False  # The log is ahead of the model until it is replaced.
+            try:
+                corrected = self._corrections.write(prepared)
+                self._hosted = prepared.hosted
+            except StorageError:
+                self._is_consistent = True  # nothing was written
+                raise
+            self._is_consistent = True
+            self.snapshot_error = None
+            return corrected
+
+    def record_of(self, key: str) -> int | None:
+        """The number of the record that was learned under an idempotency key; None if the key is not stored."""
+        with self._commit_lock:
+            return self._log.record_of(key)
 
     def check_stream(self, key: str, rows: StreamRows) -> int:
         """How many of these rows were learned, from the first. Raises `KeyReused` if other rows were learned there."""

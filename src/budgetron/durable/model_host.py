@@ -7,6 +7,7 @@ from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Any, Protocol
 
+from budgetron.durable.corrections import Corrected, Correction
 from budgetron.durable.hosted_model import HostedModel
 from budgetron.durable.requests import Learned, Request
 
@@ -41,6 +42,16 @@ class ModelHost(Protocol):
     def learn_many(self, requests: Sequence[Request]) -> list[Learned | Exception]: ...
 
     def forget_task(self, task: Hashable) -> Learned: ...
+
+    def correct(
+        self, position: int, label: Any, row: int | None = None, *, who: str = "", reason: str = ""
+    ) -> Corrected: ...
+
+    def withdraw(self, position: int, row: int | None = None, *, who: str = "", reason: str = "") -> Corrected: ...
+
+    def corrections(self, limit: int = 1000) -> list[Correction]: ...
+
+    def record_of(self, key: str) -> int | None: ...
 
     def remembered(self, prefix: str) -> dict[str, Learned]: ...
 

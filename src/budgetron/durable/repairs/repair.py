@@ -18,7 +18,7 @@ from budgetron.durable.repairs.staging import Replaced, copy_host, owned, put_in
 from budgetron.durable.repairs.verify import verify
 from budgetron.durable.storage.key_tables import CHECKSUMS
 from budgetron.durable.storage.log import Log
-from budgetron.durable.storage.log_schema import NAME
+from budgetron.durable.storage.log_schema import NAME, TRAIL_CHECKSUM
 from budgetron.durable.storage.snapshots import Snapshots
 from budgetron.durable.storage.sqlite_file import SqliteFile
 from budgetron.errors import InputError, refusal
@@ -78,6 +78,7 @@ def _write(folder: Path, old: Log, found: Recovery, last: int) -> int:
         new.take_over(max(1, old.epoch))
         with new.writing():
             copy_keys(old.db, new.db, found.position)
+            copy_trail(old.db, new.db)
             new.keys.answered(old.unwritten.answers.items())
             new.keys.remove(old.unwritten.refused)
         Snapshots(new).replace_model(found.hosted.content(), least=last + 1)
@@ -93,6 +94,13 @@ def copy_keys(old: SqliteFile, new: SqliteFile, last: int) -> None:
         for row in rows_around_damage(old, query, (last,)):
             places = ", ".join("?" * len(row))
             new.execute(f"INSERT OR IGNORE INTO {table} VALUES ({places})", row)
+
+
+def copy_trail(old: SqliteFile, new: SqliteFile) -> None:
+    """Copy the audit trail of corrections, as far as it is as it was written."""
+    query = f"SELECT * FROM correction NOT INDEXED WHERE crc IS {TRAIL_CHECKSUM} ORDER BY rowid"
+    for row in rows_around_damage(old, query):
+        new.execute(f"INSERT OR IGNORE INTO correction VALUES ({', '.join('?' * len(row))})", row)
 
 
 def rows_around_damage(db: SqliteFile, query: str, values: tuple[Any, ...] = ()) -> Iterator[Any]:

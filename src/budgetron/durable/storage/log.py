@@ -40,7 +40,7 @@ class Record:
     number: int
     batch: int
     block: bytes | None  # None: the model rejected it
-    keyed: bool = False  # whether its margins are stored for an idempotency key
+    keyed: bool = False  # whether its idempotency key waits for its margins; margins that are known stay as they are
 
 
 class Log:
@@ -80,6 +80,10 @@ class Log:
     @property
     def directory(self) -> Path:
         return self.path.parent
+
+    def damaged(self, what: str) -> StorageError:
+        """The error for a log that differs from what was written."""
+        return damaged_log(self.path, what)
 
     # ---- ownership
 
@@ -173,8 +177,9 @@ class Log:
     def records_after(self, start: int) -> Iterator[Record]:
         """Iterate over the log in order. Raises `DamagedLog` where a record is missing or its bytes have changed."""
         query = (
-            "SELECT number, batch, crc, block, EXISTS (SELECT 1 FROM answer WHERE answer.number = log.number) "
-            "OR EXISTS (SELECT 1 FROM stream_block WHERE stream_block.number = log.number) "
+            "SELECT number, batch, crc, block, "
+            "EXISTS (SELECT 1 FROM answer WHERE answer.number = log.number AND margins IS NULL) "
+            "OR EXISTS (SELECT 1 FROM stream_block WHERE stream_block.number = log.number AND margins IS NULL) "
             "FROM log WHERE number > ? ORDER BY number"
         )
         last = start
@@ -208,6 +213,11 @@ class Log:
             with self.writing():
                 self.keys.adopt_message_keys(key, rows.places)
         return self.keys.check_stream(key, rows, self.unwritten)
+
+    def record_of(self, key: str) -> int | None:
+        """The number of the record of a request, by its idempotency key."""
+        found = self.db.one("SELECT number FROM answer WHERE key = ?", (key,))
+        return None if found is None or found[0] in self.unwritten.refused else int(found[0])
 
     def answers_to(self, prefix: str) -> Iterable[tuple[str, Learned]]:
         """The stored idempotency keys that begin with `prefix`, and their answers."""

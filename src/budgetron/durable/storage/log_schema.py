@@ -4,6 +4,7 @@
     log        record number, first record number of the same commit, CRC-32, bytes of the block (NULL: it was rejected)
     answer, stream_block, stream_forgotten      idempotency keys; see `key_tables`
     snapshot   the number of the last record that the model file contains, and the file in parts; see `snapshots`
+    correction the audit trail: record number, row, old and new label as JSON (NULL: withdrawn), who, why, when
 
 From the older snapshot on, the numbers in the log have no gaps, so that a missing record is noticed.
 """
@@ -15,6 +16,7 @@ from budgetron.durable.storage.key_tables import CHECKSUM_SCHEMA, SCHEMA_2, STRE
 from budgetron.durable.storage.sqlite_file import SqliteFile
 
 NAME = "host.sqlite"
+TRAIL_CHECKSUM = "checksum(number, position, place, old, new, CAST(who AS BLOB), CAST(reason AS BLOB), at)"
 OWNER_CHECKSUM = "checksum(epoch, position, snapshot, previous)"
 # A rejected record keeps its number. The CRC-32 of no bytes is its seed, and the number of the record is the seed.
 CLEAR_RECORD = "UPDATE log SET block = NULL, crc = number & 4294967295 WHERE number = ?"
@@ -26,13 +28,18 @@ ALTER TABLE owner ADD COLUMN snapshot INTEGER;
 ALTER TABLE owner ADD COLUMN previous INTEGER;
 ALTER TABLE owner ADD COLUMN crc INTEGER;
 """
+_CORRECTIONS = """
+CREATE TABLE IF NOT EXISTS correction (number INTEGER PRIMARY KEY AUTOINCREMENT, position INTEGER, place INTEGER,
+    old BLOB, new BLOB, who TEXT, reason TEXT, at REAL, crc INTEGER) STRICT;
+CREATE INDEX IF NOT EXISTS correction_by_position ON correction (position);
+"""
 _SEAL_OWNER = f"UPDATE owner SET crc = {OWNER_CHECKSUM};"
 SCHEMA = f"""
 CREATE TABLE owner (one INTEGER PRIMARY KEY CHECK (one = 1), epoch INTEGER, position INTEGER) STRICT;
 CREATE TABLE log (number INTEGER PRIMARY KEY, batch INTEGER, crc INTEGER, block BLOB) STRICT;
 CREATE TABLE snapshot (number INTEGER, part INTEGER, content BLOB, PRIMARY KEY (number, part)) STRICT;
 INSERT INTO owner VALUES (1, 0, 0);
-{SCHEMA_2} {CHECKSUM_SCHEMA} {_SNAPSHOT_COLUMNS} {_SEAL_OWNER}
+{SCHEMA_2} {CHECKSUM_SCHEMA} {_SNAPSHOT_COLUMNS} {_SEAL_OWNER} {_CORRECTIONS}
 """
 
 
@@ -59,4 +66,9 @@ def _to_format_3(db: SqliteFile) -> None:
         )
 
 
-MIGRATIONS = {1: _to_format_2, 2: _to_format_3}
+def _to_format_4(db: SqliteFile) -> None:
+    """Add the audit trail of corrections."""
+    db.executescript(_CORRECTIONS)
+
+
+MIGRATIONS = {1: _to_format_2, 2: _to_format_3, 3: _to_format_4}

@@ -61,6 +61,20 @@ class Snapshots:
         log.written(log.position)
         self._start_counting([log.position] if before is None else [log.position, before])
 
+    def put_instead(self, content: bytes, base: int) -> None:
+        """Put the model in the place of all snapshots but that of record `base`, inside an open transaction.
+
+        The log is not trimmed, so that what could be corrected before still can be.
+        """
+        log = self._log
+        log.db.execute("DELETE FROM snapshot WHERE number != ?", (base,))
+        self._put(log.position, content)
+        log.set_owner("snapshot = ?, previous = ?", log.position, base or None)
+
+    def written_instead(self, base: int) -> None:
+        """Note that the transaction of `put_instead` has succeeded."""
+        self._start_counting([self._log.position, *([base] if base else [])])
+
     def replace_model(self, content: bytes, least: int = 0) -> None:
         """Replace the model: delete the old snapshots and the log, and keep the answers to idempotency keys.
 

@@ -2,7 +2,8 @@
 
     the first label    learned as if it had come with its example
     the same again     `repeated`, with the first answer; nothing is learned
-    another label      `conflict` (409): the first label counts
+    another label      `conflict` (409): the first label counts, unless the request says "correct": true
+    "withdraw": true   the label is taken back
     an unknown id      `unknown` (404): never issued, or evicted (see `service.pending`)
 """
 
@@ -16,6 +17,7 @@ from starlette.responses import Response
 
 from budgetron.durable import KeyReused
 from budgetron.errors import refusal, refuse
+from budgetron.service.handlers.correcting import corrected_in
 from budgetron.service.handlers.learning import request_of
 from budgetron.service.http.problems import HTTPProblem, problem_of
 from budgetron.service.http.wire import (
@@ -33,6 +35,7 @@ if TYPE_CHECKING:
     from budgetron.service.http.call import Call
     from budgetron.service.served_model import ServedModel
 
+WITHDRAWN = {"withdrawn": True}  # in place of the label in the table of remembered predictions; no label is an object
 _STATUS = {"unknown": 404, "conflict": 409, "refused": 422}
 
 
@@ -40,19 +43,45 @@ async def feedback(call: Call) -> Response:
     given = feedback_request.decode(await call.body())
     accepted = 'one with "id" and "label", or one with "feedback"'
     if given.feedback is UNSET:
-        if given.id is UNSET or given.label is UNSET:
-            raise refuse("feedback", "the body", accepted, "neither")
+        changes = given.correct is True or given.withdraw is True
+        if given.id is UNSET or (given.label is UNSET) != (given.withdraw is True):
+            raise refuse("feedback", "the body", accepted + ', or one with "id" and "withdraw"', "neither")
+        if changes and (answer := await _change(call, given.id, given.label)) is not None:
+            return reply(encode(answer))
+        assert given.label is not UNSET  # checked above: only a withdrawal has none, and it was answered
         answer = await _learn(call.model, Verdict(given.id, given.label))
         if answer.status in _STATUS:
             raise HTTPProblem(_STATUS[answer.status], answer.status, answer.message or "")
         return reply(encode(answer))
-    if given.id is not UNSET or given.label is not UNSET:
+    if any(field is not UNSET for field in (given.id, given.label, given.correct, given.withdraw)):
         raise refuse("feedback", "the body", accepted, "both")
     if not 1 <= len(given.feedback) <= call.limits.examples:
         raise refuse("feedback", '"feedback"', f"1 to {call.limits.examples} labels", str(len(given.feedback)))
     call.charge(len(given.feedback))
     answers = await asyncio.gather(*(_learn(call.model, verdict) for verdict in given.feedback))
     return reply(encode(FeedbackAnswers(list(answers))))
+
+
+async def _change(call: Call, name: str, label: Any) -> FeedbackAnswer | None:
+    """Correct or withdraw the label of a prediction; None if it has no label yet, so that this one is the first."""
+    model = call.model
+    pending = model.pending.get(name)
+    withdraw = label is UNSET
+    if pending is None or not pending.labelled or pending.position is None:
+        if pending is not None and withdraw:
+            raise HTTPProblem(409, "conflict", f"feedback: the prediction {name!r} has no label to withdraw.")
+        if withdraw:
+            raise HTTPProblem(404, "unknown", f'feedback: "id" must be that of a remembered prediction; got {name!r}.')
+        return None
+    if pending.label == WITHDRAWN:
+        message = "feedback: the label was withdrawn. Learn the example again with its right label: POST learn."
+        raise HTTPProblem(409, "conflict", message)
+    if not withdraw and pending.label is not None and _same(pending.label, label):
+        return FeedbackAnswer(name, "repeated", pending.position, pending.margin)
+    new = None if withdraw else label
+    corrected = await corrected_in(model, pending.position, None, new, withdraw, call.api_key.name, "feedback")
+    model.pending.set_label(name, WITHDRAWN if withdraw else label, pending.position, pending.margin)
+    return FeedbackAnswer(name, "withdrawn" if withdraw else "corrected", corrected.correction.position, pending.margin)
 
 
 async def _learn(model: ServedModel, verdict: Verdict) -> FeedbackAnswer:
@@ -90,5 +119,5 @@ def _same(one: Any, other: Any) -> bool:
 
 def _conflict(verdict: Verdict) -> FeedbackAnswer:
     message = refusal("feedback", '"label"', "the one that came first for this id", repr(verdict.label)[:80],
-                      "The first label was learned and counts.")  # fmt: skip
+                      'The first label counts. Add "correct": true to correct it.')  # fmt: skip
     return FeedbackAnswer(verdict.id, "conflict", message=message)

@@ -11,7 +11,7 @@ from typing import Any
 
 from starlette.responses import Response
 
-from budgetron.service.handlers import admin, feedback, learning, ndjson, predicting
+from budgetron.service.handlers import admin, correcting, feedback, learning, ndjson, predicting
 from budgetron.service.handlers.ndjson import NDJSON
 from budgetron.service.http import wire
 from budgetron.service.http.call import Call
@@ -50,6 +50,12 @@ MODEL_OPERATIONS = [
     Operation("POST", "feedback", "learn", feedback.feedback, "Label an earlier prediction",
               wire.FeedbackRequest, (wire.FeedbackAnswer, wire.FeedbackAnswers),
               {**_LEARNING, 404: "No such prediction.", 409: "It already has another label."}),
+    Operation("POST", "corrections", "admin", correcting.correct, "Correct or withdraw a label that was learned",
+              wire.CorrectionRequest, wire.CorrectionAnswer,
+              {404: "No such idempotency key.", 409: "The record is not in the log any more.", 501: _SHARDS,
+               507: "The disk is full."}),
+    Operation("GET", "corrections", "admin", correcting.corrections, "The audit trail of corrections", None,
+              wire.CorrectionsAnswer, {501: _SHARDS}),
     Operation("GET", "model", "predict", admin.model, "The settings and figures of the model", None, wire.ModelAnswer),
     Operation("GET", "tasks/{task}", "predict", admin.task, "One task", None, wire.TaskAnswer, {404: "Unknown task."}),
     Operation("DELETE", "tasks/{task}", "admin", admin.forget, "Forget a task", None, wire.Done, _LEARNING),

@@ -23,6 +23,7 @@ from budgetron.durable import (
     DiskRefused,
     KeyReused,
     NothingLearned,
+    NotInLog,
     StaleOwner,
 )
 from budgetron.errors import (
@@ -66,6 +67,7 @@ STATUSES: list[tuple[type[BaseException], Status]] = [
     (KeyReused, Status(409, "key_reused", False)),
     (NothingLearned, Status(409, "nothing_learned", False)),
     (NotFittedError, Status(409, "nothing_learned", False)),
+    (NotInLog, Status(409, "not_in_log", False)),
     (InShards, Status(501, "in_shards", False)),
     (InputError, Status(422, "refused", False)),
     (DiskRefused, Status(507, "disk", True)),

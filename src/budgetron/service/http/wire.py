@@ -90,11 +90,60 @@ class Verdict(Struct, forbid_unknown_fields=True):
 
 
 class FeedbackRequest(Struct, forbid_unknown_fields=True):
-    """The label of one earlier prediction, or of several in `feedback`."""
+    """The label of one earlier prediction, or of several in `feedback`.
+
+    With `correct`, a label that came before is corrected, and with `withdraw` it is taken back, while it is in the log.
+    """
 
     id: Id | UnsetType = UNSET
     label: Label | UnsetType = UNSET
     feedback: list[Verdict] | UnsetType = UNSET
+    correct: bool | UnsetType = UNSET
+    withdraw: bool | UnsetType = UNSET
+
+
+class CorrectionRequest(Struct, forbid_unknown_fields=True):
+    """The right label of an example that was learned, or `withdraw` to take the example out of the model.
+
+    The example is in record `position` of the log, or in that of the request with the idempotency key `key`. `row` is
+    its place in the request, from 0; it may be left out if there is only one.
+    """
+
+    position: Annotated[int, Meta(ge=1, le=2**53)] | UnsetType = UNSET
+    key: Key | UnsetType = UNSET
+    row: Annotated[int, Meta(ge=0, le=2**31)] | UnsetType = UNSET
+    label: Label | UnsetType = UNSET
+    withdraw: bool | UnsetType = UNSET
+    reason: Annotated[str, Meta(max_length=500)] | UnsetType = UNSET
+
+
+class CorrectionLine(Struct):
+    """A line of the audit trail. `new` is null if the example was withdrawn; `who` is the name of the API key."""
+
+    number: int
+    position: int
+    row: int
+    old: Any
+    new: Any
+    withdrawn: bool
+    who: str
+    reason: str
+    at: float
+
+
+class CorrectionAnswer(Struct):
+    """The correction is on disk, and so many examples were learned again, from record `snapshot` on."""
+
+    correction: CorrectionLine
+    replayed: int
+    seconds: float
+    snapshot: int
+
+
+class CorrectionsAnswer(Struct):
+    """The latest 1,000 corrections, newest first."""
+
+    corrections: list[CorrectionLine]
 
 
 class ExplanationTerm(Struct):
@@ -166,7 +215,10 @@ class LearnAnswer(Struct, omit_defaults=True):
 
 
 class FeedbackAnswer(Struct, omit_defaults=True):
-    """The outcome of one label: `learned`, `repeated`, `conflict` (another came first), `refused` or `unknown`."""
+    """The outcome of one label.
+
+    `learned`, `repeated`, `corrected`, `withdrawn`, `conflict` (another came first), `refused` or `unknown`.
+    """
 
     id: str
     status: str
@@ -304,6 +356,7 @@ encode = msgspec.json.Encoder().encode
 predict_request = StrictDecoder(PredictRequest)
 learn_request = StrictDecoder(LearnRequest)
 feedback_request = StrictDecoder(FeedbackRequest)
+correction_request = StrictDecoder(CorrectionRequest)
 example_line = StrictDecoder(Example)
 labelled_line = StrictDecoder(LabelledExample)
 

@@ -1,0 +1,241 @@
+"""Corrections: change or withdraw the label of an example that is still in the log, and learn again what followed.
+
+The model is computed again in memory, from the last snapshot before the record on, with the other label. Then one
+transaction writes the changed record, the new model as a snapshot, and a line of the audit trail. A crash leaves all of
+it or nothing. Snapshots that contain the wrong label are deleted.
+
+`Host.correct` and `Host.withdraw` call this under the commit lock: learning waits, and predictions go on with the old
+model. Answers to idempotency keys stay as they were given, so that a retry of the first request learns nothing.
+"""
+
+from __future__ import annotations
+
+import time
+import zlib
+from dataclasses import dataclass
+from typing import Any
+
+import msgspec
+import numpy as np
+from sklearn.base import clone
+
+from budgetron.durable import blocks
+from budgetron.durable.errors import NotInLog
+from budgetron.durable.hosted_model import HostedModel, hosted_model_from
+from budgetron.durable.storage.log import Log
+from budgetron.durable.storage.log_schema import TRAIL_CHECKSUM
+from budgetron.durable.storage.snapshots import Snapshots
+from budgetron.errors import InputError, is_whole, refusal, refuse, shown
+from budgetron.persist.names import NoJSON, decoded, encoded
+
+WHO = "Host"
+WITHDRAWN: Any = object()  # in place of a label
+MAX_REASON = 500  # characters
+_SEAL = f"UPDATE correction SET crc = {TRAIL_CHECKSUM} WHERE number = ?"
+
+
+@dataclass(frozen=True)
+class Correction:
+    """A line of the audit trail. `new` is None if the example was withdrawn; `at` is the time in seconds since 1970."""
+
+    number: int
+    position: int  # of the record
+    row: int
+    old: Any
+    new: Any
+    withdrawn: bool
+    who: str
+    reason: str
+    at: float
+
+
+@dataclass(frozen=True)
+class Prepared:
+    """A correction that was computed in memory and is not written yet."""
+
+    hosted: HostedModel
+    base: int  # the record of the snapshot that the replay began with; 0: from the beginning
+    position: int
+    block: bytes | None  # the changed record; None: nothing is left of it
+    line: tuple[Any, ...]  # of the audit trail
+    replayed_examples: int
+    began: float
+
+
+@dataclass(frozen=True)
+class Corrected:
+    """The acknowledgement of a correction: it is on disk, and the model is as if the other label had come first."""
+
+    correction: Correction
+    replayed_examples: int
+    seconds: float
+    snapshot: int  # the record of the snapshot that the replay began with; 0: from the beginning
+
+
+class Corrections:
+    """Corrects records of one host."""
+
+    def __init__(self, log: Log, snapshots: Snapshots) -> None:
+        self._log, self._snapshots = log, snapshots
+
+    def repeated(self, position: Any, row: Any, label: Any) -> Corrected | None:
+        """The acknowledgement of the same correction, if it was the last one of its example: a retry."""
+        row = 0 if row is None else row
+        if not (is_whole(position) and is_whole(row) and 1 <= position <= self._log.position and 0 <= row < 2**31):
+            return None  # `prepare` refuses it
+        query = "SELECT max(number) FROM correction WHERE position = ? AND place = ?"
+        (number,) = self._log.db.one(query, (int(position), int(row)))
+        last = None if number is None else self.trail(1, number)[0]
+        if last is None or last.withdrawn != (label is WITHDRAWN) or not (last.withdrawn or _same(last.new, label)):
+            return None
+        return Corrected(last, 0, 0.0, 0)
+
+    def prepare(self, model: Any, position: Any, row: Any, label: Any, who: str, reason: str) -> Prepared:
+        """Compute the model with another label, or without the example. Changes nothing; `model` is the current one."""
+        began = time.perf_counter()
+        for name, text in (("who", who), ("reason", reason)):
+            if not isinstance(text, str) or len(text) > MAX_REASON:
+                raise refuse(WHO, name, f"a text of at most {MAX_REASON} characters", shown(text))
+        payload = self._payload(position)
+        place, row, old = self._located(payload, position, row)
+        if label is not WITHDRAWN:
+            model._classes.code(model._who, label)  # refuses a label that the model does not know
+        if label is not WITHDRAWN and _same(old, label):
+            raise refuse(WHO, "label", "another one than the example has", shown(label), "It is as it should be.")
+        try:
+            new_text = None if label is WITHDRAWN else msgspec.json.encode(encoded(label))
+            old_text = msgspec.json.encode(encoded(old))
+        except NoJSON:
+            raise refuse(WHO, "label", "a plain value such as a string or a number", shown(label)) from None
+        changed = blocks.with_label(payload, place, None if label is WITHDRAWN else label, label is WITHDRAWN)
+        hosted, base, n = self._replayed(model, position, changed)
+        line = (position, row, old_text, new_text, who, reason, time.time())
+        return Prepared(hosted, base, position, changed, line, n, began)
+
+    def trail(self, limit: int = 1000, last: int = 2**62) -> list[Correction]:
+        """The audit trail, newest first, up to number `last`."""
+        query = (
+            "SELECT number, position, place, old, new, who, reason, at FROM correction WHERE number <= ? "
+            "ORDER BY number DESC LIMIT ?"
+        )
+        return [
+            Correction(number, position, row, _read(old), None if new is None else _read(new), new is None, *rest)
+            for number, position, row, old, new, *rest in self._log.db.rows(query, (last, limit))
+        ]
+
+    # ---- the record
+
+    def _payload(self, position: Any) -> bytes:
+        log = self._log
+        if not is_whole(position) or not 1 <= position <= log.position:
+            raise refuse(WHO, "position", f"the number of a record, from 1 to {log.position}", shown(position))
+        found = log.db.one("SELECT block, crc FROM log WHERE number = ?", (int(position),))
+        if found is None:
+            raise NotInLog(
+                refusal(WHO, "position", "a record that is still in the log", f"{position}, part of a snapshot",
+                        "It cannot be taken out of the model any more. Learn the right label as a new example.")
+            )  # fmt: skip
+        block, crc = found
+        if block is None or position in log.unwritten.refused:
+            raise refuse(WHO, "position", "a record that was learned", f"{position}, which was rejected or withdrawn")
+        if zlib.crc32(block, int(position) & 0xFFFFFFFF) != crc:
+            raise log.damaged(f"record {position} has other bytes than were written")
+        return bytes(block)
+
+    def _located(self, payload: bytes, position: int, row: Any) -> tuple[int, int, Any]:
+        """Where an example is in its record now, its row in the request, and its label."""
+        logged = blocks.decode_block(payload)
+        if logged.kind == "forget":
+            raise refuse(WHO, "position", "a record with examples", f"{position}, which forgets a task")
+        query = "SELECT place FROM correction WHERE position = ? AND new IS NULL ORDER BY place"
+        gone = [place for (place,) in self._log.db.rows(query, (position,))]
+        labels = logged.examples.labels
+        assert labels is not None
+        n = len(labels) + len(gone)
+        if row is None and n > 1:
+            raise refuse(WHO, "row", f"given, since the record has {n} examples: 0 to {n - 1}", "None")
+        row = 0 if row is None else row
+        if not is_whole(row) or not 0 <= row < n:
+            raise refuse(WHO, "row", f"0 to {n - 1}, an example of the record", shown(row))
+        if row in gone:
+            raise refuse(WHO, "row", "an example that was not withdrawn", shown(row))
+        place = int(row) - sum(other < row for other in gone)
+        return place, int(row), labels[place].item() if hasattr(labels[place], "item") else labels[place]
+
+    # ---- learning again
+
+    def _replayed(self, model: Any, position: int, changed: bytes | None) -> tuple[HostedModel, int, int]:
+        """The model with the changed record, the snapshot that the replay began with, and the number of examples."""
+        hosted, base = self._base(model, position)
+        n = 0
+        for record in self._log.records_after(base):
+            block = changed if record.number == position else record.block
+            if block is None or record.number in self._log.unwritten.refused:
+                continue
+            try:
+                n += len(hosted.learn(blocks.decode_block(block)))
+            except InputError as error:
+                if record.number == position:
+                    raise
+                came = f"record {record.number} would be rejected ({str(error).rstrip('.')})"
+                raise refuse(WHO, "the correction", "one with which later records can be learned", came) from None
+        if not hosted.begun or not np.array_equal(hosted.model.classes_, model.classes_):
+            accepted = f"one after which the model has the same classes, {shown(model.classes_.tolist())}"
+            remedy = "Learn another example of it first."
+            raise refuse(WHO, "the correction", accepted, "that of the only example of a class", remedy)
+        return hosted, base, n
+
+    def _base(self, model: Any, position: int) -> tuple[HostedModel, int]:
+        """The model before the record: of the last snapshot, or new if the log reaches back to the beginning."""
+        for number in self._snapshots.numbers:
+            if number < position:
+                return hosted_model_from(self._snapshots.read(number)), number
+        if self._is_whole():
+            return HostedModel(clone(model)), 0
+        raise NotInLog(
+            refusal(WHO, "position", "a record after the first snapshot", f"{position}, with which the model began",
+                    "It cannot be taken out of the model. Learn the right label as a new example.")
+        )  # fmt: skip
+
+    def _is_whole(self) -> bool:
+        """Whether the model began as a new one with record 1, and all records are there."""
+        first = self._snapshots.numbers[-1]
+        if self._log.db.one("SELECT min(number) FROM log") != (1,):
+            return False
+        hosted = hosted_model_from(self._snapshots.read(first))
+        records = [record for record in self._log.records_after(0) if record.number <= first]
+        if hosted.columns is not None:
+            return False
+        learned = [record.block for record in records
+                   if record.block is not None and record.number not in self._log.unwritten.refused]  # fmt: skip
+        labels = (blocks.decode_block(block).examples.labels for block in learned)
+        return int(hosted.model.n_seen_) == sum(0 if one is None else len(one) for one in labels)
+
+    # ---- writing
+
+    def write(self, prepared: Prepared) -> Corrected:
+        """Write a correction in one transaction. If it fails, nothing has changed."""
+        log, number, block = self._log, prepared.position, prepared.block
+        content = prepared.hosted.content()
+        with log.writing():
+            log.write_unwritten()
+            crc = zlib.crc32(block or b"", number & 0xFFFFFFFF)
+            log.db.execute("UPDATE log SET block = ?, crc = ? WHERE number = ?", (block, crc, number))
+            names = "position, place, old, new, who, reason, at"
+            log.db.execute(f"INSERT INTO correction ({names}) VALUES (?, ?, ?, ?, ?, ?, ?)", prepared.line)
+            (latest,) = log.db.one("SELECT max(number) FROM correction")
+            log.db.execute(_SEAL, (latest,))
+            self._snapshots.put_instead(content, prepared.base)
+        log.written(log.position)
+        self._snapshots.written_instead(prepared.base)
+        (line,) = self.trail(1)
+        return Corrected(line, prepared.replayed_examples, time.perf_counter() - prepared.began, prepared.base)
+
+
+def _same(one: Any, other: Any) -> bool:
+    return type(one) is type(other) and bool(one == other)  # 1 and True are different labels
+
+
+def _read(text: bytes) -> Any:
+    value = msgspec.json.decode(text)
+    return decoded(value) if isinstance(value, list) else value

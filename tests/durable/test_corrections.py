@@ -1,0 +1,297 @@
+"""Corrections: the model becomes as if the right label had come first, on disk as a whole or not at all."""
+
+from __future__ import annotations
+
+import random
+import signal
+import sqlite3
+import subprocess
+import sys
+import textwrap
+
+import numpy as np
+import pytest
+from child_signals import default_signals
+from host_streams import dropped
+
+from budgetron import Budgetron, Forgetron
+from budgetron.durable import DiskRefused, Host, KeyReused, NotInLog, repair, restore, verify
+from budgetron.errors import Closed, InputError
+
+MODELS = {"budgetron": lambda: Budgetron("64 KiB", kernel=None), "forgetron": lambda: Forgetron(20)}
+
+
+def requests(n=12, size=5, seed=0):
+    rng = np.random.default_rng(seed)
+    for _ in range(n):
+        X, tasks = rng.normal(size=(size, 3)), rng.integers(3, size=size).tolist()
+        yield X, np.where(X[:, 0] + 0.3 * rng.normal(size=size) > 0, "yes", "no").tolist(), tasks
+
+
+def expected(make, given):
+    model = make()
+    for X, y, tasks in given:
+        if len(y):
+            model.partial_fit(X, y, tasks=tasks, classes=["no", "yes"])
+    return model
+
+
+def probe(model):
+    return model.decision_function(np.random.default_rng(9).normal(size=(20, 3)), tasks=[0, 1] * 10)
+
+
+def opened(folder, make=MODELS["budgetron"], **options):
+    host = Host.open(folder, make, **options)
+    given = [list(request) for request in requests()]
+    for X, y, tasks in given:
+        host.learn(X, y, tasks, classes=["no", "yes"])
+    return host, given
+
+
+def other(label):
+    return "no" if label == "yes" else "yes"
+
+
+@pytest.mark.parametrize("make", MODELS.values(), ids=MODELS)
+@pytest.mark.parametrize("every", [17, 1000])
+def test_a_correction_is_as_if_the_label_had_come_first(tmp_path, make, every):
+    host, given = opened(tmp_path, make, snapshot_every=every)
+    given[10][1][3] = other(given[10][1][3])
+    done = host.correct(11, given[10][1][3], 3, who="ann", reason="typo")
+    assert np.array_equal(probe(host.model), probe(expected(make, given)))
+    assert done.correction.new == given[10][1][3] and done.seconds >= 0 and done.replayed_examples >= 5
+    X, y, tasks = next(requests(1, seed=5))
+    given.append([X, y, tasks])
+    host.learn(X, y, tasks)
+    dropped(host)  # without a snapshot at the end
+    with Host.open(tmp_path) as again:
+        assert np.array_equal(probe(again.model), probe(expected(make, given)))
+        assert again.model.n_seen_ == 65
+        (line,) = again.corrections()
+        assert (line.position, line.row, line.who, line.reason) == (11, 3, "ann", "typo") and line.at > 1.7e9
+    assert verify(tmp_path).examples == 65
+
+
+def test_withdrawing_examples_one_by_one(tmp_path):
+    host, given = opened(tmp_path)
+    X, y, tasks = given[4]
+    kept = [0, 1, 2, 3, 4]
+    for row in (1, 4, 0):
+        host.withdraw(5, row)
+        kept.remove(row)
+        given[4] = [X[kept], [y[place] for place in kept], [tasks[place] for place in kept]]
+        assert np.array_equal(probe(host.model), probe(expected(MODELS["budgetron"], given)))
+    with pytest.raises(InputError, match="not withdrawn"):
+        host.correct(5, "yes", 1)
+    label = other(y[2])
+    host.correct(5, label, 2)  # rows are those of the request, whatever was withdrawn
+    given[4][1][0] = label
+    assert np.array_equal(probe(host.model), probe(expected(MODELS["budgetron"], given)))
+    for row in (2, 3):
+        host.withdraw(5, row)
+    del given[4]
+    assert np.array_equal(probe(host.model), probe(expected(MODELS["budgetron"], given)))
+    with pytest.raises(InputError, match="rejected or withdrawn"):
+        host.correct(5, "yes", 0)
+    assert [line.row for line in host.corrections()] == [3, 2, 2, 0, 4, 1]
+    dropped(host)
+    with Host.open(tmp_path) as again:
+        assert np.array_equal(probe(again.model), probe(expected(MODELS["budgetron"], given)))
+
+
+def test_the_first_record_while_the_log_is_whole(tmp_path):
+    host, given = opened(tmp_path)
+    given[0][1][0] = other(given[0][1][0])
+    assert host.correct(1, given[0][1][0], 0).snapshot == 0
+    assert np.array_equal(probe(host.model), probe(expected(MODELS["budgetron"], given)))
+    host.close()
+
+
+def test_what_is_in_a_snapshot_is_refused(tmp_path):
+    host, given = opened(tmp_path, snapshot_every=10)
+    before = host.content()
+    for position in (1, 3):
+        with pytest.raises(NotInLog, match="Learn the right label as a new example"):
+            host.correct(position, other(given[position - 1][1][0]), 0)
+    kept = host._snapshots.numbers[-1]
+    with pytest.raises(NotInLog):
+        host.correct(kept, other(given[kept - 1][1][0]), 0)
+    host.correct(kept + 1, other(given[kept][1][0]), 0)  # in the newest snapshot, and after the one before it
+    assert host.content() != before
+    host.close()
+
+
+WRONG = [
+    {"position": 0}, {"position": 99}, {"position": "1"}, {"position": 1.5}, {"position": -1}, {"position": True},
+    {"row": 5}, {"row": -1}, {"row": "0"}, {"row": None}, {"label": "maybe"}, {"label": 1}, {"label": None},
+    {"label": object()}, {"label": [1]}, {"reason": "x" * 501}, {"who": None},
+]  # fmt: skip
+
+
+def test_wrong_corrections_change_nothing(tmp_path):
+    host, learned = opened(tmp_path)
+    before = host.content()
+    for given in WRONG:
+        call = {"position": 6, "row": 2, "label": other(learned[5][1][2])} | given
+        with pytest.raises(InputError):
+            host.correct(call.pop("position"), call.pop("label"), call.pop("row"), **call)
+    with pytest.raises(InputError, match="as it should be"):
+        host.correct(6, learned[5][1][2], 2)
+    assert host.content() == before and host.corrections() == []
+    host.close()
+
+
+def test_nothing_learned_and_closed(tmp_path):
+    with Host.open(tmp_path, MODELS["budgetron"]) as host, pytest.raises(InputError, match="learned nothing"):
+        host.correct(1, "yes")
+    with pytest.raises(Closed):
+        host.correct(1, "yes")
+
+
+def test_keys_keep_their_first_answers(tmp_path):
+    X, y, tasks = next(requests(1))
+    host = Host.open(tmp_path, MODELS["budgetron"])
+    first = host.learn(X, y, tasks, key="k", classes=["no", "yes"])
+    second = host.learn(X + 1, y, tasks, key="l")
+    host.correct(2, other(y[1]), 1)
+    host.withdraw(2, 0)
+    assert host.record_of("l") == 2 and host.record_of("never") is None
+    for _ in range(2):
+        again = host.learn(X + 1, y, tasks, key="l")  # the first request, not the corrected one
+        assert again.repeated and np.array_equal(again.margins, second.margins)
+        assert np.array_equal(host.learn(X, y, tasks, key="k", classes=["no", "yes"]).margins, first.margins)
+        with pytest.raises(KeyReused):
+            host.learn(X + 2, y, tasks, key="l")
+        dropped(host)
+        host = Host.open(tmp_path)
+    assert host.model.n_seen_ == 9
+    host.close()
+
+
+def test_a_repeated_correction_changes_nothing(tmp_path):
+    host, given = opened(tmp_path)
+    label = other(given[3][1][1])
+    first = host.correct(4, label, 1)
+    again = host.correct(4, label, 1)
+    assert again.correction == first.correction and again.replayed_examples == 0
+    host.withdraw(4, 1)
+    assert host.withdraw(4, 1).correction.withdrawn and len(host.corrections()) == 2
+    host.close()
+
+
+def test_forgotten_tasks_and_weights_and_dicts(tmp_path):
+    host = Host.open(tmp_path, MODELS["budgetron"])
+    rows = [{"a": 1.0, "b": "x"}, {"a": 2.0}]
+    host.learn(rows, [0, 1], ["ann", "bob"], sample_weight=[2.0, 1.0])
+    host.learn(rows, [0, 1], ["ann", "bob"], sample_weight=[2.0, 1.0])
+    host.forget_task("ann")
+    host.learn(rows, [1, 0], ["ann", "bob"])
+    with pytest.raises(InputError, match="forgets a task"):
+        host.withdraw(3)
+    host.correct(2, 1, 0)
+    bare = MODELS["budgetron"]()
+    for y, weights in (([0, 1], [2.0, 1.0]), ([1, 1], [2.0, 1.0]), ([1, 0], None)):
+        from budgetron.learners.hashing import DICT_FEATURES, hashed_rows
+
+        if weights is None:
+            bare.forget_task("ann")
+        bare.partial_fit(hashed_rows("t", rows, DICT_FEATURES), y, tasks=["ann", "bob"], sample_weight=weights)
+    probes = hashed_rows("t", rows, DICT_FEATURES)
+    expected_margins = bare.decision_function(probes, tasks=["ann", "bob"])
+    assert np.array_equal(host.decision_function(rows, ["ann", "bob"]), expected_margins)
+    host.close()
+
+
+def test_a_correction_that_makes_later_records_invalid_is_refused(tmp_path):
+    """Without the first example of another class the model would not know the class."""
+    host = Host.open(tmp_path, MODELS["budgetron"])
+    host.learn([[0.0], [1.0]], ["a", "b"])
+    host.learn([[0.0]], ["b"])
+    before = host.content()
+    with pytest.raises(InputError, match=r"record 2 would be rejected|labels"):
+        host.correct(1, "a", 1)
+    assert host.content() == before
+    host.close()
+
+
+# ---- faults
+
+
+def test_a_failed_write_changes_nothing(tmp_path, monkeypatch):
+    host, given = opened(tmp_path)
+    before, label = host.content(), other(given[5][1][0])
+    real = host._snapshots.put_instead
+
+    def failing(content, base):
+        real(content, base)
+        raise DiskRefused("full")
+
+    monkeypatch.setattr(host._snapshots, "put_instead", failing)
+    with pytest.raises(DiskRefused):
+        host.correct(6, label, 0)
+    monkeypatch.undo()
+    assert host.content() == before and host.corrections() == []
+    host.correct(6, label, 0)
+    host.close()
+
+
+KILLED = """
+import sys, itertools
+sys.path[:0] = {path!r}
+from budgetron.durable import Host
+other = {{"no": "yes", "yes": "no"}}.get
+host = Host.open({folder!r}, snapshot_every=23)
+print("ready", flush=True)
+labels = {labels!r}
+for turn in itertools.count():
+    row = turn % 5
+    labels[row] = other(labels[row])
+    host.correct(12, labels[row], row)
+    print(row, labels[row], flush=True)
+"""
+
+
+def test_a_kill_leaves_a_correction_as_a_whole_or_not_at_all(tmp_path):
+    host, given = opened(tmp_path, snapshot_every=23)
+    host.close()
+    rng = random.Random()
+    labels = given[11][1]
+    script = textwrap.dedent(KILLED).format(path=sys.path, folder=str(tmp_path), labels=list(labels))
+    with default_signals():
+        child = subprocess.Popen([sys.executable, "-c", script], stdout=subprocess.PIPE, text=True)
+    assert child.stdout.readline() == "ready\n"
+    for _ in range(rng.randint(3, 9)):
+        row, label = child.stdout.readline().split()
+        labels[int(row)] = label
+    child.send_signal(signal.SIGKILL)
+    for line in child.stdout.read().splitlines():  # acknowledged before the kill
+        row, label = line.split()
+        labels[int(row)] = label
+    child.wait()
+    child.stdout.close()
+    with Host.open(tmp_path) as again:
+        latest = {}
+        for line in again.corrections(10_000):
+            latest.setdefault(line.row, line.new)
+        wrong = [row for row, label in latest.items() if labels[row] != label]
+        assert len(wrong) <= 1  # the last one may be on disk without its acknowledgement
+        for row in wrong:
+            labels[row] = latest[row]
+        assert np.array_equal(probe(again.model), probe(expected(MODELS["budgetron"], given)))
+
+
+def test_the_trail_survives_backup_restore_and_repair(tmp_path):
+    host, given = opened(tmp_path / "one")
+    host.correct(12, other(given[11][1][0]), 0, who="é", reason="wrong")
+    host.backup(tmp_path / "backup")
+    host.close()
+    restore(tmp_path / "backup", tmp_path / "two")
+    with Host.open(tmp_path / "two") as again:
+        assert [line.who for line in again.corrections()] == ["é"]
+        with pytest.raises(NotInLog):
+            again.correct(12, given[11][1][0], 0)
+    with sqlite3.connect(tmp_path / "one" / "host.sqlite") as db:
+        db.execute("UPDATE snapshot SET content = x'00' WHERE number = (SELECT max(number) FROM snapshot)")
+    assert repair(tmp_path / "one") is not None
+    with Host.open(tmp_path / "one") as again:
+        assert [line.reason for line in again.corrections()] == ["wrong"]
