@@ -21,9 +21,11 @@ from budgetron.durable import (
     DiskRefused,
     KeyReused,
     NothingLearned,
+    NotInLog,
     StaleOwner,
 )
 from budgetron.errors import (
+    BadLineError,
     BudgetronError,
     Closed,
     InputError,
@@ -46,12 +48,14 @@ STATUSES = {  # class → status, and whether the response has Retry-After
     InputError: (422, False),
     InputTypeError: (422, False),
     InputFileMissing: (422, False),
+    BadLineError: (422, False),
     ModelFileError: (422, False),
     TooFewBytes: (422, False),
     UnknownLabel: (422, False),
     UnknownTask: (422, False),
     KeyReused: (409, False),
     NothingLearned: (409, False),
+    NotInLog: (409, False),
     NotFittedError: (409, False),
     DiskRefused: (507, True),
     DamagedLog: (500, False),
@@ -126,13 +130,23 @@ def _messages_of_learners():
         with pytest.raises(InputError) as error:
             model.partial_fit(**arguments)
         yield str(error.value)
+    # Another model's score: of a learner that takes none, missing, and too late.
+    example, late = {"X": [[1.0, 2.0]], "y": ["a"]}, {"offset": [0.5]}
+    flagship = budgetron.Budgetron
+    for learner, first, second in (
+        (budgetron.Forgetron(5), {}, late), (flagship(), late, {}), (flagship(), {}, late),
+    ):  # fmt: skip
+        learner.partial_fit([[1.0, 2.0], [2.0, 1.0]], ["a", "b"], **{name: values * 2 for name, values in first.items()})
+        with pytest.raises(InputError) as error:
+            learner.partial_fit(**example, **second)
+        yield str(error.value)
 
 
 def test_messages_over_http_name_json_fields():
     messages = list(_messages_of_learners())
     shown = [in_json_terms(message) for message in messages]
     for text in shown:
-        assert re.search(r': "(features|label|task|weight|classes)" must be ', text), text
+        assert re.search(r': "(features|label|task|weight|classes|offset)" must be ', text), text
         assert not re.search(r"\w=|partial_fit|\bfit again|\btasks=", text), text
     used = [remedy for remedy in _REMEDIES if any(remedy in message for message in messages)]
     assert used == list(_REMEDIES)  # a remedy that no longer occurs would not be replaced either

@@ -77,14 +77,10 @@ class Pending:
         held = self._held.values()
         self._all = _Held(sum(one.rows for one in held), sum(one.bytes for one in held))
 
-    def put(self, examples: Sequence[Any], api_key: str) -> list[str]:
-        """Remember features, tasks and offsets for an API key, and return the ids to label them by."""
+    def put(self, examples: Sequence[tuple[Any, ...]], api_key: str) -> list[str]:
+        """Remember features and tasks, and offsets if there are any, and return the ids to label them by."""
         ids = [secrets.token_hex(12) for _ in examples]
-        # [features, task], and the offset if there is one: examples without are stored as earlier versions did.
-        contents = [
-            msgspec.json.encode([one.features, one.task, *([] if one.offset is UNSET else [one.offset])])
-            for one in examples
-        ]
+        contents = [msgspec.json.encode(example) for example in examples]
         rows = [(name, content, api_key) for name, content in zip(ids, contents, strict=True)]
         try:
             with self._db.writing():

@@ -134,6 +134,12 @@ def predictions(model: Any, margins: NDArray[np.float64]) -> list[Prediction]:
     return answers
 
 
+def _remembered(example: Example) -> tuple[Any, ...]:
+    # Without an offset it is stored as earlier versions did.
+    both = (example.features, example.task)
+    return both if example.offset is UNSET else (*both, example.offset)
+
+
 async def predict(call: Call) -> Response:
     model = call.model
     request = predict_request.decode(await call.body())
@@ -147,7 +153,7 @@ async def predict(call: Call) -> Response:
         if request.explain is True:
             prediction.reasons = (await model.predictor.reasons([one]))[0]
         if request.remember is True:
-            prediction.id = model.pending.put([one], call.api_key.name)[0]
+            prediction.id = model.pending.put([_remembered(one)], call.api_key.name)[0]
         return reply(encode(prediction))
     examples = request.examples
     if request.features is not UNSET or request.task is not None or request.offset is not UNSET:
@@ -164,7 +170,7 @@ async def predict(call: Call) -> Response:
         for answer, reasons in zip(answers, found, strict=True):
             answer.reasons = reasons
     if request.remember is True:
-        names = model.pending.put(examples, call.api_key.name)
+        names = model.pending.put([_remembered(one) for one in examples], call.api_key.name)
         for answer, name in zip(answers, names, strict=True):
             answer.id = name
     return reply(encode(Predictions(answers, model.host.position)))
