@@ -136,7 +136,8 @@ def _messages_of_learners():
     for learner, first, second in (
         (budgetron.Forgetron(5), {}, late), (flagship(), late, {}), (flagship(), {}, late),
     ):  # fmt: skip
-        learner.partial_fit([[1.0, 2.0], [2.0, 1.0]], ["a", "b"], **{name: values * 2 for name, values in first.items()})
+        given = {name: values * 2 for name, values in first.items()}
+        learner.partial_fit([[1.0, 2.0], [2.0, 1.0]], ["a", "b"], **given)
         with pytest.raises(InputError) as error:
             learner.partial_fit(**example, **second)
         yield str(error.value)
