@@ -73,10 +73,10 @@ def test_compare_refuses(mail: Path, budgetron, words: list[str], says: str) -> 
     assert says in budgetron("compare", mail, *words, code=2).output
 
 
-def chequered(path: Path, n: int = 1500) -> Path:
-    """A chequerboard whose squares are too small for the default bandwidth."""
+def chequered(path: Path, n: int = 1500, squares: int = 6) -> Path:
+    """A chequerboard; six squares are too small for the default bandwidth."""
     X = np.random.default_rng(0).random((n, 2))
-    y = np.floor(6 * X).astype(int).sum(axis=1) % 2
+    y = np.floor(squares * X).astype(int).sum(axis=1) % 2
     path.write_text("a,b,label\n" + "".join(f"{a:.4f},{b:.4f},{label}\n" for (a, b), label in zip(X, y, strict=True)))
     return path
 
@@ -90,7 +90,7 @@ def test_tune_finds_better_settings(tmp_path: Path, told, budgetron) -> None:
     assert tried[bandwidth["default"]] - tried[bandwidth["best"]] > 0.05
     assert f"--kernel gaussian:{bandwidth['best']}" in found["command"] and not found["default_is_as_good"]
     assert [one["value"] for one in budget["tried"]] == ["100", "200", "400", "800"]
-    run = told(*found["command"].split()[1:-2], "--window", 1000)  # without --save MODEL
+    run = told(*found["command"].split()[1:-2])  # without --save MODEL
     assert run["validation"]["overall"]["error"] == pytest.approx(
         min(one["error"] for one in budget["tried"] if one["value"] == budget["best"]) if budget["better_than_default"]
         else next(one["error"] for one in budget["tried"] if one["value"] == "400")
@@ -100,10 +100,44 @@ def test_tune_finds_better_settings(tmp_path: Path, told, budgetron) -> None:
 
 
 def test_tune_says_when_the_default_is_as_good(mail: Path, told, budgetron) -> None:
-    found = told("tune", mail, "--rows", 300)
+    options = ["--learner", "Forgetron", "--rows", 300]
+    found = told("tune", mail, *options)
     assert found["examples"] == 300 and found["default_is_as_good"]
-    assert found["command"] == f"budgetron run {mail} --save MODEL"
-    assert "The default is as good as anything tried" in budgetron("tune", mail, "--rows", 300).stdout
+    assert found["command"] == f"budgetron run {mail} --learner Forgetron --save MODEL"
+    assert "Nothing tried is better than the default" in budgetron("tune", mail, *options).stdout
+
+
+def test_no_kernel_is_tried_and_recommended_where_it_is_as_good(mail: Path, tmp_path: Path, told, budgetron) -> None:
+    found = told("compare", mail, "--learners", "Budgetron,Forgetron", "--budgets", "64KiB")
+    names = ["Budgetron, 64KiB", "Budgetron, 64KiB, no kernel", "Forgetron, 64KiB"]
+    assert [one["name"] for one in found["learners"]] == names
+    assert found["recommended"] == "Budgetron, 64KiB, no kernel" and "--kernel none" in found["command"]
+    only = told("compare", mail, "--learners", "Budgetron", "--budgets", "64KiB", "--kernel", "gaussian")
+    assert [one["name"] for one in only["learners"]] == ["Budgetron, 64KiB"]
+    tuned = told("tune", mail)
+    assert tuned["rounds"][0]["what"] == "kernel" and tuned["rounds"][0]["chosen"] == "none"
+    assert "--kernel none" in tuned["command"] and [one["what"] for one in tuned["rounds"]] == ["kernel", "budget"]
+    assert "To train as well at less cost" in budgetron("tune", mail).stdout
+    curved = chequered(tmp_path / "s.csv", squares=2)
+    assert told("tune", curved)["rounds"][0]["chosen"] == "gaussian"  # no line divides a chequerboard
+
+
+def test_a_smaller_budget_that_is_as_good_is_recommended_only_for_the_whole_stream(mail: Path, told) -> None:
+    options = ["--learner", "Forgetron", "--kernel", "linear", "--budget", 400]
+    whole, part = told("tune", mail, *options), told("tune", mail, *options, "--rows", 500)
+    for found, chosen in ((whole, "100"), (part, "400")):
+        (round_,) = found["rounds"]
+        assert round_["smaller_and_as_good"] == "100" and round_["chosen"] == chosen
+        assert f"--budget {chosen}" in found["command"]
+
+
+def test_the_recommended_command_has_the_figures_of_the_comparison(mail: Path, told) -> None:
+    found = told("compare", mail, "--learners", "Budgetron,BudgetProjectron", "--budgets", "64KiB")
+    for one in found["learners"]:
+        options = ["--learner", one["learner"], "--budget", one["budget"], "--kernel", one["kernel"]]
+        run = told("run", mail, *options)["validation"]["overall"]
+        assert {name: one[name] for name in ("n", "mistakes", "error", "f_measure")} == {
+            name: run[name] for name in ("n", "mistakes", "error", "f_measure")}  # fmt: skip
 
 
 def test_tune_without_anything_to_tune(mail: Path, told, budgetron) -> None:

@@ -89,6 +89,14 @@ def has_parameter(learner: str, parameter: str) -> bool:
     return parameter in inspect.signature(_class_and_preset(learner)[0]).parameters
 
 
+def works_without_kernel(learner: str) -> bool:
+    """Whether this learner also runs with --kernel none, with its linear models alone."""
+    from budgetron.engine.registry import rule_class
+
+    kind, _ = _class_and_preset(learner)
+    return has_parameter(learner, "kernel") and not rule_class(kind.rule).needs_kernel
+
+
 def default_budget(learner: str) -> str:
     """The budget that the learner has if none is given."""
     return str(inspect.signature(_class_and_preset(learner)[0]).parameters["budget"].default)

@@ -11,13 +11,14 @@ import json
 import shlex
 import sys
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from budgetron.cli import INTERRUPTED
 from budgetron.cli.formatting import console, counted, decimal, percent, plain, rate, shorten, size, source_words, table
-from budgetron.cli.learner_spec import LearnerSpec, has_parameter, learner_named
+from budgetron.cli.learner_spec import LearnerSpec, has_parameter, learner_named, works_without_kernel
 from budgetron.cli.options import StreamOptions, json_option, stream_argument, stream_options
 from budgetron.cli.summary import constant_words, most_frequent_class, rare_words
 from budgetron.errors import BudgetronError, refuse, shown
@@ -27,6 +28,7 @@ if TYPE_CHECKING:
     from budgetron.evaluate import ComparedModel, Comparison, Validation
 
 WHO = "compare"
+_ABOUT = 1.25  # memory that counts as about the same
 _MAX_LEARNERS = 100  # all of them are in memory at the same time
 
 
@@ -46,27 +48,29 @@ _MAX_LEARNERS = 100  # all of them are in memory at the same time
     help="Budgets, separated by commas: a number of examples, a size, or none; for example 100,64KiB,none.",
 )
 @click.option("--graphs", default="complete", show_default=True, metavar="LIST", help="Graphs, separated by commas.")
-@click.option("--kernel", default="gaussian", show_default=True, help="Kernel of every learner.")
+@click.option(
+    "--kernel", help="Kernel of every learner.  [default: gaussian, and none too where a learner works without]"
+)
 @json_option
 def command(
-    stream: str, learners: str | None, budgets: str, graphs: str, kernel: str, as_json: bool, **given: Any
+    stream: str, learners: str | None, budgets: str, graphs: str, kernel: str | None, as_json: bool, **given: Any
 ) -> None:
     """Compare learners on one stream, in one pass, and recommend one.
 
-    Every learner runs with every budget and every graph, on the same examples in the same order. Among the settings
-    whose error does not differ significantly from the lowest one, the one with the least memory is recommended.
+    Every learner runs with every budget and every graph, on the same examples in the same order; a Budgetron also
+    without a kernel, which takes less time and memory. Among the settings whose error does not differ significantly
+    from the lowest one, the one with the least memory is recommended.
 
     \b
     budgetron compare mail.csv --task user --budgets 100,1000,64KiB --graphs complete,disconnected
     """
     from budgetron.cli import progress
-    from budgetron.cli.commands.run import curve_window
     from budgetron.cli.labelled_stream import LabelledStream
     from budgetron.cli.signals import SignalGuard
     from budgetron.evaluate import Comparison
 
     options = StreamOptions.from_options(stream, given)
-    entries = {_name(entry, graphs): entry for entry in _entries(learners, budgets, graphs, kernel)}
+    entries = {_name(entry, graphs, kernel): entry for entry in _entries(learners, budgets, graphs, kernel)}
     models = {name: entry.build(WHO) for name, entry in entries.items()}
     comparison: Comparison | None = None
     error: BudgetronError | None = None
@@ -75,11 +79,15 @@ def command(
         LabelledStream(WHO, options) as labelled,
         progress.progress_line(as_json, options.limit) as line,
     ):
+        if labelled.stream.columns.sparse and kernel is None:
+            # On sparse rows a Budgetron has no kernel anyway.
+            entries = {name: entry for name, entry in entries.items() if entry.kernel != "none"}
+            models = {name: models[name] for name in entries}
         labelled.expect_tasks_of(models.values())
         try:
             for rows in labelled.blocks(guard):
                 if comparison is None:
-                    comparison = Comparison(models, classes=labelled.classes, window=curve_window(len(rows.y)))
+                    comparison = Comparison(models, classes=labelled.classes)
                 comparison.add(*rows)
                 if line.due():
                     line.show(comparison.n, labelled.stream, full=counted(len(entries), "learner"))
@@ -89,7 +97,7 @@ def command(
             error = problem  # raised after the figures of the rows before it
         if comparison is None:
             raise refuse(WHO, "STREAM", "a stream with at least one example", f"{stream!r}, which has none")
-    results, chosen = comparison.results(), recommend(comparison)
+    results, chosen = comparison.results(), recommend(comparison, entries)
     if as_json:
         click.echo(json.dumps(_record(options, entries, comparison, chosen)))
     else:
@@ -105,7 +113,7 @@ def command(
         sys.exit(INTERRUPTED)
 
 
-def _entries(learners: str | None, budgets: str, graphs: str, kernel: str) -> Iterator[LearnerSpec]:
+def _entries(learners: str | None, budgets: str, graphs: str, kernel: str | None) -> Iterator[LearnerSpec]:
     if learners is None:
         names = [name for name in learner_names() if has_parameter(name, "budget")]
     elif learners.strip() == "all":
@@ -115,9 +123,10 @@ def _entries(learners: str | None, budgets: str, graphs: str, kernel: str) -> It
     specs = []
     for name in dict.fromkeys(names):  # without duplicates, in the order given
         allowed = _split_list(budgets) if has_parameter(name, "budget") else [None]
+        kernels = ["gaussian", *(["none"] if works_without_kernel(name) else [])] if kernel is None else [kernel]
         specs += [
-            LearnerSpec(name, budget, kernel, graph)
-            for budget, graph in itertools.product(allowed, _split_list(graphs))
+            LearnerSpec(name, budget, one, graph)
+            for one, budget, graph in itertools.product(kernels, allowed, _split_list(graphs))
         ]
     if not 1 <= len(specs) <= _MAX_LEARNERS:
         what = "the number of settings (learners × budgets × graphs)"
@@ -130,18 +139,25 @@ def _split_list(text: str) -> list[str]:
     return list(dict.fromkeys(part.strip() for part in text.split(",") if part.strip()))
 
 
-def _name(entry: LearnerSpec, graphs: str) -> str:
+def _name(entry: LearnerSpec, graphs: str, kernel: str | None) -> str:
     graph = f", {entry.graph}" if len(_split_list(graphs)) > 1 else ""
-    return f"{entry.learner}, {entry.budget or 'no limit'}{graph}"
+    without = ", no kernel" if kernel is None and entry.kernel == "none" else ""
+    return f"{entry.learner}, {entry.budget or 'no limit'}{graph}{without}"
 
 
-def recommend(comparison: Comparison) -> str:
-    """The model with the least memory among those that are not significantly worse than the best."""
+def recommend(comparison: Comparison, entries: dict[str, LearnerSpec]) -> str:
+    """The model with the least memory among those that are not significantly worse than the best.
+
+    If the same learner without a kernel is among them and takes about as much memory, it is recommended: it is faster.
+    """
     results = comparison.results()
     best = most_accurate(results)
     close = [name for name in results if not is_worse(comparison, name, best)]
     # Break ties in memory by the loss, so that the order of the learners does not decide.
-    return min(close, key=lambda name: (results[name].model.memory_bytes_, _loss(results[name].validation)))
+    memory = {name: results[name].model.memory_bytes_ for name in results}
+    chosen = min(close, key=lambda name: (memory[name], _loss(results[name].validation)))
+    without = [name for name in close if entries[name] == replace(entries[chosen], kernel="none")]
+    return without[0] if without and memory[without[0]] <= _ABOUT * memory[chosen] else chosen
 
 
 def most_accurate(results: dict[str, ComparedModel]) -> str:
@@ -182,11 +198,13 @@ def _show(
     if note := rare_words(best):
         out.print(f"{note} The learners are compared by AUC.\n", soft_wrap=True)
     several = len({entry.graph for entry in entries.values()}) > 1
-    names = ["learner", "budget", *(["graph"] if several else []), "error %", "F %", "AUC", "stored", "memory", "per s"]
-    rows = table(names, left=["learner", "graph"])
+    kernels = len({entry.kernel for entry in entries.values()}) > 1
+    more = [*(["kernel"] if kernels else []), *(["graph"] if several else [])]
+    names = ["learner", "budget", *more, "error %", "F %", "AUC", "stored", "memory", "per s"]
+    rows = table(names, left=["learner", "kernel", "graph"])
     for name in sorted(results, key=lambda name: _loss(results[name].validation)):
         result, entry, figures = results[name], entries[name], results[name].validation.overall
-        graph = [entry.graph] if several else []
+        graph = [*([entry.kernel] if kernels else []), *([entry.graph] if several else [])]
         rows.add_row(
             entry.learner, entry.budget or "none", *graph, percent(figures.error, ""), percent(figures.f_measure, ""),
             decimal(figures.auc), f"{result.model.n_stored_:,}", size(result.model.memory_bytes_),

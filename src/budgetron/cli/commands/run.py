@@ -179,7 +179,7 @@ def _learn(text: StreamOptions, learner: LearnerSpec | None, given: dict[str, An
             for rows in labelled.blocks(guard):
                 # The validator is created with the first rows, because the classes and the window depend on them.
                 if validator is None:
-                    window = given["window"] or curve_window(len(rows.y))
+                    window = given["window"] or _window(len(rows.y))
                     options = {name: given[name] for name in ("delay", "max_tasks", "k")} | {"window": window}
                     validator = Validator(model, classes=labelled.classes, who=WHO, **options)
                 validator.add(*rows)
@@ -223,7 +223,7 @@ def _learn(text: StreamOptions, learner: LearnerSpec | None, given: dict[str, An
         )
 
 
-def curve_window(first_rows: int) -> int:
+def _window(first_rows: int) -> int:
     """Examples per point of a curve: 1,000 on long streams; on short ones so that a curve has about 40 points."""
     return 1000 if first_rows >= _BLOCK else max(50, first_rows // 40)
 

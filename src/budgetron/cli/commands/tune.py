@@ -1,7 +1,9 @@
-"""`budgetron tune`: search for a kernel bandwidth and a budget on the first rows of a stream.
+"""`budgetron tune`: search for a kernel, its bandwidth and a budget on the first rows of a stream.
 
-First the bandwidth is tuned at the given budget, then the budget at the chosen bandwidth. A candidate replaces the
-default only if its error is significantly lower, so that tuning does not fit noise.
+First a Budgetron is tried without a kernel, then the bandwidth is tuned at the given budget, then the budget at the
+chosen bandwidth. A candidate replaces the default only if its error is significantly lower, so that tuning does not fit
+noise; or if it is not significantly higher and the candidate is cheaper: without a kernel, or, if the whole stream was
+read, with less memory.
 """
 
 from __future__ import annotations
@@ -16,7 +18,7 @@ import click
 from budgetron.cli import INTERRUPTED
 from budgetron.cli.commands.compare import command_for, is_worse, leading, most_accurate
 from budgetron.cli.formatting import console, counted, decimal, percent, rate, size, source_words, table
-from budgetron.cli.learner_spec import LearnerSpec, budget_from, default_budget, has_parameter
+from budgetron.cli.learner_spec import LearnerSpec, budget_from, default_budget, has_parameter, works_without_kernel
 from budgetron.cli.options import (
     StreamOptions,
     json_option,
@@ -45,10 +47,12 @@ class Round:
     better: bool  # significantly better than the default
     smaller: str | None  # a candidate with less memory that is not significantly worse than the best
     refused: dict[str, str]  # candidates that could not run, and why
+    close: list[str]  # candidates that are not significantly worse than the best
+    cheaper: str | None = None  # one of them that is to be preferred
 
     @property
     def chosen(self) -> str:
-        return self.best if self.better else self.default
+        return self.cheaper or (self.best if self.better else self.default)
 
 
 @click.command()
@@ -67,6 +71,9 @@ def command(stream: str, rows: int, as_json: bool, **given: Any) -> None:
     text = replace(text, limit=min(rows, text.limit or rows))
     prefix = _Prefix(text, learner)
     rounds = []
+    if learner.kernel == "gaussian" and works_without_kernel(learner.learner) and not prefix.is_sparse:
+        rounds.append(_kernel(prefix, learner))
+        learner = rounds[-1].texts[rounds[-1].chosen]
     scale = _scale(prefix, learner) if learner.kernel == "gaussian" else None
     if scale is not None:
         rounds.append(_bandwidth(prefix, learner, scale))
@@ -102,18 +109,27 @@ class _Prefix:
         if not self.blocks:
             raise refuse(WHO, "STREAM", "a stream with at least one example", f"{text.source!r}, which has none")
         self.n = sum(len(block.y) for block in self.blocks)
+        self.is_whole = text.limit is None or self.n < text.limit
+        self.is_sparse = labelled.stream.columns.sparse
         self._progress_line = progress.progress_line
 
     def comparison(self, texts: dict[str, LearnerSpec]) -> Any:
         """Run all candidates over the rows."""
         from budgetron.evaluate import Comparison
 
-        comparison = Comparison({name: text.build(WHO) for name, text in texts.items()}, classes=self.classes)
+        models = {name: text.build(WHO) for name, text in texts.items()}
+        comparison = Comparison(models, classes=self.classes)
         with self._progress_line(False, self.n) as line:
             for block in self.blocks:
                 comparison.add(*block)
                 line.show(comparison.n, None, full=counted(len(texts), "candidate"))
         return comparison
+
+
+def _kernel(prefix: _Prefix, learner: LearnerSpec) -> Round:
+    """Try the learner without a kernel: it takes less time and memory, so that it is chosen unless it is worse."""
+    found = _round(prefix, "kernel", {"gaussian": learner, "none": replace(learner, kernel="none")}, learner)
+    return replace(found, cheaper="none" if "none" in found.close else None, smaller=None)
 
 
 def _bandwidth(prefix: _Prefix, learner: LearnerSpec, scale: float) -> Round:
@@ -143,7 +159,9 @@ def _scale(prefix: _Prefix, learner: LearnerSpec) -> float | None:
 
 def _budget(prefix: _Prefix, learner: LearnerSpec) -> Round:
     usual = default_budget(learner.learner)
-    return _round(prefix, "budget", {text.budget or usual: text for text in _sizes(learner)}, learner)
+    found = _round(prefix, "budget", {text.budget or usual: text for text in _sizes(learner)}, learner)
+    # The rest of a longer stream may bring more tasks, which need more memory than the first rows show.
+    return replace(found, cheaper=found.smaller if prefix.is_whole else None)
 
 
 def _sizes(learner: LearnerSpec) -> list[LearnerSpec]:
@@ -182,7 +200,7 @@ def _round(prefix: _Prefix, what: str, texts: dict[str, LearnerSpec], default: L
     smallest = min(close, key=lambda candidate: memory[candidate])
     # A smaller candidate is worth a line only if it saves at least a quarter of the memory.
     is_smaller = memory[smallest] < 0.75 * memory[best if better else name]
-    return Round(what, texts, results, name, best, better, smallest if is_smaller else None, comparison.refused)
+    return Round(what, texts, results, name, best, better, smallest if is_smaller else None, comparison.refused, close)
 
 
 def _show(text: StreamOptions, prefix: _Prefix, rounds: list[Round], learner: LearnerSpec) -> None:
@@ -205,20 +223,28 @@ def _show(text: StreamOptions, prefix: _Prefix, rounds: list[Round], learner: Le
         out.print(_verdict(one))
         if one.smaller is not None:
             memory = size(one.results[one.smaller].model.memory_bytes_)
-            out.print(f"{one.what} {one.smaller} is not significantly worse and takes only {memory}.")
+            more = "" if prefix.is_whole else "; a longer stream may need more"
+            out.print(f"{one.what} {one.smaller} is not significantly worse and takes only {memory}{more}.")
         out.print()
     if any(one.better for one in rounds):
         out.print("To train with the better setting:")
+    elif any(one.cheaper for one in rounds):
+        out.print("Nothing tried is better than the default. To train as well at less cost:")
     else:
-        out.print("The default is as good as anything tried:")
+        out.print("Nothing tried is better than the default, so there is nothing to change:")
     out.print(f"  {command_for(replace(text, limit=None), learner)}", soft_wrap=True)
 
 
 def _verdict(one: Round) -> str:
     lead, error = leading(one.results[one.best].validation)
     usual = leading(one.results[one.default].validation)[1]
+    if one.cheaper == "none" and one.best != "none":
+        cheap = leading(one.results["none"].validation)[1]
+        return f"kernel none is as good: {cheap} against {usual} is not significant. It takes less time and memory."
     if one.better:
         return f"{one.what} {one.best} is better: {error} against {usual}, a significant difference."
+    if one.cheaper == "none":
+        return f"kernel none has {lead}: {error} against {usual}. It takes less time and memory."
     if one.best == one.default:
         return f"{one.what} {one.default}, the default, has {lead}."
     return f"{one.what} {one.default}, the default, is as good: {usual} against at best {error} is not significant."
@@ -235,6 +261,7 @@ def _record(text: StreamOptions, prefix: _Prefix, rounds: list[Round], learner: 
                 "best": one.best,
                 "better_than_default": one.better,
                 "smaller_and_as_good": one.smaller,
+                "chosen": one.chosen,
                 "refused": one.refused,
                 "tried": [
                     {"value": name, **finish.validation.overall.to_dict(), "memory_bytes": finish.model.memory_bytes_}
