@@ -134,7 +134,7 @@ class Explicit final : public Similarity {
       work.emplace(bytes, *inverse);
     }
     CountedSize size_;
-    Vec<double> vector;  // for A⁻² v
+    Vec<double> vector;  // for A⁻¹ v
     Column held;         // the column of the cache that was read last: this reference keeps it alive if the cache evicts it
     Vec<double> solved;  // the column of the task `solved_for`, which is not in the cache if there was no memory for it
     std::int64_t solved_for = -1;
@@ -177,19 +177,18 @@ class Explicit final : public Similarity {
     return own.solved.data();
   }
 
-  // A⁻² v over all k tasks, in place; v must be of size k.
-  void apply_twice(double* v, Workspace* workspace) const {
+  // A⁻¹ v over all k tasks, in place; v must be of size k.
+  void apply(double* v, Workspace* workspace) const {
     auto& own = static_cast<ColumnWorkspace&>(*workspace);
     if (inverse_) {
       inverse_->apply(v, v, *own.work);
-      inverse_->apply(v, v, *own.work);
       return;
     }
-    double* once = own.vector.data() + k_;
-    for (std::size_t i = 0; i < k_; ++i) once[i] = simd().dot(dense_.data() + i * k_, v, k_);
-    for (std::size_t i = 0; i < k_; ++i) v[i] = simd().dot(dense_.data() + i * k_, once, k_);
+    double* applied = own.vector.data() + k_;
+    for (std::size_t i = 0; i < k_; ++i) applied[i] = simd().dot(dense_.data() + i * k_, v, k_);
+    std::copy_n(applied, k_, v);
   }
-  // Space for the k numbers of apply_twice().
+  // Space for the k numbers of apply().
   double* vector(Workspace* workspace) const { return static_cast<ColumnWorkspace&>(*workspace).vector.data(); }
 
   std::size_t bytes() const {

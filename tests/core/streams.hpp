@@ -151,15 +151,16 @@ void each_config(Use use) {
       for (int store = 0; store < 5; ++store)
         for (int graph = 0; graph < 4; ++graph)
           for (std::size_t outputs : {std::size_t{1}, std::size_t{3}})
-            for (std::size_t capacity : {std::size_t{1}, std::size_t{12}, std::size_t{0}}) {
+            for (std::size_t capacity : {std::size_t{1}, std::size_t{2}, std::size_t{12}, std::size_t{0}}) {
               const std::string rule = name;
               if (rule == "perceptron" && capacity) continue;
+              if (rule != "shared_projectron" && capacity == 2) continue;
               Config c = configured(kernel, store, outputs, capacity);
               c.rule = rule;
               c.kernel.normalize = kernel == 1;
               c.similarity = graphs[graph];
               if (rule == "budget_projectron" || rule == "shared_projectron") c.parameters.set("eta", 0.01);
-              if (rule == "shared_projectron" && capacity) c.parameters.set("max_task_rows", std::uint64_t{4});
+              if (rule == "shared_projectron" && capacity) c.parameters.set("max_task_rows", std::uint64_t{capacity == 2 ? 8u : 4u});  // 4 B: evictions in batches
               c.n_tasks = graph >= 2 ? 5 : 0;
               use(c, graph == 0 || graph >= 2);
             }

@@ -10,6 +10,7 @@
 #include "simd/kernel_loops.hpp"
 #include "simd/sparse_loops.hpp"
 #include "simd/vector_loops.hpp"
+#include "simd/replay_loops.hpp"
 
 namespace budgetron {
 namespace BUDGETRON_TARGET {
@@ -51,7 +52,9 @@ const Simd table = {BUDGETRON_NAME(BUDGETRON_TARGET),
                    cos_sin,
                    dot_f32,
                    adagrad,
-                   symmetric_add};
+                   symmetric_add,
+                   replay,
+                   flush};
 
 }  // namespace BUDGETRON_TARGET
 }  // namespace budgetron

@@ -37,6 +37,19 @@ struct Extremes {
   double least, largest;
 };
 
+// Evictions that some rows of coefficients have not seen yet. Entry m takes the number that a row has in slots[m], sets that slot
+// to 0, and adds the number times shares[m] to the row.
+constexpr std::size_t kMostEvictions = 32, kLongestRegister = 8;
+struct Evictions {
+  std::size_t count;
+  const std::uint32_t* slots;
+  const std::int32_t* previous;  // the entry before that evicted the same slot; −1: none
+  const double* shares;          // count × stride, and kLongestRegister more; 0 in slots that a later entry evicts again
+  std::size_t stride;
+  const double* among;  // [m · kMostEvictions + l]: what entry m adds to the slot of entry l > m, up to its eviction; otherwise 0
+  bool flush;           // afterwards, numbers below 1e-300 in the rows that change become 0
+};
+
 struct Simd {
   const char* name;
 
@@ -115,6 +128,12 @@ struct Simd {
   void (*adagrad)(float* w, float* squares, const double* x, double pull, float rate, std::size_t n);
   // S += c a aᵀ + g mᵀ + m gᵀ, packed as above.
   void (*symmetric_add)(double* s, std::size_t n, double c, const double* a, const double* g, const double* m);
+  // Applies the entries from `from` on to each of `count` rows of n numbers. Every number of a row is the same sequence of additions
+  // as if each entry were applied alone, so the result does not depend on how the entries are divided among calls. An entry that
+  // finds less than 1e-150 in its slot adds nothing; shares that small must be 0.
+  void (*replay)(const Evictions& evictions, std::size_t from, std::size_t n, double* const* rows, std::size_t count);
+  // Numbers below 1e-300 become 0.
+  void (*flush)(double* x, std::size_t n);
 };
 
 const Simd& simd();

@@ -33,6 +33,11 @@ double dot(const double* a, const double* b, size_t n) {
 
 inline double flushed(double value) { return value < 1e-300 && value > -1e-300 ? 0.0 : value; }
 
+void flush(double* __restrict x, size_t n) {
+#pragma omp simd
+  for (size_t j = 0; j < n; ++j) x[j] = flushed(x[j]);
+}
+
 void axpy(double a, const double* __restrict x, size_t n, double* __restrict y) {
 #pragma omp simd
   for (size_t j = 0; j < n; ++j) y[j] = flushed(y[j] + a * x[j]);
@@ -110,13 +115,54 @@ void symmetric_pass(double* s, size_t n, int terms, double c0, const double* v0,
   if (terms == 2) symmetric<2>(s, n, c0, v0, c1, v1, x, y);
 }
 
-void symmetric_add(double* s, size_t n, double c, const double* a, const double* g, const double* m) {
-  for (size_t i = 0; i < n; ++i) {
-    double* __restrict row = s + i * (i + 1) / 2;
-    const double ai = c * a[i], gi = g[i], mi = m[i];
-#pragma omp simd
-    for (size_t j = 0; j <= i; ++j) row[j] += ai * a[j] + gi * m[j] + mi * g[j];
+// The rows i .. i + Rows − 1 of the packed triangle for symmetric_add. Several rows at a time share the loads of a, g and m.
+template <bool Square, size_t Rows>
+inline void symmetric_add_rows(double* s, size_t i, double c, const double* a, const double* g, const double* m) {
+  using V = Pack<double>::type;
+  constexpr size_t w = Pack<double>::lanes;
+  double* row[Rows];
+  double ai[Rows], gi[Rows], mi[Rows];
+  for (size_t q = 0; q < Rows; ++q) {
+    row[q] = s + (i + q) * (i + q + 1) / 2;
+    ai[q] = Square ? c * a[i + q] : 0.0;
+    gi[q] = g[i + q];
+    mi[q] = m[i + q];
   }
+  size_t j = 0;
+  for (; j + w <= i + 1; j += w) {
+    const V gj = load(g + j), mj = load(m + j);
+    V aj{};
+    if (Square) aj = load(a + j);
+    for (size_t q = 0; q < Rows; ++q) {
+      V p = load(row[q] + j);
+      if (Square) add_product(p, ai[q], aj);
+      add_product(p, gi[q], mj);
+      add_product(p, mi[q], gj);
+      store(row[q] + j, p);
+    }
+  }
+  for (size_t q = 0; q < Rows; ++q)
+    for (size_t t = j; t <= i + q; ++t) {
+      double p = row[q][t];
+      if (Square) p += ai[q] * a[t];
+      p += gi[q] * m[t];
+      p += mi[q] * g[t];
+      row[q][t] = p;
+    }
+}
+
+template <bool Square>
+void symmetric_add_all(double* s, size_t n, double c, const double* a, const double* g, const double* m) {
+  size_t i = 0;
+  for (; i + 4 <= n; i += 4) symmetric_add_rows<Square, 4>(s, i, c, a, g, m);
+  for (; i < n; ++i) symmetric_add_rows<Square, 1>(s, i, c, a, g, m);
+}
+
+void symmetric_add(double* s, size_t n, double c, const double* a, const double* g, const double* m) {
+  if (c != 0.0)
+    symmetric_add_all<true>(s, n, c, a, g, m);
+  else
+    symmetric_add_all<false>(s, n, c, a, g, m);
 }
 
 }  // namespace

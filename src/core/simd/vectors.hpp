@@ -23,6 +23,9 @@ struct Pack {
   static constexpr size_t lanes = BUDGETRON_VECTOR / sizeof(T);
 };
 
+// Prefetches the cache line at p. Not the function of intrinsics.hpp, of which a linker would keep one copy for all instruction sets.
+inline void prefetch(const void* p) { __builtin_prefetch(p); }
+
 template <class T>
 inline typename Pack<T>::type load(const T* p) {
   return *reinterpret_cast<const typename Pack<T>::loose*>(p);
@@ -52,6 +55,8 @@ struct Pack {
   using four = Lanes<T, 4>;
   static constexpr size_t lanes = Lanes<T>::count;
 };
+
+inline void prefetch(const void*) {}
 
 template <class T>
 inline Lanes<T> load(const T* p) {

@@ -34,6 +34,7 @@ class RowTable {
     std::int64_t stamp;    // n_seen at the last update
     std::int64_t members;  // common rows: how many task rows the cluster has
     std::uint32_t newer, older;  // the linked list, in the order of the last update
+    std::uint32_t version;       // for the caller: how many changes of all rows this one has seen
   };
   static constexpr std::uint32_t kNone = std::numeric_limits<std::uint32_t>::max();
 
@@ -90,7 +91,7 @@ class RowTable {
   std::uint32_t add(Name name, std::int64_t cluster) {
     const auto at = static_cast<std::uint32_t>(rows_.size());
     index_[bucket_of(name)] = at;
-    rows_.push_back({name, cluster, 0, 0, kNone, kNone});
+    rows_.push_back({name, cluster, 0, 0, kNone, kNone, 0});
     values_.push_back(std::move(spare_.back()));
     spare_.pop_back();
     values_.back().assign(width_, 0.0);

@@ -94,7 +94,8 @@ def _insert_weights(state: dict[str, Any], part: SharedPart) -> None:
     if len(state["sum"]):
         assert part.weights is not None
         state["sum"] = part.weights[None]
-        state.pop("table_squares", None)  # `restore` computes it from the rows
+        for norms in ("table_squares", "table_gram"):  # `restore` computes them from the rows
+            state.pop(norms, None)
 
 
 def _filter_bytes(settings: Any) -> int:

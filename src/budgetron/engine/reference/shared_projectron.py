@@ -37,11 +37,15 @@ from budgetron.engine.saved_state import (
     optional,
     require,
     store_fields,
+    triangle,
     verify_gram,
     verify_task_rows,
 )
 from budgetron.engine.settings import Settings
 from budgetron.graphs import Clique, Explicit
+
+
+BATCH = 32  # evictions that the core applies to its rows together
 
 
 class Parameters(budget_projectron.Parameters, frozen=True):
@@ -64,8 +68,11 @@ class SharedProjectron(BudgetProjectron):
         rows, sums = Field("int64", (r,)), Field("int64", (s,))
         tables = {"table_key": rows, "table_cluster": rows, "table_stamp": rows, "sum_cluster": sums, "sum_stamp": sums,
                   "table": Field("float64", (r, outputs, n)), "sum": Field("float64", (s, outputs, n))}  # fmt: skip
-        places = {"table_place": rows, "sum_place": sums, "table_squares": Field("float64", (n,))}
-        kept = tables | optional(places, arrays) | gram_fields(arrays)
+        # Where the core has each row; and the norms of the weights, which it keeps in one of two forms.
+        kept = tables | optional({"table_place": rows, "sum_place": sums}, arrays) | gram_fields(arrays)
+        norms = {"table_squares": Field("float64", (n,)), "table_gram": Field("float64", (triangle(n),)),
+                 "table_evictions": Field("int64")}  # fmt: skip
+        kept |= {name: field for name, field in norms.items() if name in arrays}
         return counts_fields() | store_fields(settings, arrays) | kept
 
     @classmethod
@@ -84,11 +91,17 @@ class SharedProjectron(BudgetProjectron):
             in_order = all((np.diff(arrays[name]) > 0).all() for name in ("table_place", "sum_place"))
             every = np.array_equal(np.sort(both), np.arange(len(both)))
             require(every and in_order, "state.table_place", "the places of all rows, each once, in order")
+        if "table_evictions" in arrays:
+            count = int(arrays["table_evictions"][0])
+            require(0 <= count < BATCH, "state.table_evictions", f"a count below {BATCH}", str(count))
         verify_gram(arrays)
 
     @classmethod
     def sized_for(cls, settings: Settings, arrays: Arrays) -> Settings:
-        return settings.with_parameters(max_task_rows=len(arrays["table_key"]) + len(arrays["sum_cluster"]))
+        rows = len(arrays["table_key"]) + len(arrays["sum_cluster"])
+        if "table_gram" in arrays:  # it is allocated, although there may be few rows by now
+            rows = max(rows, 4 * (settings.capacity or 0))
+        return settings.with_parameters(max_task_rows=rows)
 
     @classmethod
     def to_core(cls, state: dict[str, Any]) -> dict[str, Any]:
@@ -108,13 +121,33 @@ class SharedProjectron(BudgetProjectron):
         # The squared norms of the table's columns, and on an explicit graph one task's row of them.
         squares = settings.capacity * 8 * (2 if isinstance(settings.graph, Explicit) else 1)
         rows: int = settings.parameters.max_task_rows * cls._row_bytes(settings)
-        return memory.gram_bytes(settings.capacity, compiled) + squares + rows
+        return memory.gram_bytes(settings.capacity, compiled) + squares + rows + cls._batch_bytes(settings)
 
     @classmethod
     def with_capacity(cls, settings: Settings, capacity: int, limit: int, nonzeros: float) -> Settings:
         settings = super().with_capacity(settings, capacity, limit, nonzeros)
-        # Rows get half of the bytes. A row is as long as the capacity, so both grow together.
-        return memory.with_task_rows(settings, cls._row_bytes(settings), limit // 2, limit)
+        # Rows get half of the bytes: they are as long as the capacity, so both grow together.
+        row, most = cls._row_bytes(settings), limit // 2
+        settings = memory.with_task_rows(settings, row, most, limit)
+        batch, rows = cls._batch_bytes(settings), settings.parameters.max_task_rows
+        if batch and rows * row + batch > most:  # what the core has beside so many rows is taken from them
+            rows = max((most - batch) // row, 4 * capacity - 1)
+        return settings.with_parameters(max_task_rows=rows)
+
+    @classmethod
+    def _batch_bytes(cls, settings: Settings) -> int:
+        """Return the bytes of the core's Gram matrix of the weights and its log of evictions.
+
+        It has them if there may be four times as many rows as slots, and on an explicit graph at least as many tasks.
+        """
+        capacity, tasks = settings.capacity, settings.graph.n_tasks
+        assert capacity is not None and settings.parameters.max_task_rows is not None
+        if settings.parameters.max_task_rows < 4 * capacity:
+            return 0
+        if isinstance(settings.graph, Explicit):
+            assert tasks is not None
+            return memory.matrix_bytes(capacity, True) + 16 * capacity if tasks >= capacity else 0
+        return memory.matrix_bytes(capacity, True) + (16 + 8 * BATCH) * capacity + 8 * BATCH * (BATCH + 2)
 
     @classmethod
     def _row_bytes(cls, settings: Settings) -> int:

@@ -35,11 +35,10 @@ class SharedProjectron final : public Learner {
   void task_weights(Task task, double* out) const override {
     Bytes temporary;
     const auto workspace = config_.similarity->new_workspace(temporary);
+    Vec<double> space(temporary, size());
     std::fill(out, out + config_.n_outputs * size(), 0.0);
-    beta_.visit(task, workspace.get(), [&](double similarity, const double* row) {
-      for (std::size_t o = 0; o < config_.n_outputs; ++o)
-        simd().axpy(similarity, row + o * beta_.stride(), size(), out + o * size());
-    });
+    beta_.visit(task, size(), workspace.get(), space.data(),
+                [&](std::size_t o, double similarity, const double* row) { simd().axpy(similarity, row, size(), out + o * size()); });
   }
 
   // Σ_l C_lj over the tasks.
@@ -63,9 +62,8 @@ class SharedProjectron final : public Learner {
  protected:
   void score(const Instance&, Task task, Scratch& s) const override {
     std::fill(s.margins.begin(), s.margins.end(), 0.0);
-    beta_.visit(task, s.workspace.get(), [&](double similarity, const double* row) {
-      for (std::size_t o = 0; o < config_.n_outputs; ++o)
-        s.margins[o] += similarity * simd().dot(row + o * beta_.stride(), s.row.data(), size());
+    beta_.visit(task, size(), s.workspace.get(), s.task_row.data(), [&](std::size_t o, double similarity, const double* row) {
+      s.margins[o] += similarity * simd().dot(row, s.row.data(), size());
     });
   }
 
@@ -78,10 +76,13 @@ class SharedProjectron final : public Learner {
     const double* k = scratch.row.data();
     double delta2 = span_.project(k, kk, rows());
     if (delta2 <= eta2) {
-      beta_.update(example.task, step, span_.alpha.data(), size(), workspace());
+      beta_.update(example.task, step, {span_.alpha.data(), 0}, size(), workspace());
       return kMistake | kUpdated;
     }
-    if (!store_->fits_alone(example.x)) return kMistake;
+    if (!store_->fits_alone(example.x)) {
+      beta_.settle(size());
+      return kMistake;
+    }
     while (!store_->fits(example.x)) {
       const std::size_t r = cheapest([&](std::size_t j) { return span_.root_diagonal(j); });
       move_last(scratch.row, r, size() - 1);
@@ -98,9 +99,7 @@ class SharedProjectron final : public Learner {
       span_.append(k, kk, delta2);
       slot = append(example);
     }
-    std::fill_n(span_.alpha.begin(), size(), 0.0);
-    span_.alpha[slot] = 1.0;
-    beta_.update(example.task, step, span_.alpha.data(), size(), workspace());
+    beta_.update(example.task, step, {nullptr, slot}, size(), workspace());
     return kMistake | kUpdated | kStored;
   }
 

@@ -1,11 +1,11 @@
-// The weights of all tasks over the stored examples: (β_l)_j for task l and slot j, and their squared norms Σ_l β_lj².
+// The weights of all tasks over the stored examples: (β_l)_j for task l and slot j.
 //
 // Stored is C with β = A⁻¹C: an update changes only the row of one task, for any number of tasks. For cliques (A⁻¹ = (d − o) I + o J
-// inside a cluster) β_i needs row i and the cluster's common row s, the sum of the rows of its tasks; and
-// Σ_l β_lj² = (d − o)² Σ_l C_lj² + (2(d − o) o + n o²) s_j² for n tasks.
+// inside a cluster) β_i needs row i and the cluster's common row s, the sum of the rows of its tasks.
 //
-// The norms are updated with C, because computing them from C would cost tasks × slots per eviction. In the code, `squares_` is
-// Σ_l C_lj² for cliques, and Σ_l β_lj² = C_jᵀ A⁻² C_j for other graphs.
+// An eviction changes every row. With more rows than slots, that would cost more than the rest of an update: then rows of a clique
+// follow the evictions in blocks (EvictionLog), and a row that is read or updated in between is brought up to date alone. On other
+// graphs every margin reads every row, so that nothing would be saved.
 #pragma once
 
 #include <algorithm>
@@ -15,6 +15,8 @@
 #include <vector>
 
 #include "rules/learner.hpp"
+#include "rules/shared_projectron/eviction_log.hpp"
+#include "rules/shared_projectron/weight_norms.hpp"
 #include "stores/row_table.hpp"
 
 namespace budgetron {
@@ -22,62 +24,51 @@ namespace budgetron {
 class TaskCoefficients {
  public:
   TaskCoefficients(Bytes& bytes, const Config& config, std::size_t max_rows, std::size_t capacity)
-      : bytes_(bytes),
-        clique_(dynamic_cast<const Clique*>(config.similarity.get())),
+      : clique_(dynamic_cast<const Clique*>(config.similarity.get())),
         explicit_(dynamic_cast<const Explicit*>(config.similarity.get())),
         n_outputs_(config.n_outputs),
-        n_tasks_(config.n_tasks),
         max_rows_(max_rows),
+        // The memory planner counts on the same rule: the matrix has at most an eighth of the bytes that the rows may have.
+        may_use_gram_(config.capacity != 0 && (max_rows == 0 || max_rows / 4 >= config.capacity)),
         table_(bytes, config.n_outputs * capacity, max_rows, config.hash_seed),
-        squares_(bytes, capacity),
-        cross_(bytes, explicit_ ? capacity : 0),
-        stride_(capacity) {}
+        norms_(bytes, config, table_, capacity),
+        log_(bytes),
+        stride_(capacity) {
+    if (!explicit_ || !may_use_gram_ || explicit_->tasks() < capacity) return;
+    norms_.allocate_gram(capacity);
+    norms_.rebuild(true, 0, nullptr);
+  }
 
   std::size_t rows() const { return table_.size(); }
   bool limited() const { return max_rows_ != 0; }
-  std::size_t stride() const { return stride_; }  // between the outputs of a row
 
-  // Calls use(factor, row) for the rows of C that make up β of a task.
+  // Calls use(output, factor, row) for the rows of C that make up β of a task. `space` has space for one row of one output.
   template <class Use>
-  void visit(Task task, Similarity::Workspace* workspace, Use use) const {
+  void visit(Task task, std::size_t n, Similarity::Workspace* workspace, double* space, Use use) const {
     if (clique_) {
       const double off = coupled() ? clique_->off : 0.0;
       const auto own = table_.find({task.id, false});
-      if (own != RowTable::kNone && clique_->diagonal != off) use(clique_->diagonal - off, table_.values(own));
+      if (own != RowTable::kNone && clique_->diagonal != off) visit_row(own, clique_->diagonal - off, n, space, use);
       if (off == 0.0) return;
       const auto common = table_.find({task.cluster, true});
-      if (common != RowTable::kNone) use(off, table_.values(common));
+      if (common != RowTable::kNone) visit_row(common, off, n, space, use);
       return;
     }
     const double* column = explicit_->column(task.id, workspace);
-    for (std::size_t at = 0; at < table_.size(); ++at)
-      if (table_.row(at).cluster == task.cluster) use(column[table_.row(at).name.id], table_.values(at));
+    for (std::uint32_t at = 0; at < table_.size(); ++at)
+      if (table_.row(at).cluster == task.cluster) visit_row(at, column[table_.row(at).name.id], n, space, use);
   }
 
   // Adds the rows of all tasks to out (n_outputs × n).
   void add_all(std::size_t n, double* out) const {
-    for (std::size_t at = 0; at < table_.size(); ++at) {
-      if (table_.row(at).name.common) continue;
-      for (std::size_t o = 0; o < n_outputs_; ++o) simd().axpy(1.0, values(at, o), n, out + o * n);
-    }
+    std::vector<double> space(n);
+    for (std::uint32_t at = 0; at < table_.size(); ++at)
+      if (!table_.row(at).name.common)
+        visit_row(at, 1.0, n, space.data(), [&](std::size_t o, double, const double* row) { simd().axpy(1.0, row, n, out + o * n); });
   }
 
-  // scores_j = Σ_l β_lj², summed over the outputs.
-  void squared_norms(std::size_t n, double* scores) const {
-    std::copy_n(squares_.begin(), n, scores);
-    if (!coupled()) return;
-    const double d = clique_->diagonal - clique_->off, o = clique_->off;
-    for (std::size_t j = 0; j < n; ++j) scores[j] *= d * d;
-    for (std::size_t at = 0; at < table_.size(); ++at) {
-      if (!table_.row(at).name.common) continue;
-      const double members = n_tasks_ ? static_cast<double>(n_tasks_) : static_cast<double>(table_.row(at).members);
-      const double share = 2.0 * d * o + members * o * o;
-      for (std::size_t out = 0; out < n_outputs_; ++out) {
-        const double* s = values(at, out);
-        for (std::size_t j = 0; j < n; ++j) scores[j] += share * s[j] * s[j];
-      }
-    }
-  }
+  // scores_j = Σ_l β_lj² up to a common factor, summed over the outputs.
+  void squared_norms(std::size_t n, double* scores) const { norms_.read(n, scores); }
 
   // The number of tasks and clusters among these examples that have no row yet.
   std::size_t missing(std::size_t from, std::size_t to, const std::int64_t* task_ids, const std::int64_t* clusters) const {
@@ -89,19 +80,20 @@ class TaskCoefficients {
         if (i > from && ids[i] == ids[i - 1]) continue;  // often all examples are of one cluster
         if (table_.find({ids[i], common}) == RowTable::kNone) absent.push_back(ids[i]);
       }
-      std::sort(absent.begin(), absent.end());
-      return static_cast<std::size_t>(std::unique(absent.begin(), absent.end()) - absent.begin());
+      return count_distinct(absent);
     };
     return among(task_ids, false) + (coupled() ? among(clusters, true) : 0);
   }
 
-  void reserve(std::size_t more) { table_.reserve(more); }
+  void reserve(std::size_t more) {
+    table_.reserve(more);
+    if (may_use_gram_ && clique_ && !norms_.gram_allocated() && table_.size() + more > stride_) allocate_batches();
+  }
   void end_reserve() noexcept { table_.end_reserve(); }
 
   // Space for more slots. If it throws, the coefficients are unchanged.
   void grow(std::size_t capacity) {
-    if (squares_.size() < capacity) squares_.resize(capacity);
-    if (explicit_ && cross_.size() < capacity) cross_.resize(capacity);
+    norms_.grow(capacity);
     table_.widen(n_outputs_ * capacity);  // nothing below can fail
     const std::size_t old = stride_;
     for (std::size_t at = 0; at < table_.size(); ++at)  // from the last output back, so that nothing is overwritten
@@ -111,18 +103,30 @@ class TaskCoefficients {
         std::fill(row + o * old, row + std::min(o * capacity, o * old + old), 0.0);
       }
     stride_ = capacity;
+    norms_.set_stride(capacity);
   }
 
   // Makes sure that the task has a row and its cluster a common row, and marks both as the most recently updated.
   void open(Task task, std::int64_t stamp, std::size_t n, Similarity::Workspace* workspace) {
     open_row({task.id, false}, task, stamp, n, workspace);
     if (coupled()) open_row({task.cluster, true}, task, stamp, n, workspace);
+    reweigh(n);
+    if (!batched() && norms_.gram_allocated() && clique_ && table_.size() > stride_) norms_.rebuild(true, n, workspace);
   }
+  // To be called if no update follows.
+  void settle(std::size_t n) { norms_.settle(n); }
 
   // C_{i_t} += step ⊗ v, and the same to the common row.
-  void update(Task task, const Step& step, const double* v, std::size_t n, Similarity::Workspace* workspace) {
-    add(table_.find({task.id, false}), step, v, n, true, task, workspace);
-    if (coupled()) add(table_.find({task.cluster, true}), step, v, n, false, task, workspace);
+  void update(Task task, const Step& step, Direction v, std::size_t n, Similarity::Workspace* workspace) {
+    const auto own = table_.find({task.id, false}), common = coupled() ? table_.find({task.cluster, true}) : RowTable::kNone;
+    for (const auto at : {own, common})
+      if (at != RowTable::kNone) bring_up_to_date(at, n);
+    norms_.step(own, common, step, v, n, workspace);
+    for (const auto at : {own, common}) {
+      if (at == RowTable::kNone) continue;
+      add(values(at, step.plus), step.sign, v, n);
+      if (step.minus < n_outputs_) add(values(at, step.minus), -step.sign, v, n);
+    }
   }
 
   // Removes the row of a task, and its part in the common row.
@@ -130,38 +134,52 @@ class TaskCoefficients {
     const auto at = table_.find({task_id, false});
     if (at == RowTable::kNone) return;
     const auto common = table_.find({table_.row(at).cluster, true});
-    if (common != RowTable::kNone) simd().axpy(-1.0, table_.values(at), n_outputs_ * stride_, table_.values(common));
+    if (common != RowTable::kNone) {
+      bring_up_to_date(at, n);
+      bring_up_to_date(common, n);
+      norms_.add_common(common, -1.0, n);
+      simd().axpy(-1.0, table_.values(at), n_outputs_ * stride_, table_.values(common));
+      norms_.add_common(common, 1.0, n);
+    }
     drop_task_row(at, n, workspace);
+    reweigh(n);
+    norms_.settle(n);
   }
 
   // In every row C_lj += γ_j C_lr; slot r gets γ_r C_lr, the share of the new example (0 if there is none).
   void distribute(std::size_t r, const double* gamma, std::size_t n, Similarity::Workspace* workspace) {
-    if (explicit_) distribute_squares(r, gamma, n, workspace);
-    if (clique_) std::fill_n(squares_.begin(), n, 0.0);
+    norms_.evict(r, gamma, n, workspace);
+    if (batched()) {
+      log_.append(r, gamma, n);
+      if (log_.full()) end_batch(n);
+      return;
+    }
+    double* squares = norms_.squares();
     for (std::size_t at = 0; at < table_.size(); ++at)
       for (std::size_t o = 0; o < n_outputs_; ++o) {
         double* row = values(at, o);
         const double lost = row[r];
         row[r] = 0.0;
-        if (clique_ && !table_.row(at).name.common)
-          simd().axpy_squares(lost, gamma, n, row, squares_.data());
+        if (squares && !table_.row(at).name.common)
+          simd().axpy_squares(lost, gamma, n, row, squares);
         else
           simd().axpy(lost, gamma, n, row);
       }
   }
 
   void slot_removed(std::size_t slot, std::size_t last) {
+    bring_all_up_to_date(last + 1);  // the log knows slots by their numbers
     for (std::size_t at = 0; at < table_.size(); ++at)
       for (std::size_t o = 0; o < n_outputs_; ++o) {
         double* row = values(at, o);
         row[slot] = row[last];
         row[last] = 0.0;
       }
-    squares_[slot] = squares_[last];
-    squares_[last] = 0.0;
+    norms_.slot_removed(slot, last);
   }
 
-  void save(State& state, std::size_t n) const {
+  void save(State& state, std::size_t n) {
+    bring_all_up_to_date(n);
     auto& task_ids = state.integers["table_key"];
     auto& clusters = state.integers["table_cluster"];
     auto& stamps = state.integers["table_stamp"];
@@ -175,7 +193,8 @@ class TaskCoefficients {
       common.push_back(row.name.common);
       for (std::size_t o = 0; o < n_outputs_; ++o) table.insert(table.end(), values(at, o), values(at, o) + n);
     }
-    state.reals["table_squares"].assign(squares_.begin(), squares_.begin() + static_cast<std::ptrdiff_t>(n));
+    norms_.save(state, n);
+    if (batched()) state.integers["table_evictions"] = {static_cast<std::int64_t>(log_.size())};
   }
 
   void load(const State& state, std::size_t n, Similarity::Workspace* workspace) {
@@ -188,13 +207,21 @@ class TaskCoefficients {
     if (clusters.size() != rows || stamps.size() != rows || common.size() != rows || table.size() != rows * width ||
         (max_rows_ && rows > max_rows_))
       throw std::invalid_argument("a saved model whose weight rows do not agree in number");
+    const auto evictions = state.integers.find("table_evictions");
+    const bool in_batches = evictions != state.integers.end() && clique_ && may_use_gram_;
+    if (in_batches) {
+      if (evictions->second.size() != 1 || evictions->second[0] < 0 || evictions->second[0] >= static_cast<std::int64_t>(kMostEvictions))
+        throw std::invalid_argument("a saved model with evictions that are not counted");
+      allocate_batches();
+      log_.resume(static_cast<std::size_t>(evictions->second[0]));
+    }
     for (std::size_t i = 0; i < rows; ++i) {
       const RowTable::Name name{task_ids[i], common[i] != 0};
       if (table_.find(name) != RowTable::kNone) throw std::invalid_argument("a saved model with one weight row twice");
       if (explicit_ && (task_ids[i] < 0 || static_cast<std::size_t>(task_ids[i]) >= explicit_->tasks()))
         throw std::invalid_argument("a saved model with a weight row of a task that its graph does not have");
       table_.reserve(1);
-      const auto at = table_.add(name, clusters[i]);
+      const auto at = add_row(name, clusters[i]);
       for (std::size_t o = 0; o < n_outputs_; ++o)
         std::copy_n(table.begin() + static_cast<std::ptrdiff_t>(i * width + o * n), n, values(at, o));
     }
@@ -206,11 +233,8 @@ class TaskCoefficients {
     for (const auto at : by_age) table_.touch(at, stamps[at]);
     for (std::size_t at = 0; at < table_.size(); ++at)
       if (table_.row(at).name.common) table_.row(at).members = rows_of_cluster(table_.row(at).cluster);
-    const auto squares = state.reals.find("table_squares");
-    if (squares != state.reals.end() && squares->second.size() == n)
-      std::copy(squares->second.begin(), squares->second.end(), squares_.begin());
-    else
-      compute_squares(n, workspace);
+    const bool as_gram = in_batches || norms_.uses_gram();
+    if (!norms_.load(state, as_gram, n)) norms_.rebuild(as_gram, n, workspace);
   }
 
  private:
@@ -218,81 +242,90 @@ class TaskCoefficients {
   const double* values(std::size_t at, std::size_t output) const { return table_.values(at) + output * stride_; }
 
   bool coupled() const { return clique_ && clique_->off != 0.0; }
+  bool batched() const { return clique_ && norms_.uses_gram(); }
 
-  void add(std::size_t at, const Step& step, const double* v, std::size_t n, bool own, Task task, Similarity::Workspace* workspace) {
-    const auto one = [&](std::size_t o, double sign) {
-      double* c = values(at, o);
-      if (own) update_squares(c, sign, v, n, o, task, workspace);
-      simd().axpy(sign, v, n, c);
-    };
-    one(step.plus, step.sign);
-    if (step.minus < n_outputs_) one(step.minus, -step.sign);
+  void allocate_batches() {
+    log_.allocate(stride_);
+    norms_.allocate_gram(stride_);
   }
 
-  // Updates squares_ for c += sign · v, where c is the row of `task` for one output. Call it before the row changes.
-  void update_squares(const double* c, double sign, const double* v, std::size_t n, std::size_t output, Task task,
-                      Similarity::Workspace* workspace) {
-    if (clique_) {
-      for (std::size_t j = 0; j < n; ++j) squares_[j] += v[j] * (v[j] + 2.0 * sign * c[j]);
-      return;
-    }
-    double* twice = explicit_->vector(workspace);  // the task's column of A⁻²
-    std::fill_n(twice, explicit_->tasks(), 0.0);
-    twice[task.id] = 1.0;
-    explicit_->apply_twice(twice, workspace);
-    for (std::size_t at = 0; at < table_.size(); ++at) {
-      const double share = twice[static_cast<std::size_t>(table_.row(at).name.id)];
-      const double* other = values(at, output);
-      for (std::size_t j = 0; j < n; ++j) squares_[j] += 2.0 * sign * share * v[j] * other[j];
-    }
-    const double self = twice[static_cast<std::size_t>(task.id)];
-    for (std::size_t j = 0; j < n; ++j) squares_[j] += self * v[j] * v[j];
+  static void add(double* c, double sign, Direction v, std::size_t n) {
+    if (v.values)
+      simd().axpy(sign, v.values, n, c);
+    else
+      c[v.slot] = flushed(c[v.slot] + sign);
   }
 
-  // Updates C_jᵀA⁻²C_j for C_j += γ_j C_r. Call it before the rows change.
-  void distribute_squares(std::size_t r, const double* gamma, std::size_t n, Similarity::Workspace* workspace) {
-    std::fill_n(cross_.begin(), n, 0.0);  // C_jᵀA⁻²C_r
-    double* twice = explicit_->vector(workspace);
+  template <class Use>
+  void visit_row(std::uint32_t at, double factor, std::size_t n, double* space, Use use) const {
+    const std::size_t from = table_.row(at).version;
     for (std::size_t o = 0; o < n_outputs_; ++o) {
-      std::fill_n(twice, explicit_->tasks(), 0.0);
-      for (std::size_t at = 0; at < table_.size(); ++at) twice[table_.row(at).name.id] = values(at, o)[r];
-      explicit_->apply_twice(twice, workspace);
-      for (std::size_t at = 0; at < table_.size(); ++at)
-        simd().axpy(twice[static_cast<std::size_t>(table_.row(at).name.id)], values(at, o), n, cross_.data());
+      const double* row = values(at, o);
+      if (batched() && from != log_.size()) {
+        std::copy_n(row, n, space);
+        log_.replay(from, n, &space, 1);
+        row = space;
+      }
+      use(o, factor, row);
     }
-    const double square = cross_[r];
-    for (std::size_t j = 0; j < n; ++j) squares_[j] += gamma[j] * (2.0 * cross_[j] + gamma[j] * square);
-    squares_[r] = gamma[r] * gamma[r] * square;
   }
 
-  // Computes squares_ for a saved model without them, as if its rows were added one after the other.
-  void compute_squares(std::size_t n, Similarity::Workspace* workspace) {
-    Vec<Vec<double>> saved(bytes_);
-    for (std::size_t at = 0; at < table_.size(); ++at) {
-      saved.emplace_back(bytes_);
-      saved.back().assign(table_.values(at), table_.values(at) + n_outputs_ * stride_);
-      std::fill(table_.values(at), table_.values(at) + n_outputs_ * stride_, 0.0);
+  void bring_up_to_date(std::uint32_t at, std::size_t n) {
+    if (!batched()) return;
+    auto& version = table_.row(at).version;
+    for (std::size_t o = 0; o < n_outputs_; ++o) {
+      double* row = values(at, o);
+      log_.replay(version, n, &row, 1);
     }
-    for (std::size_t at = 0; at < table_.size(); ++at)
+    version = static_cast<std::uint32_t>(log_.size());
+  }
+
+  // Rows that have seen none of the evictions, which are nearly all, are multiplied with them in blocks.
+  void bring_all_up_to_date(std::size_t n, bool flush = false) {
+    if (!batched() || log_.size() == 0) return;
+    constexpr std::size_t kBlock = 64;
+    double* block[kBlock];
+    std::size_t count = 0;
+    for (std::uint32_t at = 0; at < table_.size(); ++at) {
+      const bool touched = table_.row(at).version != 0;
+      if (touched) bring_up_to_date(at, n);
       for (std::size_t o = 0; o < n_outputs_; ++o) {
-        const auto& row = table_.row(at);
-        const double* source = saved[at].data() + o * stride_;
-        if (!row.name.common) update_squares(values(at, o), 1.0, source, n, o, {row.name.id, row.cluster}, workspace);
-        std::copy_n(source, n, values(at, o));
+        if (touched) {
+          if (flush) simd().flush(values(at, o), n);
+          continue;
+        }
+        block[count++] = values(at, o);
+        if (count < kBlock) continue;
+        log_.replay(0, n, block, count, flush);
+        count = 0;
       }
+      table_.row(at).version = static_cast<std::uint32_t>(log_.size());
+    }
+    log_.replay(0, n, block, count, flush);
+  }
+
+  void end_batch(std::size_t n) {
+    bring_all_up_to_date(n, true);
+    for (std::size_t at = 0; at < table_.size(); ++at) table_.row(at).version = 0;
+    log_.clear();
+  }
+
+  std::uint32_t add_row(RowTable::Name name, std::int64_t cluster) {
+    const auto at = table_.add(name, cluster);
+    table_.row(at).version = static_cast<std::uint32_t>(log_.size());
+    return at;
   }
 
   void open_row(RowTable::Name name, Task task, std::int64_t stamp, std::size_t n, Similarity::Workspace* workspace) {
     auto at = table_.find(name);
     if (at == RowTable::kNone) {
       if (table_.at_limit()) drop_oldest(task, n, workspace);
-      at = table_.add(name, task.cluster);
+      at = add_row(name, task.cluster);
       if (coupled()) {
-        const auto common = table_.find({task.cluster, true});
         if (name.common)
           table_.row(at).members = rows_of_cluster(task.cluster);
-        else if (common != RowTable::kNone)
-          ++table_.row(common).members;
+        else
+          count_member(task.cluster, 1, n);
       }
     }
     table_.touch(at, stamp);
@@ -304,6 +337,25 @@ class TaskCoefficients {
     return rows;
   }
 
+  // The weight of a common row in the norms depends on its members. At the limit of rows one task often takes the place of another
+  // one of the same cluster, so the norms change only in reweigh().
+  void count_member(std::int64_t cluster, std::int64_t more, std::size_t n) {
+    const auto common = table_.find({cluster, true});
+    if (common == RowTable::kNone) return;
+    if (cluster != counted_cluster_) reweigh(n);
+    table_.row(common).members += more;
+    counted_cluster_ = cluster;
+    counted_ += more;
+  }
+  void reweigh(std::size_t n) {
+    const auto common = counted_ ? table_.find({counted_cluster_, true}) : RowTable::kNone;
+    if (common != RowTable::kNone) {
+      bring_up_to_date(common, n);
+      norms_.add_members(common, counted_, n);
+    }
+    counted_ = 0;
+  }
+
   // Drops the least recently updated row that is not the current example's. A task's part in the common row stays.
   void drop_oldest(Task task, std::size_t n, Similarity::Workspace* workspace) {
     auto at = table_.oldest();
@@ -311,29 +363,31 @@ class TaskCoefficients {
            (table_.row(at).name == RowTable::Name{task.id, false} || table_.row(at).name == RowTable::Name{task.cluster, true}))
       at = table_.newer(at);
     if (at == RowTable::kNone) return;
-    if (table_.row(at).name.common)
-      table_.drop(at);
-    else
-      drop_task_row(at, n, workspace);
-  }
-
-  void drop_task_row(std::uint32_t at, std::size_t n, Similarity::Workspace* workspace) {
-    const Task task{table_.row(at).name.id, table_.row(at).cluster};
-    for (std::size_t o = 0; o < n_outputs_; ++o) update_squares(values(at, o), -1.0, values(at, o), n, o, task, workspace);
-    const auto common = table_.find({task.cluster, true});
-    if (common != RowTable::kNone) --table_.row(common).members;
+    if (!table_.row(at).name.common) return drop_task_row(at, n, workspace);
+    reweigh(n);
+    bring_up_to_date(at, n);
+    norms_.remove(at, n, workspace);
     table_.drop(at);
   }
 
-  Bytes& bytes_;
+  void drop_task_row(std::uint32_t at, std::size_t n, Similarity::Workspace* workspace) {
+    bring_up_to_date(at, n);
+    norms_.remove(at, n, workspace);
+    const std::int64_t cluster = table_.row(at).cluster;
+    table_.drop(at);
+    count_member(cluster, -1, n);
+  }
+
   const Clique* clique_;  // one of the two is set
   const Explicit* explicit_;
-  const std::size_t n_outputs_, n_tasks_;
+  const std::size_t n_outputs_;
   const std::size_t max_rows_;  // 0: no limit
+  const bool may_use_gram_;
   RowTable table_;
-  Vec<double> squares_;
-  Vec<double> cross_;  // for distribute_squares()
+  WeightNorms norms_;
+  EvictionLog log_;
   std::size_t stride_;
+  std::int64_t counted_cluster_ = 0, counted_ = 0;  // see count_member()
 };
 
 }  // namespace budgetron

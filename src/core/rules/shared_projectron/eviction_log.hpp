@@ -1,0 +1,67 @@
+// The last evictions, which most rows of coefficients have not seen yet: eviction m takes C_lr, sets it to 0 and adds C_lr γ_j to
+// C_lj, for every row l. One blocked product per kMostEvictions of them passes over the rows once instead of kMostEvictions times.
+//
+// A row may also be brought up to date alone, whenever it is read or updated. Both add the same numbers in the same order, so
+// coefficients do not depend on when that is done. Only the flushing of numbers below 1e-300 does; that happens when the log is full.
+#pragma once
+
+#include <algorithm>
+#include <cmath>
+#include <cstddef>
+#include <cstdint>
+
+#include "memory.hpp"
+#include "simd/simd.hpp"
+
+namespace budgetron {
+
+class EvictionLog {
+ public:
+  explicit EvictionLog(Bytes& bytes) : slots_(bytes), previous_(bytes), shares_(bytes), among_(bytes) {}
+
+  // If it throws, the log is unchanged.
+  void allocate(std::size_t capacity) {
+    resize_exactly(slots_, kMostEvictions);
+    resize_exactly(previous_, kMostEvictions);
+    resize_exactly(among_, kMostEvictions * kMostEvictions);
+    resize_exactly(shares_, kMostEvictions * capacity + kLongestRegister);
+    stride_ = capacity;
+  }
+
+  std::size_t size() const { return size_; }
+  bool full() const { return size_ == kMostEvictions; }
+  void clear() { size_ = begin_ = 0; }
+  // The log of a loaded model, all of whose rows are up to date: it counts the evictions so far and has none of them.
+  void resume(std::size_t size) { size_ = begin_ = size; }
+
+  // r is evicted; γ_r, if it is not 0, is the share of the new example that takes its slot.
+  void append(std::size_t r, const double* gamma, std::size_t n) {
+    const std::size_t l = size_++;
+    slots_[l] = static_cast<std::uint32_t>(r);
+    previous_[l] = -1;
+    std::fill_n(among_.begin() + static_cast<std::ptrdiff_t>(l * kMostEvictions), kMostEvictions, 0.0);
+    for (std::size_t m = begin_; m < l; ++m) {
+      if (slots_[m] == r) previous_[l] = static_cast<std::int32_t>(m);
+      among_[m * kMostEvictions + l] = shares_[m * stride_ + r];
+      shares_[m * stride_ + r] = 0.0;
+    }
+    double* share = shares_.data() + l * stride_;
+    for (std::size_t j = 0; j < n; ++j) share[j] = std::abs(gamma[j]) < 1e-150 ? 0.0 : gamma[j];
+    std::fill(share + n, share + stride_, 0.0);
+  }
+
+  // Applies the evictions from number `from` on to some rows of n numbers; with `flush`, tiny numbers become 0 in those that change.
+  void replay(std::size_t from, std::size_t n, double* const* rows, std::size_t count, bool flush = false) const {
+    if (from == size_ || count == 0) return;
+    simd().replay({size_, slots_.data(), previous_.data(), shares_.data(), stride_, among_.data(), flush}, from, n, rows, count);
+  }
+
+ private:
+  Vec<std::uint32_t> slots_;
+  Vec<std::int32_t> previous_;
+  Vec<double> shares_, among_;  // see Evictions in simd.hpp
+  std::size_t stride_ = 0, size_ = 0;
+  std::size_t begin_ = 0;  // the entries before this one do not exist
+};
+
+}  // namespace budgetron

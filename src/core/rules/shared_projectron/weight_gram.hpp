@@ -1,0 +1,109 @@
+// G = βᵀβ, the B × B Gram matrix of the tasks' weights: Σ_l β_lj² are its diagonal. An update costs B²/2, whatever the number of
+// tasks; computing the norms from the weights would cost tasks × B per eviction.
+//
+//   β_lj += γ_j β_lr for j ≠ r, β_lr ← γ_r β_lr:   u = G_·r,  G_r· = G_·r = 0,  G += γ mᵀ + m γᵀ,  m = u (0 at r) + ½ G_rr γ
+//   β_l += step · v:                               G += v mᵀ + m vᵀ,  m = Σ_l step_l β_l + ½ Σ_l step_l² v
+#pragma once
+
+#include <algorithm>
+#include <cstddef>
+#include <stdexcept>
+#include <vector>
+
+#include "memory.hpp"
+#include "simd/simd.hpp"
+
+namespace budgetron {
+
+class WeightGram {
+ public:
+  explicit WeightGram(Bytes& bytes) : g_(bytes), a_(bytes), m_(bytes) {}
+
+  // If it throws, the matrix is unchanged.
+  void allocate(std::size_t capacity) {
+    resize_exactly(a_, capacity);
+    resize_exactly(m_, capacity);
+    resize_exactly(g_, triangle(capacity));
+  }
+  bool allocated() const { return !g_.empty(); }
+  double* vector() { return m_.data(); }  // for m of add_step()
+
+  // out_j = G_jj; rounding may have made one negative.
+  void diagonal(std::size_t n, double* out) const {
+    for (std::size_t j = 0; j < n; ++j) out[j] = std::max(0.0, g_[triangle(j) + j] + c_ * a_[j] * a_[j]);
+  }
+
+  // G += c a aᵀ. The pass over G waits for the next change, which passes over it too; settle() ends the wait.
+  void add(double c, const double* a, std::size_t n) {
+    settle(n);
+    c_ = c;
+    std::fill(std::copy_n(a, n, a_.begin()), a_.end(), 0.0);  // a slot may be added before the pass
+  }
+  void settle(std::size_t n) {
+    if (c_ == 0.0) return;
+    for (std::size_t j = 0; j < n; ++j) simd().axpy(c_ * a_[j], a_.data(), j + 1, g_.data() + triangle(j));
+    c_ = 0.0;
+  }
+
+  // r is evicted, and its weight distributed as γ.
+  void evict(std::size_t r, const double* gamma, std::size_t n) {
+    double* row = g_.data() + triangle(r);
+    for (std::size_t j = 0; j <= r; ++j) m_[j] = take(row[j]);
+    for (std::size_t j = r + 1; j < n; ++j) m_[j] = take(g_[triangle(j) + r]);
+    if (c_ != 0.0) {
+      const double ar = c_ * a_[r];
+      for (std::size_t j = 0; j < n; ++j) m_[j] += ar * a_[j];
+      a_[r] = 0.0;
+    }
+    const double half = 0.5 * m_[r];
+    m_[r] = 0.0;
+    for (std::size_t j = 0; j < n; ++j) m_[j] += half * gamma[j];
+    symmetric_add(gamma, n);
+  }
+
+  // Weights change by multiples of v; vector() is m.
+  void add_step(const double* v, std::size_t n) { symmetric_add(v, n); }
+  // The same for v_slot = 1 and 0 elsewhere.
+  void add_step(std::size_t slot, std::size_t n) {
+    settle(n);
+    double* row = g_.data() + triangle(slot);
+    for (std::size_t j = 0; j < slot; ++j) row[j] += m_[j];
+    row[slot] += 2.0 * m_[slot];
+    for (std::size_t j = slot + 1; j < n; ++j) g_[triangle(j) + slot] += m_[j];
+  }
+
+  // The last slot takes the place of a removed one, whose entries are 0.
+  void slot_removed(std::size_t slot, std::size_t last) {
+    settle(last + 1);
+    double* from = g_.data() + triangle(last);
+    if (slot != last) {
+      double* row = g_.data() + triangle(slot);
+      std::copy_n(from, slot, row);
+      row[slot] = from[last];
+      for (std::size_t j = slot + 1; j < last; ++j) g_[triangle(j) + slot] = from[j];
+    }
+    std::fill_n(from, last + 1, 0.0);
+  }
+
+  std::vector<double> saved(std::size_t n) const { return {g_.begin(), g_.begin() + static_cast<std::ptrdiff_t>(triangle(n))}; }
+  void load(const std::vector<double>& saved) { std::copy(saved.begin(), saved.end(), g_.begin()); }
+  static std::size_t triangle(std::size_t i) { return i * (i + 1) / 2; }
+
+ private:
+  static double take(double& entry) {
+    const double value = entry;
+    entry = 0.0;
+    return value;
+  }
+  void symmetric_add(const double* v, std::size_t n) {
+    simd().symmetric_add(g_.data(), n, c_, a_.data(), v, m_.data());
+    c_ = 0.0;
+  }
+
+  Vec<double> g_;  // packed lower triangle
+  double c_ = 0.0;
+  Vec<double> a_;  // pending: G += c a aᵀ
+  Vec<double> m_;
+};
+
+}  // namespace budgetron

@@ -1,0 +1,267 @@
+// Σ_l β_lj², the squared norms of the tasks' weights in each slot j, where β = A⁻¹C. They are updated with C, because computing
+// them from C would cost tasks × slots per eviction. With n tasks in a clique (A⁻¹ = (d − o) I + o J), whose rows add up to s:
+//
+//   clique:        Σ_l β_lj² = (d − o)² Σ_l C_lj² + (2(d − o) o + n o²) s_j²
+//   other graphs:  Σ_l β_lj² = C_jᵀ A⁻² C_j
+//
+// There are two ways. `squares_` is Σ_l C_lj² for cliques, and Σ_l β_lj² for other graphs. With many tasks `gram_` = βᵀβ takes its
+// place: for cliques the sum of the products C_lᵀC_l and sᵀs with the weights above, for other graphs CᵀA⁻²C. Then an eviction
+// reads none of the rows and needs no solve.
+//
+// Changes are announced before the rows change. The rows concerned must be up to date (see EvictionLog).
+#pragma once
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+
+#include "rules/learner.hpp"
+#include "rules/shared_projectron/weight_gram.hpp"
+#include "stores/row_table.hpp"
+
+namespace budgetron {
+
+// What a step adds to a row, times its size: a vector, or 1 in one slot.
+struct Direction {
+  const double* values;  // nullptr: 1 in `slot`
+  std::size_t slot;
+};
+
+class WeightNorms {
+ public:
+  WeightNorms(Bytes& bytes, const Config& config, const RowTable& table, std::size_t capacity)
+      : clique_(dynamic_cast<const Clique*>(config.similarity.get())),
+        explicit_(dynamic_cast<const Explicit*>(config.similarity.get())),
+        n_outputs_(config.n_outputs),
+        n_tasks_(config.n_tasks),
+        table_(table),
+        stride_(capacity),
+        squares_(bytes, capacity),
+        cross_(bytes, explicit_ ? capacity : 0),
+        gram_(bytes) {}
+
+  void grow(std::size_t capacity) {
+    if (squares_.size() < capacity) squares_.resize(capacity);
+    if (explicit_ && cross_.size() < capacity) cross_.resize(capacity);
+  }
+  void set_stride(std::size_t stride) noexcept { stride_ = stride; }
+
+  bool uses_gram() const { return uses_gram_; }
+  void allocate_gram(std::size_t capacity) { gram_.allocate(capacity); }
+  bool gram_allocated() const { return gram_.allocated(); }
+
+  // out_j = Σ_l β_lj² up to a common factor, summed over the outputs.
+  void read(std::size_t n, double* out) const {
+    if (uses_gram_) return gram_.diagonal(n, out);
+    std::copy_n(squares_.begin(), n, out);
+    if (!coupled()) return;
+    for (std::size_t j = 0; j < n; ++j) out[j] *= own_weight();
+    for (std::size_t at = 0; at < table_.size(); ++at) {
+      if (!table_.row(at).name.common) continue;
+      const double share = weight(at);
+      for (std::size_t o = 0; o < n_outputs_; ++o) {
+        const double* s = values(at, o);
+        for (std::size_t j = 0; j < n; ++j) out[j] += share * s[j] * s[j];
+      }
+    }
+  }
+
+  // The row of a task and the common row of its cluster, unless that is kNone, change by step · v.
+  void step(std::uint32_t own, std::uint32_t common, const Step& step, Direction v, std::size_t n, Similarity::Workspace* workspace) {
+    const Signed outputs[] = {{step.plus, step.sign}, {step.minus, -step.sign}};
+    change(own, common, outputs, step.minus < n_outputs_ ? 2 : 1, v, n, workspace);
+  }
+
+  // A row leaves the table.
+  void remove(std::uint32_t at, std::size_t n, Similarity::Workspace* workspace) {
+    for (std::size_t o = 0; o < n_outputs_; ++o) {
+      if (uses_gram_ && clique_) {
+        gram_.add(-weight(at), values(at, o), n);
+      } else if (!table_.row(at).name.common) {
+        const Signed output{o, -1.0};
+        change(at, RowTable::kNone, &output, 1, {values(at, o), 0}, n, workspace);
+      }
+    }
+  }
+  // The weight of a common row grows by `factor` times itself; 1 and −1 add the row and remove it.
+  void add_common(std::uint32_t at, double factor, std::size_t n) {
+    for (std::size_t o = 0; o < n_outputs_ && uses_gram_; ++o) gram_.add(factor * weight(at), values(at, o), n);
+  }
+  // The cluster of a common row has `more` tasks more, some of which may be less.
+  void add_members(std::uint32_t at, std::int64_t more, std::size_t n) {
+    if (n_tasks_ || !uses_gram_) return;
+    const double change = static_cast<double>(more) * clique_->off * clique_->off;
+    for (std::size_t o = 0; o < n_outputs_; ++o) gram_.add(change, values(at, o), n);
+  }
+
+  // C_lj += γ_j C_lr in every row l, and C_lr becomes γ_r C_lr.
+  void evict(std::size_t r, const double* gamma, std::size_t n, Similarity::Workspace* workspace) {
+    if (uses_gram_) return gram_.evict(r, gamma, n);
+    if (clique_) {  // the caller adds them up again, see squares()
+      std::fill_n(squares_.begin(), n, 0.0);
+      return;
+    }
+    std::fill_n(cross_.begin(), n, 0.0);  // C_jᵀA⁻²C_r
+    double* twice = explicit_->vector(workspace);
+    for (std::size_t o = 0; o < n_outputs_; ++o) {
+      std::fill_n(twice, explicit_->tasks(), 0.0);
+      for (std::size_t at = 0; at < table_.size(); ++at) twice[table_.row(at).name.id] = values(at, o)[r];
+      explicit_->apply(twice, workspace);
+      explicit_->apply(twice, workspace);
+      add_rows(twice, o, 1.0, 0, n, cross_.data());
+    }
+    const double square = cross_[r];
+    for (std::size_t j = 0; j < n; ++j) squares_[j] += gamma[j] * (2.0 * cross_[j] + gamma[j] * square);
+    squares_[r] = gamma[r] * gamma[r] * square;
+  }
+  // Where the squares of task rows are added up after an eviction; nullptr: they need not be.
+  double* squares() { return clique_ && !uses_gram_ ? squares_.data() : nullptr; }
+
+  void slot_removed(std::size_t slot, std::size_t last) {
+    if (uses_gram_) return gram_.slot_removed(slot, last);
+    squares_[slot] = squares_[last];
+    squares_[last] = 0.0;
+  }
+
+  // Call it at the end of a call that changes rows: a change that waits would be rounded differently in a model that is loaded.
+  void settle(std::size_t n) {
+    if (uses_gram_) gram_.settle(n);
+  }
+
+  // Computes the norms from all rows; from now on as a matrix, if it is allocated and wanted.
+  void rebuild(bool as_gram, std::size_t n, Similarity::Workspace* workspace) {
+    uses_gram_ = as_gram;
+    std::fill(squares_.begin(), squares_.end(), 0.0);
+    for (std::uint32_t at = 0; at < table_.size(); ++at)
+      for (std::size_t o = 0; o < n_outputs_; ++o) {
+        const double* row = values(at, o);
+        if (clique_ && uses_gram_) {
+          gram_.add(weight(at), row, n);
+        } else if (clique_) {
+          for (std::size_t j = 0; j < n && !table_.row(at).name.common; ++j) squares_[j] += row[j] * row[j];
+        } else {
+          double* q = begin_sum(n);
+          add_rows(squared_column(table_.row(at).name.id, workspace), o, 1.0, 0, n, q);
+          for (std::size_t j = 0; j < n; ++j) squares_[j] += q[j] * row[j];
+          if (!uses_gram_) continue;
+          for (std::size_t j = 0; j < n; ++j) q[j] *= 0.5;
+          gram_.add_step(row, n);
+        }
+      }
+    settle(n);
+  }
+
+  void save(State& state, std::size_t n) const {
+    if (uses_gram_)
+      state.reals["table_gram"] = gram_.saved(n);
+    else
+      state.reals["table_squares"].assign(squares_.begin(), squares_.begin() + static_cast<std::ptrdiff_t>(n));
+  }
+  // Returns false if the state has no norms, or in the form that this model does not use.
+  bool load(const State& state, bool as_gram, std::size_t n) {
+    const auto saved = state.reals.find(as_gram ? "table_gram" : "table_squares");
+    if (saved == state.reals.end() || saved->second.size() != (as_gram ? WeightGram::triangle(n) : n)) return false;
+    uses_gram_ = as_gram;
+    if (as_gram)
+      gram_.load(saved->second);
+    else
+      std::copy(saved->second.begin(), saved->second.end(), squares_.begin());
+    return true;
+  }
+
+ private:
+  struct Signed {
+    std::size_t output;
+    double sign;
+  };
+
+  const double* values(std::size_t at, std::size_t output) const { return table_.values(at) + output * stride_; }
+  bool coupled() const { return clique_ && clique_->off != 0.0; }
+
+  double own_weight() const {
+    if (!coupled()) return 1.0;
+    const double d = clique_->diagonal - clique_->off;
+    return d * d;
+  }
+  double weight(std::size_t at) const {
+    if (!table_.row(at).name.common) return own_weight();
+    const double d = clique_->diagonal - clique_->off, o = clique_->off;
+    const double members = static_cast<double>(n_tasks_ ? static_cast<std::int64_t>(n_tasks_) : table_.row(at).members);
+    return 2.0 * d * o + members * o * o;
+  }
+
+  // The row of a task, and its common row, change by sign · v in some outputs. With βᵀβ as a function of C, q is its derivative and
+  // `self` twice the coefficient of v vᵀ.
+  void change(std::uint32_t own, std::uint32_t common, const Signed* outputs, std::size_t count, Direction v, std::size_t n,
+              Similarity::Workspace* workspace) {
+    // The squares of a slot need only this slot of the rows.
+    const std::size_t begin = v.values || uses_gram_ ? 0 : v.slot, end = v.values || uses_gram_ ? n : v.slot + 1;
+    double self = static_cast<double>(count);
+    if (clique_ && !uses_gram_) {
+      for (std::size_t i = 0; i < count; ++i) {
+        const double* c = values(own, outputs[i].output);
+        for (std::size_t j = begin; j < end; ++j) {
+          const double x = v.values ? v.values[j] : 1.0;
+          squares_[j] += x * (x + 2.0 * outputs[i].sign * c[j]);
+        }
+      }
+      return;
+    }
+    double* q = begin_sum(n);
+    if (clique_) {
+      const double mine = own_weight(), shared = common == RowTable::kNone ? 0.0 : weight(common);
+      for (std::size_t i = 0; i < count; ++i) {
+        simd().axpy(outputs[i].sign * mine, values(own, outputs[i].output), n, q);
+        if (common != RowTable::kNone) simd().axpy(outputs[i].sign * shared, values(common, outputs[i].output), n, q);
+      }
+      self *= mine + shared;
+    } else {
+      const double* twice = squared_column(table_.row(own).name.id, workspace);
+      for (std::size_t i = 0; i < count; ++i) add_rows(twice, outputs[i].output, outputs[i].sign, begin, end, q);
+      self *= twice[table_.row(own).name.id];
+    }
+    if (!uses_gram_) {
+      for (std::size_t j = begin; j < end; ++j) {
+        const double x = v.values ? v.values[j] : 1.0;
+        squares_[j] += x * (2.0 * q[j] + self * x);
+      }
+    } else if (v.values) {
+      for (std::size_t j = 0; j < n; ++j) q[j] += 0.5 * self * v.values[j];
+      gram_.add_step(v.values, n);
+    } else {
+      q[v.slot] += 0.5 * self;
+      gram_.add_step(v.slot, n);
+    }
+  }
+
+  // A vector of zeros for a sum of rows: m of the matrix, if there is one.
+  double* begin_sum(std::size_t n) {
+    double* q = uses_gram_ ? gram_.vector() : cross_.data();
+    std::fill_n(q, n, 0.0);
+    return q;
+  }
+  // A⁻² e_i over all tasks. The column of A⁻¹ was solved for the margin, so this is one solve.
+  const double* squared_column(std::int64_t task_id, Similarity::Workspace* workspace) {
+    double* twice = explicit_->vector(workspace);
+    std::copy_n(explicit_->column(task_id, workspace), explicit_->tasks(), twice);
+    explicit_->apply(twice, workspace);
+    return twice;
+  }
+  // q_j += sign Σ_l factor_l C_lj, for some of the slots.
+  void add_rows(const double* factor, std::size_t output, double sign, std::size_t begin, std::size_t end, double* q) const {
+    for (std::size_t at = 0; at < table_.size(); ++at)
+      simd().axpy(sign * factor[table_.row(at).name.id], values(at, output) + begin, end - begin, q + begin);
+  }
+
+  const Clique* clique_;  // one of the two is set
+  const Explicit* explicit_;
+  const std::size_t n_outputs_, n_tasks_;
+  const RowTable& table_;
+  std::size_t stride_;
+  Vec<double> squares_;
+  Vec<double> cross_;
+  bool uses_gram_ = false;
+  WeightGram gram_;
+};
+
+}  // namespace budgetron

@@ -1,0 +1,104 @@
+// Evictions applied to many rows of coefficients at once.
+//
+// A part of simd.cpp, compiled once per instruction set.
+#pragma once
+
+#include <cstdint>
+
+#include "simd/simd.hpp"
+#include "simd/vectors.hpp"
+
+namespace budgetron {
+namespace BUDGETRON_TARGET {
+namespace {
+
+// Factors and shares below 1e-150 count as 0: their products would be subnormal numbers, which are slow.
+inline bool negligible(double x) { return x < 1e-150 && x > -1e-150; }
+
+// factor[q][m] is what row q has in the slot of entry m when that entry is applied. Each entry adds to the factors of all later
+// ones, in the order in which a row would be changed.
+template <size_t Rows>
+inline bool factors(const Evictions& e, size_t from, double* const* row, double (&factor)[Rows][kMostEvictions]) {
+  constexpr size_t w = Pack<double>::lanes;
+  for (size_t q = 0; q < Rows; ++q)
+    for (size_t l = from; l < e.count; ++l)
+      factor[q][l] = e.previous[l] >= static_cast<int32_t>(from) ? 0.0 : row[q][e.slots[l]];
+  bool any = false;
+  for (size_t q = 0; q < Rows; ++q)
+    for (size_t l = from; l < e.count; ++l) any |= factor[q][l] != 0.0;
+  if (!any) return false;
+  for (size_t m = from; m < e.count; ++m)
+    for (size_t q = 0; q < Rows; ++q) {
+      const double a = factor[q][m] = negligible(factor[q][m]) ? 0.0 : factor[q][m];
+      for (size_t l = (m + 1) / w * w; l < e.count; l += w) {  // `among` is 0 up to entry m
+        auto sum = load(factor[q] + l);
+        add_product(sum, a, load(e.among + m * kMostEvictions + l));
+        store(factor[q] + l, sum);
+      }
+    }
+  return true;
+}
+
+// Wide registers of the rows from slot j on, which are at row[q].
+template <size_t Rows, size_t Wide>
+inline void replay_columns(const Evictions& e, size_t from, size_t j, const double (&factor)[Rows][kMostEvictions], double* const* row) {
+  using V = Pack<double>::type;
+  constexpr size_t w = Pack<double>::lanes;
+  V sum[Rows][Wide];
+  for (size_t q = 0; q < Rows; ++q)
+    for (size_t g = 0; g < Wide; ++g) sum[q][g] = load(row[q] + g * w);
+  const double* share = e.shares + from * e.stride + j;
+  for (size_t m = from; m < e.count; ++m, share += e.stride) {
+    V x[Wide];
+    for (size_t g = 0; g < Wide; ++g) x[g] = load(share + g * w);
+    for (size_t q = 0; q < Rows; ++q)
+      for (size_t g = 0; g < Wide; ++g) add_product(sum[q][g], factor[q][m], x[g]);
+  }
+  for (size_t q = 0; q < Rows; ++q)
+    for (size_t g = 0; g < Wide; ++g) store(row[q] + g * w, sum[q][g]);
+}
+
+// `next`, if there are any, are the rows after these.
+template <size_t Rows>
+inline void replay_some(const Evictions& e, size_t from, size_t n, double* const* row, double* const* next) {
+  constexpr size_t w = Pack<double>::lanes, wide = 2;
+  double factor[Rows][kMostEvictions] = {};
+  if (!factors(e, from, row, factor)) return;
+  double* at[Rows];
+  for (size_t q = 0; q < Rows; ++q) {
+    for (size_t m = from; m < e.count; ++m) row[q][e.slots[m]] = 0.0;
+    at[q] = row[q];
+  }
+  size_t j = 0;
+  const auto advance = [&](size_t by) {
+    j += by;
+    for (size_t q = 0; q < Rows; ++q) at[q] += by;
+  };
+  for (; j + wide * w <= n; advance(wide * w)) {
+    for (size_t q = 0; q < Rows && next; ++q)
+      for (size_t line = 0; line < wide * w; line += 8) prefetch(next[q] + j + line);
+    replay_columns<Rows, wide>(e, from, j, factor, at);
+  }
+  for (; j + w <= n; advance(w)) replay_columns<Rows, 1>(e, from, j, factor, at);
+  if (j < n) {  // the rest fills no register, and is copied to one
+    double rest[Rows][w] = {};
+    for (size_t q = 0; q < Rows; ++q) {
+      for (size_t i = 0; i < n - j; ++i) rest[q][i] = at[q][i];
+      at[q] = rest[q];
+    }
+    replay_columns<Rows, 1>(e, from, j, factor, at);
+    for (size_t q = 0; q < Rows; ++q)
+      for (size_t i = 0; i < n - j; ++i) row[q][j + i] = rest[q][i];
+  }
+  for (size_t q = 0; q < Rows && e.flush; ++q) flush(row[q], n);
+}
+
+void replay(const Evictions& e, size_t from, size_t n, double* const* rows, size_t count) {
+  size_t q = 0;
+  for (; q + 4 <= count; q += 4) replay_some<4>(e, from, n, rows + q, q + 8 <= count ? rows + q + 4 : nullptr);
+  for (; q < count; ++q) replay_some<1>(e, from, n, rows + q, nullptr);
+}
+
+}  // namespace
+}  // namespace BUDGETRON_TARGET
+}  // namespace budgetron

@@ -1,0 +1,162 @@
+"""SharedProjectron in the core with more task rows than slots.
+
+Then the core applies evictions to the rows in batches, and keeps the Gram matrix of the weights in place of their
+squared norms. Both must agree with the NumPy definition, which does neither. When rows are brought up to date must not
+matter to the last bit: saving does it, and so does removing a slot.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from scipy import sparse
+
+from budgetron import graphs, kernels
+from budgetron.engine import memory, native, reference
+from budgetron.engine.settings import make_settings
+
+pytestmark = pytest.mark.skipif(not native.available, reason="built without a compiler")
+
+TASKS, D, B, N = 50, 14, 10, 360
+GRAPHS = {
+    "open": graphs.complete(),
+    "known tasks": graphs.complete(n_tasks=TASKS),
+    "pooled": graphs.complete(coupling=np.inf),
+    "disconnected": graphs.disconnected(),
+    "clusters": graphs.clusters({task: task % 7 for task in range(TASKS)}),
+    "path": graphs.from_edges([(task, task + 1) for task in range(TASKS - 1)], tasks=range(TASKS)),
+}
+# No limit; a limit that rows reach, so that they are folded; one below 4 B, where the core has neither log nor matrix.
+LIMITS = {"unlimited": None, "folding": 4 * B, "few": 2 * B}
+
+
+class Case:
+    """A random stream and settings."""
+
+    def __init__(self, graph, limit, n_outputs=1, is_sparse=False, seed=0, eta=0.3):
+        rng = np.random.default_rng(seed)
+        X = rng.normal(size=(N, D)) / np.sqrt(D)
+        X[rng.random(X.shape) < 0.3] = 0.0
+        X[N // 2 : N // 2 + 20] = X[:20]
+        self.X = sparse.csr_matrix(X) if is_sparse else X
+        self.codes = rng.integers(max(2, n_outputs), size=N).astype(np.int32)
+        self.task_ids, self.clusters = GRAPHS[graph].locate(rng.integers(TASKS, size=N))
+        pool = int(B * D * 0.5) if is_sparse else None  # which some rows exceed before the slots do
+        self.settings = make_settings(
+            rule="shared_projectron", kernel=kernels.Linear(), graph=GRAPHS[graph], n_features=D, sparse=is_sparse,
+            capacity=B, pool=pool, n_outputs=n_outputs, eta=eta, max_task_rows=LIMITS[limit],
+        )  # fmt: skip
+
+    def learn(self, engine, start, stop):
+        part = slice(start, stop)
+        return engine.learn(self.X[part], self.codes[part], self.task_ids[part], self.clusters[part])
+
+
+def cases():
+    for place, graph in enumerate(GRAPHS):
+        for n_outputs, limit in zip((1, 3, 1) if place % 2 else (3, 1, 3), LIMITS, strict=True):
+            yield pytest.param(graph, limit, n_outputs, False, id=f"{graph}-{limit}-{n_outputs}")
+    yield pytest.param("open", "folding", 1, True, id="sparse")
+    yield pytest.param("clusters", "folding", 3, True, id="sparse-3")
+
+
+@pytest.mark.parametrize(("graph", "limit", "n_outputs", "is_sparse"), list(cases()))
+def test_batches_agree_with_the_definition(graph, limit, n_outputs, is_sparse):
+    case = Case(graph, limit, n_outputs, is_sparse)
+    ours, definition = native.Engine(case.settings), reference.Engine(case.settings)
+    gone = int(case.task_ids[0])
+    for start, stop in ((0, 250), (250, N)):
+        (margins, flags), (expected, wanted) = case.learn(ours, start, stop), case.learn(definition, start, stop)
+        assert margins == pytest.approx(expected, abs=1e-8)
+        assert np.array_equal(flags, wanted)
+        for engine in (ours, definition):
+            engine.forget(gone)
+    mine, theirs = ours.state(), definition.state()
+    assert ("table_gram" in mine) == (limit != "few")
+    assert mine["arrival"].tolist() == theirs["arrival"].tolist()
+    assert set(mine["table_key"]) == set(theirs["table_key"])
+    rows = dict(zip(theirs["table_key"].tolist(), theirs["table"], strict=True))
+    for task_id, row in zip(mine["table_key"].tolist(), mine["table"], strict=True):
+        assert row == pytest.approx(rows[task_id], abs=1e-8)
+    assert ours.active()["coef"] == pytest.approx(definition.active()["coef"], abs=1e-8)
+    assert ours.margins(case.X, case.task_ids, case.clusters) == pytest.approx(
+        definition.margins(case.X, case.task_ids, case.clusters), abs=1e-8
+    )
+
+
+def same_bits(one, other):
+    return one.keys() == other.keys() and all(
+        np.asarray(one[name]).tobytes() == np.asarray(other[name]).tobytes() for name in one
+    )
+
+
+@pytest.mark.parametrize(("graph", "limit", "n_outputs", "is_sparse"), list(cases()))
+def test_stopping_anywhere_changes_no_bit(graph, limit, n_outputs, is_sparse):
+    case = Case(graph, limit, n_outputs, is_sparse, seed=1)
+    whole = native.Engine(case.settings)
+    margins, _ = case.learn(whole, 0, N)
+    cut, at, waiting = native.Engine(case.settings), 0, set()
+    rng = np.random.default_rng(2)
+    while at < N:
+        stop = min(N, at + int(rng.integers(1, 25)))
+        again, _ = case.learn(cut, at, stop)
+        assert again.tobytes() == margins[at:stop].tobytes(), f"after example {at}"
+        state, at = cut.state(), stop
+        waiting.add(state.get("table_evictions", 0))
+        if rng.random() < 0.6:
+            cut = native.Engine.restore(case.settings, state)
+        elif rng.random() < 0.5:  # reading changes nothing either
+            cut.margins(case.X[:20], case.task_ids[:20], case.clusters[:20])
+            cut.active()
+    assert same_bits(cut.state(), whole.state())
+    assert len(waiting) > 5 or limit == "few" or graph == "path"  # the cuts are between evictions of one batch
+
+
+@pytest.mark.parametrize("graph", ["open", "clusters", "path"])
+def test_a_state_without_the_matrix_continues(graph):
+    """As an earlier version saved it, or the NumPy engine, or replicas that have exchanged their sums."""
+    case = Case(graph, "folding", seed=3)
+    first = native.Engine(case.settings)
+    case.learn(first, 0, 300)
+    expected, _ = case.learn(first, 300, N)
+    before = native.Engine(case.settings)
+    case.learn(before, 0, 300)
+    saved = before.state()
+    own = {"table_gram", "table_evictions", "table_place", "sum_place"}
+    for dropped in ({"table_gram"}, own, own | {"inverse", "inverse_diagonal"}):
+        older = native.Engine.restore(case.settings, {name: saved[name] for name in saved if name not in dropped})
+        assert case.learn(older, 300, N)[0] == pytest.approx(expected, abs=1e-8)
+        assert "table_gram" in older.state()
+    numpy = reference.Engine.restore(case.settings, {name: saved[name] for name in saved if name not in own})
+    assert case.learn(numpy, 300, N)[0] == pytest.approx(expected, abs=1e-8)
+
+
+def test_many_rows_stay_within_the_planned_bytes():
+    for graph in ("open", "path"):
+        for n_outputs in (1, 3):
+            case = Case(graph, "folding", n_outputs)
+            engine = native.Engine(case.settings)
+            case.learn(engine, 0, N)
+            bound = memory.bytes_of(case.settings)
+            assert engine.memory_bytes() <= bound <= 1.6 * engine.memory_bytes() + 24 * 1024
+
+
+def test_the_weights_of_a_long_stream_do_not_drift():
+    """The matrix is only ever updated: after thousands of evictions it still is what the rows give."""
+    rng = np.random.default_rng(4)
+    n, d = 6000, 6
+    settings = make_settings(
+        rule="shared_projectron", kernel=kernels.Gaussian(0.2), graph=graphs.complete(), n_features=d, capacity=20,
+        eta=0.01, max_task_rows=80,
+    )  # fmt: skip
+    engine = native.Engine(settings)
+    task_ids = rng.integers(200, size=n)
+    engine.learn(rng.normal(size=(n, d)), rng.integers(2, size=n).astype(np.int32), task_ids, np.zeros_like(task_ids))
+    state = engine.state()
+    table, total = state["table"][:, 0], state["sum"][0, 0]
+    d_o, o = 0.5, 0.5
+    weight = 2 * d_o * o + len(table) * o**2
+    expected = d_o**2 * table.T @ table + weight * np.outer(total, total)
+    kept = state["table_gram"]
+    lower = np.tril_indices(20)
+    assert kept == pytest.approx(expected[lower], rel=1e-9, abs=1e-10 * np.abs(expected).max())
