@@ -52,6 +52,7 @@ level = _core.level() if available else None
 """The level in use: the best of this CPU, limited by BUDGETRON_LEVEL. None without the core."""
 scan = _core.scan if available else None  # delimited text, for `budgetron.io`; None without the core
 sparse_lines = _core.sparse_lines if available else None  # svmlight and Vowpal Wabbit text, likewise
+json_lines = _core.json_lines if available else None  # JSON objects, likewise
 hashed_words = _core.hashed_words if available else None  # the encoding of columns, for `budgetron.io.encoding`
 parse_dates = _core.parse_dates if available else None
 joined_rows = _core.joined_rows if available else None

@@ -1,18 +1,21 @@
-// Bindings of the text readers: delimited text, svmlight and Vowpal Wabbit lines. io/formats calls them.
+// Bindings of the text readers: delimited text, JSON, svmlight and Vowpal Wabbit lines. io/formats calls them.
 #include <nanobind/nanobind.h>
 #include <nanobind/ndarray.h>
 #include <nanobind/stl/optional.h>
 #include <nanobind/stl/string.h>
+#include <nanobind/stl/vector.h>
 
 #include <cstddef>
 #include <cstdint>
 #include <optional>
 #include <string>
 #include <utility>
+#include <vector>
 
 #include "bindings/arrays.hpp"
 #include "bindings/bindings.hpp"
 #include "readers/delimited.hpp"
+#include "readers/json_lines.hpp"
 #include "readers/sparse_lines.hpp"
 
 using namespace nb::literals;
@@ -71,14 +74,19 @@ Scanned scan(const nb::bytes& content, std::size_t offset, bool last, const std:
 using ScannedLines = nb::typed<nb::tuple, Out<std::uint8_t>, Out<std::int64_t>, Out<std::int64_t>, Out<double>, Out<double>,
                               Coded, Coded>;
 
-ScannedLines sparse_lines(const nb::bytes& content, Line<std::int64_t> begins, Line<std::int64_t> ends, bool is_vw,
-                          const std::optional<std::string>& task) {
+LineExtents extents(const nb::bytes& content, const Line<std::int64_t>& begins, const Line<std::int64_t>& ends) {
   const LineExtents lines{begins.data(), ends.data(), begins.shape(0)};
-  require(ends.shape(0) == lines.n, "_core.sparse_lines: begins and ends must have the same length");
+  require(ends.shape(0) == lines.n, "_core: begins and ends must have the same length");
   const auto size = static_cast<std::int64_t>(content.size());
   for (std::size_t i = 0; i < lines.n; ++i)
     require(0 <= lines.begins[i] && lines.begins[i] <= lines.ends[i] && lines.ends[i] <= size,
-            "_core.sparse_lines: every line must lie within the content");
+            "_core: every line must lie within the content");
+  return lines;
+}
+
+ScannedLines sparse_lines(const nb::bytes& content, Line<std::int64_t> begins, Line<std::int64_t> ends, bool is_vw,
+                          const std::optional<std::string>& task) {
+  const LineExtents lines = extents(content, begins, ends);
   const TaskFrom from = !task ? TaskFrom::nowhere : *task == "tag" ? TaskFrom::tag : TaskFrom::name;
   SparseLines found;
   const char* text = content.c_str();
@@ -91,10 +99,29 @@ ScannedLines sparse_lines(const nb::bytes& content, Line<std::int64_t> begins, L
                         coded(std::move(found.tasks)));
 }
 
+// Returns (numbers, [(values, codes), …]), or None if some line has to be parsed in Python.
+using ScannedObjects = nb::typed<nb::tuple, Out<double>, nb::typed<nb::list, Coded>>;
+
+std::optional<ScannedObjects> json_lines(const nb::bytes& content, Line<std::int64_t> begins, Line<std::int64_t> ends,
+                                         const std::vector<std::string>& numbers, const std::vector<std::string>& texts) {
+  const LineExtents lines = extents(content, begins, ends);
+  JsonLines found;
+  const char* text = content.c_str();
+  {
+    nb::gil_scoped_release free;
+    found = scan_json(text, lines, numbers, texts);
+  }
+  if (!found.complete) return std::nullopt;
+  nb::list columns;
+  for (auto& column : found.texts) columns.append(coded(std::move(column)));
+  return ScannedObjects(nb::make_tuple(to_numpy(std::move(found.numbers)), columns));
+}
+
 }  // namespace
 
 void bind_readers(nb::module_& m) {
   m.def("scan", &scan, "content"_a, "offset"_a, "last"_a, "delimiter"_a, "wants"_a, "max_rows"_a, "max_bad"_a, "max_line"_a);
+  m.def("json_lines", &json_lines, "content"_a, "begins"_a.noconvert(), "ends"_a.noconvert(), "numbers"_a, "texts"_a);
   m.def("sparse_lines", &sparse_lines, "content"_a, "begins"_a, "ends"_a, "is_vw"_a, "task"_a.none());
 }
 

@@ -5,16 +5,20 @@ from __future__ import annotations
 import json
 from collections.abc import Callable
 from operator import attrgetter
-from typing import Any
+from typing import Any, NamedTuple
 
 import msgspec
+import numpy as np
+from numpy.typing import NDArray
 
+from budgetron.engine import native
 from budgetron.errors import InputError
+from budgetron.io.encoding.values import CodedColumn
 from budgetron.io.formats.delimited import MAX_COLUMNS, MAX_NAME
 from budgetron.io.formats.line_reader import InvalidLine, LineReader, ParsedLines
 from budgetron.io.formats.records import Chunk
 from budgetron.io.source import Source
-from budgetron.io.table import Selection, Table, table_from_values
+from budgetron.io.table import Selection, Table, table_from_values, without_codes
 from budgetron.learners.nested import flattened
 
 
@@ -51,9 +55,15 @@ class Ndjson(LineReader):
             raise InvalidLine(f"the line should be a JSON object but cannot be parsed ({error})") from None
 
     def rows(self, chunk: Chunk, selection: Selection | None, stop: bool) -> ParsedLines:
-        """Parse all lines of a chunk: whole objects, or only the selected values if they are at the top level."""
+        """Parse all lines of a chunk: whole objects, or only the selected values if they are at the top level.
+
+        The core parses them if none of them is unusual.
+        """
         if selection is None or not all(map(_is_top_level, (*selection.numbers, *selection.texts))):
             return super().rows(chunk, selection, stop)
+        scanned = _scanned(chunk, selection)
+        if scanned is not None:
+            return ParsedLines(scanned, np.arange(len(chunk[0].lines)), [])
         if self._picker is None or self._picker.selection != selection:
             self._picker = _Picker(selection)
         pick, lines = self._picker.pick, range(len(chunk[0].lines))
@@ -70,6 +80,8 @@ class Ndjson(LineReader):
                     f"{MAX_COLUMNS:,} names of at most {MAX_NAME:,} characters are accepted."
                 )
             self.names, selection = names, Selection((), tuple(names))
+        if isinstance(rows, _Scanned):
+            return Table(lines, rows.numbers, rows.texts, content)
         if isinstance(rows, list):
             rows = {name: [row.get(name) for row in rows] for name in (*selection.numbers, *selection.texts)}
         return table_from_values(rows, selection, lines, content)
@@ -78,6 +90,28 @@ class Ndjson(LineReader):
 def _is_top_level(name: str) -> bool:
     """Whether a column is a value of the object itself: its name has no dot, and nothing that JSON would escape."""
     return name.isprintable() and not set(name) & set('."\\')
+
+
+class _Scanned(NamedTuple):
+    """The selected columns of a chunk, as the core parsed them."""
+
+    numbers: NDArray[np.float64]
+    texts: dict[str, CodedColumn]
+
+
+def _scanned(chunk: Chunk, selection: Selection) -> _Scanned | None:
+    """Parse the lines of a chunk in the core; None if some of them only Python can, such as lists and invalid lines."""
+    if native.json_lines is None or not set(selection.numbers).isdisjoint(selection.texts):
+        return None
+    (found, content, offset), (names, texts, written) = chunk, selection
+    columns = native.json_lines(content, found.begins + offset, found.ends + offset, names, texts)
+    if columns is None:
+        return None
+    numbers = columns[0].reshape(len(found.lines), len(names))
+    for name, writing in written.items():
+        place = names.index(name)
+        numbers[:, place] = without_codes(numbers[:, place], writing)
+    return _Scanned(numbers, {name: CodedColumn(*text) for name, text in zip(texts, columns[1], strict=True)})
 
 
 class _Picker:

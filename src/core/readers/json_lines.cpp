@@ -1,0 +1,303 @@
+#include "readers/json_lines.hpp"
+
+#include <cstdint>
+#include <cstring>
+#include <deque>
+#include <limits>
+#include <string_view>
+#include <unordered_map>
+#include <utility>
+
+#include "readers/decimal.hpp"
+
+namespace budgetron {
+
+namespace {
+
+constexpr int kDeepest = 64;           // objects and lists within each other; more are left to Python
+constexpr std::size_t kNoField = SIZE_MAX;
+
+class JsonScanner {
+ public:
+  JsonScanner(const std::vector<std::string>& numbers, const std::vector<std::string>& texts)
+      : n_numbers_(numbers.size()), values_(texts.size()), coders_(texts.size()) {
+    for (const auto& name : numbers) fields_.emplace(name, fields_.size());
+    for (const auto& name : texts) fields_.emplace(name, fields_.size());
+  }
+
+  // Reads one line; false if it has to be parsed in Python.
+  bool line(const char* begin, const char* end) {
+    at_ = begin;
+    end_ = end;
+    const std::size_t row = out_.numbers.size();
+    out_.numbers.resize(row + n_numbers_, std::numeric_limits<double>::quiet_NaN());
+    row_ = out_.numbers.data() + row;
+    for (auto& value : values_) value = std::string_view();
+    skip_blanks();
+    if (!take('{') || !members()) return false;
+    skip_blanks();
+    if (at_ != end_) return false;
+    for (std::size_t t = 0; t < values_.size(); ++t) coders_[t].add(values_[t]);
+    return true;
+  }
+
+  JsonLines done() {
+    for (auto& coder : coders_) out_.texts.push_back(coder.done());
+    return std::move(out_);
+  }
+
+ private:
+  bool members() {
+    skip_blanks();
+    if (take('}')) return true;
+    for (std::size_t place = 0;; ++place) {
+      std::string_view name;
+      skip_blanks();
+      if (!string(name)) return false;
+      skip_blanks();
+      if (!take(':')) return false;
+      skip_blanks();
+      const std::size_t field = field_of(name, place);
+      if (field == kNoField ? !skip_value(1) : field < n_numbers_ ? !number(row_[field]) : !text(values_[field - n_numbers_])) return false;
+      skip_blanks();
+      if (take('}')) return true;
+      if (!take(',')) return false;
+    }
+  }
+
+  // Lines usually have the same names in the same order, so the name at this place of the line before is tried first.
+  std::size_t field_of(std::string_view name, std::size_t place) {
+    if (place < seen_.size() && seen_[place].first == name) return seen_[place].second;
+    const auto found = fields_.find(std::string(name));
+    const std::size_t field = found == fields_.end() ? kNoField : found->second;
+    if (place < 4096) {
+      if (place >= seen_.size()) seen_.resize(place + 1);
+      seen_[place] = {std::string(name), field};
+    }
+    return field;
+  }
+
+  // ---- selected values
+
+  bool number(double& out) {
+    if (at_ == end_) return false;
+    if (*at_ == 'n') {
+      out = std::numeric_limits<double>::quiet_NaN();
+      return word("null");
+    }
+    if (*at_ == 't' || *at_ == 'f') {
+      out = *at_ == 't' ? 1.0 : 0.0;
+      return word(*at_ == 't' ? "true" : "false");
+    }
+    std::string_view token;
+    bool is_whole = false;
+    if (!number_token(token, is_whole)) return false;
+    if (is_whole && token == "-0") {  // the integer 0
+      out = 0.0;
+      return true;
+    }
+    return signed_decimal(token, out);
+  }
+
+  bool text(std::string_view& out) {
+    if (at_ == end_) return false;
+    if (*at_ == '"') return string(out);
+    const char* begin = at_;
+    if (*at_ == 'n') {
+      out = std::string_view();
+      return word("null");
+    }
+    if (*at_ == 't' || *at_ == 'f') {
+      if (!word(*at_ == 't' ? "true" : "false")) return false;
+    } else {  // other numbers than small integers are not written as Python would
+      std::string_view token;
+      bool is_whole = false;
+      if (!number_token(token, is_whole) || !is_whole || token.size() > 18 || token == "-0") return false;
+    }
+    out = std::string_view(begin, static_cast<std::size_t>(at_ - begin));
+    return true;
+  }
+
+  // ---- the grammar of JSON
+
+  bool skip_value(int depth) {
+    if (at_ == end_ || depth > kDeepest) return false;
+    if (*at_ == '"') {
+      std::string_view ignored;
+      return string(ignored);
+    }
+    if (*at_ == 'n') return word("null");
+    if (*at_ == 't') return word("true");
+    if (*at_ == 'f') return word("false");
+    if (*at_ != '{' && *at_ != '[') {
+      std::string_view token;
+      bool is_whole = false;
+      return number_token(token, is_whole);
+    }
+    const bool is_object = *at_++ == '{';
+    const char close = is_object ? '}' : ']';
+    skip_blanks();
+    if (take(close)) return true;
+    for (;;) {
+      skip_blanks();
+      if (is_object) {
+        std::string_view ignored;
+        if (!string(ignored)) return false;
+        skip_blanks();
+        if (!take(':')) return false;
+        skip_blanks();
+      }
+      if (!skip_value(depth + 1)) return false;
+      skip_blanks();
+      if (take(close)) return true;
+      if (!take(',')) return false;
+    }
+  }
+
+  bool number_token(std::string_view& token, bool& is_whole) {
+    const char* begin = at_;
+    take('-');
+    if (!take('0') && !digits()) return false;
+    is_whole = true;
+    if (take('.')) {
+      is_whole = false;
+      if (!digits()) return false;
+    }
+    if (at_ < end_ && (*at_ == 'e' || *at_ == 'E')) {
+      is_whole = false;
+      ++at_;
+      if (!take('+')) take('-');
+      if (!digits()) return false;
+    }
+    token = std::string_view(begin, static_cast<std::size_t>(at_ - begin));
+    return true;
+  }
+
+  bool digits() {
+    const char* begin = at_;
+    while (at_ < end_ && is_digit(*at_)) ++at_;
+    return at_ > begin;
+  }
+
+  // A string without its quotes. Where it has escapes, it is decoded into memory of its own.
+  bool string(std::string_view& out) {
+    if (!take('"')) return false;
+    const char* begin = at_;
+    for (; at_ < end_; ++at_) {
+      const auto c = static_cast<unsigned char>(*at_);
+      if (c == '"') {
+        out = std::string_view(begin, static_cast<std::size_t>(at_++ - begin));
+        return true;
+      }
+      if (c < 0x20) return false;
+      if (c == '\\') return escaped(begin, out);
+    }
+    return false;
+  }
+
+  bool escaped(const char* begin, std::string_view& out) {
+    std::string& decoded = decoded_.emplace_back(begin, static_cast<std::size_t>(at_ - begin));
+    while (at_ < end_) {
+      const char c = *at_++;
+      if (c == '"') {
+        out = decoded;
+        return true;
+      }
+      if (static_cast<unsigned char>(c) < 0x20) return false;
+      if (c != '\\') {
+        decoded.push_back(c);
+        continue;
+      }
+      if (at_ == end_) return false;
+      constexpr std::string_view letters = "\"\\/bfnrt", meanings = "\"\\/\b\f\n\r\t";
+      const char letter = *at_++;
+      if (letter == 'u') {
+        if (!unicode(decoded)) return false;
+        continue;
+      }
+      const std::size_t which = letters.find(letter);
+      if (which == letters.npos) return false;
+      decoded.push_back(meanings[which]);
+    }
+    return false;
+  }
+
+  bool unicode(std::string& decoded) {
+    std::uint32_t c = 0;
+    if (!hexadecimal(c) || (c >= 0xDC00 && c <= 0xDFFF)) return false;
+    if (c >= 0xD800 && c <= 0xDBFF) {  // the first half of a pair
+      std::uint32_t second = 0;
+      if (!take('\\') || !take('u') || !hexadecimal(second) || second < 0xDC00 || second > 0xDFFF) return false;
+      c = 0x10000 + ((c - 0xD800) << 10) + (second - 0xDC00);
+    }
+    const auto byte = [&](std::uint32_t value) { decoded.push_back(static_cast<char>(static_cast<unsigned char>(value))); };
+    if (c < 0x80) {
+      byte(c);
+    } else if (c < 0x800) {
+      byte(0xC0 | (c >> 6));
+    } else if (c < 0x10000) {
+      byte(0xE0 | (c >> 12));
+      byte(0x80 | ((c >> 6) & 0x3F));
+    } else {
+      byte(0xF0 | (c >> 18));
+      byte(0x80 | ((c >> 12) & 0x3F));
+      byte(0x80 | ((c >> 6) & 0x3F));
+    }
+    if (c >= 0x80) byte(0x80 | (c & 0x3F));
+    return true;
+  }
+
+  bool hexadecimal(std::uint32_t& out) {
+    if (end_ - at_ < 4) return false;
+    out = 0;
+    for (int k = 0; k < 4; ++k) {
+      const char c = *at_++;
+      const char lower = static_cast<char>(c | 0x20);
+      if (!is_digit(c) && !(lower >= 'a' && lower <= 'f')) return false;
+      out = out * 16 + static_cast<std::uint32_t>(is_digit(c) ? c - '0' : lower - 'a' + 10);
+    }
+    return true;
+  }
+
+  bool word(std::string_view expected) {
+    if (static_cast<std::size_t>(end_ - at_) < expected.size() || std::memcmp(at_, expected.data(), expected.size()) != 0) return false;
+    at_ += expected.size();
+    return true;
+  }
+
+  bool take(char c) {
+    if (at_ == end_ || *at_ != c) return false;
+    ++at_;
+    return true;
+  }
+
+  void skip_blanks() {
+    while (at_ < end_ && (*at_ == ' ' || *at_ == '\t' || *at_ == '\r')) ++at_;
+  }
+
+  std::size_t n_numbers_;
+  std::unordered_map<std::string, std::size_t> fields_;  // numbers first, then texts
+  std::vector<std::pair<std::string, std::size_t>> seen_;  // the names of the last lines by place, with their fields
+  const char *at_ = nullptr, *end_ = nullptr;
+  double* row_ = nullptr;
+  std::vector<std::string_view> values_;  // of the texts of this line
+  std::vector<Coder> coders_;
+  std::deque<std::string> decoded_;  // strings with escapes; views of them are kept
+  JsonLines out_;
+};
+
+}  // namespace
+
+JsonLines scan_json(const char* text, const LineExtents& lines, const std::vector<std::string>& numbers,
+                    const std::vector<std::string>& texts) {
+  JsonScanner scanner(numbers, texts);
+  for (std::size_t i = 0; i < lines.n; ++i)
+    if (!scanner.line(text + lines.begins[i], text + lines.ends[i])) {
+      JsonLines none;
+      none.complete = false;
+      return none;
+    }
+  return scanner.done();
+}
+
+}  // namespace budgetron

@@ -1,0 +1,26 @@
+// Lines of JSON objects as columns of numbers and coded text.
+//
+// The meaning of a line is defined in budgetron/io/formats/ndjson.py. Only common lines are parsed here: objects whose selected
+// values are strings, numbers, true, false or null. If a line is written otherwise, or is no JSON, Python parses all lines.
+#pragma once
+
+#include <cstddef>
+#include <string>
+#include <vector>
+
+#include "readers/coded_column.hpp"
+#include "readers/sparse_lines.hpp"
+
+namespace budgetron {
+
+struct JsonLines {
+  bool complete = true;          // false: some line has to be parsed in Python, and nothing else here counts
+  std::vector<double> numbers;   // rows × columns of numbers; NaN where missing
+  std::vector<CodedColumn> texts;  // missing values are empty
+};
+
+// `numbers` and `texts` are the names of the selected columns; they are different.
+JsonLines scan_json(const char* text, const LineExtents& lines, const std::vector<std::string>& numbers,
+                    const std::vector<std::string>& texts);
+
+}  // namespace budgetron
