@@ -1,7 +1,7 @@
 # make demo   set up, then run the main job on real data
 # make test   set up, then run every check (under ten minutes on two quiet cores)
 # make docs   build the documentation site into site/
-# make test-long, make portability, make lint, make bench, make clean
+# make test-long, make test-oldest, make portability, make lint, make coverage, make bench, make clean
 
 PYTHON ?= python3
 VENV   ?= .venv
@@ -10,7 +10,7 @@ PIP    := $(BIN)/python -m pip --disable-pip-version-check --quiet
 CORE   := $(shell find src/core -type f) CMakeLists.txt pyproject.toml
 SOURCE := $(shell find src/budgetron -name '*.py')
 
-.PHONY: demo test browser test-long portability lint sanitize stubs docs bench clean
+.PHONY: demo test browser test-long test-oldest portability lint sanitize stubs coverage docs bench clean
 
 $(BIN)/python:
 	$(PYTHON) -m venv $(VENV)
@@ -88,6 +88,34 @@ $(OBJECTS): $(SANITIZED)/%.o: src/core/%.cpp $(CORE)
 $(SANITIZED)/core_%: tests/core/%.cpp tests/core/streams.hpp $(OBJECTS)
 	$(SANITIZE) $< $(OBJECTS) -o $@ -lpthread
 
+# The lowest versions of dependencies that pyproject.toml allows, on the tests of the library.
+OLDEST := .venv-oldest
+test-oldest: $(WHEEL)/.built
+	$(PYTHON) -m venv --clear $(OLDEST)
+	$(OLDEST)/bin/python -m pip --disable-pip-version-check --quiet install uv
+	$(OLDEST)/bin/uv pip install --quiet --python $(OLDEST) --resolution lowest-direct $(WHEEL)/*.whl
+	$(OLDEST)/bin/uv pip install --quiet --python $(OLDEST) pytest pytest-timeout hypothesis threadpoolctl joblib
+	$(OLDEST)/bin/python tests/packaging/smoke.py --core
+	$(OLDEST)/bin/python -m pytest -q tests/engine tests/graphs tests/learners tests/persist tests/evaluate
+
+# Which lines the tests run, of Python and of C++: reported, not a target. Some of them: make coverage TESTS=tests/engine
+TESTS    ?= tests
+COVERAGE := build/coverage
+coverage: $(VENV)/.tested
+	$(PIP) install --group coverage
+	rm -rf $(COVERAGE) && mkdir -p $(COVERAGE)/html
+	$(PIP) wheel --no-deps --wheel-dir $(COVERAGE)/wheel -C cmake.define.BUDGETRON_COVERAGE=ON -C build-dir=$(COVERAGE)/cmake .
+	$(PIP) install --no-deps --target $(COVERAGE)/site $(COVERAGE)/wheel/*.whl
+	-PYTHONPATH=$(COVERAGE)/site $(BIN)/python -m coverage run -m pytest -q -n 2 --dist worksteal $(TESTS)
+	$(BIN)/python -m coverage combine --quiet
+	$(BIN)/python -m coverage html --quiet -d $(COVERAGE)/html/python
+	mkdir -p $(COVERAGE)/html/core
+	$(BIN)/gcovr --root . --filter src/core --markdown-summary $(COVERAGE)/core.md --html-details $(COVERAGE)/html/core/index.html \
+	  --gcov-ignore-parse-errors=all $(COVERAGE)/cmake
+	@{ echo "Python: $$($(BIN)/python -m coverage report --format=total) % of lines and branches"; echo; cat $(COVERAGE)/core.md; } \
+	  > $(COVERAGE)/summary.md
+	@cat $(COVERAGE)/summary.md
+
 # The core with every supported compiler, and for aarch64 under qemu. One of them: make portability COMPILER=clang++-16
 portability: $(BIN)/python
 	$(BIN)/python tests/core/portability.py $(COMPILER)
@@ -103,4 +131,4 @@ bench: $(VENV)/.installed
 	$(BIN)/python benchmarks/speed/run.py --docs docs/speed.md
 
 clean:
-	rm -rf $(VENV) build dist site .mypy_cache .ruff_cache .pytest_cache .hypothesis
+	rm -rf $(VENV) $(OLDEST) build dist site .mypy_cache .ruff_cache .pytest_cache .hypothesis

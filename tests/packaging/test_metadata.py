@@ -1,0 +1,44 @@
+"""Files that repeat what pyproject.toml and the version say agree with it."""
+
+from __future__ import annotations
+
+import re
+import tomllib
+from pathlib import Path
+
+import budgetron
+
+ROOT = Path(__file__).parents[2]
+PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
+
+
+def text(path):
+    return (ROOT / path).read_text(encoding="utf-8")
+
+
+def test_one_version():
+    assert f"version: {budgetron.__version__}\n" in text("CITATION.cff")
+    assert f"version: {budgetron.__version__}\n" in text("conda/recipe.yaml")
+    assert f"## [{budgetron.__version__}]" in text("CHANGELOG.md")
+
+
+def test_conda_asks_for_the_same():
+    listed = {re.sub(r"\s", "", line) for line in re.findall(r"^    - (.+)$", text("conda/recipe.yaml"), re.M)}
+    for needed in [*PROJECT["project"]["dependencies"], *PROJECT["build-system"]["requires"]]:
+        assert needed in listed, needed
+
+
+def test_every_action_is_pinned_to_a_commit():
+    for workflow in (ROOT / ".github" / "workflows").glob("*.yml"):
+        for action in re.findall(r"uses: (\S+)", workflow.read_text(encoding="utf-8")):
+            assert re.search(r"@[0-9a-f]{40}$", action), f"{workflow.name}: {action}"
+
+
+def test_workflows_call_what_exists():
+    targets = set(re.findall(r"^([\w-]+):", text("Makefile"), re.M))
+    for workflow in (ROOT / ".github" / "workflows").glob("*.yml"):
+        content = workflow.read_text(encoding="utf-8")
+        for target in re.findall(r"make (?:-j\d )?([a-z][\w-]*)", content):
+            assert target in targets, f"{workflow.name}: make {target}"
+        for path in re.findall(r"\btests/[\w/.]+", content):
+            assert (ROOT / path).exists(), f"{workflow.name}: {path}"
