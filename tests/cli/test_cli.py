@@ -131,3 +131,10 @@ def test_datasets_export(runner: CliRunner, tmp_path: Path) -> None:
     assert again.exit_code == 2 and "--overwrite" in again.output
     printed = runner.invoke(main, ["datasets", "export", "exam", "-", "--shuffle", "3", "--rows", "50"])
     assert printed.output == path.read_text()
+
+
+def test_verbose_prints_what_the_library_decides(mail: Path, tmp_path: Path, budgetron) -> None:
+    quiet, verbose = budgetron("run", mail, "-q"), budgetron("--verbose", "run", mail, "-q", "--save", tmp_path / "m")
+    assert quiet.stderr == "" and "Note: Budgetron begins: " in verbose.stderr and "saved in" in verbose.stderr
+    assert "label 'label' (recognised by name)" in verbose.stderr
+    assert budgetron("run", mail, "-q").stderr == ""  # the level is restored

@@ -92,10 +92,10 @@ class LazyGroup(click.Group):
         from budgetron.errors import BudgetronError, InputError
 
         try:
-            with _warnings_on_standard_error():
+            with _warnings_on_standard_error(bool(ctx.params.get("verbose"))):
                 return super().invoke(ctx)
         except BudgetronError as error:
-            _exit_with_error(_with_options(str(error)), WRONG_INPUT if isinstance(error, InputError) else FAILED)
+            _exit_with_error(with_options(str(error)), WRONG_INPUT if isinstance(error, InputError) else FAILED)
         except OSError as error:
             if error.errno == errno.EPIPE:  # the reader closed the pipe
                 raise
@@ -106,24 +106,31 @@ class LazyGroup(click.Group):
 
 
 @contextmanager
-def _warnings_on_standard_error() -> Iterator[None]:
-    """Print what the library logs as a warning, in the words of the command line."""
+def _warnings_on_standard_error(verbose: bool) -> Iterator[None]:
+    """Print what the library logs as a warning, and with --verbose as information, in the words of the command line."""
     import logging
 
     class Printed(logging.Handler):
         def emit(self, record: logging.LogRecord) -> None:
+            if logger.handlers != [self]:  # the service writes a log of its own
+                return
             kind = "Warning" if record.levelno >= logging.WARNING else "Note"
-            click.echo(f"{kind}: {_with_options(record.getMessage())}", err=True)
+            click.echo(f"{kind}: {with_options(record.getMessage())}", err=True)
 
     logger, handler = logging.getLogger("budgetron"), Printed()
     before = logger.propagate
+    level = logger.level
     logger.addHandler(handler)
+    handler.setLevel(logging.INFO if verbose else logging.WARNING)
+    if verbose:
+        logger.setLevel(logging.INFO)
     logger.propagate = False  # otherwise a handler of the program that called us would print them again
     try:
         yield
     finally:
         logger.removeHandler(handler)
         logger.propagate = before
+        logger.setLevel(level)
 
 
 def _exit_with_error(sentence: str, exit_code: int) -> NoReturn:
@@ -132,7 +139,7 @@ def _exit_with_error(sentence: str, exit_code: int) -> NoReturn:
     sys.exit(exit_code)
 
 
-def _with_options(sentence: str) -> str:
+def with_options(sentence: str) -> str:
     """Replace Python remedies, such as on_error="skip", by the matching options."""
     for parameter, option in _OPTIONS.items():
         sentence = sentence.replace(parameter, option)
@@ -170,5 +177,6 @@ def _version(ctx: click.Context, _: click.Parameter, wanted: bool) -> None:
     callback=_version,
     help="Show the version and the engine.",
 )
-def main() -> None:
+@click.option("--verbose", "-v", is_flag=True, help="Also print what the library does and decides.")
+def main(verbose: bool) -> None:
     """Online classifiers for many related tasks, in a fixed amount of memory."""

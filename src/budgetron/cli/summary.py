@@ -99,6 +99,8 @@ def _read(result: RunResult) -> str:
     if columns.task is not None:
         more = "" if found.others is None else " and more"
         words.append(f"{counted(len(found.per_task), 'task')}{more} (column {shorten(columns.task)})")
+    else:
+        words.append("one task (none named; see --task)")
     labels = [shorten(label, 12) for label in result.model.classes_.tolist()]
     said = " or ".join(labels) if len(labels) <= _MAX_LABELS else counted(len(labels), "class", "classes")
     return ", ".join([*words, f"labels {said} (column {shorten(columns.label)})"])

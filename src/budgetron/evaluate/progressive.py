@@ -9,6 +9,7 @@ import numpy as np
 from budgetron.evaluate.result import Validation
 from budgetron.evaluate.streams import blocks, whole
 from budgetron.evaluate.validator import Validator
+from budgetron.progress import ProgressLine
 
 
 def progressive(
@@ -20,6 +21,7 @@ def progressive(
     classes: Any = None,
     max_tasks: int = 1000,
     k: int = 100,
+    progress: bool = False,
 ) -> Validation:
     """Predict, count and learn every example of a stream, once and in order.
 
@@ -32,6 +34,7 @@ def progressive(
     classes : all labels, if the first block may lack some. For arrays they are found automatically.
     max_tasks : number of tasks reported one by one, in order of appearance; the others are counted together. Memory
         grows with this number and not with the length of the stream.
+    progress : whether to show a line with the examples so far, the speed and the error, also in a notebook.
     k : `precision_at_k` is the share of positives among the k examples with the highest scores.
 
     For a model with `predict_proba`, log loss, Brier score and calibration are computed too.
@@ -51,6 +54,22 @@ precision 1.000
     if classes is None and at_once is not None and len(at_once) and not hasattr(model, "n_seen_"):
         labels = np.unique(at_once.y)
         validator.classes = labels if len(labels) > 1 else None
-    for block in blocks(who, stream, window, getattr(model, "n_features_in_", None)):
-        validator.add(block.X, block.y, block.tasks)
-    return validator.finish()
+    with ProgressLine(progress, "examples") as line:
+        total = None if at_once is None else len(at_once)
+        for block in blocks(who, stream, window, getattr(model, "n_features_in_", None)):
+            # In pieces, if progress is shown; how a stream is cut changes nothing.
+            step = window if progress else len(block)
+            for start in range(0, len(block), max(step, 1)):
+                part = block.rows(start, start + step) if progress else block
+                validator.add(part.X, part.y, part.tasks)
+                if line.due():
+                    _show(line, validator, total)
+        result = validator.finish()
+        _show(line, validator, total)
+    return result
+
+
+def _show(line: ProgressLine, validator: Validator, total: int | None) -> None:
+    done = validator.position
+    error = validator.so_far.error if done else None
+    line.show(done, done / total if total else None, "" if error is None else f"error {100 * error:.1f} %")

@@ -21,6 +21,7 @@ from budgetron.io.formats.choose import reader_of
 from budgetron.io.source import WHO, Source
 from budgetron.io.table import BadLine, Reader, Selection, Table, parse_numbers
 from budgetron.persist.schema import Column
+from budgetron.progress import ProgressLine
 
 logger = logging.getLogger("budgetron.io")
 _MOST_BAD = 20  # bad lines kept for display
@@ -50,6 +51,7 @@ def read(
     learn: bool | None = None,
     skip: int = 0,
     limit: int | None = None,
+    progress: bool = False,
 ) -> Stream:
     """Open a file for one pass, and read it in blocks that a learner accepts.
 
@@ -77,6 +79,7 @@ def read(
     skip : number of rows at the beginning to leave out, not counting bad lines. With the columns of a model that
         learned from exactly these rows, an interrupted pass continues bit for bit.
     limit : the largest number of rows to return.
+    progress : whether to show a line with the rows so far, the speed and the time left, also in a notebook.
 
     Choices that may be wrong, such as a column that may be the task, are logged as warnings of the logger
     "budgetron.io" and listed by `stream.columns.warnings()`.
@@ -124,7 +127,9 @@ def read(
         raise
     learns = labelled if learn is None else learn
     stop = on_error == "stop"
-    return Stream(opened, reader, columns, stop, labelled, block_rows, classes, learns, sample_end, skip, limit)
+    stream = Stream(opened, reader, columns, stop, labelled, block_rows, classes, learns, sample_end, skip, limit)
+    stream._line = ProgressLine(progress, "rows")
+    return stream
 
 
 class Stream:
@@ -154,6 +159,7 @@ class Stream:
         self._skip, self._limit = int(skip), limit
         # Rows of JSON name their columns themselves, so that a file for another model is noticed by its first rows.
         self._first_names = not reader.names and reader.layout == "table"
+        self._line = ProgressLine(False, "rows")
         self._tables = reader.tables(columns.selection(labelled), int(block_rows), stop)
 
     @property
@@ -186,6 +192,8 @@ class Stream:
             if len(table):
                 self.n_rows += len(table)
                 yield self.columns.block_of(table, self._learned_from(table))
+                if self._line.due():
+                    self._show_progress()
             if self.n_rows == self._limit:
                 return
             if bad and self._stop:  # only now, so that the rows before the bad line have been returned
@@ -226,8 +234,17 @@ class Stream:
             return False
         return True if table.lines[0] > self._sample_end else table.lines > self._sample_end
 
+    def _show_progress(self) -> None:
+        by_bytes = self.bytes_read / self.bytes_total if self.bytes_total else None
+        by_rows = None if self._limit is None else self.n_rows / self._limit
+        known = [share for share in (by_bytes, by_rows) if share is not None]
+        self._line.show(self.n_rows, max(known, default=None))
+
     def close(self) -> None:
         """Close the file, if it was opened here."""
+        if self.n_rows:
+            self._show_progress()
+        self._line.end()
         self._source.close()
 
     def __enter__(self) -> Self:

@@ -13,6 +13,7 @@ The format is in `budgetron.persist`; `saved` turns its records into learners. N
 
 from __future__ import annotations
 
+import logging
 import os
 from typing import Any
 
@@ -45,4 +46,7 @@ def load(path: str | os.PathLike[str], max_bytes: int | str = "1 GiB", engine: s
     most = limit.bytes or limit.examples or 0  # an integer is parsed as a number of examples; here it means bytes
     text, arrays = unpacked(read_bytes(path, most))
     saved = decode_record(text)
-    return model_of(saved, arrays, most, engine)
+    model = model_of(saved, arrays, most, engine)
+    seen = model.n_seen_
+    logging.getLogger("budgetron.learners").info("%s loaded from %s, %d examples seen", saved.learner, path, seen)
+    return model

@@ -6,6 +6,7 @@ its parameters and turns them into engine settings.
 
 from __future__ import annotations
 
+import logging
 import os
 from collections.abc import Hashable, Iterable, Mapping
 from typing import TYPE_CHECKING, Any, ClassVar, Self
@@ -181,6 +182,7 @@ class Learner(BlockLearner, ClassifierMixin, BaseEstimator):  # type: ignore[mis
         with self._guard:
             content = content_of(self)
         replace_file(path, content)
+        logging.getLogger("budgetron.learners").info("%s saved in %s, %d bytes", self._who, path, len(content))
 
     # ---- predicting
 

@@ -6,6 +6,7 @@ an engine.
 
 from __future__ import annotations
 
+import logging
 import warnings
 from dataclasses import replace
 from typing import Any, ClassVar, get_args, get_type_hints
@@ -28,6 +29,7 @@ from budgetron.learners.pictures import Pictures
 from budgetron.learners.task_names import TaskNames
 from budgetron.learners.validation import check_rows
 
+_logger = logging.getLogger("budgetron.learners")
 
 class Start(Pictures):
     """The part of a learner that turns its parameters and the first block into an engine."""
@@ -63,6 +65,11 @@ class Start(Pictures):
         self._classes = classes
         # `_engine` is set last: other threads take it as the sign that the model is complete.
         self._engine = engine
+        _logger.info(
+            "%s begins: %d features%s, %d classes, budget %s, %s", self._who, engine.settings.n_features,
+            " (sparse)" if engine.settings.sparse else "", len(classes.values), self.budget,
+            "compiled core" if isinstance(engine, native.Engine) else "NumPy engine",
+        )  # fmt: skip
 
     def _settings(
         self, rows: Any, classes: Classes, graph: TaskGraph, has_tasks: bool = True

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from budgetron.cli import INTERRUPTED, models, outputs
+from budgetron.cli import INTERRUPTED, models, outputs, with_options
 from budgetron.cli.decisions import decision_options, set_point, settings_from_options
 from budgetron.cli.formatting import counted, source_words
 from budgetron.cli.learner_spec import LearnerSpec
@@ -271,7 +271,7 @@ def _report(result: RunResult, path: str) -> None:
         rows=result.rows + result.n_bad,
         bad_rows=result.n_bad,
         interrupted=result.stopped is not None,
-        notes=tuple(_column_notes(result.columns.describe())),
+        notes=(*map(with_options, result.columns.warnings()), *_column_notes(result.columns.describe())),
     )
     report.write(path, validation=result.validation, model=result.model, context=context)
     result.notes.append(f"The report is in {path}.")

@@ -18,7 +18,7 @@ def beliefs(validation: Validation, model: Any) -> Section | None:
     ranked = sorted(held, key=lambda pair: -pair[1])
     rows = [(str(belief), as_percent(weight)) for belief, weight in ranked]
     heads = ("Belief", "Weight")
-    markup = paragraph(found(held)) + table(heads, rows)
+    markup = paragraph(found(held, len(validation.per_task))) + table(heads, rows)
     points = [point for point in validation.curve if point.beliefs]
     if len(points) < 2:
         return Section("beliefs", "Beliefs", markup)
@@ -41,13 +41,15 @@ def beliefs(validation: Validation, model: Any) -> Section | None:
     return Section("beliefs", "Beliefs", markup + chart("beliefs", "Weights over time", says), {"beliefs": weights})
 
 
-def found(held: list[tuple[Belief, float]]) -> str:
+def found(held: list[tuple[Belief, float]], n_tasks: int) -> str:
     """Summarize the weights in a sentence."""
     apart = sum(weight for belief, weight in held if belief.apart)
     kinds = sum(weight for belief, weight in held if belief.learned)
     curved = sum(weight for belief, weight in held if belief.curved)
     moving = sum(weight for belief, weight in held if belief.adapting)
-    if kinds >= 0.5:
+    if n_tasks < 2:
+        related = "nothing about tasks, since there is only one"
+    elif kinds >= 0.5:
         related = f"that there are kinds of tasks ({as_percent(kinds, 0)})"
     elif apart < 0.5:
         related = f"that tasks are alike ({as_percent(1 - apart, 0)})"
