@@ -34,6 +34,7 @@ COMMANDS = {  # name → module, and the line that --help prints
     "calibrate": ("budgetron.cli.commands.calibrate", "Choose how a saved model decides, on new examples."),
     "compare": ("budgetron.cli.commands.compare", "Compare learners, budgets and graphs, and recommend one."),
     "tune": ("budgetron.cli.commands.tune", "Search for a better kernel bandwidth and budget."),
+    "history": ("budgetron.cli.commands.history", "List recorded runs, and compare the last two."),
     "inspect": ("budgetron.cli.commands.inspect", "Show a saved model, and explain a prediction."),
     "serve": ("budgetron.cli.commands.serve", "Serve models over HTTP while they keep learning."),
     "keys": ("budgetron.cli.commands.keys", "Create and list API keys for the service."),

@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from budgetron.evaluate import Figures, Validation
 
 _MAX_LABELS = 6
+_MAX_ALARMS = 5
 
 
 def show(result: RunResult, n_tasks: int) -> None:
@@ -40,6 +41,8 @@ def show(result: RunResult, n_tasks: int) -> None:
         out.print()
         _tasks(out, result, n_tasks)
     out.print()
+    for line in alarm_lines(result.validation):
+        out.print(line, soft_wrap=True)
     if note := rare_words(result.validation):
         out.print(f"{note}\n", soft_wrap=True)
     for note in _notes(result):
@@ -83,6 +86,23 @@ def _ranked(model: Any, validation: Validation) -> Iterator[tuple[str, str, str]
     if found.precision_at_k is not None:
         top = f"; of the {validation.k:,} highest scores {percent(found.precision_at_k)} are {label}"
     yield "avg prec", decimal(found.average_precision), f"random: {share}{top}"
+
+
+def alarm_lines(validation: Validation) -> Iterator[str]:
+    """The latest drift alarms, overall first."""
+    from budgetron.evaluate.drift import words
+
+    if not validation.alarms:
+        return
+    # Overall, then the latest of each task.
+    latest = {alarm.task: alarm for alarm in validation.alarms}
+    ordered = sorted(latest.values(), key=lambda alarm: (not alarm.overall, -alarm.position))
+    yield f"{counted(validation.n_alarms, 'drift alarm')}:"
+    for alarm in ordered[:_MAX_ALARMS]:
+        yield f"  {'all tasks together' if alarm.overall else f'task {shorten(alarm.task)}'}: {words(alarm)}"
+    if len(ordered) > _MAX_ALARMS:
+        yield f"  and {counted(len(ordered) - _MAX_ALARMS, 'more task')}; see --report or --json"
+    yield ""
 
 
 def rare_words(validation: Validation) -> str:

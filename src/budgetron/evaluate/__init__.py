@@ -21,6 +21,7 @@ from budgetron.evaluate.compare import ComparedModel, Comparison
 from budgetron.evaluate.confusion import Confusion
 from budgetron.evaluate.counts import Figures
 from budgetron.evaluate.curve import Point
+from budgetron.evaluate.drift import Adwin, Alarm
 from budgetron.evaluate.importance import FeatureImportance, Importance
 from budgetron.evaluate.progressive import progressive
 from budgetron.evaluate.ranking import Ranking
@@ -29,6 +30,8 @@ from budgetron.evaluate.task_curves import TaskCurve
 from budgetron.evaluate.validator import Validator
 
 __all__ = [
+    "Adwin",
+    "Alarm",
     "Calibration",
     "ComparedModel",
     "Comparison",

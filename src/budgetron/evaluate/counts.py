@@ -112,6 +112,7 @@ class TaskCounts:
     def __init__(self, max_tasks: int) -> None:
         self.max_tasks = max_tasks
         self._row: dict[Hashable, int] = {}
+        self.names: list[Hashable] = []  # of the tasks with a row of their own, in order of appearance
         self._table: Floats = np.zeros((1, FIRST_CLASS))
 
     def __len__(self) -> int:
@@ -145,6 +146,8 @@ class TaskCounts:
             place = self._row[task] = len(self._row) + 1 if len(self._row) < self.max_tasks else OTHERS
             if place == OTHERS:  # keep no entry, or memory would grow with the number of tasks
                 del self._row[task]
+            else:
+                self.names.append(task)
         return place
 
     @property

@@ -11,6 +11,7 @@ from budgetron.evaluate.calibration import Calibration
 from budgetron.evaluate.confusion import Confusion, rare_label
 from budgetron.evaluate.counts import Figures
 from budgetron.evaluate.curve import Point
+from budgetron.evaluate.drift import Alarm
 from budgetron.evaluate.ranking import Ranking
 from budgetron.evaluate.task_curves import TaskCurve
 from budgetron.learners.classes import label_text
@@ -35,6 +36,7 @@ class Validation:
     ranking : the scores of all examples by class, for ROC and precision-recall curves and precision at any k; None
         with more than 64 classes
     k : how many of the highest scores `precision_at_k` is about
+    alarms, n_alarms : the latest 100 drift alarms, oldest first, and the number of all
     """
 
     overall: Figures
@@ -48,6 +50,8 @@ class Validation:
     task_curves: Mapping[Hashable, TaskCurve] = field(default_factory=dict)
     ranking: Ranking | None = None
     k: int = 100
+    alarms: list[Alarm] = field(default_factory=list)
+    n_alarms: int = 0
 
     @property
     def rare(self) -> tuple[Any, float] | None:
@@ -130,6 +134,8 @@ class Validation:
             "confusion": None if self.confusion is None else self.confusion.to_dict(),
             "ranking": None if self.ranking is None else self.ranking.to_dict(),
             "k": self.k,
+            "alarms": [alarm.to_dict() for alarm in self.alarms],
+            "n_alarms": self.n_alarms,
             "rare": None if self.rare is None else {"label": label_text(self.rare[0]), "share": self.rare[1]},
         }
 

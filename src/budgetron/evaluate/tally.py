@@ -13,8 +13,9 @@ from numpy.typing import NDArray
 
 from budgetron.evaluate.calibration import Calibration
 from budgetron.evaluate.confusion import ConfusionCounts
-from budgetron.evaluate.counts import MISTAKES, OTHERS, Figures, TaskCounts, figures
+from budgetron.evaluate.counts import LOG_LOSS, MISTAKES, OTHERS, WRONG, Figures, TaskCounts, figures
 from budgetron.evaluate.curve import Curve, Point
+from budgetron.evaluate.drift import DriftMonitor
 from budgetron.evaluate.ranking_counts import RankingCounts
 from budgetron.evaluate.scoring import Scored, count_increments
 
@@ -27,6 +28,7 @@ class Tally:
         self.position = 0  # examples counted so far
         self.counts, self.curve, self.calibration = TaskCounts(max_tasks), Curve(), Calibration.empty()
         self.confusion, self.ranking = ConfusionCounts(), RankingCounts(k)
+        self.drift = DriftMonitor(max_tasks, "log loss" if probabilistic else "error")
         self._in_window: Any = 0.0
 
     def add(self, classes: NDArray[Any], part: Scored) -> NDArray[np.float64]:
@@ -39,6 +41,8 @@ class Tally:
         self.ranking.add(scores, truth, places, self.probabilistic)
         self._in_window = self._in_window + rows.sum(axis=0)
         self.position += len(rows)
+        losses = rows[:, LOG_LOSS if self.probabilistic else WRONG]
+        self.drift.add(places, losses, self.position, self.counts.names)
         return rows
 
     def close_window(self, model: Any) -> None:

@@ -106,6 +106,8 @@ class Validator:
             task_curves=self._task_curves.by_task(self.position, tally.counts),
             ranking=tally.ranking.ranking(),
             k=tally.k,
+            alarms=list(tally.drift.latest),
+            n_alarms=tally.drift.total,
         )
 
     # ---- delayed labels

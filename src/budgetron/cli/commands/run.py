@@ -68,6 +68,7 @@ class RunResult:
 @click.option("--resume", metavar="MODEL", help="Continue with a saved model, its settings and columns.")
 @click.option("--skip", type=click.IntRange(min=0), default=0, help="Skip this many rows at the beginning.")
 @click.option("--report", metavar="FILE.html", help="Write a report as one offline HTML page.")
+@click.option("--history", metavar="FILE", help="Append the figures of this run to a file: see budgetron history.")
 @click.option("--delay", type=click.IntRange(min=0), default=0, help="Learn a label this many examples late.")
 @click.option("--window", type=click.IntRange(min=1), help="Examples per point of the curves.  [default: by length]")
 @click.option("--tasks", "n_tasks", type=click.IntRange(min=0), default=10, show_default=True, help="Tasks to list.")
@@ -122,6 +123,7 @@ def command(ctx: click.Context, /, stream: str, **given: Any) -> None:
     check = outputs.check_folder if sharded else outputs.check
     check(WHO, "--save", given["save"], given["overwrite"], own=given["resume"])
     outputs.check(WHO, "--report", given["report"], given["overwrite"])
+    outputs.check(WHO, "--history", given["history"], overwrite=True)
     if given["ray"] is not None and given["resume"] is not None and not models.in_shards(given["resume"]):
         raise refuse(WHO, "--resume", "a model in shards, with --ray", repr(given["resume"]),
                      "A single model cannot be divided into shards: start a new one, or leave out --ray.")  # fmt: skip
@@ -132,6 +134,8 @@ def command(ctx: click.Context, /, stream: str, **given: Any) -> None:
             _save(result, given["save"])
         if given["report"] is not None:
             _report(result, given["report"])
+        if given["history"] is not None:
+            _remember(result, given["history"])
     finally:  # print the figures even if saving fails, for instance on a full disk
         _print_result(result, given)
     if sharded:
@@ -257,6 +261,19 @@ def _save(result: RunResult, path: str) -> None:
 
     io.save_model(path, result.model, result.columns)
     result.saved = path
+
+
+def _remember(result: RunResult, path: str) -> None:
+    """Append one line of JSON about this run. A line is written at once, so that two runs do not mix theirs."""
+    from datetime import UTC, datetime
+
+    from budgetron.evaluate.history import record_of
+
+    at = datetime.now(UTC).strftime("%Y-%m-%d %H:%M UTC")
+    record = {"at": at, "source": result.source, "stopped": result.stopped, **record_of(result.validation)}
+    with open(path, "a", encoding="utf-8") as file:
+        file.write(json.dumps(record) + "\n")
+    result.notes.append(f"Recorded in {path}. To compare runs: budgetron history {shlex.quote(path)}")
 
 
 def _report(result: RunResult, path: str) -> None:

@@ -32,6 +32,8 @@ def headline(validation: Validation, model: Any, context: Context) -> str:
     if one.log_loss is not None and validation.calibration is not None:
         cards.append(("Log loss", f"{one.log_loss:.3f}", f"calibration error {as_percent(validation.calibration.ece)}"))
         cards.append(("Brier score", as_decimal(one.brier), "mean squared error of the probabilities"))
+    if validation.n_alarms:
+        cards.append(("Drift alarms", as_count(validation.n_alarms), "the loss has risen"))
     if context.seconds:
         cards.append(("Time", as_seconds(context.seconds), f"{as_count(one.n / context.seconds)} examples/s"))
     if context.bad_rows:

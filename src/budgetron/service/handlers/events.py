@@ -1,5 +1,8 @@
 """GET events: the state of a model once per second as server-sent events, computed once for all subscribers.
 
+    event: drift
+    data: {…}        an alarm of the last second: position, task, overall, before, after, n, loss
+
     event: live
     data: {…}        see `monitoring.statistics`
 """
@@ -30,6 +33,7 @@ class Events:
         self._max_subscribers = max_subscribers
         self._subscribers = 0
         self._latest: dict[str, tuple[int, bytes]] = {}
+        self._alarms: dict[str, int] = {}  # how many alarms of each model were sent
         self._turn = 0
         self._next = asyncio.Event()
 
@@ -65,6 +69,9 @@ class Events:
         turn, event = self._latest.get(model.name, (-1, b""))
         if turn != self._turn:
             turn = self._turn
-            event = b"event: live\ndata: " + encode(await model.ask(model.state)) + b"\n\n"
+            total, alarms = model.statistics.alarms_after(self._alarms.get(model.name, 0))
+            self._alarms[model.name] = total
+            event = b"".join(b"event: drift\ndata: " + encode(alarm) + b"\n\n" for alarm in alarms)
+            event += b"event: live\ndata: " + encode(await model.ask(model.state)) + b"\n\n"
             self._latest[model.name] = turn, event
         return event

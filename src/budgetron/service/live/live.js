@@ -90,6 +90,17 @@
     beliefs(state.beliefs);
     relations(state.relations);
     mistakes(state.mistakes);
+    drift(state.alarms);
+  }
+
+  function drift(alarms) {
+    at("drift").hidden = !alarms.length;
+    const cell = text => make("td", { className: "number", textContent: text });
+    at("drift-rows").replaceChildren(...alarms.map(a => {
+      const form = a.loss === "error" ? percent : decimal;
+      return make("tr", {}, make("th", { scope: "row" }, make("bdi", { textContent: a.overall ? "all tasks together" : tidy(a.task) })),
+        cell(count(a.position)), make("td", { textContent: a.loss }), cell(form(a.before)), cell(form(a.after)), cell(count(a.n)));
+    }));
   }
 
   function rates(seconds) {  // totals once a second → what came in each second
@@ -118,6 +129,7 @@
       ...(state.capacity === 0 ? [] : [["Stored", count(state.stored), state.capacity == null ? "no limit" : `of ${count(state.capacity)} at most`]]),
       ["Memory", bytes(state.memory_bytes), limit == null ? "the whole model" : `of ${bytes(limit)}, ${percent(state.memory_bytes / limit)}`],
       ...(point ? [decisions(point)] : []),
+      ...(state.n_alarms ? [["Drift alarms", count(state.n_alarms), state.alarms[0].overall ? "all tasks together" : tidy(state.alarms[0].task, 24)]] : []),
       ["Rejected", count(state.traffic.refused), "examples"],
     ];
     const names = rows.map(([name]) => name).join();

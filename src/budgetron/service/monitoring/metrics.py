@@ -57,6 +57,7 @@ class _Models:
             "learned": ("Examples learned.", lambda h: h.statistics.n_learned),
             "mistakes": ("Wrong predictions of examples learned.", lambda h: h.statistics.n_mistakes),
             "refused": ("Examples rejected.", lambda h: h.statistics.n_refused),
+            "drift_alarms": ("Alarms that the loss has risen.", lambda h: h.statistics.alarms_after(0)[0]),
         }
         gauges = {
             "position": ("Number of the last record of the log.", lambda h: h.host.position),

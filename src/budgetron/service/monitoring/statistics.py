@@ -10,6 +10,7 @@
      "tasks":    [{"task", "n", "mistakes", "error", "f_measure", …}, …]          the 200 with most mistakes
      "n_tasks":  1000, "tasks_counted_together": 17,                              tasks after the first 1,000
      "share":    [["ann", 0.2], …]                                                ≤ 32, of the stored examples
+     "alarms":   [{"position", "task", "overall", "before", "after", "n", "loss"}, …], "n_alarms": 1,    latest first
      "operating_point": {"low", "high", "expected_cost", "expected_asked", "so_far": {…}, …},    or null
      "stored": 500, "capacity": 500, "memory_bytes": 120000, "budget_bytes": null,
      "beliefs":  [{"weight": 0.7, "words": "linear, calm", "apart": false, …}, …]  of a Budgetron, else []
@@ -36,6 +37,7 @@ from budgetron.engine.memory import budget_of
 from budgetron.errors import InputError
 from budgetron.evaluate.confusion import rare_label
 from budgetron.evaluate.counts import MISTAKES, Figures
+from budgetron.evaluate.drift import Alarm
 from budgetron.evaluate.scoring import Scored
 from budgetron.evaluate.tally import Tally
 from budgetron.report.sections.relations import neighbours
@@ -44,6 +46,7 @@ WINDOW = 200  # examples per point of the curve; doubled when the curve is full
 TASKS = 1000  # counted one by one; later tasks are counted together
 _SHOWN_TASKS, _SHOWN_POINTS, _SHOWN_SHARES, _SHOWN_MISTAKES, _SECONDS = 200, 120, 32, 50, 300
 _SHOWN_RELATIONS = 24
+_SHOWN_ALARMS = 20
 K = 100  # precision among so many highest scores
 
 
@@ -114,6 +117,15 @@ class LiveStatistics:
         with self._lock:
             return None if self._tally is None else self._tally.overall
 
+    def alarms_after(self, n: int) -> tuple[int, list[dict[str, Any]]]:
+        """The number of all drift alarms, and those after the n-th, as far as they are kept."""
+        with self._lock:
+            if self._tally is None:
+                return 0, []
+            drift = self._tally.drift
+            new = drift.total - n if n <= drift.total else drift.total  # fewer than before: the model was replaced
+            return drift.total, [_alarm(alarm) for alarm in list(drift.latest)[-new:]] if new else []
+
     def of_task(self, task: Hashable) -> dict[str, Any] | None:
         """The figures of one task; None if it has none."""
         with self._lock:
@@ -133,6 +145,8 @@ class LiveStatistics:
             together = 0 if tally is None else int(tally.counts.others[0])
             curve = self._thinned_curve()
             mistakes = list(reversed(self._mistakes))
+            latest = [] if tally is None else list(tally.drift.latest)[-_SHOWN_ALARMS:]
+            alarms, n_alarms = [_alarm(one) for one in reversed(latest)], 0 if tally is None else tally.drift.total
         share = list(model.budget_share_.items())[:_SHOWN_SHARES] if begun else []
         relations = self._relations_shown(model, by_task, position) if begun else None
         return {
@@ -146,7 +160,7 @@ class LiveStatistics:
             "share": [[plain(task), part] for task, part in share],
             "stored": model.n_stored_ if begun else 0, "capacity": model.capacity_ if begun else None,
             "memory_bytes": model.memory_bytes_ if begun else 0, "budget_bytes": budget_bytes(model),
-            "operating_point": operating_point(model),
+            "operating_point": operating_point(model), "alarms": alarms, "n_alarms": n_alarms,
             "beliefs": beliefs(model) if begun else [], "relations": relations, "mistakes": mistakes,
         }  # fmt: skip
 
@@ -176,6 +190,10 @@ def _short(value: Any) -> Any:
     if isinstance(value, list):
         return [_short(part) for part in value]
     return round(value, 4) if isinstance(value, float) else value
+
+
+def _alarm(alarm: Alarm) -> dict[str, Any]:
+    return {**alarm.to_dict(), "task": plain(alarm.task)}
 
 
 def relations_of(model: Any, tasks: list[Hashable]) -> dict[str, Any] | None:

@@ -1,0 +1,71 @@
+"""`budgetron history`: the runs that `run --history` recorded, and whether the latest differs from the one before."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import click
+
+from budgetron.cli.formatting import console, decimal, percent, source_words, table
+from budgetron.cli.options import json_option
+from budgetron.errors import InputError
+
+WHO = "history"
+
+
+@click.command()
+@click.argument("file", type=click.Path())
+@click.option("--last", type=click.IntRange(min=1), default=20, show_default=True, help="Runs to list.")
+@json_option
+def command(file: str, last: int, as_json: bool) -> None:
+    """List the runs that `budgetron run --history FILE` recorded, oldest first, and compare the last two.
+
+    \b
+    budgetron run monday.csv --save m.budgetron --history runs.ndjson
+    budgetron run tuesday.csv --resume m.budgetron --save m.budgetron --history runs.ndjson
+    budgetron history runs.ndjson
+    """
+    from budgetron.evaluate.history import changes
+
+    runs = _read(file)
+    found = changes(runs[-2], runs[-1]) if len(runs) > 1 else []
+    if as_json:
+        differences = [one._asdict() | {"significant": one.is_significant} for one in found]
+        click.echo(json.dumps({"runs": runs[-last:], "changes": differences}))
+        return
+    out = console()
+    names = ["when", "stream", "examples", "error %", "AUC", "avg prec", "log loss", "alarms"]
+    rows = table(names, left=["when", "stream"])
+    for run in runs[-last:]:
+        rows.add_row(
+            str(run["at"]), source_words(run["source"]), f"{run['n']:,}", percent(run["error"], ""),
+            decimal(run["auc"]), decimal(run["average_precision"]), decimal(run["log_loss"]), str(run["n_alarms"]),
+        )  # fmt: skip
+    out.print(rows)
+    for one in found:
+        form = percent if one.figure == "error" else decimal
+        name = "error" if one.figure == "error" else "AUC"
+        went = "rose" if one.after > one.before else "fell"
+        kind = "a significant difference" if one.is_significant else "no significant difference"
+        moved = f"{went} from {form(one.before)} to {form(one.after)}" if one.after != one.before else "is the same"
+        out.print(f"The {name} {moved}: {kind} ({abs(one.deviations):.1f} standard deviations).")
+
+
+def _read(file: str) -> list[dict[str, Any]]:
+    runs = []
+    with open(file, encoding="utf-8") as lines:
+        for number, line in enumerate(lines, start=1):
+            if not line.strip():
+                continue
+            try:
+                run = json.loads(line)
+                runs.append({name: run[name] for name in _FIELDS} | run)
+            except (ValueError, KeyError, TypeError):
+                raise InputError(f"{WHO}: line {number} of {file} is not a run that run --history wrote.") from None
+    if not runs:
+        raise InputError(f"{WHO}: {file} has no runs. Write them with run --history {file}.")
+    return runs
+
+
+_FIELDS = ("at", "source", "n", "error", "auc", "average_precision", "log_loss", "n_alarms")

@@ -1,0 +1,172 @@
+"""Drift alarms: notice that the loss of a task, or of all tasks together, has risen. ADWIN, for many tasks at once.
+
+ADWIN (A. Bifet and R. Gavaldà, Learning from Time-Changing Data with Adaptive Windowing, 2007) keeps a window of recent
+losses in buckets. If for some cut the means of the older and the newer part differ by more than
+
+    ε = √(2/m · σ² · ln(2/δ')) + 2/(3m) · ln(2/δ'),   1/m = 1/n₀ + 1/n₁,   σ² the variance of the window,
+
+the older part is dropped. If the newer mean is higher, this is an alarm; a falling loss is learning.
+
+The buckets of all tasks are rows of one table, so that a block of examples costs a few array operations. A row has at
+most 32 buckets; when it is full, neighbours are merged and new buckets become twice as large. δ' shares δ among overall
+and tasks, the cuts, and the tests of a row over time (the k-th gets a part 1/(k (k + 1))). So on a stream whose losses
+are independent and do not rise there is a false alarm with a probability of about δ at most, however long it is and
+however many tasks it has. Losses lie in [0, 1]: errors, or log losses up to 8 nats divided by 8.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Hashable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+Floats = NDArray[np.float64]
+DELTA = 0.01
+LARGEST_LOSS = 8.0  # nats; one rare label may cost no more than this
+_BUCKETS, _SMALLEST = 32, 32  # buckets per row; examples per bucket at first
+_KEPT = 100  # latest alarms
+OVERALL = 0  # the row of all examples
+
+
+@dataclass(frozen=True)
+class Alarm:
+    """The loss has risen: when this was noticed, of which task, and the mean losses before and after.
+
+    `loss` is "log loss", or "error" for a learner without probabilities. `task` is None and `overall` true for all
+    examples together.
+    """
+
+    position: int
+    task: Hashable
+    overall: bool
+    before: float
+    after: float
+    n: int  # examples since the change
+    loss: str
+
+    def to_dict(self) -> dict[str, Any]:
+        return vars(self) | {"task": None if self.task is None else str(self.task)}
+
+
+class Adwin:
+    """ADWIN over rows of losses in [0, 1].
+
+    >>> rng = np.random.default_rng(0)
+    >>> adwin = Adwin(rows=1)
+    >>> quiet = [adwin.add(np.zeros(100, dtype=int), rng.random(100) < 0.1) for _ in range(30)]
+    >>> loud = [adwin.add(np.zeros(100, dtype=int), rng.random(100) < 0.5) for _ in range(10)]
+    >>> any(quiet), any(loud)
+    (False, True)
+    """
+
+    def __init__(self, rows: int, delta: float = DELTA) -> None:
+        self._rows = rows
+        self._delta = delta
+        self._sums = np.zeros((1, _BUCKETS, 3))  # examples, sum of losses, sum of squares
+        self._used = np.zeros(1, dtype=np.intp)
+        self._size = np.full(1, _SMALLEST, dtype=np.float64)
+        self._tests = np.zeros(1)
+        self._pending = np.zeros((1, 3))
+
+    def add(self, rows: NDArray[np.intp], losses: Any) -> list[tuple[int, float, float, int]]:
+        """Add losses; return the rows whose loss rose: row, mean before, mean after, examples after."""
+        values = np.asarray(losses, dtype=np.float64)
+        self._grow(int(rows.max(initial=0)) + 1)
+        n = len(self._used)
+        self._pending[:, 0] += np.bincount(rows, minlength=n)
+        self._pending[:, 1] += np.bincount(rows, weights=values, minlength=n)
+        self._pending[:, 2] += np.bincount(rows, weights=values * values, minlength=n)
+        due = np.flatnonzero(self._pending[:, 0] >= self._size)
+        return self._close_buckets(due) if due.size else []
+
+    def _grow(self, rows: int) -> None:
+        old = len(self._used)
+        if rows <= old:
+            return
+        new = min(2 * rows, max(self._rows, rows))
+        self._sums = np.concatenate([self._sums, np.zeros((new - old, _BUCKETS, 3))])
+        self._used = np.concatenate([self._used, np.zeros(new - old, dtype=np.intp)])
+        self._size = np.concatenate([self._size, np.full(new - old, float(_SMALLEST))])
+        self._tests = np.concatenate([self._tests, np.zeros(new - old)])
+        self._pending = np.concatenate([self._pending, np.zeros((new - old, 3))])
+
+    def _close_buckets(self, due: NDArray[np.intp]) -> list[tuple[int, float, float, int]]:
+        self._sums[due, self._used[due]] = self._pending[due]
+        self._used[due] += 1
+        self._pending[due] = 0.0
+        self._tests[due] += 1
+        found = self._changes(due)
+        full = due[self._used[due] == _BUCKETS]
+        if full.size:  # merge neighbours; new buckets are twice as large
+            self._sums[full, : _BUCKETS // 2] = self._sums[full, 0::2] + self._sums[full, 1::2]
+            self._sums[full, _BUCKETS // 2 :] = 0.0
+            self._used[full] = _BUCKETS // 2
+            self._size[full] *= 2
+        return found
+
+    def _changes(self, due: NDArray[np.intp]) -> list[tuple[int, float, float, int]]:
+        """Test all cuts of the rows, and drop what is before the most significant one."""
+        older = np.cumsum(self._sums[due], axis=1)
+        whole = older[:, -1]
+        n0, n1 = older[:, :-1, 0], whole[:, :1] - older[:, :-1, 0]
+        some = (np.arange(1, _BUCKETS) < self._used[due][:, None]) & (n0 > 0) & (n1 > 0)
+        safe0, safe1 = np.where(some, n0, 1.0), np.where(some, n1, 1.0)
+        mean0, mean1 = older[:, :-1, 1] / safe0, (whole[:, 1:2] - older[:, :-1, 1]) / safe1
+        mean = whole[:, 1] / whole[:, 0]
+        variance = np.maximum(whole[:, 2] / whole[:, 0] - mean * mean, 0.0)
+        share = np.where(due == OVERALL, 2.0, 2.0 * max(self._rows - 1, 1)) * (_BUCKETS - 1)
+        tests = self._tests[due]
+        log = np.log(2.0 * share * tests * (tests + 1) / self._delta)[:, None]
+        inverse = 1.0 / safe0 + 1.0 / safe1
+        limit = np.sqrt(2.0 * inverse * variance[:, None] * log) + 2.0 / 3.0 * inverse * log
+        beyond = np.where(some, np.abs(mean1 - mean0) / np.maximum(limit, 1e-300), 0.0)
+        cuts = beyond.argmax(axis=1)
+        changed = np.flatnonzero(beyond[np.arange(len(due)), cuts] > 1.0)
+        found = []
+        for place in changed.tolist():
+            row, cut = int(due[place]), int(cuts[place])
+            if mean1[place, cut] > mean0[place, cut]:
+                found.append((row, float(mean0[place, cut]), float(mean1[place, cut]), int(n1[place, cut])))
+            self._drop(row, cut + 1)
+        return found
+
+    def _drop(self, row: int, buckets: int) -> None:
+        left = int(self._used[row]) - buckets
+        self._sums[row, :left] = self._sums[row, buckets : buckets + left].copy()
+        self._sums[row, left:] = 0.0
+        self._used[row] = left
+        if left:  # a short window has small buckets again
+            self._size[row] = max(float(_SMALLEST), self._sums[row, :left, 0].min())
+
+
+class DriftMonitor:
+    """Alarms of a stream, overall and for the tasks that are counted one by one."""
+
+    def __init__(self, max_tasks: int, loss: str, delta: float = DELTA) -> None:
+        self.loss, self.total = loss, 0
+        self._scale = LARGEST_LOSS if loss == "log loss" else 1.0
+        self._adwin = Adwin(max_tasks + 1, delta)
+        self.latest: deque[Alarm] = deque(maxlen=_KEPT)
+
+    def add(self, places: NDArray[np.intp], losses: Floats, position: int, names: Sequence[Hashable]) -> None:
+        """Add the losses of examples; a place is that of a task from 1 on, and 0 for tasks not counted one by one."""
+        scaled = np.minimum(losses, self._scale) / self._scale
+        mine = places > OVERALL
+        rows = np.concatenate([np.zeros(len(places), dtype=np.intp), places[mine]])
+        for row, before, after, n in self._adwin.add(rows, np.concatenate([scaled, scaled[mine]])):
+            task = None if row == OVERALL else names[row - 1]
+            means = before * self._scale, after * self._scale
+            self.latest.append(Alarm(position, task, row == OVERALL, *means, n, self.loss))
+            self.total += 1
+
+
+def words(alarm: Alarm) -> str:
+    """Describe an alarm in one sentence, without the name of its task."""
+    means = (alarm.before, alarm.after)
+    before, after = (f"{100 * mean:.1f} %" if alarm.loss == "error" else f"{mean:.3f}" for mean in means)
+    ago = f"in the {alarm.n:,} examples before example {alarm.position:,}"
+    return f"the {alarm.loss} rose from {before} to {after} {ago}"

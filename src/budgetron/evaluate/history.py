@@ -1,0 +1,71 @@
+"""Compare runs over time: one record per run, and whether two of them differ by more than chance."""
+
+from __future__ import annotations
+
+import math
+from typing import Any, NamedTuple
+
+from budgetron.evaluate.result import Validation
+
+
+def record_of(validation: Validation) -> dict[str, Any]:
+    """Return the figures of a run that later runs are compared with, for JSON."""
+    counts = None if validation.confusion is None else validation.confusion.counts
+    positives = None if counts is None or len(counts) != 2 else int(counts[1].sum())
+    return {
+        **validation.overall.to_dict(),
+        "positives": positives,
+        "tasks": len(validation.per_task),
+        "k": validation.k,
+        "rare": validation.rare is not None,
+        "n_alarms": validation.n_alarms,
+    }
+
+
+class Change(NamedTuple):
+    """A figure of two runs, and how many standard deviations they are apart."""
+
+    figure: str
+    before: float
+    after: float
+    deviations: float
+
+    @property
+    def is_significant(self) -> bool:
+        """Whether they differ at the 5 % level."""
+        return abs(self.deviations) > 1.96
+
+
+def changes(before: dict[str, Any], after: dict[str, Any]) -> list[Change]:
+    """Return how error and AUC differ between the records of two runs, of those that both have.
+
+    The standard error of a share is √(p (1 − p)/n); that of an AUC is the one of Hanley and McNeil (1982).
+
+    >>> changes({"n": 1000, "error": 0.1}, {"n": 1000, "error": 0.2})[0].is_significant
+    True
+    """
+    found = []
+    for figure, deviation in (("error", _of_share), ("auc", _of_auc)):
+        first, second = before.get(figure), after.get(figure)
+        if first is None or second is None:
+            continue
+        one, other = deviation(before), deviation(after)
+        if one is not None and other is not None:
+            apart = math.hypot(one, other)
+            found.append(Change(figure, first, second, (second - first) / apart if apart else 0.0))
+    return found
+
+
+def _of_share(record: dict[str, Any]) -> float | None:
+    share, n = record["error"], max(record["n"], 1)
+    return math.sqrt(max(share * (1 - share), 0.25 / n) / n)
+
+
+def _of_auc(record: dict[str, Any]) -> float | None:
+    auc, p = record["auc"], record.get("positives")
+    n = None if p is None else record["n"] - p
+    if not p or not n:
+        return None
+    q1, q2 = auc / (2 - auc), 2 * auc * auc / (1 + auc)
+    variance = (auc * (1 - auc) + (p - 1) * (q1 - auc * auc) + (n - 1) * (q2 - auc * auc)) / (p * n)
+    return math.sqrt(max(variance, 0.0))

@@ -1,0 +1,39 @@
+"""The section about drift alarms: when a loss rose, and of which task."""
+
+from __future__ import annotations
+
+from budgetron.evaluate import Alarm, Validation
+from budgetron.report.page import as_count, as_percent, name_of
+from budgetron.report.parts import Section, paragraph, table
+
+_WHAT = (
+    "An alarm says that the loss has risen by more than chance explains (ADWIN). A loss that falls is learning, and no "
+    "alarm. Position is the example at which it was noticed; the change came about as many examples before it as are "
+    "listed."
+)
+
+
+def drift(validation: Validation) -> Section | None:
+    """Return the section; None for an empty stream."""
+    if not validation.overall.n:
+        return None
+    if not validation.alarms:
+        return Section("drift", "Drift", paragraph("No alarm: the loss did not rise, overall or for any task."))
+    newest = validation.alarms[::-1]
+    rows = [
+        (
+            "all tasks together" if alarm.overall else name_of(alarm.task), as_count(alarm.position),
+            _loss(alarm, alarm.before), _loss(alarm, alarm.after), as_count(alarm.n),
+        )
+        for alarm in newest
+    ]  # fmt: skip
+    count = as_count(validation.n_alarms)
+    shown = f"{count} alarms" if validation.n_alarms != 1 else "One alarm"
+    more = f"; the latest {len(newest)} are listed" if validation.n_alarms > len(newest) else ""
+    loss = validation.alarms[0].loss.capitalize()
+    heads = ("Task", "Position", f"{loss} before", "after", "Examples since")
+    return Section("drift", "Drift", paragraph(f"{shown}{more}.") + table(heads, rows) + paragraph(_WHAT, "note"))
+
+
+def _loss(alarm: Alarm, mean: float) -> str:
+    return as_percent(mean) if alarm.loss == "error" else f"{mean:.3f}"

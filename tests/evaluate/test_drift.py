@@ -1,0 +1,88 @@
+"""Drift alarms: few on a quiet stream, soon after a change, per task and overall, in bounded memory."""
+
+from __future__ import annotations
+
+import json
+
+import numpy as np
+import pytest
+
+from budgetron import Budgetron, Forgetron, evaluate, kernels
+from budgetron.evaluate.drift import Adwin, DriftMonitor, words
+
+
+@pytest.mark.parametrize("share", [0.01, 0.3])
+def test_false_alarms_are_as_rare_as_stated(share: float) -> None:
+    """200 quiet streams of 20,000 losses, tested at every bucket: at most about δ = 10 % may have an alarm."""
+    rng = np.random.default_rng(0)
+    adwin, rows = Adwin(rows=1, delta=0.1), np.zeros(100, dtype=np.intp)
+    false = 0
+    for _ in range(200):
+        adwin = Adwin(rows=1, delta=0.1)
+        false += any([bool(adwin.add(rows, rng.random(100) < share)) for _ in range(100)])
+    assert false <= 0.1 * 200
+
+
+def test_many_quiet_tasks_raise_no_alarm() -> None:
+    rng = np.random.default_rng(0)
+    monitor = DriftMonitor(500, "error")
+    for block in range(100):
+        monitor.add(rng.integers(0, 501, 1000), (rng.random(1000) < 0.2).astype(float), 1000 * block, list(range(500)))
+    assert monitor.total == 0
+
+
+@pytest.mark.parametrize("block", [50, 1000])
+def test_a_rise_is_noticed_soon_and_a_fall_is_no_alarm(block: int) -> None:
+    rng = np.random.default_rng(1)
+    found = []
+    adwin = Adwin(rows=1)
+    for start in range(0, 12_000, block):
+        share = 0.1 if start < 4000 else 0.3 if start < 8000 else 0.05
+        found += [(start + block, *one) for one in adwin.add(np.zeros(block, dtype=np.intp), rng.random(block) < share)]
+    assert len(found) == 1
+    position, row, before, after, n = found[0]
+    assert row == 0 and 4000 < position <= 6000 and before == pytest.approx(0.1, abs=0.03)
+    assert after == pytest.approx(0.3, abs=0.08) and 0 < n <= position
+
+
+def test_the_task_that_changed_is_named() -> None:
+    rng = np.random.default_rng(0)
+    monitor = DriftMonitor(10, "error")
+    for block in range(60):
+        places = rng.integers(1, 4, 500)
+        share = np.where((places == 2) & (block >= 30), 0.6, 0.1)
+        monitor.add(places, (rng.random(500) < share).astype(float), 500 * (block + 1), ["ann", "bob", "eve"])
+    alarms = list(monitor.latest)
+    assert {alarm.task for alarm in alarms} == {None, "bob"}
+    bob = next(alarm for alarm in alarms if alarm.task == "bob")
+    assert not bob.overall and 15_000 < bob.position < 20_000
+    assert "the error rose from 1" in words(bob) and json.loads(json.dumps(bob.to_dict()))["task"] == "bob"
+
+
+def test_memory_is_bounded_and_old_alarms_are_dropped() -> None:
+    adwin = Adwin(rows=1001)
+    rng = np.random.default_rng(0)
+    for _ in range(50):
+        adwin.add(rng.integers(0, 1001, 4000), rng.random(4000))
+    assert adwin._sums.nbytes <= 1001 * 32 * 3 * 8
+    monitor = DriftMonitor(1, "error")
+    for _ in range(300):  # a loss that jumps up and down
+        for loss in (0.0, 1.0):
+            monitor.add(np.ones(200, dtype=np.intp), np.full(200, loss), 0, ["a"])
+    assert monitor.total > 100 and len(monitor.latest) == 100
+
+
+@pytest.mark.parametrize("model", [Budgetron(budget=30), Forgetron(40, kernels.Gaussian(0.3))], ids=["odds", "margins"])
+def test_a_stream_whose_labels_flip(model) -> None:
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(8000, 3))
+    tasks = np.array(["ann", "bob"])[rng.integers(0, 2, 8000)]
+    y = (X[:, 0] > 0).astype(int)
+    flipped = (np.arange(8000) >= 5000) & (tasks == "bob")
+    y[flipped] = rng.integers(0, 2, flipped.sum())
+    result = evaluate.progressive(model, (X, y, tasks), window=500)
+    assert result.alarms and result.n_alarms == len(result.alarms)
+    assert all(alarm.position > 5000 for alarm in result.alarms)
+    assert {None, "bob"} <= {alarm.task for alarm in result.alarms}  # ann shares weights with bob, and may suffer too
+    loss = "log loss" if hasattr(model, "predict_proba") else "error"
+    assert result.alarms[0].loss == loss and result.to_dict()["n_alarms"] == result.n_alarms

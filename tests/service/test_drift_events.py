@@ -1,0 +1,43 @@
+"""A service whose labels change raises an alarm: in the live state, as an event, and in the metrics."""
+
+from __future__ import annotations
+
+import json
+import re
+import threading
+
+import numpy as np
+from running import running
+
+
+def test_alarms_reach_the_events(tmp_path) -> None:
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(6000, 2)).round(3)
+    y = np.where(X[:, 0] > 0, "yes", "no")
+    y[3000:] = np.where(rng.random(3000) < 0.5, "yes", "no")
+    events: list[dict] = []
+    with running(tmp_path / "state", "Budgetron budget=20") as service, service.client() as client:
+
+        def listen() -> None:
+            with service.client() as watcher, watcher.stream("GET", "/v1/events") as answer:
+                kind = ""
+                for line in answer.iter_lines():
+                    kind = line[7:] if line.startswith("event: ") else kind
+                    if kind == "drift" and line.startswith("data: "):
+                        events.append(json.loads(line[6:]))
+                        return
+
+        watcher = threading.Thread(target=listen, daemon=True)
+        watcher.start()
+        for start in range(0, 6000, 500):
+            part = slice(start, start + 500)
+            rows = zip(X[part].tolist(), y[part].tolist(), strict=True)
+            body = [{"features": row, "label": label, "task": "ann"} for row, label in rows]
+            assert client.post("/v1/learn", json={"examples": body}).status_code == 200
+        live = client.get("/v1/live").json()
+        assert live["n_alarms"] >= 1 and live["alarms"][0]["position"] > 3000
+        assert {alarm["task"] for alarm in live["alarms"]} == {None, "ann"}
+        found = re.search(r'budgetron_drift_alarms_total\{model="default"\} (\S+)', client.get("/metrics").text)
+        assert found is not None and float(found[1]) == live["n_alarms"]
+        watcher.join(120)
+    assert events and events[0]["loss"] == "log loss" and events[0]["after"] > events[0]["before"]
