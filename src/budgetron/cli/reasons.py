@@ -26,7 +26,6 @@ def explained(path: str, model: Any, columns: Any, text: str, task: str | None, 
 
     from budgetron.cli.commands.run import known_columns
     from budgetron.learners.classes import label_text
-    from budgetron.learners.nested import flattened
 
     columns = known_columns(WHO, "MODEL", path, columns)
     try:
@@ -35,7 +34,7 @@ def explained(path: str, model: Any, columns: Any, text: str, task: str | None, 
         record = None
     if not isinstance(record, dict):
         raise refuse(WHO, "--example", 'a JSON object of columns, {"column": value}', shown(text))
-    record = dict(flattened(record))
+    record = dict(columns.checked([record], WHO, "--example")[0])
     if columns.task is not None:
         if task is None and columns.task not in record:
             accepted = f"given, because the model has tasks (column {columns.task!r})"

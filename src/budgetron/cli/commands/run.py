@@ -248,10 +248,10 @@ def known_columns(who: str, option: str, path: str, columns: Columns | None) -> 
 def _refuse_settings(ctx: click.Context, source: str) -> None:
     """Reject options that a resumed model cannot change."""
     of_learner = ("learner", "budget", "kernel", "graph", "others", "shards")
-    for name in (*of_learner, "label", "task", "drop", "text", "categorical"):
+    for name in (*of_learner, "label", "task", "drop", "text", "categorical", "weight", "decimal", "na_values"):
         # Only options that the user wrote are rejected; defaults have no meaning for a resumed model.
         if ctx.get_parameter_source(name) not in (None, click.core.ParameterSource.DEFAULT):
-            option = "--set" if name == "others" else f"--{name}"
+            option = "--set" if name == "others" else f"--{name.replace('_', '-')}"
             accepted = "left out with --resume" if source == "--resume" else "left out if --ray holds a model already"
             raise refuse(WHO, option, accepted, "both", "A saved model keeps its settings.")
 

@@ -46,7 +46,7 @@ def about_label(label: str, counts: Mapping[str, int]) -> list[str]:
             found.append(
                 f"Label {shown(rare)} occurs {times} in the first {rows:,} rows of column {shown(label)}, and looks "
                 f"like {shown(likely[0])}. It is a class of its own unless you name the classes with "
-                f"classes=[{classes}]."
+                f'classes=[{classes}] and leave other lines out with on_error="skip".'
             )
     return found
 
