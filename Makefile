@@ -94,8 +94,9 @@ test-oldest: $(WHEEL)/.built
 	$(PYTHON) -m venv --clear $(OLDEST)
 	$(OLDEST)/bin/python -m pip --disable-pip-version-check --quiet install uv
 	$(OLDEST)/bin/uv pip install --quiet --python $(OLDEST) --resolution lowest-direct -r pyproject.toml
+	$(OLDEST)/bin/uv pip freeze --quiet --python $(OLDEST) > $(OLDEST)/oldest.txt  # what the tests need must not change them
+	$(OLDEST)/bin/uv pip install --quiet --python $(OLDEST) --group unit --constraint $(OLDEST)/oldest.txt
 	$(OLDEST)/bin/uv pip install --quiet --python $(OLDEST) --no-deps $(WHEEL)/*.whl
-	$(OLDEST)/bin/uv pip install --quiet --python $(OLDEST) pytest pytest-timeout hypothesis threadpoolctl joblib
 	$(OLDEST)/bin/python tests/packaging/smoke.py --core
 	$(OLDEST)/bin/python -m pytest -q tests/engine tests/graphs tests/learners tests/persist tests/evaluate
 
