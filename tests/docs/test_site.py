@@ -97,8 +97,9 @@ def test_search_and_dark_mode(site, browser):
             page.click("label[title='Switch to dark']")
             page.wait_for_function("document.body.dataset.mdColorScheme === 'slate'")
             page.set_viewport_size({"width": 360, "height": 740})
-            page.goto(home + "reference/learners.html")
-            assert page.evaluate("document.documentElement.scrollWidth") <= 360  # no horizontal scrolling on a phone
+            for name in ("index", "examples/index", "reference/learners"):
+                page.goto(f"{home}{name}.html")
+                assert page.evaluate("document.documentElement.scrollWidth") <= 360, name  # a phone scrolls down only
     finally:
         server.shutdown()
         server.server_close()
