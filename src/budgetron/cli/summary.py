@@ -6,7 +6,6 @@ import shlex
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
-from budgetron.cli.decisions import point_words
 from budgetron.cli.formatting import (
     console,
     counted,
@@ -62,7 +61,7 @@ def _figures(result: RunResult) -> Iterator[tuple[str, str, str]]:
     if found.log_loss is not None and validation.calibration is not None:
         off = f"probabilities are off by {percent(validation.calibration.ece)} on average"
         yield "log loss", f"{found.log_loss:.3f}", f"Brier score {decimal(found.brier)}; {off}"
-    for name, value in point_words(getattr(model, "operating_point", None)):
+    for name, value in point_lines(getattr(model, "operating_point", None)):
         yield name, "", value
     if model.capacity_ != 0:
         yield "stored", f"{model.n_stored_:,}", _stored(model)
@@ -259,6 +258,15 @@ def record(result: RunResult) -> dict[str, Any]:
         "operating_point": point_record(model),
         "validation": result.validation.to_dict(),
     }
+
+
+def point_lines(point: Any) -> list[tuple[str, str]]:
+    """An operating point in words: what it decides, what that costs, and what it has cost so far."""
+    if point is None:
+        return []
+    from budgetron.decisions.words import point_words
+
+    return list(point_words(point, lambda label: shorten(label, 20)))
 
 
 def point_record(model: Any) -> dict[str, Any] | None:

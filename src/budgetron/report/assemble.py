@@ -15,6 +15,7 @@ from budgetron.report.page import escape
 from budgetron.report.sections.beliefs import beliefs
 from budgetron.report.sections.budget import budget
 from budgetron.report.sections.curves import curves
+from budgetron.report.sections.decisions import decisions
 from budgetron.report.sections.drift import drift
 from budgetron.report.sections.headline import headline
 from budgetron.report.sections.quality import calibration, confusion, ranking
@@ -57,6 +58,7 @@ def rendered(*, validation: Validation, model: Any = None, context: Context | No
     found = [
         curves(validation),
         by_task,
+        decisions(model),
         drift(validation),
         budget(validation, model),
         relations(validation, model),

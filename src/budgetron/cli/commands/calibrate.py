@@ -11,7 +11,7 @@ from typing import Any
 import click
 
 from budgetron.cli import outputs
-from budgetron.cli.decisions import decision_options, point_words, set_point, settings_from_options
+from budgetron.cli.decisions import decision_options, set_point, settings_from_options
 from budgetron.cli.formatting import counted
 from budgetron.cli.options import (
     StreamOptions,
@@ -54,6 +54,7 @@ def command(model: str, stream: str, save: str, overwrite: bool, as_json: bool, 
     from budgetron.cli.commands.run import known_columns
     from budgetron.cli.labelled_stream import LabelledStream
     from budgetron.cli.signals import SignalGuard
+    from budgetron.cli.summary import point_lines
 
     settings = settings_from_options(WHO, given)
     if settings is None:
@@ -78,7 +79,7 @@ def command(model: str, stream: str, save: str, overwrite: bool, as_json: bool, 
         click.echo(json.dumps({"source": stream, "saved": save, "operating_point": point.to_dict()}, default=str))
         return
     click.echo(f"{counted(point.n, 'example')} counted; the model did not learn from them.")
-    for name, value in point_words(point):
+    for name, value in point_lines(point):
         if name != "so far":  # nothing was decided: these are the examples that the point was chosen on
             click.echo(f"{name:<9}{value}")
     click.echo(f"Saved in {save}.")

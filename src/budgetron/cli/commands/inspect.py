@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from budgetron.cli import reasons
-from budgetron.cli.decisions import point_words
 from budgetron.cli.formatting import console, counted, kernel_words, percent, plain, shorten, size, table
 from budgetron.cli.options import json_option, model_argument
 from budgetron.errors import refuse
@@ -99,6 +98,8 @@ def _is_json(value: Any) -> bool:
 def _show(out: Console, found: dict[str, Any], n_tasks: int, point: OperatingPoint | None) -> None:
     capacity = found["capacity"]
     limit = "no limit" if capacity is None else f"at most {capacity:,}"
+    from budgetron.cli.summary import point_lines
+
     labels = ", ".join(shorten(label, 20) for label in found["classes"][:10])
     lines = [
         ("learner", found["learner"]),
@@ -110,7 +111,7 @@ def _show(out: Console, found: dict[str, Any], n_tasks: int, point: OperatingPoi
         ("seen", f"{counted(found['seen'], 'example')}, {counted(found['mistakes'], 'mistake')}"),
         *([("stored", f"{counted(found['stored'], 'example')}, {limit}")] if capacity != 0 else []),
         ("memory", size(found["memory_bytes"])),
-        *point_words(point),
+        *point_lines(point),
     ]
     if found["shards"]:
         what = "seen" if capacity == 0 else "stored"

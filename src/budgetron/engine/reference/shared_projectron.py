@@ -44,7 +44,6 @@ from budgetron.engine.saved_state import (
 from budgetron.engine.settings import Settings
 from budgetron.graphs import Clique, Explicit
 
-
 BATCH = 32  # evictions that the core applies to its rows together
 
 

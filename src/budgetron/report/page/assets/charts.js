@@ -16,6 +16,7 @@ const Charts = (() => {
   const short = {
     ...formats,
     percent: v => +(100 * v).toFixed(2) + " %",
+    number: v => String(+v.toPrecision(3)),
     count: v => v >= 1e6 ? +(v / 1e6).toFixed(2) + "M" : v >= 1e4 ? +(v / 1e3).toFixed(1) + "k" : formats.count(v),
   };
   const clock = seconds => new Date(1000 * seconds).toLocaleTimeString("en-GB");
@@ -51,7 +52,7 @@ const Charts = (() => {
   function options(chart, width) {
     const soft = colour("--soft"), line = colour("--line");
     const font = "12px system-ui, sans-serif";
-    const say = short[chart.format] || formats.number;
+    const say = short[chart.format] || short.number;
     const axis = { stroke: soft, font, labelFont: font, labelSize: 18, grid: { stroke: line, width: 1 }, ticks: { show: false } };
     if (chart.small) return {
       width, height: 48, legend: { show: false }, cursor: { show: false }, axes: [{ show: false }, { show: false }],

@@ -1,0 +1,70 @@
+"""Describe an operating point in sentences, for the command line and the report."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+from budgetron.decisions.operating_point import OperatingPoint
+
+
+def point_words(
+    point: OperatingPoint | None, name_of: Callable[[Any], str] = str
+) -> Iterator[tuple[str, str]]:
+    """Describe a point in names and sentences; `name_of` makes a label short and harmless."""
+    if point is None or point.labels is None:
+        return
+    found = point.to_dict()
+    labels = [name_of(label) for label in found["labels"]]
+    yield "decides", _rule(found, labels)
+    if found["expected_cost"] is not None:
+        yield ("cost" if found["costs"] else "wrong"), _expected(point, found, labels)
+    so_far = found["so_far"]
+    if so_far["decided"] + so_far["asked"]:
+        yield "so far", _so_far(so_far)
+
+
+def _rule(found: dict[str, Any], labels: list[str]) -> str:
+    """When which label is decided."""
+    if found["cuts"] is not None:
+        parts = [
+            f"{label} from {_number(cut)} on" if cut is not None else f"{label} never"
+            for label, cut in zip(labels, found["cuts"], strict=True)
+        ]
+        shown_parts = ", ".join(parts[:6]) + (", …" if len(parts) > 6 else "")
+        return f"by {found['of']}: {shown_parts}; otherwise asks a person"
+    low, high = found["low"], found["high"]
+    what = f"{found['of']} of {labels[1]}"
+    if low == high and low is not None:
+        return f"{labels[1]} from a {what} of {_number(high)} on, otherwise {labels[0]}"
+    below = "never" if low is None else f"below {_number(low)}"
+    above = "never" if high is None else f"from {_number(high)} on"
+    return f"{labels[0]} {below}, {labels[1]} {above} ({what}); otherwise asks a person"
+
+
+def _expected(point: OperatingPoint, found: dict[str, Any], labels: list[str]) -> str:
+    asked = f"; asks about {_percent(found['expected_asked'])}" if found["expected_asked"] else ""
+    constant = point.constant_costs()
+    if constant is None:
+        limit = f" (at most {_percent(found['max_error'])} per label)" if found["max_error"] is not None else ""
+        return f"{_percent(found['expected_cost'])} of all examples{limit}{asked}"
+    always = ", ".join(f"always {label}: {_decimal(cost)}" for label, cost in zip(labels, constant, strict=True))
+    return f"{_decimal(found['expected_cost'])} per example{asked}; {always}"
+
+
+def _so_far(so_far: dict[str, Any]) -> str:
+    share = so_far["wrong"] / so_far["decided"] if so_far["decided"] else None
+    cost = "" if so_far["cost"] is None else f", cost {_decimal(so_far['cost'])} per example"
+    return f"{so_far['decided']:,} decided, {_percent(share)} of them wrong; {so_far['asked']:,} asked{cost}"
+
+
+def _number(value: float | None) -> str:
+    return "–" if value is None else f"{value:.3g}"
+
+
+def _percent(share: float | None) -> str:
+    return "–" if share is None else f"{100 * share:.1f} %"
+
+
+def _decimal(value: float | None) -> str:
+    return "–" if value is None else f"{value:.3f}"
