@@ -13,7 +13,7 @@ import pytest
 from budgetron import Budgetron, Forgetron, RandomBudgetPerceptron, graphs, kernels
 from budgetron.checks.case import require_same, state_of
 from budgetron.errors import InputError, InputTypeError
-from budgetron.learners.hashing import DICT_FEATURES, hashed_rows
+from budgetron.learners.input.hashing import DICT_FEATURES, hashed_rows
 
 river_checks = pytest.importorskip("river.checks", reason="the extra `river` is not installed")
 from river import compose, datasets, evaluate, metrics, preprocessing  # noqa: E402

@@ -191,7 +191,7 @@ def test_forgotten_tasks_and_weights_and_dicts(tmp_path):
     host.correct(2, 1, 0)
     bare = MODELS["budgetron"]()
     for y, weights in (([0, 1], [2.0, 1.0]), ([1, 1], [2.0, 1.0]), ([1, 0], None)):
-        from budgetron.learners.hashing import DICT_FEATURES, hashed_rows
+        from budgetron.learners.input.hashing import DICT_FEATURES, hashed_rows
 
         if weights is None:
             bare.forget_task("ann")

@@ -11,7 +11,7 @@ from sklearn.metrics import confusion_matrix
 
 from budgetron import Budgetron, Forgetron, RandomBudgetPerceptron, evaluate, kernels
 from budgetron.data import synthetic
-from budgetron.evaluate.confusion import MAX_CLASSES
+from budgetron.evaluate.metrics.confusion import MAX_CLASSES
 from budgetron.evaluate.task_curves import MAX_POSITIONS
 
 STREAM = synthetic.stream(900, d=6, n_tasks=5, relatedness=0.7, noise=0.1, task_skew=1.0, seed=3).dataset

@@ -17,10 +17,10 @@ from budgetron import Budgetron, Forgetron, evaluate, kernels
 from budgetron.data import synthetic
 from budgetron.decisions.score_grid import BINS, bins_of, edges
 from budgetron.errors import InputError
-from budgetron.evaluate import ranking_counts
-from budgetron.evaluate.ranking import Ranking, auc, auc_within, average_precision, average_precision_within
-from budgetron.evaluate.ranking_counts import RankingCounts
-from budgetron.evaluate.window_ranks import added, ranks
+from budgetron.evaluate.metrics import ranking_counts
+from budgetron.evaluate.metrics.ranking import Ranking, auc, auc_within, average_precision, average_precision_within
+from budgetron.evaluate.metrics.ranking_counts import RankingCounts
+from budgetron.evaluate.metrics.window_ranks import added, ranks
 
 FEW = st.lists(st.tuples(st.integers(-3, 3), st.booleans(), st.integers(0, 3)), min_size=2, max_size=40)
 

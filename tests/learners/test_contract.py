@@ -20,7 +20,7 @@ from sklearn.exceptions import NotFittedError
 from budgetron import graphs, kernels
 from budgetron.checks.case import require_same, state_of
 from budgetron.errors import InputError, UnknownLabel
-from budgetron.learners.hashing import DICT_FEATURES, hashed_rows
+from budgetron.learners.input.hashing import DICT_FEATURES, hashed_rows
 
 RNG = np.random.default_rng(8)
 N = 90

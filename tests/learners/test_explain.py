@@ -9,7 +9,7 @@ from scipy import sparse
 from budgetron import BudgetProjectron, Budgetron, Forgetron, FourierSgd, SharedProjectron, graphs
 from budgetron.errors import InputError
 from budgetron.evaluate import FeatureImportance
-from budgetron.learners.hashing import hashed_rows
+from budgetron.learners.input.hashing import hashed_rows
 
 ENGINES = ["auto", "numpy"]
 
@@ -149,7 +149,7 @@ def test_words_and_plain_values():
 
 
 def explained(**totals):
-    from budgetron.learners.explanation import Explanation
+    from budgetron.learners.inspection.explanation import Explanation
 
     values = np.array([[*totals.values(), 0.0], np.zeros(len(totals) + 1), np.zeros(len(totals) + 1)])
     names = list(totals)

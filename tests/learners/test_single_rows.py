@@ -14,7 +14,7 @@ from budgetron import Budgetron, RandomBudgetPerceptron, graphs, kernels
 from budgetron.engine import native
 from budgetron.errors import InputError
 from budgetron.graphs.hashed_names import feature_columns
-from budgetron.learners.hashing import _entries, hashed_rows
+from budgetron.learners.input.hashing import _entries, hashed_rows
 
 RNG = np.random.default_rng(0)
 X = RNG.normal(size=(60, 4))

@@ -14,7 +14,7 @@ import pytest
 
 import budgetron
 from budgetron import RandomBudgetPerceptron
-from budgetron.learners import validation
+from budgetron.learners.input import validation
 from budgetron.learners.learner import Learner
 from budgetron.service.http.app import create_app
 from budgetron.service.lifecycle import Service

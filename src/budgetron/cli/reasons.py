@@ -25,7 +25,7 @@ def explained(path: str, model: Any, columns: Any, text: str, task: str | None, 
     import numpy as np
 
     from budgetron.cli.commands.run import known_columns
-    from budgetron.learners.classes import label_text
+    from budgetron.learners.input.classes import label_text
 
     columns = known_columns(WHO, "MODEL", path, columns)
     try:

@@ -106,7 +106,7 @@ def alarm_lines(validation: Validation) -> Iterator[str]:
 
 def rare_words(validation: Validation) -> str:
     """What to read where one label is rare; empty if none is."""
-    from budgetron.evaluate.confusion import rare_sentence
+    from budgetron.evaluate.metrics.confusion import rare_sentence
 
     return "" if validation.rare is None else rare_sentence(shorten(validation.rare[0], 20), validation.rare[1])
 

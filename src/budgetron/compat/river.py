@@ -21,7 +21,7 @@ import numpy as np
 from sklearn.base import clone
 
 from budgetron.errors import InputError, import_extra, refuse_type, shown
-from budgetron.learners.hashing import DICT_FEATURES, hashed_rows
+from budgetron.learners.input.hashing import DICT_FEATURES, hashed_rows
 from budgetron.learners.learner import Learner
 
 MiniBatchClassifier: Any = import_extra("compat.river", "river.base", "river").MiniBatchClassifier

@@ -22,11 +22,11 @@ from budgetron.engine.reference.bandwidth import kernel_after
 from budgetron.engine.settings import Settings
 from budgetron.errors import refuse_type, shown
 from budgetron.graphs import TaskGraph
-from budgetron.learners import validation
 from budgetron.learners.block_learner import Block
-from budgetron.learners.classes import Classes
+from budgetron.learners.input import validation
+from budgetron.learners.input.classes import Classes
+from budgetron.learners.input.validation import Examples, located_one
 from budgetron.learners.learner import Learner
-from budgetron.learners.validation import Examples, located_one
 
 WHO = "ShardedModel"
 Ints = NDArray[np.int64]

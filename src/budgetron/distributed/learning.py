@@ -25,7 +25,7 @@ from budgetron.durable import KeyReused, Request, row_digests
 from budgetron.durable.requests import check_key, key_reused_error
 from budgetron.errors import InputError, refuse, shown
 from budgetron.graphs import TaskGraph
-from budgetron.learners.validation import Examples
+from budgetron.learners.input.validation import Examples
 
 Margins = NDArray[np.float64]
 MAX_KEY_LENGTH = 180  # earlier versions appended the position of a row, and the logs take 200 characters

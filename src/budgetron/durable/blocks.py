@@ -25,9 +25,9 @@ from scipy import sparse
 
 from budgetron.durable.requests import WHO, Request
 from budgetron.errors import refuse, shown
-from budgetron.learners import validation
-from budgetron.learners.hashing import DICT_FEATURES, hashed_rows
-from budgetron.learners.validation import Examples
+from budgetron.learners.input import validation
+from budgetron.learners.input.hashing import DICT_FEATURES, hashed_rows
+from budgetron.learners.input.validation import Examples
 from budgetron.persist.names import NoJSON, decoded, encoded
 
 VERSION = 1

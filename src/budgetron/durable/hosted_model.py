@@ -22,12 +22,12 @@ from budgetron.durable.blocks import LoggedBlock
 from budgetron.durable.errors import NothingLearned
 from budgetron.errors import refuse, shown
 from budgetron.io import columns_of
-from budgetron.learners.explanation import Explanation
-from budgetron.learners.hashing import names_of
+from budgetron.learners.input.hashing import names_of
+from budgetron.learners.input.nested import flattened
+from budgetron.learners.input.validation import Examples, matrix
+from budgetron.learners.inspection.explanation import Explanation
 from budgetron.learners.learner import Learner
-from budgetron.learners.nested import flattened
 from budgetron.learners.saved import content_of, model_of
-from budgetron.learners.validation import Examples, matrix
 from budgetron.persist import unpacked
 from budgetron.persist.schema import decode_record as read_schema
 

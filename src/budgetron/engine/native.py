@@ -56,7 +56,7 @@ json_lines = _core.json_lines if available else None  # JSON objects, likewise
 hashed_words = _core.hashed_words if available else None  # the encoding of columns, for `budgetron.io.encoding`
 parse_dates = _core.parse_dates if available else None
 joined_rows = _core.joined_rows if available else None
-hashed_rows = _core.hashed_rows if available else None  # dicts of features, for `budgetron.learners.hashing`
+hashed_rows = _core.hashed_rows if available else None  # dicts of features, for `budgetron.learners.input.hashing`
 
 
 def supports(rule: str, kernel: Kernel | None) -> bool:

@@ -16,15 +16,15 @@ The command line, the service and the report use these records. Memory does not 
 [200, 400, 600]
 """
 
-from budgetron.evaluate.calibration import Calibration
 from budgetron.evaluate.compare import ComparedModel, Comparison
-from budgetron.evaluate.confusion import Confusion
-from budgetron.evaluate.counts import Figures
 from budgetron.evaluate.curve import Point
 from budgetron.evaluate.drift import Adwin, Alarm
 from budgetron.evaluate.importance import FeatureImportance, Importance
+from budgetron.evaluate.metrics.calibration import Calibration
+from budgetron.evaluate.metrics.confusion import Confusion
+from budgetron.evaluate.metrics.counts import Figures
+from budgetron.evaluate.metrics.ranking import Ranking
 from budgetron.evaluate.progressive import progressive
-from budgetron.evaluate.ranking import Ranking
 from budgetron.evaluate.result import Validation
 from budgetron.evaluate.task_curves import TaskCurve
 from budgetron.evaluate.validator import Validator

@@ -20,10 +20,10 @@ from numpy.typing import NDArray
 from scipy.special import ndtri
 
 from budgetron.errors import InputError
-from budgetron.evaluate.ranking import auc, by_score
+from budgetron.evaluate.metrics.ranking import auc, by_score
 from budgetron.evaluate.result import Validation
 from budgetron.evaluate.validator import Validator
-from budgetron.learners.classes import in_known_spelling
+from budgetron.learners.input.classes import in_known_spelling
 
 _PIECE = 500  # examples on which AUCs are compared
 

@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from budgetron.evaluate.counts import Figures, figures
-from budgetron.evaluate.ranking import Ranks
-from budgetron.evaluate.window_ranks import added, ranks
+from budgetron.evaluate.metrics.counts import Figures, figures
+from budgetron.evaluate.metrics.ranking import Ranks
+from budgetron.evaluate.metrics.window_ranks import added, ranks
 
 if TYPE_CHECKING:
     from budgetron.learners.budgetron import Belief

@@ -3,7 +3,7 @@
 The importance of a feature is the mean of |what it adds to the margin| over all examples; an example without the
 feature counts as 0. The names of hashed features are unlimited, so only the heaviest are kept, by the rule of
 Space-Saving (Metwally et al., 2005) in batches: when there are twice as many names as the limit, the lighter half is
-dropped, and a name that appears later may have lost at most the largest weight that was dropped.
+dropped. A name that appears later has lost at most the largest weight that was dropped before.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ class Importance:
     mean : float
         Mean of |what it adds to the margin| over all examples.
     shared, own, related : float
-        The same of the parts of it; they may cancel, so their sum is at least the mean.
+        Mean of the absolute value of each part. Parts may cancel, so these three add up to at least `mean`.
     direction : float
         Mean of what it adds, with its sign: near the mean if it always speaks for the explained label.
     missed : float
@@ -78,7 +78,7 @@ class FeatureImportance:
             self._drop()
 
     def _drop(self) -> None:
-        # By the largest that a sum may be: a name that came late must not be dropped again and again.
+        # Sorted by the upper bound of the sum: otherwise a name that came late would be dropped again and again.
         kept = sorted(self._sums.items(), key=lambda item: -(item[1][0] + item[1][5]))
         self._dropped = max([self._dropped, *(sums[0] + sums[5] for _, sums in kept[self.limit :])])
         self._sums = dict(kept[: self.limit])

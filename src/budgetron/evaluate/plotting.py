@@ -8,7 +8,7 @@ from budgetron.errors import InputError, refuse, shown
 from budgetron.plots import COLOURS, axes_for, bars, checked_top
 
 if TYPE_CHECKING:
-    from budgetron.evaluate.ranking import Ranking
+    from budgetron.evaluate.metrics.ranking import Ranking
     from budgetron.evaluate.result import Validation
 
 _FIGURES = {

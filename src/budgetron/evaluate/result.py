@@ -7,14 +7,11 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from budgetron.evaluate import plotting
-from budgetron.evaluate.calibration import Calibration
-from budgetron.evaluate.confusion import Confusion, rare_label
-from budgetron.evaluate.counts import Figures
 from budgetron.evaluate.curve import Point
 from budgetron.evaluate.drift import Alarm
-from budgetron.evaluate.ranking import Ranking
+from budgetron.evaluate.metrics.ranking import Ranking
 from budgetron.evaluate.task_curves import TaskCurve
-from budgetron.learners.classes import label_text
+from budgetron.learners.input.classes import label_text
 from budgetron.plots import MANY
 
 
@@ -110,7 +107,7 @@ class Validation:
         return plotting.calibration(self, ax)
 
     def plot_roc(self, *, ax: Any = None) -> Any:
-        """Plot the ROC curve: the share of positives found against that of false alarms. Returns the Axes."""
+        """Plot the ROC curve: true positive rate against false positive rate. Returns the Axes."""
         return plotting.roc(self, ax)
 
     def plot_precision_recall(self, *, ax: Any = None) -> Any:

@@ -9,10 +9,10 @@ from numpy.typing import NDArray
 from scipy.special import expit, log_softmax
 
 from budgetron.decisions.score_grid import one_against_rest
-from budgetron.evaluate.calibration import Calibration
-from budgetron.evaluate.confusion import ConfusionCounts
-from budgetron.evaluate.counts import increments
-from budgetron.learners.classes import in_known_spelling
+from budgetron.evaluate.metrics.calibration import Calibration
+from budgetron.evaluate.metrics.confusion import ConfusionCounts
+from budgetron.evaluate.metrics.counts import increments
+from budgetron.learners.input.classes import in_known_spelling
 
 
 class Scored(NamedTuple):

@@ -13,8 +13,8 @@ import numpy as np
 from scipy import sparse
 
 from budgetron.errors import InputError, refuse_type, shown
-from budgetron.learners.frames import check_in_memory
-from budgetron.learners.hashing import DICT_FEATURES, hashed_rows
+from budgetron.learners.input.frames import check_in_memory
+from budgetron.learners.input.hashing import DICT_FEATURES, hashed_rows
 
 _ACCEPTED = "(X, y, tasks), a data set, or an iterable of blocks (X, y, tasks) or examples (x, y, task)"
 

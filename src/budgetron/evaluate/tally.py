@@ -11,12 +11,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from budgetron.evaluate.calibration import Calibration
-from budgetron.evaluate.confusion import ConfusionCounts
-from budgetron.evaluate.counts import LOG_LOSS, MISTAKES, OTHERS, WRONG, Figures, TaskCounts, figures
 from budgetron.evaluate.curve import Curve, Point
 from budgetron.evaluate.drift import DriftMonitor
-from budgetron.evaluate.ranking_counts import RankingCounts
+from budgetron.evaluate.metrics.calibration import Calibration
+from budgetron.evaluate.metrics.confusion import ConfusionCounts
+from budgetron.evaluate.metrics.counts import LOG_LOSS, MISTAKES, OTHERS, WRONG, Figures, TaskCounts, figures
+from budgetron.evaluate.metrics.ranking_counts import RankingCounts
 from budgetron.evaluate.scoring import Scored, count_increments
 
 

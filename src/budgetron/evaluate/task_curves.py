@@ -11,7 +11,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from budgetron.evaluate.counts import TaskCounts
+from budgetron.evaluate.metrics.counts import TaskCounts
 
 Ints = NDArray[np.int64]
 MAX_POSITIONS = 64

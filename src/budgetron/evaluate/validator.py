@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from budgetron.errors import refuse, refuse_type, shown
-from budgetron.evaluate.counts import Figures, macro
+from budgetron.evaluate.metrics.counts import Figures, macro
 from budgetron.evaluate.result import Validation
 from budgetron.evaluate.scoring import Scored
 from budgetron.evaluate.streams import Block, block_of

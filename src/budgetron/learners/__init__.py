@@ -1,8 +1,8 @@
 """The learners: scikit-learn estimators, one file per learning rule.
 
-`learner` is their base class, `block_learner` its part for blocks of examples, `registry` lists them. `validation`,
-`frames`, `classes`, `hashing` and `task_names` check and encode input; `start` chooses the engine; `files` and `saved`
-load and save. The rules themselves are in `budgetron.engine`.
+`learner` is their base class, `block_learner` its part for blocks of examples, and `registry` lists them. `input`
+checks and encodes what callers pass, `inspection` shows what was learned, `start` chooses the engine, `files` and
+`saved` load and save. The rules themselves are in `budgetron.engine`.
 """
 
 from __future__ import annotations

@@ -18,8 +18,7 @@ from budgetron.graphs import TaskGraph, complete
 from budgetron.kernels import Gaussian, Kernel
 from budgetron.learners.exemptions import ByParameters
 from budgetron.learners.learner import Learner
-from budgetron.learners.seeds import checked_seed
-from budgetron.learners.threshold import checked_eta
+from budgetron.learners.parameters import checked_eta, checked_seed
 
 STEPS = ("constant", "root", "pegasos", "passive-aggressive")
 MAINTENANCE = (

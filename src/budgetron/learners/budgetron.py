@@ -23,9 +23,9 @@ from budgetron.errors import refuse, refuse_type, shown
 from budgetron.file_errors import invalid
 from budgetron.graphs import Clique, Explicit, TaskGraph, complete
 from budgetron.kernels import Gaussian, Kernel, Linear
-from budgetron.learners import validation
+from budgetron.learners.input import validation
 from budgetron.learners.learner import Learner, Margins
-from budgetron.learners.table_rows import checked_rows
+from budgetron.learners.parameters import checked_rows
 from budgetron.plots import COLOURS, axes_for, bars, matrix
 
 ROWS_OF_A_COUNT = 10_000

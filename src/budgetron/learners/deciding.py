@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from budgetron.decisions.operating_point import OperatingPoint
 from budgetron.errors import InputError, refuse_type, shown
-from budgetron.learners.classes import Classes
+from budgetron.learners.input.classes import Classes
 
 
 class Deciding:

@@ -17,7 +17,7 @@ from budgetron.errors import is_real, refuse, shown
 from budgetron.graphs import TaskGraph, complete
 from budgetron.kernels import Gaussian, Kernel
 from budgetron.learners.learner import Learner
-from budgetron.learners.seeds import checked_seed
+from budgetron.learners.parameters import checked_seed
 
 PER_EXAMPLE = 4  # frequencies for every example of a budget, as in the tables of Lu et al.
 WITHOUT_LIMIT = 2000

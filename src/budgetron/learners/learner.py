@@ -21,16 +21,16 @@ from budgetron.engine.memory import bytes_of
 from budgetron.engine.records import SparseRow
 from budgetron.engine.registry import rule_class
 from budgetron.errors import InputError, refuse, refuse_type, shown
-from budgetron.learners import rejections, validation
 from budgetron.learners.block_learner import BlockLearner
 from budgetron.learners.block_learner import Margins as Margins
-from budgetron.learners.classes import Classes
-from budgetron.learners.frames import check_in_memory
-from budgetron.learners.hashing import DICT_FEATURES, hashed_row, hashed_rows
-from budgetron.learners.validation import Examples
+from budgetron.learners.input import rejections, validation
+from budgetron.learners.input.classes import Classes
+from budgetron.learners.input.frames import check_in_memory
+from budgetron.learners.input.hashing import DICT_FEATURES, hashed_row, hashed_rows
+from budgetron.learners.input.validation import Examples
 
 if TYPE_CHECKING:
-    from budgetron.learners.explanation import Explanation
+    from budgetron.learners.inspection.explanation import Explanation
 
 # The attributes that learning sets; `fit` replaces all of them.
 _LEARNED = (
@@ -227,7 +227,9 @@ class Learner(BlockLearner, ClassifierMixin, BaseEstimator):  # type: ignore[mis
         >>> found.label, sorted(term.name for term in found.terms if term.total < 0)
         ('spam', ['lunch', 'monday'])
         """
-        from budgetron.learners.explaining import explain  # imported here because most processes explain nothing
+        from budgetron.learners.inspection.explaining import (
+            explain,  # imported here because most processes explain nothing
+        )
 
         self._check_begun()
         return explain(self, x, task, offset, label, names, nearest)

@@ -15,7 +15,7 @@ from budgetron.engine.settings import Settings
 from budgetron.graphs import TaskGraph, complete
 from budgetron.kernels import Gaussian, Kernel
 from budgetron.learners.learner import Learner
-from budgetron.learners.seeds import checked_seed
+from budgetron.learners.parameters import checked_seed
 
 
 class RandomBudgetPerceptron(Learner):

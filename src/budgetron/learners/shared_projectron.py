@@ -20,8 +20,7 @@ from budgetron.engine.settings import Settings
 from budgetron.graphs import TaskGraph, complete
 from budgetron.kernels import Gaussian, Kernel
 from budgetron.learners.learner import Learner
-from budgetron.learners.table_rows import checked_rows
-from budgetron.learners.threshold import checked_eta
+from budgetron.learners.parameters import checked_eta, checked_rows
 
 
 class SharedProjectron(Learner):

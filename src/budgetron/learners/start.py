@@ -23,15 +23,15 @@ from budgetron.engine.settings import Settings
 from budgetron.errors import refuse, refuse_type, shown
 from budgetron.graphs import TaskGraph, complete
 from budgetron.kernels import Kernel
-from budgetron.learners.classes import Classes
 from budgetron.learners.guard import Guard
-from budgetron.learners.pictures import Pictures
-from budgetron.learners.task_names import TaskNames
-from budgetron.learners.validation import check_rows
+from budgetron.learners.input.classes import Classes
+from budgetron.learners.input.task_names import TaskNames
+from budgetron.learners.input.validation import check_rows
+from budgetron.learners.inspection.plotting import Plots
 
 _logger = logging.getLogger("budgetron.learners")
 
-class Start(Pictures):
+class Start(Plots):
     """The part of a learner that turns its parameters and the first block into an engine."""
 
     rule: ClassVar[str]  # the name of its files, see `engine.registry`

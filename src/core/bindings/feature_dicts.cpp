@@ -1,4 +1,4 @@
-// The meaning of a dict is defined in budgetron/learners/hashing.py; what is not read here is read there.
+// The meaning of a dict is defined in budgetron/learners/input/hashing.py, which also reads the dicts that this file does not.
 #include "bindings/feature_dicts.hpp"
 
 #include <algorithm>

@@ -1,5 +1,5 @@
-"""Bytes and time go to the parts with the most weight: more waves on curved streams, the bytes of dropped parts, and few
-examples for parts that rest."""
+"""A Budgetron gives bytes and time to the parts with the most weight: more waves on curved streams, the bytes of
+dropped parts, and few examples for parts that rest."""
 
 from __future__ import annotations
 

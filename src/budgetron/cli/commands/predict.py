@@ -107,7 +107,7 @@ def _is_ndjson(output: str | None) -> bool:
 
 def _writer(file: IO[str], model: Any, ndjson: bool, with_tasks: bool) -> Callable[[Any, Any, Any], None]:
     """A function that writes one block: row numbers, tasks and margins."""
-    from budgetron.learners.classes import label_text
+    from budgetron.learners.input.classes import label_text
 
     classes = model.classes_.tolist()
     probabilistic = hasattr(model, "predict_proba")
@@ -131,7 +131,7 @@ def _writer(file: IO[str], model: Any, ndjson: bool, with_tasks: bool) -> Callab
 
 
 def _figure_names(classes: list[Any], probabilistic: bool) -> list[str]:
-    from budgetron.learners.classes import label_text
+    from budgetron.learners.input.classes import label_text
 
     if not probabilistic and len(classes) == 2:
         return ["margin"]

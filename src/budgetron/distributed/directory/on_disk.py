@@ -18,7 +18,7 @@ from budgetron.distributed.workers.worker import folder_of
 from budgetron.durable.hosted_model import hosted_model_from
 from budgetron.durable.recovery import load_copy
 from budgetron.errors import refuse
-from budgetron.learners.explanation import Explanation
+from budgetron.learners.inspection.explanation import Explanation
 from budgetron.learners.learner import Learner
 
 

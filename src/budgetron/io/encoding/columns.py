@@ -29,8 +29,8 @@ from budgetron.io.encoding.values import (
 )
 from budgetron.io.encoding.written_numbers import Writing
 from budgetron.io.table import Selection, Table, table_from_values
-from budgetron.learners.nested import flattened
-from budgetron.learners.validation import LARGEST_OFFSET
+from budgetron.learners.input.nested import flattened
+from budgetron.learners.input.validation import LARGEST_OFFSET
 from budgetron.persist.columns import ARRAYS, SavedColumns, is_hashed, width
 from budgetron.persist.schema import Plan
 

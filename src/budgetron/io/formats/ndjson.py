@@ -19,7 +19,7 @@ from budgetron.io.formats.line_reader import InvalidLine, LineReader, ParsedLine
 from budgetron.io.formats.records import Chunk
 from budgetron.io.source import Source
 from budgetron.io.table import Selection, Table, table_from_values, without_codes
-from budgetron.learners.nested import flattened
+from budgetron.learners.input.nested import flattened
 
 
 class Ndjson(LineReader):

@@ -42,8 +42,8 @@ def document(
 ) -> Page:
     """Return the page. `body` is HTML with all text escaped; scripts find `data` in the element #data.
 
-    `scripts` are files of this package's assets, `own_script` is the text of the page's own script; `connect` says to
-    where the page may send requests.
+    `scripts` are files of this package's assets, `own_script` is the text of the page's own script; `connect` is
+    the origin to which the page may send requests.
     """
     style = "\n".join(_asset(name) for name in STYLES)
     script = "\n".join([*(_asset(name) for name in scripts), own_script])

@@ -37,7 +37,7 @@ def curves(validation: Validation) -> Section:
     ]
     if last.so_far.auc is not None:
         ranked = _ranked(validation, charts)
-        # Where a label is rare the error says little, and what says most comes first.
+        # Where a label is rare, the error says little: AUC and average precision come first.
         parts = [*parts, *ranked] if validation.rare is None else [*ranked, *parts]
     if last.so_far.log_loss is not None:
         charts["loss"] = _two(points, "log_loss", "number")
@@ -114,7 +114,7 @@ def _two(points: list[Point], figure: str, form: str) -> Chart:
 
 
 def _is_large_enough(point: Point, points: list[Point]) -> bool:
-    """Whether a window is more than the remainder of a stream; the error of a few examples would mislead."""
+    """Whether a window is long enough to be shown: the error of the last few examples of a stream would mislead."""
     return 2 * point.window.n >= max(other.window.n for other in points)
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from budgetron.evaluate import Validation
-from budgetron.evaluate.confusion import rare_sentence
+from budgetron.evaluate.metrics.confusion import rare_sentence
 from budgetron.report.context import Context
 from budgetron.report.page import as_bytes, as_count, as_decimal, as_percent, as_seconds, escape, name_of
 from budgetron.report.parts import paragraph

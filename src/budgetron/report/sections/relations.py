@@ -151,7 +151,7 @@ def _joined(graph: Explicit, keys: NDArray[np.int64]) -> Floats | None:
 
 
 def _learned(model: Any, chosen: list[Hashable]) -> Floats | None:
-    """Return the correlation between the tasks' functions; None for a model that does not tell."""
+    """Return the correlation between the tasks' functions; None for a model that cannot compute it."""
     if not hasattr(model, "task_similarity"):
         return None
     try:
@@ -180,7 +180,7 @@ def _likeness(model: Any, chosen: list[Hashable]) -> Floats | None:
     margins = np.array([np.ravel(model.decision_function(rows, tasks=[task] * rows.shape[0])) for task in chosen])
     centred = margins - margins.mean(axis=1, keepdims=True)
     norms = np.sqrt((centred**2).sum(axis=1))
-    norms[norms < 1e-12] = np.inf  # a constant margin correlates with nothing
+    norms[norms < 1e-12] = np.inf  # the correlation with a constant margin is undefined
     correlation: Floats = (centred @ centred.T) / np.outer(norms, norms)
     return correlation
 

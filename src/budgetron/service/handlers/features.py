@@ -1,7 +1,7 @@
 """Features, tasks and labels of requests as a host takes them.
 
 Only what JSON adds is checked here: lengths, and objects that are sparse rows or features by name. Everything else is
-validated with the model, in `budgetron.learners.validation`.
+validated with the model, in `budgetron.learners.input.validation`.
 """
 
 from __future__ import annotations
@@ -16,8 +16,8 @@ from scipy import sparse
 
 from budgetron.durable import HostedModel
 from budgetron.errors import refuse, refuse_type, shown
-from budgetron.learners.hashing import DICT_FEATURES
-from budgetron.learners.nested import flattened
+from budgetron.learners.input.hashing import DICT_FEATURES
+from budgetron.learners.input.nested import flattened
 from budgetron.service.settings import Limits
 
 WHO = "request"

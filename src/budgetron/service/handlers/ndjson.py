@@ -30,7 +30,7 @@ from starlette.responses import Response
 
 from budgetron.durable import KeyReused, Learned, StreamRows, row_digest
 from budgetron.errors import InputError, refusal
-from budgetron.learners.classes import in_known_spelling
+from budgetron.learners.input.classes import in_known_spelling
 from budgetron.service.handlers.beginning import Numbered, can_begin, labels_of, unusual, usual_lines
 from budgetron.service.handlers.learning import idempotency_key, request_of
 from budgetron.service.http.call import Call, TwoWayStream

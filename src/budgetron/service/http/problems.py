@@ -36,7 +36,7 @@ from budgetron.errors import (
     WorkerError,
     refusal,
 )
-from budgetron.learners.validation import NAME_THE_TASKS
+from budgetron.learners.input.validation import NAME_THE_TASKS
 from budgetron.service.http.api_keys import KeysUnreadable
 from budgetron.service.http.wire import Problem, ProblemAnswer, encode, reply
 from budgetron.service.writer import Busy, WriterEnded

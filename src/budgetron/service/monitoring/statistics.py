@@ -35,9 +35,9 @@ import numpy as np
 from budgetron.durable import Learned, Request
 from budgetron.engine.memory import budget_of
 from budgetron.errors import InputError
-from budgetron.evaluate.confusion import rare_label
-from budgetron.evaluate.counts import MISTAKES, Figures
 from budgetron.evaluate.drift import Alarm
+from budgetron.evaluate.metrics.confusion import rare_label
+from budgetron.evaluate.metrics.counts import MISTAKES, Figures
 from budgetron.evaluate.scoring import Scored
 from budgetron.evaluate.tally import Tally
 from budgetron.report.sections.relations import neighbours

@@ -17,7 +17,7 @@ from budgetron.engine import native
 from budgetron.engine.records import SparseRow
 from budgetron.errors import refuse, refuse_type, shown
 from budgetron.graphs.hashed_names import feature_columns
-from budgetron.learners.nested import flattened
+from budgetron.learners.input.nested import flattened
 
 DICT_FEATURES = 2**18  # columns that feature names are hashed to
 

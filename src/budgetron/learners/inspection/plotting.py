@@ -1,6 +1,6 @@
 """Plots of a fitted model (matplotlib, the extra `plot`), and its HTML table for notebooks.
 
-Base class of `Learner`. Plots read the public attributes of `inspection` only and never change the model.
+Base class of `Learner`. Plots read the public attributes of `attributes` only and never change the model.
 """
 
 from __future__ import annotations
@@ -13,12 +13,12 @@ import numpy as np
 from sklearn.utils import estimator_html_repr
 
 from budgetron.errors import refuse
-from budgetron.learners.classes import label_text
-from budgetron.learners.inspection import Inspection
+from budgetron.learners.input.classes import label_text
+from budgetron.learners.inspection.attributes import Inspection
 from budgetron.plots import COLOURS, MANY, axes_for, bars, checked_top, matrix
 
 
-class Pictures(Inspection):
+class Plots(Inspection):
     """The plot methods of learners. Each draws on `ax`, or on new axes, and returns the axes."""
 
     def plot_budget_share(self, *, top: int = MANY, ax: Any = None) -> Any:

@@ -177,7 +177,7 @@ def precision_at(positives: Floats, negatives: Floats, k: int) -> Floats:
     """Return the precision among the k highest scores of each row; NaN with fewer than k examples."""
     p, each = np.flip(positives, axis=-1), np.flip(positives + negatives, axis=-1)
     seen = np.cumsum(each, axis=-1)
-    taken = np.clip(k - (seen - each), 0.0, each)  # of the bin with the k-th score, only as many as are left
+    taken = np.clip(k - (seen - each), 0.0, each)  # from the bin of the k-th score, only as many as still fit
     hits = np.divide(p * taken, each, out=np.zeros_like(p), where=each > 0).sum(axis=-1)
     if not seen.shape[-1]:
         return np.full(seen.shape[:-1], np.nan)

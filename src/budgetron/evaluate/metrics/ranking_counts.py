@@ -1,8 +1,8 @@
 """Count scores of a stream in bounded memory, overall, per task and per window, for the figures of `ranking`.
 
 The first examples are kept, so that their figures are exact; after that, scores are counted in fixed bins: 1,024
-overall and 256 per task (1/16 and 1/4 wide in log odds). How far off the figures can be follows from the counts. In
-practice AUC is off by less than 0.001 overall, and by 0.005 per task.
+overall and 256 per task (1/16 and 1/4 wide in log odds). The counts also give the largest possible error of the
+figures. In practice AUC is off by less than 0.001 overall, and by less than 0.005 per task.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from budgetron.decisions.score_grid import BINS, bins_of, edges, scale_of
-from budgetron.evaluate.ranking import (
+from budgetron.evaluate.metrics.ranking import (
     Floats,
     Ranking,
     Ranks,
@@ -23,7 +23,7 @@ from budgetron.evaluate.ranking import (
     mean_of,
     precision_at,
 )
-from budgetron.evaluate.window_ranks import sums_of
+from budgetron.evaluate.metrics.window_ranks import sums_of
 
 EXACT = 4096  # scores that are kept before bins are used: examples times classes that are ranked
 MAX_CLASSES = 64  # with more classes nothing is ranked

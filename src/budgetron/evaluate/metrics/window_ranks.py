@@ -4,15 +4,15 @@
     average precision  its value times the positives, and the positives
     precision at k     positives among the k highest scores, and k
 
-Sums of merged windows still compare only examples of the same window, so that a model whose margins grow over time is
-not blamed for that.
+Sums of merged windows still compare only examples of the same window, so that margins that grow
+over time do not lower the figures.
 """
 
 from __future__ import annotations
 
 import numpy as np
 
-from budgetron.evaluate.ranking import Floats, Ranks, mean_of
+from budgetron.evaluate.metrics.ranking import Floats, Ranks, mean_of
 
 
 def sums_of(figures: Floats, positives: Floats, negatives: Floats, k: int) -> Floats:

@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from budgetron.evaluate.ranking import Ranks
+from budgetron.evaluate.metrics.ranking import Ranks
 from budgetron.graphs.task_ids import plain
 
 Floats = NDArray[np.float64]

@@ -13,8 +13,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from budgetron.errors import is_whole, refuse, refuse_type, shown
-from budgetron.learners.explanation import Explanation, NearestExample, Term, split_term
-from budgetron.learners.hashing import names_of
+from budgetron.learners.input.hashing import names_of
+from budgetron.learners.inspection.explanation import Explanation, NearestExample, Term, split_term
 
 if TYPE_CHECKING:
     from budgetron.learners.learner import Learner

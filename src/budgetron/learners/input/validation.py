@@ -19,8 +19,8 @@ from sklearn.exceptions import DataConversionWarning
 
 from budgetron.errors import InputError, is_whole, refuse, refuse_type, shown
 from budgetron.graphs import TaskGraph
-from budgetron.learners import rejections
-from budgetron.learners.frames import check_frame, check_in_memory, is_frame
+from budgetron.learners.input import rejections
+from budgetron.learners.input.frames import check_frame, check_in_memory, is_frame
 
 ONE_TASK = 0  # the task id that `tasks=None` stands for
 # scikit-learn turns this error into a score of NaN and shows it in a warning, so it must say what to do there.
@@ -103,7 +103,8 @@ def labels(who: str, y: Any, n: int) -> NDArray[Any]:
         raise refuse_type(
             who, "y", "one label for each row", "None", f"{who} requires y to be passed, but the target y is None."
         )
-    check_in_memory(who, "y", y)
+    if not isinstance(y, np.ndarray | list):
+        check_in_memory(who, "y", y)
     array = np.asarray(y)
     # NumPy turns a list of mixed numbers and strings into strings; reject it instead of learning "1" for 1.
     if (
@@ -292,7 +293,8 @@ def _refuse_none(who: str, parameter: str, each: str, graph: TaskGraph, tasked: 
 
 def listed(who: str, tasks: Any, n: int) -> Any:
     """The tasks as an array or list of length n."""
-    check_in_memory(who, "tasks", tasks)
+    if not isinstance(tasks, np.ndarray | list):
+        check_in_memory(who, "tasks", tasks)
     if isinstance(tasks, (str, bytes)) or not isinstance(tasks, Iterable):
         raise refuse_type(who, "tasks", "one task for each row, in an array or list", shown(tasks))
     if hasattr(tasks, "to_numpy"):

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from budgetron.learners.classes import label_text
+from budgetron.learners.input.classes import label_text
 
 RARE = 0.1  # a label with a smaller share is rare
 MAX_CLASSES = 256  # with more classes the table could be larger than the model, so none is kept
@@ -49,7 +49,7 @@ def rare_label(table: Confusion | None) -> tuple[Any, float] | None:
 
 
 def rare_sentence(label: str, share: float) -> str:
-    """Return what to read where this label has a small share."""
+    """Return a sentence that says which figures to read when this label is rare."""
     return (
         f"Only {100 * share:.1f} % of the labels are {label}, so the error says little: always predicting the other "
         "label has nearly the same. Read AUC and average precision."

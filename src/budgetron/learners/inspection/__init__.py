@@ -1,0 +1,5 @@
+"""What a fitted learner shows: its attributes, plots and explanations. Nothing in here changes a model."""
+
+from budgetron.learners.inspection.attributes import Inspection
+
+__all__ = ["Inspection"]
