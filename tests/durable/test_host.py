@@ -32,7 +32,7 @@ def test_equals_a_model_without_a_host_and_recovers_bit_for_bit(tmp_path, make_m
     )
     again.close()
     with Host.open(tmp_path) as third:
-        assert third.recovery.replayed == 0 and same(third.model, bare)
+        assert third.recovery.replayed_examples == 0 and same(third.model, bare)
 
 
 def test_another_random_seed_at_reopening_changes_nothing(tmp_path):

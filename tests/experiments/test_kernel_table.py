@@ -1,4 +1,4 @@
-"""`budgetron reproduce kernel`: data that are verified, runs that are not repeated, and a table beside print."""
+"""`budgetron reproduce kernel`: data that are verified, runs that are not repeated, and a table beside the published values."""
 
 from __future__ import annotations
 

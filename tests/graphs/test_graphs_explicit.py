@@ -119,7 +119,6 @@ def test_columns_and_squares(graph, seed):
     assert np.allclose(made.column(i), inverse[:, i], atol=1e-12)
     assert np.allclose(made.square_column(i), (inverse @ inverse)[:, i], atol=1e-12)
     assert np.allclose(made.apply(vector), inverse @ vector, atol=1e-12)
-    assert np.allclose(made.apply_square(vector), inverse @ inverse @ vector, atol=1e-12)
 
 
 @few

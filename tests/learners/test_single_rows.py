@@ -202,4 +202,4 @@ def test_a_row_waits_for_a_thread_that_holds_the_model():
         assert model.n_seen_ == 61
     thread.join()
     assert model.n_seen_ == 62
-    assert model._guard.n_waiting == 0 and model._guard.held.acquire(False)
+    assert not model._guard.waiting and model._guard.held.acquire(False)

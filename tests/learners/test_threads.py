@@ -164,7 +164,7 @@ def test_the_lock_of_a_model_serves_in_the_order_of_arrival():
     with guard:
         for n, thread in enumerate(threads, 1):
             thread.start()
-            wait_until(lambda n=n: guard.n_waiting == n)
+            wait_until(lambda n=n: len(guard.waiting) == n)
     enter("first again")
     for thread in threads:
         thread.join()
@@ -197,7 +197,7 @@ def test_a_thread_that_stops_waiting_blocks_no_other(monkeypatch):
         quitter = threading.Thread(target=give_up)
         quitter.start()
         quitter.join()
-    assert guard.n_waiting == 0
+    assert not guard.waiting
     guard.__exit__()
     with guard:
         order.append("entered")

@@ -76,8 +76,8 @@ def limited(tmp_path, **limits):
     """The URL of a service with other limits, started with a soft limit of 128 open files."""
     script = (
         "import json, sys; from pathlib import Path; import budgetron;"
-        "from budgetron.service.run import serve; from budgetron.service.settings import Limits, Settings;"
-        "serve(Settings(Path(sys.argv[1]), port=0, limits=Limits(**json.loads(sys.argv[2]))),"
+        "from budgetron.service.run import serve; from budgetron.service.settings import Limits, ServiceSettings;"
+        "serve(ServiceSettings(Path(sys.argv[1]), port=0, limits=Limits(**json.loads(sys.argv[2]))),"
         " {'default': lambda: budgetron.Budgetron(budget=10)})"
     )
     with default_signals():

@@ -18,7 +18,7 @@ from budgetron.service.http import api_keys
 from budgetron.service.http.api_keys import ApiKey
 from budgetron.service.http.operations import MODEL_OPERATIONS, OWN_PATHS
 from budgetron.service.http.rates import Rates
-from budgetron.service.settings import Settings
+from budgetron.service.settings import ServiceSettings
 
 EXAMPLES = {"examples": [{"features": [1.0, 2.0], "label": 1}, {"features": [2.0, 1.0], "label": 0}]}
 
@@ -83,7 +83,8 @@ def test_keys_are_added_and_revoked_without_a_restart(tmp_path):
     found = api_keys.ApiKeys(path)
     second = api_keys.add(path, "second", "learn", rate=5)
     found.refresh()
-    assert found.find(second) == ApiKey("second", "learn", api_keys.read(path)[1].digest, 5.0) and found.find(first)
+    assert found.find(second) == ApiKey("second", "learn", api_keys.read_keys(path)[1].digest, 5.0)
+    assert found.find(first)
     path.write_text(path.read_text().splitlines(keepends=True)[1])
     found.refresh()
     assert found.find(first) is None and found.find(second)
@@ -189,10 +190,10 @@ def test_too_many_requests(tmp_path):
 def test_beyond_this_machine_without_keys_is_refused(tmp_path):
     for host in ("0.0.0.0", "::", "192.0.2.1", "example.org"):
         with pytest.raises(InputError, match="this machine's own address"):
-            Settings(tmp_path, host=host).checked()
-        Settings(tmp_path, host=host, without_keys=True).checked()
+            ServiceSettings(tmp_path, host=host).checked()
+        ServiceSettings(tmp_path, host=host, without_keys=True).checked()
     for host in ("127.0.0.1", "::1", "localhost", "127.1.2.3"):
-        Settings(tmp_path, host=host).checked()
+        ServiceSettings(tmp_path, host=host).checked()
     done = CliRunner().invoke(main, ["serve", "--data", str(tmp_path), "--host", "0.0.0.0"])
     assert done.exit_code == 2 and "budgetron keys" in done.output
 

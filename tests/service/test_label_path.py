@@ -18,7 +18,7 @@ from budgetron.learners.input import validation
 from budgetron.learners.learner import Learner
 from budgetron.service.http.app import create_app
 from budgetron.service.lifecycle import Service
-from budgetron.service.settings import Settings
+from budgetron.service.settings import ServiceSettings
 
 ROOT = Path(budgetron.__file__).parent
 # These files see a request, its sender, duration, size or failure, but not the label.
@@ -33,7 +33,7 @@ def learn_one_label(tmp_path, traced):
     """Send one label to a service in this process, with a trace function in all threads during that request."""
 
     async def main():
-        service = Service(Settings(tmp_path), {"default": lambda: RandomBudgetPerceptron(budget=10)})
+        service = Service(ServiceSettings(tmp_path), {"default": lambda: RandomBudgetPerceptron(budget=10)})
         await service.open()
         transport = httpx.ASGITransport(create_app(service))
         async with httpx.AsyncClient(transport=transport, base_url="http://localhost") as client:
@@ -105,7 +105,7 @@ def test_rows_are_converted_and_checked_once(tmp_path, monkeypatch, options):
 
     async def main():
         make = {"default": lambda: RandomBudgetPerceptron(budget=10, graph=budgetron.graphs.disconnected())}
-        service = Service(Settings(tmp_path, **options), make)
+        service = Service(ServiceSettings(tmp_path, **options), make)
         await service.open()
         transport = httpx.ASGITransport(create_app(service))
         async with httpx.AsyncClient(transport=transport, base_url="http://localhost") as client:

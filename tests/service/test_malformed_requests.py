@@ -166,8 +166,8 @@ def test_slow_clients_are_dropped(tmp_path):
     read."""
     script = (
         "import sys; from pathlib import Path; from dataclasses import replace; import budgetron;"
-        "from budgetron.service.run import serve; from budgetron.service.settings import Limits, Settings;"
-        "serve(Settings(Path(sys.argv[1]), port=0, limits=Limits(seconds_to_send=2.0, seconds_to_read=2.0)),"
+        "from budgetron.service.run import serve; from budgetron.service.settings import Limits, ServiceSettings;"
+        "serve(ServiceSettings(Path(sys.argv[1]), port=0, limits=Limits(seconds_to_send=2.0, seconds_to_read=2.0)),"
         " {'default': lambda: budgetron.Budgetron(budget=10)})"
     )
     with default_signals():

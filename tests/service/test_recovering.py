@@ -17,7 +17,7 @@ from running import running, until
 from budgetron import Budgetron
 from budgetron.service.http.app import create_app
 from budgetron.service.lifecycle import Service
-from budgetron.service.settings import Settings
+from budgetron.service.settings import ServiceSettings
 
 
 def test_requests_while_a_model_is_recovered(tmp_path):
@@ -28,7 +28,7 @@ def test_requests_while_a_model_is_recovered(tmp_path):
         return Budgetron(budget=10)
 
     async def main():
-        service = Service(Settings(tmp_path), {"default": slow_model})
+        service = Service(ServiceSettings(tmp_path), {"default": slow_model})
         service.start()
         opening = asyncio.create_task(service.open())
         transport = httpx.ASGITransport(create_app(service))
@@ -56,11 +56,11 @@ def test_the_port_is_open_while_a_model_is_recovered(tmp_path):
     """Over a socket: the process listens first, and answers its health checks, whatever a model takes to open."""
     script = (
         "import sys, time; from pathlib import Path; import budgetron;"
-        "from budgetron.service.run import serve; from budgetron.service.settings import Settings\n"
+        "from budgetron.service.run import serve; from budgetron.service.settings import ServiceSettings\n"
         "def make():\n"
         "    while not Path(sys.argv[1], 'go on').exists(): time.sleep(0.02)\n"
         "    return budgetron.Budgetron(budget=10)\n"
-        "serve(Settings(Path(sys.argv[1], 'data'), port=0), {'default': make})"
+        "serve(ServiceSettings(Path(sys.argv[1], 'data'), port=0), {'default': make})"
     )
     with default_signals():
         process = subprocess.Popen([sys.executable, "-c", script, tmp_path], stderr=subprocess.PIPE)

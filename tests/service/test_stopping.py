@@ -63,7 +63,7 @@ def test_sigterm_under_load(tmp_path):
     assert not errors and service.events("stopped") and service.events("closed")
     in_stream = sum(line.get("learned", 0) for line in streamed)
     with Host.open(tmp_path / "default") as host:
-        assert host.recovery.replayed == 0  # a snapshot was written
+        assert host.recovery.replayed_examples == 0  # a snapshot was written
         assert host.position >= max(acknowledged)
         assert host.model.n_seen_ >= len(acknowledged) + in_stream + 2
         assert len(set(acknowledged)) == len(acknowledged)

@@ -15,7 +15,7 @@ import budgetron
 from budgetron.durable import Request
 from budgetron.service.http.app import create_app
 from budgetron.service.lifecycle import Service
-from budgetron.service.settings import Settings
+from budgetron.service.settings import ServiceSettings
 from budgetron.service.writer import WriterEnded
 
 SECONDS = 60  # a request that is not answered by then hangs
@@ -43,7 +43,7 @@ def serving(tmp_path, test):
     """Run a test on the event loop of a service in this process; `test(service, hosted, client)`."""
 
     async def main():
-        service = Service(Settings(tmp_path / "data"), {"default": lambda: made(2)})
+        service = Service(ServiceSettings(tmp_path / "data"), {"default": lambda: made(2)})
         service.start()
         await service.open()
         transport = httpx.ASGITransport(create_app(service))

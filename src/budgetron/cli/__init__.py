@@ -40,10 +40,10 @@ COMMANDS = {  # name → module, and the line that --help prints
     "keys": ("budgetron.cli.commands.keys", "Create and list API keys for the service."),
     "verify": ("budgetron.cli.commands.verify", "Check what a service has on disk, or a backup."),
     "repair": ("budgetron.cli.commands.repair", "Continue from the last good state of damaged data."),
-    "restore": ("budgetron.cli.commands.restore", "Put a backup in the place of a model on disk."),
+    "restore": ("budgetron.cli.commands.restore", "Replace a model on disk by a backup."),
     "datasets": ("budgetron.cli.commands.datasets", "List, download, verify and export data sets."),
     "pictures": ("budgetron.cli.commands.pictures", "Draw figures that illustrate the paper's remarks."),
-    "reproduce": ("budgetron.cli.commands.reproduce", "Rerun the paper's Table 1 and compare it with print."),
+    "reproduce": ("budgetron.cli.commands.reproduce", "Rerun the paper's Table 1 beside the published values."),
     "completion": ("budgetron.cli.commands.completion", "Print a completion script for your shell."),
 }
 

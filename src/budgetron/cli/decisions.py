@@ -16,11 +16,11 @@ def decision_options(command: Callable[..., Any]) -> Callable[..., Any]:
     """Add the options that set an operating point."""
     between = click.FloatRange(0, 1, min_open=True, max_open=True)
     options = [
-        click.option("--threshold", type=float, metavar="P", help="Decide for the second label from P on."),
+        click.option("--threshold", type=float, metavar="P", help="Decide for the second label at P or above."),
         click.option("--costs", metavar="fp=1,fn=20", help="Choose the cheapest threshold; with ask=C, two of them."),
-        click.option("--max-error", type=between, metavar="SHARE", help="Ask a person unless so few are wrong."),
+        click.option("--max-error", type=between, metavar="SHARE", help="Ask a person where more would be wrong."),
         click.option(
-            "--confidence", type=between, default=0.95, show_default=True, metavar="SHARE", help="Of --max-error."
+            "--confidence", type=between, default=0.95, show_default=True, metavar="SHARE", help="That --max-error holds."
         ),
     ]
     for option in reversed(options):

@@ -29,8 +29,7 @@ class Recovery:
     position: int = 0  # of the last record that was read
     snapshot: int = 0  # the record number of the snapshot that was loaded; 0: none
     rejected: int = 0  # records that are in the log but were rejected by the model
-    replayed: int = 0  # blocks of the log that were learned again
-    replayed_examples: int = 0
+    replayed_examples: int = 0  # of the log that were learned again
     unusable: str = ""  # which newer snapshot could not be loaded, and why
 
 
@@ -99,7 +98,6 @@ def replay(log: Log, found: Recovery) -> None:
             refused.append(record.number)
             refused_in, why = record.batch, str(error)
             continue
-        found.replayed += 1
         found.replayed_examples += len(margins)
         if record.keyed:
             log.unwritten.answers[record.number] = blocks.margins_to_bytes(margins)

@@ -9,6 +9,9 @@ from typing import Any
 from budgetron.evaluate import plotting
 from budgetron.evaluate.curve import Point
 from budgetron.evaluate.drift import Alarm
+from budgetron.evaluate.metrics.calibration import Calibration
+from budgetron.evaluate.metrics.confusion import Confusion, rare_label
+from budgetron.evaluate.metrics.counts import Figures
 from budgetron.evaluate.metrics.ranking import Ranking
 from budgetron.evaluate.task_curves import TaskCurve
 from budgetron.learners.input.classes import label_text

@@ -128,10 +128,6 @@ class Explicit(TaskGraph):
             result[members] = solved(self.block(number), vector[members], self.singular)
         return result
 
-    def apply_square(self, vector: Floats) -> Floats:
-        """A⁻²v for a vector over all k tasks."""
-        return self.apply(self.apply(vector))
-
     @cached_property
     def _largest_diagonal(self) -> tuple[float, float]:
         if self.dense is not None:

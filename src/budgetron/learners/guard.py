@@ -80,10 +80,5 @@ class Guard:
                 self._owner, turn = self.waiting.popleft()
                 turn.release()
 
-    @property
-    def n_waiting(self) -> int:
-        """How many threads wait for the lock."""
-        return len(self.waiting)
-
     def __reduce__(self) -> tuple[Any, ...]:
         return Guard, ()

@@ -28,17 +28,17 @@ from budgetron.persist.verify import verify_examples
 Array = NDArray[Any]
 
 
-def settings_record(who: str, settings: Settings) -> schema.Settings:
+def settings_record(who: str, settings: Settings) -> schema.SettingsRecord:
     """Return the settings as a JSON record, without the graph, which has a record of its own."""
     dtype: Any = settings.dtype
-    return schema.Settings(
+    return schema.SettingsRecord(
         kernel=kernel_record(who, settings.kernel), n_features=settings.n_features, n_outputs=settings.n_outputs,
         sparse=settings.sparse, dtype=dtype, capacity=settings.capacity, pool=settings.pool,
         column_cache=settings.column_cache, parameters=msgspec.structs.asdict(settings.parameters),
     )  # fmt: skip
 
 
-def settings_of(rule: str, record: schema.Settings, graph: TaskGraph) -> Settings:
+def settings_of(rule: str, record: schema.SettingsRecord, graph: TaskGraph) -> Settings:
     """Restore settings from their record, and check that they agree with each other."""
     kernel = kernel_of(record.kernel)
     require(record.n_outputs != 2, "n_outputs", "1 for two classes, otherwise the number of classes", "2")
@@ -54,7 +54,7 @@ def settings_of(rule: str, record: schema.Settings, graph: TaskGraph) -> Setting
     return settings
 
 
-def _parameters_of(kind: Any, record: schema.Settings) -> Any:
+def _parameters_of(kind: Any, record: schema.SettingsRecord) -> Any:
     """Restore the rule's parameters. Files of format 1 have those of all rules side by side."""
     given = record.parameters
     old = {name: value for name in schema.OLD_PARAMETERS if (value := getattr(record, name)) is not msgspec.UNSET}

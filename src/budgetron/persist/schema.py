@@ -70,7 +70,7 @@ Graph = Clique | Similarity | Sparse
 OLD_PARAMETERS = ("eta", "seed", "max_task_rows", "flagship")
 
 
-class Settings(Part, frozen=True):
+class SettingsRecord(Part, frozen=True):
     """The settings that the engine was created with; its graph is the first of `ModelRecord.graphs`."""
 
     kernel: Kernel | None
@@ -164,7 +164,7 @@ class ModelRecord(Part, frozen=True):
     learner: Annotated[str, Meta(max_length=100)]
     version: Annotated[str, Meta(max_length=100)]  # of the budgetron that wrote it; for display only
     parameters: dict[str, Any]  # of the constructor; `learners.saved` validates them against its signature
-    settings: Settings
+    settings: SettingsRecord
     graphs: Annotated[list[Graph], Meta(min_length=1, max_length=2)]
     labels: Labels
     names: list[Any]  # of tasks with stored examples

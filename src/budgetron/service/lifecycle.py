@@ -16,7 +16,7 @@ from budgetron.service.http.rates import Rates
 from budgetron.service.logs import log
 from budgetron.service.monitoring.metrics import Metrics
 from budgetron.service.served_model import ServedModel, open_host
-from budgetron.service.settings import Settings
+from budgetron.service.settings import ServiceSettings
 
 _KEY_INTERVAL = 2.0  # seconds between two looks at the key file
 _READY_INTERVAL = 1.0  # seconds for which an answer of /readyz is reused: anyone may ask, and each check writes to disk
@@ -25,7 +25,7 @@ _READY_INTERVAL = 1.0  # seconds for which an answer of /readyz is reused: anyon
 class Service:
     """All models of one process. `make_models` maps their names to functions that create them; `open` opens them."""
 
-    def __init__(self, settings: Settings, make_models: Mapping[str, Callable[[], Any] | None]) -> None:
+    def __init__(self, settings: ServiceSettings, make_models: Mapping[str, Callable[[], Any] | None]) -> None:
         self.settings, self._make_models = settings.checked(), make_models
         self.models: dict[str, ServedModel] = {}  # those that have been recovered
         self.api_keys = ApiKeys(settings.keys) if settings.keys else None

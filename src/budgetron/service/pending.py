@@ -54,7 +54,7 @@ class PendingPrediction:
 
 @dataclass
 class _Held:
-    """What an API key has in the table."""
+    """How much of the table an API key uses."""
 
     rows: int = 0
     bytes: int = 0
@@ -104,7 +104,7 @@ class Pending:
                 self._delete_oldest(what, excess)
 
     def _delete_oldest(self, what: str, excess: int) -> None:
-        """Delete from the key that holds most, as much as is too much, or until it holds no more than the next one."""
+        """Delete the surplus of the key that holds most, and stop when it holds no more than the next one."""
         largest, second = sorted([*(getattr(held, what) for held in self._held.values()), 0], reverse=True)[:2]
         api_key = next(name for name, held in self._held.items() if getattr(held, what) == largest)
         goal = largest - min(excess, max(1, largest - second))

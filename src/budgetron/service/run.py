@@ -23,13 +23,13 @@ from budgetron.service.http.app import create_app
 from budgetron.service.http.connections import RESERVED
 from budgetron.service.lifecycle import Service
 from budgetron.service.logs import log, log_library_warnings
-from budgetron.service.settings import Settings
+from budgetron.service.settings import ServiceSettings
 
 _OTHER_FILES = 512  # databases, libraries and threads, beside connections
 _POLL = 0.05  # seconds between two looks at whether the server has been told to stop
 
 
-def serve(settings: Settings, make_models: Mapping[str, Callable[[], Any] | None]) -> None:
+def serve(settings: ServiceSettings, make_models: Mapping[str, Callable[[], Any] | None]) -> None:
     """Serve until SIGTERM or Ctrl-C, then finish what is under way, within the grace period.
 
     `make_models` maps each name to a function that creates the model of a new directory: a learner.
@@ -45,7 +45,7 @@ def serve(settings: Settings, make_models: Mapping[str, Callable[[], Any] | None
 
 
 async def _serve(
-    settings: Settings, make_models: Mapping[str, Callable[[], Any] | None], listener: socket.socket
+    settings: ServiceSettings, make_models: Mapping[str, Callable[[], Any] | None], listener: socket.socket
 ) -> None:
     service = Service(settings, make_models)
     server = uvicorn.Server(_config(service, settings))
@@ -64,7 +64,7 @@ async def _serve(
                 log("stopped")
 
 
-def _config(service: Service, settings: Settings) -> uvicorn.Config:
+def _config(service: Service, settings: ServiceSettings) -> uvicorn.Config:
     return uvicorn.Config(
         create_app(service),
         # h11 and not httptools, which accepts headers of any size.
@@ -124,7 +124,7 @@ def _raised_again() -> Iterator[list[int]]:
 
 
 def _allow_open_files(n: int) -> None:
-    """Raise the limit of open files, usually 1,024, if the system lets us: every connection is one."""
+    """Raise the limit of open files, usually 1,024, if the system allows it: every connection takes one."""
     if sys.platform != "win32":
         import resource
 
@@ -134,7 +134,7 @@ def _allow_open_files(n: int) -> None:
             resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, hard))
 
 
-def _bound_socket(settings: Settings) -> socket.socket:
+def _bound_socket(settings: ServiceSettings) -> socket.socket:
     """The listening socket. It is bound before anything else, so that a port in use is reported at once."""
     family = socket.AF_INET6 if ":" in settings.host else socket.AF_INET
     bound = socket.socket(family, socket.SOCK_STREAM)
@@ -150,7 +150,7 @@ def _bound_socket(settings: Settings) -> socket.socket:
     return bound
 
 
-def _address(settings: Settings, listener: socket.socket) -> str:
+def _address(settings: ServiceSettings, listener: socket.socket) -> str:
     host, port = listener.getsockname()[:2]
     scheme = "https" if settings.tls_certificate else "http"
     return f"{scheme}://{f'[{host}]' if ':' in host else host}:{port}/"

@@ -13,7 +13,7 @@ from budgetron.durable import Host, HostedModel, ModelHost
 from budgetron.service.handlers.predicting import Predictor
 from budgetron.service.monitoring.statistics import LiveStatistics
 from budgetron.service.pending import KEY_PREFIX, Pending
-from budgetron.service.settings import Settings
+from budgetron.service.settings import ServiceSettings
 from budgetron.service.writer import Writer
 
 Answer = TypeVar("Answer")
@@ -22,7 +22,7 @@ Answer = TypeVar("Answer")
 class ServedModel:
     """One model. Created and closed on the event loop."""
 
-    def __init__(self, name: str, host: ModelHost, settings: Settings) -> None:
+    def __init__(self, name: str, host: ModelHost, settings: ServiceSettings) -> None:
         self.name, self.host = name, host
         self.limits = settings.limits
         self.statistics = LiveStatistics()
@@ -49,7 +49,7 @@ class ServedModel:
         await self.writer.call(lambda: self.host.restore(content, self.statistics.replacing()))
 
     async def ask(self, question: Callable[[], Answer]) -> Answer:
-        """Evaluate a question about the model: in a thread if shards have to be asked, which takes a while."""
+        """Run a query on the model; in a thread if it has shards, because their workers take a while to answer."""
         return await asyncio.to_thread(question) if self.in_shards else question()
 
     def close(self) -> None:
@@ -58,7 +58,7 @@ class ServedModel:
         self.host.close()
 
 
-def open_host(directory: Path, make_model: Callable[[], Any] | None, settings: Settings) -> ModelHost:
+def open_host(directory: Path, make_model: Callable[[], Any] | None, settings: ServiceSettings) -> ModelHost:
     """Open the directory of a model and recover what is there. This may take long: call it in a thread."""
     if settings.shards is not None or is_sharded_host(directory):
         options = ShardOptions(

@@ -31,7 +31,7 @@ class Limits:
 
 
 @dataclass(frozen=True)
-class Settings:
+class ServiceSettings:
     """Where a service listens and where it stores its models."""
 
     data: Path
@@ -50,7 +50,7 @@ class Settings:
     log_requests: bool = False
     limits: Limits = field(default_factory=Limits)
 
-    def checked(self) -> Settings:
+    def checked(self) -> ServiceSettings:
         """The same settings, if they do not open the service to other machines by accident."""
         if not self.keys and not self.without_keys and not is_loopback(self.host):
             raise refuse(

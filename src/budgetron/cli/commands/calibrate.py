@@ -42,8 +42,8 @@ def command(model: str, stream: str, save: str, overwrite: bool, as_json: bool, 
     """Choose how a saved model decides, on labelled examples that it has not seen.
 
     The model predicts the examples and does not learn from them. With --max-error E, at most a share E of its future
-    decisions is wrong, for each label, with the confidence of --confidence, if future examples come from where these
-    came from. Otherwise it asks a person.
+    decisions is wrong, for each label, with the confidence of --confidence, if future examples have the same
+    distribution as these. For the other examples it asks a person.
 
     \b
     budgetron calibrate mail.budgetron later.csv --max-error 0.01 --save mail.budgetron

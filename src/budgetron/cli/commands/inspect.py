@@ -42,7 +42,7 @@ def command(
     examples, the most similar ones are listed: their position in the stream, their task, their kernel value (alike),
     and what each adds to the margin (pull). Above 0 favours the second label, below 0 the first.
 
-    With --importance, the reasons for all rows of a file are averaged: which features matter, and for how much.
+    With --importance, the reasons for all rows of a file are averaged: which features matter, and how much.
     """
     from budgetron.cli import models
     from budgetron.cli.summary import point_record

@@ -37,7 +37,7 @@ def add(
 @click.argument("file", type=click.Path(path_type=Path, dir_okay=False, exists=True))
 def show(file: Path) -> None:
     """Show the names, roles and limits in FILE."""
-    for key in api_keys.read(file):
+    for key in api_keys.read_keys(file):
         limits = [f"{key.rate:g} examples/s"] if key.rate else []
         limits += [f"until {key.expires.isoformat()}"] if key.expires else []
         limits += [f"models {', '.join(key.models)}"] if key.models else []

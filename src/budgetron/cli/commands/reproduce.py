@@ -1,4 +1,4 @@
-"""`budgetron reproduce`: rerun published tables, by default the paper's Table 1, and compare them with print."""
+"""`budgetron reproduce`: rerun published tables, by default the paper's Table 1, and compare them with the published values."""
 
 from __future__ import annotations
 
@@ -129,7 +129,7 @@ def command(
 def kernel(
     orders: int, sets: str, jobs: int, out: Path, folder: str | None, page: Path | None, as_json: bool
 ) -> None:
-    """Rerun Tables 5 and 7 of Lu et al., Large Scale Online Kernel Learning (2016), beside print.
+    """Rerun Tables 5 and 7 of Lu et al., Large Scale Online Kernel Learning (2016), beside the published values.
 
     Ten published learners and some more, the constant majority guess, and Budgetron. Each run writes one JSON file
     below --out, and existing ones are not computed again.

@@ -1,4 +1,4 @@
-"""`budgetron restore`: put a backup into the place of what a service has on disk."""
+"""`budgetron restore`: replace what a service has on disk by a backup."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from budgetron.errors import refuse
 @click.argument("backup", type=click.Path(path_type=Path, exists=True, dir_okay=False))
 @click.argument("directory", type=click.Path(path_type=Path, file_okay=False))
 def command(backup: Path, directory: Path) -> None:
-    """Put a backup in the place of a model on disk. Stop the service first.
+    """Replace a model on disk by a backup. Stop the service first.
 
     BACKUP is a file from GET /v1/backup or Host.backup. DIRECTORY is the directory of one model, for example
     DATA/default; it may be damaged, empty or missing. Rows that were learned after the backup are lost, and so are

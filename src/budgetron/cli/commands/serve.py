@@ -70,12 +70,12 @@ def command(
     except ModuleNotFoundError as missing:
         message = f"serve: the package {missing.name} is not installed. pip install 'budgetron[serve]' brings it."
         raise MissingExtra(message) from None
-    from budgetron.service.settings import Limits, Settings
+    from budgetron.service.settings import Limits, ServiceSettings
 
     if ray is not None:
         import_extra("serve", "ray", "ray")
         shards = shards or _SHARDS
-    settings = Settings(
+    settings = ServiceSettings(
         data=data, host=host, port=port, keys=keys, without_keys=without_keys, tls_certificate=tls_certificate,
         tls_key=tls_key, snapshot_every=snapshot_every,
         shards=shards, workers=workers, ray=ray, pending=pending, grace=grace, log_requests=log_requests,

@@ -24,7 +24,7 @@ def is_in_shards(location: Any) -> bool:
 
 def class_at(location: Any) -> type[ShardedModel]:
     """The class whose `open` or `load` reads this folder or URL."""
-    kind = record.read(str(location)).kind
+    kind = record.read_record(str(location)).kind
     if kind not in CLASSES:
         raise refuse(WHO, record.NAME, f"of {' or '.join(CLASSES)}", kind, "Use a newer budgetron.")
     return CLASSES[kind]
@@ -32,4 +32,4 @@ def class_at(location: Any) -> type[ShardedModel]:
 
 def is_live(location: Any) -> bool:
     """Whether this is a live directory, with one log per shard, for `open`. Otherwise `save` wrote it, for `load`."""
-    return not record.read(str(location)).files
+    return not record.read_record(str(location)).files

@@ -65,7 +65,7 @@ class OnDisk(Introspection):
                 name = f"{folder_of(shard)}-{stamp}.budgetron"
                 files.append(record.ShardFile(name, self._workers.call_owner(shard, "save", target, name)))
             prototype = record.write_prototype(target, self._validator, stamp)
-        record.write(target, self._record(prototype, files))
+        record.write_record(target, self._record(prototype, files))
         remove_other_models(target, {prototype.name, *(file.name for file in files)})
 
     def keep_columns(self, columns: Any) -> None:
@@ -101,7 +101,7 @@ class OnDisk(Introspection):
         current state, and the process that owns the directory is not disturbed.
         """
         source = str(source)
-        written = record.read(source)
+        written = record.read_record(source)
         model = cls._of(source, written, options)
         model._check_directory()
         models = [hosted_model_from(read_file(source, file.name, file.digest)).model for file in written.files]
@@ -115,7 +115,7 @@ class OnDisk(Introspection):
         A process that has the directory open can no longer write to it. `options` are parameters such as `workers`
         and `backend`.
         """
-        written = record.read(str(directory))
+        written = record.read_record(str(directory))
         if written.files:
             raise refuse(f"{WHO}.open", "directory", "a live directory", f"{str(directory)!r}, which save wrote",
                          "Use ShardedModel.load.")  # fmt: skip
@@ -124,7 +124,7 @@ class OnDisk(Introspection):
         return model
 
     @classmethod
-    def _of(cls, source: str, written: record.ModelRecord, options: dict[str, Any]) -> Self:
+    def _of(cls, source: str, written: record.DirectoryRecord, options: dict[str, Any]) -> Self:
         if written.kind != cls.__name__:
             raise refuse(cls.__name__, "the location", f"one of a {cls.__name__}", f"{source!r}, of a {written.kind}",
                          f"Use {written.kind}.")  # fmt: skip
@@ -134,14 +134,16 @@ class OnDisk(Introspection):
         return model
 
     @staticmethod
-    def _parameters_of(written: record.ModelRecord) -> dict[str, Any]:
+    def _parameters_of(written: record.DirectoryRecord) -> dict[str, Any]:
         return {"shards": written.shards, "shares": written.shares, "pins": record.pins_of(written) or None}
 
-    def _record(self, prototype: record.ShardFile, files: list[record.ShardFile] | None = None) -> record.ModelRecord:
+    def _record(
+        self, prototype: record.ShardFile, files: list[record.ShardFile] | None = None
+    ) -> record.DirectoryRecord:
         pins = record.pins_record(self._placement.pins)
         budget = getattr(self.learner, "budget", None)
         exchange_every = getattr(self, "exchange_every", None)
-        return record.ModelRecord(
+        return record.DirectoryRecord(
             record.FORMAT, type(self).__name__, self._term, self.shards, self.shares, pins, budget, prototype,
             files or [], exchange_every,
         )  # fmt: skip
@@ -150,5 +152,5 @@ class OnDisk(Introspection):
         if self.directory is not None:
             directory = str(self.directory)
             prototype = record.write_prototype(directory, self._validator, secrets.token_hex(4))
-            record.write(directory, self._record(prototype))
+            record.write_record(directory, self._record(prototype))
             remove_other_models(directory, {prototype.name})

@@ -30,7 +30,7 @@ class ShardFile(msgspec.Struct, forbid_unknown_fields=True):
     digest: str
 
 
-class ModelRecord(msgspec.Struct, forbid_unknown_fields=True):
+class DirectoryRecord(msgspec.Struct, forbid_unknown_fields=True):
     """Everything about a sharded model except the shards themselves."""
 
     format: int
@@ -55,14 +55,14 @@ def pins_record(pins: dict[Any, int]) -> list[tuple[Any, int]]:
                      "another kind of task", "Use such values as tasks.") from None  # fmt: skip
 
 
-def write(target: str, record: ModelRecord) -> None:
+def write_record(target: str, record: DirectoryRecord) -> None:
     write_file(target, NAME, msgspec.json.encode(record))
 
 
-def read(source: str) -> ModelRecord:
+def read_record(source: str) -> DirectoryRecord:
     """Read the record of a folder or URL. Raises `InputError` if there is none, or one of a newer format."""
     try:
-        record = msgspec.json.decode(read_file(source, NAME), type=ModelRecord)
+        record = msgspec.json.decode(read_file(source, NAME), type=DirectoryRecord)
     except msgspec.DecodeError as error:
         raise refuse(WHO, NAME, "one that a sharded model wrote", f"something else ({error})",
                      "Restore the file from a backup.") from None  # fmt: skip
@@ -86,7 +86,7 @@ def write_prototype(target: str, validator: InputValidator, stamp: str) -> Shard
     return ShardFile(name, write_file(target, name, content))
 
 
-def read_validator(source: str, record: ModelRecord) -> InputValidator:
+def read_validator(source: str, record: DirectoryRecord) -> InputValidator:
     """Read the prototype, and restore the validator with the learner as the caller created it."""
     prototype = hosted_model_from(read_file(source, record.prototype.name, record.prototype.digest)).model
     learner = type(prototype)(**prototype.get_params(deep=False))
@@ -97,5 +97,5 @@ def read_validator(source: str, record: ModelRecord) -> InputValidator:
     return validator
 
 
-def pins_of(record: ModelRecord) -> dict[Any, int]:
+def pins_of(record: DirectoryRecord) -> dict[Any, int]:
     return {decoded(task): shard for task, shard in record.pins}

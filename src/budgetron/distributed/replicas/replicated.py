@@ -10,7 +10,7 @@ from __future__ import annotations
 from functools import partial
 from typing import Any
 
-from budgetron.distributed.directory.record import ModelRecord
+from budgetron.distributed.directory.record import DirectoryRecord
 from budgetron.distributed.input_validation import InputValidator
 from budgetron.distributed.replicas.exchange import (
     EXCHANGES,
@@ -171,5 +171,5 @@ class ReplicatedModel(ShardedModel):
         super()._check_parameters()
 
     @staticmethod
-    def _parameters_of(written: ModelRecord) -> dict[str, Any]:
+    def _parameters_of(written: DirectoryRecord) -> dict[str, Any]:
         return {"replicas": written.shards, "exchange_every": written.exchange_every or 4096}

@@ -1,4 +1,4 @@
-"""Tables 5 and 7 of Lu et al., *Large Scale Online Kernel Learning* (JMLR 2016), rerun and shown beside print.
+"""Tables 5 and 7 of Lu et al., *Large Scale Online Kernel Learning* (JMLR 2016), rerun beside the published values.
 
 sets       the data: where they come from, and their digests
 rows       the learners of the tables, with the settings of the tables, and ours

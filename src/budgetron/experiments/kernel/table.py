@@ -1,4 +1,4 @@
-"""Means over the orders, from the JSON files alone, and the page that shows them beside print."""
+"""Means over the orders, from the JSON files alone, and the page that shows them beside the published values."""
 
 from __future__ import annotations
 

@@ -215,13 +215,13 @@ async def _learn(
         return _acknowledgement(first, last, learned, examples)
     except InputError as error:
         if isinstance(error, KeyReused):
-            raise  # this is another stream than the one that came first under this key
+            raise  # the key was first used with another stream
         if len(block) == 1:
             answer = tally.problem(first, error)
             tally.answered = last
             return answer
     answers: list[bytes] = []
-    if not model.hosted.begun:  # the lines that are retried one by one must not decide one by one either
+    if not model.hosted.begun:  # the first line of the retries must not fix the form and the labels alone
         usual = usual_lines(block)
         lines = {line for line, _ in usual}
         answers += [tally.problem(line, unusual(one, usual[0][1])) for line, one in block if line not in lines]

@@ -67,7 +67,7 @@ class ApiKeys:
     def __init__(self, path: Path) -> None:
         self._path = path
         self._stamp = self._current_stamp()
-        self._by_digest = {key.digest: key for key in read(path)}
+        self._by_digest = {key.digest: key for key in read_keys(path)}
         self._failing_since: float | None = None
         self.error = ""  # why the file could not be read the last time
 
@@ -88,7 +88,7 @@ class ApiKeys:
         try:
             stamp = self._current_stamp()
             if stamp != self._stamp or self._failing_since is not None:
-                self._by_digest = {key.digest: key for key in read(self._path)}
+                self._by_digest = {key.digest: key for key in read_keys(self._path)}
                 self._stamp = stamp
             self._failing_since, self.error = None, ""
         except (OSError, InputError) as error:
@@ -101,7 +101,7 @@ class ApiKeys:
         return status.st_mtime_ns, status.st_size, status.st_ino
 
 
-def read(path: Path) -> list[ApiKey]:
+def read_keys(path: Path) -> list[ApiKey]:
     """Read the keys of a file. Errors name the line, and never quote what is on it."""
     if os.name == "posix" and os.stat(path).st_mode & stat.S_IWOTH:
         raise refuse("keys", "the file", "writable by its owner only", f"{str(path)!r}, which everyone may write to",
@@ -161,7 +161,7 @@ def add(
         raise refuse("keys", "name", "one word of at most 100 characters, without #", shown(name))
     if any(not model.replace("-", "").replace("_", "").isalnum() for model in models):
         raise refuse("keys", "models", "names of models: letters, digits, - and _", shown(models))
-    known = read(path) if path.exists() and path.stat().st_size else []
+    known = read_keys(path) if path.exists() and path.stat().st_size else []
     if any(key.name == name for key in known):
         raise refuse("keys", "name", "one that is not in the file yet", shown(name), "Remove its line to replace it.")
     token = PREFIX + secrets.token_urlsafe(32)

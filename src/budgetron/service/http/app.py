@@ -1,4 +1,4 @@
-"""The Starlette application: which handler answers a request, whether the API key may, and how errors are reported.
+"""The Starlette application: which handler answers a request, whether the API key allows it, and how errors look.
 
     connections → Observe (metrics, log, slow readers) → Starlette's routing → Operation endpoint → handler → Response
 

@@ -19,7 +19,7 @@ _ONCE = frozenset({b"host", b"authorization", b"content-type", b"idempotency-key
 
 
 def check_headers(headers: Iterable[tuple[bytes, bytes]]) -> HTTPProblem | None:
-    """The problem with headers that are sent twice, or without Host: a proxy before this service may read another."""
+    """The error for a repeated header or a missing Host: a proxy in front of the service might use another value."""
     names = [name for name, _ in headers if name in _ONCE]
     if len(set(names)) == len(names) and b"host" in names:
         return None
@@ -30,7 +30,7 @@ def check_headers(headers: Iterable[tuple[bytes, bytes]]) -> HTTPProblem | None:
 
 
 def authorize(service: Service, request: Request, role: str) -> ApiKey:
-    """The API key of a request, if it has the role. Without keys, anyone on this machine may."""
+    """The API key of a request, if it has the role. Without keys, every client on this machine is accepted."""
     if service.api_keys is None:
         _check_origin(service, request)
         return ANONYMOUS
@@ -47,12 +47,12 @@ def authorize(service: Service, request: Request, role: str) -> ApiKey:
 
 
 def _check_origin(service: Service, request: Request) -> None:
-    """Without keys, keep out web pages of other sites that a browser on this machine shows.
+    """Without keys, reject requests from web pages of other sites that are open in a browser on this machine.
 
     A page can make the browser send requests to localhost (Origin, Sec-Fetch-Site), or let its own host name point to
     this machine (Host).
     """
-    headers = dict(request.headers.raw)  # several look-ups: each by name would pass over all headers
+    headers = dict(request.headers.raw)  # each look-up in `request.headers` would scan all headers
     host = headers.get(b"host", b"").decode("latin-1")
     if not service.settings.without_keys:
         name = host.rsplit(":", 1)[0] if not host.endswith("]") else host

@@ -94,8 +94,8 @@ class Call:
             raise _too_slow(self.limits.seconds_to_send) from None
 
     async def pieces(self, pause: float) -> AsyncIterator[bytes | None]:
-        """The body as it arrives. Yields None when nothing has arrived for `pause` seconds, and then now and then."""
-        # Not `request.stream()`: a wait that is given up would cancel that generator, and with it lose what arrives.
+        """The body as it arrives. Yields None after `pause` seconds without any, and again while that lasts."""
+        # Not `request.stream()`: a timeout would cancel that generator, and the data that arrive next would be lost.
         self.connections.body_began(self.request.scope["client"])
         loop = asyncio.get_running_loop()
         waiting: asyncio.Task[Any] | None = None

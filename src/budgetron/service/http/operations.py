@@ -1,4 +1,4 @@
-"""The list of operations: which path does what, and which role may. Routing and /openapi.json are made from it.
+"""The list of operations: which path does what, and which role it needs. Routing and /openapi.json are made from it.
 
 Paths below /v1 belong to the model named `default`; the same paths below /v1/models/NAME belong to the other models.
 """
@@ -71,7 +71,7 @@ MODEL_OPERATIONS = [
               None, None, {501: _SHARDS, 507: "The disk is full."}, binary="answer"),
 ]  # fmt: skip
 
-# Paths of the service itself: path → role that may (None: anyone), summary.
+# Paths of the service itself: path → role that it needs (None: open to all), summary.
 OWN_PATHS: dict[str, tuple[str | None, str]] = {
     "/": (None, "The live page"),
     "/docs": (None, "This list, as a page"),

@@ -132,7 +132,7 @@ class CorrectionLine(Struct):
 
 
 class CorrectionAnswer(Struct):
-    """The correction is on disk, and so many examples were learned again, from record `snapshot` on."""
+    """The correction is on disk. `replayed` examples were learned again, from record `snapshot` on."""
 
     correction: CorrectionLine
     replayed: int

@@ -47,7 +47,7 @@ TASKS = 1000  # counted one by one; later tasks are counted together
 _SHOWN_TASKS, _SHOWN_POINTS, _SHOWN_SHARES, _SHOWN_MISTAKES, _SECONDS = 200, 120, 32, 50, 300
 _SHOWN_RELATIONS = 24
 _SHOWN_ALARMS = 20
-K = 100  # precision among so many highest scores
+K = 100  # of precision at k
 
 
 class LiveStatistics:
@@ -165,7 +165,7 @@ class LiveStatistics:
         }  # fmt: skip
 
     def _relations_shown(self, model: Any, by_task: dict[Any, Any], position: int) -> dict[str, Any] | None:
-        """Who helps whom, among the most frequent tasks. It is sent every second, so it is made once a window."""
+        """The learned relations of the most frequent tasks. Sent every second, so computed once per window."""
         made_at, shown = self._shown_relations
         if shown is None or position - made_at >= WINDOW or position < made_at:
             shown = relations_of(model, sorted(by_task, key=lambda task: -by_task[task][0])[:_SHOWN_RELATIONS])
@@ -173,7 +173,7 @@ class LiveStatistics:
         return shown
 
     def _thinned_curve(self) -> list[dict[str, Any]]:
-        """The curve, evenly thinned and rounded. It is sent every second, so it is computed once per window."""
+        """The curve, evenly thinned and rounded. Sent every second, so computed once per window."""
         if self._tally is None:
             return []
         if self._shown_curve is None:
@@ -197,7 +197,7 @@ def _alarm(alarm: Alarm) -> dict[str, Any]:
 
 
 def relations_of(model: Any, tasks: list[Hashable]) -> dict[str, Any] | None:
-    """The correlations between the functions of these tasks; None for a model that does not tell."""
+    """The correlations between the functions of these tasks; None for a model that cannot compute them."""
     if len(tasks) < 2 or not hasattr(model, "task_similarity"):
         return None
     try:
