@@ -1,4 +1,4 @@
-"""`budgetron reproduce kernel`: data that are verified, runs that are not repeated, and a table beside the published values."""
+"""`budgetron reproduce kernel`: verified data, runs that are not repeated, and a table beside the published values."""
 
 from __future__ import annotations
 

@@ -18,9 +18,9 @@ def decision_options(command: Callable[..., Any]) -> Callable[..., Any]:
     options = [
         click.option("--threshold", type=float, metavar="P", help="Decide for the second label at P or above."),
         click.option("--costs", metavar="fp=1,fn=20", help="Choose the cheapest threshold; with ask=C, two of them."),
-        click.option("--max-error", type=between, metavar="SHARE", help="Ask a person where more would be wrong."),
+        click.option("--max-error", type=between, metavar="SHARE", help="Most wrong decisions; else asks a person."),
         click.option(
-            "--confidence", type=between, default=0.95, show_default=True, metavar="SHARE", help="That --max-error holds."
+            "--confidence", type=between, default=0.95, show_default=True, metavar="P", help="That --max-error holds."
         ),
     ]
     for option in reversed(options):

@@ -52,8 +52,8 @@ def command(
 ) -> None:
     """Predict every row of a stream with a model from `budgetron run --save`, or the directory of `run --ray`.
 
-    The model finds its columns by name and ignores all others, including the label. Each line of output has the line number
-    in the file (in Parquet and Arrow files the row), the task, the predicted label, and the probability of each label.
+    The model finds its columns by name and ignores all others, including the label. Each line of output has the line
+    number in the file (in Parquet and Arrow files the row), the task, the predicted label, and the probability of each.
     Learners without probabilities print the margin: above 0 means the second label, and a larger distance from 0 means
     more confidence.
 

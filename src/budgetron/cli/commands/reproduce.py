@@ -1,4 +1,4 @@
-"""`budgetron reproduce`: rerun published tables, by default the paper's Table 1, and compare them with the published values."""
+"""`budgetron reproduce`: rerun published tables, by default the paper's Table 1, and compare the values."""
 
 from __future__ import annotations
 
