@@ -144,7 +144,7 @@ def test_dicts_are_learned_as_the_hashed_block_is(made):
     assert one.memory_bytes_ == many.memory_bytes_
 
 
-BAD_DICTS = [{"a": np.nan}, {"a": 1e200}, {"a": 10**400}, {"a": None}, {"a": [1]}, 3.0, None, [1.0]]
+BAD_DICTS = [{"a": np.nan}, {"a": 1e200}, {"a": 10**400}, {"a": {1}}, {"a": 1j}, 3.0, None, [1.0]]
 
 
 @pytest.mark.parametrize("bad", BAD_DICTS)
