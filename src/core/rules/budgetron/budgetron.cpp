@@ -186,10 +186,9 @@ class Budgetron final : public Learner {
   static constexpr double kHeaviest = 1e9;
   static constexpr double kNegligible = 0.01;     // a part whose beliefs together have less weight is idle
   static constexpr std::int64_t kPatience = 5000;  // steps until an idle part is dropped
-  static constexpr std::int64_t kRest = 1000;      // steps until an idle part rests: it sees one example in kWake
+  static constexpr std::int64_t kRest = 2500;      // steps until an idle part rests: it sees one example in kWake
   static constexpr std::int64_t kWake = 8;
-  static constexpr double kEnoughWeight = 0.9;     // of all parts with waves together, and
-  static constexpr double kOwnWeight = 0.1;        // of a part among them, so that it uses all of its waves
+  static constexpr double kEnoughWeight = 0.9;     // of all parts with waves together, so that they grow
   static constexpr std::int64_t kFirstLook = 64;
   static constexpr std::int64_t kReclaim = 4096;  // examples after which tasks without a row get the bytes of unused waves
 
@@ -254,8 +253,8 @@ class Budgetron final : public Learner {
   }
 
   // Parts begin with few waves: on a stream that a linear model describes, more would cost time and bytes for nothing. Once
-  // the parts with waves have nearly all of the weight, those that matter use all of theirs, and the heaviest of them gets the
-  // bytes of parts that were dropped. Otherwise these become rows for more tasks. Where memory runs out, the sizes stay until the next look.
+  // the parts with waves have nearly all of the weight, they use all of theirs, and the heaviest of them gets the bytes of
+  // parts that were dropped. Otherwise these become rows for more tasks. Where memory runs out, the sizes stay until the next look.
   void use_bytes() {
     double curved = 0;
     std::size_t b = 0, heaviest = parts_.size();
@@ -277,7 +276,7 @@ class Budgetron final : public Learner {
       }
       b = 0;
       for (const auto& part : parts_) {
-        if (mixture_.weight_of(b, part->count()) >= kOwnWeight) grow(*part, part->most_waves());
+        if (mixture_.weight_of(b, part->count()) >= part->weight_to_grow()) grow(*part, part->most_waves());
         b += part->count();
       }
       Part& part = *parts_[heaviest];

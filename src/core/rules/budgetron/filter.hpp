@@ -196,6 +196,7 @@ class Filter final : public Part {
   std::size_t waves() const override { return waves_; }
   std::size_t most_waves() const override { return shape_.shared ? shape_.waves : 0; }
   std::size_t waves_limit() const override { return shape_.waves_limit; }
+  double weight_to_grow() const override { return 0.1; }  // its time grows with the square of its waves
   void stop_growing() override { shape_.waves = waves_; }
   void use_waves(std::size_t count) override {
     if (count == waves_) return;

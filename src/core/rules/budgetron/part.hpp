@@ -97,6 +97,7 @@ class Part {
   virtual std::size_t waves() const { return 0; }       // frequencies that it uses
   virtual std::size_t most_waves() const { return 0; }  // that it may use, once the stream has shown that they help
   virtual std::size_t waves_limit() const { return 0; }  // the same if there are bytes to spare
+  virtual double weight_to_grow() const { return 0; }    // its own weight without which it does not use more waves
   virtual void stop_growing() {}                         // it may not use more waves than it does
   virtual void use_waves(std::size_t) {}                // from now on; not fewer than before. Where it throws, nothing has changed
   virtual std::size_t bytes(std::size_t waves) const = 0;  // of its arrays with so many waves, rows of tasks apart

@@ -39,6 +39,7 @@ class WaveAdaGrad:
     """The belief with this rate and own share. `cells`: own weights of all tasks, at least one run or 0."""
 
     count, row_width, at = 1, 0, 0
+    weight_to_grow = 0.0
 
     def __init__(self, index: int, rate: float, own: float, outputs: int, columns: int, waves: int, waves_limit: int,
                  shared: bool, cells: int) -> None:  # fmt: skip

@@ -52,6 +52,7 @@ class Filter:
     """`belief` on `columns` linear features (the last is the bias) and on the first `waves` frequencies."""
 
     count = 1
+    weight_to_grow = 0.1  # its time grows with the square of its waves
 
     def __init__(self, index: int, belief: FilterBelief, outputs: int, columns: int, waves: int, waves_limit: int,
                  whole: bool, shared: bool, own: bool, cells: int = 0, plain: bool = False) -> None:  # fmt: skip

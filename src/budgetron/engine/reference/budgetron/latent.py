@@ -35,6 +35,7 @@ class Latent:
 
     count = 1
     waves = most_waves = waves_limit = 0
+    weight_to_grow = 0.0
     name = "latent"
 
     def __init__(self, rank: int, outputs: int, columns: int, whole: bool) -> None:

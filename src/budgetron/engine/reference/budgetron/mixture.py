@@ -5,7 +5,7 @@
 
 Sums are over the beliefs that are awake for the example, and together they keep the weight that they had. (Sleeping
 experts: Y. Freund, R. Schapire, Y. Singer, M. Warmuth, Using and combining predictors that specialize, STOC 1997.)
-A part is idle while its beliefs together have less than 1 %. After 1,000 idle steps it rests: it is awake for one
+A part is idle while its beliefs together have less than 1 %. After 2,500 idle steps it rests: it is awake for one
 example in eight. After 5,000 it is dropped, and its memory is freed.
 """
 
@@ -18,7 +18,7 @@ from budgetron.engine.reference.rows import Array
 
 SHARE = 1e-4
 NEGLIGIBLE = 0.01
-REST, WAKE, PATIENCE = 1_000, 8, 5_000
+REST, WAKE, PATIENCE = 2_500, 8, 5_000
 LEAST = np.log(1e-6)
 """No belief is taken to be surer than one in a million: surer ones are wrong more often than that."""
 

@@ -57,6 +57,7 @@ class Part(Protocol):
     waves: int  # frequencies that it uses
     most_waves: int  # that it may use, once the stream has shown that they help
     waves_limit: int  # that it may use if there are bytes to spare
+    weight_to_grow: float  # its own weight without which it does not use more waves
 
     def begin_row(self, row: Array, task_id: int) -> None:
         """Fill this part of a new row with its prior."""

@@ -32,8 +32,8 @@ from budgetron.engine.settings import Settings
 from budgetron.graphs import Explicit, factor_of
 
 FIRST_LOOK = 64
-ENOUGH_WEIGHT, OWN_WEIGHT = 0.9, 0.1
-"""Of all parts with waves together, and of a part among them, so that it uses all of its waves."""
+ENOUGH_WEIGHT = 0.9
+"""Of all parts with waves together, so that they grow."""
 RECLAIM = 4096
 """Examples after which tasks without a row get the bytes of unused waves."""
 HEAVIEST = 1e9
@@ -171,8 +171,8 @@ class Budgetron(BudgetronDeclaration):
         """Let parts with waves grow, or tasks have more rows.
 
         Parts begin with few waves: on a stream that a linear model describes, more would cost time and bytes for
-        nothing. Once the parts with waves have nearly all of the weight, those that matter use all of theirs, and the
-        heaviest of them gets the bytes of parts that were dropped. Otherwise these become rows for more tasks.
+        nothing. Once the parts with waves have nearly all of the weight, they use all of theirs, and the heaviest of
+        them gets the bytes of parts that were dropped. Otherwise these become rows for more tasks.
         """
         curved = [(share, part) for share, part in zip(self._shares(), self.parts, strict=True) if part.most_waves]
         if sum(share for share, _ in curved) < ENOUGH_WEIGHT:
@@ -181,7 +181,7 @@ class Budgetron(BudgetronDeclaration):
             self.spare = self.rows.take(self.spare)
             return
         for share, part in curved:
-            if share >= OWN_WEIGHT:
+            if share >= part.weight_to_grow:
                 self._grow(part, part.most_waves)
         _, heaviest = max(curved, key=lambda pair: pair[0])
         before, waves = self._cost(heaviest, heaviest.most_waves), heaviest.most_waves
