@@ -8,6 +8,8 @@ from io import BytesIO
 
 import numpy as np
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 from streaming import as_delimited, joined, read_all
 
 from budgetron import Budgetron, io
@@ -250,3 +252,12 @@ def test_what_was_inferred_is_saved(tmp_path):
     assert columns == stream.columns and columns.weight == "w" and again.classes_.tolist() == [False, True]
     one, two = ({"a": "1.234,5"}, {"a": 1234.5})
     assert columns.encode([one]).tolist() == stream.columns.encode([two]).tolist()
+
+
+@settings(max_examples=200, deadline=None)
+@given(st.lists(st.text("0123456789.,-+e 'k\n\u00a0", max_size=8) | st.sampled_from(["12,5", "1.234,5", "NA"]),
+                max_size=12), st.sampled_from(["", COMMA, POINT]))  # fmt: skip
+def test_many_numbers_are_parsed_as_one_by_one(texts, format):
+    writing = Writing(format, ("k", "-99"))
+    one_by_one = [math.inf if (value := writing.parse(text)) is None else value for text in texts]
+    assert np.array_equal(writing.parse_all(texts), np.array(one_by_one, dtype=float), equal_nan=True)

@@ -97,8 +97,7 @@ class Reader(Protocol):
 
 def parse_numbers(column: CodedColumn, writing: Writing = PLAIN) -> NDArray[np.float64]:
     """Parse a coded column as numbers; NaN if missing, infinity if it is not a number."""
-    values = [writing.parse(text) for text in column.values]
-    each = np.array([np.inf if value is None else value for value in values], dtype=np.float64)
+    each = writing.parse_all(column.values)
     return each[column.codes] if len(each) else np.zeros(len(column.codes))
 
 

@@ -15,6 +15,9 @@ import re
 from collections.abc import Iterable, Mapping
 from typing import NamedTuple
 
+import numpy as np
+from numpy.typing import NDArray
+
 from budgetron.io.encoding.values import LARGEST, MISSING, is_numeric_literal, looks_numeric, parse_number
 
 COMMA, POINT = "1.234,5", "1,234.5"
@@ -31,6 +34,7 @@ NA_LIKE = frozenset(
     }
 )  # fmt: skip
 _BLANKS = " \u00a0\u202f'’"  # blanks of all widths and the apostrophes of Switzerland
+_SIGNS = re.compile(f"[,{_BLANKS}]")
 _GROUPED_POINTS = re.compile(r"[+-]?[1-9][0-9]{0,2}(\.[0-9]{3})+", re.ASCII)
 
 
@@ -42,7 +46,10 @@ def _pattern(decimal: str, thousands: str) -> re.Pattern[str]:
 
 
 _PATTERNS = {COMMA: _pattern(",", "." + _BLANKS), POINT: _pattern(r"\.", "," + _BLANKS)}
-_DROPPED = {COMMA: str.maketrans(",", ".", "." + _BLANKS), POINT: str.maketrans("", "", "," + _BLANKS)}
+_PATTERNS[""] = re.compile(r"[+-]?([0-9]+(\.[0-9]*)?|\.[0-9]+)([eE][+-]?[0-9]+)?", re.ASCII)
+# Possessive, because a file must not make the match of a block try many ways to divide it.
+_MANY = {format: re.compile(f"(?:{pattern.pattern}\n)*+", re.ASCII) for format, pattern in _PATTERNS.items()}
+_DROPPED = {"": {}, COMMA: str.maketrans(",", ".", "." + _BLANKS), POINT: str.maketrans("", "", "," + _BLANKS)}
 
 
 class Writing(NamedTuple):
@@ -65,6 +72,22 @@ class Writing(NamedTuple):
         number = float(stripped.translate(_DROPPED[self.format]))
         return number if abs(number) <= LARGEST else None
 
+    def parse_all(self, texts: list[str]) -> NDArray[np.float64]:
+        """Parse numbers as `parse` does; infinity where the text is neither a number nor missing."""
+        ordinary = [text for text in texts if text not in MISSING and text not in self.missing]
+        # One match and one conversion for all of them take a fifth of the time of a call for each.
+        joined = "\n".join(ordinary) + "\n"
+        if _MANY[self.format].fullmatch(joined) is None or joined.count("\n") != len(ordinary):
+            values = [self.parse(text) for text in texts]
+            return np.array([np.inf if value is None else value for value in values], dtype=np.float64)
+        numbers = np.array(joined.translate(_DROPPED[self.format]).split("\n")[:-1], dtype=np.float64)
+        numbers[np.abs(numbers) > LARGEST] = np.inf
+        if len(ordinary) == len(texts):
+            return numbers
+        found = np.full(len(texts), np.nan)
+        found[[text not in MISSING and text not in self.missing for text in texts]] = numbers
+        return found
+
     def is_number(self, text: str) -> bool:
         """Whether a text is meant as a number of this column."""
         return self.parse(text) is not None or (not self.format and looks_numeric(text))
@@ -76,7 +99,9 @@ def formats_of(columns: Mapping[str, Mapping[str, int]], decimal: str | None, ty
     `columns` has the number of rows of each value, without missing ones. `decimal` is the sign that the caller asked
     for. `typed` says that the file has numbers of its own (JSON, Parquet), which are always plain.
     """
-    counted = {name: {value: n for value, n in values.items() if value.strip().casefold() not in NA_LIKE}
+    # Most values begin with a digit, and no common code for a missing value does.
+    counted = {name: {value: n for value, n in values.items()
+                      if value[:1].isdigit() or value.strip().casefold() not in NA_LIKE}
                for name, values in columns.items()}  # fmt: skip
     if decimal is not None:
         wanted = COMMA if decimal == "," else POINT
@@ -105,7 +130,7 @@ def _share(values: Mapping[str, int], format: str) -> float:
 
 def _is_special(values: Iterable[str]) -> bool:
     """Whether most values are numbers in one of the formats, and some are not plain."""
-    special = [value for value in values if any(sign in value.strip() for sign in "," + _BLANKS)]
+    special = [value for value in values if _SIGNS.search(value.strip())]
     return any(pattern.fullmatch(value.strip()) for value in special[:100] for pattern in _PATTERNS.values())
 
 
