@@ -17,10 +17,14 @@ if TYPE_CHECKING:
     from budgetron.learners import BudgetSgd as BudgetSgd
     from budgetron.learners import Forgetron as Forgetron
     from budgetron.learners import FourierSgd as FourierSgd
+    from budgetron.learners import LinearPerceptron as LinearPerceptron
     from budgetron.learners import Perceptron as Perceptron
     from budgetron.learners import Projectron as Projectron
     from budgetron.learners import RandomBudgetPerceptron as RandomBudgetPerceptron
+    from budgetron.learners import RelationPerceptron as RelationPerceptron
+    from budgetron.learners import SecondOrderPerceptron as SecondOrderPerceptron
     from budgetron.learners import SharedProjectron as SharedProjectron
+    from budgetron.learners import ShiftingPerceptron as ShiftingPerceptron
     from budgetron.learners.files import load
     from budgetron.learners.scorer import scorer
 

@@ -6,6 +6,7 @@ import pickle
 import subprocess
 import sys
 
+import makers
 import numpy as np
 import pandas as pd
 import pytest
@@ -56,8 +57,8 @@ def test_no_check_is_skipped():
 
 
 def test_the_wrapper_predicts_as_the_learner(learner):
-    model = learner(kernel=KERNEL)
-    direct = learner(kernel=KERNEL)
+    model = makers.made(learner, kernel=KERNEL)
+    direct = makers.made(learner, kernel=KERNEL)
     direct.partial_fit(hashed_rows("test", DICTS, DICT_FEATURES), Y, tasks=TASKS)
     by_argument = fed(Classifier(model), task=lambda task: task)
     require_same(state_of(by_argument.learner), state_of(direct), "river's and ours")
@@ -70,9 +71,9 @@ def test_the_wrapper_predicts_as_the_learner(learner):
 
 
 def test_named_features_make_dense_rows(learner):
-    model = learner(kernel=KERNEL)
+    model = makers.made(learner, kernel=KERNEL)
     dense = fed(Classifier(model, features=NAMES), task=lambda task: task)
-    direct = learner(kernel=KERNEL).partial_fit(X, Y, tasks=TASKS)
+    direct = makers.made(learner, kernel=KERNEL).partial_fit(X, Y, tasks=TASKS)
     require_same(state_of(dense.learner), state_of(direct), "dense rows")
     full, part = {"a": 1.0, "b": 0.0, "c": 0.5}, {"c": 0.5, "a": 1.0, "new": 9.0}
     assert dense.learner.classes_.tolist() == [False, True]

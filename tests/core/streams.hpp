@@ -203,6 +203,43 @@ void each_config(Use use) {
               c.n_tasks = graph >= 2 ? 5 : 0;
               use(c, graph == 0 || graph >= 2);
             }
+  // ShiftingPerceptron and SecondOrderPerceptron; LinearPerceptron and RelationPerceptron, which store no examples.
+  for (const char* name : {"shifting_perceptron", "second_order_perceptron"})
+    for (int store = 0; store < 5; ++store)
+      for (int graph = 0; graph < 4; ++graph)
+        for (std::size_t outputs : {std::size_t{1}, std::size_t{3}})
+          for (std::size_t capacity : {std::size_t{1}, std::size_t{12}, std::size_t{0}}) {
+            Config c = configured((store + graph) % 3, store, outputs, capacity);
+            c.rule = name;
+            c.similarity = graphs[graph];
+            if (c.rule == "shifting_perceptron" && graph % 2 == 0) {
+              c.parameters.set("shrink", std::uint64_t{0});
+              c.parameters.set("amount", 0.5);
+            }
+            c.n_tasks = graph >= 2 ? 5 : 0;
+            use(c, graph == 0 || graph >= 2);
+          }
+  for (int store = 0; store < 4; ++store)
+    for (int graph = 0; graph < 4; ++graph)
+      for (std::size_t outputs : {std::size_t{1}, std::size_t{3}})
+        for (std::size_t kind = 0; kind < 14; ++kind) {
+          Config c = configured(3, store, outputs, 0);
+          c.similarity = graphs[graph];
+          c.n_tasks = graph >= 2 ? 5 : 0;
+          if (kind < 2) {
+            c.rule = "linear_perceptron";
+            if (kind == 1) c.parameters.set("norm", 3.0);
+          } else {
+            if (graph != 1) continue;  // it learns its relations
+            c.rule = "relation_perceptron";
+            c.parameters.set("relations", std::uint64_t{(kind - 2) % 5});
+            c.parameters.set("start", std::uint64_t{10});
+            if (kind >= 7 && (kind - 2) % 5 < 4) c.parameters.set("rank", std::uint64_t{2});
+            if (kind >= 12) c.parameters.set("as_printed", std::uint64_t{1});
+            if (kind >= 12) c.parameters.set("rank", std::uint64_t{3});
+          }
+          use(c, graph == 0 || graph >= 2);
+        }
   // FourierSgd, and Budgetron: shared and own parts, shared only, own only, clusters, and a graph as a factor.
   const auto factored = std::make_shared<Factored>(std::vector<std::int64_t>{0, 2, 5, 8, 11, 13},
                                                    std::vector<std::int32_t>{0, 1, 0, 1, 2, 1, 2, 3, 2, 3, 4, 3, 4},

@@ -311,7 +311,7 @@ def test_mistakes_are_counted(learner):
 
 def test_task_weights_make_the_margins(learner):
     model = made(learner).partial_fit(X, Y, tasks=TASKS)
-    if "no_mistake_no_change" in learner.exemptions:
+    if "no_mistake_no_change" in learner.exemptions or model.capacity_ == 0:
         return  # its margins are not a sum over the stored examples alone
     active = model.active_set_
     for task in {*TASKS, "never seen"}:
@@ -402,7 +402,8 @@ def test_clone_has_learned_nothing(learner):
     new = clone(model)
     assert not new.__sklearn_is_fitted__() and new.get_params() == model.get_params()
     same(new.partial_fit(X, Y, tasks=TASKS), model)
-    assert model.set_params(kernel=kernels.Linear()).kernel == kernels.Linear()
+    if "kernel" in model.get_params():
+        assert model.set_params(kernel=kernels.Linear()).kernel == kernels.Linear()
 
 
 def test_equal_seeds_equal_models(learner):

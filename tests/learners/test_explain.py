@@ -6,7 +6,16 @@ import numpy as np
 import pytest
 from scipy import sparse
 
-from budgetron import BudgetProjectron, Budgetron, Forgetron, FourierSgd, SharedProjectron, graphs
+from budgetron import (
+    BudgetProjectron,
+    Budgetron,
+    Forgetron,
+    FourierSgd,
+    LinearPerceptron,
+    RelationPerceptron,
+    SharedProjectron,
+    graphs,
+)
 from budgetron.errors import InputError
 from budgetron.evaluate import FeatureImportance
 from budgetron.learners.input.hashing import hashed_rows
@@ -176,3 +185,19 @@ def test_importance_keeps_the_heavy_features_of_an_endless_stream():
         assert one.mean <= exact + 1e-12 <= one.mean + one.missed + 1e-9
     with pytest.raises(InputError, match="limit"):
         FeatureImportance(limit=0)
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+@pytest.mark.parametrize("made", [
+    lambda engine: LinearPerceptron(engine=engine), lambda engine: LinearPerceptron(norm=3.0, engine=engine),
+    lambda engine: RelationPerceptron("logdet", engine=engine), lambda engine: RelationPerceptron(engine=engine),
+], ids=["perceptron", "p-norm", "logdet", "spectral"])  # fmt: skip
+@pytest.mark.parametrize("classes", [2, 3])
+@pytest.mark.parametrize("kind", [np.asarray, sparse.csr_matrix], ids=["dense", "sparse"])
+def test_a_linear_learner_explains_by_its_features(made, engine, classes, kind):
+    X, y, tasks = stream(120, classes=classes)
+    model = made(engine).fit(kind(X), y, tasks=tasks)
+    for row in range(3):
+        found = holds(model, kind(X)[row], tasks[row])
+        assert {term.kind for term in found.terms} <= {"feature", "normalisation"}
+        assert abs(found.remainder) < 1e-9

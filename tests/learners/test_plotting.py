@@ -6,6 +6,7 @@ import itertools
 import subprocess
 import sys
 
+import makers
 import numpy as np
 import pytest
 import sklearn
@@ -32,7 +33,7 @@ def _closed():
 
 
 def begun(learner, **parameters):
-    return learner(kernel=kernels.Gaussian(0.2), **parameters).partial_fit(X, Y, tasks=TASKS)
+    return makers.made(learner, kernel=kernels.Gaussian(0.2), **parameters).partial_fit(X, Y, tasks=TASKS)
 
 
 def test_budget_share(learner):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 
+import makers
 import numpy as np
 import pandas as pd
 import pytest
@@ -85,7 +86,7 @@ def graph(learner):
 @pytest.fixture
 def model(learner, graph):
     kernel = kernels.Gaussian(0.5) if "gaussian_only" in learner.exemptions else kernels.Linear(bias=1.0)
-    return learner(kernel=kernel, graph=graph).partial_fit(X, Y, tasks=TASKS)
+    return makers.made(learner, kernel=kernel, graph=graph).partial_fit(X, Y, tasks=TASKS)
 
 
 def refused(call, model, *kinds):
@@ -104,7 +105,7 @@ def refused(call, model, *kinds):
 
 @pytest.mark.parametrize("bad", ROWS)
 def test_rows(learner, graph, model, bad):
-    fresh = learner(graph=graph)
+    fresh = makers.made(learner, graph=graph)
     for method in ("partial_fit", "predict_then_learn"):
         assert "X" in refused(lambda m=method: getattr(model, m)(ROWS[bad], Y[:4], tasks=TASKS[:4]), model)
         if bad not in FIRST_ROWS_TAKEN:
@@ -118,7 +119,7 @@ def test_rows(learner, graph, model, bad):
 
 @pytest.mark.parametrize("bad", LABELS)
 def test_labels(learner, graph, model, bad):
-    fresh = learner(graph=graph)
+    fresh = makers.made(learner, graph=graph)
     for method in ("partial_fit", "predict_then_learn"):
         refused(lambda m=method: getattr(model, m)(X[:4], LABELS[bad], tasks=TASKS[:4]), model)
     if bad not in NEW_LABELS_TAKEN:
@@ -130,7 +131,7 @@ def test_labels(learner, graph, model, bad):
 def test_tasks(learner, graph, model, bad):
     if bad in ("unknown to the graph", "missing") and graph.is_open:
         return
-    fresh = learner(graph=graph)
+    fresh = makers.made(learner, graph=graph)
     for method in ("partial_fit", "predict_then_learn", "fit"):
         refused(lambda m=method: getattr(model, m)(X[:4], [0, 1, 0, 1], tasks=NAMES[bad]), model)
         refused(lambda m=method: getattr(fresh, m)(X[:4], [0, 1, 0, 1], tasks=NAMES[bad]), fresh)
@@ -152,7 +153,7 @@ def test_one_row(model, bad):
 @pytest.mark.parametrize("bad", [2, "a", None, np.nan, [1], 0.5], ids=str)
 def test_one_label(learner, graph, model, bad):
     refused(lambda: model.learn_one(X[0], bad, task=0), model)
-    fresh = learner(graph=graph)
+    fresh = makers.made(learner, graph=graph)
     refused(lambda: fresh.learn_one(X[0], bad, task=0), fresh)
 
 

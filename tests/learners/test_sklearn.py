@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import warnings
 
+import makers
 import numpy as np
 import pytest
 import sklearn
@@ -29,7 +30,7 @@ def routing():
 
 
 def made(learner):
-    return learner(kernel=kernels.Gaussian(0.1), graph=graphs.disconnected())
+    return makers.made(learner, kernel=kernels.Gaussian(0.1), graph=graphs.disconnected())
 
 
 def test_check_estimator(learner):
@@ -74,6 +75,8 @@ def test_a_task_column_works_without_metadata_routing(learner):
 
 
 def test_grid_search(learner, routing):
+    if not {"graph", "kernel"} <= learner().get_params().keys():
+        pytest.skip("it has no graph or kernel to choose")
     grid = {"graph": [graphs.complete(coupling=float("inf")), graphs.disconnected()]}
     search = GridSearchCV(made(learner), grid, cv=3).fit(X, Y, tasks=TASKS)
     assert search.best_params_["graph"] == graphs.disconnected()

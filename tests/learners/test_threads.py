@@ -6,6 +6,7 @@ import sys
 import threading
 from concurrent.futures import ThreadPoolExecutor
 
+import makers
 import numpy as np
 import pytest
 from sklearn import config_context
@@ -33,7 +34,7 @@ def eager_switching():
 
 
 def made(learner, engine="auto"):
-    return learner(kernel=kernels.Gaussian(0.3), engine=engine)
+    return makers.made(learner, kernel=kernels.Gaussian(0.3), engine=engine)
 
 
 def blocks():

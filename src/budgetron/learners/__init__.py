@@ -18,10 +18,14 @@ if TYPE_CHECKING:  # for editors and type checkers; at run time `registry` finds
     from budgetron.learners.budgetron import Budgetron as Budgetron
     from budgetron.learners.forgetron import Forgetron as Forgetron
     from budgetron.learners.fourier_sgd import FourierSgd as FourierSgd
+    from budgetron.learners.linear_perceptron import LinearPerceptron as LinearPerceptron
     from budgetron.learners.perceptron import Perceptron as Perceptron
     from budgetron.learners.projectron import Projectron as Projectron
     from budgetron.learners.random_budget_perceptron import RandomBudgetPerceptron as RandomBudgetPerceptron
+    from budgetron.learners.relation_perceptron import RelationPerceptron as RelationPerceptron
+    from budgetron.learners.second_order_perceptron import SecondOrderPerceptron as SecondOrderPerceptron
     from budgetron.learners.shared_projectron import SharedProjectron as SharedProjectron
+    from budgetron.learners.shifting_perceptron import ShiftingPerceptron as ShiftingPerceptron
 
 __all__ = ["Belief"]
 __all__ += learner_names()

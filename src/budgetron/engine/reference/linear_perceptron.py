@@ -1,0 +1,211 @@
+"""LinearPerceptron: the multitask Perceptron in primal form, with one weight vector per task; and its p-norm form.
+
+    no norm:   on a mistake of task i:  w_j ← w_j + y (A⁻¹)_ji x  for every task j          f_i(x) = w_i·x
+               These are the weights of the kernel Perceptron with the linear kernel.
+    p-norm:    on a mistake of task i:  v_j ← v_j + y (A⁻¹)_ji x  for every task j
+               w = ∇½‖v‖_p²:  w_n = sign(v_n) |v_n|^{p−1} / ‖v‖_p^{p−2}, n over all tasks, outputs and columns
+               f_i(x) = Σ_j (A⁻¹)_ij w_j·x          A⁻¹ is in the update and in the prediction
+
+In a clique (diagonal a, off-diagonal o of A⁻¹) what is kept are the sums u_j = Σ y x of each task's own mistakes and
+their sum s per cluster: v_j = (a − o) u_j + o s, so a mistake changes one row and one sum. Tasks that never erred have
+v_j = o s. They count in the norm if the graph knows the number of tasks; otherwise from their first mistake on.
+An explicit graph keeps v itself, for all its tasks.
+
+    rows.vectors  u, or v in an explicit graph     sums[cluster]  s     p  p
+
+The weights are computed relative to the largest |v_n|, because |v_n|^p overflows.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Annotated, Any
+
+import numpy as np
+from msgspec import Meta
+
+from budgetron.engine.records import Outcome
+from budgetron.engine.reference.declaration import Arrays, RuleParameters
+from budgetron.engine.reference.rows import Array, Instance
+from budgetron.engine.reference.rule import Located, Rule, mistaken
+from budgetron.engine.reference.store import Store
+from budgetron.engine.reference.task_vectors import TaskVectors, columns, explained, vector_fields, verify_vectors
+from budgetron.engine.saved_state import Field, Layout, length, optional, require
+from budgetron.engine.settings import Settings
+from budgetron.graphs import Clique, Explicit
+
+LARGEST_P = 50.0  # |v|^p of numbers within a factor of 2^16, and sums of 2^60 of them, stay finite
+
+
+class Parameters(RuleParameters, frozen=True):
+    norm: Annotated[float, Meta(ge=2.0, le=LARGEST_P)] | None = None  # p
+
+
+class LinearPerceptron(Rule):
+    """Every mistake changes the weights of all related tasks."""
+
+    name = "linear_perceptron"
+    Parameters = Parameters
+    needs_kernel = False
+
+    # ---- the declaration
+
+    @classmethod
+    def layout(cls, settings: Settings, arrays: Arrays) -> Layout:
+        s, shape = length(arrays, "sum_cluster"), (settings.n_outputs, settings.n_features)
+        sums = {"sum_cluster": Field("int64", (s,)), "sums": Field("float64", (s, *shape))}
+        # The core tracks ‖v‖_p^p from step to step, and per cluster and column Σ_j φ(v_j) and Σ_j |v_j|^p.
+        core = optional({"norm": Field("float64", (3,)), "dual_sums": Field("float64", (s, 2, *shape))}, arrays)
+        return super().layout(settings, arrays) | vector_fields(settings, arrays) | sums | core
+
+    @classmethod
+    def verify(cls, settings: Settings, arrays: Arrays) -> None:
+        verify_vectors(settings, arrays)
+        clusters = arrays["sum_cluster"]
+        require(len(np.unique(clusters)) == len(clusters), "state.sum_cluster", "without repetition")
+        if isinstance(settings.graph, Explicit):
+            every = np.array_equal(arrays["task"], np.arange(settings.graph.n_tasks))
+            require(every, "state.task", "all tasks of the graph")
+            require(len(clusters) == 0, "state.sum_cluster", "empty for this graph")
+        else:
+            wanted = set(arrays["task_cluster"].tolist()) if _has_sums(settings) else set()
+            require(wanted <= set(clusters.tolist()), "state.sum_cluster", "with the cluster of every task")
+        if "norm" in arrays:
+            sound = bool(np.isfinite(arrays["norm"]).all() and arrays["norm"][1] > 0)
+            require(sound, "state.norm", "finite, with a unit above 0")
+
+    @classmethod
+    def bytes_beyond(cls, settings: Settings, compiled: bool) -> int:
+        tasks = settings.graph.n_tasks if isinstance(settings.graph, Explicit) else 1
+        return 8 * (tasks or 1) * settings.n_outputs * settings.n_features
+
+    # ---- learning
+
+    def __init__(self, settings: Settings) -> None:
+        self.settings, self.store = settings, Store(settings)
+        self.p = settings.parameters.norm
+        self.rows = TaskVectors(settings)
+        self.sums: dict[int, Array] = {}
+        graph = settings.graph
+        if isinstance(graph, Explicit):
+            for task in range(graph.n_tasks):
+                self.rows.where[task] = task
+            self.rows.task, self.rows.cluster = np.arange(graph.n_tasks), np.array(graph.component)
+            self.rows.vectors = np.zeros((graph.n_tasks, *self.rows.shape))
+
+    def predict(self, x: Instance, task_id: int, cluster: int) -> Array:
+        w = self.weights_of(task_id, cluster)
+        return np.asarray((w[:, columns(x)] * x.values).sum(axis=1))
+
+    def weights_of(self, task_id: int, cluster: int) -> Array:
+        """Return the weights that f_i multiplies with x, (n_outputs, d)."""
+        graph, r = self.settings.graph, self.rows.where.get(task_id)
+        own = np.zeros(self.rows.shape) if r is None else self.rows.vectors[r]
+        if isinstance(graph, Explicit):
+            if self.p is None:
+                return own
+            phi, size = self.dual(self.rows.vectors, self.p)
+            return np.asarray(size * np.tensordot(graph.column(task_id), phi, axes=1))
+        assert isinstance(graph, Clique)
+        a, o = graph.diagonal, graph.off_diagonal
+        s = self.sums.get(cluster, np.zeros(self.rows.shape))
+        if self.p is None:
+            return np.asarray((a - o) * own + o * s)
+        v = np.concatenate([self.clique_vectors(), (o * s)[None]])
+        missing = 0 if graph.n_tasks is None else max(graph.n_tasks - len(self.rows), 0)
+        phi, size = self.dual(v, self.p, np.append(np.ones(len(self.rows)), missing))
+        unseen = graph.n_tasks is None and r is None  # it counts in its own prediction, but not in the norm
+        related = np.append(self.rows.cluster == cluster, missing + unseen)
+        return np.asarray(size * ((a - o) * phi[-1 if r is None else r] + o * np.tensordot(related, phi, axes=1)))
+
+    def clique_vectors(self) -> Array:
+        """Return v_j for every row."""
+        graph = self.settings.graph
+        assert isinstance(graph, Clique)
+        v = (graph.diagonal - graph.off_diagonal) * self.rows.vectors
+        if _has_sums(self.settings):
+            for r, cluster in enumerate(self.rows.cluster.tolist()):
+                v[r] += graph.off_diagonal * self.sums[cluster]
+        return v
+
+    @staticmethod
+    def dual(v: Array, p: float, counts: Array | None = None) -> tuple[Array, float]:
+        """Return sign(v)|v|^{p−1} and the factor that makes w of it; `counts`: how many tasks a row stands for."""
+        largest = float(np.abs(v).max(initial=0.0))
+        if largest == 0:
+            return np.zeros_like(v), 0.0
+        z = v / largest
+        phi = np.sign(z) * np.abs(z) ** (p - 1)
+        sums = (phi * z).sum(axis=(1, 2))
+        total = float(sums.sum() if counts is None else sums @ counts)
+        return phi, (largest * total ** (2 / p - 1)) if total > 0 else 0.0
+
+    def learn(self, x: Instance, task_id: int, cluster: int, code: int, weight: float) -> tuple[Array, Outcome]:
+        f = self.predict(x, task_id, cluster)
+        y = mistaken(f, code)
+        self.n_seen += 1
+        if y is None:
+            return f, Outcome(0)
+        self.n_mistakes += 1
+        if x.square == 0:
+            return f, Outcome.MISTAKE
+        step, at = np.outer(y, x.values), columns(x)
+        graph, rows = self.settings.graph, self.rows
+        if isinstance(graph, Explicit):
+            rows.vectors[:, :, at] += np.multiply.outer(graph.column(task_id), step)
+        else:
+            r = rows.add(task_id, cluster)
+            rows.vectors[r][:, at] += step
+            if _has_sums(self.settings):
+                self.sums.setdefault(cluster, np.zeros(rows.shape))[:, at] += step
+        return f, Outcome.MISTAKE | Outcome.UPDATED
+
+    def query(self, name: str, examples: Iterable[Located], arrays: Arrays) -> dict[str, Any]:
+        return explained(self, examples) if name == "explain" else super().query(name, examples, arrays)
+
+    def forget(self, task_id: int) -> None:
+        """Remove the task's vector, in a clique also from the sum. In an explicit graph others keep what they learned
+        from it."""
+        r = self.rows.where.get(task_id)
+        if r is None:
+            return
+        if isinstance(self.settings.graph, Explicit):
+            self.rows.vectors[r] = 0.0
+            return
+        cluster = int(self.rows.cluster[r])
+        if cluster in self.sums:
+            self.sums[cluster] = self.sums[cluster] - self.rows.vectors[r]
+        self.rows.remove(r)
+
+    def evict_one(self) -> bool:
+        return False
+
+    def coef(self) -> Array:
+        return np.empty((self.settings.n_outputs, 0))
+
+    def of_task(self, task_id: int, cluster: int) -> Array:
+        return self.coef()
+
+    # ---- state
+
+    def state(self) -> dict[str, Any]:
+        counts = {"n_seen": self.n_seen, "n_mistakes": self.n_mistakes}
+        sums = np.array(list(self.sums.values())).reshape(len(self.sums), *self.rows.shape)
+        shared = {"sum_cluster": np.array(list(self.sums), dtype=np.int64), "sums": sums}
+        return self.store.state() | counts | self.rows.state() | shared
+
+    def restore(self, state: dict[str, Any]) -> None:
+        self.n_seen, self.n_mistakes = int(state["n_seen"]), int(state["n_mistakes"])
+        self.store.restore(state)
+        self.rows.restore(state)
+        named = zip(np.asarray(state["sum_cluster"]).tolist(), np.array(state["sums"], dtype=np.float64), strict=True)
+        self.sums = dict(named)
+
+    @property
+    def nbytes(self) -> int:
+        return self.rows.nbytes + sum(values.nbytes for values in self.sums.values())
+
+
+def _has_sums(settings: Settings) -> bool:
+    """Whether tasks of a cluster share a sum: in a clique whose tasks are related."""
+    return isinstance(settings.graph, Clique) and settings.graph.off_diagonal != 0

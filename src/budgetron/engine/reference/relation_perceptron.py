@@ -1,0 +1,314 @@
+"""RelationPerceptron: a linear multitask Perceptron that learns how its tasks are related.
+
+    on a mistake of task i:   w_j ← w_j + y C_ji x for every task j;   f_i(x) = w_i·x
+    after `start` examples C then becomes a function of the w before this step; until then C = κI
+
+    G_ij = w_i·w_j,  Σ = the sum of the G of all mistakes,  k tasks                              SRDV11, A = C⁻¹
+    logdet          C = κI + ηΣ                                A ← (A⁻¹ + ηG)⁻¹
+    von Neumann     C = κ exp(ηΣ)                              A ← exp(log A − ηG)
+    covariance      C = cov(w), over the columns               A ← cov(w), if `as_printed`
+    batch           C = G^½ / tr G^½                           A ← G^½ / tr G^½, if `as_printed`
+    spectral        f_i(x) = Σ_j C_ij v_j·x,  v_i ← v_i + y x,  C = tr(G^p)^{1/p−1} G^{p−1},  G of the v
+                    This is the 2p-norm matrix Perceptron of CCG10, one task per step.
+
+Unless `as_printed`, C is scaled to the trace κk, because nothing else fixes its size: larger C make larger w, and these
+larger C. As printed, C is frozen once its trace exceeds 10^12 κk. κ is the number of tasks if it is given, as in the
+paper; otherwise 1, and k counts the tasks that have erred. A task whose C_ii is (nearly) 0, because it has no weights
+yet, takes steps of its own with C_ii = κ.
+
+`rank` r bounds C to O(k r) numbers: C = base·I + F Fᵀ. Σ is sketched by frequent directions, Σ ≈ L Lᵀ with r columns;
+of covariance and batch the r largest eigenvectors remain.
+
+    rows.vectors  w or v     C  C     sigma  Σ     sketch  L     factor, base  F, base     unit  κ
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Annotated, Any
+
+import numpy as np
+from msgspec import Meta
+
+from budgetron.engine.records import Outcome
+from budgetron.engine.reference.declaration import Arrays, RuleParameters
+from budgetron.engine.reference.rows import Array, Instance, without
+from budgetron.engine.reference.rule import Located, Rule, mistaken
+from budgetron.engine.reference.store import Store
+from budgetron.engine.reference.task_vectors import TaskVectors, columns, explained, vector_fields, verify_vectors
+from budgetron.engine.saved_state import Field, Layout, length, optional, require
+from budgetron.engine.settings import Settings
+
+LOGDET, VON_NEUMANN, COVARIANCE, BATCH, SPECTRAL = range(5)
+LARGEST_TRACE = 1e12  # in units of κk
+NO_RELATION = 1e-9  # in units of κ: a smaller C_ii counts as 0
+
+
+class Parameters(RuleParameters, frozen=True):
+    relations: Annotated[int, Meta(ge=LOGDET, le=SPECTRAL)] = LOGDET
+    rate: Annotated[float, Meta(gt=0.0)] = 0.01  # η
+    start: Annotated[int, Meta(ge=0, le=2**62)] = 0
+    power: Annotated[float, Meta(ge=1.0, le=64.0)] = 2.0  # p
+    as_printed: bool = False
+    tasks: Annotated[int, Meta(ge=1, le=2**53)] | None = None  # k, if it is known
+    rank: Annotated[int, Meta(ge=1, le=2**20)] | None = None  # r
+
+
+class RelationPerceptron(Rule):
+    """Every mistake changes the weights of related tasks, and the relations."""
+
+    name = "relation_perceptron"
+    Parameters = Parameters
+    needs_kernel = False
+
+    # ---- the declaration
+
+    @classmethod
+    def check(cls, settings: Settings) -> None:
+        super().check(settings)
+        p = settings.parameters
+        inverted = p.as_printed and p.relations in (COVARIANCE, BATCH)
+        require(p.rank is None or not (inverted or p.relations == SPECTRAL), "rank", "null here", str(p.rank))
+
+    @classmethod
+    def layout(cls, settings: Settings, arrays: Arrays) -> Layout:
+        p, n = settings.parameters, length(arrays, "task")
+        fields = super().layout(settings, arrays) | vector_fields(settings, arrays)
+        # The core updates G by a matrix of rank two at every mistake.
+        fields |= optional({"gram": Field("float64", (n, n))}, arrays)
+        if p.relations == SPECTRAL:
+            return fields
+        if p.rank is not None:
+            own = {"factor": Field("float64", (n, p.rank)), "base": Field("float64")}
+            return fields | own | ({"sketch": Field("float64", (n, p.rank))} if p.relations <= VON_NEUMANN else {})
+        own = {"relations": Field("float64", (n, n))}
+        return fields | own | ({"sigma": Field("float64", (n, n))} if p.relations <= VON_NEUMANN else {})
+
+    @classmethod
+    def verify(cls, settings: Settings, arrays: Arrays) -> None:
+        verify_vectors(settings, arrays)
+        if "base" in arrays:
+            require(float(arrays["base"][0]) >= 0, "state.base", "0 or above", str(arrays["base"][0]))
+
+    @classmethod
+    def bytes_beyond(cls, settings: Settings, compiled: bool) -> int:
+        return 8 * settings.n_outputs * settings.n_features
+
+    # ---- learning
+
+    def __init__(self, settings: Settings) -> None:
+        self.settings, self.store, self.p = settings, Store(settings), settings.parameters
+        self.rows = TaskVectors(settings)
+        self.unit = float(self.p.tasks or 1)
+        width = 0 if self.p.rank is None else self.p.rank
+        self.C: Array = np.zeros((0, 0))
+        self.sigma: Array = np.zeros((0, 0))
+        self.factor: Array = np.zeros((0, width))
+        self.sketch: Array = np.zeros((0, width))
+        self.base = self.unit
+
+    def predict(self, x: Instance, task_id: int, cluster: int) -> Array:
+        r = self.rows.where.get(task_id)
+        if r is None:
+            return np.zeros(self.settings.n_outputs)
+        if self.p.relations == SPECTRAL:
+            return np.asarray(self.spectral()[r] @ self.rows.products(x))
+        return np.asarray((self.rows.vectors[r][:, columns(x)] * x.values).sum(axis=1))
+
+    def learn(self, x: Instance, task_id: int, cluster: int, code: int, weight: float) -> tuple[Array, Outcome]:
+        f = self.predict(x, task_id, cluster)
+        y = mistaken(f, code)
+        self.n_seen += 1
+        if y is None:
+            return f, Outcome(0)
+        self.n_mistakes += 1
+        if x.square == 0:
+            return f, Outcome.MISTAKE
+        r = self.row_of(task_id, cluster)
+        if self.p.relations == SPECTRAL:
+            self.rows.vectors[r][:, columns(x)] += np.outer(y, x.values)
+        else:
+            c, before = self.column(r), self.rows.vectors.copy()
+            self.rows.vectors[:, :, columns(x)] += np.multiply.outer(c, np.outer(y, x.values))
+            if self.n_seen > self.p.start:
+                self.relate(before)
+        return f, Outcome.MISTAKE | Outcome.UPDATED
+
+    def row_of(self, task_id: int, cluster: int) -> int:
+        """Return the row of a task. A new one is unrelated to the others."""
+        n, r = len(self.rows), self.rows.add(task_id, cluster)
+        if r == n:
+            self.C, self.sigma = (np.pad(matrix, (0, 1)) for matrix in (self.C, self.sigma))
+            self.C[n, n] = self.unit
+            self.factor, self.sketch = (np.pad(matrix, ((0, 1), (0, 0))) for matrix in (self.factor, self.sketch))
+        return r
+
+    def column(self, r: int) -> Array:
+        """Return column r of C."""
+        if self.p.rank is None:
+            c = self.C[:, r].copy()
+        else:
+            c = self.factor @ self.factor[r]
+            c[r] += self.base
+        if not c[r] > NO_RELATION * self.unit:
+            c[r] = self.unit
+        return c
+
+    # ---- relations
+
+    def relate(self, vectors: Array) -> None:
+        """Make C from the weights of the tasks, (n, n_outputs, d)."""
+        n, d = len(vectors), vectors.shape[2]
+        if self.p.relations == COVARIANCE:
+            vectors = (vectors - vectors.mean(axis=2, keepdims=True)) / np.sqrt(max(d - 1, 1))
+        W = vectors.reshape(n, -1)
+        if self.p.rank is None:
+            self.relate_all(W @ W.T)
+        else:
+            self.relate_sketch(W, self.p.rank)
+
+    def relate_all(self, G: Array) -> None:
+        n, kappa, eta, missing = len(G), self.unit, self.p.rate, self.n_tasks - len(G)
+        match self.p.relations:
+            case 0:
+                self.sigma = self.sigma + G
+                C, trace = kappa * np.eye(n) + eta * self.sigma, kappa * missing
+            case 1:
+                self.sigma = self.sigma + G
+                values, U = np.linalg.eigh(self.sigma)
+                shift = 0.0 if self.p.as_printed else max(float(values[-1]), 0.0)  # exp() must not overflow
+                with np.errstate(over="ignore", invalid="ignore"):
+                    C = kappa * (U * np.exp(eta * (values - shift))) @ U.T
+                trace = kappa * missing * np.exp(-eta * shift)
+            case 2:
+                C, trace = G, 0.0
+            case _:
+                values, U = np.linalg.eigh(G)
+                roots = np.sqrt(np.maximum(values, 0.0))
+                C, trace = (U * roots) @ U.T / max(float(roots.sum()), 1e-300), 0.0
+        if self.p.as_printed and self.p.relations in (COVARIANCE, BATCH):
+            C = np.linalg.pinv(C, hermitian=True, rcond=1e-12)
+        self.use(C, trace)
+
+    def use(self, C: Array, further: float) -> None:
+        """Take C, whose trace over tasks without weights is `further`."""
+        trace = float(np.trace(C)) + further
+        target = self.unit * self.n_tasks
+        if self.p.as_printed:
+            if trace <= LARGEST_TRACE * target:
+                self.C = C
+        elif trace > 0:
+            self.C = C * (target / trace)
+
+    def relate_sketch(self, W: Array, r: int) -> None:
+        kappa, eta, k = self.unit, self.p.rate, self.n_tasks
+        if self.p.relations <= VON_NEUMANN:
+            U, values = frequent_directions(np.concatenate([self.sketch, W], axis=1), r)
+            self.sketch = padded(U * np.sqrt(values), r)
+            if self.p.relations == LOGDET:
+                base, factor = kappa, np.sqrt(eta) * self.sketch
+            else:
+                shift = 0.0 if self.p.as_printed else float(values.max(initial=0.0))
+                base = kappa * float(np.exp(-eta * shift))
+                with np.errstate(over="ignore"):
+                    grown = kappa * np.exp(eta * (values - shift)) - base
+                factor = padded(U * np.sqrt(np.maximum(grown, 0.0)), r)
+        else:
+            U, sizes, _ = np.linalg.svd(W, full_matrices=False)
+            U, sizes = U[:, :r], sizes[:r]
+            root = sizes if self.p.relations == COVARIANCE else np.sqrt(sizes / max(float(sizes.sum()), 1e-300))
+            base, factor = 0.0, padded(U * root, r)
+        trace, target = base * k + float((factor**2).sum()), kappa * k
+        if self.p.as_printed:
+            if trace <= LARGEST_TRACE * target:
+                self.base, self.factor = base, factor
+        elif trace > 0:
+            self.base, self.factor = base * target / trace, factor * np.sqrt(target / trace)
+
+    def spectral(self) -> Array:
+        """Return C of the 2p-norm rule; it does not depend on the size of the weights."""
+        W = self.rows.vectors.reshape(len(self.rows), -1)
+        values, U = np.linalg.eigh(W @ W.T)
+        z = np.maximum(values, 0.0) / max(float(values.max(initial=0.0)), 1e-300)
+        p = self.p.power
+        powers = z ** (p - 1) if p > 1 else np.ones_like(z)
+        total = float((z**p).sum())
+        return np.asarray((U * powers) @ U.T * (total ** (1 / p - 1) if total > 0 else 0.0))
+
+    @property
+    def n_tasks(self) -> int:
+        """k: the tasks that are known, at least those that have erred."""
+        return max(self.p.tasks or 0, len(self.rows))
+
+    def query(self, name: str, examples: Iterable[Located], arrays: Arrays) -> dict[str, Any]:
+        if name == "explain":
+            return explained(self, examples)
+        if name != "relations":
+            return super().query(name, examples, arrays)
+        if self.p.relations == SPECTRAL:
+            C = self.spectral()
+        else:
+            C = np.array([self.column(r) for r in range(len(self.rows))]).reshape(len(self.rows), len(self.rows))
+        return {"task": self.rows.task.copy(), "relations": C.ravel()}
+
+    # ---- state
+
+    def forget(self, task_id: int) -> None:
+        """Remove a task's weights and relations. Other tasks keep what they learned from it."""
+        r = self.rows.where.get(task_id)
+        if r is None:
+            return
+        self.rows.remove(r)
+        self.C, self.sigma = (without(without(matrix, r, axis=0), r, axis=1) for matrix in (self.C, self.sigma))
+        self.factor, self.sketch = (without(matrix, r, axis=0) for matrix in (self.factor, self.sketch))
+
+    def evict_one(self) -> bool:
+        return False
+
+    def coef(self) -> Array:
+        return np.empty((self.settings.n_outputs, 0))
+
+    def of_task(self, task_id: int, cluster: int) -> Array:
+        return self.coef()
+
+    def _own(self) -> dict[str, Any]:
+        if self.p.relations == SPECTRAL:
+            return {}
+        if self.p.rank is None:
+            own: dict[str, Any] = {"relations": self.C, "sigma": self.sigma}
+        else:
+            own = {"factor": self.factor, "sketch": self.sketch, "base": self.base}
+        dropped = () if self.p.relations <= VON_NEUMANN else ("sigma", "sketch")
+        return {name: np.copy(value) if isinstance(value, np.ndarray) else value
+                for name, value in own.items() if name not in dropped}  # fmt: skip
+
+    def state(self) -> dict[str, Any]:
+        counts = {"n_seen": self.n_seen, "n_mistakes": self.n_mistakes}
+        return self.store.state() | counts | self.rows.state() | self._own()
+
+    def restore(self, state: dict[str, Any]) -> None:
+        self.n_seen, self.n_mistakes = int(state["n_seen"]), int(state["n_mistakes"])
+        self.store.restore(state)
+        self.rows.restore(state)
+        n = len(self.rows)
+        self.C, self.sigma = (np.array(state.get(name, np.zeros((n, n)))) for name in ("relations", "sigma"))
+        width = self.factor.shape[1]
+        self.factor, self.sketch = (np.array(state.get(name, np.zeros((n, width)))) for name in ("factor", "sketch"))
+        self.base = float(state.get("base", self.unit))
+
+    @property
+    def nbytes(self) -> int:
+        return self.rows.nbytes + sum(m.nbytes for m in (self.C, self.sigma, self.factor, self.sketch))
+
+
+def frequent_directions(columns_: Array, r: int) -> tuple[Array, Array]:
+    """Return the r largest left singular vectors and their squared singular values, less the next one (r + 1)."""
+    U, sizes, _ = np.linalg.svd(columns_, full_matrices=False)
+    squares = sizes**2
+    lost = float(squares[r]) if len(squares) > r else 0.0
+    return U[:, :r], np.maximum(squares[:r] - lost, 0.0)
+
+
+def padded(matrix: Array, width: int) -> Array:
+    """Return the matrix with columns of zeros up to a width."""
+    return np.pad(matrix, ((0, 0), (0, width - matrix.shape[1])))

@@ -1,0 +1,107 @@
+"""One vector of weights per task and output: the state of the linear rules that store no examples.
+
+Rows are in the order of each task's first mistake; removing one moves the last row into its place, as in the core.
+
+    vectors[r]  (n_outputs, d) of the task with id task[r]      where  task id → r
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+import numpy as np
+
+from budgetron.engine.reference.declaration import Arrays
+from budgetron.engine.reference.rows import Array, Instance, Integers, without
+from budgetron.engine.reference.rule import Located, Rule
+from budgetron.engine.saved_state import Field, Layout, length, require
+from budgetron.engine.settings import Settings
+
+
+class TaskVectors:
+    """The rows, and their tasks."""
+
+    def __init__(self, settings: Settings) -> None:
+        self.shape = (settings.n_outputs, settings.n_features)
+        self.task: Integers = np.empty(0, dtype=np.int64)
+        self.cluster: Integers = np.empty(0, dtype=np.int64)
+        self.vectors: Array = np.zeros((0, *self.shape))
+        self.where: dict[int, int] = {}
+
+    def __len__(self) -> int:
+        return len(self.task)
+
+    def add(self, task_id: int, cluster: int) -> int:
+        """Return the row of a task; it is added, with zeros, if there is none."""
+        if task_id not in self.where:
+            self.where[task_id] = len(self)
+            self.task, self.cluster = np.append(self.task, task_id), np.append(self.cluster, cluster)
+            self.vectors = np.concatenate([self.vectors, np.zeros((1, *self.shape))])
+        return self.where[task_id]
+
+    def remove(self, r: int) -> None:
+        del self.where[int(self.task[r])]
+        self.task, self.cluster = without(self.task, r), without(self.cluster, r)
+        self.vectors = without(self.vectors, r, axis=0)
+        if r < len(self):
+            self.where[int(self.task[r])] = r
+
+    def products(self, x: Instance) -> Array:
+        """⟨w_r, x⟩ for every row and output, (n, n_outputs)."""
+        return np.asarray((self.vectors[:, :, columns(x)] * x.values).sum(axis=2))
+
+    def state(self) -> dict[str, Any]:
+        return {"task": self.task.copy(), "task_cluster": self.cluster.copy(), "vectors": self.vectors.copy()}
+
+    def restore(self, state: dict[str, Any]) -> None:
+        self.task, self.cluster = np.array(state["task"]), np.array(state["task_cluster"])
+        self.vectors = np.array(state["vectors"], dtype=np.float64)
+        self.where = {task_id: r for r, task_id in enumerate(self.task.tolist())}
+
+    @property
+    def nbytes(self) -> int:
+        return self.vectors.nbytes + 2 * self.task.nbytes
+
+
+def columns(x: Instance) -> Any:
+    """Return which columns the values of x belong to."""
+    return slice(None) if x.indices is None else x.indices
+
+
+def explained(rule: Rule, examples: Iterable[Located]) -> dict[str, Any]:
+    """Answer the query "explain" of a linear rule: what each value of an example adds to its margin."""
+    margins, terms = [], []
+    for x, task_id, cluster in examples:
+        margins.append(rule.predict(x, task_id, cluster))
+        each = np.zeros((3, len(margins[-1]), len(x.values) + 1))  # shared, own, related; the last is the constant
+        for n in np.flatnonzero(x.values):
+            each[1, :, n] = rule.predict(_only(x, int(n)), task_id, cluster)
+        terms.append(each.ravel())
+    nothing: Integers = np.empty(0, dtype=np.int64)
+    return {"margins": np.concatenate(margins), "columns": np.concatenate(terms), "waves": np.empty(0),
+            "part": nothing, "part_waves": nothing}  # fmt: skip
+
+
+def _only(x: Instance, n: int) -> Instance:
+    """Return x with all values but one set to 0."""
+    values = np.zeros_like(x.values)
+    values[n] = x.values[n]
+    return Instance(values, x.indices, float(values[n] ** 2))
+
+
+def vector_fields(settings: Settings, arrays: Arrays) -> Layout:
+    """Return the fields of `TaskVectors.state`."""
+    n = length(arrays, "task")
+    return {"task": Field("int64", (n,)), "task_cluster": Field("int64", (n,)),
+            "vectors": Field("float64", (n, settings.n_outputs, settings.n_features))}  # fmt: skip
+
+
+def verify_vectors(settings: Settings, arrays: Arrays) -> None:
+    """Check the tasks: each once, and of an explicit graph only those that it has; and that nothing is stored."""
+    require(len(arrays["key"]) == 0, "state.key", "empty: nothing is stored", str(len(arrays["key"])))
+    task = arrays["task"]
+    require(len(np.unique(task)) == len(task), "state.task", "without repetition")
+    if not settings.graph.is_open and len(task):
+        inside = task.min() >= 0 and task.max() < (settings.graph.n_tasks or 0)
+        require(bool(inside), "state.task", "within the graph")

@@ -1,0 +1,100 @@
+// What relates the tasks of a RelationPerceptron: the matrix C, and how it follows from the weights of the tasks.
+//
+// Rows of C are in the order of the rows of weights. reserve() allocates, and nothing else does.
+#pragma once
+
+#include <algorithm>
+#include <cmath>
+#include <cstddef>
+#include <cstdint>
+#include <stdexcept>
+#include <string>
+#include <vector>
+
+#include "rules/registry.hpp"
+#include "stores/row_table.hpp"
+
+namespace budgetron {
+
+enum class Relation : std::size_t { logdet, von_neumann, covariance, batch, spectral };
+
+struct RelationSettings {
+  explicit RelationSettings(const Config& c)
+      : kind(static_cast<Relation>(c.parameters.count("relations", 0))),
+        rate(c.parameters.real("rate", 0.01)),
+        power(c.parameters.real("power", 2.0)),
+        as_printed(c.parameters.flag("as_printed", false)),
+        tasks(c.parameters.count("tasks", 0)),
+        rank(c.parameters.count("rank", 0)),
+        n_outputs(c.n_outputs),
+        d(c.d),
+        unit(tasks ? static_cast<double>(tasks) : 1.0) {
+    const bool full_only = kind == Relation::spectral || (as_printed && (kind == Relation::covariance || kind == Relation::batch));
+    if (kind > Relation::spectral || !(rate > 0) || !(power >= 1 && power <= 64) || (rank && full_only))
+      throw std::invalid_argument("_core.make: relations that are not defined");
+  }
+  bool accumulates() const { return kind == Relation::logdet || kind == Relation::von_neumann; }
+  double n_tasks(std::size_t n) const { return static_cast<double>(std::max(tasks, n)); }  // k
+
+  Relation kind;
+  double rate, power;  // η, p
+  bool as_printed;
+  std::size_t tasks, rank;  // 0: none is given
+  std::size_t n_outputs, d;
+  double unit;  // κ
+};
+
+constexpr double kLargestTrace = 1e12;  // as printed: C is frozen beyond, in units of κk
+constexpr double kNoRelation = 1e-9;    // a smaller C_ii counts as 0, in units of κ
+
+class Relations {
+ public:
+  explicit Relations(const RelationSettings& settings) : settings_(settings) {}
+  virtual ~Relations() = default;
+
+  std::size_t size() const { return n_; }
+  virtual void reserve(std::size_t n) = 0;  // for n tasks in all. If it throws, C is unchanged
+  virtual void add() = 0;                   // a task that is unrelated to all others
+  virtual void drop(std::size_t r) = 0;     // the last task takes its place
+  virtual double entry(std::size_t i, std::size_t j) const = 0;
+  // Makes C from the weights, which the step of this mistake has not changed yet.
+  virtual void relate(const RowTable& rows) = 0;
+  // The weights change by c ⊗ x, with sign y in one output; g_j is w_j·x before it.
+  virtual void stepped(const double* c, const double* g, double y, double square) = 0;
+  virtual void save(State& state) const = 0;
+  virtual void load(const State& state, const RowTable& rows) = 0;
+
+  // Column r of C.
+  void column(std::size_t r, double* out) const {
+    for (std::size_t j = 0; j < n_; ++j) out[j] = entry(j, r);
+    if (!(out[r] > kNoRelation * settings_.unit)) out[r] = settings_.unit;
+  }
+
+ protected:
+  // The mean of each output's weights of a task, over the columns.
+  void means(const RowTable& rows, double* out) const {
+    for (std::size_t j = 0; j < n_; ++j)
+      for (std::size_t o = 0; o < settings_.n_outputs; ++o) {
+        double sum = 0;
+        for (std::size_t f = 0; f < settings_.d; ++f) sum += rows.values(j)[o * settings_.d + f];
+        out[j * settings_.n_outputs + o] = sum / static_cast<double>(settings_.d);
+      }
+  }
+  double divisor() const { return static_cast<double>(settings_.d > 1 ? settings_.d - 1 : 1); }
+  // The factor of a C with this trace; 0: the former C stays.
+  double factor_for(double trace) const {
+    const double target = settings_.unit * settings_.n_tasks(n_);
+    if (settings_.as_printed) return trace <= kLargestTrace * target ? 1.0 : 0.0;
+    return trace > 0 ? target / trace : 0.0;
+  }
+  static void load_matrix(const State& state, const std::string& name, std::size_t size, double* out) {
+    const auto& saved = state.reals.at(name);
+    if (saved.size() != size) throw std::invalid_argument("a saved model whose relations do not agree in number");
+    std::copy(saved.begin(), saved.end(), out);
+  }
+
+  const RelationSettings settings_;
+  std::size_t n_ = 0;
+};
+
+}  // namespace budgetron

@@ -1,0 +1,292 @@
+// SecondOrderPerceptron: the multitask second-order Perceptron in dual form, also within a budget.
+//
+//   R = (aI + K_SS)⁻¹,   β = R y_S
+//   on a mistake:  ρ = R k_t,  s = a + K_tt − k_tᵀρ,  e = (ρ, −1):   R ← [R 0; 0 0] + e eᵀ/s,   β ← (β, 0) − e (y_t − f)/s
+//   δ² = 0, or x_t is the example of least loss:   e = ρ − α, and x_t is not stored
+//   eviction of r, γ = −P_·r/P_rr:   β_j += γ_j β_r,   R_ij += γ_i R_rj + R_ir γ_j + γ_i R_rr γ_j
+//
+// The B + 1 examples of a full store are never stored at once: the new one takes the slot of the evicted one.
+#include <algorithm>
+#include <cmath>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <stdexcept>
+
+#include "algebra/span.hpp"
+#include "rules/coefficient_learner.hpp"
+
+namespace budgetron {
+
+namespace {
+
+class SecondOrderPerceptron final : public CoefficientLearner {
+ public:
+  explicit SecondOrderPerceptron(const Config& config)
+      : CoefficientLearner(config), ridge_(config.parameters.real("ridge", 1.0)), r_(bytes_), labels_(bytes_), rho_(bytes_), e_(bytes_), row_(bytes_), miss_(bytes_, config.n_outputs) {
+    if (!(ridge_ > 0)) throw std::invalid_argument("_core.make: the ridge of a SecondOrderPerceptron must be above 0");
+    if (!unbounded()) span_ = std::make_unique<Span>(bytes_, capacity(), true, config.single && !config.sparse);
+    if (span_) bytes_.used += sizeof(Span);
+    grow(capacity());
+  }
+
+  void forget(std::int64_t task_id) override {
+    for (std::size_t slot = 0; slot < size();) {
+      if (task_ids_[slot] != task_id) {
+        ++slot;
+        continue;
+      }
+      if (const double own = r(slot, slot); own > 0) {
+        std::copy_n(&r(slot, 0), size(), e_.data());
+        for (std::size_t o = 0; o < config_.n_outputs; ++o) simd().axpy(-beta(o)[slot] / own, e_.data(), size(), beta(o));
+        add_square(e_.data(), -1.0 / own);
+      }
+      if (span_) span_->remove(slot);
+      remove(slot);
+    }
+  }
+
+ protected:
+  std::uint8_t on_mistake(const Example& example, double kk, const Step& step, Scratch& scratch) override {
+    double* k = scratch.task_row.data();
+    double delta2 = span_ ? span_->project(k, kk, rows()) : 1.0;
+    if (delta2 == 0) {
+      learn_projected(k, kk, step, scratch.margins.data());
+      return kMistake | kUpdated;
+    }
+    if (!store_->fits_alone(example.x)) return kMistake;
+    if (!store_->fits(example.x)) {
+      do {
+        span_->settle();
+        const std::size_t last = size() - 1, victim = evict();
+        move_last(scratch.task_row, victim, last);
+      } while (!store_->fits(example.x));
+      for (std::size_t o = 0; o < config_.n_outputs; ++o) scratch.margins[o] = simd().dot(beta(o), k, size());
+      delta2 = span_->project(k, kk, rows());
+    }
+    const std::size_t n = size();
+    const double s = innovation(k, kk);
+    set_miss(step, scratch.margins.data());
+    if (!full()) {
+      if (span_) span_->append(k, kk, delta2);
+      append(example);
+      extend(n, s, step);
+      return kMistake | kUpdated | kStored;
+    }
+    const std::size_t victim = cheapest_of_all(s, delta2);
+    if (victim == n) {
+      learn_projected(k, kk, step, scratch.margins.data());
+      return kMistake | kUpdated;
+    }
+    span_->replace(victim, k, kk, delta2);
+    replace_in_matrix(victim, s);
+    for (std::size_t o = 0; o < config_.n_outputs; ++o) {
+      const double before = beta(o)[victim] - rho_[victim] * miss_[o] / s;
+      simd().axpy(-miss_[o] / s, rho_.data(), n, beta(o));
+      beta(o)[victim] = miss_[o] / s;
+      const double share = span_->gamma[victim];
+      simd().axpy(before, span_->gamma.data(), n, beta(o));  // includes the new example, whose share is gamma[victim]
+      beta(o)[victim] = miss_[o] / s + before * share;
+    }
+    replace(victim, example);
+    set_labels(victim, step);
+    return kMistake | kUpdated | kStored;
+  }
+
+  void grow(std::size_t capacity) override {
+    if (capacity > stride_) {
+      Vec<double> wider(bytes_, capacity * capacity), labels(bytes_, config_.n_outputs * capacity);
+      for (std::size_t i = 0; i < size(); ++i) std::copy_n(r_.data() + i * stride_, size(), wider.data() + i * capacity);
+      for (std::size_t o = 0; o < config_.n_outputs && stride_; ++o) std::copy_n(labels_.data() + o * stride_, size(), labels.data() + o * capacity);
+      for (auto* vector : {&rho_, &e_, &row_}) vector->resize(capacity);
+      r_.swap(wider);
+      labels_.swap(labels);
+      stride_ = capacity;
+    }
+    CoefficientLearner::grow(capacity);
+  }
+
+  void slot_removed(std::size_t slot, std::size_t last) override {
+    for (std::size_t j = 0; j <= last; ++j) r(slot, j) = r(last, j);
+    for (std::size_t j = 0; j <= last; ++j) r(j, slot) = r(j, last);
+    for (std::size_t o = 0; o < config_.n_outputs; ++o) labels_[o * stride_ + slot] = labels_[o * stride_ + last];
+    CoefficientLearner::slot_removed(slot, last);
+  }
+
+  void rows_moved() override {
+    if (span_) span_->rebuild(size(), rows());
+  }
+  // R and β again from the stored examples and their labels, one by one; dependent ones are dropped before.
+  void kernel_changed() override {
+    rows_moved();
+    if (span_)
+      span_->evict_dependent(0.0, [this](std::size_t slot) {
+        span_->remove(slot);
+        remove(slot);
+        rows_moved();
+      });
+    for (std::size_t o = 0; o < config_.n_outputs; ++o) std::fill_n(beta(o), size(), 0.0);
+    for (std::size_t j = 0; j < size(); ++j) {
+      task_row_of_slot(j, true, row_.data());
+      multiply(row_.data(), j);
+      const double s = innovation(row_.data(), row_[j], j);
+      for (std::size_t o = 0; o < config_.n_outputs; ++o) miss_[o] = labels_[o * stride_ + j] - simd().dot(beta(o), row_.data(), j);
+      grow_matrix(j, s);
+    }
+  }
+
+  void save_rule(State& state) override {
+    CoefficientLearner::save_rule(state);
+    auto& packed = state.reals["precision"];
+    for (std::size_t i = 0; i < size(); ++i) packed.insert(packed.end(), &r(i, 0), &r(i, 0) + i + 1);
+    auto& labels = state.reals["labels"];
+    for (std::size_t o = 0; o < config_.n_outputs; ++o) labels.insert(labels.end(), labels_.data() + o * stride_, labels_.data() + o * stride_ + size());
+    if (span_) span_->save(state);
+  }
+  void load_rule(const State& state) override {
+    CoefficientLearner::load_rule(state);
+    const auto& packed = state.reals.at("precision");
+    const auto& labels = state.reals.at("labels");
+    if (packed.size() != triangle(size()) || labels.size() != config_.n_outputs * size())
+      throw std::invalid_argument("a saved model whose precision does not agree in number");
+    for (std::size_t i = 0; i < size(); ++i)
+      for (std::size_t j = 0; j <= i; ++j) r(i, j) = r(j, i) = packed[triangle(i) + j];
+    for (std::size_t o = 0; o < config_.n_outputs; ++o)
+      std::copy_n(labels.begin() + static_cast<std::ptrdiff_t>(o * size()), size(), labels_.begin() + static_cast<std::ptrdiff_t>(o * stride_));
+    if (span_) span_->load(state, size(), rows());
+  }
+
+ private:
+  double& r(std::size_t i, std::size_t j) { return r_[i * stride_ + j]; }
+  Gram::RowOf rows() {
+    return [this](std::size_t slot, double* row) { task_row_of_slot(slot, true, row); };
+  }
+
+  // ρ = R k over the first n slots.
+  void multiply(const double* k, std::size_t n) {
+    for (std::size_t i = 0; i < n; ++i) rho_[i] = simd().dot(&r(i, 0), k, n);
+  }
+  // Sets ρ, and returns s.
+  double innovation(const double* k, double kk) {
+    multiply(k, size());
+    return innovation(k, kk, size());
+  }
+  // s is at least a but for rounding. Without a budget R is at most I/a, so s is also at least a‖ρ‖²; for huge kernel values that
+  // does not hold after rounding, and R would grow without bound.
+  double innovation(const double* k, double kk, std::size_t n) const {
+    const double s = ridge_ + std::max(kk - simd().dot(k, rho_.data(), n), 0.0);
+    return span_ ? s : std::max(s, ridge_ * simd().dot(rho_.data(), rho_.data(), n));
+  }
+  // y_t − f.
+  void set_miss(const Step& step, const double* f) {
+    for (std::size_t o = 0; o < config_.n_outputs; ++o) miss_[o] = label(step, o) - f[o];
+  }
+  static double label(const Step& step, std::size_t o) { return o == step.plus ? step.sign : o == step.minus ? -step.sign : 0.0; }
+  void set_labels(std::size_t slot, const Step& step) {
+    for (std::size_t o = 0; o < config_.n_outputs; ++o) labels_[o * stride_ + slot] = label(step, o);
+  }
+  // R += factor · e eᵀ
+  void add_square(const double* e, double factor) {
+    for (std::size_t i = 0; i < size(); ++i) simd().axpy(factor * e[i], e, size(), &r(i, 0));
+    mirror(size());
+  }
+  // The two triangles of R may differ in rounding; the lower one, which is saved, counts.
+  void mirror(std::size_t n) {
+    for (std::size_t i = 0; i < n; ++i)
+      for (std::size_t j = 0; j < i; ++j) r(j, i) = r(i, j);
+  }
+
+  // The new example is projected on the stored ones; span_->alpha is its projection.
+  void learn_projected(const double* k, double kk, const Step& step, const double* f) {
+    const double s = innovation(k, kk);
+    set_miss(step, f);
+    for (std::size_t j = 0; j < size(); ++j) e_[j] = rho_[j] - span_->alpha[j];
+    add_square(e_.data(), 1.0 / s);
+    for (std::size_t o = 0; o < config_.n_outputs; ++o) simd().axpy(-miss_[o] / s, e_.data(), size(), beta(o));
+  }
+
+  // The new example, in the last slot n.
+  void extend(std::size_t n, double s, const Step& step) {
+    grow_matrix(n, s);
+    set_labels(n, step);
+  }
+  void grow_matrix(std::size_t n, double s) {
+    for (std::size_t i = 0; i < n; ++i) {
+      simd().axpy(rho_[i] / s, rho_.data(), n, &r(i, 0));
+      r(i, n) = r(n, i) = -rho_[i] / s;
+    }
+    r(n, n) = 1.0 / s;
+    mirror(n);
+    for (std::size_t o = 0; o < config_.n_outputs; ++o) {
+      simd().axpy(-miss_[o] / s, rho_.data(), n, beta(o));
+      beta(o)[n] = miss_[o] / s;
+    }
+  }
+
+  // The argmin of ‖β_j‖/√P_jj over the slots and the new example, which is size(), after its step; the oldest of ties.
+  std::size_t cheapest_of_all(double s, double delta2) {
+    const std::size_t n = size();
+    double newest = 0;
+    for (std::size_t o = 0; o < config_.n_outputs; ++o) newest += miss_[o] * miss_[o];
+    newest = std::sqrt(newest * delta2) / s;
+    for (std::size_t j = 0; j < n; ++j) {
+      double square = 0;
+      for (std::size_t o = 0; o < config_.n_outputs; ++o) {
+        const double b = beta(o)[j] - rho_[j] * miss_[o] / s;
+        square += b * b;
+      }
+      span_->scores[j] = std::sqrt(square) / span_->root_diagonal(j, delta2);
+    }
+    const Extremes of = simd().extremes(span_->scores.data(), n);
+    const double tied = std::min(of.least, newest) * (1.0 + 1e-10) + 1e-12 * std::max(of.largest, newest);
+    return simd().oldest_within(span_->scores.data(), arrivals_.data(), n, tied);
+  }
+
+  // R with the new example in the place of `victim`, which is projected on it and the others by span_->gamma.
+  void replace_in_matrix(std::size_t victim, double s) {
+    const std::size_t n = size();
+    add_square(rho_.data(), 1.0 / s);
+    std::copy_n(&r(victim, 0), n, e_.data());
+    const double *gamma = span_->gamma.data(), own = e_[victim], of_new = -rho_[victim] / s, share = gamma[victim];
+    for (std::size_t i = 0; i < n; ++i) {
+      if (i == victim) continue;
+      for (std::size_t j = 0; j < n; ++j) r(i, j) += gamma[i] * e_[j] + e_[i] * gamma[j] + gamma[i] * gamma[j] * own;
+    }
+    for (std::size_t j = 0; j < n; ++j)
+      r(victim, j) = r(j, victim) = -rho_[j] / s + share * e_[j] + of_new * gamma[j] + share * gamma[j] * own;
+    r(victim, victim) = 1.0 / s + 2.0 * share * of_new + share * share * own;
+    mirror(n);
+  }
+
+  // Evicts the example of least loss without a new one; returns its slot. Call span_->settle() first.
+  std::size_t evict() {
+    const std::size_t n = size();
+    for (std::size_t j = 0; j < n; ++j) span_->scores[j] = norm(j) / span_->root_diagonal(j);
+    const std::size_t victim = lowest_arrival(span_->scores.data(), n);
+    span_->set_eviction(victim);
+    std::copy_n(&r(victim, 0), n, e_.data());
+    const double *gamma = span_->gamma.data(), own = e_[victim];
+    for (std::size_t i = 0; i < n; ++i)
+      for (std::size_t j = 0; j < n; ++j) r(i, j) += gamma[i] * e_[j] + e_[i] * gamma[j] + gamma[i] * gamma[j] * own;
+    mirror(n);
+    for (std::size_t o = 0; o < config_.n_outputs; ++o) {
+      const double lost = beta(o)[victim];
+      simd().axpy(lost, gamma, n, beta(o));
+    }
+    span_->remove(victim);
+    remove(victim);
+    return victim;
+  }
+
+  const double ridge_;  // a
+  std::unique_ptr<Span> span_;  // none without a budget, where nothing is projected
+  Vec<double> r_, labels_;      // R, and y of the stored examples
+  Vec<double> rho_, e_, row_, miss_;
+  std::size_t stride_ = 0;
+};
+
+const Registered registered("second_order_perceptron", {"ridge"}, make_counted<SecondOrderPerceptron>);
+
+}  // namespace
+
+}  // namespace budgetron
