@@ -1,7 +1,8 @@
 """Compute the paper's mistake bounds for your own run: choose a comparator, and see how many mistakes are allowed.
 
 A comparator is a fixed reference classifier per task. The theorems bound the learner's mistakes by the comparator's
-hinge loss and norm. `guarantee` computes the bound, `bounds` has the theorems, `plotting` draws the paper's remarks.
+hinge loss and norm. `guarantee` computes the bound, `bounds` has the theorems, `classic`
+those of earlier multitask learners, `plotting` draws the paper's remarks.
 
 >>> import numpy as np
 >>> from budgetron import Forgetron, graphs, kernels, theory
@@ -24,6 +25,7 @@ from budgetron.theory.bounds import (
     random_budget_bound,
     random_budget_radius,
 )
+from budgetron.theory.classic import fixed_shrink_bound, p_norm_bound, perceptron_bound, second_order_bound
 from budgetron.theory.comparator import Comparator, Shifting, linear_comparator, model_comparator
 from budgetron.theory.guarantee import Guarantee, guarantee
 
@@ -32,12 +34,16 @@ __all__ = [
     "Comparator",
     "Guarantee",
     "Shifting",
+    "fixed_shrink_bound",
     "forgetron_bound",
     "forgetron_radius",
     "guarantee",
     "linear_comparator",
     "longest",
     "model_comparator",
+    "p_norm_bound",
+    "perceptron_bound",
     "random_budget_bound",
     "random_budget_radius",
+    "second_order_bound",
 ]

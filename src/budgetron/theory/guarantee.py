@@ -17,6 +17,7 @@ from budgetron.theory.bounds import (
     forgetron_bound,
     random_budget_bound,
 )
+from budgetron.theory.classic import fixed_shrink_bound
 from budgetron.theory.comparator import Comparator, Shifting, squared_norms
 
 _WHO = "theory.guarantee"
@@ -73,8 +74,9 @@ def guarantee(
 
     Parameters
     ----------
-    model : a fitted RandomBudgetPerceptron (Theorem 1) or Forgetron (Theorem 2). For other learners the quantities are
-        computed, but there is no bound.
+    model : a fitted RandomBudgetPerceptron (Theorem 1), Forgetron (Theorem 2) or ShiftingPerceptron with a fixed decay
+        (`fixed_shrink_bound`, which is not of the paper). For other learners the quantities are computed, but there is
+        no bound.
     stream : (X, y, tasks) or a data set, exactly as the model learned it.
     comparator : a `Comparator`, or a `Shifting` one.
     mistakes : the mistakes of the run, if not `model.n_mistakes_`; for example a mean over several seeds.
@@ -98,7 +100,7 @@ def guarantee(
     signs = np.where(block.y == model.classes_[1], 1.0, -1.0)
     agreement = signs * comparator.margins(block.X, tasks)
     largest = float(np.sqrt(model.kernel_.of_self(squared_norms(block.X)).max()))
-    terms = _Terms(agreement, comparator, largest, model.theorem, model.capacity_)
+    terms = _Terms(agreement, comparator, largest, model)
     factor = terms.best_scale() if scale == "best" else float(scale)
     bound = terms.bound(factor)
     reason = "" if math.isfinite(bound.mistakes) else terms.reason(factor, bound)
@@ -127,12 +129,12 @@ class _Terms:
         agreement: NDArray[np.float64],
         comparator: Comparator | Shifting,
         largest: float,
-        theorem: int | None,
-        budget: int | None,
+        model: Any,
     ) -> None:
         self._agreement = agreement  # y g(x)
         self._norm, self._shift = comparator.largest_norm, comparator.total_shift
-        self._theorem, self._budget, self._largest = theorem, budget, largest
+        self._theorem, self._budget, self._largest = model.theorem, model.capacity_, largest
+        self._shrink: float | None = getattr(model, "fixed_shrink_", None)
         self.c = comparator.graph.c_g * largest
 
     def hinge_loss(self, scale: float) -> float:
@@ -147,6 +149,8 @@ class _Terms:
             return random_budget_bound(loss, norm, scale * self._shift, self.c, self._budget)
         if self._theorem == 2 and self._shift == 0 and self._largest <= 1 + 1e-9:
             return forgetron_bound(loss, norm, self.c, self._budget)
+        if self._shrink:
+            return fixed_shrink_bound(loss, norm, scale * self._shift, self.c, self._budget, self._shrink)
         return nothing
 
     def best_scale(self) -> float:
@@ -165,7 +169,7 @@ class _Terms:
         return float(grid[int(np.argmin(values))])
 
     def reason(self, scale: float, bound: Bound) -> str:
-        if self._theorem is None:
+        if self._theorem is None and not self._shrink:
             return "the paper proves one only for mtrbp and mtforg"
         if self._budget is None:
             return "the theorems need a budget in examples, and this run had none"

@@ -1,0 +1,82 @@
+"""Mistake bounds of the multitask relatives: CCG10's Perceptrons, and a Forgetron that shrinks by a fixed factor.
+
+L is the hinge loss of a comparator u (or g_t, if it shifts), c = c_G the largest norm of a multitask instance.
+
+    multitask Perceptron     M ≤ L + N + √(N L),   N = c² uᵀA_⊗u = c²‖g‖²
+    multitask p-norm         M ≤ L + H + √(2 H L),
+                             H = 8e² ln max(k, d) X_∞² (Σ_i ‖u_i + Σ_{j≠i} (u_i − u_j)‖₁)² / (k+1)²,
+                             complete graph of k tasks, p = 2 ln max(k, d), X_∞ the largest |x_n|
+    second order, a = 1      M ≤ L + √((uᵀA_⊗u + Σ_M (u·x)²) Σ_j ln(1 + λ_j)),   λ_j the eigenvalues of K_MM
+
+The fixed-shrink Forgetron multiplies all weights by 1 − a at a mistake and drops the oldest of B + 1 examples. With
+K_tt ≤ 1, ‖g_t‖ ≤ U, Σ‖g_t − g_{t−1}‖ = V, ε = (1−a)^B, q = 2a − a², R = (ε + √(ε² + (1−ε²)q))/q and ν = 1/(U√a):
+
+    M (1 − 1/(2ν) − aνU²/(2(2−a)) − (ε/ν)(R + νU + 1 + aR) − ε²/(2ν)) ≤ L + νU²/2 + V(R + νU)
+
+R bounds the norm of f. All terms in the bracket but the first are proportional to U, so it is positive up to a radius.
+This bound was derived for this library; it is not that of a published variant.
+"""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from budgetron.engine.reference.shifting_perceptron import shrink_for
+from budgetron.errors import refuse, shown
+from budgetron.theory.bounds import Bound
+
+
+def perceptron_bound(hinge_loss: float, norm: float, c: float) -> float:
+    """Return the bound of the multitask Perceptron (CCG10), which has no budget."""
+    N = (c * norm) ** 2
+    return hinge_loss + N + math.sqrt(N * hinge_loss)
+
+
+def p_norm_bound(hinge_loss: float, weights: ArrayLike, largest: float) -> float:
+    """Return the bound of the multitask p-norm Perceptron on the complete graph, for the comparators u_i = weights[i].
+
+    `largest` is X_∞, the largest absolute value in a row. It holds for ``LinearPerceptron(norm="auto",
+    graph=complete(n_tasks=k))``.
+    """
+    u = np.asarray(weights, dtype=np.float64)
+    if u.ndim != 2:
+        raise refuse("theory.p_norm_bound", "weights", "a matrix, one row per task", shown(u.shape))
+    k, d = u.shape
+    size = float(np.abs((k + 1) * u - u.sum(axis=0)).sum()) / (k + 1)
+    H = 8 * math.e**2 * math.log(max(k, d)) * largest**2 * size**2
+    return float(hinge_loss + H + math.sqrt(2 * H * hinge_loss))
+
+
+def second_order_bound(hinge_loss: float, norm: float, agreement: ArrayLike, eigenvalues: ArrayLike) -> float:
+    """Return the bound of the multitask second-order Perceptron with a = 1 and without a budget.
+
+    `agreement` are the comparator's values u·x on the mistakes, `eigenvalues` those of the mistakes' Gram matrix.
+    """
+    spread = norm**2 + float((np.asarray(agreement, dtype=np.float64) ** 2).sum())
+    logs = float(np.log1p(np.maximum(np.asarray(eigenvalues, dtype=np.float64), 0.0)).sum())
+    return hinge_loss + math.sqrt(spread * logs)
+
+
+def fixed_shrink_bound(
+    hinge_loss: float, norm: float, shift: float, c: float, budget: int, shrink: float | None = None
+) -> Bound:
+    """Return the bound of a Forgetron that shrinks by a fixed factor, against comparators that shift.
+
+    `norm` is the largest ‖g_t‖, `shift` their total shift, `shrink` the a of the rule, ln(B)/B if None.
+    """
+    a = shrink_for(budget) if shrink is None else shrink
+    if not 0 < a < 1:
+        return Bound(math.inf, 0.0)
+    U, V = c * norm, c * shift
+    eps, q, root = (1 - a) ** budget, 2 * a - a * a, math.sqrt(a)
+    R = (eps + math.sqrt(eps * eps + (1 - eps * eps) * q)) / q
+    # The bracket is 1 − slope·U, because 1/ν = U√a.
+    slope = root / 2 + root / (2 * (2 - a)) + eps * (root * (R + 1 + a * R) + 1) + eps * eps * root / 2
+    radius = 1 / slope
+    if not 0 < U < radius:
+        return Bound(math.inf, radius / c)
+    nu = 1 / (U * root)
+    return Bound((hinge_loss + nu * U * U / 2 + V * (R + nu * U)) / (1 - slope * U), radius / c)
