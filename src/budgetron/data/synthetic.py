@@ -20,12 +20,16 @@ from numpy.typing import NDArray
 
 from budgetron.data.dataset import DataSet
 from budgetron.data.known_answer import Floats, KnownAnswer, Shift, draw_weights, similarities_on
+from budgetron.data.related_tasks import RelatedTasks, grid, grid_edges, grid_graph, kinds, opposed
 from budgetron.errors import refuse, shown
 
 if TYPE_CHECKING:
     from budgetron.graphs import TaskGraph
 
-__all__ = ["KnownAnswer", "Shift", "Synthetic", "stream"]
+__all__ = [
+    "KnownAnswer", "RelatedTasks", "Shift", "Synthetic", "grid", "grid_edges", "grid_graph", "kinds", "opposed",
+    "stream",
+]  # fmt: skip
 
 FOURIER_FEATURES = 400
 _FORMS = ("linear", "xor", "gaussian", "text")
