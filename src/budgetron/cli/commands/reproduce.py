@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -23,6 +24,10 @@ from budgetron.experiments.kernel import table as kernel_table
 from budgetron.experiments.kernel.sets import SETS, fetch, set_named
 from budgetron.experiments.page import with_table
 from budgetron.experiments.plotting import f_against_budget
+from budgetron.experiments.relations import runs as relation_runs
+from budgetron.experiments.relations import table as relation_table
+from budgetron.experiments.relations.plotting import draw
+from budgetron.experiments.relations.streams import STREAMS, stream_named
 from budgetron.experiments.schedule import perform_all
 
 
@@ -65,7 +70,8 @@ def command(
     Each run writes one JSON file below --out. Existing files are not computed again, so you can stop with Ctrl-C and
     continue later. The table is printed and written as table.md, table.html and a figure.
 
-    `budgetron reproduce kernel` reruns the tables of a study of kernel learners instead.
+    `budgetron reproduce kernel` reruns the tables of a study of kernel learners instead, `budgetron reproduce
+    relations` compares multitask learners on streams with known relations.
     """
     if ctx.invoked_subcommand is not None:
         return
@@ -158,6 +164,62 @@ def kernel(
         click.echo(f"Also in {out}: table.md, and runs/ with one JSON file per run.")
     for run, reason in failed.items():
         click.echo(f"Failed: {run}, order {run.order}. {reason}", err=True)
+    if failed:
+        sys.exit(1)
+
+
+@command.command("relations")
+@click.option(
+    "--draws", type=click.IntRange(min=1), default=100, show_default=True, help="Draws of the three opposed tasks."
+)
+@click.option("--seeds", type=click.IntRange(min=1), default=5, show_default=True, help="Draws of the other streams.")
+@click.option("--streams", default=",".join(STREAMS), show_default=True, help="Streams, separated by commas.")
+@click.option(
+    "--jobs", type=click.IntRange(min=1), default=os.cpu_count() or 1, help="Processes.  [default: one per core]"
+)
+@click.option(
+    "--out", type=click.Path(path_type=Path), default=Path("relations"), show_default=True, help="Output folder."
+)
+@click.option(
+    "--page",
+    type=click.Path(path_type=Path, exists=True),
+    help="Also insert the tables into this Markdown page, and the pictures into figures/ beside it.",
+)
+@click.option("--json", "as_json", is_flag=True, help="Print the means as JSON.")
+def relations(draws: int, seeds: int, streams: str, jobs: int, out: Path, page: Path | None, as_json: bool) -> None:
+    """Compare learners that learn how tasks are related, or follow a shift, on streams with a known answer.
+
+    The learners of Cavallanti et al. (2010) and Saha et al. (2011), the paper's and Budgetron, on three opposed tasks,
+    kinds of tasks, tasks on a grid, and shifting streams. Each run writes one JSON file below --out, and existing ones
+    are not computed again. The learned relations are drawn as relations.svg, errors over time as shifting.svg.
+    """
+    names = [stream_named(name.strip()).name for name in streams.split(",") if name.strip()]
+    import_extra("reproduce", "matplotlib", "plot")
+    runs = relation_runs.planned(names, draws, seeds)
+    missing = [run for run in runs if not relation_runs.is_done(run, out)]
+    try:
+        failed = _perform(missing, len(runs), out, None, jobs)
+    except KeyboardInterrupt:
+        finished = sum(relation_runs.is_done(run, out) for run in runs)
+        click.echo(
+            f"Stopped; {finished} of {len(runs)} runs are finished. Repeat the command to continue.", err=True
+        )
+        sys.exit(INTERRUPTED)
+    found = relation_table.files_of(out, names)
+    pictures = draw(found, out)
+    text = relation_table.markdown(found)
+    (out / "table.md").write_text("# Learned relations\n\n" + text, encoding="utf-8")
+    if page is not None:
+        rendered = relation_table.markdown(found, "##", "figures/")
+        page.write_text(with_table(page.read_text(encoding="utf-8"), rendered), encoding="utf-8")
+        (page.parent / "figures").mkdir(exist_ok=True)
+        for picture in pictures:
+            shutil.copy(out / picture, page.parent / "figures" / picture)
+    click.echo(json.dumps(relation_table.to_dict(found)) if as_json else text)
+    if not as_json:
+        click.echo(f"Also in {out}: table.md, {', '.join(pictures)}, and runs/ with one JSON file per run.")
+    for run, reason in failed.items():
+        click.echo(f"Failed: {run}. {reason}", err=True)
     if failed:
         sys.exit(1)
 

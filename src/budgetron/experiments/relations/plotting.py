@@ -1,0 +1,80 @@
+"""Pictures of the learned relations beside the true ones, and of errors over time, as SVG files."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from budgetron.errors import import_extra
+from budgetron.experiments.relations.rows import rows_for
+from budgetron.experiments.relations.table import Found, values
+from budgetron.plots import COLOURS
+
+MATRICES = ("independent", "LogDet", "Cov", "BatchOpt", "von Neumann", "2p-norm, p = 2", "Budgetron")
+CURVES = ("Perceptron", "Shifting Perceptron", "fixed-shrink, B = 1000", "mtrbp", "mtforg", "Budgetron")
+
+
+def draw(found: Found, out: Path) -> list[str]:
+    """Write the pictures that the files allow; return their names."""
+    made = []
+    related = [name for name in ("opposed", "kinds", "grid") if name in found]
+    if related:
+        _save(_matrices(found, related), out / "relations.svg")
+        made.append("relations.svg")
+    shifting = [name for name in ("steady", "turn", "drift", "several") if name in found]
+    if shifting:
+        _save(_curves(found, shifting), out / "shifting.svg")
+        made.append("shifting.svg")
+    return made
+
+
+def _matrices(found: Found, streams: Sequence[str]) -> Any:
+    """One row of matrices per stream: the truth, then the similarity of the functions that each learner found."""
+    pyplot = import_extra("reproduce", "matplotlib.pyplot", "plot")
+    figure, axes = pyplot.subplots(len(streams), len(MATRICES) + 1, figsize=(11.5, 1.7 * len(streams)), squeeze=False)
+    for number, (line, stream) in enumerate(zip(axes, streams, strict=True)):
+        first = next((content for content in found[stream] if "similarity" in content), None)
+        if first is None:
+            continue
+        learned = {cell["row"]: cell.get("similarity") for cell in first["cells"]}
+        for ax, name in zip(line, ("truth", *MATRICES), strict=True):
+            matrix = first["similarity"] if name == "truth" else learned.get(name)
+            if matrix is not None:
+                ax.imshow(np.array(matrix), cmap="RdBu", vmin=-1, vmax=1)
+            ax.set_xticks([])
+            ax.set_yticks([])
+            if number == 0:
+                ax.set_title(name, fontsize=8)
+        line[0].set_ylabel(stream, fontsize=9)
+    figure.tight_layout()
+    return figure
+
+
+def _curves(found: Found, streams: Sequence[str]) -> Any:
+    pyplot = import_extra("reproduce", "matplotlib.pyplot", "plot")
+    figure, axes = pyplot.subplots(1, len(streams), figsize=(11.5, 2.8), sharey=True, squeeze=False)
+    for ax, stream in zip(axes[0], streams, strict=True):
+        names = {row.name for row in rows_for(stream)}
+        for colour, name in zip(COLOURS, (name for name in CURVES if name in names), strict=False):
+            curve = values(found, stream, name, "curve")
+            if len(curve):
+                places = (np.arange(curve.shape[1]) + 0.5) / curve.shape[1]
+                ax.plot(places, 100 * curve.mean(axis=0), label=name, color=colour, linewidth=1.2)
+        ax.set_title(stream, fontsize=9)
+        ax.set_xlabel("share of the stream", fontsize=8)
+        ax.tick_params(labelsize=7)
+    axes[0][0].set_ylabel("errors in %", fontsize=8)
+    handles, labels = axes[0][0].get_legend_handles_labels()
+    figure.tight_layout(rect=(0, 0.09, 1, 1))
+    figure.legend(handles, labels, loc="lower center", ncols=len(labels), fontsize=8, frameon=False)
+    return figure
+
+
+def _save(figure: Any, path: Path) -> None:
+    pyplot = import_extra("reproduce", "matplotlib.pyplot", "plot")
+    with pyplot.rc_context({"svg.hashsalt": "budgetron", "svg.fonttype": "none"}):
+        figure.savefig(path, metadata={"Date": None})
+    pyplot.close(figure)

@@ -1,0 +1,92 @@
+"""The learners that are compared, and what Saha et al. (2011) printed.
+
+Kernels are linear, because the streams are. The paper's learners store at most 200 examples. SRDV11 gives η no value:
+0.01 for LogDet and 0.001 for von Neumann are the largest that are stable as printed, and `start` is half of the
+training set on "opposed" (its Epoch of 0.5) and 500 examples elsewhere.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from budgetron import graphs
+from budgetron.data.synthetic import grid_graph
+from budgetron.kernels import Linear
+from budgetron.learners import (
+    BudgetProjectron,
+    Budgetron,
+    Forgetron,
+    LinearPerceptron,
+    Perceptron,
+    RandomBudgetPerceptron,
+    RelationPerceptron,
+    SecondOrderPerceptron,
+    SharedProjectron,
+    ShiftingPerceptron,
+)
+
+BUDGET = 200
+# Correlations of (w_1, w_2), (w_1, w_3), (w_2, w_3) in Table 1 of Saha et al., one run.
+PRINTED = {
+    "complete graph": (-0.2030, 0.5217, 0.1371),
+    "LogDet": (-0.9059, 0.0003, 0.1225),
+    "von Neumann": (-0.8171, 0.0322, 0.1295),
+}
+
+
+@dataclass(frozen=True)
+class Row:
+    """One learner, and the streams it runs on."""
+
+    name: str
+    make: Callable[[str], Any]
+    streams: str = "opposed kinds grid"
+
+
+def _graph(stream: str) -> Any:
+    return graphs.complete(n_tasks={"opposed": 3, "kinds": 40, "grid": 100}.get(stream))
+
+
+def _relations(kind: str, rate: float = 0.01, **parameters: Any) -> Callable[[str], Any]:
+    def make(stream: str) -> Any:
+        tasks, start = {"opposed": 3, "kinds": 40, "grid": 100}[stream], 100 if stream == "opposed" else 500
+        return RelationPerceptron(kind, rate=rate, start=start, n_tasks=tasks, **parameters)
+
+    return make
+
+
+_RELATED, _SHIFTING = "opposed kinds grid", "steady turn drift several"
+_ALL = f"{_RELATED} {_SHIFTING}"
+_LINEAR = Linear()
+ROWS = (
+    Row("independent", lambda stream: LinearPerceptron(graph=graphs.disconnected())),
+    Row("complete graph", lambda stream: LinearPerceptron(graph=_graph(stream))),
+    Row("true graph", lambda stream: LinearPerceptron(graph=grid_graph()), "grid"),
+    Row("p-norm", lambda stream: LinearPerceptron(norm="auto", graph=_graph(stream))),
+    Row("second order", lambda stream: SecondOrderPerceptron(BUDGET, _LINEAR, _graph(stream)), _ALL),
+    Row("LogDet", _relations("logdet")),
+    Row("LogDet, rank 5", _relations("logdet", rank=5), "kinds grid"),
+    Row("von Neumann", _relations("von-neumann", rate=0.001)),
+    Row("Cov", _relations("covariance")),
+    Row("Cov, inverted as printed", _relations("covariance", as_printed=True), "opposed"),
+    Row("BatchOpt", _relations("batch")),
+    Row("2p-norm, p = 2", _relations("spectral")),
+    Row("2p-norm, p = 4", _relations("spectral", power=4.0)),
+    Row("Perceptron", lambda stream: Perceptron(kernel=_LINEAR), _SHIFTING),
+    Row("Shifting Perceptron", lambda stream: ShiftingPerceptron.preset("shifting-perceptron", kernel=_LINEAR),
+        _SHIFTING),
+    Row("fixed-shrink Forgetron", lambda stream: ShiftingPerceptron(BUDGET, _LINEAR), _SHIFTING),
+    Row("fixed-shrink, B = 1000", lambda stream: ShiftingPerceptron(1000, _LINEAR), _SHIFTING),
+    Row("mtrbp", lambda stream: RandomBudgetPerceptron(BUDGET, _LINEAR, _graph(stream)), _ALL),
+    Row("mtforg", lambda stream: Forgetron(BUDGET, _LINEAR, _graph(stream)), _ALL),
+    Row("mtbprj", lambda stream: BudgetProjectron(BUDGET, _LINEAR, _graph(stream)), _ALL),
+    Row("mtbprj-2", lambda stream: SharedProjectron(BUDGET, _LINEAR, _graph(stream)), _ALL),
+    Row("Budgetron", lambda stream: Budgetron(), _ALL),
+)  # fmt: skip
+
+
+def rows_for(stream: str) -> list[Row]:
+    """Return the learners that run on a stream."""
+    return [row for row in ROWS if stream in row.streams.split()]

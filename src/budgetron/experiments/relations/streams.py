@@ -1,0 +1,85 @@
+"""The streams of `budgetron reproduce relations`."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from budgetron.data import synthetic
+from budgetron.data.dataset import DataSet
+from budgetron.errors import refuse, shown
+
+Floats = NDArray[np.float64]
+TRAIN = 200  # examples of "opposed" before its test set, as in Saha et al.
+
+
+@dataclass(frozen=True)
+class Drawn:
+    """One draw: the examples, and the true similarity of the tasks, if it does not change."""
+
+    dataset: DataSet
+    similarity: Floats | None = None
+
+
+@dataclass(frozen=True)
+class RelationStream:
+    """A stream by name: what it is, and how to draw it."""
+
+    name: str
+    says: str
+    draw: Callable[[int], Drawn]
+    shifts: bool = False
+
+
+def _related(make: Callable[..., synthetic.RelatedTasks]) -> Callable[[int], Drawn]:
+    def draw(seed: int) -> Drawn:
+        found = make(seed=seed)
+        return Drawn(found.dataset, found.similarity)
+
+    return draw
+
+
+def _shifting(shift: synthetic.Shift | None) -> Callable[[int], Drawn]:
+    def draw(seed: int) -> Drawn:
+        made = synthetic.stream(8000, d=10, n_tasks=3, relatedness=0.8, noise=0.05, shift=shift, seed=seed)
+        return Drawn(made.dataset)
+
+    return draw
+
+
+def _several(seed: int) -> Drawn:
+    """Eight concepts, one after the other."""
+    parts = [synthetic.stream(1000, d=10, n_tasks=3, relatedness=0.8, noise=0.05, seed=100 * seed + part).dataset
+             for part in range(8)]  # fmt: skip
+    X, y, tasks = (np.concatenate([getattr(part, name) for part in parts]) for name in ("X", "y", "tasks"))
+    first: Any = parts[0]
+    return Drawn(DataSet(name="several", X=X, y=y, tasks=tasks, description=first.description, licence=first.licence,
+                         source="eight streams of budgetron.data.synthetic.stream", time_ordered=True))  # fmt: skip
+
+
+STREAMS = {
+    one.name: one
+    for one in (
+        RelationStream("opposed", "three tasks in ℝ¹⁰, w_1 = −w_2 and w_3 unrelated: 200 examples, then 100 to test",
+                       _related(synthetic.opposed)),
+        RelationStream("kinds", "40 tasks of 4 kinds, 6,000 examples", _related(synthetic.kinds)),
+        RelationStream("grid", "100 tasks on a grid, 8,000 examples", _related(synthetic.grid)),
+        RelationStream("steady", "3 related tasks, 8,000 examples, no shift", _shifting(None), True),
+        RelationStream("turn", "the same; after half of it all labels turn",
+                       _shifting(synthetic.Shift.abrupt(0.5, 180)), True),
+        RelationStream("drift", "the same; the weights turn by 180° over the whole stream",
+                       _shifting(synthetic.Shift.gradual(0.0, 1.0, 180)), True),
+        RelationStream("several", "eight unrelated concepts, one after the other", _several, True),
+    )
+}  # fmt: skip
+
+
+def stream_named(name: str) -> RelationStream:
+    """Return a stream by name."""
+    if name not in STREAMS:
+        raise refuse("reproduce relations", "--streams", f"some of {', '.join(STREAMS)}", shown(name))
+    return STREAMS[name]

@@ -1,0 +1,88 @@
+"""Means over the draws, from the JSON files alone, as Markdown."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from budgetron.experiments.relations.rows import PRINTED, ROWS
+from budgetron.experiments.relations.streams import STREAMS
+from budgetron.experiments.runs import load_json
+
+Json = dict[str, Any]
+Found = dict[str, list[Json]]  # stream → files
+
+
+def files_of(out: Path, streams: list[str]) -> Found:
+    """Read all files below a folder."""
+    found: Found = {}
+    for name in streams:
+        contents = [load_json(path) for path in sorted((out / "runs" / name).glob("*.json"))]
+        kept = [content for content in contents if content is not None]
+        if kept:
+            found[name] = kept
+    return found
+
+
+def values(found: Found, stream: str, row: str, name: str) -> Any:
+    """Return one number (or list) per draw, as an array; empty if the learner does not run on this stream."""
+    cells = [cell for content in found.get(stream, []) for cell in content["cells"] if cell["row"] == row]
+    return np.array([cell[name] for cell in cells if name in cell])
+
+
+def to_dict(found: Found) -> list[Json]:
+    """Return all means as plain records."""
+    return [
+        {"stream": stream, "row": row.name, "error": float(errors.mean()), "draws": len(errors),
+         **({"correlations": values(found, stream, row.name, "correlations").mean(axis=0).tolist(),
+             "accuracy": float(values(found, stream, row.name, "accuracy").mean())} if stream == "opposed" else {})}
+        for stream in found for row in ROWS if len(errors := values(found, stream, row.name, "error"))
+    ]  # fmt: skip
+
+
+def markdown(found: Found, heading: str = "##", figures: str = "") -> str:
+    """Render the tables; `figures` is the folder of the pictures, as the page sees it."""
+    lines: list[str] = []
+    if "opposed" in found:
+        lines += _opposed(found, heading)
+    sections = {"Relations": ("relations.svg", "kinds", "grid"),
+                "Shifting streams": ("shifting.svg", "steady", "turn", "drift", "several")}  # fmt: skip
+    for title, (picture, *names) in sections.items():
+        shown = [name for name in names if name in found]
+        if shown:
+            lines += ["", f"{heading} {title}", "", *_errors(found, shown), "", f"![{title}]({figures}{picture})"]
+    return "\n".join(lines).strip() + "\n"
+
+
+def _opposed(found: Found, heading: str) -> list[str]:
+    n = len(found["opposed"])
+    lines = [
+        f"{heading} Three tasks, two of them opposed", "",
+        f"{n} draws of the synthetic experiment of Saha et al.: mean ± standard deviation of the correlations of the "
+        "learned weights, and of the accuracy on the test set. The truth is −1, 0, 0. Print has one run.", "",
+        "| | (1, 2) | printed | (1, 3) | (2, 3) | test accuracy | mistakes |", "|---|---:|---:|---:|---:|---:|---:|",
+    ]  # fmt: skip
+    for row in ROWS:
+        pairs = values(found, "opposed", row.name, "correlations")
+        if len(pairs):
+            each = [f"{mean:+.2f} ± {sd:.2f}" for mean, sd in zip(pairs.mean(axis=0), pairs.std(axis=0), strict=True)]
+            accuracy, error = (100 * values(found, "opposed", row.name, name) for name in ("accuracy", "error"))
+            printed = f"{PRINTED[row.name][0]:+.2f}" if row.name in PRINTED else ""
+            lines.append(f"| {row.name} | {each[0]} | {printed} | {each[1]} | {each[2]} | {accuracy.mean():.1f} ± "
+                         f"{accuracy.std():.1f} | {error.mean():.1f} % |")  # fmt: skip
+    return lines
+
+
+def _errors(found: Found, streams: list[str]) -> list[str]:
+    draws = ", ".join(f"{name} {len(found[name])}" for name in streams)
+    lines = [f"Errors in per cent, mean ± standard deviation over the draws ({draws}).", ""]
+    lines += [f"- *{name}*: {STREAMS[name].says}." for name in streams]
+    lines += ["", "| | " + " | ".join(streams) + " |", "|---|" + "---:|" * len(streams)]
+    for row in ROWS:
+        cells = [100 * values(found, name, row.name, "error") for name in streams]
+        if any(len(cell) for cell in cells):
+            each = [f"{cell.mean():.1f} ± {cell.std():.1f}" if len(cell) else "" for cell in cells]
+            lines.append(f"| {row.name} | " + " | ".join(each) + " |")
+    return lines

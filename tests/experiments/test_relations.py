@@ -1,0 +1,65 @@
+"""`budgetron reproduce relations`: runs that are not repeated, a table and pictures from their files."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+from click.testing import CliRunner
+
+from budgetron.cli import main
+from budgetron.experiments.relations import runs, streams, table
+from budgetron.experiments.relations.rows import PRINTED, ROWS, rows_for
+
+
+@pytest.fixture(scope="module")
+def out(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("relations")
+    for run in runs.planned(["opposed"], draws=6, seeds=1):
+        run.perform(folder, None)
+        assert runs.is_done(run, folder)
+    return folder
+
+
+def test_relations_of_opposed_tasks(out: Path) -> None:
+    """The truth is −1, 0, 0; independent Perceptrons have most of it, and the complete graph hides it."""
+    found = table.files_of(out, ["opposed"])
+    means = {row.name: table.values(found, "opposed", row.name, "correlations").mean(axis=0)
+             for row in rows_for("opposed")}  # fmt: skip
+    assert -0.95 < means["independent"][0] < -0.65
+    assert means["LogDet"][0] < means["independent"][0] < means["complete graph"][0]
+    assert means["Budgetron"][0] < -0.7 and abs(means["Budgetron"][1:]).max() < 0.3
+
+
+def test_the_table_has_a_line_per_learner_and_the_printed_values(out: Path) -> None:
+    found = table.files_of(out, ["opposed", "kinds"])
+    text = table.markdown(found)
+    assert all(f"| {row.name} |" in text for row in rows_for("opposed")) and "-0.91" in text
+    assert "kinds" not in found and PRINTED.keys() <= {row.name for row in ROWS}
+    records = table.to_dict(found)
+    assert {record["draws"] for record in records} == {6} and len(records) == len(rows_for("opposed"))
+
+
+def test_every_stream_is_drawn_and_has_learners() -> None:
+    for name, one in streams.STREAMS.items():
+        drawn = one.draw(1)
+        assert len(drawn.dataset.y) == {"opposed": 300, "kinds": 6000}.get(name, 8000)
+        assert (drawn.similarity is None) == one.shifts and rows_for(name)
+        assert np.array_equal(one.draw(1).dataset.X, drawn.dataset.X)
+
+
+def test_the_command_continues_and_draws(out: Path, tmp_path: Path) -> None:
+    pytest.importorskip("matplotlib")
+    page = tmp_path / "page.md"
+    page.write_text("a\n<!-- table: made by `budgetron reproduce`, not by hand -->\nold\n<!-- end of table -->\nb\n")
+    before = {path: path.stat().st_mtime_ns for path in (out / "runs").rglob("*.json")}
+    command = ["reproduce", "relations", "--streams", "opposed", "--draws", "6", "--out", str(out), "--jobs", "1"]
+    result = CliRunner().invoke(main, [*command, "--json", "--page", str(page)])
+    assert result.exit_code == 0 and len(json.loads(result.output)) == len(rows_for("opposed"))
+    assert before == {path: path.stat().st_mtime_ns for path in (out / "runs").rglob("*.json")}
+    assert "| independent |" in page.read_text() and "old" not in page.read_text()
+    assert (tmp_path / "figures" / "relations.svg").read_text().startswith("<?xml")
+    refused = CliRunner().invoke(main, ["reproduce", "relations", "--streams", "nosuch", "--out", str(tmp_path)])
+    assert refused.exit_code == 2 and "opposed" in refused.output
