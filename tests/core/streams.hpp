@@ -146,7 +146,8 @@ void each_config(Use use) {
   const auto dense = std::make_shared<Explicit>(a, 5, 1.0);
   const std::shared_ptr<const Similarity> graphs[] = {clique, alone, dense, solved};
 
-  for (const char* name : {"perceptron", "random_budget_perceptron", "forgetron", "budget_projectron", "shared_projectron"})
+  for (const char* name : {"perceptron", "random_budget_perceptron", "forgetron", "budget_projectron", "shared_projectron",
+                           "shifting_perceptron", "second_order_perceptron"})
     for (int kernel = 0; kernel < 3; ++kernel)
       for (int store = 0; store < 5; ++store)
         for (int graph = 0; graph < 4; ++graph)
@@ -160,6 +161,10 @@ void each_config(Use use) {
               c.kernel.normalize = kernel == 1;
               c.similarity = graphs[graph];
               if (rule == "budget_projectron" || rule == "shared_projectron") c.parameters.set("eta", 0.01);
+              if (rule == "shifting_perceptron" && graph % 2 == 0) {
+                c.parameters.set("shrink", std::uint64_t{0});
+                c.parameters.set("amount", 0.5);
+              }
               if (rule == "shared_projectron" && capacity) c.parameters.set("max_task_rows", std::uint64_t{capacity == 2 ? 8u : 4u});  // 4 B: evictions in batches
               c.n_tasks = graph >= 2 ? 5 : 0;
               use(c, graph == 0 || graph >= 2);
@@ -203,22 +208,7 @@ void each_config(Use use) {
               c.n_tasks = graph >= 2 ? 5 : 0;
               use(c, graph == 0 || graph >= 2);
             }
-  // ShiftingPerceptron and SecondOrderPerceptron; LinearPerceptron and RelationPerceptron, which store no examples.
-  for (const char* name : {"shifting_perceptron", "second_order_perceptron"})
-    for (int store = 0; store < 5; ++store)
-      for (int graph = 0; graph < 4; ++graph)
-        for (std::size_t outputs : {std::size_t{1}, std::size_t{3}})
-          for (std::size_t capacity : {std::size_t{1}, std::size_t{12}, std::size_t{0}}) {
-            Config c = configured((store + graph) % 3, store, outputs, capacity);
-            c.rule = name;
-            c.similarity = graphs[graph];
-            if (c.rule == "shifting_perceptron" && graph % 2 == 0) {
-              c.parameters.set("shrink", std::uint64_t{0});
-              c.parameters.set("amount", 0.5);
-            }
-            c.n_tasks = graph >= 2 ? 5 : 0;
-            use(c, graph == 0 || graph >= 2);
-          }
+  // LinearPerceptron and RelationPerceptron, which store no examples.
   for (int store = 0; store < 4; ++store)
     for (int graph = 0; graph < 4; ++graph)
       for (std::size_t outputs : {std::size_t{1}, std::size_t{3}})
