@@ -1,4 +1,4 @@
-"""Dense streams: a Gaussian kernel row, a mistake of a projection learner, an update of Budgetron, and `learn_one`."""
+"""Dense streams: a Gaussian kernel row, a mistake of a projection learner, and an update of Budgetron."""
 
 from __future__ import annotations
 
@@ -114,37 +114,6 @@ def settled_flagship(budget: str) -> Passing:
     model = Budgetron(budget=budget, kernel=GAUSSIAN)
     Passing(model, coins(4000), 500).learn()
     return Passing(model, coins(4000), 200)
-
-
-def one_at_a_time_rows(repetitions: int, quick: bool) -> Iterator[Row]:
-    """`learn_one` on NumPy rows, compared with river's linear Perceptron on the same rows as dicts."""
-    row = Row(
-        name="learn-one",
-        work="learn_one on a NumPy row, B=500, d=28, mtrbp",
-        yardstick="river's linear Perceptron.learn_one",
-        unit="×",
-        reach=1.0,
-    )
-    try:
-        from river import linear_model
-    except ImportError:
-        yield replace(row, reason="river is not installed (extra bench)")
-        return
-    stream = noisy(8000)
-    model = Passing(RandomBudgetPerceptron(budget=500, kernel=GAUSSIAN), stream, 2000).fill(500).model
-    perceptron = linear_model.Perceptron()
-    few = [(x, int(y), int(task)) for x, y, task in zip(*stream[:1000], strict=True)]
-    dicts: list[tuple[dict[int, float], bool]] = [(dict(enumerate(x.tolist())), y == 1) for x, y, _ in few]
-
-    def ours() -> None:
-        for x, y, task in few:
-            model.learn_one(x, y, task=task)
-
-    def river() -> None:
-        for x, y in dicts:
-            perceptron.learn_one(x, y)
-
-    yield compared(row, ours, river, len(few), len(few), repetitions)
 
 
 def float32_effect(rows: list[dict[str, Any]]) -> dict[str, float]:

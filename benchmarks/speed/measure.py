@@ -26,6 +26,7 @@ class Row:
     reach: float
     at_most: bool = True  # the ratio may be at most `reach`; otherwise it must be at least that
     ratio: float | None = None
+    in_0_1: float | None = None  # the ratio of version 0.1 (commit 1b9914b) to the same yardstick, measured once
     quartiles: tuple[float, float] | None = None
     work_us: float | None = None  # microseconds per example (or update, or start), for orientation
     yardstick_us: float | None = None
@@ -62,12 +63,15 @@ def spread(values: np.ndarray) -> tuple[float, tuple[float, float]]:
     return float(middle), (float(low), float(high))
 
 
+_GIVEN = ("name", "work", "yardstick", "unit", "reach", "at_most", "in_0_1")
+
+
 def ratio_row(row: Row, ratios: np.ndarray, work_s: np.ndarray, yardstick_s: np.ndarray, **detail: Any) -> Row:
     """The row with its measurements; seconds are per example."""
     ratio, quartiles = spread(ratios)
     return Row(
         **{
-            **{name: getattr(row, name) for name in ("name", "work", "yardstick", "unit", "reach", "at_most")},
+            **{name: getattr(row, name) for name in _GIVEN},
             "ratio": ratio,
             "quartiles": quartiles,
             "work_us": float(np.median(work_s)) * 1e6,

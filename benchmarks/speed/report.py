@@ -81,6 +81,11 @@ def between(row: Record) -> str:
     return "" if row["quartiles"] is None else f"{row['quartiles'][0]:.3g} – {row['quartiles'][1]:.3g}"
 
 
+def first(row: Record) -> str:
+    """The ratio of version 0.1, where it was measured."""
+    return "" if row.get("in_0_1") is None else amount(row, row["in_0_1"])
+
+
 def reach(row: Record) -> str:
     return ("≤ " if row["at_most"] else "≥ ") + f"{row['reach']:g} {row['unit']}".replace(" exponent", "")
 
@@ -101,10 +106,10 @@ def write(found: Record, folder: Path, docs: Path | None = None) -> None:
     (folder / "RESULTS.md").write_text("\n".join(page(found)) + "\n")
     if docs is not None and "phases" in found:
         docs.write_text("\n".join(profile_page(found)) + "\n")
-    table = Table("work", "ratio", "quartiles", "target", "")
+    table = Table("work", "ratio", "quartiles", "in 0.1", "target", "")
     for row in found["rows"]:
         colour = {True: "green", False: "red", None: "yellow"}[row["met"]]
-        table.add_row(row["work"], amount(row), between(row), reach(row), f"[{colour}]{outcome(row)}")
+        table.add_row(row["work"], amount(row), between(row), first(row), reach(row), f"[{colour}]{outcome(row)}")
     CONSOLE.print(table)
 
 
@@ -115,11 +120,12 @@ def page(found: Record) -> Iterator[str]:
     yield f"Written by `make bench` from `results.json`; [README.md](README.md) explains the columns. {found['date']}, "
     yield f"version {found['version']}, {kind['arch']}, {kind['cores']} cores, core for {kind['instruction_set']}, "
     yield f"one thread, load average {kind['load']}" + (", **quick run**" if found["quick"] else "") + ".\n"
-    yield "| work | yardstick | ratio | quartiles | target | | µs | µs of the yardstick |"
-    yield "|---|---|--:|--:|--:|---|--:|--:|"
+    yield "| work | yardstick | ratio | quartiles | in 0.1 | target | | µs | µs of the yardstick |"
+    yield "|---|---|--:|--:|--:|--:|---|--:|--:|"
     for row in found["rows"]:
         times = " | ".join("" if not row[name] else f"{row[name]:.3g}" for name in ("work_us", "yardstick_us"))
-        cells = (row["work"], row["yardstick"], amount(row), between(row), reach(row), outcome(row), times)
+        ratio = (amount(row), between(row), first(row), reach(row))
+        cells = (row["work"], row["yardstick"], *ratio, outcome(row), times)
         yield "| " + " | ".join(cells) + " |"
     yield "\n![ratios](ratios.svg)\n"
     missed = [row for row in found["rows"] if row["met"] is False]

@@ -11,10 +11,12 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import alone  # noqa: F401  before NumPy is imported
+import files
 import learners
 import phases
 import report
 import scaling
+import singles
 import sparse
 import startup
 from measure import Row
@@ -28,7 +30,9 @@ GROUPS: dict[str, Callable[[int, bool], Iterator[Row]]] = {
     "text": sparse.text_rows,
     "tasks": scaling.task_rows,
     "graph": scaling.graph_rows,
-    "learn": learners.one_at_a_time_rows,
+    "learn": singles.single_rows,
+    "files": files.file_rows,
+    "replay": files.replay_rows,
     "two": scaling.core_rows,
     "growth": scaling.growth_rows,
     "start": startup.startup_rows,

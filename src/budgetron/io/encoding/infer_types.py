@@ -17,6 +17,7 @@ wrong are reported as sentences (`doubts`), so that none is silent.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from itertools import pairwise
@@ -27,6 +28,7 @@ import numpy as np
 
 from budgetron.errors import InputError, refuse, refuse_type, shown
 from budgetron.io.encoding import doubts
+from budgetron.io.encoding.encode import parse_date_values
 from budgetron.io.encoding.task_column import default_task, is_candidate, is_identifier
 from budgetron.io.encoding.values import (
     MISSING,
@@ -35,7 +37,6 @@ from budgetron.io.encoding.values import (
     format_value,
     is_numeric_literal,
     parse_category,
-    parse_date,
     parse_integer,
     parse_number,
     parse_truth,
@@ -239,7 +240,8 @@ class _Inference:
         n_others = n - sum(present[word] for word in like_na)  # values that are no code for a missing one
         if n_numbers and n_numbers >= ENOUGH * n_others:
             return self._number(name, place, writing, like_na)
-        days = {value: parse_date(value) for value in present}
+        parsed = parse_date_values(list(present)).tolist()
+        days = {value: None if day == math.inf else day for value, day in zip(present, parsed, strict=True)}
         if sum(present[value] for value, day in days.items() if day is not None) >= ENOUGH * n_others > 0:
             clock = any((day or 0.0) % 1 for day in days.values())
             missing = self._codes(word for word in like_na if days[word] is None)

@@ -33,6 +33,7 @@ NA_LIKE = frozenset(
         "0000-00-00 00:00:00",
     }
 )  # fmt: skip
+_MARGIN = " \t\u00a0"  # blanks before and after a number
 _BLANKS = " \u00a0\u202f'’"  # blanks of all widths and the apostrophes of Switzerland
 _SIGNS = re.compile(f"[,{_BLANKS}]")
 _GROUPED_POINTS = re.compile(r"[+-]?[1-9][0-9]{0,2}(\.[0-9]{3})+", re.ASCII)
@@ -60,7 +61,7 @@ class Writing(NamedTuple):
 
     def parse(self, text: str) -> float | None:
         """Parse a number; NaN if it is missing, None if the text is neither."""
-        stripped = text.strip(" \t\u00a0")
+        stripped = text.strip(_MARGIN)
         if stripped in self.missing:
             return math.nan
         if not self.format:
@@ -90,7 +91,9 @@ class Writing(NamedTuple):
 
     def is_number(self, text: str) -> bool:
         """Whether a text is meant as a number of this column."""
-        return self.parse(text) is not None or (not self.format and looks_numeric(text))
+        if self.format:
+            return self.parse(text) is not None
+        return (bool(self.missing) and text.strip(_MARGIN) in self.missing) or looks_numeric(text)
 
 
 def formats_of(columns: Mapping[str, Mapping[str, int]], decimal: str | None, typed: bool) -> dict[str, str | None]:
