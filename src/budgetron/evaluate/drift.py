@@ -72,14 +72,20 @@ class Adwin:
         self._tests = np.zeros(1)
         self._pending = np.zeros((1, 3))
 
-    def add(self, rows: NDArray[np.intp], losses: Any) -> list[tuple[int, float, float, int]]:
-        """Add losses; return the rows whose loss rose: row, mean before, mean after, examples after."""
+    def add(
+        self, rows: NDArray[np.intp], losses: Any, all_in_first: bool = False
+    ) -> list[tuple[int, float, float, int]]:
+        """Add losses; return the rows whose loss rose: row, mean before, mean after, examples after.
+
+        With `all_in_first`, row 0 gets the losses of all rows, and not only its own.
+        """
         values = np.asarray(losses, dtype=np.float64)
         self._grow(int(rows.max(initial=0)) + 1)
-        n = len(self._used)
-        self._pending[:, 0] += np.bincount(rows, minlength=n)
-        self._pending[:, 1] += np.bincount(rows, weights=values, minlength=n)
-        self._pending[:, 2] += np.bincount(rows, weights=values * values, minlength=n)
+        for column, weights in enumerate((None, values, values * values)):
+            sums = np.bincount(rows, weights=weights, minlength=len(self._used))
+            if all_in_first:
+                sums[OVERALL] = len(rows) if weights is None else weights.sum()
+            self._pending[:, column] += sums
         due = np.flatnonzero(self._pending[:, 0] >= self._size)
         return self._close_buckets(due) if due.size else []
 
@@ -155,9 +161,7 @@ class DriftMonitor:
     def add(self, places: NDArray[np.intp], losses: Floats, position: int, names: Sequence[Hashable]) -> None:
         """Add the losses of examples; a place is that of a task from 1 on, and 0 for tasks not counted one by one."""
         scaled = np.minimum(losses, self._scale) / self._scale
-        mine = places > OVERALL
-        rows = np.concatenate([np.zeros(len(places), dtype=np.intp), places[mine]])
-        for row, before, after, n in self._adwin.add(rows, np.concatenate([scaled, scaled[mine]])):
+        for row, before, after, n in self._adwin.add(places, scaled, all_in_first=True):
             task = None if row == OVERALL else names[row - 1]
             means = before * self._scale, after * self._scale
             self.latest.append(Alarm(position, task, row == OVERALL, *means, n, self.loss))
