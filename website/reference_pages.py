@@ -15,7 +15,7 @@ from typing import Any
 import budgetron
 
 PAGES = {  # page → title and modules, in reading order; modules that are missing here are appended
-    "learners": ("Learners", ["budgetron.learners"]),
+    "learners": ("Learners", ["budgetron.learners", "budgetron.learners.scorer"]),
     "kernels": ("Kernels", ["budgetron.kernels"]),
     "graphs": ("Task graphs", ["budgetron.graphs"]),
     "evaluate": ("Validation", ["budgetron.evaluate"]),
