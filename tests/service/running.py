@@ -101,3 +101,24 @@ def until(what, seconds=300):
         assert time.monotonic() < end, "waited in vain"
         time.sleep(0.02)
     return found
+
+
+@contextlib.contextmanager
+def limited(tmp_path, **limits):
+    """The URL of a service with other limits, started with a soft limit of 128 open files."""
+    script = (
+        "import json, sys; from pathlib import Path; import budgetron;"
+        "from budgetron.service.run import serve; from budgetron.service.settings import Limits, ServiceSettings;"
+        "serve(ServiceSettings(Path(sys.argv[1]), port=0, limits=Limits(**json.loads(sys.argv[2]))),"
+        " {'default': lambda: budgetron.Budgetron(budget=10)})"
+    )
+    with default_signals():
+        command = ["sh", "-c", 'ulimit -S -n 128; exec "$0" "$@"', sys.executable, "-c", script, tmp_path]
+        process = subprocess.Popen([*command, json.dumps(limits)], stderr=subprocess.PIPE)
+    try:
+        events = map(json.loads, process.stderr)
+        yield next(event["address"] for event in events if event["event"] == "serving")
+    finally:
+        process.terminate()
+        process.wait(300)
+        process.stderr.close()

@@ -26,7 +26,7 @@ from numpy.typing import NDArray
 
 Floats = NDArray[np.float64]
 DELTA = 0.01
-LARGEST_LOSS = 8.0  # nats; one rare label may cost no more than this
+LARGEST_LOSS = 8.0  # nats; larger losses count as this, because ADWIN needs bounded ones
 _BUCKETS, _SMALLEST = 32, 32  # buckets per row; examples per bucket at first
 _KEPT = 100  # latest alarms
 OVERALL = 0  # the row of all examples

@@ -65,7 +65,7 @@ def read(
     weight : name of the column with the weight of each example, a number >= 0; `Block.weights` has them.
     offset : name of the column with another model's score, in log odds; `Block.offsets` has them.
     decimal : the decimal sign of numbers, "." or ","; the other one and blanks may separate thousands. By default it is
-        found out for each column.
+        detected for each column.
     na_values : further values that mean "missing" in numbers, dates and categories, such as "k.A." or "-999".
     encoding : the encoding of text, such as "cp1252" or "utf-16".
     columns : the columns of a saved model. Nothing is inferred then; other columns of the file are ignored.

@@ -112,8 +112,8 @@ class BlockLearner(Deciding, Start):
     ) -> Margins:
         """Learn the rows in order, and return the decision value of each row just before it was learned.
 
-        `offset` is another model's score of each row in log odds, for a `Budgetron`, which learns what it leaves to
-        explain; with more than two classes one score per class.
+        `offset` is another model's score of each row in log odds; with more than two classes one score per class. A
+        `Budgetron` learns to correct it.
         """
         self.check_streaming()
         return self.learn_block(
@@ -269,7 +269,7 @@ class BlockLearner(Deciding, Start):
         return rows.astype(settings.dtype, copy=False)
 
     def _fitting_offsets(self, offsets: Any, n_outputs: int) -> NDArray[np.float64] | None:
-        """Another model's scores, if this model takes them; refused if it learned without them, and missed if with."""
+        """Return the checked offsets. A model takes them in every call or in none, as in its first block."""
         who = self._who
         if offsets is None:
             if self._has_offset:

@@ -29,16 +29,16 @@ from budgetron.learners.parameters import checked_rows
 from budgetron.plots import COLOURS, axes_for, bars, matrix
 
 ROWS_OF_A_COUNT = 10_000
-"""Rows of tasks where the budget is a number of examples."""
+"""The number of task rows if the budget is a number of examples."""
 
 
 class Budgetron(Learner):
-    """The flagship: learns from every example, gives probabilities, and finds out how the tasks are related.
+    """Learns from every example, gives probabilities, and finds out how the tasks are related.
 
     It runs several models of the stream side by side and mixes them by how well they predict: linear models and models
     on random features of a Gaussian kernel, each shared by all tasks with own weights per task, and a model that learns
     which tasks resemble which. Sparse rows have a hashed table instead. Nothing needs tuning: columns are scaled by
-    what has been seen of them, and every setting that matters is one of the models. It stores weights, not examples.
+    the values seen so far, and every setting that matters is one of the models. It stores weights, not examples.
 
     Parameters
     ----------
@@ -66,10 +66,10 @@ class Budgetron(Learner):
     ----------
     classes_, n_features_in_ : fixed by the first block of examples
     beliefs_ : list of (Belief, float)
-        The models that are left and their weights; `str` of a belief is a line.
+        The models that are left and their weights; `str(belief)` describes it in one line.
     n_seen_, n_mistakes_ : int
     memory_bytes_ : int
-        What is allocated, all of it.
+        All bytes allocated for the model.
 
     Examples
     --------
@@ -97,7 +97,7 @@ class Budgetron(Learner):
         "ample_budget_is_perceptron": "it is not a Perceptron",
         "dense_is_sparse": "dense columns are centred and scaled, sparse ones are hashed",
         "any_kernel": "its random features are those of a Gaussian kernel",
-        "closed_form_is_general": "how much tasks share is found out on a closed form, and given by a matrix",
+        "closed_form_is_general": "with a closed form how much tasks share is learned, with a matrix it is given",
         "disconnected_is_separate": "beliefs are weighed, and columns scaled, over all tasks together",
         "renaming_tasks": "a task's own weights are hashed with its id, and its starting point is drawn from it",
     }
@@ -168,7 +168,7 @@ class Budgetron(Learner):
         variances: NDArray[np.float64] = answer["variance"].reshape(len(block), -1)
         return np.sqrt(variances[:, 0] if variances.shape[1] == 1 else variances)
 
-    # ---- looking inside
+    # ---- inspection
 
     @property
     def beliefs_(self) -> list[tuple[Belief, float]]:

@@ -25,7 +25,7 @@ class Deciding:
     def operating_point(self) -> OperatingPoint | None:
         """How `decide` turns margins into decisions: an `OperatingPoint`, or None.
 
-        From when it is set on, it counts every example that is learned, by the margin from before the update.
+        Once it is set, it counts every example that is learned, by its margin before the update.
 
         >>> import numpy as np
         >>> from budgetron import Budgetron, OperatingPoint

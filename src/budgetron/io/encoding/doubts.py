@@ -1,4 +1,4 @@
-"""What a reader of a file should be told before she trusts it: sentences about choices that may be wrong.
+"""Warnings about choices that may be wrong when a file is read: the task, the types of columns, the labels.
 
 `infer_types` collects them; `stream.read` logs them, and the command line prints them. A sentence says what was chosen,
 why it may be wrong, and how to change it, in the words of the Python call (the command line replaces them by options).

@@ -82,7 +82,7 @@ class Asked:
     ) -> Asked:  # fmt: skip
         """Check the arguments of `stream.read`. A single name may be given instead of a list."""
         if decimal not in (None, ".", ","):
-            raise refuse(WHO, "decimal", '".", "," or None to find out', shown(decimal))
+            raise refuse(WHO, "decimal", '".", "," or None to detect it', shown(decimal))
         codes = tuple(str(code).strip() for code in _listed("na_values", na_values, str | int | float))
         if len(codes) > _MOST_CODES:
             raise refuse(WHO, "na_values", f"at most {_MOST_CODES} values", str(len(codes)))

@@ -1,6 +1,6 @@
 """Which column of a file is the task: one with a usual name, or none. Columns that may be meant are reported.
 
-A wrong task changes everything that is learned, so that only four names are taken for it: task, user, customer and
+A wrong task changes everything that is learned, so only four names are taken for it: task, user, customer and
 device, also with an ending such as _id. Other names of things and all other identifiers are candidates: the caller is
 told about them, and none of them becomes a number.
 """

@@ -23,7 +23,7 @@ from budgetron.io.encoding.values import LARGEST, MISSING, is_numeric_literal, l
 COMMA, POINT = "1.234,5", "1,234.5"
 ENOUGH = 0.95  # share of numbers or dates that makes a column one of numbers or dates
 # Words for missing values that programs and people write among numbers and dates; compared without case. In a
-# category they stay a value of their own, because "unknown" may be as telling as any other.
+# category they stay a value of their own, because "unknown" may be as informative as any other.
 NA_LIKE = frozenset(
     {
         "-", "--", "---", ".", "..", "*", "na", "n/a", "n.a.", "n. a.", "n.a", "#na", "#n/a", "nan", "-nan", "1.#qnan",
@@ -120,7 +120,7 @@ def formats_of(columns: Mapping[str, Mapping[str, int]], decimal: str | None, ty
     for name, fits in fitting.items():
         if len(fits) == 2:
             found[name] = None if has_comma == has_point else COMMA if has_comma else POINT
-    if has_comma and not typed:  # 1.234 beside 12,5 is a thousand and some
+    if has_comma and not typed:  # beside 12,5 a value such as 1.234 means 1234
         found |= {name: COMMA for name, values in plain.items() if _has_only_grouped_points(values)}
     return found
 

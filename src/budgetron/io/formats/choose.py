@@ -21,7 +21,7 @@ _SUFFIXES = {
     "svm": "svmlight", "svmlight": "svmlight", "libsvm": "svmlight", "vw": "vw",
 }  # fmt: skip
 _COMPRESSED = ("gz", "gzip", "zst", "zstd")
-# The first line of a text file without a telling name: a label and index:value pairs, or a bar before features.
+# How a first line shows the format if the name does not: a label and index:value pairs, or a bar before features.
 _SVMLIGHT = re.compile(rb"[+-]?[0-9.eE+-]+([ \t]+qid:\S+)?([ \t]+[0-9]+:[0-9.eE+-]+)+[ \t]*(#.*)?")
 _VW = re.compile(rb"([+-]?[0-9][0-9.eE+-]*([ \t]+[0-9.]+){0,2})?[ \t]*('?\S+)?\|\S*[ \t].*")
 

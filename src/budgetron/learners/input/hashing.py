@@ -49,7 +49,7 @@ def _entries(who: str, features: Mapping[Any, Any], n_features: int) -> tuple[li
     """The columns in ascending order and their values, without zeros.
 
     A number is the value of its feature. A string value makes a feature of its own, "name=value", with value 1. Objects
-    within objects are flattened, a list is the text of its values, and None is as good as no feature.
+    within objects are flattened, a list is the text of its values, and None counts as no feature.
     """
     entries: dict[int, float] = {}
     columns_of = feature_columns(n_features)
@@ -79,9 +79,9 @@ def names_of(features: Mapping[Any, Any], n_features: int) -> dict[int, str]:
         if value is None:
             continue
         text = _joined(value) if isinstance(value, list | tuple) else value
-        said = f"{name}={text}" if isinstance(text, str) else str(name)
-        column = columns_of[said]
-        names[column] = f"{names[column]} or {said}" if column in names else said
+        hashed = f"{name}={text}" if isinstance(text, str) else str(name)
+        column = columns_of[hashed]
+        names[column] = f"{names[column]} or {hashed}" if column in names else hashed
     return names
 
 

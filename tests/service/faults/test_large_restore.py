@@ -7,7 +7,7 @@ import time
 import httpx
 import numpy as np
 import pytest
-from test_connections import limited
+from running import limited
 
 import budgetron
 from budgetron import kernels

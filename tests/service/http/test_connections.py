@@ -3,18 +3,14 @@
 from __future__ import annotations
 
 import contextlib
-import json
 import os
 import socket
-import subprocess
-import sys
 import threading
 from urllib.parse import urlsplit
 
 import httpx
 import pytest
-from child_signals import default_signals
-from running import rss, running
+from running import limited, rss, running
 
 from budgetron.service.http import api_keys
 from budgetron.service.http.connections import RESERVED
@@ -69,27 +65,6 @@ def test_large_headers_are_rejected_cheaply_before_authentication(tmp_path, each
         with service.client() as client:
             assert client.get("/healthz").status_code == 200
             assert client.get("/v1/model", headers={"X-Large": "a" * 50_000}).status_code == 401
-
-
-@contextlib.contextmanager
-def limited(tmp_path, **limits):
-    """The URL of a service with other limits, started with a soft limit of 128 open files."""
-    script = (
-        "import json, sys; from pathlib import Path; import budgetron;"
-        "from budgetron.service.run import serve; from budgetron.service.settings import Limits, ServiceSettings;"
-        "serve(ServiceSettings(Path(sys.argv[1]), port=0, limits=Limits(**json.loads(sys.argv[2]))),"
-        " {'default': lambda: budgetron.Budgetron(budget=10)})"
-    )
-    with default_signals():
-        command = ["sh", "-c", 'ulimit -S -n 128; exec "$0" "$@"', sys.executable, "-c", script, tmp_path]
-        process = subprocess.Popen([*command, json.dumps(limits)], stderr=subprocess.PIPE)
-    try:
-        events = map(json.loads, process.stderr)
-        yield next(event["address"] for event in events if event["event"] == "serving")
-    finally:
-        process.terminate()
-        process.wait(300)
-        process.stderr.close()
 
 
 def test_idle_connections_do_not_keep_health_checks_out(tmp_path):

@@ -6,14 +6,11 @@ import json
 import random
 import select
 import socket
-import subprocess
-import sys
 import time
 from urllib.parse import urlsplit
 
 import pytest
-from child_signals import default_signals
-from running import rss, running
+from running import limited, rss, running
 
 JSON = {"Content-Type": "application/json"}
 NDJSON = {"Content-Type": "application/x-ndjson"}
@@ -164,21 +161,8 @@ def _fuzzed(rng):
 def test_slow_clients_are_dropped(tmp_path):
     """With a timeout of two seconds: headers that do not end, a body that does not end, and a response that is not
     read."""
-    script = (
-        "import sys; from pathlib import Path; from dataclasses import replace; import budgetron;"
-        "from budgetron.service.run import serve; from budgetron.service.settings import Limits, ServiceSettings;"
-        "serve(ServiceSettings(Path(sys.argv[1]), port=0, limits=Limits(seconds_to_send=2.0, seconds_to_read=2.0)),"
-        " {'default': lambda: budgetron.Budgetron(budget=10)})"
-    )
-    with default_signals():
-        process = subprocess.Popen([sys.executable, "-c", script, tmp_path], stderr=subprocess.PIPE)
-    try:
-        port = None
-        for line in process.stderr:
-            event = json.loads(line)
-            if event["event"] == "serving":
-                port = int(event["address"].rstrip("/").rsplit(":", 1)[1])
-                break
+    with limited(tmp_path, seconds_to_send=2.0, seconds_to_read=2.0) as url:
+        port = urlsplit(url).port
         head = b"POST /v1/learn HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n"
         for content, expected in (
             (b"", b""), (b"POST /v1/learn HT", b""), (head, b""),
@@ -217,7 +201,3 @@ def test_slow_clients_are_dropped(tmp_path):
             except (BrokenPipeError, ConnectionResetError, TimeoutError) as error:
                 dropped = not isinstance(error, TimeoutError)
             assert dropped
-    finally:
-        process.terminate()
-        process.wait(300)
-        process.stderr.close()
