@@ -257,6 +257,8 @@ def test_a_rare_label_is_noticed(tmp_path: Path, budgetron, told) -> None:
     text = budgetron("run", path, "--at", 50).stdout
     assert text.index("AUC") < text.index("avg prec") < text.index("\nerror")
     assert "of the labels are yes, so the error says little" in text and "of the 50 highest scores" in text
+    assert "add for example --costs fp=1,fn=20" in text
+    assert "add for example" not in budgetron("run", path, "--costs", "fp=1,fn=20").stdout
     found = told("run", path)["validation"]
     assert found["rare"]["label"] == "yes" and found["overall"]["auc"] > 0.6 and found["overall"]["brier"] < 0.1
     assert set(found["per_task"]["u1"]) >= {"auc", "average_precision", "precision_at_k", "brier"}
