@@ -100,3 +100,11 @@ def test_boolean_labels_from_json_to_json(tmp_path: Path, budgetron, told) -> No
     assert "is predicted as true" in shown and "not given" not in shown
     refused = budgetron("inspect", tmp_path / "m", "--example", '{"x": 4}', code=2).stderr
     assert "--example must be values of some of the columns ['at.x']" in refused
+
+
+def test_a_report_about_one_task_says_nothing_about_tasks(orders: Path, tmp_path: Path, budgetron) -> None:
+    page = tmp_path / "r.html"
+    budgetron("run", orders, "--report", page, "-q")
+    text = page.read_text(encoding="utf-8")
+    assert "nothing about tasks, since there is only one" in text and "tasks are alike" not in text
+    assert "No column was recognised as the task" in text and "--task" in text
