@@ -123,7 +123,7 @@ def cases(every):
             k, g, s, c = (list(names).index(one) for names, one in
                           ((KERNELS, kernel), (GRAPHS, graph), (STORES, store), (CLASSES, classes)))  # fmt: skip
             chosen = (k + g) % 2 == 0 and s == (k // 2 + g // 2) % 3 and c == (k // 2 + g // 4 + s) % 2
-            if name in PRESETS:  # one graph per kernel, another one for each preset
+            if name in PRESETS and "graph" in case.parameters:  # one graph per kernel, another one for each preset
                 chosen = chosen and (g // 2 + k // 2 + turn) % 4 == 0
             # A learner without a kernel, or without a graph, is the same with all of them: two suffice.
             repeated = ("kernel" not in case.parameters and k > 1) or ("graph" not in case.parameters and g > 1)
