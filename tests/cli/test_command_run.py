@@ -263,5 +263,5 @@ def test_a_rare_label_is_noticed(tmp_path: Path, budgetron, told) -> None:
     assert found["rare"]["label"] == "yes" and found["overall"]["auc"] > 0.6 and found["overall"]["brier"] < 0.1
     assert set(found["per_task"]["u1"]) >= {"auc", "average_precision", "precision_at_k", "brier"}
     told_by_auc = told("compare", path, "--learners", "Budgetron,Forgetron", "--budgets", "20")
-    assert told_by_auc["compared_by"] == "auc" and told_by_auc["best"] == "Budgetron, 20"
+    assert told_by_auc["compared_by"] == "auc" and told_by_auc["best"].startswith("Budgetron, 20")
     assert "compared by AUC" in budgetron("compare", path, "--learners", "Budgetron", "--budgets", "20").stdout
