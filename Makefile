@@ -22,7 +22,7 @@ $(WHEEL)/.built: $(BIN)/python $(CORE) $(SOURCE)
 	$(PIP) wheel --no-deps --wheel-dir $(WHEEL) .
 	@touch $@
 
-# pip takes a wheel of the same version for the same wheel, unless it is forced.
+# pip does not replace an installed wheel by another one of the same version unless it is forced.
 $(VENV)/.installed: $(WHEEL)/.built
 	$(PIP) install "$$(echo $(WHEEL)/*.whl)[data]"
 	$(PIP) install --force-reinstall --no-deps $(WHEEL)/*.whl
@@ -33,7 +33,7 @@ $(VENV)/.tested: $(VENV)/.installed
 	$(PIP) install "$$(echo $(WHEEL)/*.whl)[all]" --group test --group lint --group docs
 	@touch $@
 
-# The pages are looked at in Debian's Chromium; where it may not be installed, their tests say so and are skipped.
+# The tests of pages use Debian's Chromium. Where it cannot be installed, they are skipped, with a message.
 BROWSER := $(shell command -v chromium || command -v chromium-browser || command -v google-chrome)
 browser:
 	@test -n "$(BROWSER)" || { test "$$(id -u)" = 0 && command -v apt-get >/dev/null \
@@ -63,14 +63,14 @@ lint: $(VENV)/.tested
 	$(BIN)/check-jsonschema --builtin-schema vendor.citation-file-format CITATION.cff
 	$(BIN)/sp-repo-review .
 
-# What nanobind says of the compiled module, for type checkers. A test compares the file with the module.
+# Type declarations of the compiled module, which nanobind generates. A test compares the file with the module.
 STUB := src/budgetron/_core.pyi
 stubs: $(VENV)/.tested
 	$(BIN)/python -m nanobind.stubgen -q -m budgetron._core -o $(STUB)
 	@sed -i.bak '1i # Written by `make stubs` from the compiled module.' $(STUB) && rm $(STUB).bak
 
-# The core without Python, every rule and store on random streams, under AddressSanitizer and UBSan: as it is, and with
-# memory that runs out at every place where it can.
+# The core without Python, every rule and store on random streams, under AddressSanitizer and UBSan: once as it is, and
+# once per allocation with that allocation failing.
 SANITIZED := build/sanitized
 sanitize: $(SANITIZED)/core_stress $(SANITIZED)/core_faults
 	$(SANITIZED)/core_stress

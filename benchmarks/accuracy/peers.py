@@ -161,7 +161,7 @@ def vowpal(stream: Stream, nbytes: int, rate: float) -> Floats:
 
 
 def vowpal_timed(stream: Stream, nbytes: int, rate: float) -> tuple[Floats, float]:
-    """Margins, and the seconds of its C++ loop over a file: less those of an empty file."""
+    """Margins, and the seconds of its C++ loop over a file, minus those for an empty file."""
     import vowpalwabbit
 
     bits = max(8, int(np.log2(nbytes / 16)))  # a weight and three numbers of its own for each cell

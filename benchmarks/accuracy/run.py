@@ -1,9 +1,9 @@
 """python benchmarks/accuracy/run.py [--only NAME ...] [--quick] [--orders N] [--data FOLDER] [--version-0-1 PYTHON]
 
-Every figure that Budgetron promises, with its target and whether it is met; peers in the same run. Each item leaves
-`results/NAME.json`; together they make `docs/algorithms/budgetron-results.md`. FOLDER has `kernel/*.npz`; the other
-sets are found as `budgetron.data` finds them. With --quick every stream is cut to 3,000 rows, which shows that the
-command works and says nothing about the targets: such results are marked.
+Measures every figure that Budgetron promises, and says whether its target is met. Peers run on the same streams. Each
+item writes `results/NAME.json`; together they make `docs/algorithms/budgetron-results.md`. FOLDER has
+`kernel/*.npz`; the other sets are found as `budgetron.data` finds them. With --quick every stream is cut to 3,000 rows.
+That shows that the command works and says nothing about the targets, so such results are marked.
 """
 
 from __future__ import annotations

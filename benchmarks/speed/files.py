@@ -88,7 +88,7 @@ def run(path: Path) -> None:
 
 
 def file_rows(repetitions: int, quick: bool) -> Iterator[Row]:
-    times = 1 if quick else 4  # the columns are inferred from the first rows once, which a long file does not notice
+    times = 1 if quick else 4  # types are inferred once per file, which costs little in a long one
     records = mixed_records(8000 if quick else 40_000)
     n = times * len(records)
     with tempfile.TemporaryDirectory() as folder:

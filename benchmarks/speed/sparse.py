@@ -34,7 +34,7 @@ def text_rows(repetitions: int, quick: bool) -> Iterator[Row]:
             )
             products = csr_products(model.active_set_.rows, stream.X[:10])
             done = compared(row, passing.learn, products, 500, 10, repetitions)
-            yield replace(done, detail={"non-zeros a row": stream.X.nnz / stream.X.shape[0]})
+            yield replace(done, detail={"non-zeros per row": stream.X.nnz / stream.X.shape[0]})
 
 
 def vowpal_rows(repetitions: int, quick: bool) -> Iterator[Row]:

@@ -1,7 +1,7 @@
 """The time to start: how much longer it takes than bare Python, or than importing scikit-learn's base classes.
 
-The child's own processor time, user and system: what the wall clock shows where nothing else runs. Bytecode is written
-and found again, as for every installed package.
+Times are the processor time of a child process, user and system: its wall-clock time on an idle machine. Bytecode is
+cached, as for every installed package.
 """
 
 from __future__ import annotations

@@ -84,7 +84,7 @@ class Engine(Protocol):
         self, name: str, X: Rows | None = None, task_ids: ArrayLike = (), clusters: ArrayLike = (),
         arrays: Mapping[str, ArrayLike] | None = None, offsets: Reals | None = None,
     ) -> State:  # fmt: skip
-        """Answer a question that only this rule knows, about some rows and other arrays, or about itself."""
+        """Run a query that the rule defines, such as "explain", on some rows and other arrays or on the model alone."""
         ...
 
     def forget(self, task_id: int) -> None:

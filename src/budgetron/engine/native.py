@@ -131,7 +131,7 @@ class Engine:
         self, name: str, X: Rows | None = None, task_ids: ArrayLike = (), clusters: ArrayLike = (),
         arrays: Mapping[str, ArrayLike] | None = None, offsets: Reals | None = None,
     ) -> State:  # fmt: skip
-        """Answer a question that only this rule knows, about some rows and other arrays, or about itself."""
+        """Run a query that the rule defines, such as "explain", on some rows and other arrays or on the model alone."""
         given = {array: np.asarray(values).ravel() for array, values in (arrays or {}).items()}
         reals = {array: values.astype(np.float64) for array, values in given.items() if values.dtype.kind == "f"}
         integers = {array: values.astype(np.int64) for array, values in given.items() if array not in reals}
@@ -249,7 +249,7 @@ def _plain(settings: Settings, similarity: _core.Similarity) -> dict[str, object
         "single": settings.dtype == "float32",
         "capacity": settings.capacity or 0,
         "pool": settings.pool or 0,
-        "hash_seed": secrets.randbits(64),  # randomises the hash tables; results do not depend on it: it is not saved
+        "hash_seed": secrets.randbits(64),  # against crafted ids; not saved, because no result depends on it
         "n_tasks": settings.graph.n_tasks or 0,
         "parameters": {
             name: np.asarray(value, dtype=np.float64).ravel() if isinstance(value, list | tuple) else value

@@ -37,7 +37,7 @@ class Change(NamedTuple):
 
 
 def changes(before: dict[str, Any], after: dict[str, Any]) -> list[Change]:
-    """Return how error and AUC differ between the records of two runs, of those that both have.
+    """Return the changes of error and AUC between two runs, for the figures that both records have.
 
     The standard error of a share is √(p (1 − p)/n); that of an AUC is the one of Hanley and McNeil (1982).
 

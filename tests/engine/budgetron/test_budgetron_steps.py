@@ -57,7 +57,7 @@ def test_a_step_against_bisection(f, omega, v):
 
 @pytest.mark.parametrize("omega", [1e3, 1e9])
 def test_no_sample_weight_makes_a_step_too_long(omega):
-    """However heavy, a wrong example ends on the right side, and not further than another pull of it could reach."""
+    """After its step, even a very heavy example is predicted right, with a margin that grows only as log(weight)."""
     alpha, _ = step(np.array([-5.0]), 1, omega, 2.0)
     f = -5.0 + 2.0 * alpha[0]
     assert 0 < f < 2 * math.log(omega * 2.0)

@@ -56,7 +56,7 @@ def test_lines_that_come_slowly_wait_for_a_second_label(tmp_path, arguments):
         stream.send([line(1)])
         stream.read_until(b'"lines":[1,4]')
         stream.send([line(6)])
-        stream.read_until(b'"lines":[5,5]')  # from now on at once
+        stream.read_until(b'"lines":[5,5]')  # lines are now learned at once
         stream.close()
         assert seen(client) == 5
 

@@ -110,7 +110,7 @@ class Engine:
         self, name: str, X: Rows | None = None, task_ids: ArrayLike = (), clusters: ArrayLike = (),
         arrays: Mapping[str, ArrayLike] | None = None, offsets: Array | None = None,
     ) -> State:  # fmt: skip
-        """Answer a question that only this rule knows, about some rows and other arrays, or about itself."""
+        """Run a query that the rule defines, such as "explain", on some rows and other arrays or on the model alone."""
         given = {array: np.asarray(values) for array, values in (arrays or {}).items()}
         return self.rule.query(name, self._located(X, np.asarray(task_ids), np.asarray(clusters), offsets), given)
 

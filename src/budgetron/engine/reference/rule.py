@@ -90,7 +90,7 @@ class Rule(Declaration, ABC):
         """Adapt the stored state to another γ; called during the first rows under ``gamma="scale"``."""
 
     def query(self, name: str, examples: Iterable[Located], arrays: Arrays) -> dict[str, Any]:
-        """Answer a question that only this rule knows, such as "variances", without changing what it predicts."""
+        """Run a query that this rule defines, such as "variances", without changing what the model predicts."""
         if name != "explain":
             raise ValueError(f"{self.name} has no query {name!r}")
         found: dict[str, list[Array]] = {"margins": [], "similarity": [], "terms": []}

@@ -144,7 +144,7 @@ def golden(low: float, high: float, p: float, q: float, s: float, L: float) -> f
 
 
 def polished(h: float, p: float, q: float, s: float, L: float) -> float:
-    """Improve a maximum by Newton's method. A search by values alone finds half of the digits: they are flat there."""
+    """Improve a maximum by Newton's method: a search by values finds half of the digits, as they are flat there."""
     for _ in range(6):
         a = 1 - h
         u, v, w = p * math.exp(-2 * L * a * a), q * math.exp(-2 * L * h * h), s * math.exp(-L * (a * a + h * h))
