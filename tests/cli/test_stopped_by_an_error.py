@@ -90,4 +90,4 @@ def test_python_logs_clusters_of_other_tasks(caplog) -> None:
     assert "none of the tasks of the first 200 rows is in its clusters" in caplog.text
     caplog.clear()
     library.Forgetron(budget=5, graph=graph).partial_fit(X, y, tasks=["7", "9"] * 100)
-    assert caplog.text == ""
+    assert "clusters" not in caplog.text
