@@ -80,7 +80,7 @@ def test_every_learner_predicts_one_row_as_a_block(learner):
 @pytest.mark.parametrize("x", [
     [0.5, 1.0, -2.0, 0.25], np.array([1, 2, 3, 4]), np.ones(8)[::2], np.ones(4, ">f8"), np.ones(4, np.float32),
     memoryview(np.ones(4)), np.array([True, False, True, True]), (1, 2.5, 3, 4), np.ma.array(np.ones(4)),
-], ids=str)  # fmt: skip
+], ids=["list", "integers", "strided", "big-endian", "float32", "view", "flags", "tuple", "masked"])  # fmt: skip
 def test_rows_that_have_to_be_converted(x):
     one, many = (RandomBudgetPerceptron(8, kernels.Gaussian(0.5)).partial_fit(X, Y) for _ in range(2))
     as_array = np.asarray(x, dtype=np.float64)
