@@ -30,12 +30,15 @@ class Forgetron final : public CoefficientLearner {
  protected:
   std::uint8_t on_mistake(const Example& example, double, const Step& step, Scratch& scratch) override {
     if (!store_->fits_alone(example.x)) return kMistake;
-    // The oldest examples, as few as make space: one for a slot, possibly more for a long sparse row.
     Vec<std::size_t>& evicted = evicted_;
-    evicted.resize(unbounded() ? 0 : size());
-    for (std::size_t j = 0; j < evicted.size(); ++j) evicted[j] = j;
-    std::sort(evicted.begin(), evicted.end(), [&](auto a, auto b) { return arrivals_[a] < arrivals_[b]; });
-    evicted.resize(std::max<std::size_t>(store_->n_to_evict(example.x, evicted), full() ? 1 : 0));
+    if (store_->fits(example.x)) {
+      evicted.assign(full() ? 1 : 0, full() ? simd().oldest(arrivals_.data(), size()) : 0);
+    } else {  // a long sparse row: the oldest examples, as few as make space
+      evicted.resize(size());
+      for (std::size_t j = 0; j < evicted.size(); ++j) evicted[j] = j;
+      std::sort(evicted.begin(), evicted.end(), [&](auto a, auto b) { return arrivals_[a] < arrivals_[b]; });
+      evicted.resize(std::max<std::size_t>(store_->n_to_evict(example.x, evicted), full() ? 1 : 0));
+    }
 
     const double newest = evicted.empty() ? 1.0 : shrink(evicted, example, step, scratch.row.data());  // |β_t|
     std::size_t slot;

@@ -56,6 +56,20 @@ Extremes extremes(const double* x, size_t n) {
   return extremes_of(n, [=](size_t j) { return x[j]; });
 }
 
+// The place of the least of n distinct numbers; n if there is none.
+size_t least_of(const int64_t* x, size_t n) {
+  int64_t least = INT64_MAX;
+#pragma omp simd reduction(min : least)
+  for (size_t j = 0; j < n; ++j) least = x[j] < least ? x[j] : least;
+  int64_t at = static_cast<int64_t>(n);
+#pragma omp simd reduction(min : at)
+  for (int64_t j = 0; j < static_cast<int64_t>(n); ++j) {
+    const int64_t here = x[j] == least ? j : INT64_MAX;
+    at = here < at ? here : at;
+  }
+  return static_cast<size_t>(at);
+}
+
 size_t oldest_within(const double* x, const int64_t* arrivals, size_t n, double limit) {
   constexpr int64_t never = INT64_MAX;
   int64_t oldest = never;

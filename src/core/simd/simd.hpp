@@ -108,6 +108,8 @@ struct Simd {
   Extremes (*extremes)(const double* x, std::size_t n);
   // The j with the lowest arrival among those with x_j ≤ limit; n if there is none.
   std::size_t (*oldest_within)(const double* x, const std::int64_t* arrivals, std::size_t n, double limit);
+  // The j with the lowest arrival; n if there is none.
+  std::size_t (*oldest)(const std::int64_t* arrivals, std::size_t n);
 
   // p_j ← max(0, 1 − (n − 1) p_j / Σp), then divided by the sum of all.
   void (*probabilities)(std::size_t n, double* p);

@@ -56,9 +56,7 @@ class Removing final : public MarginLearner {
   }
 
  private:
-  std::size_t oldest() const {
-    return static_cast<std::size_t>(std::min_element(arrivals_.begin(), arrivals_.end()) - arrivals_.begin());
-  }
+  std::size_t oldest() const { return simd().oldest(arrivals_.data(), size()); }
 };
 
 template <bool kWeighted>
