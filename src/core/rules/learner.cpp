@@ -108,12 +108,16 @@ std::size_t Learner::first_bad_row(const Rows& rows) const {
   if (config_.kernel.kind == Kernel::Kind::none) return first_without_norm(rows);
   // Above these limits, products of kernel values would overflow later. Inner products in float32 overflow much earlier.
   const double largest_square = config_.single && !config_.sparse ? 1e37 : kLargestSquare;
+  const auto accepted = [&](double square) { return square <= largest_square && config_.kernel.raw_self(square) <= kLargestSquare; };
   double squares[Store::kMaxLookahead];
   for (std::size_t first = 0; first < rows.count; first += Store::kMaxLookahead) {
     const std::size_t count = std::min(Store::kMaxLookahead, rows.count - first);
+    store_->rough_squares(rows, first, count, squares);
+    // Rounding changes them by much less than half. Only near the limits the squares of compute() decide.
+    if (std::all_of(squares, squares + count, [&](double square) { return accepted(2.0 * square); })) continue;
     store_->squares(rows, first, count, squares);
     for (std::size_t q = 0; q < count; ++q)
-      if (!(squares[q] <= largest_square) || !(config_.kernel.raw_self(squares[q]) <= kLargestSquare)) return first + q;
+      if (!accepted(squares[q])) return first + q;
   }
   return rows.count;
 }

@@ -51,21 +51,68 @@ void products(const T* blocks_of, size_t blocks, size_t d, const T* const* x, si
   for (; q < count; ++q) products_some<T, 1>(blocks_of, blocks, d, x + q, out + q);
 }
 
-// Four rows at a time, because the additions of a single sum wait for each other. The code uses vectors as products() does, so that
-// the compiler fuses multiplication and addition in both or in neither.
+template <class T, size_t Queries>
+inline void products_lane_some(const T* block, size_t d, size_t lane, const T* const* x, size_t count, T* const* out) {
+  constexpr size_t w = Pack<T>::lanes;
+  const T* all_x[Queries];
+  T* all_out[Queries];
+  for (size_t q = 0; q < Queries; ++q) {  // fewer queries left: repeat the last one
+    all_x[q] = x[q < count ? q : count - 1];
+    all_out[q] = out[q < count ? q : count - 1];
+  }
+  products_group<T, Queries, 1>(block + lane / w * w, d, all_x, all_out, lane / w * w);
+}
+
+template <class T>
+void products_lane(const T* block, size_t d, size_t lane, const T* const* x, size_t count, T* const* out) {
+  size_t q = 0;
+  for (; q + 4 < count; q += 8) products_lane_some<T, 8>(block, d, lane, x + q, count - q, out + q);
+  if (q < count) products_lane_some<T, 4>(block, d, lane, x + q, count - q, out + q);
+}
+
+// Sums of 4 · Groups rows at a time, because the additions of a single sum wait for each other. The code uses vectors as products()
+// does, so that the compiler fuses multiplication and addition in both or in neither.
+template <class T, size_t Groups>
+inline void squares_some(const T* const* x, size_t count, size_t d, double* out) {
+  using Four = typename Pack<T>::four;
+  const T* row[4 * Groups];
+  for (size_t q = 0; q < 4 * Groups; ++q) row[q] = x[q < count ? q : count - 1];  // fewer rows left: repeat the last one
+  Four sum[Groups];
+  for (size_t g = 0; g < Groups; ++g) sum[g] = Four{};
+  for (size_t f = 0; f < d; ++f)
+    for (size_t g = 0; g < Groups; ++g) {
+      const Four value = {row[4 * g][f], row[4 * g + 1][f], row[4 * g + 2][f], row[4 * g + 3][f]};
+      add_product(sum[g], value, value);
+    }
+  for (size_t q = 0; q < 4 * Groups && q < count; ++q) out[q] = static_cast<double>(sum[q / 4][q % 4]);
+}
+
 template <class T>
 void squares(const T* const* x, size_t count, size_t d, double* out) {
-  using Four = typename Pack<T>::four;
-  for (size_t q = 0; q < count; q += 4) {
-    const size_t last = count - 1;  // fewer than four rows left: repeat the last one
-    const T *a = x[q], *b = x[q + 1 < last ? q + 1 : last], *c = x[q + 2 < last ? q + 2 : last], *e = x[q + 3 < last ? q + 3 : last];
-    Four sum{};
-    for (size_t f = 0; f < d; ++f) {
-      const Four value = {a[f], b[f], c[f], e[f]};
-      add_product(sum, value, value);
-    }
-    for (size_t i = 0; i < 4 && q + i < count; ++i) out[q + i] = static_cast<double>(sum[i]);
+  size_t q = 0;
+  for (; q + 4 < count; q += 8) squares_some<T, 2>(x + q, count - q, d, out + q);
+  if (q < count) squares_some<T, 1>(x + q, count - q, d, out + q);
+}
+
+// In the order that is quickest.
+template <class T>
+double rough_square(const T* x, size_t d) {
+  using V = typename Pack<T>::type;
+  constexpr size_t w = Pack<T>::lanes;
+  V s0{}, s1{}, s2{}, s3{};
+  size_t f = 0;
+  for (; f + 4 * w <= d; f += 4 * w) {
+    const V x0 = load(x + f), x1 = load(x + f + w), x2 = load(x + f + 2 * w), x3 = load(x + f + 3 * w);
+    add_product(s0, x0, x0);
+    add_product(s1, x1, x1);
+    add_product(s2, x2, x2);
+    add_product(s3, x3, x3);
   }
+  s0 = (s0 + s1) + (s2 + s3);
+  double sum = 0;
+  for (size_t l = 0; l < w; ++l) sum += static_cast<double>(s0[l]);
+  for (; f < d; ++f) sum += static_cast<double>(x[f]) * static_cast<double>(x[f]);
+  return sum;
 }
 
 }  // namespace

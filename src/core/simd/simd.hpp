@@ -58,9 +58,15 @@ struct Simd {
                        std::size_t count, float* const* out);
   void (*products_f64)(const double* store, std::size_t blocks, std::size_t d, const double* const* x,
                        std::size_t count, double* const* out);
+  // The same with one lane of a block, up to the lanes beside it in a register.
+  void (*products_lane_f32)(const float* block, std::size_t d, std::size_t lane, const float* const* x, std::size_t count, float* const* out);
+  void (*products_lane_f64)(const double* block, std::size_t d, std::size_t lane, const double* const* x, std::size_t count, double* const* out);
   // ‖x‖² of `count` rows, each added up in the same order as a lane of `products`, so that equal rows are at distance 0.
   void (*squares_f32)(const float* const* x, std::size_t count, std::size_t d, double* out);
   void (*squares_f64)(const double* const* x, std::size_t count, std::size_t d, double* out);
+  // ‖x‖² of one row up to rounding, several times as fast.
+  double (*rough_square_f32)(const float* x, std::size_t d);
+  double (*rough_square_f64)(const double* x, std::size_t d);
 
   // Sparse rows, run by run: sum[slot_i] += x · value_i over the postings of a feature, or over all slots if it is a dense
   // column. Both add in the same order, so the sums do not depend on which features are columns.

@@ -61,6 +61,15 @@ class DenseStore final : public Store {
     }
   }
 
+  void rough_squares(const Rows& rows, std::size_t first, std::size_t count, double* out) const override {
+    for (std::size_t q = 0; q < count; ++q) {
+      if constexpr (std::is_same_v<T, float>)
+        out[q] = simd().rough_square_f32(row_of(rows, first + q), d_);
+      else
+        out[q] = simd().rough_square_f64(row_of(rows, first + q), d_);
+    }
+  }
+
   struct DenseProducts final : Products {
     explicit DenseProducts(Bytes& bytes) : counted(bytes, sizeof(DenseProducts)), dots(bytes), shifted(bytes) {}
     CountedSize counted;
@@ -93,10 +102,18 @@ class DenseStore final : public Store {
 
   void refresh(const Rows&, std::size_t, std::size_t from, std::size_t to, std::size_t slot, Products& out) const override {
     auto& products = static_cast<DenseProducts&>(out);
-    if (slot == kAllSlots)
+    if (slot == kAllSlots) {
       multiply(products, from, to, 0, used_blocks());
+      return;
+    }
+    T* dots[kMaxLookahead];
+    const std::size_t block = slot / kLanes<T>;
+    for (std::size_t q = from; q < to; ++q) dots[q - from] = products.dots.data() + q * products.stride + block * kLanes<T>;
+    const T* of = blocks_.data() + block * d_ * kLanes<T>;
+    if constexpr (std::is_same_v<T, float>)
+      simd().products_lane_f32(of, d_, slot % kLanes<T>, products.x.data() + from, to - from, dots);
     else
-      multiply(products, from, to, slot / kLanes<T>, 1);
+      simd().products_lane_f64(of, d_, slot % kLanes<T>, products.x.data() + from, to - from, dots);
   }
 
   void resize(Products& out) const override {

@@ -51,6 +51,10 @@ class Store {
   virtual std::size_t size() const = 0;
   // ‖x‖² of the rows as passed in, before c is subtracted.
   virtual void squares(const Rows& rows, std::size_t first, std::size_t count, double* out) const = 0;
+  // The same up to rounding, for the validation of rows, which are all read before the first of them is learned.
+  virtual void rough_squares(const Rows& rows, std::size_t first, std::size_t count, double* out) const {
+    squares(rows, first, count, out);
+  }
 
   // Inner products of several instances with all stored rows, in one pass over the store. The caller owns the working
   // memory, so that predictions can run concurrently.
