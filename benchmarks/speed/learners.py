@@ -69,30 +69,6 @@ class PerMistake:
         return beyond / max(1, model.n_mistakes_ - before) + row
 
 
-def shared_tasks_rows(repetitions: int, quick: bool) -> Iterator[Row]:
-    """The time of SharedProjectron should not depend on the number of tasks."""
-    budget, block = 200 if quick else 500, 500
-
-    def full(n_tasks: int) -> Passing:
-        """A model with a full budget and all its task rows: of 10⁵ tasks at most 10,000 have one."""
-        stream = coins(5000 if quick else 30_000, n_tasks=n_tasks)
-        passing = Passing(SharedProjectron(budget=budget, kernel=GAUSSIAN), stream, block).fill(budget)
-        for _ in range(0 if n_tasks < 1000 else len(stream.y) // block - 2):
-            passing.learn()
-        return passing
-
-    few = full(4)
-    for n_tasks in (139, 100_000):
-        row = Row(
-            name=f"shared-k{n_tasks}",
-            work=f"SharedProjectron, k={n_tasks:,} tasks, B={budget}",
-            yardstick="itself, k=4",
-            unit="×",
-            reach=1.3,
-        )
-        yield compared(row, full(n_tasks).learn, few.learn, block, block, repetitions)
-
-
 def flagship_rows(repetitions: int, quick: bool) -> Iterator[Row]:
     """All models of a Budgetron, compared with one product and one update of the matrix of its widest filter."""
     for budget in ("256 KiB",) if quick else ("256 KiB", "1 MiB"):

@@ -13,6 +13,7 @@ from pathlib import Path
 import alone  # noqa: F401  before NumPy is imported
 import files
 import learners
+import many_tasks
 import phases
 import report
 import scaling
@@ -24,7 +25,9 @@ from measure import Row
 GROUPS: dict[str, Callable[[int, bool], Iterator[Row]]] = {
     "gaussian": learners.gaussian_rows,
     "projection": learners.projection_rows,
-    "shared": learners.shared_tasks_rows,
+    "shared": many_tasks.shared_rows,
+    "shared-graph": many_tasks.shared_graph_rows,
+    "forgetron": many_tasks.forgetron_rows,
     "flagship": learners.flagship_rows,
     "linear": sparse.vowpal_rows,
     "text": sparse.text_rows,

@@ -59,7 +59,8 @@ const Simd table = {BUDGETRON_NAME(BUDGETRON_TARGET),
                    adagrad,
                    symmetric_add,
                    replay,
-                   flush};
+                   flush,
+                   add_rows};
 
 }  // namespace BUDGETRON_TARGET
 }  // namespace budgetron

@@ -142,6 +142,8 @@ struct Simd {
   void (*replay)(const Evictions& evictions, std::size_t from, std::size_t n, double* const* rows, std::size_t count);
   // Numbers below 1e-300 become 0.
   void (*flush)(double* x, std::size_t n);
+  // y += Σ_i factor_i rows_i.
+  void (*add_rows)(const double* const* rows, const double* factor, std::size_t count, std::size_t n, double* y);
 };
 
 const Simd& simd();

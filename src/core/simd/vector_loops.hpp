@@ -43,6 +43,17 @@ void axpy(double a, const double* __restrict x, size_t n, double* __restrict y) 
   for (size_t j = 0; j < n; ++j) y[j] = flushed(y[j] + a * x[j]);
 }
 
+void add_rows(const double* const* rows, const double* factor, size_t count, size_t n, double* __restrict y) {
+  size_t i = 0;
+  for (; i + 4 <= count; i += 4) {
+    const double *a = rows[i], *b = rows[i + 1], *c = rows[i + 2], *e = rows[i + 3];
+    const double fa = factor[i], fb = factor[i + 1], fc = factor[i + 2], fe = factor[i + 3];
+#pragma omp simd
+    for (size_t j = 0; j < n; ++j) y[j] += (fa * a[j] + fb * b[j]) + (fc * c[j] + fe * e[j]);
+  }
+  for (; i < count; ++i) axpy(factor[i], rows[i], n, y);
+}
+
 void axpy_squares(double a, const double* __restrict x, size_t n, double* __restrict y, double* __restrict sum) {
 #pragma omp simd
   for (size_t j = 0; j < n; ++j) {

@@ -249,8 +249,17 @@ class WeightNorms {
   }
   // q_j += sign Σ_l factor_l C_lj, for some of the slots.
   void add_rows(const double* factor, std::size_t output, double sign, std::size_t begin, std::size_t end, double* q) const {
-    for (std::size_t at = 0; at < table_.size(); ++at)
-      simd().axpy(sign * factor[table_.row(at).name.id], values(at, output) + begin, end - begin, q + begin);
+    constexpr std::size_t kBlock = 64;
+    const double* block[kBlock];
+    double factors[kBlock];
+    for (std::size_t first = 0; first < table_.size(); first += kBlock) {
+      const std::size_t count = std::min(kBlock, table_.size() - first);
+      for (std::size_t i = 0; i < count; ++i) {
+        block[i] = values(first + i, output) + begin;
+        factors[i] = sign * factor[table_.row(first + i).name.id];
+      }
+      simd().add_rows(block, factors, count, end - begin, q + begin);
+    }
   }
 
   const Clique* clique_;  // one of the two is set

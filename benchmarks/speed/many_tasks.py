@@ -1,0 +1,84 @@
+"""SharedProjectron with many tasks, and the Forgetron: figures of version 0.1 (commit 1b9914b) are in `detail`."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+from learners import GAUSSIAN, PerMistake
+from measure import Row, compared, interleaved, ratio_row
+from streams import Passing, coins
+
+from budgetron import Forgetron, RandomBudgetPerceptron, SharedProjectron, graphs
+
+BLOCK = 500
+
+
+def full(budget: int, n_tasks: int, n: int) -> Passing:
+    """A model with a full budget and, of many tasks, all its rows: at most 10,000."""
+    stream = coins(n, n_tasks=n_tasks)
+    passing = Passing(SharedProjectron(budget=budget, kernel=GAUSSIAN), stream, BLOCK).fill(budget)
+    for _ in range(0 if n_tasks < 1000 else len(stream.y) // BLOCK - 2):
+        passing.learn()
+    return passing
+
+
+def shared_rows(repetitions: int, quick: bool) -> Iterator[Row]:
+    """The time of SharedProjectron with k tasks, compared with four of them."""
+    for budget, n_tasks, n, reach, before in (
+        (500, 139, 8000, 1.3, 1.29),
+        (300, 1000, 8000, 2.0, 4.3),
+        (500, 100_000, 30_000, 8.0, 48.0),
+    ):
+        budget, n = (200, 5000) if quick else (budget, n)
+        row = Row(
+            name=f"shared-k{n_tasks}",
+            work=f"SharedProjectron, k={n_tasks:,} tasks, B={budget}",
+            yardstick="itself, k=4",
+            unit="×",
+            reach=reach,
+            detail={"in 0.1": before},
+        )
+        few, many = full(budget, 4, n), full(budget, n_tasks, n)
+        yield compared(row, many.learn, few.learn, BLOCK, BLOCK, repetitions)
+
+
+def shared_graph_rows(repetitions: int, quick: bool) -> Iterator[Row]:
+    """A mistake of SharedProjectron on an explicit graph, compared with one product with A⁻¹."""
+    k, budget = 1000, 100 if quick else 300
+    edges = np.random.default_rng(0).integers(0, k, (k * 5 // 2, 2))
+    edges = np.unique(np.sort(edges[edges[:, 0] != edges[:, 1]], axis=1), axis=0)
+    graph = graphs.from_edges(edges, tasks=range(k))
+    model = SharedProjectron(budget=budget, kernel=GAUSSIAN, graph=graph)
+    passing = Passing(model, coins(6000, n_tasks=k), 100).fill(budget)
+    for _ in range(30):
+        passing.learn()
+    inverse, vector = np.asarray(graph.dense), np.ones(k)
+    times = interleaved([PerMistake(passing), lambda: inverse @ vector], repetitions)
+    row = Row(
+        name="shared-graph",
+        work=f"SharedProjectron on an explicit graph of {k:,} tasks, B={budget}, per mistake on a full budget",
+        yardstick=f"BLAS gemv over {k} × {k} doubles",
+        unit="×",
+        reach=3.0,
+        detail={"in 0.1": 8.5},
+    )
+    yield ratio_row(row, times[:, 0] / times[:, 1], times[:, 0], times[:, 1])
+
+
+def forgetron_rows(repetitions: int, quick: bool) -> Iterator[Row]:
+    """The Forgetron on the stream of RandomBudgetPerceptron: on a mistake it computes one more kernel row."""
+    budget, stream = 1000, coins(8000)
+    works = [
+        Passing(learner(budget=budget, kernel=GAUSSIAN), stream, BLOCK).fill(budget).learn
+        for learner in (Forgetron, RandomBudgetPerceptron)
+    ]
+    row = Row(
+        name="forgetron",
+        work=f"Forgetron, B={budget}, labels at random",
+        yardstick="RandomBudgetPerceptron on the same stream",
+        unit="×",
+        reach=2.0,
+        detail={"in 0.1": 3.4},
+    )
+    yield compared(row, works[0], works[1], BLOCK, BLOCK, repetitions)
