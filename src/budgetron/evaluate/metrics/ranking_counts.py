@@ -147,7 +147,10 @@ class RankingCounts:
             found = self._exact_by_place()
             return [found.get(place, Ranks()) for place in places]
         counted = [place for place in places if place < len(self._by_task)]
-        table = self._by_task[counted].reshape(-1, len(self._total), 2, _TASK_BINS).astype(np.float64)
+        # Only the bins in use, which are often a sixth of all.
+        used = np.flatnonzero(self._total.reshape(-1, _TASK_BINS, _MERGED).any(axis=(0, 2)))
+        rows = self._by_task[counted].reshape(-1, len(self._total), 2, _TASK_BINS)
+        table = rows[..., used[0] : used[-1] + 1].astype(np.float64)
         each = _figures(table[:, :, 1], table[:, :, 0], self.k, False)
         known = dict(zip(counted, map(_ranks, each), strict=True))
         return [known.get(place, Ranks()) for place in places]
