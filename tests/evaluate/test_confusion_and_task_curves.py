@@ -53,7 +53,7 @@ def test_curves_per_task(window: int) -> None:
 
 
 def test_beliefs_over_time() -> None:
-    learner = Budgetron(budget=20)
+    learner = Budgetron(budget=200)
     result = evaluate.progressive(learner, STREAM, window=300)
     assert list(result.curve[-1].beliefs) == learner.beliefs_
     assert result.curve[0].beliefs != result.curve[-1].beliefs

@@ -90,7 +90,7 @@ def test_offsets_are_passed_always_or_never(tmp_path):
     ):  # fmt: skip
         with pytest.raises(InputError, match="trained without"):
             call()
-    without.fit(X, y, tasks=tasks, offset=score)  # `fit` begins anew
+    without.fit(X, y, tasks=tasks, offset=score)  # `fit` starts from nothing
     with pytest.raises(InputError, match="Budgetron can"):
         Forgetron(5).fit(X, y, tasks=tasks, offset=score)
 

@@ -305,7 +305,7 @@ class Budgetron(Learner):
         """Reject `class_weight="balanced"` outside of `fit`: class frequencies need all examples."""
         if self._balanced:
             raise refuse(
-                self._who, "class_weight", "a dict or None where not all examples are at hand", '"balanced"',
+                self._who, "class_weight", "a dict or None outside of fit, which alone has all examples", '"balanced"',
                 "Use fit, or name the weights: class_weight={label: weight, ...}.",
             )  # fmt: skip
 

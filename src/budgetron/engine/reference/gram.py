@@ -5,8 +5,8 @@
     P = H⁻¹                            `inverse`: 1/√P_jj is the distance of x_j from the span of the others
     γ_j = −P_jr / P_rr                 Σ_{j≠r} γ_j x_j is the projection of x_r on the others
 
-Only H itself is updated from step to step; every system is solved anew. That is slow but accumulates no errors, and the
-core's incremental factors are tested against it. Kernel values have a rounding error of about `noise` · K_tt, which
+Only H itself is updated from step to step; every system is solved from scratch. That is slow but accumulates no
+errors, and the core's incremental factors are tested against it. Kernel values have a rounding error of about `noise` · K_tt, which
 depends on the precision of the rows, so a smaller δ² counts as 0.
 """
 

@@ -1,5 +1,5 @@
 "use strict";
-// The service's state, once a second, as server-sent events. They are read through fetch: EventSource cannot send a key.
+// The service's state, once per second, as server-sent events. They are read through fetch: EventSource cannot send a key.
 {
   const at = id => document.getElementById(id);
   const { percent, count, bytes } = Charts.formats;
@@ -103,7 +103,7 @@
     }));
   }
 
-  function rates(seconds) {  // totals once a second → what came in each second
+  function rates(seconds) {  // totals once per second → the increase in each second
     return seconds.slice(1).map(([when, predicted, learned], i) => {
       const [before, p, l] = seconds[i], span = Math.max(when - before, .001);
       return { when, predicted: Math.max(0, predicted - p) / span, learned: Math.max(0, learned - l) / span };

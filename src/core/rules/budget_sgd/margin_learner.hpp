@@ -140,7 +140,7 @@ class MarginLearner : public CoefficientLearner {
     }
     norm2_ += unit_ * sum;
   }
-  // Computes ‖f‖² anew, if it is bounded.
+  // Recomputes ‖f‖² if it is bounded.
   void measure() {
     if (bounded()) norm2_ = exact_norm2();
   }
