@@ -6,8 +6,8 @@
     γ_j = −P_jr / P_rr                 Σ_{j≠r} γ_j x_j is the projection of x_r on the others
 
 Only H itself is updated from step to step; every system is solved from scratch. That is slow but accumulates no
-errors, and the core's incremental factors are tested against it. Kernel values have a rounding error of about `noise` · K_tt, which
-depends on the precision of the rows, so a smaller δ² counts as 0.
+errors, and the core's incremental factors are tested against it. Kernel values have a rounding error of about
+`noise` · K_tt, which depends on the precision of the rows, so a smaller δ² counts as 0.
 """
 
 from __future__ import annotations
