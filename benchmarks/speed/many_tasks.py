@@ -1,4 +1,4 @@
-"""SharedProjectron with many tasks, and the Forgetron: figures of version 0.1 (commit 1b9914b) are in `detail`."""
+"""SharedProjectron with many tasks, and the Forgetron."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def shared_rows(repetitions: int, quick: bool) -> Iterator[Row]:
             yardstick="itself, k=4",
             unit="×",
             reach=reach,
-            detail={"in 0.1": before},
+            in_0_1=before,
         )
         few, many = full(budget, 4, n), full(budget, n_tasks, n)
         yield compared(row, many.learn, few.learn, BLOCK, BLOCK, repetitions)
@@ -66,7 +66,7 @@ def shared_graph_rows(repetitions: int, quick: bool) -> Iterator[Row]:
         yardstick=f"BLAS gemv over {k} × {k} doubles",
         unit="×",
         reach=3.0,
-        detail={"in 0.1": 8.5},
+        in_0_1=8.5,
     )
     yield ratio_row(row, times[:, 0] / times[:, 1], times[:, 0], times[:, 1])
 
@@ -84,6 +84,6 @@ def forgetron_rows(repetitions: int, quick: bool) -> Iterator[Row]:
         yardstick="RandomBudgetPerceptron on the same stream",
         unit="×",
         reach=2.0,
-        detail={"in 0.1": 3.4},
+        in_0_1=3.4,
     )
     yield compared(row, works[0], works[1], BLOCK, BLOCK, repetitions)
