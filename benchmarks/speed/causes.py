@@ -9,8 +9,8 @@ CAUSES = {
     "shared": (
         "On an eviction the weights of every task change, up to `max_task_rows` of them: rows × B multiplications, in "
         "addition to the B² of the inverse and the B² of the matrix that has the norms. With more than B rows, 32 "
-        "evictions are applied in one blocked product. It runs at about two thirds of the processor's peak, and reads "
-        "and writes all rows once: 40 MB with 10,000 rows and B = 500."
+        "evictions are applied in one blocked product, which reads and writes all rows once: 40 MB with 10,000 rows "
+        "and B = 500."
     ),
     "shared-graph": (
         "Beside one product with A⁻¹, a mistake reads all rows twice: to distribute the weight of the evicted example, "
