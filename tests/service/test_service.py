@@ -390,3 +390,37 @@ def test_corrections_over_http(tmp_path):
         late = client.post("/v1/corrections", json={"position": 1, "row": 1, "label": "ham"})
         said = problem(late, 409, "not_in_log")
         assert "Learn the right label as a new example" in said
+
+
+# ---- the labelling queue
+
+
+def test_the_labelling_queue(tmp_path):
+    rng = np.random.default_rng(0)
+    rows = [{"features": x.tolist(), "label": int(x[0] > 0), "task": "ann"} for x in rng.normal(size=(100, 2)).round(3)]
+    with running(tmp_path, "Budgetron") as service, service.client() as client:
+        assert client.get("/v1/queue").json() == {"queue": [], "waiting": 0}
+        client.post("/v1/learn", json={"examples": rows, "classes": [0, 1]})
+        asked = [{"features": x.tolist(), "task": "ann"} for x in rng.normal(size=(200, 2)).round(3)]
+        answers = client.post("/v1/predict", json={"examples": asked, "ask": 0.1}).json()["predictions"]
+        wanted = [answer for answer in answers if answer["ask"]]
+        assert 5 <= len(wanted) <= 60 and all(("id" in answer) == answer["ask"] for answer in answers)
+        found = client.get("/v1/queue").json()
+        assert found["waiting"] == len(wanted) == len(found["queue"])
+        leads = [item["lead"] for item in found["queue"]]
+        assert leads == sorted(leads) and found["queue"][0]["features"] in [one["features"] for one in asked]
+        first = found["queue"][0]["id"]
+        assert client.post("/v1/feedback", json={"id": first, "label": 1}).json()["status"] == "learned"
+        left = client.get("/v1/queue").json()
+        assert left["waiting"] == len(wanted) - 1 and first not in {item["id"] for item in left["queue"]}
+        remembered = client.post("/v1/predict", json={**asked[0], "remember": True}).json()
+        assert "ask" not in remembered and client.get("/v1/queue").json()["waiting"] == len(wanted) - 1
+        for wrong in (0, -1, 1.5, "0.1", True, None, [0.1]):
+            problem(client.post("/v1/predict", json={**asked[0], "ask": wrong}), 400, "malformed")
+        with budgetron.Client(service.url) as caller:
+            assert caller.predict([0.0, 0.0], "ann", ask=1.0).ask in (True, False)
+            assert caller.queue()["waiting"] >= len(wanted) - 1
+            waiting = caller.queue()["waiting"]
+        service.kill()
+    with running(tmp_path) as service, service.client() as client:
+        assert client.get("/v1/queue").json()["waiting"] == waiting  # it survives a kill

@@ -40,12 +40,14 @@ class AsyncClient:
         offset: Any = None,
         remember: bool = False,
         explain: bool = False,
+        ask: float | None = None,
     ) -> Prediction:
         """Predict one example: a row of numbers, a sparse row, or a dict. `remember` gives it an `id` for feedback.
 
-        With `explain`, the prediction has its `reasons`.
+        With `explain`, the prediction has its `reasons`. With `ask`, the share of labels that can be had, it has `ask`:
+        whether its label is worth asking for. Then it has an `id` and is in the `queue`.
         """
-        call = calls.predict(self._settings, features, task, offset, remember, explain)
+        call = calls.predict(self._settings, features, task, offset, remember, explain, ask)
         prediction: Prediction = await self._call(call)
         return prediction
 
@@ -57,12 +59,14 @@ class AsyncClient:
         offset: Any = None,
         remember: bool = False,
         explain: bool = False,
+        ask: float | None = None,
         batch: int = BATCH,
     ) -> list[Prediction]:
         """Predict many examples, `batch` per request."""
         found: list[Prediction] = []
         for examples in calls.batches(X, None, tasks, batch, offset):
-            found += (await self._call(calls.predict_many(self._settings, examples, remember, explain))).predictions
+            call = calls.predict_many(self._settings, examples, remember, explain, ask)
+            found += (await self._call(call)).predictions
         return found
 
     async def learn(
@@ -119,6 +123,10 @@ class AsyncClient:
         """The audit trail of corrections, newest first."""
         found: list[dict[str, Any]] = (await self._get("corrections"))["corrections"]
         return found
+
+    async def queue(self) -> dict[str, Any]:
+        """The predictions whose labels are worth asking for, the least sure first. Label them with `feedback`."""
+        return await self._get("queue")
 
     # ---- statistics
 

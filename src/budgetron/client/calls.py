@@ -77,21 +77,23 @@ class _PredictionList(msgspec.Struct):
 
 
 def predict(
-    settings: ClientSettings, features: Any, task: Any, offset: Any, remember: bool, explain: bool
+    settings: ClientSettings, features: Any, task: Any, offset: Any, remember: bool, explain: bool, ask: float | None
 ) -> Call:
     body = {"features": to_json(features)} | ({} if task is None else {"task": task})
     body |= {} if offset is None else {"offset": _scores(offset)}
-    return Call("POST", settings.path("predict"), body | _asked(remember, explain), answer=Prediction)
+    return Call("POST", settings.path("predict"), body | _asked(remember, explain, ask), answer=Prediction)
 
 
-def predict_many(settings: ClientSettings, examples: list[dict[str, Any]], remember: bool, explain: bool) -> Call:
-    body = {"examples": examples} | _asked(remember, explain)
+def predict_many(
+    settings: ClientSettings, examples: list[dict[str, Any]], remember: bool, explain: bool, ask: float | None
+) -> Call:
+    body = {"examples": examples} | _asked(remember, explain, ask)
     return Call("POST", settings.path("predict"), body, answer=_PredictionList)
 
 
-def _asked(remember: bool, explain: bool) -> dict[str, bool]:
-    # `explain` is left out unless it is asked for: an earlier service rejects fields that it does not know.
-    return {"remember": remember} | ({"explain": True} if explain else {})
+def _asked(remember: bool, explain: bool, ask: float | None) -> dict[str, Any]:
+    # What is not asked for is left out: an earlier service rejects fields that it does not know.
+    return {"remember": remember} | ({"explain": True} if explain else {}) | ({} if ask is None else {"ask": ask})
 
 
 def learn_many(settings: ClientSettings, examples: list[dict[str, Any]], key: str | None, classes: Any) -> Call:

@@ -26,6 +26,7 @@ class Prediction(msgspec.Struct, frozen=True):
     probabilities: dict[str, float] | None = None
     id: str | None = None
     reasons: dict[str, Any] | None = None
+    ask: bool | None = None
     warning: str | None = None
     decision: Any = None
     abstain: bool = False

@@ -55,12 +55,15 @@ class Client:
         offset: Any = None,
         remember: bool = False,
         explain: bool = False,
+        ask: float | None = None,
     ) -> Prediction:
         """Predict one example: a row of numbers, a sparse row, or a dict. `remember` gives it an `id` for feedback.
 
-        With `explain`, the prediction has its `reasons`.
+        With `explain`, the prediction has its `reasons`. With `ask`, the share of labels that can be had, it has `ask`:
+        whether its label is worth asking for. Then it has an `id` and is in the `queue`.
         """
-        prediction: Prediction = self._call(calls.predict(self._settings, features, task, offset, remember, explain))
+        call = calls.predict(self._settings, features, task, offset, remember, explain, ask)
+        prediction: Prediction = self._call(call)
         return prediction
 
     def predict_many(
@@ -71,12 +74,13 @@ class Client:
         offset: Any = None,
         remember: bool = False,
         explain: bool = False,
+        ask: float | None = None,
         batch: int = BATCH,
     ) -> list[Prediction]:
         """Predict many examples, `batch` per request."""
         found: list[Prediction] = []
         for examples in calls.batches(X, None, tasks, batch, offset):
-            found += self._call(calls.predict_many(self._settings, examples, remember, explain)).predictions
+            found += self._call(calls.predict_many(self._settings, examples, remember, explain, ask)).predictions
         return found
 
     def learn(
@@ -137,6 +141,10 @@ class Client:
         """The audit trail of corrections, newest first."""
         found: list[dict[str, Any]] = (self._get("corrections"))["corrections"]
         return found
+
+    def queue(self) -> dict[str, Any]:
+        """The predictions whose labels are worth asking for, the least sure first. Label them with `feedback`."""
+        return self._get("queue")
 
     # ---- statistics
 

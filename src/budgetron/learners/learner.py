@@ -46,6 +46,7 @@ class Learner(BlockLearner, ClassifierMixin, BaseEstimator):  # type: ignore[mis
     theorem: ClassVar[int | None] = None  # the paper's theorem that bounds its mistakes, see `budgetron.theory`
     presets: ClassVar[Mapping[str, Mapping[str, Any]]] = {}  # published learners by name: their parameters
     _columns: Any = None  # the columns of the files it learned from (`budgetron.io`); saved with it, dropped by `fit`
+    _asking: Any = None  # the counts of `should_ask`; not saved
     exemptions: ClassVar[Mapping[str, str]] = {}  # laws of `budgetron.checks` that do not hold for it, and why
     # For scikit-learn's `check_estimator(..., expected_failed_checks=...)`: check → why it cannot hold.
     expected_failed_checks: ClassVar[Mapping[str, str]] = {
@@ -233,6 +234,35 @@ class Learner(BlockLearner, ClassifierMixin, BaseEstimator):  # type: ignore[mis
 
         self._check_begun()
         return explain(self, x, task, offset, label, names, nearest)
+
+    def should_ask(self, x: Any, *, task: Hashable = None, offset: Any = None, share: float = 0.1) -> bool:
+        """Whether the label of this example is worth asking for, when only a share of all labels can be had.
+
+        Call it for each example of a stream, once, before learning. It says yes for about `share` of them: those that
+        the model is least sure about, the first 20, and now and then one by count. It keeps a few counts with the
+        model in memory; a loaded model begins with new ones.
+
+        >>> import numpy as np
+        >>> from budgetron import Budgetron
+        >>> X = np.random.default_rng(0).normal(size=(2000, 3))
+        >>> model, asked = Budgetron(), 0
+        >>> for x in X:
+        ...     if model.should_ask(x, share=0.05):
+        ...         asked += 1
+        ...         _ = model.learn_one(x, bool(x[0] > 0), classes=[False, True])
+        >>> 80 <= asked <= 150
+        True
+        """
+        from budgetron.learners.asking import Asking, checked_share, lead_of
+
+        share = checked_share(self._who, share)
+        if not self._begun:
+            return True  # nothing is known yet
+        lead = lead_of(self._margin_of_one(x, task, offset))
+        if self._asking is None:
+            self._asking = Asking()
+        wanted: bool = self._asking.wants(lead, self._engine.n_seen, share)
+        return wanted
 
     def _part_names(self) -> Mapping[int, str]:
         """Short names of the parts with random features, by number. Learners with such parts override it."""

@@ -33,6 +33,10 @@ _PENDING = """
 CREATE TABLE pending
     (number INTEGER PRIMARY KEY, id TEXT UNIQUE, example BLOB, label BLOB, position INTEGER, margin BLOB) STRICT;
 """
+_ASKED = """
+ALTER TABLE pending ADD COLUMN lead REAL;
+CREATE INDEX pending_by_lead ON pending (lead) WHERE lead IS NOT NULL AND position IS NULL;
+"""
 _OWNERS = """
 ALTER TABLE pending ADD COLUMN api_key TEXT NOT NULL DEFAULT '';
 CREATE INDEX pending_by_api_key ON pending (api_key, number);
@@ -77,14 +81,19 @@ class Pending:
         held = self._held.values()
         self._all = _Held(sum(one.rows for one in held), sum(one.bytes for one in held))
 
-    def put(self, examples: Sequence[tuple[Any, ...]], api_key: str) -> list[str]:
-        """Remember features and tasks, and offsets if there are any, and return the ids to label them by."""
+    def put(
+        self, examples: Sequence[tuple[Any, ...]], api_key: str, leads: Sequence[float | None] | None = None
+    ) -> list[str]:
+        """Remember features and tasks, and offsets if there are any, and return the ids to label them by.
+
+        An example with a lead is in the labelling queue until it has a label.
+        """
         ids = [secrets.token_hex(12) for _ in examples]
         contents = [msgspec.json.encode(example) for example in examples]
-        rows = [(name, content, api_key) for name, content in zip(ids, contents, strict=True)]
+        rows = list(zip(ids, contents, [api_key] * len(ids), leads or [None] * len(ids), strict=True))
         try:
             with self._db.writing():
-                self._db.executemany("INSERT INTO pending (id, example, api_key) VALUES (?, ?, ?)", rows)
+                self._db.executemany("INSERT INTO pending (id, example, api_key, lead) VALUES (?, ?, ?, ?)", rows)
                 self._add(self._held.setdefault(api_key, _Held()), len(ids), sum(map(len, contents)))
                 self._evict()
         except BaseException:  # a full disk: nothing was stored
@@ -131,6 +140,14 @@ class Pending:
         features, task, offset = example if len(example) == 3 else (*example, UNSET)
         return PendingPrediction(features, task, offset, label, True, found[2], msgspec.json.decode(found[3]))
 
+    def queue(self, limit: int) -> tuple[list[tuple[str, Any, Any, float]], int]:
+        """The unlabelled predictions that were asked for, the least sure first, and how many there are."""
+        wanted = "FROM pending WHERE lead IS NOT NULL AND position IS NULL"
+        query = f"SELECT id, example, lead {wanted} ORDER BY lead, number LIMIT ?"
+        rows = self._db.rows(query, (limit,))
+        found = [(name, *msgspec.json.decode(content)[:2], lead) for name, content, lead in rows]
+        return found, int(self._db.one(f"SELECT count(*) {wanted}")[0])
+
     def set_label(self, name: str, label: Any, position: int, margin: Any) -> None:
         """Store the label that was learned."""
         values = (msgspec.json.encode(label), position, msgspec.json.encode(margin), name)
@@ -158,9 +175,15 @@ def _to_format_2(db: SqliteFile) -> None:
     db.executescript(_OWNERS)
 
 
+def _to_format_3(db: SqliteFile) -> None:
+    """Add the labelling queue."""
+    db.executescript(_ASKED)
+
+
 def _open(directory: Path) -> SqliteFile:
     path = directory / NAME
-    return SqliteFile(path, _PENDING + _OWNERS, durable=False, checked=True, migrations={1: _to_format_2})
+    migrations = {1: _to_format_2, 2: _to_format_3}
+    return SqliteFile(path, _PENDING + _OWNERS + _ASKED, durable=False, checked=True, migrations=migrations)
 
 
 # ---- for the command line

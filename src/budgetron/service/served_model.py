@@ -10,6 +10,7 @@ from typing import Any, TypeVar
 from budgetron.distributed.shard_options import ShardOptions, is_sharded_host
 from budgetron.distributed.sharded_host import ShardedHost
 from budgetron.durable import Host, HostedModel, ModelHost
+from budgetron.learners.asking import Asking
 from budgetron.service.handlers.predicting import Predictor
 from budgetron.service.monitoring.statistics import LiveStatistics
 from budgetron.service.pending import KEY_PREFIX, Pending
@@ -28,6 +29,7 @@ class ServedModel:
         self.statistics = LiveStatistics()
         self.pending = Pending(host.directory, settings.pending, settings.limits.pending_bytes)
         self.pending.note_learned(host.remembered(KEY_PREFIX))
+        self.asking = Asking()  # of the service, since a restore replaces the model
         self.writer = Writer(name, host, self.statistics, settings.limits.waiting_examples)
         self.predictor = Predictor(host, self.writer, settings.limits)
 

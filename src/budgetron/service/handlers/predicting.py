@@ -15,16 +15,29 @@ from starlette.responses import Response
 from budgetron.decisions import ASK
 from budgetron.durable import ModelHost
 from budgetron.errors import refuse
+from budgetron.learners.asking import lead_of
 from budgetron.learners.budgetron import probabilities
 from budgetron.learners.input.classes import label_text
 from budgetron.service.handlers.features import doubt_about, offsets_of, rows_of, tasks_of
-from budgetron.service.http.wire import Example, Prediction, Predictions, Reasons, encode, predict_request, reply
+from budgetron.service.http.wire import (
+    Example,
+    Prediction,
+    Predictions,
+    PredictRequest,
+    QueueAnswer,
+    QueueItem,
+    Reasons,
+    encode,
+    predict_request,
+    reply,
+)
 from budgetron.service.settings import Limits
 from budgetron.service.writer import Writer
 
 if TYPE_CHECKING:
     from budgetron.service.http.call import Call
 
+_SHOWN_QUEUE = 100  # of the labelling queue
 _MOST_TERMS = 50  # of an explanation; the others are added up
 _MAX_ON_LOOP = 64  # rows that are computed on the event loop: a thread would cost more than they do
 _pool = ThreadPoolExecutor(2, thread_name_prefix="predict")
@@ -140,6 +153,31 @@ def _remembered(example: Example) -> tuple[Any, ...]:
     return both if example.offset is UNSET else (*both, example.offset)
 
 
+def _remember(call: Call, request: PredictRequest, examples: Sequence[Example], answers: list[Prediction]) -> None:
+    """Give ids to predictions that are to be remembered, and put those worth asking for into the labelling queue."""
+    model = call.model
+    leads: list[float | None] = [None] * len(answers)
+    if request.ask is not UNSET:
+        n_labels = model.host.model.n_seen_
+        for place, answer in enumerate(answers):
+            lead = lead_of(answer.margin)
+            answer.ask = model.asking.wants(lead, n_labels, request.ask)
+            leads[place] = lead if answer.ask else None
+    chosen = [place for place, lead in enumerate(leads) if request.remember is True or lead is not None]
+    if not chosen:
+        return
+    rows = [_remembered(examples[place]) for place in chosen]
+    names = model.pending.put(rows, call.api_key.name, [leads[place] for place in chosen])
+    for place, name in zip(chosen, names, strict=True):
+        answers[place].id = name
+
+
+async def queue(call: Call) -> Response:
+    """The predictions whose labels are worth asking for, the least sure first."""
+    found, waiting = call.model.pending.queue(_SHOWN_QUEUE)
+    return reply(encode(QueueAnswer([QueueItem(*one) for one in found], waiting)))
+
+
 async def predict(call: Call) -> Response:
     model = call.model
     request = predict_request.decode(await call.body())
@@ -152,8 +190,7 @@ async def predict(call: Call) -> Response:
         model.statistics.n_predicted += 1
         if request.explain is True:
             prediction.reasons = (await model.predictor.reasons([one]))[0]
-        if request.remember is True:
-            prediction.id = model.pending.put([_remembered(one)], call.api_key.name)[0]
+        _remember(call, request, [one], [prediction])
         return reply(encode(prediction))
     examples = request.examples
     if request.features is not UNSET or request.task is not None or request.offset is not UNSET:
@@ -169,8 +206,5 @@ async def predict(call: Call) -> Response:
         found = await model.predictor.reasons(examples)
         for answer, reasons in zip(answers, found, strict=True):
             answer.reasons = reasons
-    if request.remember is True:
-        names = model.pending.put([_remembered(one) for one in examples], call.api_key.name)
-        for answer, name in zip(answers, names, strict=True):
-            answer.id = name
+    _remember(call, request, examples, answers)
     return reply(encode(Predictions(answers, model.host.position)))

@@ -45,6 +45,8 @@ MODEL_OPERATIONS = [
     Operation("POST", "predict", "predict", predicting.predict, "Predict one example, or several",
               wire.PredictRequest, (wire.Prediction, wire.Predictions), {409: "The model has learned nothing yet."},
               stream_handler=ndjson.predict_stream),
+    Operation("GET", "queue", "learn", predicting.queue, "Predictions whose labels are worth asking for", None,
+              wire.QueueAnswer),
     Operation("POST", "learn", "learn", learning.learn, "Learn labelled examples",
               wire.LearnRequest, wire.LearnAnswer, _LEARNING, stream_handler=ndjson.learn_stream),
     Operation("POST", "feedback", "learn", feedback.feedback, "Label an earlier prediction",

@@ -54,7 +54,8 @@ class LabelledExample(Struct, forbid_unknown_fields=True):
 class PredictRequest(Struct, forbid_unknown_fields=True):
     """One example, or several in `examples`.
 
-    With `remember`, each prediction gets an id for labelling it later. With `explain`, it has its reasons.
+    With `remember`, each prediction gets an id for labelling it later. With `explain`, it has its reasons. With `ask`,
+    the share of labels that can be had, those worth asking for are remembered and put into the labelling queue.
     """
 
     features: Features | UnsetType = UNSET
@@ -63,6 +64,7 @@ class PredictRequest(Struct, forbid_unknown_fields=True):
     remember: bool | UnsetType = UNSET
     explain: bool | UnsetType = UNSET
     offset: Offset | UnsetType = UNSET
+    ask: Annotated[float, Meta(gt=0, le=1)] | UnsetType = UNSET
 
 
 class LearnRequest(Struct, forbid_unknown_fields=True):
@@ -190,8 +192,25 @@ class Prediction(Struct, omit_defaults=True):
     id: str | None = None
     warning: str | None = None
     reasons: Reasons | None = None
+    ask: bool | None = None  # whether its label is worth asking for
     decision: Any = None
     abstain: bool = False
+
+
+class QueueItem(Struct):
+    """A prediction whose label is worth asking for: its id for `feedback`, and how far its class was ahead."""
+
+    id: str
+    features: Any
+    task: Any
+    lead: float
+
+
+class QueueAnswer(Struct):
+    """The predictions that the model was least sure about, and how many wait in all."""
+
+    queue: list[QueueItem]
+    waiting: int
 
 
 class Predictions(Struct):

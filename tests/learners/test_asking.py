@@ -1,0 +1,102 @@
+"""`should_ask`: about the right share of the labels, those near the boundary, and fewer errors than by chance."""
+
+from __future__ import annotations
+
+import pickle
+
+import numpy as np
+import pytest
+
+import budgetron
+from budgetron import Budgetron, Forgetron
+from budgetron.errors import InputError
+from budgetron.learners.asking import FIRST_LABELS, Asking, lead_of
+
+
+@pytest.mark.parametrize("share", [0.02, 0.1, 0.5])
+@pytest.mark.parametrize("scale", [1e-6, 1.0, 1e6])
+def test_about_the_share_is_asked_whatever_the_scale(share, scale):
+    rng, asking = np.random.default_rng(0), Asking()
+    leads = np.abs(rng.normal(size=5000)) * scale
+    wanted = np.array([asking.wants(float(lead), 1000, share) for lead in leads])
+    assert abs(wanted[500:].mean() - share) < 0.25 * share and asking.asked == wanted.sum()
+    assert np.median(leads[500:][wanted[500:]]) < np.median(leads)  # the least sure ones
+
+
+def test_it_follows_a_model_that_becomes_surer():
+    rng, asking = np.random.default_rng(0), Asking()
+    leads = np.abs(rng.normal(size=8000)) * np.linspace(0.1, 10, 8000)
+    wanted = np.array([asking.wants(float(lead), 1000, 0.1) for lead in leads])
+    for part in np.split(wanted, 4)[1:]:
+        assert 0.05 < part.mean() < 0.15
+
+
+def test_some_are_asked_for_by_count():
+    """A model that is sure of everything, and equally so, is still told about one in ten of the share."""
+    asking = Asking()
+    asking.threshold = 0.0
+    wanted = [asking.wants(5.0 + (step % 7), 1000, 0.1) for step in range(1000)]
+    assert sum(wanted) >= 10
+
+
+def test_leads():
+    assert lead_of(-2.5) == 2.5 and lead_of(np.array([-1.0, 3.0, 2.5])) == 0.5 and lead_of([1.0]) == 1.0
+
+
+def test_the_first_labels_are_always_asked_for():
+    model = Budgetron()
+    rng = np.random.default_rng(0)
+    for step in range(FIRST_LABELS):
+        x = rng.normal(size=3)
+        assert model.should_ask(x, task="ann")
+        model.learn_one(x, step % 2, task="ann", classes=[0, 1])
+
+
+def stream(n=3000, seed=0):
+    rng = np.random.default_rng(seed)
+    X, tasks = rng.normal(size=(n, 10)), rng.integers(5, size=n)
+    return X, (X[:, :3].sum(axis=1) > 0).astype(int), tasks.tolist()
+
+
+@pytest.mark.parametrize(("make", "at_most"), [(Budgetron, 0.9), (lambda: Forgetron(100), 1.0)])
+def test_fewer_errors_than_by_chance(make, at_most):
+    X, y, tasks = stream()
+    errors = {}
+    for way in ("chance", "asked"):
+        model, rng, wrong, labels = make(), np.random.default_rng(1), 0, 0
+        for x, label, task in zip(X, y, tasks, strict=True):
+            wrong += model.predict_one(x, task=task) != label if labels else 1
+            by_chance = rng.random() < 0.1 or labels < FIRST_LABELS
+            if by_chance if way == "chance" else model.should_ask(x, task=task, share=0.1):
+                labels += 1
+                model.learn_one(x, int(label), task=task, classes=[0, 1])
+        errors[way] = wrong
+        assert 200 < labels < 450
+    assert errors["asked"] < at_most * errors["chance"]
+
+
+def test_predictions_and_models_do_not_change(tmp_path):
+    X, y, tasks = stream(60)
+    model = Budgetron().fit(X, y, tasks=tasks)
+    before = model.decision_function(X, tasks=tasks)
+    for x in X:
+        model.should_ask(x, task=1)
+    assert np.array_equal(model.decision_function(X, tasks=tasks), before)
+    model.save(tmp_path / "m")
+    again, copied = budgetron.load(tmp_path / "m"), pickle.loads(pickle.dumps(model))
+    assert isinstance(again.should_ask(X[0], task=1), bool)
+    assert copied._asking.n == model._asking.n and isinstance(copied.should_ask(X[0], task=1), bool)
+
+
+@pytest.mark.parametrize("share", [0, -0.1, 1.1, float("nan"), "0.1", None, True])
+def test_wrong_shares_are_refused(share):
+    for model in (Budgetron(), Budgetron().fit([[0.0], [1.0]], [0, 1])):
+        with pytest.raises(InputError, match="share must be a number above 0"):
+            model.should_ask([0.5], share=share)
+
+
+def test_wrong_examples_are_refused():
+    model = Budgetron().fit([[0.0], [1.0]], [0, 1], tasks=["ann", "ann"])
+    for given in ({"x": [0.5]}, {"x": [0.5, 1.0], "task": "ann"}, {"x": [np.nan], "task": "ann"}):
+        with pytest.raises((InputError, TypeError)):
+            model.should_ask(**given)
