@@ -239,7 +239,7 @@ class Learner(BlockLearner, ClassifierMixin, BaseEstimator):  # type: ignore[mis
         """Whether the label of this example is worth asking for, when only a share of all labels can be had.
 
         Call it for each example of a stream, once, before learning. It says yes for about `share` of them: those that
-        the model is least sure about, the first 20, and now and then one by count. It keeps a few counts with the
+        the model is least sure about, the first 50, and now and then one by count. It keeps a few counts with the
         model in memory; a loaded model begins with new ones.
 
         >>> import numpy as np
