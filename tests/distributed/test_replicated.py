@@ -62,7 +62,7 @@ def test_other_shared_weights_of_a_budgetron_become_the_mean():
     models = [Budgetron("4 MiB").partial_fit(X[g::2], y[g::2], tasks=tasks[g::2], classes=[0, 1]) for g in range(2)]
     now = [shared_part(model._engine) for model in models]
     after = combined(None, now, [part.exchange_baseline() for part in now])
-    assert {"adagrad_weights", "latent_weights", "latent_dimensions"} <= set(now[0].means)
+    assert {"adagrad0_weights", "latent_weights", "latent_dimensions"} <= set(now[0].means)
     for g, part in enumerate(after):
         engine = with_shared_part(models[g]._engine, part)
         for name, own in shared_part(engine).means.items():

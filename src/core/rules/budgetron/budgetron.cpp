@@ -190,6 +190,7 @@ class Budgetron final : public Learner {
   static constexpr std::int64_t kWake = 8;
   static constexpr double kEnoughWeight = 0.9;     // of all parts with waves together, so that they grow
   static constexpr std::int64_t kFirstLook = 64;
+  static constexpr std::size_t kPartOverhead = 640;  // planned bytes of a part beside its arrays, without those of its steps
   static constexpr std::int64_t kReclaim = 4096;  // examples after which tasks without a row get the bytes of unused waves
 
   std::size_t outputs() const { return config_.n_outputs; }
@@ -338,7 +339,7 @@ class Budgetron final : public Learner {
     const std::size_t at = parts_[p]->at, width = parts_[p]->row_width(), frequencies = frequency_bytes();
     const auto place = static_cast<std::ptrdiff_t>(p);
     bytes_.used -= parts_[p]->object_bytes;
-    spare_ += parts_[p]->bytes(parts_[p]->most_waves());
+    spare_ += parts_[p]->bytes(parts_[p]->most_waves()) + kPartOverhead + 32 * outputs();
     parts_.erase(parts_.begin() + place);
     index_.erase(index_.begin() + place);
     idle_.erase(idle_.begin() + place);

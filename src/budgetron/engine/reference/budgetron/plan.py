@@ -64,12 +64,13 @@ def beginning(settings: Settings, kernel: bool) -> Settings:
         filters=filters, wave_filter=wave_filter, plain_filter=plain_filter, whole=whole, waves=1 if kernel else 0,
         rates=list(WAVE_RATES) if kernel else [], owns=list(WAVE_OWNS) if kernel else [],
         latent=LATENT if given.shared and tasks else 0,
-        most_waves=most_waves(settings) if kernel else 0, most_whole_waves=most_whole_waves(settings) if kernel else 0,
+        most_waves=2 * most_waves(settings) if kernel else 0,
+        most_whole_waves=most_whole_waves(settings) if kernel else 0,
     )  # fmt: skip
 
 
 def most_waves(settings: Settings) -> int:
-    """Return the waves beyond which more do not help AdaGrad."""
+    """Return the waves that AdaGrad is given at most; twice as many if other parts are dropped and leave bytes."""
     return min(MOST_WAVES, 48 * settings.n_features)
 
 

@@ -52,7 +52,8 @@ def _bytes_of_dropped(state: State, new: Settings) -> int:
     left, given = set(np.asarray(state["part_index"]).tolist()), new.parameters
     rows = (given.max_task_rows or 0) * given.rows_may_grow
     dropped = [shape for place, shape in enumerate(shapes.shapes_of(new)) if place not in left]
-    return int(sum(shape.nbytes + 8 * shape.row_width * rows for shape in dropped))
+    overhead = shapes.part_overhead(new.n_outputs)
+    return int(sum(shape.nbytes + overhead + 8 * shape.row_width * rows for shape in dropped))
 
 
 def _waves(state: State, name: str, planned: int) -> tuple[int, int]:

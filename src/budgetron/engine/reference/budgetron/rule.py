@@ -21,6 +21,7 @@ from budgetron.engine.reference.budgetron.calibration import Calibration
 from budgetron.engine.reference.budgetron.declaration import BudgetronDeclaration, make_parts
 from budgetron.engine.reference.budgetron.parts import Part, Seen
 from budgetron.engine.reference.budgetron.scaler import Scaler
+from budgetron.engine.reference.budgetron.shapes import part_overhead
 from budgetron.engine.reference.budgetron.task_rows import Name, TaskRows
 from budgetron.engine.reference.budgetron.terms import averaged_terms
 from budgetron.engine.reference.budgetron.waves import Waves
@@ -222,6 +223,7 @@ class Budgetron(BudgetronDeclaration):
         self.w /= self.w.sum()
         del self.parts[place]
         self.spare += self.rows.drop_part(part) + part.bytes(part.most_waves) + frequencies - self._frequency_bytes()
+        self.spare += part_overhead(self.outputs)
         self.index, self.idle = np.delete(self.index, place), np.delete(self.idle, place)
         self._fit_waves()
 

@@ -50,6 +50,11 @@ def shapes_of(settings: Settings) -> list[Shape]:
     return [*shapes, *(_adagrad(settings, k) for k in range(len(given.rates)))]
 
 
+def part_overhead(outputs: int) -> int:
+    """Return the planned bytes of a part beside its arrays; its steps have four numbers per output."""
+    return OBJECT + 32 * outputs
+
+
 def rows_together(graph: Explicit) -> int:
     """Return how many rows an example on this graph may update at most: those of the related tasks, and of its own."""
     return min(ENTRIES + 1, graph.n_tasks)
@@ -67,7 +72,7 @@ def bytes_beyond(settings: Settings, compiled: bool) -> int:
     shapes = shapes_of(settings)
     # Four numbers per output for the steps of a part; number, margins and logarithms of all beliefs.
     beliefs, classes = sum(shape.count for shape in shapes), max(2, outputs)
-    total = sum(shape.nbytes + OBJECT + 32 * outputs for shape in shapes) + 8 * (outputs + classes + 1) * (beliefs + 1)
+    total = sum(shape.nbytes + part_overhead(outputs) for shape in shapes) + 8 * (outputs + classes + 1) * (beliefs + 1)
     total += 3 * 8 * outputs  # of the calibration
     if settings.sparse:
         # The table also has three numbers per belief and output, two per belief, and one per class.
