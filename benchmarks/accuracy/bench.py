@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sys
 import tempfile
@@ -135,7 +136,9 @@ def in_python(python: str, stream: Stream, budget: Any) -> Row:
         path = Path(folder) / "stream.npz"
         save_stream(path, stream.X, stream.y, stream.tasks)
         command = [python, str(HERE / "one_pass.py"), str(path), str(budget).replace("None", "none")]
-        done = subprocess.run(command, capture_output=True, text=True, check=False)
+        # PYTHONPATH would make another version's Python import this one.
+        env = {name: value for name, value in os.environ.items() if python == PYTHON or name != "PYTHONPATH"}
+        done = subprocess.run(command, capture_output=True, text=True, check=False, env=env)
     if done.returncode:
         raise Skipped(f"{python}: {done.stderr.strip().splitlines()[-1]}")
     found: Row = json.loads(done.stdout)

@@ -68,7 +68,7 @@ def test_other_shared_weights_of_a_budgetron_become_the_mean():
         for name, own in shared_part(engine).means.items():
             np.testing.assert_allclose(own, (now[0].means[name] + now[1].means[name]) / 2, rtol=1e-5, atol=1e-7)
         state, before = engine.state(), models[g]._engine.state()
-        for name in ("row_values", "adagrad_own_weights", "adagrad_squares", "belief_weight"):  # the replica's own
+        for name in ("row_values", "adagrad0_own_weights", "adagrad0_squares", "belief_weight"):  # the replica's own
             np.testing.assert_array_equal(state[name], before[name])
 
 
