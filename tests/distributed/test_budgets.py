@@ -56,7 +56,7 @@ BYTE_CASES = [
     (ReplicatedModel, "replicas", Budgetron, graphs.complete(), "100 kB", False),
     (ReplicatedModel, "replicas", SharedProjectron, graphs.complete(), "300 kB", True),
     (ReplicatedModel, "replicas", Budgetron, graphs.complete(), "1 MB", False),
-    (ReplicatedModel, "replicas", SharedProjectron, graphs.complete(), "150 kB", False),
+    (ReplicatedModel, "replicas", SharedProjectron, graphs.complete(), "200 kB", False),
     (ShardedModel, "shards", Budgetron, graphs.disconnected(), "100 kB", False),
     (ShardedModel, "shards", SharedProjectron, graphs.disconnected(), "300 kB", True),
 ]

@@ -16,7 +16,7 @@ class Sound(RandomBudgetPerceptron):
     def altered(self, X, y, tasks, learn):
         return learn(X, y)
 
-    def predict_then_learn(self, X, y, *, tasks=None, classes=None, sample_weight=None):
+    def predict_then_learn(self, X, y, *, tasks=None, classes=None, sample_weight=None, offset=None):
         return self.altered(
             X,
             y,

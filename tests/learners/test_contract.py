@@ -271,7 +271,7 @@ def test_a_dict_is_a_sparse_row_of_its_own(learner, engine, classes):
         hashed, tasks=TASKS
     ).tolist()
     before = state_of(one)
-    for wrong in ({"a": np.nan}, {"a": 10**400}, {"a": None}, {"a": 1e300}):
+    for wrong in ({"a": np.nan}, {"a": 10**400}, {"a": 1e300}):
         with pytest.raises(InputError, match=r"'a'|finite|small enough"):
             one.learn_one(wrong, 0, task=TASKS[0])
     require_same(before, state_of(one), "after a refusal")

@@ -158,7 +158,7 @@ def test_a_small_problem_stays_small():
 
 # ---- parts that rest
 
-RESTING = 3  # the latent part
+RESTING = 4  # AdaGrad at the first rate
 
 
 def resting(kind, settings, learn):
@@ -184,7 +184,7 @@ def test_a_resting_part_sees_one_example_in_eight(kind, made, learn):
         learn(engine, X[i : i + 1], codes[i : i + 1], tasks[i : i + 1])
         after = engine.state()
         same = after["belief_weight"][RESTING] == before["belief_weight"][RESTING]
-        same &= np.array_equal(after["latent_weights"], before["latent_weights"])
+        same &= np.array_equal(after["adagrad0_weights"], before["adagrad0_weights"])
         assert same == (i % mixture.WAKE != 0)
         assert np.isclose(after["belief_weight"].sum(), 1.0, rtol=1e-12)
 

@@ -186,7 +186,7 @@ class Budgetron final : public Learner {
   static constexpr double kHeaviest = 1e9;
   static constexpr double kNegligible = 0.01;     // a part whose beliefs together have less weight is idle
   static constexpr std::int64_t kPatience = 5000;  // steps until an idle part is dropped
-  static constexpr std::int64_t kRest = 2500;      // steps until an idle part rests: it sees one example in kWake
+  static constexpr std::int64_t kRest = 2500;      // steps until an idle part with waves rests: it sees one example in kWake
   static constexpr std::int64_t kWake = 8;
   static constexpr double kEnoughWeight = 0.9;     // of all parts with waves together, so that they grow
   static constexpr std::int64_t kFirstLook = 64;
@@ -200,8 +200,9 @@ class Budgetron final : public Learner {
     return sum;
   }
 
-  // A part that has been idle for long sees few examples: time goes to where the weight is, and it can still come back.
-  bool is_awake(std::size_t p) const { return idle_[p] < kRest || n_seen_ % kWake == 0; }
+  // A part with waves that has been idle for long sees few examples: time goes to where the weight is, and it can still come
+  // back. Linear parts are cheap and never rest: they are the first to follow a stream that changes.
+  bool is_awake(std::size_t p) const { return parts_[p]->waves() == 0 || idle_[p] < kRest || n_seen_ % kWake == 0; }
 
   // ---- parts
 

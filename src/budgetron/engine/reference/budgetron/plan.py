@@ -105,7 +105,9 @@ def planned(settings: Settings, limit: int, compiled: bool) -> Settings | None:
         enough = found is not None and (
             found.parameters.max_task_rows >= min(ENOUGH_ROWS, _wanted_rows(settings)) or not shapes.row_bytes(found)
         )
-        if enough and bytes_of(_bare(candidate), compiled) <= limit // 2:
+        # Rates after the first do not count here: with a belief less there would be no waves in the smallest models.
+        further = max(0, len(candidate.parameters.rates) - 1) * shapes.part_overhead(settings.n_outputs)
+        if enough and bytes_of(_bare(candidate), compiled) - further <= limit // 2:
             return found
     return _dense(least(settings), limit, compiled)
 

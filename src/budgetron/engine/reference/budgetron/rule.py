@@ -96,9 +96,11 @@ class Budgetron(BudgetronDeclaration):
     def awake(self) -> tuple[list[Part], Integers]:
         """Return the parts that see the next example, and the numbers of their beliefs.
 
-        Time goes to where the weight is: a part that has been idle for long sees few examples. It can still come back.
+        Time goes to where the weight is: a part with waves that has been idle for long sees few examples. It can still
+        come back. Linear parts are cheap and never rest: they are the first to follow a stream that changes.
         """
-        awake = (self.idle < mixture.REST) | (self.n_seen % mixture.WAKE == 0)
+        linear = np.array([part.waves == 0 for part in self.parts])
+        awake = linear | (self.idle < mixture.REST) | (self.n_seen % mixture.WAKE == 0)
         counts = [part.count for part in self.parts]
         parts = [part for part, is_awake in zip(self.parts, awake, strict=True) if is_awake]
         return parts, np.flatnonzero(np.repeat(awake, counts))
