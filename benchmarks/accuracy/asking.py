@@ -94,6 +94,8 @@ def draw(curves: dict[str, Curve], path: Path) -> None:
             labels, errors = ([100 * row[column] for row in curve.values()] for column in (2, place))
             ax.plot(labels, errors, "o-", color=colour, label=label)
         ax.set(title=SETS[name], xlabel="labels, % of all", xscale="log")
+        ax.set_xticks([3, 10, 30], labels=["3", "10", "30"])
+        ax.minorticks_off()
         ax.set_ylim(bottom=0 if name == "spam" else None)
     np.atleast_1d(axes)[0].set_ylabel("errors, % of all predictions")
     np.atleast_1d(axes)[0].legend(frameon=False)
