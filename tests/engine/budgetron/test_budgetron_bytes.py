@@ -42,7 +42,9 @@ def dense_stream(n, rng):
 
 
 def sparse_stream(n, rng):
-    X = sparse.random(n, 20_000, density=0.002, format="csr", random_state=int(rng.integers(2**31)))
+    each = 40  # non-zeros per row
+    indices = rng.integers(20_000, size=n * each)
+    X = sparse.csr_matrix((rng.random(n * each), indices, np.arange(n + 1) * each), shape=(n, 20_000))
     return X, rng.integers(2, size=n), rng.integers(40, size=n)
 
 
