@@ -222,7 +222,7 @@ void growing(bool curved) {
   };
   prepare(saved.state, 64);
   saved.state.integers.at("spare_bytes") = {20000};
-  const auto size = [&](const Saved& one) { return one.state.integers.at(curved ? "adagrad_waves" : "row_limit").at(0); };
+  const auto size = [&](const Saved& one) { return one.state.integers.at(curved ? "adagrad1_waves" : "row_limit").at(0); };
   long stayed = 0;
   for (long at = 0;; ++at) {
     Model model(c);

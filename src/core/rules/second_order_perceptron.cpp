@@ -166,9 +166,16 @@ class SecondOrderPerceptron final : public CoefficientLearner {
   void multiply(const double* k, std::size_t n) {
     for (std::size_t i = 0; i < n; ++i) rho_[i] = simd().dot(&r(i, 0), k, n);
   }
-  // Sets ρ, and returns s.
+  // Sets ρ, and returns s. k_tᵀR k_t is at most K_tt but for rounding. Where it is larger, R is scaled down until it is not:
+  // within a budget, with huge kernel values, R would otherwise grow without bound.
   double innovation(const double* k, double kk) {
     multiply(k, size());
+    const double explained = simd().dot(k, rho_.data(), size());
+    if (span_ && explained > kk) {
+      const double share = kk / explained;
+      for (std::size_t i = 0; i < size(); ++i) simd().axpy(share - 1.0, &r(i, 0), size(), &r(i, 0));
+      for (std::size_t i = 0; i < size(); ++i) rho_[i] *= share;
+    }
     return innovation(k, kk, size());
   }
   // s is at least a but for rounding. Without a budget R is at most I/a, so s is also at least a‖ρ‖²; for huge kernel values that

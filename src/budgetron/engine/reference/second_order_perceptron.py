@@ -84,15 +84,15 @@ class SecondOrderPerceptron(MistakeDriven):
         alpha, delta2 = (None, 1.0) if self.gram is None else self.gram.project(t.k, t.k_tt)
         if delta2 == 0:
             assert alpha is not None
-            rho = self.R @ t.k
-            self.update(rho - alpha, y - self.weights.beta @ t.k, self.innovation(t, rho))
+            rho, s = self.innovation(t)
+            self.update(rho - alpha, y - self.weights.beta @ t.k, s)
             return Outcome.UPDATED
         if not self.store.fits_alone(t.x):
             return Outcome(0)
         while not self.store.fits(t.x):
             t.k = without(t.k, self.evict())
-        rho = self.R @ t.k
-        miss, s = y - self.weights.beta @ t.k, self.innovation(t, rho)
+        rho, s = self.innovation(t)
+        miss = y - self.weights.beta @ t.k
         self.append(t, np.zeros_like(y))
         self.labels[:, -1] = y
         self.update(np.append(rho, -1.0), miss, s)
@@ -102,14 +102,20 @@ class SecondOrderPerceptron(MistakeDriven):
                 return Outcome.UPDATED
         return Outcome.UPDATED | Outcome.STORED
 
-    def innovation(self, t: Example, rho: Array) -> float:
-        """Return s, the variance of y_t given the mistakes so far. It is at least a but for rounding.
+    def innovation(self, t: Example) -> tuple[Array, float]:
+        """Return ρ, and s, the variance of y_t given the mistakes so far. It is at least a but for rounding.
 
-        Without a budget R is at most I/a, so s is also at least a‖ρ‖². That holds by itself, but for huge kernel values
-        not after rounding, and R would then grow without bound.
+        Without a budget R is at most I/a, so s is also at least a‖ρ‖². Within a budget k_tᵀR k_t is at most K_tt. Both
+        hold by themselves, but for huge kernel values not after rounding, and R would then grow without bound: s is
+        raised, or R is scaled down, until they hold.
         """
-        s = self.ridge + max(t.k_tt - float(t.k @ rho), 0.0)
-        return float(s if self.gram is not None else max(s, self.ridge * float(rho @ rho)))
+        rho = self.R @ t.k
+        explained = float(t.k @ rho)
+        if self.gram is not None and explained > t.k_tt:
+            share = t.k_tt / explained
+            self.R, rho, explained = share * self.R, share * rho, t.k_tt
+        s = self.ridge + max(t.k_tt - explained, 0.0)
+        return rho, float(s if self.gram is not None else max(s, self.ridge * float(rho @ rho)))
 
     def update(self, e: Array, miss: Array, s: float) -> None:
         """R ← R + e eᵀ/s,  β ← β − e (y_t − f)/s."""
