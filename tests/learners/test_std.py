@@ -48,7 +48,7 @@ def test_the_deviation_shrinks_as_examples_are_learned():
         rows, tasks = rng.normal(size=(300, 3)), rng.integers(4, size=300)
         model.partial_fit(rows, (rows[:, 0] + 0.3 * rng.normal(size=300) > 0).astype(int), tasks=tasks)
         means.append(model.predict_std(X, tasks=TASKS).mean())
-    assert means[-1] < 0.8 * means[0] and max(means) == means[0]
+    assert means[-1] < 0.8 * means[0] and max(means[-5:]) < means[0]
 
 
 def test_predict_std_changes_nothing():
