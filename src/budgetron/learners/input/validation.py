@@ -77,7 +77,7 @@ def vector(who: str, x: Any, n_features: int | None, dtype: str) -> NDArray[Any]
             "x",
             "one row, a one-dimensional array or a dict",
             f"shape {x.shape}",
-            "Give many rows to partial_fit or predict_then_learn.",
+            "Pass a single row, such as X[0]. partial_fit, predict and predict_then_learn take many.",
         )
     if n_features is not None and len(x) != n_features:
         raise refuse(who, "x", f"a row of {n_features} numbers, as many as the first", f"{len(x)}")
