@@ -82,7 +82,7 @@ def hashed(stream: Stream, rate: float, nbytes: int) -> Floats:
     return margins
 
 
-def _waves(Z: Floats, D: int, gamma: float) -> Callable[[int], Floats]:
+def _fourier(Z: Floats, D: int, gamma: float) -> Callable[[int], Floats]:
     """The features of row t, computed in blocks to save time."""
     frequencies = np.random.default_rng(0).normal(size=(Z.shape[1], D)) * np.sqrt(2 * gamma / Z.shape[1])
     made: dict[int, Floats] = {}
@@ -100,7 +100,7 @@ def _waves(Z: Floats, D: int, gamma: float) -> Callable[[int], Floats]:
 def rff(stream: Stream, nbytes: int, gamma: float, prior: float) -> Floats:
     d = stream.X.shape[1]
     D = max(4, nbytes // (4 * d + 2 * 2 * 4))
-    row, margins = _waves(standardised(stream.X), D, gamma), np.zeros(len(stream.y))
+    row, margins = _fourier(standardised(stream.X), D, gamma), np.zeros(len(stream.y))
     w, v = np.zeros(2 * D + 1), np.full(2 * D + 1, prior)
     for t, label in enumerate(stream.y.tolist()):
         z = np.append(row(t), 1.0)
@@ -115,7 +115,7 @@ def rff(stream: Stream, nbytes: int, gamma: float, prior: float) -> Floats:
 def fogd(stream: Stream, nbytes: int, gamma: float, rate: float) -> Floats:
     d = stream.X.shape[1]
     row, margins = (
-        _waves(standardised(stream.X), D := max(4, nbytes // (4 * d + 2 * 4)), gamma),
+        _fourier(standardised(stream.X), D := max(4, nbytes // (4 * d + 2 * 4)), gamma),
         np.zeros(len(stream.y)),
     )
     w = np.zeros(2 * D)

@@ -74,7 +74,7 @@ def flagship_rows(repetitions: int, quick: bool) -> Iterator[Row]:
     for budget in ("256 KiB",) if quick else ("256 KiB", "1 MiB"):
         passing = settled_flagship(budget)
         given = passing.model._engine.settings
-        width = given.n_features + 1 + 2 * given.parameters.whole_waves
+        width = given.n_features + 1 + 2 * given.parameters.filter_frequencies
         row = Row(
             name=f"flagship-{budget.replace(' ', '')}",
             work=f"Budgetron in {budget}, all models, labels at random",

@@ -105,8 +105,8 @@ def test_datasets_verify_and_fetch_accept_intact_files(runner: CliRunner, paper_
     assert {row["name"] for row in listed if row["available"]} >= {"school", "sentiment", "spam"}
 
 
-def test_pictures_are_written(runner: CliRunner, tmp_path: Path) -> None:
-    done = runner.invoke(main, ["pictures", "--out", str(tmp_path / "new")])
+def test_figures_are_written(runner: CliRunner, tmp_path: Path) -> None:
+    done = runner.invoke(main, ["figures", "--out", str(tmp_path / "new")])
     assert done.exit_code == 0
     assert {path.name for path in (tmp_path / "new").iterdir()} == {
         Path(line).name for line in done.output.split()

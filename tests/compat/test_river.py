@@ -38,7 +38,7 @@ def fed(classifier, **given):
 
 
 def all_checks():
-    """Each check of river, by name, for the flagship and for a learner without probabilities."""
+    """Each check of river, by name, for Budgetron and for a learner without probabilities."""
     for model in (Budgetron(budget=20, kernel=KERNEL), Budgetron(budget=20), Forgetron(budget=20)):
         classifier = Classifier(model)
         for number, check in enumerate(river_checks.yield_checks(classifier)):

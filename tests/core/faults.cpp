@@ -188,18 +188,18 @@ void measure(const Config& c, bool by_cluster, unsigned seed, double offset) {
   }
 }
 
-// A Budgetron that is about to grow, in waves or in rows, learns on whatever allocation fails: it grows later, or not at all.
+// A Budgetron that is about to grow, in frequencies or in rows, learns on whatever allocation fails: it grows later, or not at all.
 void growing(bool curved) {
   Config c;
   each_config([&](const Config& one, bool) {
-    if (one.rule == "budgetron" && !one.sparse && one.n_outputs == 1 && one.parameters.count("whole_waves", 0) && one.parameters.flag("shared", false) &&
+    if (one.rule == "budgetron" && !one.sparse && one.n_outputs == 1 && one.parameters.count("filter_frequencies", 0) && one.parameters.flag("shared", false) &&
         one.parameters.flag("own", false) && one.parameters.count("max_task_rows", 0) && !one.n_tasks && !one.parameters.flag("clustered", false))
       c = one;
   });
-  c.parameters.set("waves", std::uint64_t{90});
-  c.parameters.set("whole_waves", std::uint64_t{80});
-  c.parameters.set("most_waves", std::uint64_t{120});
-  c.parameters.set("most_whole_waves", std::uint64_t{120});
+  c.parameters.set("frequencies", std::uint64_t{90});
+  c.parameters.set("filter_frequencies", std::uint64_t{80});
+  c.parameters.set("max_frequencies", std::uint64_t{120});
+  c.parameters.set("max_filter_frequencies", std::uint64_t{120});
   c.parameters.set("own_cells", std::uint64_t{0});
   c.parameters.set("rows_may_grow", std::uint64_t{1});
   current = &c;
@@ -213,7 +213,7 @@ void growing(bool curved) {
   Model first(c);
   learn(first, 0, begin);
   Saved saved(first);
-  // All weight to AdaGrad over waves, or to a filter without waves; sizes are looked at after the next example.
+  // All weight to AdaGrad over Fourier features, or to a filter without Fourier features; sizes are looked at after the next example.
   const auto prepare = [&](State& state, std::int64_t seen) {
     auto& weights = state.reals.at("belief_weight");
     const std::size_t heavy = curved ? weights.size() - 1 : 0;
@@ -222,7 +222,7 @@ void growing(bool curved) {
   };
   prepare(saved.state, 64);
   saved.state.integers.at("spare_bytes") = {20000};
-  const auto size = [&](const Saved& one) { return one.state.integers.at(curved ? "adagrad1_waves" : "row_limit").at(0); };
+  const auto size = [&](const Saved& one) { return one.state.integers.at(curved ? "adagrad1_frequencies" : "row_limit").at(0); };
   long stayed = 0;
   for (long at = 0;; ++at) {
     Model model(c);

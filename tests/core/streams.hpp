@@ -187,24 +187,24 @@ void each_config(Use use) {
             c.n_tasks = graph >= 2 ? 5 : 0;
             use(c, graph == 0 || graph >= 2);
           }
-  // BudgetSgd: every upkeep, with the steps in turn.
-  for (std::size_t upkeep = 0; upkeep < 10; ++upkeep)
+  // BudgetSgd: every maintenance, with the steps in turn.
+  for (std::size_t maintenance = 0; maintenance < 10; ++maintenance)
     for (int kernel = 0; kernel < 3; ++kernel)
       for (int store = 0; store < 5; ++store)
         for (int graph = 0; graph < 4; ++graph)
           for (std::size_t outputs : {std::size_t{1}, std::size_t{3}})
             for (std::size_t capacity : {std::size_t{1}, std::size_t{12}, std::size_t{0}}) {
               Config c = configured(kernel, store, outputs, capacity);
-              if (upkeep == 7 && kernel != 2) continue;  // merging
+              if (maintenance == 7 && kernel != 2) continue;  // merging
               c.rule = "budget_sgd";
               c.kernel.normalize = kernel == 1;
               c.similarity = graphs[graph];
-              c.parameters.set("upkeep", std::uint64_t{upkeep});
-              c.parameters.set("step", std::uint64_t{(upkeep + static_cast<std::size_t>(kernel + graph)) % 4});
+              c.parameters.set("maintenance", std::uint64_t{maintenance});
+              c.parameters.set("step", std::uint64_t{(maintenance + static_cast<std::size_t>(kernel + graph)) % 4});
               c.parameters.set("rate", 0.5);
               c.parameters.set("regularization", 0.05);
               if (graph == 0) c.parameters.set("eta", 0.01);
-              if (upkeep < 2 || upkeep == 8) c.parameters.set("radius", 0.3);
+              if (maintenance < 2 || maintenance == 8) c.parameters.set("radius", 0.3);
               c.n_tasks = graph >= 2 ? 5 : 0;
               use(c, graph == 0 || graph >= 2);
             }
@@ -249,9 +249,9 @@ void each_config(Use use) {
       for (std::size_t outputs : {std::size_t{1}, std::size_t{3}})
         for (std::size_t rows : {std::size_t{5}, std::size_t{0}})
           for (bool whole : {true, false})
-            for (bool waves : {true, false}) {
+            for (bool frequencies : {true, false}) {
               Config c = configured(3, store, outputs, 1);
-              if (c.sparse && (!whole || waves)) continue;  // the table has neither
+              if (c.sparse && (!whole || frequencies)) continue;  // the table has neither
               c.rule = "budgetron";
               c.similarity = clique;
               if (parts == 4) c.similarity = factored;
@@ -271,13 +271,13 @@ void each_config(Use use) {
                 count("latent", 3);
                 if (parts == 4) count("plain_filter", 1);
                 c.parameters.set("filters", std::vector<double>{1, 0.1, 0, 3, 10, 0.1, 3, 0.1, 0});
-                if (waves) {
-                  count("waves", 7);
+                if (frequencies) {
+                  count("frequencies", 7);
                   count("own_cells", rows ? 40 : 0);
                   if (whole) {
-                    count("wave_filter", 2);
-                    count("whole_waves", 5);
-                    count("wave_cells", rows ? 3 : 0);
+                    count("fourier_filter", 2);
+                    count("filter_frequencies", 5);
+                    count("fourier_cells", rows ? 3 : 0);
                   }
                   c.parameters.set("rates", std::vector<double>{0.1, 1.0});
                   c.parameters.set("owns", std::vector<double>{0.1, 1.0});

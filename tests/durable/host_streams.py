@@ -43,6 +43,6 @@ def dropped(host):
 
 MODELS = {
     "random": lambda: budgetron.RandomBudgetPerceptron(budget=30, kernel=kernels.Gaussian(gamma=0.2)),
-    "flagship": lambda: budgetron.Budgetron(budget=20),
+    "budgetron": lambda: budgetron.Budgetron(budget=20),
     "shared": lambda: budgetron.SharedProjectron(budget=20),
 }

@@ -91,7 +91,7 @@ def test_multiclass_margins_keep_their_shape(tmp_path):
 
 def test_a_refused_block_is_not_learned_now_nor_in_any_replay(tmp_path):
     first, second, third = blocks(60)
-    host = Host.open(tmp_path, MODELS["flagship"])
+    host = Host.open(tmp_path, MODELS["budgetron"])
     host.learn(*first)
     before = host.content()
     with pytest.raises(UnknownLabel):
@@ -146,7 +146,7 @@ def test_every_kind_of_row_task_and_label(tmp_path):
         "dicts": [{"height": 1.5, "colour": "red"}, {"height": 0.5}, {"colour": "blue"}, {"width": 2}],
     }.items():
         folder = tmp_path / kind
-        host = Host.open(folder, MODELS["flagship"])
+        host = Host.open(folder, MODELS["budgetron"])
         host.learn(rows, [True, False, True, False], tasks, sample_weight=[1.0, 2.0, 1.0, 0.5])
         host.learn(rows, np.array([True, False, True, True]), np.array([1, 2, 3, 4]))
         content, predicted = host.content(), host.predict(rows, tasks)
@@ -158,8 +158,8 @@ def test_every_kind_of_row_task_and_label(tmp_path):
 
 def test_dicts_are_hashed_as_learn_one_does(tmp_path):
     records = [{"height": 1.5, "colour": "red"}, {"height": 0.5}, {"colour": "blue"}, {"width": 2, "height": 1}]
-    bare = MODELS["flagship"]()
-    with Host.open(tmp_path, MODELS["flagship"]) as host:
+    bare = MODELS["budgetron"]()
+    with Host.open(tmp_path, MODELS["budgetron"]) as host:
         for record, label in zip(records, [True, False, True, False], strict=True):
             host.learn([record], [label], ["ann"])
             bare.learn_one(record, label, task="ann")
@@ -208,7 +208,7 @@ def test_forgetting_a_task_is_logged(tmp_path):
 
 def test_restore_replaces_the_model(tmp_path):
     given = blocks(100)
-    other, _ = fed(MODELS["flagship"], given[:2])
+    other, _ = fed(MODELS["budgetron"], given[:2])
     host = Host.open(tmp_path / "a", MODELS["random"])
     answer = host.learn(*given[0], key="before")
     host.restore(content_of(other))

@@ -3,7 +3,7 @@
     python tests/golden/make_format_1.py
 
 Run once, when format 1 was new. The files must never be written again: that they can still be read is the test. Those
-named flagship hold a Budgetron of the first generation, which stored examples; that they are refused is the test.
+named budgetron hold a Budgetron of the first generation, which stored examples; that they are refused is the test.
 """
 
 from __future__ import annotations

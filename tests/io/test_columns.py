@@ -86,8 +86,8 @@ def test_dates_become_days_and_points_on_circles():
     days = ["2024-01-01", "2024-01-08", "2024-07-01", "2025-01-01"]
     stream, blocks = read_all(as_delimited({"day": days, "y": [0, 1, 0, 1]}, ","))
     X = joined(blocks)[0]
-    waves = [f"day {period} {wave}" for period in ("weekday", "year") for wave in ("sine", "cosine")]
-    assert stream.columns.feature_names == ["day days", *waves]
+    names = [f"day {period} {part}" for period in ("weekday", "year") for part in ("sine", "cosine")]
+    assert stream.columns.feature_names == ["day days", *names]
     assert np.allclose(X[0, 1:3], X[1, 1:3]) and not np.allclose(X[0, 1:3], X[3, 1:3])  # Mondays, and a Wednesday
     assert np.abs(X[0, 3:5] - X[3, 3:5]).max() < 0.05 and np.abs(X[0, 3:5] - X[2, 3:5]).max() > 1
     numbers = np.array([parse_date(day) for day in days])

@@ -83,9 +83,9 @@ def small_models():
         "factor": model_of("BudgetProjectron", "similarity", 6, KERNELS[1]),
         "shared": model_of("SharedProjectron", "clusters", 6),
         "shared-edges": model_of("SharedProjectron", "edges", "60 KiB"),
-        "flagship": model_of("Budgetron", "complete", "100 KiB", class_weight={0: 2.0}),
-        "flagship-edges": model_of("Budgetron", "edges", "200 KiB"),
-        "flagship-sparse": model_of("Budgetron", "complete-n", 24),
+        "budgetron": model_of("Budgetron", "complete", "100 KiB", class_weight={0: 2.0}),
+        "budgetron-edges": model_of("Budgetron", "edges", "200 KiB"),
+        "budgetron-sparse": model_of("Budgetron", "complete-n", 24),
     }
     for place, (name, model) in enumerate(made.items()):
         X, y, tasks = stream(120, is_sparse="sparse" in name or name in ("shared", "random"), classes=2 + place % 2)

@@ -31,8 +31,8 @@ def test_every_format_is_here():
 
 
 NAMES = [path.stem for path in GOLDEN.glob("format-*.budgetron") if "columns" not in path.stem]
-FILES = [name.split("-", 2)[1:] for name in NAMES if "flagship" not in name]
-FIRST_GENERATION = [name for name in NAMES if "flagship" in name]
+FILES = [name.split("-", 2)[1:] for name in NAMES if "budgetron" not in name]
+FIRST_GENERATION = [name for name in NAMES if "budgetron" in name]
 
 
 @pytest.mark.parametrize("engine", [None, "numpy"])

@@ -143,44 +143,44 @@ INVALID = [
     ("shared-edges", put("state.table_key", 77), "5 tasks"),
     ("shared-edges", lambda *both: unrelated_sum(*both), "state.sum must be empty"),
     # beliefs
-    ("flagship", put("state.part_index", 99, -1), "part_index"),
-    ("flagship", put("state.part_index", -1), "part_index"),
-    ("flagship", twice("state.part_index"), "part_index"),
-    ("flagship", put("state.belief_weight", 0.0), "belief_weight"),
-    ("flagship", put("state.belief_weight", 0.99), "belief_weight"),
-    ("flagship", put("state.part_idle", -1), "part_idle"),
-    ("flagship", put("state.part_idle", 10**6), "part_idle"),
-    ("flagship", put("state.scaler_variance", -1.0), "scaler_variance"),
-    ("flagship", put("state.scaler_count", 10**6), "scaler_count"),
-    ("flagship", put("state.filter0_covariance", -1.0, -1), "variances"),
-    ("flagship", put("state.filter0_weights", np.inf), "finite"),
-    ("flagship", twice("state.row_id"), "twice"),
-    ("flagship", put("state.row_common", 1), "row_common"),
-    ("flagship", put("state.row_values", np.nan), "finite"),
-    ("flagship", cut("state.row_values"), "shape"),
-    ("flagship", say(2, "settings", "parameters", "max_task_rows"), "row_limit must be 2"),
-    ("flagship", put("state.row_limit", 3), "row_limit"),
-    ("flagship", put("state.spare_bytes", -1), "spare_bytes"),
-    ("flagship", fill("state.part_idle", 1), "some part has weight"),
-    ("flagship", put("state.adagrad0_waves", 5000), "adagrad0_waves"),
-    ("flagship", put("state.calibration_scale", 9.0), "calibration_scale"),
-    ("flagship", put("state.calibration_variance", 0.0), "calibration_variance"),
-    ("flagship", say(2**40, "settings", "parameters", "latent"), "latent"),
-    ("flagship", say(-1, "settings", "parameters", "waves"), "waves"),
-    ("flagship", say(64, "settings", "parameters", "cells"), "cells"),
-    ("flagship", say(False, "settings", "parameters", "shared"), "as the graph"),
-    ("flagship", say([], "settings", "parameters", "filters"), "part_index"),
-    ("flagship", say([[1, 1]], "settings", "parameters", "filters"), "filters"),
-    ("flagship", say({"more": 1}, "settings", "parameters"), "more"),
-    ("flagship-edges", put("state.row_id", 77), "graph"),
-    ("flagship-edges", say(2, "settings", "parameters", "max_task_rows"), "at least 5"),
-    ("flagship-sparse", say(0, "settings", "parameters", "cells"), "cells"),
-    ("flagship-sparse", say(2**31, "settings", "parameters", "cells"), "shape"),
-    ("flagship-sparse", put("state.table_cells", -1.0), "table_cells"),
-    ("flagship-sparse", put("state.table_cells", -1.0, -1), "table_cells"),
-    ("flagship-sparse", put("state.table_seen", 256), "table_seen"),
-    ("flagship-sparse", put("state.table_total", 0.0), "table_total"),
-    ("flagship-sparse", put("state.table_bayes_squares", 0.0), "table_bayes_squares"),
+    ("budgetron", put("state.part_index", 99, -1), "part_index"),
+    ("budgetron", put("state.part_index", -1), "part_index"),
+    ("budgetron", twice("state.part_index"), "part_index"),
+    ("budgetron", put("state.belief_weight", 0.0), "belief_weight"),
+    ("budgetron", put("state.belief_weight", 0.99), "belief_weight"),
+    ("budgetron", put("state.part_idle", -1), "part_idle"),
+    ("budgetron", put("state.part_idle", 10**6), "part_idle"),
+    ("budgetron", put("state.scaler_variance", -1.0), "scaler_variance"),
+    ("budgetron", put("state.scaler_count", 10**6), "scaler_count"),
+    ("budgetron", put("state.filter0_covariance", -1.0, -1), "variances"),
+    ("budgetron", put("state.filter0_weights", np.inf), "finite"),
+    ("budgetron", twice("state.row_id"), "twice"),
+    ("budgetron", put("state.row_common", 1), "row_common"),
+    ("budgetron", put("state.row_values", np.nan), "finite"),
+    ("budgetron", cut("state.row_values"), "shape"),
+    ("budgetron", say(2, "settings", "parameters", "max_task_rows"), "row_limit must be 2"),
+    ("budgetron", put("state.row_limit", 3), "row_limit"),
+    ("budgetron", put("state.spare_bytes", -1), "spare_bytes"),
+    ("budgetron", fill("state.part_idle", 1), "some part has weight"),
+    ("budgetron", put("state.adagrad0_frequencies", 5000), "adagrad0_frequencies"),
+    ("budgetron", put("state.calibration_scale", 9.0), "calibration_scale"),
+    ("budgetron", put("state.calibration_variance", 0.0), "calibration_variance"),
+    ("budgetron", say(2**40, "settings", "parameters", "latent"), "latent"),
+    ("budgetron", say(-1, "settings", "parameters", "frequencies"), "frequencies"),
+    ("budgetron", say(64, "settings", "parameters", "cells"), "cells"),
+    ("budgetron", say(False, "settings", "parameters", "shared"), "as the graph"),
+    ("budgetron", say([], "settings", "parameters", "filters"), "part_index"),
+    ("budgetron", say([[1, 1]], "settings", "parameters", "filters"), "filters"),
+    ("budgetron", say({"more": 1}, "settings", "parameters"), "more"),
+    ("budgetron-edges", put("state.row_id", 77), "graph"),
+    ("budgetron-edges", say(2, "settings", "parameters", "max_task_rows"), "at least 5"),
+    ("budgetron-sparse", say(0, "settings", "parameters", "cells"), "cells"),
+    ("budgetron-sparse", say(2**31, "settings", "parameters", "cells"), "shape"),
+    ("budgetron-sparse", put("state.table_cells", -1.0), "table_cells"),
+    ("budgetron-sparse", put("state.table_cells", -1.0, -1), "table_cells"),
+    ("budgetron-sparse", put("state.table_seen", 256), "table_seen"),
+    ("budgetron-sparse", put("state.table_total", 0.0), "table_total"),
+    ("budgetron-sparse", put("state.table_bayes_squares", 0.0), "table_bayes_squares"),
     # settings
     ("random", say("os.system", "learner"), "learner"),
     ("random", say("Forgetron", "learner"), "parameters"),
@@ -280,10 +280,10 @@ def test_a_small_file_that_asks_for_much_memory(name, files, tmp_path):
 
 
 def test_a_small_budgetron_that_asks_for_much_memory(files, tmp_path):
-    """Rows of tasks and waves are allocated as needed, within `max_bytes`; everything else must be in the file."""
-    for name, value in (("whole_waves", 2**16), ("own_cells", 2**40), ("wave_cells", 2**40)):
-        refused(tmp_path / "m", corrupted(files["flagship"], say(value, "settings", "parameters", name)))
-    many = corrupted(files["flagship"], say(2**20, "settings", "parameters", "waves"))
+    """Rows of tasks and frequencies are allocated as needed, within `max_bytes`; all else must be in the file."""
+    for name, value in (("filter_frequencies", 2**16), ("own_cells", 2**40), ("fourier_cells", 2**40)):
+        refused(tmp_path / "m", corrupted(files["budgetron"], say(value, "settings", "parameters", name)))
+    many = corrupted(files["budgetron"], say(2**20, "settings", "parameters", "frequencies"))
     refused(tmp_path / "m", many, max_bytes="2 MiB")
 
 
@@ -308,7 +308,7 @@ def test_the_container(files, tmp_path):
 def test_sizes_and_places(files, tmp_path):
     (tmp_path / "m").write_bytes(files["forgetron"])
     refused(tmp_path / "m", files["forgetron"], "at most 1000 bytes", "max_bytes", max_bytes=1000)
-    refused(tmp_path / "m", files["flagship"], "max_bytes", max_bytes="20 KiB")
+    refused(tmp_path / "m", files["budgetron"], "max_bytes", max_bytes="20 KiB")
     with pytest.raises(ModelFileError, match="regular file"):
         budgetron.load(tmp_path)
     with pytest.raises(ModelFileError, match="regular file"):
@@ -331,7 +331,7 @@ def test_a_description_with_an_absurd_component_number_costs_nothing():
     ("name", "array", "value"),
     [("inverse", "key", 99), ("shared-edges", "table_key", -1), ("random", "indices", 10**6),
      ("random", "indptr", 10**6),
-     ("flagship", "part_index", 99)],
+     ("budgetron", "part_index", 99)],
 )  # fmt: skip
 def test_the_core_itself_refuses_indices_out_of_range(name, array, value):
     engine = small_models()[name]._engine

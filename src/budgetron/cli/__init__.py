@@ -42,7 +42,7 @@ COMMANDS = {  # name → module, and the line that --help prints
     "repair": ("budgetron.cli.commands.repair", "Continue from the last good state of damaged data."),
     "restore": ("budgetron.cli.commands.restore", "Replace a model on disk by a backup."),
     "datasets": ("budgetron.cli.commands.datasets", "List, download, verify and export data sets."),
-    "pictures": ("budgetron.cli.commands.pictures", "Draw figures that illustrate the paper's remarks."),
+    "figures": ("budgetron.cli.commands.figures", "Draw figures that illustrate the paper's remarks."),
     "reproduce": ("budgetron.cli.commands.reproduce", "Rerun the paper's Table 1 beside the published values."),
     "completion": ("budgetron.cli.commands.completion", "Print a completion script for your shell."),
 }

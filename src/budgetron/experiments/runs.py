@@ -63,8 +63,8 @@ class Run:
         }
 
     @property
-    def wave(self) -> int:
-        """Runs of a lower wave come first: others depend on them."""
+    def round(self) -> int:
+        """Runs of a lower round come first: others depend on them."""
         return len(algorithm_named(self.algorithm).after)
 
     def __str__(self) -> str:
@@ -83,14 +83,14 @@ class Run:
 def planned(blocks: Iterable[TableBlock], n_orders: int, paper_only: bool = False) -> list[Run]:
     """List all runs of a table, first those that others depend on; `paper_only` leaves out Budgetron's rows."""
     wanted = list(blocks)
-    waves = sorted({len(algorithm.after) for algorithm in ALGORITHMS})
+    rounds = sorted({len(algorithm.after) for algorithm in ALGORITHMS})
     return [
         Run(block.name, seed, algorithm.name)
-        for wave in waves
+        for round_ in rounds
         for block in wanted
         for seed in range(n_orders)  # all algorithms on one order together, so that the order is made once
         for algorithm in ALGORITHMS
-        if len(algorithm.after) == wave and not (paper_only and algorithm.name in (OURS_AT_B, OURS_AT_BYTES))
+        if len(algorithm.after) == round_ and not (paper_only and algorithm.name in (OURS_AT_B, OURS_AT_BYTES))
     ]
 
 

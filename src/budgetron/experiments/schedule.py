@@ -1,4 +1,4 @@
-"""Run all runs of a table on several processes, in waves: runs that others depend on come first.
+"""Run all runs of a table on several processes, in rounds: runs that others depend on come first.
 
 Ctrl-C stops between two cells. Finished runs are kept, and the same command continues from there.
 """
@@ -18,10 +18,10 @@ from budgetron.errors import BudgetronError
 
 
 class Scheduled(Protocol):
-    """A run. The runs that it depends on are in an earlier wave."""
+    """A run. The runs that it depends on are in an earlier round."""
 
     @property
-    def wave(self) -> int: ...
+    def round(self) -> int: ...
 
     def perform(self, out: Path, folder: str | None, stopped: Callable[[], bool]) -> None: ...
 
@@ -43,9 +43,9 @@ def perform_all(
     stop = context.Event()
     with ProcessPoolExecutor(jobs, context, _begin_worker, (stop,)) as pool:
         try:
-            for _, wave in groupby(runs, key=lambda run: run.wave):
+            for _, together in groupby(runs, key=lambda run: run.round):
                 with _interrupts_held():
-                    futures = {pool.submit(_perform, run, out, folder): run for run in wave}
+                    futures = {pool.submit(_perform, run, out, folder): run for run in together}
                 for future in as_completed(futures):
                     run = futures[future]
                     try:

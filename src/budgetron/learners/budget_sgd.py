@@ -208,7 +208,7 @@ class BudgetSgd(Learner):
                 raise refuse(who, name, f"one of {', '.join(accepted)}", shown(getattr(self, name)))
         self._check_merging(settings)
         return settings.with_parameters(
-            step=STEPS.index(self.step), upkeep=MAINTENANCE.index(self.maintenance), rate=self._above_zero("rate"),
+            step=STEPS.index(self.step), maintenance=MAINTENANCE.index(self.maintenance), rate=self._above_zero("rate"),
             regularization=self._checked_regularization(), margin=self._above_zero("margin"),
             radius=self._checked_radius(), clip=0.0 if self.clip is None else self._above_zero("clip"),
             rescale=bool(self.rescale), skip=bool(self.skip), eta=checked_eta(who, self.eta, settings.kernel, 1.0),

@@ -8,7 +8,7 @@ isolated_tasks          tasks without edges fill the budget of mtbprj, but not t
 shift_cost              the total shift of tasks that move alike, and of tasks that move in different directions
 
 Each function draws on `ax`, or on a new figure, and returns the axes. `all_figures` draws each on a fixed example;
-`budgetron pictures` writes them to files.
+`budgetron figures` writes them to files.
 """
 
 from __future__ import annotations

@@ -123,9 +123,9 @@ class PrimalLearner : public Learner {
     State answer;
     auto& margins = answer.reals["margins"];
     auto& columns = answer.reals["columns"];
-    answer.reals["waves"];
+    answer.reals["fourier"];
     answer.integers["part"];
-    answer.integers["part_waves"];
+    answer.integers["part_frequencies"];
     std::vector<double> dense(config_.sparse ? 0 : config_.d);
     std::vector<float> dense32(dense.size());
     score_each(query, [&](std::size_t i, const Instance& x, Scratch& s) {

@@ -20,7 +20,9 @@ GRAPHS = {
 }
 
 
-def small_settings(graph="complete", d=4, n_outputs=1, is_sparse=False, dtype="float64", whole=True, waves=9, **more):
+def small_settings(
+    graph="complete", d=4, n_outputs=1, is_sparse=False, dtype="float64", whole=True, frequencies=9, **more
+):
     """Every kind of part, each as small as it can be."""
     if isinstance(graph, str):
         graph = GRAPHS[graph]
@@ -33,10 +35,10 @@ def small_settings(graph="complete", d=4, n_outputs=1, is_sparse=False, dtype="f
         given |= {"cells": 60, "rates": [0.2, 1.0], "signs": [0.0, 1.0]}
     else:
         given |= {"filters": [(1.0, 0.1, 0.0), (3.0, 10.0, 0.1), (3.0, 0.1, 0.0)], "whole": whole, "latent": 3}
-        if waves:
-            width = d + 1 + 2 * waves
-            given |= {"waves": waves, "rates": [0.1, 1.0], "owns": [0.1, 1.0], "own_cells": 3 * width}
-            given |= {"wave_filter": 2, "whole_waves": waves // 2, "wave_cells": 3} if whole else {}
+        if frequencies:
+            width = d + 1 + 2 * frequencies
+            given |= {"frequencies": frequencies, "rates": [0.1, 1.0], "owns": [0.1, 1.0], "own_cells": 3 * width}
+            given |= {"fourier_filter": 2, "filter_frequencies": frequencies // 2, "fourier_cells": 3} if whole else {}
         if not clique:
             given["plain_filter"] = 1
     return make_settings(

@@ -34,7 +34,7 @@ def test_the_least_recently_updated_row_is_evicted(kind, made, learn):
 @pytest.mark.parametrize("kind", ENGINES)
 def test_a_task_without_a_row_is_like_a_new_one(kind, made, stream, learn):
     """After its row was forgotten or evicted, its margins are those of a new task."""
-    settings = made(waves=0, latent=0)  # hashed cells cannot be forgotten
+    settings = made(frequencies=0, latent=0)  # hashed cells cannot be forgotten
     engine = kind(settings)
     X, codes, tasks = stream(80)
     learn(engine, X, codes, tasks)
@@ -105,7 +105,7 @@ def test_parts_without_weight_are_dropped_in_both_engines_alike(form, made, stre
 
 
 def test_the_last_part_stays(made, stream, learn):
-    settings = made(waves=0, latent=0, filters=[(1.0, 0.1, 0.0)])
+    settings = made(frequencies=0, latent=0, filters=[(1.0, 0.1, 0.0)])
     engine = reference.Engine(settings)
     X, codes, tasks = stream(20)
     learn(engine, X, codes, tasks)
@@ -135,7 +135,7 @@ def test_similarities_have_the_right_signs(engine):
 @pytest.mark.parametrize("kind", ENGINES)
 def test_linear_weights_are_the_slopes_of_f(kind, made, learn):
     """With one linear belief they are the weights that the margins have: differences of margins, scaled by hand."""
-    engine = kind(made(waves=0, latent=0, filters=[(1.0, 0.5, 0.0)]))
+    engine = kind(made(frequencies=0, latent=0, filters=[(1.0, 0.5, 0.0)]))
     X, y, tasks = opposed(200)
     learn(engine, X, y, tasks)
     state = engine.state()

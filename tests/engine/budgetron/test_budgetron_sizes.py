@@ -1,4 +1,4 @@
-"""A Budgetron gives bytes and time to the parts with the most weight: more waves on curved streams, the bytes of
+"""A Budgetron gives bytes and time to the parts with the most weight: more frequencies on curved streams, the bytes of
 dropped parts, and few examples for parts that rest."""
 
 from __future__ import annotations
@@ -9,14 +9,14 @@ import pytest
 from budgetron import Budgetron
 from budgetron.engine import memory, native, reference
 from budgetron.engine.reference.budgetron import mixture
-from budgetron.engine.reference.budgetron.adagrad import WaveAdaGrad
+from budgetron.engine.reference.budgetron.adagrad import FourierAdaGrad
 from budgetron.engine.reference.budgetron.filters import Filter, FilterBelief
+from budgetron.engine.reference.budgetron.fourier_features import FIRST_FREQUENCIES, FourierFeatures
 from budgetron.engine.reference.budgetron.parts import Seen
-from budgetron.engine.reference.budgetron.waves import FIRST_WAVES, Waves
 
 ENGINES = [native.Engine] * native.available + [reference.Engine]
-PLANNED, MOST = FIRST_WAVES + 16, FIRST_WAVES + 40
-SIZES = {"waves": PLANNED, "whole_waves": PLANNED, "most_waves": MOST, "most_whole_waves": MOST}
+PLANNED, MOST = FIRST_FREQUENCIES + 16, FIRST_FREQUENCIES + 40
+SIZES = {"frequencies": PLANNED, "filter_frequencies": PLANNED, "max_frequencies": MOST, "max_filter_frequencies": MOST}
 
 
 def ring(n, seed=0):
@@ -26,12 +26,12 @@ def ring(n, seed=0):
     return X, ((X[:, :2] ** 2).sum(axis=1) > 1.4).astype(np.int32), rng.integers(5, size=n)
 
 
-CURVED = {2: "filter2_waves", 4: "adagrad0_waves", 5: "adagrad1_waves"}
-"""The parts with waves, by their places."""
+CURVED = {2: "filter2_frequencies", 4: "adagrad0_frequencies", 5: "adagrad1_frequencies"}
+"""The parts with Fourier features, by their places."""
 
 
-def waves_of(engine):
-    """How many waves every part with waves uses, and how many it may use."""
+def frequencies_of(engine):
+    """How many frequencies every part with Fourier features uses, and how many it may use."""
     state = engine.state()
     return {name: np.ravel(state[name]).tolist() for name in CURVED.values() if name in state}
 
@@ -42,16 +42,16 @@ def straight(n, seed=0):
 
 
 @pytest.mark.parametrize("kind", ENGINES)
-def test_waves_are_used_where_they_help(kind, made, learn):
+def test_frequencies_are_used_where_they_help(kind, made, learn):
     settings = made(**SIZES, max_task_rows=5)
     curved, linear = kind(settings), kind(settings)
     learn(curved, *ring(1100))
     learn(linear, *straight(1100))
-    used = {name: waves for name, (waves, _) in waves_of(curved).items()}
-    assert set(used.values()) <= {FIRST_WAVES, PLANNED} and PLANNED in used.values()
+    used = {name: frequencies for name, (frequencies, _) in frequencies_of(curved).items()}
+    assert set(used.values()) <= {FIRST_FREQUENCIES, PLANNED} and PLANNED in used.values()
     heaviest = int(curved.query("beliefs")["weight"].argmax())
     assert used[CURVED[heaviest]] == PLANNED
-    assert waves_of(linear) == {name: [FIRST_WAVES, PLANNED] for name in CURVED.values()}
+    assert frequencies_of(linear) == {name: [FIRST_FREQUENCIES, PLANNED] for name in CURVED.values()}
     bound = memory.bytes_of(settings, kind is native.Engine)
     assert linear.memory_bytes() < curved.memory_bytes() <= bound
 
@@ -64,28 +64,28 @@ def test_both_engines_grow_alike(form, made, learn):
     engines = [kind(made(**SIZES, **form)) for kind in ENGINES]
     margins = [learn(engine, X, codes, tasks)[0] for engine in engines]
     np.testing.assert_allclose(margins[0], margins[1], rtol=1e-5, atol=1e-5)
-    assert waves_of(engines[0]) == waves_of(engines[1])
+    assert frequencies_of(engines[0]) == frequencies_of(engines[1])
     if form.get("graph") != "disconnected":
-        assert [PLANNED, PLANNED] in waves_of(engines[0]).values()
+        assert [PLANNED, PLANNED] in frequencies_of(engines[0]).values()
 
 
 def test_growing_leaves_margins_as_they_are():
-    """New waves start with weights 0, the others are scaled. The test above compares the core with the definition."""
+    """New weights are 0, the others are scaled. The test above compares the core with the definition."""
     rng = np.random.default_rng(3)
     filters = Filter(0, FilterBelief(3.0, 0.1), 1, 5, PLANNED, MOST, whole=True, shared=True, own=False)
-    adagrad = WaveAdaGrad(0, 0.3, 0.1, 1, 5, PLANNED, MOST, shared=True, cells=0)
-    waves = Waves(4, 1.0)
-    waves.resize(MOST)
+    adagrad = FourierAdaGrad(0, 0.3, 0.1, 1, 5, PLANNED, MOST, shared=True, cells=0)
+    fourier = FourierFeatures(4, 1.0)
+    fourier.resize(MOST)
     seen = []
     for z in rng.normal(size=(30, 4)):
-        seen.append(Seen(None, 0, np.append(z / 2, 1.0), waves.features(z), np.zeros(0)))
+        seen.append(Seen(None, 0, np.append(z / 2, 1.0), fourier.features(z), np.zeros(0)))
     for part in (filters, adagrad):
         for e in seen:
             part.learn(e, part.margins(e), int(rng.integers(2)), 1.0)
         before = [part.margins(e) for e in seen]
-        part.use_waves(MOST)
+        part.set_frequencies(MOST)
         np.testing.assert_allclose([part.margins(e) for e in seen], before, rtol=1e-6, atol=1e-6)
-        assert part.waves == MOST
+        assert part.frequencies == MOST
 
 
 def dropped(kind, settings, left, X, codes, tasks, learn):
@@ -110,7 +110,7 @@ def test_bytes_of_dropped_parts_go_to_the_heaviest(kind, left, made, learn):
     X, codes, tasks = ring(620)
     engine = dropped(kind, settings, left, X, codes, tasks, learn)
     learn(engine, X[600:], codes[600:], tasks[600:])
-    used, granted = waves_of(engine)[CURVED[left]]
+    used, granted = frequencies_of(engine)[CURVED[left]]
     assert PLANNED < used == granted <= MOST
     assert engine.memory_bytes() <= bound
     again = kind.restore(settings, engine.state())
@@ -129,7 +129,7 @@ def test_both_engines_give_the_bytes_alike(made, learn):
         states = [engine.state() for engine in engines]
         for name in ("row_limit", "spare_bytes"):
             assert np.array_equal(np.ravel(states[0][name]), np.ravel(states[1][name])), name
-        assert waves_of(engines[0]) == waves_of(engines[1])
+        assert frequencies_of(engines[0]) == frequencies_of(engines[1])
         assert (np.ravel(states[0]["row_limit"])[0] > 4) == (left == 0)
 
 

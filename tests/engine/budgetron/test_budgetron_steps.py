@@ -1,4 +1,4 @@
-"""Steps, filters, mixture, scaler, hashes and waves alone: against bisection, brute force and numbers by hand."""
+"""Steps, filters, mixture, scaler, hashes and features alone: against bisection, brute force and numbers by hand."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ import pytest
 
 from budgetron.engine.reference.budgetron import mixture
 from budgetron.engine.reference.budgetron.filters import Filter, FilterBelief
+from budgetron.engine.reference.budgetron.fourier_features import FourierFeatures
 from budgetron.engine.reference.budgetron.hashing import gaussian, mix64
 from budgetron.engine.reference.budgetron.parts import Seen
 from budgetron.engine.reference.budgetron.scaler import CLIP, Scaler
 from budgetron.engine.reference.budgetron.steps import step
-from budgetron.engine.reference.budgetron.waves import Waves
 
 # ---- the size of a step
 
@@ -183,7 +183,7 @@ def test_heavy_tails_constant_and_far_columns():
     assert set(np.sign(z)) == {-1.0, 1.0} and 0.8 < z.std() < 1.25
 
 
-# ---- hashes and waves
+# ---- hashes and Fourier features
 
 
 def splitmix64(x):
@@ -211,16 +211,16 @@ def test_gaussian_integers():
     assert abs(drawn.mean()) < 0.3 and abs(drawn.std() - 32) < 0.5 and np.abs(drawn).max() <= 127
 
 
-def test_waves_have_the_gaussian_kernel():
+def test_fourier_features_have_the_gaussian_kernel():
     """Mean of cos(ω·(x − y)) over the frequencies of each γ is exp(−γ‖x − y‖²), up to 1/√count."""
     d, count = 6, 8000
-    waves = Waves(d, 1.0)
-    waves.resize(count)
+    fourier = FourierFeatures(d, 1.0)
+    fourier.resize(count)
     rng = np.random.default_rng(5)
     x, y = rng.normal(size=(2, d)) * 0.7
-    a, b = (waves.features(one).reshape(count, 2) for one in (x, y))
+    a, b = (fourier.features(one).reshape(count, 2) for one in (x, y))
     products = (a * b).sum(axis=1)
-    gammas = (waves.scale * 32) ** 2 / 2
+    gammas = (fourier.scale * 32) ** 2 / 2
     for gamma in np.unique(gammas):
         found = products[gammas == gamma].mean()
         assert found == pytest.approx(np.exp(-gamma * ((x - y) ** 2).sum()), abs=4 / np.sqrt(count / 4))
@@ -228,7 +228,7 @@ def test_waves_have_the_gaussian_kernel():
 
 
 def test_a_frequency_does_not_depend_on_how_many_there_are():
-    few, many = Waves(5, 0.7), Waves(5, 0.7)
+    few, many = FourierFeatures(5, 0.7), FourierFeatures(5, 0.7)
     few.resize(70)
     many.resize(300)
     z = np.linspace(-1, 1, 5)

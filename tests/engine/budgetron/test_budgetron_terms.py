@@ -9,7 +9,7 @@ from small_budgetrons import fed, small_settings, small_stream
 
 from budgetron.engine import native, reference
 
-FORMS = {"dense": {}, "diagonal": {"whole": False}, "linear": {"waves": 0}, "sparse": {"is_sparse": True}}
+FORMS = {"dense": {}, "diagonal": {"whole": False}, "linear": {"frequencies": 0}, "sparse": {"is_sparse": True}}
 GRAPHS = ["complete", "disconnected", "pooled", "clusters", "edges"]
 ENGINES = [reference.Engine, *([native.Engine] if native.available else [])]
 
@@ -42,11 +42,11 @@ def test_terms_add_up_to_the_average_of_the_beliefs(form, graph, n_outputs):
         margins = engine.margins(X[:20], ids, clusters)
         assert np.array_equal(answer["margins"], np.ravel(margins))
         answers.append(answer)
-    for name in ("margins", "columns", "waves"):
+    for name in ("margins", "columns", "fourier"):
         for answer in answers[1:]:
             np.testing.assert_allclose(answer[name], answers[0][name], rtol=1e-5, atol=1e-5)
     rule = reference.Engine.restore(engine.settings, engine.state()).rule
-    total = answers[-1]["waves"].reshape(20, -1, 3, n_outputs).sum(axis=(1, 2))
+    total = answers[-1]["fourier"].reshape(20, -1, 3, n_outputs).sum(axis=(1, 2))
     for place, terms in enumerate(cut(answers[-1], X[:20], 4, n_outputs)):
         x = next(iter(rule.store.instances(X[place : place + 1])))
         f = rule.values(rule.see(x, int(ids[place]), int(clusters[place]))[0], rule.parts)  # none of them rests

@@ -47,31 +47,31 @@ def assert_same(settings, seed):
     assert np.allclose(a["coef"][:, order[0]], b["coef"][:, order[1]], rtol=1e-6, atol=1e-7 * size)
 
 
-@pytest.mark.parametrize("step, upkeep, kind", COMBINATIONS, ids=lambda one: getattr(one, "name", one))
-def test_engines_agree(step, upkeep, kind):
+@pytest.mark.parametrize("step, maintenance, kind", COMBINATIONS, ids=lambda one: getattr(one, "name", one))
+def test_engines_agree(step, maintenance, kind):
     settings = make_settings(
         rule="budget_sgd", kernel=kernels.Gaussian(gamma=0.4), graph=graphs.complete(), n_features=D, capacity=10,
-        step=step, upkeep=upkeep, rate=0.4, regularization=0.02, clip=3.0, rank=0.4, seed=5, **KINDS[kind],
+        step=step, maintenance=maintenance, rate=0.4, regularization=0.02, clip=3.0, rank=0.4, seed=5, **KINDS[kind],
     )  # fmt: skip
-    assert_same(settings, seed=int(step) + 10 * int(upkeep))
+    assert_same(settings, seed=int(step) + 10 * int(maintenance))
 
 
-@pytest.mark.parametrize("upkeep", [Maintenance.RANDOM, Maintenance.WEIGHTED], ids=lambda one: one.name)
+@pytest.mark.parametrize("maintenance", [Maintenance.RANDOM, Maintenance.WEIGHTED], ids=lambda one: one.name)
 @pytest.mark.parametrize("kind", KINDS)
-def test_engines_agree_on_rescaled_weights(upkeep, kind):
+def test_engines_agree_on_rescaled_weights(maintenance, kind):
     settings = make_settings(
         rule="budget_sgd", kernel=kernels.Gaussian(gamma=0.4), graph=graphs.complete(), n_features=D, capacity=10,
-        step=Step.CONSTANT, upkeep=upkeep, rate=0.4, clip=1.5, rescale=True, seed=2, **KINDS[kind],
+        step=Step.CONSTANT, maintenance=maintenance, rate=0.4, clip=1.5, rescale=True, seed=2, **KINDS[kind],
     )  # fmt: skip
     assert_same(settings, seed=4)
 
 
-@pytest.mark.parametrize("upkeep", [Maintenance.REMOVE, Maintenance.OLDEST, Maintenance.HALVE], ids=lambda m: m.name)
+@pytest.mark.parametrize("maintenance", [Maintenance.REMOVE, Maintenance.OLDEST, Maintenance.HALVE])
 @pytest.mark.parametrize("kind", KINDS)
-def test_engines_agree_on_the_norm(upkeep, kind):
+def test_engines_agree_on_the_norm(maintenance, kind):
     """The core tracks ‖f‖² from step to step, the definition computes it from scratch."""
     settings = make_settings(
         rule="budget_sgd", kernel=kernels.Polynomial(degree=2), graph=graphs.complete(), n_features=D, capacity=10,
-        step=Step.CONSTANT, upkeep=upkeep, rate=0.3, radius=0.4, **KINDS[kind],
+        step=Step.CONSTANT, maintenance=maintenance, rate=0.3, radius=0.4, **KINDS[kind],
     )  # fmt: skip
     assert_same(settings, seed=3)

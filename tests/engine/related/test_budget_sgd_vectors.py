@@ -9,16 +9,16 @@ from budgetron.engine.reference.budget_sgd.merging import merged
 from budgetron.engine.reference.budget_sgd.parameters import Maintenance, Step
 
 PEGASOS = {"step": Step.PEGASOS, "regularization": 0.05}
-PASSIVE = {"step": Step.PASSIVE_AGGRESSIVE, "rate": 1.0, "upkeep": Maintenance.REPLACE}
+PASSIVE = {"step": Step.PASSIVE_AGGRESSIVE, "rate": 1.0, "maintenance": Maintenance.REPLACE}
 VECTORS = {
-    "BPegasos, removal": (PEGASOS | {"upkeep": Maintenance.REMOVE}, 37, 8, 0.03562),
-    "BPegasos, projection of the smallest": (PEGASOS | {"upkeep": Maintenance.PROJECT_SMALLEST}, 30, 8, 0.34261),
-    "BPegasos, projection of the best": (PEGASOS | {"upkeep": Maintenance.PROJECT}, 25, 8, -0.04797),
+    "BPegasos, removal": (PEGASOS | {"maintenance": Maintenance.REMOVE}, 37, 8, 0.03562),
+    "BPegasos, projection of the smallest": (PEGASOS | {"maintenance": Maintenance.PROJECT_SMALLEST}, 30, 8, 0.34261),
+    "BPegasos, projection of the best": (PEGASOS | {"maintenance": Maintenance.PROJECT}, 25, 8, -0.04797),
     "BPA-S": (PASSIVE, 34, 8, -0.37873),
     "BPA-S that never skips": (PASSIVE | {"skip": False}, 34, 8, 0.05395),
-    "NOGD": ({"step": Step.CONSTANT, "rate": 0.5, "upkeep": Maintenance.NYSTROM, "rank": 0.5}, 29, 8, -0.21260),
+    "NOGD": ({"step": Step.CONSTANT, "rate": 0.5, "maintenance": Maintenance.NYSTROM, "rank": 0.5}, 29, 8, -0.21260),
     "Ahpatron": (
-        {"step": Step.CONSTANT, "rate": 0.25, "margin": 0.5, "radius": 0.5, "upkeep": Maintenance.HALVE}, 33, 7,
+        {"step": Step.CONSTANT, "rate": 0.25, "margin": 0.5, "radius": 0.5, "maintenance": Maintenance.HALVE}, 33, 7,
         0.06733,
     ),
 }  # fmt: skip
@@ -46,7 +46,7 @@ def test_merging(after_stream, monkeypatch):
         return merged(p, q, s, kappa)
 
     monkeypatch.setattr(merging, "merged", by_rounding)
-    run = after_stream("budget_sgd", **PEGASOS, upkeep=Maintenance.MERGE)
+    run = after_stream("budget_sgd", **PEGASOS, maintenance=Maintenance.MERGE)
     assert (run.mistakes, run.stored, run.probe) == (29, 8, 0.00915)
 
 

@@ -132,9 +132,9 @@ def _messages_of_learners():
         yield str(error.value)
     # Another model's score: of a learner that takes none, missing, and too late.
     example, late = {"X": [[1.0, 2.0]], "y": ["a"]}, {"offset": [0.5]}
-    flagship = budgetron.Budgetron
+    with_offset = budgetron.Budgetron
     for learner, first, second in (
-        (budgetron.Forgetron(5), {}, late), (flagship(), late, {}), (flagship(), {}, late),
+        (budgetron.Forgetron(5), {}, late), (with_offset(), late, {}), (with_offset(), {}, late),
     ):  # fmt: skip
         given = {name: values * 2 for name, values in first.items()}
         learner.partial_fit([[1.0, 2.0], [2.0, 1.0]], ["a", "b"], **given)

@@ -29,7 +29,7 @@ import scipy.linalg
 from numpy.typing import NDArray
 from scipy import sparse
 
-from budgetron.engine.reference.budgetron.filters import WAVE_PRIOR
+from budgetron.engine.reference.budgetron.filters import FOURIER_PRIOR
 from budgetron.errors import refuse
 from budgetron.kernels import Kernel
 
@@ -101,7 +101,7 @@ def _insert_weights(state: dict[str, Any], part: SharedPart) -> None:
 def _filter_bytes(settings: Any) -> int:
     given, total = settings.parameters, 0
     for k in _steady_filters(settings):
-        width = settings.n_features + 1 + (2 * given.whole_waves if k == given.wave_filter else 0)
+        width = settings.n_features + 1 + (2 * given.filter_frequencies if k == given.fourier_filter else 0)
         total += settings.n_outputs * width + (width * (width + 1) // 2 if given.whole else width)
     return int(8 * total)
 
@@ -178,7 +178,7 @@ def _received(kernel: Kernel | None, g: int, now: Sequence[SharedPart], last: Se
 
 
 def _mean(name: str, own: Array, now: Sequence[SharedPart]) -> Array:
-    """The mean over the replicas that have this array in the same size: each uses more waves at its own time."""
+    """The mean over the replicas that have this array in the same size: each uses more frequencies at its own time."""
     alike = [part.means[name] for part in now if name in part.means and part.means[name].shape == own.shape]
     return np.asarray(np.mean(alike, axis=0))
 
@@ -205,13 +205,13 @@ def _summed(
 
 
 def _widened(pair: tuple[Array, Array], width: int) -> tuple[Array, Array]:
-    """θ and P with more waves, at their prior: the filter over waves of each replica grows at its own time."""
+    """Return θ and P with more frequencies, at their prior: the filter of each replica grows at its own time."""
     theta, P = pair
     more = width - theta.shape[1]
     if not more:
         return pair
     theta = np.hstack([theta, np.zeros((len(theta), more))])
-    prior = np.full(more, WAVE_PRIOR)
+    prior = np.full(more, FOURIER_PRIOR)
     return theta, scipy.linalg.block_diag(P, np.diag(prior)) if P.ndim == 2 else np.concatenate([P, prior])
 
 

@@ -8,7 +8,9 @@ of tasks. In a graph in closed form, a share (A⁻¹)_ij/(A⁻¹)_ii of the freq
 others have a random sign per task; so with one task this is exactly FOGD. In an explicit graph g_i = Σ_l R_il s_l /
 c_G, with A⁻¹ = RRᵀ (`graphs.factor_of`) and random signs s_l.
 
-    frequencies  u, in units of √(2γ)/32: small integers, as in `budgetron.waves`     coupling(i)  g_i     w  w
+    frequencies  u, in units of √(2γ)/32: small integers, as in `budgetron.fourier_features`
+    coupling(i)  g_i
+    w            w
 
 All random numbers are hashes of the seed, so a model file does not contain them.
 """

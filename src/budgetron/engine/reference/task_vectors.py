@@ -79,8 +79,8 @@ def explained(rule: Rule, examples: Iterable[Located]) -> dict[str, Any]:
             each[1, :, n] = rule.predict(_only(x, int(n)), task_id, cluster)
         terms.append(each.ravel())
     nothing: Integers = np.empty(0, dtype=np.int64)
-    return {"margins": np.concatenate(margins), "columns": np.concatenate(terms), "waves": np.empty(0),
-            "part": nothing, "part_waves": nothing}  # fmt: skip
+    return {"margins": np.concatenate(margins), "columns": np.concatenate(terms), "fourier": np.empty(0),
+            "part": nothing, "part_frequencies": nothing}  # fmt: skip
 
 
 def _only(x: Instance, n: int) -> Instance:

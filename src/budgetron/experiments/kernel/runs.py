@@ -31,7 +31,7 @@ class KernelRun:
     order: int
     row: str
 
-    wave = 0  # no run depends on another
+    round = 0  # no run depends on another
 
     def path(self, out: Path) -> Path:
         slug = self.row.lower().replace("+", "p").replace(", ", "-").replace(" ", "-")

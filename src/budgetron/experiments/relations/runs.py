@@ -29,7 +29,7 @@ class RelationRun:
     stream: str
     seed: int
 
-    wave = 0  # no run depends on another
+    round = 0  # no run depends on another
 
     def path(self, out: Path) -> Path:
         return out / "runs" / self.stream / f"{self.seed:03d}.json"

@@ -50,7 +50,7 @@ def feature_names(plan: Plan) -> list[str]:
             names.append(name)
         elif column.kind == "date":
             names.append(f"{name} days")
-            names += [f"{name} {period} {wave}" for period in _periods(column) for wave in ("sine", "cosine")]
+            names += [f"{name} {period} {part}" for period in _periods(column) for part in ("sine", "cosine")]
         elif column.values is not None:
             names += [f"{name}={value}" for value in column.values] + [f"{name}=other"]
         if column.gaps:
@@ -125,7 +125,7 @@ def _dense(
         if column.kind in SCALED:
             places.append(at)
             if column.kind == "date":
-                _waves(column, moments[column.name], X[:, at + 1 :])
+                _write_periods(column, moments[column.name], X[:, at + 1 :])
             if column.gaps:
                 X[:, at + wide - 1] = np.isnan(raw[:, len(places) - 1])
         elif column.kind == "category" and column.values is not None:
@@ -136,7 +136,7 @@ def _dense(
     return X
 
 
-def _waves(column: Column, days: Floats, out: Floats) -> None:
+def _write_periods(column: Column, days: Floats, out: Floats) -> None:
     """Write each period as a point on a circle, so that Sunday is next to Monday and December next to January."""
     known = np.isfinite(days)
     for number, period in enumerate(_periods(column)):

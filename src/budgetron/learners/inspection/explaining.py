@@ -49,15 +49,15 @@ def explain(model: Learner, x: Any, task: Any, offset: Any, label: Any, names: A
         examples = tuple(NearestExample(e.arrival, e.task, e.similarity, sign * e.contribution) for e in examples)
         return Explanation(explained, value, np.zeros((SOURCES, 1)), lambda _: [], others, examples)
     columns = answer["columns"].reshape(SOURCES, len(found), -1)
-    waves = answer["waves"].reshape(-1, SOURCES, len(found))
+    fourier = answer["fourier"].reshape(-1, SOURCES, len(found))
     others, scores = [], answer["offsets"] if offsets is not None else np.zeros(0)
     if not two:  # only differences between classes count: a number that is added to all of them changes nothing
-        columns, waves = columns - columns.mean(axis=1, keepdims=True), waves - waves.mean(axis=2, keepdims=True)
+        columns, fourier = columns - columns.mean(axis=1, keepdims=True), fourier - fourier.mean(axis=2, keepdims=True)
         others.append(Term("normalisation", float(found.mean()), kind="normalisation"))
         scores = scores - scores.mean() if len(scores) else scores
     if len(scores):
         others.append(Term("offset", sign * float(scores[output]), kind="offset"))
-    others += _random_features(model, answer, sign * waves[:, :, output])
+    others += _random_features(model, answer, sign * fourier[:, :, output])
     return Explanation(explained, value, sign * columns[:, output], _names(model, x, rows, names), others)
 
 
@@ -84,10 +84,10 @@ def _nearest(model: Learner, answer: Mapping[str, Any], output: int, n: int) -> 
     return tuple(NearestExample(*row) for row in rows)
 
 
-def _random_features(model: Learner, answer: Mapping[str, Any], waves: NDArray[np.float64]) -> list[Term]:
+def _random_features(model: Learner, answer: Mapping[str, Any], fourier: NDArray[np.float64]) -> list[Term]:
     """Return one term for the random features of each part that has any."""
     names = model._part_names()
-    counts = zip(answer["part"].tolist(), answer["part_waves"].tolist(), waves.tolist(), strict=True)
+    counts = zip(answer["part"].tolist(), answer["part_frequencies"].tolist(), fourier.tolist(), strict=True)
     kind = "random features"
     return [split_term(f"{kind} ({names[part]})", terms, kind) for part, count, terms in counts if count]
 

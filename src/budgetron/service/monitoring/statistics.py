@@ -13,7 +13,7 @@
      "alarms":   [{"position", "task", "overall", "before", "after", "n", "loss"}, …], "n_alarms": 1,    latest first
      "operating_point": {"low", "high", "expected_cost", "expected_asked", "so_far": {…}, …},    or null
      "stored": 500, "capacity": 500, "memory_bytes": 120000, "budget_bytes": null,
-     "beliefs":  [{"weight": 0.7, "words": "linear, calm", "apart": false, …}, …]  of a Budgetron, else []
+     "beliefs":  [{"weight": 0.7, "words": "linear, small prior", "apart": false, …}, …]  of a Budgetron, else []
      "relations": {"tasks": ["ann", …], "values": [[1.0, −0.4, …], …]},           ≤ 24, of a Budgetron, else null
      "mistakes": [{"position", "task", "label", "predicted", "margin"}, …]}       the last 50, newest first
 

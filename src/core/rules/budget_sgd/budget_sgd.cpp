@@ -1,4 +1,4 @@
-// BudgetSgd: steps on the hinge loss (margin_learner.hpp), with a choice of budget maintenance (`upkeep`): what happens when the
+// BudgetSgd: steps on the hinge loss (margin_learner.hpp), with a choice of budget maintenance: what happens when the
 // budget is full.
 #include <memory>
 #include <stdexcept>
@@ -15,7 +15,7 @@ namespace {
 
 // The numbers of the methods are those of `Maintenance` in the NumPy definition.
 std::unique_ptr<Learner> make(const Config& config) {
-  switch (config.parameters.count("upkeep", 5)) {
+  switch (config.parameters.count("maintenance", 5)) {
     case 0: return make_counted<Removing<false>>(config);
     case 1: return make_counted<Removing<true>>(config);
     case 2: return make_counted<RandomRemoving<false>>(config);
@@ -26,12 +26,12 @@ std::unique_ptr<Learner> make(const Config& config) {
     case 7: return make_counted<Merging>(config);
     case 8: return make_counted<Halving>(config);
     case 9: return make_counted<Nystrom>(config);
-    default: throw std::invalid_argument("_core.make: upkeep must be from 0 to 9");
+    default: throw std::invalid_argument("_core.make: maintenance must be from 0 to 9");
   }
 }
 
 const Registered registered("budget_sgd",
-                            {"step", "upkeep", "rate", "regularization", "margin", "radius", "clip", "rescale", "skip", "eta", "ridge", "rank", "seed"}, make);
+                            {"step", "maintenance", "rate", "regularization", "margin", "radius", "clip", "rescale", "skip", "eta", "ridge", "rank", "seed"}, make);
 
 }  // namespace
 

@@ -24,8 +24,8 @@
 #include "rules/budgetron/scaler.hpp"
 #include "rules/budgetron/table.hpp"
 #include "rules/budgetron/task_rows.hpp"
-#include "rules/budgetron/wave_adagrad.hpp"
-#include "rules/budgetron/waves.hpp"
+#include "rules/budgetron/fourier_adagrad.hpp"
+#include "rules/budgetron/fourier_features.hpp"
 #include "rules/registry.hpp"
 
 namespace budgetron {
@@ -50,7 +50,7 @@ class Budgetron final : public Learner {
   explicit Budgetron(const Config& config)
       : Learner(config),
         scaler_(bytes_, config.sparse ? 0 : config.d),
-        waves_(bytes_, config.d, config_.parameters.real("bandwidth", 1.0)),
+        fourier_(bytes_, config.d, config_.parameters.real("bandwidth", 1.0)),
         rows_(bytes_, config),
         mixture_(bytes_, 1),
         calibration_(bytes_, config.n_outputs),
@@ -60,7 +60,7 @@ class Budgetron final : public Learner {
     make_parts();
     mixture_ = Mixture(bytes_, n_beliefs());
     rows_.lay_out(parts_);
-    waves_.resize(waves_in_use());
+    fourier_.resize(frequencies_in_use());
     size_all(scratch());
   }
 
@@ -110,7 +110,7 @@ class Budgetron final : public Learner {
   void size_scratch(Scratch& s) const override {
     auto& own = s.made<Working>();
     own.columns.resize(config_.sparse ? 0 : config_.d);
-    size_features(own, waves_.count());
+    size_features(own, fourier_.count());
     own.values.resize(n_beliefs() * outputs());
     own.logs.resize(n_beliefs() * std::max<std::size_t>(2, outputs()));
     own.mixed.resize(outputs());
@@ -186,12 +186,12 @@ class Budgetron final : public Learner {
   static constexpr double kHeaviest = 1e9;
   static constexpr double kNegligible = 0.01;     // a part whose beliefs together have less weight is idle
   static constexpr std::int64_t kPatience = 5000;  // steps until an idle part is dropped
-  static constexpr std::int64_t kRest = 2500;      // steps until an idle part with waves rests: it sees one example in kWake
+  static constexpr std::int64_t kRest = 2500;      // steps until an idle part with Fourier features rests: it sees one example in kWake
   static constexpr std::int64_t kWake = 8;
-  static constexpr double kEnoughWeight = 0.9;     // of all parts with waves together, so that they grow
+  static constexpr double kEnoughWeight = 0.9;     // of all parts with Fourier features together, so that they grow
   static constexpr std::int64_t kFirstLook = 64;
   static constexpr std::size_t kPartOverhead = 640;  // planned bytes of a part beside its arrays, without those of its steps
-  static constexpr std::int64_t kReclaim = 4096;  // examples after which tasks without a row get the bytes of unused waves
+  static constexpr std::int64_t kReclaim = 4096;  // examples after which tasks without a row get the bytes of unused frequencies
 
   std::size_t outputs() const { return config_.n_outputs; }
   std::size_t n_beliefs() const {
@@ -200,9 +200,9 @@ class Budgetron final : public Learner {
     return sum;
   }
 
-  // A part with waves that has been idle for long sees few examples: time goes to where the weight is, and it can still come
+  // A part with Fourier features that has been idle for long sees few examples: time goes to where the weight is, and it can still come
   // back. Linear parts are cheap and never rest: they are the first to follow a stream that changes.
-  bool is_awake(std::size_t p) const { return parts_[p]->waves() == 0 || idle_[p] < kRest || n_seen_ % kWake == 0; }
+  bool is_awake(std::size_t p) const { return parts_[p]->frequencies() == 0 || idle_[p] < kRest || n_seen_ % kWake == 0; }
 
   // ---- parts
 
@@ -223,17 +223,17 @@ class Budgetron final : public Learner {
       add_part<HashedTable>(rates, config_.parameters.array("signs"), outputs(), config_.parameters.count("cells", 1), config_.single, shared, own);
       return;
     }
-    const std::size_t none = std::size_t{1} << 20, wave_filter = config_.parameters.count("wave_filter", none);
-    const std::size_t plain_filter = config_.parameters.count("plain_filter", none), cells = config_.parameters.count("wave_cells", 0);
+    const std::size_t none = std::size_t{1} << 20, fourier_filter = config_.parameters.count("fourier_filter", none);
+    const std::size_t plain_filter = config_.parameters.count("plain_filter", none), cells = config_.parameters.count("fourier_cells", 0);
     for (std::size_t k = 0; 3 * k < filters.size(); ++k) {
-      const std::size_t waves = k == wave_filter && shared ? config_.parameters.count("whole_waves", 0) : 0;
+      const std::size_t frequencies = k == fourier_filter && shared ? config_.parameters.count("filter_frequencies", 0) : 0;
       add_part<Filter>("filter" + std::to_string(k), FilterBelief{filters[3 * k], filters[3 * k + 1], filters[3 * k + 2]},
-                       Filter::Shape{outputs(), columns, waves, waves ? config_.parameters.count("most_whole_waves", 0) : 0, whole, shared, own, k == wave_filter ? cells : 0, k == plain_filter});
+                       Filter::Shape{outputs(), columns, frequencies, frequencies ? config_.parameters.count("max_filter_frequencies", 0) : 0, whole, shared, own, k == fourier_filter ? cells : 0, k == plain_filter});
     }
     if (rank && shared && own) add_part<Latent>(rank, outputs(), columns, whole);
     const std::vector<double> owns = config_.parameters.array("owns");
     for (std::size_t k = 0; k < rates.size(); ++k)
-      add_part<WaveAdaGrad>("adagrad" + std::to_string(k), rates[k], owns.at(k), outputs(), columns, config_.parameters.count("waves", 0), config_.parameters.count("most_waves", 0), shared,
+      add_part<FourierAdaGrad>("adagrad" + std::to_string(k), rates[k], owns.at(k), outputs(), columns, config_.parameters.count("frequencies", 0), config_.parameters.count("max_frequencies", 0), shared,
                             own ? config_.parameters.count("own_cells", 0) : 0);
   }
 
@@ -242,27 +242,27 @@ class Budgetron final : public Learner {
   // When 64, 128, 256 ... examples have been learned.
   static bool looks_at(std::int64_t seen) { return seen >= kFirstLook && (seen & (seen - 1)) == 0; }
 
-  std::size_t waves_in_use() const {
+  std::size_t frequencies_in_use() const {
     std::size_t most = 0;
-    for (const auto& part : parts_) most = std::max(most, part->waves());
+    for (const auto& part : parts_) most = std::max(most, part->frequencies());
     return most;
   }
-  // Bytes of the frequencies, if every part used all waves that it may.
+  // Bytes of the frequencies, if every part used all frequencies that it may.
   std::size_t frequency_bytes() const {
     std::size_t most = 0;
-    for (const auto& part : parts_) most = std::max(most, part->most_waves());
-    return most * Waves::bytes_each(config_.d);
+    for (const auto& part : parts_) most = std::max(most, part->max_frequencies());
+    return most * FourierFeatures::bytes_each(config_.d);
   }
 
-  // Parts begin with few waves: on a stream that a linear model describes, more would cost time and bytes for nothing. Once
-  // the parts with waves have nearly all of the weight, they use all of theirs, and the heaviest of them gets the bytes of
+  // Parts begin with few frequencies: on a stream that a linear model describes, more would cost time and bytes for nothing. Once
+  // the parts with Fourier features have nearly all of the weight, they use all of theirs, and the heaviest of them gets the bytes of
   // parts that were dropped. Otherwise these become rows for more tasks. Where memory runs out, the sizes stay until the next look.
   void use_bytes() {
     double curved = 0;
     std::size_t b = 0, heaviest = parts_.size();
     double most = -1;
     for (std::size_t p = 0; p < parts_.size(); b += parts_[p++]->count()) {
-      if (parts_[p]->most_waves() == 0) continue;
+      if (parts_[p]->max_frequencies() == 0) continue;
       const double weight = mixture_.weight_of(b, parts_[p]->count());
       curved += weight;
       if (weight > most) {
@@ -272,53 +272,53 @@ class Budgetron final : public Learner {
     }
     try {
       if (curved < kEnoughWeight) {
-        if (n_seen_ + 1 >= kReclaim && rows_.wants_more()) reclaim_waves();
+        if (n_seen_ + 1 >= kReclaim && rows_.wants_more()) reclaim_frequencies();
         spare_ = rows_.take(spare_);
         return;
       }
       b = 0;
       for (const auto& part : parts_) {
-        if (mixture_.weight_of(b, part->count()) >= part->weight_to_grow()) grow(*part, part->most_waves());
+        if (mixture_.weight_of(b, part->count()) >= part->weight_to_grow()) grow(*part, part->max_frequencies());
         b += part->count();
       }
       Part& part = *parts_[heaviest];
-      const std::size_t before = cost(part, part.most_waves()), waves = affordable(part);
-      grow(part, waves);
-      spare_ -= cost(part, waves) - before;
+      const std::size_t before = cost(part, part.max_frequencies()), frequencies = affordable(part);
+      grow(part, frequencies);
+      spare_ -= cost(part, frequencies) - before;
     } catch (const std::bad_alloc&) {
     }
   }
 
-  // Takes back the bytes of waves that have not been needed.
-  void reclaim_waves() {
+  // Takes back the bytes of frequencies that have not been needed.
+  void reclaim_frequencies() {
     const std::size_t frequencies = frequency_bytes();
     for (const auto& part : parts_) {
-      spare_ += part->bytes(part->most_waves()) - part->bytes(part->waves());
+      spare_ += part->bytes(part->max_frequencies()) - part->bytes(part->frequencies());
       part->stop_growing();
     }
     spare_ += frequencies - frequency_bytes();
   }
 
-  // The bytes of a part with so many waves, their frequencies included.
-  std::size_t cost(const Part& part, std::size_t waves) const {
-    return part.bytes(waves) + std::max(frequency_bytes(), waves * Waves::bytes_each(config_.d));
+  // The bytes of a part with so many frequencies, which are included.
+  std::size_t cost(const Part& part, std::size_t frequencies) const {
+    return part.bytes(frequencies) + std::max(frequency_bytes(), frequencies * FourierFeatures::bytes_each(config_.d));
   }
 
-  // The most waves of a part that the spare bytes pay for.
+  // The most frequencies of a part that the spare bytes pay for.
   std::size_t affordable(const Part& part) const {
-    const std::size_t now = cost(part, part.most_waves());
-    std::size_t waves = part.most_waves();
-    while (waves < part.waves_limit() && cost(part, waves + 1) - now <= spare_) ++waves;
-    return waves;
+    const std::size_t now = cost(part, part.max_frequencies());
+    std::size_t frequencies = part.max_frequencies();
+    while (frequencies < part.frequency_limit() && cost(part, frequencies + 1) - now <= spare_) ++frequencies;
+    return frequencies;
   }
 
-  void grow(Part& part, std::size_t waves) {
-    if (waves <= part.waves()) return;
-    if (waves > waves_.count()) {  // working memory first: it may be larger than the frequencies need, but not smaller
-      size_features(scratch().made<Working>(), waves);
-      waves_.resize(waves);
+  void grow(Part& part, std::size_t frequencies) {
+    if (frequencies <= part.frequencies()) return;
+    if (frequencies > fourier_.count()) {  // working memory first: it may be larger than the frequencies need, but not smaller
+      size_features(scratch().made<Working>(), frequencies);
+      fourier_.resize(frequencies);
     }
-    part.use_waves(waves);
+    part.set_frequencies(frequencies);
   }
 
   bool drop_idle() {
@@ -340,14 +340,14 @@ class Budgetron final : public Learner {
     const std::size_t at = parts_[p]->at, width = parts_[p]->row_width(), frequencies = frequency_bytes();
     const auto place = static_cast<std::ptrdiff_t>(p);
     bytes_.used -= parts_[p]->object_bytes;
-    spare_ += parts_[p]->bytes(parts_[p]->most_waves()) + kPartOverhead + 32 * outputs();
+    spare_ += parts_[p]->bytes(parts_[p]->max_frequencies()) + kPartOverhead + 32 * outputs();
     parts_.erase(parts_.begin() + place);
     index_.erase(index_.begin() + place);
     idle_.erase(idle_.begin() + place);
     spare_ += frequencies - frequency_bytes();
     spare_ += rows_.drop_part(parts_, at, width);
     try {
-      waves_.resize(waves_in_use());
+      fourier_.resize(frequencies_in_use());
     } catch (const std::bad_alloc&) {  // then there are more frequencies than are used
     }
   }
@@ -362,9 +362,9 @@ class Budgetron final : public Learner {
       use(x.rows->dense_f64 + x.at * config_.d);
   }
 
-  void size_features(Working& own, std::size_t waves) const {
-    resize_exactly(own.features, config_.sparse ? 0 : config_.d + 1 + 2 * waves);
-    resize_exactly(own.phases, waves);
+  void size_features(Working& own, std::size_t frequencies) const {
+    resize_exactly(own.features, config_.sparse ? 0 : config_.d + 1 + 2 * frequencies);
+    resize_exactly(own.phases, frequencies);
   }
 
   void find_features(const Instance& x, Working& own) const {
@@ -374,8 +374,8 @@ class Budgetron final : public Learner {
     for (std::size_t j = 0; j < config_.d; ++j) own.features[j] = z[j] / root;
     own.features[config_.d] = 1.0;
     bool curved = false;
-    for (std::size_t p = 0; p < parts_.size(); ++p) curved = curved || (parts_[p]->waves() && is_awake(p));
-    if (curved) waves_.features(z, own.phases.data(), own.features.data() + config_.d + 1);
+    for (std::size_t p = 0; p < parts_.size(); ++p) curved = curved || (parts_[p]->frequencies() && is_awake(p));
+    if (curved) fourier_.features(z, own.phases.data(), own.features.data() + config_.d + 1);
   }
 
   // ---- answers
@@ -403,16 +403,16 @@ class Budgetron final : public Learner {
   }
 
   // The terms of the calibrated average of the beliefs awake, s sum_b w_b f_b + b: of the columns, sources × outputs × n, and of
-  // the waves of each part, parts × sources × outputs.
-  void add_terms(const Seen& e, const Vec<std::size_t>& awake, std::size_t n, std::vector<double>& columns, std::vector<double>& waves) const {
+  // the Fourier features of each part, parts × sources × outputs.
+  void add_terms(const Seen& e, const Vec<std::size_t>& awake, std::size_t n, std::vector<double>& columns, std::vector<double>& fourier) const {
     const std::size_t first = columns.size();
     columns.resize(first + kSources * outputs() * n);
     const double scale = calibration_.scale / mixture_.weight_of(awake);
     std::size_t b = 0;
     for (std::size_t p = 0; p < parts_.size(); ++p) {
       const Part& part = *parts_[p];
-      const std::size_t wave = waves.size();
-      waves.resize(wave + kSources * outputs());
+      const std::size_t at_fourier = fourier.size();
+      fourier.resize(at_fourier + kSources * outputs());
       if (!is_awake(p)) {
         b += part.count();
         continue;
@@ -424,7 +424,7 @@ class Budgetron final : public Learner {
           const double weight = scale * mixture_.weights[b];
           const std::size_t row = k * outputs() + so % outputs();
           simd().axpy(weight, terms.columns(so / outputs(), row), n, columns.data() + first + so * n);
-          waves[wave + so] += weight * terms.waves(so / outputs(), row);
+          fourier[at_fourier + so] += weight * terms.fourier(so / outputs(), row);
         }
     }
     for (std::size_t o = 0; o < outputs(); ++o) columns[first + (kShared * outputs() + o + 1) * n - 1] += calibration_.offset[o];
@@ -434,12 +434,12 @@ class Budgetron final : public Learner {
   void add_linear_weights(Scratch& s, std::vector<double>& out) const {
     if (config_.sparse) return;
     const std::size_t n = config_.d + 1;
-    const std::vector<double> ones(n + 2 * waves_.count(), 1.0);
+    const std::vector<double> ones(n + 2 * fourier_.count(), 1.0);
     const auto& own = s.made<Working>();
     Seen e = own.seen;
     e.features = ones.data();
-    std::vector<double> terms, waves;
-    add_terms(e, own.awake, n, terms, waves);
+    std::vector<double> terms, fourier;
+    add_terms(e, own.awake, n, terms, fourier);
     const std::size_t first = out.size();
     out.resize(first + outputs() * n);
     for (std::size_t k = 0; k < terms.size(); ++k) out[first + k % (outputs() * n)] += terms[k];
@@ -450,24 +450,24 @@ class Budgetron final : public Learner {
     State answer;
     auto& margins = answer.reals["margins"];
     auto& columns = answer.reals["columns"];
-    auto& waves = answer.reals["waves"];
+    auto& fourier = answer.reals["fourier"];
     score_each(query, [&](std::size_t i, const Instance& x, Scratch& s) {
       const auto n = config_.sparse ? static_cast<std::size_t>(x.rows->indptr[i + 1] - x.rows->indptr[i]) : config_.d;
       margins.insert(margins.end(), s.margins.begin(), s.margins.end());
       for (std::size_t o = 0; x.rows->offsets && o < outputs(); ++o)
         answer.reals["offsets"].push_back(calibration_.scale * x.rows->offsets[i * outputs() + o]);
       const auto& own = s.made<Working>();
-      add_terms(own.seen, own.awake, n + 1, columns, waves);
+      add_terms(own.seen, own.awake, n + 1, columns, fourier);
     });
     for (std::size_t p = 0; p < parts_.size(); ++p) {
       answer.integers["part"].push_back(index_[p]);
-      answer.integers["part_waves"].push_back(static_cast<std::int64_t>(parts_[p]->waves()));
+      answer.integers["part_frequencies"].push_back(static_cast<std::int64_t>(parts_[p]->frequencies()));
     }
     return answer;
   }
 
   Scaler scaler_;
-  Waves waves_;
+  FourierFeatures fourier_;
   TaskRows rows_;
   Mixture mixture_;
   Calibration calibration_;
@@ -513,15 +513,15 @@ void Budgetron::load_rule(const State& state) {
   calibration_.variance = state.reals.at("calibration_variance").at(0);
   spare_ = static_cast<std::size_t>(spare);
   for (const auto& part : parts_) part->load(state);
-  waves_.resize(waves_in_use());
+  fourier_.resize(frequencies_in_use());
   if (!config_.sparse) scaler_.load(state);
   rows_.load(state, n_seen_);
   size_all(scratch());
 }
 
 const Registered registered("budgetron",
-                            {"shared", "own", "clustered", "cluster_share", "filters", "wave_filter", "wave_cells", "plain_filter", "whole", "whole_waves", "waves",
-                             "bandwidth", "latent", "rates", "owns", "signs", "own_cells", "cells", "max_task_rows", "most_waves", "most_whole_waves", "rows_may_grow"},
+                            {"shared", "own", "clustered", "cluster_share", "filters", "fourier_filter", "fourier_cells", "plain_filter", "whole", "filter_frequencies", "frequencies",
+                             "bandwidth", "latent", "rates", "owns", "signs", "own_cells", "cells", "max_task_rows", "max_frequencies", "max_filter_frequencies", "rows_may_grow"},
                             make_counted<Budgetron>);
 
 }  // namespace

@@ -4,7 +4,7 @@
 //   alpha, h from Steps;  c = h/(1 + hV)
 //   theta += alpha P phi,  P -= c P phi (P phi)',   v_j += alpha R_ij S_j phi,  S_j <- S_j/(1 + h R_ij^2 S_j phi^2)
 //
-// R_ij are the coefficients of the related tasks. P is a whole matrix, or a diagonal for many columns. With waves, phi has
+// R_ij are the coefficients of the related tasks. P is a whole matrix, or a diagonal for many columns. With frequencies, phi has
 // random Fourier features too; own weights have the linear features alone. A filter with cells has own weights of the bias
 // alone, outputs + 1 numbers per task in a hashed array: the cheapest own part. Tasks whose hashes agree share a cell. A
 // plain filter ignores the graph: its own weights are those of the task itself, so that a wrong graph costs little.
@@ -131,10 +131,10 @@ struct FilterBelief {
 
 class Filter final : public Part {
  public:
-  static constexpr double kConfident = 0.01, kWavePrior = 0.125;
+  static constexpr double kConfident = 0.01, kFourierPrior = 0.125;
 
   struct Shape {
-    std::size_t outputs, columns, waves, waves_limit;
+    std::size_t outputs, columns, frequencies, frequency_limit;
     bool whole, shared, own;
     std::size_t cells = 0;
     bool plain = false;
@@ -146,7 +146,7 @@ class Filter final : public Part {
     for (std::size_t k = shape.outputs; k < cells_.size(); k += shape.outputs + 1) cells_[k] = static_cast<float>(own_prior());
     if (!shape.shared) return;
     shared_.begin(shape.columns, belief.prior);
-    use_waves(std::min(shape.waves, kFirstWaves));
+    set_frequencies(std::min(shape.frequencies, kFirstFrequencies));
   }
 
   std::size_t row_width() const override { return has_rows() ? (shape_.outputs + 1) * shape_.columns : 0; }
@@ -167,7 +167,7 @@ class Filter final : public Part {
 
   bool learn(const Seen& e, const double* f, std::size_t label, double omega) override {
     const double pull = omega * steps_.gradient(f, label);
-    if (shape_.waves && pull < kConfident) return false;  // an update over waves costs a pass over their covariance
+    if (shape_.frequencies && pull < kConfident) return false;  // an update over Fourier features costs a pass over their covariance
     const double v = variance(e);
     if (pull * v < kNegligibleStep) return false;
     const double h = steps_.solve(f, omega, v);
@@ -181,7 +181,7 @@ class Filter final : public Part {
     for (std::size_t o = 0; o < shape_.outputs; ++o) {
       if (shape_.shared) {
         multiply_add(1.0, shared_.weights(o), e.features, n, to.columns(kShared, o));
-        to.waves(kShared, o) = simd().dot(shared_.weights(o) + n, e.features + n, 2 * waves_);
+        to.fourier(kShared, o) = simd().dot(shared_.weights(o) + n, e.features + n, 2 * frequencies_);
       }
       for_each_related(e, [&](const Related& one) {
         double* out = to.columns(one.own ? kOwn : kRelated, o);
@@ -193,30 +193,30 @@ class Filter final : public Part {
     }
   }
 
-  std::size_t waves() const override { return waves_; }
-  std::size_t most_waves() const override { return shape_.shared ? shape_.waves : 0; }
-  std::size_t waves_limit() const override { return shape_.waves_limit; }
-  double weight_to_grow() const override { return 0.1; }  // its time grows with the square of its waves
-  void stop_growing() override { shape_.waves = waves_; }
-  void use_waves(std::size_t count) override {
-    if (count == waves_) return;
-    shared_.dense().extend(2 * (count - waves_), kWavePrior);
-    waves_ = count;
-    shape_.waves = std::max(shape_.waves, count);
+  std::size_t frequencies() const override { return frequencies_; }
+  std::size_t max_frequencies() const override { return shape_.shared ? shape_.frequencies : 0; }
+  std::size_t frequency_limit() const override { return shape_.frequency_limit; }
+  double weight_to_grow() const override { return 0.1; }  // its time grows with the square of its frequencies
+  void stop_growing() override { shape_.frequencies = frequencies_; }
+  void set_frequencies(std::size_t count) override {
+    if (count == frequencies_) return;
+    shared_.dense().extend(2 * (count - frequencies_), kFourierPrior);
+    frequencies_ = count;
+    shape_.frequencies = std::max(shape_.frequencies, count);
   }
-  std::size_t bytes(std::size_t waves) const override {
-    return (shape_.shared ? SharedWeights::bytes(shape_.columns + 2 * waves, shape_.outputs, shape_.whole) : 0) + sizeof(float) * cells_.size();
+  std::size_t bytes(std::size_t frequencies) const override {
+    return (shape_.shared ? SharedWeights::bytes(shape_.columns + 2 * frequencies, shape_.outputs, shape_.whole) : 0) + sizeof(float) * cells_.size();
   }
 
   // Without a shared part the arrays are there too, and empty.
   void save(State& state) override {
-    state.integers[name_ + "_waves"] = {static_cast<std::int64_t>(waves_), static_cast<std::int64_t>(shape_.waves)};
+    state.integers[name_ + "_frequencies"] = {static_cast<std::int64_t>(frequencies_), static_cast<std::int64_t>(shape_.frequencies)};
     shared_.save(state, name_);
     state.reals[name_ + "_cells"].assign(cells_.begin(), cells_.end());
   }
   void load(const State& state) override {
-    use_waves(saved_waves(state, name_ + "_waves", 0));
-    shape_.waves = saved_waves(state, name_ + "_waves", 1);
+    set_frequencies(saved_frequencies(state, name_ + "_frequencies", 0));
+    shape_.frequencies = saved_frequencies(state, name_ + "_frequencies", 1);
     shared_.load(state, name_);
     const auto& cells = state.reals.at(name_ + "_cells");
     if (cells.size() != cells_.size()) throw std::invalid_argument("a saved model whose cells do not agree in number");
@@ -272,7 +272,7 @@ class Filter final : public Part {
   SharedWeights shared_;
   Steps steps_;
   Vec<float> cells_;
-  std::size_t waves_ = 0;  // that are in use
+  std::size_t frequencies_ = 0;  // that are in use
 };
 
 }  // namespace budgetron

@@ -45,33 +45,33 @@ struct Seen {
 };
 
 // Frequencies that a part uses at first: few enough to cost little on a stream that does not need them.
-constexpr std::size_t kFirstWaves = 64;
+constexpr std::size_t kFirstFrequencies = 64;
 
-// How many waves a saved part uses (0), or may use (1).
-inline std::size_t saved_waves(const State& state, const std::string& name, std::size_t which) {
-  const std::int64_t waves = state.integers.at(name).at(which);
-  if (waves < 0 || waves > 1 << 20) throw std::invalid_argument("a saved model whose number of waves is out of range");
-  return static_cast<std::size_t>(waves);
+// How many frequencies a saved part uses (0), or may use (1).
+inline std::size_t saved_frequencies(const State& state, const std::string& name, std::size_t which) {
+  const std::int64_t frequencies = state.integers.at(name).at(which);
+  if (frequencies < 0 || frequencies > 1 << 20) throw std::invalid_argument("a saved model whose number of frequencies is out of range");
+  return static_cast<std::size_t>(frequencies);
 }
 
 // Where a term of f comes from: weights of all tasks, of the task itself, or of tasks that it is related to.
 constexpr std::size_t kShared = 0, kOwn = 1, kRelated = 2, kSources = 3;
 
-// f of every belief of a part as a sum of terms: one per feature, of which the last is the constant, and one of all waves.
+// f of every belief of a part as a sum of terms: one per feature, of which the last is the constant, and one of all Fourier features.
 class Terms {
  public:
   Terms(std::size_t beliefs, std::size_t outputs, std::size_t features)
-      : n(features), rows_(beliefs * outputs), columns_(kSources * rows_ * n), waves_(kSources * rows_) {}
+      : n(features), rows_(beliefs * outputs), columns_(kSources * rows_ * n), fourier_(kSources * rows_) {}
 
   // Of row belief * outputs + output.
   double* columns(std::size_t source, std::size_t row) { return columns_.data() + (source * rows_ + row) * n; }
-  double& waves(std::size_t source, std::size_t row) { return waves_[source * rows_ + row]; }
+  double& fourier(std::size_t source, std::size_t row) { return fourier_[source * rows_ + row]; }
 
   const std::size_t n;
 
  private:
   std::size_t rows_;
-  std::vector<double> columns_, waves_;
+  std::vector<double> columns_, fourier_;
 };
 
 // out += factor · weight · phi, one by one.
@@ -94,13 +94,13 @@ class Part {
   virtual bool learn(const Seen& e, const double* f, std::size_t label, double omega) = 0;
   virtual void terms(const Seen& e, Terms& to) const = 0;         // after margins() of the same example; added to zeros
 
-  virtual std::size_t waves() const { return 0; }       // frequencies that it uses
-  virtual std::size_t most_waves() const { return 0; }  // that it may use, once the stream has shown that they help
-  virtual std::size_t waves_limit() const { return 0; }  // the same if there are bytes to spare
-  virtual double weight_to_grow() const { return 0; }    // its own weight without which it does not use more waves
-  virtual void stop_growing() {}                         // it may not use more waves than it does
-  virtual void use_waves(std::size_t) {}                // from now on; not fewer than before. Where it throws, nothing has changed
-  virtual std::size_t bytes(std::size_t waves) const = 0;  // of its arrays with so many waves, rows of tasks apart
+  virtual std::size_t frequencies() const { return 0; }       // random frequencies that it uses
+  virtual std::size_t max_frequencies() const { return 0; }  // that it may use, once the stream has shown that they help
+  virtual std::size_t frequency_limit() const { return 0; }  // the same if there are bytes to spare
+  virtual double weight_to_grow() const { return 0; }    // its own weight without which it does not use more frequencies
+  virtual void stop_growing() {}                         // it may not use more frequencies than it does
+  virtual void set_frequencies(std::size_t) {}                // from now on; not fewer than before. Where it throws, nothing has changed
+  virtual std::size_t bytes(std::size_t frequencies) const = 0;  // of its arrays with so many frequencies, rows of tasks apart
 
   virtual void save(State& state) = 0;
   virtual void load(const State& state) = 0;

@@ -23,7 +23,7 @@
 #include "rules/budgetron/hashing.hpp"
 #include "rules/budgetron/part.hpp"
 #include "rules/budgetron/steps.hpp"
-#include "rules/budgetron/wave_adagrad.hpp"
+#include "rules/budgetron/fourier_adagrad.hpp"
 
 namespace budgetron {
 

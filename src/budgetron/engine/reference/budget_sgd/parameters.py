@@ -36,7 +36,7 @@ class Maintenance(IntEnum):
 
 class Parameters(RuleParameters, frozen=True):
     step: Annotated[int, Meta(ge=0, le=int(max(Step)))] = int(Step.PEGASOS)
-    upkeep: Annotated[int, Meta(ge=0, le=int(max(Maintenance)))] = int(Maintenance.PROJECT)  # its name in model files
+    maintenance: Annotated[int, Meta(ge=0, le=int(max(Maintenance)))] = int(Maintenance.PROJECT)
     rate: Annotated[float, Meta(gt=0.0)] = 1.0  # η, or C
     regularization: Annotated[float, Meta(ge=0.0)] = 0.0  # λ
     margin: Annotated[float, Meta(gt=0.0)] = 1.0  # examples with a smaller margin are learned

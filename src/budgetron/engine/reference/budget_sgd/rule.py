@@ -3,7 +3,7 @@
     K̃ = K / c_G²,  f = Σ_j β_j K̃(x_j, ·),  ℓ = max(0, ϑ − y_t f(x_t)),  ϑ = 1 (`margin`)
     every example:   β ← (1 − η_t λ) β          where a step has a λ
     if ℓ > 0:        S ← S ∪ {t},  β_t = τ y_t,  τ = η_t,  or min(C, ℓ/K̃_tt) for passive-aggressive steps
-    if |S| = B + 1:  budget maintenance, by the method that `upkeep` names
+    if |S| = B + 1:  budget maintenance, by the method `maintenance`
     at the end:      β ← β min(1, U/‖f‖),  U = radius √B,  where there is a radius
 
 The papers assume K_tt ≤ 1, so the kernel is divided by c_G², the largest (A⁻¹)_ii. Stored and displayed are the weights
@@ -65,13 +65,14 @@ class BudgetSgd(MistakeDriven):
         require(not needs_lambda, "regularization", "above 0 for Pegasos steps", "0")
         shrinks = p.step in (Step.CONSTANT, Step.ROOT) and p.rate * p.regularization >= 1
         require(not shrinks, "rate", "below 1 / regularization", str(p.rate))
-        METHODS[p.upkeep].check(settings)
+        METHODS[p.maintenance].check(settings)
 
     @classmethod
     def layout(cls, settings: Settings, arrays: Arrays) -> Layout:
         own = {"own": Field("float64", (len(arrays["key"]),))}
         own |= optional({"norm2": Field("float64")}, arrays)  # the core tracks ‖f‖² from step to step
-        return super().layout(settings, arrays) | own | METHODS[settings.parameters.upkeep].layout(settings, arrays)
+        method = METHODS[settings.parameters.maintenance]
+        return super().layout(settings, arrays) | own | method.layout(settings, arrays)
 
     @classmethod
     def verify(cls, settings: Settings, arrays: Arrays) -> None:
@@ -80,14 +81,14 @@ class BudgetSgd(MistakeDriven):
         require((arrays["own"] > 0).all(), "state.own", "positive")
         if "norm2" in arrays:
             require(float(arrays["norm2"][0]) >= -1e-6, "state.norm2", "0 or above", str(arrays["norm2"][0]))
-        METHODS[settings.parameters.upkeep].verify(settings, arrays)
+        METHODS[settings.parameters.maintenance].verify(settings, arrays)
 
     @classmethod
     def bytes_beyond(cls, settings: Settings, compiled: bool) -> int:
         assert settings.capacity is not None
         shared = super().bytes_beyond(settings, compiled)
         shared += 4 * settings.capacity * 8 + 8  # K_jj, √K_jj, scores and the kernel row of a stored example
-        return shared + METHODS[settings.parameters.upkeep].bytes_beyond(settings, compiled)
+        return shared + METHODS[settings.parameters.maintenance].bytes_beyond(settings, compiled)
 
     # ---- learning
 
@@ -96,7 +97,7 @@ class BudgetSgd(MistakeDriven):
         self.p = settings.parameters
         self.unit = settings.graph.c_g**2
         self.own: Array = np.empty(0)
-        self.method = METHODS[self.p.upkeep](self)
+        self.method = METHODS[self.p.maintenance](self)
         self.eta2 = self.p.eta**2 * self.unit if self.method.projects else 0.0
 
     def correct(self, t: Example, y: Array) -> Outcome:

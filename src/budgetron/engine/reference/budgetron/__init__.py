@@ -11,7 +11,7 @@ beliefs that share state.
 - `plan`: which parts fit into the bytes; `shapes`: arrays and bytes of each part
 - `parts`: the interface of a part; `filters`, `latent`, `adagrad`, `table`: its implementations
 - `mixture`: the weights of the beliefs; `beliefs`: their descriptions for users
-- `scaler`: scaling of columns; `waves`: random Fourier features; `hashing`: hash functions
+- `scaler`: scaling of columns; `fourier_features`: random Fourier features; `hashing`: hash functions
 - `steps`: step sizes and class probabilities; `task_rows`: each task's own weights, with eviction of old ones
 
 It is called through `budgetron.engine.reference`; `src/core/rules/budgetron` must compute the same.

@@ -1,13 +1,13 @@
-"""One belief that learns many features by AdaGrad, with a rate λ and an own share ρ: linear features and all waves.
+"""One belief that learns many features by AdaGrad, with a rate λ and an own share ρ: linear and all Fourier features.
 
-    φ = [linear, √(1/waves) · waves],   f = Σ (w + √ρ w_i) φ
+    φ = [linear, √(1/D) · Fourier features of D frequencies],   f = Σ (w + √ρ w_i) φ
     G += (gφ)²,   w += λ gφ/√G,         and the same for own weights with √ρ φ
 
 Own weights of all tasks lie in one array, those of a task as one run of cells that begins at the hash of the task id.
 Runs of different tasks may overlap; with few cells tasks learn from each other at random, which costs less than having
-no own weights. When more waves are used, shared weights are scaled so that f stays as it is. Own ones cannot be, since
-a cell may belong to the columns of one task and to the waves of another: they keep their numbers. Runs have room for
-the waves that were planned, and waves beyond those have no own weights. Weights are float32.
+no own weights. When more frequencies are used, shared weights are scaled so that f stays as it is. Own weights are not
+scaled, since a cell may belong to a column for one task and to a Fourier feature for another. Runs have room for the
+frequencies that were planned; later ones have no own weights. Weights are float32.
 """
 
 from __future__ import annotations
@@ -17,10 +17,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from budgetron.engine.reference.budgetron.fourier_features import FIRST_FREQUENCIES
 from budgetron.engine.reference.budgetron.hashing import mix64
 from budgetron.engine.reference.budgetron.parts import SHARED, Seen, Terms, source_of
 from budgetron.engine.reference.budgetron.steps import gradient
-from budgetron.engine.reference.budgetron.waves import FIRST_WAVES
 from budgetron.engine.reference.rows import Array
 
 LEAST = np.float32(1e-30)
@@ -35,48 +35,49 @@ def adagrad(w: NDArray[np.float32], squares: NDArray[np.float32], pull: Array, r
     w += np.float32(rate) * pull / np.sqrt(squares)
 
 
-class WaveAdaGrad:
+class FourierAdaGrad:
     """The belief with this rate and own share. `cells`: own weights of all tasks, at least one run or 0."""
 
     count, row_width, at = 1, 0, 0
     weight_to_grow = 0.0
 
-    def __init__(self, index: int, rate: float, own: float, outputs: int, columns: int, waves: int, waves_limit: int,
-                 shared: bool, cells: int) -> None:  # fmt: skip
+    def __init__(self, index: int, rate: float, own: float, outputs: int, columns: int, frequencies: int,
+                 frequency_limit: int, shared: bool, cells: int) -> None:  # fmt: skip
         self.name = f"adagrad{index}"
         self.rate, self.outputs, self.columns, self.shared = rate, outputs, columns, shared
         self.root = float(np.sqrt(own)) if shared else 1.0
-        self.waves, self.most_waves, self.waves_limit, self.planned = 0, waves, waves_limit, waves
+        self.frequencies, self.frequency_limit = 0, frequency_limit
+        self.max_frequencies = self.planned = frequencies
         self.w, self.squares = (np.zeros((outputs, columns * shared), np.float32) for _ in range(2))
-        longest = columns + 2 * waves
+        longest = columns + 2 * frequencies
         self.starts = cells - longest + 1 if cells >= longest else 0  # where a run may begin
         cells = cells if self.starts else 0
         self.own_w, self.own_squares = (np.zeros((outputs, cells), np.float32) for _ in range(2))
-        self.use_waves(min(waves, FIRST_WAVES))
+        self.set_frequencies(min(frequencies, FIRST_FREQUENCIES))
 
-    def use_waves(self, count: int) -> None:
+    def set_frequencies(self, count: int) -> None:
         if self.shared:
-            scale = np.full(self.w.shape[1], np.sqrt(count / max(self.waves, 1)))
+            scale = np.full(self.w.shape[1], np.sqrt(count / max(self.frequencies, 1)))
             scale[: self.columns] = 1.0
-            new = ((0, 0), (0, 2 * (count - self.waves)))
+            new = ((0, 0), (0, 2 * (count - self.frequencies)))
             self.w = np.pad((self.w * scale).astype(np.float32), new)
             self.squares = np.pad((self.squares / scale**2).astype(np.float32), new)
-        self.waves, self.most_waves = count, max(self.most_waves, count)
+        self.frequencies, self.max_frequencies = count, max(self.max_frequencies, count)
 
-    def bytes(self, waves: int) -> int:
-        width = (self.columns + 2 * waves) * self.shared + self.own_w.shape[1]
+    def bytes(self, frequencies: int) -> int:
+        width = (self.columns + 2 * frequencies) * self.shared + self.own_w.shape[1]
         return 8 * self.outputs * width
 
     def begin_row(self, row: Array, task_id: int) -> None:
         pass
 
-    def features(self, e: Seen, waves: int) -> Array:
-        """Return the columns, and so many waves."""
-        return np.concatenate([e.linear, e.waves[: 2 * waves] / np.sqrt(max(waves, 1))])
+    def features(self, e: Seen, frequencies: int) -> Array:
+        """Return the columns, and so many frequencies."""
+        return np.concatenate([e.linear, e.fourier[: 2 * frequencies] / np.sqrt(max(frequencies, 1))])
 
     def own_runs(self, e: Seen) -> tuple[Array, list[tuple[float, slice]]]:
         """Return the features that own weights have, and the coefficients and places of the related tasks' weights."""
-        phi = self.features(e, min(self.waves, self.planned))
+        phi = self.features(e, min(self.frequencies, self.planned))
         if not self.starts:
             return phi, []
         runs = []
@@ -88,7 +89,7 @@ class WaveAdaGrad:
     def margins(self, e: Seen) -> Array:
         f = np.zeros(self.outputs)
         if self.shared:
-            f += self.w.astype(np.float64) @ self.features(e, self.waves)
+            f += self.w.astype(np.float64) @ self.features(e, self.frequencies)
         phi, runs = self.own_runs(e)
         for r, run in runs:
             f += r * (self.own_w[:, run].astype(np.float64) @ phi)
@@ -99,7 +100,7 @@ class WaveAdaGrad:
         v = 0.0
         if self.shared:
             sizes = np.sqrt(1 + self.squares.mean(axis=0, dtype=np.float64))
-            v += (self.features(e, self.waves) ** 2 / sizes).sum()
+            v += (self.features(e, self.frequencies) ** 2 / sizes).sum()
         phi, runs = self.own_runs(e)
         for r, run in runs:
             sizes = np.sqrt(1 + self.own_squares[:, run].mean(axis=0, dtype=np.float64))
@@ -110,7 +111,7 @@ class WaveAdaGrad:
         g = omega * gradient(f[0], code)
         if g[code] < LEAST_PULL:
             return False
-        phi, (own_phi, runs) = self.features(e, self.waves), self.own_runs(e)
+        phi, (own_phi, runs) = self.features(e, self.frequencies), self.own_runs(e)
         for o, pull in enumerate(g[-self.outputs:]):
             if self.shared:
                 adagrad(self.w[o], self.squares[o], pull * phi, self.rate)
@@ -121,7 +122,7 @@ class WaveAdaGrad:
     def terms(self, e: Seen) -> Terms:
         terms = Terms.zeros(self.count, self.outputs, self.columns)
         if self.shared:
-            self._add_terms(terms, SHARED, self.w.astype(np.float64), self.features(e, self.waves))
+            self._add_terms(terms, SHARED, self.w.astype(np.float64), self.features(e, self.frequencies))
         phi, runs = self.own_runs(e)
         for (r, run), (_, _, row) in zip(runs, e.related, strict=False):  # there are no runs without own weights
             weights = r * self.own_w[:, run].astype(np.float64)
@@ -130,16 +131,16 @@ class WaveAdaGrad:
 
     def _add_terms(self, terms: Terms, source: int, weights: Array, phi: Array) -> None:
         terms.columns[source] += weights[:, : self.columns] * phi[: self.columns]
-        terms.waves[source] += weights[:, self.columns :] @ phi[self.columns :]
+        terms.fourier[source] += weights[:, self.columns :] @ phi[self.columns :]
 
     def state(self) -> dict[str, Any]:
-        return {f"{self.name}_waves": np.array([self.waves, self.most_waves]),
+        return {f"{self.name}_frequencies": np.array([self.frequencies, self.max_frequencies]),
                 f"{self.name}_weights": self.w, f"{self.name}_squares": self.squares,
                 f"{self.name}_own_weights": self.own_w, f"{self.name}_own_squares": self.own_squares}  # fmt: skip
 
     def restore(self, state: dict[str, Any]) -> None:
-        used, self.most_waves = np.asarray(state[f"{self.name}_waves"]).tolist()
-        self.use_waves(used)
+        used, self.max_frequencies = np.asarray(state[f"{self.name}_frequencies"]).tolist()
+        self.set_frequencies(used)
         for name in ("weights", "squares", "own_weights", "own_squares"):
             attribute = {"weights": "w", "own_weights": "own_w"}.get(name, name)
             shape = getattr(self, attribute).shape

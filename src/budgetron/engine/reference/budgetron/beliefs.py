@@ -12,7 +12,7 @@ class Belief:
     """What one of the models assumes about the stream, for people."""
 
     words: str
-    curved: bool = False  # it has waves, or a table
+    curved: bool = False  # it has Fourier features, or a table
     apart: bool = False  # tasks have more of their own than they share
     learned: bool = False  # it learns which tasks resemble which
     adapting: bool = False  # it expects the stream to keep changing
@@ -30,15 +30,16 @@ def beliefs_of(settings: Settings) -> list[list[Belief]]:
     both = given.own and given.shared
     parts = []
     for k, (prior, own, floor) in enumerate(given.filters):
-        curved = k == given.wave_filter and given.whole_waves > 0
+        curved = k == given.fourier_filter and given.filter_frequencies > 0
         apart = both and own > 1
-        words = ["linear and waves" if curved else "linear", {1.0: "calm", 10.0: "bold"}.get(prior, "")]
+        size = {1.0: "small prior", 10.0: "large prior"}.get(prior, "")
+        words = ["linear and Fourier features" if curved else "linear", size]
         words += ["tasks differ" if apart else "tasks alike"] * both + ["adapting"] * (floor > 0)
         parts.append([Belief(", ".join(filter(None, words)), curved, apart, adapting=floor > 0)])
     if given.latent and both:
         parts.append([Belief("linear, kinds of tasks", learned=True)])
     for rate, own in zip(given.rates, given.owns, strict=True):
         apart = both and own >= 1
-        words = [f"waves, rate {rate:g}"] + ["tasks differ" if apart else "tasks alike"] * both
+        words = [f"Fourier features, rate {rate:g}"] + ["tasks differ" if apart else "tasks alike"] * both
         parts.append([Belief(", ".join(words), True, apart)])
     return parts

@@ -9,7 +9,7 @@ from msgspec import Meta
 
 from budgetron.engine import memory
 from budgetron.engine.reference.budgetron import plan, shapes
-from budgetron.engine.reference.budgetron.adagrad import WaveAdaGrad
+from budgetron.engine.reference.budgetron.adagrad import FourierAdaGrad
 from budgetron.engine.reference.budgetron.calibration import (
     FIRST_VARIANCE,
     LEAST_SCALE,
@@ -40,22 +40,22 @@ class Parameters(RuleParameters, frozen=True):
     clustered: bool = False
     cluster_share: Annotated[float, Meta(ge=0.0, le=1.0)] = 0.5  # of own variances, what a cluster has in common
     filters: Annotated[list[Belief], Meta(max_length=64)] = []  # noqa: RUF012 - prior, own, floor of each
-    wave_filter: Count | None = None  # the number of the filter that sees waves
-    wave_cells: Count = 0  # hashed own weights of the bias of that filter; 0: a row per task, as the others have
+    fourier_filter: Count | None = None  # the number of the filter that sees Fourier features
+    fourier_cells: Count = 0  # hashed own weights of the bias of that filter; 0: a row per task, as the others have
     plain_filter: Count | None = None  # the number of the filter that ignores the graph
     whole: bool = True  # whether filters have whole covariances
-    whole_waves: Annotated[int, Meta(ge=0, le=2**16)] = 0  # frequencies of the filter over waves, at the end
-    waves: Annotated[int, Meta(ge=0, le=2**20)] = 0
+    filter_frequencies: Annotated[int, Meta(ge=0, le=2**16)] = 0  # of that filter
+    frequencies: Annotated[int, Meta(ge=0, le=2**20)] = 0  # of AdaGrad, as planned; each gives a cosine and a sine
     bandwidth: Annotated[float, Meta(gt=0.0, le=1e6)] = 1.0
     latent: Annotated[int, Meta(ge=0, le=64)] = 0  # dimensions of the learned relations
-    rates: Annotated[list[NotNegative], Meta(max_length=64)] = []  # noqa: RUF012 - of AdaGrad: waves, or the table
-    owns: Annotated[list[NotNegative], Meta(max_length=64)] = []  # noqa: RUF012 - own shares of waves, one per rate
+    rates: Annotated[list[NotNegative], Meta(max_length=64)] = []  # noqa: RUF012 - of AdaGrad: Fourier features or table
+    owns: Annotated[list[NotNegative], Meta(max_length=64)] = []  # noqa: RUF012 - one own share per rate
     signs: Annotated[list[NotNegative], Meta(max_length=64)] = []  # noqa: RUF012 - 1 for beliefs that see signs alone
     own_cells: Count = 0
     cells: Annotated[int, Meta(ge=0, le=2**31)] = 0
     max_task_rows: Annotated[int, Meta(ge=2, le=2**53)] | None = None
-    most_waves: Annotated[int, Meta(ge=0, le=2**20)] = 0  # of AdaGrad, where bytes of other parts become free
-    most_whole_waves: Annotated[int, Meta(ge=0, le=2**16)] = 0  # the same for the filter
+    max_frequencies: Annotated[int, Meta(ge=0, le=2**20)] = 0  # of AdaGrad, where bytes of other parts become free
+    max_filter_frequencies: Annotated[int, Meta(ge=0, le=2**16)] = 0  # the same for the filter
     rows_may_grow: bool = False  # whether free bytes may become rows for tasks
 
 
@@ -68,18 +68,17 @@ def make_parts(settings: Settings) -> list[Part]:
         return [HashedTable(given.rates, signs, outputs, given.cells, shared, own)]
     parts: list[Part] = []
     for k, belief in enumerate(given.filters):
-        waves = given.whole_waves if k == given.wave_filter and shared else 0
-        cells = given.wave_cells if k == given.wave_filter and own else 0
+        frequencies = given.filter_frequencies if k == given.fourier_filter and shared else 0
+        cells = given.fourier_cells if k == given.fourier_filter and own else 0
         plain = k == given.plain_filter
-        limit = given.most_whole_waves if waves else 0
-        parts.append(
-            Filter(k, FilterBelief(*belief), outputs, columns, waves, limit, given.whole, shared, own, cells, plain)
-        )
+        limit = given.max_filter_frequencies if frequencies else 0
+        sizes = (outputs, columns, frequencies, limit)
+        parts.append(Filter(k, FilterBelief(*belief), *sizes, given.whole, shared, own, cells, plain))
     if given.latent and shared and own:
         parts.append(Latent(given.latent, outputs, columns, given.whole))
-    cells, sizes = given.own_cells if own else 0, (given.waves, given.most_waves)
+    cells, sizes = given.own_cells if own else 0, (outputs, columns, given.frequencies, given.max_frequencies)
     for k, (rate, share) in enumerate(zip(given.rates, given.owns, strict=True)):
-        parts.append(WaveAdaGrad(k, rate, share, outputs, columns, *sizes, shared, cells))
+        parts.append(FourierAdaGrad(k, rate, share, *sizes, shared, cells))
     return parts
 
 
@@ -108,11 +107,12 @@ class BudgetronDeclaration(Rule):
             together = shapes.rows_together(graph)
             require(given.max_task_rows >= together, "max_task_rows", f"at least {together}, the rows of one example",
                     str(given.max_task_rows))  # fmt: skip
-        require(given.whole_waves <= given.waves, "whole_waves", "at most waves", str(given.whole_waves))
-        require(given.whole or not given.whole_waves, "whole", "true where a filter sees waves")
+        require(given.filter_frequencies <= given.frequencies, "filter_frequencies", "at most frequencies",
+                str(given.filter_frequencies))  # fmt: skip
+        require(given.whole or not given.filter_frequencies, "whole", "true where a filter sees Fourier features")
         require(settings.sparse or len(given.owns) == len(given.rates), "owns", "as many as rates")
-        require(settings.sparse or given.own_cells == 0 or given.own_cells >= shapes.wave_width(settings), "own_cells",
-                "0, or at least one run", str(given.own_cells))  # fmt: skip
+        has_room = settings.sparse or given.own_cells == 0 or given.own_cells >= shapes.fourier_width(settings)
+        require(has_room, "own_cells", "0, or at least one run", str(given.own_cells))
 
     # ---- state
 

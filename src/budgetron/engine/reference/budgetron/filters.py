@@ -5,8 +5,8 @@
     θ += α Pφ,   P −= c Pφ(Pφ)ᵀ,     v_j += α R_ij S_j φ,   S_j ← S_j/(1 + h R_ij² S_j φ²)
 
 R_ij are the coefficients of the related tasks: 1 for the task itself on a complete graph, a row of a factor R of A⁻¹ on
-an explicit one. P is a whole matrix, or a diagonal for many columns. With `waves`, φ has random Fourier features too;
-own weights have the linear features alone. A filter with `cells` has own weights of the bias alone, (outputs + 1)
+an explicit one. P is a whole matrix, or a diagonal for many columns. With `frequencies`, φ has random Fourier features
+too; own weights have the linear features alone. A filter with `cells` has own weights of the bias alone, (outputs + 1)
 numbers per task in a hashed array: the cheapest own part. Tasks whose hashes agree share a cell. A `plain` filter
 ignores the graph: its own weights are those of the task itself, so that a wrong graph costs little.
 """
@@ -19,19 +19,19 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from budgetron.engine.reference.budgetron.fourier_features import FIRST_FREQUENCIES
 from budgetron.engine.reference.budgetron.hashing import mix64
 from budgetron.engine.reference.budgetron.parts import SHARED, Seen, Terms, source_of
 from budgetron.engine.reference.budgetron.steps import gradient, step
-from budgetron.engine.reference.budgetron.waves import FIRST_WAVES
 from budgetron.engine.reference.rows import Array
 from budgetron.engine.saved_state import triangle
 
 NEGLIGIBLE = 1e-3
 """A step that would change f by less than this is not taken."""
 CONFIDENT = 0.01
-"""A filter over waves learns nothing from an example whose class it gives at least 99 %: its update costs O(width²)."""
-WAVE_PRIOR = 0.125
-"""Prior variance of the weight of a wave; a wave has mean square ½."""
+"""A filter over Fourier features skips examples whose class it gives at least 99 %: an update costs O(width²)."""
+FOURIER_PRIOR = 0.125
+"""Prior variance of the weight of a Fourier feature, which has mean square ½."""
 
 
 def shared_bytes(n: int, outputs: int, whole: bool) -> int:
@@ -49,19 +49,20 @@ class FilterBelief:
 
 
 class Filter:
-    """`belief` on `columns` linear features (the last is the bias) and on the first `waves` frequencies."""
+    """`belief` on `columns` linear features (the last is the bias) and on the first `frequencies` frequencies."""
 
     count = 1
-    weight_to_grow = 0.1  # its time grows with the square of its waves
+    weight_to_grow = 0.1  # its time grows with the square of its frequencies
 
-    def __init__(self, index: int, belief: FilterBelief, outputs: int, columns: int, waves: int, waves_limit: int,
-                 whole: bool, shared: bool, own: bool, cells: int = 0, plain: bool = False) -> None:  # fmt: skip
+    def __init__(self, index: int, belief: FilterBelief, outputs: int, columns: int, frequencies: int,
+                 frequency_limit: int, whole: bool, shared: bool, own: bool, cells: int = 0,
+                 plain: bool = False) -> None:  # fmt: skip
         self.name = f"filter{index}"
         self.belief, self.outputs, self.columns = belief, outputs, columns
-        self.most_waves, self.waves_limit = waves, waves_limit
-        self.waves = min(waves, FIRST_WAVES)
+        self.max_frequencies, self.frequency_limit = frequencies, frequency_limit
+        self.frequencies = min(frequencies, FIRST_FREQUENCIES)
         self.whole, self.shared, self.own = whole, shared, own
-        prior = np.concatenate([np.full(columns, belief.prior), np.full(2 * self.waves, WAVE_PRIOR)])
+        prior = np.concatenate([np.full(columns, belief.prior), np.full(2 * self.frequencies, FOURIER_PRIOR)])
         self.theta = np.zeros((outputs, len(prior) if shared else 0))
         self.P = (np.diag(prior) if whole else prior) if shared else np.zeros(0)
         self.row_width, self.at = ((outputs + 1) * columns if own and not cells else 0), 0
@@ -69,20 +70,20 @@ class Filter:
         self.cells = np.zeros((cells if own else 0, outputs + 1), dtype=np.float32)
         self.cells[:, -1] = self.own_prior
 
-    def use_waves(self, count: int) -> None:
-        more, n = 2 * (count - self.waves), self.theta.shape[1]
+    def set_frequencies(self, count: int) -> None:
+        more, n = 2 * (count - self.frequencies), self.theta.shape[1]
         self.theta, self.P = np.pad(self.theta, ((0, 0), (0, more))), np.pad(self.P, (0, more))
-        self.P[range(n, n + more), range(n, n + more)] = WAVE_PRIOR
-        self.waves, self.most_waves = count, max(self.most_waves, count)
+        self.P[range(n, n + more), range(n, n + more)] = FOURIER_PRIOR
+        self.frequencies, self.max_frequencies = count, max(self.max_frequencies, count)
 
-    def bytes(self, waves: int) -> int:
-        shared = shared_bytes(self.columns + 2 * waves, self.outputs, self.whole) if self.shared else 0
+    def bytes(self, frequencies: int) -> int:
+        shared = shared_bytes(self.columns + 2 * frequencies, self.outputs, self.whole) if self.shared else 0
         return shared + self.cells.nbytes
 
     # ---- margins and variances
 
     def features(self, e: Seen) -> Array:
-        return np.concatenate([e.linear, e.waves[: 2 * self.waves]]) if self.waves else e.linear
+        return np.concatenate([e.linear, e.fourier[: 2 * self.frequencies]]) if self.frequencies else e.linear
 
     @property
     def own_prior(self) -> float:
@@ -136,7 +137,7 @@ class Filter:
     def learn(self, e: Seen, f: Array, code: int, omega: float) -> bool:
         f = f[0]
         pull = omega * gradient(f, code)[code]
-        if self.waves and pull < CONFIDENT:
+        if self.frequencies and pull < CONFIDENT:
             return False
         spread = self._spread(e)
         v = self._variance(e, spread)
@@ -177,10 +178,10 @@ class Filter:
 
     def terms(self, e: Seen) -> Terms:
         terms = Terms.zeros(1, self.outputs, self.columns)
-        columns, waves = terms.columns[:, 0], terms.waves[:, 0]
+        columns, fourier = terms.columns[:, 0], terms.fourier[:, 0]
         if self.shared:
             columns[SHARED] = self.theta[:, : self.columns] * e.linear
-            waves[SHARED] = self.theta[:, self.columns :] @ e.waves[: 2 * self.waves]
+            fourier[SHARED] = self.theta[:, self.columns :] @ e.fourier[: 2 * self.frequencies]
         for r, task_id, row in self.related(e):
             source = source_of(e, row)
             if len(self.cells):
@@ -195,12 +196,12 @@ class Filter:
         n = self.theta.shape[1]
         P = self.P[np.tril_indices(n)] if self.whole and self.shared else self.P
         return {f"{self.name}_weights": self.theta, f"{self.name}_covariance": P, f"{self.name}_cells": self.cells,
-                f"{self.name}_waves": np.array([self.waves, self.most_waves])}  # fmt: skip
+                f"{self.name}_frequencies": np.array([self.frequencies, self.max_frequencies])}  # fmt: skip
 
     def restore(self, state: dict[str, Any]) -> None:
-        used, self.most_waves = np.asarray(state[f"{self.name}_waves"]).tolist()
-        if used > self.waves:
-            self.use_waves(used)
+        used, self.max_frequencies = np.asarray(state[f"{self.name}_frequencies"]).tolist()
+        if used > self.frequencies:
+            self.set_frequencies(used)
         self.theta = np.array(state[f"{self.name}_weights"]).reshape(self.theta.shape)
         self.cells = np.array(state[f"{self.name}_cells"], dtype=np.float32).reshape(self.cells.shape)
         P = np.array(state[f"{self.name}_covariance"])

@@ -34,7 +34,7 @@ class Latent:
     """A belief with `rank` learned dimensions on the linear features."""
 
     count = 1
-    waves = most_waves = waves_limit = 0
+    frequencies = max_frequencies = frequency_limit = 0
     weight_to_grow = 0.0
     name = "latent"
 
@@ -109,10 +109,10 @@ class Latent:
         s /= 1 + h * t * phi
         return True
 
-    def use_waves(self, count: int) -> None:
+    def set_frequencies(self, count: int) -> None:
         pass
 
-    def bytes(self, waves: int) -> int:
+    def bytes(self, frequencies: int) -> int:
         return shared_bytes(self.columns, self.outputs, self.whole) + self.theta[1:].nbytes + self.sigma.nbytes
 
     def terms(self, e: Seen) -> Terms:

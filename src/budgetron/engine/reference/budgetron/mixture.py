@@ -5,8 +5,8 @@
 
 Sums are over the beliefs that are awake for the example, and together they keep the weight that they had. (Sleeping
 experts: Y. Freund, R. Schapire, Y. Singer, M. Warmuth, Using and combining predictors that specialize, STOC 1997.)
-A part is idle while its beliefs together have less than 1 %. After 2,500 idle steps a part with waves rests: it is
-awake for one example in eight. After 5,000 a part is dropped, and its memory is freed.
+A part is idle while its beliefs together have less than 1 %. After 2,500 idle steps a part with Fourier features rests:
+it is awake for one example in eight. After 5,000 a part is dropped, and its memory is freed.
 """
 
 from __future__ import annotations

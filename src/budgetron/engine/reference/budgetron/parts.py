@@ -21,7 +21,7 @@ class Seen:
     x: Instance
     task_id: int
     linear: Array  # standardised columns divided by √d, and 1 for the bias; empty for sparse rows
-    waves: Array  # cos and sin of each frequency in turn; empty for sparse rows
+    fourier: Array  # cos and sin of each frequency in turn; empty for sparse rows
     mine: Array  # the row of the task itself
     related: list[tuple[float, int, Array]] = field(default_factory=list)
     """What its own part is made of: coefficient, task id and row of every related task; Σ coefficient · own part."""
@@ -36,7 +36,7 @@ class Terms(NamedTuple):
     """f of every belief as a sum of terms, by source."""
 
     columns: Array  # (3, beliefs, outputs, n): of each feature, the constant last
-    waves: Array  # (3, beliefs, outputs): of all random features together
+    fourier: Array  # (3, beliefs, outputs): of all Fourier features together
 
     @classmethod
     def zeros(cls, beliefs: int, outputs: int, n: int) -> Terms:
@@ -54,10 +54,10 @@ class Part(Protocol):
     count: int  # beliefs
     row_width: int  # numbers in the row of a task
     at: int  # where they begin
-    waves: int  # frequencies that it uses
-    most_waves: int  # that it may use, once the stream has shown that they help
-    waves_limit: int  # that it may use if there are bytes to spare
-    weight_to_grow: float  # its own weight without which it does not use more waves
+    frequencies: int  # random frequencies that it uses
+    max_frequencies: int  # that it may use, once the stream has shown that they help
+    frequency_limit: int  # that it may use if there are bytes to spare
+    weight_to_grow: float  # its own weight without which it does not use more frequencies
 
     def begin_row(self, row: Array, task_id: int) -> None:
         """Fill this part of a new row with its prior."""
@@ -71,11 +71,11 @@ class Part(Protocol):
     def learn(self, e: Seen, f: Array, code: int, omega: float) -> bool:
         """Update all beliefs; `f` is what `margins` returned. Returns whether anything changed."""
 
-    def use_waves(self, count: int) -> None:
-        """Use so many waves from now on, not fewer than before."""
+    def set_frequencies(self, count: int) -> None:
+        """Use so many frequencies from now on, not fewer than before."""
 
-    def bytes(self, waves: int) -> int:
-        """Return the bytes of the compiled part with so many waves, rows of tasks apart."""
+    def bytes(self, frequencies: int) -> int:
+        """Return the bytes of the compiled part with so many frequencies, rows of tasks apart."""
 
     def terms(self, e: Seen) -> Terms:
         """Return the terms that add up to f."""

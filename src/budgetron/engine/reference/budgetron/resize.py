@@ -1,6 +1,6 @@
 """Gives a Budgetron in use another budget: the same beliefs, with other sizes.
 
-    waves               the first ones stay; exact for filters, since leaving out features of a covariance is
+    frequencies               the first ones stay; exact for filters, since leaving out features of a covariance is
                         marginalising; AdaGrad's weights are scaled as when it grows
     rows of tasks       the most recently updated ones stay
     cells of the table  a cell covers a range of hashes: a new cell has the numbers of the old one around its middle, or
@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 
 from budgetron.engine.reference.budgetron import shapes
-from budgetron.engine.reference.budgetron.waves import FIRST_WAVES
+from budgetron.engine.reference.budgetron.fourier_features import FIRST_FREQUENCIES
 from budgetron.engine.reference.rows import Array, Integers
 from budgetron.engine.saved_state import triangle
 from budgetron.engine.settings import Settings
@@ -56,8 +56,8 @@ def _bytes_of_dropped(state: State, new: Settings) -> int:
     return int(sum(shape.nbytes + overhead + 8 * shape.row_width * rows for shape in dropped))
 
 
-def _waves(state: State, name: str, planned: int) -> tuple[int, int]:
-    """Store how many waves the part uses from now on; return that number, and how many it used."""
+def _resized(state: State, name: str, planned: int) -> tuple[int, int]:
+    """Store how many frequencies the part uses from now on; return that number, and how many it used."""
     before = int(np.ravel(state[name])[0])
     used = min(before, planned)
     state[name] = np.array([used, planned])
@@ -66,18 +66,18 @@ def _waves(state: State, name: str, planned: int) -> tuple[int, int]:
 
 def _resize_filter(state: State, k: int, new: Settings) -> None:
     given, name = new.parameters, f"filter{k}"
-    curved = k == given.wave_filter and given.shared
-    used, before = _waves(state, f"{name}_waves", given.whole_waves if curved else 0)
-    first = min(given.whole_waves if curved else 0, FIRST_WAVES)
+    curved = k == given.fourier_filter and given.shared
+    used, before = _resized(state, f"{name}_frequencies", given.filter_frequencies if curved else 0)
+    first = min(given.filter_frequencies if curved else 0, FIRST_FREQUENCIES)
     columns = new.n_features + 1
     n = columns + 2 * max(used, first)
     if used < first:  # it used fewer than a model of the new size begins with
         _widen_filter(state, name, columns + 2 * before, n)
-        state[f"{name}_waves"] = np.array([first, given.whole_waves])
+        state[f"{name}_frequencies"] = np.array([first, given.filter_frequencies])
     elif used < before:
         state[f"{name}_weights"] = np.asarray(state[f"{name}_weights"]).reshape(new.n_outputs, -1)[:, :n]
         state[f"{name}_covariance"] = np.asarray(state[f"{name}_covariance"])[: triangle(n)]
-    cells = given.wave_cells if k == given.wave_filter and given.own else 0
+    cells = given.fourier_cells if k == given.fourier_filter and given.own else 0
     if len(state[f"{name}_cells"]) != cells:
         prior, own, _ = given.filters[k]
         fresh = np.zeros((cells, new.n_outputs + 1), dtype=np.float32)
@@ -86,22 +86,22 @@ def _resize_filter(state: State, k: int, new: Settings) -> None:
 
 
 def _widen_filter(state: State, name: str, before: int, after: int) -> None:
-    from budgetron.engine.reference.budgetron.filters import WAVE_PRIOR
+    from budgetron.engine.reference.budgetron.filters import FOURIER_PRIOR
 
     weights = np.asarray(state[f"{name}_weights"])
     state[f"{name}_weights"] = np.pad(weights, ((0, 0), (0, after - before)))
     covariance = np.zeros(triangle(after))
     covariance[: triangle(before)] = state[f"{name}_covariance"]
     for j in range(before, after):
-        covariance[triangle(j) + j] = WAVE_PRIOR
+        covariance[triangle(j) + j] = FOURIER_PRIOR
     state[f"{name}_covariance"] = covariance
 
 
 def _resize_adagrad(state: State, part: str, new: Settings) -> None:
     given, columns = new.parameters, new.n_features + 1
-    used, before = _waves(state, f"{part}_waves", given.waves)
-    used = max(used, min(given.waves, FIRST_WAVES))
-    state[f"{part}_waves"] = np.array([used, given.waves])
+    used, before = _resized(state, f"{part}_frequencies", given.frequencies)
+    used = max(used, min(given.frequencies, FIRST_FREQUENCIES))
+    state[f"{part}_frequencies"] = np.array([used, given.frequencies])
     if given.shared and used != before:
         scale = np.full(columns + 2 * used, np.sqrt(used / max(before, 1)))
         scale[:columns] = 1.0

@@ -19,12 +19,12 @@ from budgetron.engine.records import Outcome
 from budgetron.engine.reference.budgetron import mixture
 from budgetron.engine.reference.budgetron.calibration import Calibration
 from budgetron.engine.reference.budgetron.declaration import BudgetronDeclaration, make_parts
+from budgetron.engine.reference.budgetron.fourier_features import FourierFeatures
 from budgetron.engine.reference.budgetron.parts import Part, Seen
 from budgetron.engine.reference.budgetron.scaler import Scaler
 from budgetron.engine.reference.budgetron.shapes import part_overhead
 from budgetron.engine.reference.budgetron.task_rows import Name, TaskRows
 from budgetron.engine.reference.budgetron.terms import averaged_terms
-from budgetron.engine.reference.budgetron.waves import Waves
 from budgetron.engine.reference.declaration import Arrays
 from budgetron.engine.reference.rows import Array, Instance, Integers
 from budgetron.engine.reference.rule import Located, mistaken
@@ -34,9 +34,9 @@ from budgetron.graphs import Explicit, factor_of
 
 FIRST_LOOK = 64
 ENOUGH_WEIGHT = 0.9
-"""Of all parts with waves together, so that they grow."""
+"""Of all parts with Fourier features together, so that they grow."""
 RECLAIM = 4096
-"""Examples after which tasks without a row get the bytes of unused waves."""
+"""Examples after which tasks without a row get the bytes of unused frequencies."""
 HEAVIEST = 1e9
 """Larger weights count as this one. A step already ends just past the boundary, and products with it stay finite."""
 
@@ -55,7 +55,7 @@ class Budgetron(BudgetronDeclaration):
         given, d = settings.parameters, settings.n_features
         self.settings, self.store, self.outputs = settings, Store(settings), settings.n_outputs
         self.scaler = None if settings.sparse else Scaler(d)
-        self.waves = None if settings.sparse else Waves(d, given.bandwidth)
+        self.fourier = None if settings.sparse else FourierFeatures(d, given.bandwidth)
         self.calibration = Calibration(self.outputs)
         self.spare = 0  # bytes of parts that were dropped, not used by others yet
         self.parts: list[Part] = make_parts(settings)
@@ -64,7 +64,7 @@ class Budgetron(BudgetronDeclaration):
         beliefs = sum(part.count for part in self.parts)
         self.w = np.full(beliefs, 1 / beliefs)
         self.rows = TaskRows(self.parts, given.max_task_rows, given.rows_may_grow)
-        self._fit_waves()
+        self._fit_frequencies()
         self.factor = factor_of(settings.graph) if isinstance(settings.graph, Explicit) else None
 
     # ---- one example
@@ -82,24 +82,24 @@ class Budgetron(BudgetronDeclaration):
 
     def see(self, x: Instance, task_id: int, cluster: int) -> tuple[Seen, dict[Name, Array]]:
         """Return the example as the parts see it, and the rows that it takes part in."""
-        linear = waves = np.zeros(0)
+        linear = fourier = np.zeros(0)
         if self.scaler is not None:
             z = self.scaler.features(x.values)
             linear = np.append(z / np.sqrt(len(z)), 1.0)
-            waves = waves if self.waves is None else self.waves.features(z)
+            fourier = fourier if self.fourier is None else self.fourier.features(z)
         related = self.related(task_id, cluster)
         names = dict.fromkeys([name for _, name in related] + [(task_id, False)])
         rows = {name: self.rows.peek(name) for name in names}
         using = [(r, name[0], rows[name]) for r, name in related]
-        return Seen(x, task_id, linear, waves, rows[task_id, False], using), rows
+        return Seen(x, task_id, linear, fourier, rows[task_id, False], using), rows
 
     def awake(self) -> tuple[list[Part], Integers]:
         """Return the parts that see the next example, and the numbers of their beliefs.
 
-        Time goes to where the weight is: a part with waves that has been idle for long sees few examples. It can still
+        A part with Fourier features that has been idle for long sees few examples, to save time, but enough of them to
         come back. Linear parts are cheap and never rest: they are the first to follow a stream that changes.
         """
-        linear = np.array([part.waves == 0 for part in self.parts])
+        linear = np.array([part.frequencies == 0 for part in self.parts])
         awake = linear | (self.idle < mixture.REST) | (self.n_seen % mixture.WAKE == 0)
         counts = [part.count for part in self.parts]
         parts = [part for part, is_awake in zip(self.parts, awake, strict=True) if is_awake]
@@ -158,57 +158,57 @@ class Budgetron(BudgetronDeclaration):
         ends = np.cumsum([part.count for part in self.parts])
         return [float(share.sum()) for share in np.split(self.w, ends[:-1])]
 
-    def _cost(self, part: Part, waves: int) -> int:
-        """Return the bytes of a part with so many waves, their frequencies included."""
-        return part.bytes(waves) + max(self._frequency_bytes(), waves * self._bytes_each())
+    def _cost(self, part: Part, frequencies: int) -> int:
+        """Return the bytes of a part with so many frequencies, which are included."""
+        return part.bytes(frequencies) + max(self._frequency_bytes(), frequencies * self._bytes_each())
 
     def _frequency_bytes(self) -> int:
-        """Return the bytes of the frequencies, if every part used all waves that it may."""
-        return max(part.most_waves for part in self.parts) * self._bytes_each()
+        """Return the bytes of the frequencies, if every part used all frequencies that it may."""
+        return max(part.max_frequencies for part in self.parts) * self._bytes_each()
 
     def _bytes_each(self) -> int:
         """Return the bytes of a frequency: one per column, and those of its phase and its two features."""
         return self.settings.n_features + 3 * 8
 
     def _use_bytes(self) -> None:
-        """Let parts with waves grow, or tasks have more rows.
+        """Let parts with Fourier features grow, or tasks have more rows.
 
-        Parts begin with few waves: on a stream that a linear model describes, more would cost time and bytes for
-        nothing. Once the parts with waves have nearly all of the weight, they use all of theirs, and the heaviest of
-        them gets the bytes of parts that were dropped. Otherwise these become rows for more tasks.
+        Parts begin with few frequencies: on a stream that a linear model describes, more would cost time and bytes for
+        nothing. Once the parts with Fourier features have nearly all of the weight, they use all of theirs, and the
+        heaviest of them gets the bytes of parts that were dropped. Otherwise these become rows for more tasks.
         """
-        curved = [(share, part) for share, part in zip(self._shares(), self.parts, strict=True) if part.most_waves]
+        curved = [(share, part) for share, part in zip(self._shares(), self.parts, strict=True) if part.max_frequencies]
         if sum(share for share, _ in curved) < ENOUGH_WEIGHT:
             if self.n_seen + 1 >= RECLAIM and self.rows.wants_more:
-                self._reclaim_waves()
+                self._reclaim_frequencies()
             self.spare = self.rows.take(self.spare)
             return
         for share, part in curved:
             if share >= part.weight_to_grow:
-                self._grow(part, part.most_waves)
+                self._grow(part, part.max_frequencies)
         _, heaviest = max(curved, key=lambda pair: pair[0])
-        before, waves = self._cost(heaviest, heaviest.most_waves), heaviest.most_waves
-        while waves < heaviest.waves_limit and self._cost(heaviest, waves + 1) - before <= self.spare:
-            waves += 1
-        self.spare -= self._cost(heaviest, waves) - before
-        self._grow(heaviest, waves)
+        before, frequencies = self._cost(heaviest, heaviest.max_frequencies), heaviest.max_frequencies
+        while frequencies < heaviest.frequency_limit and self._cost(heaviest, frequencies + 1) - before <= self.spare:
+            frequencies += 1
+        self.spare -= self._cost(heaviest, frequencies) - before
+        self._grow(heaviest, frequencies)
 
-    def _reclaim_waves(self) -> None:
-        """Take back the bytes of waves that have not been needed."""
+    def _reclaim_frequencies(self) -> None:
+        """Take back the bytes of frequencies that have not been needed."""
         frequencies = self._frequency_bytes()
         for part in self.parts:
-            self.spare += part.bytes(part.most_waves) - part.bytes(part.waves)
-            part.most_waves = part.waves
+            self.spare += part.bytes(part.max_frequencies) - part.bytes(part.frequencies)
+            part.max_frequencies = part.frequencies
         self.spare += frequencies - self._frequency_bytes()
 
-    def _grow(self, part: Part, waves: int) -> None:
-        if waves > part.waves:
-            part.use_waves(waves)
-            self._fit_waves()
+    def _grow(self, part: Part, frequencies: int) -> None:
+        if frequencies > part.frequencies:
+            part.set_frequencies(frequencies)
+            self._fit_frequencies()
 
-    def _fit_waves(self) -> None:
-        if self.waves is not None:
-            self.waves.resize(max(part.waves for part in self.parts))
+    def _fit_frequencies(self) -> None:
+        if self.fourier is not None:
+            self.fourier.resize(max(part.frequencies for part in self.parts))
 
     def _drop_idle(self) -> bool:
         self.idle = np.where(np.array(self._shares()) < mixture.NEGLIGIBLE, self.idle + 1, 0)
@@ -219,15 +219,15 @@ class Budgetron(BudgetronDeclaration):
         return True
 
     def _drop(self, place: int) -> None:
-        part, frequencies = self.parts[place], self._frequency_bytes()
+        part, before = self.parts[place], self._frequency_bytes()
         at = sum(other.count for other in self.parts[:place])
         self.w = np.delete(self.w, range(at, at + part.count))
         self.w /= self.w.sum()
         del self.parts[place]
-        self.spare += self.rows.drop_part(part) + part.bytes(part.most_waves) + frequencies - self._frequency_bytes()
-        self.spare += part_overhead(self.outputs)
+        self.spare += self.rows.drop_part(part) + part.bytes(part.max_frequencies) + part_overhead(self.outputs)
+        self.spare += before - self._frequency_bytes()
         self.index, self.idle = np.delete(self.index, place), np.delete(self.idle, place)
-        self._fit_waves()
+        self._fit_frequencies()
 
     # ---- answers
 
@@ -262,15 +262,15 @@ class Budgetron(BudgetronDeclaration):
 
     def _explain(self, examples: Iterable[Located]) -> dict[str, Any]:
         """Return the terms of each example in turn, and the margins, which the mixing makes other than their sum."""
-        found: dict[str, list[Array]] = {"margins": [], "columns": [], "waves": [], "offsets": []}
+        found: dict[str, list[Array]] = {"margins": [], "columns": [], "fourier": [], "offsets": []}
         for located in examples:
             e, _ = self.see(*located)
-            columns, waves = averaged_terms(e, self.parts, self._awake_weights(), self.calibration)
+            columns, fourier = averaged_terms(e, self.parts, self._awake_weights(), self.calibration)
             margins = self.predict(*located)
             offset = np.zeros(0) if e.x.offset is None else self.calibration.scale * e.x.offset
-            for name, values in zip(found, (margins, columns, waves, offset), strict=True):
+            for name, values in zip(found, (margins, columns, fourier, offset), strict=True):
                 found[name].append(values.ravel())
-        parts = {"part": self.index.copy(), "part_waves": np.array([part.waves for part in self.parts])}
+        parts = {"part": self.index.copy(), "part_frequencies": np.array([part.frequencies for part in self.parts])}
         return parts | {name: np.concatenate(values or [np.zeros(0)]) for name, values in found.items()}
 
     def forget(self, task_id: int) -> None:
@@ -310,10 +310,10 @@ class Budgetron(BudgetronDeclaration):
         self.spare = int(state["spare_bytes"])
         for source in self._sources():
             source.restore(state)
-        self._fit_waves()
+        self._fit_frequencies()
 
     @property
     def nbytes(self) -> int:
-        waves = 0 if self.waves is None else self.waves.nbytes
+        frequencies = 0 if self.fourier is None else self.fourier.nbytes
         scaler = 0 if self.scaler is None else self.scaler.nbytes
-        return waves + scaler + self.rows.nbytes + sum(part.nbytes for part in self.parts)
+        return frequencies + scaler + self.rows.nbytes + sum(part.nbytes for part in self.parts)

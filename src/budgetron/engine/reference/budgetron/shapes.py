@@ -10,8 +10,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from budgetron.engine.reference.budgetron import filters
+from budgetron.engine.reference.budgetron.fourier_features import FIRST_FREQUENCIES
 from budgetron.engine.reference.budgetron.task_rows import ROW
-from budgetron.engine.reference.budgetron.waves import FIRST_WAVES
 from budgetron.engine.reference.declaration import Arrays
 from budgetron.engine.saved_state import Field, Layout, require, triangle
 from budgetron.engine.settings import Settings
@@ -34,9 +34,9 @@ class Shape:
     nbytes: int
 
 
-def wave_width(settings: Settings) -> int:
+def fourier_width(settings: Settings) -> int:
     """Return the features that AdaGrad sees: linear ones, and two per frequency."""
-    return settings.n_features + 1 + 2 * int(settings.parameters.waves)
+    return settings.n_features + 1 + 2 * int(settings.parameters.frequencies)
 
 
 def shapes_of(settings: Settings) -> list[Shape]:
@@ -79,7 +79,7 @@ def bytes_beyond(settings: Settings, compiled: bool) -> int:
         total += KEPT_ENTRIES * ENTRY + 8 * (3 * outputs + 2) * beliefs + 8 * classes
     else:
         # Four estimates per column; one byte per column and frequency; and the features of one example.
-        total += 4 * 8 * d + d * given.waves + 8 * (2 * d + 1 + 3 * given.waves)
+        total += 4 * 8 * d + d * given.frequencies + 8 * (2 * d + 1 + 3 * given.frequencies)
     related = ENTRIES if isinstance(settings.graph, Explicit) else 2
     total += (related + 1) * 8 * sum(shape.row_width for shape in shapes)
     total += (given.max_task_rows or 0) * row_bytes(settings)
@@ -99,11 +99,11 @@ def _shared_fields(settings: Settings, name: str, n: int) -> Layout:
             f"{name}_covariance": Field("float64", (covariance,))}  # fmt: skip
 
 
-def _used_waves(arrays: Arrays, name: str, planned: int, limit: int) -> int:
-    """Return how many waves a saved part uses, of those that it may use: the first ones, or more."""
+def _used_frequencies(arrays: Arrays, name: str, planned: int, limit: int) -> int:
+    """Return how many frequencies a saved part uses, of those that it may use: the first ones, or more."""
     require(name in arrays and arrays[name].size == 2, f"state.{name}", "two numbers")
     used, granted = (int(count) for count in arrays[name].ravel())
-    first, most = min(planned, FIRST_WAVES), max(planned, limit)
+    first, most = min(planned, FIRST_FREQUENCIES), max(planned, limit)
     fine = first <= used <= granted <= most
     require(fine, f"state.{name}", f"{first} ≤ used ≤ granted ≤ {most}", f"{used} and {granted}")
     return used
@@ -111,19 +111,19 @@ def _used_waves(arrays: Arrays, name: str, planned: int, limit: int) -> int:
 
 def _filter(settings: Settings, k: int) -> Shape:
     given, columns, name = settings.parameters, settings.n_features + 1, f"filter{k}"
-    waves = given.whole_waves if k == given.wave_filter and given.shared else 0
-
-    cells = given.wave_cells if k == given.wave_filter and given.own else 0
+    frequencies = given.filter_frequencies if k == given.fourier_filter and given.shared else 0
+    limit = given.max_filter_frequencies if frequencies else 0
+    cells = given.fourier_cells if k == given.fourier_filter and given.own else 0
     own = settings.n_outputs + 1
 
     def fields(arrays: Arrays) -> Layout:
-        used = _used_waves(arrays, f"{name}_waves", waves, given.most_whole_waves if waves else 0)
+        used = _used_frequencies(arrays, f"{name}_frequencies", frequencies, limit)
         return _shared_fields(settings, name, columns + 2 * used) | {
-            f"{name}_cells": Field("float32", (cells, own)), f"{name}_waves": Field("int64", (2,))
+            f"{name}_cells": Field("float32", (cells, own)), f"{name}_frequencies": Field("int64", (2,))
         }  # fmt: skip
 
     width = own * columns if given.own and not cells else 0
-    return Shape(1, width, fields, _shared_bytes(settings, columns + 2 * waves) + 4 * own * cells)
+    return Shape(1, width, fields, _shared_bytes(settings, columns + 2 * frequencies) + 4 * own * cells)
 
 
 def _latent(settings: Settings) -> Shape:
@@ -140,14 +140,14 @@ def _latent(settings: Settings) -> Shape:
 
 
 def _adagrad(settings: Settings, k: int) -> Shape:
-    given, outputs, width, name = settings.parameters, settings.n_outputs, wave_width(settings), f"adagrad{k}"
+    given, outputs, width, name = settings.parameters, settings.n_outputs, fourier_width(settings), f"adagrad{k}"
     cells, shared = given.own_cells if given.own else 0, width if given.shared else 0
 
     def fields(arrays: Arrays) -> Layout:
-        used = _used_waves(arrays, f"{name}_waves", given.waves, given.most_waves)
+        used = _used_frequencies(arrays, f"{name}_frequencies", given.frequencies, given.max_frequencies)
         features = (settings.n_features + 1 + 2 * used) if given.shared else 0
         own, common = Field("float32", (outputs, cells)), Field("float32", (outputs, features))
-        return {f"{name}_waves": Field("int64", (2,)), f"{name}_weights": common, f"{name}_squares": common,
+        return {f"{name}_frequencies": Field("int64", (2,)), f"{name}_weights": common, f"{name}_squares": common,
                 f"{name}_own_weights": own, f"{name}_own_squares": own}  # fmt: skip
 
     return Shape(1, 0, fields, 2 * 4 * outputs * (shared + cells))

@@ -54,7 +54,7 @@ class HashedTable:
     """Beliefs with the given rates; `signs` says for each whether it sees signs alone."""
 
     name = "table"
-    row_width, at, waves, most_waves, waves_limit = 0, 0, 0, 0, 0
+    row_width, at, frequencies, max_frequencies, frequency_limit = 0, 0, 0, 0, 0
     weight_to_grow = 0.0
 
     def __init__(self, rates: list[float], signs: list[bool], outputs: int, cells: int, shared: bool,
@@ -172,10 +172,10 @@ class HashedTable:
             self.mass[cell, code] += phi
             self.total[code] += phi
 
-    def use_waves(self, count: int) -> None:
+    def set_frequencies(self, count: int) -> None:
         pass
 
-    def bytes(self, waves: int) -> int:
+    def bytes(self, frequencies: int) -> int:
         return self.nbytes
 
     def terms(self, e: Seen) -> Terms:

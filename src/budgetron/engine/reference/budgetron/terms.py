@@ -22,12 +22,12 @@ def averaged_terms(e: Seen, parts: Sequence[Part], w: Array, calibration: Calibr
 
     `w` are the weights of the beliefs. The offset of the calibration belongs to the constant.
     """
-    each, waves, at = [], [], 0
+    each, fourier, at = [], [], 0
     for part in parts:
         terms, weights = part.terms(e), calibration.scale * w[at : at + part.count]
         each.append(np.einsum("b,sbon->son", weights, terms.columns))
-        waves.append(np.einsum("b,sbo->so", weights, terms.waves))
+        fourier.append(np.einsum("b,sbo->so", weights, terms.fourier))
         at += part.count
     columns: Array = np.sum(each, axis=0)
     columns[SHARED, :, -1] += calibration.offset
-    return columns, np.stack(waves)
+    return columns, np.stack(fourier)

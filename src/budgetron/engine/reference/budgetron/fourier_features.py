@@ -16,11 +16,11 @@ NARROW, WIDE = 1.0, 2.0
 """γ·d."""
 BLOCK = 32
 UNIT = 32
-FIRST_WAVES = 64
+FIRST_FREQUENCIES = 64
 """Frequencies that a part uses at first: few enough to cost little on a stream that does not need them."""
 
 
-class Waves:
+class FourierFeatures:
     """Frequencies for d columns; `width` multiplies every γ."""
 
     def __init__(self, d: int, width: float) -> None:

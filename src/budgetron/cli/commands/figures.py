@@ -1,4 +1,4 @@
-"""`budgetron pictures`: draw figures that illustrate the remarks of the paper."""
+"""`budgetron figures`: draw figures that illustrate the remarks of the paper."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import click
 
 @click.command()
 @click.option(
-    "--out", type=click.Path(path_type=Path), default=Path("pictures"), show_default=True, help="Output folder."
+    "--out", type=click.Path(path_type=Path), default=Path("figures"), show_default=True, help="Output folder."
 )
 def command(out: Path) -> None:
     """Draw the paper's remarks as SVG figures: how graphs affect tasks, budgets and bounds."""

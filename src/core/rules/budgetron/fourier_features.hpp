@@ -16,12 +16,12 @@
 
 namespace budgetron {
 
-class Waves {
+class FourierFeatures {
  public:
   // Bytes of one more frequency: a byte per column, and the working memory of its phase and its two features.
   static std::size_t bytes_each(std::size_t d) { return d + 3 * sizeof(double); }
 
-  Waves(Bytes& bytes, std::size_t d, double width)
+  FourierFeatures(Bytes& bytes, std::size_t d, double width)
       : d_(d), narrow_(std::sqrt(2.0 * 1.0 * width / static_cast<double>(d)) / 32.0),
         wide_(std::sqrt(2.0 * 2.0 * width / static_cast<double>(d)) / 32.0), bytes_(bytes), frequencies_(bytes) {}
 

@@ -1,13 +1,13 @@
-// One belief that learns many features by AdaGrad, with a rate lambda and an own share rho: linear features and all waves.
+// One belief that learns many features by AdaGrad, with a rate lambda and an own share rho: linear and all Fourier features.
 //
-//   phi = [linear, sqrt(1/waves) waves],   f = sum (w + sqrt(rho) w_i) phi,
+//   phi = [linear, sqrt(1/D) Fourier features of D frequencies],   f = sum (w + sqrt(rho) w_i) phi,
 //   G += (g phi)^2,   w += lambda g phi / sqrt(G),   and the same for own weights with sqrt(rho) phi
 //
 // Own weights of all tasks lie in one array, those of a task as one run of cells that begins at the hash of its task id. Runs
 // of different tasks may overlap: with few cells tasks learn from each other at random, which costs less than having no own
-// weights. When more waves are used, shared weights are scaled so that f stays as it is. Own ones cannot be, since a cell
-// may belong to the columns of one task and to the waves of another: they keep their numbers. Runs have room for the waves
-// that were planned, and waves beyond those have no own weights.
+// weights. When more frequencies are used, shared weights are scaled so that f stays as it is. Own ones cannot be, since a cell
+// may belong to the columns of one task and to the frequencies of another: they keep their numbers. Runs have room for the frequencies
+// that were planned, and frequencies beyond those have no own weights.
 #pragma once
 
 #include <algorithm>
@@ -27,14 +27,14 @@ namespace budgetron {
 
 constexpr double kNoPull = 1e-3;  // an example whose class has at least 99.9 % changes nothing
 
-class WaveAdaGrad final : public Part {
+class FourierAdaGrad final : public Part {
  public:
-  WaveAdaGrad(Bytes& bytes, std::string name, double rate, double own, std::size_t outputs, std::size_t columns, std::size_t waves, std::size_t waves_limit, bool shared,
+  FourierAdaGrad(Bytes& bytes, std::string name, double rate, double own, std::size_t outputs, std::size_t columns, std::size_t frequencies, std::size_t frequency_limit, bool shared,
               std::size_t own_cells)
-      : name_(std::move(name)), rate_(rate), root_(shared ? std::sqrt(own) : 1.0), outputs_(outputs), columns_(columns), planned_(waves), most_(waves), limit_(waves_limit), shared_(shared),
-        own_cells_(own_cells >= columns + 2 * waves ? own_cells : 0), steps_(bytes, outputs), w_(bytes), squares_(bytes),
+      : name_(std::move(name)), rate_(rate), root_(shared ? std::sqrt(own) : 1.0), outputs_(outputs), columns_(columns), planned_(frequencies), most_(frequencies), limit_(frequency_limit), shared_(shared),
+        own_cells_(own_cells >= columns + 2 * frequencies ? own_cells : 0), steps_(bytes, outputs), w_(bytes), squares_(bytes),
         own_w_(bytes, outputs * own_cells_), own_squares_(bytes, own_w_.size()) {
-    use_waves(std::min(waves, kFirstWaves));
+    set_frequencies(std::min(frequencies, kFirstFrequencies));
   }
 
   void margins(const Seen& e, double* f) const override {
@@ -73,15 +73,15 @@ class WaveAdaGrad final : public Part {
     }
   }
 
-  std::size_t waves() const override { return waves_; }
-  std::size_t most_waves() const override { return most_; }
-  std::size_t waves_limit() const override { return limit_; }
-  void stop_growing() override { most_ = waves_; }
-  void use_waves(std::size_t count) override {
+  std::size_t frequencies() const override { return frequencies_; }
+  std::size_t max_frequencies() const override { return most_; }
+  std::size_t frequency_limit() const override { return limit_; }
+  void stop_growing() override { most_ = frequencies_; }
+  void set_frequencies(std::size_t count) override {
     Bytes& bytes = *w_.get_allocator().bytes;
     const std::size_t before = width(), after = columns_ + 2 * count, rows = shared_ ? outputs_ : 0;
     Vec<float> w(bytes, rows * after), squares(bytes, rows * after);
-    const double scale = waves_ ? std::sqrt(static_cast<double>(count) / static_cast<double>(waves_)) : 1.0;
+    const double scale = frequencies_ ? std::sqrt(static_cast<double>(count) / static_cast<double>(frequencies_)) : 1.0;
     for (std::size_t k = 0; !w_.empty() && k < rows; ++k)
       for (std::size_t c = 0; c < before; ++c) {
         const double factor = c < columns_ ? 1.0 : scale;
@@ -90,20 +90,20 @@ class WaveAdaGrad final : public Part {
       }
     w_.swap(w);
     squares_.swap(squares);
-    waves_ = count;
+    frequencies_ = count;
     most_ = std::max(most_, count);
   }
-  std::size_t bytes(std::size_t waves) const override {
-    return 2 * sizeof(float) * outputs_ * ((shared_ ? columns_ + 2 * waves : 0) + own_cells_);
+  std::size_t bytes(std::size_t frequencies) const override {
+    return 2 * sizeof(float) * outputs_ * ((shared_ ? columns_ + 2 * frequencies : 0) + own_cells_);
   }
 
   void save(State& state) override {
-    state.integers[name_ + "_waves"] = {static_cast<std::int64_t>(waves_), static_cast<std::int64_t>(most_)};
+    state.integers[name_ + "_frequencies"] = {static_cast<std::int64_t>(frequencies_), static_cast<std::int64_t>(most_)};
     for (const auto& [name, values] : arrays()) state.reals[name].assign(values->begin(), values->end());
   }
   void load(const State& state) override {
-    use_waves(saved_waves(state, name_ + "_waves", 0));
-    most_ = saved_waves(state, name_ + "_waves", 1);
+    set_frequencies(saved_frequencies(state, name_ + "_frequencies", 0));
+    most_ = saved_frequencies(state, name_ + "_frequencies", 1);
     for (const auto& [name, values] : arrays()) {
       const auto& saved = state.reals.at(name);
       if (saved.size() != values->size()) throw std::invalid_argument("a saved model whose weights do not agree in number");
@@ -126,32 +126,32 @@ class WaveAdaGrad final : public Part {
   }
   std::size_t run_of(std::int64_t id) const { return static_cast<std::size_t>(mix64(id) % (own_cells_ - (columns_ + 2 * planned_) + 1)); }
 
-  // Weights side by side: of the columns, and of so many waves.
+  // Weights side by side: of the columns, and of so many frequencies.
   struct Run {
-    std::size_t waves;
+    std::size_t frequencies;
     double amplitude;
-    explicit Run(std::size_t count) : waves(count), amplitude(1.0 / std::sqrt(static_cast<double>(std::max<std::size_t>(count, 1)))) {}
+    explicit Run(std::size_t count) : frequencies(count), amplitude(1.0 / std::sqrt(static_cast<double>(std::max<std::size_t>(count, 1)))) {}
   };
-  Run shared_run() const { return Run(waves_); }
-  Run own_run() const { return Run(std::min(waves_, planned_)); }
-  std::size_t width() const { return columns_ + 2 * waves_; }
+  Run shared_run() const { return Run(frequencies_); }
+  Run own_run() const { return Run(std::min(frequencies_, planned_)); }
+  std::size_t width() const { return columns_ + 2 * frequencies_; }
 
   double dot(const Run& run, const float* w, const double* phi) const {
-    return simd().dot_f32(w, phi, columns_) + run.amplitude * simd().dot_f32(w + columns_, phi + columns_, 2 * run.waves);
+    return simd().dot_f32(w, phi, columns_) + run.amplitude * simd().dot_f32(w + columns_, phi + columns_, 2 * run.frequencies);
   }
   void add_terms(const Run& run, double factor, const float* w, const double* phi, Terms& to, std::size_t source, std::size_t k) const {
     multiply_add(factor, w, phi, columns_, to.columns(source, k));
-    to.waves(source, k) += factor * run.amplitude * simd().dot_f32(w + columns_, phi + columns_, 2 * run.waves);
+    to.fourier(source, k) += factor * run.amplitude * simd().dot_f32(w + columns_, phi + columns_, 2 * run.frequencies);
   }
   void step(const Run& run, float* w, float* squares, const double* phi, double pull) const {
     const auto lambda = static_cast<float>(rate_);
     simd().adagrad(w, squares, phi, pull, lambda, columns_);
-    simd().adagrad(w + columns_, squares + columns_, phi + columns_, pull * run.amplitude, lambda, 2 * run.waves);
+    simd().adagrad(w + columns_, squares + columns_, phi + columns_, pull * run.amplitude, lambda, 2 * run.frequencies);
   }
   // sum phi^2 / sqrt(1 + G), G averaged over the outputs, which lie `stride` apart.
   double step_size(const Run& run, const float* squares, std::size_t stride, const double* phi) const {
     double sum = 0;
-    for (std::size_t c = 0; c < columns_ + 2 * run.waves; ++c) {
+    for (std::size_t c = 0; c < columns_ + 2 * run.frequencies; ++c) {
       double mean = 0;
       for (std::size_t o = 0; o < outputs_; ++o) mean += static_cast<double>(squares[o * stride + c]);
       const double value = c < columns_ ? phi[c] : run.amplitude * phi[c];
@@ -162,7 +162,7 @@ class WaveAdaGrad final : public Part {
 
   std::string name_;
   double rate_, root_;  // root_: sqrt(rho)
-  std::size_t outputs_, columns_, waves_ = 0, planned_, most_, limit_;
+  std::size_t outputs_, columns_, frequencies_ = 0, planned_, most_, limit_;
   bool shared_;
   std::size_t own_cells_;
   Steps steps_;
