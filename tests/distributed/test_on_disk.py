@@ -10,7 +10,7 @@ import pytest
 from streams import local_run, random_graph, stream
 
 import budgetron
-from budgetron import graphs, kernels
+from budgetron import Budgetron, OperatingPoint, graphs, kernels
 from budgetron.distributed import ShardedModel
 from budgetron.durable import Request, StaleOwner
 from budgetron.errors import InputError
@@ -233,3 +233,30 @@ def test_keys_of_earlier_versions_are_not_learned_twice(tmp_path):
     with ShardedModel.open(tmp_path / "m") as again:
         margins = again.predict_then_learn(X, y, tasks=tasks, key="batch")
         assert again.n_seen_ == 650 and margins.tolist() == expected.tolist()
+
+
+def test_the_operating_point_of_a_sharded_model_counts_like_that_of_a_local_one(tmp_path):
+    rng = np.random.default_rng(5)
+    X, tasks = rng.normal(size=(600, 2)), rng.integers(0, 9, size=600)
+    y = np.where(X[:, 0] + 0.5 * rng.normal(size=600) > 0.3, "yes", "no")
+    one = Budgetron(budget="1 MiB", graph=graphs.disconnected())
+    point = OperatingPoint(costs={"fp": 1, "fn": 4})
+    model = ShardedModel(one, shards=3, directory=tmp_path / "live")
+    model.operating_point = point
+    margins = np.concatenate([model.predict_then_learn(X[a:b], y[a:b], tasks=tasks[a:b], key=f"from {a}")
+                              for a, b in ((0, 250), (250, 600))])  # fmt: skip
+    model.predict_then_learn(X[250:], y[250:], tasks=tasks[250:], key="from 250")  # again: counts nothing
+    expected = OperatingPoint(costs={"fp": 1, "fn": 4})
+    expected.begin(model.classes_)
+    expected.count_margins(margins, (y == "yes").astype(int))
+    found = model.operating_point.to_dict()
+    assert found == expected.to_dict() and found["counted"] == 600 and found["expected_cost"] > 0
+    decided = model.decide(X[:50], tasks=tasks[:50])
+    assert set(decided) == {"no", "yes"} and model.decide_one(X[0], task=tasks[0]) == decided[0]
+    model.save(tmp_path / "saved")
+    model.close()
+    with ShardedModel.open(tmp_path / "live") as again, ShardedModel.load(tmp_path / "saved") as loaded:
+        assert again.operating_point.to_dict() == loaded.operating_point.to_dict() == found
+        assert again.decide(X[:50], tasks=tasks[:50]).tolist() == decided.tolist()
+        again.change_operating_point({"max_error": 0.2})
+        assert again.operating_point.to_dict()["counted"] == 600

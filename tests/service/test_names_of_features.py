@@ -76,6 +76,11 @@ def test_every_spelling_of_a_boolean_label(client, label):
     lines = client.post("/v1/learn", content=line * 3, headers={"content-type": "application/x-ndjson"}).text
     acknowledged = json.loads(lines.splitlines()[0])
     assert acknowledged["learned"] == 3 and acknowledged["wrong"] == 0
+    assert "warning" not in acknowledged
+    few = line * 2 + json.dumps({"features": {"size": 1}, "task": "u1", "label": label}) + "\n"
+    lines = client.post("/v1/learn", content=few, headers={"content-type": "application/x-ndjson"}).text
+    acknowledged = json.loads(lines.splitlines()[0])
+    assert acknowledged["warning"].startswith("Only 1 of 4") and acknowledged["warning_line"] == 3
     answer = client.post("/v1/learn", json={"features": {"size": 1}, "task": "u1", "label": label}).json()
     assert answer["warning"].startswith("Only 1 of 4")
 

@@ -137,6 +137,7 @@ CREATE INDEX request_unfinished ON request (number) WHERE rows IS NOT NULL;
 DROP TABLE answer;
 DROP TABLE stream_block;
 DROP TABLE stream_forgotten;
+DROP TABLE point;
 DROP TABLE IF EXISTS probe;
 PRAGMA user_version=1;
 """

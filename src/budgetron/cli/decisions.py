@@ -60,10 +60,7 @@ def set_point(who: str, model: Any, settings: dict[str, Any] | None) -> None:
     """Give the model an operating point with these settings; without settings it keeps the one it has."""
     if settings is None:
         return
-    from budgetron.decisions import OperatingPoint
-
     if not hasattr(type(model), "operating_point"):
         named = next(f"--{name.replace('_', '-')}" for name in NAMES if settings[name] is not None)
         raise refuse(who, named, "left out for a model in shards", "it", "Decide on its probabilities in your program.")
-    before = model.operating_point
-    model.operating_point = OperatingPoint(**settings) if before is None else before.changed(**settings)
+    model.change_operating_point(settings)

@@ -103,6 +103,15 @@ def learn_many(settings: ClientSettings, examples: list[dict[str, Any]], key: st
     return Call("POST", settings.path("learn"), body, answer=Answered)
 
 
+def operating_point(settings: ClientSettings, given: dict[str, Any]) -> Call:
+    body = {name: value for name, value in given.items() if value is not None}
+    return Call("PUT", settings.path("operating-point"), body, answer=dict[str, Any])
+
+
+def no_operating_point(settings: ClientSettings) -> Call:
+    return Call("DELETE", settings.path("operating-point"), answer=dict[str, Any])
+
+
 def feedback(settings: ClientSettings, name: str, label: Any, correct: bool = False) -> Call:
     body = {"id": name, "label": _item(label)} | ({"correct": True} if correct else {})
     return Call("POST", settings.path("feedback"), body, answer=dict[str, Any])

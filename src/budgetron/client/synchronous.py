@@ -171,6 +171,24 @@ class Client:
 
     # ---- administration
 
+    def set_operating_point(
+        self,
+        *,
+        threshold: float | None = None,
+        costs: dict[str, float] | None = None,
+        max_error: float | None = None,
+        confidence: float | None = None,
+    ) -> dict[str, Any]:
+        """Let the model decide, by the settings of `OperatingPoint`. Returns the point, with its thresholds."""
+        given = {"threshold": threshold, "costs": costs, "max_error": max_error, "confidence": confidence}
+        answer: dict[str, Any] = self._call(calls.operating_point(self._settings, given))
+        point: dict[str, Any] = answer["operating_point"]
+        return point
+
+    def remove_operating_point(self) -> None:
+        """Let the model predict only, without decisions."""
+        self._call(calls.no_operating_point(self._settings))
+
     def forget(self, task: Any) -> int:
         """Remove a task's stored examples and weights. Returns the number of the log record."""
         call = Call("DELETE", self._settings.path(calls.task_path(task)), answer=dict[str, int])

@@ -101,12 +101,15 @@ class OperatingPoint(PointFigures):
         )  # fmt: skip
 
     def changed(self, **settings: Any) -> OperatingPoint:
-        """Return a point with other settings, chosen from the scores that were counted already."""
+        """Return a point with other settings, chosen from the scores that were counted already.
+
+        What was decided so far starts from zero: those decisions were made by the old settings.
+        """
         other = OperatingPoint(**settings, margins=not self.log_odds)
         if self.labels is not None:
             other.begin(self.labels)
             other.scale, other.counts = self.scale, self.counts.copy()
-            other.decided, other.next_choice = self.decided.copy(), self.next_choice
+            other.next_choice = self.next_choice
             other._choose()
         return other
 

@@ -1,10 +1,11 @@
-"""An operating point as the record and the arrays of a model file, and back; both are validated."""
+"""An operating point as the record and the arrays of a model file, or as bytes, and back; all are validated."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from typing import Any
 
+import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
@@ -64,3 +65,48 @@ def point_of(record: Point, arrays: Mapping[str, NDArray[Any]], labels: NDArray[
     point.counts, point.decided = (np.array(arrays[name]) for name in ("counts", "decided"))
     point.cuts = list(record.cuts)
     return point
+
+
+class _Counted(msgspec.Struct):
+    """The numbers of an array that are not zero: their places, and they themselves, little-endian."""
+
+    places: bytes
+    values: bytes
+
+
+class _PointBytes(msgspec.Struct):
+    point: Point
+    counts: _Counted | None = None
+    decided: _Counted | None = None
+
+
+def point_to_bytes(point: OperatingPoint) -> bytes:
+    """Encode a point without its labels. Most bins are empty, so only the others are written."""
+    record, arrays = saved_point(point)
+    return msgspec.msgpack.encode(_PointBytes(record, **{name: _sparse(array) for name, array in arrays.items()}))
+
+
+def point_from_bytes(content: bytes, labels: NDArray[Any] | None) -> OperatingPoint:
+    """Decode what `point_to_bytes` wrote; `labels` are those of the model, if it has some."""
+    saved = msgspec.msgpack.decode(content, type=_PointBytes)
+    n = 0 if labels is None else len(labels)
+    shapes = {"counts": (1 if n == 2 else n, 2, BINS), "decided": (n, n + 1)}
+    arrays = {
+        name: _dense(part, shape) for name, shape in shapes.items() if (part := getattr(saved, name)) is not None
+    }
+    return point_of(saved.point, arrays, np.empty(0) if labels is None else labels, saved.point.log_odds)
+
+
+def _sparse(array: NDArray[np.int64]) -> _Counted:
+    flat = array.ravel()
+    places = np.flatnonzero(flat)
+    return _Counted(places.astype("<i8").tobytes(), flat[places].astype("<i8").tobytes())
+
+
+def _dense(counted: _Counted, shape: tuple[int, ...]) -> NDArray[np.int64]:
+    flat = np.zeros(int(np.prod(shape)), dtype=np.int64)
+    places, values = (np.frombuffer(part, dtype="<i8") for part in (counted.places, counted.values))
+    fine = len(places) == len(values) and ((places >= 0) & (places < len(flat))).all()
+    require(bool(fine), "point", "counts of the labels of the model")
+    flat[places] = values
+    return flat.reshape(shape)

@@ -161,7 +161,9 @@ class InputValidator:
             self.prototype._engine = type(engine)(replace(engine.settings, kernel=kernel))
 
     def _reset(self) -> None:
+        point = self.prototype._point if hasattr(self, "prototype") else self.learner._point
         self.prototype = clone(self.learner)
+        self.prototype._point = None if point is None else point.fresh()
         if "budget" in self.learner.get_params(deep=False):
             self.prototype.set_params(budget=1)  # the prototype never stores an example
         self._first = None

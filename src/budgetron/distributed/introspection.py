@@ -42,6 +42,7 @@ class Introspection:
     _mistakes: list[int]
     _examples_since: int
     _rebalancing: threading.Lock
+    _counting: threading.Lock  # of the operating point
 
     # ---- workers and shares
 

@@ -16,8 +16,8 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from budgetron.distributed.directory.on_disk import OnDisk
-from budgetron.distributed.input_validation import InputValidator, ValidatedBlock
+from budgetron.distributed.deciding import ShardDeciding
+from budgetron.distributed.input_validation import ValidatedBlock
 from budgetron.distributed.split.placement import WHO
 from budgetron.distributed.split.routing import Job, batches
 from budgetron.distributed.workers.worker import OTHER_ROWS
@@ -40,7 +40,7 @@ class ConvertedRequest:
     classes: Any = None
 
 
-class ShardLearning(OnDisk):
+class ShardLearning(ShardDeciding):
     """The methods of a sharded model that learn."""
 
     block: int
@@ -49,9 +49,6 @@ class ShardLearning(OnDisk):
     _validation_lock: threading.Lock
     _graphs: dict[int, TaskGraph]
     _unrecorded = False  # whether a block determined something that is not in the record yet
-
-    def _get_validator(self) -> InputValidator:
-        raise NotImplementedError
 
     def partial_fit(
         self, X: Any, y: Any, *, tasks: Any = None, classes: Any = None, sample_weight: Any = None,
@@ -76,7 +73,10 @@ class ShardLearning(OnDisk):
         examples = self._get_validator().convert(X, y, tasks, sample_weight, offset)
         validated = self._validated(ConvertedRequest(examples, key, classes))
         self._prepare()
-        return self._learned(self._resumed(self._new_job(validated, key)))
+        job = self._resumed(self._new_job(validated, key))
+        margins = self._learned(job)
+        self._count_rows(margins, validated.block.labels, job.learned)
+        return margins
 
     def learn_many(self, requests: Sequence[Request]) -> list[Margins | Exception]:
         """Learn several requests in order, in one round trip to the workers.
@@ -84,7 +84,12 @@ class ShardLearning(OnDisk):
         Returns margins or an exception per request. No shard learns a row of a rejected request. Errors of workers or
         disks are raised; requests with keys can then be sent again.
         """
-        return self.learn_converted([self._converted(request) for request in requests])
+        converted = [self._converted(request) for request in requests]
+        answers = self.learn_converted(converted)
+        for request, answer in zip(converted, answers, strict=True):
+            if not isinstance(request, Exception) and not isinstance(answer, Exception):
+                self._count_rows(answer, request.examples.labels, None)
+        return answers
 
     def _converted(self, request: Request) -> ConvertedRequest | Exception:
         try:

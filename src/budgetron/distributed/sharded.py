@@ -244,6 +244,7 @@ class ShardedModel(ShardLearning, ClassifierMixin, BaseEstimator):  # type: igno
         self._graphs: dict[int, TaskGraph] = {}
         self._busy_tasks = BusyTasks()
         self._rebalancing = threading.Lock()
+        self._counting = threading.Lock()
         self._examples_since = 0
 
     def _start(self, models: list[Any] | None) -> None:
@@ -267,6 +268,8 @@ class ShardedModel(ShardLearning, ClassifierMixin, BaseEstimator):  # type: igno
     def close(self) -> None:
         """Stop the workers. The files in the directory stay."""
         if self._begun:
+            if self.operating_point is not None:
+                self._write_record()  # with what it has counted
             self._workers.close()
             del self._workers
 

@@ -10,13 +10,16 @@ It must never send a request to a shard that is not in the journal.
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Hashable, Sequence
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from contextlib import AbstractContextManager, ExitStack
+from copy import deepcopy
 from pathlib import Path
 from typing import Any, ClassVar, NoReturn, Self
 
 import numpy as np
 
+from budgetron.decisions import OperatingPoint
+from budgetron.decisions.saved_point import point_from_bytes, point_to_bytes
 from budgetron.distributed.directory.journal import Journal
 from budgetron.distributed.errors import InShards, Unfinished
 from budgetron.distributed.learning import ConvertedRequest
@@ -60,6 +63,10 @@ class ShardedHost:
         self.position = journal.position
         self._commit_lock = threading.Lock()
         self._open = True
+        content = journal.point()
+        if content is not None:
+            model.operating_point = point_from_bytes(content, model.classes_ if self.hosted_model.begun else None)
+        self._point: OperatingPoint | None = None  # the next one, until it is in the journal
         self.replayed_examples = self._finish_earlier()
 
     @classmethod
@@ -116,7 +123,13 @@ class ShardedHost:
 
     def forget_task(self, task: Hashable) -> Learned:
         """Remove a task's stored examples and weights. Written to the journal like examples."""
-        entry = Entry(blocks.encode_forget(task))
+        return self._acknowledged(Entry(blocks.encode_forget(task)))
+
+    def set_operating_point(self, settings: Mapping[str, Any] | None) -> Learned:
+        """Decide by other settings of `OperatingPoint`, or no more with None; see `Host.set_operating_point`."""
+        return self._acknowledged(Entry(self.hosted_model.checked_point(settings)))
+
+    def _acknowledged(self, entry: Entry) -> Learned:
         with self._commit_lock:
             try:
                 self._finish_earlier()
@@ -177,13 +190,15 @@ class ShardedHost:
 
     def _send(self, written: Sequence[tuple[int, bytes]], is_new: bool = False) -> list[tuple[int, Any]]:
         """Send requests to the shards, in order. Returns the answer or `InputError` of each; a failure is raised."""
+        self._point = deepcopy(self.model.operating_point)
         answers: list[tuple[int, Any]] = []
         together: list[tuple[int, blocks.LoggedBlock]] = []
         for number, payload in written:
             block = blocks.decode_block(payload)
-            if block.kind == "forget":
+            if block.kind in ("forget", "point"):
                 answers += self._send_examples(together, is_new)
-                answers.append((number, self._forget(number, block.examples.tasks[0])))
+                change = self._forget if block.kind == "forget" else self._change_point
+                answers.append((number, change(number, block)))
                 together = []
             else:
                 together.append((number, block))
@@ -195,12 +210,24 @@ class ShardedHost:
             for number, block in together
         ]
         margins = self.model.learn_converted(requests, new_keys=is_new)
+        for (_, block), found in zip(together, margins, strict=True):
+            if not isinstance(found, Exception):
+                self._point = self.model.counted(self._point, found, block.examples.labels)
         return [
             (number, found if isinstance(found, Exception) else Learned(number, found))
             for (number, _), found in zip(together, margins, strict=True)
         ]
 
-    def _forget(self, number: int, task: Hashable) -> Learned | Exception:
+    def _change_point(self, number: int, block: blocks.LoggedBlock) -> Learned | Exception:
+        (request,) = block.examples.rows
+        try:
+            self._point = self.model.changed_point(self._point, request.get("settings"))
+        except InputError as error:  # the first examples came in between, and have more labels than it decides on
+            return error
+        return Learned(number, np.empty(0))
+
+    def _forget(self, number: int, block: blocks.LoggedBlock) -> Learned | Exception:
+        task = block.examples.tasks[0]
         if self.hosted_model.begun:
             try:
                 self.model._validator.locate_task(task)
@@ -211,7 +238,9 @@ class ShardedHost:
 
     def _finish(self, answers: Sequence[tuple[int, Any]]) -> None:
         learned = [(number, margins_to_bytes(one.margins)) for number, one in answers if isinstance(one, Learned)]
-        self._journal.finish(learned, [number for number, answer in answers if isinstance(answer, Exception)])
+        rejected = [number for number, answer in answers if isinstance(answer, Exception)]
+        self._journal.finish(learned, rejected, None if self._point is None else point_to_bytes(self._point))
+        self.model.operating_point = self._point  # only now: what is sent again after a failure is counted again
 
     def _not_now(self, error: Exception) -> Exception:
         """Why a request was not written: the disk failed, or the shards still have to learn an earlier request."""

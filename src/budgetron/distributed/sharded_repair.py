@@ -32,6 +32,7 @@ def _shards(directory: Path) -> list[Path]:
         journal = Journal(Path(name))
         try:
             journal.unfinished()
+            journal.point()
             folders = [journal.place / folder_of(shard) for shard in range(journal.shards)]
         finally:
             journal.db.close()
@@ -74,6 +75,9 @@ def _repair_journal(directory: Path, stage: Path, damage: DamagedLog) -> Replace
             for row in rows_around_damage(old.db, "SELECT * FROM request ORDER BY number"):
                 new.db.execute("INSERT OR IGNORE INTO request VALUES (?, ?, ?)", row)
             new.db.execute("DELETE FROM request WHERE crc IS NOT checksum(number, rows)")
+            for row in rows_around_damage(old.db, "SELECT * FROM point ORDER BY one"):
+                new.db.execute("INSERT OR IGNORE INTO point VALUES (?, ?, ?)", row)
+            new.db.execute("DELETE FROM point WHERE crc IS NOT checksum(content)")
             last = max(old.position, new.db.one("SELECT coalesce(max(number), 0) FROM answer")[0], new.position)
             new.db.execute("DELETE FROM sqlite_sequence WHERE name = 'request'")
             new.db.execute("INSERT INTO sqlite_sequence VALUES ('request', ?)", (last,))

@@ -3,9 +3,9 @@
     [version, kind, shape, arrays, records, y, tasks, classes, weights]      in msgpack
     [2, …, weights, shape of the offsets, offsets]                           with another model's scores
 
-`kind` is "dense", "csr", "records" (raw, for a model with columns) or "forget". Arrays are little-endian bytes with
-their dtype. Tasks and labels are written as in a model file, so they may be any plain hashable value. The byte layouts
-are a file format: they must not change without a migration.
+`kind` is "dense", "csr", "records" (raw, for a model with columns), "forget", or "point" (the settings of an operating
+point, version 3). Arrays are little-endian bytes with their dtype. Tasks and labels are written as in a model file, so
+they may be any plain hashable value. The byte layouts are a file format: they must not change without a migration.
 
 Examples are converted here once (`validation.convert`), before they are logged. A model learns a block as decoded from
 these bytes, never the caller's own arrays, so a replay of the log after a crash learns exactly what the first call
@@ -33,6 +33,8 @@ from budgetron.persist.names import NoJSON, decoded, encoded
 VERSION = 1
 WITH_OFFSETS = 2
 """A version of its own, so that a budgetron that knows no offsets refuses the block instead of ignoring them."""
+WITH_POINT = 3
+"""The version of blocks of kind "point", for the same reason."""
 
 
 @dataclass(frozen=True)
@@ -120,11 +122,21 @@ def encode_forget(task: Any) -> bytes:
     return _bytes(_EncodedBlock(version=VERSION, kind="forget", tasks=_values("task", [task])))
 
 
+def encode_point(settings: Mapping[str, Any] | None, continues: bool) -> bytes:
+    """Encode the request to decide by an operating point with these settings, or by none.
+
+    `continues` is whether there is one already, whose counts the new one takes over. A correction that replays the log
+    from its beginning starts with a point that counted too early, and must drop it here.
+    """
+    given = {} if settings is None else {"settings": dict(settings), "continues": continues}
+    return _bytes(_EncodedBlock(version=WITH_POINT, kind="point", records=[given]))
+
+
 def decode_block(payload: bytes) -> LoggedBlock:
     """Decode a block of the log."""
     block = _decoder.decode(payload)
-    if block.version not in (VERSION, WITH_OFFSETS):
-        raise refuse(WHO, "the log", f"of version {VERSION} or {WITH_OFFSETS}", f"version {block.version}",
+    if block.version not in (VERSION, WITH_OFFSETS, WITH_POINT):
+        raise refuse(WHO, "the log", f"of version {VERSION} to {WITH_POINT}", f"version {block.version}",
                      "Open the directory with a newer budgetron.")  # fmt: skip
     if block.kind == "dense":
         rows: Any = _numbers(block.arrays[0]).reshape(block.shape)

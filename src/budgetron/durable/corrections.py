@@ -145,8 +145,9 @@ class Corrections:
     def _located(self, payload: bytes, position: int, row: Any) -> tuple[int, int, Any]:
         """Where an example is in its record now, its row in the request, and its label."""
         logged = blocks.decode_block(payload)
-        if logged.kind == "forget":
-            raise refuse(WHO, "position", "a record with examples", f"{position}, which forgets a task")
+        if logged.kind in ("forget", "point"):
+            what = "forgets a task" if logged.kind == "forget" else "sets the operating point"
+            raise refuse(WHO, "position", "a record with examples", f"{position}, which {what}")
         query = "SELECT place FROM correction WHERE position = ? AND new IS NULL ORDER BY place"
         gone = [place for (place,) in self._log.db.rows(query, (position,))]
         labels = logged.examples.labels
@@ -191,7 +192,10 @@ class Corrections:
             if number < position:
                 return hosted_model_from(self._snapshots.read(number)), number
         if self._is_whole():
-            return HostedModel(clone(model)), 0
+            fresh = clone(model)
+            if model.operating_point is not None:  # a record that sets it where there was none drops this one
+                fresh.operating_point = model.operating_point.fresh()
+            return HostedModel(fresh), 0
         raise NotInLog(
             refusal(WHO, "position", "a record after the first snapshot", f"{position}, with which the model began",
                     "It cannot be taken out of the model. Learn the right label as a new example.")

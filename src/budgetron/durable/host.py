@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import os
 import threading
-from collections.abc import Callable, Hashable, Sequence
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from contextlib import AbstractContextManager, ExitStack, nullcontext, suppress
 from dataclasses import replace
 from pathlib import Path
@@ -185,6 +185,13 @@ class Host(HostState):
         The task's examples stay in the log until the second snapshot after this call.
         """
         return self._acknowledged([Entry(blocks.encode_forget(task))])[0]
+
+    def set_operating_point(self, settings: Mapping[str, Any] | None) -> Learned:
+        """Decide by other settings of `OperatingPoint`, or no more with None. Logged like examples.
+
+        What the model has counted so far stays counted.
+        """
+        return self._acknowledged([Entry(self._hosted.checked_point(settings))])[0]
 
     def _entry(self, request: Request) -> Entry:
         hosted = self._hosted  # read once: a restore in another thread may replace it

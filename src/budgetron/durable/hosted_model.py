@@ -17,6 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.sparse import issparse
 
+from budgetron.decisions import OperatingPoint
 from budgetron.durable import blocks
 from budgetron.durable.blocks import LoggedBlock
 from budgetron.durable.errors import NothingLearned
@@ -89,6 +90,9 @@ class HostedModel:
             if self.begun:
                 self.model.forget_task(logged.examples.tasks[0])
             return np.empty(0)
+        if logged.kind == "point":
+            self.change_point(logged.examples.rows[0])
+            return np.empty(0)
         if logged.kind != "records":
             return self._checked_and_learned(logged.examples, logged.classes)
         if self.columns is None:  # the model was replaced while this block waited
@@ -103,6 +107,22 @@ class HostedModel:
         except BaseException:
             self.columns = self.model._columns = before
             raise
+
+    def change_point(self, request: Mapping[str, Any]) -> None:
+        """Decide by another operating point, as `blocks.encode_point` wrote it."""
+        if not request.get("continues"):
+            self.model.operating_point = None
+        if request:
+            self.model.change_operating_point(request["settings"])
+
+    def checked_point(self, settings: Mapping[str, Any] | None) -> bytes:
+        """Check the settings of an operating point for this model, and encode them for the log."""
+        model = self.model
+        if settings is not None:
+            point = OperatingPoint(**settings, margins=not hasattr(model, "predict_proba"))
+            if self.begun:
+                point.check(model.classes_)
+        return blocks.encode_point(settings, model.operating_point is not None)
 
     def _checked_and_learned(self, examples: Examples, classes: Any) -> NDArray[np.float64]:
         model = self.model

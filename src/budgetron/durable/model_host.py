@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Sequence
+from collections.abc import Hashable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Any, Protocol
@@ -42,6 +42,8 @@ class ModelHost(Protocol):
     def learn_many(self, requests: Sequence[Request]) -> list[Learned | Exception]: ...
 
     def forget_task(self, task: Hashable) -> Learned: ...
+
+    def set_operating_point(self, settings: Mapping[str, Any] | None) -> Learned: ...
 
     def correct(
         self, position: int, label: Any, row: int | None = None, *, who: str = "", reason: str = ""

@@ -43,20 +43,42 @@ class Deciding:
     def operating_point(self, point: OperatingPoint | None) -> None:
         if point is not None and not isinstance(point, OperatingPoint):
             raise refuse_type(self._who, "operating_point", "an OperatingPoint or None", shown(point))
-        if point is not None and point.labels is None:
+        self._point = None if point is None else self._fitted(point)
+
+    def _fitted(self, point: OperatingPoint) -> OperatingPoint:
+        """Return a point for the scores and labels of this learner."""
+        if point.labels is None:
             point = point.fresh(margins=not hasattr(self, "predict_proba"))
             if self._engine is not None and self._classes.settled:
                 point.begin(self._classes.values)
-        self._point = point
+        return point
+
+    def change_operating_point(self, settings: dict[str, Any] | None) -> None:
+        """Decide by other settings (`threshold`, `costs`, `max_error`, `confidence`), or no more with None.
+
+        Examples that were counted stay counted: the thresholds are chosen from them at once.
+        """
+        self._point = self.changed_point(self._point, settings)
+
+    def changed_point(self, before: OperatingPoint | None, settings: dict[str, Any] | None) -> OperatingPoint | None:
+        """Return a point with other settings and the counts of the one before; None without settings."""
+        if settings is None:
+            return None
+        if before is None:
+            return self._fitted(OperatingPoint(**settings, margins=not hasattr(self, "predict_proba")))
+        return before.changed(**settings)
 
     def decide(
         self, X: Any, *, tasks: Iterable[Any] | None = None, n_jobs: int | None = None, offset: Any = None
     ) -> NDArray[Any]:
         """Decide on each row by the operating point: a label, or None where a person should be asked."""
         margins = self.decision_function(X, tasks=tasks, n_jobs=n_jobs, offset=offset)  # type: ignore[attr-defined]
-        codes = self._decided(margins)
+        return self.decided(margins)
+
+    def decided(self, margins: NDArray[np.float64]) -> NDArray[Any]:
+        """Turn margins into decisions by the operating point; see `decide`."""
         labels = np.array([*self._classes.values.tolist(), None], dtype=object)
-        decided: NDArray[Any] = labels[codes]
+        decided: NDArray[Any] = labels[self._decided(margins)]
         return decided
 
     def decide_one(self, x: Any, *, task: Hashable = None, offset: Any = None) -> Any:

@@ -7,6 +7,7 @@ of clients are stored as in the log of a `Host`.
 
     about      the unique name of this journal, where the shards are, and how many
     request    number and rows of what not all shards have learned yet
+    point      the operating point, with what it counted up to the last finished request
     keys       idempotency keys: the tables of `budgetron.durable.storage.idempotency`
 """
 
@@ -29,10 +30,12 @@ _PROBE_BYTES = 16 * 2**10  # written to find out whether the disk accepts writes
 _REQUEST = "CREATE TABLE request (number INTEGER PRIMARY KEY AUTOINCREMENT, rows BLOB) STRICT;"
 _REQUEST_CHECKSUM = "ALTER TABLE request ADD COLUMN crc INTEGER;"
 _CHECKSUM = "checksum(number, rows)"
+_POINT = "CREATE TABLE point (one INTEGER PRIMARY KEY CHECK (one = 1), content BLOB, crc INTEGER) STRICT;"
 _SCHEMA = f"""
 CREATE TABLE about (one INTEGER PRIMARY KEY CHECK (one = 1), name TEXT, place TEXT, shards INTEGER)
     STRICT;
 {_REQUEST} {_REQUEST_CHECKSUM}
+{_POINT}
 {SCHEMA}
 """
 
@@ -59,7 +62,12 @@ def _to_format_3(db: SqliteFile) -> None:
     db.execute(f"UPDATE request SET crc = {_CHECKSUM}")
 
 
-_MIGRATIONS = {1: _to_format_2, 2: _to_format_3}
+def _to_format_4(db: SqliteFile) -> None:
+    """Add the operating point."""
+    db.executescript(_POINT)
+
+
+_MIGRATIONS = {1: _to_format_2, 2: _to_format_3, 3: _to_format_4}
 
 
 class Journal:
@@ -116,16 +124,35 @@ class Journal:
                 raise damaged_log(self.db.path, f"request {number} has other bytes than were written")
         return [(number, rows) for number, rows, _ in found]
 
-    def finish(self, answers: Sequence[tuple[int, bytes]], rejected: Iterable[int]) -> None:
-        """Store the margins of learned requests, and delete rejected ones with their keys."""
+    def finish(
+        self, answers: Sequence[tuple[int, bytes]], rejected: Iterable[int], point: bytes | None = None
+    ) -> None:
+        """Store the margins of learned requests, and delete rejected ones with their keys.
+
+        `point` is the operating point after them. It is written in the same transaction, so every example is counted
+        once, whatever is interrupted.
+        """
         rejected = list(rejected)
         done = [*(number for number, _ in answers), *rejected]
         with self.db.writing():
             self.db.executemany("DELETE FROM request WHERE number = ?", [(number,) for number in done])
             self.keys.answered(answers)
             self.keys.remove(rejected)
+            if point is None:
+                self.db.execute("DELETE FROM point")
+            else:
+                self.db.execute("REPLACE INTO point VALUES (1, ?, checksum(?))", (point, point))
             if done and max(done) % _FORGET_EVERY < len(done):
                 self.keys.forget(MAX_KEYS, MAX_KEY_BYTES)
+
+    def point(self) -> bytes | None:
+        """The operating point as `finish` was given it last."""
+        found = self.db.one("SELECT content, crc IS checksum(content) FROM point")
+        if found is None:
+            return None
+        if not found[1]:
+            raise damaged_log(self.db.path, "the operating point has other bytes than were written")
+        return bytes(found[0])
 
     def answers_to(self, prefix: str) -> Iterator[tuple[str, Learned]]:
         """The stored idempotency keys that begin with `prefix`, and their answers."""

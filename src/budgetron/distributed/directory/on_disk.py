@@ -50,6 +50,8 @@ class OnDisk(Introspection):
         self._check_begun()
         for shard in range(self.shards):
             self._workers.call_owner(shard, "snapshot")
+        if self._validator.prototype.operating_point is not None:
+            self._write_record()  # with what it has counted
 
     def save(self, target: Any) -> None:
         """Write the model to a folder or fsspec URL, for `ShardedModel.load`. Each worker writes its own shards.

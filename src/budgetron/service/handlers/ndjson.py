@@ -2,6 +2,7 @@
 
     POST predict    one line per prediction, in order
     POST learn      one line per block: {"lines": [1, 512], "position": 17, "learned": 512, "wrong": 61}
+                    with "warning" and "warning_line" if a line has features that the model does not know
     both            {"line": 7, "error": {"kind", "message"}} for a rejected line; the other lines are processed
     at the end      {"done": true, "lines": 1000, "refused": 1}
     a failure       {"error": {…}, "lines": 1000, "refused": 1, "acknowledged": 511, "unacknowledged_from": 513}
@@ -28,10 +29,11 @@ import numpy as np
 from starlette.requests import ClientDisconnect
 from starlette.responses import Response
 
-from budgetron.durable import KeyReused, Learned, StreamRows, row_digest
+from budgetron.durable import HostedModel, KeyReused, Learned, StreamRows, row_digest
 from budgetron.errors import InputError, refusal
 from budgetron.learners.input.classes import in_known_spelling
 from budgetron.service.handlers.beginning import Numbered, can_begin, labels_of, unusual, usual_lines
+from budgetron.service.handlers.features import doubt_about
 from budgetron.service.handlers.learning import idempotency_key, request_of
 from budgetron.service.http.call import Call, TwoWayStream
 from budgetron.service.http.problems import HTTPProblem, fault, problem_of
@@ -212,7 +214,7 @@ async def _learn(
         learned = await model.writer.submit(request, len(examples))
         tally.answered = last
         tally.acknowledged += len(examples)
-        return _acknowledgement(first, last, learned, examples)
+        return _acknowledgement(block, learned, model.hosted)
     except InputError as error:
         if isinstance(error, KeyReused):
             raise  # the key was first used with another stream
@@ -233,18 +235,22 @@ async def _learn(
     return b"".join(answers)
 
 
-def _acknowledgement(first: int, last: int, learned: Learned, examples: list[Any]) -> bytes:
-    margins = learned.margins
+def _acknowledgement(block: list[Numbered], learned: Learned, hosted: HostedModel) -> bytes:
+    margins, first, last = learned.margins, block[0][0], block[-1][0]
     answer: dict[str, Any] = {"lines": [first, last], "position": learned.position, "learned": len(margins)}
     # Margins of a model that was replaced since have no classes; margins that were deleted are NaN.
     if learned.classes is not None and not np.isnan(margins).any():
         codes = (margins > 0).astype(int) if margins.ndim == 1 else margins.argmax(axis=1)
-        labels = in_known_spelling(learned.classes, [example.label for example in examples])
+        labels = in_known_spelling(learned.classes, [example.label for _, example in block])
         answer["wrong"] = int((learned.classes[codes] != labels).sum())
     if learned.repeated:
         answer["repeated"] = True
     elif learned.n_before:
         answer["learned_before"] = learned.n_before
+    for line, example in block:
+        if (doubt := doubt_about(hosted, example.features)) is not None:
+            answer |= {"warning": doubt, "warning_line": line}
+            break
     return encode(answer) + b"\n"
 
 

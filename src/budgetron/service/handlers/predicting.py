@@ -141,7 +141,7 @@ def predictions(model: Any, margins: NDArray[np.float64]) -> list[Prediction]:
         for code, margin, chance in zip(codes.tolist(), margins.tolist(), chances, strict=True)
     ]
     point = getattr(model, "operating_point", None)
-    if point is not None:
+    if point is not None and point.labels is not None:
         for answer, code in zip(answers, point.decide_margins(margins).tolist(), strict=True):
             answer.decision, answer.abstain = (None, True) if code == ASK else (classes[code], False)
     return answers

@@ -11,7 +11,7 @@ from typing import Any
 
 from starlette.responses import Response
 
-from budgetron.service.handlers import admin, correcting, feedback, learning, ndjson, predicting
+from budgetron.service.handlers import admin, correcting, deciding, feedback, learning, ndjson, predicting
 from budgetron.service.handlers.ndjson import NDJSON
 from budgetron.service.http import wire
 from budgetron.service.http.call import Call
@@ -61,6 +61,10 @@ MODEL_OPERATIONS = [
     Operation("GET", "model", "predict", admin.model, "The settings and figures of the model", None, wire.ModelAnswer),
     Operation("GET", "tasks/{task}", "predict", admin.task, "One task", None, wire.TaskAnswer, {404: "Unknown task."}),
     Operation("DELETE", "tasks/{task}", "admin", admin.forget, "Forget a task", None, wire.Done, _LEARNING),
+    Operation("PUT", "operating-point", "admin", deciding.change, "Decide by a threshold, by costs, or ask a person",
+              wire.OperatingPointRequest, wire.OperatingPointAnswer, _LEARNING),
+    Operation("DELETE", "operating-point", "admin", deciding.remove, "Decide no more", None,
+              wire.OperatingPointAnswer, _LEARNING),
     Operation("GET", "live", "predict", admin.live, "What the live page shows", None, dict[str, Any]),
     Operation("GET", "events", "predict", None, "The same every second, as server-sent events", None, None),
     Operation("GET", "snapshot", "admin", admin.download, "Download the model file", None, None,

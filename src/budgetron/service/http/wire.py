@@ -119,6 +119,25 @@ class CorrectionRequest(Struct, forbid_unknown_fields=True):
     reason: Annotated[str, Meta(max_length=500)] | UnsetType = UNSET
 
 
+class OperatingPointRequest(Struct, forbid_unknown_fields=True):
+    """How to decide: `threshold`, or `costs` of fp, fn and perhaps ask; and `max_error` at a `confidence`.
+
+    What the model has counted stays counted, so thresholds are chosen at once from the examples so far.
+    """
+
+    threshold: float | UnsetType = UNSET
+    costs: dict[str, float] | UnsetType = UNSET
+    max_error: float | UnsetType = UNSET
+    confidence: float | UnsetType = UNSET
+
+
+class OperatingPointAnswer(Struct):
+    """The change is on disk as record `position`. `operating_point` is null if the model decides no more."""
+
+    position: int
+    operating_point: dict[str, Any] | None
+
+
 class CorrectionLine(Struct):
     """A line of the audit trail. `new` is null if the example was withdrawn; `who` is the name of the API key."""
 
@@ -376,6 +395,7 @@ predict_request = StrictDecoder(PredictRequest)
 learn_request = StrictDecoder(LearnRequest)
 feedback_request = StrictDecoder(FeedbackRequest)
 correction_request = StrictDecoder(CorrectionRequest)
+operating_point_request = StrictDecoder(OperatingPointRequest)
 example_line = StrictDecoder(Example)
 labelled_line = StrictDecoder(LabelledExample)
 

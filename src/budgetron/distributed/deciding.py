@@ -1,0 +1,79 @@
+"""Decisions of a sharded model. Its operating point is that of the coordinator, which sees the margins of all shards.
+
+`ShardDeciding` is a base class of `ShardedModel`. The point belongs to the prototype of `input_validation`, so it is
+part of the record of a directory and of what `save` writes. Counts since the last snapshot may be missing after a
+crash. `ShardedHost` loses none: it stores the point in its journal.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Iterable
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from budgetron.decisions import OperatingPoint
+from budgetron.distributed.directory.on_disk import OnDisk
+from budgetron.distributed.input_validation import InputValidator
+from budgetron.distributed.split.placement import WHO
+
+
+class ShardDeciding(OnDisk):
+    """The methods of a sharded model that decide, and count what was decided."""
+
+    def _get_validator(self) -> InputValidator:
+        raise NotImplementedError
+
+    def decision_function(self, X: Any, *, tasks: Iterable[Any] | None = None, offset: Any = None) -> Any:
+        raise NotImplementedError
+
+    @property
+    def operating_point(self) -> OperatingPoint | None:
+        """How `decide` turns margins into decisions: an `OperatingPoint`, or None. It counts what is learned."""
+        holder = self._validator.prototype if hasattr(self, "_validator") else self.learner
+        point: OperatingPoint | None = holder.operating_point
+        return point
+
+    @operating_point.setter
+    def operating_point(self, point: OperatingPoint | None) -> None:
+        self._get_validator().prototype.operating_point = point
+
+    def changed_point(self, before: OperatingPoint | None, settings: dict[str, Any] | None) -> OperatingPoint | None:
+        """Return a point with other settings and the counts of the one before; None without settings."""
+        return self._get_validator().prototype.changed_point(before, settings)
+
+    def change_operating_point(self, settings: dict[str, Any] | None) -> None:
+        """Decide by other settings, or no more with None; see `Learner.change_operating_point`."""
+        self._get_validator().prototype.change_operating_point(settings)
+
+    def decide(self, X: Any, *, tasks: Iterable[Any] | None = None, offset: Any = None) -> NDArray[Any]:
+        """Decide on each row by the operating point: a label, or None where a person should be asked."""
+        return self._get_validator().prototype.decided(self.decision_function(X, tasks=tasks, offset=offset))
+
+    def decide_one(self, x: Any, *, task: Hashable = None, offset: Any = None) -> Any:
+        """Decide on one example, an array row or a dict of features: a label, or None."""
+        self._check_begun()
+        row, tasks = self._validator.one_row(x, task)
+        return self.decide(row, tasks=tasks, offset=None if offset is None else [offset])[0]
+
+    def counted(
+        self, point: OperatingPoint | None, margins: NDArray[np.float64], labels: Any
+    ) -> OperatingPoint | None:
+        """Let a point count examples that were learned. Margins that the shards have no more (NaN) are left out."""
+        classes = self._validator.classes
+        if point is None or not classes.settled or not len(margins):
+            return point
+        if point.labels is None:
+            point.begin(classes.values)
+        there = np.isfinite(margins if margins.ndim == 1 else margins[:, 0])
+        point.count_margins(margins[there], classes.codes(WHO, np.asarray(labels))[there])
+        return point
+
+    def _count_rows(self, margins: NDArray[np.float64], labels: Any, before: NDArray[np.bool_] | None) -> None:
+        """Count rows of a call, without those that were learned before it."""
+        point = self.operating_point
+        if point is not None:
+            new = slice(None) if before is None else ~before
+            with self._counting:
+                self.counted(point, margins[new], np.asarray(labels)[new])

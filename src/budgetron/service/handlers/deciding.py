@@ -1,0 +1,34 @@
+"""PUT and DELETE operating-point: how a model that is being served turns probabilities into decisions.
+
+The change is a record of the log like the examples around it, so a restart decides as before.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from msgspec import UNSET, structs
+from starlette.responses import Response
+
+from budgetron.service.http.wire import OperatingPointAnswer, encode, operating_point_request, reply
+from budgetron.service.logs import log
+from budgetron.service.monitoring.statistics import operating_point
+
+if TYPE_CHECKING:
+    from budgetron.service.http.call import Call
+
+
+async def change(call: Call) -> Response:
+    given = structs.asdict(operating_point_request.decode(await call.body()))
+    return await _changed(call, {name: value for name, value in given.items() if value is not UNSET})
+
+
+async def remove(call: Call) -> Response:
+    return await _changed(call, None)
+
+
+async def _changed(call: Call, settings: dict[str, Any] | None) -> Response:
+    model = call.model
+    learned = await model.writer.call(lambda: model.host.set_operating_point(settings))
+    log("operating_point", model=model.name, position=learned.position, settings=settings, key=call.api_key.name)
+    return reply(encode(OperatingPointAnswer(learned.position, operating_point(model.hosted.model))))
