@@ -138,6 +138,7 @@ def is_curl(page, words):
 
     path = next(word for word in words if word.startswith("localhost:8000/")).removeprefix("localhost:8000")
     method = "POST" if {"-d", "--data-binary"} & set(words) else "PUT" if "--upload-file" in words else "GET"
+    method = words[words.index("-X") + 1] if "-X" in words else method
     relative = re.sub("^tasks/.*", "tasks/{task}", path.removeprefix("/v1/"))
     known = {(one.method, one.path) for one in MODEL_OPERATIONS}
     assert (method, relative) in known or path in OWN_PATHS, f"{page}: the service has no {method} {path}"
