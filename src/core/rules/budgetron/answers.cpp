@@ -1,0 +1,122 @@
+// What can be asked of a Budgetron: the weights of its beliefs, the variance of a prediction, linear weights, and explanations.
+//
+// Queries never change the model. Terms are those of the average of the beliefs: the margin is the logit of the average of their
+// probabilities, which no sum of terms is, so an explanation reports the difference.
+#include "rules/budgetron/budgetron.hpp"
+
+#include <algorithm>
+
+namespace budgetron {
+
+State Budgetron::query(const Query& query) {
+  State answer;
+  if (query.name == "beliefs") {
+    for (std::size_t p = 0, b = 0; p < parts_.size(); ++p)
+      for (std::size_t k = 0; k < parts_[p]->count(); ++k, ++b) {
+        answer.integers["part"].push_back(index_[p]);
+        answer.integers["belief"].push_back(static_cast<std::int64_t>(k));
+        answer.reals["weight"].push_back(mixture_.weights[b]);
+      }
+    return answer;
+  }
+  if (query.name == "variances") {
+    auto& out = answer.reals["variance"];
+    score_each(query, [&](std::size_t, const Instance&, Scratch& s) { add_variances(s, out); });
+    return answer;
+  }
+  if (query.name == "linear_weights") {
+    auto& out = answer.reals["weights"];
+    score_each(query, [&](std::size_t, const Instance&, Scratch& s) { add_linear_weights(s, out); });
+    return answer;
+  }
+  if (query.name == "explain") return explain(query);
+  return Learner::query(query);
+}
+
+// Of the mixture, as its margins are scaled: s^2 (sum_b w_b (V_b + f_b^2) - (sum_b w_b f_b)^2), one number per output.
+void Budgetron::add_variances(Scratch& s, std::vector<double>& out) const {
+  auto& own = s.made<Working>();
+  std::vector<double> v(n_beliefs());
+  std::size_t at = 0;
+  for (std::size_t p = 0; p < parts_.size(); ++p) {
+    if (!is_awake(p)) continue;
+    parts_[p]->variances(own.seen, v.data() + at);
+    at += parts_[p]->count();
+  }
+  const double scale = calibration_.scale * calibration_.scale, mass = mixture_.weight_of(own.awake);
+  for (std::size_t o = 0; o < outputs(); ++o) {
+    double mean = 0, square = 0;
+    for (std::size_t k = 0; k < own.awake.size(); ++k) {
+      const double f = own.values[k * outputs() + o], w = mixture_.weights[own.awake[k]] / mass;
+      mean += w * f;
+      square += w * (v[k] + f * f);
+    }
+    out.push_back(scale * std::max(0.0, square - mean * mean));
+  }
+}
+
+// The terms of the calibrated average of the beliefs awake, s sum_b w_b f_b + b: of the columns, sources × outputs × n, and of
+// the Fourier features of each part, parts × sources × outputs.
+void Budgetron::add_terms(const Seen& e, const Vec<std::size_t>& awake, std::size_t n, std::vector<double>& columns, std::vector<double>& fourier) const {
+  const std::size_t first = columns.size();
+  columns.resize(first + kSources * outputs() * n);
+  const double scale = calibration_.scale / mixture_.weight_of(awake);
+  std::size_t b = 0;
+  for (std::size_t p = 0; p < parts_.size(); ++p) {
+    const Part& part = *parts_[p];
+    const std::size_t at_fourier = fourier.size();
+    fourier.resize(at_fourier + kSources * outputs());
+    if (!is_awake(p)) {
+      b += part.count();
+      continue;
+    }
+    Terms terms(part.count(), outputs(), n);
+    part.terms(e, terms);
+    for (std::size_t k = 0; k < part.count(); ++k, ++b)
+      for (std::size_t so = 0; so < kSources * outputs(); ++so) {
+        const double weight = scale * mixture_.weights[b];
+        const std::size_t row = k * outputs() + so % outputs();
+        simd().axpy(weight, terms.columns(so / outputs(), row), n, columns.data() + first + so * n);
+        fourier[at_fourier + so] += weight * terms.fourier(so / outputs(), row);
+      }
+  }
+  for (std::size_t o = 0; o < outputs(); ++o) columns[first + (kShared * outputs() + o + 1) * n - 1] += calibration_.offset[o];
+}
+
+// Weights of the linear features for the task, outputs × (d + 1): the terms where every feature is 1.
+void Budgetron::add_linear_weights(Scratch& s, std::vector<double>& out) const {
+  if (config_.sparse) return;
+  const std::size_t n = config_.d + 1;
+  const std::vector<double> ones(n + 2 * fourier_.count(), 1.0);
+  const auto& own = s.made<Working>();
+  Seen e = own.seen;
+  e.features = ones.data();
+  std::vector<double> terms, fourier;
+  add_terms(e, own.awake, n, terms, fourier);
+  const std::size_t first = out.size();
+  out.resize(first + outputs() * n);
+  for (std::size_t k = 0; k < terms.size(); ++k) out[first + k % (outputs() * n)] += terms[k];
+}
+
+// Margins, and the terms of each example in turn. What these do not add up to is due to the mixing.
+State Budgetron::explain(const Query& query) const {
+  State answer;
+  auto& margins = answer.reals["margins"];
+  auto& columns = answer.reals["columns"];
+  auto& fourier = answer.reals["fourier"];
+  score_each(query, [&](std::size_t i, const Instance& x, Scratch& s) {
+    const auto n = config_.sparse ? static_cast<std::size_t>(x.rows->indptr[i + 1] - x.rows->indptr[i]) : config_.d;
+    margins.insert(margins.end(), s.margins.begin(), s.margins.end());
+    for (std::size_t o = 0; x.rows->offsets && o < outputs(); ++o)
+      answer.reals["offsets"].push_back(calibration_.scale * x.rows->offsets[i * outputs() + o]);
+    const auto& own = s.made<Working>();
+    add_terms(own.seen, own.awake, n + 1, columns, fourier);
+  });
+  for (std::size_t p = 0; p < parts_.size(); ++p) {
+    answer.integers["part"].push_back(index_[p]);
+    answer.integers["part_frequencies"].push_back(static_cast<std::int64_t>(parts_[p]->frequencies()));
+  }
+  return answer;
+}
+
+}  // namespace budgetron

@@ -1,0 +1,127 @@
+// Budgetron: many small models of one stream (parts, part.hpp), each with one or more beliefs, mixed by how well they predict.
+//
+//   budgetron.cpp  the rule: features, margins of every belief, their mixture, and the update
+//   sizes.cpp      which part gets more bytes, and which is dropped
+//   answers.cpp    queries: weights of beliefs, variances, explanations
+//   state.cpp      saving and loading
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <vector>
+
+#include "rules/budgetron/calibration.hpp"
+#include "rules/budgetron/fourier_features.hpp"
+#include "rules/budgetron/mixture.hpp"
+#include "rules/budgetron/part.hpp"
+#include "rules/budgetron/scaler.hpp"
+#include "rules/budgetron/table.hpp"
+#include "rules/budgetron/task_rows.hpp"
+#include "rules/learner.hpp"
+
+namespace budgetron {
+
+struct BudgetronScratch : RuleScratch {
+  explicit BudgetronScratch(Bytes& bytes)
+      : features(bytes), columns(bytes), phases(bytes), values(bytes), logs(bytes), mixed(bytes), evidence(bytes), awake(bytes), entries(bytes), related(bytes), priors(bytes) {}
+  Vec<double> features, columns, phases, values, logs;
+  Vec<double> mixed;  // margins of the mixture, before calibration
+  Vec<double> evidence;
+  Vec<std::size_t> awake;  // the beliefs that see the example; `values` and `logs` are theirs
+  Vec<TableEntry> entries;
+  Vec<Related> related;
+  Vec<double> priors;  // rows of tasks that have none yet
+  Seen seen;
+};
+
+class Budgetron final : public Learner {
+ public:
+  explicit Budgetron(const Config& config);
+
+  State query(const Query& query) override;
+  void forget(std::int64_t id) override { rows_.forget(id); }
+  void end_reserve() noexcept override;
+  void task_weights(Task, double*) const override {}
+  void coefficients(double*) const override {}
+
+ protected:
+  void size_scratch(Scratch& s) const override;
+  void score(const Instance& x, Task task, Scratch& s) const override;
+  std::uint8_t absorb(const Example& example, Scratch& s) override;
+
+  void grow(std::size_t) override {}
+  bool stores() const override { return false; }
+  void slot_removed(std::size_t, std::size_t) override {}
+
+  bool rule_grows_little(std::size_t n, const std::int64_t* ids) const override {
+    return rows_.limited() || rows_.missing(0, n, ids, ids) <= std::max<std::size_t>(64, rows_.size());
+  }
+  void reserve_rule(const Rows& rows, std::size_t from, std::size_t to, const std::int64_t* ids, const std::int64_t* clusters) override;
+
+  void save_rule(State& state) override;
+  void load_rule(const State& state) override;
+
+ private:
+  using Working = BudgetronScratch;
+
+  static constexpr std::int64_t kRest = 2500;  // steps until an idle part with Fourier features rests: it sees one example in kWake
+  static constexpr std::int64_t kWake = 8;
+
+  std::size_t outputs() const { return config_.n_outputs; }
+  std::size_t n_beliefs() const {
+    std::size_t sum = 0;
+    for (const auto& part : parts_) sum += part->count();
+    return sum;
+  }
+
+  // A part with Fourier features that has been idle for long sees few examples, to save time, but enough of them to come back.
+  // Linear parts are cheap and never rest: they are the first to follow a stream that changes.
+  bool is_awake(std::size_t p) const { return parts_[p]->frequencies() == 0 || idle_[p] < kRest || n_seen_ % kWake == 0; }
+
+  // ---- budgetron.cpp
+
+  template <class Made, class... Given>
+  void add_part(Given&&... given);
+  void make_parts();
+  void size_features(Working& own, std::size_t frequencies) const;
+  void find_features(const Instance& x, Working& own) const;
+  template <class Use>
+  void with_row(const Instance& x, Use use) const {
+    if (config_.single)
+      use(x.rows->dense_f32 + x.at * config_.d);
+    else
+      use(x.rows->dense_f64 + x.at * config_.d);
+  }
+
+  // ---- sizes.cpp
+
+  std::size_t frequencies_in_use() const;
+  bool drop_idle();            // drops the part that has been idle for longest, if that is long enough
+  void drop_part(std::size_t p);
+  void use_bytes_when_due(bool dropped);
+  void use_bytes();
+  void reclaim_frequencies();
+  std::size_t frequency_bytes() const;
+  std::size_t cost(const Part& part, std::size_t frequencies) const;
+  std::size_t affordable(const Part& part) const;
+  void grow(Part& part, std::size_t frequencies);
+
+  // ---- answers.cpp
+
+  void add_variances(Scratch& s, std::vector<double>& out) const;
+  void add_terms(const Seen& e, const Vec<std::size_t>& awake, std::size_t n, std::vector<double>& columns, std::vector<double>& fourier) const;
+  void add_linear_weights(Scratch& s, std::vector<double>& out) const;
+  State explain(const Query& query) const;
+
+  Scaler scaler_;
+  FourierFeatures fourier_;
+  TaskRows rows_;
+  Mixture mixture_;
+  Calibration calibration_;
+  Parts parts_;
+  Vec<std::int64_t> index_;  // of each part among those that the model began with
+  Vec<std::int64_t> idle_;
+  std::size_t spare_ = 0;  // bytes of parts that were dropped, not used by others yet
+};
+
+}  // namespace budgetron

@@ -1,0 +1,144 @@
+// The sizes of a Budgetron's parts: bytes are given to the parts with the most weight, and parts without weight are dropped.
+//
+// A byte budget is planned before the first example. This file moves bytes between parts later, within that plan: `spare_` counts
+// what dropped parts have left, and nothing grows by more than is spare or was planned for it.
+#include "rules/budgetron/budgetron.hpp"
+
+#include <algorithm>
+#include <new>
+
+namespace budgetron {
+
+namespace {
+
+constexpr double kNegligible = 0.01;         // a part whose beliefs together have less weight is idle
+constexpr std::int64_t kPatience = 5000;     // steps until an idle part is dropped
+constexpr double kEnoughWeight = 0.9;        // of all parts with Fourier features together, so that they grow
+constexpr std::int64_t kFirstLook = 64;      // sizes are looked at when 64, 128, 256 ... examples have been learned
+constexpr std::size_t kPartOverhead = 640;   // planned bytes of a part beside its arrays, without those of its steps
+constexpr std::int64_t kReclaim = 4096;      // examples after which tasks without a row get the bytes of unused frequencies
+
+bool looks_at(std::int64_t seen) { return seen >= kFirstLook && (seen & (seen - 1)) == 0; }
+
+}  // namespace
+
+void Budgetron::use_bytes_when_due(bool dropped) {
+  if (dropped || looks_at(n_seen_ + 1)) use_bytes();
+}
+
+// Parts begin with few frequencies: on a stream that a linear model describes, more would cost time and bytes for nothing. Once
+// the parts with Fourier features have nearly all of the weight, they use all of theirs, and the heaviest of them gets the bytes of
+// parts that were dropped. Otherwise these become rows for more tasks. Where memory runs out, the sizes stay until the next look.
+void Budgetron::use_bytes() {
+  double curved = 0;
+  std::size_t b = 0, heaviest = parts_.size();
+  double most = -1;
+  for (std::size_t p = 0; p < parts_.size(); b += parts_[p++]->count()) {
+    if (parts_[p]->max_frequencies() == 0) continue;
+    const double weight = mixture_.weight_of(b, parts_[p]->count());
+    curved += weight;
+    if (weight > most) {
+      most = weight;
+      heaviest = p;
+    }
+  }
+  try {
+    if (curved < kEnoughWeight) {
+      if (n_seen_ + 1 >= kReclaim && rows_.wants_more()) reclaim_frequencies();
+      spare_ = rows_.take(spare_);
+      return;
+    }
+    b = 0;
+    for (const auto& part : parts_) {
+      if (mixture_.weight_of(b, part->count()) >= part->weight_to_grow()) grow(*part, part->max_frequencies());
+      b += part->count();
+    }
+    Part& part = *parts_[heaviest];
+    const std::size_t before = cost(part, part.max_frequencies()), frequencies = affordable(part);
+    grow(part, frequencies);
+    spare_ -= cost(part, frequencies) - before;
+  } catch (const std::bad_alloc&) {
+  }
+}
+
+// Takes back the bytes of frequencies that have not been needed.
+void Budgetron::reclaim_frequencies() {
+  const std::size_t frequencies = frequency_bytes();
+  for (const auto& part : parts_) {
+    spare_ += part->bytes(part->max_frequencies()) - part->bytes(part->frequencies());
+    part->stop_growing();
+  }
+  spare_ += frequencies - frequency_bytes();
+}
+
+// ---- what a size costs
+
+std::size_t Budgetron::frequencies_in_use() const {
+  std::size_t most = 0;
+  for (const auto& part : parts_) most = std::max(most, part->frequencies());
+  return most;
+}
+
+// Bytes of the frequencies, if every part used all frequencies that it may.
+std::size_t Budgetron::frequency_bytes() const {
+  std::size_t most = 0;
+  for (const auto& part : parts_) most = std::max(most, part->max_frequencies());
+  return most * FourierFeatures::bytes_each(config_.d);
+}
+
+// The bytes of a part with so many frequencies, which are included.
+std::size_t Budgetron::cost(const Part& part, std::size_t frequencies) const {
+  return part.bytes(frequencies) + std::max(frequency_bytes(), frequencies * FourierFeatures::bytes_each(config_.d));
+}
+
+// The most frequencies of a part that the spare bytes pay for.
+std::size_t Budgetron::affordable(const Part& part) const {
+  const std::size_t now = cost(part, part.max_frequencies());
+  std::size_t frequencies = part.max_frequencies();
+  while (frequencies < part.frequency_limit() && cost(part, frequencies + 1) - now <= spare_) ++frequencies;
+  return frequencies;
+}
+
+// ---- changing it
+
+void Budgetron::grow(Part& part, std::size_t frequencies) {
+  if (frequencies <= part.frequencies()) return;
+  if (frequencies > fourier_.count()) {  // working memory first: it may be larger than the frequencies need, but not smaller
+    size_features(scratch().made<Working>(), frequencies);
+    fourier_.resize(frequencies);
+  }
+  part.set_frequencies(frequencies);
+}
+
+bool Budgetron::drop_idle() {
+  std::size_t b = 0, longest = 0;
+  for (std::size_t p = 0; p < parts_.size(); ++p) {
+    idle_[p] = mixture_.weight_of(b, parts_[p]->count()) < kNegligible ? idle_[p] + 1 : 0;
+    b += parts_[p]->count();
+    if (idle_[p] > idle_[longest]) longest = p;
+  }
+  if (idle_[longest] < kPatience) return false;
+  drop_part(longest);
+  return true;
+}
+
+void Budgetron::drop_part(std::size_t p) {
+  std::size_t b = 0;
+  for (std::size_t q = 0; q < p; ++q) b += parts_[q]->count();
+  mixture_.drop(b, parts_[p]->count());
+  const std::size_t at = parts_[p]->at, width = parts_[p]->row_width(), frequencies = frequency_bytes();
+  const auto place = static_cast<std::ptrdiff_t>(p);
+  bytes_.used -= parts_[p]->object_bytes;
+  spare_ += parts_[p]->bytes(parts_[p]->max_frequencies()) + kPartOverhead + 32 * outputs();
+  parts_.erase(parts_.begin() + place);
+  index_.erase(index_.begin() + place);
+  idle_.erase(idle_.begin() + place);
+  spare_ += frequencies - frequency_bytes();
+  spare_ += rows_.drop_part(parts_, at, width);
+  try {
+    fourier_.resize(frequencies_in_use());
+  } catch (const std::bad_alloc&) {  // then there are more frequencies than are used
+  }
+}
+
+}  // namespace budgetron

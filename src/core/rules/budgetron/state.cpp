@@ -1,0 +1,51 @@
+// A Budgetron as arrays of a model file. Loading makes the parts that the settings name, and drops those that the file lacks.
+#include "rules/budgetron/budgetron.hpp"
+
+#include <algorithm>
+#include <stdexcept>
+
+namespace budgetron {
+
+void Budgetron::save_rule(State& state) {
+  state.integers["part_index"].assign(index_.begin(), index_.end());
+  state.integers["part_idle"].assign(idle_.begin(), idle_.end());
+  state.integers["spare_bytes"] = {static_cast<std::int64_t>(spare_)};
+  state.reals["belief_weight"].assign(mixture_.weights.begin(), mixture_.weights.end());
+  state.reals["calibration_scale"] = {calibration_.scale};
+  state.reals["calibration_variance"] = {calibration_.variance};
+  state.reals["calibration_offset"].assign(calibration_.offset.begin(), calibration_.offset.end());
+  for (const auto& part : parts_) part->save(state);
+  if (!config_.sparse) scaler_.save(state);
+  rows_.save(state);
+}
+
+void Budgetron::load_rule(const State& state) {
+  const auto require = [](bool holds) {
+    if (!holds) throw std::invalid_argument("a saved Budgetron whose arrays do not agree in number");
+  };
+  const auto& index = state.integers.at("part_index");
+  const auto& idle = state.integers.at("part_idle");
+  for (std::size_t p = parts_.size(); p-- > 0;)
+    if (std::find(index.begin(), index.end(), index_[p]) == index.end()) {
+      require(parts_.size() > 1);
+      drop_part(p);
+    }
+  const auto& weights = state.reals.at("belief_weight");
+  const auto& offset = state.reals.at("calibration_offset");
+  const std::int64_t spare = state.integers.at("spare_bytes").at(0);
+  require(index.size() == parts_.size() && idle.size() == parts_.size() && weights.size() == n_beliefs() && offset.size() == outputs() && spare >= 0);
+  require(std::find(idle.begin(), idle.end(), 0) != idle.end());  // some part has weight, so that some part is always awake
+  std::copy(idle.begin(), idle.end(), idle_.begin());
+  std::copy(weights.begin(), weights.end(), mixture_.weights.begin());
+  std::copy(offset.begin(), offset.end(), calibration_.offset.begin());
+  calibration_.scale = state.reals.at("calibration_scale").at(0);
+  calibration_.variance = state.reals.at("calibration_variance").at(0);
+  spare_ = static_cast<std::size_t>(spare);
+  for (const auto& part : parts_) part->load(state);
+  fourier_.resize(frequencies_in_use());
+  if (!config_.sparse) scaler_.load(state);
+  rows_.load(state, n_seen_);
+  size_all(scratch());
+}
+
+}  // namespace budgetron
