@@ -1,0 +1,12 @@
+from __future__ import annotations
+
+import pytest
+from contract_streams import X, made
+
+
+@pytest.fixture
+def storing(learner):
+    """A learner that stores examples."""
+    if made(learner).partial_fit(X[:2], [0, 1]).capacity_ == 0:
+        pytest.skip("it stores no examples; tests/engine/budgetron has its tests")
+    return learner

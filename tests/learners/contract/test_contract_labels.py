@@ -1,0 +1,89 @@
+"""Labels of every learner: any two or more, known from the start or found, and the sign of margins."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from contract_streams import KERNEL, TASKS, N, X, Y, made, same
+
+from budgetron import kernels
+from budgetron.errors import InputError, UnknownLabel
+
+
+@pytest.mark.parametrize(
+    ("first", "second"), [(-1, 1), (0, 1), (1, -1), (1, 0), (True, False), (False, True), (-1.0, 1.0)]
+)
+def test_a_single_first_label_that_implies_the_other_is_accepted(learner, first, second):
+    model = made(learner)
+    model.learn_one(X[0], first, task="ann")
+    model.learn_one(X[1], second, task="ann")
+    assert model.classes_.tolist() == sorted([first, second])
+    assert model.predict_one(X[0], task="ann") in (first, second)
+
+
+def test_after_a_lone_first_label_the_model_is_as_if_classes_had_been_named(learner):
+    for negative in (-1, 0):
+        y = np.where(Y, 1, negative)
+        first = int(np.flatnonzero(Y)[0])
+        begun, named = made(learner), made(learner)
+        begun.learn_one(X[first], 1)
+        begun.partial_fit(X, y)
+        named.partial_fit(X[[first]], [1], classes=[negative, 1]).partial_fit(X, y)
+        assert begun.classes_.tolist() == [negative, 1]
+        same(begun, named)
+
+
+@pytest.mark.parametrize("label", ["spam", 2, "1"])
+def test_another_lone_first_label_needs_classes(learner, label):
+    model = made(learner)
+    with pytest.raises(InputError, match="classes"):
+        model.learn_one(X[0], label)
+    assert not model.__sklearn_is_fitted__()
+    model.learn_one(X[0], label, classes=[label, type(label)("3")])
+    assert label in model.classes_.tolist()
+
+
+def test_an_unknown_label_is_refused_once_the_classes_are_known(learner):
+    model = made(learner).partial_fit(X, Y)
+    with pytest.raises(UnknownLabel):
+        model.learn_one(X[0], -1)
+    settled = made(learner)
+    settled.learn_one(X[0], -1)
+    with pytest.raises(UnknownLabel):
+        settled.learn_one(X[0], 0)
+
+
+@pytest.mark.parametrize("names", [["ham", "spam"], [3, 7], [False, True], ["a", "b", "c"], [0.0, 1.0, 2.0]], ids=str)
+def test_any_labels(learner, names):
+    codes = np.arange(N) % len(names)
+    labels = np.array(names)[codes]
+    model, coded = made(learner).fit(X, labels, tasks=TASKS), made(learner).fit(X, codes, tasks=TASKS)
+    assert model.classes_.tolist() == sorted(names)
+    assert model.predict(X, tasks=TASKS).tolist() == np.array(names)[coded.predict(X, tasks=TASKS)].tolist()
+    same(model, coded)
+
+
+def test_the_sign_of_a_margin(learner):
+    only = "gaussian_only" in learner.exemptions
+    model = made(learner, kernel=KERNEL if only else kernels.Linear()).fit(X, Y, tasks=TASKS)
+    margins = model.decision_function(X, tasks=TASKS)
+    assert np.array_equal(model.predict(X, tasks=TASKS), (margins > 0).astype(int))
+    if "no_mistake_no_change" in learner.exemptions:
+        return  # it has a weight for the bias
+    zero = np.zeros((1, 4))  # under a linear kernel
+    assert model.decision_function(zero, tasks=[0]) == 0 and model.predict(zero, tasks=[0]) == model.classes_[0]
+
+
+def test_margins_of_several_classes(learner):
+    y = np.arange(N) % 3
+    model = made(learner)
+    assert model.predict_then_learn(X, y, tasks=TASKS).shape == (N, 3)
+    margins = model.decision_function(X, tasks=TASKS)
+    assert margins.shape == (N, 3) and np.array_equal(model.predict(X, tasks=TASKS), margins.argmax(axis=1))
+    assert np.shape(model.learn_one(X[0], 2, task=0)) == (3,)
+
+
+def test_fit_forgets_what_was_learned(learner):
+    model = made(learner).fit(X, Y, tasks=TASKS).fit(X[:30, :3], Y[:30], tasks=TASKS[:30])
+    same(model, made(learner).fit(X[:30, :3], Y[:30], tasks=TASKS[:30]))
+    assert model.n_seen_ == 30 and model.n_features_in_ == 3

@@ -1,0 +1,77 @@
+"""Tasks of every learner: any hashables, in any container, or in a column of a frame."""
+
+from __future__ import annotations
+
+import datetime
+import uuid
+
+import numpy as np
+import pandas as pd
+import polars as pl
+import pytest
+from contract_streams import TASKS, N, X, Y, made, same
+from scipy import sparse
+
+
+def test_tasks_are_any_hashables(learner):
+    names = ["ann", ("bob", 2), uuid.UUID(int=5), datetime.date(2020, 1, 2)]
+    model = made(learner).partial_fit(X, Y, tasks=[names[task] for task in TASKS])
+    margins = model.decision_function(X, tasks=[names[task] for task in TASKS])
+    same_margins = made(learner).partial_fit(X, Y, tasks=TASKS).decision_function(X, tasks=TASKS)
+    # Budgetron, which hashes names too, does so only for weights that this small budget has no room for.
+    if learner.__name__ == "Budgetron" or "renaming_tasks" not in learner.exemptions:
+        assert np.array_equal(margins, same_margins)
+    assert set(model.active_set_.task) <= set(names)
+
+
+def test_equal_names_are_one_task(learner):
+    model = made(learner).partial_fit(X, Y, tasks=[1] * N)
+    for alias in (1.0, True, np.int64(1), np.float32(1)):
+        assert np.array_equal(model.decision_function(X, tasks=[alias] * N), model.decision_function(X, tasks=[1] * N))
+
+
+def test_without_tasks_there_is_one(storing):
+    """If a stream has no tasks, a Budgetron uses the bytes of tasks for its shared part."""
+    learner = storing
+    alone, zero = made(learner).partial_fit(X, Y), made(learner).partial_fit(X, Y, tasks=[0] * N)
+    same(alone, zero)
+    assert np.array_equal(alone.decision_function(X), zero.decision_function(X, tasks=[0] * N))
+
+
+CONTAINERS = [np.array, lambda tasks: np.array(tasks, dtype=np.int8), pd.Series, pl.Series, tuple, iter]
+
+
+@pytest.mark.parametrize("container", CONTAINERS)
+def test_tasks_in_any_container(learner, container):
+    same(made(learner).partial_fit(X, Y, tasks=container(TASKS)), made(learner).partial_fit(X, Y, tasks=TASKS))
+
+
+def test_task_column(learner):
+    expected = made(learner).fit(X, Y, tasks=TASKS)
+    for column in (0, 2, -1):
+        place = column if column >= 0 else 4
+        joined = np.insert(X, place, TASKS, axis=1)
+        model = made(learner, task_column=column)
+        same(model.fit(joined, Y), expected)
+        assert np.array_equal(model.decision_function(joined), expected.decision_function(X, tasks=TASKS))
+        again = made(learner, task_column=column)
+        for row, label in zip(joined, Y, strict=True):
+            again.learn_one(row, label)
+        same(again, expected)
+        sparse_model = made(learner, task_column=column).fit(sparse.csr_matrix(joined), Y)
+        assert sparse_model.active_set_.task == made(learner).fit(sparse.csr_matrix(X), Y, tasks=TASKS).active_set_.task
+
+
+@pytest.mark.parametrize("library", [pd, pl], ids=["pandas", "polars"])
+def test_frames(learner, library):
+    frame = library.DataFrame({name: X[:, place] for place, name in enumerate("abcd")})
+    users = library.Series([f"user {task}" for task in TASKS])
+    labels = library.Series(["spam" if y else "ham" for y in Y])
+    expected = made(learner).fit(X, labels.to_numpy(), tasks=users.to_numpy())
+    model = made(learner).fit(frame, labels, tasks=users)
+    same(model, expected)
+    assert model.predict(frame, tasks=users).tolist() == expected.predict(X, tasks=list(users)).tolist()
+    with_users = frame.assign(user=list(users)) if library is pd else frame.with_columns(users.alias("user"))
+    column = made(learner, task_column="user").fit(with_users, labels)
+    same(column, expected)
+    assert column.predict(with_users).tolist() == model.predict(frame, tasks=users).tolist()
