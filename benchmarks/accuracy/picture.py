@@ -66,7 +66,8 @@ def main() -> None:
     for ax, (stream, (item, title, about)) in zip(figure.subplots(2, 2).flat, PANELS.items(), strict=True):
         rows = [row for row in read[item]["rows"] if row["stream"] == stream and row["budget"] is not None]
         rows_used = "first 3,000 rows" if read[item]["quick"] else "whole stream"
-        draw(ax, points(rows), f"{title}\n{about}; {rows_used}", "lower left" if item == "dense-bytes" else "upper right")
+        free_corner = "lower left" if item == "dense-bytes" else "upper right"
+        draw(ax, points(rows), f"{title}\n{about}; {rows_used}", free_corner)
         won, sizes = won + fewest(rows)[0], sizes + fewest(rows)[1]
     figure.get_layout_engine().set(w_pad=0.08, h_pad=0.06)
     figure.suptitle(
