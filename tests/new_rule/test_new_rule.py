@@ -22,8 +22,8 @@ NAME = "hashed_perceptron.py"
 
 
 def add_python(package):
-    shutil.copy(HERE / "definition.py", package / "engine" / "reference" / NAME)
-    shutil.copy(HERE / "estimator.py", package / "learners" / NAME)
+    shutil.copy(HERE / "definition.py", package / "engine" / "reference" / "rules" / NAME)
+    shutil.copy(HERE / "estimator.py", package / "learners" / "estimators" / NAME)
 
 
 def run(site, *command):

@@ -20,7 +20,7 @@ from scipy import sparse
 import budgetron
 from budgetron import graphs, kernels
 from budgetron.engine import native
-from budgetron.engine.reference.budgetron.mixture import PATIENCE
+from budgetron.engine.reference.rules.budgetron.mixture import PATIENCE
 
 
 def reloaded(model, path, **more):

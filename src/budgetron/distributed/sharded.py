@@ -37,7 +37,7 @@ from budgetron.engine.memory import budget_of
 from budgetron.engine.registry import rule_class
 from budgetron.errors import TooFewBytes, is_whole, refuse, shown
 from budgetron.graphs import TaskGraph
-from budgetron.learners.budgetron import probabilities
+from budgetron.learners.estimators.budgetron import probabilities
 
 Margins = NDArray[np.float64]
 BACKENDS = ("local", "ray")

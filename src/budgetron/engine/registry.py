@@ -1,8 +1,8 @@
 """Finds learning rules by name. A rule's name is the name of its files, so that no list of rules is needed.
 
-    engine/reference/NAME.py      the definition in NumPy: a subclass of `Rule` with `name = NAME`
-    src/core/rules/NAME.cpp       the same rule in the compiled core, registered under the same name
-    learners/NAME.py              the estimator, with `rule = NAME`
+    engine/reference/rules/NAME.py    the definition in NumPy: a subclass of `Rule` with `name = NAME`
+    src/core/rules/NAME.cpp           the same rule in the compiled core, registered under the same name
+    learners/estimators/NAME.py       the estimator, with `rule = NAME`
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from budgetron.errors import refuse, shown
 @cache
 def rule_class(name: str) -> Any:
     """Return the subclass of `reference.rule.Rule` with this name. It is imported on first use."""
-    module = f"budgetron.engine.reference.{name}"
+    module = f"budgetron.engine.reference.rules.{name}"
     found: dict[str, Any] = {}
     try:
         found = vars(import_module(module))

@@ -17,7 +17,7 @@ from budgetron.evaluate.metrics.ranking import Ranks
 from budgetron.evaluate.metrics.window_ranks import added, ranks
 
 if TYPE_CHECKING:
-    from budgetron.learners.budgetron import Belief
+    from budgetron.learners.estimators.budgetron import Belief
 
 MAX_POINTS = 512
 MAX_SHARES = 32  # tasks kept in the budget share of a point, largest first

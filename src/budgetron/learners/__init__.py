@@ -1,8 +1,8 @@
-"""The learners: scikit-learn estimators, one file per learning rule.
+"""The learners: scikit-learn estimators.
 
-`learner` is their base class, `block_learner` its part for blocks of examples, and `registry` lists them. `input`
-checks and encodes what callers pass, `inspection` shows what was learned, `start` chooses the engine, `files` and
-`saved` load and save. The rules themselves are in `budgetron.engine`.
+`estimators` has one file per learning rule; `learner` is their base class, `block_learner` its part for blocks of
+examples, and `registry` lists them. `input` checks and encodes what callers pass, `inspection` shows what was learned,
+`start` chooses the engine, `files` and `saved` load and save. The rules themselves are in `budgetron.engine`.
 """
 
 from __future__ import annotations
@@ -12,20 +12,20 @@ from typing import TYPE_CHECKING, Any
 from budgetron.learners.registry import learner_class, learner_names
 
 if TYPE_CHECKING:  # for editors and type checkers; at run time `registry` finds the learners
-    from budgetron.learners.budget_projectron import BudgetProjectron as BudgetProjectron
-    from budgetron.learners.budget_sgd import BudgetSgd as BudgetSgd
-    from budgetron.learners.budgetron import Belief as Belief
-    from budgetron.learners.budgetron import Budgetron as Budgetron
-    from budgetron.learners.forgetron import Forgetron as Forgetron
-    from budgetron.learners.fourier_sgd import FourierSgd as FourierSgd
-    from budgetron.learners.linear_perceptron import LinearPerceptron as LinearPerceptron
-    from budgetron.learners.perceptron import Perceptron as Perceptron
-    from budgetron.learners.projectron import Projectron as Projectron
-    from budgetron.learners.random_budget_perceptron import RandomBudgetPerceptron as RandomBudgetPerceptron
-    from budgetron.learners.relation_perceptron import RelationPerceptron as RelationPerceptron
-    from budgetron.learners.second_order_perceptron import SecondOrderPerceptron as SecondOrderPerceptron
-    from budgetron.learners.shared_projectron import SharedProjectron as SharedProjectron
-    from budgetron.learners.shifting_perceptron import ShiftingPerceptron as ShiftingPerceptron
+    from budgetron.learners.estimators.budget_projectron import BudgetProjectron as BudgetProjectron
+    from budgetron.learners.estimators.budget_sgd import BudgetSgd as BudgetSgd
+    from budgetron.learners.estimators.budgetron import Belief as Belief
+    from budgetron.learners.estimators.budgetron import Budgetron as Budgetron
+    from budgetron.learners.estimators.forgetron import Forgetron as Forgetron
+    from budgetron.learners.estimators.fourier_sgd import FourierSgd as FourierSgd
+    from budgetron.learners.estimators.linear_perceptron import LinearPerceptron as LinearPerceptron
+    from budgetron.learners.estimators.perceptron import Perceptron as Perceptron
+    from budgetron.learners.estimators.projectron import Projectron as Projectron
+    from budgetron.learners.estimators.random_budget_perceptron import RandomBudgetPerceptron as RandomBudgetPerceptron
+    from budgetron.learners.estimators.relation_perceptron import RelationPerceptron as RelationPerceptron
+    from budgetron.learners.estimators.second_order_perceptron import SecondOrderPerceptron as SecondOrderPerceptron
+    from budgetron.learners.estimators.shared_projectron import SharedProjectron as SharedProjectron
+    from budgetron.learners.estimators.shifting_perceptron import ShiftingPerceptron as ShiftingPerceptron
 
 __all__ = ["Belief"]
 __all__ += learner_names()
@@ -36,7 +36,7 @@ def __getattr__(name: str) -> Any:
     if name in learner_names():
         return learner_class(name)
     if name == "Belief":
-        from budgetron.learners.budgetron import Belief
+        from budgetron.learners.estimators.budgetron import Belief
 
         return Belief
     raise AttributeError(f"module 'budgetron.learners' has no attribute {name!r}")

@@ -1,4 +1,4 @@
-"""The learners by class name: every file `learners/NAME.py` whose rule is defined in `engine/reference/NAME.py`.
+"""The learners by class name: every file of `learners/estimators`.
 
     random_budget_perceptron.py    RandomBudgetPerceptron
 
@@ -13,16 +13,14 @@ from functools import cache
 from importlib import import_module
 from typing import Any
 
-import budgetron.engine
 from budgetron.errors import refuse, shown
 
 
 @cache
 def _modules() -> dict[str, str]:
     """Class name → module name."""
-    rules = {found.name for found in pkgutil.iter_modules([f"{path}/reference" for path in budgetron.engine.__path__])}
-    files = (found.name for found in pkgutil.iter_modules(import_module("budgetron.learners").__path__))
-    return {"".join(map(str.capitalize, name.split("_"))): name for name in sorted(files) if name in rules}
+    files = pkgutil.iter_modules([f"{path}/estimators" for path in import_module("budgetron.learners").__path__])
+    return {"".join(map(str.capitalize, name.split("_"))): name for name in sorted(found.name for found in files)}
 
 
 def learner_names() -> tuple[str, ...]:
@@ -34,4 +32,4 @@ def learner_class(name: str) -> Any:
     """Return the class of a learner."""
     if name not in _modules():
         raise refuse("budgetron", "learner", f"one of {', '.join(_modules())}", shown(name))
-    return getattr(import_module(f"budgetron.learners.{_modules()[name]}"), name)
+    return getattr(import_module(f"budgetron.learners.estimators.{_modules()[name]}"), name)

@@ -24,7 +24,7 @@ import math
 import numpy as np
 from numpy.typing import ArrayLike
 
-from budgetron.engine.reference.shifting_perceptron import shrink_for
+from budgetron.engine.reference.rules.shifting_perceptron import shrink_for
 from budgetron.errors import refuse, shown
 from budgetron.theory.bounds import Bound
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from budgetron.engine.reference.budgetron.calibration import LEAST_SCALE, MOST_SCALE, Calibration
+from budgetron.engine.reference.rules.budgetron.calibration import LEAST_SCALE, MOST_SCALE, Calibration
 
 
 def learned(margins, codes, omega=1.0):

@@ -8,8 +8,8 @@ from scipy import sparse
 
 from budgetron import Budgetron, graphs
 from budgetron.engine import native, reference
-from budgetron.engine.reference.budgetron import mixture
-from budgetron.engine.reference.budgetron.hashing import mix64
+from budgetron.engine.reference.rules.budgetron import mixture
+from budgetron.engine.reference.rules.budgetron.features.hashing import mix64
 
 needs_core = pytest.mark.skipif(not native.available, reason="built without a compiler")
 ENGINES = [pytest.param(native.Engine, marks=needs_core), reference.Engine]

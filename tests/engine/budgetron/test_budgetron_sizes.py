@@ -8,11 +8,11 @@ import pytest
 
 from budgetron import Budgetron
 from budgetron.engine import memory, native, reference
-from budgetron.engine.reference.budgetron import mixture
-from budgetron.engine.reference.budgetron.adagrad import FourierAdaGrad
-from budgetron.engine.reference.budgetron.filters import Filter, FilterBelief
-from budgetron.engine.reference.budgetron.fourier_features import FIRST_FREQUENCIES, FourierFeatures
-from budgetron.engine.reference.budgetron.parts import Seen
+from budgetron.engine.reference.rules.budgetron import mixture
+from budgetron.engine.reference.rules.budgetron.features.fourier_features import FIRST_FREQUENCIES, FourierFeatures
+from budgetron.engine.reference.rules.budgetron.parts.adagrad import FourierAdaGrad
+from budgetron.engine.reference.rules.budgetron.parts.filters import Filter, FilterBelief
+from budgetron.engine.reference.rules.budgetron.parts.part import Seen
 
 ENGINES = [native.Engine] * native.available + [reference.Engine]
 PLANNED, MOST = FIRST_FREQUENCIES + 16, FIRST_FREQUENCIES + 40

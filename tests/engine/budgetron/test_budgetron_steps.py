@@ -7,13 +7,13 @@ import math
 import numpy as np
 import pytest
 
-from budgetron.engine.reference.budgetron import mixture
-from budgetron.engine.reference.budgetron.filters import Filter, FilterBelief
-from budgetron.engine.reference.budgetron.fourier_features import FourierFeatures
-from budgetron.engine.reference.budgetron.hashing import gaussian, mix64
-from budgetron.engine.reference.budgetron.parts import Seen
-from budgetron.engine.reference.budgetron.scaler import CLIP, Scaler
-from budgetron.engine.reference.budgetron.steps import step
+from budgetron.engine.reference.rules.budgetron import mixture
+from budgetron.engine.reference.rules.budgetron.features.fourier_features import FourierFeatures
+from budgetron.engine.reference.rules.budgetron.features.hashing import gaussian, mix64
+from budgetron.engine.reference.rules.budgetron.features.scaler import CLIP, Scaler
+from budgetron.engine.reference.rules.budgetron.parts.filters import Filter, FilterBelief
+from budgetron.engine.reference.rules.budgetron.parts.part import Seen
+from budgetron.engine.reference.rules.budgetron.parts.steps import step
 
 # ---- the size of a step
 

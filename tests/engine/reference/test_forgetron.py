@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from budgetron import graphs
-from budgetron.engine.reference.forgetron import largest_phi
+from budgetron.engine.reference.rules.forgetron import largest_phi
 
 PATH = np.linalg.inv(np.eye(4) + np.array([[1, -1, 0, 0], [-1, 2, -1, 0], [0, -1, 2, -1], [0, 0, -1, 1.0]]))
 

@@ -10,7 +10,7 @@ import scipy.sparse
 
 from budgetron import graphs, kernels
 from budgetron.engine import native, reference
-from budgetron.engine.reference.budget_sgd.parameters import Maintenance, Step
+from budgetron.engine.reference.rules.budget_sgd.parameters import Maintenance, Step
 from budgetron.engine.settings import make_settings
 
 pytestmark = pytest.mark.skipif(not native.available, reason="built without a compiler")

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from budgetron.engine.reference.budget_sgd import merging
-from budgetron.engine.reference.budget_sgd.merging import merged
-from budgetron.engine.reference.budget_sgd.parameters import Maintenance, Step
+from budgetron.engine.reference.rules.budget_sgd import merging
+from budgetron.engine.reference.rules.budget_sgd.merging import merged
+from budgetron.engine.reference.rules.budget_sgd.parameters import Maintenance, Step
 
 PEGASOS = {"step": Step.PEGASOS, "regularization": 0.05}
 PASSIVE = {"step": Step.PASSIVE_AGGRESSIVE, "rate": 1.0, "maintenance": Maintenance.REPLACE}

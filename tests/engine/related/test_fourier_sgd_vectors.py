@@ -18,7 +18,7 @@ def rule_of(graph, D, d=2, gamma=0.5):
 
 def test_vector(monkeypatch):
     """u = (1, 0), (0, 1), (1, −1) and η = 0.2 on features that are not normalised."""
-    from budgetron.engine.reference import fourier_sgd
+    from budgetron.engine.reference.rules import fourier_sgd
 
     U = np.array([[1.0, 0.0, 1.0], [0.0, 1.0, -1.0]]) * fourier_sgd.UNIT  # √(2γ) is 1 for γ = ½
     monkeypatch.setattr(fourier_sgd.FourierSgd, "drawn", lambda self, columns: U[columns])

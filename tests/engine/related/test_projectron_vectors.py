@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from budgetron.engine.reference.projectron import BUDGET, NORM, SQUARED
+from budgetron.engine.reference.rules.projectron import BUDGET, NORM, SQUARED
 
 PLUS = {"plus": True}
 VECTORS = {

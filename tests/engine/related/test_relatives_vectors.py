@@ -10,8 +10,8 @@ import pytest
 
 from budgetron import graphs, kernels
 from budgetron.engine import native, reference
-from budgetron.engine.reference.relation_perceptron import BATCH, COVARIANCE, LOGDET, SPECTRAL, VON_NEUMANN
-from budgetron.engine.reference.shifting_perceptron import FIXED, POLYNOMIAL
+from budgetron.engine.reference.rules.relation_perceptron import BATCH, COVARIANCE, LOGDET, SPECTRAL, VON_NEUMANN
+from budgetron.engine.reference.rules.shifting_perceptron import FIXED, POLYNOMIAL
 from budgetron.engine.settings import make_settings
 
 COMPLETE = graphs.complete(n_tasks=3)

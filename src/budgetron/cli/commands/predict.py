@@ -144,7 +144,7 @@ def _rows(
 ) -> Callable[[Any, Any, Any], Iterator[tuple[Any, ...]]]:
     import numpy as np
 
-    from budgetron.learners.budgetron import probabilities
+    from budgetron.learners.estimators.budgetron import probabilities
 
     point = getattr(model, "operating_point", None)
 

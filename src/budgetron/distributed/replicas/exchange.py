@@ -29,7 +29,7 @@ import scipy.linalg
 from numpy.typing import NDArray
 from scipy import sparse
 
-from budgetron.engine.reference.budgetron.filters import FOURIER_PRIOR
+from budgetron.engine.reference.rules.budgetron.parts.filters import FOURIER_PRIOR
 from budgetron.errors import refuse
 from budgetron.kernels import Kernel
 

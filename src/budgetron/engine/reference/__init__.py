@@ -1,8 +1,8 @@
 """The NumPy engine: the definition of every learning rule, written to be read next to its formula.
 
 The compiled core is tested against it, and learners use it if the core is missing. The parts, in the order in which an
-example passes through them: rows, bandwidth, reference_point, store, weights (or shared_table), rule, gram, one file
-per rule (a folder for Budgetron and BudgetSgd), engine. `declaration` has what a rule declares about itself. Clarity is
+example passes through them: rows, bandwidth, reference_point, store, weights (or shared_table), rule, gram, `rules`
+(one file or folder per rule), engine. `declaration` has what a rule declares about itself. Clarity is
 more important than speed here.
 """
 

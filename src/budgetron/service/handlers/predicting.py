@@ -16,7 +16,7 @@ from budgetron.decisions import ASK
 from budgetron.durable import ModelHost
 from budgetron.errors import refuse
 from budgetron.learners.asking import lead_of
-from budgetron.learners.budgetron import probabilities
+from budgetron.learners.estimators.budgetron import probabilities
 from budgetron.learners.input.classes import label_text
 from budgetron.service.handlers.features import doubt_about, offsets_of, rows_of, tasks_of
 from budgetron.service.http.wire import (

@@ -1,0 +1,91 @@
+"""`Method`, the interface of the methods of budget maintenance, and the steps that most of them share."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, ClassVar
+
+from budgetron.engine.records import Outcome
+from budgetron.engine.reference.declaration import Arrays
+from budgetron.engine.reference.rows import Array, without
+from budgetron.engine.reference.rule import Example
+from budgetron.engine.saved_state import Layout
+from budgetron.engine.settings import Settings
+
+if TYPE_CHECKING:
+    from budgetron.engine.reference.rules.budget_sgd.rule import BudgetSgd
+
+STORED = Outcome.UPDATED | Outcome.STORED
+
+
+class Method:
+    """One method to stay within the budget: what it does with a step, its state and its memory."""
+
+    projects: ClassVar[bool] = False  # whether η applies to it
+
+    def __init__(self, rule: BudgetSgd) -> None:
+        self.rule = rule
+
+    # ---- the declaration
+
+    @classmethod
+    def check(cls, settings: Settings) -> None:
+        """Reject settings that contradict each other."""
+
+    @classmethod
+    def layout(cls, settings: Settings, arrays: Arrays) -> Layout:
+        return {}
+
+    @classmethod
+    def verify(cls, settings: Settings, arrays: Arrays) -> None:
+        """Reject numbers that learning cannot produce."""
+
+    @classmethod
+    def bytes_beyond(cls, settings: Settings, compiled: bool) -> int:
+        return 0
+
+    # ---- learning
+
+    def learn(self, t: Example, y: Array, tau: float, weight: float) -> Outcome:
+        """Learn x_t with a step of τ: store it, then evict one if there are too many."""
+        rule = self.rule
+        if not rule.store.fits_alone(t.x):
+            return Outcome(0)
+        while not rule.store.fits(t.x):
+            t.k = without(t.k, self.evict())
+        rule.append(t, y * tau / rule.unit)
+        return self.overflow(t) if rule.store.is_over() else STORED
+
+    def overflow(self, t: Example) -> Outcome:
+        """Evict one of B + 1 examples; the new one is in the last slot."""
+        n = len(self.rule.store)
+        return STORED if self.evict() != n - 1 else Outcome(0)
+
+    def evict(self) -> int:
+        """Evict one stored example and return its slot."""
+        raise NotImplementedError
+
+    # ---- the store has changed
+
+    def appended(self, t: Example) -> None:
+        """x_t has been stored in the last slot."""
+
+    def removed(self, r: int) -> None:
+        """Slot r has been removed; the last one has taken its place."""
+
+    def rows_moved(self) -> None:
+        """The reference point of the rows has moved."""
+
+    def kernel_changed(self) -> None:
+        """γ has changed."""
+
+    # ---- state
+
+    def state(self) -> dict[str, Any]:
+        return {}
+
+    def restore(self, state: dict[str, Any]) -> None:
+        """Restore a state, after the stored examples."""
+
+    @property
+    def nbytes(self) -> int:
+        return 0

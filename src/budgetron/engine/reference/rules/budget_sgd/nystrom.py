@@ -1,0 +1,96 @@
+"""Budget maintenance of NOGD: the first B examples stay, and learning continues in the span of their eigenvectors.
+
+    |S| = B, at the next loss:   H = VΛVᵀ,  V_k the eigenvectors of the k largest eigenvalues,  M = Λ_k^(−½) V_kᵀ
+                                 β ← V_k V_kᵀ β
+    every step from then on:     β ← β + τ y MᵀM k_t
+
+M k(x) are the k Nyström features of x. A linear model w on them is β = Mᵀw, and the step w ← w + τ y M k_t is the one
+above. So a prediction costs B kernel values, as for all other learners. Eigenvalues of at most 1e-10 λ_1 are left out.
+When a task is forgotten or γ changes, M no longer fits: examples are stored again until the budget is full.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from budgetron.engine.records import Outcome
+from budgetron.engine.reference.declaration import Arrays
+from budgetron.engine.reference.gram import regrown
+from budgetron.engine.reference.rows import Array
+from budgetron.engine.reference.rule import Example
+from budgetron.engine.reference.rules.budget_sgd.maintenance import STORED
+from budgetron.engine.reference.rules.budget_sgd.removal import Remove
+from budgetron.engine.saved_state import Field, Layout, length, require
+from budgetron.engine.settings import Settings
+
+if TYPE_CHECKING:
+    from budgetron.engine.reference.rules.budget_sgd.rule import BudgetSgd
+
+LEAST = 1e-10
+
+
+class Nystrom(Remove):
+    """The first B examples stay."""
+
+    @classmethod
+    def layout(cls, settings: Settings, arrays: Arrays) -> Layout:
+        return {"features": Field("float64", (length(arrays, "features"),)), "rank": Field("int64")}
+
+    @classmethod
+    def verify(cls, settings: Settings, arrays: Arrays) -> None:
+        n, rank = len(arrays["key"]), int(arrays["rank"][0])
+        require(0 <= rank <= n, "state.rank", f"from 0 to {n}", str(rank))
+        require(len(arrays["features"]) == rank * n, "state.features", f"{rank} × {n} numbers")
+
+    @classmethod
+    def bytes_beyond(cls, settings: Settings, compiled: bool) -> int:
+        assert settings.capacity is not None
+        return 8 * settings.capacity**2 + 8 * 4 * settings.capacity  # the eigenvectors, of which M is a part
+
+    def __init__(self, rule: BudgetSgd) -> None:
+        super().__init__(rule)
+        self.M: Array = np.empty((0, 0))  # no rows: examples are still stored
+
+    def learn(self, t: Example, y: Array, tau: float, weight: float) -> Outcome:
+        rule = self.rule
+        full = len(rule.store) == rule.settings.capacity or not rule.store.fits(t.x)
+        if not len(self.M) and not full:
+            rule.append(t, y * tau / rule.unit)
+            return STORED
+        if not len(self.M) and not self.decompose():
+            return Outcome(0)
+        rule.weights.add(t.task_id, t.cluster, y * tau / rule.unit, self.M.T @ (self.M @ t.k))
+        return Outcome.UPDATED
+
+    def decompose(self) -> bool:
+        """Compute M, and project β. Returns False if there is nothing to decompose."""
+        rule = self.rule
+        n = len(rule.store)
+        if n == 0:
+            return False
+        eigenvalues, V = np.linalg.eigh(regrown(rule.store.arrival, rule.gram_row))
+        k = max(1, int(rule.p.rank * n + 0.5))
+        largest = [j for j in range(n - 1, n - 1 - k, -1) if eigenvalues[j] > LEAST * eigenvalues[-1]]
+        self.M = V[:, largest].T / np.sqrt(eigenvalues[largest])[:, None]
+        rule.weights.beta = rule.weights.beta @ V[:, largest] @ V[:, largest].T
+        return True
+
+    def removed(self, r: int) -> None:
+        self.M = np.empty((0, 0))
+
+    def kernel_changed(self) -> None:
+        self.M = np.empty((0, 0))
+
+    def state(self) -> dict[str, Any]:
+        return {"features": self.M.ravel(), "rank": len(self.M)}
+
+    def restore(self, state: dict[str, Any]) -> None:
+        rank, n, settings = int(state["rank"]), len(self.rule.store), self.rule.settings
+        has_room = settings.pool is None and n < (settings.capacity or n + 1)  # after a resize
+        self.M = np.empty((0, 0)) if has_room else np.array(state["features"]).reshape(rank, -1 if rank else 0)
+
+    @property
+    def nbytes(self) -> int:
+        return self.M.nbytes

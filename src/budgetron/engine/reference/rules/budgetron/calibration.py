@@ -1,0 +1,58 @@
+"""Corrects the margins m of the mixture: they may be too small, too large, or lean to one class.
+
+    z_c = s m_c + b_c,   g = [y] − p(z)
+    P ← max(P/(1 + hP), floor),   s += P Σ_c g_c m_c,   b += rate · g        h: variance of m under p(z)
+
+s is learned by a filter whose variance P keeps a floor, so that it follows a mixture that becomes surer as it learns.
+Scaling changes probabilities and no decision. An example counts at most once, whatever its weight.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from budgetron.engine.reference.rows import Array
+from budgetron.engine.reference.rules.budgetron.parts.steps import log_probabilities
+
+FIRST_VARIANCE, LEAST_VARIANCE = 0.02, 0.006
+RATE = 0.002
+MOST_CHANGE = 0.1
+"""Of the scale by one example: a single confident mistake says little."""
+LEAST_SCALE, MOST_SCALE = 0.25, 4.0
+
+
+class Calibration:
+    """Scale and offsets, one per output."""
+
+    def __init__(self, outputs: int) -> None:
+        self.scale, self.variance = 1.0, FIRST_VARIANCE
+        self.offset = np.zeros(outputs)
+
+    def margins(self, m: Array) -> Array:
+        """Return corrected margins; for more than two classes m and they are log probabilities."""
+        z = self.scale * m + self.offset
+        return log_probabilities(z) if len(z) > 1 else z
+
+    def learn(self, m: Array, z: Array, code: int, omega: float) -> None:
+        """Learn from an example; `z` is what `margins` made of `m`."""
+        weight = min(omega, 1.0)
+        if len(z) > 1:
+            p, target = np.exp(z), np.arange(len(z)) == code
+        else:
+            p, target = np.exp(log_probabilities(z)[1:]), np.array([code == 1])
+        g = target - p
+        h = weight * max(0.0, float(p @ m**2 - (p @ m) ** 2))
+        self.variance = max(self.variance / (1 + h * self.variance), LEAST_VARIANCE)
+        change = float(np.clip(weight * self.variance * (g @ m), -MOST_CHANGE, MOST_CHANGE))
+        self.scale = float(np.clip(self.scale + change, LEAST_SCALE, MOST_SCALE))
+        self.offset += RATE * weight * g
+
+    def state(self) -> dict[str, Any]:
+        return {"calibration_scale": self.scale, "calibration_variance": self.variance,
+                "calibration_offset": self.offset}  # fmt: skip
+
+    def restore(self, state: dict[str, Any]) -> None:
+        self.scale, self.variance = float(state["calibration_scale"]), float(state["calibration_variance"])
+        self.offset = np.array(state["calibration_offset"], dtype=np.float64)

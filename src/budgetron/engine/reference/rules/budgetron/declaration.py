@@ -1,0 +1,262 @@
+"""What Budgetron declares: parameters, the parts that they stand for, arrays of its state, and bytes."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any
+
+import numpy as np
+from msgspec import Meta
+
+from budgetron.engine import memory
+from budgetron.engine.reference.declaration import Arrays, RuleParameters
+from budgetron.engine.reference.rows import Integers
+from budgetron.engine.reference.rule import Rule
+from budgetron.engine.reference.rules.budgetron.calibration import (
+    FIRST_VARIANCE,
+    LEAST_SCALE,
+    LEAST_VARIANCE,
+    MOST_SCALE,
+)
+from budgetron.engine.reference.rules.budgetron.parts.adagrad import FourierAdaGrad
+from budgetron.engine.reference.rules.budgetron.parts.filters import Filter, FilterBelief
+from budgetron.engine.reference.rules.budgetron.parts.latent import Latent
+from budgetron.engine.reference.rules.budgetron.parts.part import Part
+from budgetron.engine.reference.rules.budgetron.parts.table import TOTAL_MASS, HashedTable
+from budgetron.engine.reference.rules.budgetron.sizes import plan, shapes
+from budgetron.engine.reference.rules.budgetron.sizes.resize import resized_state
+from budgetron.engine.saved_state import Field, Layout, clusters_of, length, require, verify_tasks
+from budgetron.engine.settings import Settings
+from budgetron.errors import refuse
+from budgetron.graphs import Clique, Explicit
+
+NotNegative = Annotated[float, Meta(ge=0.0, le=1e6)]
+Count = Annotated[int, Meta(ge=0, le=2**40)]
+Belief = tuple[NotNegative, NotNegative, NotNegative]
+
+
+class Parameters(RuleParameters, frozen=True):
+    shared: bool = True
+    own: bool = True
+    clustered: bool = False
+    cluster_share: Annotated[float, Meta(ge=0.0, le=1.0)] = 0.5  # of own variances, what a cluster has in common
+    filters: Annotated[list[Belief], Meta(max_length=64)] = []  # noqa: RUF012 - prior, own, floor of each
+    fourier_filter: Count | None = None  # the number of the filter that sees Fourier features
+    fourier_cells: Count = 0  # hashed own weights of the bias of that filter; 0: a row per task, as the others have
+    plain_filter: Count | None = None  # the number of the filter that ignores the graph
+    whole: bool = True  # whether filters have whole covariances
+    filter_frequencies: Annotated[int, Meta(ge=0, le=2**16)] = 0  # of that filter
+    frequencies: Annotated[int, Meta(ge=0, le=2**20)] = 0  # of AdaGrad, as planned; each gives a cosine and a sine
+    bandwidth: Annotated[float, Meta(gt=0.0, le=1e6)] = 1.0
+    latent: Annotated[int, Meta(ge=0, le=64)] = 0  # dimensions of the learned relations
+    rates: Annotated[list[NotNegative], Meta(max_length=64)] = []  # noqa: RUF012 - of AdaGrad: Fourier features or table
+    owns: Annotated[list[NotNegative], Meta(max_length=64)] = []  # noqa: RUF012 - one own share per rate
+    signs: Annotated[list[NotNegative], Meta(max_length=64)] = []  # noqa: RUF012 - 1 for beliefs that see signs alone
+    own_cells: Count = 0
+    cells: Annotated[int, Meta(ge=0, le=2**31)] = 0
+    max_task_rows: Annotated[int, Meta(ge=2, le=2**53)] | None = None
+    max_frequencies: Annotated[int, Meta(ge=0, le=2**20)] = 0  # of AdaGrad, where bytes of other parts become free
+    max_filter_frequencies: Annotated[int, Meta(ge=0, le=2**16)] = 0  # the same for the filter
+    rows_may_grow: bool = False  # whether free bytes may become rows for tasks
+
+
+def make_parts(settings: Settings) -> list[Part]:
+    """Return the parts, at their priors."""
+    given, outputs, columns = settings.parameters, settings.n_outputs, settings.n_features + 1
+    shared, own = given.shared, given.own
+    if settings.sparse:
+        signs = [one != 0 for one in given.signs]
+        return [HashedTable(given.rates, signs, outputs, given.cells, shared, own)]
+    parts: list[Part] = []
+    for k, belief in enumerate(given.filters):
+        frequencies = given.filter_frequencies if k == given.fourier_filter and shared else 0
+        cells = given.fourier_cells if k == given.fourier_filter and own else 0
+        plain = k == given.plain_filter
+        limit = given.max_filter_frequencies if frequencies else 0
+        sizes = (outputs, columns, frequencies, limit)
+        parts.append(Filter(k, FilterBelief(*belief), *sizes, given.whole, shared, own, cells, plain))
+    if given.latent and shared and own:
+        parts.append(Latent(given.latent, outputs, columns, given.whole))
+    cells, sizes = given.own_cells if own else 0, (outputs, columns, given.frequencies, given.max_frequencies)
+    for k, (rate, share) in enumerate(zip(given.rates, given.owns, strict=True)):
+        parts.append(FourierAdaGrad(k, rate, share, *sizes, shared, cells))
+    return parts
+
+
+class BudgetronDeclaration(Rule):
+    """The class methods of `Budgetron` that others read."""
+
+    Parameters = Parameters
+    needs_kernel = False
+    follows_factor = True
+    fixed_bytes = 4 * 1024  # no store
+
+    @classmethod
+    def check(cls, settings: Settings) -> None:
+        graph, given = settings.graph, settings.parameters
+        require(settings.kernel is None, "kernel", "null: a Budgetron stores no examples")
+        if isinstance(graph, Clique):
+            parts = (graph.coupling != 0, graph.coupling != float("inf"), graph.mapped is not None)
+            fine = parts == (given.shared, given.own, given.clustered)
+            require(fine, "shared, own and clustered", "as the graph implies")
+        else:
+            require(given.shared and given.own and not given.clustered, "shared and own", "true on an explicit graph")
+        require(bool(given.cells) == settings.sparse, "cells", "above 0 for sparse rows alone", str(given.cells))
+        require(not settings.sparse or len(given.signs) == len(given.rates) > 0, "signs", "as many as rates")
+        require(settings.sparse or bool(given.filters) or bool(given.rates), "filters", "at least one belief")
+        if isinstance(graph, Explicit) and given.max_task_rows is not None and not settings.sparse:
+            together = shapes.rows_together(graph)
+            require(given.max_task_rows >= together, "max_task_rows", f"at least {together}, the rows of one example",
+                    str(given.max_task_rows))  # fmt: skip
+        require(given.filter_frequencies <= given.frequencies, "filter_frequencies", "at most frequencies",
+                str(given.filter_frequencies))  # fmt: skip
+        require(given.whole or not given.filter_frequencies, "whole", "true where a filter sees Fourier features")
+        require(settings.sparse or len(given.owns) == len(given.rates), "owns", "as many as rates")
+        has_room = settings.sparse or given.own_cells == 0 or given.own_cells >= shapes.fourier_width(settings)
+        require(has_room, "own_cells", "0, or at least one run", str(given.own_cells))
+
+    # ---- state
+
+    @classmethod
+    def layout(cls, settings: Settings, arrays: Arrays) -> Layout:
+        parts = _left(settings, arrays)
+        beliefs, width = sum(part.count for part in parts), sum(part.row_width for part in parts)
+        rows = length(arrays, "row_id")
+        fields = {"part_index": Field("int64", (len(parts),)), "part_idle": Field("int64", (len(parts),)),
+                  "belief_weight": Field("float64", (beliefs,)), "row_id": Field("int64", (rows,)),
+                  "row_common": Field("int64", (rows,)), "row_values": Field("float64", (rows, width)),
+                  "row_limit": Field("int64"), "spare_bytes": Field("int64"),
+                  "calibration_scale": Field("float64"), "calibration_variance": Field("float64"),
+                  "calibration_offset": Field("float64", (settings.n_outputs,))}  # fmt: skip
+        if not settings.sparse:
+            fields |= {f"scaler_{name}": Field("float64", (settings.n_features,))
+                       for name in ("centre", "spread", "mean", "variance")}  # fmt: skip
+            fields["scaler_count"] = Field("int64")
+        for part in parts:
+            fields |= part.fields(arrays)
+        return super().layout(settings, arrays) | fields
+
+    @classmethod
+    def verify(cls, settings: Settings, arrays: Arrays) -> None:
+        given, seen = settings.parameters, int(arrays["n_seen"][0])
+        weights, idle = arrays["belief_weight"], arrays["part_idle"]
+        fine = (weights > 0).all() and abs(weights.sum() - 1) < 1e-6
+        require(fine, "state.belief_weight", "positive weights that add up to 1")
+        fine = ((idle >= 0) & (idle <= seen)).all() and (idle == 0).any()
+        require(fine, "state.part_idle", "counts of at most n_seen, one of them 0: some part has weight")
+        scale, variance = float(arrays["calibration_scale"][0]), float(arrays["calibration_variance"][0])
+        require(LEAST_SCALE <= scale <= MOST_SCALE, "state.calibration_scale", "in its range", str(scale))
+        fine = LEAST_VARIANCE <= variance <= FIRST_VARIANCE
+        require(fine, "state.calibration_variance", "in its range", str(variance))
+        ids, common = arrays["row_id"], arrays["row_common"].astype(bool)
+        limit, spare = int(arrays["row_limit"][0]), int(arrays["spare_bytes"][0])
+        planned = given.max_task_rows or 0
+        require(limit >= planned if given.rows_may_grow else limit == planned, "state.row_limit",
+                f"{'at least ' * given.rows_may_grow}{planned}", str(limit))  # fmt: skip
+        require(spare >= 0, "state.spare_bytes", "not negative", str(spare))
+        require(limit == 0 or len(ids) <= limit, "state.row_id", f"at most {limit} rows", str(len(ids)))
+        require(np.isin(arrays["row_common"], (0, 1)).all() and (given.clustered or not common.any()),
+                "state.row_common", "1 for rows of clusters, where there are clusters")  # fmt: skip
+        names = np.stack([ids, arrays["row_common"]])
+        require(np.unique(names, axis=1).shape[1] == len(ids), "state.row_id", "tasks, none of them twice")
+        own = ids[~common]
+        if isinstance(settings.graph, Explicit):
+            in_range = ((own >= 0) & (own < settings.graph.n_tasks)).all()
+            require(in_range, "state.row_id", "numbers of the graph's tasks")
+            verify_tasks(settings, "state.row_id", own, settings.graph.component[own])
+        else:
+            assert isinstance(settings.graph, Clique)
+            verify_tasks(settings, "state.row_id", own, clusters_of(settings.graph, own))
+        if not settings.sparse:
+            count = int(arrays["scaler_count"][0])
+            require(0 <= count <= seen, "state.scaler_count", "a count of at most n_seen", str(count))
+            require((arrays["scaler_variance"] >= 0).all(), "state.scaler_variance", "not negative")
+        for name in arrays:
+            if name.endswith(("_squares", "_variances", "_used")):
+                require((arrays[name] >= 0).all(), f"state.{name}", "not negative")
+        if settings.sparse:
+            _verify_table(settings, arrays)
+        else:
+            _verify_variances(settings, arrays)
+
+    @classmethod
+    def sized_for(cls, settings: Settings, arrays: Arrays) -> Settings:
+        return settings.with_parameters(max_task_rows=max(2, len(arrays["row_id"])))
+
+    @classmethod
+    def resized(
+        cls, who: str, settings: Settings, state: dict[str, Any], budget: memory.Budget, compiled: bool
+    ) -> tuple[Settings, dict[str, Any]]:
+        if budget.bytes is not None:
+            found = plan.resized(settings, budget.bytes - memory.name_bytes(budget.bytes), compiled)
+        elif budget.examples is not None:
+            found = plan.resized_to_count(settings, budget.examples)
+        else:
+            raise refuse(who, "budget", "a number of examples, or a size in bytes", "None")
+        if found is None:
+            raise refuse(who, "budget", "enough for the beliefs that the model has",
+                         str(budget.bytes or budget.examples),
+                         "Train a new model with this budget: it begins with fewer beliefs.")  # fmt: skip
+        return found, resized_state(state, settings, found)
+
+    # ---- memory
+
+    @classmethod
+    def is_bounded(cls, settings: Settings) -> bool:
+        return settings.parameters.max_task_rows is not None
+
+    @classmethod
+    def bytes_beyond(cls, settings: Settings, compiled: bool) -> int:
+        return shapes.bytes_beyond(settings, compiled)
+
+    @classmethod
+    def planned(cls, settings: Settings, limit: int, nonzeros: float, compiled: bool) -> Settings | None:
+        return plan.planned(settings, limit, compiled)
+
+    @classmethod
+    def with_capacity(cls, settings: Settings, capacity: int, limit: int, nonzeros: float) -> Settings:
+        return plan.least(settings)
+
+
+def _left(settings: Settings, arrays: Arrays) -> list[shapes.Shape]:
+    """Return the parts that a saved model still has."""
+    length(arrays, "part_index")
+    index, parts = arrays["part_index"], shapes.shapes_of(settings)
+    require(index.dtype.kind == "i" and len(index) >= 1 and (np.diff(index) > 0).all() and index[0] >= 0
+            and index[-1] < len(parts), "state.part_index", f"ascending numbers of the {len(parts)} parts")  # fmt: skip
+    return [parts[place] for place in index.tolist()]
+
+
+def _verify_table(settings: Settings, arrays: Arrays) -> None:
+    # Weights may have any sign; typical sizes, masses and squares may not, or their roots and logarithms were no
+    # numbers.
+    weights = len(settings.parameters.rates) * settings.n_outputs
+    cells, first = arrays["table_cells"], 1 + max(2, settings.n_outputs)
+    fine = (cells[:, :first] >= 0).all() and (cells[:, first + weights :] >= 0).all()
+    require(fine, "state.table_cells", "sizes, masses and squares that are not negative")
+    seen = arrays["table_seen"]
+    require(((seen >= 0) & (seen < 256)).all(), "state.table_seen", "bytes")
+    require((arrays["table_total"] >= TOTAL_MASS).all(), "state.table_total", f"at least {TOTAL_MASS:g}")
+    require((arrays["table_bayes_squares"] >= 1).all(), "state.table_bayes_squares", "at least 1")
+
+
+def _verify_variances(settings: Settings, arrays: Arrays) -> None:
+    whole, places = settings.parameters.whole, arrays["part_index"].tolist()
+    for name in (name for name in arrays if name.endswith("_covariance")):
+        variances = arrays[name][_diagonal(len(arrays[name]))] if whole else arrays[name]
+        # A matrix that lost nearly all of a variance may have rounded it to a little below 0.
+        require((variances >= (-1e-9 if whole else 0)).all(), f"state.{name}", "with variances that are not negative")
+    for name in (name for name in arrays if name.startswith("filter") and name.endswith("_cells")):
+        require((arrays[name][:, -1] >= 0).all(), f"state.{name}", "with variances that are not negative")
+    at, shapes_of_all = 0, shapes.shapes_of(settings)
+    for place in places:
+        width, own = shapes_of_all[place].row_width, settings.n_features + 1
+        if width:  # every part ends with the variances of its own weights
+            variances = arrays["row_values"][:, at + width - own : at + width]
+            require((variances >= 0).all(), "state.row_values", "with variances that are not negative")
+        at += width
+
+
+def _diagonal(n: int) -> Integers:
+    """Return the places of the diagonal in a lower triangle of n numbers."""
+    order = np.arange(int(np.sqrt(2 * n)))
+    return np.asarray(order * (order + 3) // 2)

@@ -1,0 +1,151 @@
+"""One belief that learns many features by AdaGrad, with a rate λ and an own share ρ: linear and all Fourier features.
+
+    φ = [linear, √(1/D) · Fourier features of D frequencies],   f = Σ (w + √ρ w_i) φ
+    G += (gφ)²,   w += λ gφ/√G,         and the same for own weights with √ρ φ
+
+Own weights of all tasks lie in one array, those of a task as one run of cells that begins at the hash of the task id.
+Runs of different tasks may overlap; with few cells tasks learn from each other at random, which costs less than having
+no own weights. When more frequencies are used, shared weights are scaled so that f stays as it is. Own weights are not
+scaled, since a cell may belong to a column for one task and to a Fourier feature for another. Runs have room for the
+frequencies that were planned; later ones have no own weights. Weights are float32.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from budgetron.engine.reference.rows import Array
+from budgetron.engine.reference.rules.budgetron.features.fourier_features import FIRST_FREQUENCIES
+from budgetron.engine.reference.rules.budgetron.features.hashing import mix64
+from budgetron.engine.reference.rules.budgetron.parts.part import SHARED, Seen, Terms, source_of
+from budgetron.engine.reference.rules.budgetron.parts.steps import gradient
+
+LEAST = np.float32(1e-30)
+LEAST_PULL = 1e-3
+"""An example whose class has at least 99.9 % changes nothing."""
+
+
+def adagrad(w: NDArray[np.float32], squares: NDArray[np.float32], pull: Array, rate: float) -> None:
+    """Take one step: `pull` is the gradient per weight."""
+    pull = pull.astype(np.float32)
+    squares += pull * pull + LEAST
+    w += np.float32(rate) * pull / np.sqrt(squares)
+
+
+class FourierAdaGrad:
+    """The belief with this rate and own share. `cells`: own weights of all tasks, at least one run or 0."""
+
+    count, row_width, at = 1, 0, 0
+    weight_to_grow = 0.0
+
+    def __init__(self, index: int, rate: float, own: float, outputs: int, columns: int, frequencies: int,
+                 frequency_limit: int, shared: bool, cells: int) -> None:  # fmt: skip
+        self.name = f"adagrad{index}"
+        self.rate, self.outputs, self.columns, self.shared = rate, outputs, columns, shared
+        self.root = float(np.sqrt(own)) if shared else 1.0
+        self.frequencies, self.frequency_limit = 0, frequency_limit
+        self.max_frequencies = self.planned = frequencies
+        self.w, self.squares = (np.zeros((outputs, columns * shared), np.float32) for _ in range(2))
+        longest = columns + 2 * frequencies
+        self.starts = cells - longest + 1 if cells >= longest else 0  # where a run may begin
+        cells = cells if self.starts else 0
+        self.own_w, self.own_squares = (np.zeros((outputs, cells), np.float32) for _ in range(2))
+        self.set_frequencies(min(frequencies, FIRST_FREQUENCIES))
+
+    def set_frequencies(self, count: int) -> None:
+        if self.shared:
+            scale = np.full(self.w.shape[1], np.sqrt(count / max(self.frequencies, 1)))
+            scale[: self.columns] = 1.0
+            new = ((0, 0), (0, 2 * (count - self.frequencies)))
+            self.w = np.pad((self.w * scale).astype(np.float32), new)
+            self.squares = np.pad((self.squares / scale**2).astype(np.float32), new)
+        self.frequencies, self.max_frequencies = count, max(self.max_frequencies, count)
+
+    def bytes(self, frequencies: int) -> int:
+        width = (self.columns + 2 * frequencies) * self.shared + self.own_w.shape[1]
+        return 8 * self.outputs * width
+
+    def begin_row(self, row: Array, task_id: int) -> None:
+        pass
+
+    def features(self, e: Seen, frequencies: int) -> Array:
+        """Return the columns, and so many frequencies."""
+        return np.concatenate([e.linear, e.fourier[: 2 * frequencies] / np.sqrt(max(frequencies, 1))])
+
+    def own_runs(self, e: Seen) -> tuple[Array, list[tuple[float, slice]]]:
+        """Return the features that own weights have, and the coefficients and places of the related tasks' weights."""
+        phi = self.features(e, min(self.frequencies, self.planned))
+        if not self.starts:
+            return phi, []
+        runs = []
+        for r, task_id, _ in e.related:
+            start = int(mix64(np.int64(task_id)) % np.uint64(self.starts))
+            runs.append((self.root * r, slice(start, start + len(phi))))
+        return phi, runs
+
+    def margins(self, e: Seen) -> Array:
+        f = np.zeros(self.outputs)
+        if self.shared:
+            f += self.w.astype(np.float64) @ self.features(e, self.frequencies)
+        phi, runs = self.own_runs(e)
+        for r, run in runs:
+            f += r * (self.own_w[:, run].astype(np.float64) @ phi)
+        return f[None]
+
+    def variances(self, e: Seen) -> Array:
+        """Return what a step at the present rate would change, which falls as AdaGrad becomes sure."""
+        v = 0.0
+        if self.shared:
+            sizes = np.sqrt(1 + self.squares.mean(axis=0, dtype=np.float64))
+            v += (self.features(e, self.frequencies) ** 2 / sizes).sum()
+        phi, runs = self.own_runs(e)
+        for r, run in runs:
+            sizes = np.sqrt(1 + self.own_squares[:, run].mean(axis=0, dtype=np.float64))
+            v += r**2 * (phi**2 / sizes).sum()
+        return np.array([self.rate * v])
+
+    def learn(self, e: Seen, f: Array, code: int, omega: float) -> bool:
+        g = omega * gradient(f[0], code)
+        if g[code] < LEAST_PULL:
+            return False
+        phi, (own_phi, runs) = self.features(e, self.frequencies), self.own_runs(e)
+        for o, pull in enumerate(g[-self.outputs:]):
+            if self.shared:
+                adagrad(self.w[o], self.squares[o], pull * phi, self.rate)
+            for r, run in runs:
+                adagrad(self.own_w[o, run], self.own_squares[o, run], pull * r * own_phi, self.rate)
+        return True
+
+    def terms(self, e: Seen) -> Terms:
+        terms = Terms.zeros(self.count, self.outputs, self.columns)
+        if self.shared:
+            self._add_terms(terms, SHARED, self.w.astype(np.float64), self.features(e, self.frequencies))
+        phi, runs = self.own_runs(e)
+        for (r, run), (_, _, row) in zip(runs, e.related, strict=False):  # there are no runs without own weights
+            weights = r * self.own_w[:, run].astype(np.float64)
+            self._add_terms(terms, source_of(e, row), weights, phi)
+        return terms
+
+    def _add_terms(self, terms: Terms, source: int, weights: Array, phi: Array) -> None:
+        terms.columns[source] += weights[:, : self.columns] * phi[: self.columns]
+        terms.fourier[source] += weights[:, self.columns :] @ phi[self.columns :]
+
+    def state(self) -> dict[str, Any]:
+        return {f"{self.name}_frequencies": np.array([self.frequencies, self.max_frequencies]),
+                f"{self.name}_weights": self.w, f"{self.name}_squares": self.squares,
+                f"{self.name}_own_weights": self.own_w, f"{self.name}_own_squares": self.own_squares}  # fmt: skip
+
+    def restore(self, state: dict[str, Any]) -> None:
+        used, self.max_frequencies = np.asarray(state[f"{self.name}_frequencies"]).tolist()
+        self.set_frequencies(used)
+        for name in ("weights", "squares", "own_weights", "own_squares"):
+            attribute = {"weights": "w", "own_weights": "own_w"}.get(name, name)
+            shape = getattr(self, attribute).shape
+            setattr(self, attribute, np.array(state[f"{self.name}_{name}"], dtype=np.float32).reshape(shape))
+
+    @property
+    def nbytes(self) -> int:
+        return 2 * (self.w.nbytes + self.own_w.nbytes)

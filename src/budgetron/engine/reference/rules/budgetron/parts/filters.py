@@ -1,0 +1,218 @@
+"""One belief as a Bayesian filter: weights with a covariance, shared by all tasks, and own weights of every task.
+
+    f = θ·φ + Σ_j R_ij (v_j·φ),      V = φᵀPφ + Σ_j R_ij² Σ S_j φ²
+    α, h from `steps`;   c = h/(1 + hV)
+    θ += α Pφ,   P −= c Pφ(Pφ)ᵀ,     v_j += α R_ij S_j φ,   S_j ← S_j/(1 + h R_ij² S_j φ²)
+
+R_ij are the coefficients of the related tasks: 1 for the task itself on a complete graph, a row of a factor R of A⁻¹ on
+an explicit one. P is a whole matrix, or a diagonal for many columns. With `frequencies`, φ has random Fourier features
+too; own weights have the linear features alone. A filter with `cells` has own weights of the bias alone, (outputs + 1)
+numbers per task in a hashed array: the cheapest own part. Tasks whose hashes agree share a cell. A `plain` filter
+ignores the graph: its own weights are those of the task itself, so that a wrong graph costs little.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from budgetron.engine.reference.rows import Array
+from budgetron.engine.reference.rules.budgetron.features.fourier_features import FIRST_FREQUENCIES
+from budgetron.engine.reference.rules.budgetron.features.hashing import mix64
+from budgetron.engine.reference.rules.budgetron.parts.part import SHARED, Seen, Terms, source_of
+from budgetron.engine.reference.rules.budgetron.parts.steps import gradient, step
+from budgetron.engine.saved_state import triangle
+
+NEGLIGIBLE = 1e-3
+"""A step that would change f by less than this is not taken."""
+CONFIDENT = 0.01
+"""A filter over Fourier features skips examples whose class it gives at least 99 %: an update costs O(width²)."""
+FOURIER_PRIOR = 0.125
+"""Prior variance of the weight of a Fourier feature, which has mean square ½."""
+
+
+def shared_bytes(n: int, outputs: int, whole: bool) -> int:
+    """Return the bytes of n weights per output with their covariance: its triangle and two vectors, or its diagonal."""
+    return 8 * (triangle(n) + n * (outputs + 2) if whole else n * (outputs + 1))
+
+
+@dataclass(frozen=True)
+class FilterBelief:
+    """Prior variance of a shared linear weight; of an own one as a multiple; the least share of it that is kept."""
+
+    prior: float
+    own: float
+    floor: float = 0.0
+
+
+class Filter:
+    """`belief` on `columns` linear features (the last is the bias) and on the first `frequencies` frequencies."""
+
+    count = 1
+    weight_to_grow = 0.1  # its time grows with the square of its frequencies
+
+    def __init__(self, index: int, belief: FilterBelief, outputs: int, columns: int, frequencies: int,
+                 frequency_limit: int, whole: bool, shared: bool, own: bool, cells: int = 0,
+                 plain: bool = False) -> None:  # fmt: skip
+        self.name = f"filter{index}"
+        self.belief, self.outputs, self.columns = belief, outputs, columns
+        self.max_frequencies, self.frequency_limit = frequencies, frequency_limit
+        self.frequencies = min(frequencies, FIRST_FREQUENCIES)
+        self.whole, self.shared, self.own = whole, shared, own
+        prior = np.concatenate([np.full(columns, belief.prior), np.full(2 * self.frequencies, FOURIER_PRIOR)])
+        self.theta = np.zeros((outputs, len(prior) if shared else 0))
+        self.P = (np.diag(prior) if whole else prior) if shared else np.zeros(0)
+        self.row_width, self.at = ((outputs + 1) * columns if own and not cells else 0), 0
+        self.plain = plain
+        self.cells = np.zeros((cells if own else 0, outputs + 1), dtype=np.float32)
+        self.cells[:, -1] = self.own_prior
+
+    def set_frequencies(self, count: int) -> None:
+        more, n = 2 * (count - self.frequencies), self.theta.shape[1]
+        self.theta, self.P = np.pad(self.theta, ((0, 0), (0, more))), np.pad(self.P, (0, more))
+        self.P[range(n, n + more), range(n, n + more)] = FOURIER_PRIOR
+        self.frequencies, self.max_frequencies = count, max(self.max_frequencies, count)
+
+    def bytes(self, frequencies: int) -> int:
+        shared = shared_bytes(self.columns + 2 * frequencies, self.outputs, self.whole) if self.shared else 0
+        return shared + self.cells.nbytes
+
+    # ---- margins and variances
+
+    def features(self, e: Seen) -> Array:
+        return np.concatenate([e.linear, e.fourier[: 2 * self.frequencies]]) if self.frequencies else e.linear
+
+    @property
+    def own_prior(self) -> float:
+        return self.belief.prior * (self.belief.own if self.shared else 1.0)
+
+    def related(self, e: Seen) -> list[tuple[float, int, Array]]:
+        """Return coefficient, task id and row of the tasks whose own weights count."""
+        if not self.own:
+            return []
+        return [(1.0, e.task_id, e.mine)] if self.plain else e.related
+
+    def cell_of(self, task_id: int) -> NDArray[np.float32]:
+        """Return a view of the cell of a task: its weight for each output, and their variance."""
+        cell: NDArray[np.float32] = self.cells[int(mix64(np.int64(task_id)) % np.uint64(len(self.cells)))]
+        return cell
+
+    def own_of(self, row: Array) -> tuple[Array, Array]:
+        """Return views of v (outputs, columns) and S of a row."""
+        part = row[self.at : self.at + self.row_width]
+        split = self.outputs * self.columns
+        return part[:split].reshape(self.outputs, self.columns), part[split:]
+
+    def begin_row(self, row: Array, task_id: int) -> None:
+        if self.row_width:
+            v, s = self.own_of(row)
+            v[:], s[:] = 0.0, self.own_prior
+
+    def margins(self, e: Seen) -> Array:
+        f = self.theta @ self.features(e) if self.shared else np.zeros(self.outputs)
+        for r, task_id, row in self.related(e):
+            f = f + r * (self.cell_of(task_id)[:-1] if len(self.cells) else self.own_of(row)[0] @ e.linear)
+        return f[None]
+
+    def variances(self, e: Seen) -> Array:
+        return np.array([self._variance(e, self._spread(e))])
+
+    def _spread(self, e: Seen) -> Array:
+        """Return Pφ."""
+        if not self.shared:
+            return np.zeros(0)
+        return self.P @ self.features(e) if self.whole else self.P * self.features(e)
+
+    def _variance(self, e: Seen, spread: Array) -> float:
+        v = float(self.features(e) @ spread) if self.shared else 0.0
+        for r, task_id, row in self.related(e):
+            v += r * r * float(self.cell_of(task_id)[-1] if len(self.cells) else self.own_of(row)[1] @ e.linear**2)
+        return v
+
+    # ---- the update
+
+    def learn(self, e: Seen, f: Array, code: int, omega: float) -> bool:
+        f = f[0]
+        pull = omega * gradient(f, code)[code]
+        if self.frequencies and pull < CONFIDENT:
+            return False
+        spread = self._spread(e)
+        v = self._variance(e, spread)
+        if pull * v < NEGLIGIBLE:
+            return False
+        alpha, h = step(f, code, omega, v)
+        if self.shared:
+            self.theta += np.outer(alpha, spread)
+            if self.whole:
+                self.P -= h / (1 + h * v) * np.outer(spread, spread)
+            else:
+                self.P /= 1 + h * spread * self.features(e)
+            self._hold_floor()
+        floor = self.belief.floor * self.own_prior
+        for r, task_id, row in self.related(e):
+            if len(self.cells):
+                cell = self.cell_of(task_id)
+                t = r * float(cell[-1])
+                cell[:-1] = cell[:-1] + alpha * t
+                cell[-1] = max(float(cell[-1]) / (1 + h * r * t), floor)
+                continue
+            weights, s = self.own_of(row)
+            step_of_own = r * s * e.linear
+            weights += np.outer(alpha, step_of_own)
+            s[:] = np.maximum(s / (1 + h * r * step_of_own * e.linear), floor)
+        return True
+
+    def _hold_floor(self) -> None:
+        """Add a little to variances that have fallen too low, so that the belief goes on adapting."""
+        if self.belief.floor == 0:
+            return
+        least = self.belief.floor * self.belief.prior
+        if self.whole:
+            low = np.flatnonzero(np.diagonal(self.P) < least)
+            self.P[low, low] += 0.01 * least
+        else:
+            self.P = np.maximum(self.P, least)
+
+    def terms(self, e: Seen) -> Terms:
+        terms = Terms.zeros(1, self.outputs, self.columns)
+        columns, fourier = terms.columns[:, 0], terms.fourier[:, 0]
+        if self.shared:
+            columns[SHARED] = self.theta[:, : self.columns] * e.linear
+            fourier[SHARED] = self.theta[:, self.columns :] @ e.fourier[: 2 * self.frequencies]
+        for r, task_id, row in self.related(e):
+            source = source_of(e, row)
+            if len(self.cells):
+                columns[source, :, -1] += r * self.cell_of(task_id)[:-1] * e.linear[-1]
+            else:
+                columns[source] += r * self.own_of(row)[0] * e.linear
+        return terms
+
+    # ---- state
+
+    def state(self) -> dict[str, Any]:
+        n = self.theta.shape[1]
+        P = self.P[np.tril_indices(n)] if self.whole and self.shared else self.P
+        return {f"{self.name}_weights": self.theta, f"{self.name}_covariance": P, f"{self.name}_cells": self.cells,
+                f"{self.name}_frequencies": np.array([self.frequencies, self.max_frequencies])}  # fmt: skip
+
+    def restore(self, state: dict[str, Any]) -> None:
+        used, self.max_frequencies = np.asarray(state[f"{self.name}_frequencies"]).tolist()
+        if used > self.frequencies:
+            self.set_frequencies(used)
+        self.theta = np.array(state[f"{self.name}_weights"]).reshape(self.theta.shape)
+        self.cells = np.array(state[f"{self.name}_cells"], dtype=np.float32).reshape(self.cells.shape)
+        P = np.array(state[f"{self.name}_covariance"])
+        if self.whole and self.shared:
+            n = self.theta.shape[1]
+            full = np.zeros((n, n))
+            full[np.tril_indices(n)] = P
+            self.P = full + np.tril(full, -1).T
+        else:
+            self.P = P
+
+    @property
+    def nbytes(self) -> int:
+        return self.theta.nbytes + self.P.nbytes + self.cells.nbytes

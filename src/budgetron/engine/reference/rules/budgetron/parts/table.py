@@ -1,0 +1,225 @@
+"""Beliefs on sparse rows: one hashed table of cells for the weights of all features, shared and own, one belief per
+rate.
+
+For the non-zero features j of a row, a_j the typical |x_j| of the feature's cell (running mean, rate 1/8):
+
+    v_j = sign(x_j) log(1 + |x_j|/a_j)  or  sign(x_j)          by belief;     φ = v/‖v‖
+    n   = Σ_j φ_j log(M_jc/M_c)                                naive Bayes: mass |φ_j| seen with class c, φ of the signs
+    f   = b + Σ_j (w_j + o w_ji) φ_j + κ n,                    w_ji in the cell of (feature, task), o = 0.3
+    every weight with its feature φ: G += (gφ)², w += λ gφ/√G (AdaGrad); b and κ likewise; then M_jc += |φ_j|
+
+Once a quarter of the cells hold a shared feature, a feature gets a cell only when it is seen for the second time: one
+bit per feature in a Bloom filter tells. Most features of a text occur once, and would only take the cells of others.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from budgetron.engine.reference.rows import Array, Integers
+from budgetron.engine.reference.rules.budgetron.features.hashing import mix64, mixed
+from budgetron.engine.reference.rules.budgetron.parts.adagrad import adagrad
+from budgetron.engine.reference.rules.budgetron.parts.part import SHARED, Seen, Terms, source_of
+from budgetron.engine.reference.rules.budgetron.parts.steps import gradient
+
+OWN = 0.3
+MASS = 0.1
+"""Mass that every feature begins with, in each class."""
+TOTAL_MASS = 1000 * MASS
+"""Mass that every class begins with."""
+TYPICAL_RATE = 1 / 8
+BAYES_RATE = 0.3
+LEAST_PULL = 1e-5
+"""An example whose class has more than 99.999 % changes no weight."""
+MOST_TYPICAL = 1e38
+"""Typical sizes are float32, rows may be float64."""
+
+
+@dataclass
+class Entries:
+    """The features of a row that have a cell."""
+
+    cell: Integers  # of the shared weights
+    own: list[tuple[float, Integers]]  # coefficient and cells of the own weights of every related task
+    phi: Array  # (2, n): φ of logarithms and of signs
+    size: Array  # |x|
+    kept: NDArray[np.bool_]  # which of the row's non-zero features these are
+
+
+class HashedTable:
+    """Beliefs with the given rates; `signs` says for each whether it sees signs alone."""
+
+    name = "table"
+    row_width, at, frequencies, max_frequencies, frequency_limit = 0, 0, 0, 0, 0
+    weight_to_grow = 0.0
+
+    def __init__(self, rates: list[float], signs: list[bool], outputs: int, cells: int, shared: bool,
+                 own: bool) -> None:  # fmt: skip
+        self.rates, self.signs, self.outputs, self.cells = rates, np.array(signs), outputs, cells
+        self.shared, self.own, self.count = shared, own, len(rates)
+        classes = max(2, outputs)
+        self.w, self.squares = (np.zeros((cells, self.count, outputs), np.float32) for _ in range(2))
+        self.typical, self.mass = np.zeros(cells, np.float32), np.zeros((cells, classes), np.float32)
+        self.total = np.full(classes, TOTAL_MASS)
+        self.seen, self.used = np.zeros(8 * cells, dtype=bool), 0
+        self.bias, self.bias_squares = np.zeros((self.count, outputs)), np.zeros((self.count, outputs))
+        self.bayes, self.bayes_squares = np.full(self.count, 0.5), np.ones(self.count)
+
+    def begin_row(self, row: Array, task_id: int) -> None:
+        pass
+
+    # ---- finding cells
+
+    def _entries(self, e: Seen) -> Entries:
+        kept = e.x.values != 0
+        values, h = e.x.values[kept], mix64(np.asarray(e.x.indices)[kept])
+        known = np.ones(len(h), dtype=bool)
+        if 4 * self.used > self.cells:
+            known = self.seen[self._bits(h)]
+            values, h = values[known], h[known]
+        cell = self._cells(h)
+        size = np.abs(values)
+        v = np.stack([np.log1p(size / self._next_typical(cell, size)), np.ones(len(size))]) * np.sign(values)
+        norms = np.sqrt((v**2).sum(axis=1, keepdims=True))
+        root = OWN if self.shared else 1.0
+        related = e.related if self.own else ()
+        own = [(root * r, self._cells(mixed(h, mix64(np.int64(task_id))))) for r, task_id, _ in related]
+        return Entries(cell, own, v / np.where(norms > 0, norms, 1.0), size, known)
+
+    def _cells(self, h: Any) -> Integers:
+        return np.asarray((h >> np.uint64(32)) * np.uint64(self.cells) >> np.uint64(32)).astype(np.int64)
+
+    def _bits(self, h: Any) -> Integers:
+        return self._cells(h) * 8 + np.asarray(h & np.uint64(7)).astype(np.int64)
+
+    def _next_typical(self, cell: Integers, size: Array) -> Array:
+        old = self.typical[cell].astype(np.float64)
+        return np.minimum(np.where(old > 0, old + (size - old) * TYPICAL_RATE, size), MOST_TYPICAL)
+
+    # ---- margins
+
+    def margins(self, e: Seen) -> Array:
+        entries = self._entries(e)
+        return self._margins(entries, self._evidence(entries))
+
+    def _evidence(self, entries: Entries) -> Array:
+        """Return n, one number per output; for two classes the log ratio of the second to the first."""
+        return entries.phi[1] @ self._evidence_by_entry(entries) if self.shared else np.zeros(self.outputs)
+
+    def _evidence_by_entry(self, entries: Entries) -> Array:
+        logs = np.log((self.mass[entries.cell].astype(np.float64) + MASS) / self.total)
+        return np.asarray(logs[:, 1:] - logs[:, :1] if self.outputs == 1 else logs - logs.mean(axis=1, keepdims=True))
+
+    def _margins(self, entries: Entries, evidence: Array) -> Array:
+        f = self.bias + self.bayes[:, None] * evidence
+        phi = entries.phi[self.signs.astype(int)]  # (beliefs, n)
+        if self.shared:
+            f = f + np.einsum("nbo,bn->bo", self.w[entries.cell].astype(np.float64), phi)
+        for r, cell in entries.own:
+            f = f + r * np.einsum("nbo,bn->bo", self.w[cell].astype(np.float64), phi)
+        return f
+
+    def variances(self, e: Seen) -> Array:
+        entries = self._entries(e)
+        phi2 = entries.phi[self.signs.astype(int)] ** 2
+        rates, v = np.array(self.rates), np.array(self.rates)
+        for r, cell in [(1.0, entries.cell)] * self.shared + entries.own:
+            sure = np.sqrt(1 + self.squares[cell].astype(np.float64).mean(axis=2))  # (n, beliefs)
+            v = v + r * r * rates * np.einsum("nb,bn->b", 1 / sure, phi2)
+        return v
+
+    # ---- the update
+
+    def learn(self, e: Seen, f: Array, code: int, omega: float) -> bool:
+        entries = self._entries(e)
+        evidence = self._evidence(entries)
+        g = omega * np.stack([gradient(row, code) for row in f])  # (beliefs, classes)
+        moving = g[:, code] >= LEAST_PULL
+        pull = np.where(moving[:, None], g[:, -self.outputs:], 0.0)
+        phi = entries.phi[self.signs.astype(int)]
+        cells = [(1.0, entries.cell)] * self.shared + entries.own
+        for j in range(len(entries.cell)):  # one after the other: two features may have the same cell
+            for r, cell in cells:
+                self._step(cell[j], r * phi[:, j, None] * pull)
+        rates = np.array(self.rates)[:, None]
+        self.bias_squares += pull**2
+        self.bias += rates * pull / np.sqrt(self.bias_squares + 1e-9)
+        lean = pull @ evidence
+        self.bayes_squares += lean**2
+        self.bayes += BAYES_RATE * lean / np.sqrt(self.bayes_squares)
+        self._remember(e, entries, code)
+        return bool(moving.any())
+
+    def _step(self, cell: int, pull: Array) -> None:
+        for b, rate in enumerate(self.rates):
+            moved = pull[b] != 0
+            w, squares = self.w[cell, b], self.squares[cell, b]
+            new_w, new_squares = w.copy(), squares.copy()
+            adagrad(new_w, new_squares, pull[b], rate)
+            w[moved], squares[moved] = new_w[moved], new_squares[moved]
+
+    def _remember(self, e: Seen, entries: Entries, code: int) -> None:
+        """Count typical sizes, masses, and the features that have been seen."""
+        kept = e.x.values != 0
+        self.seen[self._bits(mix64(np.asarray(e.x.indices)[kept]))] = True
+        for cell, size, phi in zip(entries.cell, entries.size, np.abs(entries.phi[1]), strict=True):
+            self.used += int(self.typical[cell] == 0)
+            self.typical[cell] = self._next_typical(np.array([cell]), np.array([size]))[0]
+            self.mass[cell, code] += phi
+            self.total[code] += phi
+
+    def set_frequencies(self, count: int) -> None:
+        pass
+
+    def bytes(self, frequencies: int) -> int:
+        return self.nbytes
+
+    def terms(self, e: Seen) -> Terms:
+        """Return one term per entry of the row, zero for features without a cell, and one for the constant."""
+        entries = self._entries(e)
+        terms = Terms.zeros(self.count, self.outputs, len(e.x.values) + 1)
+        places = np.flatnonzero(e.x.values != 0)[entries.kept]
+        phi = entries.phi[self.signs.astype(int)]
+        terms.columns[SHARED, :, :, -1] = self.bias
+        if self.shared:
+            terms.columns[SHARED][:, :, places] += self._by_entry(entries.cell, phi)
+            n = self._evidence_by_entry(entries) * entries.phi[1][:, None]
+            terms.columns[SHARED][:, :, places] += self.bayes[:, None, None] * n.T
+        for (r, cell), (_, _, row) in zip(entries.own, e.related, strict=False):
+            terms.columns[source_of(e, row)][:, :, places] += r * self._by_entry(cell, phi)
+        return terms
+
+    def _by_entry(self, cell: Integers, phi: Array) -> Array:
+        return np.asarray(self.w[cell].astype(np.float64).transpose(1, 2, 0) * phi[:, None, :])
+
+    # ---- state
+
+    NAMES = ("total", "bias", "bias_squares", "bayes", "bayes_squares")
+
+    def state(self) -> dict[str, Any]:
+        arrays = (self.typical, self.mass, self.w, self.squares)
+        cells = np.concatenate([array.reshape(self.cells, -1) for array in arrays], axis=1)
+        return {f"table_{name}": getattr(self, name) for name in self.NAMES} | {
+            "table_cells": cells, "table_used": self.used,
+            "table_seen": np.packbits(self.seen, bitorder="little").astype(np.int64),
+        }  # fmt: skip
+
+    def restore(self, state: dict[str, Any]) -> None:
+        for name in self.NAMES:
+            old = getattr(self, name)
+            setattr(self, name, np.array(state[f"table_{name}"], dtype=np.float64).reshape(old.shape))
+        cells = np.array(state["table_cells"], dtype=np.float32).reshape(self.cells, -1)
+        ends = np.cumsum([1, self.mass.shape[1], self.w[0].size])
+        typical, mass, w, squares = np.split(cells, ends, axis=1)
+        self.typical, self.mass = typical.ravel().copy(), mass.copy()
+        self.w, self.squares = w.reshape(self.w.shape).copy(), squares.reshape(self.w.shape).copy()
+        self.seen = np.unpackbits(np.asarray(state["table_seen"]).astype(np.uint8), bitorder="little").astype(bool)
+        self.used = int(state["table_used"])
+
+    @property
+    def nbytes(self) -> int:
+        return 2 * self.w.nbytes + self.typical.nbytes + self.mass.nbytes + self.cells

@@ -1,0 +1,105 @@
+"""Rows of weights per task, at most so many: the least recently updated one makes room for another.
+
+A row holds what every part wants to know about a task, side by side. A task without a row has the prior of every part.
+Common rows belong to clusters. Rows are kept in the order of their last update.
+"""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from budgetron.engine.reference.rows import Array
+from budgetron.engine.reference.rules.budgetron.parts.part import Part
+
+ROW = 56 + 32 + 24
+"""Bytes of a task's row beside its numbers: two headers, and its place in the index."""
+Name = tuple[int, bool]
+"""Task id or cluster, and whether it is a cluster."""
+
+
+class TaskRows:
+    """Rows by name."""
+
+    def __init__(self, parts: Sequence[Part], most: int | None, may_grow: bool = False) -> None:
+        self.most, self.may_grow = most, may_grow
+        self.rows: OrderedDict[Name, Array] = OrderedDict()
+        self.lay_out(parts)
+
+    def lay_out(self, parts: Sequence[Part]) -> None:
+        """Give every part its place in a row."""
+        self.parts, self.width = list(parts), 0
+        for part in parts:
+            part.at = self.width
+            self.width += part.row_width
+
+    @property
+    def row_bytes(self) -> int:
+        return 8 * self.width + ROW
+
+    def drop_part(self, part: Part) -> int:
+        """Take the place of a part out of every row; return the bytes that this leaves to spare."""
+        for row_name, row in self.rows.items():
+            self.rows[row_name] = np.delete(row, range(part.at, part.at + part.row_width))
+        self.lay_out([other for other in self.parts if other is not part])
+        return 8 * part.row_width * (self.most or 0) * self.may_grow
+
+    @property
+    def wants_more(self) -> bool:
+        return self.may_grow and self.width > 0 and self.most is not None and len(self.rows) >= self.most
+
+    def take(self, spare: int) -> int:
+        """Use spare bytes for more rows, if there are not enough; return what is left of them."""
+        if not self.wants_more:
+            return spare
+        assert self.most is not None
+        self.most += spare // self.row_bytes
+        return spare % self.row_bytes
+
+    def peek(self, name: Name) -> Array:
+        """Return the row, or a new one at its prior that is not kept."""
+        row = self.rows.get(name)
+        if row is None:
+            row = np.zeros(self.width)
+            for part in self.parts:
+                part.begin_row(row, name[0])
+        return row
+
+    def keep(self, rows: dict[Name, Array]) -> None:
+        """Store rows as the most recently updated ones: first those that exist, so that none makes room for another."""
+        if self.width == 0:
+            return
+        for name in rows:
+            if name in self.rows:
+                self.rows.move_to_end(name)
+        for name, row in rows.items():
+            if name not in self.rows and self.most is not None and len(self.rows) >= self.most:
+                self.rows.popitem(last=False)
+            self.rows.setdefault(name, row)
+
+    def forget(self, task_id: int) -> None:
+        self.rows.pop((task_id, False), None)
+
+    def state(self) -> dict[str, Any]:
+        names = list(self.rows)
+        return {
+            "row_limit": self.most or 0,
+            "row_id": np.array([name[0] for name in names], dtype=np.int64),
+            "row_common": np.array([name[1] for name in names], dtype=np.int64),
+            "row_values": np.array(list(self.rows.values())).reshape(len(names), self.width),
+        }
+
+    def restore(self, state: dict[str, Any]) -> None:
+        if self.may_grow:
+            self.most = int(state["row_limit"])
+        values = np.asarray(state["row_values"], dtype=np.float64).reshape(len(state["row_id"]), self.width)
+        common = np.asarray(state["row_common"]).astype(bool).tolist()
+        names = zip(np.asarray(state["row_id"]).tolist(), common, strict=True)
+        self.rows = OrderedDict((name, row.copy()) for name, row in zip(names, values, strict=True))
+
+    @property
+    def nbytes(self) -> int:
+        return len(self.rows) * (8 * self.width + 64)

@@ -1,0 +1,319 @@
+"""Budgetron: features, margins of every belief, their mixture, and the update, one example (x, i, y, ω) at a time.
+
+    1  features of x, and the rows of the tasks related to i
+    2  f_b of every belief, and their mixture; the margin is that of the mixture, calibrated; a mistake is a lead of the
+       true class ≤ 0
+    3  the weights of the beliefs, and the calibration
+    4  every part learns; a part without weight is dropped, parts with weight may grow; the columns are counted
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from budgetron.engine.records import Outcome
+from budgetron.engine.reference.declaration import Arrays
+from budgetron.engine.reference.rows import Array, Instance, Integers
+from budgetron.engine.reference.rule import Located, mistaken
+from budgetron.engine.reference.rules.budgetron import mixture
+from budgetron.engine.reference.rules.budgetron.calibration import Calibration
+from budgetron.engine.reference.rules.budgetron.declaration import BudgetronDeclaration, make_parts
+from budgetron.engine.reference.rules.budgetron.features.fourier_features import FourierFeatures
+from budgetron.engine.reference.rules.budgetron.features.scaler import Scaler
+from budgetron.engine.reference.rules.budgetron.parts.part import Part, Seen
+from budgetron.engine.reference.rules.budgetron.parts.task_rows import Name, TaskRows
+from budgetron.engine.reference.rules.budgetron.sizes.shapes import part_overhead
+from budgetron.engine.reference.rules.budgetron.terms import averaged_terms
+from budgetron.engine.reference.store import Store
+from budgetron.engine.settings import Settings
+from budgetron.graphs import Explicit, factor_of
+
+FIRST_LOOK = 64
+ENOUGH_WEIGHT = 0.9
+"""Of all parts with Fourier features together, so that they grow."""
+RECLAIM = 4096
+"""Examples after which tasks without a row get the bytes of unused frequencies."""
+HEAVIEST = 1e9
+"""Larger weights count as this one. A step already ends just past the boundary, and products with it stay finite."""
+
+
+def looks_at(seen: int) -> bool:
+    """Whether sizes are looked at when so many examples have been learned: 64, 128, 256 …"""
+    return seen >= FIRST_LOOK and seen & (seen - 1) == 0
+
+
+class Budgetron(BudgetronDeclaration):
+    """Learns from every example; stores weights, no examples."""
+
+    name = "budgetron"
+
+    def __init__(self, settings: Settings) -> None:
+        given, d = settings.parameters, settings.n_features
+        self.settings, self.store, self.outputs = settings, Store(settings), settings.n_outputs
+        self.scaler = None if settings.sparse else Scaler(d)
+        self.fourier = None if settings.sparse else FourierFeatures(d, given.bandwidth)
+        self.calibration = Calibration(self.outputs)
+        self.spare = 0  # bytes of parts that were dropped, not used by others yet
+        self.parts: list[Part] = make_parts(settings)
+        self.index = np.arange(len(self.parts))
+        self.idle = np.zeros(len(self.parts), dtype=np.int64)
+        beliefs = sum(part.count for part in self.parts)
+        self.w = np.full(beliefs, 1 / beliefs)
+        self.rows = TaskRows(self.parts, given.max_task_rows, given.rows_may_grow)
+        self._fit_frequencies()
+        self.factor = factor_of(settings.graph) if isinstance(settings.graph, Explicit) else None
+
+    # ---- one example
+
+    def related(self, task_id: int, cluster: int) -> list[tuple[float, Name]]:
+        """Return coefficients and names of the tasks whose own weights this task uses."""
+        if self.factor is not None:
+            tasks, values = self.factor.row(task_id)
+            return [(float(r), (int(j), False)) for j, r in zip(tasks, values, strict=True)]
+        given = self.settings.parameters
+        if given.clustered:
+            share = given.cluster_share
+            return [(share**0.5, (cluster, True)), ((1 - share) ** 0.5, (task_id, False))]
+        return [(1.0, (task_id, False))]
+
+    def see(self, x: Instance, task_id: int, cluster: int) -> tuple[Seen, dict[Name, Array]]:
+        """Return the example as the parts see it, and the rows that it takes part in."""
+        linear = fourier = np.zeros(0)
+        if self.scaler is not None:
+            z = self.scaler.features(x.values)
+            linear = np.append(z / np.sqrt(len(z)), 1.0)
+            fourier = fourier if self.fourier is None else self.fourier.features(z)
+        related = self.related(task_id, cluster)
+        names = dict.fromkeys([name for _, name in related] + [(task_id, False)])
+        rows = {name: self.rows.peek(name) for name in names}
+        using = [(r, name[0], rows[name]) for r, name in related]
+        return Seen(x, task_id, linear, fourier, rows[task_id, False], using), rows
+
+    def awake(self) -> tuple[list[Part], Integers]:
+        """Return the parts that see the next example, and the numbers of their beliefs.
+
+        A part with Fourier features that has been idle for long sees few examples, to save time, but enough of them to
+        come back. Linear parts are cheap and never rest: they are the first to follow a stream that changes.
+        """
+        linear = np.array([part.frequencies == 0 for part in self.parts])
+        awake = linear | (self.idle < mixture.REST) | (self.n_seen % mixture.WAKE == 0)
+        counts = [part.count for part in self.parts]
+        parts = [part for part, is_awake in zip(self.parts, awake, strict=True) if is_awake]
+        return parts, np.flatnonzero(np.repeat(awake, counts))
+
+    def values(self, e: Seen, parts: list[Part]) -> Array:
+        """Return f of every belief of these parts, (beliefs, outputs), with the offset: they learn what it leaves."""
+        f = np.concatenate([part.margins(e) for part in parts])
+        return f if e.x.offset is None else f + e.x.offset
+
+    def _awake_weights(self) -> Array:
+        """Return the weights of all beliefs in a prediction: those of the beliefs awake add up to 1, others are 0."""
+        _, beliefs = self.awake()
+        w = np.zeros_like(self.w)
+        w[beliefs] = self.w[beliefs] / self.w[beliefs].sum()
+        return w
+
+    def predict(self, x: Instance, task_id: int, cluster: int) -> Array:
+        parts, beliefs = self.awake()
+        f = self.values(self.see(x, task_id, cluster)[0], parts)
+        return self.calibration.margins(mixture.margins(f, self.w[beliefs]))
+
+    def learn(self, x: Instance, task_id: int, cluster: int, code: int, weight: float) -> tuple[Array, Outcome]:
+        e, rows = self.see(x, task_id, cluster)
+        parts, beliefs = self.awake()
+        f = self.values(e, parts)
+        mixed = mixture.margins(f, self.w[beliefs])
+        margins = self.calibration.margins(mixed)
+        outcome = Outcome(0) if mistaken(margins, code) is None else Outcome.MISTAKE
+        self.n_mistakes += bool(outcome)
+        if weight > 0:
+            weight = min(weight, HEAVIEST)
+            self.calibration.learn(mixed, margins, code, weight)
+            self.w[beliefs] = mixture.weights(f, self.w[beliefs], code, weight)
+            if self._learn_parts(parts, e, f, code, weight):
+                outcome |= Outcome.UPDATED
+            self.rows.keep(rows)
+            if self._drop_idle() or looks_at(self.n_seen + 1):
+                self._use_bytes()
+            if self.scaler is not None:
+                self.scaler.learn(x.values)
+        self.n_seen += 1
+        return margins, outcome
+
+    def _learn_parts(self, parts: list[Part], e: Seen, f: Array, code: int, weight: float) -> bool:
+        changed, at = False, 0
+        for part in parts:
+            changed |= part.learn(e, f[at : at + part.count], code, weight)
+            at += part.count
+        return changed
+
+    # ---- sizes: bytes go to where the weight is
+
+    def _shares(self) -> list[float]:
+        """Return the weight of every part."""
+        ends = np.cumsum([part.count for part in self.parts])
+        return [float(share.sum()) for share in np.split(self.w, ends[:-1])]
+
+    def _cost(self, part: Part, frequencies: int) -> int:
+        """Return the bytes of a part with so many frequencies, which are included."""
+        return part.bytes(frequencies) + max(self._frequency_bytes(), frequencies * self._bytes_each())
+
+    def _frequency_bytes(self) -> int:
+        """Return the bytes of the frequencies, if every part used all frequencies that it may."""
+        return max(part.max_frequencies for part in self.parts) * self._bytes_each()
+
+    def _bytes_each(self) -> int:
+        """Return the bytes of a frequency: one per column, and those of its phase and its two features."""
+        return self.settings.n_features + 3 * 8
+
+    def _use_bytes(self) -> None:
+        """Let parts with Fourier features grow, or tasks have more rows.
+
+        Parts begin with few frequencies: on a stream that a linear model describes, more would cost time and bytes for
+        nothing. Once the parts with Fourier features have nearly all of the weight, they use all of theirs, and the
+        heaviest of them gets the bytes of parts that were dropped. Otherwise these become rows for more tasks.
+        """
+        curved = [(share, part) for share, part in zip(self._shares(), self.parts, strict=True) if part.max_frequencies]
+        if sum(share for share, _ in curved) < ENOUGH_WEIGHT:
+            if self.n_seen + 1 >= RECLAIM and self.rows.wants_more:
+                self._reclaim_frequencies()
+            self.spare = self.rows.take(self.spare)
+            return
+        for share, part in curved:
+            if share >= part.weight_to_grow:
+                self._grow(part, part.max_frequencies)
+        _, heaviest = max(curved, key=lambda pair: pair[0])
+        before, frequencies = self._cost(heaviest, heaviest.max_frequencies), heaviest.max_frequencies
+        while frequencies < heaviest.frequency_limit and self._cost(heaviest, frequencies + 1) - before <= self.spare:
+            frequencies += 1
+        self.spare -= self._cost(heaviest, frequencies) - before
+        self._grow(heaviest, frequencies)
+
+    def _reclaim_frequencies(self) -> None:
+        """Take back the bytes of frequencies that have not been needed."""
+        frequencies = self._frequency_bytes()
+        for part in self.parts:
+            self.spare += part.bytes(part.max_frequencies) - part.bytes(part.frequencies)
+            part.max_frequencies = part.frequencies
+        self.spare += frequencies - self._frequency_bytes()
+
+    def _grow(self, part: Part, frequencies: int) -> None:
+        if frequencies > part.frequencies:
+            part.set_frequencies(frequencies)
+            self._fit_frequencies()
+
+    def _fit_frequencies(self) -> None:
+        if self.fourier is not None:
+            self.fourier.resize(max(part.frequencies for part in self.parts))
+
+    def _drop_idle(self) -> bool:
+        self.idle = np.where(np.array(self._shares()) < mixture.NEGLIGIBLE, self.idle + 1, 0)
+        longest = int(np.argmax(self.idle))
+        if self.idle[longest] < mixture.PATIENCE:
+            return False
+        self._drop(longest)
+        return True
+
+    def _drop(self, place: int) -> None:
+        part, before = self.parts[place], self._frequency_bytes()
+        at = sum(other.count for other in self.parts[:place])
+        self.w = np.delete(self.w, range(at, at + part.count))
+        self.w /= self.w.sum()
+        del self.parts[place]
+        self.spare += self.rows.drop_part(part) + part.bytes(part.max_frequencies) + part_overhead(self.outputs)
+        self.spare += before - self._frequency_bytes()
+        self.index, self.idle = np.delete(self.index, place), np.delete(self.idle, place)
+        self._fit_frequencies()
+
+    # ---- answers
+
+    def query(self, name: str, examples: Iterable[Located], arrays: Arrays) -> dict[str, Any]:
+        if name == "beliefs":
+            pairs = [(index, k) for index, part in zip(self.index, self.parts, strict=True) for k in range(part.count)]
+            parts, beliefs = np.array(pairs, dtype=np.int64).T
+            return {"part": parts, "belief": beliefs, "weight": self.w.copy()}
+        if name == "variances":
+            return {"variance": np.concatenate([self._variance(*located) for located in examples] or [np.zeros(0)])}
+        if name == "linear_weights":
+            return {"weights": np.concatenate([self._linear(*located) for located in examples] or [np.zeros(0)])}
+        if name == "explain":
+            return self._explain(examples)
+        return super().query(name, examples, arrays)
+
+    def _variance(self, x: Instance, task_id: int, cluster: int) -> Array:
+        """Return the variance of the calibrated mixture: s² (Σ_b w_b (V_b + f_b²) − (Σ_b w_b f_b)²), one per output."""
+        e, _ = self.see(x, task_id, cluster)
+        parts, beliefs = self.awake()
+        f, w = self.values(e, parts), self.w[beliefs] / self.w[beliefs].sum()
+        v = np.concatenate([part.variances(e) for part in parts])
+        return np.asarray(self.calibration.scale**2 * np.maximum(0.0, w @ (v[:, None] + f**2) - (w @ f) ** 2))
+
+    def _linear(self, x: Instance, task_id: int, cluster: int) -> Array:
+        """Return the weights of the linear features for a task, averaged over the beliefs, and calibrated."""
+        e, _ = self.see(x, task_id, cluster)
+        columns, _ = averaged_terms(
+            replace(e, linear=np.ones_like(e.linear)), self.parts, self._awake_weights(), self.calibration
+        )
+        return np.zeros(0) if self.scaler is None else np.asarray(columns.sum(axis=0).ravel())
+
+    def _explain(self, examples: Iterable[Located]) -> dict[str, Any]:
+        """Return the terms of each example in turn, and the margins, which the mixing makes other than their sum."""
+        found: dict[str, list[Array]] = {"margins": [], "columns": [], "fourier": [], "offsets": []}
+        for located in examples:
+            e, _ = self.see(*located)
+            columns, fourier = averaged_terms(e, self.parts, self._awake_weights(), self.calibration)
+            margins = self.predict(*located)
+            offset = np.zeros(0) if e.x.offset is None else self.calibration.scale * e.x.offset
+            for name, values in zip(found, (margins, columns, fourier, offset), strict=True):
+                found[name].append(values.ravel())
+        parts = {"part": self.index.copy(), "part_frequencies": np.array([part.frequencies for part in self.parts])}
+        return parts | {name: np.concatenate(values or [np.zeros(0)]) for name, values in found.items()}
+
+    def forget(self, task_id: int) -> None:
+        """Drop the task's row. Its cells in hashed arrays cannot be told apart from others, and stay."""
+        self.rows.forget(task_id)
+
+    def evict_one(self) -> bool:
+        return False
+
+    def coef(self) -> Array:
+        return np.empty((self.outputs, 0))
+
+    def of_task(self, task_id: int, cluster: int) -> Array:
+        return self.coef()
+
+    # ---- state
+
+    def state(self) -> dict[str, Any]:
+        state = self.store.state() | {"n_seen": self.n_seen, "n_mistakes": self.n_mistakes}
+        state |= {"part_index": self.index.copy(), "part_idle": self.idle.copy(), "belief_weight": self.w.copy()}
+        state["spare_bytes"] = self.spare
+        for source in self._sources():
+            for name, value in source.state().items():
+                state[name] = value.copy() if isinstance(value, np.ndarray) else value
+        return state
+
+    def _sources(self) -> list[Part | TaskRows | Scaler | Calibration]:
+        return [*self.parts, self.rows, self.calibration, *([] if self.scaler is None else [self.scaler])]
+
+    def restore(self, state: dict[str, Any]) -> None:
+        self.n_seen, self.n_mistakes = int(state["n_seen"]), int(state["n_mistakes"])
+        left = set(np.asarray(state["part_index"]).tolist())
+        for place in reversed(range(len(self.parts))):
+            if place not in left:
+                self._drop(place)
+        self.w, self.idle = np.array(state["belief_weight"]), np.array(state["part_idle"])
+        self.spare = int(state["spare_bytes"])
+        for source in self._sources():
+            source.restore(state)
+        self._fit_frequencies()
+
+    @property
+    def nbytes(self) -> int:
+        frequencies = 0 if self.fourier is None else self.fourier.nbytes
+        scaler = 0 if self.scaler is None else self.scaler.nbytes
+        return frequencies + scaler + self.rows.nbytes + sum(part.nbytes for part in self.parts)

@@ -1,0 +1,259 @@
+"""Turns a byte budget into the sizes of a Budgetron.
+
+Sparse rows: everything goes to the table. Dense rows: a model on linear features first; then frequencies for AdaGrad,
+rows for tasks, and a filter over Fourier features with what is left. There are fewer beliefs if rows for tasks would
+otherwise be few, because one more task is worth more than one more belief about all of them.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from budgetron.engine.memory import bytes_of
+from budgetron.engine.reference.rules.budgetron.sizes import shapes
+from budgetron.engine.settings import Settings
+from budgetron.graphs import Explicit
+
+# Prior variance of shared weights, of own ones as a multiple, and the least share that variances keep. Features have
+# unit size, so a number means the same on every stream. Own parts are a tenth of the shared
+# one where tasks are alike, ten times it where they are not; one belief goes on adapting, for streams that drift.
+FILTERS = ((1.0, 0.1, 0.0), (10.0, 0.1, 0.0), (3.0, 0.1, 0.1), (1.0, 10.0, 0.0), (3.0, 0.1, 0.0))
+FOURIER_FILTER = 4
+PLAIN = (1.0, 10.0, 0.0)
+"""On an explicit graph, one more filter that ignores it."""
+FEW = ((3.0, 0.1, 0.0), (1.0, 10.0, 0.0))
+"""The filters where bytes are few: the first sees Fourier features."""
+LATENT = 6
+FOURIER_RATES, FOURIER_OWNS = (0.1, 0.3, 1.0), (0.1, 1.0, 0.1)
+TABLE_RATES, TABLE_SIGNS = (0.3, 0.8), (0.0, 1.0)
+FEW_RATES, FEW_SIGNS = (0.4,), (0.0,)
+"""The table's beliefs where it has fewer than `ENOUGH_CELLS`: then a cell more is worth more than a second belief."""
+ENOUGH_CELLS = 2**14
+MOST_WHOLE = 128
+"""Columns up to which filters have a whole covariance."""
+MOST_FREQUENCIES, MOST_FILTER_FREQUENCIES = 1024, 256
+ENOUGH_ROWS = 200
+FEWEST_CELLS, MOST_CELLS = 16, 2**16
+FEW_BYTES = 96 * 1024
+TABLE_BYTES = 4 * 2**20
+"""Where the budget is a number of examples, at most this for the table of sparse rows."""
+UNLIMITED = 64 * 2**20
+"""Bytes for what tasks share, without a budget; rows of tasks are not limited then."""
+NO_TASKS = 2
+"""Rows of a stream without tasks."""
+
+
+def beginning(settings: Settings, kernel: bool) -> Settings:
+    """Return the settings with all beliefs and no sizes; `kernel`: with Fourier features."""
+    given = settings.parameters
+    settings = replace(settings, kernel=None, capacity=1)
+    if settings.sparse:
+        return settings.with_parameters(rates=list(TABLE_RATES), signs=list(TABLE_SIGNS), cells=1)
+    whole = settings.n_features <= MOST_WHOLE
+    filters = [belief for k, belief in enumerate(FILTERS) if kernel or k != FOURIER_FILTER]
+    tasks = has_tasks(settings)
+    if not tasks:  # beliefs that differ in own weights alone are one
+        own = 0.1 if given.own else 0.0
+        filters = list(dict.fromkeys((prior, own, floor) for prior, _, floor in filters[:-1])) + filters[-1:]
+    fourier_filter = len(filters) - 1 if kernel and whole else None
+    plain_filter = None
+    if isinstance(settings.graph, Explicit):
+        plain_filter = len(filters)
+        filters.append(PLAIN)
+    return settings.with_parameters(
+        filters=filters, fourier_filter=fourier_filter, plain_filter=plain_filter, whole=whole,
+        frequencies=1 if kernel else 0, rates=list(FOURIER_RATES) if kernel else [],
+        owns=list(FOURIER_OWNS) if kernel else [],
+        latent=LATENT if given.shared and tasks else 0,
+        max_frequencies=2 * useful_frequencies(settings) if kernel else 0,
+        max_filter_frequencies=useful_filter_frequencies(settings) if kernel else 0,
+    )  # fmt: skip
+
+
+def useful_frequencies(settings: Settings) -> int:
+    """Return the most frequencies that AdaGrad is planned with. It may use twice as many once parts are dropped."""
+    return min(MOST_FREQUENCIES, 48 * settings.n_features)
+
+
+def useful_filter_frequencies(settings: Settings) -> int:
+    """Return the most frequencies of a filter: more hardly help, and its time grows with their square."""
+    return min(MOST_FILTER_FREQUENCIES, 8 + 16 * settings.n_features)
+
+
+def has_tasks(settings: Settings) -> bool:
+    """Whether there is something to keep for tasks. A stream without tasks has two rows, should tasks come later."""
+    return bool(settings.parameters.own) and settings.parameters.max_task_rows != NO_TASKS
+
+
+def least(settings: Settings) -> Settings:
+    """Return the smallest model that is still one."""
+    if settings.sparse:
+        return settings.with_parameters(cells=16, rates=list(FEW_RATES), signs=list(FEW_SIGNS))
+    return _cells_only(settings).with_parameters(
+        max_task_rows=_fewest_rows(settings), frequencies=0, filter_frequencies=0, rates=[], owns=[], whole=False,
+        fourier_cells=FEWEST_CELLS
+    )
+
+
+def planned(settings: Settings, limit: int, compiled: bool) -> Settings | None:
+    """Return settings whose `bytes_of` is within the limit; None if it is too small."""
+    if settings.sparse:
+        return _table(settings, limit, compiled)
+    limit, compiled = _compiled(limit, compiled), True
+    settings = settings.with_parameters(rows_may_grow=settings.parameters.max_task_rows is None)
+    for candidate in (settings, _lean(settings), _cells_only(settings), _diagonal(settings), least(settings)):
+        found = _dense(candidate, limit, compiled)
+        enough = found is not None and (
+            found.parameters.max_task_rows >= min(ENOUGH_ROWS, _wanted_rows(settings)) or not shapes.row_bytes(found)
+        )
+        # Rates after the first do not count here; otherwise the smallest models would have no Fourier features.
+        further = max(0, len(candidate.parameters.rates) - 1) * shapes.part_overhead(settings.n_outputs)
+        if enough and bytes_of(_bare(candidate), compiled) - further <= limit // 2:
+            return found
+    return _dense(least(settings), limit, compiled)
+
+
+def _table(settings: Settings, limit: int, compiled: bool) -> Settings | None:
+    """Give all bytes to the table, with two beliefs if it is large and with one if it is small."""
+    settings = settings.with_parameters(max_task_rows=2)
+
+    def sized(candidate: Settings) -> Settings:
+        left = limit - bytes_of(candidate.with_parameters(cells=0), compiled)
+        return candidate.with_parameters(cells=max(0, min(left // shapes.cell_bytes(candidate), 2**31)))
+
+    found = sized(settings)
+    if found.parameters.cells < ENOUGH_CELLS:
+        found = sized(settings.with_parameters(rates=list(FEW_RATES), signs=list(FEW_SIGNS)))
+    return found if found.parameters.cells >= 16 else None
+
+
+def _lean(settings: Settings) -> Settings:
+    given = settings.parameters
+    few = FEW if has_tasks(settings) else FEW[:1]
+    filters = [(prior, own if given.own else 0.0, floor) for prior, own, floor in few]
+    fourier_filter = None if given.fourier_filter is None else 0
+    return settings.with_parameters(filters=filters, fourier_filter=fourier_filter, plain_filter=None, latent=0)
+
+
+def _cells_only(settings: Settings) -> Settings:
+    """Return the settings with one filter, whose own weights are hashed biases: no task has a row."""
+    filters = [(prior, own if settings.parameters.own else 0.0, floor) for prior, own, floor in FEW[:1]]
+    return settings.with_parameters(filters=filters, fourier_filter=0, plain_filter=None, latent=0)
+
+
+def _diagonal(settings: Settings) -> Settings:
+    return _cells_only(settings).with_parameters(whole=False)
+
+
+def _wanted_rows(settings: Settings) -> int:
+    given = settings.parameters
+    if not has_tasks(settings):
+        return NO_TASKS
+    known = settings.graph.n_tasks
+    wanted = 10**9 if known is None else 2 * known + 2
+    return min(wanted, given.max_task_rows or wanted)
+
+
+def _dense(settings: Settings, limit: int, compiled: bool) -> Settings | None:
+    """Divide the bytes between frequencies, rows of tasks and the filter over Fourier features."""
+    given, d = settings.parameters, settings.n_features
+    bare = _bare(settings)
+    left = limit - bytes_of(bare, compiled)
+    if left < 0:
+        return None
+    tasks, has_fourier = has_tasks(settings), bool(given.frequencies)
+    sized = bare
+    if tasks and given.fourier_filter is not None:
+        # Where hashed biases are all that a task has of its own, they get twice as much.
+        share = left // (8 if shapes.row_bytes(sized) else 4)
+        cells = max(FEWEST_CELLS, share // (4 * (settings.n_outputs + 1)))
+        sized = sized.with_parameters(fourier_cells=min(cells, MOST_CELLS))
+    if has_fourier:
+        # A frequency costs a byte per column, two features with two numbers per rate and output, and work space.
+        each = d + 2 * 8 * len(given.rates) * settings.n_outputs + 3 * 8
+        # AdaGrad over Fourier features is the best use of few bytes, a filter over Fourier features that of many.
+        share = left // 4 if tasks else max(left // 3, min(left * 3 // 4, FEW_BYTES))
+        frequencies = int(min(useful_frequencies(settings), share // each))
+        sized = sized.with_parameters(frequencies=max(frequencies, 1))
+        if tasks:
+            cells = left // 8 // (8 * len(given.rates) * settings.n_outputs)
+            sized = sized.with_parameters(own_cells=cells if cells >= shapes.fourier_width(sized) else 0)
+    row = shapes.row_bytes(sized)
+    if row and tasks:
+        share = left // 2 if has_fourier else left
+        fewest = _fewest_rows(settings)
+        rows = min(_wanted_rows(settings), share // row, (limit - bytes_of(sized, compiled)) // row + fewest)
+        sized = sized.with_parameters(max_task_rows=int(max(fewest, rows)))
+    if given.fourier_filter is not None and given.whole and has_fourier:
+        sized = _with_filter_frequencies(sized, limit, compiled)
+    return sized if bytes_of(sized, compiled) <= limit else None
+
+
+def _bare(settings: Settings) -> Settings:
+    """Return the settings with as little as possible of everything that has a size."""
+    few = min(settings.parameters.frequencies, 1)
+    return settings.with_parameters(
+        max_task_rows=_fewest_rows(settings), frequencies=few, filter_frequencies=0, own_cells=0,
+        fourier_cells=FEWEST_CELLS,
+    )  # fmt: skip
+
+
+def _fewest_rows(settings: Settings) -> int:
+    """Return the least number of rows: more than one example can touch."""
+    return 16 if has_tasks(settings) else NO_TASKS
+
+
+def _with_filter_frequencies(settings: Settings, limit: int, compiled: bool) -> Settings:
+    low, high = 0, min(useful_filter_frequencies(settings), int(settings.parameters.frequencies)) + 1
+    while high - low > 1:
+        middle = (low + high) // 2
+        fits = bytes_of(settings.with_parameters(filter_frequencies=middle), compiled) <= limit
+        low, high = (middle, high) if fits else (low, middle)
+    return settings.with_parameters(filter_frequencies=low)
+
+
+def resized(settings: Settings, limit: int, compiled: bool) -> Settings | None:
+    """Return the settings of a model in use with its beliefs, sized for another limit; None if it is too small."""
+    if settings.sparse:
+        left = limit - bytes_of(settings.with_parameters(cells=0), compiled)
+        cells = min(left // shapes.cell_bytes(settings), 2**31)
+        return settings.with_parameters(cells=cells) if cells >= 16 else None
+    if settings.parameters.rows_may_grow:  # the number of rows was planned, and is planned again
+        settings = settings.with_parameters(max_task_rows=None)
+    return _dense(settings, _compiled(limit, compiled), compiled=True)
+
+
+def _compiled(limit: int, compiled: bool) -> int:
+    """Return the limit in bytes of the compiled core: NumPy keeps both triangles of a covariance."""
+    return limit if compiled else limit // 2
+
+
+def of_count(settings: Settings, count: int | None, rows: int | None) -> Settings:
+    """Return the settings of a budget of `count` examples; None: no limit.
+
+    The bytes are those of `count` stored rows and two matrices of their size, in the compiled core; a model has the
+    same sizes in either engine. Weights per task come in addition.
+    """
+    wanted = settings.parameters.max_task_rows
+    tasks = has_tasks(settings)
+    if tasks:
+        settings = settings.with_parameters(max_task_rows=16)
+    found = planned(settings, limit_of_count(settings, count), compiled=True) or least(settings)
+    return found.with_parameters(max_task_rows=wanted if wanted is not None else rows) if tasks else found
+
+
+def limit_of_count(settings: Settings, count: int | None) -> int:
+    """Return the bytes of a budget of `count` examples, for all but the rows of tasks."""
+    limit = UNLIMITED
+    if count is not None:
+        limit = min(TABLE_BYTES if settings.sparse else UNLIMITED, 8 * count * (2 * settings.n_features + 2 * count))
+    return limit + bytes_of(least(settings), compiled=True)
+
+
+def resized_to_count(settings: Settings, count: int) -> Settings | None:
+    """Return the settings of a model in use with its beliefs, sized for `count` examples; rows of tasks stay."""
+    rows = settings.parameters.max_task_rows
+    if has_tasks(settings):
+        settings = settings.with_parameters(max_task_rows=16)
+    found = resized(settings, limit_of_count(settings, count), compiled=True)
+    return None if found is None else found.with_parameters(max_task_rows=rows)

@@ -1,0 +1,137 @@
+"""Gives a Budgetron in use another budget: the same beliefs, with other sizes.
+
+    frequencies               the first ones stay; exact for filters, since leaving out features of a covariance is
+                        marginalising; AdaGrad's weights are scaled as when it grows
+    rows of tasks       the most recently updated ones stay
+    cells of the table  a cell covers a range of hashes: a new cell has the numbers of the old one around its middle, or
+                        those of the heaviest of the cells that become one
+    hashed own weights  begin at their prior: which task a cell belonged to is not known
+
+Called by `learners.resize`. The state that is given is not changed.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from budgetron.engine.reference.rows import Array, Integers
+from budgetron.engine.reference.rules.budgetron.features.fourier_features import FIRST_FREQUENCIES
+from budgetron.engine.reference.rules.budgetron.sizes import shapes
+from budgetron.engine.saved_state import triangle
+from budgetron.engine.settings import Settings
+
+State = dict[str, Any]
+
+
+def resized_state(state: State, old: Settings, new: Settings) -> State:
+    """Return the state of a model with the sizes of `new`."""
+    state = dict(state)
+    if old.sparse:
+        _resize_table(state, old.parameters.cells, new.parameters.cells, classes=max(2, new.n_outputs))
+    else:
+        index = np.asarray(state["part_index"]).tolist()
+        for k, _ in enumerate(new.parameters.filters):
+            if k in index:
+                _resize_filter(state, k, new)
+        for k in range(len(new.parameters.rates)):
+            if f"adagrad{k}_weights" in state:
+                _resize_adagrad(state, f"adagrad{k}", new)
+    limit = new.parameters.max_task_rows
+    if limit is not None:
+        for name in ("row_id", "row_common", "row_values"):
+            state[name] = np.asarray(state[name])[-limit:]
+    state["row_limit"] = limit or 0
+    state["spare_bytes"] = _bytes_of_dropped(state, new)
+    return state
+
+
+def _bytes_of_dropped(state: State, new: Settings) -> int:
+    """Return the bytes that the parts which were dropped would have at the new sizes."""
+    left, given = set(np.asarray(state["part_index"]).tolist()), new.parameters
+    rows = (given.max_task_rows or 0) * given.rows_may_grow
+    dropped = [shape for place, shape in enumerate(shapes.shapes_of(new)) if place not in left]
+    overhead = shapes.part_overhead(new.n_outputs)
+    return int(sum(shape.nbytes + overhead + 8 * shape.row_width * rows for shape in dropped))
+
+
+def _resized(state: State, name: str, planned: int) -> tuple[int, int]:
+    """Store how many frequencies the part uses from now on; return that number, and how many it used."""
+    before = int(np.ravel(state[name])[0])
+    used = min(before, planned)
+    state[name] = np.array([used, planned])
+    return used, before
+
+
+def _resize_filter(state: State, k: int, new: Settings) -> None:
+    given, name = new.parameters, f"filter{k}"
+    curved = k == given.fourier_filter and given.shared
+    used, before = _resized(state, f"{name}_frequencies", given.filter_frequencies if curved else 0)
+    first = min(given.filter_frequencies if curved else 0, FIRST_FREQUENCIES)
+    columns = new.n_features + 1
+    n = columns + 2 * max(used, first)
+    if used < first:  # it used fewer than a model of the new size begins with
+        _widen_filter(state, name, columns + 2 * before, n)
+        state[f"{name}_frequencies"] = np.array([first, given.filter_frequencies])
+    elif used < before:
+        state[f"{name}_weights"] = np.asarray(state[f"{name}_weights"]).reshape(new.n_outputs, -1)[:, :n]
+        state[f"{name}_covariance"] = np.asarray(state[f"{name}_covariance"])[: triangle(n)]
+    cells = given.fourier_cells if k == given.fourier_filter and given.own else 0
+    if len(state[f"{name}_cells"]) != cells:
+        prior, own, _ = given.filters[k]
+        fresh = np.zeros((cells, new.n_outputs + 1), dtype=np.float32)
+        fresh[:, -1] = prior * (own if given.shared else 1.0)
+        state[f"{name}_cells"] = fresh
+
+
+def _widen_filter(state: State, name: str, before: int, after: int) -> None:
+    from budgetron.engine.reference.rules.budgetron.parts.filters import FOURIER_PRIOR
+
+    weights = np.asarray(state[f"{name}_weights"])
+    state[f"{name}_weights"] = np.pad(weights, ((0, 0), (0, after - before)))
+    covariance = np.zeros(triangle(after))
+    covariance[: triangle(before)] = state[f"{name}_covariance"]
+    for j in range(before, after):
+        covariance[triangle(j) + j] = FOURIER_PRIOR
+    state[f"{name}_covariance"] = covariance
+
+
+def _resize_adagrad(state: State, part: str, new: Settings) -> None:
+    given, columns = new.parameters, new.n_features + 1
+    used, before = _resized(state, f"{part}_frequencies", given.frequencies)
+    used = max(used, min(given.frequencies, FIRST_FREQUENCIES))
+    state[f"{part}_frequencies"] = np.array([used, given.frequencies])
+    if given.shared and used != before:
+        scale = np.full(columns + 2 * used, np.sqrt(used / max(before, 1)))
+        scale[:columns] = 1.0
+        for name, factor in (("weights", scale), ("squares", 1 / scale**2)):
+            old = np.asarray(state[f"{part}_{name}"]).reshape(new.n_outputs, -1)[:, : columns + 2 * used]
+            padded = np.pad(old, ((0, 0), (0, columns + 2 * used - old.shape[1])))
+            state[f"{part}_{name}"] = (padded * factor).astype(np.float32)
+    # Where a run begins depends on how long it may become and on the number of cells: a new layout begins empty.
+    cells = given.own_cells if given.own else 0
+    for name in ("own_weights", "own_squares"):
+        state[f"{part}_{name}"] = np.zeros((new.n_outputs, cells), np.float32)
+
+
+def _resize_table(state: State, old: int, new: int, classes: int) -> None:
+    cells = np.asarray(state["table_cells"], dtype=np.float32).reshape(old, -1)
+    seen = np.asarray(state["table_seen"])
+    if new >= old:
+        source = (2 * np.arange(new) + 1) * old // (2 * new)  # the old cell in which the middle of the new one lies
+        state["table_cells"], state["table_seen"] = cells[source], seen[source]
+    else:
+        target = np.arange(old) * new // old
+        heaviest = _heaviest(target, cells[:, 1 : 1 + classes].sum(axis=1), new)
+        merged = np.zeros(new, dtype=seen.dtype)
+        np.bitwise_or.at(merged, target, seen)
+        state["table_cells"], state["table_seen"] = cells[heaviest], merged
+    state["table_used"] = int(np.count_nonzero(state["table_cells"][:, 0]))
+
+
+def _heaviest(target: Integers, mass: Array, new: int) -> Integers:
+    """Return for each new cell the old one of largest mass among those that become it."""
+    order = np.lexsort((-mass, target))
+    first = np.searchsorted(target[order], np.arange(new))
+    return np.asarray(order[first])

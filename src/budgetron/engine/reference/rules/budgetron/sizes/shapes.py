@@ -1,0 +1,173 @@
+"""The sizes of every part: beliefs, numbers per task, arrays of its state, and bytes. Nothing is allocated.
+
+They must agree with the parts of both engines: the tests compare them with the arrays of a model and with the compiled
+core's own count of bytes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from budgetron.engine.reference.declaration import Arrays
+from budgetron.engine.reference.rules.budgetron.features.fourier_features import FIRST_FREQUENCIES
+from budgetron.engine.reference.rules.budgetron.parts import filters
+from budgetron.engine.reference.rules.budgetron.parts.task_rows import ROW
+from budgetron.engine.saved_state import Field, Layout, require, triangle
+from budgetron.engine.settings import Settings
+from budgetron.graphs import Explicit
+from budgetron.graphs.factor import ENTRIES
+
+OBJECT = 640
+"""Bytes of a part's object, its small arrays and the allocator's overhead."""
+KEPT_ENTRIES = 64
+ENTRY = 40
+
+
+@dataclass(frozen=True)
+class Shape:
+    """One part of the model."""
+
+    count: int
+    row_width: int
+    fields: Callable[[Arrays], Layout]
+    nbytes: int
+
+
+def fourier_width(settings: Settings) -> int:
+    """Return the features that AdaGrad sees: linear ones, and two per frequency."""
+    return settings.n_features + 1 + 2 * int(settings.parameters.frequencies)
+
+
+def shapes_of(settings: Settings) -> list[Shape]:
+    """Return the shapes of the parts, in the order in which `make_parts` makes them."""
+    given = settings.parameters
+    if settings.sparse:
+        return [_table(settings)]
+    shapes = [_filter(settings, k) for k in range(len(given.filters))]
+    if given.latent and given.shared and given.own:
+        shapes.append(_latent(settings))
+    return [*shapes, *(_adagrad(settings, k) for k in range(len(given.rates)))]
+
+
+def part_overhead(outputs: int) -> int:
+    """Return the planned bytes of a part beside its arrays; its steps have four numbers per output."""
+    return OBJECT + 32 * outputs
+
+
+def rows_together(graph: Explicit) -> int:
+    """Return how many rows an example on this graph may update at most: those of the related tasks, and of its own."""
+    return min(ENTRIES + 1, graph.n_tasks)
+
+
+def row_bytes(settings: Settings) -> int:
+    """Return the bytes of a task's row; 0 if tasks have none."""
+    width = sum(shape.row_width for shape in shapes_of(settings))
+    return 8 * width + ROW if width else 0
+
+
+def bytes_beyond(settings: Settings, compiled: bool) -> int:
+    """Return an upper bound of the bytes of an engine."""
+    given, d, outputs = settings.parameters, settings.n_features, settings.n_outputs
+    shapes = shapes_of(settings)
+    # Four numbers per output for the steps of a part; number, margins and logarithms of all beliefs.
+    beliefs, classes = sum(shape.count for shape in shapes), max(2, outputs)
+    total = sum(shape.nbytes + part_overhead(outputs) for shape in shapes) + 8 * (outputs + classes + 1) * (beliefs + 1)
+    total += 3 * 8 * outputs  # of the calibration
+    if settings.sparse:
+        # The table also has three numbers per belief and output, two per belief, and one per class.
+        total += KEPT_ENTRIES * ENTRY + 8 * (3 * outputs + 2) * beliefs + 8 * classes
+    else:
+        # Four estimates per column; one byte per column and frequency; and the features of one example.
+        total += 4 * 8 * d + d * given.frequencies + 8 * (2 * d + 1 + 3 * given.frequencies)
+    related = ENTRIES if isinstance(settings.graph, Explicit) else 2
+    total += (related + 1) * 8 * sum(shape.row_width for shape in shapes)
+    total += (given.max_task_rows or 0) * row_bytes(settings)
+    return int(total) if compiled or settings.sparse else 2 * int(total)  # NumPy keeps both triangles of a covariance
+
+
+def _shared_bytes(settings: Settings, n: int) -> int:
+    given = settings.parameters
+    return filters.shared_bytes(n, settings.n_outputs, given.whole) if given.shared else 0
+
+
+def _shared_fields(settings: Settings, name: str, n: int) -> Layout:
+    if not settings.parameters.shared:
+        n = 0
+    covariance = triangle(n) if settings.parameters.whole else n
+    return {f"{name}_weights": Field("float64", (settings.n_outputs, n)),
+            f"{name}_covariance": Field("float64", (covariance,))}  # fmt: skip
+
+
+def _used_frequencies(arrays: Arrays, name: str, planned: int, limit: int) -> int:
+    """Return how many frequencies a saved part uses, of those that it may use: the first ones, or more."""
+    require(name in arrays and arrays[name].size == 2, f"state.{name}", "two numbers")
+    used, granted = (int(count) for count in arrays[name].ravel())
+    first, most = min(planned, FIRST_FREQUENCIES), max(planned, limit)
+    fine = first <= used <= granted <= most
+    require(fine, f"state.{name}", f"{first} ≤ used ≤ granted ≤ {most}", f"{used} and {granted}")
+    return used
+
+
+def _filter(settings: Settings, k: int) -> Shape:
+    given, columns, name = settings.parameters, settings.n_features + 1, f"filter{k}"
+    frequencies = given.filter_frequencies if k == given.fourier_filter and given.shared else 0
+    limit = given.max_filter_frequencies if frequencies else 0
+    cells = given.fourier_cells if k == given.fourier_filter and given.own else 0
+    own = settings.n_outputs + 1
+
+    def fields(arrays: Arrays) -> Layout:
+        used = _used_frequencies(arrays, f"{name}_frequencies", frequencies, limit)
+        return _shared_fields(settings, name, columns + 2 * used) | {
+            f"{name}_cells": Field("float32", (cells, own)), f"{name}_frequencies": Field("int64", (2,))
+        }  # fmt: skip
+
+    width = own * columns if given.own and not cells else 0
+    return Shape(1, width, fields, _shared_bytes(settings, columns + 2 * frequencies) + 4 * own * cells)
+
+
+def _latent(settings: Settings) -> Shape:
+    rank, outputs, columns = settings.parameters.latent, settings.n_outputs, settings.n_features + 1
+
+    def fields(arrays: Arrays) -> Layout:
+        return _shared_fields(settings, "latent", columns) | {
+            "latent_dimensions": Field("float64", (rank, outputs, columns)),
+            "latent_variances": Field("float64", (rank, columns)),
+        }
+
+    nbytes = _shared_bytes(settings, columns) + 8 * rank * (outputs + 1) * columns
+    return Shape(1, rank + rank * rank + (outputs + 1) * columns, fields, nbytes)
+
+
+def _adagrad(settings: Settings, k: int) -> Shape:
+    given, outputs, width, name = settings.parameters, settings.n_outputs, fourier_width(settings), f"adagrad{k}"
+    cells, shared = given.own_cells if given.own else 0, width if given.shared else 0
+
+    def fields(arrays: Arrays) -> Layout:
+        used = _used_frequencies(arrays, f"{name}_frequencies", given.frequencies, given.max_frequencies)
+        features = (settings.n_features + 1 + 2 * used) if given.shared else 0
+        own, common = Field("float32", (outputs, cells)), Field("float32", (outputs, features))
+        return {f"{name}_frequencies": Field("int64", (2,)), f"{name}_weights": common, f"{name}_squares": common,
+                f"{name}_own_weights": own, f"{name}_own_squares": own}  # fmt: skip
+
+    return Shape(1, 0, fields, 2 * 4 * outputs * (shared + cells))
+
+
+def _table(settings: Settings) -> Shape:
+    given, outputs = settings.parameters, settings.n_outputs
+    count, classes, cells = len(given.rates), max(2, outputs), given.cells
+
+    def fields(arrays: Arrays) -> Layout:
+        each = Field("float64", (count, outputs))
+        return {"table_cells": Field("float32", (cells, 1 + classes + 2 * count * outputs)),
+                "table_seen": Field("int64", (cells,)), "table_used": Field("int64"),
+                "table_total": Field("float64", (classes,)), "table_bias": each, "table_bias_squares": each,
+                **dict.fromkeys(("table_bayes", "table_bayes_squares"), Field("float64", (count,)))}  # fmt: skip
+
+    return Shape(count, 0, fields, cells * cell_bytes(settings))
+
+
+def cell_bytes(settings: Settings) -> int:
+    """Return the bytes of a cell of the table: typical size, masses, weights with their squares, and eight bits."""
+    outputs = settings.n_outputs
+    return 4 * (1 + max(2, outputs) + 2 * len(settings.parameters.rates) * outputs) + 1

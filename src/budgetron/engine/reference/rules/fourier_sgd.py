@@ -1,0 +1,183 @@
+"""FourierSgd: gradient descent on random Fourier features (FOGD). It stores no examples.
+
+    u_q ~ N(0, 2γ I), q = 1 … D,   z(x) = (cos u_1·x, sin u_1·x, …),   E z(x)·z(x')/D = K'(x, x')
+    y f < 1:   w ← w + (η/D) y ψ(x, i),    f_i(x) = w·ψ(x, i),   ψ(x, i)_q = g_iq z(x)_q
+
+The factors g make ψ the features of the multitask kernel, E g_iq g_jq = (A⁻¹)_ij / c_G², in fixed memory for any number
+of tasks. In a graph in closed form, a share (A⁻¹)_ij/(A⁻¹)_ii of the frequencies has a random sign per cluster, and the
+others have a random sign per task; so with one task this is exactly FOGD. In an explicit graph g_i = Σ_l R_il s_l /
+c_G, with A⁻¹ = RRᵀ (`graphs.factor_of`) and random signs s_l.
+
+    frequencies  u, in units of √(2γ)/32: small integers, as in `budgetron.fourier_features`
+    coupling(i)  g_i
+    w            w
+
+All random numbers are hashes of the seed, so a model file does not contain them.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Annotated, Any
+
+import numpy as np
+from msgspec import Meta
+
+from budgetron.engine import memory
+from budgetron.engine.records import Outcome
+from budgetron.engine.reference.declaration import Arrays, RuleParameters
+from budgetron.engine.reference.rows import Array, Instance, flushed
+from budgetron.engine.reference.rule import Rule, direction
+from budgetron.engine.reference.rules.budget_sgd.rule import SLACK
+from budgetron.engine.reference.rules.budgetron.features.hashing import gaussian, mix64, mixed
+from budgetron.engine.reference.store import Store
+from budgetron.engine.saved_state import Field, Layout, require
+from budgetron.engine.settings import Settings
+from budgetron.errors import refuse
+from budgetron.graphs import Clique, Explicit, factor_of
+from budgetron.kernels import Gaussian
+
+UNIT = 32.0
+
+
+class Parameters(RuleParameters, frozen=True):
+    frequencies: Annotated[int, Meta(ge=1, le=2**31)] = 1  # D
+    rate: Annotated[float, Meta(gt=0.0)] = 1.0  # η
+    margin: Annotated[float, Meta(gt=0.0)] = 1.0
+    seed: Annotated[int, Meta(ge=0, le=2**63 - 1)] = 0
+
+
+class FourierSgd(Rule):
+    """A linear model on random features."""
+
+    name = "fourier_sgd"
+    Parameters = Parameters
+    follows_factor = True
+
+    # ---- the declaration
+
+    @classmethod
+    def check(cls, settings: Settings) -> None:
+        super().check(settings)
+        require(isinstance(settings.kernel, Gaussian), "kernel", "Gaussian", "another")
+        require(settings.capacity == 1, "capacity", "1, since nothing is stored", str(settings.capacity))
+
+    @classmethod
+    def layout(cls, settings: Settings, arrays: Arrays) -> Layout:
+        width = 2 * settings.parameters.frequencies
+        return super().layout(settings, arrays) | {"weights": Field("float64", (settings.n_outputs, width))}
+
+    @classmethod
+    def verify(cls, settings: Settings, arrays: Arrays) -> None:
+        require(len(arrays["key"]) == 0, "state.key", "empty: nothing is stored", str(len(arrays["key"])))
+
+    @classmethod
+    def bytes_beyond(cls, settings: Settings, compiled: bool) -> int:
+        return int(settings.parameters.frequencies * cls._each(settings)) + 1024
+
+    @classmethod
+    def _each(cls, settings: Settings) -> int:
+        """Return the bytes of one frequency: one per column, the weights, and phase, features and g of an example."""
+        return (0 if settings.sparse else settings.n_features) + 16 * settings.n_outputs + 8 * (1 + 2 + 1)
+
+    @classmethod
+    def planned(cls, settings: Settings, limit: int, nonzeros: float, compiled: bool) -> Settings | None:
+        least = replace(settings, capacity=1, pool=16 if settings.sparse else None).with_parameters(frequencies=1)
+        more = (limit - memory.bytes_of(least, compiled)) // cls._each(settings)
+        return least.with_parameters(frequencies=1 + more) if more >= 0 else None
+
+    @classmethod
+    def check_resize(cls, who: str, settings: Settings, capacity: int) -> None:
+        raise refuse(
+            who, "budget", "unchanged, because its random features are fixed", str(capacity), "Train a new model."
+        )
+
+    # ---- learning
+
+    def __init__(self, settings: Settings) -> None:
+        p = settings.parameters
+        self.settings, self.store, self.p = settings, Store(settings), p
+        self.weights = np.zeros((settings.n_outputs, 2 * p.frequencies))
+        self.frequencies = None if settings.sparse else self.drawn(np.arange(settings.n_features))
+        self.factor = factor_of(settings.graph) if isinstance(settings.graph, Explicit) else None
+        if self.factor is not None:
+            self.c = float(np.sqrt(np.add.reduceat(self.factor.values**2, self.factor.starts[:-1]).max()))
+
+    def drawn(self, columns: Any) -> Array:
+        """Return the frequencies of some columns (columns, D), in units of √(2γ)/32."""
+        D = self.p.frequencies
+        places = np.asarray(columns, dtype=np.int64)[:, None] * D + np.arange(D)
+        return gaussian(mixed(mix64(self.p.seed), mix64(places))).astype(np.float64)
+
+    def features(self, x: Instance, task_id: int, cluster: int) -> Array:
+        """Return ψ(x, i)."""
+        kernel = self.store.bandwidth.kernel
+        assert isinstance(kernel, Gaussian)
+        table = self.drawn(x.indices) if self.frequencies is None else self.frequencies
+        phase = (x.values @ table) * (np.sqrt(2 * float(kernel.gamma)) / UNIT)
+        g = self.coupling(task_id, cluster)
+        return np.stack([g * np.cos(phase), g * np.sin(phase)], axis=1).ravel()
+
+    def coupling(self, task_id: int, cluster: int) -> Array:
+        """Return g_i, one number per frequency."""
+        D, graph = self.p.frequencies, self.settings.graph
+        if self.factor is not None:
+            tasks, values = self.factor.row(task_id)
+            g: Array = np.zeros(D)
+            for task, value in zip(tasks, values, strict=True):
+                g = g + float(value) / self.c * signs(int(task), D)
+            return g
+        assert isinstance(graph, Clique)
+        shared = int(D * (graph.off_diagonal / graph.diagonal) + 0.5)
+        return np.concatenate([signs(cluster, D)[:shared], signs(task_id, D)[shared:]])
+
+    def predict(self, x: Instance, task_id: int, cluster: int) -> Array:
+        return self.weights @ self.features(x, task_id, cluster)
+
+    def learn(self, x: Instance, task_id: int, cluster: int, code: int, weight: float) -> tuple[Array, Outcome]:
+        psi = self.features(x, task_id, cluster)
+        f: Array = self.weights @ psi
+        y = direction(f, code)
+        margin = float(y @ f)
+        outcome = Outcome.MISTAKE if margin <= 0 else Outcome(0)
+        self.n_mistakes += bool(outcome)
+        self.n_seen += 1
+        if self.p.margin - margin > SLACK * self.p.margin and weight > 0:
+            tau = self.p.rate * weight / self.p.frequencies
+            self.weights = flushed(self.weights + np.outer(y * tau, psi))
+            outcome |= Outcome.UPDATED
+        return f, outcome
+
+    def forget(self, task_id: int) -> None:
+        """Nothing is stored per task."""
+
+    def evict_one(self) -> bool:
+        return False
+
+    def coef(self) -> Array:
+        return np.empty((self.settings.n_outputs, 0))
+
+    def of_task(self, task_id: int, cluster: int) -> Array:
+        return self.coef()
+
+    # ---- state
+
+    def state(self) -> dict[str, Any]:
+        counts = {"n_seen": self.n_seen, "n_mistakes": self.n_mistakes}
+        return self.store.state() | counts | {"weights": self.weights.copy()}
+
+    def restore(self, state: dict[str, Any]) -> None:
+        self.n_seen, self.n_mistakes = int(state["n_seen"]), int(state["n_mistakes"])
+        self.store.restore(state)
+        self.weights = np.array(state["weights"], dtype=np.float64)
+
+    @property
+    def nbytes(self) -> int:
+        return self.weights.nbytes + (0 if self.frequencies is None else self.frequencies.size)
+
+
+def signs(name: int, n: int) -> Array:
+    """Return n random signs for a task or a cluster: the bits of its hashes."""
+    blocks = mixed(mix64(name), mix64(np.arange(-(-n // 64))))
+    bits = (blocks[:, None] >> np.arange(64, dtype=np.uint64)) & np.uint64(1)
+    return 2.0 * bits.ravel()[:n].astype(np.float64) - 1.0

@@ -1,0 +1,112 @@
+"""Projectron and Projectron++. At the budget, they project all further examples, or evict.
+
+    H = Gram matrix of S,  k_t its row for x_t,  α = H⁻¹k_t,  δ² = K_tt − k_tᵀα,  p = k_tᵀα = K_tt − δ²
+    on a mistake, δ ≤ η:   β ← β + y_t α
+    on a mistake, δ > η:   S ← S ∪ {t},  β_t = y_t.   If |S| = B:  β ← β + y_t α, or evict as `BudgetProjectron` does
+    Projectron++, 0 < y_t f(x_t) < 1, with ℓ = 1 − y_t f(x_t):   β ← β + τ y_t α
+        norm       if ℓ ≥ δ/η:                τ = min(ℓ/p, 2(ℓ − δ/η)/p, 1)        as published
+        squared    if ℓ > δ²/η:               τ = min(ℓ/p, 2(ℓ − δ²/η)/p, 1)       DOGMA, which also stores where δ² > η
+        budget     if 2ℓ − τp − 2Uδ ≥ 0:      τ = min(ℓ/p, 1),   U = ¼ √((B + 1)/ln(B + 1))       Lu et al. 2016
+
+η and all of Projectron++ are in K̃ = K/c_G², because a margin is compared with 1; the coefficients are then stored as
+b = β/c_G². With more than two classes δ² and p are doubled, since two outputs change (not under `budget`, as in the
+tables of Lu et al.).
+
+    unit  c_G², or 1 without margin updates      eta2  η² c_G²
+"""
+
+from __future__ import annotations
+
+import math
+from typing import ClassVar
+
+from budgetron.engine.records import Outcome
+from budgetron.engine.reference.declaration import RuleParameters
+from budgetron.engine.reference.rows import Array, Instance
+from budgetron.engine.reference.rule import Example, direction
+from budgetron.engine.reference.rules import budget_projectron
+from budgetron.engine.reference.rules.budget_projectron import BudgetProjectron
+from budgetron.engine.reference.rules.budget_sgd.rule import SLACK
+from budgetron.engine.saved_state import require
+from budgetron.engine.settings import Settings
+
+NORM, SQUARED, BUDGET = 0.0, 1.0, 2.0
+# Relative to K_tt, the rounding error of float32 rows. A smaller δ² counts as 0 in every precision, so that rounding
+# does not change the step.
+NEGLIGIBLE = 2.0**-16
+
+
+class Parameters(budget_projectron.Parameters, frozen=True):
+    plus: bool = False
+    convention: float = NORM
+    evict: bool = False
+
+
+class Projectron(BudgetProjectron):
+    """Mistakes are projected on the stored examples or stored; Projectron++ also learns from small margins."""
+
+    name = "projectron"
+    Parameters: ClassVar[type[RuleParameters]] = Parameters
+
+    @classmethod
+    def check(cls, settings: Settings) -> None:
+        super().check(settings)
+        p = settings.parameters
+        require(p.convention in (NORM, SQUARED, BUDGET), "convention", "0, 1 or 2", str(p.convention))
+        divides = p.plus and p.convention != BUDGET
+        require(not divides or p.eta > 0, "eta", "above 0 for margin updates", str(p.eta))
+
+    def __init__(self, settings: Settings) -> None:
+        super().__init__(settings)
+        self.p = settings.parameters
+        c2 = settings.graph.c_g**2
+        self.unit = c2 if self.p.plus else 1.0
+        self.c2 = c2
+        self.eta2 = c2 * (self.p.eta if self.p.convention == SQUARED else self.p.eta**2)
+
+    def correct(self, t: Example, y: Array) -> Outcome:
+        full = len(self.store) == self.settings.capacity or not self.store.fits(t.x)
+        if full and not self.p.evict:
+            if not len(self.store):
+                return Outcome(0)
+            self.weights.add(t.task_id, t.cluster, y / self.unit, self.gram.project(t.k, t.k_tt)[0])
+            return Outcome.UPDATED
+        return super().correct(t, y / self.unit)
+
+    def learn(self, x: Instance, task_id: int, cluster: int, code: int, weight: float) -> tuple[Array, Outcome]:
+        if not self.p.plus:
+            return super().learn(x, task_id, cluster, code, weight)
+        t = self.with_kernel_row(x, task_id, cluster)
+        f = self.margins(t)
+        y = direction(f, code)
+        loss, outcome = 1 - float(y @ f), Outcome(0)
+        if loss >= 1:
+            self.n_mistakes += 1
+            outcome = Outcome.MISTAKE
+            if t.k_tt > self.eta2:
+                outcome |= self.correct(t, y)
+        elif loss > SLACK:
+            outcome = self.learn_margin(t, y, loss)
+        self.n_seen += 1
+        return f, outcome
+
+    def learn_margin(self, t: Example, y: Array, loss: float) -> Outcome:
+        alpha, delta2 = self.gram.project(t.k, t.k_tt)
+        if delta2 <= NEGLIGIBLE * t.k_tt:
+            delta2 = 0.0
+        paired = 1.0 if self.p.convention == BUDGET else float(y @ y)
+        p, delta2 = paired * (t.k_tt - delta2) / self.c2, paired * delta2 / self.c2
+        tau = self.tau(loss, p, delta2) if len(alpha) and p > 0 else 0.0
+        if tau <= 0:
+            return Outcome(0)
+        self.weights.add(t.task_id, t.cluster, y * tau / self.unit, alpha)
+        return Outcome.UPDATED
+
+    def tau(self, loss: float, p: float, delta2: float) -> float:
+        """Return τ; 0 for no step."""
+        if self.p.convention == BUDGET:
+            tau, B = min(loss / p, 1.0), self.settings.capacity
+            U = 0.0 if B is None else math.sqrt((B + 1) / math.log(B + 1)) / 4
+            return tau if 2 * loss - tau * p - 2 * U * math.sqrt(delta2) >= 0 else 0.0
+        gap = delta2 / self.p.eta if self.p.convention == SQUARED else math.sqrt(delta2) / self.p.eta
+        return float(min(loss / p, 2 * (loss - gap) / p, 1.0))

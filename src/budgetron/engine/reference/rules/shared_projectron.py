@@ -1,0 +1,173 @@
+"""SharedProjectron: mtbprj-2, the Budget Projectron whose projection ignores tasks.
+
+    f_l(x) = Σ_j (β_l)_j K'(x_j, x)
+    H = Gram matrix of S in K' alone,  k_t its row for x_t,  α = H⁻¹k_t,  δ² = K'_tt − k_tᵀα
+    on a mistake, δ ≤ η:   (β_l)_j ← (β_l)_j + α_j y_t (A⁻¹)_{l,i_t} for all l
+    on a mistake, δ > η:   S ← S ∪ {t},  (β_l)_t = y_t (A⁻¹)_{l,i_t} for all l
+        if |S| = B + 1, with P = H⁻¹ of the B + 1 instances:
+            r = argmin over the old members of ‖(β_1)_j … (β_k)_j‖₂ / √P_jj,   γ_j = −P_jr / P_rr
+            (β_l)_j ← (β_l)_j + γ_j (β_l)_r for every l and every j ≠ r, including t,   S ← S \\ {r}
+
+It is mtbprj with K' in place of K and a table of weights in place of β. The steps are those of `BudgetProjectron`; the
+table is `SharedTable`, which stores C with β = A⁻¹C.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated, Any
+
+import numpy as np
+from msgspec import Meta
+
+from budgetron.engine import memory
+from budgetron.engine.records import Outcome
+from budgetron.engine.reference.declaration import Arrays
+from budgetron.engine.reference.rows import Array, Integers
+from budgetron.engine.reference.rule import Example
+from budgetron.engine.reference.rules import budget_projectron
+from budgetron.engine.reference.rules.budget_projectron import BudgetProjectron
+from budgetron.engine.reference.shared_table import SharedTable, joined, parted
+from budgetron.engine.saved_state import (
+    Field,
+    Layout,
+    are_distinct_steps,
+    counts_fields,
+    gram_fields,
+    length,
+    optional,
+    require,
+    store_fields,
+    triangle,
+    verify_gram,
+    verify_task_rows,
+)
+from budgetron.engine.settings import Settings
+from budgetron.graphs import Clique, Explicit
+
+BATCH = 32  # evictions that the core applies to its rows together
+
+
+class Parameters(budget_projectron.Parameters, frozen=True):
+    max_task_rows: Annotated[int, Meta(ge=2, le=2**53)] | None = None
+
+
+class SharedProjectron(BudgetProjectron):
+    """All tasks share the stored examples; each task has its own weights over them."""
+
+    name = "shared_projectron"
+    Parameters = Parameters
+    weights: SharedTable
+
+    # ---- the declaration
+
+    @classmethod
+    def layout(cls, settings: Settings, arrays: Arrays) -> Layout:
+        n, outputs = length(arrays, "key"), settings.n_outputs
+        r, s = length(arrays, "table_key"), length(arrays, "sum_cluster")
+        rows, sums = Field("int64", (r,)), Field("int64", (s,))
+        tables = {"table_key": rows, "table_cluster": rows, "table_stamp": rows, "sum_cluster": sums, "sum_stamp": sums,
+                  "table": Field("float64", (r, outputs, n)), "sum": Field("float64", (s, outputs, n))}  # fmt: skip
+        # Where the core has each row; and the norms of the weights, which it keeps in one of two forms.
+        kept = tables | optional({"table_place": rows, "sum_place": sums}, arrays) | gram_fields(arrays)
+        norms = {"table_squares": Field("float64", (n,)), "table_gram": Field("float64", (triangle(n),)),
+                 "table_evictions": Field("int64")}  # fmt: skip
+        kept |= {name: field for name, field in norms.items() if name in arrays}
+        return counts_fields() | store_fields(settings, arrays) | kept
+
+    @classmethod
+    def verify(cls, settings: Settings, arrays: Arrays) -> None:
+        sums, graph, seen = arrays["sum_cluster"], settings.graph, int(arrays["n_seen"][0])
+        verify_task_rows(settings, len(arrays["table_key"]) + len(sums), arrays, arrays["table_cluster"])
+        has_sums = isinstance(graph, Clique) and graph.off_diagonal != 0
+        require(len(sums) == 0 or has_sums, "state.sum", "empty for a graph without closed-form clusters")
+        require(len(np.unique(sums)) == len(sums), "state.sum_cluster", "clusters, none of them twice")
+        distinct = "distinct integers from 0 to n_seen − 1"
+        require(are_distinct_steps(arrays["sum_stamp"], seen), "state.sum_stamp", distinct)
+        if isinstance(graph, Clique) and graph.mapped is None and graph.coupling != 0:
+            require((sums == 0).all(), "state.sum_cluster", "0, the only cluster")
+        if "table_place" in arrays:
+            both = np.concatenate([arrays["table_place"], arrays["sum_place"]])
+            in_order = all((np.diff(arrays[name]) > 0).all() for name in ("table_place", "sum_place"))
+            every = np.array_equal(np.sort(both), np.arange(len(both)))
+            require(every and in_order, "state.table_place", "the places of all rows, each once, in order")
+        if "table_evictions" in arrays:
+            count = int(arrays["table_evictions"][0])
+            require(0 <= count < BATCH, "state.table_evictions", f"a count below {BATCH}", str(count))
+        verify_gram(arrays)
+
+    @classmethod
+    def sized_for(cls, settings: Settings, arrays: Arrays) -> Settings:
+        rows = len(arrays["table_key"]) + len(arrays["sum_cluster"])
+        if "table_gram" in arrays:  # it is allocated, although there may be few rows by now
+            rows = max(rows, 4 * (settings.capacity or 0))
+        return settings.with_parameters(max_task_rows=rows)
+
+    @classmethod
+    def to_core(cls, state: dict[str, Any]) -> dict[str, Any]:
+        return joined(state)
+
+    @classmethod
+    def from_core(cls, state: dict[str, Any]) -> dict[str, Any]:
+        return parted(state)
+
+    @classmethod
+    def is_bounded(cls, settings: Settings) -> bool:
+        return settings.capacity is not None and settings.parameters.max_task_rows is not None
+
+    @classmethod
+    def bytes_beyond(cls, settings: Settings, compiled: bool) -> int:
+        assert settings.capacity is not None and settings.parameters.max_task_rows is not None
+        # The squared norms of the table's columns, and on an explicit graph one task's row of them.
+        squares = settings.capacity * 8 * (2 if isinstance(settings.graph, Explicit) else 1)
+        rows: int = settings.parameters.max_task_rows * cls._row_bytes(settings)
+        return memory.gram_bytes(settings.capacity, compiled) + squares + rows + cls._batch_bytes(settings)
+
+    @classmethod
+    def with_capacity(cls, settings: Settings, capacity: int, limit: int, nonzeros: float) -> Settings:
+        settings = super().with_capacity(settings, capacity, limit, nonzeros)
+        # Rows get half of the bytes: they are as long as the capacity, so both grow together.
+        row, most = cls._row_bytes(settings), limit // 2
+        settings = memory.with_task_rows(settings, row, most, limit)
+        batch, rows = cls._batch_bytes(settings), settings.parameters.max_task_rows
+        if batch and rows * row + batch > most:  # what the core has beside so many rows is taken from them
+            rows = max((most - batch) // row, 4 * capacity - 1)
+        return settings.with_parameters(max_task_rows=rows)
+
+    @classmethod
+    def _batch_bytes(cls, settings: Settings) -> int:
+        """Return the bytes of the core's Gram matrix of the weights and its log of evictions.
+
+        It has them if there may be four times as many rows as slots, and on an explicit graph at least as many tasks.
+        """
+        capacity, tasks = settings.capacity, settings.graph.n_tasks
+        assert capacity is not None and settings.parameters.max_task_rows is not None
+        if settings.parameters.max_task_rows < 4 * capacity:
+            return 0
+        if isinstance(settings.graph, Explicit):
+            assert tasks is not None
+            return memory.matrix_bytes(capacity, True) + 16 * capacity if tasks >= capacity else 0
+        return memory.matrix_bytes(capacity, True) + (16 + 8 * BATCH) * capacity + 8 * BATCH * (BATCH + 2)
+
+    @classmethod
+    def _row_bytes(cls, settings: Settings) -> int:
+        assert settings.capacity is not None
+        return memory.task_row_bytes(settings.capacity * settings.n_outputs)
+
+    # ---- learning
+
+    def __init__(self, settings: Settings) -> None:
+        super().__init__(settings, SharedTable(settings))
+
+    def similarity(self, task_id: int, cluster: int, task_ids: Integers, clusters: Integers) -> Array:
+        """Return ones, because the kernel of the projection is K' itself."""
+        return np.ones(len(task_ids))
+
+    def correct(self, t: Example, y: Array) -> Outcome:
+        self.weights.ensure_row(t.task_id, t.cluster, t.arrival)
+        return super().correct(t, y)
+
+    def forget(self, task_id: int) -> None:
+        """Remove the task's row, and project its examples on the others, to preserve the other tasks' predictions."""
+        self.weights.forget(task_id)
+        while (slots := np.flatnonzero(self.store.task_id == task_id)).size:
+            self.project_out(int(slots[0]), self.gram.inverse())

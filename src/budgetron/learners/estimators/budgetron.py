@@ -1,0 +1,348 @@
+"""Budgetron: many small models of one stream, mixed by how well they predict, inside one fixed memory.
+
+    f_i(x) = shared(x) + own_i(x),   margin = logit Σ_b w_b p_b
+
+`engine/reference/rules/budgetron` defines every part in NumPy; `src/core/rules/budgetron` computes it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Iterable, Mapping
+from typing import Any, ClassVar, Self
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.special import expit
+
+from budgetron.engine.reference.rules.budgetron.beliefs import Belief as Belief
+from budgetron.engine.reference.rules.budgetron.beliefs import beliefs_of
+from budgetron.engine.reference.rules.budgetron.sizes import plan
+from budgetron.engine.reference.rules.budgetron.sizes.shapes import rows_together
+from budgetron.engine.settings import Settings
+from budgetron.errors import refuse, refuse_type, shown
+from budgetron.file_errors import invalid
+from budgetron.graphs import Clique, Explicit, TaskGraph, complete
+from budgetron.kernels import Gaussian, Kernel, Linear
+from budgetron.learners.input import validation
+from budgetron.learners.learner import Learner, Margins
+from budgetron.learners.parameters import checked_rows
+from budgetron.plots import COLOURS, axes_for, bars, matrix
+
+ROWS_OF_A_COUNT = 10_000
+"""The number of task rows if the budget is a number of examples."""
+
+
+class Budgetron(Learner):
+    """Learns from every example, gives probabilities, and finds out how the tasks are related.
+
+    It runs several models of the stream side by side and mixes them by how well they predict: linear models and models
+    on random features of a Gaussian kernel, each shared by all tasks with own weights per task, and a model that learns
+    which tasks resemble which. Sparse rows have a hashed table instead. Nothing needs tuning: columns are scaled by
+    the values seen so far, and every setting that matters is one of the models. It stores weights, not examples.
+
+    Parameters
+    ----------
+    budget : int, str or None, default="4 MiB"
+        A size that bounds everything the model holds; weights per task are allocated as tasks appear. Or a number B,
+        which stands for the bytes of B stored examples and of two B × B matrices, with weights per task in addition.
+        None: no limit.
+    kernel : Gaussian, Linear or None, default=Gaussian(gamma="scale")
+        With a Gaussian kernel there are models on random features of it; a number as `gamma` is that of standardised
+        columns. None or Linear(): linear models alone, which are faster.
+    graph : graphs.TaskGraph, default=complete()
+        How tasks are related. ``complete()`` finds out how much; any other graph of `graphs` says which tasks learn
+        from which; ``disconnected()`` is one model per task, and ``complete(coupling=inf)`` one model for all.
+    max_task_rows : int or None, default=None
+        How many tasks may have weights of their own; past that the least recently updated one falls back to what is
+        shared. None: as many as the budget allows.
+    class_weight : dict, "balanced" or None, default=None
+        Weights of the examples of each class; "balanced" in `fit` only.
+    task_column : int or str, optional
+        The column of X that holds the task, if it is not passed as `tasks`.
+    engine : {"auto", "core", "numpy"}, default="auto"
+        The compiled core, or the NumPy definition, which is slow.
+
+    Attributes
+    ----------
+    classes_, n_features_in_ : fixed by the first block of examples
+    beliefs_ : list of (Belief, float)
+        The models that are left and their weights; `str(belief)` describes it in one line.
+    n_seen_, n_mistakes_ : int
+    memory_bytes_ : int
+        All bytes allocated for the model.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from budgetron import Budgetron, kernels
+    >>> X = np.array([[0.0, 1.0], [1.0, 0.2], [0.1, 0.9], [0.8, 0.0], [0.2, 1.0], [1.0, 0.1]] * 10)
+    >>> y = ["ham", "spam", "ham", "spam", "ham", "spam"] * 10
+    >>> users = ["ann", "ann", "bob", "bob", "ann", "bob"] * 10
+    >>> model = Budgetron(budget="64 KiB").fit(X, y, tasks=users)
+    >>> print(model.predict([[0.0, 1.0], [1.0, 0.0]], tasks=["bob", "carl"]))
+    ['ham' 'spam']
+    >>> bool((model.predict_proba([[0.0, 1.0]], tasks=["ann"])[0] > [0.9, 0.0]).all()), model.memory_bytes_ <= 2**16
+    (True, True)
+
+    References
+    ----------
+    G. Cavallanti and N. Cesa-Bianchi. Memory Constraint Online Multitask Classification. 2012.
+    """
+
+    rule: ClassVar[str] = "budgetron"
+    takes_weights: ClassVar[bool] = True
+    takes_offset: ClassVar[bool] = True
+    exemptions: ClassVar[Mapping[str, str]] = {
+        "no_mistake_no_change": "it learns from every example",
+        "ample_budget_is_perceptron": "it is not a Perceptron",
+        "dense_is_sparse": "dense columns are centred and scaled, sparse ones are hashed",
+        "any_kernel": "its random features are those of a Gaussian kernel",
+        "closed_form_is_general": "with a closed form how much tasks share is learned, with a matrix it is given",
+        "disconnected_is_separate": "beliefs are weighed, and columns scaled, over all tasks together",
+        "renaming_tasks": "a task's own weights are hashed with its id, and its starting point is drawn from it",
+    }
+    single_weights: ClassVar[bool] = True  # AdaGrad and the table keep float32
+    expected_failed_checks: ClassVar[Mapping[str, str]] = {
+        name: "an online learner depends on the order of the examples, so a weight of 2 is not two copies"
+        for name in (
+            "check_sample_weight_equivalence_on_dense_data",
+            "check_sample_weight_equivalence_on_sparse_data",
+        )
+    }
+    __metadata_request__predict_proba: ClassVar[dict[str, bool | None]] = {
+        "tasks": True, "offset": True, "n_jobs": True,
+    }  # fmt: skip
+
+    def __init__(
+        self,
+        budget: int | str | None = "4 MiB",
+        kernel: Kernel | None = Gaussian(),
+        graph: TaskGraph = complete(),
+        max_task_rows: int | None = None,
+        class_weight: Mapping[Any, float] | str | None = None,
+        task_column: int | str | None = None,
+        engine: str = "auto",
+    ) -> None:
+        self.budget = budget
+        self.kernel = kernel
+        self.graph = graph
+        self.max_task_rows = max_task_rows
+        self.class_weight = class_weight
+        self.task_column = task_column
+        self.engine = engine
+
+    # ---- predicting, with probabilities
+
+    def predict_proba(
+        self, X: Any, *, tasks: Iterable[Any] | None = None, offset: Any = None, n_jobs: int | None = None
+    ) -> NDArray[np.float64]:
+        """The probability of each class, (n, classes). `n_jobs` is that of `decision_function`."""
+        return probabilities(self.decision_function(X, tasks=tasks, offset=offset, n_jobs=n_jobs))
+
+    def predict_proba_one(self, x: Any, *, task: Hashable = None, offset: Any = None) -> dict[Any, float]:
+        """The probability of each class for one example, by label."""
+        self._check_begun()
+        chances = probabilities(np.array([self._margin_of_one(x, task, offset)]))[0].tolist()
+        return dict(zip(self.classes_.tolist(), chances, strict=True))
+
+    def predict_std(self, X: Any, *, tasks: Iterable[Any] | None = None, offset: Any = None) -> NDArray[np.float64]:
+        """Return the standard deviation of f, the log odds: one per row, (n,); or one per row and class, (n, classes).
+
+        Large where little was learned: far from all examples, or for a new task, and where beliefs differ. A
+        probability near ½ may be well founded; this tells whether it is.
+
+        >>> import numpy as np
+        >>> from budgetron import Budgetron
+        >>> X = np.array([[-1.0], [1.0]] * 100)
+        >>> model = Budgetron().fit(X, [0, 1] * 100, tasks=["ann"] * 200)
+        >>> near, far = model.predict_std([[1.0], [30.0]], tasks=["ann", "ann"])
+        >>> bool(near < far)
+        True
+        """
+        self._check_begun()
+        block = self.validate(X, tasks=tasks, offset=offset)
+        with self._guard:
+            answer = self._engine.query(
+                "variances", block.rows, block.task_ids, block.clusters, offsets=block.offsets
+            )
+        variances: NDArray[np.float64] = answer["variance"].reshape(len(block), -1)
+        return np.sqrt(variances[:, 0] if variances.shape[1] == 1 else variances)
+
+    # ---- inspection
+
+    @property
+    def beliefs_(self) -> list[tuple[Belief, float]]:
+        """The models that are left, and their weights."""
+        engine = self._begun_engine()
+        answer, beliefs = engine.query("beliefs"), beliefs_of(engine.settings)
+        numbers = zip(answer["part"].tolist(), answer["belief"].tolist(), answer["weight"].tolist(), strict=True)
+        return [(beliefs[part][belief], weight) for part, belief, weight in numbers]
+
+    def _part_names(self) -> Mapping[int, str]:
+        settings = self._engine.settings
+        n, filters = len(beliefs_of(settings)), len(settings.parameters.filters)
+        return {place: "filter" if place < filters else "AdaGrad" for place in range(n)}
+
+    def plot_beliefs(self, *, ax: Any = None) -> Any:
+        """Draw the models that are mixed, by weight, as bars. Returns the Axes."""
+        self._check_begun()
+        beliefs = sorted(self.beliefs_, key=lambda pair: -pair[1])
+        ax = axes_for(self._who, ax)
+        bars(ax, [belief.words for belief, _ in beliefs], [weight for _, weight in beliefs], "weight", COLOURS[0])
+        ax.set_xlim(0, 1)
+        return ax
+
+    def task_similarity(self, tasks: Iterable[Any]) -> NDArray[np.float64]:
+        """Return how alike the tasks' functions are: the correlation of f_i and f_j over standardised inputs, (k, k).
+
+        1 for tasks with the same function up to its size, 0 for unrelated ones, −1 for opposed ones. Computed from the
+        linear weights of the tasks, averaged over the models; the constant does not count.
+
+        >>> import numpy as np
+        >>> from budgetron import Budgetron
+        >>> X = np.random.default_rng(0).standard_normal((400, 3))
+        >>> tasks = np.arange(400) % 2
+        >>> y = (X[:, 0] > 0) ^ (tasks == 1)
+        >>> Budgetron().fit(X, y, tasks=tasks).task_similarity([0, 1]).round()
+        array([[ 1., -1.],
+               [-1.,  1.]])
+        """
+        engine = self._begun_engine()
+        if engine.settings.sparse:
+            raise refuse(self._who, "task_similarity", "a model of dense rows", "a model of sparse rows",
+                         "The weights of its tasks are hashed, and cannot be compared.")  # fmt: skip
+        names = list(tasks)
+        zeros = np.zeros((len(names), engine.settings.n_outputs)) if self._has_offset else None
+        block = self.validate(np.zeros((len(names), engine.settings.n_features)), tasks=names, offset=zeros)
+        with self._guard:
+            weights = engine.query("linear_weights", block.rows, block.task_ids, block.clusters)["weights"]
+        w = weights.reshape(len(names), engine.settings.n_outputs, -1)[:, :, :-1].reshape(len(names), -1)
+        sizes = np.linalg.norm(w, axis=1)
+        w = w / np.where(sizes > 0, sizes, 1.0)[:, None]
+        return np.asarray(w @ w.T)
+
+    def plot_task_similarity(self, tasks: Iterable[Any], *, ax: Any = None) -> Any:
+        """Draw `task_similarity` of these tasks as a matrix: blue for alike, red for opposed. Returns the Axes."""
+        names = list(tasks)
+        if not names:
+            raise refuse(self._who, "tasks", "at least one task", "none")
+        values = self.task_similarity(names)
+        return matrix(axes_for(self._who, ax), names, values, "correlation of the tasks' functions", signed=True)
+
+    @property
+    def capacity_(self) -> int:
+        """0: a Budgetron stores weights, not examples."""
+        self._check_begun()
+        return 0
+
+    # ---- settings
+
+    def _checked_kernel(self) -> Kernel | None:
+        if self.kernel is not None and type(self.kernel) not in (Gaussian, Linear):
+            raise refuse_type(
+                self._who, "kernel", "Gaussian(), Linear() or None", shown(self.kernel),
+                "BudgetProjectron and SharedProjectron take any kernel.",
+            )  # fmt: skip
+        return None  # no examples are stored, so the engine evaluates no kernel
+
+    def _with_rule(self, settings: Settings) -> Settings:
+        return self._with_rows(settings, self._checked_rows(settings))
+
+    def _without_tasks(self, settings: Settings) -> Settings:
+        self._checked_rows(settings)
+        graph = settings.graph
+        return self._with_rows(settings, rows_together(graph) if isinstance(graph, Explicit) else plan.NO_TASKS)
+
+    def _checked_rows(self, settings: Settings) -> int | None:
+        rows, graph = checked_rows(self._who, self.max_task_rows), settings.graph
+        if isinstance(graph, Explicit) and rows is not None and rows < rows_together(graph) and not settings.sparse:
+            accepted = f"at least {rows_together(graph)} on this graph, or None"
+            raise refuse(self._who, "max_task_rows", accepted, shown(rows),
+                         "An example updates the rows of related tasks too.")  # fmt: skip
+        return rows
+
+    def _with_rows(self, settings: Settings, rows: int | None) -> Settings:
+        graph = settings.graph
+        shared = own = True
+        clustered, share = False, 0.5
+        if isinstance(graph, Clique):
+            shared, own, clustered = graph.coupling != 0, graph.coupling != float("inf"), graph.mapped is not None
+            share = graph.coupling / (1 + graph.coupling) if own else 1.0
+        gaussian = isinstance(self.kernel, Gaussian)
+        width = 1.0
+        if isinstance(self.kernel, Gaussian) and not isinstance(self.kernel.gamma, str):
+            width = float(self.kernel.gamma) * settings.n_features
+        count = settings.capacity
+        settings = settings.with_parameters(
+            shared=shared, own=own, clustered=clustered, cluster_share=share, max_task_rows=rows, bandwidth=width
+        )
+        settings = plan.beginning(settings, gaussian)
+        if isinstance(self.budget, str):
+            return settings  # the planner divides the bytes
+        return plan.of_count(settings, count, ROWS_OF_A_COUNT if count is not None else None)
+
+    @classmethod
+    def _check_file(cls, parameters: Mapping[str, Any]) -> None:
+        if "beliefs" in parameters:
+            raise invalid("the model", "a Budgetron of this version", "one of version 0.1, which stored examples",
+                          "Train it again; a data directory with its complete log does so by itself.")  # fmt: skip
+
+    # ---- weights of classes
+
+    def fit(
+        self, X: Any, y: Any, *, tasks: Iterable[Any] | None = None, sample_weight: Any = None, offset: Any = None
+    ) -> Self:
+        """Forget everything, then learn the rows in order, once."""
+        if self._balanced:
+            labels = np.asarray(y).ravel()
+            values, places, counts = np.unique(labels, return_inverse=True, return_counts=True)
+            balanced = len(labels) / (len(values) * counts)
+            sample_weight = balanced[places] * (1.0 if sample_weight is None else np.asarray(sample_weight))
+        super().fit(X, y, tasks=tasks, sample_weight=sample_weight, offset=offset)
+        return self
+
+    def check_streaming(self) -> None:
+        """Reject `class_weight="balanced"` outside of `fit`: class frequencies need all examples."""
+        if self._balanced:
+            raise refuse(
+                self._who, "class_weight", "a dict or None outside of fit, which alone has all examples", '"balanced"',
+                "Use fit, or name the weights: class_weight={label: weight, ...}.",
+            )  # fmt: skip
+
+    @property
+    def _balanced(self) -> bool:
+        return isinstance(self.class_weight, str) and self.class_weight == "balanced"
+
+    def _weighted(self, codes: NDArray[np.int32], weights: NDArray[np.float64] | None) -> NDArray[np.float64] | None:
+        by_class = self._class_weights()
+        if by_class is None:
+            return weights
+        return by_class[codes] if weights is None else by_class[codes] * weights
+
+    def _weight_of(self, code: int, weight: float) -> float:
+        by_class = self._class_weights()
+        return weight if by_class is None else weight * float(by_class[code])
+
+    def _class_weights(self) -> NDArray[np.float64] | None:
+        if self.class_weight is None or self._balanced:
+            return None
+        if not isinstance(self.class_weight, Mapping):
+            raise refuse_type(self._who, "class_weight", 'a dict, "balanced" or None', shown(self.class_weight))
+        values = [1.0] * len(self._classes.values)
+        for label, weight in self.class_weight.items():
+            code = self._classes.find(label)
+            if code is None:
+                known = shown(self._classes.values.tolist())
+                raise refuse(self._who, "class_weight", f"for the classes {known}", f"one for {shown(label)}")
+            values[code] = weight
+        checked = validation.weights(self._who, values, len(values), "class_weight")
+        assert checked is not None
+        return checked
+
+
+def probabilities(margins: Margins) -> NDArray[np.float64]:
+    """Probabilities of the classes from the decision values of a Budgetron."""
+    if margins.ndim == 1:
+        return np.column_stack([expit(-margins), expit(margins)])
+    shares = np.exp(margins - margins.max(axis=1, keepdims=True))
+    return np.asarray(shares / shares.sum(axis=1, keepdims=True))

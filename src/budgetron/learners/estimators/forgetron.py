@@ -1,0 +1,85 @@
+"""mtforg, the multitask Self-Tuned Forgetron.
+
+    f_i(x) = Σ_j β_j (A⁻¹)_{i_j, i} K'(x_j, x)
+    on a mistake:  M ← M + 1,  S ← S ∪ {t},  β_t = y_t.  If now |S| = B + 1:
+      r = the oldest,  σ = |β_r|,  y_r = sign β_r,  μ = y_r f'_{i_r}(x_r)   (f' includes the new example)
+      φ = the largest in (0, 1] with  c_G²σ²φ² + 2c_G²σφ − 2σμφ² + Q ≤ (15/32) c_G² M
+      Q ← Q + c_G²σ²φ² + 2c_G²σφ − 2σμφ²,   β ← φβ,   S ← S ∖ {r}
+
+The rule is in `src/core/rules/forgetron.cpp`, and in NumPy in `budgetron/engine/reference/rules/forgetron.py`.
+"""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+from budgetron.graphs import TaskGraph, complete
+from budgetron.kernels import Gaussian, Kernel
+from budgetron.learners.learner import Learner
+
+
+class Forgetron(Learner):
+    """Self-Tuned Forgetron on the multitask kernel (mtforg).
+
+    A mistake is stored. When the budget is full, the oldest example is evicted, after all weights have shrunk just
+    enough to keep the mistake bound. The budget follows the tasks that are frequent now.
+
+    Parameters
+    ----------
+    budget : int, str or None, default=500
+        The number of examples that all tasks together may store; or a size such as ``"64 MiB"`` that bounds all
+        memory of the model; or None for no limit.
+    kernel : kernels.Kernel, default=Gaussian(gamma="scale")
+        K' between instances.
+    graph : graphs.TaskGraph, default=complete()
+        How strongly tasks are related.
+    task_column : int or str, optional
+        The column of X that holds the task, as an alternative to the argument `tasks`.
+    engine : {"auto", "core", "numpy"}, default="auto"
+        The compiled engine or the NumPy one, which is slow but also runs kernels that you write in Python.
+
+    Attributes
+    ----------
+    classes_, n_features_in_, kernel_, capacity_ : fixed by the first block of examples
+    active_set_ : records.ActiveSet
+        The stored examples, in slot order.
+    n_stored_, n_seen_, n_mistakes_ : int
+    budget_share_ : dict
+        Each task's current share of the stored examples.
+    memory_bytes_ : int
+        All bytes allocated for the model.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from budgetron import Forgetron, kernels
+    >>> X = np.array([[0.0, 1.0], [1.0, 0.2], [0.1, 0.9], [0.8, 0.0], [0.2, 1.0], [1.0, 0.1]])
+    >>> y = ["ham", "spam", "spam", "ham", "ham", "ham"]
+    >>> users = ["ann", "ann", "bob", "bob", "ann", "bob"]
+    >>> model = Forgetron(budget=2, kernel=kernels.Linear(bias=1.0))
+    >>> margins = model.predict_then_learn(X, y, tasks=users)
+    >>> model.n_stored_, model.n_stored_ < model.n_mistakes_
+    (2, True)
+
+    References
+    ----------
+    G. Cavallanti and N. Cesa-Bianchi. Memory Constraint Online Multitask Classification. 2012.
+    """
+
+    rule: ClassVar[str] = "forgetron"
+    paper_name: ClassVar[str | None] = "mtforg"
+    theorem = 2
+
+    def __init__(
+        self,
+        budget: int | str | None = 500,
+        kernel: Kernel = Gaussian(),
+        graph: TaskGraph = complete(),
+        task_column: int | str | None = None,
+        engine: str = "auto",
+    ) -> None:
+        self.budget = budget
+        self.kernel = kernel
+        self.graph = graph
+        self.task_column = task_column
+        self.engine = engine

@@ -1,0 +1,142 @@
+"""Projectron and Projectron++ (Orabona, Keshet, Caputo 2009), with a hard budget in two meanings.
+
+    α = H⁻¹k_t,  δ² = K_tt − k_tᵀα
+    on a mistake, δ ≤ η:   β ← β + y_t α                      otherwise:  S ← S ∪ {t},  β_t = y_t
+    Projectron++, 0 < y_t f(x_t) < 1:   β ← β + τ y_t α
+
+The rule is in `src/core/rules/projectron.cpp`, and in NumPy in `budgetron/engine/reference/rules/projectron.py`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, ClassVar
+
+from budgetron.engine.settings import Settings
+from budgetron.errors import refuse, shown
+from budgetron.graphs import TaskGraph, complete
+from budgetron.kernels import Gaussian, Kernel
+from budgetron.learners.exemptions import ByParameters
+from budgetron.learners.learner import Learner
+from budgetron.learners.parameters import checked_eta
+
+CONVENTIONS = ("norm", "squared", "budget")
+WHEN_FULL = ("project", "evict")
+
+
+def _exemptions(model: Projectron) -> Mapping[str, str]:
+    if not model.plus:
+        return {}
+    return {
+        "no_mistake_no_change": "it also learns from right predictions with a small margin",
+        "ample_budget_is_perceptron": "it also learns from right predictions with a small margin",
+    }
+
+
+class Projectron(Learner):
+    """Projectron and Projectron++: mistakes near the span of the stored examples are projected on it.
+
+    The published rule has no budget: how much is stored depends on `eta`. Here it has one, and `when_full` says what it
+    means. The presets ``projectron`` and ``projectron++`` are the published rules, ``projectron-lu`` and
+    ``projectron++-lu`` those of the tables of Lu et al. (2016), which store every mistake until the budget is full.
+
+    Parameters
+    ----------
+    budget : int, str or None, default=500
+        The number of examples that all tasks together may store; or a size such as ``"64 MiB"`` that bounds all
+        memory of the model; or None for no limit.
+    kernel : kernels.Kernel, default=Gaussian(gamma="scale")
+        K' between instances.
+    graph : graphs.TaskGraph, default=complete()
+        How strongly tasks are related.
+    eta : float, default=0.1
+        An example closer than this to the span of the stored examples is projected on it instead of being stored.
+        The largest norm of an example is 1.
+    plus : bool, default=False
+        Projectron++: learn also from right predictions whose margin is below 1, if the projection preserves enough of
+        them. Nothing is stored then.
+    convention : {"norm", "squared", "budget"}, default="norm"
+        What `eta` is compared with: the distance, as published; the squared distance, as in DOGMA; or, for margins,
+        a threshold that follows from the budget (Lu et al.).
+    when_full : {"project", "evict"}, default="project"
+        With a full budget every mistake is projected and the stored examples stay; or one example is evicted, projected
+        on the others, as in `BudgetProjectron`.
+    task_column : int or str, optional
+        The column of X that holds the task, as an alternative to the argument `tasks`.
+    engine : {"auto", "core", "numpy"}, default="auto"
+        The compiled engine or the NumPy one, which is slow but also runs kernels that you write in Python.
+
+    Attributes
+    ----------
+    classes_, n_features_in_, kernel_, capacity_ : fixed by the first block of examples
+    active_set_ : records.ActiveSet
+        The stored examples, in slot order.
+    n_stored_, n_seen_, n_mistakes_ : int
+    budget_share_ : dict
+        Each task's current share of the stored examples.
+    memory_bytes_ : int
+        All bytes allocated for the model.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from budgetron import Projectron, kernels
+    >>> X = np.array([[0.0, 1.0], [1.0, 0.2], [0.1, 0.9], [0.8, 0.0], [0.2, 1.0], [1.0, 0.1]])
+    >>> y = ["ham", "spam", "spam", "ham", "ham", "ham"]
+    >>> users = ["ann", "ann", "bob", "bob", "ann", "bob"]
+    >>> model = Projectron.preset("projectron++", budget=2, kernel=kernels.Linear(bias=1.0))
+    >>> margins = model.predict_then_learn(X, y, tasks=users)
+    >>> model.n_stored_, model.n_stored_ < model.n_mistakes_
+    (2, True)
+
+    References
+    ----------
+    F. Orabona, J. Keshet, B. Caputo. Bounded Kernel-Based Online Learning. JMLR 10 (2009). J. Lu et al. Large Scale
+    Online Kernel Learning. JMLR 17 (2016).
+    """
+
+    rule: ClassVar[str] = "projectron"
+    presets: ClassVar[Mapping[str, Mapping[str, Any]]] = {
+        "projectron": {},
+        "projectron++": {"plus": True},
+        "projectron-lu": {"eta": 0.0, "convention": "budget"},
+        "projectron++-lu": {"eta": 0.0, "convention": "budget", "plus": True},
+    }
+    exemptions: ClassVar[Any] = ByParameters(_exemptions)
+
+    def __init__(
+        self,
+        budget: int | str | None = 500,
+        kernel: Kernel = Gaussian(),
+        graph: TaskGraph = complete(),
+        eta: float = 0.1,
+        plus: bool = False,
+        convention: str = "norm",
+        when_full: str = "project",
+        task_column: int | str | None = None,
+        engine: str = "auto",
+    ) -> None:
+        self.budget = budget
+        self.kernel = kernel
+        self.graph = graph
+        self.eta = eta
+        self.plus = plus
+        self.convention = convention
+        self.when_full = when_full
+        self.task_column = task_column
+        self.engine = engine
+
+    def _with_rule(self, settings: Settings) -> Settings:
+        for name, accepted in (("convention", CONVENTIONS), ("when_full", WHEN_FULL)):
+            if getattr(self, name) not in accepted:
+                raise refuse(self._who, name, f"one of {', '.join(accepted)}", shown(getattr(self, name)))
+        eta = checked_eta(self._who, self.eta, settings.kernel, 1.0)
+        if self.plus and eta == 0 and self.convention != "budget":
+            raise refuse(
+                self._who, "eta", "above 0 with plus=True", shown(self.eta),
+                'Margins are compared with distances in units of eta; convention="budget" needs none.',
+            )  # fmt: skip
+        return settings.with_parameters(
+            eta=eta, plus=bool(self.plus), convention=float(CONVENTIONS.index(self.convention)),
+            evict=self.when_full == "evict",
+        )  # fmt: skip

@@ -1,0 +1,133 @@
+"""ShiftingPerceptron: all weights shrink at every mistake, so that it follows a stream that changes.
+
+    on a mistake, M earlier ones:   β ← φ β,   S ← S ∪ {t},  β_t = y_t;   if |S| = B + 1, the oldest is removed
+    φ = M/(λ + M)   or   φ = 1 − a
+
+The rule is in `src/core/rules/shifting_perceptron.cpp`, and in NumPy in
+`budgetron/engine/reference/rules/shifting_perceptron.py`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, ClassVar
+
+from budgetron.engine.reference.rules.shifting_perceptron import FIXED, POLYNOMIAL, shrink_for
+from budgetron.engine.settings import Settings
+from budgetron.errors import is_real, refuse, shown
+from budgetron.graphs import TaskGraph, complete
+from budgetron.kernels import Gaussian, Kernel
+from budgetron.learners.learner import Learner
+
+DECAYS = {"polynomial": POLYNOMIAL, "fixed": FIXED}
+SHIFTING = 0.5  # λ, if none is given
+
+
+class ShiftingPerceptron(Learner):
+    """Perceptron that forgets: at every mistake all weights shrink, and with a budget the oldest example is evicted.
+
+    Two rules are presets of it. ``shifting-perceptron`` is the Shifting Perceptron, which stores every mistake and
+    forgets ever more slowly. ``fixed-shrink-forgetron`` stays within a budget and forgets at a constant rate; its
+    mistakes are bounded also if the best classifier changes (`theory.guarantee`).
+
+    Parameters
+    ----------
+    budget : int, str or None, default=500
+        The number of examples that all tasks together may store; or a size such as ``"64 MiB"`` that bounds all
+        memory of the model; or None for no limit.
+    kernel : kernels.Kernel, default=Gaussian(gamma="scale")
+        K' between instances.
+    graph : graphs.TaskGraph, default=complete()
+        How strongly tasks are related.
+    decay : {"fixed", "polynomial"}, default="fixed"
+        Whether weights shrink by the factor 1 − `rate` at every mistake, or by M/(`rate` + M) after M mistakes.
+    rate : float or None, default=None
+        How fast it forgets. None is ln(B)/B for a fixed decay, so that an example is evicted when its weight is about
+        1/B, and 0.5 for a polynomial one. 0 never forgets.
+    task_column : int or str, optional
+        The column of X that holds the task, as an alternative to the argument `tasks`.
+    engine : {"auto", "core", "numpy"}, default="auto"
+        The compiled engine or the NumPy one, which is slow but also runs kernels that you write in Python.
+
+    Attributes
+    ----------
+    classes_, n_features_in_, kernel_, capacity_ : fixed by the first block of examples
+    active_set_ : records.ActiveSet
+        The stored examples, in slot order.
+    n_stored_, n_seen_, n_mistakes_ : int
+    budget_share_ : dict
+        Each task's current share of the stored examples.
+    memory_bytes_ : int
+        All bytes allocated for the model.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from budgetron import ShiftingPerceptron, kernels
+    >>> X = np.array([[0.0, 1.0], [1.0, 0.2], [0.1, 0.9], [0.8, 0.0], [0.2, 1.0], [1.0, 0.1]])
+    >>> y = ["ham", "spam", "spam", "ham", "ham", "ham"]
+    >>> users = ["ann", "ann", "bob", "bob", "ann", "bob"]
+    >>> model = ShiftingPerceptron(budget=2, kernel=kernels.Linear(bias=1.0), rate=0.2)
+    >>> margins = model.predict_then_learn(X, y, tasks=users)
+    >>> model.n_stored_, sorted(abs(model.active_set_.coef).round(6).tolist())
+    (2, [0.8, 1.0])
+
+    References
+    ----------
+    G. Cavallanti, N. Cesa-Bianchi, C. Gentile. Tracking the best hyperplane with a simple budget Perceptron. Machine
+    Learning 69 (2007).
+    """
+
+    rule: ClassVar[str] = "shifting_perceptron"
+    presets: ClassVar[Mapping[str, Mapping[str, Any]]] = {
+        "shifting-perceptron": {"budget": None, "decay": "polynomial", "rate": SHIFTING},
+        "fixed-shrink-forgetron": {"decay": "fixed"},
+    }
+    exemptions: ClassVar[Mapping[str, str]] = {
+        "ample_budget_is_perceptron": "all weights shrink at every mistake",
+        "disconnected_is_separate": "a mistake of one task shrinks the weights of all",
+    }
+
+    def __init__(
+        self,
+        budget: int | str | None = 500,
+        kernel: Kernel = Gaussian(),
+        graph: TaskGraph = complete(),
+        decay: str = "fixed",
+        rate: float | None = None,
+        task_column: int | str | None = None,
+        engine: str = "auto",
+    ) -> None:
+        self.budget = budget
+        self.kernel = kernel
+        self.graph = graph
+        self.decay = decay
+        self.rate = rate
+        self.task_column = task_column
+        self.engine = engine
+
+    @property
+    def fixed_shrink_(self) -> float | None:
+        """a, by which all weights shrink at a mistake; None if the decay is polynomial."""
+        self._check_begun()
+        p, budget = self._engine.settings.parameters, self._engine.settings.capacity
+        if p.shrink != FIXED:
+            return None
+        return shrink_for(budget) if p.amount is None else float(p.amount)
+
+    def _with_rule(self, settings: Settings) -> Settings:
+        if self.decay not in DECAYS:
+            raise refuse(self._who, "decay", '"fixed" or "polynomial"', shown(self.decay))
+        rate = self.rate
+        if rate is None:
+            if self.decay == "fixed" and self.budget is None:
+                raise refuse(
+                    self._who, "rate", "a number where there is neither a budget nor a polynomial decay", "None",
+                    'Set rate=0.01, or decay="polynomial", or a budget.',
+                )  # fmt: skip
+            rate = SHIFTING if self.decay == "polynomial" else None
+        elif not is_real(rate) or rate < 0 or (self.decay == "fixed" and rate >= 1):
+            accepted = "a number from 0 on" + (" and below 1" if self.decay == "fixed" else "")
+            raise refuse(self._who, "rate", accepted, shown(rate))
+        amount = None if rate is None else float(rate)
+        return settings.with_parameters(shrink=DECAYS[self.decay], amount=amount)
