@@ -134,13 +134,13 @@ def is_ours(page, words):
 
 def is_curl(page, words):
     """Each is a path of the service, by a method that it takes."""
-    from budgetron.service.http.operations import MODEL_OPERATIONS, OWN_PATHS
+    from budgetron.service.http.operations import MODEL_OPERATIONS, OWN_PATHS, SERVICE_OPERATIONS
 
     path = next(word for word in words if word.startswith("localhost:8000/")).removeprefix("localhost:8000")
     method = "POST" if {"-d", "--data-binary"} & set(words) else "PUT" if "--upload-file" in words else "GET"
     method = words[words.index("-X") + 1] if "-X" in words else method
     relative = re.sub("^tasks/.*", "tasks/{task}", path.removeprefix("/v1/"))
-    known = {(one.method, one.path) for one in MODEL_OPERATIONS}
+    known = {(one.method, one.path) for one in [*MODEL_OPERATIONS, *SERVICE_OPERATIONS]}
     assert (method, relative) in known or path in OWN_PATHS, f"{page}: the service has no {method} {path}"
 
 

@@ -23,8 +23,9 @@ from budgetron.service.settings import ServiceSettings
 ROOT = Path(budgetron.__file__).parent
 # These files see a request, its sender, duration, size or failure, but not the label.
 OBSERVERS = {
-    "service/http/api_keys.py", "service/http/authorization.py", "service/http/rates.py", "service/lifecycle.py",
-    "service/monitoring/metrics.py", "service/served_model.py", "service/settings.py", "durable/errors.py",
+    "service/http/addresses.py", "service/http/api_keys.py", "service/http/authorization.py", "service/http/rates.py",
+    "service/lifecycle.py", "service/monitoring/metrics.py", "service/monitoring/slow_log.py", "service/logs.py",
+    "service/served_model.py", "service/settings.py", "durable/errors.py",
     "durable/host_state.py", "durable/ownership.py", "durable/storage/snapshots.py",
 }  # fmt: skip
 

@@ -8,13 +8,16 @@ from collections.abc import Callable, Mapping
 from contextlib import suppress
 from typing import Any
 
+from budgetron.service.audit import AuditLog
 from budgetron.service.handlers.events import Events
+from budgetron.service.http.addresses import Addresses
 from budgetron.service.http.api_keys import ApiKeys
 from budgetron.service.http.connections import Connections
 from budgetron.service.http.problems import REASONS, problem_of
 from budgetron.service.http.rates import Rates
 from budgetron.service.logs import log
 from budgetron.service.monitoring.metrics import Metrics
+from budgetron.service.monitoring.slow_log import SlowLog
 from budgetron.service.served_model import ServedModel, open_host
 from budgetron.service.settings import ServiceSettings
 
@@ -29,8 +32,14 @@ class Service:
         self.settings, self._make_models = settings.checked(), make_models
         self.models: dict[str, ServedModel] = {}  # those that have been recovered
         self.api_keys = ApiKeys(settings.keys) if settings.keys else None
-        self.rates = Rates(settings.limits.rate)
-        self.connections = Connections(settings.limits.connections, settings.limits.seconds_to_send)
+        limits = settings.limits
+        self.addresses = Addresses(settings.trusted_proxies)
+        self.rates = Rates(limits.rate, limits.address_rate)
+        self.connections = Connections(
+            limits.connections, limits.seconds_to_send, limits.address_connections, self.addresses.is_trusted
+        )
+        self.slow_log = SlowLog(limits.slow_seconds)
+        self.audit = AuditLog(settings.data)
         self.metrics = Metrics(self.models)
         self.events = Events(settings.limits.watchers)
         self.stopping = False
@@ -84,6 +93,7 @@ class Service:
         for name, model in self.models.items():
             model.close()
             log("closed", model=name, position=model.host.position)
+        self.audit.close()
 
     # ---- periodic tasks
 
@@ -92,6 +102,7 @@ class Service:
             await asyncio.sleep(self.events.interval)
             for model in self.models.values():
                 model.statistics.tick(time.time())
+            self.slow_log.tick()
             self.events.next_turn()
 
     async def _refresh_keys(self) -> None:

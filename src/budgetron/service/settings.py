@@ -8,6 +8,7 @@ from functools import lru_cache
 from pathlib import Path
 
 from budgetron.errors import refuse
+from budgetron.service.http.addresses import networks_of
 
 
 @dataclass(frozen=True)
@@ -27,7 +28,11 @@ class Limits:
     connections: int = 1_000  # a few more are accepted for health checks
     seconds_to_send: float = 30.0  # for the headers, for the first 10 kB/s of a body, for each pause in a stream
     seconds_to_read: float = 30.0  # for the client to read each piece of a response
+    # These four can be changed while the service runs: PUT /v1/limits.
     rate: float = 0.0  # examples (or other requests) per second and API key; 0: no limit
+    address_rate: float = 0.0  # the same per client address
+    address_connections: int = 0  # open connections per client address; 0: no limit of its own
+    slow_seconds: float = 1.0  # requests that take longer are in the slow log; 0: none
 
 
 @dataclass(frozen=True)
@@ -48,6 +53,7 @@ class ServiceSettings:
     pending: int = 100_000  # latest remembered predictions that may still be labelled
     grace: float = 10.0  # seconds that running requests have when the service stops
     log_requests: bool = False
+    trusted_proxies: tuple[str, ...] = ()  # whose X-Forwarded-For counts
     limits: Limits = field(default_factory=Limits)
 
     def checked(self) -> ServiceSettings:
@@ -57,6 +63,7 @@ class ServiceSettings:
                 "serve", "--host", "this machine's own address (127.0.0.1, ::1 or localhost) without API keys",
                 self.host, "Add --keys FILE (see: budgetron keys add), or allow it with --without-keys.",
             )  # fmt: skip
+        networks_of(self.trusted_proxies)  # raises an error if one is not an address
         if (self.tls_certificate is None) != (self.tls_key is None):
             raise refuse("serve", "--tls-certificate and --tls-key", "given together", "only one of them")
         return self

@@ -16,7 +16,7 @@ from budgetron.cli import main
 from budgetron.errors import InputError
 from budgetron.service.http import api_keys
 from budgetron.service.http.api_keys import ApiKey
-from budgetron.service.http.operations import MODEL_OPERATIONS, OWN_PATHS
+from budgetron.service.http.operations import MODEL_OPERATIONS, OWN_PATHS, SERVICE_OPERATIONS
 from budgetron.service.http.rates import Rates
 from budgetron.service.settings import ServiceSettings
 
@@ -51,7 +51,9 @@ def ask(client, route, headers):
     return client.request(route.method, path, headers=headers, **body).status_code
 
 
-@pytest.mark.parametrize("route", MODEL_OPERATIONS, ids=lambda route: f"{route.method} {route.path}")
+@pytest.mark.parametrize(
+    "route", [*MODEL_OPERATIONS, *SERVICE_OPERATIONS], ids=lambda route: f"{route.method} {route.path}"
+)
 def test_every_path_requires_its_role(client, tokens, route):
     wrong = [None, "", "Bearer", "Bearer wrong", "Basic " + tokens[1]["admin"], tokens[1]["admin"]]
     for header in wrong:

@@ -40,6 +40,10 @@ def test_schemathesis(tmp_path, examples):
                 case.validate_response(answer, checks=checks)
 
             try_one()
+            if operation.path == "/v1/limits" and operation.method == "put":
+                # The process is this machine's only client: undo the limits that it has just set for itself.
+                unlimited = {"rate": 0, "address_rate": 0, "address_connections": 0}
+                assert client.put("/v1/limits", json=unlimited).status_code == 200
             tried += 1
         assert tried >= 15
         assert service.events("fault") == []

@@ -29,6 +29,12 @@ _SHARDS = 8  # default with --ray, as in `run`
 @click.option("--keys", type=click.Path(path_type=Path, dir_okay=False, exists=True), help="File of API keys.")
 @click.option("--without-keys", is_flag=True, help="Allow other machines to connect without an API key.")
 @click.option("--rate", default=0.0, type=click.FloatRange(min=0), help="Examples per second and key; 0: no limit.")
+@click.option("--address-rate", default=0.0, type=click.FloatRange(min=0),
+              help="Examples per second and client address; 0: no limit.")
+@click.option("--address-connections", default=0, type=click.IntRange(min=0),
+              help="Open connections per client address; 0: no limit of its own.")
+@click.option("--trusted-proxy", "trusted_proxies", multiple=True, metavar="ADDRESS",
+              help="Address or network of a proxy whose X-Forwarded-For names the client; may be repeated.")
 @click.option("--tls-certificate", type=click.Path(path_type=Path, exists=True), help="PEM file.")
 @click.option("--tls-key", type=click.Path(path_type=Path, exists=True), help="PEM file.")
 @click.option("--snapshot-every", default=50_000, show_default=True, type=click.IntRange(min=1), help="Examples.")
@@ -40,6 +46,8 @@ _SHARDS = 8  # default with --ray, as in `run`
 @click.option("--pending", default=100_000, show_default=True, type=click.IntRange(min=1),
               help="Most predictions that may wait for a label.")  # fmt: skip
 @click.option("--grace", default=10.0, show_default=True, type=click.FloatRange(min=1), help="Seconds to stop cleanly.")
+@click.option("--slow", default=1.0, show_default=True, type=click.FloatRange(min=0),
+              help="Log requests that take longer, in seconds; 0: none.")
 @click.option("--log-requests", is_flag=True, help="Log every request, not only errors.")
 def command(
     models: tuple[str, ...],
@@ -49,6 +57,9 @@ def command(
     keys: Path | None,
     without_keys: bool,
     rate: float,
+    address_rate: float,
+    address_connections: int,
+    trusted_proxies: tuple[str, ...],
     tls_certificate: Path | None,
     tls_key: Path | None,
     snapshot_every: int,
@@ -57,6 +68,7 @@ def command(
     ray: Path | None,
     pending: int,
     grace: float,
+    slow: float,
     log_requests: bool,
 ) -> None:
     """Serve models over HTTP while they keep learning. An acknowledged label is never lost.
@@ -79,7 +91,10 @@ def command(
         data=data, host=host, port=port, keys=keys, without_keys=without_keys, tls_certificate=tls_certificate,
         tls_key=tls_key, snapshot_every=snapshot_every,
         shards=shards, workers=workers, ray=ray, pending=pending, grace=grace, log_requests=log_requests,
-        limits=replace(Limits(), rate=rate),
+        trusted_proxies=trusted_proxies,
+        limits=replace(
+            Limits(), rate=rate, address_rate=address_rate, address_connections=address_connections, slow_seconds=slow
+        ),
     )  # fmt: skip
     serve(settings.checked(), _models(models, data))
 

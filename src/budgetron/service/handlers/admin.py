@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import secrets
 from collections.abc import AsyncIterator
+from hashlib import sha256
 from typing import TYPE_CHECKING, Any, BinaryIO
 
 from starlette.responses import Response, StreamingResponse
@@ -85,6 +86,7 @@ def _share(served: ServedModel, task: Any) -> tuple[float, int]:
 
 async def forget(call: Call) -> Response:
     learned = await asyncio.to_thread(call.model.host.forget_task, _task_of(call))
+    call.details["position"] = learned.position  # and not the task, which may be a person's name
     return reply(encode(Done(learned.position)))
 
 
@@ -107,13 +109,17 @@ async def download(call: Call) -> Response:
 
 
 async def restore(call: Call) -> Response:
-    await call.model.restore(await call.body(call.limits.restore_bytes))
+    content = await call.body(call.limits.restore_bytes)
+    call.details |= {"bytes": len(content), "sha256": (await asyncio.to_thread(sha256, content)).hexdigest()}
+    await call.model.restore(content)
+    call.details["position"] = call.model.host.position
     return reply(encode(Done(call.model.host.position)))
 
 
 async def snapshot(call: Call) -> Response:
     await call.body()
     await asyncio.to_thread(call.model.host.snapshot)
+    call.details["position"] = call.model.host.position
     return reply(encode(Done(call.model.host.position)))
 
 

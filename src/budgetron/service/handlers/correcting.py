@@ -24,11 +24,9 @@ from budgetron.service.http.wire import (
     encode,
     reply,
 )
-from budgetron.service.logs import log
 
 if TYPE_CHECKING:
     from budgetron.service.http.call import Call
-    from budgetron.service.served_model import ServedModel
 
 _SHOWN = 1000
 
@@ -52,16 +50,16 @@ async def correct(call: Call) -> Response:
     row = None if given.row is UNSET else given.row
     label = None if given.label is UNSET else given.label
     reason = "" if given.reason is UNSET else given.reason
-    corrected = await corrected_in(model, position, row, label, given.withdraw is True, call.api_key.name, reason)
+    corrected = await corrected_in(call, position, row, label, given.withdraw is True, reason)
     return reply(encode(answer_of(corrected)))
 
 
 async def corrected_in(
-    model: ServedModel, position: Any, row: int | None, label: Any, withdraw: bool, who: str, reason: str
+    call: Call, position: Any, row: int | None, label: Any, withdraw: bool, reason: str
 ) -> Corrected:
-    """Correct a label or withdraw its example, between two commits."""
+    """Correct a label or withdraw its example, between two commits. The labels are in the trail of the model."""
+    model, host, who = call.model, call.model.host, call.api_key.name
     check_text("label", label, model.limits)
-    host = model.host
 
     def change() -> Corrected:
         if withdraw:
@@ -70,8 +68,10 @@ async def corrected_in(
 
     corrected: Corrected = await model.writer.call(change)
     line = corrected.correction
-    log("correction", model=model.name, position=line.position, row=line.row, withdrawn=line.withdrawn, key=who,
-        replayed=corrected.replayed_examples, seconds=round(corrected.seconds, 3))  # fmt: skip
+    call.details |= {
+        "correction": line.number, "position": line.position, "row": line.row, "withdrawn": line.withdrawn,
+        "replayed": corrected.replayed_examples, "seconds": round(corrected.seconds, 3),
+    }  # fmt: skip
     return corrected
 
 

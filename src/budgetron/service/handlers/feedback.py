@@ -79,7 +79,8 @@ async def _change(call: Call, name: str, label: Any) -> FeedbackAnswer | None:
     if not withdraw and pending.label is not None and _same(pending.label, label):
         return FeedbackAnswer(name, "repeated", pending.position, pending.margin)
     new = None if withdraw else label
-    corrected = await corrected_in(model, pending.position, None, new, withdraw, call.api_key.name, "feedback")
+    async with call.recorded("POST feedback", model.name):
+        corrected = await corrected_in(call, pending.position, None, new, withdraw, "feedback")
     model.pending.set_label(name, WITHDRAWN if withdraw else label, pending.position, pending.margin)
     return FeedbackAnswer(name, "withdrawn" if withdraw else "corrected", corrected.correction.position, pending.margin)
 

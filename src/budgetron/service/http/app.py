@@ -14,6 +14,7 @@ from typing import Any
 import h11
 import msgspec
 from starlette.applications import Starlette
+from starlette.datastructures import Headers
 from starlette.exceptions import HTTPException
 from starlette.middleware import Middleware
 from starlette.requests import ClientDisconnect, Request
@@ -24,10 +25,18 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from budgetron.errors import refusal
 from budgetron.service import live
 from budgetron.service.http import docs_page, openapi
-from budgetron.service.http.api_keys import ANONYMOUS
-from budgetron.service.http.authorization import KEY, authorize, check_headers
-from budgetron.service.http.call import Call
-from budgetron.service.http.operations import DEFAULT, MODEL_OPERATIONS, NDJSON, OWN_PATHS, PROBES, Operation
+from budgetron.service.http.api_keys import ANONYMOUS, ApiKey
+from budgetron.service.http.authorization import KEY, authorize, check_headers, token_of
+from budgetron.service.http.call import RECEIVED, Call, ServiceCall, too_many
+from budgetron.service.http.operations import (
+    DEFAULT,
+    MODEL_OPERATIONS,
+    NDJSON,
+    OWN_PATHS,
+    PROBES,
+    SERVICE_OPERATIONS,
+    Operation,
+)
 from budgetron.service.http.problems import CLOSE, RETRY, STATUSES, HTTPProblem, fault, problem_of
 from budgetron.service.http.wire import JSON, ModelsAnswer, encode, reply
 from budgetron.service.lifecycle import Service
@@ -35,22 +44,25 @@ from budgetron.service.logs import log
 from budgetron.service.monitoring.metrics import TEXT
 
 HTML = "text/html; charset=utf-8"
-ROUTE = "budgetron.route"  # in the ASGI scope: the path as metrics and the log name it
+# In the ASGI scope:
+ROUTE = "budgetron.route"  # the path as metrics and the log name it
+ADDRESS = "budgetron.address"  # the address of the client
+STREAM = "budgetron.stream"  # the request lasts as long as its client wants
+LIMITS = "/v1/limits"
 _WITH_BODY = ("POST", "PUT")
 _LARGE = 2**16  # bytes of a response that may have to wait for the client to read
 
 
 def create_app(service: Service) -> Starlette:
     """The application of a service. Opening and closing the service is up to the caller."""
-    by_path: dict[str, dict[str, Operation]] = {}
-    for operation in MODEL_OPERATIONS:
-        by_path.setdefault(operation.path, {})[operation.method] = operation
     routes = []
     for prefix in ("/v1/", "/v1/models/{model}/"):
-        for path, operations in by_path.items():
+        for path, operations in _by_path(MODEL_OPERATIONS).items():
             # A task may contain a slash.
             pattern = prefix + path.replace("{task}", "{task:path}")
             routes.append(Route(pattern, ModelEndpoint(service, path, operations)))
+    for path, operations in _by_path(SERVICE_OPERATIONS).items():
+        routes.append(Route(f"/v1/{path}", ServiceEndpoint(service, path, operations)))
     own = {path: Route(path, OwnEndpoint(service, path, role)) for path, (role, _) in OWN_PATHS.items()}
     errors = [*(kind for kind, _ in STATUSES if issubclass(kind, Exception)), HTTPProblem, OSError]
     errors += [HTTPException, UnicodeDecodeError, RecursionError, msgspec.DecodeError]
@@ -61,6 +73,13 @@ def create_app(service: Service) -> Starlette:
     )
     app.router.redirect_slashes = False
     return app
+
+
+def _by_path(operations: list[Operation]) -> dict[str, dict[str, Operation]]:
+    found: dict[str, dict[str, Operation]] = {}
+    for operation in operations:
+        found.setdefault(operation.path, {})[operation.method] = operation
+    return found
 
 
 async def _answer_error(request: Request, error: Exception) -> Response:
@@ -104,7 +123,7 @@ class Observe:
         try:
             problem = None
             if scope["path"] not in PROBES:  # health checks of load balancers are answered whatever they send
-                problem = check_headers(scope["headers"]) if may_ask else _too_many_connections()
+                problem = self._problem(scope) if may_ask else _too_many_connections()
             await (self._app if problem is None else problem.response())(scope, receive, observed_send)
         except ClientDisconnect:
             status = status or 499
@@ -115,6 +134,21 @@ class Observe:
         finally:
             service.connections.request_ended(client)
             self._count(scope, status, time.perf_counter() - began)
+
+    def _problem(self, scope: Scope) -> HTTPProblem | None:
+        """Why a request is rejected before anything else is done with it. It counts against its client address here."""
+        scope[ADDRESS] = address = self._service.addresses.of(scope)
+        if (seconds := self._service.rates.admit(address)) and not self._may_set_limits(scope):
+            return too_many(f"the rate of {address}", seconds)
+        return check_headers(scope["headers"])
+
+    def _may_set_limits(self, scope: Scope) -> bool:
+        """Whether it is an administrator's request for the limits: one that was set too low can always be undone."""
+        if scope["path"] != LIMITS:
+            return False
+        keys = self._service.api_keys
+        key = ANONYMOUS if keys is None else keys.find(token_of(Headers(scope=scope)))
+        return key is not None and key.may("admin")
 
     async def _send_in_time(self, message: Message, send: Send, client: Any) -> None:
         try:
@@ -129,14 +163,23 @@ class Observe:
         self._service.metrics.answered(route, method, status, seconds)
         if self._service.settings.log_requests:
             log("request", method=method, route=route, status=status, key=scope.get(KEY, ANONYMOUS.name),
-                milliseconds=round(1000 * seconds, 2))  # fmt: skip
+                address=scope.get(ADDRESS), milliseconds=round(1000 * seconds, 2))  # fmt: skip
+        if seconds >= self._service.slow_log.seconds and not scope.get(STREAM):
+            received = scope.get(RECEIVED)
+            self._service.slow_log.note(
+                seconds, method=method, route=route, model=scope.get("path_params", {}).get("model", DEFAULT),
+                status=status, key=scope.get(KEY, ANONYMOUS.name), address=scope.get(ADDRESS),
+                # How long it took since the body was complete: the rest is the time that the client took to send it.
+                of_service=None if received is None else round(1000 * (time.perf_counter() - received), 2),
+            )  # fmt: skip
 
 
-class ModelEndpoint:
-    """One path of the models. Starlette treats an object, unlike a function, as an ASGI application of all methods."""
+class Endpoint:
+    """One path below /v1. Starlette treats an object, unlike a function, as an ASGI application of all methods."""
 
     def __init__(self, service: Service, path: str, operations: dict[str, Operation]) -> None:
         self._service, self._path, self._operations = service, path, operations
+        self._audited = {method for method, operation in operations.items() if operation.is_audited}
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         request = Request(scope, receive, send)
@@ -148,7 +191,23 @@ class ModelEndpoint:
         await response(scope, receive, send)
 
     async def _respond(self, request: Request, operation: Operation) -> Response:
-        service, name = self._service, request.path_params.get("model", DEFAULT)
+        raise NotImplementedError
+
+    def _fields(self, request: Request, key: ApiKey) -> dict[str, Any]:
+        """The fields that every call has."""
+        service = self._service
+        return {
+            "request": request, "api_key": key, "address": request.scope.get(ADDRESS, ""), "rates": service.rates,
+            "limits": service.settings.limits, "connections": service.connections, "is_stopping": service.is_stopping,
+            "audit": service.audit,
+        }  # fmt: skip
+
+
+class ModelEndpoint(Endpoint):
+    """One path of the models."""
+
+    async def _respond(self, request: Request, operation: Operation) -> Response:
+        service, name, scope = self._service, request.path_params.get("model", DEFAULT), request.scope
         key = authorize(service, request, operation.role)
         if not key.may_use(name):
             message = refusal("API key", f"the models of {key.name!r}", f"one with {name[:80]!r}", str(key.models))
@@ -156,9 +215,8 @@ class ModelEndpoint:
         model = service.models.get(name)
         if model is None:
             raise _no_model(service, name)
-        limits = service.settings.limits
-        call = Call(request, model, key, limits, service.rates, service.connections, service.is_stopping)
-        call.charge(1)
+        call = Call(model=model, **self._fields(request, key))
+        call.charge_request()
         handler = operation.handler
         if operation.request is not None:
             kind = request.headers.get("content-type", "").split(";")[0].strip().lower()
@@ -166,7 +224,33 @@ class ModelEndpoint:
                 handler = operation.stream_handler
             elif kind != JSON:
                 raise _wrong_content_type(operation, kind)
+        scope[STREAM] = handler is None or handler is operation.stream_handler
+        if operation.method in self._audited and handler is not None:
+            async with call.recorded(f"{operation.method} {operation.path}", name, must=operation.method != "GET"):
+                return await handler(call)
         return await (service.events.subscribe(call) if handler is None else handler(call))
+
+
+class ServiceEndpoint(Endpoint):
+    """One path that belongs to no model."""
+
+    async def _respond(self, request: Request, operation: Operation) -> Response:
+        service = self._service
+        key = authorize(service, request, operation.role)
+        if key.models is not None:
+            message = refusal("API key", f"the models of {key.name!r}", "all: this belongs to all", str(key.models))
+            raise HTTPProblem(403, "not_allowed", message)
+        call = ServiceCall(**self._fields(request, key))
+        if request.url.path != LIMITS:
+            call.charge_request()
+        kind = request.headers.get("content-type", "").split(";")[0].strip().lower()
+        if operation.request is not None and kind != JSON:
+            raise _wrong_content_type(operation, kind)
+        assert operation.handler is not None
+        if operation.method not in self._audited:
+            return await operation.handler(service, call)
+        async with call.recorded(f"{operation.method} {operation.path}", None):
+            return await operation.handler(service, call)
 
 
 class OwnEndpoint:
@@ -240,5 +324,8 @@ def _no_model(service: Service, name: str) -> HTTPProblem:
 
 
 def _too_many_connections() -> HTTPProblem:
-    message = "service: too many connections are open. Only /healthz and /readyz are answered. Retry in a second."
+    message = (
+        "service: too many connections are open, in all or from this address. Only /healthz and /readyz are answered. "
+        "Retry in a second."
+    )
     return HTTPProblem(503, "busy", message, RETRY | CLOSE)

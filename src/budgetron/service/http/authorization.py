@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from urllib.parse import urlsplit
 
+from starlette.datastructures import Headers
 from starlette.requests import Request
 
 from budgetron.errors import refusal
@@ -34,8 +35,7 @@ def authorize(service: Service, request: Request, role: str) -> ApiKey:
     if service.api_keys is None:
         _check_origin(service, request)
         return ANONYMOUS
-    scheme, _, token = request.headers.get("authorization", "").partition(" ")
-    key = service.api_keys.find(token.strip()) if scheme.lower() == "bearer" else None
+    key = service.api_keys.find(token_of(request.headers))
     if key is None:
         message = refusal("API key", "the header Authorization", "Bearer KEY, with a key that is valid",
                           "none, or an unknown or expired one")  # fmt: skip
@@ -44,6 +44,12 @@ def authorize(service: Service, request: Request, role: str) -> ApiKey:
     if not key.may(role):
         raise HTTPProblem(403, "not_allowed", refusal("API key", f"the role of {key.name!r}", role, key.role))
     return key
+
+
+def token_of(headers: Headers) -> str:
+    """The API key that the headers hold; empty if they hold none."""
+    scheme, _, token = headers.get("authorization", "").partition(" ")
+    return token.strip() if scheme.lower() == "bearer" else ""
 
 
 def _check_origin(service: Service, request: Request) -> None:

@@ -6,8 +6,10 @@ Responses are Starlette's. `TwoWayStream` is the one that Starlette does not hav
 from __future__ import annotations
 
 import asyncio
+import time
 from collections.abc import AsyncIterator, Callable
-from dataclasses import dataclass
+from contextlib import AbstractAsyncContextManager
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from starlette.requests import ClientDisconnect, Request
@@ -15,6 +17,7 @@ from starlette.responses import Response
 from starlette.types import Receive, Scope, Send
 
 from budgetron.errors import refusal
+from budgetron.service.audit import AuditLog
 from budgetron.service.http.api_keys import ApiKey
 from budgetron.service.http.connections import Connections
 from budgetron.service.http.problems import CLOSE, HTTPProblem
@@ -28,34 +31,43 @@ if TYPE_CHECKING:
 # A body may pause for `Limits.seconds_to_send`, and take as long as it needs at this rate: a model file may have a
 # gigabyte, but a client that sends one byte now and then must not occupy a connection for ever.
 _MIN_BYTES_PER_SECOND = 1_000
+RECEIVED = "budgetron.received"  # in the ASGI scope: when the body was complete, for the slow log
 _POLL = 0.25  # seconds; a stream without lines has to notice that the service is stopping
 
 
-@dataclass(slots=True)
-class Call:
-    """A request, the model that it is for, and the API key that it came with."""
+@dataclass(slots=True, kw_only=True)
+class ServiceCall:
+    """A request, and the API key and the client address that it came with."""
 
     request: Request
-    model: ServedModel
     api_key: ApiKey
+    address: str
     limits: Limits
     rates: Rates
     connections: Connections
     is_stopping: Callable[[], bool]
+    audit: AuditLog
+    details: dict[str, Any] = field(default_factory=dict)  # what a handler adds to the line of the audit log
+
+    def recorded(self, action: str, model: str | None, must: bool = True) -> AbstractAsyncContextManager[None]:
+        """Record the action of the `with` block in the audit log, with the details that are noted meanwhile."""
+        return self.audit.recorded(self.api_key.name, self.address, action, model, self.details, must=must)
 
     # ---- rate limits
 
+    def charge_request(self) -> None:
+        """Count the request itself against the rate of the API key; its address has paid for it already."""
+        if seconds := self.rates.seconds_to_wait(self.api_key, 1):
+            raise too_many(f"the rate of {self.api_key.name!r}", seconds)
+
     def charge(self, cost: int) -> None:
-        """Count `cost` examples against the rate of the API key, or reject the request."""
-        seconds = self.rates.seconds_to_wait(self.api_key, cost)
-        if seconds:
-            message = refusal("API key", f"the rate of {self.api_key.name!r}", "within its limit", "a higher rate",
-                              f"Retry in {seconds:.1f} seconds.")  # fmt: skip
-            raise HTTPProblem(429, "too_many", message, {"retry-after": str(int(seconds) + 1)})
+        """Count `cost` examples against the rates of the API key and of the address, or reject the request."""
+        if seconds := self.rates.seconds_to_wait(self.api_key, cost, self.address):
+            raise too_many(f"the rate of {self.api_key.name!r} and of {self.address}", seconds)
 
     async def wait_and_charge(self, cost: int) -> None:
         """The same for a stream, which is slowed down instead of rejected."""
-        while seconds := self.rates.seconds_to_wait(self.api_key, cost):
+        while seconds := self.rates.seconds_to_wait(self.api_key, cost, self.address):
             await asyncio.sleep(seconds)
 
     # ---- the body
@@ -77,6 +89,7 @@ class Call:
             raise ClientDisconnect
         if sum(map(len, pieces)) > limit:
             raise _too_long(limit)
+        self.request.scope[RECEIVED] = time.perf_counter()
         return b"".join(pieces)
 
     async def _read_rest(self, pieces: list[bytes], limit: int) -> None:
@@ -121,6 +134,13 @@ class Call:
                 waiting.cancel()
 
 
+@dataclass(slots=True, kw_only=True)
+class Call(ServiceCall):
+    """A request to one model."""
+
+    model: ServedModel
+
+
 class TwoWayStream(Response):
     """A response whose lines are written while the request is still being read.
 
@@ -137,6 +157,12 @@ class TwoWayStream(Response):
         async for line in self._lines:
             await send({"type": "http.response.body", "body": line, "more_body": True})
         await send({"type": "http.response.body", "body": b"", "more_body": False})
+
+
+def too_many(which: str, seconds: float) -> HTTPProblem:
+    """The response to a client that exceeds a rate."""
+    message = refusal("request", which, "within its limit", "a higher rate", f"Retry in {seconds:.1f} seconds.")
+    return HTTPProblem(429, "too_many", message, {"retry-after": str(int(seconds) + 1)})
 
 
 def _too_long(limit: int) -> HTTPProblem:

@@ -12,11 +12,15 @@ clock themselves.
 from __future__ import annotations
 
 import asyncio
+from collections import Counter
 from collections.abc import Callable
 from typing import Any
 
+from budgetron.service.http.addresses import name
+
 RESERVED = 16  # connections beyond the limit, on which only health checks are answered
 _RESERVED_SECONDS = 5.0
+_RESERVED_PER_ADDRESS = 2  # the same beyond the limit of an address: they get an answer that says why
 _MAX_INTERVAL = 1.0  # seconds between two looks at the clock
 
 Client = tuple[str, int]
@@ -25,9 +29,17 @@ Client = tuple[str, int]
 class Connections:
     """All open connections of a server."""
 
-    def __init__(self, limit: int, seconds: float) -> None:
-        self.limit, self.seconds = limit, seconds
+    def __init__(
+        self,
+        limit: int,
+        seconds: float,
+        per_address: int = 0,
+        is_trusted: Callable[[str], bool] = lambda address: False,
+    ) -> None:
+        self.limit, self.seconds, self.per_address = limit, seconds, per_address
+        self._is_trusted = is_trusted  # a proxy, whose connections are those of many clients
         self._open: dict[Client | int, Connection] = {}
+        self._of_address: Counter[str] = Counter()
 
     def protocol_class(self, make_inner: Callable[..., Any]) -> type[asyncio.Protocol]:
         """The class for uvicorn's `http=`; `make_inner` is the protocol class that does the work."""
@@ -42,12 +54,20 @@ class Connections:
         """Register a connection; False if there are too many."""
         if len(self._open) >= self.limit + RESERVED:
             return False
-        connection.is_reserved = len(self._open) >= self.limit
+        address = connection.address
+        too_many = 0 < self.per_address <= self._of_address[address] and not self._is_trusted(connection.peer)
+        if too_many and self._of_address[address] >= self.per_address + _RESERVED_PER_ADDRESS:
+            return False
+        connection.is_reserved = too_many or len(self._open) >= self.limit
         self._open[connection.key] = connection
+        self._of_address[address] += 1
         return True
 
     def remove(self, connection: Connection) -> None:
-        self._open.pop(connection.key, None)
+        if self._open.pop(connection.key, None) is not None:
+            self._of_address[connection.address] -= 1
+            if not self._of_address[connection.address]:
+                del self._of_address[connection.address]
 
     def __len__(self) -> int:
         return len(self._open)
@@ -108,6 +128,7 @@ class Connection(asyncio.Protocol):
         self._http: Any = None  # uvicorn's protocol; None for a connection beyond the limit
         self._loop = asyncio.get_running_loop()
         self.key: Client | int = id(self)
+        self.peer, self.address = "unknown", "unknown"
         self.deadline: float | None = None  # for the headers and the start of the body; None while a request is handled
         self.is_reserved = False
         self._unread: float = float("inf")  # bytes of a response that the client had not read at the last deadline
@@ -117,6 +138,7 @@ class Connection(asyncio.Protocol):
         peer = transport.get_extra_info("peername")
         if isinstance(peer, tuple) and len(peer) >= 2:
             self.key = (str(peer[0]), int(peer[1]))
+            self.peer, self.address = self.key[0], name(self.key[0])
         if not self.connections.add(self):
             transport.abort()
             return

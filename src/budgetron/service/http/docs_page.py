@@ -9,7 +9,7 @@ from typing import Any
 import msgspec
 
 from budgetron.service.http.openapi import answers_of, terms
-from budgetron.service.http.operations import MODEL_OPERATIONS, OWN_PATHS, Operation
+from budgetron.service.http.operations import MODEL_OPERATIONS, OWN_PATHS, SERVICE_OPERATIONS, Operation
 
 POLICY = {"content-security-policy": "default-src 'none'; style-src 'unsafe-inline'; base-uri 'none'"}
 _STYLE = """
@@ -36,7 +36,8 @@ def page() -> bytes:
         "<code>/v1/models/NAME/</code>. Send an API key in the header <code>Authorization: Bearer KEY</code>. "
         'A rejected request is answered with <code>{"error": {"kind": …, "message": …}}</code>.</p>'
         f"{''.join(map(_section, MODEL_OPERATIONS))}"
-        f"<section><h2>The service itself</h2><dl>{own}</dl></section></main></body></html>"
+        f"<section><h2>The service itself</h2><dl>{own}</dl></section>"
+        f"{''.join(map(_section, SERVICE_OPERATIONS))}</main></body></html>"
     )
     return text.encode()
 

@@ -8,7 +8,7 @@ from typing import Any
 import msgspec
 
 from budgetron.service.http import wire
-from budgetron.service.http.operations import MODEL_OPERATIONS, OWN_PATHS, Operation
+from budgetron.service.http.operations import MODEL_OPERATIONS, OWN_PATHS, PROBES, SERVICE_OPERATIONS, Operation
 from budgetron.version import __version__
 
 _REFERENCE = "#/components/schemas/{name}"
@@ -17,20 +17,21 @@ _COMMON = {
     403: "The API key has another role, or is for other models.", 404: "No such model.",
     408: "The body arrived too slowly.", 413: "The body is too long.", 415: "Another Content-Type.",
     421: "The Host is not this machine.", 422: "The model rejects the input; the message says why.",
-    429: "The API key exceeds its rate.", 503: "Busy, recovering or stopping.",
+    429: "The API key or the client address exceeds its rate.", 503: "Busy, recovering or stopping.",
 }  # fmt: skip
 
 
 @cache
 def document(with_keys: bool) -> bytes:
     """The document, as JSON."""
-    kinds = [kind for one in MODEL_OPERATIONS for kind in (one.request, *answers_of(one)) if kind is not None]
+    operations = [*MODEL_OPERATIONS, *SERVICE_OPERATIONS]
+    kinds = [kind for one in operations for kind in (one.request, *answers_of(one)) if kind is not None]
     kinds = [*kinds, wire.ProblemAnswer, wire.ModelsAnswer, wire.Example, wire.LabelledExample]
     schemas, components = msgspec.json.schema_components(kinds, ref_template=_REFERENCE)
     schema_of = dict(zip(map(str, kinds), schemas, strict=True))
     paths: dict[str, Any] = {}
-    for one in MODEL_OPERATIONS:
-        for prefix in ("/v1/", "/v1/models/{model}/"):
+    for one in operations:
+        for prefix in ("/v1/", "/v1/models/{model}/") if one in MODEL_OPERATIONS else ("/v1/",):
             described = _described(one, prefix, schema_of, with_keys)
             paths.setdefault(prefix + one.path, {})[one.method.lower()] = described
     for path, (role, summary) in OWN_PATHS.items():
@@ -97,7 +98,9 @@ def _success(operation: Operation, schema_of: dict[str, Any]) -> dict[str, Any]:
 def _own(path: str, role: str | None, summary: str, schema_of: dict[str, Any], with_keys: bool) -> dict[str, Any]:
     kind = {"/": "text/html", "/docs": "text/html", "/metrics": "text/plain"}.get(path, "application/json")
     schema = schema_of[str(wire.ModelsAnswer)] if path == "/v1/models" else {}
-    problems = _problems({s: _COMMON[s] for s in (401, 403, 421, 429)}, schema_of) if role is not None else {}
+    statuses = [] if path in PROBES else [429, 503]  # of too many requests or connections of a client
+    statuses += [] if role is None else [401, 403, 421]
+    problems = _problems({status: _COMMON[status] for status in statuses}, schema_of)
     if path == "/readyz":
         problems["503"] = {"description": "Not ready.", "content": {"application/json": {"schema": {}}}}
     described: dict[str, Any] = {

@@ -11,15 +11,23 @@ from typing import Any
 
 from starlette.responses import Response
 
-from budgetron.service.handlers import admin, correcting, deciding, feedback, learning, ndjson, predicting
+from budgetron.service.handlers import (
+    admin,
+    correcting,
+    deciding,
+    feedback,
+    learning,
+    ndjson,
+    predicting,
+    service_admin,
+)
 from budgetron.service.handlers.ndjson import NDJSON
 from budgetron.service.http import wire
-from budgetron.service.http.call import Call
 
-Handler = Callable[[Call], Awaitable[Response]]
+Handler = Callable[..., Awaitable[Response]]  # of a Call, or of the service and a ServiceCall
 DEFAULT = "default"
 PROBES = ("/healthz", "/readyz")
-__all__ = ["DEFAULT", "MODEL_OPERATIONS", "NDJSON", "OWN_PATHS", "PROBES", "Operation"]
+__all__ = ["DEFAULT", "MODEL_OPERATIONS", "NDJSON", "OWN_PATHS", "PROBES", "SERVICE_OPERATIONS", "Operation"]
 
 
 @dataclass(frozen=True)
@@ -36,6 +44,11 @@ class Operation:
     problems: dict[int, str] = field(default_factory=dict)  # further statuses, and when
     stream_handler: Handler | None = None  # for a body of NDJSON
     binary: str = ""  # "request" or "answer": a file instead of JSON
+
+    @property
+    def is_audited(self) -> bool:
+        """Whether the audit log has a line of it: what changes a model or the service, or takes the examples out."""
+        return self.role == "admin" and (self.method != "GET" or bool(self.binary))
 
 
 _LEARNING = {409: "The idempotency key was used with other examples.", 503: "Too many examples wait.",
@@ -75,6 +88,16 @@ MODEL_OPERATIONS = [
               {507: "The disk is full."}),
     Operation("GET", "backup", "admin", admin.backup, "Download the whole state, with log and idempotency keys",
               None, None, {501: _SHARDS, 507: "The disk is full."}, binary="answer"),
+]  # fmt: skip
+
+# Operations on the service itself, with paths below /v1. Their handlers take the service and the call.
+SERVICE_OPERATIONS = [
+    Operation("GET", "limits", "admin", service_admin.limits, "The limits that can be changed at run time", None,
+              wire.LimitsAnswer),
+    Operation("PUT", "limits", "admin", service_admin.set_limits, "Change limits until the service stops",
+              wire.LimitsRequest, wire.LimitsAnswer, {507: "The disk is full."}),
+    Operation("GET", "audit", "admin", service_admin.audit, "The audit log: what administrators did", None,
+              wire.AuditAnswer),
 ]  # fmt: skip
 
 # Paths of the service itself: path → role that it needs (None: open to all), summary.

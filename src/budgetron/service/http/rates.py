@@ -1,36 +1,73 @@
-"""Rate limits per API key: a token bucket that fills at the key's rate and holds two seconds' worth."""
+"""Rate limits per API key and per client address: token buckets that fill at the rate and hold two seconds' worth.
+
+A request counts against its address before its API key is looked at, so that guessing keys is limited too. The rates
+can be changed while the service runs (PUT /v1/limits).
+"""
 
 from __future__ import annotations
 
 import time
+from collections import OrderedDict
 
 from budgetron.service.http.api_keys import ApiKey
 
+MAX_ADDRESSES = 10_000  # that are remembered; beyond that the one that was used longest ago is forgotten
 _SECONDS_HELD = 2.0
 
 
-class Rates:
-    """One bucket per key, so the memory is bounded by the key file."""
+class Buckets:
+    """Token buckets by name, at most `limit` of them."""
 
-    def __init__(self, default: float) -> None:
-        self._default = default
-        self._buckets: dict[str, tuple[float, float]] = {}  # key name → tokens left, and when that was
+    def __init__(self, limit: int) -> None:
+        self._limit = limit
+        self._buckets: OrderedDict[str, tuple[float, float]] = OrderedDict()  # tokens left, and when that was
 
-    def seconds_to_wait(self, key: ApiKey, cost: int) -> float:
-        """Take `cost` tokens and return 0; or take nothing and return the seconds until there are enough.
+    def __len__(self) -> int:
+        return len(self._buckets)
+
+    def seconds_to_wait(self, name: str, rate: float, cost: int) -> float:
+        """The seconds until there are enough tokens; 0 if there are, or if the rate is 0, which means no limit.
 
         A request that costs more than a full bucket is accepted when the bucket is full, and leaves a debt.
         """
-        rate = key.rate or self._default
         if not rate:
             return 0.0
-        now = time.monotonic()
-        full = rate * _SECONDS_HELD
-        left, then = self._buckets.get(key.name, (full, now))
+        now, full = time.monotonic(), rate * _SECONDS_HELD
+        left, then = self._buckets.get(name, (full, now))
         left = min(full, left + (now - then) * rate)
-        needed = min(float(cost), full)
-        if left < needed:
-            self._buckets[key.name] = left, now
-            return (needed - left) / rate
-        self._buckets[key.name] = left - cost, now
-        return 0.0
+        self._buckets[name] = left, now
+        self._buckets.move_to_end(name)
+        if len(self._buckets) > self._limit:
+            self._buckets.popitem(last=False)
+        return max(0.0, min(float(cost), full) - left) / rate
+
+    def take(self, name: str, cost: int) -> None:
+        if name in self._buckets:
+            left, then = self._buckets[name]
+            self._buckets[name] = left - cost, then
+
+
+class Rates:
+    """The buckets of all keys and addresses. `rate` is that of keys without one of their own; 0: no limit."""
+
+    def __init__(self, rate: float, address_rate: float = 0.0) -> None:
+        self.rate, self.address_rate = rate, address_rate
+        self.keys, self.addresses = Buckets(10_000), Buckets(MAX_ADDRESSES)  # a key file has at most 10,000 keys
+
+    def admit(self, address: str) -> float:
+        """Count one request of an address and return 0; or count nothing and return the seconds to wait."""
+        seconds = self.addresses.seconds_to_wait(address, self.address_rate, 1)
+        if not seconds:
+            self.addresses.take(address, 1)
+        return seconds
+
+    def seconds_to_wait(self, key: ApiKey, cost: int, address: str | None = None) -> float:
+        """Take `cost` tokens of the key and of the address and return 0; or take nothing and return the seconds."""
+        seconds = self.keys.seconds_to_wait(key.name, key.rate or self.rate, cost)
+        if address is not None:
+            seconds = max(seconds, self.addresses.seconds_to_wait(address, self.address_rate, cost))
+        if not seconds:
+            self.keys.take(key.name, cost)
+            if address is not None:
+                self.addresses.take(address, cost)
+        return seconds

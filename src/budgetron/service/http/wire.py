@@ -28,6 +28,7 @@ Label = bool | int | float | str
 Id = Annotated[str, Meta(min_length=1, max_length=64)]
 Key = Annotated[str, Meta(min_length=1, max_length=150)]
 Weight = Annotated[float, Meta(ge=0)]
+Rate = Annotated[float, Meta(ge=0, le=1e12)]
 Offset = float | list[float]
 Decoded = TypeVar("Decoded")
 _NUMBERS = (float, int)
@@ -152,6 +153,22 @@ class CorrectionLine(Struct):
     at: float
 
 
+class AuditLine(Struct):
+    """One action of an administrator. `details` depend on the action.
+
+    `outcome` is `done`, the kind of the error, or null if the service was killed meanwhile or the action still runs.
+    """
+
+    number: int
+    at: float
+    who: str
+    address: str
+    action: str
+    model: str | None
+    outcome: str | None
+    details: dict[str, Any]
+
+
 class CorrectionAnswer(Struct):
     """The correction is on disk. `replayed` examples were learned again, from record `snapshot` on."""
 
@@ -165,6 +182,32 @@ class CorrectionsAnswer(Struct):
     """The latest 1,000 corrections, newest first."""
 
     corrections: list[CorrectionLine]
+
+
+class LimitsRequest(Struct, forbid_unknown_fields=True):
+    """New values of the limits that are named: examples per second and API key or client address, open connections
+    per client address, and the seconds after which a request is in the slow log. 0 means no limit, or no slow log.
+    """
+
+    rate: Rate | UnsetType = UNSET
+    address_rate: Rate | UnsetType = UNSET
+    address_connections: Annotated[int, Meta(ge=0, le=10**6)] | UnsetType = UNSET
+    slow_seconds: Annotated[float, Meta(ge=0, le=86_400)] | UnsetType = UNSET
+
+
+class LimitsAnswer(Struct):
+    """The limits that can be changed while the service runs, as they are now."""
+
+    rate: float
+    address_rate: float
+    address_connections: int
+    slow_seconds: float
+
+
+class AuditAnswer(Struct):
+    """The latest 1,000 actions of administrators, newest first."""
+
+    actions: list[AuditLine]
 
 
 class ExplanationTerm(Struct):
@@ -396,6 +439,7 @@ learn_request = StrictDecoder(LearnRequest)
 feedback_request = StrictDecoder(FeedbackRequest)
 correction_request = StrictDecoder(CorrectionRequest)
 operating_point_request = StrictDecoder(OperatingPointRequest)
+limits_request = StrictDecoder(LimitsRequest)
 example_line = StrictDecoder(Example)
 labelled_line = StrictDecoder(LabelledExample)
 

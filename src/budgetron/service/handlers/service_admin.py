@@ -1,0 +1,47 @@
+"""GET and PUT limits, and GET audit: what belongs to the whole service and not to one model."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING
+
+from msgspec import UNSET, structs
+from starlette.responses import Response
+
+from budgetron.errors import refuse
+from budgetron.service.http.wire import AuditAnswer, LimitsAnswer, encode, limits_request, reply
+
+if TYPE_CHECKING:
+    from budgetron.service.http.call import ServiceCall
+    from budgetron.service.lifecycle import Service
+
+_SHOWN = 1000
+
+
+def _current(service: Service) -> LimitsAnswer:
+    rates = service.rates
+    return LimitsAnswer(rates.rate, rates.address_rate, service.connections.per_address, service.slow_log.seconds)
+
+
+async def limits(service: Service, call: ServiceCall) -> Response:
+    return reply(encode(_current(service)))
+
+
+async def set_limits(service: Service, call: ServiceCall) -> Response:
+    """Change the limits that the request names, until the service stops; the flags say what it starts with."""
+    given = limits_request.decode(await call.body())
+    changes = {name: value for name, value in structs.asdict(given).items() if value is not UNSET}
+    if not changes:
+        accepted = "one with " + ", ".join(f'"{name}"' for name in given.__struct_fields__)
+        raise refuse("limits", "the body", accepted, "none of them")
+    before = structs.asdict(_current(service))
+    after = LimitsAnswer(**{**before, **changes})
+    service.rates.rate, service.rates.address_rate = after.rate, after.address_rate
+    service.connections.per_address = after.address_connections
+    service.slow_log.seconds = after.slow_seconds
+    call.details |= {name: {"from": before[name], "to": value} for name, value in changes.items()}
+    return reply(encode(after))
+
+
+async def audit(service: Service, call: ServiceCall) -> Response:
+    return reply(encode(AuditAnswer(await asyncio.to_thread(service.audit.lines, _SHOWN))))

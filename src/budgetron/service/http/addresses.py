@@ -1,0 +1,73 @@
+"""Client addresses: that of the connection or, behind a trusted proxy, the one that the proxy names."""
+
+from __future__ import annotations
+
+import ipaddress
+from collections.abc import Iterable
+from functools import lru_cache
+from typing import Any
+
+from budgetron.errors import refuse, shown
+
+Network = ipaddress.IPv4Network | ipaddress.IPv6Network
+_HEADER = b"x-forwarded-for"
+
+
+def networks_of(texts: Iterable[str]) -> list[Network]:
+    """Addresses such as 10.0.0.7 and networks such as 10.0.0.0/8."""
+    found: list[Network] = []
+    for text in texts:
+        try:
+            found.append(ipaddress.ip_network(text))
+        except ValueError:
+            accepted = "an address or a network such as 10.0.0.7, 10.0.0.0/8 or fd00::/8"
+            raise refuse("serve", "--trusted-proxy", accepted, shown(text)) from None
+    return found
+
+
+class Addresses:
+    """Whose request it is. `X-Forwarded-For` counts only if the connection comes from a trusted proxy."""
+
+    def __init__(self, trusted_proxies: Iterable[str]) -> None:
+        self._trusted = networks_of(trusted_proxies)
+
+    def of(self, scope: Any) -> str:
+        """The client's address, from the ASGI scope of a request; `name` says how it is written."""
+        client = scope.get("client")
+        peer = client[0] if client else "unknown"
+        if not self._trusted or not self.is_trusted(peer):
+            return name(peer)
+        # Each proxy appends the address that it saw. From the right, the first one that is no proxy of ours is the
+        # client; what is left of it was sent by the client and may be invented.
+        values = b",".join(value for header, value in scope["headers"] if header == _HEADER)
+        for text in reversed(values.decode("latin-1").split(",")):
+            if _parsed(text.strip()) is None:
+                break
+            peer = text.strip()
+            if not self.is_trusted(peer):
+                break
+        return name(peer)
+
+    def is_trusted(self, address: str) -> bool:
+        """Whether an address is that of a trusted proxy."""
+        found = _parsed(address)
+        return found is not None and any(found in network for network in self._trusted)
+
+
+@lru_cache(maxsize=4096)
+def name(address: str) -> str:
+    """The name under which an address is counted: for IPv6 its /64 network, which usually belongs to one client."""
+    found = _parsed(address)
+    if isinstance(found, ipaddress.IPv6Address):
+        return str(ipaddress.ip_network((int(found), 64), strict=False))
+    return address if found is None else str(found)
+
+
+@lru_cache(maxsize=4096)
+def _parsed(text: str) -> ipaddress.IPv4Address | ipaddress.IPv6Address | None:
+    try:
+        found = ipaddress.ip_address(text)
+    except ValueError:
+        return None
+    # An IPv4 client of a socket that listens on IPv6.
+    return found.ipv4_mapped or found if isinstance(found, ipaddress.IPv6Address) else found
