@@ -128,6 +128,32 @@ def test_a_prediction_is_the_services_own(opened, service):
     answer.get_by_text("3").wait_for()  # the service's own words: it expects three
 
 
+def test_labels_are_asked_for_and_corrected(opened, service):
+    with service.client() as client:
+        learned = client.post("/v1/learn", json={"features": [0.2, 0, 0], "label": "ham", "task": "user 1"}).json()
+        asked = client.post("/v1/predict", json={"features": [0.01, 0, 0], "task": "user 1", "ask": 1.0}).json()
+    assert asked["ask"] is True
+    page = opened(service, expected=["422 ("])
+    page.wait_for_selector("#main:not([hidden])")
+    page.locator("#queue-note", has_text="1 predictions wait").wait_for()
+    page.get_by_role("button", name="Show the queue").click()
+    row = page.locator("#queue-rows tr")
+    assert "[0.01,0,0]" in row.inner_text().replace(" ", "")
+    row.get_by_role("button", name="spam").click()
+    page.locator("#queue-says", has_text="Learned: spam").wait_for()
+    page.locator("#queue-note", has_text="None.").wait_for()
+    page.get_by_label("Record").fill(str(learned["position"]))
+    page.get_by_label("Right label").fill("eggs")
+    page.get_by_role("button", name="Correct", exact=True).click()
+    page.locator("#corrections-says", has_text="known classes").wait_for()
+    page.get_by_label("Right label").fill("spam")
+    page.get_by_label("Reason").fill("a slip")
+    page.get_by_role("button", name="Correct", exact=True).click()
+    page.locator("#corrections-says", has_text="learned again").wait_for()
+    assert "a slip" in page.locator("#corrections-rows tr").inner_text() and page.evaluate(WIDTHS)
+    page.locator("#corrections-note", has_text="1 so far").wait_for()
+
+
 def test_any_task_is_looked_up_and_another_model_chosen(opened, service):
     page = opened(service, expected=["404 (Not Found)"])
     page.wait_for_selector("#main:not([hidden])")

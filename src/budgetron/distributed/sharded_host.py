@@ -54,6 +54,7 @@ class ShardedHost:
     """A `ShardedModel` and the journal of the requests to learn. Created by `ShardedHost.open`."""
 
     in_shards: ClassVar[bool] = True
+    n_corrections: ClassVar[int] = 0
 
     def __init__(self, directory: Path, lock: DirectoryLock, journal: Journal, model: ShardedModel) -> None:
         self.directory, self._lock, self._journal = directory, lock, journal

@@ -112,6 +112,10 @@ class Corrections:
         line = (position, row, old_text, new_text, who, reason, time.time())
         return Prepared(hosted, base, position, changed, line, n, began)
 
+    def count(self) -> int:
+        """The number of lines of the audit trail."""
+        return int(self._log.db.one("SELECT count(*) FROM correction")[0])
+
     def trail(self, limit: int = 1000, last: int = 2**62) -> list[Correction]:
         """The audit trail, newest first, up to number `last`."""
         query = (

@@ -68,6 +68,7 @@ class Host(HostState):
         self.snapshot_every = snapshot_every
         self.snapshot_error: DiskRefused | None = None  # of the last attempt; the log grows until one succeeds
         self._corrections = Corrections(log, snapshots)
+        self.n_corrections = self._corrections.count()
         self._commit_lock = threading.Lock()
         self._queue_lock = threading.Lock()
         self._waiting: list[Entry] = []
@@ -328,6 +329,7 @@ class Host(HostState):
             self._is_consistent = False  # The log is ahead of the model until it is replaced.
             try:
                 corrected = self._corrections.write(prepared)
+                self.n_corrections += 1
                 self._hosted = prepared.hosted
             except StorageError:
                 self._is_consistent = True  # nothing was written

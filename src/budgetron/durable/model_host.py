@@ -36,6 +36,10 @@ class ModelHost(Protocol):
         """How many examples were learned from the log when the directory was opened."""
 
     @property
+    def n_corrections(self) -> int:
+        """The number of lines of the audit trail of corrections."""
+
+    @property
     def failing(self) -> Exception | None:
         """Why the last snapshot, or the last message to a shard, failed. Nothing that was acknowledged is lost."""
 

@@ -146,7 +146,12 @@ class Pending:
         query = f"SELECT id, example, lead {wanted} ORDER BY lead, number LIMIT ?"
         rows = self._db.rows(query, (limit,))
         found = [(name, *msgspec.json.decode(content)[:2], lead) for name, content, lead in rows]
-        return found, int(self._db.one(f"SELECT count(*) {wanted}")[0])
+        return found, self.n_waiting()
+
+    def n_waiting(self) -> int:
+        """How many unlabelled predictions were asked for."""
+        query = "SELECT count(*) FROM pending WHERE lead IS NOT NULL AND position IS NULL"
+        return int(self._db.one(query)[0])
 
     def set_label(self, name: str, label: Any, position: int, margin: Any) -> None:
         """Store the label that was learned."""

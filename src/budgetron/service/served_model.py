@@ -43,8 +43,14 @@ class ServedModel:
         return self.host.in_shards
 
     def state(self) -> dict[str, Any]:
-        """What the live page shows."""
+        """The state of the model."""
         return self.statistics.state(self.name, self.host)
+
+    async def shown(self) -> dict[str, Any]:
+        """What the live page shows."""
+        found = await self.ask(self.state)
+        # The table of pending predictions belongs to the event loop.
+        return found | {"waiting_labels": self.pending.n_waiting()}
 
     async def restore(self, content: bytes) -> None:
         """Replace the model by that of a model file: model, columns and statistics in one step, between two commits."""

@@ -144,4 +144,4 @@ async def _pieces(file: BinaryIO) -> AsyncIterator[bytes]:
 
 
 async def live(call: Call) -> Response:
-    return reply(encode(await call.model.ask(call.model.state)))
+    return reply(encode(await call.model.shown()))

@@ -72,6 +72,6 @@ class Events:
             total, alarms = model.statistics.alarms_after(self._alarms.get(model.name, 0))
             self._alarms[model.name] = total
             event = b"".join(b"event: drift\ndata: " + encode(alarm) + b"\n\n" for alarm in alarms)
-            event += b"event: live\ndata: " + encode(await model.ask(model.state)) + b"\n\n"
+            event += b"event: live\ndata: " + encode(await model.shown()) + b"\n\n"
             self._latest[model.name] = turn, event
         return event

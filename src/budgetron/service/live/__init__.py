@@ -1,7 +1,7 @@
 """The live page at `/`. `budgetron.service.monitoring.statistics` describes the data that it shows.
 
-It loads nothing from other hosts: `live.html` is its body, `words.js` and `live.js` are its scripts, and the rest comes
-from `budgetron.report.page`.
+It loads nothing from other hosts: `live.html` is its body, `words.js`, `labels.js` and `live.js` are its scripts, and the
+rest comes from `budgetron.report.page`.
 """
 
 from __future__ import annotations
@@ -12,9 +12,8 @@ from budgetron.report.page import Page, document
 
 
 def _create() -> Page:
-    body, *scripts = (
-        files(__name__).joinpath(name).read_text(encoding="utf-8") for name in ("live.html", "words.js", "live.js")
-    )
+    names = ("live.html", "words.js", "labels.js", "live.js")
+    body, *scripts = (files(__name__).joinpath(name).read_text(encoding="utf-8") for name in names)
     return document("Budgetron", body, data={}, own_script="\n".join(scripts), connect="'self'")
 
 

@@ -10,11 +10,12 @@
 
   // ---- asking
 
+  const labels = labelPanels({ at, ask, path, count, describe, about: () => about });
   function path(rest) { return model && model !== "default" ? `v1/models/${encodeURIComponent(model)}/${rest}` : `v1/${rest}`; }
   async function ask(where, options = {}) {
     const headers = { ...(options.headers || {}), ...(token ? { Authorization: "Bearer " + token } : {}) };
     const answer = await fetch(where, { ...options, headers, cache: "no-store" });
-    if (answer.status === 401 || answer.status === 403) wantKey(token ? "That key is not accepted." : "");
+    if ((answer.status === 401 || answer.status === 403) && !options.keepKey) wantKey(token ? "That key is not accepted." : "");
     if (!answer.ok) {
       const told = await answer.json().catch(() => null);
       throw Object.assign(new Error(told?.error?.message || `The service answered ${answer.status}.`), { status: answer.status });
@@ -91,6 +92,7 @@
     relations(state.relations);
     mistakes(state.mistakes);
     drift(state.alarms);
+    labels.show(state);
   }
 
   function drift(alarms) {
@@ -347,7 +349,7 @@
     begin();
   });
   at("forget").addEventListener("click", () => { stop(); wantKey(""); say("The key is forgotten."); });
-  at("model").addEventListener("change", () => { model = at("model").value; at("answer").replaceChildren(); describe().catch(() => {}); follow(); });
+  at("model").addEventListener("change", () => { model = at("model").value; labels.clear(); at("answer").replaceChildren(); describe().catch(() => {}); follow(); });
   at("pause").addEventListener("click", () => {
     paused = !paused;
     at("pause").setAttribute("aria-pressed", paused);

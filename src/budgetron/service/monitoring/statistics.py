@@ -16,6 +16,7 @@
      "beliefs":  [{"weight": 0.7, "words": "linear, small prior", "apart": false, …}, …]  of a Budgetron, else []
      "relations": {"tasks": ["ann", …], "values": [[1.0, −0.4, …], …]},           ≤ 24, of a Budgetron, else null
      "mistakes": [{"position", "task", "label", "predicted", "margin"}, …]}       the last 50, newest first
+     "waiting_labels": 12, "n_corrections": 3, "in_shards": false                 see GET queue and GET corrections
 
 Error and F-measure are progressive: each example is judged by its margin just before it was learned. All counts start
 from zero with the service, unlike the model.
@@ -162,6 +163,7 @@ class LiveStatistics:
             "memory_bytes": model.memory_bytes_ if begun else 0, "budget_bytes": budget_bytes(model),
             "operating_point": operating_point(model), "alarms": alarms, "n_alarms": n_alarms,
             "beliefs": beliefs(model) if begun else [], "relations": relations, "mistakes": mistakes,
+            "n_corrections": host.n_corrections, "in_shards": host.in_shards,
         }  # fmt: skip
 
     def _relations_shown(self, model: Any, by_task: dict[Any, Any], position: int) -> dict[str, Any] | None:
