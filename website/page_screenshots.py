@@ -1,7 +1,7 @@
 """python website/page_screenshots.py [--chromium PATH]
 
-Draw docs/figures/report.png and docs/figures/live-page.png: the head of a report of a run, and the live page of a service
-under traffic. Needs playwright and a Chromium.
+Draw docs/figures/report.png and docs/figures/live-page.png: the head of a report of a run, and the live page of a
+service under traffic. Needs playwright and a Chromium.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ def draw_report(browser: Browser, folder: Path) -> None:
 def draw_live_page(browser: Browser, folder: Path) -> None:
     """Draw the live page of a service that predicts, learns, and decides."""
     rng = np.random.default_rng(0)
-    weights = rng.normal(size=(20, 3)) + [2.0, 0.0, 0.0]
+    weights = rng.normal(size=(20, 3)) + np.array([2.0, 0.0, 0.0])
 
     def examples(n: int) -> tuple[Any, Any, list[str]]:
         X, tasks = rng.normal(size=(n, 3)).round(3), rng.integers(0, 20, size=n)

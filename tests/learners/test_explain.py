@@ -133,7 +133,7 @@ def test_nothing_changes_and_wrong_input_is_refused():
     before = model.decision_function(X, tasks=tasks)
     model.explain(X[0], task=1)
     for given, said in (
-        ({"label": "x"}, "known classes"), ({"nearest": -1}, "nearest"), ({"nearest": 1.5}, "nearest"),
+        ({"label": 7}, "label must be one of the known classes"), ({"label": []}, "label must be"), ({"nearest": -1}, "nearest"), ({"nearest": 1.5}, "nearest"),
         ({"names": ["a"]}, "names"), ({"task": None}, "task"), ({"x": X[:2]}, "x"), ({"x": [np.nan] * 4}, "NaN"),
         ({"x": {"a": 1}}, "dict"),
     ):  # fmt: skip
@@ -201,3 +201,17 @@ def test_a_linear_learner_explains_by_its_features(made, engine, classes, kind):
         found = holds(model, kind(X)[row], tasks[row])
         assert {term.kind for term in found.terms} <= {"feature", "normalisation"}
         assert abs(found.remainder) < 1e-9
+
+
+def test_terms_are_a_sequence_that_is_made_when_it_is_read():
+    X, y, tasks = stream(100)
+    wide = np.concatenate([X] * 20, axis=1)
+    found = Budgetron().fit(wide, y, tasks=tasks).explain(wide[0], task=1)
+    terms = found.terms
+    everything = list(terms)
+    assert len(terms) == len(everything) > 40 and terms == tuple(everything)
+    assert terms[0] == everything[0] and terms[-1] == everything[-1] and terms[3:9] == tuple(everything[3:9])
+    assert [abs(term.total) for term in terms[:32]] == [abs(term.total) for term in everything[:32]]
+    assert repr(terms) == f"<{len(terms)} terms>" and everything[5] in terms
+    with pytest.raises(IndexError):
+        terms[len(terms)]

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from budgetron.errors import is_whole, refuse, refuse_type, shown
+from budgetron.errors import UnknownLabel, is_whole, refusal, refuse, refuse_type, shown
 from budgetron.learners.input.hashing import names_of
 from budgetron.learners.inspection.explanation import Explanation, NearestExample, Term, split_term
 
@@ -29,7 +29,9 @@ def explain(model: Learner, x: Any, task: Any, offset: Any, label: Any, names: A
         raise refuse(who, "nearest", "an integer >= 0", shown(nearest))
     if names is not None and not isinstance(names, Mapping):
         raise refuse_type(who, "names", "a mapping from columns to names, or None", shown(names))
-    asked = None if label is None else classes.code(who, label)
+    asked = None if label is None else classes.find(label)
+    if label is not None and asked is None:
+        raise UnknownLabel(refusal(who, "label", f"one of the known classes {shown(classes.values.tolist())}", shown(label)))
     rows, task_ids, clusters, offsets = model._one_example(x, task, offset)
     engine = model._engine
     with model._guard:
