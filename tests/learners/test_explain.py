@@ -133,7 +133,8 @@ def test_nothing_changes_and_wrong_input_is_refused():
     before = model.decision_function(X, tasks=tasks)
     model.explain(X[0], task=1)
     for given, said in (
-        ({"label": 7}, "label must be one of the known classes"), ({"label": []}, "label must be"), ({"nearest": -1}, "nearest"), ({"nearest": 1.5}, "nearest"),
+        ({"label": 7}, "label must be one of the known classes"), ({"label": []}, "label must be"),
+        ({"nearest": -1}, "nearest"), ({"nearest": 1.5}, "nearest"),
         ({"names": ["a"]}, "names"), ({"task": None}, "task"), ({"x": X[:2]}, "x"), ({"x": [np.nan] * 4}, "NaN"),
         ({"x": {"a": 1}}, "dict"),
     ):  # fmt: skip

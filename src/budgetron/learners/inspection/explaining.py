@@ -31,7 +31,8 @@ def explain(model: Learner, x: Any, task: Any, offset: Any, label: Any, names: A
         raise refuse_type(who, "names", "a mapping from columns to names, or None", shown(names))
     asked = None if label is None else classes.find(label)
     if label is not None and asked is None:
-        raise UnknownLabel(refusal(who, "label", f"one of the known classes {shown(classes.values.tolist())}", shown(label)))
+        accepted = f"one of the known classes {shown(classes.values.tolist())}"
+        raise UnknownLabel(refusal(who, "label", accepted, shown(label)))
     rows, task_ids, clusters, offsets = model._one_example(x, task, offset)
     engine = model._engine
     with model._guard:
