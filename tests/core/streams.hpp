@@ -9,7 +9,7 @@
 #include <string>
 #include <vector>
 
-#include "rules/model.hpp"
+#include "learner/model.hpp"
 
 namespace budgetron {
 

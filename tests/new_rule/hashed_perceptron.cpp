@@ -6,7 +6,7 @@
 #include <stdexcept>
 #include <vector>
 
-#include "rules/registry.hpp"
+#include "learner/registry.hpp"
 
 namespace budgetron {
 

@@ -3,7 +3,7 @@
 
 #include <nanobind/nanobind.h>
 
-#include "rules/model.hpp"
+#include "learner/model.hpp"
 
 namespace budgetron {
 

@@ -26,7 +26,7 @@
 #include "bindings/arrays.hpp"
 #include "bindings/bindings.hpp"
 #include "bindings/requirements.hpp"
-#include "rules/model.hpp"
+#include "learner/model.hpp"
 
 using namespace nb::literals;
 

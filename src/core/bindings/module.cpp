@@ -5,8 +5,8 @@
 #include <nanobind/stl/vector.h>
 
 #include "bindings/bindings.hpp"
-#include "rules/model.hpp"
-#include "rules/registry.hpp"
+#include "learner/model.hpp"
+#include "learner/registry.hpp"
 #include "simd/simd.hpp"
 
 namespace nb = nanobind;

@@ -8,7 +8,7 @@
 #include <string>
 
 #include "bindings/arrays.hpp"
-#include "rules/model.hpp"
+#include "learner/model.hpp"
 
 namespace budgetron {
 

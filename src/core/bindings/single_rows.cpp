@@ -17,7 +17,7 @@
 #include "bindings/bindings.hpp"
 #include "bindings/feature_dicts.hpp"
 #include "bindings/requirements.hpp"
-#include "rules/model.hpp"
+#include "learner/model.hpp"
 
 using namespace nb::literals;
 

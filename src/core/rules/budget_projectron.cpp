@@ -7,7 +7,7 @@
 #include <cstddef>
 #include <cstdint>
 
-#include "rules/with_span.hpp"
+#include "learner/with_span.hpp"
 
 namespace budgetron {
 

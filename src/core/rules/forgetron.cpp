@@ -13,7 +13,7 @@
 #include <cstdint>
 #include <vector>
 
-#include "rules/coefficient_learner.hpp"
+#include "learner/coefficient_learner.hpp"
 
 namespace budgetron {
 

@@ -10,8 +10,8 @@
 #include <cstdint>
 #include <stdexcept>
 
-#include "rules/budgetron/hashing.hpp"
-#include "rules/registry.hpp"
+#include "learner/registry.hpp"
+#include "rules/budgetron/features/hashing.hpp"
 
 namespace budgetron {
 

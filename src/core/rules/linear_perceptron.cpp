@@ -16,7 +16,7 @@
 #include <memory>
 #include <stdexcept>
 
-#include "rules/primal_learner.hpp"
+#include "learner/primal_learner.hpp"
 
 namespace budgetron {
 

@@ -14,7 +14,7 @@
 #include <cstdint>
 #include <stdexcept>
 
-#include "rules/with_span.hpp"
+#include "learner/with_span.hpp"
 
 namespace budgetron {
 

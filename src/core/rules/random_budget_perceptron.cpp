@@ -6,8 +6,8 @@
 #include <cstddef>
 #include <cstdint>
 
-#include "rules/coefficient_learner.hpp"
-#include "rules/splitmix.hpp"
+#include "learner/coefficient_learner.hpp"
+#include "learner/splitmix.hpp"
 
 namespace budgetron {
 

@@ -14,7 +14,7 @@
 #include <stdexcept>
 
 #include "algebra/span.hpp"
-#include "rules/coefficient_learner.hpp"
+#include "learner/coefficient_learner.hpp"
 
 namespace budgetron {
 

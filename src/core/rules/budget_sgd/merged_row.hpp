@@ -7,7 +7,7 @@
 #include <cstddef>
 #include <cstdint>
 
-#include "rules/learner.hpp"
+#include "learner/learner.hpp"
 
 namespace budgetron {
 

@@ -10,8 +10,8 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "learner/with_span.hpp"
 #include "rules/budget_sgd/margin_learner.hpp"
-#include "rules/with_span.hpp"
 
 namespace budgetron {
 

@@ -10,8 +10,8 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "learner/splitmix.hpp"
 #include "rules/budget_sgd/margin_learner.hpp"
-#include "rules/splitmix.hpp"
 
 namespace budgetron {
 

@@ -17,10 +17,10 @@
 #include <string>
 #include <utility>
 
-#include "rules/budgetron/filter.hpp"
-#include "rules/budgetron/fourier_adagrad.hpp"
-#include "rules/budgetron/latent.hpp"
-#include "rules/registry.hpp"
+#include "learner/registry.hpp"
+#include "rules/budgetron/parts/filter.hpp"
+#include "rules/budgetron/parts/fourier_adagrad.hpp"
+#include "rules/budgetron/parts/latent.hpp"
 
 namespace budgetron {
 

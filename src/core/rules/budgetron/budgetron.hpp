@@ -10,14 +10,14 @@
 #include <cstdint>
 #include <vector>
 
+#include "learner/learner.hpp"
 #include "rules/budgetron/calibration.hpp"
-#include "rules/budgetron/fourier_features.hpp"
+#include "rules/budgetron/features/fourier_features.hpp"
+#include "rules/budgetron/features/scaler.hpp"
 #include "rules/budgetron/mixture.hpp"
-#include "rules/budgetron/part.hpp"
-#include "rules/budgetron/scaler.hpp"
-#include "rules/budgetron/table.hpp"
-#include "rules/budgetron/task_rows.hpp"
-#include "rules/learner.hpp"
+#include "rules/budgetron/parts/part.hpp"
+#include "rules/budgetron/parts/table.hpp"
+#include "rules/budgetron/parts/task_rows.hpp"
 
 namespace budgetron {
 

@@ -11,7 +11,7 @@
 #include <cstddef>
 
 #include "memory.hpp"
-#include "rules/budgetron/steps.hpp"
+#include "rules/budgetron/parts/steps.hpp"
 
 namespace budgetron {
 

@@ -13,7 +13,7 @@
 #include <vector>
 
 #include "memory.hpp"
-#include "rules/budgetron/steps.hpp"
+#include "rules/budgetron/parts/steps.hpp"
 
 namespace budgetron {
 

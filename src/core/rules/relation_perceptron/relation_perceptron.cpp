@@ -7,7 +7,7 @@
 #include <cstdint>
 #include <memory>
 
-#include "rules/primal_learner.hpp"
+#include "learner/primal_learner.hpp"
 #include "rules/relation_perceptron/full_relations.hpp"
 #include "rules/relation_perceptron/low_rank_relations.hpp"
 

@@ -11,7 +11,7 @@
 #include <string>
 #include <vector>
 
-#include "rules/registry.hpp"
+#include "learner/registry.hpp"
 #include "stores/row_table.hpp"
 
 namespace budgetron {

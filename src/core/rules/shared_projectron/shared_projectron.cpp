@@ -13,7 +13,7 @@
 #include <stdexcept>
 
 #include "algebra/span.hpp"
-#include "rules/registry.hpp"
+#include "learner/registry.hpp"
 #include "rules/shared_projectron/task_coefficients.hpp"
 
 namespace budgetron {

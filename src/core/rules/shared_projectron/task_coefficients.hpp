@@ -14,7 +14,7 @@
 #include <stdexcept>
 #include <vector>
 
-#include "rules/learner.hpp"
+#include "learner/learner.hpp"
 #include "rules/shared_projectron/eviction_log.hpp"
 #include "rules/shared_projectron/weight_norms.hpp"
 #include "stores/row_table.hpp"

@@ -15,7 +15,7 @@
 #include <cstddef>
 #include <cstdint>
 
-#include "rules/learner.hpp"
+#include "learner/learner.hpp"
 #include "rules/shared_projectron/weight_gram.hpp"
 #include "stores/row_table.hpp"
 

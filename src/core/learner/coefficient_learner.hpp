@@ -9,7 +9,7 @@
 #include <cstdint>
 #include <stdexcept>
 
-#include "rules/registry.hpp"
+#include "learner/registry.hpp"
 
 namespace budgetron {
 

@@ -20,10 +20,10 @@
 #include <vector>
 
 #include "intrinsics.hpp"
-#include "rules/budgetron/hashing.hpp"
-#include "rules/budgetron/part.hpp"
-#include "rules/budgetron/steps.hpp"
-#include "rules/budgetron/fourier_adagrad.hpp"
+#include "rules/budgetron/features/hashing.hpp"
+#include "rules/budgetron/parts/fourier_adagrad.hpp"
+#include "rules/budgetron/parts/part.hpp"
+#include "rules/budgetron/parts/steps.hpp"
 
 namespace budgetron {
 

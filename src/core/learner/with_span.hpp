@@ -9,7 +9,7 @@
 #include <cstdint>
 
 #include "algebra/span.hpp"
-#include "rules/coefficient_learner.hpp"
+#include "learner/coefficient_learner.hpp"
 
 namespace budgetron {
 

@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "rules/learner.hpp"
+#include "learner/learner.hpp"
 
 namespace budgetron {
 

@@ -1,4 +1,4 @@
-#include "rules/registry.hpp"
+#include "learner/registry.hpp"
 
 #include <algorithm>
 #include <stdexcept>

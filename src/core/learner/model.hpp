@@ -8,7 +8,7 @@
 #include <mutex>
 
 #include "fair_lock.hpp"
-#include "rules/learner.hpp"
+#include "learner/learner.hpp"
 
 namespace budgetron {
 

@@ -7,7 +7,7 @@
 #include <stdexcept>
 #include <vector>
 
-#include "rules/registry.hpp"
+#include "learner/registry.hpp"
 #include "stores/row_table.hpp"
 
 namespace budgetron {

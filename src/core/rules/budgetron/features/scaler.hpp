@@ -15,8 +15,8 @@
 #include <stdexcept>
 #include <vector>
 
+#include "learner/parameters.hpp"
 #include "memory.hpp"
-#include "rules/parameters.hpp"
 
 namespace budgetron {
 

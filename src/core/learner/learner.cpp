@@ -1,4 +1,4 @@
-#include "rules/learner.hpp"
+#include "learner/learner.hpp"
 
 #include <algorithm>
 #include <cmath>

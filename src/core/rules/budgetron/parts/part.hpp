@@ -10,8 +10,8 @@
 #include <string>
 #include <vector>
 
+#include "learner/learner.hpp"
 #include "memory.hpp"
-#include "rules/learner.hpp"
 
 namespace budgetron {
 

@@ -1,4 +1,4 @@
-#include "rules/model.hpp"
+#include "learner/model.hpp"
 
 #include <algorithm>
 #include <cstddef>
@@ -6,7 +6,7 @@
 #include <utility>
 #include <vector>
 
-#include "rules/registry.hpp"
+#include "learner/registry.hpp"
 
 namespace budgetron {
 

@@ -15,11 +15,11 @@
 #include <cstdint>
 #include <string>
 
-#include "rules/budgetron/covariance.hpp"
-#include "rules/budgetron/hashing.hpp"
-#include "rules/budgetron/part.hpp"
-#include "rules/budgetron/steps.hpp"
-#include "rules/learner.hpp"
+#include "learner/learner.hpp"
+#include "rules/budgetron/features/hashing.hpp"
+#include "rules/budgetron/parts/covariance.hpp"
+#include "rules/budgetron/parts/part.hpp"
+#include "rules/budgetron/parts/steps.hpp"
 
 namespace budgetron {
 

@@ -11,7 +11,7 @@
 #include <cstdint>
 
 #include "memory.hpp"
-#include "rules/budgetron/hashing.hpp"
+#include "rules/budgetron/features/hashing.hpp"
 #include "simd/simd.hpp"
 
 namespace budgetron {

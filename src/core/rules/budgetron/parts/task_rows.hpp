@@ -12,9 +12,9 @@
 #include <memory>
 #include <stdexcept>
 
+#include "learner/learner.hpp"
 #include "memory.hpp"
-#include "rules/budgetron/part.hpp"
-#include "rules/learner.hpp"
+#include "rules/budgetron/parts/part.hpp"
 #include "stores/row_table.hpp"
 
 namespace budgetron {

@@ -9,8 +9,8 @@
 
 #include "bandwidth.hpp"
 #include "kernel.hpp"
+#include "learner/parameters.hpp"
 #include "memory.hpp"
-#include "rules/parameters.hpp"
 #include "similarity.hpp"
 #include "state.hpp"
 #include "stores/store.hpp"

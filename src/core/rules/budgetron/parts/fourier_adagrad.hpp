@@ -18,9 +18,9 @@
 #include <string>
 #include <vector>
 
-#include "rules/budgetron/hashing.hpp"
-#include "rules/budgetron/part.hpp"
-#include "rules/budgetron/steps.hpp"
+#include "rules/budgetron/features/hashing.hpp"
+#include "rules/budgetron/parts/part.hpp"
+#include "rules/budgetron/parts/steps.hpp"
 #include "simd/simd.hpp"
 
 namespace budgetron {

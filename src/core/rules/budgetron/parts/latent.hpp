@@ -15,8 +15,8 @@
 #include <cstddef>
 #include <cstdint>
 
-#include "rules/budgetron/filter.hpp"
-#include "rules/budgetron/hashing.hpp"
+#include "rules/budgetron/features/hashing.hpp"
+#include "rules/budgetron/parts/filter.hpp"
 
 namespace budgetron {
 
