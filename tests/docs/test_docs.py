@@ -136,7 +136,7 @@ def is_curl(page, words):
     """Each is a path of the service, by a method that it takes."""
     from budgetron.service.http.operations import MODEL_OPERATIONS, OWN_PATHS, SERVICE_OPERATIONS
 
-    path = next(word for word in words if word.startswith("localhost:8000/")).removeprefix("localhost:8000")
+    path = next(found[1] for word in words if (found := re.fullmatch(r"localhost:800\d(/.*)", word)))
     method = "POST" if {"-d", "--data-binary"} & set(words) else "PUT" if "--upload-file" in words else "GET"
     method = words[words.index("-X") + 1] if "-X" in words else method
     relative = re.sub("^tasks/.*", "tasks/{task}", path.removeprefix("/v1/"))

@@ -207,6 +207,15 @@ class Client:
         """Download a backup of model, log and keys. `budgetron restore PATH DIRECTORY` restores it."""
         replace_file(path, self._call(Call("GET", self._settings.path("backup"))))
 
+    def copy(self) -> dict[str, Any]:
+        """Where the model is copied to and how far, and whether this service is the owner or a standby."""
+        return self._get("copy")
+
+    def take_over(self) -> int:
+        """Make this standby the owner of the copy. Returns the number of the log record."""
+        call = Call("POST", self._settings.path("takeover"), answer=dict[str, int])
+        return int((self._call(call))["position"])
+
     # ---- HTTP
 
     def _get(self, rest: str) -> dict[str, Any]:

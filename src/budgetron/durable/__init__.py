@@ -17,9 +17,11 @@ from budgetron.durable.errors import (
     DirectoryGone,
     DiskRefused,
     KeyReused,
+    NotCopied,
     NothingLearned,
     NotInLog,
     StaleOwner,
+    StandbyOnly,
 )
 from budgetron.durable.host import Host
 from budgetron.durable.hosted_model import HostedModel
@@ -27,6 +29,9 @@ from budgetron.durable.model_host import ModelHost
 from budgetron.durable.repairs.repair import repair
 from budgetron.durable.repairs.restore import restore
 from budgetron.durable.repairs.verify import verify
+from budgetron.durable.replication.follower import Follower
+from budgetron.durable.replication.replicator import Replicator
+from budgetron.durable.replication.store import open_store
 from budgetron.durable.requests import Learned, Request, StreamRows, row_digest, row_digests
 
 __all__ = [
@@ -36,16 +41,21 @@ __all__ = [
     "DamagedLog",
     "DirectoryGone",
     "DiskRefused",
+    "Follower",
     "Host",
     "HostedModel",
     "KeyReused",
     "Learned",
     "ModelHost",
+    "NotCopied",
     "NotInLog",
     "NothingLearned",
+    "Replicator",
     "Request",
     "StaleOwner",
+    "StandbyOnly",
     "StreamRows",
+    "open_store",
     "repair",
     "restore",
     "row_digest",

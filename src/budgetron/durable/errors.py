@@ -27,6 +27,14 @@ class StaleOwner(StorageError):
     """A later owner has taken over the directory, so this one may not write to it any more."""
 
 
+class StandbyOnly(StorageError):
+    """The host follows the copy of another one, and may not learn before it takes over."""
+
+
+class NotCopied(StorageError):
+    """The labels are on disk and learned, but not in the copy, to which they had to be written before the answer."""
+
+
 class DamagedLog(StorageError):
     """The files on disk differ from what was acknowledged; `what` says where, without path and remedy."""
 

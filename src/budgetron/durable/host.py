@@ -23,7 +23,7 @@ from typing import Any, ClassVar, Self
 
 from budgetron.durable import blocks
 from budgetron.durable.corrections import WITHDRAWN, Corrected, Correction, Corrections
-from budgetron.durable.errors import DiskRefused, NothingLearned, StaleOwner, storage_errors
+from budgetron.durable.errors import DiskRefused, NotCopied, NothingLearned, StaleOwner, storage_errors
 from budgetron.durable.host_state import HostState
 from budgetron.durable.hosted_model import hosted_model_from
 from budgetron.durable.ownership import DirectoryLock, make_private, remove_leftovers
@@ -74,6 +74,9 @@ class Host(HostState):
         self._waiting: list[Entry] = []
         self._learning_lock = learning_lock or nullcontext()
         self._open = True
+        self._writes_refused: StorageError | None = None
+        # Called after each commit, before its answers are given; if it raises, that is the answer.
+        self.before_answer: Callable[[], None] | None = None
         # False after learning was interrupted (Ctrl-C) between log and model: they differ until the next recovery.
         self._is_consistent = True
 
@@ -235,7 +238,7 @@ class Host(HostState):
 
     def _commit_together(self, entries: list[Entry], in_order: bool) -> None:
         try:
-            self._check_open()
+            self._check_writable()
             new = self._log.select_unlearned(entries, self._classes)
             if new:
                 self._log.append(new)
@@ -255,6 +258,25 @@ class Host(HostState):
         except Exception as error:  # Only the first snapshot raises: without it the first block is not acknowledged.
             for entry in new:
                 entry.answer = error
+        try:
+            self._confirm()
+        except StorageError as error:
+            for entry in entries:  # repeated ones too: their first answer may have failed for the same reason
+                if isinstance(entry.answer, Learned):
+                    entry.answer = error
+
+    def _confirm(self) -> None:
+        """Let the caller do what has to be done before an answer: copy it elsewhere."""
+        if self.before_answer is not None:
+            try:
+                self.before_answer()
+            except StaleOwner:
+                raise
+            except StorageError as error:
+                raise NotCopied(
+                    f"Host: it is on disk here, but could not be copied: {error} Send it again with the same "
+                    "idempotency key: then it is learned once."
+                ) from error
 
     @property
     def _classes(self) -> Any:
@@ -318,7 +340,7 @@ class Host(HostState):
 
     def _change(self, position: int, row: int | None, label: Any, who: str, reason: str) -> Corrected:
         with self._commit_lock:
-            self._check_open()
+            self._check_writable()
             if not self._hosted.begun:
                 raise NothingLearned
             before = self._corrections.repeated(position, row, label)
@@ -336,6 +358,7 @@ class Host(HostState):
                 raise
             self._is_consistent = True
             self.snapshot_error = None
+            self._confirm()
             return corrected
 
     def record_of(self, key: str) -> int | None:
@@ -388,10 +411,11 @@ class Host(HostState):
         """
         hosted = hosted_model_from(content)
         with self._commit_lock:
-            self._check_open()
+            self._check_writable()
             self._snapshots.replace_model(hosted.content())
             with swapping or nullcontext():
                 self._hosted = hosted
+            self._confirm()
 
     def backup(self, path: str | os.PathLike[str]) -> None:
         """Write a copy of model, log and keys to one file, while learning continues.
@@ -415,16 +439,25 @@ class Host(HostState):
         for it, and reports the outcome of the commit before.
         """
         if not self._commit_lock.acquire(timeout=_LOCK_TIMEOUT):
-            if self._log.write_error is not None:
-                raise self._log.write_error
+            if (error := self._writes_refused or self._log.write_error) is not None:
+                raise error
             return
         try:
-            self._check_open()
+            self._check_writable()
             self._log.try_to_write()
             if self.snapshot_error is not None:
                 self._snapshot()
         finally:
             self._commit_lock.release()
+
+    def refuse_writes(self, error: StorageError | None) -> None:
+        """Raise this error instead of learning, from now on; None allows learning again. Predictions go on."""
+        self._writes_refused = error
+
+    def _check_writable(self) -> None:
+        self._check_open()
+        if self._writes_refused is not None:
+            raise self._writes_refused
 
     def _check_open(self) -> None:
         if not self._open:

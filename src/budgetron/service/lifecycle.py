@@ -18,6 +18,7 @@ from budgetron.service.http.rates import Rates
 from budgetron.service.logs import log
 from budgetron.service.monitoring.metrics import Metrics
 from budgetron.service.monitoring.slow_log import SlowLog
+from budgetron.service.replication import Replication
 from budgetron.service.served_model import ServedModel, open_host
 from budgetron.service.settings import ServiceSettings
 
@@ -66,10 +67,17 @@ class Service:
         for name, make_model in self._make_models.items():
             began = time.perf_counter()
             # Never in the main thread: Ray, if started there, handles SIGTERM itself.
-            host = await asyncio.to_thread(open_host, self.settings.data / name, make_model, self.settings)
+            folder, copy = self.settings.data / name, self.settings.copy
+            replication = None if copy is None else Replication(name, folder, copy, self.settings.snapshot_every)
+            if replication is None:
+                host = await asyncio.to_thread(open_host, folder, make_model, self.settings)
+            else:
+                host = await asyncio.to_thread(replication.open, make_model)
             try:
-                self.models[name] = ServedModel(name, host, self.settings)
+                self.models[name] = ServedModel(name, host, self.settings, replication)
             except BaseException:
+                if replication is not None:
+                    replication.stop()
                 host.close()
                 raise
             log("model", model=name, learner=type(host.model).__name__, position=host.position,

@@ -14,6 +14,7 @@ from budgetron.learners.asking import Asking
 from budgetron.service.handlers.predicting import Predictor
 from budgetron.service.monitoring.statistics import LiveStatistics
 from budgetron.service.pending import KEY_PREFIX, Pending
+from budgetron.service.replication import Replication
 from budgetron.service.settings import ServiceSettings
 from budgetron.service.writer import Writer
 
@@ -23,8 +24,10 @@ Answer = TypeVar("Answer")
 class ServedModel:
     """One model. Created and closed on the event loop."""
 
-    def __init__(self, name: str, host: ModelHost, settings: ServiceSettings) -> None:
-        self.name, self.host = name, host
+    def __init__(
+        self, name: str, host: ModelHost, settings: ServiceSettings, replication: Replication | None = None
+    ) -> None:
+        self.name, self.host, self.replication = name, host, replication
         self.limits = settings.limits
         self.statistics = LiveStatistics()
         self.pending = Pending(host.directory, settings.pending, settings.limits.pending_bytes)
@@ -62,6 +65,8 @@ class ServedModel:
 
     def close(self) -> None:
         self.writer.stop()
+        if self.replication is not None:
+            self.replication.stop()
         self.pending.close()
         self.host.close()
 

@@ -9,6 +9,7 @@ from pathlib import Path
 
 from budgetron.errors import refuse
 from budgetron.service.http.addresses import networks_of
+from budgetron.service.replication import CopySettings
 
 
 @dataclass(frozen=True)
@@ -54,6 +55,7 @@ class ServiceSettings:
     grace: float = 10.0  # seconds that running requests have when the service stops
     log_requests: bool = False
     trusted_proxies: tuple[str, ...] = ()  # whose X-Forwarded-For counts
+    copy: CopySettings | None = None  # of every model
     limits: Limits = field(default_factory=Limits)
 
     def checked(self) -> ServiceSettings:
@@ -66,6 +68,9 @@ class ServiceSettings:
         networks_of(self.trusted_proxies)  # raises an error if one is not an address
         if (self.tls_certificate is None) != (self.tls_key is None):
             raise refuse("serve", "--tls-certificate and --tls-key", "given together", "only one of them")
+        if self.copy is not None and (self.shards is not None or self.ray is not None):
+            accepted = "given for models in one piece"
+            raise refuse("serve", "--replicate-to and --standby-of", accepted, "--shards or --ray")
         return self
 
 

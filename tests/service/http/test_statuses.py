@@ -20,9 +20,11 @@ from budgetron.durable import (
     DirectoryGone,
     DiskRefused,
     KeyReused,
+    NotCopied,
     NothingLearned,
     NotInLog,
     StaleOwner,
+    StandbyOnly,
 )
 from budgetron.errors import (
     BadLineError,
@@ -64,6 +66,8 @@ STATUSES = {  # class → status, and whether the response has Retry-After
     StorageError: (503, True),
     AlreadyOwned: (503, True),
     StaleOwner: (503, True),
+    StandbyOnly: (503, True),
+    NotCopied: (503, True),
     WorkerError: (503, True),
     WorkersLost: (503, True),
     NotTheOwner: (503, True),

@@ -1,38 +1,79 @@
-"""`budgetron restore`: replace what a service has on disk by a backup."""
+"""`budgetron restore`: replace what a service has on disk by a backup, or by an earlier state."""
 
 from __future__ import annotations
 
+from datetime import UTC, datetime
 from pathlib import Path
 
 import click
 
 from budgetron.cli.commands.verify import is_sharded
-from budgetron.errors import refuse
+from budgetron.errors import refuse, shown
 
 
 @click.command("restore")
-@click.argument("backup", type=click.Path(path_type=Path, exists=True, dir_okay=False))
-@click.argument("directory", type=click.Path(path_type=Path, file_okay=False))
-def command(backup: Path, directory: Path) -> None:
-    """Replace a model on disk by a backup. Stop the service first.
+@click.argument("backup", metavar="SOURCE")
+@click.argument("directory", type=click.Path(path_type=Path, file_okay=False), required=False)
+@click.option("--at", metavar="TIME|POSITION", help="The point to go back to: a record number, or a time for a copy.")
+@click.option("--list", "listing", is_flag=True, help="Only list the points of a copy.")
+def command(backup: str, directory: Path | None, at: str | None, listing: bool) -> None:
+    """Replace a model on disk by a backup or by an earlier state. Stop the service first.
 
-    BACKUP is a file from GET /v1/backup or Host.backup. DIRECTORY is the directory of one model, for example
-    DATA/default; it may be damaged, empty or missing. Rows that were learned after the backup are lost, and so are
-    their idempotency keys: if clients send them again, they are learned. The old file is kept.
+    SOURCE is a file from GET /v1/backup or Host.backup; the copy of a model that serve --replicate-to has written, for
+    example URL/default; or the directory of a model, perhaps DIRECTORY itself. DIRECTORY is the directory of one model,
+    for example DATA/default; it may be damaged, empty or missing.
+
+    POSITION is the number of the last record to keep. TIME is like 2026-11-17T12:30:00 (UTC unless it has an offset):
+    the last state that had been copied then. Rows that were learned after that point are lost, and so are their
+    idempotency keys: if clients send them again, they are learned. The old file is kept.
     """
     from budgetron.durable import restore
+    from budgetron.durable.replication.store import is_copy
     from budgetron.service.pending import forget_labels_after
 
+    if not is_copy(backup) and not Path(backup).exists():
+        raise refuse("restore", "SOURCE", "a backup, a copy or the directory of a model", shown(backup),
+                     "The copy of a model is below its service's: COPY/default.")  # fmt: skip
+    if listing:
+        _list_points(backup)
+        return
+    if directory is None:
+        raise refuse("restore", "DIRECTORY", "given", "none", "Name the directory of the model, such as DATA/default.")
     if is_sharded(directory):
         raise refuse("restore", "DIRECTORY", "that of a model in one piece", f"{str(directory)!r}, a model in shards",
                      "Replace the whole directory by a copy that was made while the service was stopped.")  # fmt: skip
     if directory.is_dir() and any((folder / "host.sqlite").exists() for folder in directory.iterdir()):
         raise refuse("restore", "DIRECTORY", "the directory of one model", f"{str(directory)!r}, which contains models",
                      f"Name the model, for example {directory / 'default'}.")  # fmt: skip
-    done = restore(backup, directory)
+    if at is None or at.isdecimal():
+        done = restore(backup, directory, position=None if at is None else int(at))
+    else:
+        done = restore(backup, directory, at=_seconds(at))
     forget_labels_after(directory, done.last_good)
     click.echo(f"{directory}: restored: {done.examples} examples learned.")
     if lost := done.last_known - done.last_good:
-        click.echo(f"The last {lost} record(s), after record {done.last_good}, are not in the backup: send them again.")
+        where = "not in the backup" if at is None else "not restored"
+        click.echo(f"The last {lost} record(s), after record {done.last_good}, are {where}: send them again.")
     if done.kept is not None:
         click.echo(f"The old file is {done.kept}; delete it when you do not need it any more.")
+
+
+def _seconds(text: str) -> float:
+    """A time as seconds since 1970; without an offset it is UTC, as in the log of the service."""
+    try:
+        found = datetime.fromisoformat(text)
+    except ValueError:
+        raise refuse("restore", "--at", "a record number, or a time such as 2026-11-17T12:30:00", shown(text)) from None
+    return (found if found.tzinfo else found.replace(tzinfo=UTC)).timestamp()
+
+
+def _list_points(source: str) -> None:
+    from budgetron.durable.replication.history import read_runs, shown_time
+    from budgetron.durable.replication.store import is_copy, open_store
+
+    if not is_copy(source):
+        raise refuse("restore", "--list", "given with a copy", shown(source), "A backup has one state, its last one.")
+    for run in read_runs(open_store(source)):
+        lost = "  (objects after this are missing)" if run.missing else ""
+        click.echo(f"{shown_time(run.base.at)}  to  {shown_time(run.last.at)}  "
+                   f"records {run.base.first} to {run.last.last}{lost}")  # fmt: skip

@@ -48,6 +48,15 @@ _SHARDS = 8  # default with --ray, as in `run`
 @click.option("--grace", default=10.0, show_default=True, type=click.FloatRange(min=1), help="Seconds to stop cleanly.")
 @click.option("--slow", default=1.0, show_default=True, type=click.FloatRange(min=0),
               help="Log requests that take longer, in seconds; 0: none.")
+@click.option("--replicate-to", metavar="URL", help="Copy the models continuously to a directory or fsspec URL.")
+@click.option("--standby-of", metavar="URL", help="Follow such a copy, and take over when asked to.")
+@click.option("--replicate-every", default=1.0, show_default=True, type=click.FloatRange(min=0),
+              help="Seconds between two copies; 0: before each answer.")
+@click.option("--keep-copies", default=7.0, show_default=True, type=click.FloatRange(min=0),
+              help="Days back to which a copy can be restored.")
+@click.option("--take-over", is_flag=True, help="Claim the copy even if another directory wrote it last.")
+@click.option("--take-over-after", type=click.FloatRange(min=10), metavar="SECONDS",
+              help="Of a standby: take over if the owner has written nothing for so long.")  # fmt: skip
 @click.option("--log-requests", is_flag=True, help="Log every request, not only errors.")
 def command(
     models: tuple[str, ...],
@@ -69,6 +78,12 @@ def command(
     pending: int,
     grace: float,
     slow: float,
+    replicate_to: str | None,
+    standby_of: str | None,
+    replicate_every: float,
+    keep_copies: float,
+    take_over: bool,
+    take_over_after: float | None,
     log_requests: bool,
 ) -> None:
     """Serve models over HTTP while they keep learning. An acknowledged label is never lost.
@@ -96,7 +111,20 @@ def command(
             Limits(), rate=rate, address_rate=address_rate, address_connections=address_connections, slow_seconds=slow
         ),
     )  # fmt: skip
-    serve(settings.checked(), _models(models, data))
+    if replicate_to is None and standby_of is None:
+        serve(settings.checked(), _models(models, data))
+        return
+    from budgetron.service.replication import CopySettings, copied_models
+
+    if replicate_to is not None and standby_of is not None:
+        raise refuse("serve", "--replicate-to and --standby-of", "given one at a time", "both",
+                     "A standby writes to the URL that it follows, once it has taken over.")  # fmt: skip
+    if standby_of is not None and models:
+        raise refuse("serve", "MODEL", "left out with --standby-of, which serves what is copied", shown(models[0]))
+    url = standby_of or replicate_to or ""
+    copy = CopySettings(url, standby_of is not None, replicate_every, keep_copies, take_over, take_over_after)
+    made = _models(models, data) if standby_of is None else dict.fromkeys(copied_models(standby_of))
+    serve(replace(settings, copy=copy).checked(), made)
 
 
 def _models(texts: tuple[str, ...], data: Path) -> dict[str, Callable[[], Any] | None]:

@@ -7,20 +7,31 @@ from pathlib import Path
 
 import click
 
-from budgetron.errors import StorageError, refuse
+from budgetron.errors import StorageError, refuse, shown
 
 
 @click.command("verify")
-@click.argument("path", type=click.Path(path_type=Path, exists=True))
-def command(path: Path) -> None:
+@click.argument("path", metavar="PATH")
+def command(path: str) -> None:
     """Check what a service has on disk, or a backup. The service may be running; nothing is changed.
 
-    PATH is the data directory of a service, the directory of one model, or a backup file. Everything is checked that
+    PATH is the data directory of a service, the directory of one model, a backup file, or the copy of a model (see
+    serve --replicate-to). Everything is checked that
     the start of a service checks: the log, its snapshots, and the idempotency keys. The exit code is 1 if something is
     damaged; the message names the command that helps.
     """
+    from budgetron.durable.replication.store import is_copy
+
     damaged = 0
-    for place in [path] if path.is_file() else model_directories(path):
+    if is_copy(path):
+        places: list[Path | str] = [path]
+    elif (given := Path(path)).is_file():
+        places = [given]
+    elif given.is_dir():
+        places = list(model_directories(given))
+    else:
+        raise refuse("verify", "PATH", "an existing file or directory, or a URL", shown(path))
+    for place in places:
         try:
             for line in _report(place):
                 click.echo(f"{place}: {line}")
@@ -30,14 +41,16 @@ def command(path: Path) -> None:
     sys.exit(1 if damaged else 0)
 
 
-def _report(place: Path) -> list[str]:
+def _report(place: Path | str) -> list[str]:
     from budgetron.distributed.sharded_repair import verify_sharded
     from budgetron.durable import verify
     from budgetron.service.pending import verify_pending
 
-    checked = verify_sharded(place) if is_sharded(place) else {"": verify(place)}
-    if place.is_dir():
-        verify_pending(place)
+    checked = {"": verify(place)} if isinstance(place, str) else {}
+    if isinstance(place, Path):
+        checked = verify_sharded(place) if is_sharded(place) else {"": verify(place)}
+        if place.is_dir():
+            verify_pending(place)
     lines = []
     for name, found in checked.items():
         counts = f"examples: {found.examples}, idempotency keys: {found.keys}, last record: {found.position}"

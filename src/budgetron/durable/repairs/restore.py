@@ -1,4 +1,4 @@
-"""Restore a backup: replace the database of a host, intact or damaged, while no process serves it.
+"""Restore a backup, a copy or an earlier state: replace the database of a host while no process serves it.
 
 `budgetron restore` calls this. The old database is kept beside the new one.
 """
@@ -13,33 +13,75 @@ from budgetron.durable.errors import DamagedLog
 from budgetron.durable.ownership import AcknowledgedMark
 from budgetron.durable.recovery import recover
 from budgetron.durable.repairs.staging import Replaced, copy_log, not_a_backup, owned, put_in_place
+from budgetron.durable.replication.following import unused_number
+from budgetron.durable.replication.history import plan
+from budgetron.durable.replication.rebuild import cut, rebuild
+from budgetron.durable.replication.store import is_copy, open_store
 from budgetron.durable.storage.log import Log
 from budgetron.durable.storage.log_schema import NAME
 from budgetron.durable.storage.snapshots import Snapshots
-from budgetron.errors import StorageError
+from budgetron.errors import StorageError, refuse
 
 
-def restore(backup: str | os.PathLike[str], directory: str | os.PathLike[str]) -> Replaced:
-    """Replace a host's database by a backup. Record numbers continue after the old ones, so that none is used twice."""
-    backup, directory = Path(backup), Path(directory)
+def restore(
+    backup: str | os.PathLike[str],
+    directory: str | os.PathLike[str],
+    *,
+    position: int | None = None,
+    at: float | None = None,
+) -> Replaced:
+    """Replace a host's database by a backup, by a state of a copy, or by an earlier state of a host's directory.
+
+    Parameters
+    ----------
+    backup : path or URL
+        A backup file, the directory of a host (also `directory` itself), or a copy that a `Replicator` has written.
+    directory : path
+        The directory of the host. It may be damaged, empty or missing.
+    position : int, optional
+        The last record of the restored state; by default the last one there is.
+    at : float, optional
+        A time in seconds since 1970: the last state that had been copied then. For copies only.
+
+    Record numbers continue after the old ones, so that none is used twice.
+    """
+    directory = Path(directory)
     with owned(directory) as stage:
         try:
-            copy_log(backup, stage / NAME)
+            used = _fetch(os.fspath(backup), stage, position, at)
             log = Log(stage)
         except DamagedLog as error:
-            raise not_a_backup(backup, error) from error
+            raise (error if is_copy(backup) else not_a_backup(backup, error)) from error
         try:
             good = log.position
-            last = max(good, _last_record(directory))
+            last = max(good, used or 0, _last_record(directory))
             log.take_over(None)
-            examples = _renumber(log, last + 1)
-            position = log.position
+            # Of a copy it is not known which numbers were used after it.
+            examples = _renumber(log, last + 1 if used is None else unused_number(last))
+            new = log.position
         except DamagedLog as error:
-            raise not_a_backup(backup, error) from error
+            raise (error if is_copy(backup) else not_a_backup(backup, error)) from error
         finally:
             log.close()
-        kept = put_in_place(stage / NAME, directory, "replaced", position)
-    return Replaced(position, examples, good, last, kept)
+        kept = put_in_place(stage / NAME, directory, "replaced", new)
+    return Replaced(new, examples, good, max(good, last), kept)
+
+
+def _fetch(source: str, stage: Path, position: int | None, at: float | None) -> int | None:
+    """Put the wanted state into a folder. Returns the highest record number of a copy; None for other sources."""
+    if is_copy(source):
+        store = open_store(source)
+        found = plan(store, position, at)
+        rebuild(store, found, stage)
+        return found.used
+    if at is not None:
+        raise refuse("restore", "--at", "the number of a record, for a directory or a backup", "a time",
+                     "Only a copy (serve --replicate-to) knows times.")  # fmt: skip
+    path = Path(source)
+    copy_log(path / NAME if path.is_dir() else path, stage / NAME)
+    if position is not None:
+        cut(stage, position)
+    return None
 
 
 def _renumber(log: Log, number: int) -> int:

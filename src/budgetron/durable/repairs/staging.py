@@ -111,10 +111,10 @@ def put_in_place(database: Path, directory: Path, aside: str, position: int = 0)
     return kept
 
 
-def not_a_backup(backup: Path, error: DamagedLog) -> DamagedLog:
+def not_a_backup(backup: str | os.PathLike[str], error: DamagedLog) -> DamagedLog:
     """The error for a backup that is damaged, or another file."""
     return DamagedLog(
         refusal("restore", "BACKUP", "an intact file from GET /v1/backup or Host.backup",
-                f"{str(backup)!r}: {error.what or error}",
+                f"{os.fspath(backup)!r}: {error.what or error}",
                 "Choose another backup. A model file is uploaded with PUT /v1/snapshot instead.")
     )  # fmt: skip

@@ -13,6 +13,9 @@ from pathlib import Path
 from budgetron.durable.errors import DamagedLog
 from budgetron.durable.recovery import recover
 from budgetron.durable.repairs.staging import copy_host, copy_log, not_a_backup, reported_as
+from budgetron.durable.replication.history import plan
+from budgetron.durable.replication.rebuild import rebuild
+from budgetron.durable.replication.store import is_copy, open_store
 from budgetron.durable.storage.log import Log
 from budgetron.durable.storage.log_schema import NAME
 from budgetron.durable.storage.snapshots import Snapshots
@@ -29,10 +32,17 @@ class Verified:
 
 
 def verify(path: str | os.PathLike[str]) -> Verified:
-    """Check a host's directory, or a backup file. Raises `DamagedLog` if something that was acknowledged is lost."""
-    path = Path(path)
+    """Check a host's directory, a backup file, or the last state of a copy.
+
+    Raises `DamagedLog` if something that was acknowledged is lost.
+    """
     with tempfile.TemporaryDirectory(prefix="budgetron-") as name:
         folder = Path(name)
+        if is_copy(path):
+            store = open_store(path)
+            rebuild(store, plan(store), folder)
+            return _verified(folder)
+        path = Path(path)
         if path.is_dir():
             copy_host(path, folder)
             with reported_as(folder, path):

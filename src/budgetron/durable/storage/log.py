@@ -113,8 +113,11 @@ class Log:
 
     # ---- writing
 
-    def append(self, entries: Sequence[Entry]) -> None:
-        """Number the entries and write them with their idempotency keys, in one commit that is forced to disk."""
+    def append(self, entries: Sequence[Entry], replacing: bool = False) -> None:
+        """Number the entries and write them with their idempotency keys, in one commit that is forced to disk.
+
+        `replacing`: keys that are there already are replaced, because another host has decided that they are new.
+        """
         for number, entry in enumerate(entries, self.position + 1):
             entry.number = number
         size = sum(len(entry.payload) for entry in entries)
@@ -126,6 +129,8 @@ class Log:
                     crc = zlib.crc32(entry.payload, entry.number & 0xFFFFFFFF)
                     values = (entry.number, entries[0].number, crc, entry.payload)
                     self.db.execute("INSERT INTO log VALUES (?, ?, ?, ?)", values)
+                    if replacing and entry.rows is None:
+                        self.db.execute("DELETE FROM answer WHERE key = ?", (entry.key,))
                     self.keys.put(entry)
                 self.set_owner("position = ?", entries[-1].number)
         except StorageError as error:

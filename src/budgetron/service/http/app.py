@@ -37,7 +37,7 @@ from budgetron.service.http.operations import (
     SERVICE_OPERATIONS,
     Operation,
 )
-from budgetron.service.http.problems import CLOSE, RETRY, STATUSES, HTTPProblem, fault, problem_of
+from budgetron.service.http.problems import CLOSE, REASONS, RETRY, STATUSES, HTTPProblem, fault, problem_of
 from budgetron.service.http.wire import JSON, ModelsAnswer, encode, reply
 from budgetron.service.lifecycle import Service
 from budgetron.service.logs import log
@@ -293,6 +293,8 @@ class OwnEndpoint:
         ready = not stopping and not failing
         recovering = len(self._service.models) < len(self._service.names)
         status = "ready" if ready else "stopping" if stopping else "recovering" if recovering else "cannot write"
+        if failing and all(reason == REASONS["standby"] for reason in failing.values()):
+            status = "standby"
         answer = {"status": status, "failing": list(failing), "reasons": failing}
         return reply(encode(answer), 200 if ready else 503)
 

@@ -20,6 +20,7 @@ from budgetron.service.handlers import (
     ndjson,
     predicting,
     service_admin,
+    standby,
 )
 from budgetron.service.handlers.ndjson import NDJSON
 from budgetron.service.http import wire
@@ -88,6 +89,9 @@ MODEL_OPERATIONS = [
               {507: "The disk is full."}),
     Operation("GET", "backup", "admin", admin.backup, "Download the whole state, with log and idempotency keys",
               None, None, {501: _SHARDS, 507: "The disk is full."}, binary="answer"),
+    Operation("GET", "copy", "admin", standby.copy, "Where the model is copied to, and how far", None, wire.CopyAnswer),
+    Operation("POST", "takeover", "admin", standby.take_over, "Make this standby the owner of the copy", None,
+              wire.Done, {409: "This service is no standby."}),
 ]  # fmt: skip
 
 # Operations on the service itself, with paths below /v1. Their handlers take the service and the call.

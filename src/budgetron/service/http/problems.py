@@ -22,9 +22,11 @@ from budgetron.durable import (
     DirectoryGone,
     DiskRefused,
     KeyReused,
+    NotCopied,
     NothingLearned,
     NotInLog,
     StaleOwner,
+    StandbyOnly,
 )
 from budgetron.errors import (
     BudgetronError,
@@ -73,6 +75,8 @@ STATUSES: list[tuple[type[BaseException], Status]] = [
     (DiskRefused, Status(507, "disk", True)),
     (DamagedLog, Status(500, "damaged", False)),  # a retry cannot help: the log has to be restored
     (StaleOwner, Status(503, "not_owner", True)),  # the retry may reach the new owner
+    (StandbyOnly, Status(503, "standby", True)),
+    (NotCopied, Status(503, "not_copied", True)),
     (AlreadyOwned, Status(503, "not_owner", True)),
     (DirectoryGone, Status(503, "directory_gone", True)),
     (StorageError, Status(503, "storage", True)),
@@ -89,7 +93,9 @@ STATUSES: list[tuple[type[BaseException], Status]] = [
 REASONS = {  # what /readyz says about a model that cannot learn; without paths, because anyone may ask
     "disk": "disk: it is full or not writable",
     "damaged": "damaged: the log differs from what was written",
-    "not_owner": "not_owner: another process has taken over the directory",
+    "not_owner": "not_owner: another process has taken over the directory or its copy",
+    "standby": "standby: it follows a copy and has not taken over",
+    "not_copied": "not_copied: the copy cannot be written",
     "directory_gone": "directory_gone: the files of the model were removed or replaced",
     "storage": "storage: the log cannot be used",
     "workers": "workers: a shard has no worker",

@@ -374,6 +374,21 @@ class Done(Struct):
     position: int
 
 
+class CopyAnswer(Struct):
+    """The copy of the model: `role` is owner, standby, former owner or none.
+
+    `copied` is the last record in the copy, and `age_seconds` how long ago it was complete.
+    """
+
+    role: str
+    position: int
+    url: str | None = None
+    epoch: int | None = None
+    copied: int | None = None
+    age_seconds: float | None = None
+    error: str | None = None
+
+
 class Problem(Struct):
     """`kind` is for programs, `message` for people: what is accepted, what came, and the remedy."""
 

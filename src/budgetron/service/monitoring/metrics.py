@@ -78,7 +78,18 @@ class _Models:
                 for model in list(self._models.values()):
                     family.add_metric([model.name], float(value(model)))
                 yield family
+        yield from self._copies()
         yield from self._figures()
+
+    def _copies(self) -> Iterable[Any]:
+        copied = GaugeMetricFamily("budgetron_copied_position", "Last record in the copy.", labels=["model"])
+        age = GaugeMetricFamily("budgetron_copy_age_seconds", "Seconds since the copy was complete.", labels=["model"])
+        for model in list(self._models.values()):
+            copier = None if model.replication is None else model.replication.replicator
+            if copier is not None:
+                copied.add_metric([model.name], copier.position)
+                age.add_metric([model.name], copier.age)
+        yield from (copied, age)
 
     def _figures(self) -> Iterable[Any]:
         """Figures of the examples learned since the service started; those that are undefined are left out."""

@@ -1,0 +1,10 @@
+"""A continuous copy of a host in a directory or any fsspec URL: replication, point-in-time restore, warm standby.
+
+    epochs/EPOCH-DIRECTORY-PROCESS    one empty object per owner; the highest epoch owns the copy (`fencing`)
+    log/EPOCH/RUN/…-base-…            the whole database, as in a backup: the first object of a run
+    log/EPOCH/RUN/…-log-…             the records after it, with their idempotency keys
+    log/EPOCH/head                    how far the copy goes: written last, and the only object that changes
+
+`store` reads and writes objects, `objects` has their format, `history` says which of them make up a state. `Replicator`
+writes a copy, `Follower` follows it, and `rebuild` turns it into the database of a host again.
+"""

@@ -1,0 +1,95 @@
+"""Read what was added to the database of a host, through a connection of its own: the host does not wait.
+
+`Replicator` calls this. It reads a consistent state, and never one that is not on disk.
+"""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from budgetron.durable.errors import storage_errors
+from budgetron.durable.replication.objects import CopiedRecord
+
+SEGMENT_BYTES = 16 * 2**20  # of blocks in one segment; a longer backlog becomes several
+
+
+@dataclass(frozen=True)
+class Copied:
+    """What has been copied: the last record, the first record of its commit, and what a base was made for."""
+
+    position: int
+    batch: int
+    snapshot: int
+    corrections: int
+
+
+@dataclass
+class Changes:
+    """What was added since. `copied` is the state after these changes; `follows`: they lead to it without a gap."""
+
+    copied: Copied
+    oldest: int  # the older snapshot: the database can be cut back to it
+    end: int  # the last record of the database; beyond `copied.position` if not everything fitted into a segment
+    follows: bool = False
+    rejected: list[int] = field(default_factory=list)
+    records: list[CopiedRecord] = field(default_factory=list)
+
+
+def read_changes(database: Path, since: Copied | None) -> Changes | None:
+    """The changes of a database; None while there is no snapshot, since nothing has been acknowledged until then."""
+    with _reading(database) as db:
+        position, snapshot, previous = db.execute("SELECT position, snapshot, previous FROM owner").fetchone()
+        if snapshot is None:
+            return None
+        (corrections,) = db.execute("SELECT coalesce(max(number), 0) FROM correction").fetchone()
+        oldest = snapshot if previous is None else previous
+        if since is not None and since.corrections == corrections and since.position <= position:
+            # It becomes known only after a commit that records of it were rejected, and is written with the next one.
+            query = "SELECT number FROM log WHERE number >= ? AND number <= ? AND block IS NULL"
+            rejected = [number for (number,) in db.execute(query, (since.batch, since.position))]
+            records, batch = _records(db, since)
+            last = records[-1].number if records else since.position
+            if last == position or records:
+                copied = Copied(last, batch, snapshot, corrections)
+                return Changes(copied, oldest, position, True, rejected, records)
+        found = db.execute("SELECT batch FROM log WHERE number = ?", (position,)).fetchone()
+        copied = Copied(position, position + 1 if found is None else found[0], snapshot, corrections)
+        return Changes(copied, oldest, position)
+
+
+def _records(db: sqlite3.Connection, since: Copied) -> tuple[list[CopiedRecord], int]:
+    """The records after a position without gaps, at most `SEGMENT_BYTES`, and the first of the last one's commit."""
+    query = (
+        "SELECT log.number, log.batch, log.block, answer.key, answer.digest, stream.key, stream.first, stream.last, "
+        "stream.places, stream.digests FROM log LEFT JOIN answer ON answer.number = log.number "
+        "LEFT JOIN stream_block AS stream ON stream.number = log.number WHERE log.number > ? ORDER BY log.number"
+    )
+    records: list[CopiedRecord] = []
+    size, batch = 0, since.batch
+    for number, its_batch, block, key, digest, stream, first, last, places, digests in db.execute(
+        query, (since.position,)
+    ):
+        expected = (records[-1].number if records else since.position) + 1
+        if number != expected or size > SEGMENT_BYTES:
+            break
+        if stream is not None:
+            records.append(CopiedRecord(number, block, stream, b"", first, last, places, digests))
+        else:
+            records.append(CopiedRecord(number, block, key, digest or b""))
+        size, batch = size + len(block or b""), its_batch
+    return records, batch
+
+
+@contextmanager
+def _reading(database: Path) -> Iterator[sqlite3.Connection]:
+    with storage_errors(database):
+        db = sqlite3.connect(f"{database.absolute().as_uri()}?mode=ro", uri=True, isolation_level=None, timeout=10.0)
+        try:
+            db.execute("BEGIN")
+            yield db
+        finally:
+            db.close()

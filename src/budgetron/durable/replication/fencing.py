@@ -1,0 +1,89 @@
+"""Which process owns a copy: one object per claim, and the highest epoch wins.
+
+A claim is the object `epochs/EPOCH-DIRECTORY-PROCESS`. A process writes its claim with the next epoch and then lists
+all claims. If another one has the same epoch, it withdraws its own and fails: of two processes that claim at the same
+time, at most one sees itself alone. So no store has to offer locks or conditional writes.
+
+The owner lists the claims before each write, and stops when there is a higher epoch. A write that was under way at that
+moment goes to the folder of the old epoch, which the new owner has read to its end and does not read again.
+
+DIRECTORY is a random number that the data directory keeps in the file `copy-owner`: after a restart the same directory
+may claim the copy again, and any other directory has to be told to take it over.
+"""
+
+from __future__ import annotations
+
+import secrets
+from dataclasses import dataclass
+from pathlib import Path
+
+from budgetron.durable.errors import StaleOwner, storage_errors
+from budgetron.durable.replication.store import Store
+from budgetron.errors import refusal
+from budgetron.persist.disk import replace_file
+
+OWNER_FILE = "copy-owner"
+_FOLDER = "epochs"
+_KEPT = 5  # claims of earlier owners, for people who look
+
+
+@dataclass(frozen=True)
+class Claim:
+    """A claim of a copy."""
+
+    epoch: int
+    directory: str
+    process: str
+
+    @property
+    def name(self) -> str:
+        return f"{self.epoch:08d}-{self.directory}-{self.process}"
+
+    def check(self, store: Store) -> None:
+        """Raise `StaleOwner` if another process has claimed the copy since."""
+        later = [other for other in claims(store) if other.epoch >= self.epoch and other != self]
+        if later:
+            raise StaleOwner(
+                refusal("copy", "the owner", f"the one of epoch {later[-1].epoch}, which took over {store.url}",
+                        f"epoch {self.epoch}", "Stop this process. To follow the new owner, start it with "
+                        "--standby-of.")
+            )  # fmt: skip
+
+
+def claims(store: Store) -> list[Claim]:
+    """All claims that are kept, in the order of their epochs."""
+    parts = [name.split("-") for name in store.names(_FOLDER)]
+    return [Claim(int(one[0]), one[1], one[2]) for one in parts if len(one) == 3 and one[0].isdecimal()]
+
+
+def claim(store: Store, directory: Path, take_over: bool = False) -> Claim:
+    """Claim a copy for a data directory. Without `take_over`, only the last owner may, or anyone a new copy."""
+    mine, before = directory_token(directory), claims(store)
+    if before and before[-1].directory != mine and not take_over:
+        raise StaleOwner(
+            refusal("copy", "the data directory", f"the one that last wrote to {store.url}",
+                    f"{str(directory)!r}, while epoch {before[-1].epoch} belongs to another",
+                    "If that service has failed, begin from the copy: serve --standby-of, then POST /v1/takeover. If "
+                    "this directory is the right one, add --take-over.")
+        )  # fmt: skip
+    claimed = Claim(before[-1].epoch + 1 if before else 1, mine, secrets.token_hex(8))
+    store.put(f"{_FOLDER}/{claimed.name}", b"")
+    try:
+        claimed.check(store)
+    except StaleOwner:
+        store.delete(f"{_FOLDER}/{claimed.name}")
+        raise
+    for old in before[:-_KEPT]:
+        store.delete(f"{_FOLDER}/{old.name}")
+    return claimed
+
+
+def directory_token(directory: Path) -> str:
+    """The random number of a data directory, written on first use."""
+    path = directory / OWNER_FILE
+    with storage_errors(path):
+        if path.is_file() and (text := path.read_text().strip()):
+            return text
+        token = secrets.token_hex(8)
+        replace_file(path, token.encode())
+    return token

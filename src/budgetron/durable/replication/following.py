@@ -1,0 +1,97 @@
+"""`FollowingHost`: a host that learns the records of another one, from its copy, under the same numbers.
+
+`rebuild` uses it for restores, and `Follower` for a standby.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+
+from budgetron.durable.corrections import Corrections
+from budgetron.durable.errors import damaged_log
+from budgetron.durable.host import Host
+from budgetron.durable.recovery import recover
+from budgetron.durable.repairs.staging import put_in_place
+from budgetron.durable.replication.objects import CopiedRecord, Segment
+from budgetron.durable.requests import Entry, StreamRows
+from budgetron.durable.storage.log import Log
+from budgetron.durable.storage.snapshots import Snapshots
+
+_NUMBER_STEP = 10**6
+
+
+class FollowingHost(Host):
+    """A host that is fed with segments of a copy. It may refuse all other writes meanwhile (`refuse_writes`)."""
+
+    def follow(self, segment: Segment, until: int | None = None) -> None:
+        """Log and learn the records of a segment that are new, up to record `until`."""
+        with self._commit_lock:
+            self._check_open()
+            log = self._log
+            records = [one for one in segment.records
+                       if one.number > log.position and (until is None or one.number <= until)]  # fmt: skip
+            if not records:
+                return
+            if records[0].number != log.position + 1:
+                raise damaged_log(log.path, f"record {log.position + 1} is missing in the copy")
+            entries = [_entry(record) for record in records]
+            log.append(entries, replacing=True)
+            self._is_consistent = False
+            with self._learning_lock:
+                for record, entry in zip(records, entries, strict=True):
+                    if record.block is None:
+                        log.rejected(entry.number)
+                        self._snapshots.count(1)
+                    else:
+                        self._learn(entry, None)  # what the other host rejected is rejected here too
+            self._is_consistent = True
+            self._snapshot_if_due()
+
+    def replace_database(self, database: Path) -> None:
+        """Continue with another database: that of a copy which the records so far do not lead to."""
+        with self._commit_lock:
+            self._check_open()
+            self._is_consistent = False
+            folder = self.directory
+            self._log.close()
+            new = Log(database.parent)
+            position = new.position
+            new.close()
+            kept = put_in_place(database, folder, "replaced", position)
+            if kept is not None:
+                remove_database(kept)  # itself built from the copy
+            self._log = Log(folder)
+            self._log.take_over(None)
+            self._snapshots = Snapshots(self._log)
+            self._corrections = Corrections(self._log, self._snapshots)
+            self._hosted = recover(self._log, self._snapshots, None).hosted
+            self._is_consistent = True
+
+    def renumber(self) -> None:
+        """Continue with a record number that the other host has not used, whatever it did since the last copy."""
+        with self._commit_lock:
+            self._check_open()
+            self._snapshots.replace_model(self._hosted.content(), least=unused_number(self._log.position))
+
+
+def unused_number(position: int) -> int:
+    """The first record number of the next million: far from those that a former owner may have used."""
+    return (position // _NUMBER_STEP + 1) * _NUMBER_STEP + 1
+
+
+def remove_database(path: Path) -> None:
+    for suffix in ("", "-wal", "-shm"):
+        Path(f"{path}{suffix}").unlink(missing_ok=True)
+
+
+def _entry(record: CopiedRecord) -> Entry:
+    payload = record.block or b""
+    if record.key is None or record.first is None:
+        return Entry(payload, record.key, digest=record.digest)
+    if record.places is None:
+        places = np.arange(record.first, record.last + 1, dtype=np.int64)
+    else:
+        places = np.frombuffer(record.places, dtype="<i8").astype(np.int64)
+    return Entry(payload, record.key, StreamRows(places, record.digests or b""))

@@ -1,0 +1,152 @@
+"""Which states a copy contains: runs of objects, and the choice of the one for a position or a time.
+
+Only listings and the small heads are read. `rebuild` reads the objects.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import UTC, datetime
+
+from budgetron.durable.errors import DamagedLog
+from budgetron.durable.replication.objects import (
+    LOG,
+    Head,
+    ObjectName,
+    decode_object,
+    epoch_folder,
+    head_path,
+    parse_name,
+    run_folder,
+)
+from budgetron.durable.replication.store import Store
+from budgetron.errors import InputError, refusal, refuse
+
+
+@dataclass(frozen=True)
+class Run:
+    """A base and the segments that follow it. `missing`: objects after these are lost."""
+
+    base: ObjectName
+    segments: tuple[ObjectName, ...]
+    missing: bool = False
+
+    @property
+    def last(self) -> ObjectName:
+        return self.segments[-1] if self.segments else self.base
+
+
+@dataclass(frozen=True)
+class Plan:
+    """A state of a copy: a base, the segments to learn after it, and the record at which it ends."""
+
+    base: ObjectName
+    segments: tuple[ObjectName, ...]
+    position: int
+    used: int  # the highest record number of the copy
+
+
+def epochs(store: Store) -> list[int]:
+    return [int(name) for name in store.names("log") if name.isdecimal()]
+
+
+def read_head(store: Store, epoch: int) -> Head | None:
+    content = store.get(head_path(epoch))
+    if content is None:
+        return None
+    head: Head = decode_object(content, Head, store.url, head_path(epoch))
+    return head
+
+
+def last_head(store: Store, before: int = 2**62) -> tuple[int, Head] | None:
+    """The latest epoch that has copied something, and its head."""
+    for epoch in reversed(epochs(store)):
+        if epoch < before and (head := read_head(store, epoch)) is not None:
+            return epoch, head
+    return None
+
+
+def read_run(store: Store, epoch: int, run: int, last: int) -> Run | None:
+    """A run up to its object number `last`; None if its base is missing. Without `last`, up to the end: 0."""
+    names = {}
+    for text in store.names(run_folder(epoch, run)):
+        if (name := parse_name(epoch, run, text)) is not None:
+            names[name.number] = name
+    if not last:
+        # The last object of a run that a base has ended: everything before it was written, or was not referred to.
+        ends = set(names) - {name.previous for name in names.values()}
+        last = max(ends, key=lambda number: names[number].last, default=0)
+    base = next((name for name in names.values() if name.kind != LOG), None)
+    if base is None:
+        return None
+    chain: list[ObjectName] = []
+    missing, number = False, last
+    while number != base.number:
+        if (name := names.get(number)) is None:
+            chain, missing = [], True  # what comes after a missing object cannot be used
+            number = max((other for other in names if other < number), default=base.number)
+        else:
+            chain.append(name)
+            number = name.previous
+    return Run(base, tuple(reversed(chain)), missing)
+
+
+def read_runs(store: Store) -> list[Run]:
+    """All runs of a copy, in the order in which they were written. What a former owner wrote too late is left out."""
+    found: list[Run] = []
+    newest = last_head(store)
+    while newest is not None:
+        epoch, head = newest
+        runs = [int(name) for name in store.names(epoch_folder(epoch)) if name.isdecimal()]
+        of_epoch = [read_run(store, epoch, run, head.number if run == head.run else 0)
+                    for run in runs if run <= head.run]  # fmt: skip
+        found = [run for run in of_epoch if run is not None] + found
+        if not head.parent or (before := read_head(store, head.parent)) is None:
+            break
+        before.run, before.number = head.parent_run, head.parent_number
+        newest = head.parent, before
+    return found
+
+
+def plan(store: Store, position: int | None = None, at: float | None = None) -> Plan:
+    """How to rebuild the last state of a copy, or the one at a record or at a time in seconds since 1970."""
+    runs = read_runs(store)
+    if not runs:
+        raise InputError(refusal("restore", "COPY", "a copy that serve --replicate-to has written", repr(store.url)))
+    used = max(run.last.last for run in runs)
+    if position is not None:
+        return _at_position(runs, position, used)
+    if at is not None:
+        return _at_time(runs, at, used)
+    if runs[-1].missing:
+        raise DamagedLog(
+            refusal("restore", "COPY", "complete", f"{store.url!r}: an object after record {runs[-1].last.last} is "
+                    "missing", f"Restore what is there, with --at {runs[-1].last.last}."), "an object is missing",
+        )  # fmt: skip
+    return Plan(runs[-1].base, runs[-1].segments, runs[-1].last.last, used)
+
+
+def _at_position(runs: list[Run], position: int, used: int) -> Plan:
+    for run in reversed(runs):
+        if run.base.last <= position <= run.last.last:
+            return Plan(run.base, tuple(one for one in run.segments if one.first <= position), position, used)
+    for run in reversed(runs):  # within a database that begins earlier
+        if run.base.first <= position <= run.base.last:
+            return Plan(run.base, (), position, used)
+    spans = sorted({(run.base.first, run.last.last) for run in runs})
+    accepted = "a record of the copy: " + ", ".join(f"{first} to {last}" for first, last in spans[-10:])
+    raise refuse("restore", "--at", accepted, str(position), "List the points with --list.")
+
+
+def _at_time(runs: list[Run], at: float, used: int) -> Plan:
+    limit = at * 1000
+    for run in reversed(runs):
+        if run.base.at <= limit:
+            segments = tuple(one for one in run.segments if one.at <= limit)
+            return Plan(run.base, segments, segments[-1].last if segments else run.base.last, used)
+    raise refuse("restore", "--at", f"not before the copy begins, {shown_time(runs[0].base.at)}",
+                 shown_time(round(limit)))  # fmt: skip
+
+
+def shown_time(milliseconds: int) -> str:
+    return datetime.fromtimestamp(milliseconds / 1000, UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")

@@ -1,0 +1,143 @@
+"""The objects of a copy: their names, and their bytes, which end with a SHA-256.
+
+A run is a folder with one database, the base, and the segments of the log that follow it. Names say everything that is
+needed to choose objects, so that listings are enough to find a point in time:
+
+    log/00000003/00000002/00000007-00000006-log-000000000501-000000000520-1700000000000
+        epoch    run      number   previous kind  first      last         time of the copy, in milliseconds since 1970
+
+A number is used once, even if the write failed: it is not known then whether the object is there. The links to the
+previous object leave such objects out, and show a missing one. The kind of a base is "start" if the records before it
+do not lead to it: the first of an epoch, and the one after a correction or a restore. Its `first` is the oldest state
+that it can be cut back to, its older snapshot. The byte layout is a file format: it must not change without a new
+version.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import re
+import zlib
+from dataclasses import dataclass
+from typing import Any
+
+import msgspec
+
+from budgetron.durable.errors import DamagedLog
+from budgetron.errors import refusal
+
+VERSION = 1
+START, BASE, LOG = "start", "base", "log"
+_NAME = re.compile(r"(\d{8})-(\d{8})-(start|base|log)-(\d{12})-(\d{12})-(\d{13})")
+
+
+@dataclass(frozen=True)
+class ObjectName:
+    """What the path of an object says."""
+
+    epoch: int
+    run: int
+    number: int
+    previous: int  # the number of the object before it in the run; 0 for the base
+    kind: str
+    first: int
+    last: int
+    at: int  # milliseconds since 1970
+
+    @property
+    def path(self) -> str:
+        name = f"{self.number:08d}-{self.previous:08d}-{self.kind}-{self.first:012d}-{self.last:012d}-{self.at:013d}"
+        return f"{run_folder(self.epoch, self.run)}/{name}"
+
+
+def epoch_folder(epoch: int) -> str:
+    return f"log/{epoch:08d}"
+
+
+def run_folder(epoch: int, run: int) -> str:
+    return f"{epoch_folder(epoch)}/{run:08d}"
+
+
+def head_path(epoch: int) -> str:
+    return f"{epoch_folder(epoch)}/head"
+
+
+def parse_name(epoch: int, run: int, name: str) -> ObjectName | None:
+    """What a name says; None for other objects."""
+    found = _NAME.fullmatch(name)
+    if found is None:
+        return None
+    number, previous, kind, first, last, at = found.groups()
+    return ObjectName(epoch, run, int(number), int(previous), kind, int(first), int(last), int(at))
+
+
+class Base(msgspec.Struct, array_like=True):
+    """A whole database, compressed."""
+
+    version: int
+    database: bytes
+
+
+class CopiedRecord(msgspec.Struct, array_like=True):
+    """A record of the log with its idempotency key. `block` is None if the model rejected it."""
+
+    number: int
+    block: bytes | None
+    key: str | None = None
+    digest: bytes = b""  # of a key that names one request
+    first: int | None = None  # of a key that names a stream
+    last: int = 0
+    places: bytes | None = None
+    digests: bytes | None = None
+
+
+class Segment(msgspec.Struct, array_like=True):
+    """Records of the log without gaps, and the earlier ones of which it is known only now that they were rejected."""
+
+    version: int
+    rejected: list[int]
+    records: list[CopiedRecord]
+
+
+class Head(msgspec.Struct):
+    """How far an epoch goes, and with which object of which earlier epoch it began."""
+
+    version: int
+    run: int
+    number: int  # of the last object of that run
+    position: int
+    at: int  # milliseconds since 1970
+    owner: str = ""  # host name and process, for people
+    parent: int = 0  # the epoch before; 0: none
+    parent_run: int = 0
+    parent_number: int = 0
+
+
+def encode_object(value: Base | Segment | Head) -> bytes:
+    content = msgspec.msgpack.encode(value)
+    return content + hashlib.sha256(content).digest()
+
+
+def decode_object(content: bytes | None, kind: type[Any], url: str, name: str) -> Any:
+    """Decode an object. Raises `DamagedLog` if it is missing, or has other bytes than were written."""
+    what = "it is missing"
+    if content is not None:
+        what = "it has other bytes than were written"
+        if hashlib.sha256(content[:-32]).digest() == content[-32:]:
+            value = msgspec.msgpack.decode(content[:-32], type=kind)
+            if value.version == VERSION:
+                return value
+            what = f"its version is {value.version}, and this budgetron reads {VERSION}"
+    came = f"{url}/{name}: {what}"
+    raise DamagedLog(
+        refusal("copy", "an object", "as it was written", came, "Restore an earlier point: budgetron restore COPY "
+                "DIRECTORY --at TIME"), came,
+    )  # fmt: skip
+
+
+def compressed(database: bytes) -> bytes:
+    return zlib.compress(database, 1)
+
+
+def decompressed(content: bytes) -> bytes:
+    return zlib.decompress(content)

@@ -1,0 +1,63 @@
+"""Turn a state of a copy into the database of a host, and cut a database back to an earlier record.
+
+`restore`, `verify` and `Follower` call this. They work in a new folder, and put the result in its place at the end.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from budgetron.durable.errors import damaged_log
+from budgetron.durable.ownership import make_private
+from budgetron.durable.replication.following import FollowingHost
+from budgetron.durable.replication.history import Plan
+from budgetron.durable.replication.objects import Base, Segment, decode_object, decompressed
+from budgetron.durable.replication.store import Store
+from budgetron.durable.storage.log import Log
+from budgetron.durable.storage.log_schema import NAME
+from budgetron.durable.storage.sqlite_file import create_private
+from budgetron.errors import refuse
+
+
+def rebuild(store: Store, plan: Plan, folder: Path) -> None:
+    """Write the database of a planned state into a folder. Every object is checked against its checksum."""
+    make_private(folder)
+    base: Base = decode_object(store.get(plan.base.path), Base, store.url, plan.base.path)
+    create_private(folder / NAME)
+    (folder / NAME).write_bytes(decompressed(base.database))
+    if plan.position < plan.base.last:
+        cut(folder, plan.position)
+    if not plan.segments:
+        return
+    with FollowingHost.open(folder) as host:
+        for name in plan.segments:
+            host.follow(read_segment(store, name.path), plan.position)
+        if host.position != plan.position:
+            raise damaged_log(folder / NAME, f"the copy ends at record {host.position}, and not at {plan.position}")
+
+
+def read_segment(store: Store, path: str) -> Segment:
+    segment: Segment = decode_object(store.get(path), Segment, store.url, path)
+    return segment
+
+
+def cut(folder: Path, position: int) -> None:
+    """Remove everything after a record from a database: records, snapshots and idempotency keys."""
+    log = Log(folder)
+    try:
+        if position == log.position:
+            return
+        kept = [number for number in log.snapshots if number <= position]
+        if not kept or position > log.position:
+            oldest = min(log.snapshots, default=0)
+            accepted = f"a record of the log, {oldest} to {log.position}"
+            remedy = "Earlier records are part of a snapshot. A copy (serve --replicate-to) goes back further."
+            raise refuse("restore", "--at", accepted, str(position), remedy)
+        db = log.db
+        with db.writing():
+            for table, column in (("log", "number"), ("snapshot", "number"), ("answer", "number"),
+                                  ("stream_block", "number"), ("correction", "position")):  # fmt: skip
+                db.execute(f"DELETE FROM {table} WHERE {column} > ?", (position,))
+            log.set_owner("position = ?, snapshot = ?, previous = ?", position, *[*kept, None][:2])
+    finally:
+        log.close()

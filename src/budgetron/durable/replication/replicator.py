@@ -1,0 +1,223 @@
+"""`Replicator`: copies the database of a host to a store, every second or before each acknowledgement.
+
+It reads the database through a connection of its own, so it works beside any host, and a slow store does not delay
+learning. It never writes to the database.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import secrets
+import socket
+import threading
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+from budgetron.durable.errors import StaleOwner
+from budgetron.durable.ownership import TEMPORARY
+from budgetron.durable.replication.changes import Changes, Copied, read_changes
+from budgetron.durable.replication.fencing import Claim, claim
+from budgetron.durable.replication.history import last_head
+from budgetron.durable.replication.objects import (
+    BASE,
+    LOG,
+    START,
+    VERSION,
+    Base,
+    Head,
+    ObjectName,
+    Segment,
+    compressed,
+    encode_object,
+    head_path,
+)
+from budgetron.durable.replication.retention import prune
+from budgetron.durable.replication.store import Store
+from budgetron.durable.storage.log_schema import NAME
+from budgetron.durable.storage.sqlite_file import copy_database
+from budgetron.errors import BudgetronError
+
+_logger = logging.getLogger(__name__)
+_MAX_SEGMENTS = 1000  # per run, so that listings stay short and a restore has little to learn again
+_HEARTBEAT = 5.0  # seconds between two heads if nothing changes
+DAY = 86_400.0
+
+
+class Replicator:
+    """The copy of one host.
+
+    Parameters
+    ----------
+    directory : path
+        The directory of the host.
+    store : Store
+    every : float
+        Seconds between two copies. What was acknowledged since the last one is lost with the machine. With 0 the
+        caller copies before each acknowledgement, by calling `copy` (`Host.before_answer`), and nothing is lost.
+    keep : float
+        Seconds back to which a restore is possible. Older objects are deleted, except what the oldest point needs.
+    take_over : bool
+        Claim the copy even if another directory wrote it last.
+    claimed : Claim, optional
+        A claim that was made already, by a standby.
+    parent : epoch, run and number, optional
+        The last object that the database comes from; by default the last one of the epoch before.
+    on_lost : callable, optional
+        Called once, with the `StaleOwner`, when another process has taken over the copy.
+    """
+
+    def __init__(
+        self,
+        directory: str | os.PathLike[str],
+        store: Store,
+        *,
+        every: float = 1.0,
+        keep: float = 7 * DAY,
+        take_over: bool = False,
+        claimed: Claim | None = None,
+        parent: tuple[int, int, int] | None = None,
+        on_lost: Callable[[StaleOwner], None] | None = None,
+    ) -> None:
+        directory = Path(directory)
+        self._directory, self._store, self.every, self._keep = directory, store, every, keep
+        self._on_lost = on_lost
+        self.claim = claimed or claim(store, directory, take_over)
+        if parent is None:
+            found = last_head(store, before=self.claim.epoch)
+            parent = (0, 0, 0) if found is None else (found[0], found[1].run, found[1].number)
+        self._parent = parent
+        self._copied: Copied | None = None
+        self._run = self._number = self._previous = self._segments = 0
+        self._head_due = False
+        self._copied_at = self._head_at = time.monotonic()
+        self.error: BudgetronError | None = None  # of the last attempt
+        self._lock = threading.Lock()
+        self._stopping = threading.Event()
+        self._thread: threading.Thread | None = None
+
+    @property
+    def position(self) -> int:
+        """The last record that is in the copy."""
+        return 0 if self._copied is None or self._head_due else self._copied.position
+
+    @property
+    def age(self) -> float:
+        """Seconds since the copy was last complete: the labels of this time would be lost with the machine."""
+        return time.monotonic() - self._copied_at
+
+    # ---- copying
+
+    def copy(self) -> None:
+        """Copy everything that is on disk now. Raises `StaleOwner` if another process owns the copy."""
+        with self._lock:
+            began = time.monotonic()
+            try:
+                self.claim.check(self._store)
+                while self._copy_next():
+                    pass
+                if self._head_due or time.monotonic() - self._head_at >= _HEARTBEAT:
+                    self._put_head()
+            except BudgetronError as error:
+                if isinstance(error, StaleOwner) and not isinstance(self.error, StaleOwner) and self._on_lost:
+                    self._on_lost(error)
+                self.error = error
+                raise
+            self.error, self._copied_at = None, began
+
+    def _copy_next(self) -> bool:
+        """Copy what was added. Returns whether there may be more."""
+        changes = read_changes(self._directory / NAME, self._copied)
+        if changes is None:
+            return False
+        before = self._copied
+        if before is None or not changes.follows:
+            return self._put_base(START)
+        if changes.copied.snapshot != before.snapshot or self._segments >= _MAX_SEGMENTS:
+            return self._put_base(BASE)
+        if changes.records:  # what is known about rejected records alone can wait: a replay rejects them too
+            self._put_segment(changes)
+        return changes.end > changes.copied.position
+
+    def _put_segment(self, changes: Changes) -> None:
+        records = changes.records
+        content = encode_object(Segment(VERSION, changes.rejected, records))
+        self._put(LOG, records[0].number, records[-1].number, content)
+        self._copied, self._segments = changes.copied, self._segments + 1
+
+    def _put_base(self, kind: str) -> bool:
+        """Begin a run with the whole database. Its last records go into the run before, for restores in between."""
+        file = self._directory / f"{TEMPORARY}{secrets.token_hex(8)}"
+        try:
+            copy_database(self._directory / NAME, file)
+            while kind == BASE:
+                changes = read_changes(file, self._copied)
+                if changes is None or not changes.follows:
+                    kind = START
+                elif changes.records:
+                    self._put_segment(changes)
+                else:
+                    break
+            whole = read_changes(file, None)
+            assert whole is not None, "a snapshot does not vanish"
+            content = encode_object(Base(VERSION, compressed(file.read_bytes())))
+        finally:
+            for suffix in ("", "-wal", "-shm"):
+                Path(f"{file}{suffix}").unlink(missing_ok=True)
+        self._run, self._number, self._previous, self._segments = self._run + 1, 0, 0, 0
+        self._put(kind, whole.oldest, whole.copied.position, content)
+        self._copied = whole.copied
+        self._put_head()
+        prune(self._store, self._keep)
+        return False
+
+    def _put(self, kind: str, first: int, last: int, content: bytes) -> None:
+        self._number += 1
+        name = ObjectName(self.claim.epoch, self._run, self._number, self._previous, kind, first, last, _now())
+        self._store.put(name.path, content)
+        self._previous, self._head_due = self._number, True
+
+    def _put_head(self) -> None:
+        if self._copied is None:
+            return
+        owner = f"{socket.gethostname()}:{os.getpid()}"
+        head = Head(VERSION, self._run, self._previous, self._copied.position, _now(), owner, *self._parent)
+        self._store.put(head_path(self.claim.epoch), encode_object(head))
+        self._head_due, self._head_at = False, time.monotonic()
+
+    # ---- the thread
+
+    def start(self) -> None:
+        """Copy in a thread, until `stop` or until another process takes over."""
+        self._thread = threading.Thread(target=self._run_thread, name="replicator", daemon=True)
+        self._thread.start()
+
+    def _run_thread(self) -> None:
+        while not self._stopping.wait(self.every or 1.0):
+            before = self.error
+            try:
+                self.copy()
+            except StaleOwner as error:
+                _logger.warning("%s", error)
+                return
+            except BudgetronError as error:
+                if before is None:  # once, and not every second
+                    _logger.warning("The copy is behind, and copying is tried again. %s", error)
+            except Exception:
+                _logger.exception("copying failed, and is tried again")
+
+    def stop(self) -> None:
+        """End the thread, and copy what is left, if the store accepts it."""
+        self._stopping.set()
+        if self._thread is not None:
+            self._thread.join()
+        if not isinstance(self.error, StaleOwner):
+            try:
+                self.copy()
+            except BudgetronError as error:
+                _logger.warning("The copy is behind at the stop. %s", error)
+
+
+def _now() -> int:
+    return round(time.time() * 1000)

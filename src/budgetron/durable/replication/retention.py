@@ -1,0 +1,28 @@
+"""Delete the objects of a copy that no point within the retention time needs."""
+
+from __future__ import annotations
+
+import time
+
+from budgetron.durable.replication.history import epochs, last_head, read_runs
+from budgetron.durable.replication.objects import epoch_folder, head_path, parse_name, run_folder
+from budgetron.durable.replication.store import Store
+
+
+def prune(store: Store, keep: float) -> None:
+    """Delete the runs before the newest one that began more than `keep` seconds ago."""
+    limit = (time.time() - keep) * 1000
+    old = [run.base for run in read_runs(store) if run.base.at <= limit]
+    if not old:
+        return
+    first = max((base.epoch, base.run) for base in old)
+    newest = last_head(store)
+    for epoch in epochs(store):
+        for run in [int(name) for name in store.names(epoch_folder(epoch)) if name.isdecimal()]:
+            if (epoch, run) < first:
+                folder = run_folder(epoch, run)
+                for name in store.names(folder):
+                    if parse_name(epoch, run, name) is not None:
+                        store.delete(f"{folder}/{name}")
+        if epoch < first[0] and newest is not None and epoch != newest[0]:
+            store.delete(head_path(epoch))

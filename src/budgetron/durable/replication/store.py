@@ -1,0 +1,149 @@
+"""Where a copy is stored: a directory, or anything that fsspec opens (s3://, gs://, sftp://, memory://).
+
+Objects are written whole and never changed, except the small `head` objects, which are replaced whole. Nothing else is
+required of a store than that: an object is there as a whole or not at all, and a listing shows every finished write.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import Any, Protocol
+
+from budgetron.durable.errors import DiskRefused
+from budgetron.durable.ownership import TEMPORARY, make_private
+from budgetron.errors import BudgetronError, import_extra, refusal
+from budgetron.persist.disk import replace_file
+
+
+class Store(Protocol):
+    """Objects by name. Names have folders, separated by slashes."""
+
+    @property
+    def url(self) -> str: ...
+
+    def put(self, name: str, content: bytes) -> None: ...
+
+    def get(self, name: str) -> bytes | None:
+        """The content of an object; None if there is none."""
+
+    def names(self, folder: str) -> list[str]:
+        """The names of objects and folders in a folder, sorted; none if there is no such folder."""
+
+    def delete(self, name: str) -> None: ...
+
+    def under(self, folder: str) -> Store:
+        """The store of a folder."""
+
+
+def open_store(url: str | os.PathLike[str]) -> Store:
+    """The store at a path or URL. Only URLs other than file:// need fsspec."""
+    text = os.fspath(url)
+    if "://" not in text:
+        return DirectoryStore(Path(text).absolute())
+    if text.startswith("file://"):
+        return DirectoryStore(Path(text.removeprefix("file://")).absolute())
+    fsspec = import_extra("copy", "fsspec", "replicate")
+    named = re.sub(r"//[^@/]*@", "//", text.rstrip("/"))  # messages must not contain a password
+    with _errors(named):
+        filesystem, root = fsspec.core.url_to_fs(text)
+    return FsspecStore(filesystem, root.rstrip("/"), named)
+
+
+def is_copy(source: str | os.PathLike[str]) -> bool:
+    """Whether a path or URL is that of a copy, and not of a backup or a host."""
+    text = os.fspath(source)
+    return "://" in text or (Path(text) / "epochs").is_dir()
+
+
+class DirectoryStore:
+    """A directory of this machine, or one that is mounted from another. Objects are forced to disk."""
+
+    def __init__(self, root: Path) -> None:
+        self._root = root
+        self.url = str(root)
+
+    def put(self, name: str, content: bytes) -> None:
+        path = self._root / name
+        with _errors(self.url):
+            make_private(path.parent)
+            replace_file(path, content)
+
+    def get(self, name: str) -> bytes | None:
+        with _errors(self.url):
+            try:
+                return (self._root / name).read_bytes()
+            except (FileNotFoundError, NotADirectoryError):
+                return None
+
+    def names(self, folder: str) -> list[str]:
+        with _errors(self.url):
+            try:
+                found = os.listdir(self._root / folder)
+            except (FileNotFoundError, NotADirectoryError):
+                return []
+        return sorted(name for name in found if not name.startswith(TEMPORARY))
+
+    def delete(self, name: str) -> None:
+        path = self._root / name
+        with _errors(self.url):
+            path.unlink(missing_ok=True)
+            with suppress(OSError):  # the folder of a run that is deleted; others are not empty
+                path.parent.rmdir()
+
+    def under(self, folder: str) -> DirectoryStore:
+        return DirectoryStore(self._root / folder)
+
+
+class FsspecStore:
+    """A folder of an fsspec file system."""
+
+    def __init__(self, filesystem: Any, root: str, url: str) -> None:
+        self._filesystem, self._root, self.url = filesystem, root, url
+
+    def put(self, name: str, content: bytes) -> None:
+        path = f"{self._root}/{name}"
+        with _errors(self.url):
+            self._filesystem.makedirs(path.rsplit("/", 1)[0], exist_ok=True)
+            self._filesystem.pipe_file(path, content)
+
+    def get(self, name: str) -> bytes | None:
+        with _errors(self.url):
+            try:
+                return bytes(self._filesystem.cat_file(f"{self._root}/{name}"))
+            except FileNotFoundError:
+                return None
+
+    def names(self, folder: str) -> list[str]:
+        with _errors(self.url):
+            self._filesystem.invalidate_cache()  # another process writes to the same folder
+            try:
+                found = self._filesystem.ls(f"{self._root}/{folder}".rstrip("/"), detail=False)
+            except FileNotFoundError:
+                return []
+        return sorted(path.rstrip("/").rsplit("/", 1)[-1] for path in found)
+
+    def delete(self, name: str) -> None:
+        with _errors(self.url), suppress(FileNotFoundError):
+            self._filesystem.rm_file(f"{self._root}/{name}")
+
+    def under(self, folder: str) -> FsspecStore:
+        return FsspecStore(self._filesystem, f"{self._root}/{folder}", f"{self.url}/{folder}")
+
+
+@contextmanager
+def _errors(url: str) -> Iterator[None]:
+    """Translate the errors of a store. File systems of fsspec raise exceptions of their own libraries."""
+    try:
+        yield
+    except (BudgetronError, FileNotFoundError):
+        raise
+    except Exception as error:
+        came = f"{url!r}: {getattr(error, 'strerror', None) or str(error) or type(error).__name__}"
+        raise DiskRefused(
+            refusal("copy", "the URL", "one that can be read and written", came,
+                    "Check the address, the permissions, and the free space there.")
+        ) from error  # fmt: skip

@@ -1,0 +1,30 @@
+"""GET copy and POST takeover: the copy of a model, and the change from standby to owner."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING
+
+from msgspec import convert
+from starlette.responses import Response
+
+from budgetron.service.http.problems import HTTPProblem
+from budgetron.service.http.wire import CopyAnswer, Done, encode, reply
+
+if TYPE_CHECKING:
+    from budgetron.service.http.call import Call
+
+
+async def copy(call: Call) -> Response:
+    found = call.model.replication
+    state = {"role": "none"} if found is None else await asyncio.to_thread(found.state)
+    return reply(encode(convert({**state, "position": call.model.host.position}, CopyAnswer)))
+
+
+async def take_over(call: Call) -> Response:
+    await call.body()
+    found = call.model.replication
+    if found is None or not await asyncio.to_thread(found.take_over):
+        message = "takeover: this service is no standby of this model. Ask the one that was started with --standby-of."
+        raise HTTPProblem(409, "not_standby", message)
+    return reply(encode(Done(call.model.host.position)))

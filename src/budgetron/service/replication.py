@@ -1,0 +1,142 @@
+"""The copy of a served model: written by its owner, or followed by a standby until it takes over.
+
+`ServedModel` has one of these if the service was started with --replicate-to or --standby-of.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from budgetron.distributed.shard_options import is_sharded_host
+from budgetron.durable import Host
+from budgetron.durable.errors import StaleOwner
+from budgetron.durable.replication.follower import Follower
+from budgetron.durable.replication.replicator import DAY, Replicator
+from budgetron.durable.replication.store import Store, open_store
+from budgetron.errors import BudgetronError, refuse
+from budgetron.service.logs import log
+
+
+@dataclass(frozen=True)
+class CopySettings:
+    """Where the models are copied to, or which copy is followed."""
+
+    url: str
+    standby: bool = False
+    every: float = 1.0  # seconds; 0: before each answer
+    keep_days: float = 7.0
+    take_over: bool = False  # at the start, from another directory
+    take_over_after: float | None = None  # seconds of silence of the owner; None: only when asked to
+
+
+def copied_models(url: str) -> list[str]:
+    """The names of the models that a service has copied to a URL."""
+    store = open_store(url)
+    found = [name for name in store.names("") if store.under(name).names("epochs")]
+    if not found:
+        raise refuse("serve", "--standby-of", "a URL to which serve --replicate-to has copied", repr(url),
+                     "Start the owner first. The copy begins with its first label.")  # fmt: skip
+    return found
+
+
+class Replication:
+    """The copy of one model. `open` and `take_over` take a while: call them in a thread."""
+
+    def __init__(self, name: str, directory: Path, settings: CopySettings, snapshot_every: int) -> None:
+        self._name, self._directory, self._settings, self._snapshot_every = name, directory, settings, snapshot_every
+        self._store: Store = open_store(settings.url).under(name)
+        self._host: Host | None = None
+        self.replicator: Replicator | None = None
+        self.follower: Follower | None = None
+        self._lock = threading.Lock()
+
+    def open(self, make_model: Callable[[], Any] | None) -> Host:
+        """Open the model: its own directory, or what the copy has."""
+        given = self._settings
+        if given.standby:
+            self.follower = Follower(
+                self._directory, self._store, every=given.every, snapshot_every=self._snapshot_every,
+                silence=given.take_over_after, on_silence=self._on_silence,
+            )  # fmt: skip
+            self._host = self.follower.host
+            self.follower.start()
+            return self._host
+        if is_sharded_host(self._directory):
+            raise refuse("serve", "--replicate-to", "given for models in one piece", f"{self._name!r}, in shards")
+        host = Host.open(self._directory, make_model, snapshot_every=self._snapshot_every)
+        try:
+            self._host = host
+            self._start_copying(Replicator(
+                self._directory, self._store, every=given.every, keep=given.keep_days * DAY, take_over=given.take_over,
+                on_lost=self._on_lost,
+            ))  # fmt: skip
+        except BaseException:
+            host.close()
+            raise
+        return host
+
+    def _start_copying(self, replicator: Replicator) -> None:
+        assert self._host is not None
+        self.replicator = replicator
+        replicator.copy()  # so that a wrong address is reported at the start
+        replicator.start()
+        if replicator.every == 0:
+            self._host.before_answer = replicator.copy
+        log("copying", model=self._name, url=self._store.url, epoch=replicator.claim.epoch)
+
+    def _on_lost(self, error: StaleOwner) -> None:
+        """Another process has taken over the copy: what this one learned now would be lost."""
+        assert self._host is not None
+        self._host.refuse_writes(error)
+        log("taken_over", model=self._name, error=str(error))
+
+    def _on_silence(self) -> None:
+        try:
+            self.take_over()
+        except BudgetronError as error:
+            log("fault", model=self._name, error=f"taking over failed: {error}")
+            assert self.follower is not None
+            self.follower.start()
+
+    def take_over(self) -> bool:
+        """Become the owner, if this is a standby. Returns whether this is the owner now."""
+        with self._lock:
+            if self.follower is None or self._host is None:  # an owner answers a retry as the first call
+                return self.replicator is not None and not isinstance(self.replicator.error, StaleOwner)
+            try:
+                claimed = self.follower.take_over()
+            except BaseException:
+                self.follower.start()
+                raise
+            follower, self.follower = self.follower, None
+            self._start_copying(Replicator(
+                self._directory, self._store, every=self._settings.every, keep=self._settings.keep_days * DAY,
+                claimed=claimed, parent=follower.applied, on_lost=self._on_lost,
+            ))  # fmt: skip
+            return True
+
+    def state(self) -> dict[str, Any]:
+        """What GET copy answers."""
+        copier, follower = self.replicator, self.follower
+        error = follower.error if follower is not None else None if copier is None else copier.error
+        lost = isinstance(error, StaleOwner)
+        epoch = follower.applied[0] if follower is not None else 0 if copier is None else copier.claim.epoch
+        return {
+            "role": "standby" if follower is not None else "former owner" if lost else "owner",
+            "url": self._store.url,
+            "epoch": epoch,
+            "copied": None if copier is None else copier.position,
+            "age_seconds": None if copier is None else round(copier.age, 3),
+            "error": None if error is None else str(error),
+        }
+
+    def stop(self) -> None:
+        """Copy what is left, or stop following; before the host is closed."""
+        if self.follower is not None:
+            self.follower.stop()
+        if self.replicator is not None:
+            self.replicator.stop()
