@@ -1,6 +1,6 @@
 """Errors against labels: asking for the labels that `should_ask` wants, or for a random share of them.
 
-    python benchmarks/accuracy/asking.py [--orders 3] [--docs docs/how-to/asking.md]
+    python benchmarks/accuracy/asking.py [--orders 3] [--docs docs/how-to/training/asking.md]
 
 Every example is predicted by a `Budgetron`; it learns those whose label was asked for. Random asking gets as many
 labels as `should_ask` wanted, and the same first 50. The sets are Spam and Sentiment (in BUDGETRON_DATA) and Chem97, in
@@ -109,7 +109,7 @@ def main() -> None:
     given = parser.parse_args()
     curves = {name: measured(name, given.orders) for name in SETS}
     if given.docs is not None:
-        draw(curves, given.docs.parent.parent / "figures" / "asking.png")
+        draw(curves, given.docs.parents[2] / "figures" / "asking.png")
         text = given.docs.read_text(encoding="utf-8")
         new = f"{BEGIN}\n{table(curves, given.orders)}\n{END}"
         given.docs.write_text(re.sub(f"{BEGIN}.*?{END}", lambda _: new, text, flags=re.S), encoding="utf-8")

@@ -28,23 +28,23 @@ if TYPE_CHECKING:
     from click.shell_completion import CompletionItem
 
 WRONG_INPUT, FAILED, INTERRUPTED = 2, 3, 130
-COMMANDS = {  # name → module, and the line that --help prints
-    "run": ("budgetron.cli.commands.run", "Learn from a stream in one pass and report the error."),
-    "predict": ("budgetron.cli.commands.predict", "Predict the rows of a stream with a saved model."),
-    "calibrate": ("budgetron.cli.commands.calibrate", "Choose how a saved model decides, on new examples."),
-    "compare": ("budgetron.cli.commands.compare", "Compare learners, budgets and graphs, and recommend one."),
-    "tune": ("budgetron.cli.commands.tune", "Search for a better kernel bandwidth and budget."),
-    "history": ("budgetron.cli.commands.history", "List recorded runs, and compare the last two."),
-    "inspect": ("budgetron.cli.commands.inspect", "Show a saved model, and explain a prediction."),
-    "serve": ("budgetron.cli.commands.serve", "Serve models over HTTP while they keep learning."),
-    "keys": ("budgetron.cli.commands.keys", "Create and list API keys for the service."),
-    "verify": ("budgetron.cli.commands.verify", "Check what a service has on disk, or a backup."),
-    "repair": ("budgetron.cli.commands.repair", "Continue from the last good state of damaged data."),
-    "restore": ("budgetron.cli.commands.restore", "Replace a model on disk by a backup."),
-    "datasets": ("budgetron.cli.commands.datasets", "List, download, verify and export data sets."),
-    "figures": ("budgetron.cli.commands.figures", "Draw figures that illustrate the paper's remarks."),
-    "reproduce": ("budgetron.cli.commands.reproduce", "Rerun the paper's Table 1 beside the published values."),
-    "completion": ("budgetron.cli.commands.completion", "Print a completion script for your shell."),
+COMMANDS = {  # name → module of `cli.commands`, and the line that --help prints
+    "run": ("learning.run", "Learn from a stream in one pass and report the error."),
+    "predict": ("learning.predict", "Predict the rows of a stream with a saved model."),
+    "calibrate": ("learning.calibrate", "Choose how a saved model decides, on new examples."),
+    "compare": ("learning.compare", "Compare learners, budgets and graphs, and recommend one."),
+    "tune": ("learning.tune", "Search for a better kernel bandwidth and budget."),
+    "history": ("learning.history", "List recorded runs, and compare the last two."),
+    "inspect": ("learning.inspect", "Show a saved model, and explain a prediction."),
+    "serve": ("service.serve", "Serve models over HTTP while they keep learning."),
+    "keys": ("service.keys", "Create and list API keys for the service."),
+    "verify": ("service.verify", "Check what a service has on disk, or a backup."),
+    "repair": ("service.repair", "Continue from the last good state of damaged data."),
+    "restore": ("service.restore", "Replace a model on disk by a backup."),
+    "datasets": ("research.datasets", "List, download, verify and export data sets."),
+    "figures": ("research.figures", "Draw figures that illustrate the paper's remarks."),
+    "reproduce": ("research.reproduce", "Rerun the paper's Table 1 beside the published values."),
+    "completion": ("completion", "Print a completion script for your shell."),
 }
 
 # These errors mean that the user named a wrong path, which is wrong input (exit code 2). Any other OSError, a full disk
@@ -75,7 +75,7 @@ class LazyGroup(click.Group):
     def get_command(self, ctx: click.Context, name: str) -> click.Command | None:
         if name not in COMMANDS:
             return None
-        command: click.Command = importlib.import_module(COMMANDS[name][0]).command
+        command: click.Command = importlib.import_module(f"budgetron.cli.commands.{COMMANDS[name][0]}").command
         return command
 
     def shell_complete(self, ctx: click.Context, incomplete: str) -> list[CompletionItem]:

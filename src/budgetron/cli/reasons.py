@@ -24,7 +24,7 @@ _REASONS = 12  # terms that are listed; --json has all
 def explained(path: str, model: Any, columns: Any, text: str, task: str | None, nearest: int) -> dict[str, Any]:
     import numpy as np
 
-    from budgetron.cli.commands.run import known_columns
+    from budgetron.cli.commands.learning.run import known_columns
     from budgetron.learners.input.classes import label_text
 
     columns = known_columns(WHO, "MODEL", path, columns)
@@ -86,7 +86,7 @@ def _nearest(reasons: Any, model: Any, row: Any, task: Any, n: int) -> Iterator[
 
 def importance(path: str, model: Any, columns: Any, stream: str) -> dict[str, Any]:
     from budgetron import evaluate, io
-    from budgetron.cli.commands.run import known_columns
+    from budgetron.cli.commands.learning.run import known_columns
 
     columns = known_columns(WHO, "MODEL", path, columns)
     if hasattr(model, "learner_of"):

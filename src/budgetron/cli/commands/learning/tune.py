@@ -16,7 +16,7 @@ from typing import Any
 import click
 
 from budgetron.cli import INTERRUPTED
-from budgetron.cli.commands.compare import command_for, is_worse, leading, most_accurate
+from budgetron.cli.commands.learning.compare import command_for, is_worse, leading, most_accurate
 from budgetron.cli.formatting import console, counted, decimal, percent, rate, size, source_words, table
 from budgetron.cli.learner_spec import LearnerSpec, budget_from, default_budget, has_parameter, works_without_kernel
 from budgetron.cli.options import (

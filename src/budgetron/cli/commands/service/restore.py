@@ -7,7 +7,7 @@ from pathlib import Path
 
 import click
 
-from budgetron.cli.commands.verify import is_sharded
+from budgetron.cli.commands.service.verify import is_sharded
 from budgetron.errors import refuse, shown
 
 

@@ -62,7 +62,7 @@ def command(
     """
     from budgetron import io
     from budgetron.cli import models, progress
-    from budgetron.cli.commands.run import known_columns
+    from budgetron.cli.commands.learning.run import known_columns
     from budgetron.cli.signals import SignalGuard
 
     outputs.check(WHO, "--output", output, given["overwrite"], devices=True)

@@ -51,7 +51,7 @@ def command(model: str, stream: str, save: str, overwrite: bool, as_json: bool, 
     """
     from budgetron import io
     from budgetron.cli import models
-    from budgetron.cli.commands.run import known_columns
+    from budgetron.cli.commands.learning.run import known_columns
     from budgetron.cli.labelled_stream import LabelledStream
     from budgetron.cli.signals import SignalGuard
     from budgetron.cli.summary import point_lines

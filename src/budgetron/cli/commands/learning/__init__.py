@@ -1,0 +1,1 @@
+"""Commands that learn from files, and use or show the models."""

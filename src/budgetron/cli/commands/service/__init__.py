@@ -1,0 +1,1 @@
+"""Commands that serve models, and look after what a service has on disk."""
