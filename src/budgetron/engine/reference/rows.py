@@ -161,6 +161,7 @@ class SparseRows:
     def remove(self, r: int) -> None:
         start, end, last = self.indptr[r], self.indptr[r + 1], self.indptr[-2]
         order = np.arange(self.indptr[-1])
+        # The last row moves into slot r; the rows between stay in order, so that slots agree with the core.
         moved = [order[last:], order[end:last]] if r < len(self.sizes) - 1 else []
         order = np.concatenate([order[:start], *moved])
         lengths = without(self.sizes, r)
@@ -172,6 +173,7 @@ class SparseRows:
         lengths = self.sizes
         if x.indices is None or len(x.indices) == 0:
             return np.zeros(len(lengths))
+        # Indices of x are sorted, so every stored non-zero finds its partner by bisection.
         place = np.searchsorted(x.indices, self.indices).clip(max=len(x.indices) - 1)
         partner = np.where(x.indices[place] == self.indices, x.values[place], 0.0)
         return _sums(self.data.astype(np.float64, copy=False) * partner, lengths)

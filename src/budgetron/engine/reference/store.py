@@ -59,6 +59,7 @@ class Store:
         sizes = self.rows.sizes[order]
         pool = int(sizes.sum()) if self.settings.pool is None else self.settings.pool
         m = max(len(self) - B, 0)
+        # Oldest first, whatever their length.
         while int(sizes[m:].sum()) > pool:
             m += 1
         return [int(arrival) for arrival in self.arrival[order[:m]]]
@@ -72,6 +73,7 @@ class Store:
         kernel = self.bandwidth.kernel
         assert kernel is not None
         x = self.centred(x)
+        # Kernels are functions of inner products and squared norms, so one pass over the stored rows is enough.
         row = kernel.row(self.rows.products(x), np.full_like(self.squares, x.square), self.squares)
         return row, float(kernel.of_self(np.array([x.square]))[0])
 

@@ -75,6 +75,7 @@ def explained(rule: Rule, examples: Iterable[Located]) -> dict[str, Any]:
     for x, task_id, cluster in examples:
         margins.append(rule.predict(x, task_id, cluster))
         each = np.zeros((3, len(margins[-1]), len(x.values) + 1))  # shared, own, related; the last is the constant
+        # The rule is linear in x, so the margin of x with one value alone is the term of that value.
         for n in np.flatnonzero(x.values):
             each[1, :, n] = rule.predict(_only(x, int(n)), task_id, cluster)
         terms.append(each.ravel())

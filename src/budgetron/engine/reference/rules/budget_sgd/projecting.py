@@ -55,6 +55,7 @@ class Project(Method):
     def learn(self, t: Example, y: Array, tau: float, weight: float) -> Outcome:
         rule = self.rule
         alpha, delta2 = self.gram.project(t.k, t.k_tt)
+        # x_t lies nearly in the span of the stored examples: its step is added to their weights.
         if delta2 <= rule.eta2:
             rule.weights.add(t.task_id, t.cluster, y * tau / rule.unit, alpha)
             return Outcome.UPDATED
@@ -68,8 +69,10 @@ class Project(Method):
         P = self.gram.inverse()
         n = len(rule.store)
         passive = rule.p.step == Step.PASSIVE_AGGRESSIVE
+        # BPA-P evicts one of the old examples; after other steps the new one itself may be evicted.
         r = self.to_evict(n - 1 if passive else n, P)
         if rule.skips(t, y, tau, weight, float(rule.weights.norms()[r] ** 2 / P[r, r])):
+            # The example was appended to compute P, and is taken back.
             rule.remove(n - 1)
             return Outcome(0)
         self.project_out(r, P)

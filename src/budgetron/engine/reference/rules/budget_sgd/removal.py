@@ -92,9 +92,11 @@ class Random(Remove):
         """Draw the example to evict, and divide the coefficients of the others by 1 − p_j."""
         r, p = self.drawn()
         rule = self.rule
+        # A slot with probability 1 is drawn for certain; the bound only avoids a division by zero for it.
         keep = np.maximum(1 - p, 2.0**-52)
         keep[r] = 1.0
         beta = rule.weights.beta / keep
+        # Dividing by 1 − p makes weights grow without bound over many evictions, so they are clipped.
         most = rule.p.rate * rule.p.clip / rule.unit
         if most > 0:
             norms = np.sqrt((beta**2).sum(axis=0))
@@ -138,6 +140,7 @@ class Replace(Method):
             return Outcome(0)
         b = y * tau / rule.unit
         full = len(rule.store) == rule.settings.capacity
+        # Skipping the example may have the smaller objective; the head of this file has the formula.
         if full and rule.skips(t, y, tau, weight, float(self.losses(t).min())):
             return Outcome(0)
         while not rule.store.fits(t.x):

@@ -37,6 +37,7 @@ class Calibration:
 
     def learn(self, m: Array, z: Array, code: int, omega: float) -> None:
         """Learn from an example; `z` is what `margins` made of `m`."""
+        # Heavy examples, such as rare labels with a class weight, must not make the scale jump.
         weight = min(omega, 1.0)
         if len(z) > 1:
             p, target = np.exp(z), np.arange(len(z)) == code

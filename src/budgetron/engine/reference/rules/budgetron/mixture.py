@@ -41,4 +41,5 @@ def weights(f: Array, w: Array, code: int, omega: float) -> Array:
     # Relative to the best, and in logarithms: the largest finite ω must give neither 0/0 nor ∞ − ∞.
     new = np.log(w) + omega * (logs - logs.max())
     new = np.exp(new - new.max())
+    # Beliefs that rest keep their weight, so those that are awake share what they had together.
     return np.asarray(w.sum() * ((1 - SHARE) * new / new.sum() + SHARE / len(w)))

@@ -1,10 +1,10 @@
 """Budgetron: features, margins of every belief, their mixture, and the update, one example (x, i, y, ω) at a time.
 
     1  features of x, and the rows of the tasks related to i
-    2  f_b of every belief, and their mixture; the margin is that of the mixture, calibrated; a mistake is a lead of the
-       true class ≤ 0
-    3  the weights of the beliefs, and the calibration
-    4  every part learns; a part without weight is dropped, parts with weight may grow; the columns are counted
+    2  f_b of every belief, and their mixture. The margin is that of the mixture, calibrated. It is a mistake if the
+       true class does not have the largest margin
+    3  the weights of the beliefs, and the calibration, learn from these margins
+    4  every part learns. A part without weight is dropped, parts with weight may grow. The scaler counts the columns
 """
 
 from __future__ import annotations
@@ -70,13 +70,15 @@ class Budgetron(BudgetronDeclaration):
     # ---- one example
 
     def related(self, task_id: int, cluster: int) -> list[tuple[float, Name]]:
-        """Return coefficients and names of the tasks whose own weights this task uses."""
+        """Return coefficients and names of the tasks, or clusters, whose own weights this task uses."""
         if self.factor is not None:
             tasks, values = self.factor.row(task_id)
             return [(float(r), (int(j), False)) for j, r in zip(tasks, values, strict=True)]
         given = self.settings.parameters
         if given.clustered:
             share = given.cluster_share
+            # The squares of the coefficients add up to 1, so that a task has the same prior variance as without
+            # clusters.
             return [(share**0.5, (cluster, True)), ((1 - share) ** 0.5, (task_id, False))]
         return [(1.0, (task_id, False))]
 
@@ -106,7 +108,7 @@ class Budgetron(BudgetronDeclaration):
         return parts, np.flatnonzero(np.repeat(awake, counts))
 
     def values(self, e: Seen, parts: list[Part]) -> Array:
-        """Return f of every belief of these parts, (beliefs, outputs), with the offset: they learn what it leaves."""
+        """Return f of every belief of these parts, (beliefs, outputs). They learn what the offset does not explain."""
         f = np.concatenate([part.margins(e) for part in parts])
         return f if e.x.offset is None else f + e.x.offset
 
@@ -132,14 +134,17 @@ class Budgetron(BudgetronDeclaration):
         self.n_mistakes += bool(outcome)
         if weight > 0:
             weight = min(weight, HEAVIEST)
+            # Calibration and mixture learn before the parts do, from margins that have not seen the label.
             self.calibration.learn(mixed, margins, code, weight)
             self.w[beliefs] = mixture.weights(f, self.w[beliefs], code, weight)
             if self._learn_parts(parts, e, f, code, weight):
                 outcome |= Outcome.UPDATED
+            # Only learning creates rows: a prediction must not evict the row of another task.
             self.rows.keep(rows)
             if self._drop_idle() or looks_at(self.n_seen + 1):
                 self._use_bytes()
             if self.scaler is not None:
+                # Last, so that x was scaled as it would have been for a prediction.
                 self.scaler.learn(x.values)
         self.n_seen += 1
         return margins, outcome
@@ -151,7 +156,7 @@ class Budgetron(BudgetronDeclaration):
             at += part.count
         return changed
 
-    # ---- sizes: bytes go to where the weight is
+    # ---- sizes: parts with more weight get more bytes
 
     def _shares(self) -> list[float]:
         """Return the weight of every part."""
@@ -159,11 +164,11 @@ class Budgetron(BudgetronDeclaration):
         return [float(share.sum()) for share in np.split(self.w, ends[:-1])]
 
     def _cost(self, part: Part, frequencies: int) -> int:
-        """Return the bytes of a part with so many frequencies, which are included."""
+        """Return the bytes of a part with so many frequencies, and of the frequencies themselves."""
         return part.bytes(frequencies) + max(self._frequency_bytes(), frequencies * self._bytes_each())
 
     def _frequency_bytes(self) -> int:
-        """Return the bytes of the frequencies, if every part used all frequencies that it may."""
+        """Return the bytes of the frequencies if every part used as many as it may. All parts share the first ones."""
         return max(part.max_frequencies for part in self.parts) * self._bytes_each()
 
     def _bytes_each(self) -> int:
@@ -188,6 +193,7 @@ class Budgetron(BudgetronDeclaration):
                 self._grow(part, part.max_frequencies)
         _, heaviest = max(curved, key=lambda pair: pair[0])
         before, frequencies = self._cost(heaviest, heaviest.max_frequencies), heaviest.max_frequencies
+        # The heaviest part may exceed its plan, one frequency at a time, as far as spare bytes pay for it.
         while frequencies < heaviest.frequency_limit and self._cost(heaviest, frequencies + 1) - before <= self.spare:
             frequencies += 1
         self.spare -= self._cost(heaviest, frequencies) - before
@@ -222,6 +228,7 @@ class Budgetron(BudgetronDeclaration):
         part, before = self.parts[place], self._frequency_bytes()
         at = sum(other.count for other in self.parts[:place])
         self.w = np.delete(self.w, range(at, at + part.count))
+        # The weight of the dropped beliefs goes to the others in proportion.
         self.w /= self.w.sum()
         del self.parts[place]
         self.spare += self.rows.drop_part(part) + part.bytes(part.max_frequencies) + part_overhead(self.outputs)
@@ -261,7 +268,7 @@ class Budgetron(BudgetronDeclaration):
         return np.zeros(0) if self.scaler is None else np.asarray(columns.sum(axis=0).ravel())
 
     def _explain(self, examples: Iterable[Located]) -> dict[str, Any]:
-        """Return the terms of each example in turn, and the margins, which the mixing makes other than their sum."""
+        """Return the terms of each example in turn, and its margin, which mixing makes differ from their sum."""
         found: dict[str, list[Array]] = {"margins": [], "columns": [], "fourier": [], "offsets": []}
         for located in examples:
             e, _ = self.see(*located)

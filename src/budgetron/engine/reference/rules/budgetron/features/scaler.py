@@ -53,6 +53,7 @@ class Scaler:
             self._begin(x)
             return
         t = self.count - 1
+        # A column that was constant so far takes its spread from the first value that differs.
         self.spread = np.where(self.spread == 0, np.abs(x - self.centre), self.spread)
         away = self._pulled(x) - self.mean
         rate = max(1 / (t - 1), FLOOR)
@@ -62,6 +63,7 @@ class Scaler:
         r = x - self.centre
         moves = np.abs(r) > NEAR * self.spread
         wider = np.abs(r) > NORMAL * self.spread
+        # Stochastic approximation of medians: equal steps to either side balance at the median.
         self.centre += np.where(moves, 0.7 * rate * self.spread * np.sign(r), 0.0)
         self.spread *= np.where(moves, np.where(wider, np.exp(rate / 2), np.exp(-rate / 2)), 1.0)
 

@@ -36,7 +36,7 @@ def adagrad(w: NDArray[np.float32], squares: NDArray[np.float32], pull: Array, r
 
 
 class FourierAdaGrad:
-    """The belief with this rate and own share. `cells`: own weights of all tasks, at least one run or 0."""
+    """The belief with this rate and own share. `cells`: own weights of all tasks; none if less than one run fits."""
 
     count, row_width, at = 1, 0, 0
     weight_to_grow = 0.0
@@ -57,6 +57,8 @@ class FourierAdaGrad:
 
     def set_frequencies(self, count: int) -> None:
         if self.shared:
+            # Features are divided by √frequencies, so weights grow by its ratio, and gradients, whose squares add up,
+            # shrink.
             scale = np.full(self.w.shape[1], np.sqrt(count / max(self.frequencies, 1)))
             scale[: self.columns] = 1.0
             new = ((0, 0), (0, 2 * (count - self.frequencies)))
@@ -72,7 +74,7 @@ class FourierAdaGrad:
         pass
 
     def features(self, e: Seen, frequencies: int) -> Array:
-        """Return the columns, and so many frequencies."""
+        """Return the linear features, and the Fourier features of so many frequencies."""
         return np.concatenate([e.linear, e.fourier[: 2 * frequencies] / np.sqrt(max(frequencies, 1))])
 
     def own_runs(self, e: Seen) -> tuple[Array, list[tuple[float, slice]]]:
@@ -82,6 +84,7 @@ class FourierAdaGrad:
             return phi, []
         runs = []
         for r, task_id, _ in e.related:
+            # The run of a task begins at a hash of its id: no table of tasks is needed, for any number of them.
             start = int(mix64(np.int64(task_id)) % np.uint64(self.starts))
             runs.append((self.root * r, slice(start, start + len(phi))))
         return phi, runs
@@ -96,7 +99,7 @@ class FourierAdaGrad:
         return f[None]
 
     def variances(self, e: Seen) -> Array:
-        """Return what a step at the present rate would change, which falls as AdaGrad becomes sure."""
+        """Return how far a step at the present rate would move f. It falls as squared gradients add up."""
         v = 0.0
         if self.shared:
             sizes = np.sqrt(1 + self.squares.mean(axis=0, dtype=np.float64))

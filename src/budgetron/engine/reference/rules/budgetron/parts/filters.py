@@ -41,7 +41,7 @@ def shared_bytes(n: int, outputs: int, whole: bool) -> int:
 
 @dataclass(frozen=True)
 class FilterBelief:
-    """Prior variance of a shared linear weight; of an own one as a multiple; the least share of it that is kept."""
+    """Variances of the prior: of shared linear weights, of own ones as a multiple, and the least share that remains."""
 
     prior: float
     own: float
@@ -137,6 +137,7 @@ class Filter:
     def learn(self, e: Seen, f: Array, code: int, omega: float) -> bool:
         f = f[0]
         pull = omega * gradient(f, code)[code]
+        # Both tests come before the O(width²) update: most examples of an easy stream end at one of them.
         if self.frequencies and pull < CONFIDENT:
             return False
         spread = self._spread(e)
@@ -147,8 +148,10 @@ class Filter:
         if self.shared:
             self.theta += np.outer(alpha, spread)
             if self.whole:
+                # A rank-one update of the covariance, as in a Kalman filter with one observation.
                 self.P -= h / (1 + h * v) * np.outer(spread, spread)
             else:
+                # The diagonal of the same update, where the other entries are not kept.
                 self.P /= 1 + h * spread * self.features(e)
             self._hold_floor()
         floor = self.belief.floor * self.own_prior
@@ -166,11 +169,12 @@ class Filter:
         return True
 
     def _hold_floor(self) -> None:
-        """Add a little to variances that have fallen too low, so that the belief goes on adapting."""
+        """Raise variances that have fallen too low, so that the belief keeps following a stream that drifts."""
         if self.belief.floor == 0:
             return
         least = self.belief.floor * self.belief.prior
         if self.whole:
+            # Adding to the diagonal keeps P positive definite.
             low = np.flatnonzero(np.diagonal(self.P) < least)
             self.P[low, low] += 0.01 * least
         else:

@@ -5,8 +5,9 @@
     θ_q += α u_iq Σ_qφ,   u_i += α_y C_iā,   w_i += α S_iφ;   all covariances shrink as in `filters`
 
 Σ_0 is that of a filter; the other Σ_q and S_i are diagonal, C_i is r × r. A step in u and θ at once changes f by
-another α²ε, ε = Σ_q u_iq (φᵀΣ_qφ)(C_iā)_q: the step is shortened until that is at most half of αV, so that the product
-cannot diverge. Tasks start near 0 at points of their own, and the θ_q start at random, or nothing would tell q from q'.
+another α²ε, ε = Σ_q u_iq (φᵀΣ_qφ)(C_iā)_q. The step is shortened until that is at most half of αV, so that the product
+of u and θ cannot diverge. Points and θ_q start at small random values: if all were equal, all dimensions would learn
+the same.
 """
 
 from __future__ import annotations
@@ -56,6 +57,7 @@ class Latent:
 
     def begin_row(self, row: Array, task_id: int) -> None:
         u, c, w, s = self.own_of(row)
+        # Hashes of the task id: a task that was evicted starts again at the same point, in both engines.
         place = mix64(np.arange(self.rank, dtype=np.int64) + 2_000_000)
         u[:] = START / 32 * gaussian(mixed(mix64(np.int64(task_id)), place))
         c[:], w[:], s[:] = np.eye(self.rank), 0.0, PRIOR * OWN
@@ -90,8 +92,10 @@ class Latent:
         alpha, h = step(f, code, omega, v)
         size = float(per_class(alpha)[code]) if self.outputs > 1 else abs(float(alpha[0]))
         epsilon = abs(float((u * shared[1:]) @ ca))
+        # Without this limit, u and θ would enlarge each other from step to step.
         if size * epsilon > v / 2:
             alpha, size = alpha * (v / 2 / (size * epsilon)), v / 2 / epsilon
+        # θ_0, u, C, w and S are updated from the values before the step, which is why `ca` and `a` were computed above.
         first = self.P @ phi if self.whole else self.P * phi
         self.theta[0] += np.outer(alpha, first)
         if self.whole:

@@ -40,6 +40,7 @@ def step(f: Array, code: int, omega: float, v: float) -> tuple[Array, float]:
     g = gradient(f, code)
     full = omega * g[-len(f):]
     direction = per_class(v * full)
+    # τ is in [low, high] throughout: the residual is positive at 0 and negative at 1.
     low, high, tau, last = 0.0, 1.0, 0.0, 1.0
     for _ in range(100):
         p = np.exp(log_probabilities(f + tau * v * full))

@@ -1,5 +1,4 @@
-"""Beliefs on sparse rows: one hashed table of cells for the weights of all features, shared and own, one belief per
-rate.
+"""Beliefs on sparse rows, one per rate. One hashed table of cells has the shared and own weights of all features.
 
 For the non-zero features j of a row, a_j the typical |x_j| of the feature's cell (running mean, rate 1/8):
 
@@ -78,6 +77,7 @@ class HashedTable:
         kept = e.x.values != 0
         values, h = e.x.values[kept], mix64(np.asarray(e.x.indices)[kept])
         known = np.ones(len(h), dtype=bool)
+        # While the table is nearly empty, a cell for every feature costs nothing.
         if 4 * self.used > self.cells:
             known = self.seen[self._bits(h)]
             values, h = values[known], h[known]
@@ -137,6 +137,7 @@ class HashedTable:
     def learn(self, e: Seen, f: Array, code: int, omega: float) -> bool:
         entries = self._entries(e)
         evidence = self._evidence(entries)
+        # The gradient of the log loss per class; beliefs that are nearly certain of the class take no step.
         g = omega * np.stack([gradient(row, code) for row in f])  # (beliefs, classes)
         moving = g[:, code] >= LEAST_PULL
         pull = np.where(moving[:, None], g[:, -self.outputs:], 0.0)
@@ -165,6 +166,7 @@ class HashedTable:
     def _remember(self, e: Seen, entries: Entries, code: int) -> None:
         """Count typical sizes, masses, and the features that have been seen."""
         kept = e.x.values != 0
+        # Every feature of the row is marked as seen, so that one without a cell gets it next time.
         self.seen[self._bits(mix64(np.asarray(e.x.indices)[kept]))] = True
         for cell, size, phi in zip(entries.cell, entries.size, np.abs(entries.phi[1]), strict=True):
             self.used += int(self.typical[cell] == 0)

@@ -1,7 +1,7 @@
-"""Rows of weights per task, at most so many: the least recently updated one makes room for another.
+"""One row of weights per task. There are at most `most` rows; the least recently updated one is evicted for a new one.
 
-A row holds what every part wants to know about a task, side by side. A task without a row has the prior of every part.
-Common rows belong to clusters. Rows are kept in the order of their last update.
+A row holds what each part stores about a task, one part after the other. A task without a row has the prior of every
+part. Clusters have rows too (`row_common` in model files). Rows are kept in the order of their last update.
 """
 
 from __future__ import annotations
@@ -41,10 +41,11 @@ class TaskRows:
         return 8 * self.width + ROW
 
     def drop_part(self, part: Part) -> int:
-        """Take the place of a part out of every row; return the bytes that this leaves to spare."""
+        """Remove the numbers of a part from every row; return the bytes that this frees."""
         for row_name, row in self.rows.items():
             self.rows[row_name] = np.delete(row, range(part.at, part.at + part.row_width))
         self.lay_out([other for other in self.parts if other is not part])
+        # As if all rows existed, because the plan counted them so. Without `may_grow` nothing may use the bytes.
         return 8 * part.row_width * (self.most or 0) * self.may_grow
 
     @property
@@ -52,7 +53,7 @@ class TaskRows:
         return self.may_grow and self.width > 0 and self.most is not None and len(self.rows) >= self.most
 
     def take(self, spare: int) -> int:
-        """Use spare bytes for more rows, if there are not enough; return what is left of them."""
+        """Use spare bytes for more rows, if there are not enough rows; return the bytes that are left."""
         if not self.wants_more:
             return spare
         assert self.most is not None
@@ -60,7 +61,7 @@ class TaskRows:
         return spare % self.row_bytes
 
     def peek(self, name: Name) -> Array:
-        """Return the row, or a new one at its prior that is not kept."""
+        """Return the row, or a new one with the prior of every part. A new row is not stored before `keep`."""
         row = self.rows.get(name)
         if row is None:
             row = np.zeros(self.width)
@@ -69,10 +70,12 @@ class TaskRows:
         return row
 
     def keep(self, rows: dict[Name, Array]) -> None:
-        """Store rows as the most recently updated ones: first those that exist, so that none makes room for another."""
+        """Store the rows of one example as the most recently updated ones."""
         if self.width == 0:
             return
         for name in rows:
+            # Existing rows are moved to the end first, so that a new row of the same example does not evict one of
+            # them.
             if name in self.rows:
                 self.rows.move_to_end(name)
         for name, row in rows.items():
