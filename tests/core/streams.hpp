@@ -1,11 +1,14 @@
 // Random streams and every configuration of the core, for the programs that run it without Python.
 #pragma once
 
+#include <algorithm>
 #include <cmath>
 #include <cstddef>
 #include <cstdint>
+#include <cstdlib>
 #include <memory>
 #include <random>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -285,6 +288,33 @@ void each_config(Use use) {
               }
               use(c, parts == 3);
             }
+}
+
+// What a configuration runs: its rule, kernel and store.
+inline std::string name_of(const Config& c) {
+  const char* const kernels[] = {"none", "linear", "polynomial", "gaussian"};
+  std::string name = c.rule + ", kernel " + kernels[static_cast<int>(c.kernel.kind)];
+  name += c.sparse ? ", sparse" : ", dense";
+  name += c.single ? ", float32" : ", float64";
+  name += c.pool ? ", pool" : "";
+  name += c.capacity ? ", budget" : ", unbounded";
+  return name;
+}
+
+// The n of "every n-th configuration", the argument of both programs; without it 1, all of them.
+inline unsigned one_of(int count, char** arguments) {
+  return count > 1 ? static_cast<unsigned>(std::max(1, std::atoi(arguments[1]))) : 1;
+}
+
+// Calls use(config, by_cluster, number) for every n-th configuration, and for the first of each name.
+template <class Use>
+void some_configs(unsigned every, Use use) {
+  unsigned number = 0;
+  std::set<std::string> named;
+  each_config([&](const Config& c, bool by_cluster) {
+    ++number;
+    if (named.insert(name_of(c)).second || number % every == 0) use(c, by_cluster, number);
+  });
 }
 
 }  // namespace budgetron
