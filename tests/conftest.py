@@ -1,8 +1,8 @@
 """Fixtures and lists of learners, kernels, graphs, rows and labels for all tests, and the option --long.
 
 A test that asks for `learner` runs for every learner, one that asks for `case` for every combination (in the usual
-run for half of the pairs of kernel and graph, with rows and labels taken in turn; for presets for a few). A new learner
-is found by its file, and its presets with it.
+run for a quarter of the pairs of kernel and graph, with rows and labels taken in turn; for presets for a few). A new
+learner is found by its file, and its presets with it.
 `pytest --long`, or BUDGETRON_LONG=1, runs all combinations, and the tests that are marked `long`.
 """
 
@@ -109,26 +109,43 @@ def pytest_generate_tests(metafunc):
     if "learner" in metafunc.fixturenames:
         metafunc.parametrize("learner", LEARNERS, ids=lambda learner: learner.__name__)
     if "case" in metafunc.fixturenames:
-        chosen = dict(cases(_is_long(metafunc.config)))
-        metafunc.parametrize("case", chosen.values(), ids=chosen.keys())
+        metafunc.parametrize("case", cases(_is_long(metafunc.config)))
 
 
+@functools.cache
 def cases(every):
-    """Combinations by name: all of them, or a fixed selection in the usual run."""
+    """Combinations as parameters of tests: all of them, or a fixed selection in the usual run.
+
+    In the usual run a learner meets each kernel with two graphs, all graphs, all pairs of kernel (linear, polynomial,
+    Gaussian) and store, and all pairs of store and number of classes. Two learners in turn have different pairs of
+    kernel and graph. As many combinations again are marked `long`, for `make test-long`.
+    """
     plain = {learner.__name__: learner() for learner in LEARNERS}
-    for turn, (name, learner) in enumerate((plain | PRESETS).items()):
-        for kernel, graph, store, classes in itertools.product(KERNELS, GRAPHS, STORES, CLASSES):
-            sparse, dtype = STORES[store]
-            case = Case(learner, KERNELS[kernel], GRAPHS[graph], sparse, dtype, CLASSES[classes])
-            k, g, s, c = (list(names).index(one) for names, one in
-                          ((KERNELS, kernel), (GRAPHS, graph), (STORES, store), (CLASSES, classes)))  # fmt: skip
-            chosen = (k + g) % 2 == 0 and s == (k // 2 + g // 2) % 3 and c == (k // 2 + g // 4 + s) % 2
-            if name in PRESETS and "graph" in case.parameters:  # one graph per kernel, another one for each preset
-                chosen = chosen and (g // 2 + k // 2 + turn) % 4 == 0
-            # A learner without a kernel, or without a graph, is the same with all of them: two suffice.
-            repeated = ("kernel" not in case.parameters and k > 1) or ("graph" not in case.parameters and g > 1)
-            if (every or chosen) and accepts(case) and not repeated:
-                yield "-".join([name, kernel, graph, store, classes]), case
+    return [
+        pytest.param(case, id="-".join([name, *words]), marks=[pytest.mark.long] if kind == "long" else [])
+        for turn, (name, learner) in enumerate((plain | PRESETS).items())
+        for words, case, kind in _cases_of(learner, name in PRESETS, turn, every)
+    ]
+
+
+def _cases_of(learner, is_preset, turn, every):
+    has_kernel, has_graph = (word in learner.get_params(deep=False) for word in ("kernel", "graph"))
+    has_few = not (has_kernel and has_graph and all(accepts(Case(learner, kernel)) for kernel in KERNELS.values()))
+    for (k, kernel), (g, graph), (s, store), (c, classes) in itertools.product(
+        *(list(enumerate(names)) for names in (KERNELS, GRAPHS, STORES, CLASSES))
+    ):
+        # A learner without a kernel, or without a graph, is the same with all of them: two suffice.
+        if (not has_kernel and k > 1) or (not has_graph and g > 1):
+            continue
+        chosen = (k + g) % 2 == 0 and s == (k // 2 + g // 2) % 3 and c == (k // 2 + g // 4 + s) % 2
+        if is_preset and has_graph:  # one graph per kernel, another one for each preset
+            chosen = chosen and (g // 2 + k // 2 + turn) % 4 == 0
+        is_half = turn % 2 == (k % 2 if is_preset else (k + g) // 2 % 2)
+        kind = "rare" if not chosen else "usual" if is_half or has_few else "long"
+        sparse, dtype = STORES[store]
+        case = Case(learner, KERNELS[kernel], GRAPHS[graph], sparse, dtype, CLASSES[classes])
+        if (every or kind == "usual") and accepts(case):
+            yield (kernel, graph, store, classes), case, kind
 
 
 def _is_long(config):
