@@ -18,6 +18,7 @@ from budgetron.service.http.rates import Rates
 from budgetron.service.logs import log
 from budgetron.service.monitoring.metrics import Metrics
 from budgetron.service.monitoring.slow_log import SlowLog
+from budgetron.service.monitoring.traces import Traces
 from budgetron.service.replication import Replication
 from budgetron.service.served_model import ServedModel, open_host
 from budgetron.service.settings import ServiceSettings
@@ -41,6 +42,7 @@ class Service:
         )
         self.slow_log = SlowLog(limits.slow_seconds)
         self.audit = AuditLog(settings.data)
+        self.traces = Traces(settings.traces) if settings.traces else None
         self.metrics = Metrics(self.models)
         self.events = Events(settings.limits.watchers)
         self.stopping = False
@@ -102,6 +104,8 @@ class Service:
             model.close()
             log("closed", model=name, position=model.host.position)
         self.audit.close()
+        if self.traces is not None:
+            await asyncio.to_thread(self.traces.close)
 
     # ---- periodic tasks
 

@@ -164,10 +164,12 @@ class Observe:
         if self._service.settings.log_requests:
             log("request", method=method, route=route, status=status, key=scope.get(KEY, ANONYMOUS.name),
                 address=scope.get(ADDRESS), milliseconds=round(1000 * seconds, 2))  # fmt: skip
+        received, model = scope.get(RECEIVED), scope.get("path_params", {}).get("model", DEFAULT)
+        if self._service.traces is not None:
+            self._service.traces.note(scope, route, status, seconds, received, model=model, key=scope.get(KEY))
         if seconds >= self._service.slow_log.seconds and not scope.get(STREAM):
-            received = scope.get(RECEIVED)
             self._service.slow_log.note(
-                seconds, method=method, route=route, model=scope.get("path_params", {}).get("model", DEFAULT),
+                seconds, method=method, route=route, model=model,
                 status=status, key=scope.get(KEY, ANONYMOUS.name), address=scope.get(ADDRESS),
                 # How long it took since the body was complete: the rest is the time that the client took to send it.
                 of_service=None if received is None else round(1000 * (time.perf_counter() - received), 2),

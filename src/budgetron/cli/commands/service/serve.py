@@ -46,6 +46,7 @@ _SHARDS = 8  # default with --ray, as in `run`
 @click.option("--pending", default=100_000, show_default=True, type=click.IntRange(min=1),
               help="Most predictions that may wait for a label.")  # fmt: skip
 @click.option("--grace", default=10.0, show_default=True, type=click.FloatRange(min=1), help="Seconds to stop cleanly.")
+@click.option("--traces", metavar="URL", help="Send OpenTelemetry traces to a collector, such as http://HOST:4318/v1/traces.")
 @click.option("--slow", default=1.0, show_default=True, type=click.FloatRange(min=0),
               help="Log requests that take longer, in seconds; 0: none.")
 @click.option("--replicate-to", metavar="URL", help="Copy the models continuously to a directory or fsspec URL.")
@@ -77,6 +78,7 @@ def command(
     ray: Path | None,
     pending: int,
     grace: float,
+    traces: str | None,
     slow: float,
     replicate_to: str | None,
     standby_of: str | None,
@@ -106,7 +108,7 @@ def command(
         data=data, host=host, port=port, keys=keys, without_keys=without_keys, tls_certificate=tls_certificate,
         tls_key=tls_key, snapshot_every=snapshot_every,
         shards=shards, workers=workers, ray=ray, pending=pending, grace=grace, log_requests=log_requests,
-        trusted_proxies=trusted_proxies,
+        trusted_proxies=trusted_proxies, traces=traces,
         limits=replace(
             Limits(), rate=rate, address_rate=address_rate, address_connections=address_connections, slow_seconds=slow
         ),

@@ -1,0 +1,46 @@
+"""Tools of Debian packages: those on the path, or unpacked into build/ without installing anything."""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[3]
+DEPLOY = ROOT / "deploy"
+
+
+def tool(name, package):
+    """The path of a program. The test is skipped, with the reason, if it is neither installed nor to be had."""
+    found = shutil.which(name, path=f"{os.environ.get('PATH', '')}:/usr/sbin:/sbin")
+    if found:
+        return found
+    folder = ROOT / "build" / "debian" / package
+    folder.parent.mkdir(parents=True, exist_ok=True)
+    with open(folder.parent / "lock", "w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)  # two test processes must not unpack at the same time
+        if not folder.exists():
+            _unpack(name, package, folder)
+    for path in (folder / "usr/sbin" / name, folder / "usr/bin" / name):
+        if path.exists():
+            if subprocess.run([path, "--help"], capture_output=True, timeout=60, check=False).returncode in (126, 127):
+                break
+            return str(path)
+    pytest.skip(f"{name}: the package {package} does not run here")
+
+
+def _unpack(name, package, folder):
+    fresh = folder.with_name(f"{package}-{os.getpid()}")
+    fresh.mkdir()
+    try:
+        for command in (["apt-get", "download", package], ["sh", "-c", "dpkg -x ./*.deb . && rm ./*.deb"]):
+            subprocess.run(command, cwd=fresh, check=True, capture_output=True, timeout=120)
+        fresh.rename(folder)
+    except (OSError, subprocess.SubprocessError) as error:
+        pytest.skip(f"{name} is not installed, and `apt-get download {package}` failed: {error}")
+    finally:
+        shutil.rmtree(fresh, ignore_errors=True)
