@@ -79,7 +79,7 @@ struct Scratch {
   }
 };
 
-// A question that only some rules answer; the answer is a State.
+// A read-only question that only some rules answer, such as "variances"; the answer is a State.
 struct Query {
   std::string name;
   const Rows* rows = nullptr;  // may be none

@@ -1,7 +1,7 @@
 // What can be asked of a Budgetron: the weights of its beliefs, the variance of a prediction, linear weights, and explanations.
 //
-// Queries never change the model. Terms are those of the average of the beliefs: the margin is the logit of the average of their
-// probabilities, which no sum of terms is, so an explanation reports the difference.
+// Queries never change the model. Terms add up to the average of the beliefs' margins. The margin of the model is the logit of their
+// average probability instead, so an explanation has a remainder.
 #include "rules/budgetron/budgetron.hpp"
 
 #include <algorithm>

@@ -1,10 +1,10 @@
 // Budgetron: features, margins of every belief, their mixture, and the update, one example (x, i, y, omega) at a time.
 //
 //   1  features of x, and the rows of the tasks related to i
-//   2  f_b of every belief, and their mixture; the margin is that of the mixture, calibrated; a mistake is a lead of the true
-//      class <= 0. omega = 0 ends here
-//   3  the weights of the beliefs, and the calibration
-//   4  every part learns; a part without weight is dropped, parts with weight may grow; the columns are counted
+//   2  f_b of every belief, and their mixture. The margin is that of the mixture, calibrated. It is a mistake if the true class
+//      does not have the largest margin. An example of weight omega = 0 ends here
+//   3  the weights of the beliefs, and the calibration, learn from these margins
+//   4  every part learns. A part without weight is dropped, parts with weight may grow. The scaler counts the columns
 //
 // What a belief is, how it learns and what it keeps of a task is known to the parts alone (part.hpp). The order of the steps
 // matters: weights of beliefs and calibration must learn from margins that have not seen the label.
@@ -98,7 +98,7 @@ void Budgetron::score(const Instance& x, Task task, Scratch& s) const {
     parts_[p]->margins(own.seen, own.values.data() + own.awake.size() * outputs());
     for (std::size_t k = 0; k < parts_[p]->count(); ++k) own.awake.push_back(b + k);
   }
-  // Another model's score: every belief learns what it leaves to explain.
+  // Another model's score is added to every belief, which then learns what the score does not explain.
   for (std::size_t k = 0; x.rows->offsets && k < own.awake.size() * outputs(); ++k) own.values[k] += x.rows->offsets[x.at * outputs() + k % outputs()];
   Mixture::logs(own.values.data(), own.awake.size(), outputs(), own.logs.data());
   mixture_.margins(own.values.data(), own.logs.data(), own.awake, outputs(), own.mixed.data());
@@ -162,7 +162,7 @@ void Budgetron::end_reserve() noexcept {
   rows_.end_reserve();
   Vec<TableEntry>& entries = scratch().made<Working>().entries;
   if (entries.capacity() <= static_cast<std::size_t>(kShortRow)) return;
-  try {  // a long row leaves nothing behind, unless there is no memory for the room that short rows always have
+  try {  // the room for a long row is freed; if memory is short even for the usual room, it stays
     Vec<TableEntry> few(bytes_);
     few.reserve(static_cast<std::size_t>(kShortRow));
     entries.swap(few);

@@ -79,14 +79,14 @@ std::size_t Budgetron::frequencies_in_use() const {
   return most;
 }
 
-// Bytes of the frequencies, if every part used all frequencies that it may.
+// Bytes of the frequencies if every part used as many as it may. All parts share the first ones.
 std::size_t Budgetron::frequency_bytes() const {
   std::size_t most = 0;
   for (const auto& part : parts_) most = std::max(most, part->max_frequencies());
   return most * FourierFeatures::bytes_each(config_.d);
 }
 
-// The bytes of a part with so many frequencies, which are included.
+// The bytes of a part with so many frequencies, and of the frequencies themselves.
 std::size_t Budgetron::cost(const Part& part, std::size_t frequencies) const {
   return part.bytes(frequencies) + std::max(frequency_bytes(), frequencies * FourierFeatures::bytes_each(config_.d));
 }
@@ -137,7 +137,7 @@ void Budgetron::drop_part(std::size_t p) {
   spare_ += rows_.drop_part(parts_, at, width);
   try {
     fourier_.resize(frequencies_in_use());
-  } catch (const std::bad_alloc&) {  // then there are more frequencies than are used
+  } catch (const std::bad_alloc&) {  // out of memory: then more frequencies stay than are used
   }
 }
 

@@ -1,6 +1,6 @@
 // Weights with a whole covariance P, kept as its lower triangle:  f = theta·phi,  V = phi' P phi.
 //
-//   learn:  t = P phi,   theta += alpha t,   P -= c t t'     (put off until the next pass over P, which then reads it once)
+//   learn:  t = P phi,   theta += alpha t,   P -= c t t'     (done in the next pass over P, so that P is read once per example)
 #pragma once
 
 #include <algorithm>
@@ -51,7 +51,7 @@ class Covariance {
     pending_ = -c;
   }
 
-  // Adds a little to variances that have fallen below `least`. Only after learn().
+  // Raises variances that have fallen below `least` a little. Only after learn().
   void hold_floor(double least) {
     settle();
     for (std::size_t j = 0; j < n_; ++j) {

@@ -5,9 +5,9 @@
 //
 // Own weights of all tasks lie in one array, those of a task as one run of cells that begins at the hash of its task id. Runs
 // of different tasks may overlap: with few cells tasks learn from each other at random, which costs less than having no own
-// weights. When more frequencies are used, shared weights are scaled so that f stays as it is. Own ones cannot be, since a cell
-// may belong to the columns of one task and to the frequencies of another: they keep their numbers. Runs have room for the frequencies
-// that were planned, and frequencies beyond those have no own weights.
+// weights. When more frequencies are used, shared weights are scaled so that f stays as it is. Own weights are not scaled,
+// since a cell may belong to a column for one task and to a Fourier feature for another. Runs have room for the frequencies
+// that were planned; later ones have no own weights.
 #pragma once
 
 #include <algorithm>
@@ -44,7 +44,7 @@ class FourierAdaGrad final : public Part {
     }
   }
 
-  // What a step at the present rate would change, which falls as AdaGrad becomes sure.
+  // How far a step at the present rate would move f. It falls as squared gradients add up.
   void variances(const Seen& e, double* v) override {
     v[0] = shared_ ? step_size(shared_run(), squares_.data(), width(), e.features) : 0.0;
     for_each_run(e, [&](double r, std::size_t run, bool) { v[0] += r * r * step_size(own_run(), own_squares_.data() + run, own_cells_, e.features); });
@@ -126,7 +126,7 @@ class FourierAdaGrad final : public Part {
   }
   std::size_t run_of(std::int64_t id) const { return static_cast<std::size_t>(mix64(id) % (own_cells_ - (columns_ + 2 * planned_) + 1)); }
 
-  // Weights side by side: of the columns, and of so many frequencies.
+  // One run of weights: of the columns, then of the Fourier features of so many frequencies.
   struct Run {
     std::size_t frequencies;
     double amplitude;

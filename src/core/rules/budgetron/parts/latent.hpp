@@ -5,9 +5,9 @@
 //   theta_q += alpha u_iq Sigma_q phi,   u_i += |alpha_y| C_i b,   w_i += alpha S_i phi;   covariances shrink as in Filter
 //
 // Sigma_0 is that of a filter; the other Sigma_q and S_i are diagonal, C_i is r × r. A step in u and theta at once changes f
-// by another alpha^2 e, e = sum_q u_iq (phi' Sigma_q phi)(C_i b)_q: the step is shortened until that is at most half of
-// alpha V, so that the product cannot diverge. Tasks start near 0 at points of their own, and theta_q at random, or nothing
-// would tell one q from another.
+// by another alpha^2 e, e = sum_q u_iq (phi' Sigma_q phi)(C_i b)_q. The step is shortened until that is at most half of
+// alpha V, so that the product of u and theta cannot diverge. Points and theta_q start at small random values: if all were
+// equal, all dimensions would learn the same.
 #pragma once
 
 #include <algorithm>

@@ -1,4 +1,4 @@
-// Beliefs on sparse rows: one hashed table of cells for the weights of all features, shared and own, one belief per rate.
+// Beliefs on sparse rows, one per rate. One hashed table of cells has the shared and own weights of all features.
 //
 // For the non-zero features j of a row, a_j the typical |x_j| of the feature's cell (running mean, rate 1/8):
 //
@@ -7,8 +7,9 @@
 //   f   = b + sum_j (w_j + o w_ji) phi_j + k n,   w_ji in the cell of (feature, task), o = 0.3
 //   every weight with its feature phi: G += (g phi)^2, w += lambda g phi/sqrt(G) (AdaGrad); b and k likewise; then M_jc += |phi_j|
 //
-// Once a quarter of the cells hold a shared feature, a feature gets a cell only when it is seen for the second time: one bit
-// per feature in a Bloom filter tells. Most features of a text occur once, and would only take the cells of others.
+// Once a quarter of the cells hold a shared feature, a feature gets a cell only when it is seen for the second time. A Bloom
+// filter with one bit per feature knows which were seen. Most features of a text occur once, and would only take the cells
+// of others.
 #pragma once
 
 #include <algorithm>

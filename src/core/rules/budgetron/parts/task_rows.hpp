@@ -1,8 +1,8 @@
 // Which rows of weights an example takes part in, and the rows themselves.
 //
 // On an explicit graph these are the rows of a sparse factor R of the inverse of its interaction matrix; with clusters a
-// common row and that of the task; otherwise the task's own. A row holds what every part wants to know about a task, side by
-// side. A task without a row has the prior of every part. The least recently updated row makes room for another.
+// common row and that of the task; otherwise the task's own. A row holds what each part stores about a task, one part after
+// the other. A task without a row has the prior of every part. At the limit, the least recently updated row is evicted.
 #pragma once
 
 #include <algorithm>
@@ -44,7 +44,7 @@ class TaskRows {
     rows_.widen(width_);
   }
 
-  // Takes the place of a part out of every row; returns the bytes that this leaves to spare.
+  // Removes the numbers of a part from every row; returns the bytes that this frees.
   std::size_t drop_part(const Parts& left, std::size_t at, std::size_t width) noexcept {
     const std::size_t before = width_;
     set_places(left);
@@ -55,7 +55,7 @@ class TaskRows {
 
   bool wants_more() const { return may_grow_ && width_ && rows_.at_limit(); }
 
-  // Uses spare bytes for more rows, if there are not enough; returns what is left of them. The rows are allocated at once,
+  // Uses spare bytes for more rows, if there are not enough rows; returns the bytes that are left. Rows are allocated at once,
   // since the examples of this block have reserved no more than the limit before.
   std::size_t take(std::size_t spare) {
     if (!wants_more()) return spare;
@@ -98,7 +98,7 @@ class TaskRows {
   }
 
   // Makes the rows that do not exist, before learning, and marks all as recently updated: first those that exist, so that
-  // none of them makes room for another.
+  // a new row of the same example does not evict one of them.
   void make(Task task, const Parts& parts, const Seen& seen, std::int64_t now) {
     if (width_ == 0) return;
     const auto each = [&](auto use) {

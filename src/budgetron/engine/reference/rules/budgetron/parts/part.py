@@ -57,7 +57,7 @@ class Part(Protocol):
     frequencies: int  # random frequencies that it uses
     max_frequencies: int  # that it may use, once the stream has shown that they help
     frequency_limit: int  # that it may use if there are bytes to spare
-    weight_to_grow: float  # its own weight without which it does not use more frequencies
+    weight_to_grow: float  # it uses more frequencies only with at least this weight
 
     def begin_row(self, row: Array, task_id: int) -> None:
         """Fill this part of a new row with its prior."""
@@ -75,7 +75,7 @@ class Part(Protocol):
         """Use so many frequencies from now on, not fewer than before."""
 
     def bytes(self, frequencies: int) -> int:
-        """Return the bytes of the compiled part with so many frequencies, rows of tasks apart."""
+        """Return the bytes of the compiled part with so many frequencies, without the rows of tasks."""
 
     def terms(self, e: Seen) -> Terms:
         """Return the terms that add up to f."""

@@ -7,8 +7,9 @@ For the non-zero features j of a row, a_j the typical |x_j| of the feature's cel
     f   = b + Σ_j (w_j + o w_ji) φ_j + κ n,                    w_ji in the cell of (feature, task), o = 0.3
     every weight with its feature φ: G += (gφ)², w += λ gφ/√G (AdaGrad); b and κ likewise; then M_jc += |φ_j|
 
-Once a quarter of the cells hold a shared feature, a feature gets a cell only when it is seen for the second time: one
-bit per feature in a Bloom filter tells. Most features of a text occur once, and would only take the cells of others.
+Once a quarter of the cells hold a shared feature, a feature gets a cell only when it is seen for the second time. A
+Bloom filter with one bit per feature knows which were seen. Most features of a text occur once, and would only take the
+cells of others.
 """
 
 from __future__ import annotations
