@@ -3,8 +3,7 @@ BudgetProjectron.
 
     python benchmarks/related/cost.py            prints a table, and writes cost.json beside this file
 
-All learners take turns on the same blocks and the least time of each counts, so that other work on the machine matters
-little. Rules with removal learn a stream in which every example is a new, unrelated task: all decision values are 0, so
+All learners take turns on the same blocks. Time is processor time of the thread, and the median over the turns counts. Rules with removal learn a stream in which every example is a new, unrelated task: all decision values are 0, so
 every example is an update for every rule. Projection and merging need related examples: they learn random labels of one
 task, and the time of a prediction is subtracted where an example was no step. A step is a mistake of a Perceptron, and
 a margin below 1 for the others: skipping an example, for instance, costs as much as storing it.
@@ -34,19 +33,18 @@ def learned(model: Any, X: Any, y: Any, tasks: Any) -> Callable[[], tuple[float,
     block = model.validate(X, y, tasks=tasks)
     engine, n = model._engine, len(y)
     below = model.margin if isinstance(model, BudgetSgd) else 1.0 if getattr(model, "plus", False) else 0.0
-    predicting = [1.0]
 
     def once() -> tuple[float, float]:
-        begin = time.perf_counter()
+        begin = time.thread_time()
         engine.margins(block.rows, block.task_ids, block.clusters)
-        predicting.append(time.perf_counter() - begin)
-        begin = time.perf_counter()
+        predicting = time.thread_time() - begin
+        begin = time.thread_time()
         margins, flags = engine.learn(block.rows, block.codes, block.task_ids, block.clusters)
-        seconds = time.perf_counter() - begin
+        seconds = time.thread_time() - begin
         # Rules that learn from mistakes alone have the flag of a mistake, the others a margin below their threshold.
         steps = (2 * block.codes - 1) * margins < below if below > 0 else (flags & 1) > 0
         updates = int(steps.sum())
-        right = (n - updates) * min(predicting) / n
+        right = (n - updates) * predicting / n
         return (seconds - right) / max(updates, 1), updates / n
 
     return once
@@ -54,11 +52,8 @@ def learned(model: Any, X: Any, y: Any, tasks: Any) -> Callable[[], tuple[float,
 
 def measured(models: dict[str, Any], X: Any, y: Any, tasks: Any) -> dict[str, tuple[float, float]]:
     runs = {name: learned(model, X, y, tasks) for name, model in models.items()}
-    best: dict[str, tuple[float, float]] = {name: (np.inf, 0.0) for name in runs}
-    for _ in range(REPEATS):
-        for name, once in runs.items():
-            best[name] = min(best[name], once())
-    return best
+    turns = [[once() for once in runs.values()] for _ in range(REPEATS)]
+    return {name: tuple(np.median(values, axis=0)) for name, values in zip(runs, np.swapaxes(turns, 0, 1), strict=True)}
 
 
 def compared(B: int, dtype: str) -> list[dict[str, Any]]:

@@ -8,6 +8,7 @@
 #include <cstring>
 
 #include "simd/simd.hpp"
+#include "simd/vectors.hpp"
 
 namespace budgetron {
 namespace BUDGETRON_TARGET {
@@ -56,49 +57,76 @@ Extremes extremes(const double* x, size_t n) {
   return extremes_of(n, [=](size_t j) { return x[j]; });
 }
 
+// Joins at(j), a register of the numbers from j on, over j, and one(j) for the last j. Four registers at a time, because the result
+// of one step is needed by the next.
+template <class T, class At, class One, class Join>
+inline T joined(size_t n, T start, At at, One one, Join join) {
+  constexpr size_t w = Pack<T>::lanes;
+  auto s0 = all_lanes<T>(start), s1 = s0, s2 = s0, s3 = s0;
+  size_t j = 0;
+  for (; j + 4 * w <= n; j += 4 * w) {
+    s0 = join(at(j), s0);
+    s1 = join(at(j + w), s1);
+    s2 = join(at(j + 2 * w), s2);
+    s3 = join(at(j + 3 * w), s3);
+  }
+  for (; j + w <= n; j += w) s0 = join(at(j), s0);
+  s0 = join(join(s0, s1), join(s2, s3));
+  T all = start;
+  for (size_t l = 0; l < w; ++l) all = join(T(s0[l]), all);
+  for (; j < n; ++j) all = join(one(j), all);
+  return all;
+}
+
+template <class At, class One>
+inline int64_t least_value(size_t n, At at, One one) {
+  return joined<int64_t>(n, INT64_MAX, at, one, [](const auto& a, const auto& b) { return where_at_most(a, b, a, b); });
+}
+
+// The place of `value` in x; n if it is not there.
+inline size_t place_of(int64_t value, const int64_t* x, size_t n) {
+  constexpr size_t block = 32;  // one branch for all of them
+  size_t j = 0;
+  for (; j + block <= n; j += block) {
+    int64_t found = 0;
+#pragma omp simd reduction(| : found)
+    for (size_t l = 0; l < block; ++l) found |= x[j + l] == value ? 1 : 0;
+    if (found) break;
+  }
+  while (j < n && x[j] != value) ++j;
+  return j;
+}
+
 // The place of the least of n distinct numbers; n if there is none.
 size_t least_of(const int64_t* x, size_t n) {
-  int64_t least = INT64_MAX;
-#pragma omp simd reduction(min : least)
-  for (size_t j = 0; j < n; ++j) least = x[j] < least ? x[j] : least;
-  int64_t at = static_cast<int64_t>(n);
-#pragma omp simd reduction(min : at)
-  for (int64_t j = 0; j < static_cast<int64_t>(n); ++j) {
-    const int64_t here = x[j] == least ? j : INT64_MAX;
-    at = here < at ? here : at;
-  }
-  return static_cast<size_t>(at);
+  return place_of(least_value(n, [=](size_t j) { return load(x + j); }, [=](size_t j) { return x[j]; }), x, n);
 }
 
 size_t oldest_within(const double* x, const int64_t* arrivals, size_t n, double limit) {
   constexpr int64_t never = INT64_MAX;
-  int64_t oldest = never;
-#pragma omp simd reduction(min : oldest)
-  for (size_t j = 0; j < n; ++j) {
-    const int64_t arrival = x[j] <= limit ? arrivals[j] : never;
-    oldest = arrival < oldest ? arrival : oldest;
-  }
-  int64_t at = static_cast<int64_t>(n);
-#pragma omp simd reduction(min : at)
-  for (int64_t j = 0; j < static_cast<int64_t>(n); ++j) {
-    const int64_t here = arrivals[j] == oldest ? j : never;
-    at = here < at ? here : at;
-  }
-  return static_cast<size_t>(at);
+  const auto limits = all_lanes(limit);
+  const auto nevers = all_lanes(never);
+  const int64_t oldest = least_value(n, [=](size_t j) { return where_at_most(load(x + j), limits, load(arrivals + j), nevers); },
+                                     [=](size_t j) { return x[j] <= limit ? arrivals[j] : never; });
+  return oldest == never ? n : place_of(oldest, arrivals, n);
 }
 
-void probabilities(size_t n, double* __restrict p) {
-  double total = 0, sum = 0;
-#pragma omp simd reduction(+ : total)
-  for (size_t j = 0; j < n; ++j) total += p[j];
-  const double slope = total > 0 ? static_cast<double>(n - 1) / total : 0.0;
-#pragma omp simd reduction(+ : sum)
+void probabilities(const double* __restrict b, const double* __restrict root, size_t n, double* __restrict p) {
+  if (b) {
+#pragma omp simd
+    for (size_t j = 0; j < n; ++j) p[j] = (b[j] < 0 ? -b[j] : b[j]) * root[j];
+  }
+  const auto sum = [=] {
+    return joined<double>(n, 0.0, [=](size_t j) { return load(p + j); }, [=](size_t j) { return p[j]; },
+                          [](const auto& one, const auto& other) { return one + other; });
+  };
+  const double total = sum(), slope = total > 0 ? static_cast<double>(n - 1) / total : 0.0;
+#pragma omp simd
   for (size_t j = 0; j < n; ++j) {
     const double share = 1.0 - slope * p[j];
     p[j] = share > 0 ? share : 0.0;
-    sum += p[j];
   }
-  const double whole = 1.0 / sum;
+  const double whole = 1.0 / sum();
 #pragma omp simd
   for (size_t j = 0; j < n; ++j) p[j] *= whole;
 }

@@ -117,8 +117,8 @@ struct Simd {
   // The j with the lowest arrival; n if there is none.
   std::size_t (*oldest)(const std::int64_t* arrivals, std::size_t n);
 
-  // p_j ← max(0, 1 − (n − 1) p_j / Σp), then divided by the sum of all.
-  void (*probabilities)(std::size_t n, double* p);
+  // p_j ← max(0, 1 − (n − 1) w_j / Σw), then divided by the sum of all. w_j is |b_j| root_j, or p_j if b is null.
+  void (*probabilities)(const double* b, const double* root, std::size_t n, double* p);
   // b_j ← scale b_j / (1 − p_j), clipped to ± most.
   void (*make_up)(double scale, const double* p, double most, std::size_t n, double* b);
 

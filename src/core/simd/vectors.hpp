@@ -6,6 +6,7 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 
 namespace budgetron {
 namespace BUDGETRON_TARGET {
@@ -35,10 +36,22 @@ inline void store(T* p, const typename Pack<T>::type& v) {
   *reinterpret_cast<typename Pack<T>::loose*>(p) = v;
 }
 
+// The same number in every lane.
+template <class T>
+inline typename Pack<T>::type all_lanes(T value) {
+  return typename Pack<T>::type{} + value;
+}
+
 // sum += a b, lane by lane; `a` may be a scalar.
 template <class V, class A>
 inline void add_product(V& sum, const A& a, const V& b) {
   sum += a * b;
+}
+
+// In each lane: a where x is at most `limit`, otherwise b.
+template <class X, class V>
+inline V where_at_most(const X& x, const X& limit, const V& a, const V& b) {
+  return x <= limit ? a : b;
 }
 
 #else
@@ -71,6 +84,18 @@ inline void store(T* p, const Lanes<T>& v) {
 template <class T>
 inline Lanes<T> operator+(Lanes<T> a, const Lanes<T>& b) {
   for (size_t l = 0; l < Lanes<T>::count; ++l) a.lane[l] += b.lane[l];
+  return a;
+}
+template <class T>
+inline Lanes<T> all_lanes(T value) {
+  Lanes<T> v;
+  for (size_t l = 0; l < Lanes<T>::count; ++l) v.lane[l] = value;
+  return v;
+}
+inline int64_t where_at_most(int64_t x, int64_t limit, int64_t a, int64_t b) { return x <= limit ? a : b; }
+template <class X, class T>
+inline Lanes<T> where_at_most(const Lanes<X>& x, const Lanes<X>& limit, Lanes<T> a, const Lanes<T>& b) {
+  for (size_t l = 0; l < Lanes<T>::count; ++l) a.lane[l] = x.lane[l] <= limit.lane[l] ? a.lane[l] : b.lane[l];
   return a;
 }
 template <class T>

@@ -122,9 +122,10 @@ class RandomRemoving final : public MarginLearner {
       if (config_.n_outputs > 1) std::fill_n(scores_.begin(), n, 1.0 / static_cast<double>(n));
       return generator_.below(n);
     }
-    sizes();
+    const bool binary = config_.n_outputs == 1;
+    if (!binary) sizes();
     const double *p = scores_.data(), point = generator_.uniform();
-    simd().probabilities(n, scores_.data());
+    simd().probabilities(binary ? beta(0) : nullptr, roots_.data(), n, scores_.data());
     double below = 0;
     std::size_t j = 0;
     for (; j + 8 < n; j += 8) {  // eight at a time, because the additions of a single sum wait for each other
