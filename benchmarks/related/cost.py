@@ -3,8 +3,9 @@ BudgetProjectron.
 
     python benchmarks/related/cost.py            prints a table, and writes cost.json beside this file
 
-All learners take turns on the same blocks. Time is processor time of the thread, and the median over the turns counts. Rules with removal learn a stream in which every example is a new, unrelated task: all decision values are 0, so
-every example is an update for every rule. Projection and merging need related examples: they learn random labels of one
+All learners take turns on the same blocks. Time is processor time of the thread, and the median over the turns counts.
+Rules with removal learn a stream in which every example is a new, unrelated task: all decision values are 0, so every
+example is an update for every rule. Projection and merging need related examples: they learn random labels of one
 task, and the time of a prediction is subtracted where an example was no step. A step is a mistake of a Perceptron, and
 a margin below 1 for the others: skipping an example, for instance, costs as much as storing it.
 """

@@ -148,6 +148,11 @@ def profile_page(found: Record) -> Iterator[str]:
         yield f"| {name} | " + " | ".join(f"{one[name]:.2f}" for one in parts.values()) + " |"
     yield "\nWith small budgets most time is overhead around the arithmetic; with large budgets it is the arithmetic."
     yield "Blocks of a thousand rows or more spread the overhead over the rows; `learn_one` has it every time.\n"
+    yield "## Every learner against tasks, B and bytes\n"
+    yield "![Microseconds per example of every learner](figures/time-per-example.svg)\n"
+    yield "Written by `python benchmarks/speed/per_example.py`: one stream for all, d = 28, models full before they are"
+    yield "measured. Rules that remove cost about as much as the kernel row; projection grows with B². `Budgetron` runs"
+    yield "several models. `RelationPerceptron` has a matrix over all pairs of tasks, so it ends at 100 tasks.\n"
     if found["phases"]["functions"]:
         yield "## Share of the time per function, measured by perf\n"
         yield "`products` are inner products, `gaussian` is the exp, `symmetric_pass` the pass over a B × B triangle,"

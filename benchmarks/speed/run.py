@@ -1,4 +1,6 @@
-"""`make bench`: measure every speed target. python benchmarks/speed/run.py [--quick] [--only NAME] [--out DIR]
+"""`make bench`: measure every speed target.
+
+    python benchmarks/speed/run.py [--quick] [--only NAME] [--out DIR] [--repetitions N]
 
 --only takes the name of a group and may be repeated. --quick measures smaller problems with fewer repetitions, and
 skips the slow groups. Writes results.json and ratios.svg, and from them RESULTS.md (with --docs also docs/speed.md).
@@ -49,6 +51,7 @@ def main() -> None:
     parser.add_argument("--only", action="append", choices=[*GROUPS, "phases"], help="a group of rows; may be repeated")
     parser.add_argument("--out", type=Path, default=Path(__file__).parent, help="the folder for the results")
     parser.add_argument("--docs", type=Path, help="also write the profile page to this file")
+    parser.add_argument("--repetitions", type=int, default=11, help="interleaved repetitions per row")
     arguments = parser.parse_args()
     chosen = arguments.only or [*GROUPS, "phases"]
     if arguments.quick and not arguments.only:
@@ -57,7 +60,7 @@ def main() -> None:
     rows: list[Row] = []
     for name, measured in GROUPS.items():
         if name in chosen:
-            for row in measured(3 if arguments.quick else 11, arguments.quick):
+            for row in measured(3 if arguments.quick else arguments.repetitions, arguments.quick):
                 rows.append(row)
                 report.say(row)
     results = report.results(rows, arguments.quick)

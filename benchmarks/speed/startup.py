@@ -10,6 +10,7 @@ import os
 import resource
 import subprocess
 import sys
+import tempfile
 from collections.abc import Callable, Iterator
 
 import numpy as np
@@ -22,6 +23,30 @@ begun = time.process_time()
 import numpy as np
 from budgetron import RandomBudgetPerceptron
 RandomBudgetPerceptron(budget=10).learn_one(np.zeros(28), 1)
+print(time.process_time() - begun, begun)
+"""
+CRASHED = """
+import sys
+import numpy as np
+from budgetron import Budgetron
+from budgetron.durable import Host
+rng = np.random.default_rng(0)
+host = Host.open(sys.argv[1], make_model=Budgetron)
+for _ in range(50):
+    X = rng.standard_normal((100, 28))
+    host.learn(X, X[:, 0] > 0, tasks=rng.integers(0, 8, 100), classes=[False, True])
+import os
+os._exit(1)  # nothing is closed: the log has to be replayed
+"""
+RESTART = """
+import sys
+import time
+import sklearn.base
+begun = time.process_time()
+from budgetron.durable.recovery import load_copy
+import budgetron.service.run
+from pathlib import Path
+load_copy(Path(sys.argv[1]))
 print(time.process_time() - begun, begun)
 """
 INSTALLED = {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
@@ -51,7 +76,23 @@ def startup_rows(repetitions: int, quick: bool) -> Iterator[Row]:
         unit="ms",
         reach=50.0,
     )
-    child = [sys.executable, "-c", FIRST_EXAMPLE]
+    yield beyond_import(row, [FIRST_EXAMPLE], times)
+
+    row = Row(
+        name="start-after-crash",
+        work="restart of a service after a crash, Budgetron, 5,000 rows in the log",
+        yardstick="import sklearn.base",
+        unit="×",
+        reach=1.0,
+    )
+    with tempfile.TemporaryDirectory() as folder:
+        subprocess.run([sys.executable, "-c", CRASHED, folder + "/model"], env=INSTALLED)
+        yield beyond_import(row, [RESTART, folder + "/model"], times)
+
+
+def beyond_import(row: Row, program: list[str], times: int) -> Row:
+    """The time that a program takes after `import sklearn.base`, in ms or relative to that."""
+    child = [sys.executable, "-c", *program]
     runs = [subprocess.run(child, check=True, capture_output=True, text=True, env=INSTALLED) for _ in range(times + 1)]
     ours, theirs = np.array([run.stdout.split() for run in runs[1:]], dtype=float).T
-    yield ratio_row(row, ours * 1e3, ours + theirs, theirs)
+    return ratio_row(row, ours * 1e3 if row.unit == "ms" else ours / theirs, ours + theirs, theirs)

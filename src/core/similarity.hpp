@@ -185,7 +185,7 @@ class Explicit final : public Similarity {
       return;
     }
     double* applied = own.vector.data() + k_;
-    for (std::size_t i = 0; i < k_; ++i) applied[i] = simd().dot(dense_.data() + i * k_, v, k_);
+    simd().symmetric_multiply(dense_.data(), k_, v, applied);
     std::copy_n(applied, k_, v);
   }
   // Space for the k numbers of apply().

@@ -15,33 +15,31 @@ namespace {
 // Factors and shares below 1e-150 count as 0: their products would be subnormal numbers, which are slow.
 inline bool negligible(double x) { return x < 1e-150 && x > -1e-150; }
 
-// factor[q][m] is what row q has in the slot of entry m when that entry is applied. Each entry adds to the factors of all later
-// ones, in the order in which a row would be changed.
+// factor[m][q] is what row q has in the slot of entry m when that entry is applied; it is taken from the row, whose slot becomes 0.
+// Each entry adds to the factors of all later ones, in the order in which a row would be changed.
 template <size_t Rows>
-inline bool factors(const Evictions& e, size_t from, double* const* row, double (&factor)[Rows][kMostEvictions]) {
-  constexpr size_t w = Pack<double>::lanes;
-  for (size_t q = 0; q < Rows; ++q)
-    for (size_t l = from; l < e.count; ++l)
-      factor[q][l] = e.previous[l] >= static_cast<int32_t>(from) ? 0.0 : row[q][e.slots[l]];
+inline bool factors(const Evictions& e, size_t from, double* const* row, double (&factor)[kMostEvictions][Rows]) {
   bool any = false;
-  for (size_t q = 0; q < Rows; ++q)
-    for (size_t l = from; l < e.count; ++l) any |= factor[q][l] != 0.0;
-  if (!any) return false;
-  for (size_t m = from; m < e.count; ++m)
+  for (size_t l = from; l < e.count; ++l)
     for (size_t q = 0; q < Rows; ++q) {
-      const double a = factor[q][m] = negligible(factor[q][m]) ? 0.0 : factor[q][m];
-      for (size_t l = (m + 1) / w * w; l < e.count; l += w) {  // `among` is 0 up to entry m
-        auto sum = load(factor[q] + l);
-        add_product(sum, a, load(e.among + m * kMostEvictions + l));
-        store(factor[q] + l, sum);
-      }
+      double& value = row[q][e.slots[l]];
+      factor[l][q] = value;
+      any |= value != 0.0;
+      value = 0.0;
     }
+  if (!any) return false;
+  for (size_t m = from; m < e.count; ++m) {
+    double a[Rows];
+    for (size_t q = 0; q < Rows; ++q) a[q] = factor[m][q] = negligible(factor[m][q]) ? 0.0 : factor[m][q];
+    for (size_t l = m + 1; l < e.count; ++l)
+      for (size_t q = 0; q < Rows; ++q) factor[l][q] += a[q] * e.among[m * kMostEvictions + l];
+  }
   return true;
 }
 
 // Wide registers of the rows from slot j on, which are at row[q].
 template <size_t Rows, size_t Wide>
-inline void replay_columns(const Evictions& e, size_t from, size_t j, const double (&factor)[Rows][kMostEvictions], double* const* row) {
+inline void replay_columns(const Evictions& e, size_t from, size_t j, const double (&factor)[kMostEvictions][Rows], double* const* row) {
   using V = Pack<double>::type;
   constexpr size_t w = Pack<double>::lanes;
   V sum[Rows][Wide];
@@ -52,7 +50,7 @@ inline void replay_columns(const Evictions& e, size_t from, size_t j, const doub
     V x[Wide];
     for (size_t g = 0; g < Wide; ++g) x[g] = load(share + g * w);
     for (size_t q = 0; q < Rows; ++q)
-      for (size_t g = 0; g < Wide; ++g) add_product(sum[q][g], factor[q][m], x[g]);
+      for (size_t g = 0; g < Wide; ++g) add_product(sum[q][g], factor[m][q], x[g]);
   }
   for (size_t q = 0; q < Rows; ++q)
     for (size_t g = 0; g < Wide; ++g) store(row[q] + g * w, sum[q][g]);
@@ -62,13 +60,10 @@ inline void replay_columns(const Evictions& e, size_t from, size_t j, const doub
 template <size_t Rows>
 inline void replay_some(const Evictions& e, size_t from, size_t n, double* const* row, double* const* next) {
   constexpr size_t w = Pack<double>::lanes, wide = 2;
-  double factor[Rows][kMostEvictions] = {};
+  double factor[kMostEvictions][Rows];
   if (!factors(e, from, row, factor)) return;
   double* at[Rows];
-  for (size_t q = 0; q < Rows; ++q) {
-    for (size_t m = from; m < e.count; ++m) row[q][e.slots[m]] = 0.0;
-    at[q] = row[q];
-  }
+  for (size_t q = 0; q < Rows; ++q) at[q] = row[q];
   size_t j = 0;
   const auto advance = [&](size_t by) {
     j += by;

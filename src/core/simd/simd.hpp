@@ -43,8 +43,7 @@ constexpr std::size_t kMostEvictions = 32, kLongestRegister = 8;
 struct Evictions {
   std::size_t count;
   const std::uint32_t* slots;
-  const std::int32_t* previous;  // the entry before that evicted the same slot; −1: none
-  const double* shares;          // count × stride, and kLongestRegister more; 0 in slots that a later entry evicts again
+  const double* shares;  // count × stride, and kLongestRegister more; 0 in slots that a later entry evicts again
   std::size_t stride;
   const double* among;  // [m · kMostEvictions + l]: what entry m adds to the slot of entry l > m, up to its eviction; otherwise 0
   bool flush;           // afterwards, numbers below 1e-300 in the rows that change become 0
@@ -126,6 +125,8 @@ struct Simd {
   // `terms` of m = 0, 1, then y = S x.
   void (*symmetric_pass)(double* s, std::size_t n, int terms, double c0, const double* v0, double c1,
                          const double* v1, const double* x, double* y);
+  // y = S x, S symmetric, n × n, row by row. Reads only its lower triangle.
+  void (*symmetric_multiply)(const double* s, std::size_t n, const double* x, double* y);
   // phase_q = Σ_j z_j frequency_jq, column by column of a d × count table of small integers.
   void (*phases)(const std::int8_t* frequencies, std::size_t d, std::size_t count, const double* z, double* phase);
   // cos(s phase_0), sin(s phase_0), cos(s phase_1), …, for |s phase_q| up to 1e6.

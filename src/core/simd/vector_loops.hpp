@@ -62,18 +62,16 @@ void axpy_squares(double a, const double* __restrict x, size_t n, double* __rest
   }
 }
 
-// Handles the rows i .. i + Rows − 1 of the packed triangle for symmetric_pass: updates them, then adds to y what they
-// contribute as rows and as columns. Two rows at a time share the loads of x, y, v0 and v1.
-template <int Terms, size_t Rows>
-inline void symmetric_rows(double* s, size_t i, double c0, const double* v0, double c1, const double* v1,
+// Handles the rows i .. i + Rows − 1 of a triangle, which begin at row[m], for symmetric_pass: updates them, then adds to y what they
+// contribute as rows and as columns. Several rows at a time share the loads of x, y, v0 and v1.
+template <int Terms, size_t Rows, class Number>
+inline void symmetric_rows(Number* const (&row)[Rows], size_t i, double c0, const double* v0, double c1, const double* v1,
                            const double* x, double* y) {
   using V = Pack<double>::type;
   constexpr size_t w = Pack<double>::lanes;
-  double* row[Rows];
   double a0[Rows], a1[Rows], xi[Rows], tail[Rows];
   V sum[Rows];
   for (size_t m = 0; m < Rows; ++m) {
-    row[m] = s + (i + m) * (i + m + 1) / 2;
     a0[m] = Terms > 0 ? c0 * v0[i + m] : 0.0;
     a1[m] = Terms > 1 ? c1 * v1[i + m] : 0.0;
     xi[m] = x[i + m];
@@ -90,7 +88,7 @@ inline void symmetric_rows(double* s, size_t i, double c0, const double* v0, dou
       V p = load(row[m] + j);
       if (Terms > 0) add_product(p, a0[m], v0j);
       if (Terms > 1) add_product(p, a1[m], v1j);
-      if (Terms > 0) store(row[m] + j, p);
+      if constexpr (Terms > 0) store(row[m] + j, p);
       add_product(sum[m], p, xj);
       add_product(yj, xi[m], p);
     }
@@ -101,7 +99,7 @@ inline void symmetric_rows(double* s, size_t i, double c0, const double* v0, dou
       double p = row[m][t];
       if (Terms > 0) p += a0[m] * v0[t];
       if (Terms > 1) p += a1[m] * v1[t];
-      if (Terms > 0) row[m][t] = p;
+      if constexpr (Terms > 0) row[m][t] = p;
       tail[m] += p * x[t];
       if (t < i + m) y[t] += p * xi[m];
     }
@@ -114,9 +112,10 @@ template <int Terms>
 void symmetric(double* s, size_t n, double c0, const double* v0, double c1, const double* v1, const double* x,
                double* y) {
   for (size_t j = 0; j < n; ++j) y[j] = 0.0;
+  const auto begin = [=](size_t i) { return s + i * (i + 1) / 2; };
   size_t i = 0;
-  for (; i + 2 <= n; i += 2) symmetric_rows<Terms, 2>(s, i, c0, v0, c1, v1, x, y);
-  if (i < n) symmetric_rows<Terms, 1>(s, i, c0, v0, c1, v1, x, y);
+  for (; i + 2 <= n; i += 2) symmetric_rows<Terms, 2>({begin(i), begin(i + 1)}, i, c0, v0, c1, v1, x, y);
+  if (i < n) symmetric_rows<Terms, 1>({begin(i)}, i, c0, v0, c1, v1, x, y);
 }
 
 void symmetric_pass(double* s, size_t n, int terms, double c0, const double* v0, double c1, const double* v1,
@@ -124,6 +123,15 @@ void symmetric_pass(double* s, size_t n, int terms, double c0, const double* v0,
   if (terms == 0) symmetric<0>(s, n, c0, v0, c1, v1, x, y);
   if (terms == 1) symmetric<1>(s, n, c0, v0, c1, v1, x, y);
   if (terms == 2) symmetric<2>(s, n, c0, v0, c1, v1, x, y);
+}
+
+void symmetric_multiply(const double* s, size_t n, const double* x, double* y) {
+  for (size_t j = 0; j < n; ++j) y[j] = 0.0;
+  const auto begin = [=](size_t i) { return s + i * n; };
+  size_t i = 0;
+  for (; i + 4 <= n; i += 4)
+    symmetric_rows<0, 4>({begin(i), begin(i + 1), begin(i + 2), begin(i + 3)}, i, 0.0, nullptr, 0.0, nullptr, x, y);
+  for (; i < n; ++i) symmetric_rows<0, 1>({begin(i)}, i, 0.0, nullptr, 0.0, nullptr, x, y);
 }
 
 // The rows i .. i + Rows − 1 of the packed triangle for symmetric_add. Several rows at a time share the loads of a, g and m.

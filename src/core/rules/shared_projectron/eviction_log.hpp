@@ -17,12 +17,11 @@ namespace budgetron {
 
 class EvictionLog {
  public:
-  explicit EvictionLog(Bytes& bytes) : slots_(bytes), previous_(bytes), shares_(bytes), among_(bytes) {}
+  explicit EvictionLog(Bytes& bytes) : slots_(bytes), shares_(bytes), among_(bytes) {}
 
   // If it throws, the log is unchanged.
   void allocate(std::size_t capacity) {
     resize_exactly(slots_, kMostEvictions);
-    resize_exactly(previous_, kMostEvictions);
     resize_exactly(among_, kMostEvictions * kMostEvictions);
     resize_exactly(shares_, kMostEvictions * capacity + kLongestRegister);
     stride_ = capacity;
@@ -38,10 +37,8 @@ class EvictionLog {
   void append(std::size_t r, const double* gamma, std::size_t n) {
     const std::size_t l = size_++;
     slots_[l] = static_cast<std::uint32_t>(r);
-    previous_[l] = -1;
     std::fill_n(among_.begin() + static_cast<std::ptrdiff_t>(l * kMostEvictions), kMostEvictions, 0.0);
     for (std::size_t m = begin_; m < l; ++m) {
-      if (slots_[m] == r) previous_[l] = static_cast<std::int32_t>(m);
       among_[m * kMostEvictions + l] = shares_[m * stride_ + r];
       shares_[m * stride_ + r] = 0.0;
     }
@@ -53,12 +50,11 @@ class EvictionLog {
   // Applies the evictions from number `from` on to some rows of n numbers; with `flush`, tiny numbers become 0 in those that change.
   void replay(std::size_t from, std::size_t n, double* const* rows, std::size_t count, bool flush = false) const {
     if (from == size_ || count == 0) return;
-    simd().replay({size_, slots_.data(), previous_.data(), shares_.data(), stride_, among_.data(), flush}, from, n, rows, count);
+    simd().replay({size_, slots_.data(), shares_.data(), stride_, among_.data(), flush}, from, n, rows, count);
   }
 
  private:
   Vec<std::uint32_t> slots_;
-  Vec<std::int32_t> previous_;
   Vec<double> shares_, among_;  // see Evictions in simd.hpp
   std::size_t stride_ = 0, size_ = 0;
   std::size_t begin_ = 0;  // the entries before this one do not exist

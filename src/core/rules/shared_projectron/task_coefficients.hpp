@@ -36,13 +36,13 @@ class TaskCoefficients {
         stride_(capacity) {
     if (!explicit_ || !may_use_gram_ || explicit_->tasks() < capacity) return;
     norms_.allocate_gram(capacity);
-    norms_.rebuild(true, 0, nullptr);
+    norms_.use_gram();
   }
 
   std::size_t rows() const { return table_.size(); }
   bool limited() const { return max_rows_ != 0; }
 
-  // Calls use(output, factor, row) for the rows of C that make up β of a task. `space` has space for one row of one output.
+  // Calls use(output, factor, row) for rows that make up β of a task. `space` has space for one row of one output.
   template <class Use>
   void visit(Task task, std::size_t n, Similarity::Workspace* workspace, double* space, Use use) const {
     if (clique_) {
@@ -54,9 +54,13 @@ class TaskCoefficients {
       if (common != RowTable::kNone) visit_row(common, off, n, space, use);
       return;
     }
+    // The rows are added up first: several at a time, which reads them faster than one inner product per row.
     const double* column = explicit_->column(task.id, workspace);
-    for (std::uint32_t at = 0; at < table_.size(); ++at)
-      if (table_.row(at).cluster == task.cluster) visit_row(at, column[table_.row(at).name.id], n, space, use);
+    for (std::size_t o = 0; o < n_outputs_; ++o) {
+      std::fill_n(space, n, 0.0);
+      norms_.add_rows(column, o, 1.0, 0, n, space, task.cluster);
+      use(o, 1.0, space);
+    }
   }
 
   // Adds the rows of all tasks to out (n_outputs × n).

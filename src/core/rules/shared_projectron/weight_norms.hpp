@@ -47,6 +47,7 @@ class WeightNorms {
   void set_stride(std::size_t stride) noexcept { stride_ = stride; }
 
   bool uses_gram() const { return uses_gram_; }
+  void use_gram() { uses_gram_ = true; }  // while there are no rows
   void allocate_gram(std::size_t capacity) { gram_.allocate(capacity); }
   bool gram_allocated() const { return gram_.allocated(); }
 
@@ -128,6 +129,25 @@ class WeightNorms {
     if (uses_gram_) gram_.settle(n);
   }
 
+  // q_j += sign Σ_l factor_l C_lj, for some of the slots. The factors are 0 outside of a task's cluster, so that its rows are enough.
+  static constexpr std::int64_t kAllClusters = -1;
+  void add_rows(const double* factor, std::size_t output, double sign, std::size_t begin, std::size_t end, double* q,
+                std::int64_t cluster = kAllClusters) const {
+    constexpr std::size_t kBlock = 64;
+    const double* block[kBlock];
+    double factors[kBlock];
+    std::size_t count = 0;
+    for (std::size_t at = 0; at < table_.size(); ++at) {
+      if (cluster != kAllClusters && table_.row(at).cluster != cluster) continue;
+      block[count] = values(at, output) + begin;
+      factors[count++] = sign * factor[table_.row(at).name.id];
+      if (count < kBlock) continue;
+      simd().add_rows(block, factors, count, end - begin, q + begin);
+      count = 0;
+    }
+    simd().add_rows(block, factors, count, end - begin, q + begin);
+  }
+
   // Computes the norms from all rows; from now on as a matrix, if it is allocated and wanted.
   void rebuild(bool as_gram, std::size_t n, Similarity::Workspace* workspace) {
     uses_gram_ = as_gram;
@@ -141,7 +161,7 @@ class WeightNorms {
           for (std::size_t j = 0; j < n && !table_.row(at).name.common; ++j) squares_[j] += row[j] * row[j];
         } else {
           double* q = begin_sum(n);
-          add_rows(squared_column(table_.row(at).name.id, workspace), o, 1.0, 0, n, q);
+          add_rows(squared_column(table_.row(at).name.id, workspace), o, 1.0, 0, n, q, table_.row(at).cluster);
           for (std::size_t j = 0; j < n; ++j) squares_[j] += q[j] * row[j];
           if (!uses_gram_) continue;
           for (std::size_t j = 0; j < n; ++j) q[j] *= 0.5;
@@ -217,7 +237,7 @@ class WeightNorms {
       self *= mine + shared;
     } else {
       const double* twice = squared_column(table_.row(own).name.id, workspace);
-      for (std::size_t i = 0; i < count; ++i) add_rows(twice, outputs[i].output, outputs[i].sign, begin, end, q);
+      for (std::size_t i = 0; i < count; ++i) add_rows(twice, outputs[i].output, outputs[i].sign, begin, end, q, table_.row(own).cluster);
       self *= twice[table_.row(own).name.id];
     }
     if (!uses_gram_) {
@@ -247,21 +267,6 @@ class WeightNorms {
     explicit_->apply(twice, workspace);
     return twice;
   }
-  // q_j += sign Σ_l factor_l C_lj, for some of the slots.
-  void add_rows(const double* factor, std::size_t output, double sign, std::size_t begin, std::size_t end, double* q) const {
-    constexpr std::size_t kBlock = 64;
-    const double* block[kBlock];
-    double factors[kBlock];
-    for (std::size_t first = 0; first < table_.size(); first += kBlock) {
-      const std::size_t count = std::min(kBlock, table_.size() - first);
-      for (std::size_t i = 0; i < count; ++i) {
-        block[i] = values(first + i, output) + begin;
-        factors[i] = sign * factor[table_.row(first + i).name.id];
-      }
-      simd().add_rows(block, factors, count, end - begin, q + begin);
-    }
-  }
-
   const Clique* clique_;  // one of the two is set
   const Explicit* explicit_;
   const std::size_t n_outputs_, n_tasks_;

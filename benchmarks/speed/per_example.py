@@ -1,0 +1,145 @@
+"""python benchmarks/speed/per_example.py [--quick] [--draw] [--to docs/figures/time-per-example.svg]
+
+Measure microseconds per example of every learner against the number of tasks, B, and bytes, and draw them. The numbers
+are left in per_example.json beside this file; --draw draws that file again. docs/speed.md shows the picture.
+
+One stream for all: d = 28, Gaussian kernel, related tasks, a tenth of the labels flipped. Models are full before they
+are measured. Learners take turns, block by block; a point is the median over the turns of the thread's processor time.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+from pathlib import Path
+from typing import Any
+
+import alone  # noqa: F401  before NumPy is imported
+import numpy as np
+from measure import seconds
+from streams import Passing, noisy
+
+from budgetron import kernels
+from budgetron.engine.memory import budget_of
+from budgetron.learners.registry import learner_class, learner_names
+from budgetron.plots import COLOURS, as_svg, new_figure
+
+HERE = Path(__file__).parent
+FIGURE = HERE.parents[1] / "docs" / "figures" / "time-per-example.svg"
+BLOCK, TURNS, TASKS, BUDGET = 250, 5, 8, 200
+AXES: dict[str, tuple[Any, ...]] = {
+    "tasks": (4, 100, 1000, 10_000),
+    "B": (50, 200, 1000),
+    "bytes": ("64 KiB", "256 KiB", "2 MiB"),
+}
+TITLES = {"tasks": f"tasks, B = {BUDGET}", "B": f"B, stored examples, {TASKS} tasks", "bytes": f"bytes, {TASKS} tasks"}
+UNBOUNDED = ("Perceptron",)  # its time grows with the stream
+LINEAR = ("LinearPerceptron", "RelationPerceptron")  # they have no budget
+FEW_TASKS = {"RelationPerceptron": 100}  # it has a matrix over all pairs of tasks
+
+
+def candidates() -> dict[str, Any]:
+    """Every learner, and the published presets of BudgetSgd, by the name that the picture shows."""
+    made: dict[str, Any] = {name: learner_class(name) for name in learner_names() if name not in UNBOUNDED}
+    sgd = made.pop("BudgetSgd")
+    return made | {preset: lambda preset=preset, **given: sgd.preset(preset, **given) for preset in sgd.presets}
+
+
+def model_of(name: str, make: Any, axis: str, value: Any) -> Any | None:
+    """The model of a point; None where the learner has no such setting."""
+    if name in LINEAR:
+        return make() if axis == "tasks" and value <= FEW_TASKS.get(name, value) else None
+    budget = BUDGET if axis == "tasks" else value
+    given = {} if name == "Budgetron" else {"kernel": kernels.Gaussian(gamma=0.02)}
+    return make(budget=budget, **given)
+
+
+def point(axis: str, value: Any, quick: bool) -> dict[str, float]:
+    """Microseconds per example by learner."""
+    stored = {"tasks": BUDGET, "B": value, "bytes": 1000}[axis]
+    warm = (4 if quick else 6) * stored // BLOCK + 4
+    turns = 2 if quick else TURNS
+    stream = noisy((warm + turns + 1) * BLOCK, n_tasks=value if axis == "tasks" else TASKS)
+    passing = {}
+    for name, make in candidates().items():
+        model = model_of(name, make, axis, value)
+        if model is None:
+            continue
+        passing[name] = Passing(model, stream, BLOCK)
+        for _ in range(warm):
+            passing[name].learn()
+    times = np.array([[seconds(each.learn) for each in passing.values()] for _ in range(turns)]) / BLOCK * 1e6
+    return dict(zip(passing, np.median(times, axis=0).round(3).tolist(), strict=True))
+
+
+def measured(quick: bool) -> dict[str, Any]:
+    found: dict[str, Any] = {}
+    for axis, values in AXES.items():
+        for value in values[:2] if quick else values:
+            found.setdefault(axis, {})[str(value)] = point(axis, value, quick)
+            print(axis, value, found[axis][str(value)], flush=True)
+    return found
+
+
+def place(axis: str, value: str) -> float:
+    return float(budget_of("per_example", value).bytes or 0) if axis == "bytes" else float(value)
+
+
+def spread_out(heights: list[float], gap: float) -> list[float]:
+    """Heights of labels, in ascending order, moved so that neighbours are at least `gap` apart."""
+    placed: list[float] = []
+    for height in heights:
+        placed.append(max(height, placed[-1] + gap) if placed else height)
+    shift = (placed[-1] - heights[-1]) / 2
+    return [height - shift for height in placed]
+
+
+def picture(found: dict[str, Any]) -> Any:
+    names = sorted({name for axis in found.values() for each in axis.values() for name in each})
+    style = {
+        name: (COLOURS[i % len(COLOURS)], ("-", "--", ":", "-.")[i // len(COLOURS)]) for i, name in enumerate(names)
+    }
+    figure = new_figure("per_example", 15, 7.5)
+    panels = figure.subplots(1, len(found), sharey=True)
+    for panel, (axis, points) in zip(panels, found.items(), strict=True):
+        ends = []
+        for name in names:
+            at = [(place(axis, value), each[name]) for value, each in points.items() if name in each]
+            if not at:
+                continue
+            colour, line = style[name]
+            panel.plot(*zip(*at, strict=True), color=colour, linestyle=line, marker="o", markersize=3, linewidth=1.3)
+            ends.append((np.log10(at[-1][1]), at[-1][0], name))
+        ends.sort()
+        right = max(x for _, x, _ in ends)
+        for height, (y, x, name) in zip(spread_out([end[0] for end in ends], 0.095), ends, strict=True):
+            panel.annotate(
+                name, (x, 10**y), (right * 1.5, 10**height), color=style[name][0], fontsize=8, va="center",
+                arrowprops={"arrowstyle": "-", "color": style[name][0], "linewidth": 0.4, "shrinkA": 0, "shrinkB": 2},
+            )  # fmt: skip
+        panel.set(xscale="log", yscale="log", xlabel=TITLES[axis])
+        low = min(place(axis, value) for value in points)
+        panel.set_xlim(low / 1.3, right * (right / low) ** 0.75)
+        ticks = list(points)
+        panel.set_xticks([place(axis, value) for value in ticks], [f"{int(v):,}" if v.isdigit() else v for v in ticks])
+        panel.minorticks_off()
+        panel.spines[["top", "right"]].set_visible(False)
+        panel.grid(axis="y", alpha=0.25)
+    panels[0].set_ylabel("µs per example")
+    return figure
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--quick", action="store_true", help="fewer points and turns")
+    parser.add_argument("--draw", action="store_true", help="draw the numbers of the last run")
+    parser.add_argument("--numbers", type=Path, default=HERE / "per_example.json")
+    parser.add_argument("--to", type=Path, default=FIGURE)
+    given = parser.parse_args()
+    if not given.draw:
+        given.numbers.write_text(json.dumps(measured(given.quick), indent=1) + "\n", encoding="utf-8")
+    given.to.write_text(as_svg(picture(json.loads(given.numbers.read_text(encoding="utf-8")))), encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main()
