@@ -28,6 +28,14 @@ def test_conda_asks_for_the_same():
         assert needed in listed, needed
 
 
+def test_bindings_use_the_stable_abi():
+    """Python 3.12 and later share a wheel. Macros such as PyFloat_AS_DOUBLE are not part of the stable ABI."""
+    for source in (ROOT / "src" / "core" / "bindings").glob("*.[ch]pp"):
+        limited = re.sub(r"#else.*?#endif", "", source.read_text(encoding="utf-8"), flags=re.S)
+        found = re.findall(r"\bPy[A-Z_][A-Za-z]*_[A-Z][A-Z_]+\(", limited)
+        assert not found, f"{source.name}: {found}"
+
+
 def test_every_action_is_pinned_to_a_commit():
     for workflow in (ROOT / ".github" / "workflows").glob("*.yml"):
         for action in re.findall(r"uses: (\S+)", workflow.read_text(encoding="utf-8")):

@@ -3,12 +3,14 @@
 #include <nanobind/ndarray.h>
 #include <nanobind/stl/vector.h>
 
+#include <algorithm>
 #include <cmath>
 #include <cstddef>
 #include <cstdint>
 #include <limits>
 #include <string>
 #include <string_view>
+#include <unordered_map>
 #include <utility>
 #include <vector>
 
@@ -38,7 +40,24 @@ std::string_view utf8(nb::handle text) {
   return {data, static_cast<std::size_t>(size)};
 }
 
-bool is_word(std::uint32_t character) { return Py_UNICODE_ISALNUM(static_cast<Py_UCS4>(character)) != 0; }  // as \w of `re`
+bool is_ascii(std::string_view text) {
+  return std::all_of(text.begin(), text.end(), [](char c) { return static_cast<unsigned char>(c) < 0x80; });
+}
+
+// As \w of `re`, for a character beyond ASCII.
+bool is_word(std::uint32_t character) {
+#ifdef Py_LIMITED_API
+  // The stable ABI tests strings only, so each character is asked for once. The GIL guards the table.
+  static std::unordered_map<std::uint32_t, bool> known;
+  const auto found = known.find(character);
+  if (found != known.end()) return found->second;
+  const nb::object letter = nb::steal(PyUnicode_FromOrdinal(static_cast<int>(character)));
+  if (!letter.is_valid()) throw nb::python_error();
+  return known.emplace(character, nb::cast<bool>(letter.attr("isalnum")())).first->second;
+#else
+  return Py_UNICODE_ISALNUM(static_cast<Py_UCS4>(character)) != 0;
+#endif
+}
 
 Csr hashed_words(const Texts& texts, std::uint32_t size, std::uint32_t shift) {
   require(size > 0 && size <= 1u << 30 && shift < size, "_core: the number of columns must be from 1 to 2**30, and the shift below it");
@@ -47,8 +66,9 @@ Csr hashed_words(const Texts& texts, std::uint32_t size, std::uint32_t shift) {
   for (std::size_t i = 0; i < texts.size(); ++i) {
     const nb::object text = texts[i];
     if (!PyUnicode_Check(text.ptr())) throw nb::type_error("_core: a text must be a string");
-    if (PyUnicode_IS_ASCII(text.ptr())) {
-      lower.assign(utf8(text));
+    const std::string_view bytes = utf8(text);
+    if (is_ascii(bytes)) {
+      lower.assign(bytes);
       for (char& c : lower)
         if (c >= 'A' && c <= 'Z') c = static_cast<char>(c + ('a' - 'A'));
       hasher.add(lower);
@@ -66,7 +86,11 @@ Out<double> parse_dates(const Texts& texts) {
   for (std::size_t i = 0; i < days.size(); ++i) {
     const nb::object text = texts[i];
     if (!PyUnicode_Check(text.ptr())) throw nb::type_error("_core: a text must be a string");
-    if (!PyUnicode_IS_ASCII(text.ptr()) || !parse_date(utf8(text), days[i])) days[i] = std::numeric_limits<double>::infinity();
+    Py_ssize_t size = 0;
+    const char* data = PyUnicode_AsUTF8AndSize(text.ptr(), &size);
+    if (!data) PyErr_Clear();  // half of a surrogate pair: no date
+    const std::string_view bytes(data ? data : "", data ? static_cast<std::size_t>(size) : 0);
+    if (!is_ascii(bytes) || !parse_date(bytes, days[i])) days[i] = std::numeric_limits<double>::infinity();
   }
   return to_numpy(std::move(days));
 }

@@ -12,7 +12,7 @@ namespace {
 // The value of a feature, and its name if the value is part of it ("name=value"); false if it is not a plain one.
 bool value_of(PyObject* value, nb::object& name, double& out) {
   if (PyFloat_Check(value)) {
-    out = PyFloat_AS_DOUBLE(value);
+    out = PyFloat_AsDouble(value);
     return true;
   }
   if (PyLong_CheckExact(value) || PyBool_Check(value)) {
@@ -47,7 +47,7 @@ bool FeatureRow::read(nb::handle features, nb::dict columns) {
 
 bool FeatureRow::look_up(nb::handle features, nb::dict columns, std::vector<nb::object>& missing) {
   entries.clear();
-  entries.reserve(static_cast<std::size_t>(PyDict_GET_SIZE(features.ptr())));
+  entries.reserve(static_cast<std::size_t>(PyDict_Size(features.ptr())));
   PyObject *key = nullptr, *value = nullptr;
   for (Py_ssize_t at = 0; PyDict_Next(features.ptr(), &at, &key, &value);) {
     nb::object name;
