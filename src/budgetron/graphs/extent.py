@@ -135,7 +135,7 @@ def _by_landmarks(matrix: Any, floor: float) -> tuple[float, float]:
     size = matrix.shape[0]
     edges = matrix.tocoo()
     apart = edges.row != edges.col
-    ends = edges.row[apart].astype(np.int32), edges.col[apart].astype(np.int32)  # dijkstra of SciPy 1.12 takes no others
+    ends = edges.row[apart].astype(np.int32), edges.col[apart].astype(np.int32)  # SciPy 1.12 needs 32 bits here
     lengths = csr_array((-1.0 / edges.data[apart], ends), shape=(size, size))
     upper, lowest = np.full(size, np.inf), floor
     for _ in range(_MAX_SOLVES):
