@@ -86,3 +86,31 @@ def test_a_stream_whose_labels_flip(model) -> None:
     assert {None, "bob"} <= {alarm.task for alarm in result.alarms}  # ann shares weights with bob, and may suffer too
     loss = "log loss" if hasattr(model, "predict_proba") else "error"
     assert result.alarms[0].loss == loss and result.to_dict()["n_alarms"] == result.n_alarms
+
+
+def first_alarms(losses: np.ndarray, change: int) -> tuple[int | None, int | None]:
+    """How long after the change our ADWIN and river's notice a rise; None: never. Neither may be early."""
+    drift = pytest.importorskip("river.drift", reason="the extra `river` is not installed")
+    ours, theirs, found = Adwin(rows=1), drift.ADWIN(delta=0.002), [None, None]
+    for place, loss in enumerate(losses.tolist(), 1):
+        rose = bool(ours.add(np.zeros(1, dtype=np.intp), [loss]))
+        before = theirs.estimation
+        theirs.update(loss)
+        for side, noticed in enumerate((rose, theirs.drift_detected and theirs.estimation > before)):
+            if noticed and found[side] is None:
+                found[side] = place - change
+    return found[0], found[1]
+
+
+@pytest.mark.parametrize(("low", "high"), [(0.05, 0.2), (0.1, 0.3), (0.3, 0.6)])
+def test_it_agrees_with_river(low: float, high: float) -> None:
+    """Both notice each of five rises, neither before it; ours at most three buckets later."""
+    rng = np.random.default_rng(3)
+    delays = []
+    for _ in range(5):
+        losses = np.concatenate([rng.random(2000) < low, rng.random(1500) < high]).astype(float)
+        delays.append(first_alarms(losses, 2000))
+    assert all(delay is not None and delay > 0 for pair in delays for delay in pair)
+    ours, theirs = np.median(np.array(delays, dtype=float), axis=0)
+    assert ours <= theirs + 3 * 128  # buckets have 128 losses by then, and are tested when they are full
+    assert first_alarms((rng.random(3500) < low).astype(float), 0)[0] is None
