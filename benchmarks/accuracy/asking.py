@@ -1,6 +1,6 @@
 """Errors against labels: asking for the labels that `should_ask` wants, or for a random share of them.
 
-    python benchmarks/accuracy/asking.py [--orders 3] [--docs docs/how-to/training/asking.md]
+    python benchmarks/accuracy/asking.py [--orders 5] [--docs docs/how-to/training/asking.md]
 
 Every example is predicted by a `Budgetron`; it learns those whose label was asked for. Random asking gets as many
 labels as `should_ask` wanted, and the same first 50. The sets are Spam and Sentiment (in BUDGETRON_DATA) and Chem97, in
@@ -53,29 +53,35 @@ def both_ways(stream: Stream, share: float, seed: int) -> list[float]:
     return [errors_and_labels(stream, share, chosen)[0], asked, labels / len(stream.y)]
 
 
-Curve = dict[float, tuple[float, float, float]]
+Curve = dict[float, tuple[float, float, float, float]]
 
 
 def measured(name: str, orders: int) -> Curve:
-    """Share → errors of random asking, and of `should_ask`, and the labels of both; means over the orders."""
+    """Share → errors of random asking and of `should_ask`, the labels of both, and the standard error of the change.
+
+    All but the last are means over the orders.
+    """
     curve: Curve = {}
     for share in SHARES:
         streams = [in_order(project_set(name), seed) for seed in range(orders)]
-        found = np.mean([both_ways(one, share, seed) for seed, one in enumerate(streams)], axis=0).tolist()
-        chance, asked, labels = found
-        curve[share] = chance, asked, labels
-        change = f"{asked / chance - 1:+.0%}"
+        found = np.array([both_ways(one, share, seed) for seed, one in enumerate(streams)])
+        chance, asked, labels = found.mean(axis=0).tolist()
+        differences = found[:, 1] - found[:, 0]  # of the same order, so that what is hard about an order cancels
+        error = float(differences.std(ddof=1) / np.sqrt(orders)) if orders > 1 else np.nan
+        curve[share] = chance, asked, labels, error
+        change = f"{asked / chance - 1:+.1%} ± {error / chance:.1%}"
         print(f"{SETS[name]:10} {labels:6.1%}: random {chance:.2%}, asked {asked:.2%} ({change})", flush=True)
     return curve
 
 
 def table(curves: dict[str, Curve], orders: int) -> str:
     """The table of the page."""
-    lines = [f"Means of {orders} orders: the share of labels that were learned, and the error of all predictions.", ""]
+    head = f"Means of {orders} orders: the share of labels that were learned, and the error of all predictions."
+    lines = [head, "The last column is the change in errors, with its standard error over the orders.", ""]
     lines += ["| set | labels | random | `should_ask` | errors |", "|---|---|---|---|---|"]
     for name, curve in curves.items():
-        for chance, asked, labels in curve.values():
-            change = f"{asked / chance - 1:+.0%}".replace("-", "−")
+        for chance, asked, labels, error in curve.values():
+            change = f"{asked / chance - 1:+.1%}".replace("-", "−") + f" ± {error / chance:.1%}"
             line = f"| {SETS[name]} | {labels:.1%} | {chance:.2%} | {asked:.2%} | {change} |"
             lines.append(line.replace("%", " %"))
     return "\n".join(lines)
@@ -104,7 +110,7 @@ def draw(curves: dict[str, Curve], path: Path) -> None:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--orders", type=int, default=3)
+    parser.add_argument("--orders", type=int, default=5)
     parser.add_argument("--docs", type=Path)
     given = parser.parse_args()
     curves = {name: measured(name, given.orders) for name in SETS}

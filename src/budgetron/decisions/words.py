@@ -17,6 +17,8 @@ def point_words(
     found = point.to_dict()
     labels = [name_of(label) for label in found["labels"]]
     yield "decides", _rule(found, labels)
+    if found["costs"] is not None:
+        yield "costs", _costs(found["costs"], labels)
     if found["expected_cost"] is not None:
         yield ("cost" if found["costs"] else "wrong"), _expected(point, found, labels)
     so_far = found["so_far"]
@@ -50,6 +52,13 @@ def _expected(point: OperatingPoint, found: dict[str, Any], labels: list[str]) -
         return f"{_percent(found['expected_cost'])} of all examples{limit}{asked}"
     always = ", ".join(f"always {label}: {_decimal(cost)}" for label, cost in zip(labels, constant, strict=True))
     return f"{_decimal(found['expected_cost'])} per example{asked}; {always}"
+
+
+def _costs(costs: dict[str, float | None], labels: list[str]) -> str:
+    """Spell out both errors: which label counts as positive is a convention that a user cannot guess."""
+    first, second = labels
+    asking = "" if costs["ask"] is None else f"; to ask a person: {costs['ask']:g}"
+    return f"{second} decided for {first}: {costs['fp']:g}; {first} decided for {second}: {costs['fn']:g}{asking}"
 
 
 def _so_far(so_far: dict[str, Any]) -> str:

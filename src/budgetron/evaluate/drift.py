@@ -161,6 +161,8 @@ class DriftMonitor:
     def add(self, places: NDArray[np.intp], losses: Floats, position: int, names: Sequence[Hashable]) -> None:
         """Add the losses of examples; a place is that of a task from 1 on, and 0 for tasks not counted one by one."""
         scaled = np.minimum(losses, self._scale) / self._scale
+        if len(names) == 1 and names[0] is None:  # without tasks, all examples together are enough
+            places = np.zeros_like(places)
         for row, before, after, n in self._adwin.add(places, scaled, all_in_first=True):
             task = None if row == OVERALL else names[row - 1]
             means = before * self._scale, after * self._scale
