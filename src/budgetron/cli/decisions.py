@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import re
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any
 
 import click
 
-from budgetron.errors import refuse, shown
+from budgetron.errors import InputError, refuse, shown
 
 NAMES = ("threshold", "costs", "max_error", "confidence")
 
@@ -63,4 +65,26 @@ def set_point(who: str, model: Any, settings: dict[str, Any] | None) -> None:
     if not hasattr(type(model), "operating_point"):
         named = next(f"--{name.replace('_', '-')}" for name in NAMES if settings[name] is not None)
         raise refuse(who, named, "left out for a model in shards", "it", "Decide on its probabilities in your program.")
-    model.change_operating_point(settings)
+    with _named_by_options(who):
+        model.change_operating_point(settings)
+
+
+def check_labels(who: str, settings: dict[str, Any] | None, labels: Sequence[Any] | None) -> None:
+    """Reject settings that cannot decide on the labels of a stream, before anything is learned."""
+    if settings is not None and labels is not None:
+        import numpy as np
+
+        from budgetron.decisions import OperatingPoint
+
+        with _named_by_options(who):
+            OperatingPoint(**settings, margins=True).check(np.asarray(labels))
+
+
+@contextmanager
+def _named_by_options(who: str) -> Iterator[None]:
+    """Let errors about an operating point name the options of the command."""
+    try:
+        yield
+    except InputError as error:
+        text = re.sub(r"^OperatingPoint: (\w+)", lambda found: f"{who}: --{found[1].replace('_', '-')}", str(error))
+        raise InputError(text.replace("Use max_error.", "Use --max-error.")) from None

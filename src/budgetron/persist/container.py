@@ -45,7 +45,7 @@ def unpacked(content: bytes) -> tuple[bytes, dict[str, NDArray[Any]]]:
     """Split the bytes of a model file into its text and arrays."""
     if content[:8] != MAGIC:
         raise invalid("the file", "a Budgetron model", f"{len(content)} bytes that begin with {content[:8]!r}",
-                  "Files of this kind are written by save().")
+                  "Such files are written by save() and by: budgetron run --save")
     number = int.from_bytes(content[8:16], "little")
     if len(content) >= _START and not 1 <= number <= FORMAT:
         raise invalid("the file", f"of format 1 to {FORMAT}", f"format {number}", "A newer budgetron may read it.")

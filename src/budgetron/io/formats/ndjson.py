@@ -52,7 +52,9 @@ class Ndjson(LineReader):
                     raise InvalidLine(f"the line should be a JSON object but is a {kind}") from None
             return dict(flattened(record))
         except (ValueError, RecursionError) as error:
-            raise InvalidLine(f"the line should be a JSON object but cannot be parsed ({error})") from None
+            # Python's message says "line 1", since it is given one line; the line of the file is told elsewhere.
+            why = f"{error.msg} at column {error.colno}" if isinstance(error, json.JSONDecodeError) else str(error)
+            raise InvalidLine(f"the line should be a JSON object but cannot be parsed ({why})") from None
 
     def rows(self, chunk: Chunk, selection: Selection | None, stop: bool) -> ParsedLines:
         """Parse all lines of a chunk: whole objects, or only the selected values if they are at the top level.

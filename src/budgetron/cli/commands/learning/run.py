@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from budgetron.cli import INTERRUPTED, models, outputs, with_options
-from budgetron.cli.decisions import decision_options, set_point, settings_from_options
+from budgetron.cli.decisions import check_labels, decision_options, set_point, settings_from_options
 from budgetron.cli.formatting import counted, source_words
 from budgetron.cli.learner_spec import LearnerSpec
 from budgetron.cli.options import (
@@ -183,6 +183,7 @@ def _learn(text: StreamOptions, learner: LearnerSpec | None, given: dict[str, An
             for rows in labelled.blocks(guard):
                 # The validator is created with the first rows, because the classes and the window depend on them.
                 if validator is None:
+                    check_labels(WHO, given["point"], labelled.classes)
                     window = given["window"] or _window(len(rows.y))
                     options = {name: given[name] for name in ("delay", "max_tasks", "k")} | {"window": window}
                     validator = Validator(model, classes=labelled.classes, who=WHO, **options)
