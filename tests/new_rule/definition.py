@@ -96,21 +96,11 @@ class HashedPerceptron(Rule):
     def forget(self, task_id: int) -> None:
         """Nothing is stored per task."""
 
-    def evict_one(self) -> bool:
-        return False
-
-    def coef(self) -> Array:
-        return np.empty((self.settings.n_outputs, 0))
-
-    def of_task(self, task_id: int, cluster: int) -> Array:
-        return self.coef()
-
     def state(self) -> dict[str, Any]:
-        counts = {"n_seen": self.n_seen, "n_mistakes": self.n_mistakes}
-        return self.store.state() | counts | {"weights": self.weights.copy(), "hits": self.hits.copy()}
+        return super().state() | {"weights": self.weights.copy(), "hits": self.hits.copy()}
 
     def restore(self, state: dict[str, Any]) -> None:
-        self.n_seen, self.n_mistakes = int(state["n_seen"]), int(state["n_mistakes"])
+        super().restore(state)
         self.weights, self.hits = np.array(state["weights"]), np.array(state["hits"])
 
     @property

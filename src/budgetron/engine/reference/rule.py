@@ -44,6 +44,7 @@ class Example:
 class Rule(Declaration, ABC):
     """A learning rule: takes examples, returns margins and outcomes. It declares itself in `Declaration`."""
 
+    settings: Settings
     store: Store
     n_seen: int = 0
     n_mistakes: int = 0
@@ -63,25 +64,28 @@ class Rule(Declaration, ABC):
     def forget(self, task_id: int) -> None:
         """Remove the stored examples of a task, lowest slot first."""
 
-    @abstractmethod
+    # The next three are those of a rule that stores no examples.
+
     def evict_one(self) -> bool:
         """Evict one example without adding another. Returns False if the rule cannot."""
+        return False
 
-    @abstractmethod
     def coef(self) -> Array:
         """Return one coefficient per output and slot (n_outputs, n)."""
+        return np.empty((self.settings.n_outputs, 0))
 
-    @abstractmethod
     def of_task(self, task_id: int, cluster: int) -> Array:
         """Return w (n_outputs, n) with f_task(x) = Σ_j w_j K'(x_j, x)."""
+        return self.coef()
 
-    @abstractmethod
     def state(self) -> dict[str, Any]:
-        """Return everything learned."""
+        """Return everything learned. Rules add their own arrays."""
+        return self.store.state() | {"n_seen": self.n_seen, "n_mistakes": self.n_mistakes}
 
-    @abstractmethod
     def restore(self, state: dict[str, Any]) -> None:
         """Restore a state. The rule must be new."""
+        self.n_seen, self.n_mistakes = int(state["n_seen"]), int(state["n_mistakes"])
+        self.store.restore(state)
 
     def rows_moved(self) -> None:
         """Recompute stored kernel values; called after the store's reference point has moved."""
@@ -201,9 +205,6 @@ class MistakeDriven(Rule):
         while (slots := np.flatnonzero(self.store.task_id == task_id)).size:
             self.remove(int(slots[0]))
 
-    def evict_one(self) -> bool:
-        return False
-
     # ---- state
 
     def coef(self) -> Array:
@@ -213,12 +214,10 @@ class MistakeDriven(Rule):
         return self.weights.of_task(task_id, cluster, self.store)
 
     def state(self) -> dict[str, Any]:
-        counts = {"n_seen": self.n_seen, "n_mistakes": self.n_mistakes}
-        return self.store.state() | self.weights.state() | counts
+        return super().state() | self.weights.state()
 
     def restore(self, state: dict[str, Any]) -> None:
-        self.n_seen, self.n_mistakes = int(state["n_seen"]), int(state["n_mistakes"])
-        self.store.restore(state)
+        super().restore(state)
         self.weights.restore(state)
 
     @property

@@ -26,13 +26,14 @@ from budgetron.kernels import Gaussian, Kernel, Linear
 from budgetron.learners.input import validation
 from budgetron.learners.learner import Learner, Margins
 from budgetron.learners.parameters import checked_rows
-from budgetron.plots import COLOURS, axes_for, bars, matrix
+from budgetron.learners.stored_weights import ComparableTasks, cosines
+from budgetron.plots import COLOURS, axes_for, bars
 
 ROWS_OF_A_COUNT = 10_000
 """The number of task rows if the budget is a number of examples."""
 
 
-class Budgetron(Learner):
+class Budgetron(ComparableTasks, Learner):
     """Learns from every example, gives probabilities, and finds out how the tasks are related.
 
     It runs several models of the stream side by side and mixes them by how well they predict: linear models and models
@@ -217,23 +218,7 @@ class Budgetron(Learner):
         with self._guard:
             weights = engine.query("linear_weights", block.rows, block.task_ids, block.clusters)["weights"]
         w = weights.reshape(len(names), engine.settings.n_outputs, -1)[:, :, :-1].reshape(len(names), -1)
-        sizes = np.linalg.norm(w, axis=1)
-        w = w / np.where(sizes > 0, sizes, 1.0)[:, None]
-        return np.asarray(w @ w.T)
-
-    def plot_task_similarity(self, tasks: Iterable[Any], *, ax: Any = None) -> Any:
-        """Draw `task_similarity` of these tasks as a matrix: blue for alike, red for opposed. Returns the Axes."""
-        names = list(tasks)
-        if not names:
-            raise refuse(self._who, "tasks", "at least one task", "none")
-        values = self.task_similarity(names)
-        return matrix(axes_for(self._who, ax), names, values, "correlation of the tasks' functions", signed=True)
-
-    @property
-    def capacity_(self) -> int:
-        """0: a Budgetron stores weights, not examples."""
-        self._check_begun()
-        return 0
+        return cosines(w)
 
     # ---- settings
 

@@ -18,12 +18,13 @@ from budgetron.graphs import TaskGraph, complete
 from budgetron.kernels import Gaussian, Kernel
 from budgetron.learners.learner import Learner
 from budgetron.learners.parameters import checked_seed
+from budgetron.learners.stored_weights import WithoutExamples
 
 PER_EXAMPLE = 4  # frequencies for every example of a budget, as in the tables of Lu et al.
 WITHOUT_LIMIT = 2000
 
 
-class FourierSgd(Learner):
+class FourierSgd(WithoutExamples, Learner):
     """Stochastic gradient descent on random Fourier features of a Gaussian kernel (FOGD). It stores no examples.
 
     An example costs the same at the first and at the millionth step. Tasks share the features: random signs per
@@ -112,12 +113,6 @@ class FourierSgd(Learner):
         self.random_state = random_state
         self.task_column = task_column
         self.engine = engine
-
-    @property
-    def capacity_(self) -> int:
-        """0: it stores weights, not examples."""
-        self._check_begun()
-        return 0
 
     def _with_rule(self, settings: Settings) -> Settings:
         for name in ("rate", "margin"):

@@ -19,7 +19,7 @@ from budgetron.errors import is_real, refuse, shown
 from budgetron.graphs import TaskGraph, complete
 from budgetron.learners.exemptions import ByParameters
 from budgetron.learners.learner import Learner
-from budgetron.learners.linear_weights import LinearWeights
+from budgetron.learners.stored_weights import LinearWeights
 
 
 def _exemptions(model: LinearPerceptron) -> Mapping[str, str]:

@@ -19,7 +19,7 @@ from budgetron.engine.settings import Settings
 from budgetron.errors import is_real, is_whole, refuse, shown
 from budgetron.graphs import disconnected
 from budgetron.learners.learner import Learner
-from budgetron.learners.linear_weights import LinearWeights
+from budgetron.learners.stored_weights import LinearWeights
 from budgetron.plots import axes_for, matrix
 
 RELATIONS = {

@@ -151,24 +151,13 @@ class FourierSgd(Rule):
     def forget(self, task_id: int) -> None:
         """Nothing is stored per task."""
 
-    def evict_one(self) -> bool:
-        return False
-
-    def coef(self) -> Array:
-        return np.empty((self.settings.n_outputs, 0))
-
-    def of_task(self, task_id: int, cluster: int) -> Array:
-        return self.coef()
-
     # ---- state
 
     def state(self) -> dict[str, Any]:
-        counts = {"n_seen": self.n_seen, "n_mistakes": self.n_mistakes}
-        return self.store.state() | counts | {"weights": self.weights.copy()}
+        return super().state() | {"weights": self.weights.copy()}
 
     def restore(self, state: dict[str, Any]) -> None:
-        self.n_seen, self.n_mistakes = int(state["n_seen"]), int(state["n_mistakes"])
-        self.store.restore(state)
+        super().restore(state)
         self.weights = np.array(state["weights"], dtype=np.float64)
 
     @property

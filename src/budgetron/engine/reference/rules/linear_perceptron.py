@@ -177,26 +177,15 @@ class LinearPerceptron(Rule):
             self.sums[cluster] = self.sums[cluster] - self.rows.vectors[r]
         self.rows.remove(r)
 
-    def evict_one(self) -> bool:
-        return False
-
-    def coef(self) -> Array:
-        return np.empty((self.settings.n_outputs, 0))
-
-    def of_task(self, task_id: int, cluster: int) -> Array:
-        return self.coef()
-
     # ---- state
 
     def state(self) -> dict[str, Any]:
-        counts = {"n_seen": self.n_seen, "n_mistakes": self.n_mistakes}
         sums = np.array(list(self.sums.values())).reshape(len(self.sums), *self.rows.shape)
         shared = {"sum_cluster": np.array(list(self.sums), dtype=np.int64), "sums": sums}
-        return self.store.state() | counts | self.rows.state() | shared
+        return super().state() | self.rows.state() | shared
 
     def restore(self, state: dict[str, Any]) -> None:
-        self.n_seen, self.n_mistakes = int(state["n_seen"]), int(state["n_mistakes"])
-        self.store.restore(state)
+        super().restore(state)
         self.rows.restore(state)
         named = zip(np.asarray(state["sum_cluster"]).tolist(), np.array(state["sums"], dtype=np.float64), strict=True)
         self.sums = dict(named)

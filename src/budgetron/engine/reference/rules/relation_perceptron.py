@@ -262,15 +262,6 @@ class RelationPerceptron(Rule):
         self.C, self.sigma = (without(without(matrix, r, axis=0), r, axis=1) for matrix in (self.C, self.sigma))
         self.factor, self.sketch = (without(matrix, r, axis=0) for matrix in (self.factor, self.sketch))
 
-    def evict_one(self) -> bool:
-        return False
-
-    def coef(self) -> Array:
-        return np.empty((self.settings.n_outputs, 0))
-
-    def of_task(self, task_id: int, cluster: int) -> Array:
-        return self.coef()
-
     def _own(self) -> dict[str, Any]:
         if self.p.relations == SPECTRAL:
             return {}
@@ -283,12 +274,10 @@ class RelationPerceptron(Rule):
                 for name, value in own.items() if name not in dropped}  # fmt: skip
 
     def state(self) -> dict[str, Any]:
-        counts = {"n_seen": self.n_seen, "n_mistakes": self.n_mistakes}
-        return self.store.state() | counts | self.rows.state() | self._own()
+        return super().state() | self.rows.state() | self._own()
 
     def restore(self, state: dict[str, Any]) -> None:
-        self.n_seen, self.n_mistakes = int(state["n_seen"]), int(state["n_mistakes"])
-        self.store.restore(state)
+        super().restore(state)
         self.rows.restore(state)
         n = len(self.rows)
         self.C, self.sigma = (np.array(state.get(name, np.zeros((n, n)))) for name in ("relations", "sigma"))

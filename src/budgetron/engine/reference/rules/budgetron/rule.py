@@ -284,19 +284,10 @@ class Budgetron(BudgetronDeclaration):
         """Drop the task's row. Its cells in hashed arrays cannot be told apart from others, and stay."""
         self.rows.forget(task_id)
 
-    def evict_one(self) -> bool:
-        return False
-
-    def coef(self) -> Array:
-        return np.empty((self.outputs, 0))
-
-    def of_task(self, task_id: int, cluster: int) -> Array:
-        return self.coef()
-
     # ---- state
 
     def state(self) -> dict[str, Any]:
-        state = self.store.state() | {"n_seen": self.n_seen, "n_mistakes": self.n_mistakes}
+        state = super().state()
         state |= {"part_index": self.index.copy(), "part_idle": self.idle.copy(), "belief_weight": self.w.copy()}
         state["spare_bytes"] = self.spare
         for source in self._sources():
@@ -308,7 +299,7 @@ class Budgetron(BudgetronDeclaration):
         return [*self.parts, self.rows, self.calibration, *([] if self.scaler is None else [self.scaler])]
 
     def restore(self, state: dict[str, Any]) -> None:
-        self.n_seen, self.n_mistakes = int(state["n_seen"]), int(state["n_mistakes"])
+        super().restore(state)
         left = set(np.asarray(state["part_index"]).tolist())
         for place in reversed(range(len(self.parts))):
             if place not in left:
