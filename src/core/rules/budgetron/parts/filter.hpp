@@ -196,7 +196,6 @@ class Filter final : public Part {
   std::size_t frequencies() const override { return frequencies_; }
   std::size_t max_frequencies() const override { return shape_.shared ? shape_.frequencies : 0; }
   std::size_t frequency_limit() const override { return shape_.frequency_limit; }
-  double weight_to_grow() const override { return 0.1; }  // its time grows with the square of its frequencies
   void stop_growing() override { shape_.frequencies = frequencies_; }
   void set_frequencies(std::size_t count) override {
     if (count == frequencies_) return;

@@ -25,6 +25,9 @@
 
 namespace budgetron {
 
+// Frequencies that are enough for most streams of d columns: more cost time, and help where a function has much detail.
+inline std::size_t useful_frequencies(std::size_t d) { return std::min<std::size_t>(1024, 48 * d); }
+
 constexpr double kNoPull = 1e-3;  // an example whose class has at least 99.9 % changes nothing
 
 class FourierAdaGrad final : public Part {
@@ -76,6 +79,7 @@ class FourierAdaGrad final : public Part {
   std::size_t frequencies() const override { return frequencies_; }
   std::size_t max_frequencies() const override { return most_; }
   std::size_t frequency_limit() const override { return limit_; }
+  std::size_t unweighted_frequencies() const override { return std::min(most_, useful_frequencies(columns_ - 1)); }
   void stop_growing() override { most_ = frequencies_; }
   void set_frequencies(std::size_t count) override {
     Bytes& bytes = *w_.get_allocator().bytes;

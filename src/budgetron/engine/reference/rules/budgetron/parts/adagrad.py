@@ -28,6 +28,11 @@ LEAST_PULL = 1e-3
 """An example whose class has at least 99.9 % changes nothing."""
 
 
+def useful_frequencies(n_features: int) -> int:
+    """Return how many are enough for most streams: more cost time, and help where a function has much detail."""
+    return min(1024, 48 * n_features)
+
+
 def adagrad(w: NDArray[np.float32], squares: NDArray[np.float32], pull: Array, rate: float) -> None:
     """Take one step: `pull` is the gradient per weight."""
     pull = pull.astype(np.float32)
@@ -39,7 +44,6 @@ class FourierAdaGrad:
     """The belief with this rate and own share. `cells`: own weights of all tasks; none if less than one run fits."""
 
     count, row_width, at = 1, 0, 0
-    weight_to_grow = 0.0
 
     def __init__(self, index: int, rate: float, own: float, outputs: int, columns: int, frequencies: int,
                  frequency_limit: int, shared: bool, cells: int) -> None:  # fmt: skip
@@ -65,6 +69,10 @@ class FourierAdaGrad:
             self.w = np.pad((self.w * scale).astype(np.float32), new)
             self.squares = np.pad((self.squares / scale**2).astype(np.float32), new)
         self.frequencies, self.max_frequencies = count, max(self.max_frequencies, count)
+
+    @property
+    def unweighted_frequencies(self) -> int:
+        return min(self.max_frequencies, useful_frequencies(self.columns - 1))
 
     def bytes(self, frequencies: int) -> int:
         width = (self.columns + 2 * frequencies) * self.shared + self.own_w.shape[1]

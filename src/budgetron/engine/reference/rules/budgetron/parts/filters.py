@@ -52,7 +52,6 @@ class Filter:
     """`belief` on `columns` linear features (the last is the bias) and on the first `frequencies` frequencies."""
 
     count = 1
-    weight_to_grow = 0.1  # its time grows with the square of its frequencies
 
     def __init__(self, index: int, belief: FilterBelief, outputs: int, columns: int, frequencies: int,
                  frequency_limit: int, whole: bool, shared: bool, own: bool, cells: int = 0,
@@ -84,6 +83,11 @@ class Filter:
 
     def features(self, e: Seen) -> Array:
         return np.concatenate([e.linear, e.fourier[: 2 * self.frequencies]]) if self.frequencies else e.linear
+
+    @property
+    def unweighted_frequencies(self) -> int:
+        """No more than now: the time of a filter grows with the square of its frequencies."""
+        return self.frequencies
 
     @property
     def own_prior(self) -> float:

@@ -36,7 +36,7 @@ class Latent:
 
     count = 1
     frequencies = max_frequencies = frequency_limit = 0
-    weight_to_grow = 0.0
+    unweighted_frequencies = 0
     name = "latent"
 
     def __init__(self, rank: int, outputs: int, columns: int, whole: bool) -> None:

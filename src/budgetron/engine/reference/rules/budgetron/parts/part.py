@@ -57,7 +57,10 @@ class Part(Protocol):
     frequencies: int  # random frequencies that it uses
     max_frequencies: int  # that it may use, once the stream has shown that they help
     frequency_limit: int  # that it may use if there are bytes to spare
-    weight_to_grow: float  # it uses more frequencies only with at least this weight
+
+    @property
+    def unweighted_frequencies(self) -> int:
+        """How many frequencies it may use while it has little weight."""
 
     def begin_row(self, row: Array, task_id: int) -> None:
         """Fill this part of a new row with its prior."""

@@ -55,7 +55,7 @@ class HashedTable:
 
     name = "table"
     row_width, at, frequencies, max_frequencies, frequency_limit = 0, 0, 0, 0, 0
-    weight_to_grow = 0.0
+    unweighted_frequencies = 0
 
     def __init__(self, rates: list[float], signs: list[bool], outputs: int, cells: int, shared: bool,
                  own: bool) -> None:  # fmt: skip

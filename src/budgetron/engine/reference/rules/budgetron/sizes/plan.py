@@ -10,6 +10,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from budgetron.engine.memory import bytes_of
+from budgetron.engine.reference.rules.budgetron.parts.adagrad import useful_frequencies
 from budgetron.engine.reference.rules.budgetron.sizes import shapes
 from budgetron.engine.settings import Settings
 from budgetron.graphs import Explicit
@@ -31,7 +32,7 @@ FEW_RATES, FEW_SIGNS = (0.4,), (0.0,)
 ENOUGH_CELLS = 2**14
 MOST_WHOLE = 128
 """Columns up to which filters have a whole covariance."""
-MOST_FREQUENCIES, MOST_FILTER_FREQUENCIES = 1024, 256
+MOST_FILTER_FREQUENCIES = 256
 ENOUGH_ROWS = 200
 FEWEST_CELLS, MOST_CELLS = 16, 2**16
 FEW_BYTES = 96 * 1024
@@ -65,14 +66,9 @@ def beginning(settings: Settings, kernel: bool) -> Settings:
         frequencies=1 if kernel else 0, rates=list(FOURIER_RATES) if kernel else [],
         owns=list(FOURIER_OWNS) if kernel else [],
         latent=LATENT if given.shared and tasks else 0,
-        max_frequencies=2 * useful_frequencies(settings) if kernel else 0,
+        max_frequencies=4 * useful_frequencies(settings.n_features) if kernel else 0,
         max_filter_frequencies=useful_filter_frequencies(settings) if kernel else 0,
     )  # fmt: skip
-
-
-def useful_frequencies(settings: Settings) -> int:
-    """Return the most frequencies that AdaGrad is planned with. It may use twice as many once parts are dropped."""
-    return min(MOST_FREQUENCIES, 48 * settings.n_features)
 
 
 def useful_filter_frequencies(settings: Settings) -> int:
@@ -173,7 +169,9 @@ def _dense(settings: Settings, limit: int, compiled: bool) -> Settings | None:
         each = d + 2 * 8 * len(given.rates) * settings.n_outputs + 3 * 8
         # AdaGrad over Fourier features is the best use of few bytes, a filter over Fourier features that of many.
         share = left // 4 if tasks else max(left // 3, min(left * 3 // 4, FEW_BYTES))
-        frequencies = int(min(useful_frequencies(settings), share // each))
+        frequencies = int(min(useful_frequencies(d), share // each))
+        if not tasks:  # own weights of tasks would have to be as many, and so fewer tasks would have some
+            frequencies = max(frequencies, int(min(given.max_frequencies, (left - FEW_BYTES) // 3 // each)))
         sized = sized.with_parameters(frequencies=max(frequencies, 1))
         if tasks:
             cells = left // 8 // (8 * len(given.rates) * settings.n_outputs)
