@@ -157,6 +157,11 @@ class ShardedHost:
     def record_of(self, key: str) -> int | None:
         raise _cannot_correct()
 
+    def end_of_stream(self, key: str) -> int:
+        """The position after the last learned row of a stream: where a reader of the stream goes on. 0 if it is new."""
+        with self._commit_lock:
+            return self._journal.end_of_stream(key)
+
     def _append(self, new: list[Entry]) -> None:
         if not self._open:
             raise Closed("Host: this host was closed.")

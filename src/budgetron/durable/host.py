@@ -366,6 +366,12 @@ class Host(HostState):
         with self._commit_lock:
             return self._log.record_of(key)
 
+    def end_of_stream(self, key: str) -> int:
+        """The position after the last learned row of a stream: where a reader of the stream goes on. 0 if it is new."""
+        with self._commit_lock:
+            self._check_open()
+            return self._log.end_of_stream(key)
+
     def check_stream(self, key: str, rows: StreamRows) -> int:
         """How many of these rows were learned, from the first. Raises `KeyReused` if other rows were learned there."""
         with self._commit_lock:

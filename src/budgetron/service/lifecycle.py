@@ -6,9 +6,12 @@ import asyncio
 import time
 from collections.abc import Callable, Mapping
 from contextlib import suppress
+from functools import partial
 from typing import Any
 
 from budgetron.service.audit import AuditLog
+from budgetron.service.consuming.consumption import Consumption
+from budgetron.service.consuming.nats_stream import NatsStream, StreamAddress
 from budgetron.service.handlers.events import Events
 from budgetron.service.http.addresses import Addresses
 from budgetron.service.http.api_keys import ApiKeys
@@ -43,7 +46,8 @@ class Service:
         self.slow_log = SlowLog(limits.slow_seconds)
         self.audit = AuditLog(settings.data)
         self.traces = Traces(settings.traces) if settings.traces else None
-        self.metrics = Metrics(self.models)
+        self.consumptions: dict[str, Consumption] = {}  # models that learn from a stream of a broker
+        self.metrics = Metrics(self.models, self.consumptions)
         self.events = Events(settings.limits.watchers)
         self.stopping = False
         self._tasks: list[asyncio.Task[None]] = []
@@ -84,6 +88,12 @@ class Service:
                 raise
             log("model", model=name, learner=type(host.model).__name__, position=host.position,
                 replayed=host.replayed_examples, seconds=round(time.perf_counter() - began, 3))  # fmt: skip
+
+        for name, url in self.settings.consume:
+            address, model = StreamAddress(url), self.models[name]
+            consumption = Consumption(address.name, partial(NatsStream.connect, address), model, self.is_stopping)
+            self.consumptions[name] = consumption
+            self._tasks.append(asyncio.create_task(consumption.run()))
 
     def is_stopping(self) -> bool:
         return self.stopping

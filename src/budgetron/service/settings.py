@@ -54,6 +54,7 @@ class ServiceSettings:
     pending: int = 100_000  # latest remembered predictions that may still be labelled
     grace: float = 10.0  # seconds that running requests have when the service stops
     log_requests: bool = False
+    consume: tuple[tuple[str, str], ...] = ()  # names of models, and the addresses of streams that they learn from
     traces: str | None = None  # where spans are sent: the URL of a collector, OTLP over HTTP
     trusted_proxies: tuple[str, ...] = ()  # whose X-Forwarded-For counts
     copy: CopySettings | None = None  # of every model

@@ -104,6 +104,10 @@ class Journal:
         """The entries with rows that were not learned before. The other entries are given their answer."""
         return self.keys.select_unlearned(entries, Unwritten(), classes)
 
+    def end_of_stream(self, key: str) -> int:
+        """The position after the last row of a stream that is in the journal."""
+        return self.keys.end_of_stream(key, Unwritten())
+
     def append(self, entries: Sequence[Entry]) -> None:
         """Number the entries and write them with their keys, in one commit that is forced to disk."""
         with self.db.writing():

@@ -78,7 +78,7 @@ class IdempotencyKeys(EarlierKeys):
         self, entry: Entry, key: str, rows: StreamRows, unwritten: Unwritten, classes: Any
     ) -> None:
         """Remove the rows that were learned before from an entry of a stream."""
-        n = int(np.searchsorted(rows.places, self._end(key, unwritten)))
+        n = int(np.searchsorted(rows.places, self.end_of_stream(key, unwritten)))
         if n == 0:
             return
         number, margins = self._margins(key, rows.first(n), unwritten)
@@ -89,7 +89,7 @@ class IdempotencyKeys(EarlierKeys):
             entry.rows, entry.payload = rows.after(n), blocks.without_first_rows(entry.payload, n)
             entry.block = None if entry.block is None else entry.block.after(n)
 
-    def _end(self, key: str, unwritten: Unwritten) -> int:
+    def end_of_stream(self, key: str, unwritten: Unwritten) -> int:
         """The position after the last learned row of a stream."""
         forgotten = self._forgotten(key)
         query = "SELECT number, last FROM stream_block WHERE key = ? ORDER BY last DESC"
@@ -141,7 +141,7 @@ class IdempotencyKeys(EarlierKeys):
 
     def check_stream(self, key: str, rows: StreamRows, unwritten: Unwritten) -> int:
         """How many of these rows were learned, from the first. Raises `KeyReused` if other rows were learned there."""
-        n = int(np.searchsorted(rows.places, self._end(key, unwritten)))
+        n = int(np.searchsorted(rows.places, self.end_of_stream(key, unwritten)))
         if n:
             self._margins(key, rows.first(n), unwritten)
         return n

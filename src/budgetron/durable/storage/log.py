@@ -219,6 +219,10 @@ class Log:
                 self.keys.adopt_message_keys(key, rows.places)
         return self.keys.check_stream(key, rows, self.unwritten)
 
+    def end_of_stream(self, key: str) -> int:
+        """The position after the last learned row of a stream; 0 if none was learned."""
+        return self.keys.end_of_stream(key, self.unwritten)
+
     def record_of(self, key: str) -> int | None:
         """The number of the record of a request, by its idempotency key."""
         found = self.db.one("SELECT number FROM answer WHERE key = ?", (key,))

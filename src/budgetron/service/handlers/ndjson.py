@@ -119,7 +119,7 @@ async def _learned_lines(call: Call, key: str | None, tally: Tally) -> AsyncIter
                 yield rejected
             if block:
                 await call.wait_and_charge(len(block))
-                under_way = asyncio.create_task(_learn(call.model, block, key, tally))
+                under_way = asyncio.create_task(learn_block(call.model, block, key, tally))
                 if paused:  # there is nothing to read meanwhile
                     yield await under_way
                     under_way = None
@@ -200,7 +200,7 @@ def _line_too_long(limit: int) -> HTTPProblem:
     return HTTPProblem(413, "too_long", refusal("stream", "a line", f"at most {limit} bytes long", "a longer one"))
 
 
-async def _learn(
+async def learn_block(
     model: ServedModel, block: list[Numbered], key: str | None, tally: Tally, classes: list[Any] | None = None
 ) -> bytes:
     """Learn a block. If it is rejected, retry line by line, so that only invalid lines are rejected."""
@@ -230,7 +230,7 @@ async def _learn(
         labels = labels_of(usual)
         block, classes = usual, labels if len(labels) > 1 else None
     for numbered in block:
-        answers.append(await _learn(model, [numbered], key, tally, None if model.hosted.begun else classes))
+        answers.append(await learn_block(model, [numbered], key, tally, None if model.hosted.begun else classes))
     tally.answered = last
     return b"".join(answers)
 

@@ -11,6 +11,7 @@ from prometheus_client.platform_collector import PlatformCollector
 from prometheus_client.process_collector import ProcessCollector
 
 if TYPE_CHECKING:
+    from budgetron.service.consuming.consumption import Consumption
     from budgetron.service.served_model import ServedModel
 
 TEXT = "text/plain; version=0.0.4; charset=utf-8"
@@ -20,7 +21,9 @@ _SECONDS = (0.0005, 0.001, 0.002, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0,
 class Metrics:
     """One registry per service. Labels come from the routes and the models, so their number is bounded."""
 
-    def __init__(self, models: Mapping[str, ServedModel]) -> None:
+    def __init__(
+        self, models: Mapping[str, ServedModel], consumptions: Mapping[str, Consumption] | None = None
+    ) -> None:
         self._registry = CollectorRegistry()
         self._requests = Counter(
             "budgetron_requests", "Requests answered.", ["route", "method", "status"], registry=self._registry
@@ -29,7 +32,7 @@ class Metrics:
             "budgetron_request_seconds", "Seconds per request.", ["route"], buckets=_SECONDS, registry=self._registry
         )
         self._bound: dict[tuple[str, str, int], tuple[Any, Any]] = {}
-        self._registry.register(_Models(models))
+        self._registry.register(_Models(models, {} if consumptions is None else consumptions))
         ProcessCollector(registry=self._registry)
         PlatformCollector(registry=self._registry)
 
@@ -48,8 +51,8 @@ class Metrics:
 class _Models:
     """Gauges and counters of the models, read when Prometheus asks, so that requests do not pay for them."""
 
-    def __init__(self, models: Mapping[str, ServedModel]) -> None:
-        self._models = models
+    def __init__(self, models: Mapping[str, ServedModel], consumptions: Mapping[str, Consumption]) -> None:
+        self._models, self._consumptions = models, consumptions
 
     def collect(self) -> Iterable[Any]:
         counters = {
@@ -79,6 +82,15 @@ class _Models:
                     family.add_metric([model.name], float(value(model)))
                 yield family
         yield from self._copies()
+        streams: dict[str, tuple[Any, str, Any]] = {
+            "consume_lag": (GaugeMetricFamily, "Messages that wait in the stream of a broker.", lambda c: c.lag),
+            "consume_rejected": (CounterMetricFamily, "Invalid messages of a stream.", lambda c: c.rejected),
+        }
+        for name, (kind, description, value) in streams.items():
+            family = kind(f"budgetron_{name}", description, labels=["model"])
+            for model_name, consumption in list(self._consumptions.items()):
+                family.add_metric([model_name], float(value(consumption)))
+            yield family
         yield from self._figures()
 
     def _copies(self) -> Iterable[Any]:

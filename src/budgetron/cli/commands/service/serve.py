@@ -46,6 +46,8 @@ _SHARDS = 8  # default with --ray, as in `run`
 @click.option("--pending", default=100_000, show_default=True, type=click.IntRange(min=1),
               help="Most predictions that may wait for a label.")  # fmt: skip
 @click.option("--grace", default=10.0, show_default=True, type=click.FloatRange(min=1), help="Seconds to stop cleanly.")
+@click.option("--consume", multiple=True, metavar="[NAME=]URL",
+              help="Learn from a stream of a broker, nats://HOST:PORT/STREAM, each message once; may be repeated.")
 @click.option("--traces", metavar="URL", help="Send OpenTelemetry traces to a collector, such as http://HOST:4318/v1/traces.")
 @click.option("--slow", default=1.0, show_default=True, type=click.FloatRange(min=0),
               help="Log requests that take longer, in seconds; 0: none.")
@@ -78,6 +80,7 @@ def command(
     ray: Path | None,
     pending: int,
     grace: float,
+    consume: tuple[str, ...],
     traces: str | None,
     slow: float,
     replicate_to: str | None,
@@ -104,17 +107,19 @@ def command(
     if ray is not None:
         import_extra("serve", "ray", "ray")
         shards = shards or _SHARDS
+    named = _models(models, data)
+    streams = _streams(consume, named)
     settings = ServiceSettings(
         data=data, host=host, port=port, keys=keys, without_keys=without_keys, tls_certificate=tls_certificate,
         tls_key=tls_key, snapshot_every=snapshot_every,
         shards=shards, workers=workers, ray=ray, pending=pending, grace=grace, log_requests=log_requests,
-        trusted_proxies=trusted_proxies, traces=traces,
+        trusted_proxies=trusted_proxies, traces=traces, consume=streams,
         limits=replace(
             Limits(), rate=rate, address_rate=address_rate, address_connections=address_connections, slow_seconds=slow
         ),
     )  # fmt: skip
     if replicate_to is None and standby_of is None:
-        serve(settings.checked(), _models(models, data))
+        serve(settings.checked(), named)
         return
     from budgetron.service.replication import CopySettings, copied_models
 
@@ -127,6 +132,25 @@ def command(
     copy = CopySettings(url, standby_of is not None, replicate_every, keep_copies, take_over, take_over_after)
     made = _models(models, data) if standby_of is None else dict.fromkeys(copied_models(standby_of))
     serve(replace(settings, copy=copy).checked(), made)
+
+
+def _streams(texts: tuple[str, ...], models: dict[str, Any]) -> tuple[tuple[str, str], ...]:
+    """The model and the address of each --consume."""
+    found: dict[str, str] = {}
+    for text in texts:
+        named = re.fullmatch(r"(?:([A-Za-z0-9_-]{1,64})=)?(\w+://.+)", text)
+        if named is None:
+            raise refuse("serve", "--consume", "[NAME=]nats://HOST:PORT/STREAM", shown(text))
+        name = named[1] or DEFAULT
+        if name not in models or name in found:
+            came = f"two of {name!r}" if name in found else repr(name)
+            raise refuse("serve", "--consume", f"one stream per model, of {', '.join(models)}", came)
+        import_extra("serve --consume", "nats", "nats")
+        from budgetron.service.consuming.nats_stream import StreamAddress
+
+        StreamAddress(named[2])  # raises an error if it is wrong
+        found[name] = named[2]
+    return tuple(found.items())
 
 
 def _models(texts: tuple[str, ...], data: Path) -> dict[str, Callable[[], Any] | None]:

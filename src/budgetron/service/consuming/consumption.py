@@ -1,0 +1,103 @@
+"""`Consumption`: a model learns the messages of a stream, each exactly once, across restarts, kills and redelivery.
+
+The position in the stream is not stored by the broker. It is part of the record that the model logs: the idempotency
+key names the stream, and each row has the number of its message. After a restart the service reads on from the message
+after the last one in its own log. So there is no moment at which a message is learned and its position is not, or the
+reverse; and a model that is restored from a backup learns again what came after it.
+
+A message that is invalid is logged and left out. A failure that no message caused, such as a full disk, ends the
+reading, which begins again at the position of the log a moment later.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Awaitable, Callable
+from typing import TYPE_CHECKING, Protocol
+
+from budgetron.errors import BudgetronError, OperationalError
+from budgetron.service.handlers.beginning import Numbered, can_begin
+from budgetron.service.handlers.ndjson import BLOCK, Tally, learn_block
+from budgetron.service.http.wire import labelled_line
+from budgetron.service.logs import log
+
+if TYPE_CHECKING:
+    from budgetron.service.served_model import ServedModel
+
+Messages = list[tuple[int, bytes]]  # number in the stream, and content
+_LONGEST_PAUSE = 10.0  # seconds between two attempts
+_LOGGED = 20  # invalid messages that are logged one by one, per connection
+
+
+class Source(Protocol):
+    """A stream of a broker, while a connection to it is open."""
+
+    key: str  # names the stream for ever: another stream of the same name has another key
+
+    def read(self, first: int) -> AsyncIterator[tuple[Messages, int]]:
+        """The messages from number `first` on, in order, and how many more wait; an empty list after a pause."""
+
+    async def close(self) -> None: ...
+
+
+class BrokerFailed(OperationalError):
+    """The connection to the broker failed, or a message was lost on the way."""
+
+
+class Consumption:
+    """The messages of one stream for one model. `connect` opens a connection to the broker."""
+
+    def __init__(
+        self, name: str, connect: Callable[[], Awaitable[Source]], model: ServedModel, is_stopping: Callable[[], bool]
+    ) -> None:
+        self.name, self.model = name, model
+        self._connect, self._is_stopping = connect, is_stopping
+        self.lag = 0  # messages that wait in the stream
+        self.rejected = 0
+
+    async def run(self) -> None:
+        """Read and learn until the service stops; connect again after failures, with growing pauses."""
+        pause = 0.1
+        while not self._is_stopping():
+            before = self.model.host.position
+            try:
+                await self._read()
+            except (BudgetronError, OSError) as error:
+                log("consume", model=self.model.name, stream=self.name, error=str(error)[:1000])
+            pause = 0.1 if self.model.host.position > before else min(2 * pause, _LONGEST_PAUSE)
+            await asyncio.sleep(pause)
+
+    async def _read(self) -> None:
+        source = await self._connect()
+        try:
+            first = await asyncio.to_thread(self.model.host.end_of_stream, source.key)
+            log("consume", model=self.model.name, stream=self.name, first=first)
+            waiting: list[Numbered] = []  # of a model that has not begun: they do not have two labels yet
+            tally = Tally()
+            async for messages, self.lag in source.read(first):
+                waiting += self._decoded(messages, tally)
+                if waiting and (self.model.hosted.begun or can_begin(waiting) or len(waiting) >= BLOCK):
+                    for block in (waiting[i : i + BLOCK] for i in range(0, len(waiting), BLOCK)):
+                        self._note(tally, await learn_block(self.model, block, source.key, tally))
+                    waiting = []
+                if self._is_stopping():
+                    return
+        finally:
+            await source.close()
+
+    def _decoded(self, messages: Messages, tally: Tally) -> list[Numbered]:
+        found: list[Numbered] = []
+        for number, content in messages:
+            try:
+                found.append((number, labelled_line.decode(content)))
+            except Exception as error:
+                self._note(tally, tally.problem(number, error))
+        return found
+
+    def _note(self, tally: Tally, answer: bytes) -> None:
+        """Log the rejected messages of an answer: its lines are those of a stream of NDJSON."""
+        for line in answer.splitlines():
+            if b'"error"' in line and line.startswith(b'{"line"'):
+                self.rejected += 1
+                if tally.refused <= _LOGGED:
+                    log("consume", model=self.model.name, stream=self.name, rejected=line.decode()[:1000])
