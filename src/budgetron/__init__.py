@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from budgetron.learners import SecondOrderPerceptron as SecondOrderPerceptron
     from budgetron.learners import SharedProjectron as SharedProjectron
     from budgetron.learners import ShiftingPerceptron as ShiftingPerceptron
-    from budgetron.learners.files import load
+    from budgetron.learners.lifecycle.files import load
     from budgetron.learners.scorer import scorer
 
 __all__ = [
@@ -52,7 +52,7 @@ _ELSEWHERE = {
     "AsyncClient": "budgetron.client",
     "Client": "budgetron.client",
     "OperatingPoint": "budgetron.decisions",
-    "load": "budgetron.learners.files",
+    "load": "budgetron.learners.lifecycle.files",
     "scorer": "budgetron.learners.scorer",
 }
 

@@ -6,7 +6,7 @@ import numpy as np
 
 import budgetron
 from budgetron import kernels
-from budgetron.learners.saved import content_of
+from budgetron.learners.lifecycle.saved import content_of
 
 
 def stream(n=300, d=5, seed=0):

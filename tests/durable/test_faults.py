@@ -190,7 +190,7 @@ def test_a_full_disk_refuses_and_learns_nothing_then_goes_on(tmp_path):
 
 READ_ONLY = """
 import os, sys
-import budgetron.learners.files
+import budgetron.learners.lifecycle.files
 from budgetron.durable import DiskRefused, Host
 os.chmod(sys.argv[1], 0o555)
 for name in os.listdir(sys.argv[1]):

@@ -13,7 +13,7 @@ from scipy import sparse
 import budgetron
 from budgetron.durable import Host, KeyReused, Request
 from budgetron.errors import Closed, InputError, UnknownLabel
-from budgetron.learners.saved import content_of
+from budgetron.learners.lifecycle.saved import content_of
 
 
 def test_equals_a_model_without_a_host_and_recovers_bit_for_bit(tmp_path, make_model):

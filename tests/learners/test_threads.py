@@ -15,7 +15,7 @@ from sklearn.preprocessing import StandardScaler
 
 from budgetron import Perceptron, kernels
 from budgetron.errors import InputError
-from budgetron.learners.guard import Guard
+from budgetron.learners.lifecycle.guard import Guard
 
 RNG = np.random.default_rng(2)
 BLOCKS, SIZE = 30, 40
@@ -188,7 +188,7 @@ def test_a_thread_that_stops_waiting_blocks_no_other(monkeypatch):
 
     guard.__enter__()
     with monkeypatch.context() as patched:
-        patched.setattr("budgetron.learners.guard.Lock", Interrupted)
+        patched.setattr("budgetron.learners.lifecycle.guard.Lock", Interrupted)
 
         def give_up():
             with pytest.raises(KeyboardInterrupt):

@@ -7,7 +7,7 @@ import pytest
 from running import Running
 
 from budgetron import Budgetron, io
-from budgetron.learners.saved import content_of
+from budgetron.learners.lifecycle.saved import content_of
 
 LINE = "{user},{size}.5,{colour},{label}\n"
 TABLE = "user,size,colour,label\n" + "".join(

@@ -28,7 +28,7 @@ from budgetron.learners.input.nested import flattened
 from budgetron.learners.input.validation import Examples, matrix
 from budgetron.learners.inspection.explanation import Explanation
 from budgetron.learners.learner import Learner
-from budgetron.learners.saved import content_of, model_of
+from budgetron.learners.lifecycle.saved import content_of, model_of
 from budgetron.persist import unpacked
 from budgetron.persist.schema import decode_record as read_schema
 

@@ -7,7 +7,7 @@ from typing import Any
 
 from budgetron.errors import refuse_type, shown
 from budgetron.io.encoding.columns import Columns
-from budgetron.learners.files import load
+from budgetron.learners.lifecycle.files import load
 
 
 def save_model(path: str | os.PathLike[str], model: Any, columns: Columns) -> None:

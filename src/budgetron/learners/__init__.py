@@ -2,7 +2,7 @@
 
 `estimators` has one file per learning rule; `learner` is their base class, `block_learner` its part for blocks of
 examples, and `registry` lists them. `input` checks and encodes what callers pass, `inspection` shows what was learned,
-`start` chooses the engine, `files` and `saved` load and save. The rules themselves are in `budgetron.engine`.
+`lifecycle` creates, locks, resizes, saves and loads models. The rules themselves are in `budgetron.engine`.
 """
 
 from __future__ import annotations

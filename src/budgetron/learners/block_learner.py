@@ -21,11 +21,11 @@ from budgetron.engine.interface import Engine
 from budgetron.engine.records import Outcome
 from budgetron.errors import refuse
 from budgetron.learners.deciding import Deciding
-from budgetron.learners.guard import beginning
 from budgetron.learners.input import rejections, validation
 from budgetron.learners.input.classes import Classes, first_seen, known, seeing
 from budgetron.learners.input.validation import NOT_GIVEN, Examples
-from budgetron.learners.start import Start
+from budgetron.learners.lifecycle.guard import beginning
+from budgetron.learners.lifecycle.start import Start
 
 Margins = NDArray[np.float64]
 Ints = NDArray[np.int64]

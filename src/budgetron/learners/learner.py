@@ -162,7 +162,7 @@ class Learner(BlockLearner, ClassifierMixin, BaseEstimator):  # type: ignore[mis
         >>> before, model.n_stored_, model.capacity_
         (40, 25, 25)
         """
-        from budgetron.learners.resize import name_limit, resized
+        from budgetron.learners.lifecycle.resize import name_limit, resized
 
         self._check_begun()
         with self._guard:
@@ -176,7 +176,7 @@ class Learner(BlockLearner, ClassifierMixin, BaseEstimator):  # type: ignore[mis
 
         The content is checked as `load` would before anything is written, and the file is replaced in one step.
         """
-        from budgetron.learners.saved import content_of  # imported here because most processes never save
+        from budgetron.learners.lifecycle.saved import content_of  # imported here because most processes never save
         from budgetron.persist import replace_file
 
         self._check_begun()

@@ -163,7 +163,7 @@ class ModelRecord(Part, frozen=True):
 
     learner: Annotated[str, Meta(max_length=100)]
     version: Annotated[str, Meta(max_length=100)]  # of the budgetron that wrote it; for display only
-    parameters: dict[str, Any]  # of the constructor; `learners.saved` validates them against its signature
+    parameters: dict[str, Any]  # of the constructor; `learners.lifecycle.saved` validates them against its signature
     settings: SettingsRecord
     graphs: Annotated[list[Graph], Meta(min_length=1, max_length=2)]
     labels: Labels

@@ -28,7 +28,7 @@ from running import until
 from budgetron.client import Client
 from budgetron.durable import verify
 from budgetron.durable.hosted_model import hosted_model_from
-from budgetron.learners.saved import content_of
+from budgetron.learners.lifecycle.saved import content_of
 from budgetron.service.http import api_keys
 
 FREE = (resource.RLIM_INFINITY, resource.RLIM_INFINITY)

@@ -27,7 +27,7 @@ from running import free_port, until
 import budgetron
 from budgetron import kernels
 from budgetron.client import ServiceFailed, Unreachable
-from budgetron.learners.saved import content_of
+from budgetron.learners.lifecycle.saved import content_of
 
 MODEL = "RandomBudgetPerceptron budget=40 kernel=gaussian:0.3"
 SENDERS = 3

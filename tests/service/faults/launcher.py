@@ -14,7 +14,7 @@ import sys
 
 def main():
     import budgetron.cli.learner_spec
-    import budgetron.learners.files
+    import budgetron.learners.lifecycle.files
     import budgetron.service.run  # noqa: F401
     from budgetron.cli import main as budgetron_main
 

@@ -16,7 +16,7 @@ from budgetron.distributed.split.placement import WHO
 from budgetron.durable.hosted_model import hosted_model_from
 from budgetron.engine.memory import budget_of
 from budgetron.errors import refuse
-from budgetron.learners.saved import content_of
+from budgetron.learners.lifecycle.saved import content_of
 from budgetron.persist.names import NoJSON, decoded, encoded
 
 NAME = "sharded.json"

@@ -25,7 +25,7 @@ from budgetron.durable import Host, KeyReused, Learned, Request, StreamRows
 from budgetron.durable.hosted_model import HostedModel, hosted_model_from
 from budgetron.errors import WorkerError, refusal
 from budgetron.learners.block_learner import Block
-from budgetron.learners.saved import content_of
+from budgetron.learners.lifecycle.saved import content_of
 
 OTHER_ROWS = -1  # answer of `check_keys`: the key was used with other rows
 WRITERS = 8  # threads that write logs: more than cores, because they mostly wait for fsync

@@ -17,10 +17,10 @@ from budgetron.engine.interface import Engine
 from budgetron.engine.records import ActiveSet
 from budgetron.graphs import TaskGraph
 from budgetron.kernels import Kernel
-from budgetron.learners.guard import Guard
 from budgetron.learners.input.classes import Classes
 from budgetron.learners.input.task_names import TaskNames
 from budgetron.learners.input.validation import located_one
+from budgetron.learners.lifecycle.guard import Guard
 
 
 class Inspection:

@@ -7,7 +7,7 @@
                         those of the heaviest of the cells that become one
     hashed own weights  begin at their prior: which task a cell belonged to is not known
 
-Called by `learners.resize`. The state that is given is not changed.
+Called by `learners.lifecycle.resize`. The state that is given is not changed.
 """
 
 from __future__ import annotations

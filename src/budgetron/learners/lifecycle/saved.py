@@ -22,10 +22,10 @@ from budgetron.errors import InputError, ModelFileError, refuse, shown
 from budgetron.file_errors import PICKLE, invalid, reported_as_file_error, require
 from budgetron.graphs import TaskGraph
 from budgetron.graphs.task_ids import is_named, task_id_of
-from budgetron.learners.guard import Guard
 from budgetron.learners.input.classes import Classes
 from budgetron.learners.input.task_names import TaskNames
 from budgetron.learners.input.validation import ONE_TASK
+from budgetron.learners.lifecycle.guard import Guard
 from budgetron.learners.registry import learner_class, learner_names
 from budgetron.persist import ModelRecord, engines, packed, parts, schema
 from budgetron.persist.columns import SavedColumns, check_columns

@@ -19,7 +19,7 @@ from typing import Any
 
 from budgetron.engine.memory import budget_of
 from budgetron.errors import refuse, shown
-from budgetron.learners.saved import model_of
+from budgetron.learners.lifecycle.saved import model_of
 from budgetron.persist import read_bytes, unpacked
 from budgetron.persist.schema import decode_record
 

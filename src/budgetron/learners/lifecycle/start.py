@@ -23,11 +23,11 @@ from budgetron.engine.settings import Settings
 from budgetron.errors import refuse, refuse_type, shown
 from budgetron.graphs import TaskGraph, complete
 from budgetron.kernels import Kernel
-from budgetron.learners.guard import Guard
 from budgetron.learners.input.classes import Classes
 from budgetron.learners.input.task_names import TaskNames
 from budgetron.learners.input.validation import check_rows
 from budgetron.learners.inspection.plotting import Plots
+from budgetron.learners.lifecycle.guard import Guard
 
 _logger = logging.getLogger("budgetron.learners")
 
