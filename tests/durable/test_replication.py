@@ -202,6 +202,28 @@ def test_a_former_owner_that_writes_too_late(tmp_path, url, copied, monkeypatch)
     dropped(follower.host)
 
 
+def test_nothing_is_acknowledged_that_a_new_owner_has_not_read(tmp_path, url):
+    store = open_store(url)
+    with Host.open(tmp_path / "owner", MODEL) as host:
+        replicator = Replicator(tmp_path / "owner", store, every=0)
+        host.before_answer = replicator.copy
+        host.learn(*BLOCKS[0])
+        follower = Follower(tmp_path / "standby", store)
+        put = store.put
+
+        def take_over_first(name, content):
+            store.put = put
+            follower.take_over()
+            put(name, content)
+
+        store.put = take_over_first
+        follower._store = open_store(url)
+        with pytest.raises(StaleOwner):
+            host.learn(*BLOCKS[1])
+        assert follower.host.model.n_seen_ == 6 and host.model.n_seen_ == 12
+        dropped(follower.host)
+
+
 @BOTH
 def test_of_two_claims_at_once_none_is_hidden(tmp_path, url):
     store = open_store(url)

@@ -119,6 +119,9 @@ class Replicator:
                     pass
                 if self._head_due or time.monotonic() - self._head_at >= _HEARTBEAT:
                     self._put_head()
+                    # A standby that claimed the copy during this write may have read it before the write was there. So
+                    # nothing is acknowledged unless the copy is still ours after it.
+                    self.claim.check(self._store)
             except BudgetronError as error:
                 if isinstance(error, StaleOwner) and not isinstance(self.error, StaleOwner) and self._on_lost:
                     self._on_lost(error)
