@@ -140,6 +140,7 @@ def is_curl(page, words):
     method = "POST" if {"-d", "--data-binary"} & set(words) else "PUT" if "--upload-file" in words else "GET"
     method = words[words.index("-X") + 1] if "-X" in words else method
     relative = re.sub("^tasks/.*", "tasks/{task}", path.removeprefix("/v1/"))
+    relative = re.sub("^versions/.*", "versions/{version}", relative)
     known = {(one.method, one.path) for one in [*MODEL_OPERATIONS, *SERVICE_OPERATIONS]}
     assert (method, relative) in known or path in OWN_PATHS, f"{page}: the service has no {method} {path}"
 

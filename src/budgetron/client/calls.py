@@ -126,6 +126,15 @@ def correction(
     return Call("POST", settings.path("corrections"), body, answer=dict[str, Any])
 
 
+def candidate(settings: ClientSettings, version: str, share: float) -> Call:
+    body = {"version": version, "share": float(share)}
+    return Call("PUT", settings.path("candidate"), body, answer=dict[str, Any])
+
+
+def version_path(name: str) -> str:
+    return f"versions/{quote(name, safe='')}"
+
+
 def get(settings: ClientSettings, rest: str) -> Call:
     return Call("GET", settings.path(rest), answer=dict[str, Any])
 

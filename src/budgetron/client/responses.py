@@ -17,6 +17,8 @@ class Prediction(msgspec.Struct, frozen=True):
 
     `warning` is a sentence about features whose names the model does not know, or of which most are missing.
 
+    `version` is set if a candidate version answered.
+
     If the model has an operating point, `decision` is a label, or `abstain` is true: a person should be asked.
     `reasons` is a dict, if they were asked for: label, margin, terms, rest, remainder, nearest.
     """
@@ -30,6 +32,7 @@ class Prediction(msgspec.Struct, frozen=True):
     warning: str | None = None
     decision: Any = None
     abstain: bool = False
+    version: str | None = None
 
 
 class Answered(msgspec.Struct, frozen=True):

@@ -207,16 +207,54 @@ class Client:
         """Download a backup of model, log and keys. `budgetron restore PATH DIRECTORY` restores it."""
         replace_file(path, self._call(Call("GET", self._settings.path("backup"))))
 
+    def versions(self) -> dict[str, Any]:
+        """The versions of the model, the candidate and how it compares, and what replaced what."""
+        return self._get("versions")
+
+    def save_version(self, name: str, path: str | os.PathLike[str] | None = None) -> None:
+        """Save the current model, or a model file, as a version."""
+        content = None if path is None else Path(path).read_bytes()
+        self._change("PUT", calls.version_path(name), content=content)
+
+    def delete_version(self, name: str) -> None:
+        self._change("DELETE", calls.version_path(name))
+
+    def activate(self, name: str) -> int:
+        """Replace the model by a version. Returns the number of the log record."""
+        return self._change("POST", calls.version_path(name))
+
+    def rollback(self) -> int:
+        """Return to the model before the last activation, promotion or rollback."""
+        # By name, because a retry of "back" would go forth again.
+        name = (self.versions())["rollback"]
+        return self._change("POST", "rollback" if name is None else calls.version_path(name))
+
+    def begin_candidate(self, version: str, share: float = 0.0) -> dict[str, Any]:
+        """Run a version beside the model in use. It answers for a share of the tasks; 0: it is only compared."""
+        call = calls.candidate(self._settings, version, share)
+        answer: dict[str, Any] = self._call(call)
+        return answer
+
+    def end_candidate(self) -> None:
+        self._change("DELETE", "candidate")
+
+    def promote(self) -> int:
+        """Make the candidate, with everything it has learned, the model in use."""
+        return self._change("POST", "promote")
+
     def copy(self) -> dict[str, Any]:
         """Where the model is copied to and how far, and whether this service is the owner or a standby."""
         return self._get("copy")
 
     def take_over(self) -> int:
         """Make this standby the owner of the copy. Returns the number of the log record."""
-        call = Call("POST", self._settings.path("takeover"), answer=dict[str, int])
-        return int((self._call(call))["position"])
+        return self._change("POST", "takeover")
 
     # ---- HTTP
+
+    def _change(self, method: str, rest: str, content: bytes | None = None) -> int:
+        call = Call(method, self._settings.path(rest), content=content, answer=dict[str, int])
+        return int((self._call(call))["position"])
 
     def _get(self, rest: str) -> dict[str, Any]:
         answer: dict[str, Any] = self._call(calls.get(self._settings, rest))

@@ -29,7 +29,7 @@ from budgetron.durable.hosted_model import hosted_model_from
 from budgetron.durable.ownership import DirectoryLock, make_private, remove_leftovers
 from budgetron.durable.recovery import Recovery, recover
 from budgetron.durable.requests import Entry, Learned, Request, StreamRows, answer_of, entry_of, group_into_commits
-from budgetron.durable.storage.log import Log
+from budgetron.durable.storage.log import Log, Record
 from budgetron.durable.storage.snapshots import Snapshots
 from budgetron.errors import Closed, InputError, StorageError, is_whole, refuse, shown
 
@@ -371,6 +371,13 @@ class Host(HostState):
         with self._commit_lock:
             self._check_open()
             return self._log.end_of_stream(key)
+
+    def records_after(self, position: int) -> list[Record]:
+        """The records of the log after a position, except those that the model rejected."""
+        with self._commit_lock:
+            self._check_open()
+            rejected = self._log.unwritten.refused
+            return [one for one in self._log.records_after(position) if one.number not in rejected]
 
     def check_stream(self, key: str, rows: StreamRows) -> int:
         """How many of these rows were learned, from the first. Raises `KeyReused` if other rows were learned there."""

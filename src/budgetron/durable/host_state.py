@@ -62,6 +62,16 @@ class HostState:
         return self._log.position
 
     @property
+    def snapshot_record(self) -> int:
+        """The record of the newest snapshot; 0 before the first one."""
+        return max(self._log.snapshots, default=0)
+
+    @property
+    def oldest_snapshot(self) -> int:
+        """The record of the older snapshot: the log has the records after it. 0 before the first one."""
+        return min(self._log.snapshots, default=0)
+
+    @property
     def replayed_examples(self) -> int:
         """How many examples were learned from the log when the directory was opened."""
         return self.recovery.replayed_examples

@@ -80,7 +80,9 @@ class Service:
             else:
                 host = await asyncio.to_thread(replication.open, make_model)
             try:
-                self.models[name] = ServedModel(name, host, self.settings, replication)
+                model = ServedModel(name, host, self.settings, replication)
+                await asyncio.to_thread(model.versions.open)
+                self.models[name] = model
             except BaseException:
                 if replication is not None:
                     replication.stop()

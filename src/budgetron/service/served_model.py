@@ -12,6 +12,7 @@ from budgetron.distributed.sharded_host import ShardedHost
 from budgetron.durable import Host, HostedModel, ModelHost
 from budgetron.learners.asking import Asking
 from budgetron.service.handlers.predicting import Predictor
+from budgetron.service.model_versions import ModelVersions
 from budgetron.service.monitoring.statistics import LiveStatistics
 from budgetron.service.pending import KEY_PREFIX, Pending
 from budgetron.service.replication import Replication
@@ -34,7 +35,9 @@ class ServedModel:
         self.pending.note_learned(host.remembered(KEY_PREFIX))
         self.asking = Asking()  # of the service, since a restore replaces the model
         self.writer = Writer(name, host, self.statistics, settings.limits.waiting_examples)
-        self.predictor = Predictor(host, self.writer, settings.limits)
+        self.versions = ModelVersions(name, host, self.statistics.replacing)
+        self.predictor = Predictor(host, self.writer, settings.limits, self.versions)
+        self.writer.after_answers = self.versions.learned
 
     @property
     def hosted(self) -> HostedModel:
@@ -53,11 +56,16 @@ class ServedModel:
         """What the live page shows."""
         found = await self.ask(self.state)
         # The table of pending predictions belongs to the event loop.
-        return found | {"waiting_labels": self.pending.n_waiting()}
+        return found | {"waiting_labels": self.pending.n_waiting(), "candidate": self.versions.shown()}
 
     async def restore(self, content: bytes) -> None:
         """Replace the model by that of a model file: model, columns and statistics in one step, between two commits."""
-        await self.writer.call(lambda: self.host.restore(content, self.statistics.replacing()))
+
+        def replace() -> None:
+            self.host.restore(content, self.statistics.replacing())
+            self.versions.model_replaced()
+
+        await self.writer.call(replace)
 
     async def ask(self, question: Callable[[], Answer]) -> Answer:
         """Run a query on the model; in a thread if it has shards, because their workers take a while to answer."""
@@ -65,6 +73,7 @@ class ServedModel:
 
     def close(self) -> None:
         self.writer.stop()
+        self.versions.close()
         if self.replication is not None:
             self.replication.stop()
         self.pending.close()

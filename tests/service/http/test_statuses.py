@@ -26,6 +26,7 @@ from budgetron.durable import (
     StaleOwner,
     StandbyOnly,
 )
+from budgetron.durable.versions import NoVersion
 from budgetron.errors import (
     BadLineError,
     BudgetronError,
@@ -58,6 +59,7 @@ STATUSES = {  # class → status, and whether the response has Retry-After
     KeyReused: (409, False),
     NothingLearned: (409, False),
     NotInLog: (409, False),
+    NoVersion: (404, False),
     NotFittedError: (409, False),
     DiskRefused: (507, True),
     DamagedLog: (500, False),

@@ -13,8 +13,8 @@ from numpy.typing import NDArray
 from starlette.responses import Response
 
 from budgetron.decisions import ASK
-from budgetron.durable import ModelHost
-from budgetron.errors import refuse
+from budgetron.durable import HostedModel, ModelHost
+from budgetron.errors import InputError, refuse
 from budgetron.learners.asking import lead_of
 from budgetron.learners.estimators.budgetron import probabilities
 from budgetron.learners.input.classes import label_text
@@ -36,6 +36,7 @@ from budgetron.service.writer import Writer
 
 if TYPE_CHECKING:
     from budgetron.service.http.call import Call
+    from budgetron.service.model_versions import ModelVersions
 
 _SHOWN_QUEUE = 100  # of the labelling queue
 _MOST_TERMS = 50  # of an explanation; the others are added up
@@ -47,8 +48,8 @@ _One = tuple[Any, Any, Any, "asyncio.Future[Prediction]"]  # features, task, off
 class Predictor:
     """Predictions of one model."""
 
-    def __init__(self, host: ModelHost, writer: Writer, limits: Limits) -> None:
-        self._host, self._writer, self._limits = host, writer, limits
+    def __init__(self, host: ModelHost, writer: Writer, limits: Limits, versions: ModelVersions) -> None:
+        self._host, self._writer, self._limits, self._versions = host, writer, limits, versions
         self._waiting: list[_One] = []
         self._loop = asyncio.get_running_loop()
 
@@ -72,9 +73,11 @@ class Predictor:
         return await self._loop.run_in_executor(_pool, self._explain, examples)
 
     def _explain(self, examples: Sequence[Example]) -> list[Reasons]:
-        hosted, limits = self._host.hosted_model, self._limits
+        limits, candidate = self._limits, self._versions.candidate
         found = []
         for one in examples:
+            by_candidate = candidate is not None and candidate.answers(one.task)
+            hosted = candidate.hosted if candidate is not None and by_candidate else self._host.hosted_model
             tasks, offsets = tasks_of([one.task], limits), offsets_of([one.offset])
             task, offset = (None if values is None else values[0] for values in (tasks, offsets))
             explanation = hosted.explain(rows_of(hosted, [one.features], limits), task, offset)
@@ -118,7 +121,30 @@ class Predictor:
                 future.set_result(answer)
 
     def _compute(self, features: Sequence[Any], tasks: Sequence[Any], offsets: Sequence[Any]) -> list[Prediction]:
-        hosted, limits = self._host.hosted_model, self._limits
+        """Predictions by the model in use, or by the candidate for the tasks that it answers."""
+        candidate = self._versions.candidate
+        chosen = [] if candidate is None else [n for n, task in enumerate(tasks) if candidate.answers(task)]
+        given = (features, tasks, offsets)
+        if candidate is None or not chosen:
+            return self._computed_by(self._host.hosted_model, *given)
+        try:
+            answers = self._computed_by(candidate.hosted, *([side[n] for n in chosen] for side in given))
+        except InputError as error:  # another form of features than the model in use takes
+            candidate.reason = str(error)
+            return self._computed_by(self._host.hosted_model, *given)
+        for answer in answers:
+            answer.version = candidate.version
+        by_place = dict(zip(chosen, answers, strict=True))
+        others = [n for n in range(len(tasks)) if n not in by_place]
+        if others:
+            rest = self._computed_by(self._host.hosted_model, *([side[n] for n in others] for side in given))
+            by_place |= zip(others, rest, strict=True)
+        return [by_place[n] for n in range(len(tasks))]
+
+    def _computed_by(
+        self, hosted: HostedModel, features: Sequence[Any], tasks: Sequence[Any], offsets: Sequence[Any]
+    ) -> list[Prediction]:
+        limits = self._limits
         X = hosted.rows(rows_of(hosted, features, limits))
         named, scores = tasks_of(tasks, limits), offsets_of(offsets)
         answers = predictions(hosted.model, hosted.model.decision_function(X, tasks=named, offset=scores))

@@ -57,8 +57,7 @@ def terms() -> str:
 def _described(operation: Operation, prefix: str, schema_of: dict[str, Any], with_keys: bool) -> dict[str, Any]:
     named = "{model}" in prefix
     parameters = [_in_path("model")] if named else []
-    if "{task}" in operation.path:
-        parameters.append(_in_path("task"))
+    parameters += [_in_path(name) for name in ("task", "version") if f"{{{name}}}" in operation.path]
     if operation.path == "learn":
         key = {"type": "string", "minLength": 1, "maxLength": 150}
         parameters.append({"name": "Idempotency-Key", "in": "header", "required": False, "schema": key})

@@ -21,6 +21,7 @@ from budgetron.service.handlers import (
     predicting,
     service_admin,
     standby,
+    versions,
 )
 from budgetron.service.handlers.ndjson import NDJSON
 from budgetron.service.http import wire
@@ -55,6 +56,7 @@ class Operation:
 _LEARNING = {409: "The idempotency key was used with other examples.", 503: "Too many examples wait.",
              507: "The disk is full."}  # fmt: skip
 _SHARDS = "Not available for a model in shards."
+_VERSIONS = {404: "No such version, or no candidate.", 501: _SHARDS, 507: "The disk is full."}
 MODEL_OPERATIONS = [
     Operation("POST", "predict", "predict", predicting.predict, "Predict one example, or several",
               wire.PredictRequest, (wire.Prediction, wire.Predictions), {409: "The model has learned nothing yet."},
@@ -89,6 +91,22 @@ MODEL_OPERATIONS = [
               {507: "The disk is full."}),
     Operation("GET", "backup", "admin", admin.backup, "Download the whole state, with log and idempotency keys",
               None, None, {501: _SHARDS, 507: "The disk is full."}, binary="answer"),
+    Operation("GET", "versions", "admin", versions.versions, "The versions, and the candidate", None,
+              wire.VersionsAnswer, {501: _SHARDS}),
+    Operation("PUT", "versions/{version}", "admin", versions.save,
+              "Save the model, or an uploaded model file, as a version", None, wire.Done,
+              {409: "The model has learned nothing yet.", 501: _SHARDS, 507: "The disk is full."}, binary="request"),
+    Operation("POST", "versions/{version}", "admin", versions.activate, "Replace the model by a version", None,
+              wire.Done, _VERSIONS),
+    Operation("DELETE", "versions/{version}", "admin", versions.delete, "Delete a version", None, wire.Done,
+              _VERSIONS),
+    Operation("POST", "rollback", "admin", versions.rollback, "Return to the model before the last replacement", None,
+              wire.Done, _VERSIONS),
+    Operation("PUT", "candidate", "admin", versions.begin, "Run a version beside the model in use",
+              wire.CandidateRequest, dict[str, Any], _VERSIONS),
+    Operation("DELETE", "candidate", "admin", versions.end, "End the candidate", None, wire.Done, _VERSIONS),
+    Operation("POST", "promote", "admin", versions.promote, "Make the candidate the model in use", None, wire.Done,
+              _VERSIONS),
     Operation("GET", "copy", "admin", standby.copy, "Where the model is copied to, and how far", None, wire.CopyAnswer),
     Operation("POST", "takeover", "admin", standby.take_over, "Make this standby the owner of the copy", None,
               wire.Done, {409: "This service is no standby."}),

@@ -28,6 +28,7 @@ from budgetron.durable import (
     StaleOwner,
     StandbyOnly,
 )
+from budgetron.durable.versions import NoVersion
 from budgetron.errors import (
     BudgetronError,
     Closed,
@@ -70,6 +71,7 @@ STATUSES: list[tuple[type[BaseException], Status]] = [
     (NothingLearned, Status(409, "nothing_learned", False)),
     (NotFittedError, Status(409, "nothing_learned", False)),
     (NotInLog, Status(409, "not_in_log", False)),
+    (NoVersion, Status(404, "no_version", False)),
     (InShards, Status(501, "in_shards", False)),
     (InputError, Status(422, "refused", False)),
     (DiskRefused, Status(507, "disk", True)),

@@ -257,6 +257,7 @@ class Prediction(Struct, omit_defaults=True):
     ask: bool | None = None  # whether its label is worth asking for
     decision: Any = None
     abstain: bool = False
+    version: str | None = None  # of the candidate, if it answered
 
 
 class QueueItem(Struct):
@@ -374,6 +375,42 @@ class Done(Struct):
     position: int
 
 
+class CandidateRequest(Struct, forbid_unknown_fields=True):
+    """Run a version beside the model in use. It answers for a `share` of the tasks: 0 compares it only."""
+
+    version: Annotated[str, Meta(min_length=1, max_length=64)]
+    share: Annotated[float, Meta(ge=0.0, le=1.0)] = 0.0
+
+
+class VersionItem(Struct):
+    """A version: a model file. `at` is when it was saved, in seconds since 1970."""
+
+    name: str
+    bytes: int
+    at: float
+
+
+class VersionEvent(Struct):
+    """The model was replaced by `version`: by "activate", "rollback" or "promote". The old one is `replaced`."""
+
+    at: float
+    action: str
+    version: str
+    replaced: str
+    position: int
+    who: str
+
+
+class VersionsAnswer(Struct):
+    """All versions, the newest first. `rollback` is the one that POST rollback returns to."""
+
+    versions: list[VersionItem]
+    current: str | None
+    rollback: str | None
+    candidate: dict[str, Any] | None
+    events: list[VersionEvent]
+
+
 class CopyAnswer(Struct):
     """The copy of the model: `role` is owner, standby, former owner or none.
 
@@ -451,6 +488,7 @@ def _unique(pairs: list[tuple[str, Any]]) -> None:
 encode = msgspec.json.Encoder().encode
 predict_request = StrictDecoder(PredictRequest)
 learn_request = StrictDecoder(LearnRequest)
+candidate_request = StrictDecoder(CandidateRequest)
 feedback_request = StrictDecoder(FeedbackRequest)
 correction_request = StrictDecoder(CorrectionRequest)
 operating_point_request = StrictDecoder(OperatingPointRequest)

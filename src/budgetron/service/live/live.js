@@ -92,6 +92,7 @@
     relations(state.relations);
     mistakes(state.mistakes);
     drift(state.alarms);
+    candidate(state.candidate);
     labels.show(state);
   }
 
@@ -178,6 +179,23 @@
     }));
     if (weights.size) put("beliefs", { ...over, format: "percent", stacked: true,
       series: [...weights].slice(0, 8).map(([label, values]) => ({ label, values })) });
+  }
+
+  function candidate(shown) {  // both models on the same labels, since the candidate began or the service started
+    at("candidate").hidden = !shown;
+    if (!shown) return;
+    const name = tidy(shown.version, 24), put = (chart, of) => Charts.update(document.querySelector(`[data-chart=${chart}]`), of);
+    at("candidate-says").textContent = `${shown.learner} “${name}” learns the same labels as the model in use. ` +
+      (shown.share ? `It answers the predictions of ${percent(shown.share)} of the tasks.` : "It answers no predictions.") +
+      (shown.refused ? ` It refused ${count(shown.refused)} records: ${shown.reason}` : "");
+    const points = shown.current.curve, its = new Map(shown.candidate.curve.map(p => [p.position, p]));
+    for (const [chart, figure, format] of [["candidate-error", "error", "percent"], ["candidate-auc", "auc", "number"]])
+      put(chart, { xLabel: "labels", x: points.map(p => p.position), format, series: [
+        { label: "in use", values: points.map(p => p.so_far[figure]) },
+        { label: name, values: points.map(p => its.get(p.position)?.so_far[figure] ?? null) }] });
+    const cell = text => make("td", { className: "number", textContent: text });
+    at("candidate-rows").replaceChildren(...[["in use", shown.current.overall], [name, shown.candidate.overall]].map(([who, o]) => make("tr", {},
+      make("th", { scope: "row" }, make("bdi", { textContent: who })), cell(or(count, o?.n)), cell(or(percent, o?.error)), cell(or(percent, o?.f_measure)), cell(or(decimal, o?.auc)), cell(or(decimal, o?.log_loss)))));
   }
 
   function figures(points) {  // for those who cannot see the charts; made while it is open

@@ -15,6 +15,7 @@
      "stored": 500, "capacity": 500, "memory_bytes": 120000, "budget_bytes": null,
      "beliefs":  [{"weight": 0.7, "words": "linear, small prior", "apart": false, …}, …]  of a Budgetron, else []
      "relations": {"tasks": ["ann", …], "values": [[1.0, −0.4, …], …]},           ≤ 24, of a Budgetron, else null
+     "candidate": {"version", "share", "current": {"overall", "curve"}, "candidate": {"overall", "curve"}, …}    or null
      "mistakes": [{"position", "task", "label", "predicted", "margin"}, …]}       the last 50, newest first
      "waiting_labels": 12, "n_corrections": 3, "in_shards": false                 see GET queue and GET corrections
 
@@ -132,6 +133,12 @@ class LiveStatistics:
         with self._lock:
             found = None if self._tally is None else self._tally.of_task(task)
             return None if found is None else found.to_dict()
+
+    def compared(self) -> dict[str, Any]:
+        """The part of the state in which two models are compared."""
+        with self._lock:
+            overall = None if self._tally is None else self._tally.overall.to_dict()
+            return {"overall": overall, "curve": self._thinned_curve()}
 
     def state(self, name: str, host: Any) -> dict[str, Any]:
         """The state, as described at the top of this file."""

@@ -1,0 +1,189 @@
+"""Named versions of a model: model files in the folder `versions` of a host's directory, and which one is in use.
+
+    versions/NAME.budgetron        a model file, as `save` writes it; never changed
+    versions/candidate-POSITION    the candidate, as it was after record POSITION of the host
+    versions/state.json            which version the model was last, what it replaced, the candidate, and what happened
+
+A file is written before `state.json` names it, and deleted after. `state.json` is replaced as a whole, so a crash
+leaves the state before or after a change. Nothing here knows models: they are bytes.
+"""
+
+from __future__ import annotations
+
+import re
+import time
+from contextlib import suppress
+from pathlib import Path
+
+import msgspec
+
+from budgetron.durable.errors import DiskRefused, storage_errors
+from budgetron.durable.ownership import make_private
+from budgetron.errors import InputError, refusal, refuse, shown
+from budgetron.persist.disk import replace_file
+
+MAX_VERSIONS = 100
+_KEPT_AUTOMATIC = 5  # versions that a change of the model has saved by itself
+_MAX_EVENTS = 100
+_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
+_SUFFIX = ".budgetron"
+AUTOMATIC = "replaced-"
+
+
+class NoVersion(InputError):
+    """There is no version of this name, no candidate, or nothing to go back to."""
+
+
+class CandidateState(msgspec.Struct, frozen=True):
+    """A candidate: the version it began as, the share of tasks it answers, and the last record that it has learned."""
+
+    version: str
+    share: float
+    position: int
+    began: float  # seconds since 1970
+
+
+class Event(msgspec.Struct, frozen=True):
+    """A change: `action` is activate, rollback or promote; `replaced` is the version in which the old model is."""
+
+    at: float
+    action: str
+    version: str
+    replaced: str
+    position: int
+    who: str = ""
+
+
+class VersionState(msgspec.Struct, frozen=True):
+    """The content of `state.json`. `promoting` is the host's position when the promotion of the candidate began."""
+
+    current: str | None = None
+    previous: str | None = None
+    candidate: CandidateState | None = None
+    promoting: int | None = None
+    events: tuple[Event, ...] = ()
+
+
+class VersionInfo(msgspec.Struct, frozen=True):
+    name: str
+    bytes: int
+    at: float
+
+
+class Versions:
+    """The versions of one host."""
+
+    def __init__(self, directory: Path) -> None:
+        self._folder = directory / "versions"
+        self.state = VersionState()
+        content = self._read("state.json")
+        if content is not None:
+            try:
+                self.state = msgspec.json.decode(content, type=VersionState)
+            except (msgspec.DecodeError, msgspec.ValidationError) as error:
+                raise DiskRefused(
+                    refusal("versions", "state.json", "as it was written", f"{self._folder}: {error}",
+                            "Delete it: the versions stay, and the candidate is forgotten.")
+                ) from None  # fmt: skip
+
+    # ---- files
+
+    def names(self) -> list[VersionInfo]:
+        """All versions, the newest first."""
+        with storage_errors(self._folder / "x"):
+            files = [path for path in self._folder.glob(f"*{_SUFFIX}") if not path.name.startswith(".")]
+            found = [VersionInfo(path.name.removesuffix(_SUFFIX), (s := path.stat()).st_size, s.st_mtime)
+                     for path in files]  # fmt: skip
+        return sorted(found, key=lambda one: (-one.at, one.name))
+
+    def save(self, name: str, content: bytes) -> None:
+        """Store a model file under a new name. The same content under the same name is accepted again."""
+        if not _NAME.fullmatch(name) or name in ("state.json",) or name.startswith("candidate-"):
+            accepted = 'letters, digits, ".", "_" and "-", at most 64, and not candidate-…'
+            raise refuse("versions", "the name", accepted, shown(name))
+        before = self._read(name + _SUFFIX)
+        if before == content:
+            return
+        if before is not None:
+            raise refuse("versions", "the name", "a new one: versions do not change", shown(name),
+                         "Choose another name, or delete that version first.")  # fmt: skip
+        if len(self.names()) >= MAX_VERSIONS:
+            raise refuse("versions", "the number of versions", f"at most {MAX_VERSIONS}", "more", "Delete some first.")
+        self._write(name + _SUFFIX, content)
+
+    def read(self, name: str) -> bytes:
+        content = self._read(name + _SUFFIX) if _NAME.fullmatch(name) else None
+        if content is None:
+            names = ", ".join(one.name for one in self.names()[:10]) or "none yet"
+            raise NoVersion(refusal("versions", "the name", f"that of a version: {names}", shown(name)))
+        return content
+
+    def delete(self, name: str) -> None:
+        self.read(name)
+        candidate = self.state.candidate
+        if candidate is not None and candidate.version == name:
+            raise refuse("versions", "the name", "that of a version which is not the candidate", shown(name),
+                         "End the candidate first.")  # fmt: skip
+        with storage_errors(self._folder / "x"):
+            (self._folder / (name + _SUFFIX)).unlink(missing_ok=True)
+
+    # ---- the model in use
+
+    def save_replaced(self, content: bytes, position: int) -> str:
+        """Save the model that is about to be replaced. Of these, the last few are kept."""
+        name = f"{AUTOMATIC}{position}"
+        old = [one.name for one in self.names() if one.name.startswith(AUTOMATIC) and one.name != name]
+        for one in old[_KEPT_AUTOMATIC - 1 :]:
+            if one != self.state.previous:
+                with suppress(InputError):
+                    self.delete(one)
+        with suppress(InputError):  # saved already, by an attempt that failed later
+            self.save(name, content)
+        return name
+
+    def replaced(self, action: str, version: str, saved: str, position: int, who: str) -> None:
+        """Note that the model in use is now `version`, and that the one before is saved as `saved`."""
+        event = Event(time.time(), action, version, saved, position, who)
+        events = (*self.state.events, event)[-_MAX_EVENTS:]
+        self.set_state(current=version, previous=saved, events=events)
+
+    def set_state(self, **changes: object) -> None:
+        state = msgspec.structs.replace(self.state, **changes)
+        self._write("state.json", msgspec.json.encode(state))
+        self.state = state
+
+    # ---- the candidate
+
+    def save_candidate(self, content: bytes, candidate: CandidateState) -> None:
+        """Store the candidate as it is after a record of the host."""
+        self._write(f"candidate-{candidate.position}", content)
+        self.set_state(candidate=candidate)
+        self._delete_candidates(but=candidate.position)
+
+    def read_candidate(self) -> bytes | None:
+        found = self.state.candidate
+        return None if found is None else self._read(f"candidate-{found.position}")
+
+    def end_candidate(self) -> None:
+        self.set_state(candidate=None, promoting=None)
+        self._delete_candidates()
+
+    def _delete_candidates(self, but: int = -1) -> None:
+        with storage_errors(self._folder / "x"):
+            for path in self._folder.glob("candidate-*"):
+                if path.name != f"candidate-{but}":
+                    path.unlink(missing_ok=True)
+
+    # ---- reading and writing
+
+    def _read(self, name: str) -> bytes | None:
+        with storage_errors(self._folder / name):
+            try:
+                return (self._folder / name).read_bytes()
+            except FileNotFoundError:
+                return None
+
+    def _write(self, name: str, content: bytes) -> None:
+        with storage_errors(self._folder / name):
+            make_private(self._folder)
+            replace_file(self._folder / name, content)

@@ -1,0 +1,109 @@
+"""`Candidate`: another model that learns the same labels as the one in use, and is compared with it.
+
+It reads the records of the host's log after they were committed, so it never delays a label and needs no log of its
+own: after a restart it is loaded as it was at the last snapshot, and learns the records since then again. With a share
+above 0 it answers the predictions of that share of the tasks.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping
+from typing import Any
+
+import msgspec
+
+from budgetron.durable import Host, HostedModel, Learned, Request
+from budgetron.durable.blocks import decode_block
+from budgetron.durable.hosted_model import hosted_model_from
+from budgetron.durable.versions import CandidateState, Versions
+from budgetron.errors import InputError
+from budgetron.service.monitoring.statistics import LiveStatistics
+
+_NO_ANSWERS: Mapping[int, Learned] = {}
+
+
+class Candidate:
+    """The candidate of one model. Only the writer thread calls `follow` and `save`; any thread may predict."""
+
+    def __init__(self, content: bytes, state: CandidateState, host: Host, versions: Versions) -> None:
+        self.hosted: HostedModel = hosted_model_from(content)
+        self.state = state
+        self._host, self._versions = host, versions
+        self._position, self._saved_at = state.position, host.snapshot_record
+        self.ours, self.its = LiveStatistics(), LiveStatistics()  # of the same examples
+        self.refused = self.skipped = 0
+        self.reason = ""  # why it refused the last of them
+
+    @property
+    def version(self) -> str:
+        return self.state.version
+
+    def answers(self, task: Any) -> bool:
+        """Whether the candidate answers for this task: the same tasks always, and more of them with a higher share."""
+        return self.state.share > 0 and _place(task) < self.state.share
+
+    def set_share(self, share: float) -> None:
+        self.state = msgspec.structs.replace(self.state, share=share)
+        self.save()
+
+    # ---- learning
+
+    def follow(self, answers: Mapping[int, Learned] = _NO_ANSWERS) -> None:
+        """Learn what the host has learned since. `answers` are its margins by record: only these are compared."""
+        host = self._host
+        oldest = host.oldest_snapshot
+        if self._position < oldest:  # the model was replaced, or the log trimmed before the candidate could read it
+            self.skipped += oldest - self._position
+            self._position = oldest
+        for record in host.records_after(self._position):
+            self._position = record.number
+            if record.block is not None:
+                self._learn(record.number, record.block, answers.get(record.number))
+        if host.snapshot_record != self._saved_at:  # the log may be trimmed at the next one
+            self.save()
+
+    def go_on_from(self, position: int) -> None:
+        """Continue after a record that has no labels: the one with which the model was replaced."""
+        self._position = position
+        self.save()
+
+    def _learn(self, number: int, block: bytes, answer: Learned | None) -> None:
+        logged = decode_block(block)
+        try:
+            margins = self.hosted.learn(logged)
+        except InputError as error:
+            self.refused, self.reason = self.refused + 1, str(error)
+            return
+        labels = logged.examples.labels
+        if answer is None or labels is None or not len(margins):
+            return
+        request = Request(None, labels, logged.examples.tasks)
+        for statistics, model, values, classes in (
+            (self.ours, self._host.model, answer.margins[answer.n_before :], answer.classes),
+            (self.its, self.hosted.model, margins, self.hosted.model.classes_),
+        ):
+            statistics.learned(model, request, len(labels), Learned(number, values, classes=classes))
+
+    def save(self) -> None:
+        """Store the candidate, so that the log before this is not needed any more."""
+        self.state = msgspec.structs.replace(self.state, position=self._position)
+        self._versions.save_candidate(self.hosted.content(), self.state)
+        self._saved_at = self._host.snapshot_record
+
+    # ---- reading
+
+    def shown(self) -> dict[str, Any]:
+        """What the live page shows: the figures of both models on the same examples."""
+        return {
+            "version": self.version, "share": self.state.share, "began": self.state.began,
+            "learner": type(self.hosted.model).__name__, "position": self._position,
+            "refused": self.refused, "skipped": self.skipped, "reason": self.reason,
+            "current": self.ours.compared(), "candidate": self.its.compared(),
+        }  # fmt: skip
+
+
+def _place(task: Any) -> float:
+    """A number in [0, 1) for a task, the same in every process."""
+    digest = hashlib.blake2b(repr(task).encode(), digest_size=8, person=b"canary").digest()
+    return int.from_bytes(digest, "big") / 2**64

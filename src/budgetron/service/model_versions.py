@@ -1,0 +1,167 @@
+"""`ModelVersions`: versions, candidate, promotion and rollback of a served model.
+
+Everything that changes the model runs in the writer thread, between two commits.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager
+from typing import Any
+
+from budgetron.distributed import InShards
+from budgetron.durable import Host, Learned, ModelHost, NotCopied
+from budgetron.durable.hosted_model import hosted_model_from
+from budgetron.durable.versions import AUTOMATIC, CandidateState, NoVersion, Versions
+from budgetron.errors import BudgetronError
+from budgetron.service.candidate import Candidate
+from budgetron.service.logs import log
+
+
+class ModelVersions:
+    """The versions of one model. `replacing` resets the statistics while the model is replaced."""
+
+    def __init__(self, name: str, host: ModelHost, replacing: Callable[[], AbstractContextManager[None]]) -> None:
+        self._name, self._given, self._replacing = name, host, replacing
+        self._stored: Versions | None = None
+        self.candidate: Candidate | None = None
+
+    def open(self) -> None:
+        """Load the candidate that was there, and let it learn what it missed. This may take long."""
+        if self._given.in_shards:
+            return
+        versions, host = self.versions, self._host
+        state = versions.state
+        if state.promoting is not None:  # the process ended during a promotion
+            if host.position > state.promoting and state.candidate is not None:
+                versions.replaced("promote", state.candidate.version, _replaced(state.promoting), host.position, "")
+                versions.end_candidate()
+            else:
+                versions.set_state(promoting=None)
+        found, content = versions.state.candidate, versions.read_candidate()
+        if found is not None and content is not None:
+            self.candidate = Candidate(content, found, host, versions)
+            self.candidate.follow()
+
+    @property
+    def _host(self) -> Host:
+        if not isinstance(self._given, Host):
+            raise InShards("versions: a model in shards has no versions, because it is not in one file.")
+        return self._given
+
+    @property
+    def versions(self) -> Versions:
+        if self._stored is None:
+            self._stored = Versions(self._host.directory)
+        return self._stored
+
+    # ---- versions
+
+    def save(self, name: str, content: bytes) -> None:
+        """Store a model file as a version, or the model in use if there is no content. The file is checked."""
+        if content:
+            hosted_model_from(content)
+        self.versions.save(name, content or self._host.content())
+
+    def activate(self, version: str, who: str, action: str = "activate") -> int:
+        """Replace the model by a version. The one before is saved, so that a rollback returns to it."""
+        content, state, host = self.versions.read(version), self.versions.state, self._host
+        if state.current == version and state.events[-1].position == host.position:
+            return host.position  # a retry: nothing was learned since
+        return self._replace(action, version, content, who)
+
+    def rollback(self, who: str) -> int:
+        """Return to the model before the last activation, promotion or rollback."""
+        previous = self.versions.state.previous
+        if previous is None:
+            raise NoVersion("rollback: the model was not replaced yet, so there is nothing to go back to. "
+                            "Save versions with PUT /v1/versions/NAME, and activate one with POST.")  # fmt: skip
+        return self.activate(previous, who, "rollback")
+
+    def _replace(self, action: str, version: str, content: bytes, who: str) -> int:
+        host, versions = self._host, self.versions
+        saved = versions.save_replaced(host.content(), host.position)
+        if self.candidate is not None:
+            self.candidate.follow()
+        try:
+            host.restore(content, self._replacing())
+        except NotCopied:  # it was replaced, but could not be copied before the answer
+            versions.replaced(action, version, saved, host.position, who)
+            raise
+        versions.replaced(action, version, saved, host.position, who)
+        self.model_replaced()
+        log("version", model=self._name, action=action, version=version, replaced=saved, position=host.position)
+        return host.position
+
+    def model_replaced(self) -> None:
+        """Note that another model is in use: what its record contains is no label that the candidate could learn."""
+        if self.candidate is not None:
+            self.candidate.go_on_from(self._host.position)
+
+    # ---- the candidate
+
+    def begin(self, version: str, share: float) -> Candidate:
+        """Run a version beside the model in use, or change the share of tasks that it answers."""
+        host = self._host
+        if self.candidate is not None and self.candidate.version == version:
+            self.candidate.set_share(share)
+            return self.candidate
+        content = self.versions.read(version)
+        state = CandidateState(version, share, host.position, time.time())
+        candidate = Candidate(content, state, host, self.versions)
+        candidate.save()
+        self.candidate = candidate
+        log("candidate", model=self._name, version=version, share=share, position=host.position)
+        return candidate
+
+    def end(self) -> None:
+        self._current_candidate()
+        self.candidate = None
+        self.versions.end_candidate()
+
+    def promote(self, who: str) -> int:
+        """Make the candidate, with everything it has learned, the model in use."""
+        candidate = self._current_candidate()
+        candidate.follow()
+        self.versions.set_state(promoting=self._host.position)
+        position = self._replace("promote", candidate.version, candidate.hosted.content(), who)
+        self.candidate = None
+        self.versions.end_candidate()
+        return position
+
+    def _current_candidate(self) -> Candidate:
+        self._host  # noqa: B018 (raises for a model in shards)
+        if self.candidate is None:
+            raise NoVersion("candidate: there is none. Begin one: PUT /v1/candidate with {\"version\": NAME}.")
+        return self.candidate
+
+    def learned(self, answers: Sequence[Learned | BaseException]) -> None:
+        """Let the candidate learn what was just committed. Nothing that goes wrong in it concerns the model in use."""
+        candidate = self.candidate
+        if candidate is None:
+            return
+        try:
+            candidate.follow({one.position: one for one in answers if isinstance(one, Learned) and not one.repeated})
+        except BudgetronError as error:
+            candidate.reason = str(error)
+        except Exception as error:
+            candidate.reason = repr(error)
+            log("fault", model=self._name, error=f"candidate: {error!r}"[:1000])
+
+    def close(self) -> None:
+        if self.candidate is not None:
+            try:
+                self.candidate.follow()
+                self.candidate.save()
+            except BudgetronError as error:  # it learns the records again at the next start
+                log("warning", model=self._name, message=f"The candidate was not saved: {error}")
+
+    # ---- reading
+
+    def shown(self) -> dict[str, Any] | None:
+        return None if self.candidate is None else self.candidate.shown()
+
+
+def _replaced(position: int) -> str:
+    return f"{AUTOMATIC}{position}"

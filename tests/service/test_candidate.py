@@ -1,0 +1,114 @@
+"""The candidate of a model, without HTTP: what it learns, what it refuses, and promotions that are interrupted."""
+
+from __future__ import annotations
+
+from contextlib import nullcontext
+
+import numpy as np
+import pytest
+
+from budgetron import Forgetron, Perceptron
+from budgetron.durable import DiskRefused, Host, NothingLearned
+from budgetron.durable.versions import NoVersion, Versions
+from budgetron.service.model_versions import ModelVersions
+
+
+def batch(seed, n=20, d=3):
+    rng = np.random.default_rng(seed)
+    X = rng.normal(size=(n, d))
+    return X, (X[:, 0] > 0).astype(int), rng.choice(["ann", "bob"], n).tolist()
+
+
+def opened(tmp_path):
+    host = Host.open(tmp_path, Perceptron, snapshot_every=50)
+    versions = ModelVersions("default", host, nullcontext)
+    versions.open()
+    return host, versions
+
+
+def learn(host, versions, seed, **options):
+    versions.learned([host.learn(*batch(seed, **options))])
+
+
+@pytest.fixture
+def forgetron(tmp_path):
+    path = tmp_path / "forgetron"
+    Forgetron(budget=20).fit(*batch(100)[:2], tasks=batch(100)[2]).save(path)
+    return path.read_bytes()
+
+
+def test_it_learns_what_the_model_learns(tmp_path, forgetron):
+    """Through snapshots, rollbacks and restarts without a clean end."""
+    host, versions = opened(tmp_path / "data")
+    with pytest.raises(NothingLearned):
+        versions.save("v1", b"")
+    learn(host, versions, 0)
+    versions.save("v1", b"")
+    versions.save("other", forgetron)
+    versions.begin("other", 0.0)
+    for seed in range(1, 12):
+        learn(host, versions, seed)
+        if seed == 4:
+            versions.activate("v1", "me")
+            assert versions.activate("v1", "me") == host.position  # a retry changes nothing
+        if seed in (2, 7):  # a restart without a clean end
+            host._log.close()
+            host._lock.release()
+            host, versions = opened(tmp_path / "data")
+    alone = Forgetron(budget=20).fit(*batch(100)[:2], tasks=batch(100)[2])
+    for seed in range(1, 12):
+        alone.partial_fit(*batch(seed)[:2], tasks=batch(seed)[2])
+    X, _, tasks = batch(50)
+    candidate = versions.candidate
+    assert (candidate.hosted.model.decision_function(X, tasks=tasks) == alone.decision_function(X, tasks=tasks)).all()
+    assert candidate.skipped == candidate.refused == 0
+    versions.promote("me")
+    assert (host.decision_function(X, tasks) == alone.decision_function(X, tasks=tasks)).all()
+    assert [event.action for event in versions.versions.state.events] == ["activate", "promote"]
+    assert versions.candidate is None and not list((tmp_path / "data" / "versions").glob("candidate-*"))
+    host.close()
+
+
+def test_what_it_refuses_concerns_only_the_candidate(tmp_path):
+    narrow = tmp_path / "narrow"
+    X, y, tasks = batch(1, d=2)
+    Perceptron().fit(X, y, tasks=tasks).save(narrow)
+    host, versions = opened(tmp_path / "data")
+    learn(host, versions, 0)
+    versions.save("narrow", narrow.read_bytes())
+    versions.begin("narrow", 0.0)
+    learn(host, versions, 1)
+    shown = versions.shown()
+    assert shown["refused"] == 1 and "2" in shown["reason"] and host.model.n_seen_ == 40
+    with pytest.raises(NoVersion):
+        versions.begin("none", 0.0)
+    versions.end()
+    with pytest.raises(NoVersion):
+        versions.promote("me")
+    host.close()
+
+
+@pytest.mark.parametrize("before", [True, False], ids=["before the model is replaced", "after it"])
+def test_an_interrupted_promotion(tmp_path, forgetron, monkeypatch, before):
+    host, versions = opened(tmp_path / "data")
+    learn(host, versions, 0)
+    versions.save("other", forgetron)
+    versions.begin("other", 0.0)
+    old, new = host.content(), versions.candidate.hosted.content()
+
+    def fails(*_, **__):
+        raise DiskRefused("full")
+
+    monkeypatch.setattr(*((host, "restore") if before else (Versions, "replaced")), fails)
+    with pytest.raises(DiskRefused):
+        versions.promote("me")
+    monkeypatch.undo()
+    host._log.close()
+    host._lock.release()
+    host, versions = opened(tmp_path / "data")
+    assert host.content() == (old if before else new)
+    assert (versions.candidate is not None) == before
+    if not before:
+        versions.rollback("me")
+        assert host.content() == old
+    host.close()

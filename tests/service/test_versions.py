@@ -1,0 +1,138 @@
+"""Versions of a served model: rollback by one call, a candidate on the same traffic, canary, promotion, restarts."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from running import running, until
+
+from budgetron import BudgetProjectron, Client
+from budgetron.errors import InputError
+from budgetron.kernels import Gaussian
+
+TASKS = [f"user {n}" for n in range(40)]
+
+
+def batch(n=100, seed=0):
+    rng = np.random.default_rng(seed)
+    X = rng.normal(size=(n, 3)).round(3)
+    y = np.where(X[:, 0] * X[:, 1] > 0, "spam", "ham")
+    return X, y.tolist(), rng.choice(TASKS, n).tolist()
+
+
+def margins(client, n=40):
+    X, _, _ = batch(n, seed=99)
+    return [one.margin for one in client.predict_many(X, TASKS)]
+
+
+def compared(client, n):
+    """The candidate beside the model in use, once it has learned n labels."""
+    found = client.versions()["candidate"]
+    return found if (found["candidate"]["overall"] or {}).get("n") == n else None
+
+
+@pytest.fixture
+def curved(tmp_path):
+    """A model file: better on these labels than the linear model that is served."""
+    X, y, tasks = batch(400, seed=7)
+    path = tmp_path / "curved.budgetron"
+    BudgetProjectron(budget=200, kernel=Gaussian(0.5)).fit(X, y, tasks=tasks).save(path)
+    return path
+
+
+def test_versions_of_a_served_model(tmp_path, curved, browser):
+    data = tmp_path / "data"
+    arguments = ("Perceptron kernel=linear", "--snapshot-every", 150)
+    with running(data, *arguments) as service, Client(service.url) as client:
+        client.learn_many(*batch(100))
+        client.save_version("v1")
+        before = margins(client)
+        with pytest.raises(InputError, match="nothing to go back to"):
+            client.rollback()
+
+        # Rollback by one call, and back again.
+        client.learn_many(*batch(100, seed=1))
+        after = margins(client)
+        assert after != before
+        client.activate("v1")
+        assert margins(client) == before
+        client.rollback()
+        assert margins(client) == after
+
+        # A shadow learns the same labels, answers nothing, and is compared.
+        client.save_version("v2", curved)
+        shown = client.begin_candidate("v2")
+        assert shown["share"] == 0.0 and margins(client) == after
+        client.learn_many(*batch(600, seed=2), batch=50)
+        found = until(lambda: compared(client, 600))
+        assert found["current"]["overall"]["n"] == 600
+        assert found["candidate"]["overall"]["error"] < found["current"]["overall"]["error"]
+        places = [[point["position"] for point in found[which]["curve"]] for which in ("candidate", "current")]
+        assert places[0] == places[1]
+        assert len(found["candidate"]["curve"]) >= 2 and found["refused"] == found["skipped"] == 0
+
+        page = browser.new_page()
+        page.goto(service.url)
+        page.wait_for_selector("#candidate:not([hidden])")
+        for chart in ("candidate-error", "candidate-auc"):
+            drawn = page.locator(f"[data-chart={chart}]")
+            assert int(drawn.get_attribute("data-drawn")) >= 2
+        assert page.locator("#candidate-rows th").all_inner_texts() == ["in use", "v2"]
+        page.screenshot(path=tmp_path / "candidate.png", full_page=True)
+        page.close()
+
+        # A canary answers for some of the tasks, always the same ones.
+        client.begin_candidate("v2", share=0.4)
+        answers = client.predict_many(batch(40, seed=99)[0], TASKS)
+        by_candidate = {task for task, one in zip(TASKS, answers, strict=True) if one.version == "v2"}
+        assert 4 <= len(by_candidate) <= 30
+        alone = client.predict(batch(1, seed=99)[0][0], TASKS[0])
+        assert (alone.version == "v2") == (TASKS[0] in by_candidate)
+        service.kill()
+
+    # After a kill the candidate is as if nothing had happened.
+    with running(data, *arguments) as service, Client(service.url) as client:
+        again = client.predict_many(batch(40, seed=99)[0], TASKS)
+        assert [(one.version, one.margin) for one in again] == [(one.version, one.margin) for one in answers]
+        client.begin_candidate("v2", share=1.0)
+        promised = margins(client)
+        client.promote()
+        assert margins(client) == promised
+        found = client.versions()
+        assert found["candidate"] is None and found["current"] == "v2"
+        assert [one["action"] for one in found["events"]] == ["promote", "activate", "activate"]
+        with pytest.raises(InputError, match="there is none"):
+            client.promote()
+        client.rollback()
+        assert margins(client) != promised
+        client.delete_version("v2")
+        assert "v2" not in [one["name"] for one in client.versions()["versions"]]
+
+
+@pytest.mark.parametrize("name", ["../v1", "", "candidate-1", "a b", "x" * 65])
+def test_names_that_are_not_accepted(tmp_path, name):
+    from budgetron.durable.versions import Versions
+
+    with pytest.raises(InputError, match="letters, digits"):
+        Versions(tmp_path).save(name, b"content")
+    assert not list(tmp_path.iterdir())
+
+
+def test_a_version_does_not_change(tmp_path):
+    from budgetron.durable.versions import MAX_VERSIONS, NoVersion, Versions
+
+    versions = Versions(tmp_path)
+    versions.save("v1", b"one")
+    versions.save("v1", b"one")
+    with pytest.raises(InputError, match="versions do not change"):
+        versions.save("v1", b"two")
+    assert Versions(tmp_path).read("v1") == b"one"
+    with pytest.raises(NoVersion, match="v1"):
+        versions.read("v2")
+    for position in range(10):  # what replacements save by themselves does not accumulate
+        versions.replaced("activate", "v1", versions.save_replaced(b"old %d" % position, position), position, "")
+    assert len(versions.names()) <= 7 and versions.read("replaced-9") == b"old 9"
+    for n in range(MAX_VERSIONS - len(versions.names())):
+        versions.save(f"n{n}", b"")
+    with pytest.raises(InputError, match="Delete some first"):
+        versions.save("one-more", b"")
