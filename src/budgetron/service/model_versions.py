@@ -8,7 +8,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
-from typing import Any
+from typing import Any, TypeVar
 
 from budgetron.distributed import InShards
 from budgetron.durable import Host, Learned, ModelHost, NotCopied
@@ -18,12 +18,25 @@ from budgetron.errors import BudgetronError
 from budgetron.service.candidate import Candidate
 from budgetron.service.logs import log
 
+Used = TypeVar("Used", Candidate, None)
+Listener = Callable[[Sequence[Any]], None]
+
 
 class ModelVersions:
-    """The versions of one model. `replacing` resets the statistics while the model is replaced."""
+    """The versions of one model.
 
-    def __init__(self, name: str, host: ModelHost, replacing: Callable[[], AbstractContextManager[None]]) -> None:
-        self._name, self._given, self._replacing = name, host, replacing
+    `replacing` resets the statistics while the model is replaced. `listen` is given the function to call after each
+    commit while there is a candidate, and None while there is none: labels do not pay for what is not used.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        host: ModelHost,
+        replacing: Callable[[], AbstractContextManager[None]],
+        listen: Callable[[Listener | None], None] | None = None,
+    ) -> None:
+        self._name, self._given, self._replacing, self._listen = name, host, replacing, listen
         self._stored: Versions | None = None
         self.candidate: Candidate | None = None
 
@@ -41,8 +54,7 @@ class ModelVersions:
                 versions.set_state(promoting=None)
         found, content = versions.state.candidate, versions.read_candidate()
         if found is not None and content is not None:
-            self.candidate = Candidate(content, found, host, versions)
-            self.candidate.follow()
+            self._use(Candidate(content, found, host, versions)).follow()
 
     @property
     def _host(self) -> Host:
@@ -111,13 +123,13 @@ class ModelVersions:
         state = CandidateState(version, share, host.position, time.time())
         candidate = Candidate(content, state, host, self.versions)
         candidate.save()
-        self.candidate = candidate
+        self._use(candidate)
         log("candidate", model=self._name, version=version, share=share, position=host.position)
         return candidate
 
     def end(self) -> None:
         self._current_candidate()
-        self.candidate = None
+        self._use(None)
         self.versions.end_candidate()
 
     def promote(self, who: str) -> int:
@@ -126,9 +138,15 @@ class ModelVersions:
         candidate.follow()
         self.versions.set_state(promoting=self._host.position)
         position = self._replace("promote", candidate.version, candidate.hosted.content(), who)
-        self.candidate = None
+        self._use(None)
         self.versions.end_candidate()
         return position
+
+    def _use(self, candidate: Used) -> Used:
+        self.candidate = candidate
+        if self._listen is not None:
+            self._listen(None if candidate is None else self.learned)
+        return candidate
 
     def _current_candidate(self) -> Candidate:
         self._host  # noqa: B018 (raises for a model in shards)
@@ -136,7 +154,7 @@ class ModelVersions:
             raise NoVersion("candidate: there is none. Begin one: PUT /v1/candidate with {\"version\": NAME}.")
         return self.candidate
 
-    def learned(self, answers: Sequence[Learned | BaseException]) -> None:
+    def learned(self, answers: Sequence[Any]) -> None:
         """Let the candidate learn what was just committed. Nothing that goes wrong in it concerns the model in use."""
         candidate = self.candidate
         if candidate is None:

@@ -35,9 +35,8 @@ class ServedModel:
         self.pending.note_learned(host.remembered(KEY_PREFIX))
         self.asking = Asking()  # of the service, since a restore replaces the model
         self.writer = Writer(name, host, self.statistics, settings.limits.waiting_examples)
-        self.versions = ModelVersions(name, host, self.statistics.replacing)
+        self.versions = ModelVersions(name, host, self.statistics.replacing, self.writer.listen)
         self.predictor = Predictor(host, self.writer, settings.limits, self.versions)
-        self.writer.after_answers = self.versions.learned
 
     @property
     def hosted(self) -> HostedModel:

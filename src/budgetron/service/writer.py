@@ -47,8 +47,7 @@ class Writer:
 
     def __init__(self, name: str, host: ModelHost, statistics: LiveStatistics, max_waiting: int) -> None:
         self._name, self._host, self._statistics, self._max_waiting = name, host, statistics, max_waiting
-        # Called in the thread after the answers to labels were given, with these answers.
-        self.after_answers: Callable[[list[Any]], None] | None = None
+        self._listener: Callable[[list[Any]], None] | None = None
         self._queue: queue.SimpleQueue[_Item | None] = queue.SimpleQueue()
         self._put_back: list[_Item | None] = []  # taken from the queue, but not part of the commit: comes next
         self._taken: list[_Item] = []
@@ -104,6 +103,10 @@ class Writer:
         self._queue.put(item)
         return item.future
 
+    def listen(self, listener: Callable[[list[Any]], None] | None) -> None:
+        """Call this in the thread after the answers to labels were given, with these answers; None: nothing."""
+        self._listener = listener
+
     # ---- the thread
 
     def _run(self) -> None:
@@ -116,10 +119,10 @@ class Writer:
             self._taken = []
             with suppress(RuntimeError):  # The loop is closed: nothing waits for an answer any more.
                 self._loop.call_soon_threadsafe(self._deliver, items, answers)
-            if self.after_answers is not None and items[0].action is None:
+            if self._listener is not None and items[0].action is None:
                 self.busy = True
                 try:
-                    self.after_answers(answers)
+                    self._listener(answers)
                 finally:
                     self.busy = False
 
