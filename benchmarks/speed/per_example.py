@@ -90,7 +90,7 @@ def spread_out(heights: list[float], gap: float) -> list[float]:
     placed: list[float] = []
     for height in heights:
         placed.append(max(height, placed[-1] + gap) if placed else height)
-    shift = (placed[-1] - heights[-1]) / 2
+    shift = float(np.mean(placed)) - float(np.mean(heights))
     return [height - shift for height in placed]
 
 
@@ -112,7 +112,7 @@ def picture(found: dict[str, Any]) -> Any:
             ends.append((np.log10(at[-1][1]), at[-1][0], name))
         ends.sort()
         right = max(x for _, x, _ in ends)
-        for height, (y, x, name) in zip(spread_out([end[0] for end in ends], 0.095), ends, strict=True):
+        for height, (y, x, name) in zip(spread_out([end[0] for end in ends], 0.08), ends, strict=True):
             panel.annotate(
                 name, (x, 10**y), (right * 1.5, 10**height), color=style[name][0], fontsize=8, va="center",
                 arrowprops={"arrowstyle": "-", "color": style[name][0], "linewidth": 0.4, "shrinkA": 0, "shrinkB": 2},

@@ -62,7 +62,8 @@ bool Learner::grows_little(const Rows& rows, const std::int64_t* task_ids) const
   if (!rule_grows_little(rows.count, task_ids)) return false;
   if (!stores()) return true;
   return (!unbounded() || rows.count <= std::max(kFewRows, size())) &&
-         store_->reserve_bytes(rows, 0, rows.count) <= std::max(kFewBytes, memory_bytes());
+         // Up to four times the model: a copy of it per block would take longer than learning a block of text.
+         store_->reserve_bytes(rows, 0, rows.count) <= std::max(kFewBytes, 4 * memory_bytes());
 }
 
 void Learner::reserve(const Rows& rows, std::size_t from, std::size_t to, const std::int64_t* task_ids, const std::int64_t* clusters) {
