@@ -45,10 +45,10 @@ browser:
 demo: $(VENV)/.installed
 	$(BIN)/python examples/demo.py
 
-# The sanitized core is compiled and run while pip installs what the rest needs.
+# The sanitized core is compiled and run while pip installs what the rest needs. Three workers: many tests wait for a process.
 test: browser
 	$(MAKE) --no-print-directory -j2 lint sanitize
-	$(BIN)/python -m pytest -q -n 2 --dist worksteal --durations=10
+	$(BIN)/python -m pytest -q -n 3 --dist worksteal --durations=10
 
 test-long: $(VENV)/.tested portability $(SANITIZED)/core_stress $(SANITIZED)/core_faults
 	$(SANITIZED)/core_stress

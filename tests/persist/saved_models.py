@@ -56,13 +56,16 @@ def model_of(name, graph="complete", budget=12, kernel=KERNELS[0], **more):
 
 
 def combinations():
-    """Every learner on every graph that it accepts, with varying stores, classes, kernels and budgets."""
+    """Every learner on every graph that it accepts, with varying stores, classes, kernels and budgets.
+
+    In the usual run every second kernel on each graph.
+    """
     turn = itertools.cycle(itertools.product(
         [(False, "float64"), (True, "float32"), (False, "float32"), (True, "float64")], [2, 3], [12, None, "220 KiB"],
     ))  # fmt: skip
     for name in LEARNERS:
         ours = name == "Budgetron"
-        for graph in GRAPHS:
+        for place, graph in enumerate(GRAPHS):
             if ours and graph == "large":
                 continue  # an example on it updates up to ten rows, more than there are here
             for number, kernel in enumerate([KERNELS[0], KERNELS[2], None] if ours else KERNELS):
@@ -71,6 +74,7 @@ def combinations():
                     lambda a=(name, graph, budget, kernel): model_of(*a),
                     {"is_sparse": is_sparse, "dtype": dtype, "classes": classes},
                     id=f"{name}-{graph}-{number}-{'sparse' if is_sparse else 'dense'}-{dtype}-{classes}-{budget}",
+                    marks=[] if (place + number) % 2 == 0 else [pytest.mark.long],
                 )
 
 

@@ -13,6 +13,7 @@ import itertools
 
 import numpy as np
 import pytest
+from covers import covering
 from hypothesis import given
 from hypothesis import strategies as st
 from scipy import sparse
@@ -52,10 +53,9 @@ def same_state(core, definition, within):
             close(one[name], other[name], within, name)
 
 
-@pytest.mark.parametrize("weighted", [False, True])
-@pytest.mark.parametrize("n_outputs", [1, 3])
-@pytest.mark.parametrize("graph", GRAPHS)
-@pytest.mark.parametrize("form", FORMS)
+@pytest.mark.parametrize(
+    ("form", "graph", "n_outputs", "weighted"), list(covering(list(FORMS), GRAPHS, [1, 3], [False, True]))
+)
 def test_core_is_reference(form, graph, n_outputs, weighted, made, stream, learn):
     within = EXACT if form in FLOAT64 else ROUNDED
     settings = made(graph, n_outputs=n_outputs, max_task_rows=5 if graph == "edges" else 3, **FORMS[form])

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import itertools
-
 import numpy as np
 import pytest
 import scipy.sparse
+from covers import covering
 
 from budgetron import graphs, kernels
 from budgetron.engine import native, reference
@@ -17,7 +16,7 @@ pytestmark = pytest.mark.skipif(not native.available, reason="built without a co
 
 N, D, TASKS = 160, 4, 3
 KINDS = {"dense": {}, "classes": {"n_outputs": 3}, "sparse": {"sparse": True}, "pool": {"sparse": True, "pool": 30}}
-COMBINATIONS = list(itertools.product(Step, Maintenance, KINDS))
+COMBINATIONS = list(covering(list(Step), list(Maintenance), list(KINDS)))
 
 
 def stream(outputs, seed):

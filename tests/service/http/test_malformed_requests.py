@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import random
 import select
@@ -164,14 +165,18 @@ def test_slow_clients_are_dropped(tmp_path):
     with limited(tmp_path, seconds_to_send=2.0, seconds_to_read=2.0) as url:
         port = urlsplit(url).port
         head = b"POST /v1/learn HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n"
-        for content, expected in (
+        unfinished = (
             (b"", b""), (b"POST /v1/learn HT", b""), (head, b""),
             (head + b"Content-Length: 100\r\n\r\n{", b"HTTP/1.1 408"),
             # sends a megabyte at once, then nothing
             (head + b"Content-Length: 5000000\r\n\r\n" + b" " * 2**20, b"HTTP/1.1 408"),
-        ):  # fmt: skip
-            with socket.create_connection(("127.0.0.1", port), timeout=300) as wire:
+        )  # fmt: skip
+        with contextlib.ExitStack() as connections:  # all at once, because each takes two seconds
+            wires = [connections.enter_context(socket.create_connection(("127.0.0.1", port), timeout=300))
+                     for _ in unfinished]  # fmt: skip
+            for wire, (content, _) in zip(wires, unfinished, strict=True):
                 wire.sendall(content)
+            for wire, (_, expected) in zip(wires, unfinished, strict=True):
                 assert wire.recv(65536).startswith(expected) and (expected or wire.recv(1) == b"")
         with socket.create_connection(("127.0.0.1", port), timeout=300) as wire:  # slow, with short pauses
             wire.sendall(head + b"Content-Length: 10000\r\n\r\n")
