@@ -44,6 +44,7 @@ class Kernel(ABC):
     def of_self(self, sq: Array) -> Array:
         """Return K'(x, x) as the learner uses it: 1 if normalised (0 if K'(x, x) is 0)."""
         raw = self.of_products(sq, sq, sq)
+        # Exactly 1, where dividing would leave a rounding error.
         return np.where(raw > 0, 1.0, 0.0) if self.normalize else raw
 
     def row(self, dot: Array, sq_a: Array, sq_b: Array) -> Array:
@@ -51,6 +52,7 @@ class Kernel(ABC):
         values = self.of_products(dot, sq_a, sq_b)
         if not self.normalize:
             return values
+        # Two square roots instead of one of the product, which could overflow.
         scale = np.sqrt(self.of_products(sq_a, sq_a, sq_a)) * np.sqrt(self.of_products(sq_b, sq_b, sq_b))
         normalised: Array = np.divide(values, scale, out=np.zeros_like(values), where=scale > 0)
         return normalised
@@ -124,6 +126,7 @@ class Gaussian(Kernel):
                 repr(self.gamma),
                 'Give a number; only a learner can resolve "scale", from its first rows.',
             )
+        # Rounding can make the squared distance of nearly equal rows negative, and the kernel larger than 1.
         return np.exp(-self.gamma * np.maximum(sq_a + sq_b - 2.0 * dot, 0.0))
 
 

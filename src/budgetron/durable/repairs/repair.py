@@ -42,6 +42,7 @@ def repair(directory: str | os.PathLike[str]) -> Replaced | None:
             old = Log(stage / "old", checked=False)
             try:
                 found = _last_good_state(old)
+                # No number that was ever acknowledged may be used again, also if its record is lost.
                 last = max(old.position, old.mark.read(), found.position)
                 position = _write(stage / "new", old, found, last)
             finally:
@@ -54,6 +55,7 @@ def repair(directory: str | os.PathLike[str]) -> Replaced | None:
 
 def _last_good_state(old: Log) -> Recovery:
     found = from_snapshot(old, Snapshots(old), None)
+    # The replay stops at the first damaged record; what it learned until then is the last good state.
     with suppress(DamagedLog):
         replay(old, found)
     return found

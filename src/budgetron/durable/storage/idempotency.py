@@ -55,6 +55,7 @@ class IdempotencyKeys(EarlierKeys):
                 except InputError as error:
                     entry.answer = error
             elif entry.key is not None:
+                # Two calls with one key may wait for the same commit; then only the first has rows to learn.
                 entry.duplicate_of = first.setdefault(entry.key, entry)
                 if entry.duplicate_of is entry:
                     entry.duplicate_of, entry.answer = None, self._first_answer(entry, unwritten, classes)
@@ -117,9 +118,11 @@ class IdempotencyKeys(EarlierKeys):
             if record in unwritten.refused or content is None:
                 continue
             here = margins_from_bytes(content)
+            # Most blocks have consecutive positions, which are not stored.
             at = np.arange(first, first + len(here)) if places is None else np.frombuffer(places, dtype="<i8")
             where = np.minimum(np.searchsorted(at, wanted), len(at) - 1)
             hit = at[where] == wanted
+            # Digests tell a retry from other rows under the same key. Blocks of earlier versions have none.
             if digests is not None and rows.digests:
                 given, before = np.frombuffer(rows.digests, dtype="<u8"), np.frombuffer(digests, dtype="<u8")
                 if (given[hit] != before[where[hit]]).any():

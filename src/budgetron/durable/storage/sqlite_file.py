@@ -71,6 +71,7 @@ class SqliteFile:
                 raise
 
     def _prepare(self, schema: str, durable: bool, checked: bool) -> None:
+        # In WAL mode readers and backups do not wait for the writer, nor the writer for them.
         self.execute("PRAGMA journal_mode=WAL").fetchone()
         self.execute(f"PRAGMA synchronous={'FULL' if durable else 'NORMAL'}")
         (number,) = self.execute("PRAGMA user_version").fetchone()
@@ -84,6 +85,7 @@ class SqliteFile:
         if number == 0:
             self._connection.executescript(f"BEGIN; {schema} PRAGMA user_version={self._format}; COMMIT")
             return
+        # One transaction per step: after a crash the next opening continues with the step that was interrupted.
         for older in range(number, self._format):
             with self.writing():
                 self._migrations[older](self)
@@ -101,11 +103,13 @@ class SqliteFile:
         """A transaction: committed at the end of the `with` block, rolled back if an exception leaves it."""
         with storage_errors(self.path):
             self.check_not_replaced()
+            # IMMEDIATE takes the write lock now. A transaction that became a writer later could fail in the middle.
             self.execute("BEGIN IMMEDIATE")
             try:
                 yield
                 self.execute("COMMIT")
             except BaseException:
+                # SQLite may have rolled back by itself already, for instance on a full disk.
                 if self._connection.in_transaction:
                     self.execute("ROLLBACK")
                 raise
