@@ -32,12 +32,14 @@ def test_it_follows_a_model_that_becomes_surer():
         assert 0.05 < part.mean() < 0.15
 
 
-def test_some_are_asked_for_by_count():
-    """A model that is sure of everything, and equally so, is still told about one in ten of the share."""
+def test_some_are_asked_for_at_random():
+    """A model that is equally sure of everything is told about one in ten of the share, and not of one task only."""
     asking = Asking()
     asking.threshold = 0.0
-    wanted = [asking.wants(5.0 + (step % 7), 1000, 0.1) for step in range(1000)]
-    assert sum(wanted) >= 10
+    wanted = np.array([asking.wants(50.0 + (step % 7), 1000, 0.1) for step in range(10_000)])
+    assert wanted.sum() >= 70
+    for period in (10, 25, 100):  # tasks that take turns
+        assert (wanted.reshape(-1, period).sum(axis=0) > 0).mean() > 0.4
 
 
 def test_every_learner_has_it():

@@ -22,10 +22,9 @@ from pathlib import Path
 from typing import Any, ClassVar, Self
 
 from budgetron.durable import blocks
-from budgetron.durable.corrections import WITHDRAWN, Corrected, Correction, Corrections
-from budgetron.durable.errors import DiskRefused, NotCopied, NothingLearned, StaleOwner, storage_errors
-from budgetron.durable.host_state import HostState
-from budgetron.durable.hosted_model import hosted_model_from
+from budgetron.durable.corrections import Corrections
+from budgetron.durable.errors import DiskRefused, NotCopied, StaleOwner, storage_errors
+from budgetron.durable.host_corrections import HostCorrections
 from budgetron.durable.ownership import DirectoryLock, make_private, remove_leftovers
 from budgetron.durable.recovery import Recovery, recover
 from budgetron.durable.requests import Entry, Learned, Request, StreamRows, answer_of, entry_of, group_into_commits
@@ -36,7 +35,7 @@ from budgetron.errors import Closed, InputError, StorageError, is_whole, refuse,
 _LOCK_TIMEOUT = 0.5  # seconds that check_ready waits for a commit under way
 
 
-class Host(HostState):
+class Host(HostCorrections):
     """A model whose acknowledged examples survive crashes, kills and power loss. Created by `Host.open`.
 
     >>> import tempfile
@@ -300,72 +299,6 @@ class Host(HostState):
             self._snapshots.count(len(margins), len(entry.payload))
             entry.answer = entry.learned(entry.number, margins, self._classes)
 
-    # ---- corrections
-
-    def correct(
-        self, position: int, label: Any, row: int | None = None, *, who: str = "", reason: str = ""
-    ) -> Corrected:
-        """Correct a wrong label that is still in the log: the model becomes as if the right one had been learned.
-
-        Parameters
-        ----------
-        position, row : int
-            The number of the record (`Learned.position`), and the example in it, from 0. A record of one example needs
-            no `row`.
-        label : the right one
-        who, reason : str
-            For the audit trail, see `corrections`.
-
-        The records after the last snapshot before it are learned again; meanwhile learning waits and predictions use
-        the old model. A restart or a crash leaves the correction as a whole or not at all.
-
-        Raises
-        ------
-        NotInLog
-            If the record is part of a snapshot and has left the log. Nothing changes.
-        InputError
-            If there is no such example, or the model rejects the label. Nothing changes.
-        """
-        return self._change(position, row, label, who, reason)
-
-    def withdraw(self, position: int, row: int | None = None, *, who: str = "", reason: str = "") -> Corrected:
-        """Take an example that is still in the log out of the model, as if it had never been learned; see `correct`."""
-        return self._change(position, row, WITHDRAWN, who, reason)
-
-    def corrections(self, limit: int = 1000) -> list[Correction]:
-        """The audit trail of corrections, newest first."""
-        with self._commit_lock:
-            self._check_open()
-            return self._corrections.trail(limit)
-
-    def _change(self, position: int, row: int | None, label: Any, who: str, reason: str) -> Corrected:
-        with self._commit_lock:
-            self._check_writable()
-            if not self._hosted.begun:
-                raise NothingLearned
-            before = self._corrections.repeated(position, row, label)
-            if before is not None:
-                return before
-            with self._learning_lock:
-                prepared = self._corrections.prepare(self._hosted.model, position, row, label, who, reason)
-            self._is_consistent = False  # The log is ahead of the model until it is replaced.
-            try:
-                corrected = self._corrections.write(prepared)
-                self.n_corrections += 1
-                self._hosted = prepared.hosted
-            except StorageError:
-                self._is_consistent = True  # nothing was written
-                raise
-            self._is_consistent = True
-            self.snapshot_error = None
-            self._confirm()
-            return corrected
-
-    def record_of(self, key: str) -> int | None:
-        """The number of the record that was learned under an idempotency key; None if the key is not stored."""
-        with self._commit_lock:
-            return self._log.record_of(key)
-
     def end_of_stream(self, key: str) -> int:
         """The position after the last learned row of a stream: where a reader of the stream goes on. 0 if it is new."""
         with self._commit_lock:
@@ -408,35 +341,6 @@ class Host(HostState):
         if self._hosted.begun:
             self._snapshots.write(self._hosted.content())
             self.snapshot_error = None
-
-    def content(self) -> bytes:
-        """The bytes of the current model file, as `save` would write it."""
-        if not self._hosted.begun:
-            raise NothingLearned
-        with self._commit_lock:
-            return self._hosted.content()
-
-    def restore(self, content: bytes, swapping: AbstractContextManager[Any] | None = None) -> None:
-        """Replace the model by that of a model file, on disk too. Stored answers to idempotency keys stay.
-
-        `swapping` is a context manager entered only for the moment in which the new model takes the place of the old
-        one. A caller that keeps statistics about the model can replace them in the same step.
-        """
-        hosted = hosted_model_from(content)
-        with self._commit_lock:
-            self._check_writable()
-            self._snapshots.replace_model(hosted.content())
-            with swapping or nullcontext():
-                self._hosted = hosted
-            self._confirm()
-
-    def backup(self, path: str | os.PathLike[str]) -> None:
-        """Write a copy of model, log and keys to one file, while learning continues.
-
-        To restore it, stop the process that owns the directory and run: budgetron restore PATH DIRECTORY
-        """
-        self._check_open()
-        self._log.copy_to(Path(path))
 
     # ---- keys and readiness
 

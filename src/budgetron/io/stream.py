@@ -14,9 +14,11 @@ from budgetron.errors import BadLineError, InputError, is_whole, refuse, refuse_
 from budgetron.io.encoding.columns import Block, Columns
 from budgetron.io.encoding.encode import parse_dates
 from budgetron.io.encoding.infer_types import Asked, infer_columns, sparse_columns
+from budgetron.io.encoding.labels import classes_in, parsed_classes
 from budgetron.io.encoding.running_scale import RunningScale
 from budgetron.io.encoding.values import CodedColumn
 from budgetron.io.encoding.written_numbers import Writing
+from budgetron.io.encoding.wrong_rows import wrong_rows
 from budgetron.io.formats.choose import reader_of
 from budgetron.io.source import WHO, Source
 from budgetron.io.table import BadLine, Reader, Selection, Table, parse_numbers
@@ -116,12 +118,12 @@ def read(
             columns, sample_end = _columns(reader, sample, asked, labelled), _end(sample)
             _log_choices(opened.name, reader, columns)
             if classes is None and labelled:
-                classes = columns.classes_in(sample)
+                classes = classes_in(columns.plan, sample)
         else:
             _check_names(opened.name, reader, columns.selection(labelled))
             # The scales of a saved model began with the sample, so its rows must not be counted twice.
             sample_end = _end(reader.sample()) if skip else 0
-        classes = None if classes is None else columns.parsed_classes(classes)
+        classes = None if classes is None else parsed_classes(columns.plan, classes)
     except BaseException:
         opened.close()
         raise
@@ -177,7 +179,7 @@ class Stream:
 
     def __iter__(self) -> Iterator[Block]:
         for table, bad in self._tables:
-            wrong = self.columns.wrong_rows(table, self.classes, self.tasks)
+            wrong = wrong_rows(self.columns, table, self.classes, self.tasks)
             if wrong:
                 noted = [BadLine(int(table.lines[row]), table.content(row), why) for row, why in wrong.items()]
                 bad = sorted([*bad, *noted])

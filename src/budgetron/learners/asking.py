@@ -4,16 +4,18 @@
     θ ← θ + 2 η_n ℓ̄ ((1 − c) s − [ℓ ≤ θ]),   η_n = ½/√n, at least 0.01,   ℓ̄ the running mean of ℓ
 
 θ is the quantile of recent leads that a part 1 − c of the share s corresponds to, by stochastic approximation: it
-follows the margins as the model becomes surer. The other labels are asked for by count, whatever the margin: a model
-that is confidently wrong would otherwise never find out, and where classes overlap, the examples near the boundary are
-no better than others. c is four times the error that the leads promise, between 0.1 and 1. The first 50 labels are
-asked for at once, since early labels save most errors; until they are made up for, s is a twentieth smaller.
+follows the margins as the model becomes surer. The other labels are asked for at random (not every tenth, which might
+always be that of the same task), whatever the margin: a model that is confidently wrong would otherwise never find out,
+and where classes overlap, the examples near the boundary are no better than others. c is four times the error that the
+leads promise, between 0.1 and 1. The first 50 labels are asked for at once, since early labels save most errors; until
+they are made up for, s is a twentieth smaller.
 `Learner.should_ask` and the service's labelling queue use it.
 """
 
 from __future__ import annotations
 
 import math
+import random
 import threading
 from typing import Any
 
@@ -24,7 +26,7 @@ from budgetron.errors import refuse, shown
 FIRST_LABELS = 50  # asked for whatever the margins: those of a new model mean nothing
 _RATE, _LEAST_RATE = 0.5, 0.01  # η
 _WINDOW = 500  # examples of the running mean of leads
-_LEAST_BY_COUNT, _BY_DOUBT = 0.1, 4.0  # c
+_LEAST_RANDOM, _BY_DOUBT = 0.1, 4.0  # c
 
 
 def checked_share(who: str, share: Any) -> float:
@@ -51,7 +53,7 @@ class Asking:
         self.threshold: float | None = None
         self.mean_lead = self.mean_doubt = 0.0
         self.n = self.asked = 0
-        self._count = 0.0  # labels that are due by count
+        self._random = random.Random(0)
 
     def wants(self, lead: float, n_labels: int, share: float) -> bool:
         """Whether to ask for the label of an example with this lead; `n_labels` is how many the model has learned."""
@@ -61,16 +63,14 @@ class Asking:
                 share = 0.95 * share
             doubt = 1 / (1 + math.exp(min(lead, 700.0)))  # the chance of an error, if the lead is in log odds
             self.mean_doubt += (doubt - self.mean_doubt) / min(self.n, _WINDOW)
-            part = min(max(_BY_DOUBT * self.mean_doubt, _LEAST_BY_COUNT), 1.0)
-            self._count += share * part
-            by_count = self._count >= 1
-            self._count -= by_count
+            part = min(max(_BY_DOUBT * self.mean_doubt, _LEAST_RANDOM), 1.0)
+            by_chance = self._random.random() < share * part
             self.mean_lead += (lead - self.mean_lead) / min(self.n, _WINDOW)
             threshold = lead if self.threshold is None else self.threshold
             unsure = lead <= threshold
             rate = 2 * max(_RATE / math.sqrt(self.n), _LEAST_RATE) * self.mean_lead
             self.threshold = max(threshold + rate * ((1 - part) * share - unsure), 0.0)
-            wanted = unsure or by_count or n_labels < FIRST_LABELS
+            wanted = unsure or by_chance or n_labels < FIRST_LABELS
             self.asked += wanted
             return wanted
 

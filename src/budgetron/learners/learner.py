@@ -13,21 +13,18 @@ from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy import sparse
 from sklearn.base import BaseEstimator, ClassifierMixin
 
 from budgetron.engine import native
 from budgetron.engine.memory import bytes_of
-from budgetron.engine.records import SparseRow
 from budgetron.engine.registry import rule_class
-from budgetron.errors import InputError, refuse, refuse_type, shown
-from budgetron.learners.block_learner import BlockLearner
+from budgetron.errors import refuse, shown
 from budgetron.learners.block_learner import Margins as Margins
-from budgetron.learners.input import rejections, validation
+from budgetron.learners.input import validation
 from budgetron.learners.input.classes import Classes
 from budgetron.learners.input.frames import check_in_memory
-from budgetron.learners.input.hashing import DICT_FEATURES, hashed_row, hashed_rows
 from budgetron.learners.input.validation import Examples
+from budgetron.learners.single_examples import SingleExamples
 
 if TYPE_CHECKING:
     from budgetron.learners.inspection.explanation import Explanation
@@ -39,7 +36,7 @@ _LEARNED = (
 )  # fmt: skip
 
 
-class Learner(BlockLearner, ClassifierMixin, BaseEstimator):  # type: ignore[misc]
+class Learner(SingleExamples, ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     """The methods that all learners share."""
 
     paper_name: ClassVar[str | None] = None  # the command line accepts it in place of the class name
@@ -103,42 +100,6 @@ class Learner(BlockLearner, ClassifierMixin, BaseEstimator):  # type: ignore[mis
                 self.__dict__.pop(name, None)
         return self
 
-    def learn_one(
-        self,
-        x: Any,
-        y: Any,
-        *,
-        task: Hashable = None,
-        classes: Any = None,
-        sample_weight: float | None = None,
-        offset: Any = None,
-    ) -> Any:
-        """Learn one example, an array row or a dict of features. Returns the decision value before the update.
-
-        `offset` is another model's score of it, see `predict_then_learn`.
-        """
-        self.check_streaming()
-        # A fitted model takes one row without the steps for blocks, which would cost more than a small update.
-        special = classes is not None or offset is not None or self._point is not None  # the point counts blocks
-        if self._engine is None or special or not self._takes_single_rows():
-            return self._learn_block_of_one(x, y, task, classes, sample_weight, offset)
-        if sample_weight is not None or self.class_weight is not None or (task is None and self._tasked):
-            return self._learn_converted(x, y, task, sample_weight)
-        guard = self._guard
-        if guard.waiting or not guard.held.acquire(False):  # another thread learns: this one has to queue
-            return self._learn_converted(x, y, task, sample_weight)
-        try:
-            done = self._engine.learn_example(x, y, task, self._classes.by_label)
-            if done is not None and done is not NotImplemented:
-                margin, flags = done
-                if task is not None and (flags & 4 or not self._tasked):  # Outcome.STORED; the enum would be slow
-                    self._learned_task(task, flags)
-                return margin
-        finally:
-            guard.leave()
-        # The general way converts x, or says what is wrong with x, y or the task.
-        return self._learn_converted(x, y, task, sample_weight)
-
     def forget_task(self, task: Hashable) -> None:
         """Remove a task's stored examples and weights; everything else stays."""
         self._check_begun()
@@ -186,10 +147,6 @@ class Learner(BlockLearner, ClassifierMixin, BaseEstimator):  # type: ignore[mis
         logging.getLogger("budgetron.learners").info("%s saved in %s, %d bytes", self._who, path, len(content))
 
     # ---- predicting
-
-    def predict_one(self, x: Any, *, task: Hashable = None, offset: Any = None) -> Any:
-        """Predict the label of one example, an array row or a dict of features."""
-        return self._classes.of_margin(self._margin_of_one(x, task, offset))
 
     def explain(
         self,
@@ -239,7 +196,7 @@ class Learner(BlockLearner, ClassifierMixin, BaseEstimator):  # type: ignore[mis
         """Whether the label of this example is worth asking for, when only a share of all labels can be had.
 
         Call it for each example of a stream, once, before learning. It says yes for about `share` of them: those that
-        the model is least sure about, the first 50, and now and then one by count. It keeps a few counts with the
+        the model is least sure about, the first 50, and some at random. It keeps a few counts with the
         model in memory; a loaded model begins with new ones.
 
         >>> import numpy as np
@@ -290,7 +247,7 @@ class Learner(BlockLearner, ClassifierMixin, BaseEstimator):  # type: ignore[mis
             return None
         return bytes_of(settings, self._engine_kind(settings.kernel) is native.Engine)
 
-    # ---- single examples, and `fit`
+    # ---- what `fit` needs
 
     def _classes_to_fit(self, examples: Examples) -> NDArray[Any]:
         """Return the classes among the labels; reject fewer than two of them, and weights that are all zero."""
@@ -307,128 +264,6 @@ class Learner(BlockLearner, ClassifierMixin, BaseEstimator):  # type: ignore[mis
                 "To begin a stream with one class use partial_fit with classes=[...].",
             )
         return classes
-
-    def _learn_converted(self, x: Any, y: Any, task: Hashable, sample_weight: Any) -> Any:
-        """Learn one row that the engine does not take as it is, or with a weight."""
-        weight = 1.0
-        if sample_weight is not None:
-            self._check_takes_weights(sample_weight)
-            checked = validation.weights(self._who, [sample_weight], 1)
-            assert checked is not None
-            weight = float(checked[0])
-        row = self._converted_row(x)
-        if row is None:
-            return self._learn_block_of_one(x, y, task, None, sample_weight, None)
-        code = self._classes.code(self._who, y)
-        with self._guard:
-            task_id, cluster = validation.located_one(self._who, task, self._graph, self._tasked)
-            done = self._engine.learn_one(row, code, task_id, cluster, self._weight_of(code, weight))
-            if done is None:
-                raise self._bad_values(x)
-            margin, flags = done
-            if task is not None:
-                self._learned_task(task, flags)
-        return margin
-
-    def _learned_task(self, task: Hashable, flags: int) -> None:
-        """Note that tasks are named, and remember the name of a task whose example was stored."""
-        self._tasked = True
-        if flags & 4 and type(task) is not int:  # integers need no names
-            engine = self._engine
-            self._names.keep(self._graph.locate_one(task)[0], task, lambda: engine.task_ids, engine.n_stored)
-
-    def _learn_block_of_one(
-        self, x: Any, y: Any, task: Hashable, classes: Any, sample_weight: Any, offset: Any
-    ) -> Any:
-        if np.ndim(y):
-            raise refuse(self._who, "y", "one label", shown(y))
-        x, tasks = self._one_row(x, task)
-        weights, offsets = (None if value is None else [value] for value in (sample_weight, offset))
-        block = self.validate(x, [y], tasks=tasks, classes=classes, sample_weight=weights, offset=offsets)
-        margins = self.learn_block(block)
-        return float(margins[0]) if margins.ndim == 1 else margins[0]
-
-    def _takes_single_rows(self) -> bool:
-        """Whether rows need not pass the steps for blocks: no task column, no offsets, and all classes are known."""
-        return self.task_column is None and self._has_offset is False and self._classes.settled
-
-    def _margin_of_one(self, x: Any, task: Hashable, offset: Any) -> Any:
-        """Return the margin of one example, or an array with one margin per class."""
-        engine = self._begun_engine()
-        margin = NotImplemented
-        if offset is None and self._takes_single_rows():
-            if task is not None or not self._tasked:
-                margin = engine.margin_example(x, task)
-            if margin is NotImplemented:
-                margin = self._margin_of_converted(engine, x, task)
-        if margin is None:
-            raise self._bad_values(x)
-        if margin is NotImplemented:
-            x, tasks = self._one_row(x, task)
-            margin = self.decision_function(x, tasks=tasks, offset=None if offset is None else [offset])[0]
-        return margin
-
-    def _margin_of_converted(self, engine: Any, x: Any, task: Hashable) -> Any:
-        row = self._converted_row(x)
-        if row is None:
-            return NotImplemented
-        task_id, cluster = validation.located_one(self._who, task, self._graph, self._tasked)
-        if engine.side_by_side:
-            return engine.margin_one(row, task_id, cluster)
-        with self._guard:
-            return engine.margin_one(row, task_id, cluster)
-
-    def _converted_row(self, x: Any) -> Any:
-        """Convert one row for the engine; None if it needs the steps for blocks, from sparse to dense or vice versa."""
-        engine = self._engine
-        settings = engine.settings
-        if isinstance(x, Mapping):
-            return hashed_row(self._who, x, settings.n_features, settings.dtype) if settings.sparse else None
-        return None if settings.sparse else validation.vector(self._who, x, settings.n_features, settings.dtype)
-
-    def _one_example(self, x: Any, task: Hashable, offset: Any) -> tuple[Any, NDArray[Any], NDArray[Any], Any]:
-        """Check one example to predict, and return it as an engine takes it: rows, task ids, clusters, offsets."""
-        if self.task_column is None and self._classes.settled and (row := self._converted_row(x)) is not None:
-            scores = None if offset is None else validation.offsets(self._who, [offset], 1)
-            rows = row if isinstance(row, SparseRow) else row.reshape(1, -1)
-            task_id, cluster = validation.located_one(self._who, task, self._graph, self._tasked)
-            self._check_rows(rows)
-            scores = self._fitting_offsets(scores, self._engine.settings.n_outputs)
-            return rows, np.array([task_id]), np.array([cluster]), scores
-        x, tasks = self._one_row(x, task)
-        block = self.validate(x, tasks=tasks, offset=None if offset is None else [offset])
-        return block.rows, block.task_ids, block.clusters, block.offsets
-
-    def _bad_values(self, x: Any) -> InputError:
-        """Return the error about a row whose values the engine has rejected."""
-        row = self._converted_row(x)
-        names = getattr(self, "feature_names_in_", None)
-        return rejections.bad_row(self._who, row if isinstance(row, SparseRow) else row.reshape(1, -1), 0, names)
-
-    def _one_row(self, x: Any, task: Hashable) -> tuple[Any, list[Hashable] | None]:
-        if isinstance(x, Mapping):
-            width = self._engine.settings.n_features if self._begun else DICT_FEATURES
-            if self._begun and not self._engine.settings.sparse:
-                raise refuse_type(
-                    self._who,
-                    "x",
-                    f"a row of {width} numbers, like the first example",
-                    "a dict",
-                    "A model takes either dicts or rows of numbers, not both.",
-                )
-            row: Any = hashed_rows(self._who, [x], width)
-        elif sparse.issparse(x):
-            row = x
-        else:
-            if self._begun and self._engine.settings.sparse:
-                raise refuse_type(self._who, "x", "a dict or a sparse row, like the first example", type(x).__name__)
-            row = validation.vector(
-                self._who, x, None, "float32" if getattr(x, "dtype", None) == np.float32 else "float64"
-            ).reshape(1, -1)
-        return row, None if task is None else [task]
-
-    def _weight_of(self, code: int, weight: float) -> float:
-        return weight
 
     # ---- saving, pickling and scikit-learn
 

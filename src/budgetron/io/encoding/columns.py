@@ -8,7 +8,7 @@ rows. It must never change what a column becomes after the first rows: X would c
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import Any, NamedTuple
 
@@ -16,25 +16,20 @@ import numpy as np
 from numpy.typing import NDArray
 
 from budgetron.errors import InputError, refuse, refuse_type, shown
-from budgetron.io.encoding.encode import encoded, feature_names, hashed_names, parse_date_values
+from budgetron.io.encoding.encode import encoded, feature_names, hashed_names
 from budgetron.io.encoding.infer_types import AS_ASKED
+from budgetron.io.encoding.labels import labels_of
 from budgetron.io.encoding.running_scale import RunningScale
 from budgetron.io.encoding.values import (
-    NO_NAME,
     CodedColumn,
-    format_value,
-    parse_integer,
     parse_task,
-    parse_truth,
 )
 from budgetron.io.encoding.written_numbers import Writing
+from budgetron.io.encoding.wrong_rows import wrong_rows
 from budgetron.io.table import Selection, Table, table_from_values
 from budgetron.learners.input.nested import flattened
-from budgetron.learners.input.validation import LARGEST_OFFSET
 from budgetron.persist.columns import ARRAYS, SavedColumns, is_hashed, width
 from budgetron.persist.schema import Plan
-
-MAX_LABEL = 1000  # characters
 
 
 class ColumnSummary(NamedTuple):
@@ -245,7 +240,7 @@ class Columns:
 
     def _block(self, records: Any, selection: Selection, learn: bool) -> Block:
         table = self._table(records, selection)
-        wrong = self.wrong_rows(table)
+        wrong = wrong_rows(self, table)
         if wrong:
             row = min(wrong)
             raise InputError(f"Columns.encode: record {row}: {wrong[row]}.")
@@ -269,57 +264,19 @@ class Columns:
         offset = () if self.offset is None else (self.offset,)
         return Selection((*numbers, *offset, *weight), (*texts, *(name for name in names if name is not None)), written)
 
-    def wrong_rows(
-        self, table: Table, classes: Sequence[Any] | None = None, tasks: Collection[Any] | None = None
-    ) -> dict[int, str]:
-        """Return the rows that cannot be used, each with a sentence that says why."""
-        wrong: dict[int, str] = {}
-        # Readers mark a value that is not a number by infinity, because NaN already means a missing value.
-        for row, place in np.argwhere(np.isinf(table.numbers)).tolist():
-            wrong.setdefault(row, self._not_a_number(place))
-        weights = self._weights(table)
-        if weights is not None:
-            for row in np.flatnonzero(~(weights >= 0)).tolist():
-                wrong.setdefault(row, f"column {self.weight!r} should be a weight, a number >= 0, but is not")
-        offsets = self._offsets(table)
-        if offsets is not None:
-            for row in np.flatnonzero(~(np.abs(offsets) <= LARGEST_OFFSET)).tolist():
-                expected = "should be a score in log odds, from -1e6 to 1e6, but is not"
-                wrong.setdefault(row, f"column {self.offset!r} {expected}")
-        for column in self.plan.columns:
-            if column.kind == "date":
-                expected = f"column {column.name!r} should be a date such as 2024-02-29"
-                text = table.texts[column.name]
-                _add_wrong(wrong, text, expected, ~np.isinf(parse_date_values(text.values, column.missing)))
-        if self.task in table.texts:
-            _collect_wrong(wrong, table.texts[self.task], f"column {self.task!r} should name the task", _is_name)
-            if tasks is not None:
-                expected = f"column {self.task!r} should be a task of the graph"
-                _collect_wrong(wrong, table.texts[self.task], expected, lambda text: parse_task(text.strip()) in tasks)
-        if self.label in table.texts:
-            known = None if classes is None else set(classes)
-
-            def is_label(text: str) -> bool:
-                label = self._label_of(text)
-                return label is not None and (known is None or label in known)
-
-            what = "a label" if known is None else f"one of the labels {shown(sorted(known))}"
-            _collect_wrong(wrong, table.texts[self.label], f"column {self.label!r} should be {what}", is_label)
-        return wrong
-
     def block_of(self, table: Table, learn: Any) -> Block:
         """Encode the rows of a table; `wrong_rows` must have found none."""
         weights = table.weights
         if self.plan.layout == "table":
-            weights, n = self._weights(table), len(self._features().numbers)
+            weights, n = self.weights_in(table), len(self._features().numbers)
             numbers = table.numbers if table.numbers.shape[1] == n else np.ascontiguousarray(table.numbers[:, :n])
             X = encoded(self.plan, self.scaling, numbers, table.texts, learn)
         else:
             X = table.sparse
-        y = self._labels(table.texts[self.label]) if self.label in table.texts else None
+        y = labels_of(self.plan, table.texts[self.label]) if self.label in table.texts else None
         tasks = _tasks(table.texts[self.task]) if self.task in table.texts else None
         names = partial(self._names_in, table)
-        return Block(X, y, tasks, table.lines, weights, names, self._offsets(table))
+        return Block(X, y, tasks, table.lines, weights, names, self.offsets_in(table))
 
     def names_of(self, records: Any) -> dict[int, str]:
         """Return the names of the columns of X that these records use, for `Learner.explain(..., names=...)`.
@@ -332,58 +289,18 @@ class Columns:
         named = dict(enumerate(self.feature_names))
         return named | hashed_names(self.plan, table.texts) if self.plan.layout == "table" else named
 
-    def _weights(self, table: Table) -> NDArray[np.float64] | None:
+    def weights_in(self, table: Table) -> NDArray[np.float64] | None:
         """Return the column of weights, the last one of a table with labels; None if the file has none."""
         if self.weight is None or self.label not in table.texts:
             return None
         return np.ascontiguousarray(table.numbers[:, -1])
 
-    def _offsets(self, table: Table) -> NDArray[np.float64] | None:
+    def offsets_in(self, table: Table) -> NDArray[np.float64] | None:
         """Return the column of offsets, which follows those of the features; None if there is none."""
         n = len(self._features().numbers)
         if self.offset is None or table.numbers.shape[1] == n:  # `encode` reads the features alone
             return None
         return np.ascontiguousarray(table.numbers[:, n])
-
-    def _not_a_number(self, place: int) -> str:
-        names = self.selection(True).numbers
-        written = next((column.format for column in self.plan.columns if column.name == names[place]), "")
-        example = f" such as {written}" if written else ""
-        return f"column {names[place]!r} should be a number{example} but is not"
-
-    def _label_of(self, text: str) -> int | str | None:
-        if self.plan.whole_labels:
-            return parse_integer(text)
-        if self.plan.truth_labels:
-            return parse_truth(text)
-        stripped = text.strip()
-        return stripped if stripped not in NO_NAME and len(stripped) <= MAX_LABEL else None
-
-    def classes_in(self, table: Table) -> list[Any] | None:
-        """Return the sorted labels of a table; None if there are fewer than two."""
-        if self.label is None:
-            return None
-        if self.plan.truth_labels:
-            return [False, True]
-        labels = {label for text in table.texts[self.label].values if (label := self._label_of(text)) is not None}
-        return sorted(labels) if len(labels) > 1 else None
-
-    def parsed_classes(self, classes: Sequence[Any]) -> list[Any]:
-        """Return classes that a caller named, as text or as values, in the kind of the labels of this file."""
-        parsed = [self._label_of(format_value(label)) for label in classes]
-        if None in parsed:
-            kind = "integers" if self.plan.whole_labels else "true and false" if self.plan.truth_labels else "text"
-            came = shown(classes[parsed.index(None)])
-            raise refuse("io.read", "classes", f"{kind}, like the labels of column {self.label!r}", came)
-        return sorted(set(parsed))
-
-    def _labels(self, text: CodedColumn) -> NDArray[Any]:
-        each = [self._label_of(value) for value in text.values]
-        if self.plan.whole_labels:
-            return np.array([0 if label is None else label for label in each], dtype=np.int64)[text.codes]
-        if self.plan.truth_labels:
-            return np.array([bool(label) for label in each], dtype=np.bool_)[text.codes]
-        return np.array(["" if label is None else label for label in each], dtype=np.str_)[text.codes]
 
     def _table(self, records: Any, selection: Selection) -> Table:
         if self.plan.layout != "table":
@@ -394,23 +311,6 @@ class Columns:
         values = _columns_of(records, [*selection.numbers, *selection.texts])
         n = len(next(iter(values.values())))
         return table_from_values(values, selection, np.arange(1, n + 1), shown)
-
-
-def _is_name(text: str) -> bool:
-    return text.strip() not in NO_NAME
-
-
-def _collect_wrong(wrong: dict[int, str], text: CodedColumn, expected: str, is_right: Any) -> None:
-    """Add the rows whose value is not right. Each distinct value is tested once, not once per row."""
-    _add_wrong(wrong, text, expected, np.array([is_right(value) for value in text.values], dtype=bool))
-
-
-def _add_wrong(wrong: dict[int, str], text: CodedColumn, expected: str, fine: NDArray[np.bool_]) -> None:
-    if fine.all():
-        return
-    for row in np.flatnonzero(~fine[text.codes]).tolist():
-        value = text.values[text.codes[row]]
-        wrong.setdefault(row, f"{expected} but " + (f"contains {shown(value)}" if value.strip() else "is empty"))
 
 
 def _tasks(text: CodedColumn) -> NDArray[Any]:
