@@ -153,6 +153,7 @@ def recovery(quick: bool) -> dict[str, float]:
             began = time.perf_counter()
             model.partial_fit(X[part], y[part], tasks=tasks[part])
             usual.append(time.perf_counter() - began)
+            time.sleep(10)  # until the spare, which is the worker killed before, has imported everything again
             os.kill(model.workers_[0]["pid"], signal.SIGKILL)
             began = time.perf_counter()
             model.partial_fit(X[part], y[part], tasks=tasks[part])

@@ -56,6 +56,10 @@ def kills(cluster, folder, n):
     with on_ray(folder / "kills") as model:
         got.append(learn(model, X, y, tasks, 0, 400 - 400 % BLOCK))
         done = len(got[0])
+        import ray
+
+        spare = ray.get(model._workers.pool._spare.ping.remote(), timeout=300)["pid"]
+        promoted = False
         for number in range(n):
             workers = sorted(model.workers_, key=lambda worker: worker["name"])
             worker = workers[number % len(workers)]
@@ -68,8 +72,11 @@ def kills(cluster, folder, n):
             killed += 1
             done = min(stop, rows)
             model.predict(X[:50], tasks=tasks[:50])  # notices a worker that was idle when it was killed
+            promoted |= number == 0 and spare in [worker["pid"] for worker in model.workers_]
         equal = np.array_equal(np.concatenate(got), undisturbed(X, y, tasks))
-        return {"killed": killed, "equal": equal, "n_seen": model.n_seen_, "recovered": model.n_recoveries_ >= n // 2}
+        recovered = model.n_recoveries_ >= n // 2
+        told = {"killed": killed, "equal": equal, "n_seen": model.n_seen_, "recovered": recovered}
+        return told | {"promoted": promoted}
 
 
 def node(cluster, folder, name="node"):

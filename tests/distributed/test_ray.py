@@ -32,7 +32,7 @@ def run_scenarios(tmp_path, *scenarios):
 
 def test_kills_of_workers_and_of_a_node(tmp_path):
     told = run_scenarios(tmp_path, "kills:2", "node")
-    assert told["kills:2"] == {"killed": 2, "equal": True, "n_seen": 3200, "recovered": True}
+    assert told["kills:2"] == {"killed": 2, "equal": True, "n_seen": 3200, "recovered": True, "promoted": True}
     assert told["node"] == {"equal": True, "n_seen": 2400, "moved": True, "added": True}
 
 

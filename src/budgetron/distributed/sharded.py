@@ -75,7 +75,8 @@ class ShardedModel(ShardLearning, ClassifierMixin, BaseEstimator):  # type: igno
     patience : float, default=60
         Timeout of a call to a Ray worker in seconds, after which the worker counts as lost.
     ray_options : dict, optional
-        Options of every Ray actor, such as ``{"num_cpus": 0.5}`` or a scheduling strategy.
+        Options of every Ray actor, such as ``{"num_cpus": 0.5}`` or a scheduling strategy. A spare process that has
+        imported everything takes the place of a lost worker; ``{"spare": False}`` does without it.
 
     Attributes
     ----------

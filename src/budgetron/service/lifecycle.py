@@ -9,6 +9,7 @@ from contextlib import suppress
 from functools import partial
 from typing import Any
 
+from budgetron.distributed.autoscale import Autoscaler
 from budgetron.service.audit import AuditLog
 from budgetron.service.consuming.consumption import Consumption
 from budgetron.service.consuming.nats_stream import NatsStream, StreamAddress
@@ -23,6 +24,7 @@ from budgetron.service.monitoring.metrics import Metrics
 from budgetron.service.monitoring.slow_log import SlowLog
 from budgetron.service.monitoring.traces import Traces
 from budgetron.service.replication import Replication
+from budgetron.service.scaling import INTERVAL, scale_once
 from budgetron.service.served_model import ServedModel, open_host
 from budgetron.service.settings import ServiceSettings
 
@@ -63,10 +65,8 @@ class Service:
 
     def start(self) -> None:
         """Start the periodic tasks. Health checks work from here on."""
-        self._tasks = [
-            asyncio.create_task(task)
-            for task in (self.connections.watch(), self._tick(), self._refresh_keys(), self._revive_writers())
-        ]
+        periodic = (self._tick(), self._refresh_keys(), self._revive_writers(), self._scale())
+        self._tasks = [asyncio.create_task(task) for task in (self.connections.watch(), *periodic)]
 
     async def open(self) -> None:
         """Recover every model, in a thread, so that health checks are answered meanwhile."""
@@ -136,6 +136,14 @@ class Service:
             self.api_keys.refresh()
             if self.api_keys.error and self.api_keys.error != before:
                 log("keys", error=self.api_keys.error)
+
+    async def _scale(self) -> None:
+        scalers: dict[str, Autoscaler] = {}
+        while self.settings.max_workers is not None:
+            await asyncio.sleep(INTERVAL)
+            for name, model in list(self.models.items()):
+                bounds = self.settings.workers, self.settings.max_workers
+                await scale_once(model, scalers.setdefault(name, Autoscaler(*bounds)))
 
     async def _revive_writers(self) -> None:
         while True:

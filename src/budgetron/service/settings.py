@@ -50,6 +50,7 @@ class ServiceSettings:
     snapshot_every: int = 50_000
     shards: int | None = None  # of every new model; None: not in shards
     workers: int = 2  # per model in shards
+    max_workers: int | None = None  # most workers when examples wait; None: always `workers`
     ray: Path | None = None  # directory of the shards if their workers run on Ray
     pending: int = 100_000  # latest remembered predictions that may still be labelled
     grace: float = 10.0  # seconds that running requests have when the service stops
@@ -68,6 +69,8 @@ class ServiceSettings:
                 self.host, "Add --keys FILE (see: budgetron keys add), or allow it with --without-keys.",
             )  # fmt: skip
         networks_of(self.trusted_proxies)  # raises an error if one is not an address
+        if self.max_workers is not None and self.max_workers < self.workers:
+            raise refuse("serve", "--max-workers", f"at least --workers, {self.workers}", str(self.max_workers))
         if (self.tls_certificate is None) != (self.tls_key is None):
             raise refuse("serve", "--tls-certificate and --tls-key", "given together", "only one of them")
         if self.copy is not None and (self.shards is not None or self.ray is not None):

@@ -3,6 +3,10 @@
 A restarted actor owns no shards until the coordinator assigns them to it, under a new epoch. Ray must never repeat a
 call by itself (`max_task_retries=0`): the coordinator repeats it with the same idempotency key, so that the shard's
 log recognises rows that were learned already.
+
+Starting a process and importing everything takes Ray about three seconds. So the pool keeps a spare: an actor that has
+imported everything and owns nothing. It takes the place of a lost worker at once. The actor that was lost becomes the
+spare when Ray has restarted it, so there are never more actors than workers and one spare.
 """
 
 from __future__ import annotations
@@ -17,6 +21,7 @@ from budgetron.errors import WorkerError, import_extra, refusal, refuse
 
 WHO = "ShardedModel"
 START_TIMEOUT = 120.0  # seconds to start a process; an autoscaling cluster may have to add a node first
+SPARE_TIMEOUT = 3.0  # seconds for the spare to answer; after that the lost worker is restarted as if there were none
 RESTART_TIMEOUT = 10.0  # seconds to wait for a restart while other workers could take the shards
 
 
@@ -38,6 +43,8 @@ class RayPool(WorkerPool):
         self._arguments = (directory, snapshot_every)
         self._patience = patience
         self._options = {"num_cpus": 1, "max_restarts": -1, "max_task_retries": 0, **(options or {})}
+        self._keeps_spare = bool(self._options.pop("spare", True))
+        self._spare: Any = None
         self._started = not self._ray.is_initialized()
         if self._started:
             self._ray.init(include_dashboard=False, log_to_driver=False, configure_logging=False)
@@ -51,6 +58,8 @@ class RayPool(WorkerPool):
                 refusal(WHO, "workers", "as many as the cluster has CPUs for", f"no CPU for {name}",
                         "Add a node, or lower num_cpus in ray_options.")
             )  # fmt: skip
+        if self._keeps_spare and self._spare is None:
+            self._spare = self._new_spare()
 
     def stop_worker(self, name: str) -> None:
         with suppress(WorkerLost):  # a lost worker has nothing left to close
@@ -64,6 +73,8 @@ class RayPool(WorkerPool):
         return self._get(future, self._patience)
 
     def restart_worker(self, name: str, is_last: bool) -> bool:
+        if self._promote_spare(name):
+            return True
         if self._answers_within(name, self._patience if is_last else min(self._patience, RESTART_TIMEOUT)):
             return True
         # The actor hangs, or Ray no longer restarts it. If its process still runs, the epoch keeps it from writing.
@@ -78,9 +89,31 @@ class RayPool(WorkerPool):
     def close(self) -> None:
         for name in list(self._actors):
             self.stop_worker(name)
+        if self._spare is not None:
+            self._ray.kill(self._spare, no_restart=True)
+            self._spare = None
         if self._started:
             self._ray.shutdown()
             self._started = False
+
+    def _new_spare(self) -> Any:
+        """Start a spare, without waiting for it. It reserves no CPU, since it idles."""
+        spare = self._ray.remote(Worker).options(**self._options | {"num_cpus": 0}).remote("spare", *self._arguments)
+        spare.warm_up.remote()
+        return spare
+
+    def _promote_spare(self, name: str) -> bool:
+        """Put the spare in the place of a lost worker, which becomes the spare; False if there is none that answers."""
+        if self._spare is None:
+            return False
+        try:
+            self._get(self._spare.become.remote(name), SPARE_TIMEOUT)
+        except WorkerLost as lost:
+            if isinstance(lost.__cause__, self._ray.exceptions.ActorDiedError):
+                self._spare = self._new_spare()  # Ray does not restart the other one any more
+            return False
+        self._actors[name], self._spare = self._spare, self._actors[name]
+        return True
 
     def _start(self, name: str) -> None:
         self._actors[name] = self._ray.remote(Worker).options(**self._options).remote(name, *self._arguments)

@@ -89,6 +89,17 @@ class Worker:
         here = {"name": self.name, "pid": os.getpid(), "host": socket.gethostname(), "shards": sorted(self._owned)}
         return {**here, "cpu_seconds": time.process_time()}
 
+    def warm_up(self) -> None:
+        """Import everything that a shard may need, so that a spare can own one at once."""
+        import budgetron
+
+        for name in budgetron.__all__:
+            getattr(budgetron, name)
+
+    def become(self, name: str) -> None:
+        """Take the place of a lost worker, under its name and without its shards."""
+        self.name = name
+
     def check_ready(self) -> None:
         """Raise the error that learning would raise now, in any of the shards."""
         for owned in self._owned.values():

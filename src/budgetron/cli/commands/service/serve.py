@@ -41,6 +41,8 @@ _SHARDS = 8  # default with --ray, as in `run`
 @click.option("--shards", type=click.IntRange(min=1), help="Shards per new model; they divide its budget.")
 @click.option("--workers", type=click.IntRange(min=1), default=2, show_default=True,
               help="Threads or Ray actors per model in shards.")
+@click.option("--max-workers", type=click.IntRange(min=1),
+              help="Add workers up to this number while more than 5,000 examples per worker wait.")
 @click.option("--ray", type=click.Path(path_type=Path, file_okay=False), metavar="DIRECTORY",
               help="Run the shards on Ray, with logs in a directory that all nodes share; 8 unless --shards.")
 @click.option("--pending", default=100_000, show_default=True, type=click.IntRange(min=1),
@@ -77,6 +79,7 @@ def command(
     snapshot_every: int,
     shards: int | None,
     workers: int,
+    max_workers: int | None,
     ray: Path | None,
     pending: int,
     grace: float,
@@ -112,7 +115,8 @@ def command(
     settings = ServiceSettings(
         data=data, host=host, port=port, keys=keys, without_keys=without_keys, tls_certificate=tls_certificate,
         tls_key=tls_key, snapshot_every=snapshot_every,
-        shards=shards, workers=workers, ray=ray, pending=pending, grace=grace, log_requests=log_requests,
+        shards=shards, workers=workers, max_workers=max_workers, ray=ray, pending=pending, grace=grace,
+        log_requests=log_requests,
         trusted_proxies=trusted_proxies, traces=traces, consume=streams,
         limits=replace(
             Limits(), rate=rate, address_rate=address_rate, address_connections=address_connections, slow_seconds=slow

@@ -1,0 +1,68 @@
+"""Workers follow the queue, within bounds; the service adds and removes them one at a time."""
+
+from __future__ import annotations
+
+import asyncio
+from types import SimpleNamespace
+
+import pytest
+from streams import stream
+
+from budgetron import BudgetProjectron, graphs, kernels
+from budgetron.distributed import ShardedModel
+from budgetron.distributed.autoscale import Autoscaler
+from budgetron.errors import InputError, WorkerError
+
+LEARNER = BudgetProjectron(budget=80, kernel=kernels.Gaussian(gamma=0.4), graph=graphs.disconnected())
+
+
+def test_all_workers_after_the_stated_number_of_observations_and_never_more():
+    scaler, workers, counts = Autoscaler(least=2, most=6, high=100, calm=3), 2, []
+    for waiting in [10_000] * 10 + [0] * 30:
+        workers += scaler.change(waiting, workers)
+        counts.append(workers)
+    assert counts[:10] == [3, 4, 5, 6, 6, 6, 6, 6, 6, 6]  # 6 - 2 observations, then the bound
+    assert counts[10:] == [6, 6, 5, 5, 5, 4, 4, 4, 3, 3, 3, 2] + [2] * 18
+
+
+def test_a_queue_that_comes_and_goes_does_not_change_the_workers():
+    scaler = Autoscaler(least=1, most=4, high=100, calm=3)
+    assert [scaler.change(waiting, 2) for waiting in (0, 0, 50, 0, 0, 200, 0, 0)] == [0] * 8
+
+
+def test_the_service_adds_and_removes_workers_of_a_model_in_shards():
+    pytest.importorskip("uvicorn", reason="the extra 'serve' is not installed")
+    from budgetron.service.scaling import scale_once
+
+    X, y, tasks = stream(400, 1)
+    with ShardedModel(LEARNER, shards=4, workers=1) as model:
+        margins = [model.predict_then_learn(X[:200], y[:200], tasks=tasks[:200])]
+        host, writer = SimpleNamespace(model=model), SimpleNamespace(waiting=1000)
+        served = SimpleNamespace(name="m", in_shards=True, hosted=SimpleNamespace(begun=True), host=host, writer=writer)
+        scaler = Autoscaler(least=1, most=3, high=100, calm=1)
+        changes = [asyncio.run(scale_once(served, scaler)) for _ in range(4)]
+        assert changes == [1, 1, 0, 0] and len(model.workers_) == 3
+        margins.append(model.predict_then_learn(X[200:], y[200:], tasks=tasks[200:]))
+        writer.waiting = 0
+        assert [asyncio.run(scale_once(served, scaler)) for _ in range(3)] == [-1, -1, 0]
+        assert len(model.workers_) == 1 and model.n_seen_ == 400
+        writer.waiting, model.add_worker = 1000, _no_cpu  # the model goes on with what it has
+        assert asyncio.run(scale_once(served, scaler)) == 0 and len(model.workers_) == 1
+    served.in_shards = False
+    assert asyncio.run(scale_once(served, scaler)) == 0
+    with ShardedModel(LEARNER, shards=4, workers=1) as model:
+        for part, (start, stop) in zip(margins, ((0, 200), (200, 400)), strict=True):
+            again = model.predict_then_learn(X[start:stop], y[start:stop], tasks=tasks[start:stop])
+            assert (part == again).all()
+
+
+def _no_cpu():
+    raise WorkerError("no CPU")
+
+
+def test_bounds_that_contradict_each_other(tmp_path):
+    pytest.importorskip("uvicorn", reason="the extra 'serve' is not installed")
+    from budgetron.service.settings import ServiceSettings
+
+    with pytest.raises(InputError, match="--max-workers must be at least --workers, 4"):
+        ServiceSettings(tmp_path, workers=4, max_workers=2).checked()
