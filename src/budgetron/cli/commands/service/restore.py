@@ -52,8 +52,11 @@ def command(backup: str, directory: Path | None, at: str | None, listing: bool) 
     forget_labels_after(directory, done.last_good)
     click.echo(f"{directory}: restored: {done.examples} examples learned.")
     if lost := done.last_known - done.last_good:
+        # In a copy, the numbers of a later owner begin with another million, so their difference is no count.
+        which = f"Records after record {done.last_good}" if is_copy(backup) else (
+            f"The last {lost} record(s), after record {done.last_good},")  # fmt: skip
         where = "not in the backup" if at is None else "not restored"
-        click.echo(f"The last {lost} record(s), after record {done.last_good}, are {where}: send them again.")
+        click.echo(f"{which} are {where}: send them again.")
     if done.kept is not None:
         click.echo(f"The old file is {done.kept}; delete it when you do not need it any more.")
 
