@@ -99,6 +99,8 @@ def pytest_configure(config):
 
 
 def pytest_collection_modifyitems(config, items):
+    # Tests that declare a longer timeout come first, so that no worker begins one when the others have finished.
+    items.sort(key=lambda item: item.get_closest_marker("timeout") is None)
     if not _is_long(config):
         for item in items:
             if "long" in item.keywords:
