@@ -11,8 +11,10 @@ import pytest
 from click.testing import CliRunner
 from running import Running, running, until
 
+from budgetron import Perceptron
 from budgetron.cli import main
-from budgetron.durable import Host
+from budgetron.durable import Host, Replicator, open_store
+from budgetron.service.replication import CopySettings, Replication
 
 MODEL = "RandomBudgetPerceptron budget=30"
 
@@ -130,6 +132,21 @@ def test_a_standby_takes_over_from_a_living_owner(tmp_path):
     assert "records 1 to 6" in budgetron("restore", copy / "default", "--list")
     budgetron("restore", copy / "default", tmp_path / "new", "--at", 3)
     assert seen(tmp_path / "new") == 9
+
+
+def test_a_standby_takes_over_after_a_silence(tmp_path):
+    url = str(tmp_path / "copy")
+    with Host.open(tmp_path / "owner", Perceptron) as host:
+        host.learn([[0.0, 1.0], [1.0, 0.0]], [0, 1])
+        Replicator(host.directory, open_store(f"{url}/default")).copy()  # and then nothing more
+        standby = Replication("default", tmp_path / "standby", CopySettings(url, True, 0.02, take_over_after=0.1), 1000)
+        follower = standby.open(None)
+        until(lambda: standby.state()["role"] == "owner")
+        assert standby.state()["epoch"] == 2
+        follower.learn([[0.0, 1.0]], [0])
+        standby.stop()
+        assert standby.state()["copied"] == follower.position
+        follower.close()
 
 
 def test_what_cannot_be_copied_or_followed(tmp_path):

@@ -99,8 +99,6 @@ class Replication:
             self.take_over()
         except BudgetronError as error:
             log("fault", model=self._name, error=f"taking over failed: {error}")
-            assert self.follower is not None
-            self.follower.start()
 
     def take_over(self) -> bool:
         """Become the owner, if this is a standby. Returns whether this is the owner now."""

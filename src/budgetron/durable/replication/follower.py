@@ -154,6 +154,7 @@ class Follower:
     def start(self) -> None:
         """Follow in a thread, until `stop`."""
         self._stopping.clear()
+        self._heard = time.monotonic()
         self._thread = threading.Thread(target=self._run, name="follower", daemon=True)
         self._thread.start()
 
