@@ -163,6 +163,7 @@ def test_a_common_shift_costs_less_than_different_shifts() -> None:
 
 @pytest.fixture(scope="module")
 def drawn() -> dict[str, str]:
+    pytest.importorskip("matplotlib", reason="the extra `plot` is not installed")
     return plotting.all_figures()
 
 
@@ -182,6 +183,7 @@ def test_the_figure_of_a_graph_shows_its_numbers(drawn: dict[str, str]) -> None:
 
 
 def test_the_figure_of_the_budget_shows_the_run() -> None:
+    pytest.importorskip("matplotlib", reason="the extra `plot` is not installed")
     model = Forgetron(budget=10, kernel=kernels.Linear())
     rng = np.random.default_rng(0)
     X, y = rng.standard_normal((200, 2)), rng.integers(0, 2, 200)
