@@ -141,8 +141,7 @@ def test_a_standby_takes_over_after_a_silence(tmp_path):
         Replicator(host.directory, open_store(f"{url}/default")).copy()  # and then nothing more
         standby = Replication("default", tmp_path / "standby", CopySettings(url, True, 0.02, take_over_after=0.1), 1000)
         follower = standby.open(None)
-        until(lambda: standby.state()["role"] == "owner")
-        assert standby.state()["epoch"] == 2
+        until(lambda: (standby.state()["role"], standby.state()["epoch"]) == ("owner", 2))
         follower.learn([[0.0, 1.0]], [0])
         standby.stop()
         assert standby.state()["copied"] == follower.position
