@@ -10,6 +10,8 @@ from pathlib import Path
 
 import pytest
 
+from budgetron.learners.registry import learner_names
+
 pytest.importorskip("budgetron._core", reason="ratios are those of the compiled core")
 RUN = Path(__file__).parents[2] / "benchmarks" / "speed" / "run.py"
 
@@ -33,3 +35,20 @@ def test_two_cheap_groups_write_json_figure_and_page(tmp_path: Path) -> None:
     assert (tmp_path / "ratios.svg").read_text().startswith("<svg")
     page = (tmp_path / "RESULTS.md").read_text()
     assert all(row["work"] in page for row in found["rows"])
+
+
+def test_the_picture_of_times_shows_every_learner(tmp_path: Path) -> None:
+    pytest.importorskip("matplotlib", reason="the extra `plot` is not installed")
+    script, drawn = RUN.with_name("per_example.py"), tmp_path / "picture.svg"
+    if not script.exists():
+        pytest.skip("the benchmarks are not part of this copy")
+    done = subprocess.run(
+        [sys.executable, script, "--draw", "--to", drawn], capture_output=True, text=True, timeout=600
+    )
+    assert done.returncode == 0, done.stderr
+
+    numbers = json.loads(script.with_suffix(".json").read_text())
+    names = {name for axis in numbers.values() for point in axis.values() for name in point}
+    shown = {"Perceptron", "BudgetSgd", *names}  # without a budget; as its presets
+    assert shown >= set(learner_names()), "run python benchmarks/speed/per_example.py"
+    assert all(f">{name}<" in drawn.read_text() for name in names)
