@@ -13,11 +13,11 @@ import urllib.request
 from pathlib import Path
 
 import pytest
-from budgetron.cli.commands.serve import command as serve
 from child_signals import default_signals
 from debian import DEPLOY, ROOT, tool
 from running import free_port, running, until
 
+from budgetron.cli.commands.service.serve import command as serve
 from budgetron.service.http import api_keys
 
 UID = 10001
