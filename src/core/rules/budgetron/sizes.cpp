@@ -14,7 +14,6 @@ namespace {
 constexpr double kNegligible = 0.01;         // a part whose beliefs together have less weight is idle
 constexpr std::int64_t kPatience = 5000;     // steps until an idle part is dropped
 constexpr double kEnoughWeight = 0.9;        // of all parts with Fourier features together, so that they grow
-constexpr double kSomeWeight = 0.1;          // of a part, so that it uses all frequencies that it may
 constexpr std::int64_t kFirstLook = 64;      // sizes are looked at when 64, 128, 256 ... examples have been learned
 constexpr std::size_t kPartOverhead = 640;   // planned bytes of a part beside its arrays, without those of its steps
 constexpr std::int64_t kReclaim = 4096;      // examples after which tasks without a row get the bytes of unused frequencies
@@ -51,8 +50,7 @@ void Budgetron::use_bytes() {
     }
     b = 0;
     for (const auto& part : parts_) {
-      const bool weighty = mixture_.weight_of(b, part->count()) >= kSomeWeight;
-      grow(*part, weighty ? part->max_frequencies() : part->unweighted_frequencies());
+      grow(*part, part->frequencies_for(mixture_.weight_of(b, part->count())));
       b += part->count();
     }
     Part& part = *parts_[heaviest];

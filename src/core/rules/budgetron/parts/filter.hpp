@@ -195,6 +195,8 @@ class Filter final : public Part {
 
   std::size_t frequencies() const override { return frequencies_; }
   std::size_t max_frequencies() const override { return shape_.shared ? shape_.frequencies : 0; }
+  // A filter without weight does not grow: its time grows with the square of its frequencies.
+  std::size_t frequencies_for(double weight) const override { return weight >= 0.1 ? max_frequencies() : frequencies(); }
   std::size_t frequency_limit() const override { return shape_.frequency_limit; }
   void stop_growing() override { shape_.frequencies = frequencies_; }
   void set_frequencies(std::size_t count) override {

@@ -79,7 +79,8 @@ class FourierAdaGrad final : public Part {
   std::size_t frequencies() const override { return frequencies_; }
   std::size_t max_frequencies() const override { return most_; }
   std::size_t frequency_limit() const override { return limit_; }
-  std::size_t unweighted_frequencies() const override { return std::min(most_, useful_frequencies(columns_ - 1)); }
+  // More than are useful on most streams cost time, so it needs nearly all of the weight to use them.
+  std::size_t frequencies_for(double weight) const override { return weight >= 0.9 ? most_ : std::min(most_, useful_frequencies(columns_ - 1)); }
   void stop_growing() override { most_ = frequencies_; }
   void set_frequencies(std::size_t count) override {
     Bytes& bytes = *w_.get_allocator().bytes;

@@ -97,7 +97,7 @@ class Part {
   virtual std::size_t frequencies() const { return 0; }       // random frequencies that it uses
   virtual std::size_t max_frequencies() const { return 0; }  // that it may use, once the stream has shown that they help
   virtual std::size_t frequency_limit() const { return 0; }  // the same if there are bytes to spare
-  virtual std::size_t unweighted_frequencies() const { return frequencies(); }  // that it may use while it has little weight
+  virtual std::size_t frequencies_for(double) const { return 0; }  // that it should use with this weight, of those that it may
   virtual void stop_growing() {}                         // it may not use more frequencies than it does
   virtual void set_frequencies(std::size_t) {}                // from now on; not fewer than before. Where it throws, nothing has changed
   virtual std::size_t bytes(std::size_t frequencies) const = 0;  // of its arrays with so many frequencies, without the rows of tasks

@@ -35,8 +35,6 @@ from budgetron.graphs import Explicit, factor_of
 FIRST_LOOK = 64
 ENOUGH_WEIGHT = 0.9
 """Of all parts with Fourier features together, so that they grow."""
-SOME_WEIGHT = 0.1
-"""Of a part, so that it uses all frequencies that it may."""
 RECLAIM = 4096
 """Examples after which tasks without a row get the bytes of unused frequencies."""
 HEAVIEST = 1e9
@@ -191,7 +189,7 @@ class Budgetron(BudgetronDeclaration):
             self.spare = self.rows.take(self.spare)
             return
         for share, part in curved:
-            self._grow(part, part.max_frequencies if share >= SOME_WEIGHT else part.unweighted_frequencies)
+            self._grow(part, part.frequencies_for(share))
         _, heaviest = max(curved, key=lambda pair: pair[0])
         before, frequencies = self._cost(heaviest, heaviest.max_frequencies), heaviest.max_frequencies
         # The heaviest part may exceed its plan, one frequency at a time, as far as spare bytes pay for it.

@@ -70,9 +70,10 @@ class FourierAdaGrad:
             self.squares = np.pad((self.squares / scale**2).astype(np.float32), new)
         self.frequencies, self.max_frequencies = count, max(self.max_frequencies, count)
 
-    @property
-    def unweighted_frequencies(self) -> int:
-        return min(self.max_frequencies, useful_frequencies(self.columns - 1))
+    def frequencies_for(self, weight: float) -> int:
+        # More than are useful on most streams cost time, so it needs nearly all of the weight to use them.
+        useful = useful_frequencies(self.columns - 1)
+        return self.max_frequencies if weight >= 0.9 else min(self.max_frequencies, useful)
 
     def bytes(self, frequencies: int) -> int:
         width = (self.columns + 2 * frequencies) * self.shared + self.own_w.shape[1]

@@ -84,10 +84,9 @@ class Filter:
     def features(self, e: Seen) -> Array:
         return np.concatenate([e.linear, e.fourier[: 2 * self.frequencies]]) if self.frequencies else e.linear
 
-    @property
-    def unweighted_frequencies(self) -> int:
-        """No more than now: the time of a filter grows with the square of its frequencies."""
-        return self.frequencies
+    def frequencies_for(self, weight: float) -> int:
+        # A filter without weight does not grow: its time grows with the square of its frequencies.
+        return self.max_frequencies if weight >= 0.1 else self.frequencies
 
     @property
     def own_prior(self) -> float:

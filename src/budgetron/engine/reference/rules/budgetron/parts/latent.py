@@ -36,7 +36,6 @@ class Latent:
 
     count = 1
     frequencies = max_frequencies = frequency_limit = 0
-    unweighted_frequencies = 0
     name = "latent"
 
     def __init__(self, rank: int, outputs: int, columns: int, whole: bool) -> None:
@@ -112,6 +111,9 @@ class Latent:
         w += np.outer(alpha, t)
         s /= 1 + h * t * phi
         return True
+
+    def frequencies_for(self, weight: float) -> int:
+        return 0
 
     def set_frequencies(self, count: int) -> None:
         pass

@@ -58,9 +58,8 @@ class Part(Protocol):
     max_frequencies: int  # that it may use, once the stream has shown that they help
     frequency_limit: int  # that it may use if there are bytes to spare
 
-    @property
-    def unweighted_frequencies(self) -> int:
-        """How many frequencies it may use while it has little weight."""
+    def frequencies_for(self, weight: float) -> int:
+        """Return how many frequencies it should use with this weight, of those that it may."""
 
     def begin_row(self, row: Array, task_id: int) -> None:
         """Fill this part of a new row with its prior."""

@@ -55,7 +55,6 @@ class HashedTable:
 
     name = "table"
     row_width, at, frequencies, max_frequencies, frequency_limit = 0, 0, 0, 0, 0
-    unweighted_frequencies = 0
 
     def __init__(self, rates: list[float], signs: list[bool], outputs: int, cells: int, shared: bool,
                  own: bool) -> None:  # fmt: skip
@@ -174,6 +173,9 @@ class HashedTable:
             self.typical[cell] = self._next_typical(np.array([cell]), np.array([size]))[0]
             self.mass[cell, code] += phi
             self.total[code] += phi
+
+    def frequencies_for(self, weight: float) -> int:
+        return 0
 
     def set_frequencies(self, count: int) -> None:
         pass
