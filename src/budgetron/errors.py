@@ -1,15 +1,15 @@
 """The exceptions of the package, and the wording of their messages.
 
-    BudgetronError              the root: `except BudgetronError` catches everything that this package raises
-        InputError              the call was wrong, and a retry does not help (a ValueError)
-        OperationalError        the call was right, but a disk, a worker, the network or a package failed
+    BudgetronError              the base class: `except BudgetronError` catches everything that this package raises
+        InputError              the call was wrong; retrying it does not help (also a ValueError)
+        OperationalError        the call was right, but a disk, a worker or the network failed, or a package is missing
 
 Messages have three parts: who and which parameter; what is accepted; what came, and the remedy.
 
     Budgetron: budget must be an integer >= 1 or a size such as "64 MiB"; got 0.
 
-The same words reach the Python caller, the command line and the HTTP client. Over HTTP an `InputError` is a 4xx status
-and an `OperationalError` a 5xx; on the command line they exit with 2 and 3.
+Python, the command line and HTTP clients get the same wording. Over HTTP an `InputError` becomes a 4xx status, and an
+`OperationalError` a 5xx status. On the command line they end the process with exit status 2 and 3.
 """
 
 from __future__ import annotations
@@ -21,11 +21,11 @@ from typing import Any, TypeGuard
 
 
 class BudgetronError(Exception):
-    """The root of every exception that this package raises."""
+    """The base class of every exception that this package raises."""
 
 
 class InputError(BudgetronError, ValueError):
-    """A value that is not accepted. The model is as it was before the call."""
+    """A value that is not accepted. The call has not changed the model."""
 
 
 class InputTypeError(InputError, TypeError):
@@ -33,9 +33,9 @@ class InputTypeError(InputError, TypeError):
 
 
 class UnknownTask(InputError, KeyError):
-    """A task that an explicit graph does not name."""
+    """A task that is not in the fixed list of tasks of an explicit graph."""
 
-    __str__ = ValueError.__str__  # KeyError would quote the whole sentence
+    __str__ = ValueError.__str__  # KeyError.__str__ would put the message in quotes
 
 
 class UnknownLabel(InputError):
@@ -43,7 +43,7 @@ class UnknownLabel(InputError):
 
 
 class BadLineError(InputError):
-    """A line of a file that cannot be used; the rows before it were returned."""
+    """A line of a file that cannot be parsed. The rows before it have already been returned."""
 
 
 class TooFewBytes(InputError):
@@ -55,12 +55,12 @@ class TooFewBytes(InputError):
 class ModelFileError(InputError):
     """A model file that is damaged, too large, of another format, or inconsistent.
 
-    It is wrong input and not an operational failure: the caller chose the file, and a retry does not help.
+    This is an `InputError`, not an `OperationalError`: the caller chose the file, and retrying does not help.
     """
 
 
 class InputFileMissing(InputError, FileNotFoundError):
-    """A path to read from at which there is no file."""
+    """An input file that does not exist."""
 
 
 class OperationalError(BudgetronError):
@@ -68,7 +68,7 @@ class OperationalError(BudgetronError):
 
 
 class StorageError(OperationalError):
-    """A directory or disk that cannot be read or written, or no longer belongs to this process."""
+    """A directory that cannot be read or written, or that another process owns now."""
 
 
 class WorkerError(OperationalError):
@@ -76,7 +76,7 @@ class WorkerError(OperationalError):
 
 
 class Closed(OperationalError):
-    """A model or connection was used after it was closed, as happens to calls in progress while a process stops."""
+    """A model or connection was used after it was closed. Calls in progress while a process stops get it too."""
 
 
 class MissingExtra(OperationalError, ImportError):
@@ -116,10 +116,10 @@ def refuse_type(who: str, parameter: str, accepted: str, came: str, remedy: str 
 
 
 def is_real(value: Any) -> TypeGuard[float]:
-    """Whether the value is a finite real number; a bool is not."""
+    """Return whether the value is a finite real number. A bool does not count as a number."""
     return isinstance(value, numbers.Real) and not isinstance(value, bool) and math.isfinite(value)
 
 
 def is_whole(value: Any) -> TypeGuard[int]:
-    """Whether the value is an integer; a bool is not."""
+    """Return whether the value is an integer. A bool does not count as an integer."""
     return isinstance(value, numbers.Integral) and not isinstance(value, bool)

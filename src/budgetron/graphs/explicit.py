@@ -1,9 +1,13 @@
-"""Graphs with a fixed list of tasks. Small ones store A⁻¹; large ones solve for its columns when they are needed.
+"""Graphs with a fixed list of k tasks.
 
-    dense    A⁻¹ (k × k), for k ≤ 1024, or if the user passed A⁻¹ itself
-    matrix   A, sparse; column i of A⁻¹ solves A c = e_i on the component of i
+A = I + L, or L itself, where L is the graph's Laplacian. The similarity of tasks i and j is (A⁻¹)_ij. A graph stores
+one of two matrices:
 
-The task id is the index of the task, the cluster is the number of its connected component.
+    dense    A⁻¹ (k × k), if k ≤ 1024 or if the user passed A⁻¹ itself
+    matrix   A, sparse, for larger graphs. Column i of A⁻¹ is solved for when it is needed: A c = e_i, restricted to
+             the connected component of i, because A⁻¹ is 0 elsewhere
+
+The id of a task is its index in the list. Its cluster is the number of its connected component.
 """
 
 from __future__ import annotations
@@ -30,7 +34,7 @@ DENSE_LIMIT = 1024
 class Explicit(TaskGraph):
     """A graph with a fixed list of tasks.
 
-    Made by `from_edges`, `from_networkx`, `from_laplacian` and `from_similarity`.
+    Created by `from_edges`, `from_networkx`, `from_laplacian` and `from_similarity`.
 
     Attributes
     ----------
@@ -38,8 +42,8 @@ class Explicit(TaskGraph):
     component : the number of each task's connected component, int64.
     dense : A⁻¹, or None.
     matrix : A as a SciPy CSR array if `dense` is None, otherwise None.
-    singular : whether `matrix` is a Laplacian, whose pseudoinverse is used instead of the inverse.
-    cache : recently solved columns; the only part that ever changes.
+    singular : whether `matrix` is a Laplacian. It has no inverse, so its pseudoinverse is used.
+    cache : recently solved columns. Everything else in a graph is immutable.
 
     >>> from budgetron import graphs
     >>> graphs.from_edges([(1, 2), (2, 3)], tasks=[9])
@@ -75,7 +79,7 @@ class Explicit(TaskGraph):
 
     @cached_property
     def _members(self) -> Ints:
-        """The tasks ordered by component: those of component c are _members[_starts[c]:_starts[c + 1]]."""
+        """The task indices ordered by component. Those of component c are _members[_starts[c]:_starts[c + 1]]."""
         return np.argsort(self.component, kind="stable")
 
     @cached_property
@@ -134,7 +138,8 @@ class Explicit(TaskGraph):
             largest = float(self.dense.diagonal().max())
             return largest, largest
         low = high = 0.0
-        for number in np.argsort(np.diff(self._starts), kind="stable"):  # small ones first: they are exact
+        # Small components first: they are computed exactly, and large ones can stop early below their maximum.
+        for number in np.argsort(np.diff(self._starts), kind="stable"):
             low, top = largest_diagonal(self.block(number), self.singular, floor=low)
             high = max(high, top)
         return low, high
@@ -145,7 +150,7 @@ class Explicit(TaskGraph):
         return math.sqrt(low), math.sqrt(high)
 
     def components(self, tasks: Iterable[Any] | None = None) -> list[list[Hashable]]:
-        """Return the connected components, or those of the given tasks, in the order of their tasks."""
+        """Return the connected components as lists of tasks: of all tasks, or of the given ones only."""
         if tasks is None:
             return grouped(self.tasks, self.component)
         task_ids = np.unique(self.locate(tasks)[0])
@@ -156,19 +161,20 @@ class Explicit(TaskGraph):
         return self._members[self._starts[number] : self._starts[number + 1]]
 
     def block(self, number: int) -> Any:
-        """The part of `matrix` that belongs to one component."""
+        """The rows and columns of `matrix` that belong to one component."""
         members = self.members(number)
         if len(members) == self.n_tasks:
             return self.matrix
         rows = self.matrix[members]
+        # All non-zeros of these rows are in columns of the same component, so renumbering them is enough.
         return type(rows)(
             (rows.data, self._rank[rows.indices], rows.indptr), shape=(len(members), len(members))
         )
 
     def restricted(self, places: Ints) -> Explicit:
-        """Return the subgraph of some tasks, given by ascending index. They must be a union of whole components.
+        """Return the subgraph of the tasks with these indices, ascending. They must be a union of whole components.
 
-        Similarities do not change: bit for bit if A⁻¹ is stored, otherwise within the tolerance of the solver.
+        Similarities stay the same: exactly if A⁻¹ is stored, otherwise up to the tolerance of the solver.
 
         >>> from budgetron import graphs
         >>> graph = graphs.from_edges([("ann", "bob"), ("cid", "dan")])
@@ -219,12 +225,13 @@ class Explicit(TaskGraph):
         return self.cache.get((power, int(i)), compute)
 
     def _spread(self, i: int, local: Floats) -> Floats:
+        """Extend a column over the component of i to all tasks, with zeros."""
         column = np.zeros(self.n_tasks)
         column[self.members(int(self.component[i]))] = local
         return column
 
     def _place(self, task: Any) -> int:
-        """Return the index of a task that `_index` has only in its plain form, such as a NumPy date."""
+        """Return the index of a task after converting it to a plain Python value, as `_index` has it (a NumPy date)."""
         place = _looked_up(self._index, plain(task))
         if place is None:
             known = ", ".join(shown(name, 24) for name in self.tasks[:3]) + (

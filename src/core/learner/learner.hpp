@@ -1,4 +1,8 @@
-// The base class of all rules. It computes the kernel row of an example once, then calls the rule for the margins and the update.
+// Learner, the base class of all rules. For each example it computes the kernel values with all stored examples once, then calls
+// the rule for the margins (score) and the update (absorb). Model owns a Learner, and adds locks and all-or-nothing blocks.
+//
+// Terms: a slot is the place of one stored example. capacity() is the number of slots with memory. The kernel of a pair of examples is
+// K([x, i], [x', j]) = (A⁻¹)_ij K'(x, x'): the similarity of their tasks times the kernel of their features.
 #pragma once
 
 #include <cstddef>
@@ -18,7 +22,7 @@
 namespace budgetron {
 
 struct Config {
-  std::string rule;  // its name, see registry.hpp
+  std::string rule;  // the name of the rule, see registry.hpp
   Kernel kernel;
   bool follow_scale = false;  // γ is estimated from the first rows, see bandwidth.hpp
   std::shared_ptr<const Similarity> similarity;
@@ -26,17 +30,18 @@ struct Config {
   std::size_t n_outputs = 1;  // 1 for two classes, otherwise one per class
   bool sparse = false;
   bool single = false;        // rows are stored in float32
-  std::size_t capacity = 0;   // B; 0: unbounded
+  std::size_t capacity = 0;   // B, the most stored examples; 0: unbounded
   std::size_t pool = 0;       // sparse: the number of non-zeros that can be stored; 0: no limit
   std::uint64_t hash_seed = 0;  // randomises the hash tables; only speed depends on it
-  std::size_t n_tasks = 0;      // k, if the graph fixes it; 0: tasks may be added at any time
-  Parameters parameters;        // the rule's own
+  std::size_t n_tasks = 0;      // k, if the graph has a fixed list of tasks; 0: tasks may be added at any time
+  Parameters parameters;        // those that only this rule has
 };
 
+// What learning an example did; the flags are combined with |.
 constexpr std::uint8_t kMistake = 1, kUpdated = 2, kStored = 4;
 
-// The direction of an update: `sign` for the output `plus`, −`sign` for the output `minus`. With two classes there is one output,
-// and `minus` is n_outputs.
+// The direction of an update: +`sign` for the output `plus`, −`sign` for the output `minus`. With two classes there is only one
+// output; `minus` is then n_outputs, which means none.
 struct Step {
   double sign;
   std::size_t plus, minus;
@@ -51,21 +56,21 @@ struct Example {
   double self;  // K'(x, x)
 };
 
-// The part of a caller's working memory that only one rule needs; the rule derives its own struct.
+// Base of the working memory that a rule needs beyond that of Scratch. A rule that needs some derives a struct from it.
 struct RuleScratch {
   virtual ~RuleScratch() = default;
 };
 
-// Working memory of one caller.
+// Working memory of one call of learn() or margins(). Concurrent predictions have one each.
 struct Scratch {
   explicit Scratch(Bytes& counted) : bytes(counted), row(counted), task_row(counted), margins(counted) {}
-  Bytes& bytes;  // counts all of it
+  Bytes& bytes;  // counts the bytes of everything below
   std::unique_ptr<Store::Products> products;
   std::unique_ptr<Similarity::Workspace> workspace;
   Vec<double> row;       // K'(x_j, x)
   Vec<double> task_row;  // K([x_j, i_j], [x, i])
   Vec<double> margins;   // one per output
-  const std::int64_t* task_ids = nullptr;  // of the rows of the block
+  const std::int64_t* task_ids = nullptr;  // one per row of the current block
   std::unique_ptr<RuleScratch> own;    // created by the rule's size_scratch()
 
   // The rule's own part, created at the first call.
@@ -79,11 +84,11 @@ struct Scratch {
   }
 };
 
-// A read-only question that only some rules answer, such as "variances"; the answer is a State.
+// A question that only some rules answer, such as "variances". The answer is a State.
 struct Query {
   std::string name;
-  const Rows* rows = nullptr;  // may be none
-  // The task ids and clusters of the rows.
+  const Rows* rows = nullptr;  // null if the question is not about rows
+  // One task id and cluster per row.
   const std::int64_t* task_ids = nullptr;
   const std::int64_t* clusters = nullptr;
   State arrays;
@@ -95,29 +100,35 @@ class Learner {
   virtual ~Learner() = default;
 
   // Learning has two steps, so that running out of memory leaves the learner unchanged. reserve() allocates everything that the
-  // rows may need, and only it may throw; learn() allocates nothing. If reserve() throws, memory that it has allocated so far
-  // stays, unused. See Model for whole blocks.
-  bool grows_little(const Rows& rows, const std::int64_t* task_ids) const;  // whether reserve() would at most about double the memory
+  // rows may need, and may throw. learn() allocates nothing and does not throw. If reserve() throws, what it has allocated so far
+  // stays allocated but unused.
+  //
+  // For a block that would grow the memory much, Model learns a copy, a few rows at a time, instead of reserving for all rows.
+  // grows_little() says whether that is unnecessary: at most twice as many slots, and rows of at most four times the model's bytes.
+  bool grows_little(const Rows& rows, const std::int64_t* task_ids) const;
   void reserve(const Rows& rows, std::size_t from, std::size_t to, const std::int64_t* task_ids, const std::int64_t* clusters);
-  virtual void end_reserve() noexcept {}  // frees what was reserved and not used
+  virtual void end_reserve() noexcept {}  // frees what was reserved but not used
   void learn(const Rows& rows, std::size_t from, std::size_t to, const std::int32_t* labels, const std::int64_t* task_ids,
              const std::int64_t* clusters, const double* weights, double* margins, std::uint8_t* flags);
-  std::size_t lookahead() const { return store_->lookahead(); }
+  std::size_t lookahead() const { return store_->lookahead(); }  // how many rows the store multiplies in one pass
 
-  // The index of the first row that is rejected (not finite, or the kernel would overflow), or rows.count.
+  // The index of the first row that must be rejected, because it is not finite or its kernel values would overflow. rows.count if
+  // there is none.
   std::size_t first_bad_row(const Rows& rows) const;
   void margins(const Rows& rows, std::size_t from, std::size_t to, const std::int64_t* task_ids,
                const std::int64_t* clusters, double* out) const;
-  // The same for one row, in the working memory of learning: no other thread may use that meanwhile, but others may predict.
-  // A sparse row must have at most kShortRow non-zeros: there is always room for these.
+  // The same for one row, but faster: it uses the working memory of learn() instead of allocating its own. So no other thread may
+  // call this or learn() meanwhile, but others may call margins(). A sparse row may have at most kShortRow non-zeros, for which the
+  // working memory always has room.
   void margins_of_short(const Rows& row, Task task, double* out);
   static constexpr std::int64_t kShortRow = 64;
-  // Answers a question that only some rules know, such as "variances". Predictions do not change, but pending updates may be
-  // applied, so it is not const.
+  // Answers a Query. It does not change predictions, but it may apply pending updates, so it is not const.
   virtual State query(const Query& query);
   virtual void forget(std::int64_t task_id);  // if it throws, nothing is forgotten
-  virtual void task_weights(Task task, double* out) const = 0;  // n_outputs × size
-  virtual void coefficients(double* out) const = 0;             // n_outputs × size
+  // The weight of every stored example, n_outputs × size: in the margins of one task, and for all tasks (the sum over them if a
+  // rule has weights per task).
+  virtual void task_weights(Task task, double* out) const = 0;
+  virtual void coefficients(double* out) const = 0;
 
   void save(State& state);
   void load(const State& state, const Rows& rows);
@@ -129,17 +140,17 @@ class Learner {
   const Config& config() const { return config_; }
   const Vec<std::int64_t>& task_ids() const { return task_ids_; }
   const Vec<std::int64_t>& clusters() const { return clusters_; }
-  const Vec<std::int64_t>& arrivals() const { return arrivals_; }
+  const Vec<std::int64_t>& arrivals() const { return arrivals_; }  // n_seen() at the time each example was stored
   const Store& store() const { return *store_; }
   double gamma() const { return config_.kernel.gamma; }
 
  protected:
-  virtual void score(const Instance& x, Task task, Scratch& scratch) const = 0;  // scratch.row → scratch.margins
-  virtual std::uint8_t absorb(const Example& example, Scratch& scratch) = 0;  // the update; returns kMistake, kUpdated, kStored
-  // Allocates space for more slots. If it throws, some parts may be larger than needed; nothing else has changed.
+  virtual void score(const Instance& x, Task task, Scratch& scratch) const = 0;  // computes scratch.margins from scratch.row
+  virtual std::uint8_t absorb(const Example& example, Scratch& scratch) = 0;  // the update; returns the flags kMistake, …
+  // Allocates the rule's arrays for this many slots. If it throws, some arrays may be larger than needed; nothing else has changed.
   virtual void grow(std::size_t capacity) = 0;
   virtual bool stores() const { return config_.kernel.kind != Kernel::Kind::none; }  // whether the rule stores examples
-  // grows_little() and reserve() for what the rule stores in addition to slots, such as rows of task weights.
+  // The rule's part of grows_little() and reserve(): what it stores besides slots, such as a row of weights per task.
   virtual bool rule_grows_little(std::size_t, const std::int64_t*) const { return true; }
   virtual void reserve_rule(const Rows&, std::size_t, std::size_t, const std::int64_t*, const std::int64_t*) {}
   // Creates or resizes the rule's own working memory. A rule that has some calls size_all(scratch()) in its constructor, because
@@ -148,8 +159,8 @@ class Learner {
   // Computes the kernel row and the margins of every row of a query, then calls use(i, x, scratch).
   template <class Use>
   void score_each(const Query& query, Use use) const;
-  virtual void slot_removed(std::size_t slot, std::size_t last) = 0;
-  virtual void rows_moved() {}  // the store's reference point has moved: kernel values now have a smaller rounding error
+  virtual void slot_removed(std::size_t slot, std::size_t last) = 0;  // the example of slot `last` is now in `slot`
+  virtual void rows_moved() {}  // the store subtracts another reference point now: kernel values have smaller rounding errors
   virtual void kernel_changed() {}  // γ has changed: everything computed from kernel values must be computed again
   virtual void save_rule(State& state) = 0;
   virtual void load_rule(const State& state) = 0;
@@ -158,21 +169,23 @@ class Learner {
   std::size_t capacity() const { return capacity_; }
   bool unbounded() const { return config_.capacity == 0; }
   bool full() const { return !unbounded() && size() == config_.capacity; }
-  bool mistaken(const Example& example, const Scratch& scratch, Step& step) const;
+  bool mistaken(const Example& example, const Scratch& scratch, Step& step) const;  // sets `step` to the direction of an update
 
   std::size_t append(const Example& example);
   void replace(std::size_t slot, const Example& example);
-  void overwrite(std::size_t slot, const double* row);  // another row, minus the reference point; task and arrival stay
-  void overwrite(std::size_t slot, const Instance& x);  // the same with a sparse row
-  void remove(std::size_t slot);  // the last slot moves into its place
+  // Replaces only the row of a slot, not its task and arrival. A dense row must have the reference point already subtracted.
+  void overwrite(std::size_t slot, const double* row);
+  void overwrite(std::size_t slot, const Instance& x);  // sparse
+  void remove(std::size_t slot);  // the example of the last slot moves into this one
   void release_store() noexcept;  // for rules that will not store examples any more
   Similarity::Workspace* workspace() { return scratch_.workspace.get(); }
-  // Moves the last entry in the same way, in a row of kernel values that was computed before `remove`.
+  // Call it after remove() for a row of kernel values that was computed before: it moves the last entry in the same way.
   static void move_last(Vec<double>& row, std::size_t slot, std::size_t last) { row[slot] = row[last]; }
-  // The slot with the least score; of ties, the one that arrived first. `of` are the extremes of the scores, if they are known.
+  // The slot with the lowest score; among scores equal up to rounding, the one that arrived first. Pass the extremes of the scores
+  // if they are known already.
   std::size_t lowest_arrival(const double* scores, std::size_t n) const;
   std::size_t lowest_arrival(const double* scores, std::size_t n, const Extremes& of) const;
-  void task_row_of_slot(std::size_t slot, bool exact, double* row);  // K of one stored example with all of them
+  void task_row_of_slot(std::size_t slot, bool exact, double* row);  // K of one stored example with all stored examples
 
   Bytes bytes_;
   Config config_;
@@ -187,13 +200,14 @@ class Learner {
   template <class Rule>
   friend std::unique_ptr<Learner> make_counted(const Config& config);
 
-  std::size_t first_without_norm(const Rows& rows) const;
-  bool rescale();
-  void observe(const Rows& rows, std::size_t at);
+  std::size_t first_without_norm(const Rows& rows) const;  // first_bad_row() for rules without a kernel
+  bool rescale();  // estimates γ again; returns whether it has changed
+  void observe(const Rows& rows, std::size_t at);  // adds one row to the estimate of γ
   void reserve_slots(const Rows& rows, std::size_t from, std::size_t to);
   void allocate(Scratch& scratch, Bytes& bytes) const;
   void margins_in(Scratch& scratch, const Rows& rows, std::size_t from, std::size_t to, const std::int64_t* task_ids,
                   const std::int64_t* clusters, double* out) const;
+  // Records which slot the current example changed, so that learn() refreshes only the products with that slot.
   void changed(std::size_t slot) { changed_ = changed_ == kNowhere ? slot : Store::kAllSlots; }
   void check_saved(const std::vector<std::int64_t>& task_ids, const Rows& rows) const;
 
@@ -201,7 +215,7 @@ class Learner {
   static constexpr double kLargestSquare = 1e150;  // larger kernel values would overflow in products of two of them
 
   std::size_t capacity_;
-  std::size_t changed_ = kNowhere;  // the slot that this example has changed, or Store::kAllSlots
+  std::size_t changed_ = kNowhere;  // the slot that the current example changed; Store::kAllSlots if it changed several
   Bandwidth bandwidth_;
   Scratch scratch_;
 };

@@ -12,17 +12,20 @@ namespace budgetron {
 
 namespace {
 
+// Larger indices are left to Python, which reports them as errors.
 constexpr std::uint64_t most_columns = std::uint64_t{1} << 30;
 
 bool is_blank(char c) { return c == ' ' || c == '\t'; }
 
-bool is_usual(std::string_view s) {  // printable ASCII and tabs only, so that Python's split() finds the same blanks
+// Whether a text has only printable ASCII and tabs. Python's split() also splits at other characters, such as Unicode spaces;
+// without them it finds the same words as next_word().
+bool is_usual(std::string_view s) {
   bool usual = true;
   for (const char c : s) usual &= (c >= ' ' && c <= '~') || c == '\t';
   return usual;
 }
 
-// Removes the next word from the front and returns it; empty at the end.
+// Removes the next word from the front of `rest` and returns it, or an empty view if there is none.
 std::string_view next_word(std::string_view& rest) {
   std::size_t begin = 0;
   while (begin < rest.size() && is_blank(rest[begin])) ++begin;
@@ -33,7 +36,8 @@ std::string_view next_word(std::string_view& rest) {
   return word;
 }
 
-// Scans the lines of either format. Format::row parses one line into `out`, `label`, `task` and `weight`.
+// Scans all lines with a format, Svmlight or VowpalWabbit. Its row() parses one line: it appends features to `out`, and sets
+// `label`, `task` and `weight`.
 template <class Format>
 SparseLines scanned(const char* text, const LineExtents& lines, Format& format) {
   SparseLines& out = format.out;
@@ -44,7 +48,7 @@ SparseLines scanned(const char* text, const LineExtents& lines, Format& format) 
     format.weight = 1.0;
     const LineKind kind = format.row({text + lines.begins[i], static_cast<std::size_t>(lines.ends[i] - lines.begins[i])});
     out.kinds.push_back(static_cast<std::uint8_t>(kind));
-    if (kind != LineKind::row) {
+    if (kind != LineKind::row) {  // removes the features that were parsed before the line turned out to be unusual
       out.indices.resize(before);
       out.values.resize(before);
       continue;
@@ -56,9 +60,10 @@ SparseLines scanned(const char* text, const LineExtents& lines, Format& format) 
   }
   out.labels = labels.done();
   out.tasks = tasks.done();
-  return std::move(out);
+  return std::move(out);  // `out` is a reference, so it would be copied without the move
 }
 
+// label qid:task index:value … # comment
 struct Svmlight {
   SparseLines out;
   std::string_view label, task;
@@ -80,7 +85,7 @@ struct Svmlight {
         continue;
       }
       std::uint64_t index = 0;
-      if (name.empty() || name.size() > 10) return LineKind::unusual;
+      if (name.empty() || name.size() > 10) return LineKind::unusual;  // ten digits cannot overflow 64 bits
       for (const char c : name) {
         if (!is_digit(c)) return LineKind::unusual;
         index = index * 10 + static_cast<std::uint64_t>(c - '0');
@@ -93,14 +98,15 @@ struct Svmlight {
   }
 };
 
+// label importance base 'tag|namespace:scale feature:value … |namespace …
 struct VowpalWabbit {
   TaskFrom from;
-  std::string_view wanted;
+  std::string_view wanted;  // with TaskFrom::name: the namespace whose words are the task
   SparseLines out;
   std::string_view label, task;
   double weight = 1.0;
-  std::string name_and_word;
-  std::deque<std::string> joined;  // task names of several words; a deque, because the coder keeps views of them
+  std::string name_and_word;  // the text that is hashed; a member, so that its memory is reused
+  std::deque<std::string> joined;  // task names of several words; a deque, because the Coder keeps views and they must not move
 
   LineKind row(std::string_view line) {
     if (!is_usual(line)) return LineKind::unusual;
@@ -117,6 +123,8 @@ struct VowpalWabbit {
   }
 
  private:
+  // Parses label, importance, base and tag, which are all optional; `base` is ignored. The last word is the tag if it touches the
+  // bar or begins with a quote. Returns whether the text is usual.
   bool before_bar(std::string_view head) {
     const bool ends_blank = head.empty() || is_blank(head.back());
     std::string_view words[4];
@@ -137,6 +145,7 @@ struct VowpalWabbit {
     return true;
   }
 
+  // Parses the text between two bars: the task, or features, whose names are hashed together with that of the namespace.
   bool name_space(std::string_view part) {
     std::string_view name;
     if (!part.empty() && !is_blank(part.front())) name = next_word(part);
@@ -163,6 +172,7 @@ struct VowpalWabbit {
     return true;
   }
 
+  // Sets the task to these words, separated by single spaces. One word needs no copy.
   void task_from(std::string_view words) {
     task = next_word(words);
     std::string_view word = next_word(words);

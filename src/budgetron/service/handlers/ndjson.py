@@ -1,21 +1,21 @@
-"""Streams of NDJSON: one example per line in, answers out while lines still arrive, a few blocks in memory at a time.
+"""Learn and predict over streams of NDJSON: one example per line, answered in blocks while later lines still arrive.
 
     POST predict    one line per prediction, in order
     POST learn      one line per block: {"lines": [1, 512], "position": 17, "learned": 512, "wrong": 61}
-                    with "warning" and "warning_line" if a line has features that the model does not know
+                    plus "warning" and "warning_line" if a line has features that the model does not know
     both            {"line": 7, "error": {"kind", "message"}} for a rejected line; the other lines are processed
-    at the end      {"done": true, "lines": 1000, "refused": 1}
-    a failure       {"error": {…}, "lines": 1000, "refused": 1, "acknowledged": 511, "unacknowledged_from": 513}
-    a stop          the same, with "done": false
+    the last line   {"done": true, "lines": 1000, "refused": 1}
+    or, on failure  {"error": {…}, "lines": 1000, "refused": 1, "acknowledged": 511, "unacknowledged_from": 513}
+    or, on shutdown the same as on failure, with "done": false
 
-An acknowledged block is on disk. One block is learned while the next one is read, and not more: a client that sends
-faster waits. When the stream pauses, the lines so far are learned at once; by a new model only once they have two
-labels (see `beginning`).
+An acknowledged block is on disk. One block is learned while the next one is read. No further blocks are read ahead, so
+a client that sends faster has to wait, and memory stays bounded. When the stream pauses, the lines so far are learned
+at once. Only a new model waits until they have two labels (see `beginning`).
 
-With the header Idempotency-Key, a stream may be sent again from its beginning after any interruption: the position of
-each line is logged with the rows, so learned lines are skipped wherever the stream was cut, and different lines at the
-same positions are rejected (409). A failure that no line caused ends the stream: learning later lines would skip the
-earlier ones for good.
+With the header Idempotency-Key, a client may send a stream again from its beginning after any interruption. The number
+of each line is logged with its row, so lines that were learned are skipped, wherever the stream was cut. Different
+content under a learned line number is rejected (409). A failure that no line caused, such as a full disk, ends the
+stream. If later lines were learned now, the failed ones could not be learned when the stream is sent again.
 """
 
 from __future__ import annotations
@@ -59,15 +59,15 @@ async def predict_stream(call: Call) -> Response:
 
 
 class Tally:
-    """The lines so far."""
+    """Counts of the lines of one stream so far."""
 
     def __init__(self) -> None:
         self.lines = self.refused = self.acknowledged = 0
-        self.answered = 0  # the last line that was processed and answered
+        self.answered = 0  # the last line up to which every line has been answered
         self.stopped = False
 
     def problem(self, line: int, error: Exception) -> bytes:
-        """Report a rejected line. An error that the line did not cause is raised instead."""
+        """Count a rejected line and return its report. An error that the line did not cause is raised again."""
         problem = problem_of(error)
         if problem is None or problem.status >= 500:
             raise error
@@ -83,7 +83,7 @@ class Tally:
         return encode({"done": False, **self.cut_short(HTTPProblem(503, "stopping", message))}) + b"\n"
 
     def cut_short(self, problem: HTTPProblem) -> dict[str, Any]:
-        """The last line of a stream that ends early: why, and the first line that no earlier answer was about."""
+        """Return the last answer of a stream that ends early: the reason, and the first line that got no answer."""
         counts = {"lines": self.lines, "refused": self.refused, "acknowledged": self.acknowledged}
         if self.answered < self.lines:
             counts["unacknowledged_from"] = self.answered + 1
@@ -91,7 +91,7 @@ class Tally:
 
 
 async def _until_failure(lines: AsyncIterator[bytes], tally: Tally) -> AsyncIterator[bytes]:
-    """The status has been sent already when something fails midway, so the last line reports it."""
+    """Report a failure in the last line of the response, because its status has already been sent."""
     try:
         async for line in lines:
             yield line
@@ -120,7 +120,7 @@ async def _learned_lines(call: Call, key: str | None, tally: Tally) -> AsyncIter
             if block:
                 await call.wait_and_charge(len(block))
                 under_way = asyncio.create_task(learn_block(call.model, block, key, tally))
-                if paused:  # there is nothing to read meanwhile
+                if paused:  # no next block to read meanwhile, so answer at once
                     yield await under_way
                     under_way = None
         if under_way is not None:
@@ -145,15 +145,15 @@ async def _predicted_lines(call: Call, tally: Tally) -> AsyncIterator[bytes]:
 async def _blocks(
     call: Call, decoder: Any, tally: Tally, is_enough: Callable[[list[Numbered]], bool]
 ) -> AsyncIterator[tuple[list[Numbered], bytes, bool]]:
-    """Lines as blocks of examples; the answers to lines that are none; and whether the stream pauses.
+    """Yield blocks of examples, the reports of invalid lines, and whether the stream pauses.
 
-    At a pause, lines wait for further ones unless `is_enough` says that they can be processed.
+    At a pause, the lines so far are yielded only if `is_enough` accepts them; otherwise they wait for more lines.
     """
     rest, rejected = b"", b""
     block: list[Numbered] = []
     limit = call.limits.line_bytes
     async for piece in call.pieces(_PAUSE):
-        if piece is None:
+        if piece is None:  # nothing arrived for _PAUSE seconds
             ready = block if is_enough(block) else []
             if ready or rejected:
                 yield ready, rejected, True
@@ -177,13 +177,13 @@ async def _blocks(
     else:
         rejected += _read(rest, decoder, block, tally, limit)
     if tally.stopped and not is_enough(block):
-        block = []  # not rejected: after the restart they can be learned with the lines that follow
+        block = []  # unanswered, not rejected: sent again after the restart, they can be learned with later lines
     if block or rejected:
         yield block, rejected, False
 
 
 def _read(line: bytes, decoder: Any, block: list[Numbered], tally: Tally, limit: int) -> bytes:
-    """Append the example of a line to the block, or return the report that it is invalid."""
+    """Append the example of a line to the block, or return the report of an invalid line. Blank lines do not count."""
     if not line or line.isspace():
         return b""
     tally.lines += 1
@@ -223,7 +223,7 @@ async def learn_block(
             tally.answered = last
             return answer
     answers: list[bytes] = []
-    if not model.hosted.begun:  # the first line of the retries must not fix the form and the labels alone
+    if not model.hosted.begun:  # one line alone must not decide the form and labels of a new model
         usual = usual_lines(block)
         lines = {line for line, _ in usual}
         answers += [tally.problem(line, unusual(one, usual[0][1])) for line, one in block if line not in lines]
@@ -238,7 +238,8 @@ async def learn_block(
 def _acknowledgement(block: list[Numbered], learned: Learned, hosted: HostedModel) -> bytes:
     margins, first, last = learned.margins, block[0][0], block[-1][0]
     answer: dict[str, Any] = {"lines": [first, last], "position": learned.position, "learned": len(margins)}
-    # Margins of a model that was replaced since have no classes; margins that were deleted are NaN.
+    # A repeated request may have been learned by a model that was replaced since (no classes), or its margins may have
+    # been deleted (NaN). Then the number of wrong predictions is unknown.
     if learned.classes is not None and not np.isnan(margins).any():
         codes = (margins > 0).astype(int) if margins.ndim == 1 else margins.argmax(axis=1)
         labels = in_known_spelling(learned.classes, [example.label for _, example in block])

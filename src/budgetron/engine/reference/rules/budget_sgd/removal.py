@@ -1,16 +1,20 @@
-"""Budget maintenance in O(B): the smallest, the oldest or a random example is removed, or the new one replaces one.
+"""Budget maintenance in O(B): evict the smallest, the oldest or a random example, or replace one by the new example.
 
-    remove     r = argmin ‖β_j‖ √K_jj over all B + 1;  S ← S \\ {r}.  Among ties the oldest.
-    oldest     r = the oldest
-    random     before t is stored:  r with probability p_r,  β_j ← β_j/(1 − p_j) for j ≠ r,  ‖β_j‖ ≤ ηγ
-               (each is clipped; `rescale`: all shrink by the same factor until that holds, as Lu et al. do)
+r is the example to evict, t the new example, S the stored examples. The other symbols are those of `rule`.
+
+    remove     r = argmin ‖β_j‖ √K_jj over all B + 1 examples;  S ← S \\ {r}.  Of several minima the oldest.
+    oldest     r = the example that arrived first;  S ← S \\ {r}
+    random     before t is stored:  draw r with probability p_r,  β_j ← β_j/(1 − p_j) for j ≠ r,  then clip
+               clip: each ‖β_j‖ to at most ηγ, where η is `rate` and γ is `clip`.  With `rescale`, all β_j are
+               multiplied by the same factor instead, so that no norm exceeds ηγ (Lu et al.)
                uniform: p_j = 1/|S|
-               weighted: p_j = 1 − (|S| − 1) w_j / Σw,  w_j = ‖β_j‖ √K_jj;  negative ones count as 0
-    replace    r = argmin over the old of ‖β_j‖² (K_jj − K_jt²/K_tt),  β_t = β_r K_rt/K_tt + τ y,  S ← S \\ {r} ∪ {t}
-               passive-aggressive steps skip the example if ½ that minimum > τ ‖K_t‖² (C − τ/2)
+               weighted: p_j ∝ max(0, 1 − (|S| − 1) w_j / Σw),  w_j = ‖β_j‖ √K_jj
+    replace    r = argmin ‖β_j‖² (K_jj − K_jt²/K_tt) over the stored examples;
+               β_t = β_r K_rt/K_tt + τ y,  S ← S \\ {r} ∪ {t}
+               passive-aggressive steps skip t if half of that minimum > τ ‖K_t‖² (C − τ/2)
 
-In that case skipping has the smaller value of ½‖f' − f‖² + C ℓ'(x_t), the objective of a passive-aggressive step
-(BPA-S).
+The condition for skipping comes from the objective of a passive-aggressive step, ½‖f' − f‖² + C ℓ'(x_t): if it holds,
+keeping f has a smaller objective than replacing r by t (BPA-S).
 """
 
 from __future__ import annotations
@@ -34,7 +38,7 @@ if TYPE_CHECKING:
 
 
 class Remove(Method):
-    """The smallest example is removed."""
+    """Evict the example with the smallest ‖β_j‖ √K_jj, the norm of its term of f."""
 
     def evict(self) -> int:
         r = least(self.sizes(), self.rule.store.arrival)
@@ -48,7 +52,7 @@ class Remove(Method):
 
 
 class Oldest(Method):
-    """The oldest example is removed."""
+    """Evict the oldest example."""
 
     def evict(self) -> int:
         r = int(np.argmin(self.rule.store.arrival))
@@ -57,7 +61,7 @@ class Oldest(Method):
 
 
 class Random(Remove):
-    """A random example is removed, and the others grow, so that f keeps its expectation."""
+    """Evict a random example, and scale the others by 1/(1 − p_j), so that the expectation of f is unchanged."""
 
     @classmethod
     def check(cls, settings: Settings) -> None:
@@ -77,7 +81,8 @@ class Random(Remove):
             return Outcome(0)
         while not rule.store.fits(t.x):
             t.k = without(t.k, self.evict())
-        r = self.make_up() if len(rule.store) == rule.settings.capacity else None  # x_t itself always stays
+        # r is drawn before x_t is stored, so x_t is never evicted.
+        r = self.make_up() if len(rule.store) == rule.settings.capacity else None
         rule.append(t, y * tau / rule.unit)
         if r is not None:
             rule.remove(r)
@@ -92,11 +97,11 @@ class Random(Remove):
         """Draw the example to evict, and divide the coefficients of the others by 1 − p_j."""
         r, p = self.drawn()
         rule = self.rule
-        # A slot with probability 1 is drawn for certain; the bound only avoids a division by zero for it.
+        # 1 − p is 0 only for a slot that is certain to be drawn; the lower bound avoids the division by zero.
         keep = np.maximum(1 - p, 2.0**-52)
         keep[r] = 1.0
         beta = rule.weights.beta / keep
-        # Dividing by 1 − p makes weights grow without bound over many evictions, so they are clipped.
+        # Over many evictions, dividing by 1 − p would let coefficients grow without bound, so they are clipped.
         most = rule.p.rate * rule.p.clip / rule.unit
         if most > 0:
             norms = np.sqrt((beta**2).sum(axis=0))
@@ -107,7 +112,7 @@ class Random(Remove):
         return r
 
     def drawn(self) -> tuple[int, Array]:
-        """Return r, and the probability of every slot."""
+        """Draw a slot r; return it and the probabilities p of all slots."""
         n = len(self.rule.store)
         return self.generator.below(n), np.full(n, 1 / n)
 
@@ -119,20 +124,20 @@ class Random(Remove):
 
 
 class Weighted(Random):
-    """Smaller examples are removed with higher probability (BOGD++)."""
+    """Evict a random example, smaller ones with higher probability (BOGD++)."""
 
     def drawn(self) -> tuple[int, Array]:
         sizes = self.sizes()
         n, total = len(sizes), float(sizes.sum())
         p = np.maximum(1 - (n - 1) * sizes / total, 0.0) if total > 0 else np.full(n, 1.0)
         p = p / p.sum()
-        # Rounding may leave the sum of p below 1; the last slot takes the rest.
+        # Rounding may leave the sum of p below 1. Without its last entry, a draw above the sum selects the last slot.
         r = int(np.searchsorted(np.cumsum(p)[:-1], self.generator.uniform(), side="right"))
         return r, p
 
 
 class Replace(Method):
-    """An example is projected on the new one, which replaces it."""
+    """Replace the example that loses least when it is projected on the new one."""
 
     def learn(self, t: Example, y: Array, tau: float, weight: float) -> Outcome:
         rule = self.rule
@@ -140,15 +145,16 @@ class Replace(Method):
             return Outcome(0)
         b = y * tau / rule.unit
         full = len(rule.store) == rule.settings.capacity
-        # Skipping the example may have the smaller objective; the head of this file has the formula.
+        # The condition for skipping is in the module docstring.
         if full and rule.skips(t, y, tau, weight, float(self.losses(t).min())):
             return Outcome(0)
+        # A sparse row may need more of the pool of non-zeros than one eviction frees.
         while not rule.store.fits(t.x):
             r = least(self.losses(t), rule.store.arrival)
             b = b + rule.weights.beta[:, r] * t.k[r] / t.k_tt
             rule.remove(r)
             t.k = without(t.k, r)
-        if len(rule.store) < (rule.settings.capacity or len(rule.store) + 1):
+        if len(rule.store) < (rule.settings.capacity or len(rule.store) + 1):  # no limit if capacity is None
             rule.append(t, b)
             return STORED
         r = least(self.losses(t), rule.store.arrival)
@@ -157,11 +163,11 @@ class Replace(Method):
         return STORED
 
     def losses(self, t: Example) -> Array:
-        """Return ‖b_j‖² (K_jj − K_jt²/K_tt)."""
+        """Return ‖b_j‖² (K_jj − K_jt²/K_tt), the squared norm that each example would lose by the projection on x_t."""
         return self.rule.weights.norms() ** 2 * np.maximum(self.rule.own - t.k**2 / t.k_tt, 0.0)
 
     def evict(self) -> int:
-        """Remove the smallest example: without a new one there is nothing to project on."""
+        """Evict the smallest example, as `Remove` does: without a new example there is nothing to project on."""
         r = least(self.rule.weights.norms() * np.sqrt(self.rule.own), self.rule.store.arrival)
         self.rule.remove(r)
         return r

@@ -1,12 +1,18 @@
-"""Mixes the beliefs of all parts by how well they predict.
+"""Mix the probabilities of all beliefs, weighted by how well each has predicted so far.
 
-    p̄ = Σ_b w_b p_b / Σ_b w_b,   margin: its logit (log p̄_c for more than two classes)
-    w_b ← w_b p_b(y)^ω, normalised; then every belief gets an equal share of 10⁻⁴, so that it can come back
+A belief b is one model of the task; p_b are its class probabilities, w_b is its weight in the mixture.
 
-Sums are over the beliefs that are awake for the example, and together they keep the weight that they had. (Sleeping
-experts: Y. Freund, R. Schapire, Y. Singer, M. Warmuth, Using and combining predictors that specialize, STOC 1997.)
-A part is idle while its beliefs together have less than 1 %. After 2,500 idle steps a part with Fourier features rests:
-it is awake for one example in eight. After 5,000 a part is dropped, and its memory is freed.
+    p̄ = Σ_b w_b p_b / Σ_b w_b          the prediction; the margin is its logit, or log p̄_c for more than two classes
+    w_b ← w_b p_b(y)^ω, normalised     the update for an example with label y and weight ω
+    w_b ← (1 − 10⁻⁴) w_b + 10⁻⁴/n      then each of the n beliefs keeps a minimum, from which it can recover
+
+Some beliefs sleep: they neither predict nor learn from an example. All sums are over the beliefs that are awake, and an
+update does not change the sum of their weights. (Sleeping experts: Y. Freund, R. Schapire, Y. Singer, M. Warmuth, Using
+and combining predictors that specialize, STOC 1997.)
+
+`rule` decides which parts sleep. A part is idle while the weights of its beliefs add up to less than 1 %. After 2,500
+idle examples, a part with Fourier features is awake only for every eighth example. After 5,000 idle examples, any part
+is dropped and its memory is freed.
 """
 
 from __future__ import annotations
@@ -20,11 +26,14 @@ SHARE = 1e-4
 NEGLIGIBLE = 0.01
 REST, WAKE, PATIENCE = 2_500, 8, 5_000
 LEAST = np.log(1e-6)
-"""No belief is taken to be surer than one in a million: surer ones are wrong more often than that."""
+"""Probabilities below one in a million are raised to it: beliefs that confident are wrong more often than that."""
 
 
 def margins(f: Array, w: Array) -> Array:
-    """Return the margins of the mixture, one per output, from f (beliefs, outputs) and w of the beliefs awake."""
+    """Return the margins of the mixture, one per output, from the margins f (beliefs, outputs) and the weights w.
+
+    Both are of the beliefs that are awake.
+    """
     if len(w) == 1:
         return f[0] if f.shape[1] == 1 else log_probabilities(f[0])
     logs = np.maximum(np.stack([log_probabilities(row) for row in f]), LEAST)
@@ -34,12 +43,12 @@ def margins(f: Array, w: Array) -> Array:
 
 
 def weights(f: Array, w: Array, code: int, omega: float) -> Array:
-    """Return the new weights of the beliefs awake."""
+    """Return the weights after an example of class `code` with weight ω, for the beliefs that are awake."""
     if len(w) == 1:
         return w
     logs = np.maximum([log_probabilities(row)[code] for row in f], LEAST)
-    # Relative to the best, and in logarithms: the largest finite ω must give neither 0/0 nor ∞ − ∞.
+    # Computed in logarithms relative to the best belief, so that even the largest finite ω gives neither 0/0 nor ∞ − ∞.
     new = np.log(w) + omega * (logs - logs.max())
     new = np.exp(new - new.max())
-    # Beliefs that rest keep their weight, so those that are awake share what they had together.
+    # Sleeping beliefs keep their weights, so the sum of the weights of those awake must stay the same.
     return np.asarray(w.sum() * ((1 - SHARE) * new / new.sum() + SHARE / len(w)))

@@ -1,15 +1,21 @@
-"""Beliefs on sparse rows, one per rate. One hashed table of cells has the shared and own weights of all features.
+"""The beliefs of a Budgetron on sparse rows: linear models, one per learning rate, trained by AdaGrad.
 
-For the non-zero features j of a row, a_j the typical |x_j| of the feature's cell (running mean, rate 1/8):
+All weights are in one hashed table of cells. The shared weights of feature j are in the cell hash(j), its own weights
+for task i in the cell hash(j, i). Cells are not checked for collisions: features with the same cell share its weights.
 
-    v_j = sign(x_j) log(1 + |x_j|/a_j)  or  sign(x_j)          by belief;     φ = v/‖v‖
-    n   = Σ_j φ_j log(M_jc/M_c)                                naive Bayes: mass |φ_j| seen with class c, φ of the signs
-    f   = b + Σ_j (w_j + o w_ji) φ_j + κ n,                    w_ji in the cell of (feature, task), o = 0.3
-    every weight with its feature φ: G += (gφ)², w += λ gφ/√G (AdaGrad); b and κ likewise; then M_jc += |φ_j|
+j runs over the non-zero features of a row. a_j is the typical |x_j|: a running mean (rate 1/8), kept in the cell of j.
 
-Once a quarter of the cells hold a shared feature, a feature gets a cell only when it is seen for the second time. A
-Bloom filter with one bit per feature knows which were seen. Most features of a text occur once, and would only take the
-cells of others.
+    v_j = sign(x_j) log(1 + |x_j|/a_j)  or  sign(x_j)          fixed per belief (`signs`);     φ = v/‖v‖
+    n   = Σ_j φ_j log(M_jc/M_c)                                naive Bayes evidence for class c, with φ of the signs
+    f   = b + Σ_j (w_j + o w_ji) φ_j + κ n,                    o = 0.3
+    G += (gφ)², w += λ gφ/√G                                   AdaGrad for every weight, g the gradient; also b and κ
+    M_jc += |φ_j|,  M_c += |φ_j|                               at the end: the mass seen with class c
+
+In code: OWN o, `bias` b, `bayes` κ, `mass` M_jc, `total` M_c, `squares` G, `rates` λ, `typical` a.
+
+Once a quarter of the cells hold a shared feature, a new feature gets a cell only at its second occurrence. Most words
+of a text occur only once, and would disturb the cells of others. A Bloom filter (one hash, so one bit per feature)
+records which features have occurred.
 """
 
 from __future__ import annotations
@@ -28,32 +34,33 @@ from budgetron.engine.reference.rules.budgetron.parts.steps import gradient
 
 OWN = 0.3
 MASS = 0.1
-"""Mass that every feature begins with, in each class."""
+"""Prior mass of every feature in each class: M_jc before any example."""
 TOTAL_MASS = 1000 * MASS
-"""Mass that every class begins with."""
+"""Prior mass of every class: M_c before any example."""
 TYPICAL_RATE = 1 / 8
 BAYES_RATE = 0.3
 LEAST_PULL = 1e-5
-"""An example whose class has more than 99.999 % changes no weight."""
+"""A belief that gives the true class a probability above 99.999 % does not update its weights."""
 MOST_TYPICAL = 1e38
-"""Typical sizes are float32, rows may be float64."""
+"""Upper limit of a typical size. Rows may be float64, but typical sizes are stored in float32 and must stay finite."""
 
 
 @dataclass
 class Entries:
-    """The features of a row that have a cell."""
+    """The features of a row that have a cell, n of them."""
 
-    cell: Integers  # of the shared weights
-    own: list[tuple[float, Integers]]  # coefficient and cells of the own weights of every related task
-    phi: Array  # (2, n): φ of logarithms and of signs
+    cell: Integers  # the cells of the shared weights
+    own: list[tuple[float, Integers]]  # per related task (the task itself too): coefficient, cells of its own weights
+    phi: Array  # (2, n): φ from the logarithms, φ from the signs
     size: Array  # |x|
-    kept: NDArray[np.bool_]  # which of the row's non-zero features these are
+    kept: NDArray[np.bool_]  # for every non-zero feature of the row: whether it has a cell
 
 
 class HashedTable:
-    """Beliefs with the given rates; `signs` says for each whether it sees signs alone."""
+    """One belief per rate. `signs[b]` says whether belief b uses only the signs of the features."""
 
     name = "table"
+    # This part has no Fourier features, and keeps nothing in the rows of tasks: own weights are in the table.
     row_width, at, frequencies, max_frequencies, frequency_limit = 0, 0, 0, 0, 0
 
     def __init__(self, rates: list[float], signs: list[bool], outputs: int, cells: int, shared: bool,
@@ -77,7 +84,7 @@ class HashedTable:
         kept = e.x.values != 0
         values, h = e.x.values[kept], mix64(np.asarray(e.x.indices)[kept])
         known = np.ones(len(h), dtype=bool)
-        # While the table is nearly empty, a cell for every feature costs nothing.
+        # While at most a quarter of the table is used, new features get a cell at once.
         if 4 * self.used > self.cells:
             known = self.seen[self._bits(h)]
             values, h = values[known], h[known]
@@ -91,12 +98,15 @@ class HashedTable:
         return Entries(cell, own, v / np.where(norms > 0, norms, 1.0), size, known)
 
     def _cells(self, h: Any) -> Integers:
+        # The upper 32 bits of the hash, scaled to 0 .. cells − 1: a multiplication instead of a slower modulo.
         return np.asarray((h >> np.uint64(32)) * np.uint64(self.cells) >> np.uint64(32)).astype(np.int64)
 
     def _bits(self, h: Any) -> Integers:
+        """Return the bit of each feature in the Bloom filter, which has eight bits per cell."""
         return self._cells(h) * 8 + np.asarray(h & np.uint64(7)).astype(np.int64)
 
     def _next_typical(self, cell: Integers, size: Array) -> Array:
+        """Return the typical sizes after this example; a cell that has none yet (0) gets the size itself."""
         old = self.typical[cell].astype(np.float64)
         return np.minimum(np.where(old > 0, old + (size - old) * TYPICAL_RATE, size), MOST_TYPICAL)
 
@@ -107,7 +117,7 @@ class HashedTable:
         return self._margins(entries, self._evidence(entries))
 
     def _evidence(self, entries: Entries) -> Array:
-        """Return n, one number per output; for two classes the log ratio of the second to the first."""
+        """Return n, one number per output. For two classes it is the log ratio of the second class to the first."""
         return entries.phi[1] @ self._evidence_by_entry(entries) if self.shared else np.zeros(self.outputs)
 
     def _evidence_by_entry(self, entries: Entries) -> Array:
@@ -128,6 +138,7 @@ class HashedTable:
         phi2 = entries.phi[self.signs.astype(int)] ** 2
         rates, v = np.array(self.rates), np.array(self.rates)
         for r, cell in [(1.0, entries.cell)] * self.shared + entries.own:
+            # AdaGrad has no posterior. Its step size λ/√G stands in for the variance: it falls with every gradient.
             sure = np.sqrt(1 + self.squares[cell].astype(np.float64).mean(axis=2))  # (n, beliefs)
             v = v + r * r * rates * np.einsum("nb,bn->b", 1 / sure, phi2)
         return v
@@ -137,13 +148,13 @@ class HashedTable:
     def learn(self, e: Seen, f: Array, code: int, omega: float) -> bool:
         entries = self._entries(e)
         evidence = self._evidence(entries)
-        # The gradient of the log loss per class; beliefs that are nearly certain of the class take no step.
+        # The negative gradient of the log loss, per class. Beliefs nearly certain of the true class take no step.
         g = omega * np.stack([gradient(row, code) for row in f])  # (beliefs, classes)
         moving = g[:, code] >= LEAST_PULL
         pull = np.where(moving[:, None], g[:, -self.outputs:], 0.0)
         phi = entries.phi[self.signs.astype(int)]
         cells = [(1.0, entries.cell)] * self.shared + entries.own
-        for j in range(len(entries.cell)):  # one after the other: two features may have the same cell
+        for j in range(len(entries.cell)):  # one after the other, because two features may have the same cell
             for r, cell in cells:
                 self._step(cell[j], r * phi[:, j, None] * pull)
         rates = np.array(self.rates)[:, None]
@@ -157,6 +168,7 @@ class HashedTable:
 
     def _step(self, cell: int, pull: Array) -> None:
         for b, rate in enumerate(self.rates):
+            # `adagrad` adds a tiny number to G even where the gradient is 0; those weights must not change at all.
             moved = pull[b] != 0
             w, squares = self.w[cell, b], self.squares[cell, b]
             new_w, new_squares = w.copy(), squares.copy()
@@ -164,9 +176,9 @@ class HashedTable:
             w[moved], squares[moved] = new_w[moved], new_squares[moved]
 
     def _remember(self, e: Seen, entries: Entries, code: int) -> None:
-        """Count typical sizes, masses, and the features that have been seen."""
+        """Update the typical sizes, the masses, and the Bloom filter of features that have occurred."""
         kept = e.x.values != 0
-        # Every feature of the row is marked as seen, so that one without a cell gets it next time.
+        # Every feature of the row is marked as seen. One that has no cell yet gets one at its next occurrence.
         self.seen[self._bits(mix64(np.asarray(e.x.indices)[kept]))] = True
         for cell, size, phi in zip(entries.cell, entries.size, np.abs(entries.phi[1]), strict=True):
             self.used += int(self.typical[cell] == 0)
@@ -184,7 +196,7 @@ class HashedTable:
         return self.nbytes
 
     def terms(self, e: Seen) -> Terms:
-        """Return one term per entry of the row, zero for features without a cell, and one for the constant."""
+        """Return one term per entry of the row (zero for features without a cell), then one for the constant."""
         entries = self._entries(e)
         terms = Terms.zeros(self.count, self.outputs, len(e.x.values) + 1)
         places = np.flatnonzero(e.x.values != 0)[entries.kept]
@@ -227,4 +239,5 @@ class HashedTable:
 
     @property
     def nbytes(self) -> int:
+        # The last summand is the Bloom filter: 8 bits per cell, packed into one byte in the compiled engine.
         return 2 * self.w.nbytes + self.typical.nbytes + self.mass.nbytes + self.cells
