@@ -7,12 +7,13 @@ CAUSES = {
     ),
     "gaussian": "Stored rows that do not fit into the inner caches are read from memory, as for the yardstick.",
     "shared": (
-        "On an eviction the weights of every task change, up to `max_task_rows` of them: rows × B multiplications, in "
-        "addition to the B² of the inverse and the B² of the matrix that has the norms. With more than B rows, 32 "
-        "evictions are applied in one blocked product, which reads and writes all rows once: 40 MB with 10,000 rows "
-        "and B = 500. By perf, this product takes 78 % of the time with 100,000 tasks and 45 % with 1,000, where the "
-        "matrix of the norms takes another 15 %. It runs at about two thirds of the processor's peak of "
-        "multiply-adds. Tried without gain: eight rows at a time, wider blocks, tiles of 16 and 32 rows."
+        "An eviction changes the weights of all tasks that have a row, at most `max_task_rows`. That is rows × B "
+        "multiplications, in addition to B² for the inverse Gram matrix and B² for the matrix of the norms. With more "
+        "than B rows, 32 evictions are applied in one blocked product, which reads and writes all rows once: 40 MB "
+        "with 10,000 rows and B = 500. According to perf, this product takes 78 % of the time with 100,000 tasks and "
+        "45 % with 1,000, where the matrix of the norms takes another 15 %. It runs at about two thirds of the "
+        "processor's peak rate of multiply-adds. Tried without gain: eight rows at a time, wider blocks, tiles of 16 "
+        "and 32 rows."
     ),
     "shared-graph": (
         "Beside one product with A⁻¹, a mistake reads all rows twice: to distribute the weight of the evicted example, "
@@ -20,17 +21,19 @@ CAUSES = {
     ),
     "forgetron": "On a mistake it computes the kernel row of the evicted example, one row at a time.",
     "linear-text": (
-        "Every non-zero has two cells, shared and own, in a table larger than the inner caches. The ratio is of wall "
-        "clocks, and Vowpal Wabbit has two threads, so it has an advantage on a busy machine (see the load average)."
+        "Every non-zero feature reads two cells, of its shared and of its own weight, in a table larger than the inner "
+        "caches. The ratio is one of wall-clock times. Vowpal Wabbit has two threads, which is an advantage on a busy "
+        "machine (see the load average)."
     ),
     "text": (
         "With small budgets, most of the time does not depend on the budget: checks and slicing in Python, looking up "
         "features, and after a mistake (two fifths of the stream) removing one row from the index and adding another. "
         "The Gaussian kernel also computes exp for B values, which the yardstick does not. Tried without gain: fewer "
-        "or more dense columns, prefetching the features of the next row. In version 0.1 "
-        "the same functions took less, by perf: removing a row 1.1 µs instead of 2.6, sums over the index 1.8 µs "
-        "instead of 3.0. Now the memory for a block is reserved before it is learned, so that running out of it leaves "
-        "the model unchanged; a larger table, with keyed hashes, probably fits the caches less well."
+        "or more dense columns, prefetching the features of the next row. According to perf, the same functions took "
+        "less time in version 0.1: removing a row took 1.1 µs instead of 2.6, and sums over the index 1.8 µs instead "
+        "of 3.0. Since then, the memory for a block is reserved before the block is learned, so that running out of "
+        "memory leaves the model unchanged. The table is also larger and has keyed hashes, so it probably fits the "
+        "caches less well."
     ),
     "tasks": (
         "With a million unrelated tasks nearly every margin is 0, and a margin of 0 is a mistake: twice as many "
@@ -39,14 +42,14 @@ CAUSES = {
     "graph-first-touch": (
         "Tasks with few neighbours are eliminated once. The rest is solved by conjugate gradients in double precision "
         "with the diagonal as preconditioner, one column at a time. Each step reads all remaining entries of the "
-        "matrix and, in random order, a vector that does not fit into the first cache. A solver in single precision "
-        "with symmetric Gauss-Seidel as preconditioner, which also solved several columns together, is three times as "
-        "fast in version 0.1; it was removed because of its 550 lines."
+        "matrix and, in random order, a vector that does not fit into the first cache. Version 0.1 had a solver in "
+        "single precision with symmetric Gauss-Seidel as preconditioner, which also solved several columns together. "
+        "It was three times as fast, but was removed because it took 550 lines of code."
     ),
     "learn-one": "Most of one call is the interpreter around it: the call with keywords, and the model's lock.",
     "run-csv": (
         "Of 9 µs per row, the core's learning takes 34 %, reading and encoding columns 29 % (of which the reader 11 % "
-        "and hashing 7 %), counting errors 19 %, checking rows and tasks 7 %; the rest is in pieces below 4 %. "
+        "and hashing 7 %), counting errors 19 %, and checking rows and tasks 7 %. No other part takes more than 4 %. "
         "Not implemented: reading the next block in another thread while this one is learned."
     ),
     "replay": "A block of the log is decoded and checked as a new one is.",

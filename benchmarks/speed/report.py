@@ -26,17 +26,20 @@ FLOAT32 = """\
 Rows in float32 are stored and multiplied in float32; weights, inverses and margins stay float64.
 
 Features need not be centred for the Gaussian kernel. If dense rows are far from 0 compared with their spread, the model
-subtracts a reference point from them, a row of the stream, and saves it in its file. The point is set when two
-consecutive rows are far from 0 and near each other, so that a single outlier does not become it. It moves when the
-stream moves away. `active_set_` adds it again: the rows shown are those that came in, up to one rounding of float32.
-Two limits remain:
+subtracts a reference point from them: a row of the stream, which is saved in the model file. The point is set when two
+consecutive rows are far from 0 and near each other, so that a single outlier cannot become the reference. It moves when
+the stream moves away from it. `active_set_` adds the point back, so that its rows are the original ones, up to one
+rounding of float32. Two limits remain:
 
-- One reference point cannot fit two distant groups of rows. Rows around several means that are more than about a
-  thousand spreads apart lose digits in float32. Pass such rows as float64.
-- Kernel values of dense float32 rows are exact to about 10⁻⁵. So a squared distance δ² below 2⁻¹⁶ K(x, x) counts as 0,
-  whatever η is (2⁻³⁶ for float64 and for sparse rows).
+- One reference point cannot fit two distant groups of rows. If the distance between groups is more
+  than about a thousand times their spread, rows lose digits in float32. Pass such rows as float64.
+- Kernel values of dense float32 rows are exact to about 10⁻⁵. A projection therefore treats the squared distance
+  δ² of a row from the span of the stored rows as 0 if it is below 2⁻¹⁶ K(x, x), even if the threshold η is smaller. For
+  float64 and for sparse rows the limit is 2⁻³⁶ K(x, x).
 
 Sparse rows are not centred. Their products are summed in float64, so float32 loses nothing there.
+
+Compared with float64:
 """
 Record = dict[str, Any]
 # What the benchmark of version 0.1 printed for rows that both versions have.
@@ -141,27 +144,31 @@ def page(found: Record) -> Iterator[str]:
 def profile_page(found: Record) -> Iterator[str]:
     """docs/speed.md."""
     yield "# Speed\n"
-    yield "This page shows where the time of one example goes, and which speed targets are missed.\n"
+    yield "This page shows where the time of one example goes, and which speed targets are missed. B is the budget:"
+    yield "the number of stored examples. `mtrbp` is the paper's name for `RandomBudgetPerceptron`.\n"
     yield "Written by `python benchmarks/speed/run.py --docs docs/speed.md` from the same run as"
-    yield "[the results](../benchmarks/speed/RESULTS.md). d = 28, Gaussian kernel, one thread,"
-    yield f"core compiled for {found['machine']['instruction_set']}.\n"
+    yield "[the results](../benchmarks/speed/RESULTS.md). Unless stated otherwise: d = 28 features, Gaussian kernel,"
+    yield f"one thread, core compiled for the instruction set {found['machine']['instruction_set']}.\n"
     yield "## One example of mtrbp in a block call, µs\n"
     parts = found["phases"]["parts"]
     yield "| part | " + " | ".join(parts) + " |\n|---|" + "--:|" * len(parts)
     for name in next(iter(parts.values())):
         yield f"| {name} | " + " | ".join(f"{one[name]:.2f}" for one in parts.values()) + " |"
-    yield "\nWith small budgets most time is overhead around the arithmetic; with large budgets it is the arithmetic."
-    yield "Blocks of a thousand rows or more spread the overhead over the rows; `learn_one` has it every time.\n"
+    yield "\nThe smaller the budget, the larger the share of the overhead in Python; with large budgets nearly all is"
+    yield "arithmetic. Blocks of a thousand rows or more spread the overhead over their rows; `learn_one` has it"
+    yield "for every example.\n"
     yield "## Every learner against tasks, B and bytes\n"
     yield "![Microseconds per example of every learner](figures/time-per-example.svg)\n"
-    yield "Written by `python benchmarks/speed/per_example.py`: one stream for all, d = 28, models full before they are"
-    yield "measured. Rules that remove cost about as much as the kernel row; projection grows with B². `Budgetron` runs"
-    yield "several models. `RelationPerceptron` has a matrix over all pairs of tasks, so it ends at 100 tasks.\n"
+    yield "Written by `python benchmarks/speed/per_example.py`. All learners see the same stream with d = 28, and"
+    yield "their budgets are full before they are measured. Rules that only evict examples take about the time of"
+    yield "the kernel row (B kernel values). The time of projection grows with B². `Budgetron` runs several models."
+    yield "`RelationPerceptron` stores a matrix over all pairs of tasks, so it is measured with at most 100 tasks.\n"
     if found["phases"]["functions"]:
         yield "## Share of the time per function, measured by perf\n"
-        yield "`products` are inner products, `gaussian` is the exp, `symmetric_pass` the pass over a B × B triangle,"
-        yield "`scatter` and `columns` are the inverted index, `table` is the hashed table. A stripped wheel has no"
-        yield "names for them, so they are shown as loops without a name.\n"
+        yield "`products` are inner products, `gaussian` is the exponential, `symmetric_pass` is the pass over a B"
+        yield "× B triangle, `scatter` and `columns` belong to the inverted index, and `table` is the hashed table."
+        yield "`[kernel` is the operating system. A wheel without symbols does not have the names of these loops:"
+        yield "they are listed as loops without a name.\n"
         for name, shares in found["phases"]["functions"].items():
             yield f"- **{name}**: " + ", ".join(f"{function} {share:.0f} %" for function, share in shares if share >= 2)
     if found["float32"]:

@@ -70,7 +70,7 @@ class Case:
     def within(self) -> float:
         """The tolerance between two ways of computing a margin.
 
-        The core's float32 exponential, and weights stored in float32, have seven digits.
+        It is larger where the core computes exponentials in float32 or stores weights in float32: seven digits.
         """
         if getattr(self.learner, "single_weights", False):
             return 1e-5
@@ -80,7 +80,8 @@ class Case:
     def tied(self) -> float:
         """The difference below which margins count as tied.
 
-        It is 0 for a learner that also learns from correct predictions: a tie does not decide what it learns.
+        It is 0 for a learner that updates on correct predictions too: rounding at a tie then does not decide whether
+        it updates.
         """
         if "no_mistake_no_change" in getattr(self.learner, "exemptions", {}):
             return 0.0
@@ -91,7 +92,7 @@ class Case:
         return replace(self, **changes)
 
     def model(self, **parameters: Any) -> Any:
-        """Return a new model. Parameters that the learner does not have are left out."""
+        """Return a new model with the parameters of this case and these. Those that the learner lacks are ignored."""
         chosen = {"kernel": self.kernel, "graph": self.graph(range(N_TASKS)), "budget": self.budget} | parameters
         return clone(self.learner).set_params(**{name: chosen[name] for name in chosen if name in self.parameters})
 
@@ -100,9 +101,10 @@ class Case:
         return sparse.csr_matrix(X, dtype=self.dtype) if self.sparse else np.array(X, dtype=self.dtype, order="C")
 
     def stream(self, n: int | None = None, more: int = 0) -> Stream:
-        """Return random rows (some zero, some repeated) with noisy labels of one concept per task.
+        """Return random rows (some zero, some repeated) with noisy labels of one linear concept per task.
 
-        The last task appears late, so that laws cover tasks that are new in the middle of a stream.
+        Different `more` give different streams. The last task appears only after a third of the stream, so that laws
+        also cover tasks that are new in the middle.
         """
         rng = np.random.default_rng([self.seed, more])
         n = self.n if n is None else n
@@ -110,7 +112,8 @@ class Case:
         X[rng.random(X.shape) < 0.2] = 0.0
         again = rng.random(n) < 0.1
         X[again] = X[rng.integers(n, size=again.sum())]
-        # A zero row causes a tie, after which two correct models may differ. So the first half has none.
+        # The margin of a zero row may be a tie, after which two correct models may differ and are not compared any more
+        # (`require_equal`). So the first half has no zero rows.
         X[n // 2 :][rng.random(n - n // 2) < 0.06] = 0.0
         tasks = rng.integers(N_TASKS - 1, size=n)
         tasks[n // 3 :] = rng.integers(N_TASKS, size=n - n // 3)
@@ -134,7 +137,7 @@ class Case:
 
 
 def wrong(margins: NDArray[np.float64], y: NDArray[Any]) -> NDArray[np.bool_]:
-    """Return which margins are mistakes; a tie counts as one."""
+    """Return which predictions are mistakes; a tie counts as a mistake."""
     if margins.ndim == 1:
         return np.asarray((2 * y - 1) * margins <= 0)
     own = margins[np.arange(len(y)), y]
@@ -144,7 +147,7 @@ def wrong(margins: NDArray[np.float64], y: NDArray[Any]) -> NDArray[np.bool_]:
 
 
 def state_of(model: Any) -> dict[str, Any]:
-    """Return the whole state of a model as named arrays: that of its engine, or else its public attributes."""
+    """Return the state of a model as named arrays: that of its engine or, if it has none, its public attributes."""
     if getattr(model, "_engine", None) is not None:
         return dict(model._engine.state())
     active = model.active_set_
@@ -165,7 +168,7 @@ def require(condition: bool, what: str) -> None:
 
 
 def require_same(before: dict[str, Any], after: dict[str, Any], what: str, but: Sequence[str] = ()) -> None:
-    """Require two states to be equal bit for bit, except for some names."""
+    """Require two states to be equal bit for bit, except for the arrays named in `but`."""
     for name in before.keys() | after.keys():
         if name not in but:
             same = name in before and name in after and np.array_equal(before[name], after[name], equal_nan=True)
@@ -175,17 +178,17 @@ def require_same(before: dict[str, Any], after: dict[str, Any], what: str, but: 
 def require_equal(a: NDArray[np.float64], b: NDArray[np.float64], what: str, case: Case | None = None) -> None:
     """Require the margins of two models to be equal bit for bit or, with a case, within its tolerance.
 
-    With a case, only margins up to the first tie are compared: rounding decides a tie, and the two models may differ
-    afterwards although both are correct.
+    With a case, margins are compared only up to the first tie at which they differ: rounding decides a tie, so that the
+    models may go different ways afterwards although both are correct.
     """
     within, tied = (0.0, 0.0) if case is None else (case.within, case.tied)
     require(a.shape == b.shape, f"{what}: shapes {a.shape} and {b.shape}")
     rows_a, rows_b = a.reshape(len(a), -1), b.reshape(len(b), -1)
     forked = (rows_a != rows_b).any(axis=1) & _tied(rows_a, tied)
     end = int(forked.argmax()) + 1 if forked.any() else len(a)
-    # If the tie comes early, the comparison would cover too little to mean anything.
+    # A tie in the first half would leave too few margins to compare.
     require(2 * end >= len(a), f"{what}: a tie at step {end - 1} already")
-    sizes = np.maximum(1.0, np.abs(rows_a).max(axis=1))  # tolerances are digits: relative to margins above 1
+    sizes = np.maximum(1.0, np.abs(rows_a).max(axis=1))  # relative to margins above 1, absolute below
     far = ~(np.abs(rows_a - rows_b).max(axis=1) <= within * sizes)[:end]  # negated, so that NaN counts as different
     if far.any():
         t = int(np.flatnonzero(far)[0])

@@ -24,7 +24,7 @@ namespace budgetron {
 
 namespace {
 
-// Returns (values, codes).
+// A dictionary-encoded column of text: (distinct values, index of each row's value).
 using Coded = nb::typed<nb::tuple, nb::typed<nb::list, nb::str>, Out<std::int32_t>>;
 
 Coded coded(CodedColumn&& column) {
@@ -33,8 +33,8 @@ Coded coded(CodedColumn&& column) {
   return nb::make_tuple(values, to_numpy(std::move(column.codes)));
 }
 
-// Returns (numbers, [(values, codes), …], lines, begins, ends, [(line, begin, end, trouble, field), …], consumed, lines ended,
-// unfinished); see `Scan`.
+// What `scan` returns, with the fields of `Scan` in their order: (numbers, texts as [(values, codes), …], lines, begins, ends,
+// bad records as [(line, begin, end, trouble, field), …], consumed, n_lines, unfinished).
 using Bad = nb::typed<nb::tuple, int, int, int, int, int>;
 using Scanned = nb::typed<nb::tuple, Out<double>, nb::typed<nb::list, Coded>, Out<std::int64_t>, Out<std::int64_t>,
                           Out<std::int64_t>, nb::typed<nb::list, Bad>, std::size_t, std::size_t, bool>;
@@ -57,6 +57,7 @@ Scanned scan(const nb::bytes& content, std::size_t offset, bool last, const std:
   const char* data = content.c_str() + offset;
   const std::size_t size = content.size() - offset;
   {
+    // Scanning touches no Python object but the immutable `content`, so other threads may run meanwhile.
     nb::gil_scoped_release free;
     found = scan_delimited(data, size, last, form);
   }
@@ -69,11 +70,11 @@ Scanned scan(const nb::bytes& content, std::size_t offset, bool last, const std:
                         found.n_lines, found.unfinished);
 }
 
-// Returns (kinds of the lines, indptr, indices, values, weights, labels, tasks). A line is content[begin, end). `task` is the
-// namespace of Vowpal Wabbit text that names the task, or "tag".
+// What `sparse_lines` returns: (kind of each line, indptr, indices, values, weights, labels, tasks), see `SparseLines`.
 using ScannedLines = nb::typed<nb::tuple, Out<std::uint8_t>, Out<std::int64_t>, Out<std::int64_t>, Out<double>, Out<double>,
                               Coded, Coded>;
 
+// Line i is content[begins[i], ends[i]). The scanners rely on this check, and read these bytes without another one.
 LineExtents extents(const nb::bytes& content, const Line<std::int64_t>& begins, const Line<std::int64_t>& ends) {
   const LineExtents lines{begins.data(), ends.data(), begins.shape(0)};
   require(ends.shape(0) == lines.n, "_core: begins and ends must have the same length");
@@ -84,6 +85,7 @@ LineExtents extents(const nb::bytes& content, const Line<std::int64_t>& begins, 
   return lines;
 }
 
+// `task` says where Vowpal Wabbit text has the task: in the namespace of this name, or in the tag if it is "tag".
 ScannedLines sparse_lines(const nb::bytes& content, Line<std::int64_t> begins, Line<std::int64_t> ends, bool is_vw,
                           const std::optional<std::string>& task) {
   const LineExtents lines = extents(content, begins, ends);
@@ -99,7 +101,7 @@ ScannedLines sparse_lines(const nb::bytes& content, Line<std::int64_t> begins, L
                         coded(std::move(found.tasks)));
 }
 
-// Returns (numbers, [(values, codes), …]), or None if some line has to be parsed in Python.
+// What `json_lines` returns: (numbers, texts as [(values, codes), …]), or None if Python has to parse some line.
 using ScannedObjects = nb::typed<nb::tuple, Out<double>, nb::typed<nb::list, Coded>>;
 
 std::optional<ScannedObjects> json_lines(const nb::bytes& content, Line<std::int64_t> begins, Line<std::int64_t> ends,

@@ -14,9 +14,11 @@ namespace budgetron {
 
 namespace {
 
-constexpr int kDeepest = 64;           // objects and lists within each other; more are left to Python
+constexpr int kDeepest = 64;           // nesting depth; deeper lines are left to Python, since skip_value() recurses
 constexpr std::size_t kNoField = SIZE_MAX;
 
+// Parses the selected fields of one line after another, without building a tree. Methods that return bool return false for
+// text that only Python may interpret: the scanner must then not be used any more.
 class JsonScanner {
  public:
   JsonScanner(const std::vector<std::string>& numbers, const std::vector<std::string>& texts)
@@ -25,7 +27,7 @@ class JsonScanner {
     for (const auto& name : texts) fields_.emplace(name, fields_.size());
   }
 
-  // Reads one line; false if it has to be parsed in Python.
+  // Parses one line and appends its values to the columns. Returns false if Python has to parse it.
   bool line(const char* begin, const char* end) {
     at_ = begin;
     end_ = end;
@@ -65,12 +67,13 @@ class JsonScanner {
     }
   }
 
-  // Lines usually have the same names in the same order, so the name at this place of the line before is tried first.
+  // Returns the field with this name, or kNoField if it was not selected. Lines usually have the same names in the same order,
+  // so the name last seen at this place in the object is compared before the name is hashed.
   std::size_t field_of(std::string_view name, std::size_t place) {
     if (place < seen_.size() && seen_[place].first == name) return seen_[place].second;
     const auto found = fields_.find(std::string(name));
     const std::size_t field = found == fields_.end() ? kNoField : found->second;
-    if (place < 4096) {
+    if (place < 4096) {  // bounds the memory for objects with very many names
       if (place >= seen_.size()) seen_.resize(place + 1);
       seen_[place] = {std::string(name), field};
     }
@@ -92,7 +95,7 @@ class JsonScanner {
     std::string_view token;
     bool is_whole = false;
     if (!number_token(token, is_whole)) return false;
-    if (is_whole && token == "-0") {  // the integer 0
+    if (is_whole && token == "-0") {  // to Python this is the integer 0, without a sign
       out = 0.0;
       return true;
     }
@@ -109,7 +112,8 @@ class JsonScanner {
     }
     if (*at_ == 't' || *at_ == 'f') {
       if (!word(*at_ == 't' ? "true" : "false")) return false;
-    } else {  // other numbers than small integers are not written as Python would
+    } else {
+      // As text, a number is what Python writes for its value: 1.50 becomes 1.5. Only short integers are copied as they stand.
       std::string_view token;
       bool is_whole = false;
       if (!number_token(token, is_whole) || !is_whole || token.size() > 18 || token == "-0") return false;
@@ -154,6 +158,7 @@ class JsonScanner {
     }
   }
 
+  // Parses a number without converting it. `is_whole` is whether it has neither a point nor an exponent.
   bool number_token(std::string_view& token, bool& is_whole) {
     const char* begin = at_;
     take('-');
@@ -179,7 +184,7 @@ class JsonScanner {
     return at_ > begin;
   }
 
-  // A string without its quotes. Where it has escapes, it is decoded into memory of its own.
+  // Parses a string. `out` is its content without the quotes: a view of the line or, if it has escapes, of a decoded copy.
   bool string(std::string_view& out) {
     if (!take('"')) return false;
     const char* begin = at_;
@@ -195,6 +200,7 @@ class JsonScanner {
     return false;
   }
 
+  // Decodes the rest of a string from its first escape on, which at_ points to.
   bool escaped(const char* begin, std::string_view& out) {
     std::string& decoded = decoded_.emplace_back(begin, static_cast<std::size_t>(at_ - begin));
     while (at_ < end_) {
@@ -222,10 +228,11 @@ class JsonScanner {
     return false;
   }
 
+  // Appends the character of a Unicode escape, or of two that form a surrogate pair, in UTF-8. Half a pair is left to Python.
   bool unicode(std::string& decoded) {
     std::uint32_t c = 0;
     if (!hexadecimal(c) || (c >= 0xDC00 && c <= 0xDFFF)) return false;
-    if (c >= 0xD800 && c <= 0xDBFF) {  // the first half of a pair
+    if (c >= 0xD800 && c <= 0xDBFF) {  // a high surrogate: a low one must follow
       std::uint32_t second = 0;
       if (!take('\\') || !take('u') || !hexadecimal(second) || second < 0xDC00 || second > 0xDFFF) return false;
       c = 0x10000 + ((c - 0xD800) << 10) + (second - 0xDC00);
@@ -271,18 +278,19 @@ class JsonScanner {
     return true;
   }
 
+  // A newline is not among them, because it would have ended the line.
   void skip_blanks() {
     while (at_ < end_ && (*at_ == ' ' || *at_ == '\t' || *at_ == '\r')) ++at_;
   }
 
   std::size_t n_numbers_;
-  std::unordered_map<std::string, std::size_t> fields_;  // numbers first, then texts
-  std::vector<std::pair<std::string, std::size_t>> seen_;  // the names of the last lines by place, with their fields
+  std::unordered_map<std::string, std::size_t> fields_;  // name to index: the columns of numbers first, then those of text
+  std::vector<std::pair<std::string, std::size_t>> seen_;  // by place in the object: the name last seen there, and its field
   const char *at_ = nullptr, *end_ = nullptr;
-  double* row_ = nullptr;
-  std::vector<std::string_view> values_;  // of the texts of this line
+  double* row_ = nullptr;  // the numbers of this line, in out_.numbers
+  std::vector<std::string_view> values_;  // the text of this line, by column; empty where missing
   std::vector<Coder> coders_;
-  std::deque<std::string> decoded_;  // strings with escapes; views of them are kept
+  std::deque<std::string> decoded_;  // strings that had escapes; in a deque, because coders_ has views of them, which must stay valid
   JsonLines out_;
 };
 

@@ -1,8 +1,9 @@
-"""Count scores of a stream in bounded memory, overall, per task and per window, for the figures of `ranking`.
+"""ROC-AUC, average precision and precision at k of a stream: overall, per task and per window, in bounded memory.
 
-The first examples are kept, so that their figures are exact; after that, scores are counted in fixed bins: 1,024
-overall and 256 per task (1/16 and 1/4 wide in log odds). The counts also give the largest possible error of the
-figures. In practice AUC is off by less than 0.001 overall, and by less than 0.005 per task.
+The first scores are kept as they are, so that the figures of a short stream are exact. After more than `EXACT` scores,
+all are counted in fixed bins instead: 1,024 overall and 256 per task (1/16 and 1/4 wide in log odds near 0). `ranking`
+computes the figures from the counts, and the largest error that the bins can cause. In practice AUC is off by less than
+0.001 overall, and by less than 0.005 per task. `Tally` is the caller.
 """
 
 from __future__ import annotations
@@ -25,15 +26,18 @@ from budgetron.evaluate.metrics.ranking import (
 )
 from budgetron.evaluate.metrics.window_ranks import sums_of
 
-EXACT = 4096  # scores that are kept before bins are used: examples times classes that are ranked
-MAX_CLASSES = 64  # with more classes nothing is ranked
+EXACT = 4096  # the most scores (examples × ranked classes) that are kept; with more, bins are used
+MAX_CLASSES = 64  # with more classes, nothing is ranked
 MAX_WINDOW_CLASSES = 8  # with more classes, windows are not ranked
-_TASK_BINS, _MERGED = 256, BINS // 256
-_TASK_CELLS = 2**20  # 4 MiB; for two classes this is enough for 2,048 tasks
+_TASK_BINS, _MERGED = 256, BINS // 256  # bins per task, and how many of the overall bins each of them covers
+_TASK_CELLS = 2**20  # counters of all tasks together: 4 MiB, with two classes enough for 2,048 tasks
 
 
 class RankingCounts:
-    """Accumulate scores (n, classes), true classes, and the places of the tasks in the table of counts."""
+    """Count scores by bin, class and task; `k` is that of precision at k.
+
+    Tasks are given by their places: the rows that `TaskCounts` assigns to them, from 0.
+    """
 
     def __init__(self, k: int) -> None:
         self.k = k
@@ -42,11 +46,11 @@ class RankingCounts:
         self._scale: float | None = None
         self._total: NDArray[np.int64] | None = None  # (classes, negative or positive, bins), once bins are used
         self._by_task: NDArray[np.uint32] = np.zeros((0, 0), dtype=np.uint32)
-        # What the counts were when the current window began; while scores are kept, how many there were.
+        # The counts at the beginning of the current window; while scores are kept, the number of examples before it.
         self._before: NDArray[np.int64] | int = 0
 
     def add(self, scores: Floats, truth: NDArray[np.intp], places: NDArray[np.intp], log_odds: bool) -> None:
-        """Count examples; `log_odds` says that the scores need no scaling."""
+        """Count examples: scores (n, classes), true classes, places. Scores that are no `log_odds` are scaled first."""
         if scores.shape[1] > MAX_CLASSES:
             return
         if self._total is None:
@@ -58,6 +62,7 @@ class RankingCounts:
             self._scale = 1.0 if log_odds else scale_of(scores)
             self._total = np.zeros((scores.shape[1], 2, BINS), dtype=np.int64)
             self._by_task = np.zeros((0, 2 * _TASK_BINS * scores.shape[1]), dtype=np.uint32)
+            # `_before` becomes an array of counts, so the examples before the current window are counted first.
             if begun := int(np.max(self._before)):
                 self._count(scores[:begun], truth[:begun], places[:begun])
                 scores, truth, places = scores[begun:], truth[begun:], places[begun:]
@@ -73,7 +78,7 @@ class RankingCounts:
         cells = 2 * _TASK_BINS * scores.shape[1]
         rows = _TASK_CELLS // cells
         self._grow(min(int(places.max(initial=0)) + 1, rows), rows)
-        if len(places) and places.max() >= rows:
+        if len(places) and places.max() >= rows:  # tasks without room for counters count overall only
             counted = places < rows
             places, bins, positive = places[counted], bins[counted], positive[counted]
         of_task = places[:, None] * cells + (2 * columns + positive) * _TASK_BINS + bins // _MERGED
@@ -101,7 +106,7 @@ class RankingCounts:
         """Return the sums of the current window and the figures so far."""
         if self._total is None:
             return self._exact_window()
-        # One pass over the bins that are in use ranks the window and the whole stream together.
+        # The window and the whole stream are ranked in one pass, from the first to the last bin that is in use.
         used = np.flatnonzero(self._total.any(axis=(0, 1)))
         counts = np.stack([self._total - self._before, self._total])[..., used[0] : used[-1] + 1].astype(np.float64)
         figures = _figures(counts[:, :, 1], counts[:, :, 0], self.k, False)
@@ -142,12 +147,12 @@ class RankingCounts:
         return Ranks() if found is None else _ranks(_figures(found.positives, found.negatives, self.k, found.exact))
 
     def by_place(self, places: Sequence[int]) -> list[Ranks]:
-        """Return the figures of the tasks at these places; those past the limit of memory have none."""
+        """Return the figures of the tasks at these places; all None for tasks without counters (`_TASK_CELLS`)."""
         if self._total is None:
             found = self._exact_by_place()
             return [found.get(place, Ranks()) for place in places]
         counted = [place for place in places if place < len(self._by_task)]
-        # Only the bins in use, which are often a sixth of all.
+        # Leave out the unused bins at both ends: often only a sixth of the bins is in use.
         used = np.flatnonzero(self._total.reshape(-1, _TASK_BINS, _MERGED).any(axis=(0, 2)))
         rows = self._by_task[counted].reshape(-1, len(self._total), 2, _TASK_BINS)
         table = rows[..., used[0] : used[-1] + 1].astype(np.float64)
@@ -169,7 +174,7 @@ class RankingCounts:
 
 
 def exact(scores: Floats, truth: NDArray[np.intp]) -> Ranking:
-    """Rank the scores of each class (n, classes); a single column is that of the class 1."""
+    """Rank each class by its scores (n, classes), without bins. A single column has those of class 1."""
     positive = _positive(scores, truth)
     if scores.shape[1] == 1:
         values, positives, negatives = by_score(scores[:, 0], positive[:, 0])
@@ -188,7 +193,7 @@ def _positive(scores: Floats, truth: NDArray[np.intp]) -> NDArray[np.bool_]:
 
 
 def _figures(positives: Floats, negatives: Floats, k: int, is_exact: bool) -> Floats:
-    """Return the figures per class in a last axis of length 3."""
+    """Return AUC, average precision and precision at k of each class, as the last axis."""
     precision = average_precision(positives, negatives, is_exact)
     return np.stack([auc(positives, negatives), precision, precision_at(positives, negatives, k)], axis=-1)
 

@@ -1,7 +1,7 @@
-"""Tables 5 and 7 as printed (mistake rates in per cent), and the known reasons for differences.
+"""Tables 5 and 7 of Lu et al. (JMLR 2016) as printed: mistake rates in per cent. And why ours differ, where known.
 
-The settings are those of the public code of the study; with them nearly all cells are reproduced. If that code differs
-from the rule whose name it has, the reason says so.
+Our runs have the settings of the study's public code, which reproduce nearly all cells. Where that code differs from
+the published rule of the same name, the reason says so.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _GUARD = (
     "the printed run has no guard against δ² ≈ 0: duplicates enter the inverse Gram matrix, and some orders break "
     "down. Its standard deviation is 4.4 (Projectron) and 6.1 (Projectron++), ours about 1"
 )
-REASONS = {
+REASONS = {  # by row and column; an empty column stands for all columns of the row
     ("Projectron", "dna"): _GUARD,
     ("Projectron++", "dna"): _GUARD,
     ("FOGD", "satimage"): "not explained; a step of 0.05 instead of 0.005 gives 29.3",
@@ -35,11 +35,11 @@ REASONS = {
 
 
 def printed(row: str, column: str) -> float | None:
-    """Return a printed value; None if the table has no such row."""
+    """Return the mistake rate that the study printed; None if it has no such row."""
     values = PRINTED.get(row)
     return None if values is None else values[COLUMNS.index(column)]
 
 
 def reason(row: str, column: str) -> str:
-    """Return why our value differs, as far as it is known."""
+    """Return why our value differs from the printed one, or "not explained"."""
     return REASONS.get((row, column)) or REASONS.get((row, "")) or "not explained"

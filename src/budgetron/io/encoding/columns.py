@@ -2,7 +2,7 @@
 
 `Columns` is made by `stream.read` from the first rows of a file, or by `model_files.load_model` from a saved model. It
 is saved with the model, so that a model can encode a single record years later exactly as it encoded its training
-rows. It must never change what a column becomes after the first rows: X would change its meaning.
+rows. After the first rows, how a column is encoded must never change: the columns of X would change their meaning.
 """
 
 from __future__ import annotations
@@ -36,16 +36,16 @@ class ColumnSummary(NamedTuple):
     """How one column of a file is used; `Columns.describe` returns one per column."""
 
     column: str
-    role: str  # label, task, feature or ignored
+    role: str  # label, task, weight, offset, feature or ignored
     kind: str
-    output: str  # how many columns of X it becomes
-    note: str  # why it is taken for this
+    output: str  # how many columns of X it becomes, or that it is hashed
+    note: str  # why it has this role and kind
 
 
 class Block(NamedTuple):
     """A block of rows: X, labels, tasks, and the line of the file on which each row begins, counted from 1.
 
-    `y` is None if no labels are read, `tasks` if all rows belong to one task, `weights` if the format has none.
+    `y` is None if no labels are read, `tasks` if all rows belong to one task, `weights` if the file has none.
     """
 
     X: Any
@@ -112,7 +112,7 @@ class Columns:
 
     @property
     def feature_names(self) -> list[str]:
-        """The names of the columns of X. Columns that values are hashed into come last and have no name."""
+        """The names of the columns of X. Hashed columns come last and have no names."""
         return feature_names(self.plan)
 
     @property
@@ -127,7 +127,7 @@ class Columns:
 
     @property
     def memory_bytes(self) -> int:
-        """Bytes of names, categories and scales. They come on top of the model's own memory and do not grow."""
+        """Bytes of names, categories and scales. They do not grow. The model's own memory is counted separately."""
         plan = self.plan
         named = (plan.label, plan.task, plan.weight, plan.offset)
         texts = [*(name or "" for name in named), plan.label_note, plan.task_note]
@@ -137,7 +137,7 @@ class Columns:
         return columns + sum(map(sys.getsizeof, texts)) + sum(array.nbytes for array in self.saved().arrays.values())
 
     def describe(self) -> list[ColumnSummary]:
-        """Return one summary per column: what it is taken for, what it becomes, and why."""
+        """Return one summary per column: its role, its kind, what it becomes in X, and why."""
         plan = self.plan
         lines = []
         if plan.label is not None:
@@ -161,7 +161,7 @@ class Columns:
     def warnings(self) -> list[str]:
         """Return one sentence per choice that may be wrong, with its remedy: the task, types of columns, labels.
 
-        They are about the first rows of a file, and are not saved with a model.
+        They come from the first rows of a file and are not saved, so a loaded model has none.
         """
         return list(self._doubts)
 
@@ -193,18 +193,18 @@ class Columns:
     def encode(self, records: Any, learn: bool = False) -> Any:
         """Encode records as X: a list of dicts, or a dict or data frame of columns.
 
-        Dicts within dicts are flattened. Unknown columns are ignored, and the values of an absent column count as
+        Nested dicts are flattened. Unknown columns are ignored, and the values of an absent column count as
         missing; but a record without a single known column is rejected. With `learn`, the means and deviations are
         updated from these records.
         """
         return self.encode_checked(self.checked(records), learn)
 
     def encode_checked(self, records: Any, learn: bool = False) -> Any:
-        """Encode records that `checked` returned, such as those of a log."""
+        """Encode records that `checked` has returned before, such as those in a write-ahead log."""
         return self._block(records, self._features(), learn).X
 
     def checked(self, records: Any, who: str = "Columns.encode", parameter: str = "the record") -> Any:
-        """Return records with dicts within dicts flattened; raise if one of them has none of the columns."""
+        """Return the records, with nested dicts flattened; raise if one of them has none of the known columns."""
         if isinstance(records, Sequence) and all(isinstance(record, Mapping) for record in records):
             records = [flattened(record) for record in records]
             each: list[Any] = [record.keys() for record in records]
@@ -220,7 +220,7 @@ class Columns:
         return records
 
     def doubt(self, record: Mapping[str, Any]) -> str | None:
-        """Return a sentence about a record with unknown names or with less than half of the columns; else None."""
+        """Return a warning about a record with unknown names or with less than half of the columns; otherwise None."""
         names = self.names
         given = sum(name in record for name in names)
         if given == len(names) == len(record):
@@ -256,7 +256,7 @@ class Columns:
     def selection(self, labelled: bool) -> Selection:
         """Return which columns a reader must deliver as numbers and which as text.
 
-        After the features come the offset and then the weight.
+        The numbers are those of the features, then the offset, then the weight: `block_of` finds them by their order.
         """
         numbers, texts, written = self._features()
         names = (self.label if labelled else None, self.task)
@@ -265,7 +265,7 @@ class Columns:
         return Selection((*numbers, *offset, *weight), (*texts, *(name for name in names if name is not None)), written)
 
     def block_of(self, table: Table, learn: Any) -> Block:
-        """Encode the rows of a table; `wrong_rows` must have found none."""
+        """Encode the rows of a table, from which the caller has removed those that `wrong_rows` reports."""
         weights = table.weights
         if self.plan.layout == "table":
             weights, n = self.weights_in(table), len(self._features().numbers)
@@ -290,13 +290,13 @@ class Columns:
         return named | hashed_names(self.plan, table.texts) if self.plan.layout == "table" else named
 
     def weights_in(self, table: Table) -> NDArray[np.float64] | None:
-        """Return the column of weights, the last one of a table with labels; None if the file has none."""
+        """Return the weights, which are the last numbers of a table with labels; None if there are none."""
         if self.weight is None or self.label not in table.texts:
             return None
         return np.ascontiguousarray(table.numbers[:, -1])
 
     def offsets_in(self, table: Table) -> NDArray[np.float64] | None:
-        """Return the column of offsets, which follows those of the features; None if there is none."""
+        """Return the offsets, which follow the numbers of the features; None if there are none."""
         n = len(self._features().numbers)
         if self.offset is None or table.numbers.shape[1] == n:  # `encode` reads the features alone
             return None
@@ -314,6 +314,7 @@ class Columns:
 
 
 def _tasks(text: CodedColumn) -> NDArray[Any]:
+    """Return the task of each row: an array of integers if all tasks are integers, otherwise of objects."""
     each = [parse_task(value.strip()) for value in text.values]
     if all(type(task) is int for task in each):
         return np.array(each, dtype=np.int64)[text.codes]
@@ -323,9 +324,10 @@ def _tasks(text: CodedColumn) -> NDArray[Any]:
 
 
 def _columns_of(records: Any, names: list[str]) -> dict[str, list[Any]]:
-    """Return records as one list of values per column; None where a record has no such value."""
+    """Return one list of values per column; None stands for a value that a record does not have."""
     if hasattr(records, "columns") and hasattr(records, "to_dict"):  # a pandas or polars frame
         known = {name: records[name].to_list() for name in records.columns if name in set(names)}
+        # Without any known column, one column of missing values still says how many rows there are.
         records = known or {"": [None] * len(records)}
     if isinstance(records, Mapping):
         lengths = {len(values) for values in records.values()}

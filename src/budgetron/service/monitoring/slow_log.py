@@ -1,4 +1,4 @@
-"""The slow log: requests that took longer than a threshold, as events `slow` of the log, at a bounded rate."""
+"""The slow log: logs requests that took longer than a threshold, as events named `slow`, at a bounded rate."""
 
 from __future__ import annotations
 
@@ -7,21 +7,22 @@ from typing import Any
 
 from budgetron.service.logs import log
 
-MAX_LINES = 10  # per second: a service that is slow for all must not fill its log as well
+MAX_LINES = 10  # per second, so that a service in which every request is slow does not flood its log
 
 
 class SlowLog:
     """Writes one line per slow request, and counts those beyond `MAX_LINES` per second.
 
-    `seconds` is the threshold; 0 writes none. It can be changed while the service runs.
+    `seconds` is the threshold; 0 disables the slow log. It can be changed while the service runs.
     """
 
     def __init__(self, seconds: float) -> None:
         self.seconds = seconds
+        # When the current second began, and how many lines were written and suppressed in it.
         self._second, self._lines, self._suppressed = 0.0, 0, 0
 
     def note(self, seconds: float, **fields: Any) -> None:
-        """Note a request that took that long."""
+        """Log a request that took `seconds`, unless that is below the threshold."""
         if not self.seconds or seconds < self.seconds:
             return
         now = time.monotonic()
@@ -35,7 +36,10 @@ class SlowLog:
         log("slow", milliseconds=round(1000 * seconds, 2), **fields)
 
     def tick(self) -> None:
-        """Report how many lines were left out, if the second is over. Called once per second."""
+        """Log how many lines were suppressed in the last second.
+
+        The service calls it once per second, so that the count appears even if no other slow request follows.
+        """
         if time.monotonic() >= self._second + 1.0:
             self._report()
 

@@ -1,1 +1,1 @@
-"""Commands that learn from files, and use or show the models."""
+"""Commands that train models on files, compare and tune them, predict with them, and show them and their runs."""

@@ -1,4 +1,8 @@
-"""What Budgetron declares: parameters, the parts that they stand for, arrays of its state, and bytes."""
+"""The declaration of the rule `Budgetron`: its parameters, its parts, the arrays of a saved model, and its memory.
+
+A Budgetron is a mixture of beliefs. Beliefs that share arrays form a part. The planner of memory and the loader of
+model files read the declaration; the rule itself makes its parts with `make_parts`. Nothing here learns.
+"""
 
 from __future__ import annotations
 
@@ -38,29 +42,29 @@ class Parameters(RuleParameters, frozen=True):
     shared: bool = True
     own: bool = True
     clustered: bool = False
-    cluster_share: Annotated[float, Meta(ge=0.0, le=1.0)] = 0.5  # of own variances, what a cluster has in common
-    filters: Annotated[list[Belief], Meta(max_length=64)] = []  # noqa: RUF012 - prior, own, floor of each
-    fourier_filter: Count | None = None  # the number of the filter that sees Fourier features
-    fourier_cells: Count = 0  # hashed own weights of the bias of that filter; 0: a row per task, as the others have
-    plain_filter: Count | None = None  # the number of the filter that ignores the graph
-    whole: bool = True  # whether filters have whole covariances
-    filter_frequencies: Annotated[int, Meta(ge=0, le=2**16)] = 0  # of that filter
-    frequencies: Annotated[int, Meta(ge=0, le=2**20)] = 0  # of AdaGrad, as planned; each gives a cosine and a sine
-    bandwidth: Annotated[float, Meta(gt=0.0, le=1e6)] = 1.0
-    latent: Annotated[int, Meta(ge=0, le=64)] = 0  # dimensions of the learned relations
-    rates: Annotated[list[NotNegative], Meta(max_length=64)] = []  # noqa: RUF012 - of AdaGrad: Fourier features or table
-    owns: Annotated[list[NotNegative], Meta(max_length=64)] = []  # noqa: RUF012 - one own share per rate
-    signs: Annotated[list[NotNegative], Meta(max_length=64)] = []  # noqa: RUF012 - 1 for beliefs that see signs alone
-    own_cells: Count = 0
-    cells: Annotated[int, Meta(ge=0, le=2**31)] = 0
-    max_task_rows: Annotated[int, Meta(ge=2, le=2**53)] | None = None
-    max_frequencies: Annotated[int, Meta(ge=0, le=2**20)] = 0  # of AdaGrad, where bytes of other parts become free
+    cluster_share: Annotated[float, Meta(ge=0.0, le=1.0)] = 0.5  # share of own variances common to a cluster
+    filters: Annotated[list[Belief], Meta(max_length=64)] = []  # noqa: RUF012 - `FilterBelief` of each
+    fourier_filter: Count | None = None  # the index of the filter that sees Fourier features
+    fourier_cells: Count = 0  # its hashed own weights, of the bias alone; 0: own weights in task rows, as elsewhere
+    plain_filter: Count | None = None  # the index of the filter that ignores the graph
+    whole: bool = True  # whether filters have full covariance matrices; otherwise diagonals
+    filter_frequencies: Annotated[int, Meta(ge=0, le=2**16)] = 0  # of `fourier_filter`
+    frequencies: Annotated[int, Meta(ge=0, le=2**20)] = 0  # of AdaGrad, as planned; two features each
+    bandwidth: Annotated[float, Meta(gt=0.0, le=1e6)] = 1.0  # of all Fourier features
+    latent: Annotated[int, Meta(ge=0, le=64)] = 0  # dimensions of the points of tasks in `Latent`; 0: no such part
+    rates: Annotated[list[NotNegative], Meta(max_length=64)] = []  # noqa: RUF012 - λ of each AdaGrad belief
+    owns: Annotated[list[NotNegative], Meta(max_length=64)] = []  # noqa: RUF012 - own share ρ of each
+    signs: Annotated[list[NotNegative], Meta(max_length=64)] = []  # noqa: RUF012 - 1: it sees only signs
+    own_cells: Count = 0  # own weights of all tasks in each AdaGrad belief on dense rows
+    cells: Annotated[int, Meta(ge=0, le=2**31)] = 0  # of the hashed table, for sparse rows
+    max_task_rows: Annotated[int, Meta(ge=2, le=2**53)] | None = None  # None: no limit
+    max_frequencies: Annotated[int, Meta(ge=0, le=2**20)] = 0  # of AdaGrad, once other parts have freed memory
     max_filter_frequencies: Annotated[int, Meta(ge=0, le=2**16)] = 0  # the same for the filter
-    rows_may_grow: bool = False  # whether free bytes may become rows for tasks
+    rows_may_grow: bool = False  # whether freed memory may be used for more task rows
 
 
 def make_parts(settings: Settings) -> list[Part]:
-    """Return the parts, at their priors."""
+    """Return the parts of a new model, with all weights at their priors."""
     given, outputs, columns = settings.parameters, settings.n_outputs, settings.n_features + 1
     shared, own = given.shared, given.own
     if settings.sparse:
@@ -83,18 +87,19 @@ def make_parts(settings: Settings) -> list[Part]:
 
 
 class BudgetronDeclaration(Rule):
-    """The class methods of `Budgetron` that others read."""
+    """The class methods of `Budgetron`: what is known of a model from its settings and its saved arrays."""
 
     Parameters = Parameters
     needs_kernel = False
     follows_factor = True
-    fixed_bytes = 4 * 1024  # no store
+    fixed_bytes = 4 * 1024  # less than for other rules, which have a store of examples
 
     @classmethod
     def check(cls, settings: Settings) -> None:
         graph, given = settings.graph, settings.parameters
         require(settings.kernel is None, "kernel", "null: a Budgetron stores no examples")
         if isinstance(graph, Clique):
+            # With coupling 0 tasks share nothing; with infinite coupling they have no weights of their own.
             parts = (graph.coupling != 0, graph.coupling != float("inf"), graph.mapped is not None)
             fine = parts == (given.shared, given.own, given.clustered)
             require(fine, "shared, own and clustered", "as the graph implies")
@@ -218,7 +223,7 @@ class BudgetronDeclaration(Rule):
 
 
 def _left(settings: Settings, arrays: Arrays) -> list[shapes.Shape]:
-    """Return the parts that a saved model still has."""
+    """Return the shapes of the parts that a saved model still has: parts that stay idle are dropped."""
     length(arrays, "part_index")
     index, parts = arrays["part_index"], shapes.shapes_of(settings)
     require(index.dtype.kind == "i" and len(index) >= 1 and (np.diff(index) > 0).all() and index[0] >= 0
@@ -227,8 +232,8 @@ def _left(settings: Settings, arrays: Arrays) -> list[shapes.Shape]:
 
 
 def _verify_table(settings: Settings, arrays: Arrays) -> None:
-    # Weights may have any sign; typical sizes, masses and squares may not, or their roots and logarithms were no
-    # numbers.
+    # Weights may have any sign. Typical sizes, masses and squares must not be negative: their square roots and
+    # logarithms would be NaN.
     weights = len(settings.parameters.rates) * settings.n_outputs
     cells, first = arrays["table_cells"], 1 + max(2, settings.n_outputs)
     fine = (cells[:, :first] >= 0).all() and (cells[:, first + weights :] >= 0).all()
@@ -243,20 +248,20 @@ def _verify_variances(settings: Settings, arrays: Arrays) -> None:
     whole, places = settings.parameters.whole, arrays["part_index"].tolist()
     for name in (name for name in arrays if name.endswith("_covariance")):
         variances = arrays[name][_diagonal(len(arrays[name]))] if whole else arrays[name]
-        # A matrix that lost nearly all of a variance may have rounded it to a little below 0.
+        # Updates subtract from a full matrix, so rounding may leave a tiny variance slightly below 0.
         require((variances >= (-1e-9 if whole else 0)).all(), f"state.{name}", "with variances that are not negative")
     for name in (name for name in arrays if name.startswith("filter") and name.endswith("_cells")):
         require((arrays[name][:, -1] >= 0).all(), f"state.{name}", "with variances that are not negative")
     at, shapes_of_all = 0, shapes.shapes_of(settings)
     for place in places:
         width, own = shapes_of_all[place].row_width, settings.n_features + 1
-        if width:  # every part ends with the variances of its own weights
+        if width:  # the numbers of a part end with the variances of its own weights
             variances = arrays["row_values"][:, at + width - own : at + width]
             require((variances >= 0).all(), "state.row_values", "with variances that are not negative")
         at += width
 
 
 def _diagonal(n: int) -> Integers:
-    """Return the places of the diagonal in a lower triangle of n numbers."""
+    """Return the indices of the diagonal in a lower triangle of n numbers, stored row by row."""
     order = np.arange(int(np.sqrt(2 * n)))
     return np.asarray(order * (order + 3) // 2)
