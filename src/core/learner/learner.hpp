@@ -61,7 +61,7 @@ struct RuleScratch {
   virtual ~RuleScratch() = default;
 };
 
-// Working memory of one call of learn() or margins(). Concurrent predictions have one each.
+// Working memory. The learner owns one for learn(); every call of margins() has its own, so that predictions can run concurrently.
 struct Scratch {
   explicit Scratch(Bytes& counted) : bytes(counted), row(counted), task_row(counted), margins(counted) {}
   Bytes& bytes;  // counts the bytes of everything below
@@ -104,7 +104,8 @@ class Learner {
   // stays allocated but unused.
   //
   // For a block that would grow the memory much, Model learns a copy, a few rows at a time, instead of reserving for all rows.
-  // grows_little() says whether that is unnecessary: at most twice as many slots, and rows of at most four times the model's bytes.
+  // grows_little() says whether that is unnecessary: if the block is small, or if it at most doubles the number of slots and its rows
+  // need at most four times the bytes of the model.
   bool grows_little(const Rows& rows, const std::int64_t* task_ids) const;
   void reserve(const Rows& rows, std::size_t from, std::size_t to, const std::int64_t* task_ids, const std::int64_t* clusters);
   virtual void end_reserve() noexcept {}  // frees what was reserved but not used
