@@ -1,7 +1,7 @@
 // Learner, the base class of all rules. For each example it computes the kernel values with all stored examples once, then calls
 // the rule for the margins (score) and the update (absorb). Model owns a Learner, and adds locks and all-or-nothing blocks.
 //
-// Terms: a slot is the place of one stored example. capacity() is the number of slots with memory. The kernel of a pair of examples is
+// Terms: a slot is the place of one stored example; capacity() is the number of slots with memory. The kernel of two examples is
 // K([x, i], [x', j]) = (A⁻¹)_ij K'(x, x'): the similarity of their tasks times the kernel of their features.
 #pragma once
 
