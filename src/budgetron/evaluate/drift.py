@@ -5,12 +5,14 @@ losses in buckets. If for some cut the means of the older and the newer part dif
 
     ε = √(2/m · σ² · ln(2/δ')) + 2/(3m) · ln(2/δ'),   1/m = 1/n₀ + 1/n₁,   σ² the variance of the window,
 
-the older part is dropped. If the newer mean is higher, this is an alarm; a falling loss is learning.
+the older part is dropped. If the newer mean is higher, an alarm is raised. If it is lower, the model has learned.
 
 The buckets of all tasks are rows of one table, so that a block of examples costs a few array operations. A row has at
-most 32 buckets; when it is full, neighbours are merged and new buckets become twice as large. δ' shares δ among overall
-and tasks, the cuts, and the tests of a row over time (the k-th gets a part 1/(k (k + 1))). So on a stream whose losses
-are independent and do not rise there is a false alarm with a probability of about δ at most, however long it is and
+most 32 buckets; when it is full, neighbours are merged and new buckets become twice as large.
+
+δ' is the part of δ that one test gets (a union bound). Half of δ is for the row of all examples, the other half is
+divided among the tasks. Within a row, the cuts have equal parts, and the k-th test gets 1/(k (k + 1)). So, if losses
+are independent and do not rise, the probability of any false alarm is at most about δ, however long the stream is and
 however many tasks it has. Losses lie in [0, 1]: errors, or log losses up to 8 nats divided by 8.
 """
 
@@ -28,7 +30,7 @@ Floats = NDArray[np.float64]
 DELTA = 0.01
 LARGEST_LOSS = 8.0  # nats; larger losses count as this, because ADWIN needs bounded ones
 _BUCKETS, _SMALLEST = 32, 32  # buckets per row; examples per bucket at first
-_KEPT = 100  # latest alarms
+_KEPT = 100  # alarms that are kept, the latest
 OVERALL = 0  # the row of all examples
 
 
@@ -67,10 +69,10 @@ class Adwin:
         self._rows = rows
         self._delta = delta
         self._sums = np.zeros((1, _BUCKETS, 3))  # examples, sum of losses, sum of squares
-        self._used = np.zeros(1, dtype=np.intp)
-        self._size = np.full(1, _SMALLEST, dtype=np.float64)
-        self._tests = np.zeros(1)
-        self._pending = np.zeros((1, 3))
+        self._used = np.zeros(1, dtype=np.intp)  # buckets in use
+        self._size = np.full(1, _SMALLEST, dtype=np.float64)  # examples per new bucket
+        self._tests = np.zeros(1)  # tests so far: k
+        self._pending = np.zeros((1, 3))  # sums of the bucket that is not full yet
 
     def add(
         self, rows: NDArray[np.intp], losses: Any, all_in_first: bool = False
@@ -115,7 +117,7 @@ class Adwin:
         return found
 
     def _changes(self, due: NDArray[np.intp]) -> list[tuple[int, float, float, int]]:
-        """Test all cuts of the rows, and drop what is before the most significant one."""
+        """Test all cuts of these rows, and drop the buckets before the most significant change, if there is one."""
         older = np.cumsum(self._sums[due], axis=1)
         whole = older[:, -1]
         n0, n1 = older[:, :-1, 0], whole[:, :1] - older[:, :-1, 0]

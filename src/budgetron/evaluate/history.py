@@ -58,6 +58,7 @@ def changes(before: dict[str, Any], after: dict[str, Any]) -> list[Change]:
 
 def _of_share(record: dict[str, Any]) -> float | None:
     share, n = record["error"], max(record["n"], 1)
+    # The lower limit keeps an error of 0 or 1 from counting as certain.
     return math.sqrt(max(share * (1 - share), 0.25 / n) / n)
 
 

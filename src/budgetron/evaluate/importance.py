@@ -3,7 +3,8 @@
 The importance of a feature is the mean of |what it adds to the margin| over all examples; an example without the
 feature counts as 0. The names of hashed features are unlimited, so only the heaviest are kept, by the rule of
 Space-Saving (Metwally et al., 2005) in batches: when there are twice as many names as the limit, the lighter half is
-dropped. A name that appears later has lost at most the largest weight that was dropped before.
+dropped. A name that appears afterwards may have been dropped before: `missed` bounds what it lost by the largest sum
+that was dropped so far.
 """
 
 from __future__ import annotations
@@ -26,9 +27,9 @@ class Importance:
     shared, own, related : float
         Mean of the absolute value of each part. Parts may cancel, so these three add up to at least `mean`.
     direction : float
-        Mean of what it adds, with its sign: near the mean if it always speaks for the explained label.
+        Mean of what it adds, with its sign: equal to `mean` if it always speaks for the explained label.
     missed : float
-        How much larger the mean may be, because the name was dropped for a while.
+        How much larger `mean` may be in truth, because the name may have been dropped for a while.
     """
 
     name: str
@@ -41,7 +42,7 @@ class Importance:
 
 
 class FeatureImportance:
-    """Adds up explanations. `limit` is the number of features that are kept.
+    """Accumulate explanations over a stream. `limit` is the number of features that are kept.
 
     >>> import numpy as np
     >>> from budgetron import Budgetron, evaluate
@@ -62,7 +63,7 @@ class FeatureImportance:
         self._dropped = 0.0  # the largest |total| of a name that was dropped
 
     def add(self, explanation: Any) -> None:
-        """Count one explanation. Features of the explained class count; the constant does not."""
+        """Add one explanation: all its terms except the constant and the normalisation."""
         self.n += 1
         for term in explanation.terms:
             if term.kind in ("constant", "normalisation"):

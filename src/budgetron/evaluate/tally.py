@@ -77,7 +77,7 @@ class Tally:
         return None
 
     def others(self) -> Figures | None:
-        """Return the figures of all later tasks together; None if there are none."""
+        """Return the figures of all tasks after the first `max_tasks` together; None if there are no such tasks."""
         row = self.counts.others
         return figures(row, self.probabilistic, self.ranking.by_place([OTHERS])[0]) if row[0] else None
 

@@ -93,7 +93,7 @@ class Source:
         return content if self._decoder is None else self._transcoded(content, size)
 
     def _transcoded(self, content: bytes, size: int) -> bytes:
-        """Return text of another encoding as UTF-8; the next bytes, if these end within a character."""
+        """Convert bytes to UTF-8. If they are only a part of one character, read on until it is complete."""
         assert self._decoder is not None
         try:
             text: str = self._decoder.decode(content, final=self.ended)

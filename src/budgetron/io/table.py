@@ -26,7 +26,7 @@ from budgetron.io.encoding.written_numbers import Writing
 PLAIN = Writing()
 SAMPLE_ROWS = 4096  # rows from which types and first scales are inferred
 SAMPLE_BYTES = 1 << 24
-ENOUGH_BAD = 1000  # bad lines without a good one before them: the file has another format
+ENOUGH_BAD = 1000  # so many bad lines before the first good one mean that the file has another format
 _SHOWN = 200  # characters of a bad line that are kept
 
 
@@ -118,7 +118,7 @@ def without_codes(numbers: NDArray[np.float64], writing: Writing) -> NDArray[np.
 
 
 def _written_numbers(column: list[Any], writing: Writing) -> NDArray[np.float64]:
-    """Convert a column whose texts are written in a certain way; numbers among them mean themselves."""
+    """Convert a column of numbers: texts by the rules of `writing`; values that are numbers stay as they are."""
     numbers = _numbers([[None if isinstance(value, str) else value for value in column]], len(column))[:, 0]
     numbers = without_codes(numbers, writing)
     for row, value in enumerate(column):

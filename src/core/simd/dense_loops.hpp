@@ -94,7 +94,7 @@ void squares(const T* const* x, size_t count, size_t d, double* out) {
   if (q < count) squares_some<T, 1>(x + q, count - q, d, out + q);
 }
 
-// In the order that is quickest.
+// Has four independent sums per lane, unlike squares(), which must add in the order of products().
 template <class T>
 double rough_square(const T* x, size_t d) {
   using V = typename Pack<T>::type;

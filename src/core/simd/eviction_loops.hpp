@@ -57,8 +57,8 @@ Extremes extremes(const double* x, size_t n) {
   return extremes_of(n, [=](size_t j) { return x[j]; });
 }
 
-// Joins at(j), a register of the numbers from j on, over j, and one(j) for the last j. Four registers at a time, because the result
-// of one step is needed by the next.
+// Reduces n numbers by join(): at(j) is a register of numbers from j on, and one(j) a single number, for the rest that fills no
+// register. There are four accumulators, because each step waits for the result of the step before.
 template <class T, class At, class One, class Join>
 inline T joined(size_t n, T start, At at, One one, Join join) {
   constexpr size_t w = Pack<T>::lanes;
@@ -83,9 +83,9 @@ inline int64_t least_value(size_t n, At at, One one) {
   return joined<int64_t>(n, INT64_MAX, at, one, [](const auto& a, const auto& b) { return where_at_most(a, b, a, b); });
 }
 
-// The place of `value` in x; n if it is not there.
+// The index of `value` in x; n if it is not there.
 inline size_t place_of(int64_t value, const int64_t* x, size_t n) {
-  constexpr size_t block = 32;  // one branch for all of them
+  constexpr size_t block = 32;  // numbers per branch
   size_t j = 0;
   for (; j + block <= n; j += block) {
     int64_t found = 0;
@@ -97,7 +97,7 @@ inline size_t place_of(int64_t value, const int64_t* x, size_t n) {
   return j;
 }
 
-// The place of the least of n distinct numbers; n if there is none.
+// The index of the least of n distinct numbers; n if there is none.
 size_t least_of(const int64_t* x, size_t n) {
   return place_of(least_value(n, [=](size_t j) { return load(x + j); }, [=](size_t j) { return x[j]; }), x, n);
 }

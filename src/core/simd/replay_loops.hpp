@@ -37,7 +37,7 @@ inline bool factors(const Evictions& e, size_t from, double* const* row, double 
   return true;
 }
 
-// Wide registers of the rows from slot j on, which are at row[q].
+// Applies the entries to `Wide` registers of each row; row[q] points to slot j of row q.
 template <size_t Rows, size_t Wide>
 inline void replay_columns(const Evictions& e, size_t from, size_t j, const double (&factor)[kMostEvictions][Rows], double* const* row) {
   using V = Pack<double>::type;
@@ -56,7 +56,7 @@ inline void replay_columns(const Evictions& e, size_t from, size_t j, const doub
     for (size_t g = 0; g < Wide; ++g) store(row[q] + g * w, sum[q][g]);
 }
 
-// `next`, if there are any, are the rows after these.
+// Applies the entries to these rows, and prefetches the rows that follow, `next`; null if none do.
 template <size_t Rows>
 inline void replay_some(const Evictions& e, size_t from, size_t n, double* const* row, double* const* next) {
   constexpr size_t w = Pack<double>::lanes, wide = 2;
@@ -75,7 +75,7 @@ inline void replay_some(const Evictions& e, size_t from, size_t n, double* const
     replay_columns<Rows, wide>(e, from, j, factor, at);
   }
   for (; j + w <= n; advance(w)) replay_columns<Rows, 1>(e, from, j, factor, at);
-  if (j < n) {  // the rest fills no register, and is copied to one
+  if (j < n) {  // the rest does not fill a register, so it is copied to a buffer
     double rest[Rows][w] = {};
     for (size_t q = 0; q < Rows; ++q) {
       for (size_t i = 0; i < n - j; ++i) rest[q][i] = at[q][i];

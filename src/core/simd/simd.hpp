@@ -32,18 +32,18 @@ struct WholeRun {
   std::int32_t x;
 };
 
-// The least of some numbers, and the largest of the finite ones; ∞ and 0 if there are none.
+// The least number of an array and its largest finite one; ∞ and 0 if it has none.
 struct Extremes {
   double least, largest;
 };
 
-// Evictions that some rows of coefficients have not seen yet. Entry m takes the number that a row has in slots[m], sets that slot
-// to 0, and adds the number times shares[m] to the row.
+// Evictions that were not yet applied to some rows of coefficients. Entry m reads the coefficient w of a row in slots[m], sets it to
+// 0, and adds w · shares[m], a vector, to the row.
 constexpr std::size_t kMostEvictions = 32, kLongestRegister = 8;
 struct Evictions {
   std::size_t count;
   const std::uint32_t* slots;
-  const double* shares;  // count × stride, and kLongestRegister more; 0 in slots that a later entry evicts again
+  const double* shares;  // count × stride, and kLongestRegister numbers of padding; 0 in slots that a later entry evicts again
   std::size_t stride;
   const double* among;  // [m · kMostEvictions + l]: what entry m adds to the slot of entry l > m, up to its eviction; otherwise 0
   bool flush;           // afterwards, numbers below 1e-300 in the rows that change become 0
@@ -57,13 +57,13 @@ struct Simd {
                        std::size_t count, float* const* out);
   void (*products_f64)(const double* store, std::size_t blocks, std::size_t d, const double* const* x,
                        std::size_t count, double* const* out);
-  // The same with one lane of a block, up to the lanes beside it in a register.
+  // The same with a single lane of one block. The other lanes of its register are computed and written too.
   void (*products_lane_f32)(const float* block, std::size_t d, std::size_t lane, const float* const* x, std::size_t count, float* const* out);
   void (*products_lane_f64)(const double* block, std::size_t d, std::size_t lane, const double* const* x, std::size_t count, double* const* out);
   // ‖x‖² of `count` rows, each added up in the same order as a lane of `products`, so that equal rows are at distance 0.
   void (*squares_f32)(const float* const* x, std::size_t count, std::size_t d, double* out);
   void (*squares_f64)(const double* const* x, std::size_t count, std::size_t d, double* out);
-  // ‖x‖² of one row up to rounding, several times as fast.
+  // ‖x‖² of one row, in another order of additions: equal up to rounding, and several times as fast.
   double (*rough_square_f32)(const float* x, std::size_t d);
   double (*rough_square_f64)(const double* x, std::size_t d);
 
@@ -121,8 +121,8 @@ struct Simd {
   // b_j ← scale b_j / (1 − p_j), clipped to ± most.
   void (*make_up)(double scale, const double* p, double most, std::size_t n, double* b);
 
-  // S is the packed lower triangle of a symmetric matrix, row by row. In one pass over S: S += Σ_m c_m v_m v_mᵀ over the first
-  // `terms` of m = 0, 1, then y = S x.
+  // S is the packed lower triangle of a symmetric matrix, row by row. In one pass over S: S += Σ_m c_m v_m v_mᵀ for
+  // m < terms (0, 1 or 2), then y = S x.
   void (*symmetric_pass)(double* s, std::size_t n, int terms, double c0, const double* v0, double c1,
                          const double* v1, const double* x, double* y);
   // y = S x, S symmetric, n × n, row by row. Reads only its lower triangle.

@@ -324,11 +324,11 @@ class DenseStore final : public Store {
   std::size_t d_, size_ = 0;
   bool growing_;
   std::size_t shifted_ahead_;  // lookahead() once c has moved: smaller, because every shifted instance is a copy in memory
-  Vec<T> blocks_;
-  Vec<T> sq_;
-  Vec<double> scale_;
-  Vec<T> point_, candidate_;  // c, 0 until its first move; the point that c may move to. Empty without a Gaussian kernel.
-  Vec<T> query_, dots_;       // for kernel_row_of_slot() and update_reference()
+  Vec<T> blocks_;      // the rows minus c, in blocks of lanes
+  Vec<T> sq_;          // ‖x − c‖² of each slot; its size is the capacity
+  Vec<double> scale_;  // Kernel::scale of each slot
+  Vec<T> point_, candidate_;  // c (0 until its first move), and the point that c may move to; empty unless the kernel is Gaussian
+  Vec<T> query_, dots_;       // working memory of kernel_row_of_slot(), overwrite() and update_reference()
   double reach2_ = std::numeric_limits<double>::infinity();  // a row is far from c if ‖x − c‖² exceeds this
   std::int64_t streak_ = 0, moves_ = 0;                      // see Reference
 };

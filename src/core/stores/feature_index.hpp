@@ -22,7 +22,8 @@ class Cell {
 
   bool empty() const { return tag_ == kEmpty; }
   bool single() const { return tag_ & 1; }
-  bool dense() const { return dense_; }  // this one and the next two must not be called for a single posting
+  // A single posting has no dense() and no length: its value is in their place.
+  bool dense() const { return dense_; }
   std::uint32_t length() const { return length_; }
   void set_length(std::size_t length) { length_ = static_cast<std::uint32_t>(length); }
   std::int32_t feature() const { return static_cast<std::int32_t>(tag_ >> 1); }

@@ -108,6 +108,7 @@ class InvertedIndex {
     if (cell->dense()) {
       columns_[cell->at].values[slot] = V{};
       cell->set_length(left);
+      // Half the share at which it became a column, so that a feature near that share does not change back and forth.
       if (left <= 1 || left * 2 * kShare < slots_) make_sparse(*cell);
       return;
     }
@@ -196,7 +197,7 @@ class InvertedIndex {
           const Column& column = columns_[cell->at];
           const std::int64_t most = std::int64_t{std::abs(value)} * column.largest;
           const WholeRun run{nullptr, column.values.data(), size, value};
-          if (most > kLargestWhole) {
+          if (most > kLargestWhole) {  // its products alone may exceed 16 bits: add it in 32 bits
             runs[filled++] = run;
             continue;
           }
@@ -228,8 +229,8 @@ class InvertedIndex {
   template <class U>
   friend class InvertedIndex;
 
-  // A feature becomes a column when more than 1/kShare of the slots have it. Columns pay earlier for whole numbers, because
-  // more of them fit into a register.
+  // A feature becomes a column when more than 1/kShare of the slots have it. For whole numbers a column is worth it at a
+  // smaller share, because more values fit into a register.
   static constexpr std::size_t kShare = sizeof(V) == 2 ? 8 : 4;
   static constexpr std::size_t kGroup = 32, kAhead = 6;
   static constexpr std::int64_t kLargestWhole = std::numeric_limits<std::int16_t>::max();
@@ -309,6 +310,7 @@ class InvertedIndex {
   // Updates packed_ after a list has changed its length.
   void resized(std::size_t from, std::size_t to) { packed_ += Postings<V>::packed_bytes(to) - Postings<V>::packed_bytes(from); }
 
+  // In an index of fixed size, all columns together have at most most_ / 8 values.
   std::size_t most_columns() const {
     return most_ ? most_ / (8 * std::max<std::size_t>(slots_, 1)) : std::numeric_limits<std::uint32_t>::max();
   }

@@ -138,7 +138,8 @@ class Postings {
   static constexpr std::size_t units(std::size_t capacity) {
     return (sizeof(Header) + capacity * (sizeof(std::uint32_t) + sizeof(V)) + kUnit - 1) / kUnit;
   }
-  // Class c is for 2 << c postings.
+  // Blocks of size class c have space for 2 << c postings or more. A request is rounded up to a class; a freed block, which
+  // `pack` may have trimmed, is rounded down.
   static int class_below(std::size_t capacity) { return floor_log2(capacity) - 1; }
   static int class_above(std::size_t wanted) { return wanted <= 2 ? 0 : floor_log2(wanted - 1); }
 

@@ -34,7 +34,7 @@ class RowTable {
     std::int64_t stamp;    // n_seen at the last update
     std::int64_t members;  // common rows: how many task rows the cluster has
     std::uint32_t newer, older;  // the linked list, in the order of the last update
-    std::uint32_t version;       // for the caller: how many changes of all rows this one has seen
+    std::uint32_t version;       // for the caller: how many entries of its log of changes to all rows were applied to this one
   };
   static constexpr std::uint32_t kNone = std::numeric_limits<std::uint32_t>::max();
 
@@ -165,6 +165,7 @@ class RowTable {
     while (index_[b] != kNone && !(rows_[index_[b]].name == name)) b = (b + 1) & (index_.size() - 1);
     return b;
   }
+  // Moves later entries of the same run back into the hole, so that linear probing still finds them.
   void erase_bucket(std::size_t hole) {
     const std::size_t mask = index_.size() - 1;
     for (std::size_t b = (hole + 1) & mask; index_[b] != kNone; b = (b + 1) & mask) {

@@ -25,7 +25,7 @@ struct Rows {
   const std::int32_t* indices = nullptr;
   const float* data_f32 = nullptr;
   const double* data_f64 = nullptr;
-  const double* offsets = nullptr;  // rows × outputs, added to the margins of a Budgetron; may be none
+  const double* offsets = nullptr;  // rows × outputs, added to the margins of a Budgetron; may be null
 };
 
 // One row of Rows.
@@ -51,7 +51,7 @@ class Store {
   virtual std::size_t size() const = 0;
   // ‖x‖² of the rows as passed in, before c is subtracted.
   virtual void squares(const Rows& rows, std::size_t first, std::size_t count, double* out) const = 0;
-  // The same up to rounding, for the validation of rows, which are all read before the first of them is learned.
+  // The same up to rounding, and faster. Validation needs it, because it reads all rows of a call before the first is learned.
   virtual void rough_squares(const Rows& rows, std::size_t first, std::size_t count, double* out) const {
     squares(rows, first, count, out);
   }
@@ -81,8 +81,8 @@ class Store {
   // kernels and sparse rows ignore it.
   virtual void kernel_row_of_slot(const struct Kernel& kernel, std::size_t slot, bool exact, double* row) = 0;
 
-  // Whether the pool has space for the non-zeros of x: now, or if every stored row were evicted. The learner counts the
-  // slots. Dense rows always fit.
+  // Whether the pool has space for the non-zeros of x: now (fits), or if every stored row were evicted (fits_alone). Dense
+  // rows always fit. Whether a slot is free is not tested here: the learner counts the slots.
   virtual bool fits(const Instance& x) const = 0;
   virtual bool fits_alone(const Instance& x) const = 0;
   // The length of the shortest prefix of `order` whose eviction makes x fit.
@@ -102,9 +102,11 @@ class Store {
   virtual void read(const Instance&, double*) const { throw std::logic_error("rows of this store cannot be read"); }
   virtual void overwrite(std::size_t, const double*, const struct Kernel&) { throw std::logic_error("rows of this store cannot be overwritten"); }
 
-  // For rules that merge rows: then a sparse row may have the features of many rows of a block, and values that are not whole.
+  // Called by rules that merge rows. A merged sparse row may have the features of many rows of a block, so more memory is reserved;
+  // and its values need not be whole numbers, so they are not stored as int16.
   virtual void expect_mergers() {}
-  // Sparse rows: the non-zeros of all rows; and those of one, in ascending order of the features. Returns their number.
+  // Sparse rows only. `nonzeros` is the number of non-zeros of all stored rows. `read` writes the features of one row, in ascending
+  // order, and their values, and returns how many there are.
   virtual std::size_t nonzeros() const { return 0; }
   virtual std::size_t read(std::size_t, std::int32_t*, double*) const { throw std::logic_error("rows of this store have no features"); }
 

@@ -21,7 +21,7 @@ from budgetron.evaluate.metrics.ranking import Ranks
 from budgetron.graphs.task_ids import plain
 
 Floats = NDArray[np.float64]
-SEEN, WRONG, MISTAKES, LOG_LOSS, BRIER, FIRST_CLASS = range(6)  # columns; then TP, FP and FN per counted class
+SEEN, WRONG, MISTAKES, LOG_LOSS, BRIER, FIRST_CLASS = range(6)  # columns; from the last on, TP, FP, FN per class
 OTHERS = 0  # the row shared by all tasks after the first `max_tasks`
 
 
@@ -58,7 +58,7 @@ class Figures:
 
 
 def figures(counts: Floats, probabilistic: bool, ranks: Ranks = Ranks()) -> Figures:
-    """Derive the figures of one row of counts. Python floats are faster than NumPy for a row this short."""
+    """Derive the figures from one row of counts. For a row this short, Python floats are faster than NumPy."""
     n, wrong, mistakes, loss, squares, *classes = counts.tolist()
     found, false, missed = classes[0::3], classes[1::3], classes[2::3]
     return Figures(
@@ -90,7 +90,7 @@ def increments(
 ) -> Floats:
     """Return what each example adds to the counts of its task. `truth` and `predicted` are class codes.
 
-    `losses` are the log losses and the squared errors, of a model that gives probabilities.
+    `losses` are the log losses and the squared errors (Brier); None for a model without probabilities.
     """
     counted = [1] if n_classes == 2 else range(n_classes)
     rows = np.zeros((len(truth), FIRST_CLASS + 3 * len(counted)))

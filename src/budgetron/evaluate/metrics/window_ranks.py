@@ -1,11 +1,13 @@
 """Ranking figures of the windows of a curve, as sums that can be merged.
 
-    AUC, per class     pairs in the right order (a tie counts half) and all pairs, within the window
+Each figure of a class is kept as a numerator and a denominator, which add up when `Curve` merges windows:
+
+    AUC                pairs in the right order (a tie counts half), and all pairs
     average precision  its value times the positives, and the positives
     precision at k     positives among the k highest scores, and k
 
-Sums of merged windows still compare only examples of the same window, so that margins that grow
-over time do not lower the figures.
+A merged window thus still compares only examples of the same original window, so that margins that grow over time do
+not lower the figures.
 """
 
 from __future__ import annotations
@@ -33,7 +35,7 @@ def added(first: Floats | None, second: Floats | None) -> Floats | None:
 
 
 def ranks(sums: Floats | None) -> Ranks:
-    """Return the figures of sums: per class, then the mean over classes."""
+    """Return the figures that these sums give: numerator over denominator per class, then the mean over classes."""
     if sums is None:
         return Ranks()
     parts, wholes = sums[:, 0::2], sums[:, 1::2]

@@ -11,13 +11,13 @@ from collections.abc import Mapping
 
 from budgetron.errors import shown
 
-_RARE = 0.001  # share of the rows of a label that may be a typing error
+_RARE = 0.001  # a label with at most this share of the rows may be a typing error
 _ENOUGH_ROWS = 50
 _OTHER_DATES = re.compile(r"[0-9]{1,2}([./-])[0-9]{1,2}\1([0-9]{2}|[0-9]{4})([ T].*)?", re.ASCII)
 
 
 def about_task(task: str | None, note: str, candidates: Mapping[str, int]) -> list[str]:
-    """Doubts about the task, where the caller did not name it. `candidates` has the number of values of each."""
+    """Warn that another column may be the task. `candidates`: such columns, with their numbers of distinct values."""
     if not candidates:
         return []
     name = next(iter(candidates))
@@ -32,7 +32,7 @@ def about_task(task: str | None, note: str, candidates: Mapping[str, int]) -> li
 
 
 def about_label(label: str, counts: Mapping[str, int]) -> list[str]:
-    """Doubts about rare labels that look like typing errors of frequent ones."""
+    """Warn about rare labels that look like typing errors of frequent ones."""
     rows = sum(counts.values())
     if rows < _ENOUGH_ROWS or len(counts) < 3:
         return []
@@ -52,7 +52,7 @@ def about_label(label: str, counts: Mapping[str, int]) -> list[str]:
 
 
 def about_number(name: str, value: str) -> str:
-    """The doubt about numbers whose format cannot be decided."""
+    """Warn that the decimal sign of a column of numbers cannot be inferred."""
     return (
         f'Column {shown(name)} is taken for a category, because {shown(value)} may be written with decimal="," or with '
         'decimal=".": say which.'
@@ -60,7 +60,7 @@ def about_number(name: str, value: str) -> str:
 
 
 def about_words(name: str, n_numbers: int, n: int, word: str) -> str:
-    """The doubt about a category that is mostly numbers."""
+    """Warn about a category whose values are mostly numbers."""
     return (
         f"Column {shown(name)} is taken for a category, although {n_numbers:,} of {n:,} values are numbers: "
         f"{shown(word)} is not. If it means that a value is missing, use na_values=[{_quoted(word)}]; otherwise "
@@ -69,7 +69,7 @@ def about_words(name: str, n_numbers: int, n: int, word: str) -> str:
 
 
 def about_dates(name: str, values: Mapping[str, int]) -> list[str]:
-    """The doubt about a category whose values look like dates in another order than 2024-02-29."""
+    """Warn about a category whose values look like dates, but not in the order of 2024-02-29."""
     if len(values) < 2 or not all(map(_OTHER_DATES.fullmatch, values)):
         return []
     return [f"Column {shown(name)} is taken for a category, although {shown(next(iter(values)))} looks like a date. "
@@ -77,7 +77,7 @@ def about_dates(name: str, values: Mapping[str, int]) -> list[str]:
 
 
 def about_repeated(name: str, renamed: str, same: bool) -> str:
-    """The doubt about a second column of one name."""
+    """Warn that two columns have the same name."""
     what = "has the same values" if same else "has other values"
     return (
         f"Two columns are called {shown(name)}; the second is called {shown(renamed)} here and {what}. Leave it out "
@@ -86,7 +86,7 @@ def about_repeated(name: str, renamed: str, same: bool) -> str:
 
 
 def about_identifier(name: str, n: int) -> str:
-    """The doubt about whole numbers that are names, in a file whose task is known."""
+    """Warn that integers are left out as identifiers, for a caller who named another column as the task."""
     return (
         f"Column {shown(name)} is left out, because by its name its {n:,} numbers are identifiers. Use it with "
         f"categorical=[{_quoted(name)}]."
