@@ -124,7 +124,7 @@ def _predicted(margins: NDArray[np.float64], classes: NDArray[Any]) -> NDArray[A
 
 
 def _auc_apart(margins: list[NDArray[np.float64]], positive: NDArray[np.bool_]) -> NDArray[np.float64]:
-    """Return how far the AUCs of the learners are apart on pieces of a block: sums of differences and of squares."""
+    """Return Σ w_i d_i and Σ w_i² d_i² of each pair of learners, over the pieces of a block."""
     sums = np.zeros((2, len(margins), len(margins)))
     for start in range(0, len(positive), _PIECE):
         true = positive[start : start + _PIECE]

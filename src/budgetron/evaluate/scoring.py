@@ -59,6 +59,7 @@ def _multiclass_increments(
     confusion: ConfusionCounts,
 ) -> Counted:
     each = np.arange(len(truth))
+    # With delayed labels, the first examples are predicted before anything was learned: one margin, 0, for all classes.
     margins = part.margins if part.margins.ndim == 2 else np.zeros((len(truth), n_classes))
     predicted = margins.argmax(axis=1)
     confusion.add(truth, predicted, n_classes)

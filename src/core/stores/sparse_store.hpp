@@ -38,7 +38,7 @@ class SparseStore final : public Store {
         sums_(bytes, capacity),
         order_(bytes, capacity),
         moving_(bytes) {
-    if (pool_) row_features_.resize(pool_ + pool_ / 8 + 1);
+    if (pool_) row_features_.resize(pool_ + pool_ / 8 + 1);  // an eighth more than needed, so that compact_rows() is rare
   }
 
   std::size_t size() const override { return size_; }
@@ -57,8 +57,8 @@ class SparseStore final : public Store {
   struct SparseProducts final : Products {
     explicit SparseProducts(Bytes& bytes) : counted(bytes, sizeof(SparseProducts)), sums(bytes), whole(bytes) {}
     CountedSize counted;
-    Vec<double> sums;
-    Vec<std::int32_t> whole;
+    Vec<double> sums;          // the inner products with all slots
+    Vec<std::int32_t> whole;  // working memory of InvertedIndex::whole_products
   };
   std::unique_ptr<Products> new_products(Bytes& bytes) const override {
     auto products = std::make_unique<SparseProducts>(bytes);
@@ -215,6 +215,7 @@ class SparseStore final : public Store {
   }
   static const std::int32_t* indices_of(const Instance& x) { return x.rows->indices + x.rows->indptr[x.at]; }
 
+  // Calls use() with the index that is set: whole_ or wide_.
   template <class Use>
   void with_index(Use use) {
     if (whole_)
@@ -223,6 +224,7 @@ class SparseStore final : public Store {
       use(*wide_);
   }
 
+  // Writes the inner products of a row with all slots to `sums`: as integers if all values involved are small whole numbers.
   void add_products(const std::int32_t* features, const T* values, std::size_t n, std::int32_t* whole, double* sums) const {
     const double sum = whole_ ? whole_sum(values, n) : -1.0;
     if (sum >= 0 && sum <= kLargestSum) {
@@ -307,13 +309,14 @@ class SparseStore final : public Store {
     return row_end_;
   }
 
-  // Allocates so that `n` further entries fit, if necessary after compact_rows().
+  // Makes sure that n further entries fit at the end of row_features_: allocates if necessary, and closes the gaps.
   void reserve_rows(std::size_t n) {
     if (pool_ || row_end_ + n <= row_features_.size()) return;
     if ((live_ + n) * 3 > row_features_.size() * 2) row_features_.resize(std::max<std::size_t>(256, (live_ + n) * 2));
     compact_rows();
   }
 
+  // Closes the gaps that evicted rows left in row_features_.
   void compact_rows() {
     const auto end_of_order = order_.begin() + static_cast<std::ptrdiff_t>(size_);
     for (std::size_t s = 0; s < size_; ++s) order_[s] = static_cast<std::uint32_t>(s);
@@ -346,7 +349,7 @@ class SparseStore final : public Store {
   std::unique_ptr<InvertedIndex<Whole>> whole_;  // exactly one of the two is set
   std::unique_ptr<InvertedIndex<T>> wide_;
   Vec<std::int32_t> row_features_;  // the features of all rows, with gaps where rows were evicted
-  Vec<std::size_t> row_begin_;
+  Vec<std::size_t> row_begin_;      // where the features of each slot begin in row_features_
   Vec<std::uint32_t> row_length_;
   std::size_t row_end_ = 0, live_ = 0;  // where the used part of row_features_ ends; the number of stored non-zeros
   Vec<double> sq_, scale_;

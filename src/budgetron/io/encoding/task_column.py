@@ -1,8 +1,8 @@
 """Which column of a file is the task: one with a usual name, or none. Columns that may be meant are reported.
 
 A wrong task changes everything that is learned, so only four names are taken for it: task, user, customer and
-device, also with an ending such as _id. Other names of things and all other identifiers are candidates: the caller is
-told about them, and none of them becomes a number.
+device, also with an ending such as _id. Other columns whose names say that they identify something are candidates: the
+caller is told about them, and they are never used as numbers.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ def default_task(names: Iterable[str]) -> str | None:
 
 
 def is_identifier(name: str) -> bool:
-    """Whether a name says that the column has names or numbers of things."""
+    """Whether the name of a column says that its values identify something, such as user, order_no or uuid."""
     said = words_of(name)
     if not said:
         return False
@@ -44,7 +44,7 @@ def is_identifier(name: str) -> bool:
 
 
 def is_candidate(name: str, present: Mapping[str, int]) -> bool:
-    """Whether a column may be the task: by its name, and because its values repeat and are no measurements."""
+    """Whether a column may be the task: its name says so, its values repeat, and none of them is a fraction."""
     n = sum(present.values())
     if not is_identifier(name) or not 2 <= len(present) <= n / 2:
         return False

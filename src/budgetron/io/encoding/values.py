@@ -48,7 +48,7 @@ def code_texts(texts: Iterable[str]) -> CodedColumn:
 
 
 def parse_number(text: str) -> float | None:
-    """Parse a number; NaN if it is missing, None if the text is neither."""
+    """Parse a number; NaN if it is missing, None if the text is neither a number nor a missing value."""
     stripped = text.strip(" \t")
     if stripped in MISSING:
         return math.nan
@@ -71,7 +71,7 @@ def is_numeric_literal(text: str) -> bool:
 
 
 def parse_date(text: str, missing: Collection[str] = ()) -> float | None:
-    """Parse a date as days since 1970; NaN if it is missing, None if the text is neither. The default zone is UTC."""
+    """Parse a date as days since 1970, by default in UTC; NaN if it is missing, None if the text is neither of them."""
     stripped = text.strip()
     if stripped in MISSING or stripped in missing:
         return math.nan
@@ -86,13 +86,13 @@ def parse_date(text: str, missing: Collection[str] = ()) -> float | None:
 
 
 def parse_integer(text: str) -> int | None:
-    """Parse an integer label; None if it is none. Unlike in numbers, "true" and "false" are words here."""
+    """Parse an integer label; None if the text is not an integer. Unlike in numbers, "true" and "false" are words."""
     number = parse_number(text) if is_numeric_literal(text) else None
     return int(number) if number is not None and number == math.floor(number) and abs(number) < 2**53 else None
 
 
 def parse_truth(text: str) -> bool | None:
-    """Parse a boolean label as programs write it: true, True, TRUE or 1; None if it is none."""
+    """Parse a boolean label as programs write it: true, True, TRUE or 1; None if the text is no boolean."""
     return _TRUTHS.get(text.strip().lower())
 
 

@@ -48,7 +48,7 @@ def _pattern(decimal: str, thousands: str) -> re.Pattern[str]:
 
 _PATTERNS = {COMMA: _pattern(",", "." + _BLANKS), POINT: _pattern(r"\.", "," + _BLANKS)}
 _PATTERNS[""] = re.compile(r"[+-]?([0-9]+(\.[0-9]*)?|\.[0-9]+)([eE][+-]?[0-9]+)?", re.ASCII)
-# Possessive, because a file must not make the match of a block try many ways to divide it.
+# The possessive *+ never backtracks, so that a hostile file cannot make the match of a block slow.
 _MANY = {format: re.compile(f"(?:{pattern.pattern}\n)*+", re.ASCII) for format, pattern in _PATTERNS.items()}
 _DROPPED = {"": {}, COMMA: str.maketrans(",", ".", "." + _BLANKS), POINT: str.maketrans("", "", "," + _BLANKS)}
 
@@ -60,7 +60,7 @@ class Writing(NamedTuple):
     missing: tuple[str, ...] = ()
 
     def parse(self, text: str) -> float | None:
-        """Parse a number; NaN if it is missing, None if the text is neither."""
+        """Parse a number; NaN if it is missing, None if the text is neither a number nor a missing value."""
         stripped = text.strip(_MARGIN)
         if stripped in self.missing:
             return math.nan

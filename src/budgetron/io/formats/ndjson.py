@@ -102,7 +102,7 @@ class _Scanned(NamedTuple):
 
 
 def _scanned(chunk: Chunk, selection: Selection) -> _Scanned | None:
-    """Parse the lines of a chunk in the core; None if some of them only Python can, such as lists and invalid lines."""
+    """Parse the lines of a chunk in the core; None if Python has to, because some have lists or are invalid."""
     if native.json_lines is None or not set(selection.numbers).isdisjoint(selection.texts):
         return None
     (found, content, offset), (names, texts, written) = chunk, selection

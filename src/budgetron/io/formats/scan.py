@@ -58,8 +58,8 @@ def scan(
 ) -> Scan:  # fmt: skip
     """Return the complete records from `offset` on; with `last`, also a final record without a newline.
 
-    `kinds` has one byte per field: IGNORED, NUMBER or TEXT. If it is empty, every line is one record and its content
-    is not looked at.
+    `kinds` has one byte per field: IGNORED, NUMBER or TEXT. If it is empty, every line is one record, which is not
+    split into fields.
     """
     compiled = native.scan
     if compiled is None:
