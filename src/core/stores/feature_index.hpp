@@ -66,12 +66,19 @@ class FeatureIndex {
   // Allocates space for `most` features now; most == 0: the table grows. `seed` randomises the hash, so that an adversary
   // cannot choose features that collide. Only speed depends on it.
   FeatureIndex(Bytes& bytes, std::size_t most, std::uint64_t seed)
-      : bytes_(bytes), growing_(most == 0), seed_(seed), cells_(bytes, most ? most + most / 4 + 1 : 64) {}
+      : bytes_(bytes), growing_(most == 0), multiplier_(keyed_hash(0, seed) | 1), cells_(bytes, most ? most + most / 4 + 1 : 64) {}
 
-  void prefetch(std::int32_t feature) const { budgetron::prefetch(&cells_[home_of(feature)]); }
+  // The cell where the search for a feature begins. It stays the same until reserve() or take_over().
+  const Cell* home(std::int32_t feature) const { return cells_.data() + home_of(feature); }
+  // The same, and prefetches it.
+  const Cell* prefetch(std::int32_t feature) const {
+    const Cell* cell = home(feature);
+    budgetron::prefetch(cell);
+    return cell;
+  }
 
-  const Cell* find(std::int32_t feature) const {
-    const Cell* cell = cells_.data() + home_of(feature);
+  const Cell* find(std::int32_t feature) const { return find(feature, home(feature)); }
+  const Cell* find(std::int32_t feature, const Cell* cell) const {
     const Cell* const end = cells_.data() + cells_.size();
     while (!cell->holds(feature)) {
       if (cell->empty()) return nullptr;
@@ -79,7 +86,10 @@ class FeatureIndex {
     }
     return cell;
   }
-  Cell* find(std::int32_t feature) { return const_cast<Cell*>(static_cast<const FeatureIndex*>(this)->find(feature)); }
+  Cell* find(std::int32_t feature, const Cell* home) {
+    return const_cast<Cell*>(static_cast<const FeatureIndex*>(this)->find(feature, home));
+  }
+  Cell* find(std::int32_t feature) { return find(feature, home(feature)); }
 
   // Allocates space for `more` further features. If it throws, the index is unchanged.
   void reserve(std::size_t more) {
@@ -89,14 +99,14 @@ class FeatureIndex {
     Vec<Cell> old(bytes_, size);
     old.swap(cells_);
     for (const Cell& cell : old)
-      if (!cell.empty()) *free_cell(cell.feature()) = cell;
+      if (!cell.empty()) *free_cell(home(cell.feature())) = cell;
   }
 
   // Takes the memory of another index, without its features.
   void take_over(FeatureIndex&& other) noexcept {
     cells_.swap(other.cells_);
     growing_ = other.growing_;
-    seed_ = other.seed_;
+    multiplier_ = other.multiplier_;
     count_ = 0;
     for (Cell& cell : cells_) cell.clear();
   }
@@ -106,9 +116,9 @@ class FeatureIndex {
   }
 
   // Adds a cell for a feature that has none; call reserve() first.
-  Cell* add(std::int32_t feature) {
+  Cell* add(std::int32_t feature, const Cell* home) {
     ++count_;
-    Cell* cell = free_cell(feature);
+    Cell* cell = free_cell(home);
     cell->name(feature);
     return cell;
   }
@@ -127,20 +137,23 @@ class FeatureIndex {
   }
 
  private:
+  // Half of keyed_hash: a secret odd factor, and one round that breaks up the patterns which a product alone leaves of features in
+  // arithmetic progression. With keyed_hash, and hashing for each prefetch and each search, learning text took 28 % longer.
   std::size_t home_of(std::int32_t feature) const {
-    const std::uint64_t h = keyed_hash(static_cast<std::uint32_t>(feature), seed_);
+    std::uint64_t h = static_cast<std::uint32_t>(feature) * multiplier_;
+    h = (h ^ (h >> 32)) * 0xD6E8FEB86659FD93ull;
     return static_cast<std::size_t>(((h >> 32) * cells_.size()) >> 32);
   }
   std::size_t next(std::size_t b) const { return b + 1 == cells_.size() ? 0 : b + 1; }
   std::size_t distance(std::size_t from, std::size_t to) const { return to >= from ? to - from : to + cells_.size() - from; }
-  Cell* free_cell(std::int32_t feature) {
-    std::size_t b = home_of(feature);
+  Cell* free_cell(const Cell* home) {
+    std::size_t b = static_cast<std::size_t>(home - cells_.data());
     while (!cells_[b].empty()) b = next(b);
     return &cells_[b];
   }
   Bytes& bytes_;
   bool growing_;
-  std::uint64_t seed_;
+  std::uint64_t multiplier_;  // odd, so that different features have different products
   std::size_t count_ = 0;
   Vec<Cell> cells_;
 };

@@ -75,10 +75,11 @@ class InvertedIndex {
     postings_.reserve_bytes(Postings<U>::bytes_for(postings) + reserved_);
   }
 
-  void add(std::int32_t feature, std::size_t slot, V value) {
-    Cell* cell = index_.find(feature);
+  void add(std::int32_t feature, std::size_t slot, V value) { add(feature, index_.home(feature), slot, value); }
+  void add(std::int32_t feature, const Cell* home, std::size_t slot, V value) {
+    Cell* cell = index_.find(feature, home);
     if (!cell) {
-      index_.add(feature)->set_single(slot, value);
+      index_.add(feature, home)->set_single(slot, value);
       return;
     }
     if (cell->single()) {
@@ -98,8 +99,8 @@ class InvertedIndex {
     append(*cell, slot, value);
   }
 
-  void erase(std::int32_t feature, std::size_t slot) {
-    Cell* cell = index_.find(feature);
+  void erase(std::int32_t feature, const Cell* home, std::size_t slot) {
+    Cell* cell = index_.find(feature, home);
     if (cell->single()) {
       index_.remove(cell);
       return;
@@ -149,12 +150,19 @@ class InvertedIndex {
     return postings_.values(cell->at)[simd().find(postings_.slots(cell->at), cell->length(), static_cast<std::uint32_t>(slot))];
   }
 
-  // Prefetches the memory that `erase` and `add` will read: the cell of a feature 12 steps ahead, its postings 6 steps ahead.
-  void prefetch(const std::int32_t* features, std::size_t i, std::size_t n) const {
-    if (i + 2 * kAhead < n) index_.prefetch(features[i + 2 * kAhead]);
-    if (i + kAhead >= n) return;
-    const Cell* cell = index_.find(features[i + kAhead]);
-    if (cell && !cell->single() && !cell->dense()) postings_.prefetch(cell->at, cell->length());
+  // Calls take(i, home) for each of n features in order, for `add` and `erase`. The memory that they will read is prefetched: the
+  // cell of a feature 12 steps ahead, its postings 6 steps ahead.
+  template <class Take>
+  void for_each(const std::int32_t* features, std::size_t n, Take take) const {
+    const Cell* homes[kRing];
+    for (std::size_t i = 0; i < n + 2 * kAhead; ++i) {
+      if (i < n) homes[i % kRing] = index_.prefetch(features[i]);
+      if (i >= kAhead && i - kAhead < n) {
+        const Cell* cell = index_.find(features[i - kAhead], homes[(i - kAhead) % kRing]);
+        if (cell && !cell->single() && !cell->dense()) postings_.prefetch(cell->at, cell->length());
+      }
+      if (i >= 2 * kAhead) take(i - 2 * kAhead, homes[(i - 2 * kAhead) % kRing]);
+    }
   }
 
   // sums_j += Σ_f x_f · value of f in slot j, for j < size. Features are added in order, so the sums do not depend on which
@@ -232,7 +240,7 @@ class InvertedIndex {
   // A feature becomes a column when more than 1/kShare of the slots have it. For whole numbers a column is worth it at a
   // smaller share, because more values fit into a register.
   static constexpr std::size_t kShare = sizeof(V) == 2 ? 8 : 4;
-  static constexpr std::size_t kGroup = 32, kAhead = 6;
+  static constexpr std::size_t kGroup = 32, kAhead = 6, kRing = 16;  // kRing > 2 · kAhead
   static constexpr std::int64_t kLargestWhole = std::numeric_limits<std::int16_t>::max();
 
   struct Column {
@@ -249,13 +257,19 @@ class InvertedIndex {
   // cell.
   template <class Take>
   void in_groups(const std::int32_t* features, std::size_t n, Take take) const {
-    const Cell* cells[kGroup];
-    for (std::size_t i = 0; i < std::min(n, kGroup); ++i) index_.prefetch(features[i]);
+    // While a group is looked up, the cells of the next one are prefetched. Each feature is hashed once: cells[] holds where its
+    // search begins, then what it finds.
+    const Cell* groups[2][kGroup];
+    const auto prefetch_group = [&](std::size_t from, const Cell** cells) {
+      for (std::size_t i = from; i < std::min(n, from + kGroup); ++i) cells[i - from] = index_.prefetch(features[i]);
+    };
+    prefetch_group(0, groups[0]);
     for (std::size_t from = 0; from < n; from += kGroup) {
       const std::size_t count = std::min(kGroup, n - from);
-      for (std::size_t i = from + count; i < std::min(n, from + 2 * kGroup); ++i) index_.prefetch(features[i]);
+      const Cell** cells = groups[from / kGroup % 2];
+      prefetch_group(from + kGroup, groups[(from / kGroup + 1) % 2]);
       for (std::size_t i = 0; i < count; ++i) {
-        cells[i] = index_.find(features[from + i]);
+        cells[i] = index_.find(features[from + i], cells[i]);
         if (cells[i] && !cells[i]->single() && !cells[i]->dense()) postings_.prefetch(cells[i]->at, cells[i]->length());
       }
       take(cells, from, count);

@@ -248,12 +248,11 @@ class SparseStore final : public Store {
     const T* values = data_of(*x.rows) + x.rows->indptr[x.at];
     row_begin_[slot] = space_for_row(n);
     with_index([&](auto& index) {
-      for (std::size_t i = 0; i < n; ++i) {
-        index.prefetch(features, i, n);
-        if (values[i] == T{}) continue;  // explicit zeros are not stored
+      index.for_each(features, n, [&](std::size_t i, const Cell* home) {
+        if (values[i] == T{}) return;  // explicit zeros are not stored
         row_features_[row_end_++] = features[i];
-        index.add(features[i], slot, static_cast<typename std::decay_t<decltype(index)>::Value>(values[i]));
-      }
+        index.add(features[i], home, slot, static_cast<typename std::decay_t<decltype(index)>::Value>(values[i]));
+      });
     });
     row_length_[slot] = static_cast<std::uint32_t>(row_end_ - row_begin_[slot]);
     live_ += row_length_[slot];
@@ -265,10 +264,7 @@ class SparseStore final : public Store {
     const std::size_t n = row_length_[slot];
     const std::int32_t* features = row_features_.data() + row_begin_[slot];
     with_index([&](auto& index) {
-      for (std::size_t i = 0; i < n; ++i) {
-        index.prefetch(features, i, n);
-        index.erase(features[i], slot);
-      }
+      index.for_each(features, n, [&](std::size_t i, const Cell* home) { index.erase(features[i], home, slot); });
     });
     live_ -= n;
     row_length_[slot] = 0;
