@@ -172,3 +172,12 @@ def test_memory_of_columns_is_fixed_by_the_first_rows():
     assert stream.columns.memory_bytes == before
     several = {f"number {i}": [1.5, 2.5] for i in range(100)} | {"y": [0, 1]}
     assert read_all(as_delimited(several, ","))[0].columns.memory_bytes > 100 * (4 * 8 + 50)
+
+
+def test_a_record_with_every_column_of_the_file_is_not_doubted():
+    table = {"size": [n % 7 for n in range(40)], "kind": [f"k{n % 3}" for n in range(40)], "user": ["u1", "u2"] * 20,
+             "score": [n / 10 for n in range(40)], "label": ["ham", "spam"] * 20}  # fmt: skip
+    stream, _ = read_all(as_delimited(table, ","), task="user", offset="score")
+    record = {name: values[0] for name, values in table.items()}
+    assert stream.columns.doubt(record) is None
+    assert "['colour']" in str(stream.columns.doubt({**record, "colour": "red"}))

@@ -225,7 +225,7 @@ class Columns:
         given = sum(name in record for name in names)
         if given == len(names) == len(record):
             return None
-        known = {*(column.name for column in self.plan.columns), self.label, self.task, self.weight}
+        known = {*(column.name for column in self.plan.columns), self.label, self.task, self.weight, self.offset}
         unknown = [name for name in record if name not in known]
         if unknown:
             return f"Unknown features are ignored: {shown(unknown)}. The columns of the model are {shown(names, 200)}."
