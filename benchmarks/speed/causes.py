@@ -31,8 +31,8 @@ CAUSES = {
         "The Gaussian kernel also computes exp for B values, which the yardstick does not. Tried without gain: fewer "
         "or more dense columns, prefetching the features of the next row. These rows were measured when a feature was "
         "hashed by two keyed rounds for each prefetch and each search. That took 1.28 to 1.34 times the processor "
-        "time of version 0.1 with B = 1000, and 1.17 to 1.29 times with B = 5000. Now it is hashed once, by a shorter "
-        "hash with a secret factor: 1.03 to 1.05 times with B = 1000, and 1.10 times with B = 5000 (both versions "
+        "time of version 0.1 with B = 1000, and 1.14 to 1.29 times with B = 5000. Now it is hashed once, by a shorter "
+        "hash with a secret factor: 1.03 to 1.05 times with B = 1000, 1.00 to 1.10 times with B = 5000 (both versions "
         "interleaved in one run, on a busy machine). The larger table, which is reserved before a block is learned, "
         "made no difference."
     ),
