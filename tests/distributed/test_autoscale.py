@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import asyncio
 from types import SimpleNamespace
 
+import event_loops
 import pytest
 from streams import stream
 
@@ -40,16 +40,16 @@ def test_the_service_adds_and_removes_workers_of_a_model_in_shards():
         host, writer = SimpleNamespace(model=model), SimpleNamespace(waiting=1000)
         served = SimpleNamespace(name="m", in_shards=True, hosted=SimpleNamespace(begun=True), host=host, writer=writer)
         scaler = Autoscaler(least=1, most=3, high=100, calm=1)
-        changes = [asyncio.run(scale_once(served, scaler)) for _ in range(4)]
+        changes = [event_loops.run(scale_once(served, scaler)) for _ in range(4)]
         assert changes == [1, 1, 0, 0] and len(model.workers_) == 3
         margins.append(model.predict_then_learn(X[200:], y[200:], tasks=tasks[200:]))
         writer.waiting = 0
-        assert [asyncio.run(scale_once(served, scaler)) for _ in range(3)] == [-1, -1, 0]
+        assert [event_loops.run(scale_once(served, scaler)) for _ in range(3)] == [-1, -1, 0]
         assert len(model.workers_) == 1 and model.n_seen_ == 400
         writer.waiting, model.add_worker = 1000, _no_cpu  # the model goes on with what it has
-        assert asyncio.run(scale_once(served, scaler)) == 0 and len(model.workers_) == 1
+        assert event_loops.run(scale_once(served, scaler)) == 0 and len(model.workers_) == 1
     served.in_shards = False
-    assert asyncio.run(scale_once(served, scaler)) == 0
+    assert event_loops.run(scale_once(served, scaler)) == 0
     with ShardedModel(LEARNER, shards=4, workers=1) as model:
         for part, (start, stop) in zip(margins, ((0, 200), (200, 400)), strict=True):
             again = model.predict_then_learn(X[start:stop], y[start:stop], tasks=tasks[start:stop])

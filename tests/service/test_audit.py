@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import asyncio
 import os
 
+import event_loops
 import pytest
 from running import running
 
@@ -92,6 +92,6 @@ def test_what_cannot_be_recorded_is_not_done(tmp_path):
             done.append(must)
 
     with pytest.raises(DiskRefused):
-        asyncio.run(act(True))
-    asyncio.run(act(False))  # a download goes on, with a line of the server log
+        event_loops.run(act(True))
+    event_loops.run(act(False))  # a download goes on, with a line of the server log
     assert done == [False]

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import threading
-from concurrent.futures import ThreadPoolExecutor
 
+import event_loops
 import httpx
 import numpy as np
 import pytest
@@ -52,9 +52,7 @@ def serving(tmp_path, test):
                 await test(service, service.models["default"], client)
         await service.close()
 
-    # In a thread of its own: a browser test in this process may have left an event loop running in the main one.
-    with ThreadPoolExecutor(1) as thread:
-        thread.submit(asyncio.run, main()).result()
+    event_loops.run(main())
 
 
 def example(label=1):

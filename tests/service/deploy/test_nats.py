@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
 import socket
 import subprocess
 
+import event_loops
 import numpy as np
 import pytest
 from child_signals import default_signals
@@ -55,7 +55,7 @@ def publish(broker, stream, contents, create=True):
         await connection.flush()
         await connection.close()
 
-    asyncio.run(main())
+    event_loops.run(main())
 
 
 def examples(n, seed=0):

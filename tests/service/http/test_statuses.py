@@ -43,6 +43,7 @@ from budgetron.errors import (
     UnknownTask,
     WorkerError,
 )
+from budgetron.service.consuming.consumption import BrokerFailed
 from budgetron.service.http.api_keys import KeysUnreadable
 from budgetron.service.http.problems import _REMEDIES, in_json_terms, problem_of
 from budgetron.service.writer import Busy, WriterEnded
@@ -81,6 +82,7 @@ STATUSES = {  # class → status, and whether the response has Retry-After
     KeysUnreadable: (503, True),
     DataUnavailable: (503, True),
     DataCorrupt: (503, True),
+    BrokerFailed: (503, True),
     OperationalError: (503, True),
     MemoryError: (503, True),
 }
