@@ -108,7 +108,9 @@ LARGE = {
 }  # fmt: skip
 
 
-@pytest.mark.parametrize("name", LARGE)
+@pytest.mark.parametrize(
+    "name", ["grid", *(pytest.param(name, marks=pytest.mark.long) for name in LARGE if name != "grid")]
+)
 def test_a_hundred_thousand_tasks(name):
     """Memory is measured, not time: a dense k × k matrix would be 80 GB, all entries of the series some GB."""
     edges = LARGE[name]()

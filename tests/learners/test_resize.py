@@ -98,7 +98,7 @@ def test_a_resized_budgetron_keeps_its_accuracy(is_sparse, engine, tmp_path):
     """More bytes change no prediction, or few; fewer bytes cost some accuracy."""
     n = 3000 if engine == "auto" else 600
     X, y = rings(n, is_sparse)
-    test, truth = rings(1500, is_sparse, seed=5)
+    test, truth = rings(n // 2, is_sparse, seed=5)
     model = budgetron.Budgetron(budget="256 KiB", engine=engine).partial_fit(X, y)
     before = model.decision_function(test)
     error = np.mean((before > 0) != truth)

@@ -12,7 +12,10 @@ from budgetron import Budgetron, io
 
 @pytest.fixture(scope="module")
 def client(tmp_path_factory):
-    """A client of a service whose model learned nested objects with boolean labels, and of one that hashes names."""
+    """A client of a service with two models that learned nested objects and boolean labels, and one that hashes names.
+
+    Of the first two only `learning` learns more, so that tests can run in any order.
+    """
     folder = tmp_path_factory.mktemp("names")
     rows = [{"user": f"u{i % 3}", "geo": {"lat": i % 7, "at": {"hour": i % 5}}, "tags": ["a", "b"][: i % 3],
              "size": i % 4, "fraud": i % 7 > 3} for i in range(210)]  # fmt: skip
@@ -22,9 +25,10 @@ def client(tmp_path_factory):
         for block in stream:
             model.partial_fit(block.X, block.y, tasks=block.tasks, classes=stream.classes)
     io.save_model(folder / "m.budgetron", model, stream.columns)
-    served = running(folder / "data", f"default={folder / 'm.budgetron'}", "hashed=Budgetron")
+    file = folder / "m.budgetron"
+    served = running(folder / "data", f"default={file}", f"learning={file}", "hashed=Budgetron")
     with served as service, service.client() as client:
-        yield client, folder / "m.budgetron"
+        yield client, file
 
 
 def predicted(client, features, path="/v1/predict", **more):
@@ -69,19 +73,19 @@ def test_unknown_names_are_refused_or_reported(client):
 
 @pytest.mark.parametrize("label", [True, "true", "True"])
 def test_every_spelling_of_a_boolean_label(client, label):
-    client, _ = client
-    answer = client.post("/v1/learn", json={"features": NESTED, "task": "u1", "label": label})
+    client, path = client[0], "/v1/models/learning/learn"
+    answer = client.post(path, json={"features": NESTED, "task": "u1", "label": label})
     assert answer.status_code == 200, answer.text
     line = json.dumps({"features": NESTED, "task": "u1", "label": label}) + "\n"
-    lines = client.post("/v1/learn", content=line * 3, headers={"content-type": "application/x-ndjson"}).text
+    lines = client.post(path, content=line * 3, headers={"content-type": "application/x-ndjson"}).text
     acknowledged = json.loads(lines.splitlines()[0])
     assert acknowledged["learned"] == 3 and acknowledged["wrong"] == 0
     assert "warning" not in acknowledged
     few = line * 2 + json.dumps({"features": {"size": 1}, "task": "u1", "label": label}) + "\n"
-    lines = client.post("/v1/learn", content=few, headers={"content-type": "application/x-ndjson"}).text
+    lines = client.post(path, content=few, headers={"content-type": "application/x-ndjson"}).text
     acknowledged = json.loads(lines.splitlines()[0])
     assert acknowledged["warning"].startswith("Only 1 of 4") and acknowledged["warning_line"] == 3
-    answer = client.post("/v1/learn", json={"features": {"size": 1}, "task": "u1", "label": label}).json()
+    answer = client.post(path, json={"features": {"size": 1}, "task": "u1", "label": label}).json()
     assert answer["warning"].startswith("Only 1 of 4")
 
 
