@@ -69,12 +69,16 @@ inline void replay_some(const Evictions& e, size_t from, size_t n, double* const
     j += by;
     for (size_t q = 0; q < Rows; ++q) at[q] += by;
   };
-  for (; j + wide * w <= n; advance(wide * w)) {
+  while (j + wide * w <= n) {
     for (size_t q = 0; q < Rows && next; ++q)
       for (size_t line = 0; line < wide * w; line += 8) prefetch(next[q] + j + line);
     replay_columns<Rows, wide>(e, from, j, factor, at);
+    advance(wide * w);
   }
-  for (; j + w <= n; advance(w)) replay_columns<Rows, 1>(e, from, j, factor, at);
+  while (j + w <= n) {
+    replay_columns<Rows, 1>(e, from, j, factor, at);
+    advance(w);
+  }
   if (j < n) {  // the rest does not fill a register, so it is copied to a buffer
     double rest[Rows][w] = {};
     for (size_t q = 0; q < Rows; ++q) {

@@ -38,7 +38,7 @@ class Calibration {
       square += p_[c] * m[c] * m[c];
     }
     for (std::size_t c = 0; c < offset.size(); ++c) {
-      const double target = offset.size() > 1 ? c == label : label;
+      const double target = (offset.size() > 1 ? c == label : label == 1) ? 1.0 : 0.0;
       slope += (target - p_[c]) * m[c];
       offset[c] += kRate * weight * (target - p_[c]);
     }
