@@ -24,6 +24,8 @@ PANELS = {
     "magic04": ("dense-bytes", "Gamma ray or not?", "magic04"),
 }
 """Streams with several budgets: the item of `run.py`, and what a reader should know of them."""
+LEGENDS = {"ijcnn1": ("upper right", 1.4), "magic04": ("lower left", 1.08)}
+"""Where no line runs: the corner of the legend, and the top of the axis as a multiple of the largest error."""
 SHORT = {
     "AdaGrad, hashed, crossed": "AdaGrad", "Vowpal Wabbit -q": "Vowpal Wabbit",
     "random features, diagonal filter": "random features", "version 0.1": "Budgetron 0.1",
@@ -66,8 +68,7 @@ def main() -> None:
     for ax, (stream, (item, title, about)) in zip(figure.subplots(2, 2).flat, PANELS.items(), strict=True):
         rows = [row for row in read[item]["rows"] if row["stream"] == stream and row["budget"] is not None]
         rows_used = "first 3,000 rows" if read[item]["quick"] else "whole stream"
-        free_corner = "lower left" if stream == "magic04" else "upper right"
-        draw(ax, points(rows), f"{title}\n{about}; {rows_used}", free_corner)
+        draw(ax, points(rows), f"{title}\n{about}; {rows_used}", *LEGENDS.get(stream, ("upper right", 1.08)))
         won, sizes = won + fewest(rows)[0], sizes + fewest(rows)[1]
     figure.get_layout_engine().set(w_pad=0.08, h_pad=0.06)
     figure.suptitle(
@@ -78,7 +79,7 @@ def main() -> None:
     print(f"Wrote {given.to}")
 
 
-def draw(ax: Any, lines: dict[str, list[tuple[float, float]]], title: str, legend: str) -> None:
+def draw(ax: Any, lines: dict[str, list[tuple[float, float]]], title: str, legend: str, top: float) -> None:
     others = [name for name in lines if name != OURS]
     for place, name in enumerate([*others, OURS]):
         ours = name == OURS
@@ -93,8 +94,7 @@ def draw(ax: Any, lines: dict[str, list[tuple[float, float]]], title: str, legen
     shown = [tick for tick in ticks if low <= tick <= high]
     ax.set_xticks(shown, [f"{t // 2**20} MiB" if t >= 2**20 else f"{t // 2**10} KiB" for t in shown])
     ax.minorticks_off()
-    room = 1.4 if legend == "upper right" and len(lines[OURS]) == 3 else 1.08  # for the legend, above few points
-    ax.set_ylim(0, room * max(error for each in lines.values() for _, error in each))
+    ax.set_ylim(0, top * max(error for each in lines.values() for _, error in each))
     ax.set_ylabel("error, %")
     ax.tick_params(labelsize=11)
     ax.yaxis.label.set_size(11)

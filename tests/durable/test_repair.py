@@ -327,3 +327,9 @@ def test_a_directory_of_format_2_opens_and_is_then_checked(tmp_path):
     change(tmp_path, "UPDATE answer SET key = 'KEY 2' WHERE key = 'key 2'")
     with pytest.raises(DamagedLog):
         Host.open(tmp_path)
+
+
+def test_a_source_that_does_not_exist(tmp_path):
+    with pytest.raises(InputError, match=r"restore: SOURCE must be a backup, a copy or the directory.*got '.*nothing'"):
+        restore(tmp_path / "nothing", tmp_path / "model")
+    assert not (tmp_path / "model").exists()

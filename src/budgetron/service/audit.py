@@ -20,8 +20,8 @@ import msgspec
 from budgetron.durable.errors import storage_errors
 from budgetron.durable.storage.sqlite_file import SqliteFile
 from budgetron.errors import BudgetronError
+from budgetron.service.http.admin_wire import AuditLine
 from budgetron.service.http.problems import problem_of
-from budgetron.service.http.wire import AuditLine
 from budgetron.service.logs import log
 
 NAME = "audit.sqlite"

@@ -20,7 +20,7 @@ from budgetron.durable.replication.store import is_copy, open_store
 from budgetron.durable.storage.log import Log
 from budgetron.durable.storage.log_schema import NAME
 from budgetron.durable.storage.snapshots import Snapshots
-from budgetron.errors import StorageError, refuse
+from budgetron.errors import StorageError, refuse, shown
 
 
 def restore(
@@ -46,6 +46,9 @@ def restore(
     Record numbers continue after the old ones, so that none is used twice.
     """
     directory = Path(directory)
+    if not is_copy(backup) and not Path(backup).exists():
+        raise refuse("restore", "SOURCE", "a backup, a copy or the directory of a model", shown(os.fspath(backup)),
+                     "The copy of a model is below its service's: COPY/default.")  # fmt: skip
     with owned(directory) as stage:
         try:
             used = _fetch(os.fspath(backup), stage, position, at)

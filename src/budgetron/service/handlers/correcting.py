@@ -15,15 +15,9 @@ from starlette.responses import Response
 from budgetron.durable import Corrected, Correction
 from budgetron.errors import refuse
 from budgetron.service.handlers.features import check_text
+from budgetron.service.http.admin_wire import CorrectionAnswer, CorrectionLine, CorrectionsAnswer, correction_request
 from budgetron.service.http.problems import HTTPProblem
-from budgetron.service.http.wire import (
-    CorrectionAnswer,
-    CorrectionLine,
-    CorrectionsAnswer,
-    correction_request,
-    encode,
-    reply,
-)
+from budgetron.service.http.wire import encode, reply
 
 if TYPE_CHECKING:
     from budgetron.service.http.call import Call

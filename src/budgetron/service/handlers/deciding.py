@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, Any
 from msgspec import UNSET, structs
 from starlette.responses import Response
 
-from budgetron.service.http.wire import OperatingPointAnswer, encode, operating_point_request, reply
+from budgetron.service.http.admin_wire import OperatingPointAnswer, operating_point_request
+from budgetron.service.http.wire import encode, reply
 from budgetron.service.logs import log
 from budgetron.service.monitoring.statistics import operating_point
 

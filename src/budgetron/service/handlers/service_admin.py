@@ -9,7 +9,8 @@ from msgspec import UNSET, structs
 from starlette.responses import Response
 
 from budgetron.errors import refuse
-from budgetron.service.http.wire import AuditAnswer, LimitsAnswer, encode, limits_request, reply
+from budgetron.service.http.admin_wire import AuditAnswer, LimitsAnswer, limits_request
+from budgetron.service.http.wire import encode, reply
 
 if TYPE_CHECKING:
     from budgetron.service.http.call import ServiceCall

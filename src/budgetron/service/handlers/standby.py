@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING
 from msgspec import convert
 from starlette.responses import Response
 
+from budgetron.service.http.admin_wire import CopyAnswer
 from budgetron.service.http.problems import HTTPProblem
-from budgetron.service.http.wire import CopyAnswer, Done, encode, reply
+from budgetron.service.http.wire import Done, encode, reply
 
 if TYPE_CHECKING:
     from budgetron.service.http.call import Call

@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Any
 from msgspec import convert, to_builtins
 from starlette.responses import Response
 
-from budgetron.service.http.wire import Done, VersionsAnswer, candidate_request, encode, reply
+from budgetron.service.http.admin_wire import VersionsAnswer, candidate_request
+from budgetron.service.http.wire import Done, encode, reply
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -1,4 +1,7 @@
-"""The OpenAPI document, made from `operations` and the classes of `wire`. `docs_page` shows the same as a page."""
+"""The OpenAPI document, made from `operations` and the classes of `wire` and `admin_wire`.
+
+`docs_page` shows the same as a page.
+"""
 
 from __future__ import annotations
 

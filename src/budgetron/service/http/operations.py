@@ -24,7 +24,7 @@ from budgetron.service.handlers import (
     versions,
 )
 from budgetron.service.handlers.ndjson import NDJSON
-from budgetron.service.http import wire
+from budgetron.service.http import admin_wire, wire
 
 Handler = Callable[..., Awaitable[Response]]  # of a Call, or of the service and a ServiceCall
 DEFAULT = "default"
@@ -42,7 +42,7 @@ class Operation:
     handler: Handler | None  # None: an event stream
     summary: str
     request: Any = None
-    answer: Any = None  # a class of `wire`, or several, of which one is sent
+    answer: Any = None  # a class of `wire` or `admin_wire`, or several, of which one is sent
     problems: dict[int, str] = field(default_factory=dict)  # further statuses, and when
     stream_handler: Handler | None = None  # for a body of NDJSON
     binary: str = ""  # "request" or "answer": a file instead of JSON
@@ -69,18 +69,18 @@ MODEL_OPERATIONS = [
               wire.FeedbackRequest, (wire.FeedbackAnswer, wire.FeedbackAnswers),
               {**_LEARNING, 404: "No such prediction.", 409: "It already has another label."}),
     Operation("POST", "corrections", "admin", correcting.correct, "Correct or withdraw a label that was learned",
-              wire.CorrectionRequest, wire.CorrectionAnswer,
+              admin_wire.CorrectionRequest, admin_wire.CorrectionAnswer,
               {404: "No such idempotency key.", 409: "The record is not in the log any more.", 501: _SHARDS,
                507: "The disk is full."}),
     Operation("GET", "corrections", "admin", correcting.corrections, "The audit trail of corrections", None,
-              wire.CorrectionsAnswer, {501: _SHARDS}),
+              admin_wire.CorrectionsAnswer, {501: _SHARDS}),
     Operation("GET", "model", "predict", admin.model, "The settings and figures of the model", None, wire.ModelAnswer),
     Operation("GET", "tasks/{task}", "predict", admin.task, "One task", None, wire.TaskAnswer, {404: "Unknown task."}),
     Operation("DELETE", "tasks/{task}", "admin", admin.forget, "Forget a task", None, wire.Done, _LEARNING),
     Operation("PUT", "operating-point", "admin", deciding.change, "Decide by a threshold, by costs, or ask a person",
-              wire.OperatingPointRequest, wire.OperatingPointAnswer, _LEARNING),
+              admin_wire.OperatingPointRequest, admin_wire.OperatingPointAnswer, _LEARNING),
     Operation("DELETE", "operating-point", "admin", deciding.remove, "Decide no more", None,
-              wire.OperatingPointAnswer, _LEARNING),
+              admin_wire.OperatingPointAnswer, _LEARNING),
     Operation("GET", "live", "predict", admin.live, "What the live page shows", None, dict[str, Any]),
     Operation("GET", "events", "predict", None, "The same every second, as server-sent events", None, None),
     Operation("GET", "snapshot", "admin", admin.download, "Download the model file", None, None,
@@ -92,7 +92,7 @@ MODEL_OPERATIONS = [
     Operation("GET", "backup", "admin", admin.backup, "Download the whole state, with log and idempotency keys",
               None, None, {501: _SHARDS, 507: "The disk is full."}, binary="answer"),
     Operation("GET", "versions", "admin", versions.versions, "The versions, and the candidate", None,
-              wire.VersionsAnswer, {501: _SHARDS}),
+              admin_wire.VersionsAnswer, {501: _SHARDS}),
     Operation("PUT", "versions/{version}", "admin", versions.save,
               "Save the model, or an uploaded model file, as a version", None, wire.Done,
               {409: "The model has learned nothing yet.", 501: _SHARDS, 507: "The disk is full."}, binary="request"),
@@ -103,11 +103,12 @@ MODEL_OPERATIONS = [
     Operation("POST", "rollback", "admin", versions.rollback, "Return to the model before the last replacement", None,
               wire.Done, _VERSIONS),
     Operation("PUT", "candidate", "admin", versions.begin, "Run a version beside the model in use",
-              wire.CandidateRequest, dict[str, Any], _VERSIONS),
+              admin_wire.CandidateRequest, dict[str, Any], _VERSIONS),
     Operation("DELETE", "candidate", "admin", versions.end, "End the candidate", None, wire.Done, _VERSIONS),
     Operation("POST", "promote", "admin", versions.promote, "Make the candidate the model in use", None, wire.Done,
               _VERSIONS),
-    Operation("GET", "copy", "admin", standby.copy, "Where the model is copied to, and how far", None, wire.CopyAnswer),
+    Operation("GET", "copy", "admin", standby.copy, "Where the model is copied to, and how far", None,
+              admin_wire.CopyAnswer),
     Operation("POST", "takeover", "admin", standby.take_over, "Make this standby the owner of the copy", None,
               wire.Done, {409: "This service is no standby."}),
 ]  # fmt: skip
@@ -115,11 +116,11 @@ MODEL_OPERATIONS = [
 # Operations on the service itself, with paths below /v1. Their handlers take the service and the call.
 SERVICE_OPERATIONS = [
     Operation("GET", "limits", "admin", service_admin.limits, "The limits that can be changed at run time", None,
-              wire.LimitsAnswer),
+              admin_wire.LimitsAnswer),
     Operation("PUT", "limits", "admin", service_admin.set_limits, "Change limits until the service stops",
-              wire.LimitsRequest, wire.LimitsAnswer, {507: "The disk is full."}),
+              admin_wire.LimitsRequest, admin_wire.LimitsAnswer, {507: "The disk is full."}),
     Operation("GET", "audit", "admin", service_admin.audit, "The audit log: what administrators did", None,
-              wire.AuditAnswer),
+              admin_wire.AuditAnswer),
 ]  # fmt: skip
 
 # Paths of the service itself: path → role that it needs (None: open to all), summary.

@@ -31,9 +31,6 @@ def command(backup: str, directory: Path | None, at: str | None, listing: bool) 
     from budgetron.durable.replication.store import is_copy
     from budgetron.service.pending import forget_labels_after
 
-    if not is_copy(backup) and not Path(backup).exists():
-        raise refuse("restore", "SOURCE", "a backup, a copy or the directory of a model", shown(backup),
-                     "The copy of a model is below its service's: COPY/default.")  # fmt: skip
     if listing:
         _list_points(backup)
         return

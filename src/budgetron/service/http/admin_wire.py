@@ -1,0 +1,174 @@
+"""The JSON of requests and responses that administer a model: corrections, decisions, versions, copies and limits.
+
+Requests that predict and learn are in `wire`. The OpenAPI document is made from the classes of both.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated, Any
+
+from msgspec import UNSET, Meta, Struct, UnsetType
+
+from budgetron.service.http.wire import Key, Label, Rate, StrictDecoder
+
+
+class CorrectionRequest(Struct, forbid_unknown_fields=True):
+    """The right label of an example that was learned, or `withdraw` to take the example out of the model.
+
+    The example is in record `position` of the log, or in that of the request with the idempotency key `key`. `row` is
+    its place in the request, from 0; it may be left out if there is only one.
+    """
+
+    position: Annotated[int, Meta(ge=1, le=2**53)] | UnsetType = UNSET
+    key: Key | UnsetType = UNSET
+    row: Annotated[int, Meta(ge=0, le=2**31)] | UnsetType = UNSET
+    label: Label | UnsetType = UNSET
+    withdraw: bool | UnsetType = UNSET
+    reason: Annotated[str, Meta(max_length=500)] | UnsetType = UNSET
+
+
+class OperatingPointRequest(Struct, forbid_unknown_fields=True):
+    """How to decide: `threshold`, or `costs` of fp, fn and perhaps ask; and `max_error` at a `confidence`.
+
+    What the model has counted stays counted, so thresholds are chosen at once from the examples so far.
+    """
+
+    threshold: float | UnsetType = UNSET
+    costs: dict[str, float] | UnsetType = UNSET
+    max_error: float | UnsetType = UNSET
+    confidence: float | UnsetType = UNSET
+
+
+class OperatingPointAnswer(Struct):
+    """The change is on disk as record `position`. `operating_point` is null if the model decides no more."""
+
+    position: int
+    operating_point: dict[str, Any] | None
+
+
+class CorrectionLine(Struct):
+    """A line of the audit trail. `new` is null if the example was withdrawn; `who` is the name of the API key."""
+
+    number: int
+    position: int
+    row: int
+    old: Any
+    new: Any
+    withdrawn: bool
+    who: str
+    reason: str
+    at: float
+
+
+class AuditLine(Struct):
+    """One action of an administrator. `details` depend on the action.
+
+    `outcome` is `done`, the kind of the error, or null if the service was killed meanwhile or the action still runs.
+    """
+
+    number: int
+    at: float
+    who: str
+    address: str
+    action: str
+    model: str | None
+    outcome: str | None
+    details: dict[str, Any]
+
+
+class CorrectionAnswer(Struct):
+    """The correction is on disk. `replayed` examples were learned again, from record `snapshot` on."""
+
+    correction: CorrectionLine
+    replayed: int
+    seconds: float
+    snapshot: int
+
+
+class CorrectionsAnswer(Struct):
+    """The latest 1,000 corrections, newest first."""
+
+    corrections: list[CorrectionLine]
+
+
+class LimitsRequest(Struct, forbid_unknown_fields=True):
+    """New values of the limits that are named: examples per second and API key or client address, open connections
+    per client address, and the seconds after which a request is in the slow log. 0 means no limit, or no slow log.
+    """
+
+    rate: Rate | UnsetType = UNSET
+    address_rate: Rate | UnsetType = UNSET
+    address_connections: Annotated[int, Meta(ge=0, le=10**6)] | UnsetType = UNSET
+    slow_seconds: Annotated[float, Meta(ge=0, le=86_400)] | UnsetType = UNSET
+
+
+class LimitsAnswer(Struct):
+    """The limits that can be changed while the service runs, as they are now."""
+
+    rate: float
+    address_rate: float
+    address_connections: int
+    slow_seconds: float
+
+
+class AuditAnswer(Struct):
+    """The latest 1,000 actions of administrators, newest first."""
+
+    actions: list[AuditLine]
+
+
+class CandidateRequest(Struct, forbid_unknown_fields=True):
+    """Run a version beside the model in use. It answers for a `share` of the tasks: 0 compares it only."""
+
+    version: Annotated[str, Meta(min_length=1, max_length=64)]
+    share: Annotated[float, Meta(ge=0.0, le=1.0)] = 0.0
+
+
+class VersionItem(Struct):
+    """A version: a model file. `at` is when it was saved, in seconds since 1970."""
+
+    name: str
+    bytes: int
+    at: float
+
+
+class VersionEvent(Struct):
+    """The model was replaced by `version`: by "activate", "rollback" or "promote". The old one is `replaced`."""
+
+    at: float
+    action: str
+    version: str
+    replaced: str
+    position: int
+    who: str
+
+
+class VersionsAnswer(Struct):
+    """All versions, the newest first. `rollback` is the one that POST rollback returns to."""
+
+    versions: list[VersionItem]
+    current: str | None
+    rollback: str | None
+    candidate: dict[str, Any] | None
+    events: list[VersionEvent]
+
+
+class CopyAnswer(Struct):
+    """The copy of the model: `role` is owner, standby, former owner or none.
+
+    `copied` is the last record in the copy, and `age_seconds` how long ago it was complete.
+    """
+
+    role: str
+    position: int
+    url: str | None = None
+    epoch: int | None = None
+    copied: int | None = None
+    age_seconds: float | None = None
+    error: str | None = None
+
+
+candidate_request = StrictDecoder(CandidateRequest)
+correction_request = StrictDecoder(CorrectionRequest)
+limits_request = StrictDecoder(LimitsRequest)
+operating_point_request = StrictDecoder(OperatingPointRequest)
