@@ -85,7 +85,7 @@ def fetch(name: str, *, folder: Folder = None, progress: bool = False) -> Path |
         if folder is not None:
             raise InputError(
                 f"data.fetch: {name!r} comes with the package {entry.package} and takes no folder; got "
-                f"{shown(os.fspath(folder))}. Leave folder out."
+                f"{os.fspath(folder)!r}. Leave folder out."
             )
         return None
     own = own_folder(folder)

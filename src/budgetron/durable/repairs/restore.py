@@ -20,7 +20,7 @@ from budgetron.durable.replication.store import is_copy, open_store
 from budgetron.durable.storage.log import Log
 from budgetron.durable.storage.log_schema import NAME
 from budgetron.durable.storage.snapshots import Snapshots
-from budgetron.errors import StorageError, refuse, shown
+from budgetron.errors import StorageError, refuse
 
 
 def restore(
@@ -47,7 +47,7 @@ def restore(
     """
     directory = Path(directory)
     if not is_copy(backup) and not Path(backup).exists():
-        raise refuse("restore", "SOURCE", "a backup, a copy or the directory of a model", shown(os.fspath(backup)),
+        raise refuse("restore", "SOURCE", "a backup, a copy or the directory of a model", repr(os.fspath(backup)),
                      "The copy of a model is below its service's: COPY/default.")  # fmt: skip
     with owned(directory) as stage:
         try:

@@ -190,7 +190,7 @@ def _initial_model(text: str) -> Callable[[], Any]:
 
     first, *words = shlex.split(text) or [""]
     if first.endswith(".budgetron") or "/" in first:
-        raise refuse("serve", "MODEL", "an existing model file, or the name of a learner", shown(text))
+        raise refuse("serve", "MODEL", "an existing model file, or the name of a learner", repr(text))
     given: dict[str, str] = {}
     others = []
     for word in words:

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import click
 
-from budgetron.errors import StorageError, refuse, shown
+from budgetron.errors import StorageError, refuse
 
 
 @click.command("verify")
@@ -30,7 +30,7 @@ def command(path: str) -> None:
     elif given.is_dir():
         places = list(model_directories(given))
     else:
-        raise refuse("verify", "PATH", "an existing file or directory, or a URL", shown(path))
+        raise refuse("verify", "PATH", "an existing file or directory, or a URL", repr(path))
     for place in places:
         try:
             for line in _report(place):
