@@ -53,7 +53,7 @@ test: browser
 test-long: $(VENV)/.tested portability $(SANITIZED)/core_stress $(SANITIZED)/core_faults
 	$(SANITIZED)/core_stress
 	$(SANITIZED)/core_faults
-	BUDGETRON_LONG=1 $(BIN)/python -m pytest -q --durations=20 --timeout=3600 -m long
+	BUDGETRON_LONG=1 $(BIN)/python -m pytest -q -n 2 --dist worksteal --durations=20 --timeout=3600 -m long
 
 lint: $(VENV)/.tested
 	$(BIN)/ruff check .
