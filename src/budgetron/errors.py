@@ -89,7 +89,9 @@ def import_extra(who: str, module: str, extra: str) -> Any:
         return import_module(module)
     except ImportError:
         raise MissingExtra(
-            refusal(who, module, "installed", "no such package", f"Install it with: pip install 'budgetron[{extra}]'")
+            error_message(
+                who, module, "installed", "no such package", f"Install it with: pip install 'budgetron[{extra}]'"
+            )
         ) from None
 
 
@@ -99,20 +101,20 @@ def shown(value: Any, limit: int = 80) -> str:
     return text if len(text) <= limit else text[: limit - 1] + "…"
 
 
-def refusal(who: str, parameter: str, accepted: str, came: str, remedy: str = "") -> str:
+def error_message(who: str, parameter: str, accepted: str, came: str, remedy: str = "") -> str:
     """Return an error message: who and which parameter, what is accepted, what came, and the remedy."""
     sentence = f"{who}: {parameter} must be {accepted}; got {came}."
     return f"{sentence} {remedy}" if remedy else sentence
 
 
-def refuse(who: str, parameter: str, accepted: str, came: str, remedy: str = "") -> InputError:
+def input_error(who: str, parameter: str, accepted: str, came: str, remedy: str = "") -> InputError:
     """Return an `InputError` with a three-part message, for the caller to raise."""
-    return InputError(refusal(who, parameter, accepted, came, remedy))
+    return InputError(error_message(who, parameter, accepted, came, remedy))
 
 
-def refuse_type(who: str, parameter: str, accepted: str, came: str, remedy: str = "") -> InputTypeError:
+def input_type_error(who: str, parameter: str, accepted: str, came: str, remedy: str = "") -> InputTypeError:
     """Return an `InputTypeError` with a three-part message, for the caller to raise."""
-    return InputTypeError(refusal(who, parameter, accepted, came, remedy))
+    return InputTypeError(error_message(who, parameter, accepted, came, remedy))
 
 
 def is_real(value: Any) -> TypeGuard[float]:

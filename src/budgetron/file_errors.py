@@ -7,7 +7,7 @@ from contextlib import contextmanager
 
 import numpy as np
 
-from budgetron.errors import InputError, ModelFileError, refusal
+from budgetron.errors import InputError, ModelFileError, error_message
 
 WHO = "load"
 PICKLE = "Use pickle or joblib instead (load such a file only from people you trust)."
@@ -15,7 +15,7 @@ PICKLE = "Use pickle or joblib instead (load such a file only from people you tr
 
 def invalid(parameter: str, accepted: str, came: str, remedy: str = "") -> ModelFileError:
     """Return an error about something in a file, for the caller to raise."""
-    return ModelFileError(refusal(WHO, parameter, accepted, came, remedy))
+    return ModelFileError(error_message(WHO, parameter, accepted, came, remedy))
 
 
 def require(holds: object, parameter: str, accepted: str, came: str = "other values") -> None:

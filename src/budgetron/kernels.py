@@ -23,7 +23,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from budgetron.errors import is_real, is_whole, refuse
+from budgetron.errors import input_error, is_real, is_whole
 
 Array = NDArray[np.float64]
 
@@ -35,7 +35,7 @@ class Kernel(ABC):
 
     def __post_init__(self) -> None:
         if not isinstance(self.normalize, bool):
-            raise refuse(type(self).__name__, "normalize", "True or False", repr(self.normalize))
+            raise input_error(type(self).__name__, "normalize", "True or False", repr(self.normalize))
 
     @abstractmethod
     def of_products(self, dot: Array, sq_a: Array, sq_b: Array) -> Array:
@@ -93,7 +93,7 @@ class Polynomial(Kernel):
     def __post_init__(self) -> None:
         super().__post_init__()
         if not is_whole(self.degree) or not 1 <= self.degree <= 32:
-            raise refuse("Polynomial", "degree", "an integer from 1 to 32", repr(self.degree))
+            raise input_error("Polynomial", "degree", "an integer from 1 to 32", repr(self.degree))
         _check_bias("Polynomial", self.bias)
 
     def of_products(self, dot: Array, sq_a: Array, sq_b: Array) -> Array:
@@ -115,11 +115,11 @@ class Gaussian(Kernel):
     def __post_init__(self) -> None:
         super().__post_init__()
         if self.gamma != "scale" and not (is_real(self.gamma) and self.gamma > 0):
-            raise refuse("Gaussian", "gamma", 'a positive number or "scale"', repr(self.gamma))
+            raise input_error("Gaussian", "gamma", 'a positive number or "scale"', repr(self.gamma))
 
     def of_products(self, dot: Array, sq_a: Array, sq_b: Array) -> Array:
         if isinstance(self.gamma, str):
-            raise refuse(
+            raise input_error(
                 "Gaussian",
                 "gamma",
                 "a number when the kernel is computed",
@@ -132,6 +132,6 @@ class Gaussian(Kernel):
 
 def _check_bias(who: str, bias: Any) -> None:
     if not is_real(bias) or bias < 0:
-        raise refuse(
+        raise input_error(
             who, "bias", "a finite number >= 0", repr(bias), "Below 0 the kernel is not positive semidefinite."
         )

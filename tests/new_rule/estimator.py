@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any, ClassVar
 
 from budgetron.engine.settings import Settings
-from budgetron.errors import is_real, refuse, shown
+from budgetron.errors import input_error, is_real, shown
 from budgetron.learners.learner import Learner
 
 
@@ -37,9 +37,9 @@ class HashedPerceptron(Learner):
 
     def _with_rule(self, settings: Settings) -> Settings:
         if not is_real(self.rate) or self.rate <= 0:
-            raise refuse(self._who, "rate", "a number above 0", shown(self.rate))
+            raise input_error(self._who, "rate", "a number above 0", shown(self.rate))
         if settings.sparse:
-            raise refuse(self._who, "X", "dense rows", "a sparse matrix")
+            raise input_error(self._who, "X", "dense rows", "a sparse matrix")
         return settings.with_parameters(rate=float(self.rate), cells=settings.n_features)
 
     def busiest(self, top: int) -> list[tuple[int, float]]:

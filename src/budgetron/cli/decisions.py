@@ -9,7 +9,7 @@ from typing import Any
 
 import click
 
-from budgetron.errors import InputError, refuse, shown
+from budgetron.errors import InputError, input_error, shown
 
 NAMES = ("threshold", "costs", "max_error", "confidence")
 
@@ -36,7 +36,7 @@ def settings_from_options(who: str, given: dict[str, Any]) -> dict[str, Any] | N
     if taken["costs"] is not None:
         taken["costs"] = _costs(who, taken["costs"])
     if taken["threshold"] is not None and taken["costs"] is not None:
-        raise refuse(who, "--threshold and --costs", "given one at a time", "both", "Costs choose the threshold.")
+        raise input_error(who, "--threshold and --costs", "given one at a time", "both", "Costs choose the threshold.")
     return taken if any(taken[name] is not None for name in NAMES[:3]) else None
 
 
@@ -49,12 +49,12 @@ def _costs(who: str, text: str) -> dict[str, float]:
         try:
             costs[name] = float(value)
         except ValueError:
-            raise refuse(who, "--costs", accepted, shown(text)) from None
+            raise input_error(who, "--costs", accepted, shown(text)) from None
         positive = costs[name] >= 0 if name == "ask" else costs[name] > 0
         if not positive or costs[name] == float("inf"):
-            raise refuse(who, "--costs", accepted, shown(text))
+            raise input_error(who, "--costs", accepted, shown(text))
     if not {"fp", "fn"} <= costs.keys() <= {"fp", "fn", "ask"}:
-        raise refuse(who, "--costs", accepted, shown(text))
+        raise input_error(who, "--costs", accepted, shown(text))
     return costs
 
 
@@ -64,7 +64,9 @@ def set_point(who: str, model: Any, settings: dict[str, Any] | None) -> None:
         return
     if not hasattr(type(model), "operating_point"):
         named = next(f"--{name.replace('_', '-')}" for name in NAMES if settings[name] is not None)
-        raise refuse(who, named, "left out for a model in shards", "it", "Decide on its probabilities in your program.")
+        raise input_error(
+            who, named, "left out for a model in shards", "it", "Decide on its probabilities in your program."
+        )
     with _named_by_options(who):
         model.change_operating_point(settings)
 

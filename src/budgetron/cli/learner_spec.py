@@ -1,10 +1,10 @@
 """Parse a learner's name, kernel, graph, budget and other parameters from the command line.
 
-    --learner Forgetron      or the paper's name, mtforg; or a preset, such as bpa-s
-    --kernel gaussian:0.5    NAME, NAME:VALUE, or NAME:parameter=value,parameter=value
-    --graph clusters:FILE    complete, complete:COUPLING, disconnected, clusters:FILE or edges:FILE
-    --budget 64KiB           a number of stored examples, a size, or none
-    --set eta=0.05           any other parameter of the learner
+--learner Forgetron      or the paper's name, mtforg; or a preset, such as bpa-s
+--kernel gaussian:0.5    NAME, NAME:VALUE, or NAME:parameter=value,parameter=value
+--graph clusters:FILE    complete, complete:COUPLING, disconnected, clusters:FILE or edges:FILE
+--budget 64KiB           a number of stored examples, a size, or none
+--set eta=0.05           any other parameter of the learner
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from budgetron.errors import refuse, shown
+from budgetron.errors import input_error, shown
 from budgetron.learners.registry import learner_class, learner_names
 
 if TYPE_CHECKING:
@@ -48,7 +48,9 @@ class LearnerSpec:
         _parameters(who, name, self.others)
         if self.budget is not None:
             if not has_parameter(name, "budget"):
-                raise refuse(who, "--budget", f"left out for {name}, which stores every mistake", shown(self.budget))
+                raise input_error(
+                    who, "--budget", f"left out for {name}, which stores every mistake", shown(self.budget)
+                )
             budget_from(who, self.budget)
         # The file is read once, here; `build` may be called several times.
         rows = _graph_rows(who, self.graph)
@@ -68,7 +70,7 @@ class LearnerSpec:
         for name in ("kernel", "graph"):
             if not has_parameter(self.learner, name):
                 if getattr(self, name) != getattr(plain, name):
-                    raise refuse(who, f"--{name}", f"left out for {self.learner}", shown(getattr(self, name)))
+                    raise input_error(who, f"--{name}", f"left out for {self.learner}", shown(getattr(self, name)))
                 del given[name]
         if self.budget is not None:
             given["budget"] = budget_from(who, self.budget)
@@ -114,7 +116,7 @@ def learner_named(who: str, text: str) -> str:
             return text.lower()
     presets = ", ".join(preset for name in learner_names() for preset in learner_class(name).presets)
     accepted = f"one of {', '.join(learner_names())}, or the paper's name for it, or one of {presets}"
-    raise refuse(who, "--learner", accepted, shown(text))
+    raise input_error(who, "--learner", accepted, shown(text))
 
 
 def _class_and_preset(learner: str) -> tuple[Any, Mapping[str, Any]]:
@@ -150,7 +152,7 @@ def kernel_of(who: str, text: str) -> Kernel | None:
         return None
     if name.lower() not in KERNELS:
         accepted = "gaussian, gaussian:GAMMA, polynomial:DEGREE, linear, linear:BIAS or none"
-        raise refuse(who, "--kernel", accepted, shown(text))
+        raise input_error(who, "--kernel", accepted, shown(text))
     kind, first = KERNELS[name.lower()]
     made = getattr(kernels, kind)
     known = list(inspect.signature(made).parameters)
@@ -161,7 +163,7 @@ def kernel_of(who: str, text: str) -> Kernel | None:
         if not equals:
             key, value = (first, part) if place == 0 else (part, "true")
         if key.strip() not in known:
-            raise refuse(who, "--kernel", f"{name} with {', '.join(known)}", shown(part))
+            raise input_error(who, "--kernel", f"{name} with {', '.join(known)}", shown(part))
         given[key.strip()] = _value(value)
     kernel: Kernel = made(**given)
     return kernel
@@ -191,7 +193,7 @@ def _graph_rows(who: str, text: str) -> list[list[str]]:
     if kind == "complete" or (kind == "disconnected" and not rest):
         return []
     if kind not in ("clusters", "edges") or not rest:
-        raise refuse(who, "--graph", GRAPHS, shown(text))
+        raise input_error(who, "--graph", GRAPHS, shown(text))
     most, wanted = (2, "task,cluster") if kind == "clusters" else (3, "task,task or task,task,weight")
     found: list[list[str]] = []
     # utf-8-sig drops the byte order mark that spreadsheet programs write.
@@ -204,12 +206,14 @@ def _graph_rows(who: str, text: str) -> list[list[str]]:
             if kind == "edges" and len(row) == 1:
                 row.append("")  # a task without edges
             if not 2 <= len(row) <= most or not row[0] or (kind == "clusters" and not row[1]):
-                raise refuse(who, "--graph", f"a file with lines {wanted}", f"{shown(row)} in line {number} of {rest}")
+                raise input_error(
+                    who, "--graph", f"a file with lines {wanted}", f"{shown(row)} in line {number} of {rest}"
+                )
             if len(found) >= _MAX_GRAPH_LINES:
-                raise refuse(who, "--graph", f"a file of at most {_MAX_GRAPH_LINES} lines", rest)
+                raise input_error(who, "--graph", f"a file of at most {_MAX_GRAPH_LINES} lines", rest)
             found.append(row)
     if not found:
-        raise refuse(who, "--graph", f"a file with lines {wanted}", f"{rest}, which has no such lines")
+        raise input_error(who, "--graph", f"a file with lines {wanted}", f"{rest}, which has no such lines")
     return found
 
 
@@ -226,7 +230,7 @@ def _weight(who: str, text: str, row: Sequence[str]) -> float:
     try:
         return float(row[2]) if len(row) > 2 and row[2] else 1.0
     except ValueError:
-        raise refuse(who, "--graph", "a file whose weights are numbers", f"{shown(row[2])} in {text}") from None
+        raise input_error(who, "--graph", "a file whose weights are numbers", f"{shown(row[2])} in {text}") from None
 
 
 def _parameters(who: str, learner: str, others: Iterable[str]) -> Mapping[str, Any]:
@@ -238,7 +242,7 @@ def _parameters(who: str, learner: str, others: Iterable[str]) -> Mapping[str, A
     for text in others:
         name, equals, value = text.partition("=")
         if not equals or name not in known:
-            raise refuse(who, "--set", f"NAME=VALUE with {', '.join(sorted(known))} for {learner}", shown(text))
+            raise input_error(who, "--set", f"NAME=VALUE with {', '.join(sorted(known))} for {learner}", shown(text))
         given[name] = _weights(value) if name == "class_weight" else _value(value)
     return given
 

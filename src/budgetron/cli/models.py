@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from budgetron.errors import refuse
+from budgetron.errors import input_error
 
 if TYPE_CHECKING:
     from budgetron.io import Columns
@@ -28,7 +28,7 @@ def load(path: str) -> tuple[Any, Columns | None]:
     if not in_shards(path):
         if Path(path).is_dir():
             accepted = "a model file, or a directory with a model in shards"
-            raise refuse("model", "MODEL", accepted, f"{path!r}, a directory without a model")
+            raise input_error("model", "MODEL", accepted, f"{path!r}, a directory without a model")
         return io.load_model(path)
     from budgetron.distributed import class_at
 
@@ -46,7 +46,9 @@ def resume_sharded(who: str, path: str, ray: str | None, workers: int) -> Any:
         return kind.open(path, **options)
     if not is_live(path) and ray is not None and Path(path).absolute() == Path(ray).absolute():
         came = f"{ray!r}, which --save wrote"
-        raise refuse(who, "--ray", "a new directory", came, f"Continue in another one: --resume {path} --ray ANOTHER.")
+        raise input_error(
+            who, "--ray", "a new directory", came, f"Continue in another one: --resume {path} --ray ANOTHER."
+        )
     return kind.load(path, directory=ray, **options)
 
 

@@ -11,7 +11,7 @@ import click
 from click.shell_completion import CompletionItem
 
 from budgetron.cli.learner_spec import GRAPHS, LearnerSpec, learner_named
-from budgetron.errors import refuse, shown
+from budgetron.errors import input_error, shown
 from budgetron.learners.registry import learner_class, learner_names
 
 FORMATS = ("auto", "csv", "tsv", "parquet", "arrow", "ndjson", "svmlight", "vw")
@@ -98,7 +98,9 @@ def learner_options(command: Callable[..., Any]) -> Callable[..., Any]:
             "[default: 4 MiB for Budgetron, else 500]",
         ),
         click.option(
-            "--kernel", default="gaussian", show_default=True,
+            "--kernel",
+            default="gaussian",
+            show_default=True,
             help="gaussian[:GAMMA], polynomial[:DEGREE], linear; none for a linear Budgetron.",
         ),
         click.option("--graph", default="complete", show_default=True, help=f"{GRAPHS}."),
@@ -143,7 +145,7 @@ class StreamOptions:
         labels = given.pop("classes")
         classes = () if labels is None else _split([labels])
         if labels is not None and len(set(classes)) < 2:
-            raise refuse("the command line", "--classes", "two labels or more, separated by commas", shown(labels))
+            raise input_error("the command line", "--classes", "two labels or more, separated by commas", shown(labels))
         names = ("file_format", "label", "task", "weight", "offset", "decimal", "encoding", "on_error", "limit")
         plain: dict[str, Any] = {name: given.pop(name) for name in names}
         return cls(source, **plain, **lists, classes=classes)

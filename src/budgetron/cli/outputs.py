@@ -14,7 +14,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import IO
 
-from budgetron.errors import refuse
+from budgetron.errors import input_error
 
 
 def check(
@@ -29,17 +29,17 @@ def check(
         return
     target = Path(path)
     if target.is_dir():
-        raise refuse(who, option, "a file", f"{path!r}, which is a folder")
+        raise input_error(who, option, "a file", f"{path!r}, which is a folder")
     if target.exists() and not (target.is_file() or devices):
-        raise refuse(who, option, "a regular file", f"{path!r}, which is a device or a pipe")
+        raise input_error(who, option, "a regular file", f"{path!r}, which is a device or a pipe")
     folder = target.absolute().parent
     if not folder.is_dir():
-        raise refuse(who, option, "in a folder that exists", repr(path), f"Create it with mkdir -p {folder}.")
+        raise input_error(who, option, "in a folder that exists", repr(path), f"Create it with mkdir -p {folder}.")
     if not os.access(folder, os.W_OK):
-        raise refuse(who, option, "in a folder you may write to", repr(path))
+        raise input_error(who, option, "in a folder you may write to", repr(path))
     mine = own is not None and Path(own).exists() and target.exists() and target.samefile(own)
     if target.exists() and target.is_file() and not (overwrite or mine):
-        raise refuse(who, option, "a new file", f"{path!r}, which exists", "Replace it with --overwrite.")
+        raise input_error(who, option, "a new file", f"{path!r}, which exists", "Replace it with --overwrite.")
 
 
 def check_folder(who: str, option: str, path: str | None, overwrite: bool, own: str | None = None) -> None:
@@ -50,17 +50,17 @@ def check_folder(who: str, option: str, path: str | None, overwrite: bool, own: 
 
     target = Path(path)
     if target.exists() and not target.is_dir():
-        raise refuse(who, option, "a folder, because the model is in shards", f"{path!r}, which is a file")
+        raise input_error(who, option, "a folder, because the model is in shards", f"{path!r}, which is a file")
     above = target.absolute().parent
     if not above.is_dir():
-        raise refuse(who, option, "in a folder that exists", repr(path), f"Create it with mkdir -p {above}.")
+        raise input_error(who, option, "in a folder that exists", repr(path), f"Create it with mkdir -p {above}.")
     if not target.exists() or not any(target.iterdir()):
         return
     if not is_in_shards(path) or is_live(path):
-        raise refuse(who, option, "a new folder, or one that --save wrote", f"{path!r}, which holds other files")
+        raise input_error(who, option, "a new folder, or one that --save wrote", f"{path!r}, which holds other files")
     mine = own is not None and Path(own).exists() and target.samefile(own)
     if not (overwrite or mine):
-        raise refuse(who, option, "a new folder", f"{path!r}, which holds a model", "Replace it with --overwrite.")
+        raise input_error(who, option, "a new folder", f"{path!r}, which holds a model", "Replace it with --overwrite.")
 
 
 @contextmanager

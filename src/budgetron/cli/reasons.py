@@ -12,7 +12,7 @@ from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
 from budgetron.cli.formatting import counted, percent, plain, shorten, table
-from budgetron.errors import refuse, shown
+from budgetron.errors import input_error, shown
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -33,15 +33,15 @@ def explained(path: str, model: Any, columns: Any, text: str, task: str | None, 
     except ValueError:
         record = None
     if not isinstance(record, dict):
-        raise refuse(WHO, "--example", 'a JSON object of columns, {"column": value}', shown(text))
+        raise input_error(WHO, "--example", 'a JSON object of columns, {"column": value}', shown(text))
     record = dict(columns.checked([record], WHO, "--example")[0])
     if columns.task is not None:
         if task is None and columns.task not in record:
             accepted = f"given, because the model has tasks (column {columns.task!r})"
-            raise refuse(WHO, "--task", accepted, "none", "Add --task NAME; a new task is allowed.")
+            raise input_error(WHO, "--task", accepted, "none", "Add --task NAME; a new task is allowed.")
         record = record | ({} if task is None else {columns.task: task})
     elif task is not None:
-        raise refuse(WHO, "--task", "left out for a model without tasks", shown(task))
+        raise input_error(WHO, "--task", "left out for a model without tasks", shown(task))
     block = columns.block([record])
     doubt = columns.doubt(record)
     if doubt is not None:
@@ -90,7 +90,7 @@ def importance(path: str, model: Any, columns: Any, stream: str) -> dict[str, An
 
     columns = known_columns(WHO, "MODEL", path, columns)
     if hasattr(model, "learner_of"):
-        raise refuse(WHO, "--importance", "used with a model in one file", "a model in shards")
+        raise input_error(WHO, "--importance", "used with a model in one file", "a model in shards")
     total = evaluate.FeatureImportance()
     with io.read(stream, columns=columns, labelled=False) as source:
         for block in source:

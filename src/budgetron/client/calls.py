@@ -17,7 +17,7 @@ import numpy as np
 from scipy import sparse
 
 from budgetron.client.responses import Answered, Prediction
-from budgetron.errors import import_extra, is_whole, refuse, refuse_type, shown
+from budgetron.errors import import_extra, input_error, input_type_error, is_whole, shown
 
 BATCH = 512  # examples per request: large enough that the cost of a request and its fsync hardly matters
 
@@ -55,9 +55,9 @@ class ClientSettings:
 
     def __post_init__(self) -> None:
         if not isinstance(self.url, str) or not self.url.startswith(("http://", "https://")):
-            raise refuse("Client", "url", "an address such as http://127.0.0.1:8000", shown(self.url))
+            raise input_error("Client", "url", "an address such as http://127.0.0.1:8000", shown(self.url))
         if not is_whole(self.retries) or self.retries < 0:
-            raise refuse("Client", "retries", "an integer >= 0", shown(self.retries))
+            raise input_error("Client", "retries", "an integer >= 0", shown(self.retries))
 
     @property
     def headers(self) -> dict[str, str]:
@@ -158,12 +158,12 @@ def to_json(features: Any) -> Any:
         row = features.tocsr()
         if row.shape[0] != 1:
             several = "Use predict_many or learn_many for several rows."
-            raise refuse("Client", "features", "one row", f"{row.shape[0]} rows", several)
+            raise input_error("Client", "features", "one row", f"{row.shape[0]} rows", several)
         return {"indices": row.indices.tolist(), "values": row.data.tolist()}
     if isinstance(features, np.ndarray):
         return features.tolist()
     if isinstance(features, str) or not isinstance(features, Iterable):
-        raise refuse_type("Client", "features", "a row of numbers, a sparse row or a dict", shown(features))
+        raise input_type_error("Client", "features", "a row of numbers, a sparse row or a dict", shown(features))
     return [_item(value) for value in features]
 
 
@@ -175,7 +175,7 @@ def _scores(offset: Any) -> Any:
 def batches(X: Any, y: Any, tasks: Any, size: int, offset: Any = None) -> Iterator[list[dict[str, Any]]]:
     """Batches of `size` examples, from a table or any iterable. The iterable may be endless."""
     if not is_whole(size) or size < 1:
-        raise refuse("Client", "batch", "an integer >= 1", shown(size))
+        raise input_error("Client", "batch", "an integer >= 1", shown(size))
     examples = _examples(X, y, tasks, offset)
     while batch := list(islice(examples, size)):
         yield batch
@@ -191,7 +191,7 @@ def _examples(X: Any, y: Any, tasks: Any, offset: Any) -> Iterator[dict[str, Any
     sides = [values for values in (y, tasks, offset) if values is not None]
     if hasattr(X, "__len__") and any(hasattr(side, "__len__") and len(side) != _length(X) for side in sides):
         accepted, came = f"as long as X, {_length(X)}", f"lengths {[len(side) for side in sides]}"
-        raise refuse("Client", "y, tasks and offset", accepted, came)
+        raise input_error("Client", "y, tasks and offset", accepted, came)
     for row, label, task, score in zip(rows, labels, names, scores, strict=False):
         example = {"features": to_json(row)}
         if y is not None:

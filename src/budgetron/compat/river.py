@@ -20,7 +20,7 @@ from typing import Any
 import numpy as np
 from sklearn.base import clone
 
-from budgetron.errors import InputError, import_extra, refuse_type, shown
+from budgetron.errors import InputError, import_extra, input_type_error, shown
 from budgetron.learners.input.hashing import DICT_FEATURES, hashed_rows
 from budgetron.learners.learner import Learner
 
@@ -77,7 +77,7 @@ class Classifier(MiniBatchClassifier):  # type: ignore[misc]
         features: Sequence[str] | None = None,
     ) -> None:
         if not isinstance(model, Learner):
-            raise refuse_type("Classifier", "model", "a learner, such as Budgetron()", shown(model))
+            raise input_type_error("Classifier", "model", "a learner, such as Budgetron()", shown(model))
         if model.task_column is not None:
             raise InputError(
                 "Classifier: the model has a task_column, which needs columns in a fixed order. "
@@ -162,7 +162,7 @@ class Classifier(MiniBatchClassifier):  # type: ignore[misc]
                 if name in columns:
                     row[columns[name]] = value
         except (TypeError, ValueError):
-            raise refuse_type("Classifier", f"feature {shown(name)}", "a number", shown(value)) from None
+            raise input_type_error("Classifier", f"feature {shown(name)}", "a number", shown(value)) from None
         return row
 
     def _rows(self, X: Any, task: Sequence[Any] | None) -> tuple[Any, Any]:

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from budgetron.errors import InputError, refuse, shown
+from budgetron.errors import InputError, input_error, shown
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -41,7 +41,7 @@ class DataSet:
     def __post_init__(self) -> None:
         if not self.X.shape[0] == len(self.y) == len(self.tasks):
             came = f"{self.X.shape[0]}, {len(self.y)} and {len(self.tasks)}"
-            raise refuse("DataSet", "X, y and tasks", "of the same length", came)
+            raise input_error("DataSet", "X, y and tasks", "of the same length", came)
 
     @property
     def n(self) -> int:
@@ -81,7 +81,7 @@ class DataSet:
     def take(self, n: int) -> DataSet:
         """Return the first `n` examples, or all if there are fewer."""
         if isinstance(n, bool) or not isinstance(n, int | np.integer) or n < 0:
-            raise refuse("DataSet.take", "n", "an integer >= 0", shown(n))
+            raise input_error("DataSet.take", "n", "an integer >= 0", shown(n))
         return self._rows(slice(0, int(n)))
 
     def _rows(self, rows: Any) -> DataSet:

@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from budgetron.errors import refuse, shown
+from budgetron.errors import input_error, shown
 from budgetron.graphs import TaskGraph, similarity_matrix
 
 Floats = NDArray[np.float64]
@@ -37,11 +37,9 @@ class Shift:
 
     def __post_init__(self) -> None:
         if not 0 <= self.begin <= self.end <= 1:
-            raise refuse(
-                "Shift", "begin and end", "0 <= begin <= end <= 1", f"{self.begin!r} and {self.end!r}"
-            )
+            raise input_error("Shift", "begin and end", "0 <= begin <= end <= 1", f"{self.begin!r} and {self.end!r}")
         if not 0 < self.angle <= 180:
-            raise refuse("Shift", "angle", "a number of degrees in (0, 180]", shown(self.angle))
+            raise input_error("Shift", "angle", "a number of degrees in (0, 180]", shown(self.angle))
 
     @classmethod
     def abrupt(cls, at: float = 0.5, angle: float = 90.0, alike: bool = True) -> Shift:
@@ -122,7 +120,7 @@ def similarities_on(graph: TaskGraph, tasks: list[Any]) -> Floats:
     if not (np.diag(similarity) > 0).all():
         lone = tasks[int(np.argmin(np.diag(similarity)))]
         accepted = "a graph with (A⁻¹)_ii > 0 for every task i"
-        raise refuse("synthetic.stream", "graph", accepted, f"0 for task {shown(lone)}")
+        raise input_error("synthetic.stream", "graph", accepted, f"0 for task {shown(lone)}")
     return similarity
 
 

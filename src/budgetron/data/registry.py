@@ -19,7 +19,7 @@ from budgetron.data.files import (
     read_verified,
 )
 from budgetron.data.sets import flights, mlmrev, school, sentiment, spam
-from budgetron.errors import InputError, MissingExtra, refuse, shown
+from budgetron.errors import InputError, MissingExtra, input_error, shown
 
 Folder = str | os.PathLike[str] | None
 
@@ -111,5 +111,5 @@ def is_available(name: str, *, folder: Folder = None) -> bool:
 
 def _entry(who: str, name: str) -> Entry:
     if name not in _ENTRIES:
-        raise refuse(who, "name", "one of " + ", ".join(_ENTRIES), shown(name))
+        raise input_error(who, "name", "one of " + ", ".join(_ENTRIES), shown(name))
     return _ENTRIES[name]

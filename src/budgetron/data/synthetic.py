@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 from budgetron.data.dataset import DataSet
 from budgetron.data.known_answer import Floats, KnownAnswer, Shift, draw_weights, similarities_on
 from budgetron.data.related_tasks import RelatedTasks, grid, grid_edges, grid_graph, kinds, opposed
-from budgetron.errors import refuse, shown
+from budgetron.errors import input_error, shown
 
 if TYPE_CHECKING:
     from budgetron.graphs import TaskGraph
@@ -162,7 +162,7 @@ def _names(n_tasks: int | None, graph: TaskGraph | None) -> list[Any]:
         stated = None if graph is None else graph.n_tasks
         return list(range(n_tasks or stated or 8))
     if n_tasks is not None and n_tasks != len(named):
-        raise refuse(
+        raise input_error(
             "synthetic.stream", "n_tasks", f"{len(named)}, the number of tasks in the graph", shown(n_tasks),
             "Leave it out.",
         )  # fmt: skip
@@ -192,12 +192,12 @@ def _check(
     tasks = 1 if n_tasks is None else n_tasks
     for name, count, least in (("n", n, 1), ("d", d, fewest), ("n_tasks", tasks, 1), ("words", words, 1)):
         if isinstance(count, bool) or not isinstance(count, int | np.integer) or count < least:
-            raise refuse(who, name, f"an integer >= {least}", shown(count))
+            raise input_error(who, name, f"an integer >= {least}", shown(count))
     if not 0 <= relatedness <= 1:
-        raise refuse(who, "relatedness", "a number in [0, 1]", shown(relatedness))
+        raise input_error(who, "relatedness", "a number in [0, 1]", shown(relatedness))
     if not 0 <= noise <= 0.5:
-        raise refuse(who, "noise", "a number in [0, 0.5]", shown(noise))
+        raise input_error(who, "noise", "a number in [0, 0.5]", shown(noise))
     if form not in _FORMS:
-        raise refuse(who, "form", "one of " + ", ".join(_FORMS), shown(form))
+        raise input_error(who, "form", "one of " + ", ".join(_FORMS), shown(form))
     if not 0 <= task_skew < np.inf:
-        raise refuse(who, "task_skew", "a number >= 0", shown(task_skew))
+        raise input_error(who, "task_skew", "a number >= 0", shown(task_skew))

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from scipy.special import logit
 
 from budgetron.decisions.score_grid import edges
-from budgetron.errors import refuse, refuse_type, shown
+from budgetron.errors import input_error, input_type_error, shown
 
 _ACCEPTED = "costs of fp and fn, and perhaps ask: numbers >= 0, fp and fn above 0"
 
@@ -30,13 +30,13 @@ class Costs:
         if isinstance(given, Costs):
             given = {name: value for name, value in asdict(given).items() if value is not None}
         if not isinstance(given, Mapping):
-            raise refuse_type(who, "costs", 'a dict such as {"fp": 1, "fn": 20}', shown(given))
+            raise input_type_error(who, "costs", 'a dict such as {"fp": 1, "fn": 20}', shown(given))
         numbers = {name: value for name, value in given.items() if _is_cost(value)}
         if numbers.keys() != given.keys() or not {"fp", "fn"} <= given.keys() <= {"fp", "fn", "ask"}:
-            raise refuse(who, "costs", _ACCEPTED, shown(dict(given)))
+            raise input_error(who, "costs", _ACCEPTED, shown(dict(given)))
         costs = cls(**{name: float(value) for name, value in numbers.items()})
         if costs.fp <= 0 or costs.fn <= 0:
-            raise refuse(who, "costs", _ACCEPTED, shown(dict(given)))
+            raise input_error(who, "costs", _ACCEPTED, shown(dict(given)))
         return costs
 
     def expected(self) -> tuple[int, int]:

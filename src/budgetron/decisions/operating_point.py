@@ -21,7 +21,7 @@ from budgetron.decisions.costs import Costs
 from budgetron.decisions.point_figures import PointFigures
 from budgetron.decisions.risk_control import CANDIDATES, safe_thresholds
 from budgetron.decisions.score_grid import BINS, bins_of, edges, one_against_rest, scale_of
-from budgetron.errors import InputError, refuse, shown
+from budgetron.errors import InputError, input_error, shown
 
 WHO = "OperatingPoint"
 ASK = -1  # the code of "ask a person"
@@ -71,9 +71,9 @@ class OperatingPoint(PointFigures):
         margins: bool = False,
     ) -> None:
         if threshold is None and costs is None and max_error is None:
-            raise refuse(WHO, "threshold, costs or max_error", "given", "none of them")
+            raise input_error(WHO, "threshold, costs or max_error", "given", "none of them")
         if threshold is not None and costs is not None:
-            raise refuse(WHO, "threshold and costs", "given one at a time", "both", "Costs choose the threshold.")
+            raise input_error(WHO, "threshold and costs", "given one at a time", "both", "Costs choose the threshold.")
         self.log_odds = not margins
         self.threshold = None if threshold is None else _number("threshold", threshold, *self._range())
         self.costs = None if costs is None else Costs.of(WHO, costs)
@@ -122,18 +122,18 @@ class OperatingPoint(PointFigures):
         """
         values, labels = np.asarray(scores, dtype=np.float64), np.asarray(y)
         if labels.ndim != 1 or values.ndim not in (1, 2) or len(values) != len(labels):
-            raise refuse(WHO, "scores and y", "of one length", f"shapes {values.shape} and {labels.shape}")
+            raise input_error(WHO, "scores and y", "of one length", f"shapes {values.shape} and {labels.shape}")
         if self.labels is None:
             found = np.unique(labels)
             if len(found) != (2 if values.ndim == 1 else values.shape[1]):
                 remedy = "Call begin(labels) first."
-                raise refuse(WHO, "y", "all labels in the first call", shown(found.tolist()), remedy)
+                raise input_error(WHO, "y", "all labels in the first call", shown(found.tolist()), remedy)
             self.begin(found)
         assert self.labels is not None
         codes = np.minimum(np.searchsorted(self.labels, labels), len(self.labels) - 1)
         unknown = self.labels[codes] != labels
         if unknown.any():
-            raise refuse(WHO, "y", f"one of {shown(self.labels.tolist())}", shown(labels[unknown][0]))
+            raise input_error(WHO, "y", f"one of {shown(self.labels.tolist())}", shown(labels[unknown][0]))
         self.count(self._scores(values), codes)
         return self
 
@@ -141,7 +141,7 @@ class OperatingPoint(PointFigures):
         """Reject labels that this point cannot decide on."""
         if len(labels) > 2 and (self.threshold is not None or self.costs is not None):
             given = "threshold" if self.costs is None else "costs"
-            raise refuse(WHO, given, "given for two labels", f"{len(labels)} labels", "Use max_error.")
+            raise input_error(WHO, given, "given for two labels", f"{len(labels)} labels", "Use max_error.")
 
     def begin(self, labels: NDArray[Any]) -> None:
         """Set the labels, in sorted order. Called by the first `update`, and by learners."""
@@ -263,8 +263,8 @@ class OperatingPoint(PointFigures):
         if not self.log_odds:
             return values
         if values.size and not ((values >= 0) & (values <= 1)).all():
-            raise refuse(WHO, "scores", "probabilities from 0 to 1", shown(float(values.ravel()[0])),
-                         "For margins, create it with margins=True.")  # fmt: skip
+            raise input_error(WHO, "scores", "probabilities from 0 to 1", shown(float(values.ravel()[0])),
+                              "For margins, create it with margins=True.")  # fmt: skip
         if values.ndim == 2 and values.shape[1] == 2:
             values = values[:, 1]
         with np.errstate(divide="ignore"):
@@ -273,10 +273,9 @@ class OperatingPoint(PointFigures):
 
 def _number(name: str, value: Any, low: float, high: float) -> float:
     if isinstance(value, bool) or not isinstance(value, int | float | np.number) or not low < value < high:
-        raise refuse(WHO, name, f"a number above {low:g} and below {high:g}", shown(value))
+        raise input_error(WHO, name, f"a number above {low:g} and below {high:g}", shown(value))
     return float(value)
 
 
 def _largest(scores: Floats) -> Codes:
     return (scores > 0).astype(np.intp) if scores.ndim == 1 else scores.argmax(axis=1)
-

@@ -20,7 +20,7 @@ from sklearn.base import clone
 
 from budgetron.engine.reference.bandwidth import kernel_after
 from budgetron.engine.settings import Settings
-from budgetron.errors import refuse_type, shown
+from budgetron.errors import input_type_error, shown
 from budgetron.graphs import TaskGraph
 from budgetron.learners.block_learner import Block
 from budgetron.learners.input import validation
@@ -57,7 +57,7 @@ class InputValidator:
 
     def __init__(self, learner: Any, check_shares: Callable[[InputValidator], object] = lambda validator: None) -> None:
         if not isinstance(learner, Learner):
-            raise refuse_type(WHO, "learner", "a learner of budgetron", shown(learner), "For example Budgetron().")
+            raise input_type_error(WHO, "learner", "a learner of budgetron", shown(learner), "For example Budgetron().")
         self.learner = learner
         self.prototype: Learner
         self._first: Any  # rows of the first block: a byte budget for sparse rows is planned from them

@@ -19,7 +19,7 @@ from budgetron.distributed.split.placement import WHO, Placement
 from budgetron.distributed.split.shares import checked_policy, rebalanced_shares, unused_only
 from budgetron.distributed.workers.worker import ShardStatistics
 from budgetron.distributed.workers.worker_group import WorkerGroup
-from budgetron.errors import refuse, shown
+from budgetron.errors import input_error, shown
 
 
 @dataclass(frozen=True)
@@ -78,8 +78,8 @@ class Introspection:
         """
         self._check_begun()
         if checked_policy(self.shares, self.learner.budget) != "demand":
-            raise refuse(WHO, "shares", '"demand" to rebalance', shown(self.shares),
-                         'Create the model with shares="demand".')  # fmt: skip
+            raise input_error(WHO, "shares", '"demand" to rebalance', shown(self.shares),
+                              'Create the model with shares="demand".')  # fmt: skip
         with self._rebalancing, self._workers.locked(range(self.shards)):
             statistics = self._statistics()
             mistakes = [one.n_mistakes for one in statistics]
@@ -209,5 +209,5 @@ class Introspection:
 
     def _check_begun(self) -> None:
         if not self._begun:
-            raise refuse(WHO, "the model", "one that has learned something", "a new one, or one that was closed",
-                         "Call partial_fit first, or ShardedModel.open.")  # fmt: skip
+            raise input_error(WHO, "the model", "one that has learned something", "a new one, or one that was closed",
+                              "Call partial_fit first, or ShardedModel.open.")  # fmt: skip

@@ -23,7 +23,7 @@ from budgetron.distributed.split.routing import Job, batches
 from budgetron.distributed.workers.worker import OTHER_ROWS
 from budgetron.durable import KeyReused, Request, row_digests
 from budgetron.durable.requests import check_key, key_reused_error
-from budgetron.errors import InputError, refuse, shown
+from budgetron.errors import InputError, input_error, shown
 from budgetron.graphs import TaskGraph
 from budgetron.learners.input.validation import Examples
 
@@ -51,8 +51,15 @@ class ShardLearning(ShardDeciding):
     _unrecorded = False  # whether a block determined something that is not in the record yet
 
     def partial_fit(
-        self, X: Any, y: Any, *, tasks: Any = None, classes: Any = None, sample_weight: Any = None,
-        offset: Any = None, key: str | None = None,
+        self,
+        X: Any,
+        y: Any,
+        *,
+        tasks: Any = None,
+        classes: Any = None,
+        sample_weight: Any = None,
+        offset: Any = None,
+        key: str | None = None,
     ) -> Self:
         """Learn the rows in order. `key` is an idempotency key, as for `predict_then_learn`."""
         given = {"tasks": tasks, "classes": classes, "sample_weight": sample_weight, "offset": offset}
@@ -60,8 +67,15 @@ class ShardLearning(ShardDeciding):
         return self
 
     def predict_then_learn(
-        self, X: Any, y: Any, *, tasks: Any = None, classes: Any = None, sample_weight: Any = None,
-        offset: Any = None, key: str | None = None,
+        self,
+        X: Any,
+        y: Any,
+        *,
+        tasks: Any = None,
+        classes: Any = None,
+        sample_weight: Any = None,
+        offset: Any = None,
+        key: str | None = None,
     ) -> Margins:
         """Learn the rows in order, and return the margin of each row just before it was learned.
 
@@ -138,12 +152,18 @@ class ShardLearning(ShardDeciding):
         return answers
 
     def learn_one(
-        self, x: Any, y: Any, *, task: Hashable = None, classes: Any = None, sample_weight: float | None = None,
+        self,
+        x: Any,
+        y: Any,
+        *,
+        task: Hashable = None,
+        classes: Any = None,
+        sample_weight: float | None = None,
         offset: Any = None,
     ) -> Any:
         """Learn one example and return its margin before the update. Larger blocks are far cheaper per example."""
         if np.ndim(y):
-            raise refuse(WHO, "y", "one label", shown(y), "Use partial_fit for several.")
+            raise input_error(WHO, "y", "one label", shown(y), "Use partial_fit for several.")
         row, tasks = self._get_validator().one_row(x, task)
         weights = None if sample_weight is None else [sample_weight]
         given = None if offset is None else [offset]

@@ -15,7 +15,7 @@ from budgetron.distributed.directory.record import NAME as RECORD
 from budgetron.distributed.sharded import ShardedModel
 from budgetron.distributed.split.placement import has_one_component
 from budgetron.durable.storage.log_schema import NAME as HOST
-from budgetron.errors import refuse
+from budgetron.errors import input_error
 
 FOLDER = "shards"  # inside the model's directory
 
@@ -47,14 +47,14 @@ def open_model(journal: Journal, make_model: Callable[[], Any] | None, options: 
     if (journal.place / RECORD).exists():
         if not journal.position:  # The shards belong to another coordinator, and opening them would lock it out.
             came = f"{str(journal.place)!r}, which contains shards"
-            raise refuse("serve", "--ray", "a directory of its own for a new model", came)
+            raise input_error("serve", "--ray", "a directory of its own for a new model", came)
         return ShardedModel.open(journal.place, **parameters)
     learner = None if make_model is None else make_model()
     if learner is None or learner._begun:
         came = "none" if learner is None else "a model file, which has learned already"
-        raise refuse("serve", "MODEL", "the name of a learner if a new model is to be in shards", came)
+        raise input_error("serve", "MODEL", "the name of a learner if a new model is to be in shards", came)
     if journal.shards > 1 and has_one_component(learner.graph):
-        raise refuse(
+        raise input_error(
             "serve", "--shards", "1 if the task graph has a single component", f"{journal.shards}",
             'Use a learner with another graph, such as "Budgetron graph=disconnected".',
         )  # fmt: skip
@@ -63,7 +63,7 @@ def open_model(journal: Journal, make_model: Callable[[], Any] | None, options: 
 
 def refuse_unsharded(directory: Path) -> None:
     if (directory / HOST).is_file():
-        raise refuse(
+        raise input_error(
             "serve", "--shards", "for new models", f"{directory.name!r}, which was started without shards",
             "Serve it without --shards and --ray, or give the new model another name.",
         )  # fmt: skip

@@ -35,7 +35,7 @@ from budgetron.distributed.workers.worker_group import WorkerGroup
 from budgetron.distributed.workers.worker_pool import LocalPool, WorkerPool
 from budgetron.engine.memory import budget_of
 from budgetron.engine.registry import rule_class
-from budgetron.errors import TooFewBytes, is_whole, refuse, shown
+from budgetron.errors import TooFewBytes, input_error, is_whole, shown
 from budgetron.graphs import TaskGraph
 from budgetron.learners.estimators.budgetron import probabilities
 
@@ -150,9 +150,7 @@ class ShardedModel(ShardLearning, ClassifierMixin, BaseEstimator):  # type: igno
         return self._validator.classes.of_margins(margins)
 
     @available_if(lambda self: hasattr(self.learner, "predict_proba"))  # type: ignore[untyped-decorator, unused-ignore]
-    def predict_proba(
-        self, X: Any, *, tasks: Iterable[Any] | None = None, offset: Any = None
-    ) -> NDArray[np.float64]:
+    def predict_proba(self, X: Any, *, tasks: Iterable[Any] | None = None, offset: Any = None) -> NDArray[np.float64]:
         """The probability of each class, (n, classes), if the learner has probabilities."""
         return probabilities(self.decision_function(X, tasks=tasks, offset=offset))
 
@@ -181,14 +179,14 @@ class ShardedModel(ShardLearning, ClassifierMixin, BaseEstimator):  # type: igno
         for name, least in (("shards", 1), ("workers", 1), ("block", 128), ("in_flight", 1), ("rebalance_every", 1)):
             value = getattr(self, name)
             if not is_whole(value) or value < least:
-                raise refuse(WHO, name, f"an integer >= {least}", shown(value))
+                raise input_error(WHO, name, f"an integer >= {least}", shown(value))
         if self.backend not in BACKENDS:
-            raise refuse(WHO, "backend", '"local" or "ray"', shown(self.backend))
+            raise input_error(WHO, "backend", '"local" or "ray"', shown(self.backend))
         policy = checked_policy(self.shares, getattr(self.learner, "budget", None))
         if policy == "demand" and not rule_class(self.learner.rule).needs_kernel:
             name = type(self.learner).__name__
-            raise refuse(WHO, "shares", f'"fixed" for a {name}, which stores no examples to move', '"demand"',
-                         "Leave shares out.")  # fmt: skip
+            raise input_error(WHO, "shares", f'"fixed" for a {name}, which stores no examples to move', '"demand"',
+                              "Leave shares out.")  # fmt: skip
         self._new_placement()
         self._first_budgets()
         self._check_directory()

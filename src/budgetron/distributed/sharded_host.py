@@ -30,7 +30,7 @@ from budgetron.durable.blocks import margins_to_bytes
 from budgetron.durable.errors import storage_errors
 from budgetron.durable.ownership import DirectoryLock, make_private, remove_leftovers
 from budgetron.durable.requests import Entry, answer_of, entry_of, group_into_commits
-from budgetron.errors import Closed, InputError, refusal, refuse, shown
+from budgetron.errors import Closed, InputError, error_message, input_error, shown
 
 _LOCK_TIMEOUT = 0.5  # seconds that check_ready waits for a commit under way
 
@@ -85,7 +85,7 @@ class ShardedHost:
             undo.callback(journal.close)
             if options.ray is not None and journal.place != chosen:
                 accepted = f"{str(journal.place.parent)!r}, where the shards of {directory.name!r} are"
-                raise refuse("serve", "--ray", accepted, repr(str(options.ray)))
+                raise input_error("serve", "--ray", accepted, repr(str(options.ray)))
             model = open_model(journal, make_model, options)
             undo.callback(model.close)
             host = cls(directory, lock, journal, model)
@@ -254,7 +254,7 @@ class ShardedHost:
             return error
         self.failing = error
         remedy = "An earlier request must be learned first. This call wrote nothing: send it again with its key."
-        return Unfinished(refusal("service", "the shards", "all available", _described(error), remedy))
+        return Unfinished(error_message("service", "the shards", "all available", _described(error), remedy))
 
     def check_ready(self) -> None:
         """Raise the error that `learn_many` would raise now: of the journal, of a shard's log, or of a lost worker."""
@@ -310,7 +310,7 @@ def _unfinished(error: Exception) -> Unfinished:
         "The request is on disk and will be learned before any other. To get its answer, send it again with the same "
         "key. If it had no key, do not send it again."
     )
-    return Unfinished(refusal("service", "the shards", "all available", _described(error), remedy))
+    return Unfinished(error_message("service", "the shards", "all available", _described(error), remedy))
 
 
 def _described(error: Exception) -> str:
@@ -320,7 +320,7 @@ def _described(error: Exception) -> str:
 def _cannot_correct() -> InShards:
     remedy = "Learn the right label as a new example."
     accepted = "asked of a model in one piece"
-    return InShards(refusal("service", "corrections", accepted, "a model in shards", remedy))
+    return InShards(error_message("service", "corrections", accepted, "a model in shards", remedy))
 
 
 def _in_shards(what: str) -> InShards:
@@ -328,4 +328,4 @@ def _in_shards(what: str) -> InShards:
         "POST snapshot lets every shard write its snapshot. To copy the model, stop the service and call "
         "ShardedModel.open(directory).save(target)."
     )
-    return InShards(refusal("service", what, "asked of a model in one piece", "a model in shards", remedy))
+    return InShards(error_message("service", what, "asked of a model in one piece", "a model in shards", remedy))

@@ -16,7 +16,7 @@ from budgetron.durable.repairs.staging import Replaced, owned, put_in_place, rep
 from budgetron.durable.repairs.verify import Verified, verify
 from budgetron.durable.storage.log_schema import NAME as LOG
 from budgetron.durable.storage.sqlite_file import copy_database
-from budgetron.errors import refusal
+from budgetron.errors import error_message
 
 
 def verify_sharded(directory: Path) -> dict[str, Verified]:
@@ -64,7 +64,9 @@ def _repair_journal(directory: Path, stage: Path, damage: DamagedLog) -> Replace
         remedy = "Replace the whole directory by a copy that was made while the service was stopped."
         path = str(directory / NAME)
         raise DamagedLog(
-            refusal("repair", "the journal", "one that says where the shards are", f"{path!r}: {error.what}", remedy)
+            error_message(
+                "repair", "the journal", "one that says where the shards are", f"{path!r}: {error.what}", remedy
+            )
         ) from error
     last = 0
     new = Journal(stage, old.place, old.shards)

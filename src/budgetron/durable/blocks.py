@@ -24,7 +24,7 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from budgetron.durable.requests import WHO, Request
-from budgetron.errors import refuse, shown
+from budgetron.errors import input_error, shown
 from budgetron.learners.input import validation
 from budgetron.learners.input.hashing import DICT_FEATURES, hashed_rows
 from budgetron.learners.input.validation import Examples
@@ -136,8 +136,8 @@ def decode_block(payload: bytes) -> LoggedBlock:
     """Decode a block of the log."""
     block = _decoder.decode(payload)
     if block.version not in (VERSION, WITH_OFFSETS, WITH_POINT):
-        raise refuse(WHO, "the log", f"of version {VERSION} to {WITH_POINT}", f"version {block.version}",
-                     "Open the directory with a newer budgetron.")  # fmt: skip
+        raise input_error(WHO, "the log", f"of version {VERSION} to {WITH_POINT}", f"version {block.version}",
+                          "Open the directory with a newer budgetron.")  # fmt: skip
     if block.kind == "dense":
         rows: Any = _numbers(block.arrays[0]).reshape(block.shape)
     elif block.kind == "csr":
@@ -191,7 +191,7 @@ def are_records(X: Any) -> bool:
     if not (isinstance(X, Sequence) and not isinstance(X, str) and len(X) and isinstance(X[0], Mapping)):
         return False
     if not all(isinstance(row, Mapping) for row in X):
-        raise refuse(WHO, "X", "a list of dicts, or rows of numbers", "both in one list")
+        raise input_error(WHO, "X", "a list of dicts, or rows of numbers", "both in one list")
     return True
 
 
@@ -211,11 +211,11 @@ def _values(parameter: str, values: Any) -> Any:
             return _array(values)
         values = values.tolist()
     if isinstance(values, str | bytes) or not isinstance(values, Iterable):
-        raise refuse(WHO, parameter, "a list or array with one value per row", shown(values))
+        raise input_error(WHO, parameter, "a list or array with one value per row", shown(values))
     try:
         return [value if type(value) in _JSON_TYPES else encoded(_item(value)) for value in values]
     except NoJSON:
-        raise refuse(
+        raise input_error(
             WHO, parameter, "numbers, strings or other plain values (bytes, date, UUID, tuple)", shown(values)
         ) from None
 
@@ -251,8 +251,10 @@ def _bytes(block: _EncodedBlock) -> bytes:
     try:
         return _encoder.encode(block)
     except (TypeError, ValueError, OverflowError) as error:
-        raise refuse(
-            WHO, "the examples", "numbers, strings and other plain values, integers below 2**63",
+        raise input_error(
+            WHO,
+            "the examples",
+            "numbers, strings and other plain values, integers below 2**63",
             f"a value that cannot be encoded ({error})",
         ) from None
 

@@ -25,7 +25,7 @@ from budgetron.durable.hosted_model import HostedModel, hosted_model_from
 from budgetron.durable.storage.log import Log
 from budgetron.durable.storage.log_schema import TRAIL_CHECKSUM
 from budgetron.durable.storage.snapshots import Snapshots
-from budgetron.errors import InputError, is_whole, refusal, refuse, shown
+from budgetron.errors import InputError, error_message, input_error, is_whole, shown
 from budgetron.persist.names import NoJSON, decoded, encoded
 
 WHO = "Host"
@@ -95,18 +95,18 @@ class Corrections:
         began = time.perf_counter()
         for name, text in (("who", who), ("reason", reason)):
             if not isinstance(text, str) or len(text) > MAX_REASON:
-                raise refuse(WHO, name, f"a text of at most {MAX_REASON} characters", shown(text))
+                raise input_error(WHO, name, f"a text of at most {MAX_REASON} characters", shown(text))
         payload = self._payload(position)
         place, row, old = self._located(payload, position, row)
         if label is not WITHDRAWN:
             model._classes.code(model._who, label)  # refuses a label that the model does not know
         if label is not WITHDRAWN and _same(old, label):
-            raise refuse(WHO, "label", "another one than the example has", shown(label), "It is as it should be.")
+            raise input_error(WHO, "label", "another one than the example has", shown(label), "It is as it should be.")
         try:
             new_text = None if label is WITHDRAWN else msgspec.json.encode(encoded(label))
             old_text = msgspec.json.encode(encoded(old))
         except NoJSON:
-            raise refuse(WHO, "label", "a plain value such as a string or a number", shown(label)) from None
+            raise input_error(WHO, "label", "a plain value such as a string or a number", shown(label)) from None
         changed = blocks.with_label(payload, place, None if label is WITHDRAWN else label, label is WITHDRAWN)
         hosted, base, n = self._replayed(model, position, changed)
         line = (position, row, old_text, new_text, who, reason, time.time())
@@ -132,16 +132,18 @@ class Corrections:
     def _payload(self, position: Any) -> bytes:
         log = self._log
         if not is_whole(position) or not 1 <= position <= log.position:
-            raise refuse(WHO, "position", f"the number of a record, from 1 to {log.position}", shown(position))
+            raise input_error(WHO, "position", f"the number of a record, from 1 to {log.position}", shown(position))
         found = log.db.one("SELECT block, crc FROM log WHERE number = ?", (int(position),))
         if found is None:
             raise NotInLog(
-                refusal(WHO, "position", "a record that is still in the log", f"{position}, part of a snapshot",
-                        "It cannot be taken out of the model any more. Learn the right label as a new example.")
+                error_message(WHO, "position", "a record that is still in the log", f"{position}, part of a snapshot",
+                              "It cannot be taken out of the model any more. Learn the right label as a new example.")
             )  # fmt: skip
         block, crc = found
         if block is None or position in log.unwritten.refused:
-            raise refuse(WHO, "position", "a record that was learned", f"{position}, which was rejected or withdrawn")
+            raise input_error(
+                WHO, "position", "a record that was learned", f"{position}, which was rejected or withdrawn"
+            )
         if zlib.crc32(block, int(position) & 0xFFFFFFFF) != crc:
             raise log.damaged(f"record {position} has other bytes than were written")
         return bytes(block)
@@ -151,19 +153,19 @@ class Corrections:
         logged = blocks.decode_block(payload)
         if logged.kind in ("forget", "point"):
             what = "forgets a task" if logged.kind == "forget" else "sets the operating point"
-            raise refuse(WHO, "position", "a record with examples", f"{position}, which {what}")
+            raise input_error(WHO, "position", "a record with examples", f"{position}, which {what}")
         query = "SELECT place FROM correction WHERE position = ? AND new IS NULL ORDER BY place"
         gone = [place for (place,) in self._log.db.rows(query, (position,))]
         labels = logged.examples.labels
         assert labels is not None
         n = len(labels) + len(gone)
         if row is None and n > 1:
-            raise refuse(WHO, "row", f"given, since the record has {n} examples: 0 to {n - 1}", "None")
+            raise input_error(WHO, "row", f"given, since the record has {n} examples: 0 to {n - 1}", "None")
         row = 0 if row is None else row
         if not is_whole(row) or not 0 <= row < n:
-            raise refuse(WHO, "row", f"0 to {n - 1}, an example of the record", shown(row))
+            raise input_error(WHO, "row", f"0 to {n - 1}, an example of the record", shown(row))
         if row in gone:
-            raise refuse(WHO, "row", "an example that was not withdrawn", shown(row))
+            raise input_error(WHO, "row", "an example that was not withdrawn", shown(row))
         place = int(row) - sum(other < row for other in gone)
         return place, int(row), labels[place].item() if hasattr(labels[place], "item") else labels[place]
 
@@ -183,11 +185,11 @@ class Corrections:
                 if record.number == position:
                     raise
                 came = f"record {record.number} would be rejected ({str(error).rstrip('.')})"
-                raise refuse(WHO, "the correction", "one with which later records can be learned", came) from None
+                raise input_error(WHO, "the correction", "one with which later records can be learned", came) from None
         if not hosted.begun or not np.array_equal(hosted.model.classes_, model.classes_):
             accepted = f"one after which the model has the same classes, {shown(model.classes_.tolist())}"
             remedy = "Learn another example of it first."
-            raise refuse(WHO, "the correction", accepted, "that of the only example of a class", remedy)
+            raise input_error(WHO, "the correction", accepted, "that of the only example of a class", remedy)
         return hosted, base, n
 
     def _base(self, model: Any, position: int) -> tuple[HostedModel, int]:
@@ -201,9 +203,14 @@ class Corrections:
                 fresh.operating_point = model.operating_point.fresh()
             return HostedModel(fresh), 0
         raise NotInLog(
-            refusal(WHO, "position", "a record after the first snapshot", f"{position}, with which the model began",
-                    "It cannot be taken out of the model. Learn the right label as a new example.")
-        )  # fmt: skip
+            error_message(
+                WHO,
+                "position",
+                "a record after the first snapshot",
+                f"{position}, with which the model began",
+                "It cannot be taken out of the model. Learn the right label as a new example.",
+            )
+        )
 
     def _is_whole(self) -> bool:
         """Whether the model began as a new one with record 1, and all records are there."""

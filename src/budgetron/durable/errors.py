@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from budgetron.errors import BudgetronError, InputError, StorageError, refusal
+from budgetron.errors import BudgetronError, InputError, StorageError, error_message
 
 _DAMAGE = {sqlite3.SQLITE_ERROR, sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB, sqlite3.SQLITE_CONSTRAINT,
            sqlite3.SQLITE_MISMATCH}  # fmt: skip
@@ -79,7 +79,7 @@ def storage_errors(path: Path) -> Iterator[None]:
         if getattr(error, "sqlite_errorcode", sqlite3.SQLITE_ERROR) & 0xFF in _DAMAGE:
             raise damaged_log(path, str(error)) from error
         raise DiskRefused(
-            refusal(
+            error_message(
                 "Host",
                 "the directory",
                 "one that can be written, on a disk with free space left",
@@ -91,8 +91,11 @@ def storage_errors(path: Path) -> Iterator[None]:
         raise damaged_log(path, "its tables have names that cannot be read") from error
     except OSError as error:
         raise DiskRefused(
-            refusal(
-                "Host", "the directory", "one that can be read and written", f"{str(path.parent)!r}: {error.strerror}",
+            error_message(
+                "Host",
+                "the directory",
+                "one that can be read and written",
+                f"{str(path.parent)!r}: {error.strerror}",
                 "Check that the path is a directory and that this user may write to it.",
             )
         ) from error
@@ -109,4 +112,4 @@ def damaged_log(path: Path, what: str) -> DamagedLog:
         )
     else:
         remedy = f"Continue without what is damaged: {repair}"
-    return DamagedLog(refusal("Host", title, "as it was written", f"{str(path)!r}: {what}", remedy), what)
+    return DamagedLog(error_message("Host", title, "as it was written", f"{str(path)!r}: {what}", remedy), what)

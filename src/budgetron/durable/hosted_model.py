@@ -21,7 +21,7 @@ from budgetron.decisions import OperatingPoint
 from budgetron.durable import blocks
 from budgetron.durable.blocks import LoggedBlock
 from budgetron.durable.errors import NothingLearned
-from budgetron.errors import refuse, shown
+from budgetron.errors import input_error, shown
 from budgetron.io import columns_of
 from budgetron.learners.input.hashing import names_of
 from budgetron.learners.input.nested import flattened
@@ -40,7 +40,7 @@ class HostedModel:
 
     def __init__(self, model: Any) -> None:
         if not isinstance(model, Learner):
-            raise refuse("Host", "model", "a learner of budgetron", shown(type(model)), "For example Budgetron().")
+            raise input_error("Host", "model", "a learner of budgetron", shown(type(model)), "For example Budgetron().")
         self.model = model
         self.columns = columns_of(model)
         self._encoding = threading.Lock()  # a prediction must not see running means in the middle of an update
@@ -96,8 +96,8 @@ class HostedModel:
         if logged.kind != "records":
             return self._checked_and_learned(logged.examples, logged.classes)
         if self.columns is None:  # the model was replaced while this block waited
-            raise refuse("Host", "X", "rows of numbers for a model without columns", "raw records",
-                         "The model was replaced; send numbers or dicts of features.")  # fmt: skip
+            raise input_error("Host", "X", "rows of numbers for a model without columns", "raw records",
+                              "The model was replaced; send numbers or dicts of features.")  # fmt: skip
         before = deepcopy(self.columns)
         try:
             with self._encoding:

@@ -22,7 +22,7 @@ import zlib
 from pathlib import Path
 
 from budgetron.durable.errors import AlreadyOwned
-from budgetron.errors import refusal
+from budgetron.errors import error_message
 
 _MARK = struct.Struct("<QI")
 MARK = "acknowledged"
@@ -57,9 +57,9 @@ class DirectoryLock:
         except OSError:
             os.close(self._descriptor)
             raise AlreadyOwned(
-                refusal("Host", "the directory", "open in one host at a time",
-                        f"{str(directory)!r}, which another process has open",
-                        "Stop the other process, or choose another directory.")
+                error_message("Host", "the directory", "open in one host at a time",
+                              f"{str(directory)!r}, which another process has open",
+                              "Stop the other process, or choose another directory.")
             ) from None  # fmt: skip
 
     def release(self) -> None:

@@ -16,7 +16,7 @@ from budgetron.durable.errors import DamagedLog, damaged_log
 from budgetron.durable.hosted_model import HostedModel, hosted_model_from
 from budgetron.durable.storage.log import Log
 from budgetron.durable.storage.snapshots import Snapshots
-from budgetron.errors import InputError, ModelFileError, refuse
+from budgetron.errors import InputError, ModelFileError, input_error
 
 _logger = logging.getLogger(__name__)
 
@@ -73,8 +73,8 @@ def from_snapshot(log: Log, snapshots: Snapshots, make_model: Callable[[], Any] 
     if numbers:
         raise damaged_log(log.path, f"no snapshot is intact ({unusable.rstrip('.')})")
     if make_model is None:
-        raise refuse("Host", "make_model or model", "given for a new directory", "neither",
-                     "Pass the model that a new directory starts with.")  # fmt: skip
+        raise input_error("Host", "make_model or model", "given for a new directory", "neither",
+                          "Pass the model that a new directory starts with.")  # fmt: skip
     return Recovery(HostedModel(make_model()))
 
 

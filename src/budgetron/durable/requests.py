@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from budgetron.durable.errors import KeyReused
-from budgetron.errors import refusal, refuse, shown
+from budgetron.errors import error_message, input_error, shown
 
 if TYPE_CHECKING:
     from budgetron.learners.block_learner import Block
@@ -46,9 +46,11 @@ class StreamRows:
     def __post_init__(self) -> None:
         places = np.asarray(self.places, dtype=np.int64)
         if places.ndim != 1 or not len(places) or places[0] < 0 or (np.diff(places) <= 0).any():
-            raise refuse(WHO, "places", "rising integers >= 0, one per row", shown(self.places))
+            raise input_error(WHO, "places", "rising integers >= 0, one per row", shown(self.places))
         if self.digests and len(self.digests) != DIGEST_BYTES * len(places):
-            raise refuse(WHO, "digests", f"{DIGEST_BYTES} bytes per row", f"{len(self.digests)} for {len(places)} rows")
+            raise input_error(
+                WHO, "digests", f"{DIGEST_BYTES} bytes per row", f"{len(self.digests)} for {len(places)} rows"
+            )
         object.__setattr__(self, "places", places)
 
     def first(self, n: int) -> StreamRows:
@@ -158,10 +160,12 @@ def entry_of(request: Request, width: int | None, raw: bool) -> Entry:
     payload = blocks.encode_request(request, width, raw)
     if request.rows is not None:
         if request.key is None:
-            raise refuse(WHO, "rows", "given together with the key of their stream", "no key", "Pass key= as well.")
+            raise input_error(
+                WHO, "rows", "given together with the key of their stream", "no key", "Pass key= as well."
+            )
         n = len(request.y)
         if len(request.rows.places) != n:
-            raise refuse(WHO, "rows", f"one place per example, {n}", f"{len(request.rows.places)} places")
+            raise input_error(WHO, "rows", f"one place per example, {n}", f"{len(request.rows.places)} places")
         return Entry(payload, request.key, request.rows, block=request.block)
     digest = b"" if request.key is None else blake2b(payload, digest_size=16).digest()
     return Entry(payload, request.key, digest=digest, block=request.block)
@@ -201,12 +205,17 @@ def answer_of(entry: Entry) -> Learned | Exception:
 def check_key(key: Any, longest: int = MAX_KEY_LENGTH) -> None:
     """Reject an idempotency key that is not a printable string of at most `longest` characters."""
     if key is not None and (not isinstance(key, str) or not 1 <= len(key) <= longest or not key.isprintable()):
-        raise refuse(WHO, "key", f"a printable string of 1 to {longest} characters", shown(key))
+        raise input_error(WHO, "key", f"a printable string of 1 to {longest} characters", shown(key))
 
 
 def key_reused_error(key: Any) -> KeyReused:
     """The error for a key that was used before with different examples."""
     return KeyReused(
-        refusal(WHO, "key", "a new one for new examples", f"{shown(key)}, which was used before with other examples",
-                "Send the same examples again to get their answer, or use another key.")
-    )  # fmt: skip
+        error_message(
+            WHO,
+            "key",
+            "a new one for new examples",
+            f"{shown(key)}, which was used before with other examples",
+            "Send the same examples again to get their answer, or use another key.",
+        )
+    )

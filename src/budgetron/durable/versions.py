@@ -19,7 +19,7 @@ import msgspec
 
 from budgetron.durable.errors import DiskRefused, storage_errors
 from budgetron.durable.ownership import make_private
-from budgetron.errors import InputError, refusal, refuse, shown
+from budgetron.errors import InputError, error_message, input_error, shown
 from budgetron.persist.disk import replace_file
 
 MAX_VERSIONS = 100
@@ -82,8 +82,8 @@ class Versions:
                 self.state = msgspec.json.decode(content, type=VersionState)
             except (msgspec.DecodeError, msgspec.ValidationError) as error:
                 raise DiskRefused(
-                    refusal("versions", "state.json", "as it was written", f"{self._folder}: {error}",
-                            "Delete it: the versions stay, and the candidate is forgotten.")
+                    error_message("versions", "state.json", "as it was written", f"{self._folder}: {error}",
+                                  "Delete it: the versions stay, and the candidate is forgotten.")
                 ) from None  # fmt: skip
 
     # ---- files
@@ -100,30 +100,32 @@ class Versions:
         """Store a model file under a new name. The same content under the same name is accepted again."""
         if not _NAME.fullmatch(name) or name in ("state.json",) or name.startswith("candidate-"):
             accepted = 'letters, digits, ".", "_" and "-", at most 64, and not candidate-…'
-            raise refuse("versions", "the name", accepted, shown(name))
+            raise input_error("versions", "the name", accepted, shown(name))
         before = self._read(name + _SUFFIX)
         if before == content:
             return
         if before is not None:
-            raise refuse("versions", "the name", "a new one: versions do not change", shown(name),
-                         "Choose another name, or delete that version first.")  # fmt: skip
+            raise input_error("versions", "the name", "a new one: versions do not change", shown(name),
+                              "Choose another name, or delete that version first.")  # fmt: skip
         if len(self.names()) >= MAX_VERSIONS:
-            raise refuse("versions", "the number of versions", f"at most {MAX_VERSIONS}", "more", "Delete some first.")
+            raise input_error(
+                "versions", "the number of versions", f"at most {MAX_VERSIONS}", "more", "Delete some first."
+            )
         self._write(name + _SUFFIX, content)
 
     def read(self, name: str) -> bytes:
         content = self._read(name + _SUFFIX) if _NAME.fullmatch(name) else None
         if content is None:
             names = ", ".join(one.name for one in self.names()[:10]) or "none yet"
-            raise NoVersion(refusal("versions", "the name", f"that of a version: {names}", shown(name)))
+            raise NoVersion(error_message("versions", "the name", f"that of a version: {names}", shown(name)))
         return content
 
     def delete(self, name: str) -> None:
         self.read(name)
         candidate = self.state.candidate
         if candidate is not None and candidate.version == name:
-            raise refuse("versions", "the name", "that of a version which is not the candidate", shown(name),
-                         "End the candidate first.")  # fmt: skip
+            raise input_error("versions", "the name", "that of a version which is not the candidate", shown(name),
+                              "End the candidate first.")  # fmt: skip
         with storage_errors(self._folder / "x"):
             (self._folder / (name + _SUFFIX)).unlink(missing_ok=True)
 

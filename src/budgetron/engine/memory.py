@@ -23,7 +23,7 @@ import numpy as np
 from budgetron.engine import native
 from budgetron.engine.registry import rule_class
 from budgetron.engine.settings import Settings
-from budgetron.errors import TooFewBytes, is_whole, refusal, refuse, shown
+from budgetron.errors import TooFewBytes, error_message, input_error, is_whole, shown
 from budgetron.graphs import Explicit
 from budgetron.kernels import Gaussian
 
@@ -51,7 +51,7 @@ def budget_of(who: str, budget: Any, parameter: str = "budget") -> Budget:
         return Budget()
     if is_whole(budget):
         if not 1 <= budget <= LARGEST:
-            raise refuse(
+            raise input_error(
                 who, parameter, _ACCEPTED, shown(budget), f"At most {LARGEST} can be counted." if budget > 1 else ""
             )
         return Budget(examples=int(budget))
@@ -59,7 +59,7 @@ def budget_of(who: str, budget: Any, parameter: str = "budget") -> Budget:
         found = re.fullmatch(r"\s*(\d+(?:\.\d+)?)\s*([a-z]+)\s*", budget.lower())
         if found and found[2] in _UNITS and 0 < float(found[1]) * _UNITS[found[2]] <= LARGEST:
             return Budget(bytes=int(float(found[1]) * _UNITS[found[2]]))
-    raise refuse(who, parameter, _ACCEPTED, shown(budget), "Sizes are in B, KB, MB, GB or KiB, MiB, GiB.")
+    raise input_error(who, parameter, _ACCEPTED, shown(budget), "Sizes are in B, KB, MB, GB or KiB, MiB, GiB.")
 
 
 def planned(who: str, settings: Settings, budget: int, nonzeros: float, compiled: bool = True) -> Settings:
@@ -79,7 +79,7 @@ def planned(who: str, settings: Settings, budget: int, nonzeros: float, compiled
     # Names take 1/32 of a budget, so the smallest sufficient budget is 32/31 of the engine's bytes.
     needed = bytes_of(rule.with_capacity(settings, 1, limit, nonzeros), compiled) * 32 // 31 + 1
     what = "this graph and rows of this size" if _graph(settings) else "rows of this size"
-    error = TooFewBytes(refusal(who, "budget", f"at least {needed} bytes for {what}", f"{budget} bytes"))
+    error = TooFewBytes(error_message(who, "budget", f"at least {needed} bytes for {what}", f"{budget} bytes"))
     error.needed = needed
     raise error
 

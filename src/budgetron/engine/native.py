@@ -23,7 +23,7 @@ from budgetron.engine.records import Rows, SparseRow
 from budgetron.engine.registry import rule_class
 from budgetron.engine.saved_state import Field
 from budgetron.engine.settings import Settings
-from budgetron.errors import refuse, shown
+from budgetron.errors import input_error, shown
 from budgetron.graphs import Clique, Explicit, TaskGraph, factor_of
 from budgetron.graphs.hashed_names import feature_columns
 from budgetron.graphs.task_ids import STRING_IDS
@@ -34,7 +34,7 @@ LEVELS = ("baseline", "v3", "v4")
 
 _cap = os.environ.get("BUDGETRON_LEVEL", "")
 if _cap and _cap not in LEVELS:  # checked before the import below, since the core reads it while it loads
-    raise refuse(
+    raise input_error(
         "budgetron", "the environment variable BUDGETRON_LEVEL", "baseline, v3 or v4", shown(_cap),
         "Unset it to use the best level of this CPU.",
     )  # fmt: skip

@@ -1,8 +1,8 @@
 """Finds learning rules by name. A rule's name is the name of its files, so that no list of rules is needed.
 
-    engine/reference/rules/NAME.py    the definition in NumPy: a subclass of `Rule` with `name = NAME`
-    src/core/rules/NAME.cpp           the same rule in the compiled core, registered under the same name
-    learners/estimators/NAME.py       the estimator, with `rule = NAME`
+engine/reference/rules/NAME.py    the definition in NumPy: a subclass of `Rule` with `name = NAME`
+src/core/rules/NAME.cpp           the same rule in the compiled core, registered under the same name
+learners/estimators/NAME.py       the estimator, with `rule = NAME`
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from functools import cache
 from importlib import import_module
 from typing import Any
 
-from budgetron.errors import refuse, shown
+from budgetron.errors import input_error, shown
 
 
 @cache
@@ -27,4 +27,6 @@ def rule_class(name: str) -> Any:
     for value in found.values():
         if isinstance(value, type) and vars(value).get("name") == name:
             return value
-    raise refuse("engine", "rule", f"defined in {module.replace('.', '/')}.py, by a class with this name", shown(name))
+    raise input_error(
+        "engine", "rule", f"defined in {module.replace('.', '/')}.py, by a class with this name", shown(name)
+    )

@@ -12,7 +12,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from budgetron.errors import is_whole, refuse, shown
+from budgetron.errors import input_error, is_whole, shown
 
 
 @dataclass(frozen=True)
@@ -57,7 +57,7 @@ class FeatureImportance:
 
     def __init__(self, limit: int = 1000) -> None:
         if not is_whole(limit) or limit < 1:
-            raise refuse("FeatureImportance", "limit", "an integer >= 1", shown(limit))
+            raise input_error("FeatureImportance", "limit", "an integer >= 1", shown(limit))
         self.limit, self.n = int(limit), 0
         self._sums: dict[str, list[float]] = {}  # name → |total|, |shared|, |own|, |related|, total, missed
         self._dropped = 0.0  # the largest |total| of a name that was dropped

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from budgetron.errors import InputError, refuse, shown
+from budgetron.errors import InputError, input_error, shown
 from budgetron.plots import COLOURS, axes_for, bars, checked_top
 
 if TYPE_CHECKING:
@@ -22,7 +22,7 @@ _WHO = "Validation"
 def curve(validation: Validation, figure: str, ax: Any) -> Any:
     """Plot a figure over the stream: per window, and of all examples so far."""
     if figure not in _FIGURES | _NUMBERS:
-        raise refuse(_WHO, "figure", "one of " + ", ".join(_FIGURES | _NUMBERS), shown(figure))
+        raise input_error(_WHO, "figure", "one of " + ", ".join(_FIGURES | _NUMBERS), shown(figure))
     scale = 1.0 if figure in _NUMBERS else 100.0
     ax = axes_for(_WHO, ax)
     for what, colour, width in (("window", COLOURS[1], 1.0), ("so_far", COLOURS[0], 2.0)):

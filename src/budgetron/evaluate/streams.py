@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from scipy import sparse
 
-from budgetron.errors import InputError, refuse_type, shown
+from budgetron.errors import InputError, input_type_error, shown
 from budgetron.learners.input.frames import check_in_memory
 from budgetron.learners.input.hashing import DICT_FEATURES, hashed_rows
 
@@ -56,7 +56,7 @@ def blocks(who: str, stream: Any, window: int, n_features: int | None = None) ->
         yield at_once
         return
     if isinstance(stream, str | bytes | Mapping) or not isinstance(stream, Iterable):
-        raise refuse_type(who, "stream", _ACCEPTED, shown(stream))
+        raise input_type_error(who, "stream", _ACCEPTED, shown(stream))
     yield from _collected(who, stream, window, n_features)
 
 
@@ -64,7 +64,7 @@ def _collected(who: str, stream: Iterable[Any], window: int, n_features: int | N
     waiting: list[tuple[Any, Any, Any]] = []
     for item in stream:
         if not isinstance(item, tuple) or len(item) not in (2, 3):
-            raise refuse_type(who, "an item of the stream", "(X, y, tasks) or (x, y, task)", shown(item))
+            raise input_type_error(who, "an item of the stream", "(X, y, tasks) or (x, y, task)", shown(item))
         x, y, task = item if len(item) == 3 else (*item, None)
         # A two-dimensional x is a block, unless it is a single sparse row with a scalar label.
         if getattr(x, "ndim", 1) == 2 and (np.ndim(y) > 0 or x.shape[0] != 1):

@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from budgetron.errors import refuse, refuse_type, shown
+from budgetron.errors import input_error, input_type_error, shown
 from budgetron.evaluate.metrics.counts import Figures, macro
 from budgetron.evaluate.result import Validation
 from budgetron.evaluate.scoring import Scored
@@ -162,9 +162,9 @@ class Validator:
 def _check(who: str, model: Any, **numbers: tuple[int, int]) -> None:
     """Reject a model that cannot be validated, and numbers below their least values."""
     if not hasattr(model, "predict_then_learn"):
-        raise refuse_type(
+        raise input_type_error(
             who, "model", "a learner with the method predict_then_learn", shown(type(model).__name__)
         )
     for name, (value, least) in numbers.items():
         if isinstance(value, bool) or not isinstance(value, int | np.integer) or value < least:
-            raise refuse(who, name, f"an integer >= {least}", shown(value))
+            raise input_error(who, name, f"an integer >= {least}", shown(value))

@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from functools import lru_cache
 
 from budgetron import data
-from budgetron.errors import refuse, shown
+from budgetron.errors import input_error, shown
 from budgetron.kernels import Gaussian, Kernel, Polynomial
 
 
@@ -52,7 +52,7 @@ def chosen_blocks(sets: Iterable[str]) -> list[TableBlock]:
     wanted = list(sets)
     for name in wanted or [""]:
         if name not in known:
-            raise refuse("reproduce", "sets", "one or more of " + ", ".join(known), shown(name))
+            raise input_error("reproduce", "sets", "one or more of " + ", ".join(known), shown(name))
     return [block for block in BLOCKS if block.set_name in wanted]
 
 

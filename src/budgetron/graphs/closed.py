@@ -18,7 +18,7 @@ from typing import Any
 
 import numpy as np
 
-from budgetron.errors import refuse, refuse_type, shown
+from budgetron.errors import input_error, input_type_error, shown
 from budgetron.graphs.task_ids import NOT_A_TASK, plain, task_id_of, task_ids_of
 from budgetron.graphs.taskgraph import Floats, Ints, TaskGraph, grouped, read_only
 
@@ -184,7 +184,7 @@ def complete(n_tasks: int | None = None, coupling: float = 1.0) -> Clique:
     if n_tasks is not None and (
         isinstance(n_tasks, bool) or not isinstance(n_tasks, (int, np.integer)) or not 1 <= n_tasks < 2**53
     ):
-        raise refuse(
+        raise input_error(
             "graphs.complete",
             "n_tasks",
             "an integer >= 1, or None",
@@ -222,7 +222,7 @@ def clusters(mapping: Mapping[Any, Hashable], coupling: float = 1.0) -> Clique:
     """
     who = "graphs.clusters"
     if not isinstance(mapping, Mapping):
-        raise refuse_type(
+        raise input_type_error(
             who,
             "mapping",
             "a mapping from task to cluster",
@@ -230,7 +230,7 @@ def clusters(mapping: Mapping[Any, Hashable], coupling: float = 1.0) -> Clique:
             "Make one from two lists with dict(zip(tasks, clusters)).",
         )
     if not mapping:
-        raise refuse(
+        raise input_error(
             who,
             "mapping",
             "a mapping with at least one task",
@@ -239,7 +239,7 @@ def clusters(mapping: Mapping[Any, Hashable], coupling: float = 1.0) -> Clique:
         )
     for task, label in mapping.items():
         if not isinstance(label, Hashable) or label != label:
-            raise refuse_type(
+            raise input_type_error(
                 who,
                 "a cluster",
                 "a hashable label other than NaN",
@@ -257,7 +257,7 @@ def _divided(w: float, extra: float, n: int) -> float:
 def _checked_coupling(who: str, coupling: Any) -> float:
     number = isinstance(coupling, (int, float, np.integer, np.floating)) and not isinstance(coupling, bool)
     if not number or not coupling >= 0:
-        raise refuse(
+        raise input_error(
             who,
             "coupling",
             "a number >= 0 (math.inf pools the tasks)",

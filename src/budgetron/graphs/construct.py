@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from budgetron.errors import refuse, refuse_type, shown
+from budgetron.errors import input_error, input_type_error, shown
 from budgetron.graphs.explicit import DENSE_LIMIT, Explicit
 from budgetron.graphs.matrices import check_semidefinite, connected, distinct, is_laplacian, named, symmetric
 from budgetron.graphs.task_ids import plain
@@ -21,9 +21,7 @@ _SPARSE_SIMILARITY_LIMIT = 16 * DENSE_LIMIT
 _LARGEST = 1e10  # limit of the sum of the weights at a task: above it, I + L is numerically singular
 
 
-def from_edges(
-    edges: Iterable[Any], weights: ArrayLike | None = None, tasks: Iterable[Any] | None = None
-) -> Explicit:
+def from_edges(edges: Iterable[Any], weights: ArrayLike | None = None, tasks: Iterable[Any] | None = None) -> Explicit:
     """Return the graph with these undirected edges, A = I + L.
 
     Tasks are indexed in the order of `tasks`, then in the order in which edges name them.
@@ -54,11 +52,11 @@ def from_networkx(graph: Any) -> Explicit:
     """
     who = "graphs.from_networkx"
     if not all(hasattr(graph, name) for name in ("nodes", "edges", "is_directed")):
-        raise refuse_type(who, "graph", "a networkx graph", shown(graph), "Use graphs.from_edges for a list of edges.")
-    if graph.is_directed():
-        raise refuse(
-            who, "graph", "undirected", "a directed graph", "Use graph.to_undirected()."
+        raise input_type_error(
+            who, "graph", "a networkx graph", shown(graph), "Use graphs.from_edges for a list of edges."
         )
+    if graph.is_directed():
+        raise input_error(who, "graph", "undirected", "a directed graph", "Use graph.to_undirected().")
     found = list(graph.edges(data="weight", default=1.0))
     return _from_edges(who, [edge[:2] for edge in found], [edge[-1] for edge in found], graph.nodes)
 
@@ -80,7 +78,7 @@ def from_laplacian(laplacian: Any, identity: bool = True, tasks: Iterable[Any] |
     """
     who = "graphs.from_laplacian"
     if not isinstance(identity, (bool, np.bool_)):
-        raise refuse_type(who, "identity", "True or False", shown(identity))
+        raise input_type_error(who, "identity", "True or False", shown(identity))
     matrix = symmetric(who, "laplacian", laplacian)
     check_semidefinite(who, "laplacian", matrix)
     return _from_checked(who, matrix, bool(identity), named(who, tasks, matrix.shape[0]))
@@ -103,7 +101,7 @@ def from_similarity(similarity: Any, tasks: Iterable[Any] | None = None) -> Expl
     names = named(who, tasks, size)
     if not isinstance(matrix, np.ndarray):
         if size > _SPARSE_SIMILARITY_LIMIT:
-            raise refuse(
+            raise input_error(
                 who,
                 "similarity",
                 f"an array, or sparse with at most {_SPARSE_SIMILARITY_LIMIT} tasks",
@@ -120,14 +118,14 @@ def _from_edges(who: str, edges: Iterable[Any], weights: Any, tasks: Iterable[An
 
     ends, index = _indexed(who, edges, () if tasks is None else distinct(who, tasks))
     if not index:
-        raise refuse(
+        raise input_error(
             who, "edges", "at least one pair of tasks", "none", "List tasks without an edge in tasks=[...]."
         )
     strength = _checked_weights(who, weights, len(ends))
     here, there = ends.min(axis=1), ends.max(axis=1)
     names = tuple(index)
     if len(loops := np.flatnonzero(here == there)):
-        raise refuse(
+        raise input_error(
             who,
             "edges",
             "pairs of different tasks",
@@ -137,7 +135,7 @@ def _from_edges(who: str, edges: Iterable[Any], weights: Any, tasks: Iterable[An
     codes, first, counts = np.unique(here * len(index) + there, return_index=True, return_counts=True)
     if len(codes) < len(ends):
         pair = ends[first[counts.argmax()]]
-        raise refuse(
+        raise input_error(
             who,
             "edges",
             "distinct pairs",
@@ -161,18 +159,18 @@ def _indexed(
     """Return the edges as an (m, 2) array of task indices, and the index of each task."""
     pair_of = "pairs of tasks, such as [(1, 2), (2, 3)]"
     if isinstance(edges, (str, bytes)) or not isinstance(edges, Iterable):
-        raise refuse_type(who, "edges", pair_of, shown(edges))
+        raise input_type_error(who, "edges", pair_of, shown(edges))
     index: dict[Hashable, int] = {name: place for place, name in enumerate(names)}
     ends: list[int] = []
     for edge in edges.tolist() if isinstance(edges, np.ndarray) else edges:
         if not isinstance(edge, (tuple, list, np.ndarray)) or len(edge) != 2:
-            raise refuse_type(who, "edges", pair_of, f"the edge {shown(edge)}", "Pass weights with weights=[...].")
+            raise input_type_error(who, "edges", pair_of, f"the edge {shown(edge)}", "Pass weights with weights=[...].")
         try:
             ends += [index.setdefault(plain(task), len(index)) for task in edge]
         except TypeError as error:
             if isinstance(error, ValueError):  # an InputTypeError of `plain`, whose message is complete
                 raise
-            raise refuse_type(
+            raise input_type_error(
                 who,
                 "a task",
                 "a hashable name",
@@ -188,11 +186,11 @@ def _checked_weights(who: str, weights: Any, n_edges: int) -> Floats:
     try:
         strength: Floats = np.array(weights, dtype=np.float64)
     except (TypeError, ValueError):
-        raise refuse_type(who, "weights", "one positive number per edge", shown(weights)) from None
+        raise input_type_error(who, "weights", "one positive number per edge", shown(weights)) from None
     if strength.shape != (n_edges,):
-        raise refuse(who, "weights", f"one number per edge, {n_edges} in all", f"shape {strength.shape}")
+        raise input_error(who, "weights", f"one number per edge, {n_edges} in all", f"shape {strength.shape}")
     if len(bad := np.flatnonzero(~((strength > 0) & np.isfinite(strength)))):
-        raise refuse(
+        raise input_error(
             who,
             "weights",
             "finite and positive",
@@ -209,7 +207,7 @@ def _from_checked(who: str, laplacian: Any, identity: bool, tasks: tuple[Hashabl
     size = len(tasks)
     # With larger weights, rounding would remove I from I + L, and L alone is singular.
     if identity and not laplacian.diagonal().max() <= _LARGEST:
-        raise refuse(
+        raise input_error(
             who,
             "the weights at a task",
             f"at most {_LARGEST:.0e} in sum",
@@ -224,7 +222,7 @@ def _from_checked(who: str, laplacian: Any, identity: bool, tasks: tuple[Hashabl
     if identity:
         return Explicit(tasks, component, matrix=csr_array(sparse + eye_array(size, format="csr")))
     if not is_laplacian(sparse):
-        raise refuse(
+        raise input_error(
             who,
             "laplacian",
             f"a graph's Laplacian, if identity=False and there are more than {DENSE_LIMIT} tasks",

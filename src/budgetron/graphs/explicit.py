@@ -20,7 +20,7 @@ from typing import Any
 
 import numpy as np
 
-from budgetron.errors import UnknownTask, refusal, refuse, refuse_type, shown
+from budgetron.errors import UnknownTask, error_message, input_error, input_type_error, shown
 from budgetron.graphs.extent import largest_diagonal
 from budgetron.graphs.solve import ColumnCache, solved
 from budgetron.graphs.task_ids import plain
@@ -60,11 +60,7 @@ class Explicit(TaskGraph):
     is_open = False
 
     def __post_init__(self) -> None:
-        parts = (
-            (self.dense,)
-            if self.matrix is None
-            else (self.matrix.data, self.matrix.indices, self.matrix.indptr)
-        )
+        parts = (self.dense,) if self.matrix is None else (self.matrix.data, self.matrix.indices, self.matrix.indptr)
         for part in (self.component, *parts):
             if part is not None:
                 read_only(part)
@@ -167,9 +163,7 @@ class Explicit(TaskGraph):
             return self.matrix
         rows = self.matrix[members]
         # All non-zeros of these rows are in columns of the same component, so renumbering them is enough.
-        return type(rows)(
-            (rows.data, self._rank[rows.indices], rows.indptr), shape=(len(members), len(members))
-        )
+        return type(rows)((rows.data, self._rank[rows.indices], rows.indptr), shape=(len(members), len(members)))
 
     def restricted(self, places: Ints) -> Explicit:
         """Return the subgraph of the tasks with these indices, ascending. They must be a union of whole components.
@@ -185,7 +179,7 @@ class Explicit(TaskGraph):
         tasks = tuple(self.tasks[place] for place in places.tolist())
         present, component = np.unique(self.component[places], return_inverse=True)
         if int(np.diff(self._starts)[present].sum()) != len(places):
-            raise refuse("graph", "restricted", "a union of whole components", f"{len(places)} tasks that are not")
+            raise input_error("graph", "restricted", "a union of whole components", f"{len(places)} tasks that are not")
         if self.dense is not None:
             return Explicit(tasks, component.astype(np.int64), dense=self.dense[np.ix_(places, places)])
         rows = self.matrix[places]
@@ -234,11 +228,9 @@ class Explicit(TaskGraph):
         """Return the index of a task after converting it to a plain Python value, as `_index` has it (a NumPy date)."""
         place = _looked_up(self._index, plain(task))
         if place is None:
-            known = ", ".join(shown(name, 24) for name in self.tasks[:3]) + (
-                ", …" if self.n_tasks > 3 else ""
-            )
+            known = ", ".join(shown(name, 24) for name in self.tasks[:3]) + (", …" if self.n_tasks > 3 else "")
             raise UnknownTask(
-                refusal(
+                error_message(
                     "graph",
                     "a task",
                     f"one of the graph's {self.n_tasks} tasks ({known})",
@@ -258,9 +250,7 @@ class Explicit(TaskGraph):
         mine, theirs = self.describe(), other.describe()
         return self is other or (
             mine.keys() == theirs.keys()
-            and all(
-                np.array_equal(mine[name], theirs[name]) for name in mine if name not in ("tasks", "kind")
-            )
+            and all(np.array_equal(mine[name], theirs[name]) for name in mine if name not in ("tasks", "kind"))
             and self.tasks == other.tasks
         )
 
@@ -277,6 +267,4 @@ def _looked_up(index: dict[Hashable, int], task: Any) -> int | None:
     try:
         return index.get(task)
     except TypeError:
-        raise refuse_type(
-            "graph", "a task", "a hashable name", shown(task), "Turn a list into a tuple."
-        ) from None
+        raise input_type_error("graph", "a task", "a hashable name", shown(task), "Turn a list into a tuple.") from None

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from budgetron.errors import InputError, refuse, refuse_type, shown
+from budgetron.errors import InputError, input_error, input_type_error, shown
 from budgetron.graphs.task_ids import plain
 from budgetron.graphs.taskgraph import Floats, Ints
 
@@ -21,17 +21,19 @@ def symmetric(who: str, name: str, given: Any) -> Any:
     try:
         matrix: Any = csr_array(given, copy=True) if issparse(given) else np.array(given)
     except (TypeError, ValueError):
-        raise refuse_type(who, name, "a square matrix of numbers", shown(given)) from None
+        raise input_type_error(who, name, "a square matrix of numbers", shown(given)) from None
     if matrix.dtype.kind not in "fiub":
-        raise refuse_type(who, name, "a square matrix of real numbers", f"dtype {matrix.dtype}")
+        raise input_type_error(who, name, "a square matrix of real numbers", f"dtype {matrix.dtype}")
     if matrix.ndim != 2 or matrix.shape[0] != matrix.shape[1]:
-        raise refuse(who, name, "a square matrix", f"shape {matrix.shape}", "It has one row and one column per task.")
+        raise input_error(
+            who, name, "a square matrix", f"shape {matrix.shape}", "It has one row and one column per task."
+        )
     if matrix.shape[0] == 0:
-        raise refuse(who, name, "a matrix of at least one task", "an empty one")
+        raise input_error(who, name, "a matrix of at least one task", "an empty one")
     matrix = matrix.astype(np.float64)
     values = matrix.data if issparse(matrix) else matrix
     if not np.isfinite(values).all():
-        raise refuse(
+        raise input_error(
             who,
             name,
             "a matrix of finite numbers",
@@ -40,7 +42,7 @@ def symmetric(who: str, name: str, given: Any) -> Any:
         )
     difference = abs(matrix - matrix.T).max()
     if difference > _ROUNDING * abs(matrix).max():
-        raise refuse(
+        raise input_error(
             who,
             name,
             "symmetric",
@@ -76,8 +78,7 @@ def is_laplacian(matrix: Any) -> bool:
     """Whether rows sum to zero and no off-diagonal entry is positive: the Laplacian of a weighted graph."""
     diagonal, off, off_magnitude = _parts(matrix)
     return bool(
-        (off_magnitude + off <= _ROUNDING * diagonal).all()
-        and (abs(diagonal + off) <= _ROUNDING * diagonal).all()
+        (off_magnitude + off <= _ROUNDING * diagonal).all() and (abs(diagonal + off) <= _ROUNDING * diagonal).all()
     )
 
 
@@ -96,14 +97,14 @@ def named(who: str, tasks: Iterable[Any] | None, size: int) -> tuple[Hashable, .
         return tuple(range(size))
     names = distinct(who, tasks)
     if len(names) != size:
-        raise refuse(who, "tasks", f"one name per row, {size} in all", f"{len(names)} names")
+        raise input_error(who, "tasks", f"one name per row, {size} in all", f"{len(names)} names")
     return names
 
 
 def distinct(who: str, tasks: Any) -> tuple[Hashable, ...]:
     """Return the tasks as plain names; reject duplicates."""
     if isinstance(tasks, (str, bytes)) or not isinstance(tasks, Iterable):
-        raise refuse_type(who, "tasks", "a list of names", shown(tasks), "Put a single name in a list.")
+        raise input_type_error(who, "tasks", "a list of names", shown(tasks), "Put a single name in a list.")
     known: set[Hashable] = set()
     names = []
     for task in tasks:
@@ -113,11 +114,9 @@ def distinct(who: str, tasks: Any) -> tuple[Hashable, ...]:
         except TypeError as error:
             if isinstance(error, InputError):
                 raise
-            raise refuse_type(
-                who, "a task", "a hashable name", shown(task), "Turn a list into a tuple."
-            ) from None
+            raise input_type_error(who, "a task", "a hashable name", shown(task), "Turn a list into a tuple.") from None
         if repeated:
-            raise refuse(who, "tasks", "distinct names", f"{shown(name)} twice", "Name each task once.")
+            raise input_error(who, "tasks", "distinct names", f"{shown(name)} twice", "Name each task once.")
         known.add(name)
         names.append(name)
     return tuple(names)
@@ -159,7 +158,7 @@ def _lowest_eigenvalue(matrix: Any) -> float:
 
 
 def _indefinite(who: str, name: str, eigenvalue: float) -> InputError:
-    return refuse(
+    return input_error(
         who,
         name,
         "positive semidefinite",

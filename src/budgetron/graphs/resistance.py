@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from budgetron.errors import refuse, shown
+from budgetron.errors import input_error, shown
 from budgetron.graphs.taskgraph import Floats, TaskGraph
 
 
@@ -80,7 +80,7 @@ def resistance_distances(graph: TaskGraph) -> Floats:
     """
     inverse = similarity_matrix(graph)
     if not np.allclose(inverse.sum(axis=1), 1.0, rtol=0, atol=1e-9):  # L1 = 0 is A⁻¹1 = 1
-        raise refuse(
+        raise input_error(
             "graphs.resistance_distances",
             "graph",
             "one with A = I + L, L a graph's Laplacian",
@@ -109,7 +109,7 @@ def similarities_from_resistances(resistances: ArrayLike) -> Floats:
     """
     r = np.asarray(resistances, dtype=np.float64)
     if r.ndim != 2 or r.shape[0] != r.shape[1] or len(r) < 2:
-        raise refuse(
+        raise input_error(
             "graphs.similarities_from_resistances",
             "resistances",
             "a square matrix with one row per task and one for the dummy node",
@@ -124,7 +124,7 @@ def similarities_from_resistances(resistances: ArrayLike) -> Floats:
 
 def _known_size(graph: TaskGraph) -> int:
     if graph.n_tasks is None:
-        raise refuse(
+        raise input_error(
             "graphs",
             "graph",
             "one with a known number of tasks",

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from budgetron.errors import refuse, shown
+from budgetron.errors import input_error, shown
 from budgetron.graphs.closed import Clique, clusters, complete
 from budgetron.graphs.explicit import Explicit
 from budgetron.graphs.matrices import check_semidefinite, is_laplacian, named, symmetric
@@ -34,12 +34,12 @@ def from_description(description: Mapping[str, Any]) -> TaskGraph:
     complete(n_tasks=3)
     """
     if not isinstance(description, Mapping) or description.get("kind") not in _NAMES:
-        raise refuse(
+        raise input_error(
             _WHO, "description", f"a mapping of kind {' or '.join(map(repr, _NAMES))}", shown(description)
         )
     names = set(description) - {"kind"}
     if names not in _NAMES[description["kind"]]:
-        raise refuse(_WHO, "description", "a mapping with exactly the entries of its kind", f"{sorted(names)}")
+        raise input_error(_WHO, "description", "a mapping with exactly the entries of its kind", f"{sorted(names)}")
     return _clique(description) if description["kind"] == "clique" else _explicit(description)
 
 
@@ -48,7 +48,7 @@ def _clique(description: Mapping[str, Any]) -> Clique:
         return complete(description["n_tasks"], description["coupling"])
     tasks, numbers = list(description["tasks"]), np.asarray(description["clusters"]).tolist()
     if len(tasks) != len(numbers) or description["n_tasks"] is not None:
-        raise refuse(_WHO, "clusters", "one number per task", f"{len(numbers)} for {len(tasks)} tasks")
+        raise input_error(_WHO, "clusters", "one number per task", f"{len(numbers)} for {len(tasks)} tasks")
     return clusters(dict(zip(tasks, numbers, strict=True)), description["coupling"])
 
 
@@ -61,7 +61,7 @@ def _explicit(description: Mapping[str, Any]) -> Explicit:
     singular = bool(description["singular"])
     matrix = _sparse(description)
     if singular and not is_laplacian(matrix):
-        raise refuse(_WHO, "data", "a Laplacian", "rows that do not sum to 0")
+        raise input_error(_WHO, "data", "a Laplacian", "rows that do not sum to 0")
     tasks = named(_WHO, description["tasks"], matrix.shape[0])
     return Explicit(tasks, _components(description, matrix), matrix=matrix, singular=singular)
 
@@ -75,7 +75,7 @@ def _sparse(description: Mapping[str, Any]) -> Any:
         matrix = csr_array((data, indices, indptr), shape=(size, size))
         matrix.check_format(full_check=True)
     except (ValueError, TypeError, IndexError) as error:
-        raise refuse(
+        raise input_error(
             _WHO, "data, indices, indptr", "a sparse matrix in CSR form", f"an invalid one: {error}"
         ) from None
     matrix = symmetric(_WHO, "data", matrix)
@@ -92,12 +92,12 @@ def _components(description: Mapping[str, Any], matrix: Any) -> Ints:
     component = np.array(description["component"])
     accepted = f"{matrix.shape[0]} component numbers 0, 1, …, with no entry between components"
     if component.shape != (matrix.shape[0],) or component.dtype.kind not in "iu":
-        raise refuse(_WHO, "component", accepted, f"{component.dtype} of shape {component.shape}")
+        raise input_error(_WHO, "component", accepted, f"{component.dtype} of shape {component.shape}")
     rows, columns = matrix.nonzero()
     if (
         not 0 <= int(component.max()) < len(component)  # before a range of that length is made
         or set(np.unique(component).tolist()) != set(range(int(component.max()) + 1))
         or (component[rows] != component[columns]).any()
     ):
-        raise refuse(_WHO, "component", accepted, "other numbers")
+        raise input_error(_WHO, "component", accepted, "other numbers")
     return component.astype(np.int64)

@@ -22,7 +22,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from budgetron.errors import refuse_type, shown
+from budgetron.errors import input_type_error, shown
 from budgetron.graphs.hashed_names import HashedNames, hash_of
 
 HASHED = 1 << 62
@@ -42,7 +42,7 @@ def plain(task: Any) -> Hashable:
     if isinstance(task, bool) or (isinstance(task, float) and task.is_integer()):
         return int(task)
     if isinstance(task, float) and task != task:
-        raise refuse_type("tasks", "a task", _ACCEPTED, "NaN", "Use a name for missing tasks, such as 'unknown'.")
+        raise input_type_error("tasks", "a task", _ACCEPTED, "NaN", "Use a name for missing tasks, such as 'unknown'.")
     return task  # type: ignore[no-any-return]
 
 
@@ -75,7 +75,7 @@ def task_ids_of(tasks: Iterable[Any]) -> NDArray[np.int64]:
         try:
             task_id = known.get((type(task), task))
         except TypeError:
-            raise refuse_type("tasks", "a task", _ACCEPTED, shown(task)) from None
+            raise input_type_error("tasks", "a task", _ACCEPTED, shown(task)) from None
         if task_id is None:
             task_id = known[type(task), task] = task_id_of(task)
         task_ids.append(task_id)
@@ -126,4 +126,4 @@ def _canonical(task: Any) -> bytes:
         return (b"t" if isinstance(task, tuple) else b"z") + b"".join(b"%d:" % len(part) + part for part in parts)
     if task is None or isinstance(task, _WRITTEN_PLAINLY):
         return b"r" + f"{type(task).__name__}:{task!r}".encode()
-    raise refuse_type("tasks", "a task", _ACCEPTED, shown(task), f"Use a string, not a {type(task).__name__}.")
+    raise input_type_error("tasks", "a task", _ACCEPTED, shown(task), f"Use a string, not a {type(task).__name__}.")

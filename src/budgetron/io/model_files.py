@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from typing import Any
 
-from budgetron.errors import refuse_type, shown
+from budgetron.errors import input_type_error, shown
 from budgetron.io.encoding.columns import Columns
 from budgetron.learners.lifecycle.files import load
 
@@ -26,9 +26,9 @@ def save_model(path: str | os.PathLike[str], model: Any, columns: Columns) -> No
     ['spam']
     """
     if not isinstance(columns, Columns):
-        raise refuse_type("save_model", "columns", "the columns of a stream (stream.columns)", shown(columns))
+        raise input_type_error("save_model", "columns", "the columns of a stream (stream.columns)", shown(columns))
     if not hasattr(model, "_columns"):
-        raise refuse_type("save_model", "model", "a learner such as Budgetron", shown(model))
+        raise input_type_error("save_model", "model", "a learner such as Budgetron", shown(model))
     before = model._columns
     model._columns = columns
     try:

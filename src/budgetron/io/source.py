@@ -22,8 +22,8 @@ from budgetron.errors import (
     InputFileMissing,
     MissingExtra,
     StorageError,
-    refuse,
-    refuse_type,
+    input_error,
+    input_type_error,
     shown,
 )
 
@@ -143,7 +143,7 @@ class _Raw(io.RawIOBase):
             self.name, self._file = str(getattr(source, "name", "the stream")), source
         else:
             accepted = 'a path, "-" for standard input, or a file opened in binary mode'
-            raise refuse_type(WHO, "source", accepted, shown(source))
+            raise input_type_error(WHO, "source", accepted, shown(source))
         self.bytes_total = _size(self._file)
         seekable = getattr(self._file, "seekable", None)
         self._begin = self._file.tell() if seekable is not None and seekable() else None
@@ -171,7 +171,7 @@ class _Raw(io.RawIOBase):
         content = getattr(self._file, "read1", self._file.read)(size)
         if not isinstance(content, bytes):
             came = f"{type(content).__name__} from {self.name}"
-            raise refuse_type(WHO, "source", "a file opened in binary mode", came)
+            raise input_type_error(WHO, "source", "a file opened in binary mode", came)
         self.bytes_read += len(content)
         return content
 
@@ -210,7 +210,7 @@ def _decoder(encoding: Any) -> codecs.IncrementalDecoder | None:
         return codecs.getincrementaldecoder(name)("strict")
     except (LookupError, TypeError, AttributeError):
         accepted = 'the name of an encoding, such as "utf-8" or "cp1252"'
-        raise refuse(WHO, "encoding", accepted, shown(encoding)) from None
+        raise input_error(WHO, "encoding", accepted, shown(encoding)) from None
 
 
 def _size(file: Any) -> int | None:

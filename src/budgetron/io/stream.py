@@ -10,7 +10,7 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from budgetron.errors import BadLineError, InputError, is_whole, refuse, refuse_type, shown
+from budgetron.errors import BadLineError, InputError, input_error, input_type_error, is_whole, shown
 from budgetron.io.encoding.columns import Block, Columns
 from budgetron.io.encoding.encode import parse_dates
 from budgetron.io.encoding.infer_types import Asked, infer_columns, sparse_columns
@@ -99,14 +99,14 @@ def read(
     ['spam']
     """
     if on_error not in ("stop", "skip"):
-        raise refuse(WHO, "on_error", '"stop" or "skip"', shown(on_error))
+        raise input_error(WHO, "on_error", '"stop" or "skip"', shown(on_error))
     if not is_whole(block_rows) or block_rows < 1:
-        raise refuse(WHO, "block_rows", "an integer >= 1", shown(block_rows))
+        raise input_error(WHO, "block_rows", "an integer >= 1", shown(block_rows))
     for name, value, least in (("skip", skip, 0), ("limit", 1 if limit is None else limit, 1)):
         if not is_whole(value) or value < least:
-            raise refuse(WHO, name, f"an integer >= {least}", shown(value))
+            raise input_error(WHO, name, f"an integer >= {least}", shown(value))
     if columns is not None and not isinstance(columns, Columns):
-        raise refuse_type(WHO, "columns", "the columns of a saved model (from io.load_model)", shown(columns))
+        raise input_type_error(WHO, "columns", "the columns of a saved model (from io.load_model)", shown(columns))
     asked = Asked.of(label, task, weight, offset, drop, text, categorical, decimal, na_values, classes)
     opened = Source(source, encoding)
     try:
@@ -286,7 +286,7 @@ def _task(task: str | None, columns: Columns | None) -> str | None:
         return task
     if columns.task == "file" and columns.plan.layout == "svmlight":
         remedy = "The model learned its tasks from a separate file; name the one for this input."
-        raise refuse(WHO, "task", '"file:PATH"', shown(task), remedy)
+        raise input_error(WHO, "task", '"file:PATH"', shown(task), remedy)
     return columns.task
 
 

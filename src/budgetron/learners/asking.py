@@ -21,7 +21,7 @@ from typing import Any
 
 import numpy as np
 
-from budgetron.errors import refuse, shown
+from budgetron.errors import input_error, shown
 
 FIRST_LABELS = 50  # asked for whatever the margins: those of a new model mean nothing
 _RATE, _LEAST_RATE = 0.5, 0.01  # η
@@ -32,7 +32,9 @@ _LEAST_RANDOM, _BY_DOUBT = 0.1, 4.0  # c
 def checked_share(who: str, share: Any) -> float:
     """Return the share of labels, above 0 and at most 1."""
     if isinstance(share, bool) or not isinstance(share, int | float | np.number) or not 0 < share <= 1:
-        raise refuse(who, "share", "a number above 0, at most 1", shown(share), "0.1 asks for a tenth of the labels.")
+        raise input_error(
+            who, "share", "a number above 0, at most 1", shown(share), "0.1 asks for a tenth of the labels."
+        )
     return float(share)
 
 

@@ -19,7 +19,7 @@ from sklearn.utils.validation import validate_data
 
 from budgetron.engine.interface import Engine
 from budgetron.engine.records import Outcome
-from budgetron.errors import refuse
+from budgetron.errors import input_error
 from budgetron.learners.deciding import Deciding
 from budgetron.learners.input import rejections, validation
 from budgetron.learners.input.classes import Classes, first_seen, known, seeing
@@ -253,7 +253,7 @@ class BlockLearner(Deciding, Start):
         if sparse.issparse(rows) != settings.sparse:
             rows = sparse.csr_matrix(rows) if settings.sparse else rows.toarray()
         if rows.shape[1] != settings.n_features:
-            raise refuse(
+            raise input_error(
                 self._who,
                 "X",
                 f"of {settings.n_features} columns, as in the first call",
@@ -265,7 +265,7 @@ class BlockLearner(Deciding, Start):
                 validate_data(self, X, skip_check_array=True, reset=False)  # compares the column names
             except ValueError as error:
                 said = " ".join(str(error).split()).rstrip(".")
-                raise refuse(self._who, "X", "of the same columns as in the first call", said) from None
+                raise input_error(self._who, "X", "of the same columns as in the first call", said) from None
         return rows.astype(settings.dtype, copy=False)
 
     def _fitting_offsets(self, offsets: Any, n_outputs: int) -> NDArray[np.float64] | None:
@@ -274,17 +274,19 @@ class BlockLearner(Deciding, Start):
         if offsets is None:
             if self._has_offset:
                 accepted = "given for each row, since the model was trained with another model's scores"
-                raise refuse(who, "offset", accepted, "None", "Pass offset= in every call.")
+                raise input_error(who, "offset", accepted, "None", "Pass offset= in every call.")
             return None
         if not self.takes_offset:
-            raise refuse(who, "offset", "None: this rule cannot use another model's score", "scores", "Budgetron can.")
+            raise input_error(
+                who, "offset", "None: this rule cannot use another model's score", "scores", "Budgetron can."
+            )
         if self._has_offset is False:
-            raise refuse(who, "offset", "None, since the model was trained without", "scores",
-                         "Train a new model with offset= from its first example on.")  # fmt: skip
+            raise input_error(who, "offset", "None, since the model was trained without", "scores",
+                              "Train a new model with offset= from its first example on.")  # fmt: skip
         width = 1 if offsets.ndim == 1 else offsets.shape[1]
         if width != n_outputs:
             accepted = "one score per row" if n_outputs == 1 else f"{n_outputs} scores per row, one per class"
-            raise refuse(who, "offset", accepted, f"shape {offsets.shape}")
+            raise input_error(who, "offset", accepted, f"shape {offsets.shape}")
         return np.asarray(offsets)
 
     def _split_task_column(self, X: Any, tasks: Any) -> tuple[Any, Any]:
@@ -293,7 +295,9 @@ class BlockLearner(Deciding, Start):
         if column is None:
             return X, tasks
         if tasks is not None:
-            raise refuse(self._who, "tasks", "None if task_column is set", "both", "Name the tasks in one place only.")
+            raise input_error(
+                self._who, "tasks", "None if task_column is set", "both", "Name the tasks in one place only."
+            )
         return validation.without_column(self._who, X, column)
 
     def _keep_names(self, task_ids: NDArray[np.int64], names: Any, flags: NDArray[np.uint8]) -> None:
@@ -315,7 +319,7 @@ class BlockLearner(Deciding, Start):
 
     def _check_takes_weights(self, sample_weight: Any) -> None:
         if sample_weight is not None and not self.takes_weights:
-            raise refuse(
+            raise input_error(
                 self._who,
                 "sample_weight",
                 "None, because this rule has no step size to scale",

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from budgetron.decisions.operating_point import OperatingPoint
-from budgetron.errors import InputError, refuse_type, shown
+from budgetron.errors import InputError, input_type_error, shown
 from budgetron.learners.input.classes import Classes
 
 
@@ -42,7 +42,7 @@ class Deciding:
     @operating_point.setter
     def operating_point(self, point: OperatingPoint | None) -> None:
         if point is not None and not isinstance(point, OperatingPoint):
-            raise refuse_type(self._who, "operating_point", "an OperatingPoint or None", shown(point))
+            raise input_type_error(self._who, "operating_point", "an OperatingPoint or None", shown(point))
         self._point = None if point is None else self._fitted(point)
 
     def _fitted(self, point: OperatingPoint) -> OperatingPoint:

@@ -18,7 +18,7 @@ from sklearn.base import BaseEstimator, ClassifierMixin
 from budgetron.engine import native
 from budgetron.engine.memory import bytes_of
 from budgetron.engine.registry import rule_class
-from budgetron.errors import refuse, shown
+from budgetron.errors import input_error, shown
 from budgetron.learners.block_learner import Margins as Margins
 from budgetron.learners.input import validation
 from budgetron.learners.input.classes import Classes
@@ -77,7 +77,7 @@ class Learner(SingleExamples, ClassifierMixin, BaseEstimator):  # type: ignore[m
     def preset(cls, name: str, **parameters: Any) -> Self:
         """Return the published learner of this name (see `presets`), with other parameters as given."""
         if name not in cls.presets:
-            raise refuse(cls._who, "preset", f"one of {', '.join(cls.presets) or 'none'}", shown(name))
+            raise input_error(cls._who, "preset", f"one of {', '.join(cls.presets) or 'none'}", shown(name))
         return cls(**{**cls.presets[name], **parameters})
 
     # ---- learning
@@ -252,11 +252,11 @@ class Learner(SingleExamples, ClassifierMixin, BaseEstimator):  # type: ignore[m
     def _classes_to_fit(self, examples: Examples) -> NDArray[Any]:
         """Return the classes among the labels; reject fewer than two of them, and weights that are all zero."""
         if examples.weights is not None and not examples.weights.any():
-            raise refuse(self._who, "sample_weight", "above zero for at least one row", "only zero weights")
+            raise input_error(self._who, "sample_weight", "above zero for at least one row", "only zero weights")
         assert examples.labels is not None
         classes: NDArray[Any] = np.unique(examples.labels)
         if len(classes) < 2:
-            raise refuse(
+            raise input_error(
                 self._who,
                 "y",
                 "labels of at least two classes in fit",

@@ -9,7 +9,7 @@ from typing import Any
 
 from sklearn.utils import check_random_state
 
-from budgetron.errors import is_real, is_whole, refuse, shown
+from budgetron.errors import input_error, is_real, is_whole, shown
 from budgetron.kernels import Gaussian, Kernel
 
 
@@ -20,7 +20,7 @@ def checked_seed(who: str, random_state: Any) -> int:
     try:
         generator = check_random_state(random_state)
     except ValueError:
-        raise refuse(
+        raise input_error(
             who, "random_state", "an integer >= 0, a numpy RandomState, or None", shown(random_state)
         ) from None
     return int(generator.randint(0, 2**31 - 1))
@@ -33,10 +33,10 @@ def checked_eta(who: str, eta: Any, kernel: Kernel | None, largest_norm: float) 
     stored ones is at most its norm, so with η at or above it every example would be projected on an empty set.
     """
     if not is_real(eta) or eta < 0:
-        raise refuse(who, "eta", "a finite number >= 0", shown(eta))
+        raise input_error(who, "eta", "a finite number >= 0", shown(eta))
     normalised = isinstance(kernel, Gaussian) or (kernel is not None and kernel.normalize)
     if normalised and eta >= largest_norm:
-        raise refuse(
+        raise input_error(
             who,
             "eta",
             f"below {largest_norm:g}, the largest norm of an example under this kernel and graph",
@@ -54,5 +54,5 @@ def checked_rows(who: str, rows: Any) -> int | None:
     if rows is None:
         return None
     if not is_whole(rows) or rows < 2:
-        raise refuse(who, "max_task_rows", "an integer >= 2 or None", shown(rows))
+        raise input_error(who, "max_task_rows", "an integer >= 2 or None", shown(rows))
     return int(rows)

@@ -13,7 +13,7 @@ from functools import cache
 from importlib import import_module
 from typing import Any
 
-from budgetron.errors import refuse, shown
+from budgetron.errors import input_error, shown
 
 
 @cache
@@ -31,5 +31,5 @@ def learner_names() -> tuple[str, ...]:
 def learner_class(name: str) -> Any:
     """Return the class of a learner."""
     if name not in _modules():
-        raise refuse("budgetron", "learner", f"one of {', '.join(_modules())}", shown(name))
+        raise input_error("budgetron", "learner", f"one of {', '.join(_modules())}", shown(name))
     return getattr(import_module(f"budgetron.learners.estimators.{_modules()[name]}"), name)

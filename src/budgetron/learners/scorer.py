@@ -14,7 +14,7 @@ from typing import Any, Self
 from sklearn.metrics import get_scorer
 from sklearn.utils.metadata_routing import MetadataRequest, get_routing_for_object
 
-from budgetron.errors import refuse, shown
+from budgetron.errors import input_error, shown
 
 _PREDICTING = ("predict", "predict_proba", "decision_function")
 
@@ -44,7 +44,7 @@ def scorer(scoring: str | Callable[..., Any]) -> TaskScorer:
     if found is None or not callable(found):
         accepted = 'the name of a scorer of scikit-learn, such as "roc_auc", or a scorer'
         remedy = "sklearn.metrics.get_scorer_names() lists them."
-        raise refuse("scorer", "scoring", accepted, shown(scoring), remedy)
+        raise input_error("scorer", "scoring", accepted, shown(scoring), remedy)
     return TaskScorer(found)
 
 

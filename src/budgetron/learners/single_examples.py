@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from budgetron.engine.records import SparseRow
-from budgetron.errors import InputError, refuse, refuse_type, shown
+from budgetron.errors import InputError, input_error, input_type_error, shown
 from budgetron.learners.block_learner import BlockLearner
 from budgetron.learners.input import rejections, validation
 from budgetron.learners.input.hashing import DICT_FEATURES, hashed_row, hashed_rows
@@ -93,11 +93,9 @@ class SingleExamples(BlockLearner):
             engine = self._engine
             self._names.keep(self._graph.locate_one(task)[0], task, lambda: engine.task_ids, engine.n_stored)
 
-    def _learn_block_of_one(
-        self, x: Any, y: Any, task: Hashable, classes: Any, sample_weight: Any, offset: Any
-    ) -> Any:
+    def _learn_block_of_one(self, x: Any, y: Any, task: Hashable, classes: Any, sample_weight: Any, offset: Any) -> Any:
         if np.ndim(y):
-            raise refuse(self._who, "y", "one label", shown(y))
+            raise input_error(self._who, "y", "one label", shown(y))
         x, tasks = self._one_row(x, task)
         weights, offsets = (None if value is None else [value] for value in (sample_weight, offset))
         block = self.validate(x, [y], tasks=tasks, classes=classes, sample_weight=weights, offset=offsets)
@@ -165,7 +163,7 @@ class SingleExamples(BlockLearner):
         if isinstance(x, Mapping):
             width = self._engine.settings.n_features if self._begun else DICT_FEATURES
             if self._begun and not self._engine.settings.sparse:
-                raise refuse_type(
+                raise input_type_error(
                     self._who,
                     "x",
                     f"a row of {width} numbers, like the first example",
@@ -177,7 +175,9 @@ class SingleExamples(BlockLearner):
             row = x
         else:
             if self._begun and self._engine.settings.sparse:
-                raise refuse_type(self._who, "x", "a dict or a sparse row, like the first example", type(x).__name__)
+                raise input_type_error(
+                    self._who, "x", "a dict or a sparse row, like the first example", type(x).__name__
+                )
             row = validation.vector(
                 self._who, x, None, "float32" if getattr(x, "dtype", None) == np.float32 else "float64"
             ).reshape(1, -1)

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
-from budgetron.errors import refuse
+from budgetron.errors import input_error
 from budgetron.learners.inspection import Inspection
 from budgetron.plots import axes_for, matrix
 
@@ -33,7 +33,7 @@ class ComparableTasks(WithoutExamples):
         """Draw `task_similarity` of these tasks as a matrix: blue for alike, red for opposed. Returns the Axes."""
         names = list(tasks)
         if not names:
-            raise refuse(self._who, "tasks", "at least one task", "none")
+            raise input_error(self._who, "tasks", "at least one task", "none")
         values = self.task_similarity(names)
         return matrix(axes_for(self._who, ax), names, values, "correlation of the tasks' functions", signed=True)
 

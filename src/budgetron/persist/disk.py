@@ -14,7 +14,7 @@ import secrets
 import stat
 from pathlib import Path
 
-from budgetron.errors import refuse
+from budgetron.errors import input_error
 from budgetron.file_errors import invalid
 
 _READ = os.O_RDONLY | getattr(os, "O_CLOEXEC", 0) | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0)
@@ -52,8 +52,12 @@ def read_bytes(path: str | os.PathLike[str], limit: int) -> bytes:
         with open(descriptor, "rb", closefd=False) as file:
             content = b"" if status.st_size > limit else file.read(limit + 1)  # the file may grow while it is read
         if status.st_size > limit or len(content) > limit:
-            raise invalid("the file", f"of at most {limit} bytes", f"{max(status.st_size, len(content))} bytes",
-                      "If you trust the file and have the memory, raise max_bytes.")
+            raise invalid(
+                "the file",
+                f"of at most {limit} bytes",
+                f"{max(status.st_size, len(content))} bytes",
+                "If you trust the file and have the memory, raise max_bytes.",
+            )
         return content
     finally:
         os.close(descriptor)
@@ -66,7 +70,7 @@ def _mode_of(target: Path) -> int | None:
     except FileNotFoundError:
         return None
     if not stat.S_ISREG(mode):
-        raise refuse("save", "path", "that of a regular file", f"{str(target)!r}, which is not one")
+        raise input_error("save", "path", "that of a regular file", f"{str(target)!r}, which is not one")
     return stat.S_IMODE(mode)
 
 

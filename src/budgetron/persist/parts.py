@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from budgetron import graphs, kernels
-from budgetron.errors import refuse, shown
+from budgetron.errors import input_error, shown
 from budgetron.file_errors import PICKLE, reported_as_file_error, require
 from budgetron.persist import schema
 from budgetron.persist.names import NoJSON, decoded, encoded
@@ -34,8 +34,13 @@ def kernel_record(who: str, kernel: kernels.Kernel | None) -> schema.Kernel | No
     if type(kernel) is kernels.Gaussian:
         gamma: Any = kernel.gamma if isinstance(kernel.gamma, str) else float(kernel.gamma)
         return schema.Gaussian(gamma, bool(kernel.normalize))
-    raise refuse(who, "kernel", "Linear, Polynomial or Gaussian in a saved model", shown(kernel),
-                 f"A custom kernel is code, which model files do not contain. {PICKLE}")
+    raise input_error(
+        who,
+        "kernel",
+        "Linear, Polynomial or Gaussian in a saved model",
+        shown(kernel),
+        f"A custom kernel is code, which model files do not contain. {PICKLE}",
+    )
 
 
 def kernel_of(record: schema.Kernel | None) -> kernels.Kernel | None:
@@ -57,8 +62,13 @@ def names_record(who: str, parameter: str, names: Iterable[Any]) -> list[Any]:
         try:
             written.append(encoded(name))
         except NoJSON:
-            raise refuse(who, parameter, "numbers, strings or other plain values in a saved model", shown(name),
-                         f"Use strings. {PICKLE}") from None
+            raise input_error(
+                who,
+                parameter,
+                "numbers, strings or other plain values in a saved model",
+                shown(name),
+                f"Use strings. {PICKLE}",
+            ) from None
     return written
 
 
@@ -71,7 +81,7 @@ def graph_record(who: str, graph: graphs.TaskGraph) -> tuple[schema.Graph, dict[
         arrays = {} if tasks is None else {"clusters": described["clusters"]}
         return schema.Clique(coupling, graph.n_tasks, tasks), arrays
     if type(graph) is not graphs.Explicit or tasks is None:
-        raise refuse(who, "graph", "one from budgetron.graphs in a saved model", shown(graph), PICKLE)
+        raise input_error(who, "graph", "one from budgetron.graphs in a saved model", shown(graph), PICKLE)
     if "similarity" in described:
         names = ("component", "similarity")
         return schema.Similarity(tasks), {name: described[name] for name in names}
@@ -128,8 +138,12 @@ def check_arrays(where: str, arrays: Mapping[str, Array], expected: Mapping[str,
         require(False, f"the tensors of {where}", "those that the format lists", f"a file {found} {name[:60]!r}")
     for name, (dtype, shape) in expected.items():
         array = arrays[name]
-        require(array.dtype.name == dtype and array.shape == shape, f"{where}.{name}", f"{dtype} of shape {shape}",
-                f"{array.dtype.name} of shape {array.shape}")
+        require(
+            array.dtype.name == dtype and array.shape == shape,
+            f"{where}.{name}",
+            f"{dtype} of shape {shape}",
+            f"{array.dtype.name} of shape {array.shape}",
+        )
         if array.dtype.kind == "f":
             require(np.isfinite(array).all(), f"{where}.{name}", "finite", "NaN or infinity in it")
 
@@ -140,8 +154,15 @@ def check_csr(where: str, indptr: Array, indices: Array, columns: int) -> None:
     The engines use these numbers as indices into memory without further checks.
     """
     lengths = np.diff(indptr)
-    require(indptr[0] == 0 and (indptr >= 0).all() and (indptr <= len(indices)).all() and (lengths >= 0).all()
-            and indptr[-1] == len(indices), f"{where}.indptr", "row starts in order, from 0 to the number of entries")
+    require(
+        indptr[0] == 0
+        and (indptr >= 0).all()
+        and (indptr <= len(indices)).all()
+        and (lengths >= 0).all()
+        and indptr[-1] == len(indices),
+        f"{where}.indptr",
+        "row starts in order, from 0 to the number of entries",
+    )
     if len(indices):
         require(indices.min() >= 0 and indices.max() < columns, f"{where}.indices", f"columns from 0 to {columns - 1}")
         starts = np.zeros(len(indices), dtype=bool)

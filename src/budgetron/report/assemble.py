@@ -6,7 +6,7 @@ import os
 from importlib.resources import files
 from typing import Any
 
-from budgetron.errors import refuse_type, shown
+from budgetron.errors import input_type_error, shown
 from budgetron.evaluate import Validation
 from budgetron.persist import replace_file
 from budgetron.report import page
@@ -50,9 +50,9 @@ def write(
 def rendered(*, validation: Validation, model: Any = None, context: Context | None = None) -> str:
     """Return the page as text; see `write`."""
     if not isinstance(validation, Validation):
-        raise refuse_type("report.write", "validation", "a result of evaluate.progressive", shown(validation))
+        raise input_type_error("report.write", "validation", "a result of evaluate.progressive", shown(validation))
     if context is not None and not isinstance(context, Context):
-        raise refuse_type("report.write", "context", "a report.Context", shown(context))
+        raise input_type_error("report.write", "context", "a report.Context", shown(context))
     context = context or Context()
     by_task, table = tasks(validation, model)
     found = [

@@ -17,7 +17,7 @@ from budgetron.durable.errors import StaleOwner
 from budgetron.durable.replication.follower import Follower
 from budgetron.durable.replication.replicator import DAY, Replicator
 from budgetron.durable.replication.store import Store, open_store
-from budgetron.errors import BudgetronError, refuse
+from budgetron.errors import BudgetronError, input_error
 from budgetron.service.logs import log
 
 
@@ -38,8 +38,8 @@ def copied_models(url: str) -> list[str]:
     store = open_store(url)
     found = [name for name in store.names("") if store.under(name).names("epochs")]
     if not found:
-        raise refuse("serve", "--standby-of", "a URL to which serve --replicate-to has copied", repr(url),
-                     "Start the owner first. The copy begins with its first label.")  # fmt: skip
+        raise input_error("serve", "--standby-of", "a URL to which serve --replicate-to has copied", repr(url),
+                          "Start the owner first. The copy begins with its first label.")  # fmt: skip
     return found
 
 
@@ -66,7 +66,7 @@ class Replication:
             self.follower.start()
             return self._host
         if is_sharded_host(self._directory):
-            raise refuse("serve", "--replicate-to", "given for models in one piece", f"{self._name!r}, in shards")
+            raise input_error("serve", "--replicate-to", "given for models in one piece", f"{self._name!r}, in shards")
         host = Host.open(self._directory, make_model, snapshot_every=self._snapshot_every)
         try:
             self._host = host

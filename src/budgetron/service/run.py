@@ -18,7 +18,7 @@ from typing import Any
 import uvicorn
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
-from budgetron.errors import refuse
+from budgetron.errors import input_error
 from budgetron.service.http.app import create_app
 from budgetron.service.http.connections import RESERVED
 from budgetron.service.lifecycle import Service
@@ -144,8 +144,8 @@ def _bound_socket(settings: ServiceSettings) -> socket.socket:
     except OSError as error:
         bound.close()
         came = f"{settings.host}:{settings.port}: {error.strerror or error}"
-        raise refuse("serve", "--host and --port", "an address of this machine that is free", came,
-                     "Choose another port, or 0 for a free one.") from None  # fmt: skip
+        raise input_error("serve", "--host and --port", "an address of this machine that is free", came,
+                          "Choose another port, or 0 for a free one.") from None  # fmt: skip
     bound.set_inheritable(True)
     return bound
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from functools import lru_cache
 from pathlib import Path
 
-from budgetron.errors import refuse
+from budgetron.errors import input_error
 from budgetron.service.http.addresses import networks_of
 from budgetron.service.replication import CopySettings
 
@@ -64,18 +64,18 @@ class ServiceSettings:
     def checked(self) -> ServiceSettings:
         """The same settings, if they do not open the service to other machines by accident."""
         if not self.keys and not self.without_keys and not is_loopback(self.host):
-            raise refuse(
+            raise input_error(
                 "serve", "--host", "this machine's own address (127.0.0.1, ::1 or localhost) without API keys",
                 self.host, "Add --keys FILE (see: budgetron keys add), or allow it with --without-keys.",
             )  # fmt: skip
         networks_of(self.trusted_proxies)  # raises an error if one is not an address
         if self.max_workers is not None and self.max_workers < self.workers:
-            raise refuse("serve", "--max-workers", f"at least --workers, {self.workers}", str(self.max_workers))
+            raise input_error("serve", "--max-workers", f"at least --workers, {self.workers}", str(self.max_workers))
         if (self.tls_certificate is None) != (self.tls_key is None):
-            raise refuse("serve", "--tls-certificate and --tls-key", "given together", "only one of them")
+            raise input_error("serve", "--tls-certificate and --tls-key", "given together", "only one of them")
         if self.copy is not None and (self.shards is not None or self.ray is not None):
             accepted = "given for models in one piece"
-            raise refuse("serve", "--replicate-to and --standby-of", accepted, "--shards or --ray")
+            raise input_error("serve", "--replicate-to and --standby-of", accepted, "--shards or --ray")
         return self
 
 

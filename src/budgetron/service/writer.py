@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from budgetron.durable import Learned, ModelHost, Request
-from budgetron.errors import Closed, OperationalError, refusal
+from budgetron.errors import Closed, OperationalError, error_message
 from budgetron.service.logs import log
 from budgetron.service.monitoring.statistics import LiveStatistics
 
@@ -86,9 +86,14 @@ class Writer:
         """The acknowledgement of a request of `n` examples, once they are on disk and learned."""
         if self.waiting and self.waiting + n > self._max_waiting:
             raise Busy(
-                refusal("service", "the queue of the writer", f"at most {self._max_waiting} examples long", "more",
-                        "Retry in a second.")
-            )  # fmt: skip
+                error_message(
+                    "service",
+                    "the queue of the writer",
+                    f"at most {self._max_waiting} examples long",
+                    "more",
+                    "Retry in a second.",
+                )
+            )
         return self._put(_Item(self._loop.create_future(), request, n))
 
     def call(self, action: Callable[[], Any]) -> asyncio.Future[Any]:

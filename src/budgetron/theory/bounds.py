@@ -18,7 +18,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike
 
-from budgetron.errors import refuse, shown
+from budgetron.errors import input_error, shown
 from budgetron.graphs import TaskGraph, similarity_matrix
 
 SMALLEST_FORGETRON_BUDGET = 84  # the theorem asks for B > 83
@@ -85,8 +85,6 @@ def longest(
     products = np.asarray(shape, dtype=np.float64)
     similarity = similarity_matrix(graph, tasks)
     if products.shape != similarity.shape:
-        raise refuse(
-            "theory.longest", "shape", f"a matrix of shape {similarity.shape}", shown(products.shape)
-        )
+        raise input_error("theory.longest", "shape", f"a matrix of shape {similarity.shape}", shown(products.shape))
     length_one = math.sqrt(float(np.sum(products * np.linalg.pinv(similarity, hermitian=True))))
     return random_budget_radius(budget, graph.c_g, epsilon) / length_one

@@ -25,7 +25,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from budgetron.engine.reference.rules.shifting_perceptron import shrink_for
-from budgetron.errors import refuse, shown
+from budgetron.errors import input_error, shown
 from budgetron.theory.bounds import Bound
 
 
@@ -43,7 +43,7 @@ def p_norm_bound(hinge_loss: float, weights: ArrayLike, largest: float) -> float
     """
     u = np.asarray(weights, dtype=np.float64)
     if u.ndim != 2:
-        raise refuse("theory.p_norm_bound", "weights", "a matrix, one row per task", shown(u.shape))
+        raise input_error("theory.p_norm_bound", "weights", "a matrix, one row per task", shown(u.shape))
     k, d = u.shape
     size = float(np.abs((k + 1) * u - u.sum(axis=0)).sum()) / (k + 1)
     H = 8 * math.e**2 * math.log(max(k, d)) * largest**2 * size**2

@@ -19,7 +19,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy import sparse
 
-from budgetron.errors import InputError, refuse, shown
+from budgetron.errors import InputError, input_error, shown
 from budgetron.graphs import TaskGraph, complete, similarity_matrix
 from budgetron.graphs.task_ids import plain
 from budgetron.kernels import Kernel, Linear
@@ -43,7 +43,7 @@ class Comparator:
         expected = (len(self.tasks), self.rows.shape[0])
         if np.shape(self.weights) != expected:
             came = f"shape {np.shape(self.weights)}"
-            raise refuse("Comparator", "weights", f"of shape {expected}, one row per task", came)
+            raise input_error("Comparator", "weights", f"of shape {expected}, one row per task", came)
 
     def margins(self, X: Any, tasks: Iterable[Any]) -> Floats:
         """Return g_i(x) for each row x and its task i."""
@@ -90,7 +90,7 @@ class Comparator:
         try:
             return np.array([index[plain(task)] for task in tasks], dtype=np.intp)
         except KeyError as missing:
-            raise refuse("Comparator", "tasks", "tasks of the comparator", shown(missing.args[0])) from None
+            raise input_error("Comparator", "tasks", "tasks of the comparator", shown(missing.args[0])) from None
 
 
 @dataclass(frozen=True, eq=False)
@@ -102,9 +102,9 @@ class Shifting:
 
     def __post_init__(self) -> None:
         if len(self.starts) != len(self.parts) or not self.parts or self.starts[0] != 0:
-            raise refuse("Shifting", "starts", "one position per part, the first 0", shown(list(self.starts)))
+            raise input_error("Shifting", "starts", "one position per part, the first 0", shown(list(self.starts)))
         if any(later <= earlier for earlier, later in zip(self.starts, self.starts[1:], strict=False)):
-            raise refuse("Shifting", "starts", "increasing", shown(list(self.starts)))
+            raise input_error("Shifting", "starts", "increasing", shown(list(self.starts)))
 
     def margins(self, X: Any, tasks: Iterable[Any]) -> Floats:
         """Return g_t(x_t) of each row, by its position."""

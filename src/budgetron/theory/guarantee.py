@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from budgetron.errors import refuse, shown
+from budgetron.errors import input_error, shown
 from budgetron.evaluate.streams import whole
 from budgetron.theory.bounds import (
     SMALLEST_FORGETRON_BUDGET,
@@ -84,14 +84,14 @@ def guarantee(
     """
     block = whole(stream)
     if block is None:
-        raise refuse(_WHO, "stream", "(X, y, tasks) or a data set", shown(type(stream).__name__))
+        raise input_error(_WHO, "stream", "(X, y, tasks) or a data set", shown(type(stream).__name__))
     if len(model.classes_) != 2:
-        raise refuse(_WHO, "model", "a model of two classes", f"{len(model.classes_)} classes")
+        raise input_error(_WHO, "model", "a model of two classes", f"{len(model.classes_)} classes")
     if mistakes is None and model.n_seen_ != len(block):
-        raise refuse(_WHO, "stream", f"the {model.n_seen_} examples that the model learned from", f"{len(block)}")
+        raise input_error(_WHO, "stream", f"the {model.n_seen_} examples that the model learned from", f"{len(block)}")
     for part in comparator.parts if isinstance(comparator, Shifting) else [comparator]:
         if part.kernel != model.kernel_ or part.graph != model.graph:
-            raise refuse(
+            raise input_error(
                 _WHO, "comparator", f"under the model's kernel and graph, {model.kernel_} and {model.graph}",
                 f"{part.kernel} and {part.graph}", "The bound compares functions of the same space.",
             )  # fmt: skip

@@ -10,7 +10,7 @@ from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
-from budgetron.errors import InputFileMissing, MissingExtra, ModelFileError, refusal
+from budgetron.errors import InputFileMissing, MissingExtra, ModelFileError, error_message
 from budgetron.persist import read_bytes, replace_file
 
 MAX_BYTES = 2**34  # of one file
@@ -38,11 +38,13 @@ def read_file(source: str, name: str, digest: str | None = None) -> bytes:
         else:
             content = read_bytes(Path(source) / name, MAX_BYTES)
     except FileNotFoundError:
-        message = refusal("ShardedModel.load", "source", f"one with a file {name!r}", repr(source),
-                          "Pass a folder or URL that ShardedModel.save wrote.")  # fmt: skip
+        message = error_message("ShardedModel.load", "source", f"one with a file {name!r}", repr(source),
+                                "Pass a folder or URL that ShardedModel.save wrote.")  # fmt: skip
         raise InputFileMissing(message) from None
     if digest is not None and sha256(content).hexdigest() != digest:
-        raise ModelFileError(refusal("ShardedModel.load", name, "as it was saved", "other bytes", "Load another copy."))
+        raise ModelFileError(
+            error_message("ShardedModel.load", name, "as it was saved", "other bytes", "Load another copy.")
+        )
     return content
 
 
@@ -69,8 +71,8 @@ def _system(target: str) -> tuple[Any, str]:
         from fsspec.core import url_to_fs
     except ImportError:
         raise MissingExtra(
-            refusal("ShardedModel", "the location", "a folder, or a URL if fsspec is installed", repr(target),
-                    "Install it with pip install 'budgetron[ray]', or pass a folder.")
+            error_message("ShardedModel", "the location", "a folder, or a URL if fsspec is installed", repr(target),
+                          "Install it with pip install 'budgetron[ray]', or pass a folder.")
         ) from None  # fmt: skip
     system, folder = url_to_fs(target)
     return system, folder.rstrip("/")

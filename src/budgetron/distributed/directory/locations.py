@@ -12,7 +12,7 @@ from budgetron.distributed.directory import record
 from budgetron.distributed.replicas.replicated import ReplicatedModel
 from budgetron.distributed.sharded import ShardedModel
 from budgetron.distributed.split.placement import WHO
-from budgetron.errors import refuse
+from budgetron.errors import input_error
 
 CLASSES = {kind.__name__: kind for kind in (ShardedModel, ReplicatedModel)}
 
@@ -26,7 +26,7 @@ def class_at(location: Any) -> type[ShardedModel]:
     """The class whose `open` or `load` reads this folder or URL."""
     kind = record.read_record(str(location)).kind
     if kind not in CLASSES:
-        raise refuse(WHO, record.NAME, f"of {' or '.join(CLASSES)}", kind, "Use a newer budgetron.")
+        raise input_error(WHO, record.NAME, f"of {' or '.join(CLASSES)}", kind, "Use a newer budgetron.")
     return CLASSES[kind]
 
 

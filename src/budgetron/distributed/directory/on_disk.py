@@ -17,7 +17,7 @@ from budgetron.distributed.split.placement import WHO
 from budgetron.distributed.workers.worker import folder_of
 from budgetron.durable.hosted_model import hosted_model_from
 from budgetron.durable.recovery import load_copy
-from budgetron.errors import refuse
+from budgetron.errors import input_error
 from budgetron.learners.inspection.explanation import Explanation
 from budgetron.learners.learner import Learner
 
@@ -40,7 +40,7 @@ class OnDisk(Introspection):
     def _check_directory(self) -> None:
         """Raise `InputError` if the directory of a new model contains one already."""
         if self.directory is not None and (Path(self.directory) / record.NAME).exists():
-            raise refuse(
+            raise input_error(
                 WHO, "directory", "an empty one for a new model", f"{str(self.directory)!r}, which contains a model",
                 "Continue it with ShardedModel.open, or choose another directory.",
             )  # fmt: skip
@@ -119,8 +119,8 @@ class OnDisk(Introspection):
         """
         written = record.read_record(str(directory))
         if written.files:
-            raise refuse(f"{WHO}.open", "directory", "a live directory", f"{str(directory)!r}, which save wrote",
-                         "Use ShardedModel.load.")  # fmt: skip
+            raise input_error(f"{WHO}.open", "directory", "a live directory", f"{str(directory)!r}, which save wrote",
+                              "Use ShardedModel.load.")  # fmt: skip
         model = cls._of(str(directory), written, {**options, "directory": directory})
         model._reopen(written.term)
         return model
@@ -128,8 +128,13 @@ class OnDisk(Introspection):
     @classmethod
     def _of(cls, source: str, written: record.DirectoryRecord, options: dict[str, Any]) -> Self:
         if written.kind != cls.__name__:
-            raise refuse(cls.__name__, "the location", f"one of a {cls.__name__}", f"{source!r}, of a {written.kind}",
-                         f"Use {written.kind}.")  # fmt: skip
+            raise input_error(
+                cls.__name__,
+                "the location",
+                f"one of a {cls.__name__}",
+                f"{source!r}, of a {written.kind}",
+                f"Use {written.kind}.",
+            )
         validator = record.read_validator(source, written)
         model = cls(validator.learner, **{**cls._parameters_of(written), **options})
         model._validator = validator

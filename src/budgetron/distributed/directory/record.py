@@ -15,7 +15,7 @@ from budgetron.distributed.input_validation import InputValidator
 from budgetron.distributed.split.placement import WHO
 from budgetron.durable.hosted_model import hosted_model_from
 from budgetron.engine.memory import budget_of
-from budgetron.errors import refuse
+from budgetron.errors import input_error
 from budgetron.learners.lifecycle.saved import content_of
 from budgetron.persist.names import NoJSON, decoded, encoded
 
@@ -51,8 +51,8 @@ def pins_record(pins: dict[Any, int]) -> list[tuple[Any, int]]:
     try:
         return [(encoded(task), shard) for task, shard in pins.items()]
     except NoJSON:
-        raise refuse(WHO, "pins", "for tasks that JSON can hold (numbers, strings, dates, tuples)",
-                     "another kind of task", "Use such values as tasks.") from None  # fmt: skip
+        raise input_error(WHO, "pins", "for tasks that JSON can hold (numbers, strings, dates, tuples)",
+                          "another kind of task", "Use such values as tasks.") from None  # fmt: skip
 
 
 def write_record(target: str, record: DirectoryRecord) -> None:
@@ -64,10 +64,10 @@ def read_record(source: str) -> DirectoryRecord:
     try:
         record = msgspec.json.decode(read_file(source, NAME), type=DirectoryRecord)
     except msgspec.DecodeError as error:
-        raise refuse(WHO, NAME, "one that a sharded model wrote", f"something else ({error})",
-                     "Restore the file from a backup.") from None  # fmt: skip
+        raise input_error(WHO, NAME, "one that a sharded model wrote", f"something else ({error})",
+                          "Restore the file from a backup.") from None  # fmt: skip
     if not 1 <= record.format <= FORMAT:
-        raise refuse(WHO, NAME, f"of format {FORMAT} or earlier", str(record.format), "Use a newer budgetron.")
+        raise input_error(WHO, NAME, f"of format {FORMAT} or earlier", str(record.format), "Use a newer budgetron.")
     if record.format == 1 and record.kind == "ReplicatedModel":
         # In format 1 the budget was that of each replica. They keep it, so the total is the sum.
         each = budget_of(WHO, record.budget)

@@ -30,7 +30,7 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from budgetron.engine.reference.rules.budgetron.parts.filters import FOURIER_PRIOR
-from budgetron.errors import refuse
+from budgetron.errors import input_error
 from budgetron.kernels import Kernel
 
 Array = NDArray[np.float64]
@@ -114,7 +114,9 @@ def _steady_filters(settings: Any) -> list[int]:
 def _filters_of(engine: Any) -> SharedPart:
     settings, state = engine.settings, engine.state()
     if not settings.parameters.shared:
-        raise refuse("ReplicatedModel", "graph", "one that relates tasks", "a disconnected one", "Use ShardedModel.")
+        raise input_error(
+            "ReplicatedModel", "graph", "one that relates tasks", "a disconnected one", "Use ShardedModel."
+        )
     steady = {f"filter{k}" for k in _steady_filters(settings)}
     filters, means = {}, {}
     for k in range(len(settings.parameters.filters)):

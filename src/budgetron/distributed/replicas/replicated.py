@@ -23,7 +23,7 @@ from budgetron.distributed.sharded import ShardedModel
 from budgetron.distributed.split.placement import GroupPlacement
 from budgetron.distributed.split.shares import Plan, first_shares, least_bytes, refuse_bytes
 from budgetron.engine.memory import budget_of
-from budgetron.errors import is_whole, refuse, shown
+from budgetron.errors import input_error, is_whole, shown
 
 WHO = "ReplicatedModel"
 
@@ -140,8 +140,8 @@ class ReplicatedModel(ShardedModel):
         exchange = EXCHANGES[self.learner.rule]
         if validator is not None and validator.is_sparse and not exchange.takes_sparse:
             name = type(self.learner).__name__
-            raise refuse(WHO, "X", f"dense if the learner is a {name}", "sparse rows",
-                         f"Use SharedProjectron, or a {name} without replicas.")  # fmt: skip
+            raise input_error(WHO, "X", f"dense if the learner is a {name}", "sparse rows",
+                              f"Use SharedProjectron, or a {name} without replicas.")  # fmt: skip
         if exchange.equal_shares and total is None and self.learner.budget is not None:
             shares = [shares[-1]] * self.replicas  # the smallest share
         if validator is None or total is None:
@@ -163,11 +163,13 @@ class ReplicatedModel(ShardedModel):
 
     def _check_parameters(self) -> None:
         if self.learner.rule not in EXCHANGES:
-            raise refuse(WHO, "learner", "Budgetron or SharedProjectron, which have a shared part", shown(self.learner))
+            raise input_error(
+                WHO, "learner", "Budgetron or SharedProjectron, which have a shared part", shown(self.learner)
+            )
         for name in ("replicas", "exchange_every"):
             value = getattr(self, name)
             if not is_whole(value) or value < 1:
-                raise refuse(WHO, name, "an integer >= 1", shown(value))
+                raise input_error(WHO, name, "an integer >= 1", shown(value))
         super()._check_parameters()
 
     @staticmethod

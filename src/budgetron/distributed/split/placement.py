@@ -22,7 +22,7 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from budgetron.errors import is_whole, refuse, refuse_type, shown
+from budgetron.errors import input_error, input_type_error, is_whole, shown
 from budgetron.graphs import Clique, Explicit, TaskGraph
 
 WHO = "ShardedModel"
@@ -61,18 +61,20 @@ class Placement:
         self.graph, self.n_shards = graph, n_shards
         self.pins = dict(pins or {})
         if n_shards > 1 and has_one_component(graph):
-            raise refuse(
+            raise input_error(
                 WHO, "shards", "1 if the graph has one component", f"{n_shards} for {shown(graph)}",
                 "ReplicatedModel splits one component approximately, by groups of tasks.",
             )  # fmt: skip
         for task, shard in self.pins.items():
             if not is_whole(shard) or not 0 <= shard < n_shards:
-                raise refuse(WHO, "pins", f"a shard from 0 to {n_shards - 1} per task", f"{shown(shard)} for {task!r}")
+                raise input_error(
+                    WHO, "pins", f"a shard from 0 to {n_shards - 1} per task", f"{shown(shard)} for {task!r}"
+                )
         self._pinned: dict[int, int] = {}
         for task, shard in self.pins.items():
             component = graph.locate_one(task)[1]
             if self._pinned.setdefault(component, int(shard)) != shard:
-                raise refuse(
+                raise input_error(
                     WHO, "pins", "one shard per component", f"two for the component of {task!r}",
                     "Pin all tasks of a component to the same shard.",
                 )  # fmt: skip
@@ -123,7 +125,7 @@ class GroupPlacement(Placement):
 
     def __init__(self, graph: TaskGraph, n_shards: int) -> None:
         if not isinstance(graph, Clique) or not has_one_component(graph):
-            raise refuse(
+            raise input_error(
                 "ReplicatedModel", "graph", "complete(), with one component", shown(graph),
                 "Use ShardedModel for other graphs: it splits them exactly.",
             )  # fmt: skip
@@ -148,7 +150,7 @@ def workers_of(n_shards: int, workers: Sequence[str], pins: Mapping[int, str] | 
     [(1, 'b', 'c'), (4, 'a', 'b'), (5, 'b', 'c')]
     """
     if not workers:
-        raise refuse(WHO, "workers", "at least one", "none", "Pass workers=1 or more.")
+        raise input_error(WHO, "workers", "at least one", "none", "Pass workers=1 or more.")
     names = np.array([_number(worker) for worker in workers], dtype=np.int64)
     place = {worker: number for number, worker in enumerate(workers)}
     chosen = {shard: place[worker] for shard, worker in (pins or {}).items() if worker in place}
@@ -168,7 +170,7 @@ def checked_pins(pins: Any) -> dict[Any, int]:
     if pins is None:
         return {}
     if not isinstance(pins, Mapping):
-        raise refuse_type(WHO, "pins", "a mapping from task to shard", shown(pins))
+        raise input_type_error(WHO, "pins", "a mapping from task to shard", shown(pins))
     return dict(pins)
 
 

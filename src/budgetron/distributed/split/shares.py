@@ -17,7 +17,7 @@ import numpy as np
 
 from budgetron.engine.memory import budget_of
 from budgetron.engine.settings import Settings
-from budgetron.errors import TooFewBytes, refusal, refuse, refuse_type, shown
+from budgetron.errors import TooFewBytes, error_message, input_error, input_type_error, shown
 
 WHO = "ShardedModel"
 POLICIES = ("fixed", "demand")
@@ -63,7 +63,7 @@ def first_shares(budget: int | str | None, n: int, who: str = WHO, part: str = "
     if whole.examples is None:
         return [None] * n
     if whole.examples < n:
-        raise refuse(
+        raise input_error(
             who, "budget", f"at least {n}, one stored example per {part}", f"{whole.examples}",
             f"Raise the budget, or use {whole.examples} {part}s or fewer.",
         )  # fmt: skip
@@ -84,9 +84,14 @@ def refuse_bytes(who: str, part: str, budget: int, n: int, each: int) -> TooFewB
     """The error for a byte budget that is too small for n models of `each` bytes."""
     fewer = f", or use {counted(budget // each, part)} or fewer" if budget >= each else ""
     return TooFewBytes(
-        refusal(who, "budget", f"at least {n * each} bytes for {counted(n, part)}, {each} for each", f"{budget} bytes",
-                f"Raise the budget{fewer}.")
-    )  # fmt: skip
+        error_message(
+            who,
+            "budget",
+            f"at least {n * each} bytes for {counted(n, part)}, {each} for each",
+            f"{budget} bytes",
+            f"Raise the budget{fewer}.",
+        )
+    )
 
 
 def counted(n: int, part: str) -> str:
@@ -112,10 +117,13 @@ def rebalanced_shares(total: int, capacities: Sequence[int], mistakes: Sequence[
 def checked_policy(shares: object, budget: object) -> str:
     """Validate the policy of shares against the kind of budget."""
     if shares not in POLICIES:
-        raise refuse(WHO, "shares", '"fixed" or "demand"', shown(shares))
+        raise input_error(WHO, "shares", '"fixed" or "demand"', shown(shares))
     if shares == "demand" and budget_of(WHO, budget).examples is None:
-        raise refuse_type(
-            WHO, "shares", '"fixed" unless the budget is a number of stored examples', f'"demand" with {shown(budget)}',
+        raise input_type_error(
+            WHO,
+            "shares",
+            '"fixed" unless the budget is a number of stored examples',
+            f'"demand" with {shown(budget)}',
             "Give the budget as a number of examples.",
         )
     return str(shares)

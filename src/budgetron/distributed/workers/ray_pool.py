@@ -17,7 +17,7 @@ from typing import Any
 
 from budgetron.distributed.workers.worker import NotTheOwner, Worker
 from budgetron.distributed.workers.worker_pool import WorkerLost, WorkerPool
-from budgetron.errors import WorkerError, import_extra, refusal, refuse
+from budgetron.errors import WorkerError, error_message, import_extra, input_error
 
 WHO = "ShardedModel"
 START_TIMEOUT = 120.0  # seconds to start a process; an autoscaling cluster may have to add a node first
@@ -35,7 +35,7 @@ class RayPool(WorkerPool):
         self, directory: str | None, snapshot_every: int, patience: float = 60.0, options: dict[str, Any] | None = None
     ) -> None:
         if directory is None:
-            raise refuse(
+            raise input_error(
                 WHO, "directory", 'a folder that all nodes share if backend="ray"', "None",
                 "It holds the logs from which a lost worker is replaced.",
             )  # fmt: skip
@@ -55,8 +55,8 @@ class RayPool(WorkerPool):
         if not self._answers_within(name, START_TIMEOUT):
             self._kill(name)
             raise WorkerError(
-                refusal(WHO, "workers", "as many as the cluster has CPUs for", f"no CPU for {name}",
-                        "Add a node, or lower num_cpus in ray_options.")
+                error_message(WHO, "workers", "as many as the cluster has CPUs for", f"no CPU for {name}",
+                              "Add a node, or lower num_cpus in ray_options.")
             )  # fmt: skip
         if self._keeps_spare and self._spare is None:
             self._spare = self._new_spare()

@@ -23,7 +23,7 @@ from budgetron.distributed.directory.file_access import write_file
 from budgetron.distributed.replicas.exchange import SharedPart, shared_part, with_shared_part
 from budgetron.durable import Host, KeyReused, Learned, Request, StreamRows
 from budgetron.durable.hosted_model import HostedModel, hosted_model_from
-from budgetron.errors import WorkerError, refusal
+from budgetron.errors import WorkerError, error_message
 from budgetron.learners.block_learner import Block
 from budgetron.learners.lifecycle.saved import content_of
 
@@ -176,9 +176,7 @@ class Worker:
     def margins(self, messages: list[ShardMessage]) -> list[NDArray[np.float64]]:
         """Compute the margins of each message without learning."""
         owned = [self._of(message.shard, message.epoch) for message in messages]
-        return [
-            shard.model.block_margins(message.block) for shard, message in zip(owned, messages, strict=True)
-        ]
+        return [shard.model.block_margins(message.block) for shard, message in zip(owned, messages, strict=True)]
 
     def forget(self, shard: int, epoch: int, task: Any) -> None:
         owned = self._of(shard, epoch)
@@ -256,7 +254,7 @@ class Worker:
 
     def _not_owner(self, shard: int, epoch: int, mine: str) -> NotTheOwner:
         accepted = f"for a shard that this worker owns, under its epoch ({mine})"
-        return NotTheOwner(refusal(f"worker {self.name}", "a message", accepted, f"shard {shard}, epoch {epoch}"))
+        return NotTheOwner(error_message(f"worker {self.name}", "a message", accepted, f"shard {shard}, epoch {epoch}"))
 
     def _close(self, owned: _OwnedShard) -> None:
         if owned.host is not None:
@@ -271,9 +269,7 @@ def folder_of(shard: int) -> str:
 def _request(message: ShardMessage) -> Request:
     block = message.block
     assert block is not None
-    return Request(
-        block.rows, block.labels, block.tasks, message.key, None, message.sample_weight, message.rows, block
-    )
+    return Request(block.rows, block.labels, block.tasks, message.key, None, message.sample_weight, message.rows, block)
 
 
 def _statistics(shard: int, owned: _OwnedShard, by_task: bool) -> ShardStatistics:

@@ -19,7 +19,7 @@ from typing import Any
 from budgetron.distributed.split.placement import WHO, workers_of
 from budgetron.distributed.workers.worker import ShardMessage
 from budgetron.distributed.workers.worker_pool import WorkerLost, WorkerPool
-from budgetron.errors import WorkerError, refusal, refuse, shown
+from budgetron.errors import WorkerError, error_message, input_error, shown
 
 MAX_ATTEMPTS = 20  # to deliver a message; before each retry the worker is restarted or the shard is moved
 _TERM = 1_000_000  # epochs per coordinator, so that a later coordinator's epochs are always higher
@@ -68,8 +68,8 @@ class WorkerGroup:
         with self._membership_lock:
             with self._table_lock:
                 if name not in self.workers or len(self.workers) == 1:
-                    raise refuse(WHO, "worker", f"one of {', '.join(self.workers)}, and not the last", shown(name),
-                                 "Add a worker first if this is the only one.")  # fmt: skip
+                    raise input_error(WHO, "worker", f"one of {', '.join(self.workers)}, and not the last", shown(name),
+                                      "Add a worker first if this is the only one.")  # fmt: skip
                 self._remove_from_tables(name)
             self._move_shards()
             self.pool.stop_worker(name)
@@ -83,7 +83,7 @@ class WorkerGroup:
                 elif worker in self.workers:
                     self.pinned[shard] = worker
                 else:
-                    raise refuse(WHO, "worker", f"one of {', '.join(self.workers)}", shown(worker))
+                    raise input_error(WHO, "worker", f"one of {', '.join(self.workers)}", shown(worker))
             self._move_shards()
 
     def _move_shards(self) -> None:
@@ -246,9 +246,9 @@ class WorkerGroup:
 
     def _workers_lost(self, shard: int) -> WorkersLost:
         return WorkersLost(
-            refusal(WHO, "the workers", "enough to own every shard", f"none for shard {shard}",
-                    "Nothing acknowledged is lost: open the directory again with ShardedModel.open. A block that "
-                    "was sent with a key can be sent again.")
+            error_message(WHO, "the workers", "enough to own every shard", f"none for shard {shard}",
+                          "Nothing acknowledged is lost: open the directory again with ShardedModel.open. A block that "
+                          "was sent with a key can be sent again.")
         )  # fmt: skip
 
     def close(self) -> None:

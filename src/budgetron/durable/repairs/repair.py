@@ -21,7 +21,7 @@ from budgetron.durable.storage.log import Log
 from budgetron.durable.storage.log_schema import NAME, TRAIL_CHECKSUM
 from budgetron.durable.storage.snapshots import Snapshots
 from budgetron.durable.storage.sqlite_file import SqliteFile
-from budgetron.errors import InputError, refusal
+from budgetron.errors import InputError, error_message
 
 
 def repair(directory: str | os.PathLike[str]) -> Replaced | None:
@@ -64,11 +64,15 @@ def _last_good_state(old: Log) -> Recovery:
 def _no_good_state(directory: Path, error: Exception) -> DamagedLog:
     what = getattr(error, "what", "") or "it has no snapshot"
     return DamagedLog(
-        refusal("repair", "the log", "one with an intact snapshot to continue from",
-                f"{str(directory / NAME)!r}: {what}",
-                f"Only a backup helps: budgetron restore BACKUP {directory}. To start with an empty model instead, "
-                f"move the directory away: mv {directory} {directory}.damaged")
-    )  # fmt: skip
+        error_message(
+            "repair",
+            "the log",
+            "one with an intact snapshot to continue from",
+            f"{str(directory / NAME)!r}: {what}",
+            f"Only a backup helps: budgetron restore BACKUP {directory}. To start with an empty model instead, "
+            f"move the directory away: mv {directory} {directory}.damaged",
+        )
+    )
 
 
 def _write(folder: Path, old: Log, found: Recovery, last: int) -> int:

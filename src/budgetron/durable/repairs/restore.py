@@ -20,7 +20,7 @@ from budgetron.durable.replication.store import is_copy, open_store
 from budgetron.durable.storage.log import Log
 from budgetron.durable.storage.log_schema import NAME
 from budgetron.durable.storage.snapshots import Snapshots
-from budgetron.errors import StorageError, refuse
+from budgetron.errors import StorageError, input_error
 
 
 def restore(
@@ -47,8 +47,8 @@ def restore(
     """
     directory = Path(directory)
     if not is_copy(backup) and not Path(backup).exists():
-        raise refuse("restore", "SOURCE", "a backup, a copy or the directory of a model", repr(os.fspath(backup)),
-                     "The copy of a model is below its service's: COPY/default.")  # fmt: skip
+        raise input_error("restore", "SOURCE", "a backup, a copy or the directory of a model", repr(os.fspath(backup)),
+                          "The copy of a model is below its service's: COPY/default.")  # fmt: skip
     with owned(directory) as stage:
         try:
             used = _fetch(os.fspath(backup), stage, position, at)
@@ -78,8 +78,8 @@ def _fetch(source: str, stage: Path, position: int | None, at: float | None) -> 
         rebuild(store, found, stage)
         return found.used
     if at is not None:
-        raise refuse("restore", "--at", "the number of a record, for a directory or a backup", "a time",
-                     "Only a copy (serve --replicate-to) knows times.")  # fmt: skip
+        raise input_error("restore", "--at", "the number of a record, for a directory or a backup", "a time",
+                          "Only a copy (serve --replicate-to) knows times.")  # fmt: skip
     path = Path(source)
     copy_log(path / NAME if path.is_dir() else path, stage / NAME)
     if position is not None:

@@ -19,7 +19,7 @@ from budgetron.durable.errors import DamagedLog, damaged_log, storage_errors
 from budgetron.durable.ownership import MARK, TEMPORARY, AcknowledgedMark, DirectoryLock, make_private, remove_leftovers
 from budgetron.durable.storage.log_schema import NAME
 from budgetron.durable.storage.sqlite_file import copy_database
-from budgetron.errors import refusal
+from budgetron.errors import error_message
 from budgetron.persist.disk import sync_folder
 
 
@@ -114,7 +114,7 @@ def put_in_place(database: Path, directory: Path, aside: str, position: int = 0)
 def not_a_backup(backup: str | os.PathLike[str], error: DamagedLog) -> DamagedLog:
     """The error for a backup that is damaged, or another file."""
     return DamagedLog(
-        refusal("restore", "BACKUP", "an intact file from GET /v1/backup or Host.backup",
-                f"{os.fspath(backup)!r}: {error.what or error}",
-                "Choose another backup. A model file is uploaded with PUT /v1/snapshot instead.")
+        error_message("restore", "BACKUP", "an intact file from GET /v1/backup or Host.backup",
+                      f"{os.fspath(backup)!r}: {error.what or error}",
+                      "Choose another backup. A model file is uploaded with PUT /v1/snapshot instead.")
     )  # fmt: skip

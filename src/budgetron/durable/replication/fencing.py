@@ -19,7 +19,7 @@ from pathlib import Path
 
 from budgetron.durable.errors import StaleOwner, storage_errors
 from budgetron.durable.replication.store import Store
-from budgetron.errors import refusal
+from budgetron.errors import error_message
 from budgetron.persist.disk import replace_file
 
 OWNER_FILE = "copy-owner"
@@ -44,9 +44,9 @@ class Claim:
         later = [other for other in claims(store) if other.epoch >= self.epoch and other != self]
         if later:
             raise StaleOwner(
-                refusal("copy", "the owner", f"the one of epoch {later[-1].epoch}, which took over {store.url}",
-                        f"epoch {self.epoch}", "Stop this process. To follow the new owner, start it with "
-                        "--standby-of.")
+                error_message("copy", "the owner", f"the one of epoch {later[-1].epoch}, which took over {store.url}",
+                              f"epoch {self.epoch}", "Stop this process. To follow the new owner, start it with "
+                              "--standby-of.")
             )  # fmt: skip
 
 
@@ -61,11 +61,15 @@ def claim(store: Store, directory: Path, take_over: bool = False) -> Claim:
     mine, before = directory_token(directory), claims(store)
     if before and before[-1].directory != mine and not take_over:
         raise StaleOwner(
-            refusal("copy", "the data directory", f"the one that last wrote to {store.url}",
-                    f"{str(directory)!r}, while epoch {before[-1].epoch} belongs to another",
-                    "If that service has failed, begin from the copy: serve --standby-of, then POST /v1/takeover. If "
-                    "this directory is the right one, add --take-over.")
-        )  # fmt: skip
+            error_message(
+                "copy",
+                "the data directory",
+                f"the one that last wrote to {store.url}",
+                f"{str(directory)!r}, while epoch {before[-1].epoch} belongs to another",
+                "If that service has failed, begin from the copy: serve --standby-of, then POST /v1/takeover. If "
+                "this directory is the right one, add --take-over.",
+            )
+        )
     claimed = Claim(before[-1].epoch + 1 if before else 1, mine, secrets.token_hex(8))
     store.put(f"{_FOLDER}/{claimed.name}", b"")
     try:

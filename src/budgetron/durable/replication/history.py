@@ -20,7 +20,7 @@ from budgetron.durable.replication.objects import (
     run_folder,
 )
 from budgetron.durable.replication.store import Store
-from budgetron.errors import InputError, refusal, refuse
+from budgetron.errors import InputError, error_message, input_error
 
 
 @dataclass(frozen=True)
@@ -112,7 +112,9 @@ def plan(store: Store, position: int | None = None, at: float | None = None) -> 
     """How to rebuild the last state of a copy, or the one at a record or at a time in seconds since 1970."""
     runs = read_runs(store)
     if not runs:
-        raise InputError(refusal("restore", "COPY", "a copy that serve --replicate-to has written", repr(store.url)))
+        raise InputError(
+            error_message("restore", "COPY", "a copy that serve --replicate-to has written", repr(store.url))
+        )
     used = max(run.last.last for run in runs)
     if position is not None:
         return _at_position(runs, position, used)
@@ -120,9 +122,15 @@ def plan(store: Store, position: int | None = None, at: float | None = None) -> 
         return _at_time(runs, at, used)
     if runs[-1].missing:
         raise DamagedLog(
-            refusal("restore", "COPY", "complete", f"{store.url!r}: an object after record {runs[-1].last.last} is "
-                    "missing", f"Restore what is there, with --at {runs[-1].last.last}."), "an object is missing",
-        )  # fmt: skip
+            error_message(
+                "restore",
+                "COPY",
+                "complete",
+                f"{store.url!r}: an object after record {runs[-1].last.last} is missing",
+                f"Restore what is there, with --at {runs[-1].last.last}.",
+            ),
+            "an object is missing",
+        )
     return Plan(runs[-1].base, runs[-1].segments, runs[-1].last.last, used)
 
 
@@ -135,7 +143,7 @@ def _at_position(runs: list[Run], position: int, used: int) -> Plan:
             return Plan(run.base, (), position, used)
     spans = sorted({(run.base.first, run.last.last) for run in runs})
     accepted = "a record of the copy: " + ", ".join(f"{first} to {last}" for first, last in spans[-10:])
-    raise refuse("restore", "--at", accepted, str(position), "List the points with --list.")
+    raise input_error("restore", "--at", accepted, str(position), "List the points with --list.")
 
 
 def _at_time(runs: list[Run], at: float, used: int) -> Plan:
@@ -144,8 +152,8 @@ def _at_time(runs: list[Run], at: float, used: int) -> Plan:
         if run.base.at <= limit:
             segments = tuple(one for one in run.segments if one.at <= limit)
             return Plan(run.base, segments, segments[-1].last if segments else run.base.last, used)
-    raise refuse("restore", "--at", f"not before the copy begins, {shown_time(runs[0].base.at)}",
-                 shown_time(round(limit)))  # fmt: skip
+    raise input_error("restore", "--at", f"not before the copy begins, {shown_time(runs[0].base.at)}",
+                      shown_time(round(limit)))  # fmt: skip
 
 
 def shown_time(milliseconds: int) -> str:

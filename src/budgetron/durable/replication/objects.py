@@ -24,7 +24,7 @@ from typing import Any
 import msgspec
 
 from budgetron.durable.errors import DamagedLog
-from budgetron.errors import refusal
+from budgetron.errors import error_message
 
 VERSION = 1
 START, BASE, LOG = "start", "base", "log"
@@ -130,9 +130,15 @@ def decode_object(content: bytes | None, kind: type[Any], url: str, name: str) -
             what = f"its version is {value.version}, and this budgetron reads {VERSION}"
     came = f"{url}/{name}: {what}"
     raise DamagedLog(
-        refusal("copy", "an object", "as it was written", came, "Restore an earlier point: budgetron restore COPY "
-                "DIRECTORY --at TIME"), came,
-    )  # fmt: skip
+        error_message(
+            "copy",
+            "an object",
+            "as it was written",
+            came,
+            "Restore an earlier point: budgetron restore COPY DIRECTORY --at TIME",
+        ),
+        came,
+    )
 
 
 def compressed(database: bytes) -> bytes:

@@ -16,7 +16,7 @@ from budgetron.durable.replication.store import Store
 from budgetron.durable.storage.log import Log
 from budgetron.durable.storage.log_schema import NAME
 from budgetron.durable.storage.sqlite_file import create_private
-from budgetron.errors import refuse
+from budgetron.errors import input_error
 
 
 def rebuild(store: Store, plan: Plan, folder: Path) -> None:
@@ -52,7 +52,7 @@ def cut(folder: Path, position: int) -> None:
             oldest = min(log.snapshots, default=0)
             accepted = f"a record of the log, {oldest} to {log.position}"
             remedy = "Earlier records are part of a snapshot. A copy (serve --replicate-to) goes back further."
-            raise refuse("restore", "--at", accepted, str(position), remedy)
+            raise input_error("restore", "--at", accepted, str(position), remedy)
         db = log.db
         with db.writing():
             for table, column in (("log", "number"), ("snapshot", "number"), ("answer", "number"),

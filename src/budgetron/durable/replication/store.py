@@ -15,7 +15,7 @@ from typing import Any, Protocol
 
 from budgetron.durable.errors import DiskRefused
 from budgetron.durable.ownership import TEMPORARY, make_private
-from budgetron.errors import BudgetronError, import_extra, refusal
+from budgetron.errors import BudgetronError, error_message, import_extra
 from budgetron.persist.disk import replace_file
 
 
@@ -144,6 +144,6 @@ def _errors(url: str) -> Iterator[None]:
     except Exception as error:
         came = f"{url!r}: {getattr(error, 'strerror', None) or str(error) or type(error).__name__}"
         raise DiskRefused(
-            refusal("copy", "the URL", "one that can be read and written", came,
-                    "Check the address, the permissions, and the free space there.")
+            error_message("copy", "the URL", "one that can be read and written", came,
+                          "Check the address, the permissions, and the free space there.")
         ) from error  # fmt: skip

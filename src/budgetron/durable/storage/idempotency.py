@@ -25,7 +25,7 @@ from budgetron.durable.blocks import margins_from_bytes
 from budgetron.durable.requests import Entry, Learned, StreamRows, key_reused_error
 from budgetron.durable.storage.earlier_keys import EarlierKeys
 from budgetron.durable.storage.key_tables import SEAL
-from budgetron.errors import InputError, refuse, shown
+from budgetron.errors import InputError, input_error, shown
 
 
 @dataclass
@@ -75,9 +75,7 @@ class IdempotencyKeys(EarlierKeys):
             return key_reused_error(entry.key)
         return _repeated(number, margins_from_bytes(margins), classes)
 
-    def _skip_learned(
-        self, entry: Entry, key: str, rows: StreamRows, unwritten: Unwritten, classes: Any
-    ) -> None:
+    def _skip_learned(self, entry: Entry, key: str, rows: StreamRows, unwritten: Unwritten, classes: Any) -> None:
         """Remove the rows that were learned before from an entry of a stream."""
         n = int(np.searchsorted(rows.places, self.end_of_stream(key, unwritten)))
         if n == 0:
@@ -130,16 +128,16 @@ class IdempotencyKeys(EarlierKeys):
             if margins is None:
                 margins = np.full((len(wanted), *here.shape[1:]), np.nan)
             elif margins.shape[1:] != here.shape[1:]:
-                raise refuse("Host", "rows", "all from before or all from after a restore of the model",
-                             "a request with both", "Send these rows again one by one.")  # fmt: skip
+                raise input_error("Host", "rows", "all from before or all from after a restore of the model",
+                                  "a request with both", "Send these rows again one by one.")  # fmt: skip
             margins[hit] = here[where[hit]]
             known = known | hit
             number = record
         if not known.all():
             place = int(wanted[~known][0])
-            raise refuse("Host", "rows", f"after the last learned row of the stream {shown(key)}",
-                         f"row {place}, which was rejected the first time; later rows of the stream were learned",
-                         "Send a corrected row under another key.")  # fmt: skip
+            raise input_error("Host", "rows", f"after the last learned row of the stream {shown(key)}",
+                              f"row {place}, which was rejected the first time; later rows of the stream were learned",
+                              "Send a corrected row under another key.")  # fmt: skip
         return number, np.full(len(wanted), np.nan) if margins is None else margins
 
     def check_stream(self, key: str, rows: StreamRows, unwritten: Unwritten) -> int:

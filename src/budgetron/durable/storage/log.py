@@ -28,7 +28,7 @@ from budgetron.durable.requests import Entry, Learned, StreamRows
 from budgetron.durable.storage.idempotency import IdempotencyKeys, Unwritten
 from budgetron.durable.storage.log_schema import CLEAR_RECORD, DROP_RECORD, MIGRATIONS, NAME, OWNER_CHECKSUM, SCHEMA
 from budgetron.durable.storage.sqlite_file import SqliteFile
-from budgetron.errors import StorageError, refusal
+from budgetron.errors import StorageError, error_message
 
 _PROBE_BYTES = 16 * 2**10  # written to find out whether the disk accepts writes
 
@@ -93,8 +93,8 @@ class Log:
             (stored,) = self.db.one("SELECT epoch FROM owner")
             if epoch is not None and epoch <= stored:
                 raise StaleOwner(
-                    refusal("Host", "epoch", f"higher than that of the last owner, {stored}", str(epoch),
-                            "A later owner has the directory. Pass a higher epoch to take it over.")
+                    error_message("Host", "epoch", f"higher than that of the last owner, {stored}", str(epoch),
+                                  "A later owner has the directory. Pass a higher epoch to take it over.")
                 )  # fmt: skip
             self.epoch = stored + 1 if epoch is None else epoch
             self.set_owner("epoch = ?", self.epoch)
@@ -106,8 +106,8 @@ class Log:
             (stored,) = self.db.one("SELECT epoch FROM owner")
             if stored != self.epoch:
                 raise StaleOwner(
-                    refusal("Host", "the owner", f"the one of epoch {stored}, which took the directory over",
-                            f"epoch {self.epoch}", "Close this host: it can no longer write.")
+                    error_message("Host", "the owner", f"the one of epoch {stored}, which took the directory over",
+                                  f"epoch {self.epoch}", "Close this host: it can no longer write.")
                 )  # fmt: skip
             yield
 

@@ -20,7 +20,7 @@ from types import MappingProxyType
 from typing import Any
 
 from budgetron.durable.errors import DirectoryGone, DiskRefused, damaged_log, storage_errors
-from budgetron.errors import StorageError, refusal
+from budgetron.errors import StorageError, error_message
 
 MIN_FREE_BYTES = 64 * 2**10  # below this the disk counts as full
 
@@ -77,9 +77,14 @@ class SqliteFile:
         (number,) = self.execute("PRAGMA user_version").fetchone()
         if number > self._format:
             raise StorageError(
-                refusal("Host", "the format of the log", f"at most {self._format}", f"{str(self.path)!r}: {number}",
-                        "Open the directory with the newer version of budgetron that wrote it.")
-            )  # fmt: skip
+                error_message(
+                    "Host",
+                    "the format of the log",
+                    f"at most {self._format}",
+                    f"{str(self.path)!r}: {number}",
+                    "Open the directory with the newer version of budgetron that wrote it.",
+                )
+            )
         if checked:
             self.check_structure()
         if number == 0:
@@ -121,11 +126,15 @@ class SqliteFile:
         """
         if self._identity is not None and self._file_identity() != self._identity:
             raise DirectoryGone(
-                refusal("Host", "the directory", "left in place while it is in use",
-                        f"{str(self.path.parent)!r}, which was removed or replaced",
-                        "Nothing was learned from this call. Put the directory back, or stop this process and restore "
-                        f"a backup: budgetron restore BACKUP {self.path.parent}")
-            )  # fmt: skip
+                error_message(
+                    "Host",
+                    "the directory",
+                    "left in place while it is in use",
+                    f"{str(self.path.parent)!r}, which was removed or replaced",
+                    "Nothing was learned from this call. Put the directory back, or stop this process and restore "
+                    f"a backup: budgetron restore BACKUP {self.path.parent}",
+                )
+            )
 
     def _file_identity(self) -> tuple[int, int] | None:
         try:
@@ -149,9 +158,9 @@ class SqliteFile:
             blocks = status.f_bfree if os.geteuid() == 0 else status.f_bavail  # some blocks are reserved for root
             if blocks * status.f_frsize < MIN_FREE_BYTES:
                 raise DiskRefused(
-                    refusal("Host", "the directory", "on a disk with free space left",
-                            f"{str(self.path.parent)!r}, which is full",
-                            "Free disk space.")
+                    error_message("Host", "the directory", "on a disk with free space left",
+                                  f"{str(self.path.parent)!r}, which is full",
+                                  "Free disk space.")
                 )  # fmt: skip
 
     def execute(self, statement: str, values: Sequence[Any] = ()) -> sqlite3.Cursor:

@@ -19,7 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import digamma
 
-from budgetron.errors import refuse, shown
+from budgetron.errors import input_error, shown
 
 Floats = NDArray[np.float64]
 
@@ -54,7 +54,9 @@ class Ranking:
         is_positive = np.asarray(positive).astype(bool)
         if given.ndim != 1 or is_positive.shape != given.shape or weight.shape != given.shape:
             came = f"shapes {given.shape}, {is_positive.shape} and {weight.shape}"
-            raise refuse("Ranking.of", "scores, positive and sample_weight", "one-dimensional, of one length", came)
+            raise input_error(
+                "Ranking.of", "scores, positive and sample_weight", "one-dimensional, of one length", came
+            )
         values, positives, negatives = by_score(given, is_positive, weight)
         return cls(values, positives[None], negatives[None], True)
 
@@ -84,7 +86,7 @@ class Ranking:
         Of scores that tie at the k-th place, the average is taken.
         """
         if isinstance(k, bool) or not isinstance(k, int | np.integer) or k < 1:
-            raise refuse("Ranking.precision_at", "k", "an integer >= 1", shown(k))
+            raise input_error("Ranking.precision_at", "k", "an integer >= 1", shown(k))
         return mean_of(precision_at(self.positives, self.negatives, int(k)))
 
     def to_dict(self) -> dict[str, Any]:

@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from budgetron.data.files import DataCorrupt, DataUnavailable, cache_folder, import_extra, mirrored, own_folder
-from budgetron.errors import refuse, shown
+from budgetron.errors import input_error, shown
 
 _COMMIT = "b7451c08e8f691824b296ffffbb02048bbb13d41"
 _CODE = f"https://raw.githubusercontent.com/jingcoco/Online-Kernel-Learning/{_COMMIT}"
@@ -75,7 +75,7 @@ SETS = {
 def set_named(name: str) -> KernelSet:
     """Return a set by name."""
     if name not in SETS:
-        raise refuse("reproduce kernel", "--sets", f"some of {', '.join(SETS)}", shown(name))
+        raise input_error("reproduce kernel", "--sets", f"some of {', '.join(SETS)}", shown(name))
     return SETS[name]
 
 

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from budgetron.data import synthetic
 from budgetron.data.dataset import DataSet
-from budgetron.errors import refuse, shown
+from budgetron.errors import input_error, shown
 
 Floats = NDArray[np.float64]
 TRAIN = 200  # examples of "opposed" before its test set, as in Saha et al.
@@ -81,5 +81,5 @@ STREAMS = {
 def stream_named(name: str) -> RelationStream:
     """Return a stream by name."""
     if name not in STREAMS:
-        raise refuse("reproduce relations", "--streams", f"some of {', '.join(STREAMS)}", shown(name))
+        raise input_error("reproduce relations", "--streams", f"some of {', '.join(STREAMS)}", shown(name))
     return STREAMS[name]

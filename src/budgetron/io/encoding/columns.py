@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from budgetron.errors import InputError, refuse, refuse_type, shown
+from budgetron.errors import InputError, input_error, input_type_error, shown
 from budgetron.io.encoding.encode import encoded, feature_names, hashed_names
 from budgetron.io.encoding.infer_types import AS_ASKED
 from budgetron.io.encoding.labels import labels_of
@@ -216,7 +216,7 @@ class Columns:
             if len(names) and known.isdisjoint(names):
                 where = f"{parameter} {row}" if len(each) > 1 else parameter
                 accepted = f"values of some of the columns {shown(self.names, 200)}"
-                raise refuse(who, where, accepted, f"none of them, but {shown(list(names))}")
+                raise input_error(who, where, accepted, f"none of them, but {shown(list(names))}")
         return records
 
     def doubt(self, record: Mapping[str, Any]) -> str | None:
@@ -332,9 +332,9 @@ def _columns_of(records: Any, names: list[str]) -> dict[str, list[Any]]:
     if isinstance(records, Mapping):
         lengths = {len(values) for values in records.values()}
         if len(lengths) != 1:
-            raise refuse("Columns.encode", "records", "columns of one length", f"lengths {sorted(lengths)}")
+            raise input_error("Columns.encode", "records", "columns of one length", f"lengths {sorted(lengths)}")
         n = lengths.pop()
         return {name: list(records[name]) if name in records else [None] * n for name in names}
     if not isinstance(records, Sequence) or not all(isinstance(record, Mapping) for record in records):
-        raise refuse_type("Columns.encode", "records", "a list of dicts, or a dict of columns", shown(records))
+        raise input_type_error("Columns.encode", "records", "a list of dicts, or a dict of columns", shown(records))
     return {name: [record.get(name) for record in records] for name in names}

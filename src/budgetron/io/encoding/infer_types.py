@@ -26,7 +26,7 @@ from typing import Any
 import msgspec
 import numpy as np
 
-from budgetron.errors import InputError, refuse, refuse_type, shown
+from budgetron.errors import InputError, input_error, input_type_error, shown
 from budgetron.io.encoding import doubts
 from budgetron.io.encoding.encode import parse_date_values
 from budgetron.io.encoding.task_column import default_task, is_candidate, is_identifier
@@ -82,10 +82,10 @@ class Asked:
     ) -> Asked:  # fmt: skip
         """Check the arguments of `stream.read`. A single name may be given instead of a list."""
         if decimal not in (None, ".", ","):
-            raise refuse(WHO, "decimal", '".", "," or None to detect it', shown(decimal))
+            raise input_error(WHO, "decimal", '".", "," or None to detect it', shown(decimal))
         codes = tuple(str(code).strip() for code in _listed("na_values", na_values, str | int | float))
         if len(codes) > _MOST_CODES:
-            raise refuse(WHO, "na_values", f"at most {_MOST_CODES} values", str(len(codes)))
+            raise input_error(WHO, "na_values", f"at most {_MOST_CODES} values", str(len(codes)))
         return cls(
             label, task, weight, offset, _listed("drop", drop), _listed("text", text),
             _listed("categorical", categorical), decimal, codes, None if classes is None else tuple(classes),
@@ -162,7 +162,7 @@ def _listed(parameter: str, names: Any, kinds: Any = str) -> tuple[Any, ...]:
     try:
         return tuple(names)
     except TypeError:
-        raise refuse_type(WHO, parameter, "a list", shown(names)) from None
+        raise input_type_error(WHO, parameter, "a list", shown(names)) from None
 
 
 def _check_roles(roles: Mapping[str, str | None]) -> None:

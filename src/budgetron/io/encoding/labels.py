@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from budgetron.errors import refuse, shown
+from budgetron.errors import input_error, shown
 from budgetron.io.encoding.values import NO_NAME, CodedColumn, format_value, parse_integer, parse_truth
 from budgetron.io.table import Table
 from budgetron.persist.schema import Plan
@@ -55,5 +55,5 @@ def parsed_classes(plan: Plan, classes: Sequence[Any]) -> list[Any]:
     if None in parsed:
         kind = "integers" if plan.whole_labels else "true and false" if plan.truth_labels else "text"
         came = shown(classes[parsed.index(None)])
-        raise refuse("io.read", "classes", f"{kind}, like the labels of column {plan.label!r}", came)
+        raise input_error("io.read", "classes", f"{kind}, like the labels of column {plan.label!r}", came)
     return sorted(set(parsed))

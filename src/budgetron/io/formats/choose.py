@@ -8,7 +8,7 @@ from __future__ import annotations
 import os
 import re
 
-from budgetron.errors import InputError, refuse, shown
+from budgetron.errors import InputError, input_error, shown
 from budgetron.io.encoding.columns import Columns
 from budgetron.io.formats.delimited import Delimited
 from budgetron.io.source import WHO, Source
@@ -29,7 +29,7 @@ _VW = re.compile(rb"([+-]?[0-9][0-9.eE+-]*([ \t]+[0-9.]+){0,2})?[ \t]*('?\S+)?\|
 def reader_of(source: Source, format: str, header: bool | None, task: str | None, columns: Columns | None) -> Reader:
     """Return a reader for the file; `columns` are those of a saved model."""
     if format not in FORMATS:
-        raise refuse(WHO, "format", f"one of {', '.join(FORMATS)}", shown(format))
+        raise input_error(WHO, "format", f"one of {', '.join(FORMATS)}", shown(format))
     chosen = _by_name(source.name) or _by_content(source.peek(1 << 16)) if format == "auto" else format
     layout = chosen if chosen in ("svmlight", "vw") else "table"
     if columns is not None and columns.plan.layout != layout:

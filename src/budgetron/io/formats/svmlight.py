@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from budgetron.errors import refuse, shown
+from budgetron.errors import input_error, shown
 from budgetron.io.encoding.infer_types import HASHED
 from budgetron.io.encoding.values import LARGEST, code_texts
 from budgetron.io.formats.line_reader import InvalidLine
@@ -32,7 +32,7 @@ class Svmlight(SparseReader):
         if task is not None and task.startswith(FILE):
             self._tasks, task = _TaskFile(source.closing(Source(task.removeprefix(FILE)))), "file"
         if task not in (None, "qid") and self._tasks is None:
-            raise refuse(WHO, "task", f'"qid" or "{FILE}PATH" for svmlight files', shown(task))
+            raise input_error(WHO, "task", f'"qid" or "{FILE}PATH" for svmlight files', shown(task))
         self.task = task
         self.names = ["label", "qid"]
 
@@ -89,5 +89,3 @@ class _TaskFile:
             extents = zip(found.lines.tolist(), found.begins.tolist(), found.ends.tolist(), strict=True)
             self._held = {line: content[offset + begin : offset + end].decode() for line, begin, end in extents}
         return self._held[wanted]
-
-

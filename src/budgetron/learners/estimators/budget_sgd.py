@@ -13,7 +13,7 @@ from collections.abc import Mapping
 from typing import Any, ClassVar
 
 from budgetron.engine.settings import Settings
-from budgetron.errors import is_real, refuse, shown
+from budgetron.errors import input_error, is_real, shown
 from budgetron.graphs import TaskGraph, complete
 from budgetron.kernels import Gaussian, Kernel
 from budgetron.learners.exemptions import ByParameters
@@ -205,7 +205,7 @@ class BudgetSgd(Learner):
         who = self._who
         for name, accepted in (("step", STEPS), ("maintenance", MAINTENANCE)):
             if getattr(self, name) not in accepted:
-                raise refuse(who, name, f"one of {', '.join(accepted)}", shown(getattr(self, name)))
+                raise input_error(who, name, f"one of {', '.join(accepted)}", shown(getattr(self, name)))
         self._check_merging(settings)
         return settings.with_parameters(
             step=STEPS.index(self.step), maintenance=MAINTENANCE.index(self.maintenance), rate=self._above_zero("rate"),
@@ -219,20 +219,20 @@ class BudgetSgd(Learner):
     def _above_zero(self, name: str) -> float:
         value = getattr(self, name)
         if not is_real(value) or value <= 0:
-            raise refuse(self._who, name, "a finite number above 0", shown(value))
+            raise input_error(self._who, name, "a finite number above 0", shown(value))
         return float(value)
 
     def _checked_regularization(self) -> float:
         value = self.regularization
         if not is_real(value) or value < 0:
-            raise refuse(self._who, "regularization", "a finite number >= 0", shown(value))
+            raise input_error(self._who, "regularization", "a finite number >= 0", shown(value))
         if self.step == "pegasos" and value == 0:
-            raise refuse(
+            raise input_error(
                 self._who, "regularization", 'above 0 with step="pegasos"', shown(value),
                 "Its steps are 1/(regularization · t); try 1e-3.",
             )  # fmt: skip
         if self.step in ("constant", "root") and value * self._above_zero("rate") >= 1:
-            raise refuse(
+            raise input_error(
                 self._who, "regularization", "below 1 / rate", shown(value), "All weights would be lost at every step."
             )
         return float(value)
@@ -243,12 +243,12 @@ class BudgetSgd(Learner):
         if self.maintenance not in _WITH_RADIUS:
             accepted = f"None with maintenance={self.maintenance!r}"
             remedy = f"A radius goes with maintenance {', '.join(_WITH_RADIUS)}."
-            raise refuse(self._who, "radius", accepted, shown(self.radius), remedy)
+            raise input_error(self._who, "radius", accepted, shown(self.radius), remedy)
         return self._above_zero("radius")
 
     def _checked_rank(self) -> float:
         if not is_real(self.rank) or not 0 < self.rank <= 1:
-            raise refuse(self._who, "rank", "above 0 and at most 1, a share of the budget", shown(self.rank))
+            raise input_error(self._who, "rank", "above 0 and at most 1, a share of the budget", shown(self.rank))
         return float(self.rank)
 
     def _check_merging(self, settings: Settings) -> None:
@@ -256,4 +256,4 @@ class BudgetSgd(Learner):
             return
         remedy = 'Choose another maintenance, such as "project".'
         if not isinstance(settings.kernel, Gaussian):
-            raise refuse(self._who, "kernel", 'Gaussian with maintenance="merge"', shown(settings.kernel), remedy)
+            raise input_error(self._who, "kernel", 'Gaussian with maintenance="merge"', shown(settings.kernel), remedy)

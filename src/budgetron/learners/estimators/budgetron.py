@@ -19,7 +19,7 @@ from budgetron.engine.reference.rules.budgetron.beliefs import beliefs_of
 from budgetron.engine.reference.rules.budgetron.sizes import plan
 from budgetron.engine.reference.rules.budgetron.sizes.shapes import rows_together
 from budgetron.engine.settings import Settings
-from budgetron.errors import refuse, refuse_type, shown
+from budgetron.errors import input_error, input_type_error, shown
 from budgetron.file_errors import invalid
 from budgetron.graphs import Clique, Explicit, TaskGraph, complete
 from budgetron.kernels import Gaussian, Kernel, Linear
@@ -163,9 +163,7 @@ class Budgetron(ComparableTasks, Learner):
         self._check_begun()
         block = self.validate(X, tasks=tasks, offset=offset)
         with self._guard:
-            answer = self._engine.query(
-                "variances", block.rows, block.task_ids, block.clusters, offsets=block.offsets
-            )
+            answer = self._engine.query("variances", block.rows, block.task_ids, block.clusters, offsets=block.offsets)
         variances: NDArray[np.float64] = answer["variance"].reshape(len(block), -1)
         return np.sqrt(variances[:, 0] if variances.shape[1] == 1 else variances)
 
@@ -210,8 +208,8 @@ class Budgetron(ComparableTasks, Learner):
         """
         engine = self._begun_engine()
         if engine.settings.sparse:
-            raise refuse(self._who, "task_similarity", "a model of dense rows", "a model of sparse rows",
-                         "The weights of its tasks are hashed, and cannot be compared.")  # fmt: skip
+            raise input_error(self._who, "task_similarity", "a model of dense rows", "a model of sparse rows",
+                              "The weights of its tasks are hashed, and cannot be compared.")  # fmt: skip
         names = list(tasks)
         zeros = np.zeros((len(names), engine.settings.n_outputs)) if self._has_offset else None
         block = self.validate(np.zeros((len(names), engine.settings.n_features)), tasks=names, offset=zeros)
@@ -224,7 +222,7 @@ class Budgetron(ComparableTasks, Learner):
 
     def _checked_kernel(self) -> Kernel | None:
         if self.kernel is not None and type(self.kernel) not in (Gaussian, Linear):
-            raise refuse_type(
+            raise input_type_error(
                 self._who, "kernel", "Gaussian(), Linear() or None", shown(self.kernel),
                 "BudgetProjectron and SharedProjectron take any kernel.",
             )  # fmt: skip
@@ -242,8 +240,8 @@ class Budgetron(ComparableTasks, Learner):
         rows, graph = checked_rows(self._who, self.max_task_rows), settings.graph
         if isinstance(graph, Explicit) and rows is not None and rows < rows_together(graph) and not settings.sparse:
             accepted = f"at least {rows_together(graph)} on this graph, or None"
-            raise refuse(self._who, "max_task_rows", accepted, shown(rows),
-                         "An example updates the rows of related tasks too.")  # fmt: skip
+            raise input_error(self._who, "max_task_rows", accepted, shown(rows),
+                              "An example updates the rows of related tasks too.")  # fmt: skip
         return rows
 
     def _with_rows(self, settings: Settings, rows: int | None) -> Settings:
@@ -289,7 +287,7 @@ class Budgetron(ComparableTasks, Learner):
     def check_streaming(self) -> None:
         """Reject `class_weight="balanced"` outside of `fit`: class frequencies need all examples."""
         if self._balanced:
-            raise refuse(
+            raise input_error(
                 self._who, "class_weight", "a dict or None outside of fit, which alone has all examples", '"balanced"',
                 "Use fit, or name the weights: class_weight={label: weight, ...}.",
             )  # fmt: skip
@@ -312,13 +310,13 @@ class Budgetron(ComparableTasks, Learner):
         if self.class_weight is None or self._balanced:
             return None
         if not isinstance(self.class_weight, Mapping):
-            raise refuse_type(self._who, "class_weight", 'a dict, "balanced" or None', shown(self.class_weight))
+            raise input_type_error(self._who, "class_weight", 'a dict, "balanced" or None', shown(self.class_weight))
         values = [1.0] * len(self._classes.values)
         for label, weight in self.class_weight.items():
             code = self._classes.find(label)
             if code is None:
                 known = shown(self._classes.values.tolist())
-                raise refuse(self._who, "class_weight", f"for the classes {known}", f"one for {shown(label)}")
+                raise input_error(self._who, "class_weight", f"for the classes {known}", f"one for {shown(label)}")
             values[code] = weight
         checked = validation.weights(self._who, values, len(values), "class_weight")
         assert checked is not None

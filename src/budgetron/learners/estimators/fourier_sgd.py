@@ -13,7 +13,7 @@ from dataclasses import replace
 from typing import Any, ClassVar
 
 from budgetron.engine.settings import Settings
-from budgetron.errors import is_real, refuse, shown
+from budgetron.errors import input_error, is_real, shown
 from budgetron.graphs import TaskGraph, complete
 from budgetron.kernels import Gaussian, Kernel
 from budgetron.learners.learner import Learner
@@ -117,9 +117,9 @@ class FourierSgd(WithoutExamples, Learner):
     def _with_rule(self, settings: Settings) -> Settings:
         for name in ("rate", "margin"):
             if not is_real(getattr(self, name)) or getattr(self, name) <= 0:
-                raise refuse(self._who, name, "a finite number above 0", shown(getattr(self, name)))
+                raise input_error(self._who, name, "a finite number above 0", shown(getattr(self, name)))
         if not isinstance(settings.kernel, Gaussian):
-            raise refuse(
+            raise input_error(
                 self._who, "kernel", "Gaussian, whose random features these are", shown(settings.kernel),
                 "BudgetSgd takes every kernel.",
             )  # fmt: skip

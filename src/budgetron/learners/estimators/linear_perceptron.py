@@ -15,7 +15,7 @@ from typing import Any, ClassVar
 
 from budgetron.engine.reference.rules.linear_perceptron import LARGEST_P
 from budgetron.engine.settings import Settings
-from budgetron.errors import is_real, refuse, shown
+from budgetron.errors import input_error, is_real, shown
 from budgetron.graphs import TaskGraph, complete
 from budgetron.learners.exemptions import ByParameters
 from budgetron.learners.learner import Learner
@@ -96,5 +96,5 @@ class LinearPerceptron(LinearWeights, Learner):
             largest = max(settings.graph.n_tasks or 1, settings.n_features)
             p = min(max(2.0, 2 * math.log(largest)), LARGEST_P)
         elif p is not None and not (is_real(p) and 2 <= float(p) <= LARGEST_P):
-            raise refuse(self._who, "norm", f'a number from 2 to {LARGEST_P:g}, "auto" or None', shown(p))
+            raise input_error(self._who, "norm", f'a number from 2 to {LARGEST_P:g}, "auto" or None', shown(p))
         return settings.with_parameters(norm=None if p is None else float(p))

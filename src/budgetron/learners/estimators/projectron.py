@@ -13,7 +13,7 @@ from collections.abc import Mapping
 from typing import Any, ClassVar
 
 from budgetron.engine.settings import Settings
-from budgetron.errors import refuse, shown
+from budgetron.errors import input_error, shown
 from budgetron.graphs import TaskGraph, complete
 from budgetron.kernels import Gaussian, Kernel
 from budgetron.learners.exemptions import ByParameters
@@ -129,10 +129,10 @@ class Projectron(Learner):
     def _with_rule(self, settings: Settings) -> Settings:
         for name, accepted in (("convention", CONVENTIONS), ("when_full", WHEN_FULL)):
             if getattr(self, name) not in accepted:
-                raise refuse(self._who, name, f"one of {', '.join(accepted)}", shown(getattr(self, name)))
+                raise input_error(self._who, name, f"one of {', '.join(accepted)}", shown(getattr(self, name)))
         eta = checked_eta(self._who, self.eta, settings.kernel, 1.0)
         if self.plus and eta == 0 and self.convention != "budget":
-            raise refuse(
+            raise input_error(
                 self._who, "eta", "above 0 with plus=True", shown(self.eta),
                 'Margins are compared with distances in units of eta; convention="budget" needs none.',
             )  # fmt: skip

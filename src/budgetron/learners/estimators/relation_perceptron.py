@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from budgetron.engine.reference.rules.relation_perceptron import BATCH, COVARIANCE, LOGDET, SPECTRAL, VON_NEUMANN
 from budgetron.engine.settings import Settings
-from budgetron.errors import is_real, is_whole, refuse, shown
+from budgetron.errors import input_error, is_real, is_whole, shown
 from budgetron.graphs import disconnected
 from budgetron.learners.learner import Learner
 from budgetron.learners.stored_weights import LinearWeights
@@ -129,7 +129,7 @@ class RelationPerceptron(LinearWeights, Learner):
         """Draw `task_relations` as a matrix, scaled to 1 on the diagonal: blue for alike, red for opposed."""
         names = list(tasks)
         if not names:
-            raise refuse(self._who, "tasks", "at least one task", "none")
+            raise input_error(self._who, "tasks", "at least one task", "none")
         C = self._relations(names)
         scale = np.sqrt(np.maximum(np.diag(C), 1e-300))
         return matrix(axes_for(self._who, ax), names, C / np.outer(scale, scale), "learned relation", signed=True)
@@ -179,20 +179,20 @@ class RelationPerceptron(LinearWeights, Learner):
     def _with_rule(self, settings: Settings) -> Settings:
         who = self._who
         if self.relations not in RELATIONS:
-            raise refuse(who, "relations", f"one of {', '.join(RELATIONS)}", shown(self.relations))
+            raise input_error(who, "relations", f"one of {', '.join(RELATIONS)}", shown(self.relations))
         if not is_real(self.rate) or self.rate <= 0:
-            raise refuse(who, "rate", "a finite number above 0", shown(self.rate))
+            raise input_error(who, "rate", "a finite number above 0", shown(self.rate))
         if not is_real(self.power) or not 1 <= self.power <= 64:
-            raise refuse(who, "power", "a number from 1 to 64", shown(self.power))
+            raise input_error(who, "power", "a number from 1 to 64", shown(self.power))
         if not is_whole(self.start) or self.start < 0:
-            raise refuse(who, "start", "a number of examples, from 0 on", shown(self.start))
+            raise input_error(who, "start", "a number of examples, from 0 on", shown(self.start))
         for name in ("n_tasks", "rank"):
             value = getattr(self, name)
             if value is not None and (not is_whole(value) or not 1 <= value <= 2**20):
-                raise refuse(who, name, "an integer from 1 to 2**20, or None", shown(value))
+                raise input_error(who, name, "an integer from 1 to 2**20, or None", shown(value))
         kind = RELATIONS[self.relations]
         if self.rank is not None and (kind == SPECTRAL or (self.as_printed and kind in (COVARIANCE, BATCH))):
-            raise refuse(
+            raise input_error(
                 who, "rank", f"None with relations={self.relations!r}{', as_printed' if self.as_printed else ''}",
                 shown(self.rank), "Its C is not of low rank.",
             )  # fmt: skip

@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from typing import ClassVar
 
 from budgetron.engine.settings import Settings
-from budgetron.errors import is_real, refuse, shown
+from budgetron.errors import input_error, is_real, shown
 from budgetron.graphs import TaskGraph, complete
 from budgetron.kernels import Gaussian, Kernel
 from budgetron.learners.learner import Learner
@@ -91,5 +91,5 @@ class SecondOrderPerceptron(Learner):
 
     def _with_rule(self, settings: Settings) -> Settings:
         if not is_real(self.ridge) or self.ridge <= 0:
-            raise refuse(self._who, "ridge", "a finite number above 0", shown(self.ridge))
+            raise input_error(self._who, "ridge", "a finite number above 0", shown(self.ridge))
         return settings.with_parameters(ridge=float(self.ridge))

@@ -14,7 +14,7 @@ from typing import Any, ClassVar
 
 from budgetron.engine.reference.rules.shifting_perceptron import FIXED, POLYNOMIAL, shrink_for
 from budgetron.engine.settings import Settings
-from budgetron.errors import is_real, refuse, shown
+from budgetron.errors import input_error, is_real, shown
 from budgetron.graphs import TaskGraph, complete
 from budgetron.kernels import Gaussian, Kernel
 from budgetron.learners.learner import Learner
@@ -117,17 +117,17 @@ class ShiftingPerceptron(Learner):
 
     def _with_rule(self, settings: Settings) -> Settings:
         if self.decay not in DECAYS:
-            raise refuse(self._who, "decay", '"fixed" or "polynomial"', shown(self.decay))
+            raise input_error(self._who, "decay", '"fixed" or "polynomial"', shown(self.decay))
         rate = self.rate
         if rate is None:
             if self.decay == "fixed" and self.budget is None:
-                raise refuse(
+                raise input_error(
                     self._who, "rate", "a number where there is neither a budget nor a polynomial decay", "None",
                     'Set rate=0.01, or decay="polynomial", or a budget.',
                 )  # fmt: skip
             rate = SHIFTING if self.decay == "polynomial" else None
         elif not is_real(rate) or rate < 0 or (self.decay == "fixed" and rate >= 1):
             accepted = "a number from 0 on" + (" and below 1" if self.decay == "fixed" else "")
-            raise refuse(self._who, "rate", accepted, shown(rate))
+            raise input_error(self._who, "rate", accepted, shown(rate))
         amount = None if rate is None else float(rate)
         return settings.with_parameters(shrink=DECAYS[self.decay], amount=amount)

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from budgetron.errors import UnknownLabel, refusal, refuse, shown
+from budgetron.errors import UnknownLabel, error_message, input_error, shown
 
 
 class Classes:
@@ -49,7 +49,7 @@ class Classes:
         code = self.find(label)
         if code is None:
             raise UnknownLabel(
-                refusal(
+                error_message(
                     who,
                     "y",
                     f"one of the known classes {shown(self.values.tolist())}",
@@ -108,9 +108,9 @@ def known(who: str, classes: Any) -> Classes:
     try:
         values = np.unique(np.asarray(classes))
     except TypeError:
-        raise refuse(who, "classes", "labels of one kind", shown(classes)) from None
+        raise input_error(who, "classes", "labels of one kind", shown(classes)) from None
     if values.ndim != 1 or len(values) < 2:
-        raise refuse(who, "classes", "at least two different labels", shown(classes))
+        raise input_error(who, "classes", "at least two different labels", shown(classes))
     return Classes(values)
 
 
@@ -119,7 +119,7 @@ def first_seen(who: str, y: NDArray[Any]) -> Classes:
     try:
         values = np.unique(y)
     except TypeError:
-        raise refuse(
+        raise input_error(
             who, "y", "labels of one kind", shown(y.tolist()), "Make them all strings, or all numbers."
         ) from None
     if len(values) > 1:
@@ -147,7 +147,7 @@ def _assumed(who: str, label: Any) -> Classes:
         if value == 1:
             return Classes(np.array([type(value)(0), positive]), settled=False)
         return Classes(np.array([value, positive]))
-    raise refuse(
+    raise input_error(
         who,
         "y",
         "labels of at least two classes, or −1, 0, 1, False or True",

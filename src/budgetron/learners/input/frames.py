@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from budgetron.errors import refuse, refuse_type, shown
+from budgetron.errors import input_error, input_type_error, shown
 
 
 def is_frame(X: Any) -> bool:
@@ -28,7 +28,7 @@ def check_frame(who: str, X: Any) -> None:
     names = list(X.columns)
     twice = [name for name, count in Counter(map(str, names)).items() if count > 1]
     if twice:
-        raise refuse(who, "X", "a data frame with distinct column names", f"{shown(twice[0])} twice")
+        raise input_error(who, "X", "a data frame with distinct column names", f"{shown(twice[0])} twice")
     if hasattr(type(X), "schema"):
         _check_polars(who, X)
     else:
@@ -39,7 +39,7 @@ def check_in_memory(who: str, parameter: str, values: Any) -> None:
     """Reject a lazy frame, such as one of polars: it has no rows before it is collected."""
     if hasattr(type(values), "collect") and not hasattr(type(values), "to_numpy"):
         accepted = "in memory, an array, list or data frame"
-        raise refuse_type(who, parameter, accepted, f"a {type(values).__name__}", "Call collect() first.")
+        raise input_type_error(who, parameter, accepted, f"a {type(values).__name__}", "Call collect() first.")
 
 
 def _check_polars(who: str, X: Any) -> None:
@@ -75,9 +75,11 @@ def _holds_numbers(column: Any) -> bool:
 
 def _not_numbers(who: str, name: Any, dtype: Any, remedy: str = "") -> Exception:
     usual = "Encode it, for example with OneHotEncoder, or drop it. If it holds the task, pass task_column=..."
-    return refuse_type(who, "X", "numeric in every column", f"column {shown(name)} of dtype {dtype}", remedy or usual)
+    return input_type_error(
+        who, "X", "numeric in every column", f"column {shown(name)} of dtype {dtype}", remedy or usual
+    )
 
 
 def _missing(who: str, name: Any, row: int) -> Exception:
     came = f"a missing value in column {shown(name)}, row {row}"
-    return refuse(who, "X", "free of missing values", came, "Impute the value or drop the row.")
+    return input_error(who, "X", "free of missing values", came, "Impute the value or drop the row.")

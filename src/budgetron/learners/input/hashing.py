@@ -15,7 +15,7 @@ from scipy import sparse
 
 from budgetron.engine import native
 from budgetron.engine.records import SparseRow
-from budgetron.errors import refuse, refuse_type, shown
+from budgetron.errors import input_error, input_type_error, shown
 from budgetron.graphs.hashed_names import feature_columns
 from budgetron.learners.input.nested import flattened
 
@@ -40,9 +40,7 @@ def hashed_rows(who: str, dicts: Iterable[Mapping[Any, Any]], n_features: int) -
 def hashed_row(who: str, features: Mapping[Any, Any], n_features: int, dtype: str) -> SparseRow:
     """One dict as a sparse row for the compiled engine. A SciPy matrix would take longer to build than to learn."""
     columns, values = _entries(who, features, n_features)
-    return SparseRow(
-        np.array([0, len(columns)]), np.array(columns, dtype=np.int32), np.array(values, dtype=dtype)
-    )
+    return SparseRow(np.array([0, len(columns)]), np.array(columns, dtype=np.int32), np.array(values, dtype=dtype))
 
 
 def _entries(who: str, features: Mapping[Any, Any], n_features: int) -> tuple[list[int], list[float]]:
@@ -92,10 +90,10 @@ def _joined(values: Sequence[Any]) -> str:
 
 def _as_float(who: str, name: Any, value: Any) -> float:
     if not isinstance(value, (int, float, np.integer, np.floating, np.bool_)):
-        raise refuse_type(who, f"the value of feature {shown(name)}", "a number or a string", shown(value))
+        raise input_type_error(who, f"the value of feature {shown(name)}", "a number or a string", shown(value))
     try:
         return float(value)
     except OverflowError:
-        raise refuse(
+        raise input_error(
             who, f"the value of feature {shown(name)}", "a number within the range of float64", shown(value)
         ) from None

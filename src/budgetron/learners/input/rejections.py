@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from budgetron.engine.records import SparseRow
-from budgetron.errors import InputError, refuse, shown
+from budgetron.errors import InputError, input_error, shown
 
 
 def bad_row(who: str, rows: Any, bad: int, names: Any) -> InputError:
@@ -19,15 +19,15 @@ def bad_row(who: str, rows: Any, bad: int, names: Any) -> InputError:
     if np.isfinite(row).all():
         came = f"row {bad} with values up to {np.abs(row).max():g}"
         accepted = "small enough for the kernel to be computed without overflow"
-        return refuse(who, "X", accepted, came, "Scale the features.")
+        return input_error(who, "X", accepted, came, "Scale the features.")
     where = ""
     if not is_sparse:
         column = int(np.flatnonzero(~np.isfinite(row))[0])
         where = f" in column {column if names is None else shown(names[column])}"
-    return refuse(who, "X", "finite", f"row {bad} with NaN or inf (infinity){where}", "Impute or drop such rows.")
+    return input_error(who, "X", "finite", f"row {bad} with NaN or inf (infinity){where}", "Impute or drop such rows.")
 
 
 def check_same_classes(who: str, classes: Any, values: NDArray[Any]) -> None:
     """Reject `classes=` that differs from the classes of the first call."""
     if not np.array_equal(np.unique(np.asarray(classes)), values):
-        raise refuse(who, "classes", f"those of the first call, {shown(values.tolist())}", shown(classes))
+        raise input_error(who, "classes", f"those of the first call, {shown(values.tolist())}", shown(classes))

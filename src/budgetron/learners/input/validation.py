@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from scipy import sparse
 from sklearn.exceptions import DataConversionWarning
 
-from budgetron.errors import InputError, is_whole, refuse, refuse_type, shown
+from budgetron.errors import InputError, input_error, input_type_error, is_whole, shown
 from budgetron.graphs import TaskGraph
 from budgetron.learners.input import rejections
 from budgetron.learners.input.frames import check_frame, check_in_memory, is_frame
@@ -61,7 +61,7 @@ def convert(
 def matrix(who: str, X: Any) -> Any:
     """X as a C-contiguous array or a canonical CSR matrix of float32 or float64 (a copy only where needed)."""
     if X is None:
-        raise refuse_type(who, "X", "an array, a data frame or a sparse matrix", "None")
+        raise input_type_error(who, "X", "an array, a data frame or a sparse matrix", "None")
     if not isinstance(X, np.ndarray) and is_frame(X):
         check_frame(who, X)
     return _csr(who, X) if sparse.issparse(X) else _dense(who, X)
@@ -72,7 +72,7 @@ def vector(who: str, x: Any, n_features: int | None, dtype: str) -> NDArray[Any]
     if not isinstance(x, np.ndarray) or x.dtype.kind not in "fiub":
         x = _numbers(who, "x", x)
     if x.ndim != 1:
-        raise refuse(
+        raise input_error(
             who,
             "x",
             "one row, a one-dimensional array or a dict",
@@ -80,7 +80,7 @@ def vector(who: str, x: Any, n_features: int | None, dtype: str) -> NDArray[Any]
             "Pass a single row, such as X[0]. partial_fit, predict and predict_then_learn take many.",
         )
     if n_features is not None and len(x) != n_features:
-        raise refuse(who, "x", f"a row of {n_features} numbers, as many as the first", f"{len(x)}")
+        raise input_error(who, "x", f"a row of {n_features} numbers, as many as the first", f"{len(x)}")
     return np.ascontiguousarray(x, dtype=dtype)
 
 
@@ -89,7 +89,7 @@ def threads(who: str, n_jobs: Any) -> int:
     if n_jobs is None:
         return 1
     if not is_whole(n_jobs) or not (n_jobs == -1 or 1 <= n_jobs <= 1024):
-        raise refuse(who, "n_jobs", "an integer from 1 to 1024, −1 for all cores, or None for one", shown(n_jobs))
+        raise input_error(who, "n_jobs", "an integer from 1 to 1024, −1 for all cores, or None for one", shown(n_jobs))
     if n_jobs > 0:
         return int(n_jobs)
     from joblib import cpu_count  # counts only the cores that this process may use
@@ -100,7 +100,7 @@ def threads(who: str, n_jobs: Any) -> int:
 def labels(who: str, y: Any, n: int) -> NDArray[Any]:
     """y as a one-dimensional array of n labels."""
     if y is None:
-        raise refuse_type(
+        raise input_type_error(
             who, "y", "one label for each row", "None", f"{who} requires y to be passed, but the target y is None."
         )
     if not isinstance(y, np.ndarray | list):
@@ -112,7 +112,7 @@ def labels(who: str, y: Any, n: int) -> NDArray[Any]:
         and not isinstance(y, np.ndarray)
         and not all(isinstance(label, str | bytes) for label in y)
     ):
-        raise refuse(who, "y", "labels of one kind", shown(y), "Make them all strings, or all numbers.")
+        raise input_error(who, "y", "labels of one kind", shown(y), "Make them all strings, or all numbers.")
     if array.ndim == 2 and array.shape[1] == 1:
         warnings.warn(
             "A column-vector y was passed when a 1d array was expected. Please change the shape of y to "
@@ -122,16 +122,16 @@ def labels(who: str, y: Any, n: int) -> NDArray[Any]:
         )
         array = array.ravel()
     if array.ndim != 1:
-        raise refuse(who, "y", "one-dimensional", f"shape {array.shape}", "y should be a 1d array.")
+        raise input_error(who, "y", "one-dimensional", f"shape {array.shape}", "y should be a 1d array.")
     if len(array) != n:
-        raise refuse(who, "y", f"as long as X, {n} labels", f"{len(array)}")
+        raise input_error(who, "y", f"as long as X, {n} labels", f"{len(array)}")
     if array.dtype.kind == "c":
-        raise refuse_type(who, "y", "labels", "complex numbers", "Unknown label type: complex.")
+        raise input_type_error(who, "y", "labels", "complex numbers", "Unknown label type: complex.")
     if array.dtype.kind == "f":
         if not np.isfinite(array).all():
-            raise refuse(who, "y", "finite labels", "Input y contains NaN or infinity")
+            raise input_error(who, "y", "finite labels", "Input y contains NaN or infinity")
         if (array != np.floor(array)).any():
-            raise refuse(
+            raise input_error(
                 who,
                 "y",
                 "class labels, not continuous values",
@@ -139,7 +139,7 @@ def labels(who: str, y: Any, n: int) -> NDArray[Any]:
                 "Unknown label type: continuous. Turn the values into classes first.",
             )
     if array.dtype.kind == "O" and any(label is None or label != label for label in array):
-        raise refuse(who, "y", "labels without missing values", "None or NaN among them: Input y contains NaN")
+        raise input_error(who, "y", "labels without missing values", "None or NaN among them: Input y contains NaN")
     return array
 
 
@@ -151,10 +151,10 @@ def weights(who: str, values: Any, n: int, parameter: str = "sample_weight") -> 
         values = np.full(n, values)
     array = _numbers(who, parameter, values).astype(np.float64)
     if array.shape != (n,):
-        raise refuse(who, parameter, f"one number per item, {n} in all", f"shape {array.shape}")
+        raise input_error(who, parameter, f"one number per item, {n} in all", f"shape {array.shape}")
     if not np.isfinite(array).all() or (array < 0).any():
         wrong = array[~(np.isfinite(array) & (array >= 0))]
-        raise refuse(who, parameter, "finite and not negative", shown(float(wrong[0])))
+        raise input_error(who, parameter, "finite and not negative", shown(float(wrong[0])))
     return np.ascontiguousarray(array)
 
 
@@ -167,18 +167,18 @@ def offsets(who: str, values: Any, n: int) -> NDArray[np.float64] | None:
         return None
     array = np.ascontiguousarray(_numbers(who, "offset", values).astype(np.float64))
     if array.ndim not in (1, 2) or len(array) != n:
-        raise refuse(who, "offset", f"one score per row, {n} in all", f"shape {array.shape}")
+        raise input_error(who, "offset", f"one score per row, {n} in all", f"shape {array.shape}")
     if not (np.abs(array) <= LARGEST_OFFSET).all():
         wrong = array[~(np.abs(array) <= LARGEST_OFFSET)]
         remedy = "Log odds are log(p / (1 − p)); clip p to 0.000001 … 0.999999."
-        raise refuse(who, "offset", "log odds from −1e6 to 1e6", shown(float(wrong.ravel()[0])), remedy)
+        raise input_error(who, "offset", "log odds from −1e6 to 1e6", shown(float(wrong.ravel()[0])), remedy)
     return array
 
 
 def _dense(who: str, X: Any) -> NDArray[Any]:
     array = _numbers(who, "X", X)
     if array.ndim != 2:
-        raise refuse(
+        raise input_error(
             who,
             "X",
             "two-dimensional",
@@ -191,11 +191,11 @@ def _dense(who: str, X: Any) -> NDArray[Any]:
 
 def _csr(who: str, X: Any) -> sparse.csr_matrix:
     if X.dtype.kind not in "fiub":
-        raise refuse_type(
+        raise input_type_error(
             who, "X", "real numbers", f"dtype {X.dtype}", "Complex data not supported." if X.dtype.kind == "c" else ""
         )
     if X.shape[1] > np.iinfo(np.int32).max:
-        raise refuse(
+        raise input_error(
             who, "X", "a sparse matrix of at most 2147483647 columns", f"{X.shape[1]}", "Hash the features to fewer."
         )
     _check_extent(who, X.shape)
@@ -216,21 +216,21 @@ def _numbers(who: str, parameter: str, values: Any) -> NDArray[Any]:
     try:
         array = np.asarray(values.to_numpy() if hasattr(values, "to_numpy") else values)
     except ValueError:
-        raise refuse(who, parameter, "numbers, with all rows of the same length", shown(values)) from None
+        raise input_error(who, parameter, "numbers, with all rows of the same length", shown(values)) from None
     if isinstance(values, np.ma.MaskedArray) and np.ma.is_masked(values):
-        raise refuse(who, parameter, "without masked values", "a masked array", "Fill or drop the masked values.")
+        raise input_error(who, parameter, "without masked values", "a masked array", "Fill or drop the masked values.")
     if array.dtype.kind == "c":
-        raise refuse_type(who, parameter, "real numbers", f"dtype {array.dtype}", "Complex data not supported.")
+        raise input_type_error(who, parameter, "real numbers", f"dtype {array.dtype}", "Complex data not supported.")
     if array.dtype.kind in "mM":
         remedy = "Convert dates to numbers, such as days since a fixed date."
-        raise refuse_type(who, parameter, "numbers", f"dtype {array.dtype}", remedy)
+        raise input_type_error(who, parameter, "numbers", f"dtype {array.dtype}", remedy)
     if array.dtype.kind not in "fiub":
         try:
             array = array.astype(np.float64)
         except OverflowError:
-            raise refuse(who, parameter, "numbers within the range of float64", shown(values)) from None
+            raise input_error(who, parameter, "numbers within the range of float64", shown(values)) from None
         except (TypeError, ValueError) as error:
-            kind = refuse_type if isinstance(error, TypeError) else refuse
+            kind = input_type_error if isinstance(error, TypeError) else input_error
             raise kind(
                 who, parameter, "numbers", f"dtype {array.dtype}", f"Encode text and categories first ({error})."
             ) from None
@@ -240,7 +240,7 @@ def _numbers(who: str, parameter: str, values: Any) -> NDArray[Any]:
 def _check_extent(who: str, shape: tuple[int, ...]) -> None:
     for count, what in zip(shape, ("sample", "feature"), strict=True):
         if count == 0:
-            raise refuse(
+            raise input_error(
                 who, "X", f"at least one {what}", f"0 {what}(s) (shape={shape}) while a minimum of 1 is required"
             )
 
@@ -285,10 +285,10 @@ def located_one(who: str, task: Hashable, graph: TaskGraph, tasked: bool) -> tup
 
 def _refuse_none(who: str, parameter: str, each: str, graph: TaskGraph, tasked: bool) -> None:
     if graph.tasks is not None:
-        raise refuse(who, parameter, f"a task of the graph{each}", "None")
+        raise input_error(who, parameter, f"a task of the graph{each}", "None")
     if tasked:
         accepted = f"given{each}, since the model was trained with tasks"
-        raise refuse(who, parameter, accepted, "None", NAME_THE_TASKS if parameter == "tasks" else "Pass task=.")
+        raise input_error(who, parameter, accepted, "None", NAME_THE_TASKS if parameter == "tasks" else "Pass task=.")
 
 
 def listed(who: str, tasks: Any, n: int) -> Any:
@@ -296,15 +296,15 @@ def listed(who: str, tasks: Any, n: int) -> Any:
     if not isinstance(tasks, np.ndarray | list):
         check_in_memory(who, "tasks", tasks)
     if isinstance(tasks, (str, bytes)) or not isinstance(tasks, Iterable):
-        raise refuse_type(who, "tasks", "one task for each row, in an array or list", shown(tasks))
+        raise input_type_error(who, "tasks", "one task for each row, in an array or list", shown(tasks))
     if hasattr(tasks, "to_numpy"):
         tasks = tasks.to_numpy()
     if not isinstance(tasks, (np.ndarray, list, tuple)):
         tasks = list(tasks)
     if isinstance(tasks, np.ndarray) and tasks.ndim != 1:
-        raise refuse(who, "tasks", "one-dimensional", f"shape {tasks.shape}")
+        raise input_error(who, "tasks", "one-dimensional", f"shape {tasks.shape}")
     if len(tasks) != n:
-        raise refuse(who, "tasks", f"as long as X, {n} tasks", f"{len(tasks)}")
+        raise input_error(who, "tasks", f"as long as X, {n} tasks", f"{len(tasks)}")
     return tasks
 
 
@@ -321,14 +321,16 @@ def without_column(who: str, X: Any, column: Any) -> tuple[Any, Any]:
         if is_whole(column) and column not in X.columns and -len(X.columns) <= column < len(X.columns):
             column = X.columns[column]
         if column not in X.columns:
-            raise refuse(who, "task_column", f"a column of X, {shown(list(X.columns))}", shown(column))
+            raise input_error(who, "task_column", f"a column of X, {shown(list(X.columns))}", shown(column))
         rest = X.drop(columns=column) if hasattr(X, "loc") else X.drop(column)
         return rest, X[column].to_numpy()
     if not is_whole(column):
-        raise refuse_type(who, "task_column", "a column's position, or its name if X is a data frame", shown(column))
+        raise input_type_error(
+            who, "task_column", "a column's position, or its name if X is a data frame", shown(column)
+        )
     array: Any = X.tocsc() if sparse.issparse(X) else X.to_numpy() if hasattr(X, "to_numpy") else np.asarray(X)
     if array.ndim != 2 or not -array.shape[1] <= column < array.shape[1]:
-        raise refuse(who, "task_column", "a column of X", f"{column} for X of shape {array.shape}")
+        raise input_error(who, "task_column", "a column of X", f"{column} for X of shape {array.shape}")
     keep = [place for place in range(array.shape[1]) if place != column % array.shape[1]]
     taken = array[:, [column % array.shape[1]]]
     return array[:, keep], (taken.toarray() if sparse.issparse(taken) else taken).ravel()

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from budgetron.errors import UnknownLabel, is_whole, refusal, refuse, refuse_type, shown
+from budgetron.errors import UnknownLabel, error_message, input_error, input_type_error, is_whole, shown
 from budgetron.learners.input.hashing import names_of
 from budgetron.learners.inspection.explanation import Explanation, NearestExample, Term, split_term
 
@@ -26,13 +26,13 @@ def explain(model: Learner, x: Any, task: Any, offset: Any, label: Any, names: A
     """Explain one example; see `Learner.explain` for the parameters."""
     who, classes = model._who, model._classes
     if not is_whole(nearest) or nearest < 0:
-        raise refuse(who, "nearest", "an integer >= 0", shown(nearest))
+        raise input_error(who, "nearest", "an integer >= 0", shown(nearest))
     if names is not None and not isinstance(names, Mapping):
-        raise refuse_type(who, "names", "a mapping from columns to names, or None", shown(names))
+        raise input_type_error(who, "names", "a mapping from columns to names, or None", shown(names))
     asked = None if label is None else classes.find(label)
     if label is not None and asked is None:
         accepted = f"one of the known classes {shown(classes.values.tolist())}"
-        raise UnknownLabel(refusal(who, "label", accepted, shown(label)))
+        raise UnknownLabel(error_message(who, "label", accepted, shown(label)))
     rows, task_ids, clusters, offsets = model._one_example(x, task, offset)
     engine = model._engine
     with model._guard:

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 from sklearn.utils import estimator_html_repr
 
-from budgetron.errors import refuse
+from budgetron.errors import input_error
 from budgetron.learners.input.classes import label_text
 from budgetron.learners.inspection.attributes import Inspection
 from budgetron.plots import COLOURS, MANY, axes_for, bars, checked_top, matrix
@@ -45,7 +45,7 @@ class Plots(Inspection):
         self._check_begun()
         chosen = list(self.budget_share_)[: checked_top(self._who, top)] if tasks is None else list(tasks)
         if not chosen:
-            raise refuse(self._who, "tasks", "at least one task", "none")
+            raise input_error(self._who, "tasks", "at least one task", "none")
         similarity = np.array([[self._graph.similarity(a, b) for b in chosen] for a in chosen])
         # A similarity given by the user may be 0 on the diagonal: such a task is unrelated even to itself.
         scale = np.sqrt(np.where(np.diag(similarity) > 0, np.diag(similarity), 1.0))

@@ -18,7 +18,7 @@ import os
 from typing import Any
 
 from budgetron.engine.memory import budget_of
-from budgetron.errors import refuse, shown
+from budgetron.errors import input_error, shown
 from budgetron.learners.lifecycle.saved import model_of
 from budgetron.persist import read_bytes, unpacked
 from budgetron.persist.schema import decode_record
@@ -40,9 +40,9 @@ def load(path: str | os.PathLike[str], max_bytes: int | str = "1 GiB", engine: s
     """
     limit = budget_of("load", max_bytes, "max_bytes")
     if limit == budget_of("load", None):  # a budget may be None, the limit of a file may not
-        raise refuse("load", "max_bytes", 'a number of bytes or a size such as "1 GiB"', shown(max_bytes))
+        raise input_error("load", "max_bytes", 'a number of bytes or a size such as "1 GiB"', shown(max_bytes))
     if engine not in (None, "auto", "core", "numpy"):
-        raise refuse("load", "engine", '"auto", "core", "numpy" or None', shown(engine))
+        raise input_error("load", "engine", '"auto", "core", "numpy" or None', shown(engine))
     most = limit.bytes or limit.examples or 0  # an integer is parsed as a number of examples; here it means bytes
     text, arrays = unpacked(read_bytes(path, most))
     saved = decode_record(text)

@@ -20,7 +20,7 @@ from budgetron.engine import native
 from budgetron.engine.interface import Engine
 from budgetron.engine.memory import budget_of, name_bytes
 from budgetron.engine.registry import rule_class
-from budgetron.errors import is_whole, refuse, shown
+from budgetron.errors import input_error, is_whole, shown
 
 
 def resized(who: str, engine: Engine, budget: Any) -> Engine:
@@ -41,11 +41,13 @@ def _with_capacity(who: str, engine: Engine, capacity: Any) -> Engine:
     """Return a copy of the engine that stores at most `capacity` examples."""
     settings = engine.settings
     if not is_whole(capacity) or capacity < 1:
-        raise refuse(who, "budget", "an integer >= 1", shown(capacity))
+        raise input_error(who, "budget", "an integer >= 1", shown(capacity))
     if settings.capacity is None or settings.pool is not None:
         # A byte budget also fixes the size of tables that cannot change once they are allocated.
-        raise refuse(
-            who, "budget", "a number of stored examples, both before and after resizing",
+        raise input_error(
+            who,
+            "budget",
+            "a number of stored examples, both before and after resizing",
             "a model without a limit or with one in bytes",
         )
     rule_class(settings.rule).check_resize(who, settings, capacity)
@@ -55,7 +57,7 @@ def _with_capacity(who: str, engine: Engine, capacity: Any) -> Engine:
 
         smaller = reference.Engine.restore(settings, state)
         if not smaller.shrink(capacity):
-            raise refuse(
+            raise input_error(
                 who, "budget", f"at least {engine.n_stored}, the number of stored examples", shown(capacity),
                 "This rule evicts only when it stores a new example.",
             )  # fmt: skip

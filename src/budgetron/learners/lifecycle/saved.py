@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 from budgetron.decisions.saved_point import point_of, saved_point
 from budgetron.engine import native
-from budgetron.errors import InputError, ModelFileError, refuse, shown
+from budgetron.errors import InputError, ModelFileError, input_error, shown
 from budgetron.file_errors import PICKLE, invalid, reported_as_file_error, require
 from budgetron.graphs import TaskGraph
 from budgetron.graphs.task_ids import is_named, task_id_of
@@ -58,7 +58,7 @@ def _record(model: Any) -> tuple[ModelRecord, Arrays]:
     who: Any = type(model).__name__
     engine, learners = model._engine, learner_names()
     if who not in learners or type(model) is not learner_class(who):
-        raise refuse(
+        raise input_error(
             "save",
             "the model",
             f"one of {', '.join(learners)} to be saved",
@@ -178,7 +178,7 @@ def _parameters(model: Any, graph: int) -> dict[str, Any]:
             written[name] = msgspec.to_builtins(model._parameter_to_json(name, _item(value)))
             _check_parameter(type(model), name, written[name])
         except (TypeError, ModelFileError) as error:
-            raise refuse(
+            raise input_error(
                 who,
                 name,
                 "a number or string within the range that the model file allows",
@@ -227,7 +227,7 @@ def _labels(who: str, classes: Classes) -> schema.Labels:
     values = classes.values
     if values.dtype.kind not in "biufUSO" or (values.dtype.kind == "f" and values.dtype.itemsize > 8):
         accepted = "numbers, strings or other plain Python values in a saved model"
-        raise refuse(who, "classes", accepted, f"dtype {values.dtype}", PICKLE)
+        raise input_error(who, "classes", accepted, f"dtype {values.dtype}", PICKLE)
     dtype = "O" if values.dtype.kind == "O" else values.dtype.newbyteorder("<").str
     return schema.Labels(dtype, parts.names_record(who, "labels", values.tolist()), classes.settled)
 

@@ -20,7 +20,7 @@ from budgetron.engine.interface import Engine
 from budgetron.engine.memory import Budget, budget_of, bytes_of, name_bytes, planned
 from budgetron.engine.registry import rule_class
 from budgetron.engine.settings import Settings
-from budgetron.errors import refuse, refuse_type, shown
+from budgetron.errors import input_error, input_type_error, shown
 from budgetron.graphs import TaskGraph, complete
 from budgetron.kernels import Kernel
 from budgetron.learners.input.classes import Classes
@@ -30,6 +30,7 @@ from budgetron.learners.inspection.plotting import Plots
 from budgetron.learners.lifecycle.guard import Guard
 
 _logger = logging.getLogger("budgetron.learners")
+
 
 class Start(Plots):
     """The part of a learner that turns its parameters and the first block into an engine."""
@@ -49,9 +50,12 @@ class Start(Plots):
         try:
             engine = self._engine_kind(settings.kernel)(settings)
         except MemoryError:
-            raise refuse(
-                self._who, "budget", "small enough for this machine's memory",
-                f"one that needs {bytes_of(settings)} bytes", "Lower the budget.",
+            raise input_error(
+                self._who,
+                "budget",
+                "small enough for this machine's memory",
+                f"one that needs {bytes_of(settings)} bytes",
+                "Lower the budget.",
             ) from None
         check_rows(self._who, engine, rows, getattr(X, "columns", None))
         # An array has no column names. `validate_data` would search all installed data frame packages for them.
@@ -99,12 +103,12 @@ class Start(Plots):
         if self.kernel is None and not rule_class(self.rule).needs_kernel:
             return None
         if not isinstance(self.kernel, Kernel):
-            raise refuse_type(self._who, "kernel", "a kernel from budgetron.kernels", shown(self.kernel))
+            raise input_type_error(self._who, "kernel", "a kernel from budgetron.kernels", shown(self.kernel))
         return self.kernel
 
     def _checked_graph(self) -> TaskGraph:
         if not isinstance(self.graph, TaskGraph):
-            raise refuse_type(self._who, "graph", "a task graph from budgetron.graphs", shown(self.graph))
+            raise input_type_error(self._who, "graph", "a task graph from budgetron.graphs", shown(self.graph))
         return self.graph
 
     # ---- constructor parameters in model files
@@ -154,14 +158,14 @@ def usual_nonzeros(rows: Any) -> float:
 def engine_kind(who: str, engine: Any, rule: str, kernel: Kernel | None) -> type[Engine]:
     """Return the engine class: the compiled one, or the NumPy engine if requested or if the compiled one cannot run."""
     if engine not in ("auto", "core", "numpy"):
-        raise refuse(who, "engine", '"auto", "core" or "numpy"', shown(engine))
+        raise input_error(who, "engine", '"auto", "core" or "numpy"', shown(engine))
     if engine != "numpy" and native.available and native.supports(rule, kernel):
         return native.Engine
     if engine == "core":
         why = "budgetron was built without a compiler"
         if native.available:
             why = "only the NumPy engine runs this rule with this kernel"
-        raise refuse(who, "engine", '"auto" or "numpy" here', '"core"', f"The compiled engine cannot run: {why}.")
+        raise input_error(who, "engine", '"auto" or "numpy" here', '"core"', f"The compiled engine cannot run: {why}.")
     if engine == "auto" and not native.available:
         _warn_once()
     from budgetron.engine import reference  # imported here: it takes half of the import time of budgetron

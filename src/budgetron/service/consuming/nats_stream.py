@@ -10,7 +10,7 @@ from collections.abc import AsyncIterator
 from typing import Any
 from urllib.parse import parse_qs, urlsplit
 
-from budgetron.errors import import_extra, refuse, shown
+from budgetron.errors import import_extra, input_error, shown
 from budgetron.service.consuming.consumption import BrokerFailed, Messages
 
 _BATCH = 512  # messages
@@ -25,7 +25,7 @@ class StreamAddress:
         parts = urlsplit(url)
         self.stream, query = parts.path.strip("/"), parse_qs(parts.query)
         if parts.scheme not in ("nats", "tls") or not parts.hostname or not self.stream or set(query) - {"subject"}:
-            raise refuse("serve", "--consume", "nats://HOST:PORT/STREAM, with ?subject=... or without", shown(url))
+            raise input_error("serve", "--consume", "nats://HOST:PORT/STREAM, with ?subject=... or without", shown(url))
         self.server = f"{parts.scheme}://{parts.netloc}"
         self.subject = query.get("subject", [">"])[0]
         self.name = f"{parts.scheme}://{parts.netloc.rpartition('@')[2]}/{self.stream}"  # without a password

@@ -13,7 +13,7 @@ from typing import Any
 
 from msgspec import UNSET
 
-from budgetron.errors import InputError, refuse
+from budgetron.errors import InputError, input_error
 
 Numbered = tuple[int, Any]  # line number and example
 
@@ -43,8 +43,8 @@ def _form(example: Any) -> tuple[Any, ...]:
 
 def unusual(example: Any, usual: Any) -> InputError:
     """The error for a line of another form than most lines at the beginning."""
-    return refuse("stream", "the first lines of a new model", f"of one form: most have {_described(usual)}",
-                  _described(example))  # fmt: skip
+    return input_error("stream", "the first lines of a new model", f"of one form: most have {_described(usual)}",
+                       _described(example))  # fmt: skip
 
 
 def _described(example: Any) -> str:

@@ -13,7 +13,7 @@ from msgspec import UNSET
 from starlette.responses import Response
 
 from budgetron.durable import Corrected, Correction
-from budgetron.errors import refuse
+from budgetron.errors import input_error
 from budgetron.service.handlers.features import check_text
 from budgetron.service.http.admin_wire import CorrectionAnswer, CorrectionLine, CorrectionsAnswer, correction_request
 from budgetron.service.http.problems import HTTPProblem
@@ -30,10 +30,10 @@ async def correct(call: Call) -> Response:
     model = call.model
     if (given.position is UNSET) == (given.key is UNSET):
         both = "both" if given.key is not UNSET else "neither"
-        raise refuse("corrections", "the body", 'one with "position" or "key"', both)
+        raise input_error("corrections", "the body", 'one with "position" or "key"', both)
     if (given.label is UNSET) == (given.withdraw is not True):
         both = "both" if given.label is not UNSET else "neither"
-        raise refuse("corrections", "the body", 'one with "label", or one with "withdraw": true', both)
+        raise input_error("corrections", "the body", 'one with "label", or one with "withdraw": true', both)
     position = given.position
     if given.key is not UNSET:
         found = await asyncio.to_thread(model.host.record_of, given.key)

@@ -1,10 +1,10 @@
 """GET events: the state of a model once per second as server-sent events, computed once for all subscribers.
 
-    event: drift
-    data: {…}        an alarm of the last second: position, task, overall, before, after, n, loss
+event: drift
+data: {…}        an alarm of the last second: position, task, overall, before, after, n, loss
 
-    event: live
-    data: {…}        see `monitoring.statistics`
+event: live
+data: {…}        see `monitoring.statistics`
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 
 from starlette.responses import Response, StreamingResponse
 
-from budgetron.errors import refusal
+from budgetron.errors import error_message
 from budgetron.service.http.problems import HTTPProblem
 from budgetron.service.http.wire import SAFE_HEADERS, encode
 
@@ -48,8 +48,13 @@ class Events:
 
     async def subscribe(self, call: Call) -> Response:
         if self._subscribers >= self._max_subscribers:
-            message = refusal("events", "the number of subscribers", f"at most {self._max_subscribers}", "one more",
-                              "Retry in ten seconds.")  # fmt: skip
+            message = error_message(
+                "events",
+                "the number of subscribers",
+                f"at most {self._max_subscribers}",
+                "one more",
+                "Retry in ten seconds.",
+            )
             raise HTTPProblem(503, "busy", message, {"retry-after": "10"})
         # As a header and not as `media_type`, to which Starlette would add a charset.
         headers = SAFE_HEADERS | {"content-type": "text/event-stream"}

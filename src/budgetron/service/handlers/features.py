@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from budgetron.durable import HostedModel
-from budgetron.errors import refuse, refuse_type, shown
+from budgetron.errors import input_error, input_type_error, shown
 from budgetron.learners.input.hashing import DICT_FEATURES
 from budgetron.learners.input.nested import flattened
 from budgetron.service.settings import Limits
@@ -30,9 +30,9 @@ def rows_of(hosted: HostedModel, features: Sequence[Any], limits: Limits) -> Any
     kind = type(features[0])
     for row in features:
         if type(row) is not kind:
-            raise refuse_type(WHO, '"features"', "of one kind in one request", "lists and objects")
+            raise input_type_error(WHO, '"features"', "of one kind in one request", "lists and objects")
         if len(row) > limits.features:
-            raise refuse(WHO, '"features"', f"at most {limits.features} numbers per example", str(len(row)))
+            raise input_error(WHO, '"features"', f"at most {limits.features} numbers per example", str(len(row)))
     if kind is list:
         return _dense(features)
     if features[0].keys() == _SPARSE and isinstance(features[0]["indices"], list):
@@ -46,7 +46,7 @@ def tasks_of(tasks: Sequence[Any], limits: Limits) -> list[Any] | None:
     if without == len(tasks):
         return None
     if without:
-        raise refuse(WHO, '"task"', "given for every example of a request, or for none", f"{without} without one")
+        raise input_error(WHO, '"task"', "given for every example of a request, or for none", f"{without} without one")
     for task in tasks:
         check_text("task", task, limits)
     return list(tasks)
@@ -58,27 +58,31 @@ def offsets_of(offsets: Sequence[Any]) -> NDArray[np.float64] | None:
     if without == len(offsets):
         return None
     if without:
-        raise refuse(WHO, '"offset"', "given for every example of a request, or for none", f"{without} without one")
+        raise input_error(
+            WHO, '"offset"', "given for every example of a request, or for none", f"{without} without one"
+        )
     if len({len(offset) if isinstance(offset, list) else 0 for offset in offsets}) > 1:
-        raise refuse(WHO, '"offset"', "of one form in one request", "numbers and lists, or lists of several lengths")
+        raise input_error(
+            WHO, '"offset"', "of one form in one request", "numbers and lists, or lists of several lengths"
+        )
     return np.array(offsets, dtype=np.float64)
 
 
 def check_text(what: str, value: Any, limits: Limits) -> None:
     """Reject a task or label that is too long, or an integer that the log cannot hold."""
     if isinstance(value, str) and len(value) > limits.text:
-        raise refuse(WHO, f'"{what}"', f"at most {limits.text} characters long", f"{len(value)} characters")
+        raise input_error(WHO, f'"{what}"', f"at most {limits.text} characters long", f"{len(value)} characters")
     if isinstance(value, int) and not -(2**63) <= value < 2**63:
-        raise refuse(WHO, f'"{what}"', "an integer of 64 bits", shown(value))
+        raise input_error(WHO, f'"{what}"', "an integer of 64 bits", shown(value))
 
 
 def _dense(features: Sequence[list[float]]) -> Any:
     width = len(features[0])
     if not width:
-        raise refuse(WHO, '"features"', "at least one number", "an empty list")
+        raise input_error(WHO, '"features"', "at least one number", "an empty list")
     for row in features:
         if len(row) != width:
-            raise refuse(WHO, '"features"', "of one length in one request", f"{width} and {len(row)} numbers")
+            raise input_error(WHO, '"features"', "of one length in one request", f"{width} and {len(row)} numbers")
     return np.array(features, dtype=np.float64)
 
 
@@ -88,14 +92,16 @@ def _sparse(hosted: HostedModel, features: Sequence[dict[str, Any]], limits: Lim
     for row in features:
         indices, values = row.get("indices"), row.get("values")
         if row.keys() != _SPARSE or not isinstance(indices, list) or not isinstance(values, list):
-            raise refuse(WHO, '"features"', 'objects that all have "indices" and "values"', "other objects among them")
+            raise input_error(
+                WHO, '"features"', 'objects that all have "indices" and "values"', "other objects among them"
+            )
         if len(indices) != len(values) or len(indices) > limits.features:
             accepted = f"as many values as indices, at most {limits.features}"
-            raise refuse(WHO, '"features"', accepted, f"{len(indices)} indices and {len(values)} values")
+            raise input_error(WHO, '"features"', accepted, f"{len(indices)} indices and {len(values)} values")
         if not all(type(index) is int and 0 <= index < width for index in indices):
-            raise refuse(WHO, '"indices"', f"integers from 0 to {width - 1}", shown(indices))
+            raise input_error(WHO, '"indices"', f"integers from 0 to {width - 1}", shown(indices))
         if not all(type(value) in (int, float) and abs(value) < 1e300 for value in values):
-            raise refuse(WHO, '"values"', "numbers within the range of float64", shown(values))
+            raise input_error(WHO, '"values"', "numbers within the range of float64", shown(values))
         columns += indices
         data += values
         counts.append(len(columns))
@@ -107,13 +113,13 @@ def _named(hosted: HostedModel, features: Sequence[Mapping[str, Any]], limits: L
     features = [flattened(row) for row in features]
     for row in features:
         if len(row) > limits.features:
-            raise refuse(WHO, '"features"', f"at most {limits.features} numbers per example", str(len(row)))
+            raise input_error(WHO, '"features"', f"at most {limits.features} numbers per example", str(len(row)))
         for name, value in row.items():
             if not isinstance(value, _PLAIN) and not (isinstance(value, list) and all(map(_is_plain, value))):
                 accepted = "a number, a string, null, an object of these or a list of these"
-                raise refuse_type(WHO, f"feature {shown(name)}", accepted, f"a list with {_others(value)}")
+                raise input_type_error(WHO, f"feature {shown(name)}", accepted, f"a list with {_others(value)}")
             if type(value) is int and abs(value) >= 2**63:
-                raise refuse(WHO, f"feature {shown(name)}", "an integer of 64 bits, or a float", shown(value))
+                raise input_error(WHO, f"feature {shown(name)}", "an integer of 64 bits, or a float", shown(value))
     if hosted.columns is not None:
         return hosted.columns.checked(features, WHO, '"features"')
     names = getattr(hosted.model, "feature_names_in_", None)
@@ -121,8 +127,8 @@ def _named(hosted: HostedModel, features: Sequence[Mapping[str, Any]], limits: L
         return _in_order(names.tolist(), features)
     if hosted.begun and not hosted.sparse:
         width = hosted.width
-        raise refuse_type(WHO, '"features"', f"a list of {width} numbers, like the first example", "an object",
-                          "A model takes either lists or objects, not both.")  # fmt: skip
+        raise input_type_error(WHO, '"features"', f"a list of {width} numbers, like the first example", "an object",
+                               "A model takes either lists or objects, not both.")  # fmt: skip
     return list(features)
 
 
@@ -149,8 +155,8 @@ def _in_order(names: list[str], features: Sequence[Mapping[str, Any]]) -> Any:
         others = [name for name in row if name not in names]
         if missing or others:
             came = f"without {shown(missing)}" if missing else f"also {shown(others)}"
-            raise refuse(WHO, '"features"', f"an object with the columns {shown(names)}", came)
+            raise input_error(WHO, '"features"', f"an object with the columns {shown(names)}", came)
         if not all(type(row[name]) in (int, float, bool) for name in names):
-            raise refuse_type(WHO, '"features"', "numbers for this model", shown(row))
+            raise input_type_error(WHO, '"features"', "numbers for this model", shown(row))
         rows.append([float(row[name]) for name in names])
     return np.array(rows, dtype=np.float64)

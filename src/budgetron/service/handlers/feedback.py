@@ -1,10 +1,10 @@
 """POST feedback: labels that arrive later, for predictions that were remembered.
 
-    the first label    learned as if it had come with its example
-    the same again     `repeated`, with the first answer; nothing is learned
-    another label      `conflict` (409): the first label counts, unless the request says "correct": true
-    "withdraw": true   the label is taken back
-    an unknown id      `unknown` (404): never issued, or evicted (see `service.pending`)
+the first label    learned as if it had come with its example
+the same again     `repeated`, with the first answer; nothing is learned
+another label      `conflict` (409): the first label counts, unless the request says "correct": true
+"withdraw": true   the label is taken back
+an unknown id      `unknown` (404): never issued, or evicted (see `service.pending`)
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from msgspec import UNSET
 from starlette.responses import Response
 
 from budgetron.durable import KeyReused
-from budgetron.errors import refusal, refuse
+from budgetron.errors import error_message, input_error
 from budgetron.service.handlers.correcting import corrected_in
 from budgetron.service.handlers.learning import request_of
 from budgetron.service.http.problems import HTTPProblem, problem_of
@@ -45,7 +45,7 @@ async def feedback(call: Call) -> Response:
     if given.feedback is UNSET:
         changes = given.correct is True or given.withdraw is True
         if given.id is UNSET or (given.label is UNSET) != (given.withdraw is True):
-            raise refuse("feedback", "the body", accepted + ', or one with "id" and "withdraw"', "neither")
+            raise input_error("feedback", "the body", accepted + ', or one with "id" and "withdraw"', "neither")
         if changes and (answer := await _change(call, given.id, given.label)) is not None:
             return reply(encode(answer))
         assert given.label is not UNSET  # checked above: only a withdrawal has none, and it was answered
@@ -54,9 +54,9 @@ async def feedback(call: Call) -> Response:
             raise HTTPProblem(_STATUS[answer.status], answer.status, answer.message or "")
         return reply(encode(answer))
     if any(field is not UNSET for field in (given.id, given.label, given.correct, given.withdraw)):
-        raise refuse("feedback", "the body", accepted, "both")
+        raise input_error("feedback", "the body", accepted, "both")
     if not 1 <= len(given.feedback) <= call.limits.examples:
-        raise refuse("feedback", '"feedback"', f"1 to {call.limits.examples} labels", str(len(given.feedback)))
+        raise input_error("feedback", '"feedback"', f"1 to {call.limits.examples} labels", str(len(given.feedback)))
     call.charge(len(given.feedback))
     answers = await asyncio.gather(*(_learn(call.model, verdict) for verdict in given.feedback))
     return reply(encode(FeedbackAnswers(list(answers))))
@@ -88,8 +88,8 @@ async def _change(call: Call, name: str, label: Any) -> FeedbackAnswer | None:
 async def _learn(model: ServedModel, verdict: Verdict) -> FeedbackAnswer:
     pending = model.pending.get(verdict.id)
     if pending is None:
-        message = refusal("feedback", '"id"', "the id of one of the latest remembered predictions",
-                          repr(verdict.id), 'Predict with "remember": true to get an id.')  # fmt: skip
+        message = error_message("feedback", '"id"', "the id of one of the latest remembered predictions",
+                                repr(verdict.id), 'Predict with "remember": true to get an id.')  # fmt: skip
         return FeedbackAnswer(verdict.id, "unknown", message=message)
     if pending.labelled:
         return _again(verdict, pending)
@@ -119,6 +119,6 @@ def _same(one: Any, other: Any) -> bool:
 
 
 def _conflict(verdict: Verdict) -> FeedbackAnswer:
-    message = refusal("feedback", '"label"', "the one that came first for this id", repr(verdict.label)[:80],
-                      'The first label counts. Add "correct": true to correct it.')  # fmt: skip
+    message = error_message("feedback", '"label"', "the one that came first for this id", repr(verdict.label)[:80],
+                            'The first label counts. Add "correct": true to correct it.')  # fmt: skip
     return FeedbackAnswer(verdict.id, "conflict", message=message)

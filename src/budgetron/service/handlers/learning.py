@@ -9,7 +9,7 @@ from msgspec import UNSET
 from starlette.responses import Response
 
 from budgetron.durable import Request
-from budgetron.errors import refuse, shown
+from budgetron.errors import input_error, shown
 from budgetron.service.handlers.features import check_text, doubt_about, offsets_of, rows_of, tasks_of
 from budgetron.service.http.wire import LabelledExample, LearnAnswer, LearnRequest, encode, learn_request, reply
 
@@ -60,10 +60,12 @@ def idempotency_key(call: Call, given: Any = UNSET) -> str | None:
     if header is None:
         return None if given is UNSET else str(given)
     if given is not UNSET and given != header:
-        raise refuse("learn", '"key"', "equal to the header Idempotency-Key", "two different keys", "Send one of them.")
+        raise input_error(
+            "learn", '"key"', "equal to the header Idempotency-Key", "two different keys", "Send one of them."
+        )
     if not 1 <= len(header) <= _MAX_KEY_LENGTH or not header.isprintable():
         accepted = f"1 to {_MAX_KEY_LENGTH} printable characters"
-        raise refuse("learn", "the header Idempotency-Key", accepted, shown(header))
+        raise input_error("learn", "the header Idempotency-Key", accepted, shown(header))
     return header
 
 
@@ -71,12 +73,12 @@ def _examples(given: LearnRequest, limit: int) -> list[LabelledExample]:
     accepted = 'one with "features" and "label", or one with "examples"'
     if given.examples is UNSET:
         if given.features is UNSET or given.label is UNSET:
-            raise refuse("learn", "the body", accepted, "neither")
+            raise input_error("learn", "the body", accepted, "neither")
         return [LabelledExample(given.features, given.label, given.task, given.weight, given.offset)]
     alone = (given.features, given.label, given.weight, given.offset)
     if given.task is not None or any(field is not UNSET for field in alone):
-        raise refuse("learn", "the body", accepted, "both")
+        raise input_error("learn", "the body", accepted, "both")
     if not 1 <= len(given.examples) <= limit:
-        raise refuse("learn", '"examples"', f"1 to {limit} examples", str(len(given.examples)),
-                     "Divide them among several requests, or send a stream of NDJSON.")  # fmt: skip
+        raise input_error("learn", '"examples"', f"1 to {limit} examples", str(len(given.examples)),
+                          "Divide them among several requests, or send a stream of NDJSON.")  # fmt: skip
     return given.examples

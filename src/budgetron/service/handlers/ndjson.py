@@ -30,7 +30,7 @@ from starlette.requests import ClientDisconnect
 from starlette.responses import Response
 
 from budgetron.durable import HostedModel, KeyReused, Learned, StreamRows, row_digest
-from budgetron.errors import InputError, refusal
+from budgetron.errors import InputError, error_message
 from budgetron.learners.input.classes import in_known_spelling
 from budgetron.service.handlers.beginning import Numbered, can_begin, labels_of, unusual, usual_lines
 from budgetron.service.handlers.features import doubt_about
@@ -197,7 +197,9 @@ def _read(line: bytes, decoder: Any, block: list[Numbered], tally: Tally, limit:
 
 
 def _line_too_long(limit: int) -> HTTPProblem:
-    return HTTPProblem(413, "too_long", refusal("stream", "a line", f"at most {limit} bytes long", "a longer one"))
+    return HTTPProblem(
+        413, "too_long", error_message("stream", "a line", f"at most {limit} bytes long", "a longer one")
+    )
 
 
 async def learn_block(

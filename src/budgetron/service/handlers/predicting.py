@@ -14,7 +14,7 @@ from starlette.responses import Response
 
 from budgetron.decisions import ASK
 from budgetron.durable import HostedModel, ModelHost
-from budgetron.errors import InputError, refuse
+from budgetron.errors import InputError, input_error
 from budgetron.learners.asking import lead_of
 from budgetron.learners.estimators.budgetron import probabilities
 from budgetron.learners.input.classes import label_text
@@ -210,7 +210,7 @@ async def predict(call: Call) -> Response:
     accepted = 'one with "features", or one with "examples"'
     if request.examples is UNSET:
         if request.features is UNSET:
-            raise refuse("predict", "the body", accepted, "neither")
+            raise input_error("predict", "the body", accepted, "neither")
         one = Example(request.features, request.task, request.offset)
         prediction = await model.predictor.one(one.features, one.task, one.offset)
         model.statistics.n_predicted += 1
@@ -220,10 +220,10 @@ async def predict(call: Call) -> Response:
         return reply(encode(prediction))
     examples = request.examples
     if request.features is not UNSET or request.task is not None or request.offset is not UNSET:
-        raise refuse("predict", "the body", accepted, "both")
+        raise input_error("predict", "the body", accepted, "both")
     if not 1 <= len(examples) <= call.limits.examples:
-        raise refuse("predict", '"examples"', f"1 to {call.limits.examples} examples", str(len(examples)),
-                     "Divide them among several requests, or send a stream of NDJSON.")  # fmt: skip
+        raise input_error("predict", '"examples"', f"1 to {call.limits.examples} examples", str(len(examples)),
+                          "Divide them among several requests, or send a stream of NDJSON.")  # fmt: skip
     call.charge(len(examples))
     answers = await model.predictor.many(examples)
     model.statistics.n_predicted += len(answers)

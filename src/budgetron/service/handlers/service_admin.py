@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from msgspec import UNSET, structs
 from starlette.responses import Response
 
-from budgetron.errors import refuse
+from budgetron.errors import input_error
 from budgetron.service.http.admin_wire import AuditAnswer, LimitsAnswer, limits_request
 from budgetron.service.http.wire import encode, reply
 
@@ -34,7 +34,7 @@ async def set_limits(service: Service, call: ServiceCall) -> Response:
     changes = {name: value for name, value in structs.asdict(given).items() if value is not UNSET}
     if not changes:
         accepted = "one with " + ", ".join(f'"{name}"' for name in given.__struct_fields__)
-        raise refuse("limits", "the body", accepted, "none of them")
+        raise input_error("limits", "the body", accepted, "none of them")
     before = structs.asdict(_current(service))
     after = LimitsAnswer(**{**before, **changes})
     service.rates.rate, service.rates.address_rate = after.rate, after.address_rate

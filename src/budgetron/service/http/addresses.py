@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from functools import lru_cache
 from typing import Any
 
-from budgetron.errors import refuse, shown
+from budgetron.errors import input_error, shown
 
 Network = ipaddress.IPv4Network | ipaddress.IPv6Network
 _HEADER = b"x-forwarded-for"
@@ -21,7 +21,7 @@ def networks_of(texts: Iterable[str]) -> list[Network]:
             found.append(ipaddress.ip_network(text))
         except ValueError:
             accepted = "an address or a network such as 10.0.0.7, 10.0.0.0/8 or fd00::/8"
-            raise refuse("serve", "--trusted-proxy", accepted, shown(text)) from None
+            raise input_error("serve", "--trusted-proxy", accepted, shown(text)) from None
     return found
 
 

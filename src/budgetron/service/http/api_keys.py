@@ -23,7 +23,7 @@ from dataclasses import dataclass
 from hashlib import sha256
 from pathlib import Path
 
-from budgetron.errors import InputError, OperationalError, refusal, refuse, shown
+from budgetron.errors import InputError, OperationalError, error_message, input_error, shown
 from budgetron.persist import replace_file
 
 ROLES = ("predict", "learn", "admin")  # each may do what those before it may
@@ -75,8 +75,8 @@ class ApiKeys:
         """The key of this token, or None if there is none, or it has expired."""
         if self._failing_since is not None and time.monotonic() > self._failing_since + GRACE:
             raise KeysUnreadable(
-                refusal("service", "the key file", "readable and valid", "a file that is not",
-                        "No key is accepted until the file is correct again; the server log has the reason.")
+                error_message("service", "the key file", "readable and valid", "a file that is not",
+                              "No key is accepted until the file is correct again; the server log has the reason.")
             )  # fmt: skip
         key = self._by_digest.get(sha256(token.encode("utf-8", "surrogatepass")).digest())
         if key is None or not key.is_valid_on(datetime.datetime.now(datetime.UTC).date()):
@@ -104,11 +104,16 @@ class ApiKeys:
 def read_keys(path: Path) -> list[ApiKey]:
     """Read the keys of a file. Errors name the line, and never quote what is on it."""
     if os.name == "posix" and os.stat(path).st_mode & stat.S_IWOTH:
-        raise refuse("keys", "the file", "writable by its owner only", f"{str(path)!r}, which everyone may write to",
-                     f"Run: chmod 600 {path}")  # fmt: skip
+        raise input_error(
+            "keys",
+            "the file",
+            "writable by its owner only",
+            f"{str(path)!r}, which everyone may write to",
+            f"Run: chmod 600 {path}",
+        )
     content = path.read_bytes()
     if len(content) > _MAX_BYTES:
-        raise refuse("keys", "the file", f"at most {_MAX_BYTES} bytes long", f"{len(content)} bytes")
+        raise input_error("keys", "the file", f"at most {_MAX_BYTES} bytes long", f"{len(content)} bytes")
     keys: list[ApiKey] = []
     for number, line in enumerate(content.decode("utf-8", "replace").splitlines(), start=1):
         words = line.split("#")[0].split()
@@ -116,10 +121,10 @@ def read_keys(path: Path) -> list[ApiKey]:
             keys.append(_key(path, number, words))
     names = [key.name for key in keys]
     if len(set(names)) != len(names):
-        raise refuse("keys", "the names in the file", "different", "the same name twice", f"Edit {path}.")
+        raise input_error("keys", "the names in the file", "different", "the same name twice", f"Edit {path}.")
     if not keys or len(keys) > _MAX_KEYS:
-        raise refuse("keys", "the file", f"one with 1 to {_MAX_KEYS} keys", f"{len(keys)} keys in {str(path)!r}",
-                     "Add one with: budgetron keys add FILE NAME ROLE")  # fmt: skip
+        raise input_error("keys", "the file", f"one with 1 to {_MAX_KEYS} keys", f"{len(keys)} keys in {str(path)!r}",
+                          "Add one with: budgetron keys add FILE NAME ROLE")  # fmt: skip
     return keys
 
 
@@ -142,7 +147,7 @@ def _key(path: Path, number: int, words: list[str]) -> ApiKey:
         if role not in ROLES or len(raw) != 32 or (rate is not None and not 0 < rate < 1e12):
             raise ValueError
     except ValueError:
-        raise refuse("keys", f"line {number} of {str(path)!r}", accepted, "a line of another form") from None
+        raise input_error("keys", f"line {number} of {str(path)!r}", accepted, "a line of another form") from None
     return ApiKey(name, role, raw, rate, expires, models)
 
 
@@ -156,14 +161,16 @@ def add(
 ) -> str:
     """Add a new key to the file, which is created if missing. Returns the key, which cannot be shown again."""
     if role not in ROLES:
-        raise refuse("keys", "role", f"one of {', '.join(ROLES)}", shown(role))
+        raise input_error("keys", "role", f"one of {', '.join(ROLES)}", shown(role))
     if not name or len(name) > 100 or not name.isprintable() or "#" in name or len(name.split()) != 1:
-        raise refuse("keys", "name", "one word of at most 100 characters, without #", shown(name))
+        raise input_error("keys", "name", "one word of at most 100 characters, without #", shown(name))
     if any(not model.replace("-", "").replace("_", "").isalnum() for model in models):
-        raise refuse("keys", "models", "names of models: letters, digits, - and _", shown(models))
+        raise input_error("keys", "models", "names of models: letters, digits, - and _", shown(models))
     known = read_keys(path) if path.exists() and path.stat().st_size else []
     if any(key.name == name for key in known):
-        raise refuse("keys", "name", "one that is not in the file yet", shown(name), "Remove its line to replace it.")
+        raise input_error(
+            "keys", "name", "one that is not in the file yet", shown(name), "Remove its line to replace it."
+        )
     token = PREFIX + secrets.token_urlsafe(32)
     options = [f"{rate:g}"] if rate else []
     options += [f"expires={expires.isoformat()}"] if expires else []

@@ -22,7 +22,7 @@ from starlette.responses import Response
 from starlette.routing import Route
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from budgetron.errors import refusal
+from budgetron.errors import error_message
 from budgetron.service import live
 from budgetron.service.http import docs_page, openapi
 from budgetron.service.http.api_keys import ANONYMOUS, ApiKey
@@ -212,7 +212,9 @@ class ModelEndpoint(Endpoint):
         service, name, scope = self._service, request.path_params.get("model", DEFAULT), request.scope
         key = authorize(service, request, operation.role)
         if not key.may_use(name):
-            message = refusal("API key", f"the models of {key.name!r}", f"one with {name[:80]!r}", str(key.models))
+            message = error_message(
+                "API key", f"the models of {key.name!r}", f"one with {name[:80]!r}", str(key.models)
+            )
             raise HTTPProblem(403, "not_allowed", message)
         model = service.models.get(name)
         if model is None:
@@ -240,7 +242,9 @@ class ServiceEndpoint(Endpoint):
         service = self._service
         key = authorize(service, request, operation.role)
         if key.models is not None:
-            message = refusal("API key", f"the models of {key.name!r}", "all: this belongs to all", str(key.models))
+            message = error_message(
+                "API key", f"the models of {key.name!r}", "all: this belongs to all", str(key.models)
+            )
             raise HTTPProblem(403, "not_allowed", message)
         call = ServiceCall(**self._fields(request, key))
         if request.url.path != LIMITS:
@@ -306,17 +310,19 @@ class OwnEndpoint:
 
 def _unknown_path(request: Request) -> HTTPProblem:
     path = repr(request.url.path)[:120]
-    return HTTPProblem(404, "unknown_path", refusal("request", "the path", "one that /docs lists", path))
+    return HTTPProblem(404, "unknown_path", error_message("request", "the path", "one that /docs lists", path))
 
 
 def _wrong_method(request: Request, methods: Any) -> HTTPProblem:
-    message = refusal("request", f"the method of {request.url.path[:100]!r}", " or ".join(methods), request.method[:20])
+    message = error_message(
+        "request", f"the method of {request.url.path[:100]!r}", " or ".join(methods), request.method[:20]
+    )
     return HTTPProblem(405, "method", message, {"allow": ", ".join(methods)})
 
 
 def _wrong_content_type(operation: Operation, kind: str) -> HTTPProblem:
     accepted = JSON + (f" or {NDJSON}" if operation.stream_handler is not None else "")
-    return HTTPProblem(415, "content_type", refusal("request", "Content-Type", accepted, repr(kind)[:80]))
+    return HTTPProblem(415, "content_type", error_message("request", "Content-Type", accepted, repr(kind)[:80]))
 
 
 def _no_model(service: Service, name: str) -> HTTPProblem:
@@ -324,7 +330,9 @@ def _no_model(service: Service, name: str) -> HTTPProblem:
         message = f"service: the model {name!r} is being recovered from its log. Retry in a second."
         return HTTPProblem(503, "recovering", message, RETRY)
     accepted = f"one of {', '.join(service.names)}"
-    return HTTPProblem(404, "unknown_model", refusal("request", "the name of the model", accepted, repr(name)[:80]))
+    return HTTPProblem(
+        404, "unknown_model", error_message("request", "the name of the model", accepted, repr(name)[:80])
+    )
 
 
 def _too_many_connections() -> HTTPProblem:

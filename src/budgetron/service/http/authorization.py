@@ -8,7 +8,7 @@ from urllib.parse import urlsplit
 from starlette.datastructures import Headers
 from starlette.requests import Request
 
-from budgetron.errors import refusal
+from budgetron.errors import error_message
 from budgetron.service.http.api_keys import ANONYMOUS, ApiKey
 from budgetron.service.http.problems import CLOSE, HTTPProblem
 from budgetron.service.lifecycle import Service
@@ -27,7 +27,7 @@ def check_headers(headers: Iterable[tuple[bytes, bytes]]) -> HTTPProblem | None:
     repeated = sorted({name.decode() for name in names if names.count(name) > 1})
     accepted = "with Host, and each header of " + ", ".join(sorted(name.decode() for name in _ONCE)) + " once at most"
     came = f"{', '.join(repeated)} more than once" if repeated else "no Host"
-    return HTTPProblem(400, "malformed", refusal("request", "the headers", accepted, came), CLOSE)
+    return HTTPProblem(400, "malformed", error_message("request", "the headers", accepted, came), CLOSE)
 
 
 def authorize(service: Service, request: Request, role: str) -> ApiKey:
@@ -37,12 +37,12 @@ def authorize(service: Service, request: Request, role: str) -> ApiKey:
         return ANONYMOUS
     key = service.api_keys.find(token_of(request.headers))
     if key is None:
-        message = refusal("API key", "the header Authorization", "Bearer KEY, with a key that is valid",
-                          "none, or an unknown or expired one")  # fmt: skip
+        message = error_message("API key", "the header Authorization", "Bearer KEY, with a key that is valid",
+                                "none, or an unknown or expired one")  # fmt: skip
         raise HTTPProblem(401, "no_key", message, {"www-authenticate": "Bearer"})
     request.scope[KEY] = key.name
     if not key.may(role):
-        raise HTTPProblem(403, "not_allowed", refusal("API key", f"the role of {key.name!r}", role, key.role))
+        raise HTTPProblem(403, "not_allowed", error_message("API key", f"the role of {key.name!r}", role, key.role))
     return key
 
 
@@ -63,10 +63,12 @@ def _check_origin(service: Service, request: Request) -> None:
     if not service.settings.without_keys:
         name = host.rsplit(":", 1)[0] if not host.endswith("]") else host
         if not is_loopback(name.strip("[]")):
-            raise HTTPProblem(421, "host", refusal("request", "Host", "localhost, 127.0.0.1 or [::1]", repr(host)[:80]))
+            raise HTTPProblem(
+                421, "host", error_message("request", "Host", "localhost, 127.0.0.1 or [::1]", repr(host)[:80])
+            )
     origin, site = headers.get(b"origin"), headers.get(b"sec-fetch-site", b"none")
     if (origin is not None and urlsplit(origin.decode("latin-1")).netloc != host) or site not in _OWN_SITES:
         came = (origin or site).decode("latin-1")
-        message = refusal("request", "Origin", "this service's own page", repr(came)[:80],
-                          "Use API keys (--keys) to call the service from other web pages.")  # fmt: skip
+        message = error_message("request", "Origin", "this service's own page", repr(came)[:80],
+                                "Use API keys (--keys) to call the service from other web pages.")  # fmt: skip
         raise HTTPProblem(403, "origin", message)

@@ -16,7 +16,7 @@ from starlette.requests import ClientDisconnect, Request
 from starlette.responses import Response
 from starlette.types import Receive, Scope, Send
 
-from budgetron.errors import refusal
+from budgetron.errors import error_message
 from budgetron.service.audit import AuditLog
 from budgetron.service.http.api_keys import ApiKey
 from budgetron.service.http.connections import Connections
@@ -161,17 +161,17 @@ class TwoWayStream(Response):
 
 def too_many(which: str, seconds: float) -> HTTPProblem:
     """The response to a client that exceeds a rate."""
-    message = refusal("request", which, "within its limit", "a higher rate", f"Retry in {seconds:.1f} seconds.")
+    message = error_message("request", which, "within its limit", "a higher rate", f"Retry in {seconds:.1f} seconds.")
     return HTTPProblem(429, "too_many", message, {"retry-after": str(int(seconds) + 1)})
 
 
 def _too_long(limit: int) -> HTTPProblem:
-    message = refusal("request", "the body", f"at most {limit} bytes long", "more bytes",
-                      "Send fewer examples per request, or a stream of NDJSON.")  # fmt: skip
+    message = error_message("request", "the body", f"at most {limit} bytes long", "more bytes",
+                            "Send fewer examples per request, or a stream of NDJSON.")  # fmt: skip
     return HTTPProblem(413, "too_long", message, CLOSE)
 
 
 def _too_slow(seconds: float) -> HTTPProblem:
     accepted = f"sent without a pause of {seconds:g} seconds, at {_MIN_BYTES_PER_SECOND} bytes per second or faster"
-    message = refusal("request", "the body", accepted, "a slower one")
+    message = error_message("request", "the body", accepted, "a slower one")
     return HTTPProblem(408, "too_slow", message, CLOSE)

@@ -37,7 +37,7 @@ from budgetron.errors import (
     OperationalError,
     StorageError,
     WorkerError,
-    refusal,
+    error_message,
 )
 from budgetron.learners.input.validation import NAME_THE_TASKS
 from budgetron.service.http.api_keys import KeysUnreadable
@@ -113,9 +113,11 @@ def problem_of(error: Exception) -> HTTPProblem | None:
     if isinstance(error, HTTPProblem):
         return error
     if isinstance(error, msgspec.ValidationError):
-        return HTTPProblem(400, "malformed", refusal("request", "the body", "of the form shown at /docs", _tidy(error)))
+        return HTTPProblem(
+            400, "malformed", error_message("request", "the body", "of the form shown at /docs", _tidy(error))
+        )
     if isinstance(error, msgspec.DecodeError | UnicodeDecodeError | RecursionError):
-        return HTTPProblem(400, "malformed", refusal("request", "the body", "JSON", _tidy(error)))
+        return HTTPProblem(400, "malformed", error_message("request", "the body", "JSON", _tidy(error)))
     for kind, found in STATUSES:
         if isinstance(error, kind):
             message = in_json_terms(str(error)) or kind.__name__

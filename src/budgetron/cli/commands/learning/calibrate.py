@@ -23,7 +23,7 @@ from budgetron.cli.options import (
     overwrite_option,
     stream_argument,
 )
-from budgetron.errors import refuse
+from budgetron.errors import input_error
 
 WHO = "calibrate"
 
@@ -58,7 +58,7 @@ def command(model: str, stream: str, save: str, overwrite: bool, as_json: bool, 
 
     settings = settings_from_options(WHO, given)
     if settings is None:
-        raise refuse(WHO, "--threshold, --costs or --max-error", "given", "none of them")
+        raise input_error(WHO, "--threshold, --costs or --max-error", "given", "none of them")
     outputs.check(WHO, "--save", save, overwrite, own=model)
     learner, columns = models.load(model)
     columns = known_columns(WHO, "MODEL", model, columns)
@@ -73,7 +73,7 @@ def command(model: str, stream: str, save: str, overwrite: bool, as_json: bool, 
             learner._count_decisions(margins, learner._classes.codes(WHO, rows.y))
     point = learner.operating_point
     if not point.n:
-        raise refuse(WHO, "STREAM", "a stream with labelled examples", f"{stream!r}, which has none or too few")
+        raise input_error(WHO, "STREAM", "a stream with labelled examples", f"{stream!r}, which has none or too few")
     io.save_model(save, learner, columns)
     if as_json:
         click.echo(json.dumps({"source": stream, "saved": save, "operating_point": point.to_dict()}, default=str))

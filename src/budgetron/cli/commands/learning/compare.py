@@ -21,7 +21,7 @@ from budgetron.cli.formatting import console, counted, decimal, percent, plain, 
 from budgetron.cli.learner_spec import LearnerSpec, has_parameter, learner_named, works_without_kernel
 from budgetron.cli.options import StreamOptions, json_option, stream_argument, stream_options
 from budgetron.cli.summary import constant_words, most_frequent_class, rare_words
-from budgetron.errors import BudgetronError, refuse, shown
+from budgetron.errors import BudgetronError, input_error, shown
 from budgetron.learners.registry import learner_names
 
 if TYPE_CHECKING:
@@ -96,7 +96,7 @@ def command(
                 raise
             error = problem  # raised after the figures of the rows before it
         if comparison is None:
-            raise refuse(WHO, "STREAM", "a stream with at least one example", f"{stream!r}, which has none")
+            raise input_error(WHO, "STREAM", "a stream with at least one example", f"{stream!r}, which has none")
     results, chosen = comparison.results(), recommend(comparison, entries)
     if as_json:
         click.echo(json.dumps(_record(options, entries, comparison, chosen)))
@@ -131,7 +131,7 @@ def _entries(learners: str | None, budgets: str, graphs: str, kernel: str | None
     if not 1 <= len(specs) <= _MAX_LEARNERS:
         what = "the number of settings (learners × budgets × graphs)"
         remedy = "Change --learners, --budgets or --graphs."
-        raise refuse(WHO, what, f"1 to {_MAX_LEARNERS}", shown(len(specs)), remedy)
+        raise input_error(WHO, what, f"1 to {_MAX_LEARNERS}", shown(len(specs)), remedy)
     yield from (entry.checked(WHO) for entry in specs)
 
 

@@ -14,7 +14,7 @@ import click
 from budgetron.cli import reasons
 from budgetron.cli.formatting import console, counted, kernel_words, percent, plain, shorten, size, table
 from budgetron.cli.options import json_option, model_argument
-from budgetron.errors import refuse
+from budgetron.errors import input_error
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -61,7 +61,9 @@ def command(
     if example is not None:
         found["example"] = reasons.explained(model, learner, columns, example, task, nearest)
     elif task is not None:
-        raise refuse(reasons.WHO, "--task", "used with --example", "--task alone", "Add the example: --example JSON.")
+        raise input_error(
+            reasons.WHO, "--task", "used with --example", "--task alone", "Add the example: --example JSON."
+        )
     if importance is not None:
         found["importance"] = reasons.importance(model, learner, columns, importance)
     if as_json:

@@ -28,7 +28,7 @@ from budgetron.cli.options import (
     stream_argument,
     stream_options,
 )
-from budgetron.errors import BudgetronError, refuse
+from budgetron.errors import BudgetronError, input_error
 
 if TYPE_CHECKING:
     from budgetron.io import Columns
@@ -125,8 +125,13 @@ def command(ctx: click.Context, /, stream: str, **given: Any) -> None:
     outputs.check(WHO, "--report", given["report"], given["overwrite"])
     outputs.check(WHO, "--history", given["history"], overwrite=True)
     if given["ray"] is not None and given["resume"] is not None and not models.in_shards(given["resume"]):
-        raise refuse(WHO, "--resume", "a model in shards, with --ray", repr(given["resume"]),
-                     "A single model cannot be divided into shards: start a new one, or leave out --ray.")  # fmt: skip
+        raise input_error(
+            WHO,
+            "--resume",
+            "a model in shards, with --ray",
+            repr(given["resume"]),
+            "A single model cannot be divided into shards: start a new one, or leave out --ray.",
+        )
 
     result = _learn(text, learner, given)
     try:
@@ -207,7 +212,7 @@ def _learn(text: StreamOptions, learner: LearnerSpec | None, given: dict[str, An
                 came = f"{text.source!r}, stopped by {guard.signal_name} before the first"
             elif labelled.n_bad:
                 came += f", and {counted(labelled.n_bad, 'bad line')}"
-            raise refuse(WHO, "STREAM", "a stream with at least one example", came)
+            raise input_error(WHO, "STREAM", "a stream with at least one example", came)
         validation = validator.finish()
         if directory is not None:  # again: the running means of the columns have changed since the first block
             model.keep_columns(labelled.stream.columns)
@@ -236,7 +241,7 @@ def _window(first_rows: int) -> int:
 def known_columns(who: str, option: str, path: str, columns: Columns | None) -> Columns:
     """The columns of a model. A model without them cannot read a stream."""
     if columns is None:
-        raise refuse(
+        raise input_error(
             who,
             option,
             "a model that knows the columns of its file",
@@ -254,7 +259,7 @@ def _refuse_settings(ctx: click.Context, source: str) -> None:
         if ctx.get_parameter_source(name) not in (None, click.core.ParameterSource.DEFAULT):
             option = "--set" if name == "others" else f"--{name.replace('_', '-')}"
             accepted = "left out with --resume" if source == "--resume" else "left out if --ray holds a model already"
-            raise refuse(WHO, option, accepted, "both", "A saved model keeps its settings.")
+            raise input_error(WHO, option, accepted, "both", "A saved model keeps its settings.")
 
 
 def _save(result: RunResult, path: str) -> None:

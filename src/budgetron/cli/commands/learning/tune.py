@@ -27,7 +27,7 @@ from budgetron.cli.options import (
     stream_argument,
     stream_options,
 )
-from budgetron.errors import refuse
+from budgetron.errors import input_error
 
 WHO = "tune"
 # Multiples of the default; 1 must be among them.
@@ -82,7 +82,7 @@ def command(stream: str, rows: int, as_json: bool, **given: Any) -> None:
         rounds.append(_budget(prefix, learner))
         learner = rounds[-1].texts[rounds[-1].chosen]
     if not rounds:
-        raise refuse(
+        raise input_error(
             WHO, "what to tune", "a Gaussian kernel without a gamma, or a budget", f"{learner.learner} with neither"
         )
     if as_json:
@@ -107,7 +107,7 @@ class _Prefix:
                 sys.exit(INTERRUPTED)
             self.classes = labelled.classes
         if not self.blocks:
-            raise refuse(WHO, "STREAM", "a stream with at least one example", f"{text.source!r}, which has none")
+            raise input_error(WHO, "STREAM", "a stream with at least one example", f"{text.source!r}, which has none")
         self.n = sum(len(block.y) for block in self.blocks)
         self.is_whole = text.limit is None or self.n < text.limit
         self.is_sparse = labelled.stream.columns.sparse
@@ -192,7 +192,7 @@ def _round(prefix: _Prefix, what: str, texts: dict[str, LearnerSpec], default: L
     results = comparison.results()
     name = next(name for name, text in texts.items() if text is default)
     if name not in results:
-        raise refuse(WHO, what, "such that the learner accepts the stream", comparison.refused[name])
+        raise input_error(WHO, what, "such that the learner accepts the stream", comparison.refused[name])
     best = most_accurate(results)
     better = is_worse(comparison, name, best)
     memory = {candidate: finish.model.memory_bytes_ for candidate, finish in results.items()}

@@ -16,7 +16,7 @@ from budgetron import data
 from budgetron.cli import outputs
 from budgetron.cli.options import overwrite_option
 from budgetron.data.files import cache_folder, own_folder
-from budgetron.errors import BudgetronError, refuse
+from budgetron.errors import BudgetronError, input_error
 
 _NAMES = click.argument("names", nargs=-1, type=click.Choice(list(data.available())))
 _FROM = click.option(
@@ -97,9 +97,7 @@ def verify(names: tuple[str, ...], folder: str | None, as_json: bool) -> None:
 @click.option("--shuffle", type=int, metavar="SEED", help="Shuffle the rows with this seed.")
 @click.option("--rows", type=click.IntRange(min=1), metavar="N", help="Write only the first N rows (after --shuffle).")
 @overwrite_option
-def export(
-    name: str, file: str, folder: str | None, shuffle: int | None, rows: int | None, overwrite: bool
-) -> None:
+def export(name: str, file: str, folder: str | None, shuffle: int | None, rows: int | None, overwrite: bool) -> None:
     """Write a data set as CSV: the features by name, then `task` and `label`. Use - as FILE for standard output.
 
     One-hot columns (origin=EWR, origin=JFK) are written as one categorical column (origin).
@@ -112,7 +110,7 @@ def export(
     if sparse.issparse(dataset.X):
         came = f"{name!r}, whose rows are sparse with {dataset.d:,} features"
         remedy = f"Load it in Python with budgetron.data.load({name!r})."
-        raise refuse("datasets export", "NAME", "a data set with dense rows", came, remedy)
+        raise input_error("datasets export", "NAME", "a data set with dense rows", came, remedy)
     if shuffle is not None:
         dataset = dataset.shuffled(shuffle)
     if rows is not None:

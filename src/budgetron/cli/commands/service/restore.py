@@ -8,7 +8,7 @@ from pathlib import Path
 import click
 
 from budgetron.cli.commands.service.verify import is_sharded
-from budgetron.errors import refuse, shown
+from budgetron.errors import input_error, shown
 
 
 @click.command("restore")
@@ -35,13 +35,25 @@ def command(backup: str, directory: Path | None, at: str | None, listing: bool) 
         _list_points(backup)
         return
     if directory is None:
-        raise refuse("restore", "DIRECTORY", "given", "none", "Name the directory of the model, such as DATA/default.")
+        raise input_error(
+            "restore", "DIRECTORY", "given", "none", "Name the directory of the model, such as DATA/default."
+        )
     if is_sharded(directory):
-        raise refuse("restore", "DIRECTORY", "that of a model in one piece", f"{str(directory)!r}, a model in shards",
-                     "Replace the whole directory by a copy that was made while the service was stopped.")  # fmt: skip
+        raise input_error(
+            "restore",
+            "DIRECTORY",
+            "that of a model in one piece",
+            f"{str(directory)!r}, a model in shards",
+            "Replace the whole directory by a copy that was made while the service was stopped.",
+        )
     if directory.is_dir() and any((folder / "host.sqlite").exists() for folder in directory.iterdir()):
-        raise refuse("restore", "DIRECTORY", "the directory of one model", f"{str(directory)!r}, which contains models",
-                     f"Name the model, for example {directory / 'default'}.")  # fmt: skip
+        raise input_error(
+            "restore",
+            "DIRECTORY",
+            "the directory of one model",
+            f"{str(directory)!r}, which contains models",
+            f"Name the model, for example {directory / 'default'}.",
+        )
     if at is None or at.isdecimal():
         done = restore(backup, directory, position=None if at is None else int(at))
     else:
@@ -63,7 +75,9 @@ def _seconds(text: str) -> float:
     try:
         found = datetime.fromisoformat(text)
     except ValueError:
-        raise refuse("restore", "--at", "a record number, or a time such as 2026-11-17T12:30:00", shown(text)) from None
+        raise input_error(
+            "restore", "--at", "a record number, or a time such as 2026-11-17T12:30:00", shown(text)
+        ) from None
     return (found if found.tzinfo else found.replace(tzinfo=UTC)).timestamp()
 
 
@@ -72,7 +86,9 @@ def _list_points(source: str) -> None:
     from budgetron.durable.replication.store import is_copy, open_store
 
     if not is_copy(source):
-        raise refuse("restore", "--list", "given with a copy", shown(source), "A backup has one state, its last one.")
+        raise input_error(
+            "restore", "--list", "given with a copy", shown(source), "A backup has one state, its last one."
+        )
     for run in read_runs(open_store(source)):
         lost = "  (objects after this are missing)" if run.missing else ""
         click.echo(f"{shown_time(run.base.at)}  to  {shown_time(run.last.at)}  "

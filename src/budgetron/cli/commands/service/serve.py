@@ -15,7 +15,7 @@ from typing import Any
 
 import click
 
-from budgetron.errors import MissingExtra, import_extra, refuse, shown
+from budgetron.errors import MissingExtra, import_extra, input_error, shown
 
 DEFAULT = "default"  # the model whose paths have no name, /v1/predict
 _SHARDS = 8  # default with --ray, as in `run`
@@ -29,36 +29,82 @@ _SHARDS = 8  # default with --ray, as in `run`
 @click.option("--keys", type=click.Path(path_type=Path, dir_okay=False, exists=True), help="File of API keys.")
 @click.option("--without-keys", is_flag=True, help="Allow other machines to connect without an API key.")
 @click.option("--rate", default=0.0, type=click.FloatRange(min=0), help="Examples per second and key; 0: no limit.")
-@click.option("--address-rate", default=0.0, type=click.FloatRange(min=0),
-              help="Examples per second and client address; 0: no limit.")
-@click.option("--address-connections", default=0, type=click.IntRange(min=0),
-              help="Open connections per client address; 0: no limit of its own.")
-@click.option("--trusted-proxy", "trusted_proxies", multiple=True, metavar="ADDRESS",
-              help="Address or network of a proxy whose X-Forwarded-For names the client; may be repeated.")
+@click.option(
+    "--address-rate",
+    default=0.0,
+    type=click.FloatRange(min=0),
+    help="Examples per second and client address; 0: no limit.",
+)
+@click.option(
+    "--address-connections",
+    default=0,
+    type=click.IntRange(min=0),
+    help="Open connections per client address; 0: no limit of its own.",
+)
+@click.option(
+    "--trusted-proxy",
+    "trusted_proxies",
+    multiple=True,
+    metavar="ADDRESS",
+    help="Address or network of a proxy whose X-Forwarded-For names the client; may be repeated.",
+)
 @click.option("--tls-certificate", type=click.Path(path_type=Path, exists=True), help="PEM file.")
 @click.option("--tls-key", type=click.Path(path_type=Path, exists=True), help="PEM file.")
 @click.option("--snapshot-every", default=50_000, show_default=True, type=click.IntRange(min=1), help="Examples.")
 @click.option("--shards", type=click.IntRange(min=1), help="Shards per new model; they divide its budget.")
-@click.option("--workers", type=click.IntRange(min=1), default=2, show_default=True,
-              help="Threads or Ray actors per model in shards.")
-@click.option("--max-workers", type=click.IntRange(min=1),
-              help="Add workers up to this number while more than 5,000 examples per worker wait.")
-@click.option("--ray", type=click.Path(path_type=Path, file_okay=False), metavar="DIRECTORY",
-              help="Run the shards on Ray, with logs in a directory that all nodes share; 8 unless --shards.")
+@click.option(
+    "--workers",
+    type=click.IntRange(min=1),
+    default=2,
+    show_default=True,
+    help="Threads or Ray actors per model in shards.",
+)
+@click.option(
+    "--max-workers",
+    type=click.IntRange(min=1),
+    help="Add workers up to this number while more than 5,000 examples per worker wait.",
+)
+@click.option(
+    "--ray",
+    type=click.Path(path_type=Path, file_okay=False),
+    metavar="DIRECTORY",
+    help="Run the shards on Ray, with logs in a directory that all nodes share; 8 unless --shards.",
+)
 @click.option("--pending", default=100_000, show_default=True, type=click.IntRange(min=1),
               help="Most predictions that may wait for a label.")  # fmt: skip
 @click.option("--grace", default=10.0, show_default=True, type=click.FloatRange(min=1), help="Seconds to stop cleanly.")
-@click.option("--consume", multiple=True, metavar="[NAME=]URL",
-              help="Learn from a stream of a broker, nats://HOST:PORT/STREAM, each message once; may be repeated.")
-@click.option("--traces", metavar="URL", help="Send OpenTelemetry traces to a collector, such as http://HOST:4318/v1/traces.")
-@click.option("--slow", default=1.0, show_default=True, type=click.FloatRange(min=0),
-              help="Log requests that take longer, in seconds; 0: none.")
+@click.option(
+    "--consume",
+    multiple=True,
+    metavar="[NAME=]URL",
+    help="Learn from a stream of a broker, nats://HOST:PORT/STREAM, each message once; may be repeated.",
+)
+@click.option(
+    "--traces", metavar="URL", help="Send OpenTelemetry traces to a collector, such as http://HOST:4318/v1/traces."
+)
+@click.option(
+    "--slow",
+    default=1.0,
+    show_default=True,
+    type=click.FloatRange(min=0),
+    help="Log requests that take longer, in seconds; 0: none.",
+)
 @click.option("--replicate-to", metavar="URL", help="Copy the models continuously to a directory or fsspec URL.")
 @click.option("--standby-of", metavar="URL", help="Follow such a copy, and take over when asked to.")
-@click.option("--replicate-every", default=1.0, show_default=True, type=click.FloatRange(min=0),
-              help="Seconds between two copies; 0: before each answer.")
-@click.option("--keep-copies", default=7.0, show_default=True, type=click.FloatRange(min=0),
-              help="Days back to which a copy can be restored.")
+@click.option(
+    "--replicate-every",
+    default=1.0,
+    show_default=True,
+    type=click.FloatRange(min=0),
+    help="Seconds between two copies; 0: before each answer.",
+)
+@click.option(
+    "--keep-copies",
+    default=7.0,
+    show_default=True,
+    type=click.FloatRange(min=0),
+    help="Days back to which a copy can be restored.",
+)
 @click.option("--take-over", is_flag=True, help="Claim the copy even if another directory wrote it last.")
 @click.option("--take-over-after", type=click.FloatRange(min=10), metavar="SECONDS",
               help="Of a standby: take over if the owner has written nothing for so long.")  # fmt: skip
@@ -128,10 +174,10 @@ def command(
     from budgetron.service.replication import CopySettings, copied_models
 
     if replicate_to is not None and standby_of is not None:
-        raise refuse("serve", "--replicate-to and --standby-of", "given one at a time", "both",
-                     "A standby writes to the URL that it follows, once it has taken over.")  # fmt: skip
+        raise input_error("serve", "--replicate-to and --standby-of", "given one at a time", "both",
+                          "A standby writes to the URL that it follows, once it has taken over.")  # fmt: skip
     if standby_of is not None and models:
-        raise refuse("serve", "MODEL", "left out with --standby-of, which serves what is copied", shown(models[0]))
+        raise input_error("serve", "MODEL", "left out with --standby-of, which serves what is copied", shown(models[0]))
     url = standby_of or replicate_to or ""
     copy = CopySettings(url, standby_of is not None, replicate_every, keep_copies, take_over, take_over_after)
     made = _models(models, data) if standby_of is None else dict.fromkeys(copied_models(standby_of))
@@ -144,11 +190,11 @@ def _streams(texts: tuple[str, ...], models: dict[str, Any]) -> tuple[tuple[str,
     for text in texts:
         named = re.fullmatch(r"(?:([A-Za-z0-9_-]{1,64})=)?(\w+://.+)", text)
         if named is None:
-            raise refuse("serve", "--consume", "[NAME=]nats://HOST:PORT/STREAM", shown(text))
+            raise input_error("serve", "--consume", "[NAME=]nats://HOST:PORT/STREAM", shown(text))
         name = named[1] or DEFAULT
         if name not in models or name in found:
             came = f"two of {name!r}" if name in found else repr(name)
-            raise refuse("serve", "--consume", f"one stream per model, of {', '.join(models)}", came)
+            raise input_error("serve", "--consume", f"one stream per model, of {', '.join(models)}", came)
         import_extra("serve --consume", "nats", "nats")
         from budgetron.service.consuming.nats_stream import StreamAddress
 
@@ -164,10 +210,12 @@ def _models(texts: tuple[str, ...], data: Path) -> dict[str, Callable[[], Any] |
         found = re.fullmatch(r"(?:([A-Za-z0-9_-]{1,64})=)?(.+)", text)
         # "b@d=Budgetron" has an invalid name and must not be read as the name of a learner.
         if found is None or (found[1] is None and Path(text).suffix == "" and "=" in text.split()[0]):
-            raise refuse("serve", "MODEL", "NAME=MODEL, with a name of letters, digits, - and _", shown(text))
+            raise input_error("serve", "MODEL", "NAME=MODEL, with a name of letters, digits, - and _", shown(text))
         name = found[1] or DEFAULT
         if name in named:
-            raise refuse("serve", "MODEL", "one model per name", f"two named {name!r}", "Give each a name: NAME=MODEL.")
+            raise input_error(
+                "serve", "MODEL", "one model per name", f"two named {name!r}", "Give each a name: NAME=MODEL."
+            )
         named[name] = _initial_model(found[2])
     if data.is_dir():
         for folder in sorted(data.iterdir()):
@@ -190,7 +238,7 @@ def _initial_model(text: str) -> Callable[[], Any]:
 
     first, *words = shlex.split(text) or [""]
     if first.endswith(".budgetron") or "/" in first:
-        raise refuse("serve", "MODEL", "an existing model file, or the name of a learner", repr(text))
+        raise input_error("serve", "MODEL", "an existing model file, or the name of a learner", repr(text))
     given: dict[str, str] = {}
     others = []
     for word in words:

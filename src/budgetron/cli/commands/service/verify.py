@@ -7,7 +7,7 @@ from pathlib import Path
 
 import click
 
-from budgetron.errors import StorageError, refuse
+from budgetron.errors import StorageError, input_error
 
 
 @click.command("verify")
@@ -30,7 +30,7 @@ def command(path: str) -> None:
     elif given.is_dir():
         places = list(model_directories(given))
     else:
-        raise refuse("verify", "PATH", "an existing file or directory, or a URL", repr(path))
+        raise input_error("verify", "PATH", "an existing file or directory, or a URL", repr(path))
     for place in places:
         try:
             for line in _report(place):
@@ -80,5 +80,5 @@ def model_directories(path: Path) -> list[Path]:
     found = [folder for folder in sorted(path.iterdir()) if folder.is_dir() and is_model(folder)]
     if not found:
         accepted = "the data directory of a service, the directory of a model, or a backup"
-        raise refuse("verify", "PATH", accepted, f"{str(path)!r}, which contains no model")
+        raise input_error("verify", "PATH", accepted, f"{str(path)!r}, which contains no model")
     return found

@@ -33,7 +33,7 @@ from budgetron.engine.reference.rules.budgetron.features.hashing import gaussian
 from budgetron.engine.reference.store import Store
 from budgetron.engine.saved_state import Field, Layout, require
 from budgetron.engine.settings import Settings
-from budgetron.errors import refuse
+from budgetron.errors import input_error
 from budgetron.graphs import Clique, Explicit, factor_of
 from budgetron.kernels import Gaussian
 
@@ -88,7 +88,7 @@ class FourierSgd(Rule):
 
     @classmethod
     def check_resize(cls, who: str, settings: Settings, capacity: int) -> None:
-        raise refuse(
+        raise input_error(
             who, "budget", "unchanged, because its random features are fixed", str(capacity), "Train a new model."
         )
 

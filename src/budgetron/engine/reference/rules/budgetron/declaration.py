@@ -30,7 +30,7 @@ from budgetron.engine.reference.rules.budgetron.sizes import plan, shapes
 from budgetron.engine.reference.rules.budgetron.sizes.resize import resized_state
 from budgetron.engine.saved_state import Field, Layout, clusters_of, length, require, verify_tasks
 from budgetron.engine.settings import Settings
-from budgetron.errors import refuse
+from budgetron.errors import input_error
 from budgetron.graphs import Clique, Explicit
 
 NotNegative = Annotated[float, Meta(ge=0.0, le=1e6)]
@@ -196,11 +196,11 @@ class BudgetronDeclaration(Rule):
         elif budget.examples is not None:
             found = plan.resized_to_count(settings, budget.examples)
         else:
-            raise refuse(who, "budget", "a number of examples, or a size in bytes", "None")
+            raise input_error(who, "budget", "a number of examples, or a size in bytes", "None")
         if found is None:
-            raise refuse(who, "budget", "enough for the beliefs that the model has",
-                         str(budget.bytes or budget.examples),
-                         "Train a new model with this budget: it begins with fewer beliefs.")  # fmt: skip
+            raise input_error(who, "budget", "enough for the beliefs that the model has",
+                              str(budget.bytes or budget.examples),
+                              "Train a new model with this budget: it begins with fewer beliefs.")  # fmt: skip
         return found, resized_state(state, settings, found)
 
     # ---- memory
