@@ -143,7 +143,7 @@ def overhead(quick: bool) -> dict[str, float]:
 def recovery(quick: bool) -> dict[str, float]:
     """Seconds of a block whose worker was killed before it, including the replay of the log."""
     X, y, tasks = stream(20_000)
-    took, usual = [], []
+    took, usual, load = [], [], []
     cluster()
     with tempfile.TemporaryDirectory() as folder:
         model = ShardedModel(learner(), shards=SHARDS, workers=1, backend="ray", directory=folder)
@@ -158,9 +158,11 @@ def recovery(quick: bool) -> dict[str, float]:
             began = time.perf_counter()
             model.partial_fit(X[part], y[part], tasks=tasks[part])
             took.append(time.perf_counter() - began)
-            print(f"recovered in {took[-1]:.1f} s", flush=True)
+            load.append(os.getloadavg()[0])
+            print(f"recovered in {took[-1]:.2f} s, load {load[-1]:.1f}", flush=True)
         model.close()
-    return {"seconds, median": float(np.median(took)), "seconds, most": max(took), "usual": float(np.median(usual))}
+    seconds = {"seconds, median": float(np.median(took)), "seconds, most": max(took), "usual": float(np.median(usual))}
+    return seconds | {"load, median": float(np.median(load))}
 
 
 def streams(quick: bool):

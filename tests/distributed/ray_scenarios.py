@@ -5,9 +5,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import signal
+import socket
 import subprocess
 import sys
 import threading
@@ -58,25 +60,30 @@ def kills(cluster, folder, n):
         done = len(got[0])
         import ray
 
-        spare = ray.get(model._workers.pool._spare.ping.remote(), timeout=300)["pid"]
+        pool = model._workers.pool
+        spare = ray.get(pool._spare.handle.ping.remote(), timeout=300)["pid"]
         promoted = False
         for number in range(n):
             workers = sorted(model.workers_, key=lambda worker: worker["name"])
             worker = workers[number % len(workers)]
+            link = pool._actors[worker["name"]].link
+            ray_cluster.wait_until(lambda link=link: link.n_open == 1)
+            before = link.n_ended
             timer = threading.Timer(float(rng.uniform(0, 0.03)), os.kill, (worker["pid"], signal.SIGKILL))
             timer.start()
             stop = rows if number == n - 1 else done + 1500
             got.append(learn(model, X, y, tasks, done, stop))
             timer.join()
             ray_cluster.wait_until(lambda pid=worker["pid"]: ray_cluster.is_gone(pid))
+            ray_cluster.wait_until(lambda link=link, before=before: link.n_ended > before)
             killed += 1
             done = min(stop, rows)
             model.predict(X[:50], tasks=tasks[:50])  # notices a worker that was idle when it was killed
             promoted |= number == 0 and spare in [worker["pid"] for worker in model.workers_]
         equal = np.array_equal(np.concatenate(got), undisturbed(X, y, tasks))
         recovered = model.n_recoveries_ >= n // 2
-        told = {"killed": killed, "equal": equal, "n_seen": model.n_seen_, "recovered": recovered}
-        return told | {"promoted": promoted}
+        told = {"killed": killed, "equal": equal, "n_seen": model.n_seen_, "recovered": recovered, "promoted": promoted}
+    return told | {"threads": [thread.name for thread in threading.enumerate() if "budgetron" in thread.name]}
 
 
 def node(cluster, folder, name="node"):
@@ -109,7 +116,7 @@ def stale(cluster, folder):
     with on_ray(folder / "stale", workers=1, patience=4.0) as model:
         got = [learn(model, X, y, tasks, 0, 600)]
         pool = model._workers.pool
-        former, pid = pool._actors["worker-0"], model.workers_[0]["pid"]
+        former, pid = pool._actors["worker-0"].handle, model.workers_[0]["pid"]
         epoch = model._workers.epoch[0]
         pool._kill = lambda name: pool._actors.pop(name)  # as if cut off: it cannot be killed from here
         os.kill(pid, signal.SIGSTOP)
@@ -134,6 +141,68 @@ def stale(cluster, folder):
         return {"refused": refused, "equal": equal, "n_seen": model.n_seen_}
 
 
+def false_alarms(cluster, folder):
+    """Connections end although the workers live: they are replaced, and nothing is learned twice or lost."""
+    X, y, tasks = stream(2400, 4)
+    with on_ray(folder / "alarms", workers=1) as model:
+        got, pids = [learn(model, X, y, tasks, 0, 600)], [model.workers_[0]["pid"]]
+        pool = model._workers.pool
+        for start in (600, 1200):
+            # At the second alarm the spare is the first worker, with the shards that it had before.
+            ray_cluster.wait_until(lambda: pool._actors["worker-0"].link.n_open == pool._spare.link.n_open == 1)
+            link = pool._actors["worker-0"].link
+            link.n_ended += 1
+            os.kill(pids[-1], signal.SIGSTOP)  # so that it does not answer first
+            try:
+                got.append(learn(model, X, y, tasks, start, start + 600))
+            finally:
+                os.kill(pids[-1], signal.SIGCONT)
+            pids.append(model.workers_[0]["pid"])
+            link.opened()  # the worker connects again
+            link.n_open -= 1
+        cutter = threading.Timer(0.02, cut_connections, [pool._links.address[1]])
+        cutter.start()
+        got.append(learn(model, X, y, tasks, 1800, 2400))
+        cutter.join()
+        ray_cluster.wait_until(lambda: pool._actors["worker-0"].link.n_open == pool._spare.link.n_open == 1)
+        equal = np.array_equal(np.concatenate(got), undisturbed(X, y, tasks))
+        swapped = pids[0] == pids[2] != pids[1]
+        return {"equal": equal, "n_seen": model.n_seen_, "swapped": swapped, "recovered": model.n_recoveries_ >= 2}
+
+
+def cut_connections(port):
+    """Shut down the connections that this process has accepted on a port."""
+    for fd in os.listdir("/proc/self/fd"):
+        with contextlib.suppress(OSError), socket.socket(fileno=os.dup(int(fd))) as connection:
+            connection.getpeername()  # an OSError unless it is connected: the listening socket must stay
+            if connection.family == socket.AF_INET and connection.getsockname()[1] == port:
+                connection.shutdown(socket.SHUT_RDWR)
+
+
+def no_connection(cluster, folder):
+    """No worker can connect to the coordinator: Ray's own report replaces the killed one."""
+    X, y, tasks = stream(900, 5)
+    with socket.create_server(("127.0.0.1", 0)) as closed:
+        port = closed.getsockname()[1]
+    with on_ray(folder / "alone") as model:
+        new_pool = model._new_pool
+
+        def changed():
+            pool = new_pool()
+            pool._links.address = ("127.0.0.1", port)
+            return pool
+
+        model._new_pool = changed
+        got = [learn(model, X, y, tasks, 0, 300)]
+        pool = model._workers.pool
+        os.kill(model.workers_[0]["pid"], signal.SIGKILL)
+        got.append(learn(model, X, y, tasks, 300, 900))
+        links = [actor.link for actor in (*pool._actors.values(), pool._spare)]
+        unknown = all((link.n_open, link.n_ended) == (0, 0) for link in links)
+        equal = np.array_equal(np.concatenate(got), undisturbed(X, y, tasks))
+        return {"equal": equal, "n_seen": model.n_seen_, "unknown": unknown, "recovered": model.n_recoveries_ >= 1}
+
+
 def without_token(cluster, folder):
     """A process without the token cannot connect."""
     program = "import ray, sys; ray.init(address=sys.argv[1], log_to_driver=False)"
@@ -144,6 +213,9 @@ def without_token(cluster, folder):
         return {"refused": done.returncode != 0}
     except subprocess.TimeoutExpired:
         return {"refused": True}  # it waits for a cluster that does not answer it
+
+
+OTHERS = {one.__name__: one for one in (stale, without_token, false_alarms, no_connection)}
 
 
 def main():
@@ -158,7 +230,7 @@ def main():
             elif name.startswith("node"):
                 told[scenario] = node(cluster, Path(folder), name)
             else:
-                told[scenario] = {"stale": stale, "without_token": without_token}[name](cluster, Path(folder))
+                told[scenario] = OTHERS[name](cluster, Path(folder))
             print(f"{scenario} {time.monotonic() - began:.1f} s {told[scenario]}", flush=True)
     Path(result).write_text(json.dumps(told))
 

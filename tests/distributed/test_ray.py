@@ -32,7 +32,8 @@ def run_scenarios(tmp_path, *scenarios):
 
 def test_kills_of_workers_and_of_a_node(tmp_path):
     told = run_scenarios(tmp_path, "kills:2", "node")
-    assert told["kills:2"] == {"killed": 2, "equal": True, "n_seen": 3200, "recovered": True, "promoted": True}
+    expected = {"killed": 2, "equal": True, "n_seen": 3200, "recovered": True, "promoted": True, "threads": []}
+    assert told["kills:2"] == expected
     assert told["node"] == {"equal": True, "n_seen": 2400, "moved": True, "added": True}
 
 
@@ -41,6 +42,14 @@ def test_former_owners_and_strangers_cannot_write(tmp_path):
     told = run_scenarios(tmp_path, "stale", "without_token")
     assert told["stale"] == {"refused": True, "equal": True, "n_seen": 1200}
     assert told["without_token"] == {"refused": True}
+
+
+@pytest.mark.long
+@pytest.mark.skipif(sys.platform != "linux", reason="no /proc")
+def test_connections_that_end_or_cannot_be_made(tmp_path):
+    told = run_scenarios(tmp_path, "false_alarms", "no_connection")
+    assert told["false_alarms"] == {"equal": True, "n_seen": 2400, "swapped": True, "recovered": True}
+    assert told["no_connection"] == {"equal": True, "n_seen": 900, "unknown": True, "recovered": True}
 
 
 @pytest.mark.long

@@ -6,15 +6,18 @@ log recognises rows that were learned already.
 
 Starting a process and importing everything takes Ray about three seconds. So the pool keeps a spare: an actor that has
 imported everything and owns nothing. It takes the place of a lost worker at once. The actor that was lost becomes the
-spare when Ray has restarted it, so there are never more actors than workers and one spare.
+spare when Ray has restarted it, so there are never more actors than workers and one spare. And because Ray takes
+seconds to report the end of a process, each worker holds a connection that tells it at once (`liveness`).
 """
 
 from __future__ import annotations
 
 import time
 from contextlib import suppress
+from dataclasses import dataclass, replace
 from typing import Any
 
+from budgetron.distributed.workers.liveness import Link, Links, hold_connection
 from budgetron.distributed.workers.worker import NotTheOwner, Worker
 from budgetron.distributed.workers.worker_pool import WorkerLost, WorkerPool
 from budgetron.errors import WorkerError, error_message, import_extra, input_error
@@ -23,6 +26,43 @@ WHO = "ShardedModel"
 START_TIMEOUT = 120.0  # seconds to start a process; an autoscaling cluster may have to add a node first
 SPARE_TIMEOUT = 3.0  # seconds for the spare to answer; after that the lost worker is restarted as if there were none
 RESTART_TIMEOUT = 10.0  # seconds to wait for a restart while other workers could take the shards
+LOOK_INTERVAL = 0.05  # seconds between two looks at the connection of a worker whose answer is awaited
+
+
+class RayWorker(Worker):
+    """A worker in a process of its own, which has imported everything and holds a connection to the coordinator."""
+
+    def __init__(
+        self, name: str, directory: str, snapshot_every: int, address: tuple[str, int] | None, token: bytes
+    ) -> None:
+        super().__init__(name, directory, snapshot_every)
+        if address is not None:
+            hold_connection(address, token)
+        self.warm_up()  # here and not in a call, so that it happens after a restart by Ray too
+
+
+@dataclass(frozen=True)
+class _Actor:
+    handle: Any
+    link: Link
+
+    def call(self, method: str, *arguments: Any) -> _Call:
+        survived = self.link.n_survived  # before the call is sent: it may reach a process that ends just now
+        return _Call(getattr(self.handle, method).remote(*arguments), self.link, survived)
+
+
+@dataclass(frozen=True)
+class _Call:
+    """The future of a call, and what the link said when it was sent."""
+
+    future: Any
+    link: Link
+    n_survived: int
+
+    @property
+    def is_lost(self) -> bool:
+        """Whether the connection of the process that got the call has ended."""
+        return self.link.n_ended > self.n_survived
 
 
 class RayPool(WorkerPool):
@@ -44,11 +84,12 @@ class RayPool(WorkerPool):
         self._patience = patience
         self._options = {"num_cpus": 1, "max_restarts": -1, "max_task_retries": 0, **(options or {})}
         self._keeps_spare = bool(self._options.pop("spare", True))
-        self._spare: Any = None
+        self._spare: _Actor | None = None
         self._started = not self._ray.is_initialized()
         if self._started:
             self._ray.init(include_dashboard=False, log_to_driver=False, configure_logging=False)
-        self._actors: dict[str, Any] = {}
+        self._actors: dict[str, _Actor] = {}
+        self._links = Links(self._ray.util.get_node_ip_address())
 
     def start_worker(self, name: str) -> None:
         self._start(name)
@@ -67,7 +108,7 @@ class RayPool(WorkerPool):
         self._kill(name)
 
     def send(self, name: str, method: str, *arguments: Any) -> Any:
-        return getattr(self._actors[name], method).remote(*arguments)
+        return self._actors[name].call(method, *arguments)
 
     def result(self, future: Any) -> Any:
         return self._get(future, self._patience)
@@ -83,50 +124,59 @@ class RayPool(WorkerPool):
         if self._answers_within(name, START_TIMEOUT if is_last else RESTART_TIMEOUT):
             return True
         # Keep the dead actor under its name, so that calls to it raise WorkerLost instead of KeyError.
-        self._ray.kill(self._actors[name], no_restart=True)
+        self._ray.kill(self._actors[name].handle, no_restart=True)
         return False
 
     def close(self) -> None:
         for name in list(self._actors):
             self.stop_worker(name)
         if self._spare is not None:
-            self._ray.kill(self._spare, no_restart=True)
+            self._ray.kill(self._spare.handle, no_restart=True)
             self._spare = None
+        self._links.close()
         if self._started:
             self._ray.shutdown()
             self._started = False
 
-    def _new_spare(self) -> Any:
+    def _new_actor(self, name: str, options: dict[str, Any]) -> _Actor:
+        link = self._links.new()
+        actor_class = self._ray.remote(RayWorker).options(**options)
+        return _Actor(actor_class.remote(name, *self._arguments, self._links.address, link.token), link)
+
+    def _new_spare(self) -> _Actor:
         """Start a spare, without waiting for it. It reserves no CPU, since it idles."""
-        spare = self._ray.remote(Worker).options(**self._options | {"num_cpus": 0}).remote("spare", *self._arguments)
-        spare.warm_up.remote()
-        return spare
+        return self._new_actor("spare", self._options | {"num_cpus": 0})
 
     def _promote_spare(self, name: str) -> bool:
         """Put the spare in the place of a lost worker, which becomes the spare; False if there is none that answers."""
         if self._spare is None:
             return False
         try:
-            self._get(self._spare.become.remote(name), SPARE_TIMEOUT)
+            self._get(self._spare.call("become", name), SPARE_TIMEOUT)
         except WorkerLost as lost:
             if isinstance(lost.__cause__, self._ray.exceptions.ActorDiedError):
+                self._links.forget(self._spare.link)
                 self._spare = self._new_spare()  # Ray does not restart the other one any more
             return False
         self._actors[name], self._spare = self._spare, self._actors[name]
         return True
 
     def _start(self, name: str) -> None:
-        self._actors[name] = self._ray.remote(Worker).options(**self._options).remote(name, *self._arguments)
+        self._actors[name] = self._new_actor(name, self._options)
 
     def _kill(self, name: str) -> None:
-        self._ray.kill(self._actors.pop(name), no_restart=True)
+        actor = self._actors.pop(name)
+        self._links.forget(actor.link)
+        self._ray.kill(actor.handle, no_restart=True)
 
     def _answers_within(self, name: str, seconds: float) -> bool:
         """Whether the actor answers within that time. Retries until then, because it may be restarting."""
-        end = time.monotonic() + seconds
+        end, actor = time.monotonic() + seconds, self._actors[name]
         while (left := end - time.monotonic()) > 0:
+            ended = actor.link.n_ended  # an answer shows that the actor survived these, also if it cannot connect again
             try:
-                self._get(self.send(name, "ping"), left)
+                self._get(replace(actor.call("ping"), n_survived=ended), left)
+                actor.link.n_survived = max(ended, actor.link.n_survived)
                 return True
             except WorkerLost as lost:
                 if isinstance(lost.__cause__, self._ray.exceptions.ActorDiedError):
@@ -134,10 +184,16 @@ class RayPool(WorkerPool):
                 time.sleep(0.05)
         return False
 
-    def _get(self, future: Any, seconds: float) -> Any:
-        errors = self._ray.exceptions
+    def _get(self, call: _Call, seconds: float) -> Any:
+        errors, end = self._ray.exceptions, time.monotonic() + seconds
         try:
-            return self._ray.get(future, timeout=seconds)
+            # `wait` does not fetch: a fetch that is interrupted every 50 ms would never finish for a large result.
+            while not self._ray.wait([call.future], timeout=LOOK_INTERVAL, fetch_local=False)[0]:
+                if call.is_lost:
+                    raise WorkerLost("The worker's connection to the coordinator has ended.")
+                if time.monotonic() > end:
+                    break
+            return self._ray.get(call.future, timeout=max(0.0, end - time.monotonic()))
         except errors.RayTaskError as error:
             cause = error.cause
             if isinstance(cause, NotTheOwner):

@@ -98,6 +98,9 @@ class Worker:
 
     def become(self, name: str) -> None:
         """Take the place of a lost worker, under its name and without its shards."""
+        for owned in self._owned.values():  # a worker that was replaced although it lived: others own these by now
+            self._close(owned)
+        self._owned = {}
         self.name = name
 
     def check_ready(self) -> None:
